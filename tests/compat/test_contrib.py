@@ -52,7 +52,7 @@ def test_create_staticlib(source, tmp_path):
 
 def test_create_llvm():
     if not contrib.find_clang(required=False):
-        with pytest.raises(LoopwrightError, match="no clang"):
+        with pytest.raises(LoopwrightError, match="clang was not found"):
             contrib.find_clang()
         pytest.skip("needs clang")
     assert "twice" in contrib.create_llvm(SOURCE)
@@ -120,7 +120,7 @@ def test_a_graph_executor_measures_its_kernels(capsys: pytest.CaptureFixture[str
     np.testing.assert_allclose(m.get_output(0).numpy(), np.full((2, 4), 0.25), rtol=1e-6)
     times = m.run_individual(2, repeat=3)
     assert len(times) == len(names) and all(len(row) == 3 for row in times)
-    with pytest.raises(NotImplementedError, match="no collectors"):
+    with pytest.raises(NotImplementedError, match="collectors of other metrics"):
         m.profile(["papi"])
 
 

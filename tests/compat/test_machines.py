@@ -138,5 +138,5 @@ def test_what_tunes_says_what_to_use() -> None:
     auto_scheduler: Any = importlib.import_module("loopwright.auto_scheduler")
     tuner: Any = importlib.import_module("loopwright.autotvm.tuner")
     for ask in (autotvm.extract_from_program, auto_scheduler.extract_tasks, tuner.XGBTuner):
-        with pytest.raises(NotImplementedError, match="no templates of AutoTVM(.|\n)*relay.build"):
+        with pytest.raises(NotImplementedError, match="templates of AutoTVM(.|\n)*relay.build"):
             ask()

@@ -33,16 +33,16 @@ FITS = [
     (set[int], [{1, 2}]),
 ]
 MISFITS = [
-    (int, "5", "x is no int\n  got: '5'"),
-    (list[int], None, "x is no list"),
-    (list[int], [1, "5"], r"x\[1\] is no int\n  got: '5'"),
-    (dict[str, int], {1: 1}, "x's key 1 is no str"),
-    (dict[str, int], {"a": "b"}, r"x\['a'\] is no int"),
-    (tuple[int], [1], r"x is no tuple\[int\]"),
-    (tuple[int], (1, 2), r"x is no tuple\[int\]\n  got: \(1, 2\)"),
-    (tuple[str, int], (None, 5), r"x\[0\] is no str"),
-    (str | int, 0.5, r"x is no str \| int"),
-    (Callable, 42, "x is no .*Callable"),
+    (int, "5", "x is not of type int\n  got: '5'"),
+    (list[int], None, "x is not of type list"),
+    (list[int], [1, "5"], r"x\[1\] is not of type int\n  got: '5'"),
+    (dict[str, int], {1: 1}, "x's key 1 is not of type str"),
+    (dict[str, int], {"a": "b"}, r"x\['a'\] is not of type int"),
+    (tuple[int], [1], r"x is not of type tuple\[int\]"),
+    (tuple[int], (1, 2), r"x is not of type tuple\[int\]\n  got: \(1, 2\)"),
+    (tuple[str, int], (None, 5), r"x\[0\] is not of type str"),
+    (str | int, 0.5, r"x is not of type str \| int"),
+    (Callable, 42, "x is not of type .*Callable"),
 ]
 
 
@@ -67,7 +67,7 @@ def test_a_method_with_defaults():
 
     assert Thing().scale(2, 3, 4, extra=1) == "x221"
     assert Thing.scale.__doc__ == "Doc."
-    with pytest.raises(TypeError, match="scale: name is no str"):
+    with pytest.raises(TypeError, match="scale: name is not of type str"):
         Thing().scale(2, name=3)
     with pytest.raises(TypeError, match="missing a required argument: 'by'"):
         Thing().scale()

@@ -138,15 +138,15 @@ def test_what_all_ways_lead_through(seed: int) -> None:
     for _ in range(12):
         values.append(relay.add(rng.choice(values[-4:]), rng.choice(values[-4:])))
     flow = Flow(values[-1])
-    users = {id(p.expr): [u.expr for u in p.users] for p in flow.places}
+    users = {id(p.expr): [u.expr for u in p.users] for p in flow.nodes}
 
     def leads(start: Any, closed: Any) -> bool:
         if start is closed:
             return False
         return start is values[-1] or any(leads(u, closed) for u in users[id(start)])
 
-    for a in flow.places:
-        for b in flow.places:
+    for a in flow.nodes:
+        for b in flow.nodes:
             if a is not b:
                 assert flow.dominates(a.expr, b) is (not leads(b.expr, a.expr))
 

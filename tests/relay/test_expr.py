@@ -25,9 +25,9 @@ ONE = relay.FuncType([tensor((2,))], tensor(()))
     ("make", "message"),
     [
         (lambda: x.checked_type, "the type of this expression is not known yet"),
-        (lambda: relay.Call(print, [x]), "what is called is an operator"),
+        (lambda: relay.Call(print, [x]), "a callee is an operator"),
         (lambda: relay.Function([x + y], x), "a function's parameters are relay.Vars"),
-        (lambda: relay.Tuple([1]), "this is no Relay expression"),
+        (lambda: relay.Tuple([1]), "this is not a Relay expression"),
         (lambda: relay.Let(x + y, x, x), "let binds a relay.Var"),
         (lambda: relay.Var(3), "a variable's name is a string"),
         (lambda: relay.var("v", tensor(()), ()), "Can only specify either"),
@@ -37,7 +37,7 @@ ONE = relay.FuncType([tensor((2,))], tensor(()))
         (lambda: relay.split(x, 3, 1)[-4], "Tuple index out of range\n  got: -4 of 3"),
         (lambda: relay.ScopeBuilder().let(("a", None, 1), x), "a pair is expected"),
         (lambda: relay.ScopeBuilder().ret(1), "a scope's value is a Relay expression"),
-        (lambda: TypeVisitor().visit(x), "this is no kind of type"),
+        (lambda: TypeVisitor().visit(x), "a functor does not visit this kind of type"),
         (lambda: Extents().info(relay.IncompleteType()), "no values that can be computed"),
     ],
 )

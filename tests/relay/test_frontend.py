@@ -118,12 +118,12 @@ def test_what_cannot_be_taken_over() -> None:
     bb = relax.BlockBuilder()
     with bb.function("main", [x]):
         bb.emit_func_output(x)
-    with pytest.raises(lw.LoopwrightError, match="the parameter x is no tensor"):
+    with pytest.raises(lw.LoopwrightError, match="the parameter x is not a tensor"):
         from_relax(bb.get())
 
 
 def test_other_importers_say_what_to_use() -> None:
-    with pytest.raises(NotImplementedError, match="importers but for ONNX(.|\n)*from_onnx"):
+    with pytest.raises(NotImplementedError, match="importers other than ONNX(.|\n)*from_onnx"):
         relay.frontend.from_pytorch(None, [])
 
 
@@ -443,9 +443,9 @@ def test_tuples_as_parameters(
     ("infos", "build", "message"),
     [
         ([TensorStructInfo(dtype="float32")], lambda _, a: a, "the rank of a tensor is not known"),
-        ([ObjectStructInfo()], lambda _, a: a, "the parameter p0 is no tensor"),
+        ([ObjectStructInfo()], lambda _, a: a, "the parameter p0 is not a tensor"),
         ([x], lambda _, a: R.zeros((n,), "float32"), "the extent n is known to no parameter"),
-        ([x], lambda bb, a: bb.emit(R.shape_of(a)), "this value of Relax is no tensor"),
+        ([x], lambda bb, a: bb.emit(R.shape_of(a)), "this value of Relax is not a tensor"),
         ([x], lambda _, a: relax.PrimValue(3), "this expression of Relax has no meaning in Relay"),
         (
             [x],

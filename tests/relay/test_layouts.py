@@ -208,8 +208,8 @@ def test_a_rule_of_ones_own() -> None:
 @pytest.mark.parametrize(
     "rule, message",
     [
-        (lambda *_: x, "the rule of nn.conv2d gives a call"),
-        (lambda attrs, args, *_: nn.relu(args[0]), "nn.relu, which takes 1"),
+        (lambda *_: x, "the rule of nn.conv2d returns a call"),
+        (lambda attrs, args, *_: nn.relu(args[0]), "nn.relu, with 1"),
     ],
 )
 def test_what_stands_for_a_call_is_checked(rule: Any, message: str) -> None:

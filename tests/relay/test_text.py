@@ -457,7 +457,7 @@ ERRORS = [
     ("meta[relay.Constant][0]", "the text has no metadata", 1),
     ("match (1) { _ => 1 }", "left out of Loopwright: .*algebraic data types.*instead", 1),
     ("ref(1)", "left out of Loopwright: .*references", 1),
-    ("let %x: List[int32] = (); ()", "this is no type", 9),
+    ("let %x: List[int32] = (); ()", "this is not a type", 9),
     ("let %x: Tensor[(-1), float32] = (); ()", "an extent is", 17),
     ("nn.softmax(1, axi=2)", "no attribute of this name.*did you mean axis", 15),
     ("abs(1", "expected `,`", 6),
@@ -466,10 +466,10 @@ ERRORS = [
     ("1 1", "end of the expression", 3),
     ("/* open", "does not end", 1),
     ('"open', "close the string", 1),
-    ("fn [A: Kin](%x: A) { %x }", "this is no kind", 8),
+    ("fn [A: Kin](%x: A) { %x }", "this is not a kind", 8),
     ("abs(1).x", "the number of a field", 8),
     ("(fn (%x) { %x })(1, a=2)", "not known what attributes", 1),
-    ("%\u00fc", "no word", 1),
+    ("%\u00fc", "not a word", 1),
     ("#[metadata]\n[]", "the metadata are not JSON", 12),
 ]
 

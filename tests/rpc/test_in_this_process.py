@@ -77,7 +77,7 @@ def timers(monkeypatch):
 def worker(tmp_path, key=""):
     made = session.Worker.__new__(session.Worker)
     made.config = {"key": key, "secret": "", "folder": tmp_path}
-    made._taken, made.closed = threading.Lock(), []
+    made._in_session, made.closed = threading.Lock(), []
     made.server = SimpleNamespace(socket=SimpleNamespace(close=lambda: made.closed.append(1)))
     return made
 
@@ -100,7 +100,7 @@ def test_who_is_let_in(asked, own, taken, answer, monkeypatch, tmp_path, ends, c
     monkeypatch.setattr(session, "greet", lambda client, secret: about)
     made, peer = worker(tmp_path, own), Peer(pack({"do": "listdir"}))
     if taken:
-        assert made._taken.acquire(blocking=False)
+        assert made._in_session.acquire(blocking=False)
     made._handle(peer)
     served = "ready" in answer
     assert peer.sent[0] == answer and len(peer.sent) == 1 + served

@@ -103,7 +103,7 @@ def test_places():
     s[b].compute_inline()
     s[d].compute_inline()
     says(
-        "compute_inline: D is no element by element result\n"
+        "compute_inline: D is not an elementwise result\n"
         "  got: a result of the schedule\n  instead: compute_at, or compute_root",
         lambda: te.lower(s, [a, c, d]),
     )
@@ -253,7 +253,7 @@ def test_scans_and_intrinsics():
     says(
         "half is used inside of a reduction, of which it does a part\n"
         "  got: an intrinsic without reset or update\n"
-        "  instead: fcompute gives (body, reset, update), or tensorize the whole reduction",
+        "  instead: fcompute returns (body, reset, update), or tensorize the whole reduction",
         lambda: te.lower(s, [x, d]),
     )
     s = te.create_schedule(d.op)

@@ -278,7 +278,7 @@ def test_what_scripts_have_not():
         return b
 
     a = te.placeholder((2,), name="a")
-    with pytest.raises(lw.LoopwrightError, match="While is no statement") as caught:
+    with pytest.raises(lw.LoopwrightError, match="While is not a statement") as caught:
         loops(a)
     assert "got: while True:" in str(caught.value)
     with pytest.raises(lw.LoopwrightError, match="takes 1 arguments, not 2"):

@@ -101,7 +101,7 @@ def test_sizes(name):
 
 
 def test_unknown():
-    with pytest.raises(KeyError, match="no such workload"):
+    with pytest.raises(KeyError, match="unknown workload"):
         workloads.create_te_workload("XYZ", 0)
 
 

@@ -33,14 +33,14 @@ class GenericFunc:
 
         Raises RuntimeError where there is neither."""
         keys = [] if target is None else [*target.keys, target.kind.name]
-        found = next((self.dispatch_dict[k] for k in keys if k in self.dispatch_dict), None)
-        found = self.fdefault if found is None else found
-        if found is None:
+        version = next((self.dispatch_dict[k] for k in keys if k in self.dispatch_dict), None)
+        version = self.fdefault if version is None else version
+        if version is None:
             what = f"{self.__name__} has no version for this target and no default"
             raise RuntimeError(
                 explain(what, got=str(target), instead=f"{sorted(self.dispatch_dict)}")
             )
-        return found
+        return version
 
     def set_default(self, func: Callable[..., Any], allow_override: bool = False) -> None:
         """Set the default. Raises ValueError if there is one, unless that is allowed."""
@@ -60,13 +60,13 @@ class GenericFunc:
             key, func = func, key
         keys = [key] if isinstance(key, str) else [str(k) for k in cast(Iterable[str], key)]
 
-        def store(made: Callable[..., Any]) -> Callable[..., Any]:
+        def store(implementation: Callable[..., Any]) -> Callable[..., Any]:
             for name in keys:
                 if name in self.dispatch_dict and not override:
                     what = f"{self.__name__} has a version for this key already"
                     raise ValueError(explain(what, got=name, instead="say override=True"))
-                self.dispatch_dict[name] = made
-            return made
+                self.dispatch_dict[name] = implementation
+            return implementation
 
         return store if func is None else store(func)
 
@@ -82,16 +82,16 @@ def generic_func(fdefault: Callable[..., Any]) -> GenericFunc:
 
 def get_native_generic_func(name: str) -> GenericFunc:
     """The generic function of that name, made when it is new."""
-    found = GENERIC.get(name)
-    return GENERIC.register(name, GenericFunc(name)) if found is None else found
+    func = GENERIC.get(name)
+    return GENERIC.register(name, GenericFunc(name)) if func is None else func
 
 
 def override_native_generic_func(func_name: str) -> Callable[[Callable[..., Any]], GenericFunc]:
     """A decorator that makes a function the default of the generic one of that name."""
 
     def decorate(fdefault: Callable[..., Any]) -> GenericFunc:
-        made = get_native_generic_func(func_name)
-        made.set_default(fdefault, allow_override=True)
-        return made
+        func = get_native_generic_func(func_name)
+        func.set_default(fdefault, allow_override=True)
+        return func
 
     return decorate

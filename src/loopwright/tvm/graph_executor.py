@@ -1,6 +1,6 @@
 """TVM's graph executor: a compiled model with inputs that are set, and outputs that are read.
 
-m = GraphModule(lib["default"](cpu()))      # lib: what relay.build gives, or a loaded library
+m = GraphModule(lib["default"](cpu()))      # lib: the result of relay.build, or a loaded library
 m.set_input("x", x)
 m.run()
 y = m.get_output(0)
@@ -49,14 +49,14 @@ class GraphRuntime(Module):
         super().__init__(functions, kind="GraphExecutor")
 
     def get_input_index(self, name: str) -> int:
-        """The position of an input, -1 where there is none of that name."""
+        """The position of an input, -1 for an unknown name."""
         return next((i for i, arg in enumerate(self.args) if arg.name == name), -1)
 
     def _index(self, key: Any) -> int:
         index = self.get_input_index(key) if isinstance(key, str) else int(key)
         if not 0 <= index < len(self.args):
             names = ", ".join(arg.name for arg in self.args)
-            raise ValueError(explain("there is no such input", got=key, instead=f"one of: {names}"))
+            raise ValueError(explain("no such input", got=key, instead=f"one of: {names}"))
         return index
 
     def set_input(self, key: Any, value: Any) -> None:
@@ -66,16 +66,16 @@ class GraphRuntime(Module):
             return
         index = self._index(key)
         converted = _converted(self.args[index], value)
-        known = self.values[index]
-        if known is not None and known.shape == converted.shape:
-            known.copyfrom(converted)
+        current = self.values[index]
+        if current is not None and current.shape == converted.shape:
+            current.copyfrom(converted)
         else:
             self.values[index] = tensor(converted)
 
     def _check_fixed(self, name: str, value: Any) -> None:
         """Refuse another value of a parameter that is part of the code."""
-        known = np.asarray(self.fixed[name])
-        if not np.array_equal(known, np.asarray(value), equal_nan=known.dtype.kind == "f"):
+        fixed = np.asarray(self.fixed[name])
+        if not np.array_equal(fixed, np.asarray(value), equal_nan=fixed.dtype.kind == "f"):
             what = f"the parameter {name} was compiled into the model, with other values"
             raise ValueError(explain(what, instead="build the model without params, or again"))
 
@@ -107,7 +107,7 @@ class GraphRuntime(Module):
         if isinstance(index, str):
             names = [name for name, _, _ in self.model.outputs()]
             if index not in names:
-                raise ValueError(explain("there is no such output", got=index, instead=str(names)))
+                raise ValueError(explain("no such output", got=index, instead=str(names)))
             return names.index(index)
         if not 0 <= index < len(self.outputs):
             what = f"the model has {len(self.outputs)} outputs"
@@ -146,9 +146,9 @@ class GraphRuntime(Module):
     def get_input_info(self) -> dict[str, dict[str, Any]]:
         """{"shape": ..., "dtype": ...}, each by the name of an input; dimensions that are not known are
         texts."""
-        known = {arg.name: arg.shape() for arg in self.args}
-        fixed = {n for n, shape in known.items() if all(isinstance(d, int) for d in shape)}
-        shapes = {n: ShapeTuple(shape) if n in fixed else shape for n, shape in known.items()}
+        shapes_all = {arg.name: arg.shape() for arg in self.args}
+        fixed = {n for n, shape in shapes_all.items() if all(isinstance(d, int) for d in shape)}
+        shapes = {n: ShapeTuple(shape) if n in fixed else shape for n, shape in shapes_all.items()}
         return {"shape": shapes, "dtype": {arg.name: arg.dtype for arg in self.args}}
 
     def load_params(self, params_bytes: bytes | bytearray) -> None:
@@ -176,10 +176,10 @@ def _converted(arg: Argument, value: Any) -> Any:
     shape."""
     if not isinstance(value, Tensor) or value.dtype != arg.dtype:
         value = np.asarray(value).astype(numpy_dtype(arg.dtype), copy=False)
-    wanted = arg.shape()
-    same = len(wanted) == len(value.shape)
-    if not same or any(isinstance(w, int) and w != h for w, h in zip(wanted, value.shape)):
-        raise ValueError(explain(f"input {arg.name} has shape {wanted}", got=tuple(value.shape)))
+    shape = arg.shape()
+    same = len(shape) == len(value.shape)
+    if not same or any(isinstance(w, int) and w != h for w, h in zip(shape, value.shape)):
+        raise ValueError(explain(f"input {arg.name} has shape {shape}", got=tuple(value.shape)))
     return value
 
 
@@ -197,14 +197,14 @@ class GraphModule:
         have are left out, as in TVM."""
         if key is not None:
             self.module.set_input(key, value)
-        for name, given in params.items():
+        for name, array in params.items():
             if self.module.get_input_index(name) >= 0 or name in self.module.fixed:
-                self.module.set_input(name, given)
+                self.module.set_input(name, array)
 
     def set_input_zero_copy(self, key: Any = None, value: Any = None, **params: Any) -> None:
         """As `set_input`, but the model reads the given tensors' memory at each run."""
-        given = {} if key is None else {key: value}
-        for name, one in {**given, **params}.items():
+        tensors = {} if key is None else {key: value}
+        for name, one in {**tensors, **params}.items():
             self.module.set_input_zero_copy(name, one)
 
     def set_output_zero_copy(self, key: Any, value: Any) -> None:
@@ -230,7 +230,7 @@ class GraphModule:
         return self.module.get_input(index, out)
 
     def get_input_index(self, name: str) -> int:
-        """The position of an input, -1 where there is none of that name."""
+        """The position of an input, -1 for an unknown name."""
         return self.module.get_input_index(name)
 
     def get_input_info(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -299,7 +299,7 @@ class AotModule(GraphModule):
 
 
 def create(graph_json_str: str, libmod: Any, device: Any) -> GraphModule:
-    """A model from what `relay.build` gives as a tuple; the graph's text only describes it."""
+    """A model from the tuple that `relay.build` returns; the graph's text only describes it."""
     if not isinstance(graph_json_str, str):
         what = "the graph is a text in JSON"
         raise ValueError(explain(what, got=type(graph_json_str).__name__))

@@ -7,7 +7,7 @@
     $ python -m loopwright.compat script.py --its --own arguments
 
 `tvm.relax.frontend.nn` is the module `loopwright.frontend.nn`, and so on: `paths.PATHS` maps the
-paths that differ, all others keep their name, and `names` has the names that lie in another module
+paths that differ, all others keep their name, and `names` has the names that are in another module
 here. There is one identity: a class imported by either name is the same class. The tables also work
 below `loopwright` itself, so that a script needs nothing but the other package name.
 """
@@ -42,15 +42,15 @@ def _tvm_name(paths: Sequence[str], name: str, of: ModuleType) -> Any:
         if module is not None and (module is not of or below in PATHS):  # else merged with `of`
             return module
     for path in paths:
-        for place in ALSO.get(path, "").split():
-            held = _held(find_entry(place), name)
-            if held is not None:
-                return held
+        for dotted in ALSO.get(path, "").split():
+            member = _member(find_entry(dotted), name)
+            if member is not None:
+                return member
     return None
 
 
-def _held(module: ModuleType, name: str) -> Any:
-    """What a module has under a name without the tables."""
+def _member(module: ModuleType, name: str) -> Any:
+    """A module's own member of a name, without the tables."""
     if name in vars(module):
         return vars(module)[name]
     own = vars(module).get("__own_getattr__", vars(module).get("__getattr__"))
@@ -99,7 +99,7 @@ def _merged(path: str) -> ModuleType | None:
         if type(module) is ModuleType:
             module.__class__ = _Merged
         return module
-    if any(known.startswith(f"{path}.") for known in PATHS):
+    if any(served.startswith(f"{path}.") for served in PATHS):
         module = ModuleType(f"{PACKAGE}.{path}", "A folder of TVM's.")
         module.__path__ = []
         ask_for_names(module)
@@ -130,7 +130,7 @@ def alias(name: str = "tvm") -> None:
 
 
 class _Wing:
-    """What the package's doors ask (`base.doors.Wing`)."""
+    """Answers the package's doors (`base.doors.Wing`)."""
 
     moved = staticmethod(_moved)
     merged = staticmethod(_merged)
@@ -139,9 +139,9 @@ class _Wing:
         self.served = named_modules()
 
     def name(self, module: ModuleType, name: str) -> Any:
-        place = module.__name__.partition(".")[2]
-        paths = self.served.get(place)
-        return None if paths is None else _tvm_name([*paths, place], name, module)
+        dotted = module.__name__.partition(".")[2]
+        paths = self.served.get(dotted)
+        return None if paths is None else _tvm_name([*paths, dotted], name, module)
 
 
 WING = _Wing()

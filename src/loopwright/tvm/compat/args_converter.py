@@ -21,7 +21,8 @@ def _list(value: Any) -> Any:
 
 
 def _kind_of(annotation: Any) -> str:
-    """What an annotation asks for; typing's `List` and `Optional` are the same as the builtins."""
+    """The kind of argument that an annotation requests; typing's `List` and `Optional` are the
+    same as the builtins."""
     parts = [p for p in get_args(annotation) if p is not type(None)]
     if annotation is Expr or parts == [Expr]:
         return "list" if _is_list(annotation) else "one"
@@ -44,10 +45,10 @@ def _converted(func: Callable[..., Any], kinds: dict[str, str]) -> Callable[...,
             if name not in kinds:
                 continue
             convert = _one if kinds[name] == "one" else _list
-            way = signature.parameters[name].kind
-            if way is inspect.Parameter.VAR_POSITIONAL:
+            kind = signature.parameters[name].kind
+            if kind is inspect.Parameter.VAR_POSITIONAL:
                 value = tuple(map(convert, value))
-            elif way is inspect.Parameter.VAR_KEYWORD:
+            elif kind is inspect.Parameter.VAR_KEYWORD:
                 value = {key: convert(item) for key, item in value.items()}
             else:
                 value = convert(value)

@@ -1,6 +1,6 @@
 """What scripts that do not tune take from TVM 0.18's `autotvm`.
 
-Kernels are scheduled by rules here (`sched`), so there are no records of tuned schedules: a context
+Kernels are scheduled by rules here (`sched`), without records of tuned schedules: a context
 of records changes nothing, and what tunes raises an error. A template's choices may be written down and
 read, as for TVM's fallbacks of convolutions.
 """
@@ -48,7 +48,7 @@ class FallbackConfigEntity(dict[str, Any]):
 
 
 class Workload(NamedTuple):
-    """What a convolution computes: the sizes that its schedule depends on."""
+    """The sizes of a convolution that its schedule depends on."""
 
     in_dtype: str
     out_dtype: str
@@ -102,7 +102,7 @@ def get_workload(
     channels = image[c] * prod(image[4:])
     depthwise = data_layout == "NCHWc" or (filters[o] == channels > filters[i])
     out = filters[o] * filters[i] * prod(filters[4:]) if depthwise else filters[o]
-    strides, steps = ((listed(given) * 2)[:2] for given in (stride, dilation))
+    strides, steps = ((listed(value) * 2)[:2] for value in (stride, dilation))
     spans = [(filters[k] - 1) * step + 1 for k, step in zip((kh, kw), steps, strict=True)]
     sizes = (image[h], image[w], channels, out, filters[kh], filters[kw])
     pads = get_pad_tuple(padding, spans)
@@ -110,8 +110,8 @@ def get_workload(
 
 
 def fallback_schedule(cfg: FallbackConfigEntity, wkl: Workload) -> None:
-    """Put TVM's choices for a convolution without a record into `cfg`: channels in vectors, and as many
-    columns at once as registers hold."""
+    """Put TVM's choices for a convolution without a record into `cfg`: channels in vectors, and the
+    number of columns that registers hold."""
     lanes = llvm_get_vector_width() // 32
     outer = _most(wkl.out_filter, lanes)
     sizes = {"tile_ic": wkl.in_filter, "tile_oc": wkl.out_filter, "tile_ow": wkl.out_width}
@@ -126,7 +126,7 @@ def fallback_schedule(cfg: FallbackConfigEntity, wkl: Workload) -> None:
 
 
 def _most(size: int, limit: int) -> int:
-    """The greatest divisor of a size that is no greater than a limit."""
+    """The greatest divisor of a size within a limit."""
     return next(n for n in range(limit, 0, -1) if size % n == 0)
 
 
@@ -136,8 +136,8 @@ def context(target: Any, extra_files: Any = None) -> FallbackContext:
 
 
 def untuned(*args: Any, **options: Any) -> Any:
-    """Where AutoTVM or the auto-scheduler would be asked. Raises NotImplementedError."""
-    what = "there are no templates of AutoTVM here, and no auto-scheduler"
+    """A call of AutoTVM or the auto-scheduler. Raises NotImplementedError."""
+    what = "templates of AutoTVM and the auto-scheduler are left out"
     hint = "relay.build, which schedules by the target's rules, or a schedule with tir.Schedule"
     raise NotImplementedError(explain(what, got="a call that reads or tunes one", instead=hint))
 

@@ -48,8 +48,8 @@ def create_shared(
     ccache_env: dict[str, str] | None = None,
 ) -> None:
     """Link objects or sources to a shared library. Raises LoopwrightError."""
-    place = Path(cwd or ".")
-    _link(place / output, objects, ["-shared", "-fPIC", *(options or ())], cc)
+    folder = Path(cwd or ".")
+    _link(folder / output, objects, ["-shared", "-fPIC", *(options or ())], cc)
 
 
 def create_executable(
@@ -68,7 +68,7 @@ def create_staticlib(output: str | Path, inputs: Files, ar: str | None = None) -
     """Put objects, and those of other archives, into an archive. Raises LoopwrightError."""
     tool = ar or shutil.which("ar")
     if tool is None:
-        raise LoopwrightError(explain("there is no archiver", instead="install binutils"))
+        raise LoopwrightError(explain("no archiver on PATH", instead="install binutils"))
     lines = [f"create {output}"]
     lines += [f"{'addlib' if f.endswith('.a') else 'addmod'} {f}" for f in _files(inputs)]
     script = "\n".join([*lines, "save", "end", ""])
@@ -78,7 +78,7 @@ def create_staticlib(output: str | Path, inputs: Files, ar: str | None = None) -
 
 
 def get_target_by_dump_machine(compiler: str) -> Callable[[], str]:
-    """A function that gives the triple for which a compiler makes code."""
+    """A function that returns the triple of a compiler's target."""
 
     def triple() -> str:
         command = [compiler, "-dumpmachine"]
@@ -112,12 +112,12 @@ def cross_compiler(
 
 
 def find_clang(required: bool = True) -> list[str]:
-    """The clangs on the path. Raises RuntimeError where one is required and there is none."""
+    """The clangs on the path. Raises RuntimeError where one is required but missing."""
     names = ["clang", *(f"clang-{n}" for n in range(30, 10, -1))]
-    found = [path for path in map(shutil.which, names) if path]
-    if required and not found:
-        raise LoopwrightError(explain("there is no clang", got="none on PATH"))
-    return found
+    paths = [path for path in map(shutil.which, names) if path]
+    if required and not paths:
+        raise LoopwrightError(explain("clang was not found", got="none on PATH"))
+    return paths
 
 
 def create_llvm(
@@ -197,8 +197,8 @@ def memoize(key: str, save_at_exit: bool = False) -> Callable[[Callable[..., Any
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @cache
-        def known() -> dict[Any, Any]:
-            """What the file has, and what is written to it at exit."""
+        def saved() -> dict[Any, Any]:
+            """The results in the file, which is written at exit."""
             folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
             file = folder / "tvm" / "pkl_memoize_py3" / f"{key}.pkl"
             own = file.exists() and weakness(file) is None  # a pickle is code
@@ -213,7 +213,7 @@ def memoize(key: str, save_at_exit: bool = False) -> Callable[[Callable[..., Any
 
         @wraps(function)
         def call(*args: Any) -> Any:
-            results = known()
+            results = saved()
             if args not in results:
                 results[args] = function(*args)
             return results[args]

@@ -31,7 +31,7 @@ class GraphModuleDebug(GraphModule):
     def profile(self, collectors: Any = None, **input_dict: Any) -> Profile:
         """Run once and measure each kernel; printed, it is a table. collectors: must be None."""
         if collectors:
-            what = "there are no collectors of other metrics"
+            what = "collectors of other metrics are not supported"
             raise NotImplementedError(explain(what, got=str(collectors), instead="leave them out"))
         self.set_input(**input_dict)
         return self._measured(1)
@@ -52,6 +52,6 @@ class GraphModuleDebug(GraphModule):
 
 
 def create(graph_json_str: str, libmod: Any, device: Any, dump_root: Any = None) -> Any:
-    """The executor of what `relay.build` gives."""
+    """The executor of the results of `relay.build`."""
     plain = create_plain(graph_json_str, libmod, device)
     return GraphModuleDebug(plain.module, device, graph_json_str, dump_root)

@@ -1,5 +1,5 @@
 """TVM's `relax.backend.DispatchSortScan`. Here LegalizeOps does all of it; the pass alone is for
-scripts that run it by itself."""
+scripts that run it separately."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...relax.expr_functor import mutator
 class _Dispatcher(BackendDispatcher):
     def visit_call_(self, call: Any) -> Any:
         operator = OPERATORS.get(call.op.name) if isinstance(call.op, Op) else None
-        if operator is None or not any(operator is found for found in vars(sort).values()):
+        if operator is None or not any(operator is member for member in vars(sort).values()):
             return super().visit_call_(call)
         with self._get_target(call.struct_info):
             legalize: Any = operator.op.get_attr("FLegalize")

@@ -47,7 +47,7 @@ class ExprDoc(Doc):
 
 @dataclass(eq=False)
 class StmtDoc(Doc):
-    """A statement; `comment` stands beside it, above it, or is its docstring."""
+    """A statement; `comment` is printed next to it, above it, or as its docstring."""
 
     comment: str | None = field(default=None, init=False)
 
@@ -306,7 +306,7 @@ class _Writer:
         return bound(self(doc), _ATOM)
 
     def target(self, doc: ExprDoc) -> str:
-        """What is assigned to: a tuple stands without parentheses."""
+        """The target of an assignment: a tuple has no parentheses."""
         return self.join(doc.elements) if isinstance(doc, TupleDoc) and doc.elements else self(doc)
 
     def stmts(self, docs: Sequence[Any]) -> list[Any]:
@@ -395,7 +395,7 @@ def _stmt(doc: Any, w: _Writer, out: list[Any]) -> None:
 
 
 def _line(kind: type, text: Callable[[Any, _Writer], str]) -> None:
-    """A kind of statement of one line; its comment stands beside it."""
+    """A kind of statement of one line; its comment follows it on the line."""
 
     def write(doc: Any, w: _Writer, out: list[Any]) -> None:
         comment = doc.comment or ""
@@ -427,7 +427,7 @@ def _docstring(text: str | None) -> list[Any]:
 
 
 def _nested(kind: type, head: Callable[[Any, _Writer], str]) -> None:
-    """A kind of statement with a body; its comment stands above it."""
+    """A kind of statement with a body; its comment is above it."""
 
     def write(doc: Any, w: _Writer, out: list[Any]) -> None:
         out += [*_comment(doc.comment), Nest([head(doc, w)], w.stmts(doc.body))]
@@ -488,16 +488,16 @@ def _all_docs(value: Any) -> Iterator[Doc]:
 
 
 def _shown(doc: Doc, paths: Sequence[ObjectPath]) -> set[int]:
-    """The documents that show the paths, or the closest places above them that are shown."""
-    known: dict[ObjectPath, set[int]] = {}
+    """The documents that show the paths, or their closest prefixes that are shown."""
+    parts_at: dict[ObjectPath, set[int]] = {}
     for part in _all_docs(doc):
         for path in part.source_paths:
-            known.setdefault(path, set()).add(id(part))
-    found: set[int] = set()
+            parts_at.setdefault(path, set()).add(id(part))
+    result: set[int] = set()
     for path in paths:
-        above = (p for p in reversed(path.steps()) if p in known)
-        found |= known.get(next(above, path), set())
-    return found
+        above = (p for p in reversed(path.steps()) if p in parts_at)
+        result |= parts_at.get(next(above, path), set())
+    return result
 
 
 def to_python_script(

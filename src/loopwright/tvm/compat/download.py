@@ -14,7 +14,7 @@ def download(
     size_compare: bool = False,
     retries: int = 3,
 ) -> None:
-    """Write what is at an address to a file, unless it is there. size_compare: accepted for
+    """Write the contents of an address to a file, unless it exists. size_compare: accepted for
     compatibility. Raises OSError where it cannot be read."""
     to = Path(path)
     if to.exists() and not overwrite:

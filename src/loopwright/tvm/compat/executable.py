@@ -10,7 +10,7 @@ from ...codegen.compiled import CompiledModel
 
 
 class Executable(metaclass=ABCMeta):  # noqa: B024
-    """Wraps what `tvm.compile` gives, which counts as one itself."""
+    """Wraps the result of `tvm.compile`, which counts as one itself."""
 
     def __init__(self, mod: Any) -> None:
         self.mod = mod

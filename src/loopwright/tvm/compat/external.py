@@ -14,8 +14,8 @@ from ...ir.literals import is_one
 
 
 def _extern(shape: Any, inputs: Sequence[te.Tensor], func: str, args: Any, **options: Any) -> Any:
-    """A tensor computed by a registered function; args: (what is in front of the inputs and the
-    result, what is behind them)."""
+    """A tensor computed by a registered function; args: (arguments before the inputs and the
+    result, arguments after them)."""
     front, behind = args
 
     def call(ins: Any, outs: Any) -> Any:
@@ -29,8 +29,8 @@ def matmul(
 ) -> te.Tensor:
     """The product of two matrices, of which either may be transposed."""
     shape = (lhs.shape[1 if transa else 0], rhs.shape[0 if transb else 1])
-    given = ((), (transa, transb))
-    return _extern(shape, [lhs, rhs], "cblas.matmul", given, **{"name": "C", **kwargs})
+    options = ((), (transa, transb))
+    return _extern(shape, [lhs, rhs], "cblas.matmul", options, **{"name": "C", **kwargs})
 
 
 def batch_matmul(
@@ -45,8 +45,8 @@ def batch_matmul(
     TVM's sake."""
     batch = lhs.shape[0] if is_one(rhs.shape[0]) else rhs.shape[0]
     shape = (batch, lhs.shape[2 if transa else 1], rhs.shape[1 if transb else 2])
-    given = ((), (transa, transb))
-    return _extern(shape, [lhs, rhs], "cblas.batch_matmul", given, **{"name": "C", **kwargs})
+    options = ((), (transa, transb))
+    return _extern(shape, [lhs, rhs], "cblas.batch_matmul", options, **{"name": "C", **kwargs})
 
 
 def randint(low: int, high: int, size: Any, dtype: str = "int32") -> te.Tensor:

@@ -52,7 +52,7 @@ def from_dlpack(
 
 @cache
 def library() -> ctypes.CDLL:
-    """The library through which calls between languages go."""
+    """The library that calls between languages."""
     return ctypes.CDLL(ffi().libinfo.find_libtvm_ffi())
 
 

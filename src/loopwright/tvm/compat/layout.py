@@ -1,4 +1,4 @@
-"""What exists in TVM's layout and has another form here, for scripts that ask for its kind."""
+"""Names of TVM's layout that have another form here, for scripts that check their kind."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ VARIANTS = {
     "batch_matmul_tensorcore": "batch_matmul",
     "depthwise_conv2d_nchw_spatial_pack": "depthwise_conv2d_nchw",
 }
-# What is a file in these folders, and not a name of one.
+# The files in these folders; other names are members of one.
 FILES = frozenset(
     "conv1d conv2d conv3d depthwise_conv2d group_conv2d injective nn pooling reduction".split()  # noqa: SIM905
 )
@@ -85,7 +85,7 @@ def names(schedules: bool, spelled: dict[str, Callable[..., Any]]) -> Callable[[
             for module in (nn, topi):
                 if callable(getattr(module, base, None)):
                     return getattr(module, base)
-            if not schedules and any(name.startswith(f"{known}_") for known in dir(nn)):
+            if not schedules and any(name.startswith(f"{kernel}_") for kernel in dir(nn)):
                 return _refused(name)  # a variant of a computation
         raise AttributeError(f"topi has no {name!r} by machine")
 

@@ -1,6 +1,6 @@
 """TVM's names whose place differs here: the one table of them.
 
-`NAMES` says where a single name is; `ALSO`, which modules have what a module of TVM's has besides
+`NAMES` says where a single name is; `ALSO`, which modules have further names of a module of TVM
 (`tvm.tir.expr` holds all scalar expressions, which are in `tir` here). Both are keyed by TVM's
 paths, below the package.
 """

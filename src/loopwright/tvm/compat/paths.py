@@ -162,7 +162,7 @@ PATHS: dict[str, str] = {
     "tirx": "tir",
 }
 
-# What is a folder of files in TVM and one module here: "topi.reduction" is "topi".
+# Folders of files in TVM that are one module here: "topi.reduction" is "topi".
 MERGED = frozenset(
     {
         "arith",
@@ -199,7 +199,7 @@ MERGED = frozenset(
 
 
 def target_name(path: str) -> str:
-    """The module here that serves `path` (both below the package): "relax.frontend.nn.op" gives
+    """The module here that serves `path` (both below the package): "relax.frontend.nn.op" is
     "frontend.nn.op"."""
     parts = path.split(".")
     for cut in range(len(parts), 0, -1):

@@ -91,21 +91,21 @@ class PopenWorker:
         return self._process is not None and self._process.poll() is None
 
     def _start(self) -> Connection:
-        ours, theirs = Pipe()
+        own_end, worker_end = Pipe()
         names = [] if Served.name == "loopwright" else [Served.name]
-        command = [sys.executable, "-m", __name__, str(theirs.fileno()), *names]
+        command = [sys.executable, "-m", __name__, str(worker_end.fileno()), *names]
         process = subprocess.Popen(
-            command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+            command, pass_fds=[worker_end.fileno()], stdin=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}, **self._files,
         )  # fmt: skip
-        theirs.close()
-        self._pipe, self._uses = ours, 0
+        worker_end.close()
+        self._pipe, self._uses = own_end, 0
         self._process = process
-        self._end = weakref.finalize(self, _end, process, ours)
+        self._end = weakref.finalize(self, _end, process, own_end)
         if self._first is not None:
-            ours.send_bytes(_dumps(self._first))
-            self._answer(ours, None)
-        return ours
+            own_end.send_bytes(_dumps(self._first))
+            self._answer(own_end, None)
+        return own_end
 
     def send(
         self,
@@ -168,16 +168,16 @@ class PopenPoolExecutor:
         stdout: Any = None,
         stderr: Any = None,
     ) -> None:
-        given = (initializer, initargs, maximum_process_uses, stdout, stderr)
-        PopenWorker(*given)  # raises for wrong arguments now
-        self._given, self._timeout = given, timeout
+        worker_args = (initializer, initargs, maximum_process_uses, stdout, stderr)
+        PopenWorker(*worker_args)  # raises for wrong arguments now
+        self._worker_args, self._timeout = worker_args, timeout
         self._threads = ThreadPoolExecutor(max_workers or os.cpu_count() or 1)
         self._own = threading.local()
 
     def _run(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         worker = getattr(self._own, "worker", None)
         if worker is None:
-            worker = self._own.worker = PopenWorker(*self._given)
+            worker = self._own.worker = PopenWorker(*self._worker_args)
         worker.send(fn, args, kwargs, self._timeout)
         return worker.recv()
 

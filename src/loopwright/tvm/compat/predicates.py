@@ -1,5 +1,5 @@
 """TVM's `arith._ffi_api.NarrowPredicateExpression`, `DomainTouched` and
-`tir.analysis._ffi_api._identify_memcpy`, questions that its own passes ask, and scripts that look into
+`tir.analysis._ffi_api._identify_memcpy`, queries of its own passes, and of scripts that inspect
 them; its tests' `testing.check_bool_expr_is_true` and `check_int_constraints_trans_consistency`."""
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def identify_memcpy(stmt: Any) -> list[Any]:
     of memory to another, else a StringImm that says why it does not."""
     results = []
     while isinstance(stmt, For):
-        found = _copied(stmt)
-        results.append(pe.StringImm(found) if isinstance(found, str) else found)
+        copy = _copied(stmt)
+        results.append(pe.StringImm(copy) if isinstance(copy, str) else copy)
         stmt = stmt.body
     return results
 
@@ -127,8 +127,8 @@ def _copied(nest: For) -> tuple[BufferRegion, BufferRegion] | str:
             return (
                 f"The index of {side}, {offset}, does not form a bijective transform of the loops"
             )
-        reach = bounds_of(offset, ends)
-        touched = None if reach is None else analyzer.simplify(reach[1] - reach[0] + 1)
+        bounds = bounds_of(offset, ends)
+        touched = None if bounds is None else analyzer.simplify(bounds[1] - bounds[0] + 1)
         if touched is None or not analyzer.can_prove_equal(touched, steps):
             what = f"loop iterations ({steps}) and number of {side} indices touched ({touched})"
             return f"Mismatch between {what}"
@@ -189,8 +189,8 @@ def check_bool_expr_is_true(
     sizes = sizes or [1]
 
     def at(*point: Var) -> PrimExpr:
-        places = zip(lows, point, strict=False)
-        return substitute(expr, {v: add(p, lows[v]) for v, p in places})
+        pairs = zip(lows, point, strict=False)
+        return substitute(expr, {v: add(p, lows[v]) for v, p in pairs})
 
     result = compute(sizes, at, name="holds")
     holds = np.zeros(sizes, "bool")
@@ -211,14 +211,14 @@ def check_int_constraints_trans_consistency(
         (t.src, t.dst, t.dst_to_src, t.src_to_dst),
         (t.dst, t.src, t.src_to_dst, t.dst_to_src),
     ):
-        wanted = [substitute(c, there) for c in _conditions(two)]
-        wanted += [pe.EQ(v, substitute(back[v], there)) for v in one.variables if v in back]
+        consequences = [substitute(c, there) for c in _conditions(two)]
+        consequences += [pe.EQ(v, substitute(back[v], there)) for v in one.variables if v in back]
         ranges = {**(vranges or {}), **one.ranges}
-        check_bool_expr_is_true(conjunction(wanted), ranges, conjunction(_conditions(one)))
+        check_bool_expr_is_true(conjunction(consequences), ranges, conjunction(_conditions(one)))
 
 
 def _conditions(system: IntConstraints) -> list[PrimExpr]:
-    """What the solutions of a system fulfil."""
+    """The conditions that the solutions of a system satisfy."""
     return [*(_inside(v, r) for v, r in system.ranges.items()), *system.relations]
 
 

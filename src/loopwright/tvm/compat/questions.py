@@ -1,4 +1,4 @@
-"""What a script asks about the machine before it goes on: TVM's `contrib.nvcc`, `contrib.cudnn` and
+"""Queries of a script about the machine that it runs on: TVM's `contrib.nvcc`, `contrib.cudnn` and
 `contrib.thrust`, and `support`; and its `contrib.dlpack`, functions on tensors of other libraries."""
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ...runtime import from_dlpack, get_global_func
 def enabled(target: str) -> bool:
     """`runtime.enabled`: whether code is made for a kind of targets."""
     kind = target.split()[0] if target.split() else ""
-    known = kind in Target.list_kinds() and find_target(Target(kind)) is not None
-    return known or kind == "cpu"
+    has_target = kind in Target.list_kinds() and find_target(Target(kind)) is not None
+    return has_target or kind == "cpu"
 
 
 def libinfo() -> Mapping[str, str]:
     """`support.libinfo`: what TVM is built with, "ON", "OFF" or a version, by the options of its build.
     Options that nothing here corresponds to are "OFF"."""
     present = ("GRAPH_EXECUTOR", "LLVM", "PROFILER", "RANDOM", "RELAY_DEBUG", "RPC", "SORT")
-    known = {f"USE_{name}": "ON" for name in present}
-    return defaultdict(lambda: "OFF", known, LLVM_VERSION=str(llvm_version_major()))
+    flags = {f"USE_{name}": "ON" for name in present}
+    return defaultdict(lambda: "OFF", flags, LLVM_VERSION=str(llvm_version_major()))
 
 
 def describe() -> None:
@@ -50,10 +50,10 @@ def exists() -> bool:
 
 def _library_function(target: Target, kinds: tuple[str, ...], func_name: str) -> Any:
     asked = "thrust" in target.libs
-    found = get_global_func(func_name, allow_missing=True) if asked else None
-    if asked and found is None:
-        logging.warning("%s asks for thrust, but there is no function %s", target, func_name)
-    return found if target.kind.name in kinds else None
+    function = get_global_func(func_name, allow_missing=True) if asked else None
+    if asked and function is None:
+        logging.warning("%s requests thrust, but the function %s is missing", target, func_name)
+    return function if target.kind.name in kinds else None
 
 
 def can_use_thrust(target: Target, func_name: str) -> Any:
@@ -72,8 +72,10 @@ def convert_func(
     """The function for tensors of another library, which are passed without a copy."""
 
     def call(*args: Any) -> Any:
-        given = (from_dlpack(to_dlpack_func(a)) if isinstance(a, tensor_type) else a for a in args)
-        return tvm_func(*given)
+        tensors = (
+            from_dlpack(to_dlpack_func(a)) if isinstance(a, tensor_type) else a for a in args
+        )
+        return tvm_func(*tensors)
 
     return call
 

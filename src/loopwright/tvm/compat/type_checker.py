@@ -12,14 +12,14 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from ...base.errors import explain
 
 F = TypeVar("F", bound=Callable[..., Any])
-# What is taken for a type besides its own instances.
+# Types whose instances count as another type's, too.
 _ALSO: dict[type, tuple[type, ...]] = {float: (int,), list: (tuple,)}
 
 
 def type_checked(func: F) -> F:
     """The function, which raises TypeError for arguments that do not fit their annotations.
 
-    Lists may be tuples, as both are sequences of the IR; of callables, no more is asked.
+    Lists may be tuples, as both are sequences of the IR; of callables, only that they are callable.
     """
     signature, hints = inspect.signature(func), get_type_hints(func)
 
@@ -38,11 +38,11 @@ def type_checked(func: F) -> F:
     return checked  # type: ignore[return-value]
 
 
-def _misfit(value: Any, wanted: Any, place: str) -> str | None:
-    """Why a value is none of a type: the message of the first part that is not; else None."""
-    origin, parts = get_origin(wanted) or wanted, get_args(wanted)
+def _misfit(value: Any, annotation: Any, path: str) -> str | None:
+    """Why a value does not fit a type: the message of its first part that does not; else None."""
+    origin, parts = get_origin(annotation) or annotation, get_args(annotation)
     if origin in (Union, types.UnionType):
-        fits = any(_misfit(value, part, place) is None for part in parts)
+        fits = any(_misfit(value, part, path) is None for part in parts)
     elif origin is collections.abc.Callable:
         fits = callable(value)
     elif origin is Any or not isinstance(origin, type):  # type variables, too
@@ -51,13 +51,13 @@ def _misfit(value: Any, wanted: Any, place: str) -> str | None:
         fits = isinstance(value, (origin, *_ALSO.get(origin, ())))
         fixed = origin is tuple and parts and parts[-1] is not ...
         if fits and not (fixed and len(parts) != len(value)):
-            found = (
-                _misfit(v, part, f"{place}{at}") for v, part, at in _inner(value, origin, parts)
+            misfits = (
+                _misfit(v, part, f"{path}{at}") for v, part, at in _inner(value, origin, parts)
             )
-            return next((misfit for misfit in found if misfit is not None), None)
+            return next((misfit for misfit in misfits if misfit is not None), None)
         fits = False
-    shown = wanted.__name__ if wanted in (int, str, float, bool) else str(wanted)
-    return None if fits else explain(f"{place} is no {shown}", got=repr(value))
+    shown = annotation.__name__ if annotation in (int, str, float, bool) else str(annotation)
+    return None if fits else explain(f"{path} is not of type {shown}", got=repr(value))
 
 
 def _inner(value: Any, origin: type, parts: tuple[Any, ...]) -> list[tuple[Any, Any, str]]:

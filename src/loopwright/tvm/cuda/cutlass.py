@@ -111,7 +111,8 @@ with registering(__name__):
 def partition_for_cutlass(
     mod: IRModule, annotate_codegen: bool = True, use_flash_mqa: bool = True
 ) -> IRModule:
-    """Outline what CUTLASS supports into functions, including attention written out in primitives.
+    """Outline the parts that CUTLASS supports into functions, including attention expanded to
+    primitives.
 
     annotate_codegen: give the functions the attribute `Codegen: cutlass`. use_flash_mqa: include
     attention whose keys and values are repeated for several queries.

@@ -34,9 +34,9 @@ class DecomposePass(ModulePass):
         if self.func_name is None:
             return rewriter.run()
         if self.func_name not in mod:
-            what = f"{self.name}: there is no function of this name"
-            known = ", ".join(sorted(g.name_hint for g in mod.functions))
-            raise ValueError(explain(what, got=repr(self.func_name), instead=f"one of {known}"))
+            what = f"{self.name}: no function of this name"
+            names = ", ".join(sorted(g.name_hint for g in mod.functions))
+            raise ValueError(explain(what, got=repr(self.func_name), instead=f"one of {names}"))
         gvar = mod.get_global_var(self.func_name)
         return mod.with_functions({gvar: rewriter.function(mod[gvar])})
 
@@ -68,12 +68,12 @@ def batch_norm_for_training(builder: BlockBuilder, call: rx.Call) -> Any:
     axes, momentum = _other_axes(call), float(call.attrs.momentum)
     mean = builder.emit(relax_op.mean(data, axes))
     variance = builder.emit(relax_op.variance(data, axes))
-    made = builder.emit(rx.Tuple([_normalized(call, mean, variance), mean, variance]))
-    result = builder.emit(rx.TupleGetItem(made, 0))
+    outputs = builder.emit(rx.Tuple([_normalized(call, mean, variance), mean, variance]))
+    result = builder.emit(rx.TupleGetItem(outputs, 0))
 
     def moved(old: Any, new: Any) -> Any:
-        kept, taken = (_scalar(c, old) for c in (1 - momentum, momentum))
-        return relax_op.add(relax_op.multiply(kept, old), relax_op.multiply(taken, new))
+        old_share, new_share = (_scalar(c, old) for c in (1 - momentum, momentum))
+        return relax_op.add(relax_op.multiply(old_share, old), relax_op.multiply(new_share, new))
 
     return rx.Tuple([result, moved(moving_mean, mean), moved(moving_variance, variance)])
 
@@ -98,11 +98,11 @@ def tensor_to_shape(builder: BlockBuilder, call: rx.Call) -> Any:
     if dims is None or not isinstance(dims[0], IntImm):
         return None
     count = dims[0].value
-    found = relax_op.call_pure_packed(
+    called = relax_op.call_pure_packed(
         "vm.builtin.tensor_to_shape", call.args[0], sinfo_args=[ShapeStructInfo(ndim=count)]
     )
     names = [TirVar("x" if k == 0 else f"x_{k}", "int64") for k in range(count)]
-    builder.match_cast(builder.emit(found), ShapeStructInfo(names))
+    builder.match_cast(builder.emit(called), ShapeStructInfo(names))
     return rx.ShapeExpr(names)
 
 

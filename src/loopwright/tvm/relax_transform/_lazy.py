@@ -1,4 +1,5 @@
-"""What the passes share that load and store weights one by one: functions as lists of bindings."""
+"""Shared parts of the passes that load and store weights one by one: functions as lists of
+bindings."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ def load_weights(
         s: w
         for w in reversed(weights)
         for s in definable_tir_vars_in_struct_info(w.struct_info)
-        if s not in known_symbols(p for p in flat.func.params if p not in weights)
+        if s not in defined_symbols(p for p in flat.func.params if p not in weights)
     }
     new: list[Any] = []
 
@@ -93,6 +94,6 @@ def load_weights(
     return loaded
 
 
-def known_symbols(params: Iterable[rx.Var]) -> set[Any]:
+def defined_symbols(params: Iterable[rx.Var]) -> set[Any]:
     """The symbols that parameters define."""
     return {s for p in params for s in definable_tir_vars_in_struct_info(p.struct_info)}

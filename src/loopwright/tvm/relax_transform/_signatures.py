@@ -20,7 +20,7 @@ from ...relax.transform.queries import called_functions, expressions, functions_
 class Signature:
     """The new form of a function.
 
-    arguments: what a call passes now, given the call.
+    arguments: the new arguments of a call, given the call.
     outputs: the fields of the result that are left, None for all; one field is returned without a
         tuple.
     """
@@ -39,7 +39,7 @@ def only_called(mod: IRModule) -> dict[GlobalVar, tuple[rx.Function, list[rx.Cal
         for node in expressions(func):
             if type(node) is rx.Call and node.op in calls:
                 calls[node.op].append(node)
-    return {g: (mod[g], found) for g, found in calls.items() if found and len(found) == uses[g]}
+    return {g: (mod[g], sites) for g, sites in calls.items() if sites and len(sites) == uses[g]}
 
 
 def with_signatures(mod: IRModule, changes: dict[GlobalVar, Signature]) -> IRModule:

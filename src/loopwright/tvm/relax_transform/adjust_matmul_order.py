@@ -1,4 +1,4 @@
-"""AdjustMatmulOrder: of three matrices multiplied, the two come first that make it less work.
+"""AdjustMatmulOrder: a product of three matrices begins with the pair that makes it cheaper.
 
 Before (-) and after (+)::
 
@@ -36,66 +36,68 @@ MANY = 1 << 31  # no dimension is larger, for the proofs
 
 
 class AdjustMatmulOrder(PatternPass):
-    """See the file's docstring."""
+    """A product of three matrices begins with the pair that makes it cheaper."""
 
     name = "AdjustMatmulOrder"
 
     def rules(self, func: rx.Function) -> list[Any]:
         a, b, c = wildcard(), wildcard(), wildcard()
         ab, bc = calls("matmul", a, b), calls("matmul", b, c)
-        ba_turned, cb_turned = calls("permute_dims", ab), calls("permute_dims", bc)
+        ba_permuted, cb_permuted = calls("permute_dims", ab), calls("permute_dims", bc)
         order = _Order(func)
         return [
             (calls("matmul", ab, c), _Rule(order, ab, None, (a, b, c), True)),
             (calls("matmul", a, bc), _Rule(order, bc, None, (a, b, c), False)),
-            (calls("matmul", ba_turned, c), _Rule(order, ab, ba_turned, (b, a, c), True)),
-            (calls("matmul", a, cb_turned), _Rule(order, bc, cb_turned, (a, c, b), False)),
+            (calls("matmul", ba_permuted, c), _Rule(order, ab, ba_permuted, (b, a, c), True)),
+            (calls("matmul", a, cb_permuted), _Rule(order, bc, cb_permuted, (a, c, b), False)),
         ]
 
 
 @dataclass(frozen=True)
 class _Factor:
-    """One of the three matrices; `turned`: it is to be transposed."""
+    """One of the three matrices; `transposed`: it is to be transposed."""
 
     value: Any
-    turned: bool
+    transposed: bool
     early: bool
 
     def dims(self) -> list[Any]:
         """Its last two dimensions, or the one of a vector."""
         dims = list((shape_of(self.value) or ())[-2:])
-        return dims[::-1] if self.turned else dims
+        return dims[::-1] if self.transposed else dims
 
     def expr(self) -> Any:
-        return transposed(self.value) if self.turned else self.value
+        return transposed(self.value) if self.transposed else self.value
 
 
 @dataclass(frozen=True)
 class _Rule:
     """Replaces a product of three by another order of it, where that is better.
 
-    pair: the pattern of the product of two; turned: of its transposition, if there is one.
+    pair: the pattern of the product of two; transposed: of its transposition, if there is one.
     factors: the patterns of the three, in the order in which they are multiplied.
     left_first: whether the pair is the left two.
     """
 
     order: _Order
     pair: Any
-    turned: Any
+    transposed: Any
     factors: tuple[Any, Any, Any]
     left_first: bool
 
     def __call__(self, value: rx.Call, m: dict[Any, Any]) -> Any:
         two = self.factors[:2] if self.left_first else self.factors[1:]
-        turned = two if self.turned is not None else ()
-        a, b, c = (_Factor(m[p], p in turned, self.order.knows(m[p])) for p in self.factors)
+        transposed_factors = two if self.transposed is not None else ()
+        a, b, c = (
+            _Factor(m[p], p in transposed_factors, self.order.knows(m[p])) for p in self.factors
+        )
         ranks = [x.value.struct_info.ndim for x in (a, b, c)]
         if min(ranks) < 1 or ranks[1] < 2 or not (keeps_dtype(value) and keeps_dtype(m[self.pair])):
             return None
         if min(ranks[0], ranks[2]) == 1 and ranks[1] > 2:
             return None  # the axes of the batch would be taken for those of the matrix
-        if turned and not (
-            transposes(m[self.turned]) and min(m[p].struct_info.ndim for p in two) > 1
+        if transposed_factors and not (
+            transposes(m[self.transposed]) and min(m[p].struct_info.ndim for p in two) > 1
         ):
             return None
         better = self.order.left_is_better(a, b, c)
@@ -142,7 +144,7 @@ class _Order:
         """Whether the first cost is less than the second for all dimensions of at least 1.
 
         Both are linear in each of the four, so that for one with a bound its least and greatest value
-        stand for all in between.
+        cover all in between.
         """
         analyzer = Analyzer()
         for var in vars_in(rx.ShapeExpr(dims)):

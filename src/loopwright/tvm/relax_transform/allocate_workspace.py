@@ -1,4 +1,4 @@
-"""AllocateWorkspace: functions of external code get the scratch memory that they ask for.
+"""AllocateWorkspace: functions of external code get the scratch memory that they request.
 
 Before (-) and after (+)::
 
@@ -29,7 +29,7 @@ Before (-) and after (+)::
               return gv
 
 The size in bytes is the attribute WorkspaceSize. The calls in one block share memory of the largest
-size that a function of the module asks for.
+size that a function of the module requests.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SIZE = "WorkspaceSize"
 
 @dataclass(frozen=True, repr=False)
 class AllocateWorkspace(ModulePass):
-    """See the file's docstring."""
+    """Functions of external code get the scratch memory that they request."""
 
     name = "AllocateWorkspace"
 
@@ -62,8 +62,8 @@ class AllocateWorkspace(ModulePass):
             return mod
         work = _Callers(mod, max(int(f.attrs[SIZE]) for f in users.values()))
         for gvar, func in users.items():
-            taken = {g.name_hint for g in work.builder.get().functions}
-            name = free_name(f"{gvar.name_hint}1", taken)
+            names = {g.name_hint for g in work.builder.get().functions}
+            name = free_name(f"{gvar.name_hint}1", names)
             new = _Users(mod).with_workspace(func, "workspace").with_attr("global_symbol", name)
             work.renamed[gvar] = renamed = GlobalVar(name)
             work.builder.update_func(renamed, new)

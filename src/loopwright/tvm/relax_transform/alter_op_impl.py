@@ -1,4 +1,4 @@
-"""AlterOpImpl: calls of kernels by another kernel of the user's, whose buffers may have other layouts.
+"""AlterOpImpl: replaces kernels by the user's, whose buffers may have other layouts.
 
 Pass::
 
@@ -88,7 +88,8 @@ OPERATOR = "operator_name"
 
 @dataclass(frozen=True)
 class AlterOpImpl(ModulePass):
-    """See the file's docstring. All tables are by operator name.
+    """Replaces kernels by the user's, whose buffers may have other layouts. All tables are by
+    operator name.
 
     op_impl_map: the kernel that is called from now on.
     op_buffer_transforms: for each buffer of the kernel, inputs first, an `IndexMap` or a function from the
@@ -151,10 +152,10 @@ class _Replacer(GraphRewriter):
         new = call.replace(args=operands, sinfo_args=(info,)).with_span(call.span)
         if all(t.index_map is None for t in behind):
             return new
-        made = self.builder.emit(new)
+        value = self.builder.emit(new)
         if not isinstance(out, TupleStructInfo):
-            return self.restored(made, behind[0], outs[0])
-        parts = [rx.TupleGetItem(made, n) for n in range(len(outs))]
+            return self.restored(value, behind[0], outs[0])
+        parts = [rx.TupleGetItem(value, n) for n in range(len(outs))]
         triples = zip(parts, behind, outs, strict=True)
         return rx.Tuple([self.restored(*t) for t in triples])
 
@@ -193,13 +194,13 @@ class _Replacer(GraphRewriter):
         return relax_op.call_tir(kernel, [whole], info)
 
 
-def _index_map(given: Any) -> IndexMap | None:
-    """What the user gave for a buffer as an index map; separators count in their own table."""
-    if isinstance(given, (list, tuple)):
-        given = given[0]
-    if given is None or isinstance(given, IndexMap):
-        return given
-    return IndexMap.from_func_with_separators(given)[0]
+def _index_map(mapping: Any) -> IndexMap | None:
+    """The user's index map of a buffer; separators count in their own table."""
+    if isinstance(mapping, (list, tuple)):
+        mapping = mapping[0]
+    if mapping is None or isinstance(mapping, IndexMap):
+        return mapping
+    return IndexMap.from_func_with_separators(mapping)[0]
 
 
 def _dims(info: TensorStructInfo) -> Sequence[Any]:
@@ -211,7 +212,7 @@ def _dims(info: TensorStructInfo) -> Sequence[Any]:
 
 
 def _remove_pad(ndim: int, dtype: str) -> PrimFunc:
-    """The kernel that copies as many elements along each axis as its result has."""
+    """The kernel that copies the leading elements along each axis, up to its result's extents."""
     source = placeholder([Var(f"p{k}", "int64") for k in range(ndim)], dtype, "input")
     sizes = [Var(f"i{k}", "int64") for k in range(ndim)]
     result = compute(sizes, lambda *i: source(*i), "output")

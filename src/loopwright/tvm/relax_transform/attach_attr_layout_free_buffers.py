@@ -1,4 +1,4 @@
-"""AttachAttrLayoutFreeBuffers: tells kernels which of their inputs may be stored in another layout.
+"""AttachAttrLayoutFreeBuffers: kernels list their inputs that may be stored in another layout.
 
 Before (-) and after (+)::
 
@@ -42,7 +42,7 @@ from ...tir.function import PrimFunc
 
 @dataclass(frozen=True, repr=False)
 class AttachAttrLayoutFreeBuffers(ModulePass):
-    """See the file's docstring."""
+    """Kernels list their inputs that may be stored in another layout."""
 
     name = "AttachAttrLayoutFreeBuffers"
 

@@ -31,7 +31,7 @@ from ...runtime.extern import ExternLibrary
 
 
 class AttachExternModules(ModulePass):
-    """See the file's docstring.
+    """Attaches the modules and C libraries that functions are compiled against.
 
     extern_modules: `runtime.Module`s, `ExternLibrary`s, or objects whose `load()` returns one.
 
@@ -48,9 +48,9 @@ class AttachExternModules(ModulePass):
         return attach_externals(mod, self.extern_modules)
 
 
-def _module(given: Any) -> Any:
+def _module(loader: Any) -> Any:
     """An external module or library, loaded if necessary."""
-    module = given.load() if hasattr(given, "load") else given
+    module = loader.load() if hasattr(loader, "load") else loader
     if not isinstance(module, ExternLibrary) and not hasattr(module, "function_names"):
         what = "an external module is a runtime.Module or an ExternLibrary"
         raise TypeError(explain(what, got=repr(module)))

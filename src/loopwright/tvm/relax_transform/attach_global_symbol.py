@@ -1,4 +1,4 @@
-"""AttachGlobalSymbol: gives every function the name by which it is looked up at run time.
+"""AttachGlobalSymbol: every function gets the name by which it is looked up at run time.
 
 Before (-) and after (+)::
 

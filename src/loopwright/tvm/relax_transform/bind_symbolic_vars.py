@@ -46,15 +46,15 @@ class BindSymbolicVars(ModulePass):
         for gvar, func in mod.functions.items():
             if not isinstance(func, Function):
                 continue
-            known = defined_symbolic_vars(func)
-            mine = {
+            symbols = defined_symbolic_vars(func)
+            chosen = {
                 k: v
                 for k, v in self.binding_map.items()
-                if any(k is s or k == s.name for s in known)
+                if any(k is s or k == s.name for s in symbols)
             }
-            bound.update(mine)
-            if mine:
-                changed[gvar] = bind_symbolic_vars(func, mine)
+            bound.update(chosen)
+            if chosen:
+                changed[gvar] = bind_symbolic_vars(func, chosen)
         missing = [str(k) for k in self.binding_map if k not in bound]
         if missing:
             what = "no function has these symbolic variables"

@@ -28,7 +28,7 @@ from ...relax.struct_info import TupleStructInfo
 
 @dataclass(frozen=True, repr=False)
 class BundleModelParams(FunctionPass):
-    """See the file's docstring.
+    """The weights of a model become one parameter, a tuple.
 
     param_tuple_name: the name of the new parameter.
     """
@@ -51,7 +51,7 @@ class BundleModelParams(FunctionPass):
 class _Bundler(GraphRewriter):
     weights: dict[Any, int]
     bundle: rx.Var
-    taken: dict[rx.Var, rx.Var] = {}  # out of the tuple, in this block
+    items: dict[rx.Var, rx.Var] = {}  # out of the tuple, in this block
 
     def bundled(self, func: rx.Function, inputs: tuple[rx.Var, ...]) -> rx.Function:
         params = (*inputs, self.bundle)
@@ -60,22 +60,22 @@ class _Bundler(GraphRewriter):
         return func.replace(params=params, body=body)
 
     def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
-        outer, self.taken = self.taken, {}
+        outer, self.items = self.items, {}
         new = super().block(block)
-        self.taken = outer
+        self.items = outer
         return new
 
     def binding(self, binding: Any) -> None:
-        place = self.weights.get(binding.value)
-        if place is not None and isinstance(binding, rx.VarBinding):
-            self.emit(binding, rx.TupleGetItem(self.bundle, place))
+        index = self.weights.get(binding.value)
+        if index is not None and isinstance(binding, rx.VarBinding):
+            self.emit(binding, rx.TupleGetItem(self.bundle, index))
         else:
             super().binding(binding)
 
     def value(self, expr: Any) -> Any:
         if not isinstance(expr, rx.Var) or expr not in self.weights:
             return super().value(expr)
-        if expr not in self.taken:
+        if expr not in self.items:
             item = rx.TupleGetItem(self.bundle, self.weights[expr])
-            self.taken[expr] = self.builder.emit(item, expr.name_hint)
-        return self.taken[expr]
+            self.items[expr] = self.builder.emit(item, expr.name_hint)
+        return self.items[expr]

@@ -42,10 +42,10 @@ ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 
 @dataclass(frozen=True, repr=False)
 class CombineParallelMatmul(FunctionPass):
-    """See the file's docstring.
+    """Products of one tensor with several weights become one product, which is split.
 
     check: called as check(tensor, weights, biases, {variable: value} of the block) for each group;
-        where it answers False, the group stays. There are no biases where they are not combined.
+        where it answers False, the group stays. The biases are empty where they are not combined.
     """
 
     name = "CombineParallelMatmul"
@@ -141,9 +141,9 @@ def _groups(values: dict[rx.Var, Any]) -> Iterator[tuple[list[_Branch], set[rx.V
                 if var in products and not needs:
                     shape = list(shape_of(value.args[1]) or ())
                     branch = _Branch(var, value.args[1], tuple(shape[:-2]), shape[-1])
-                    known = isinstance(branch.width, IntImm)
-                    if known or not open_ones:
-                        (fixed if known else open_ones).append(branch)
+                    is_fixed = isinstance(branch.width, IntImm)
+                    if is_fixed or not open_ones:
+                        (fixed if is_fixed else open_ones).append(branch)
                         needs = True
                         del products[var]
                 if needs:
@@ -167,11 +167,11 @@ def _users(values: dict[rx.Var, Any]) -> dict[rx.Var, list[rx.Var]]:
 def _only_user(
     var: rx.Var, users: dict[rx.Var, list[rx.Var]], values: dict[rx.Var, Any]
 ) -> tuple[rx.Var, Any]:
-    """The one binding that uses a variable; itself and None where there is no such one."""
-    found = users.get(var, [])
-    if len(found) != 1 or not isinstance(var, rx.DataflowVar):
+    """The one binding that uses a variable; itself and None if it has other uses."""
+    uses = users.get(var, [])
+    if len(uses) != 1 or not isinstance(var, rx.DataflowVar):
         return var, None
-    return found[0], values[found[0]]
+    return uses[0], values[uses[0]]
 
 
 def _biases(

@@ -61,7 +61,7 @@ class _Computed(GraphRewriter):
 
 @dataclass(frozen=True, repr=False)
 class ComputePrimValue(ModulePass):
-    """See the file's docstring."""
+    """Formulas over symbolic values are computed by PrimFuncs."""
 
     name = "ComputePrimValue"
 

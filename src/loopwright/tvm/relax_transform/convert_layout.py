@@ -51,7 +51,7 @@ from ...relax.transform.layout_plans import Converter, Layouts
 
 @dataclass(frozen=True)
 class ConvertLayout(ModulePass):
-    """See the file's docstring.
+    """Converts the named operators, and those that follow, to the desired layouts.
 
     desired_layouts: by the operator's name, the layout of its data, of its weight, and of its
         result (without it, the data's).

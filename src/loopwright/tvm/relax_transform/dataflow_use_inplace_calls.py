@@ -50,7 +50,7 @@ from ...relax.transform.legalize_ops.in_place import in_place
 
 @dataclass(frozen=True, repr=False)
 class DataflowUseInplaceCalls(ModulePass):
-    """See the file's docstring."""
+    """Elementwise operators write over an argument that is not used again."""
 
     name = "DataflowUseInplaceCalls"
 
@@ -71,8 +71,8 @@ class _Overwriter(GraphRewriter):
     def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         self.chosen = {}
         if isinstance(block, rx.DataflowBlock):
-            for place, args in in_place_calls(block, self.inputs):
-                self.chosen[block.bindings[place].var] = max(args)
+            for index, args in in_place_calls(block, self.inputs):
+                self.chosen[block.bindings[index].var] = max(args)
         return super().block(block)
 
     def binding(self, binding: Any) -> None:

@@ -31,7 +31,7 @@ from ._decompose import DecomposePass, batch_norm_for_inference, tensor_to_shape
 
 @dataclass(frozen=True)
 class DecomposeOpsForInference(DecomposePass):
-    """See the file's docstring.
+    """Batch norms become elementwise operators, by their moving mean and variance.
 
     func_name: the function to rewrite; None: all of them.
     """

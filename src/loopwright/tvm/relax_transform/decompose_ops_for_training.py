@@ -34,7 +34,8 @@ from ._decompose import (
 
 @dataclass(frozen=True)
 class DecomposeOpsForTraining(DecomposePass):
-    """See the file's docstring.
+    """Norms become operators that have gradients; batch norms, by the mean and variance of the
+    batch.
 
     func_name: the function to rewrite; None: all of them.
     """

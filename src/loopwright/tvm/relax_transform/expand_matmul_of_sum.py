@@ -30,7 +30,7 @@ from ...relax.transform.rewriting import PatternPass, calls
 
 
 class ExpandMatmulOfSum(PatternPass):
-    """See the file's docstring."""
+    """A product with a sum becomes the sum of two products."""
 
     name = "ExpandMatmulOfSum"
 
@@ -38,18 +38,18 @@ class ExpandMatmulOfSum(PatternPass):
         early = set(computable_at_compile_time(func))
         x, a, b = wildcard(), wildcard(), wildcard()
         total = calls("add", a, b)
-        turned = calls("permute_dims", total)
+        permuted = calls("permute_dims", total)
 
         def expand(value: rx.Call, m: dict[Any, Any]) -> Any:
-            known = all(m[p] in early or isinstance(m[p], rx.Constant) for p in (a, b))
-            if known or not keeps_dtype(value) or not _both_matrices(m[a], m[b]):
+            is_early = all(m[p] in early or isinstance(m[p], rx.Constant) for p in (a, b))
+            if is_early or not keeps_dtype(value) or not _both_matrices(m[a], m[b]):
                 return None
-            if turned in m and not transposes(m[turned]):
+            if permuted in m and not transposes(m[permuted]):
                 return None
-            summands = (transposed(m[p]) if turned in m else m[p] for p in (a, b))
+            summands = (transposed(m[p]) if permuted in m else m[p] for p in (a, b))
             return relax_op.add(*(product(m[x], s) for s in summands))
 
-        return [(calls("matmul", x, total), expand), (calls("matmul", x, turned), expand)]
+        return [(calls("matmul", x, total), expand), (calls("matmul", x, permuted), expand)]
 
 
 def _both_matrices(a: Any, b: Any) -> bool:

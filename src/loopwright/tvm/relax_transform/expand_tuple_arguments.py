@@ -49,7 +49,7 @@ from ._signatures import Signature, only_called, with_signatures
 
 @dataclass(frozen=True, repr=False)
 class ExpandTupleArguments(ModulePass):
-    """See the file's docstring."""
+    """Private functions take the fields of tuples, one parameter each."""
 
     name = "ExpandTupleArguments"
 

@@ -43,7 +43,7 @@ from ..topi.fast import BY_OPERATOR
 
 
 class FastMathTransform(ModulePass):
-    """See the file's docstring."""
+    """Exp, erf, tanh and softmax of float32 by fast approximations."""
 
     name = "FastMathTransform"
 

@@ -1,4 +1,5 @@
-"""FuseTransposeMatmul: a product with a transposed matrix becomes one kernel that reads the matrix as it lies.
+"""FuseTransposeMatmul: a product with a transposed matrix becomes one kernel that reads the matrix
+as it is stored.
 
 Before (-) and after (+)::
 
@@ -45,7 +46,8 @@ NAME = "NT_matmul"
 
 
 class FuseTransposeMatmul(ModulePass):
-    """See the file's docstring."""
+    """A product with a transposed matrix becomes one kernel that reads the matrix as it is
+    stored."""
 
     name = "FuseTransposeMatmul"
 
@@ -57,26 +59,26 @@ class _Fuse(SweepingRewriter):
     def call(self, call: rx.Call) -> Any:
         if not is_call(call, "relax.matmul"):
             return call
-        turned = self.definition(call.args[1])
-        if not is_call(turned, "relax.permute_dims") or not transposes(turned):
+        permuted = self.definition(call.args[1])
+        if not is_call(permuted, "relax.permute_dims") or not transposes(permuted):
             return call
         if shape_of(call) is None or call.struct_info.dtype.is_void:
             return call
         matmul = call.op.get_attr("definition")
 
         def multiplied(x: Tensor, w: Tensor) -> Tensor:
-            made = matmul(x, _Turned(w), out_dtype=call.struct_info.dtype)
-            op = made.op
+            product = matmul(x, _Transposed(w), out_dtype=call.struct_info.dtype)
+            op = product.op
             if op.name != matmul.te_name:  # rounded to another type at the end
-                return made
+                return product
             return ComputeOp(NAME, op.tag, op.attrs, op.axis, op.body).output(0)
 
         return self.builder.call_te(
-            multiplied, call.args[0], turned.args[0], primfunc_name_hint=NAME
+            multiplied, call.args[0], permuted.args[0], primfunc_name_hint=NAME
         )
 
 
-class _Turned:
+class _Transposed:
     """A matrix, or a batch of them, as an operator's body reads it transposed."""
 
     def __init__(self, matrix: Tensor) -> None:

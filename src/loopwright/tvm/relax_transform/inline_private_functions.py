@@ -1,4 +1,4 @@
-"""InlinePrivateFunctions: puts the bodies of private functions in the place of their calls.
+"""InlinePrivateFunctions: replaces calls of private functions by their bodies.
 
 Before::
 
@@ -44,7 +44,7 @@ WHOLE = ("Codegen", "Composite", "Primitive")
 
 @dataclass(frozen=True, repr=False)
 class InlinePrivateFunctions(ModulePass):
-    """See the file's docstring."""
+    """Replaces calls of private functions by their bodies."""
 
     name = "InlinePrivateFunctions"
 

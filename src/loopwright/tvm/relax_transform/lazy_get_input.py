@@ -1,4 +1,4 @@
-"""LazyGetInput: a function asks for each weight when it needs it.
+"""LazyGetInput: a function fetches each weight when it needs it.
 
 Before (-) and after (+)::
 
@@ -34,7 +34,7 @@ from ._lazy import Flat, load_weights
 
 @dataclass(frozen=True, repr=False)
 class LazyGetInput(FunctionPass):
-    """See the file's docstring."""
+    """A function fetches each weight when it needs it."""
 
     name = "LazyGetInput"
     function_type = rx.Function

@@ -33,7 +33,7 @@ from ._lazy import Flat, called
 
 @dataclass(frozen=True, repr=False)
 class LazySetOutput(FunctionPass):
-    """See the file's docstring."""
+    """A function hands out each result as soon as it has it."""
 
     name = "LazySetOutput"
     function_type = rx.Function
@@ -42,10 +42,10 @@ class LazySetOutput(FunctionPass):
         if is_private(func):
             return func
         count, attrs = func.attrs.get("num_input"), func.attrs
-        place = len(func.params)
+        position = len(func.params)
         if count is not None:
-            place = int(count)
-            attrs = func.with_attr("num_input", place + 1).attrs
+            position = int(count)
+            attrs = func.with_attr("num_input", position + 1).attrs
         results = [PrimStructInfo("int64"), ObjectStructInfo()]
         info = FuncStructInfo(results, TupleStructInfo([]), purity=False)
         fset = rx.Var("fset_output", info)
@@ -53,8 +53,8 @@ class LazySetOutput(FunctionPass):
         outputs = flat.outputs()
 
         def stores(var: Any) -> list[Any]:
-            places = [i for i, output in enumerate(outputs) if output is var]
-            return [called(rx.Call(fset, [rx.PrimValue(i), var])) for i in places]
+            positions = [i for i, output in enumerate(outputs) if output is var]
+            return [called(rx.Call(fset, [rx.PrimValue(i), var])) for i in positions]
 
         new = [store for param in func.params for store in stores(param)]
         for binding in flat.bindings:
@@ -62,5 +62,5 @@ class LazySetOutput(FunctionPass):
         flat.bindings = new
         for literal in dict.fromkeys(o for o in outputs if not isinstance(o, rx.Var)):
             flat.bindings += stores(literal)
-        params = [*func.params[:place], fset, *func.params[place:]]
+        params = [*func.params[:position], fset, *func.params[position:]]
         return flat.function(params, False, attrs)

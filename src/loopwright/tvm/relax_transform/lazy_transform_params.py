@@ -19,8 +19,8 @@ Before (-) and after (+)::
     +         _1: R.Object = R.call_packed("set_item", R.prim_value(0), t, sinfo_args=(R.Object,))
     +         return R.tuple()
 
-It is for the functions whose names end with "transform_params"; those before the first `num_input`
-are no weights. A weight is fetched where it is first used and dropped after its last use; a result
+It is for the functions whose names end with "transform_params"; their first `num_input` parameters
+are not weights. A weight is fetched where it is first used and dropped after its last use; a result
 is stored after its last use.
 """
 
@@ -44,12 +44,12 @@ from ...relax.struct_info import (
     TupleStructInfo,
 )
 from ...relax.transform.queries import functions_of, used_vars
-from ._lazy import Flat, called, known_symbols, load_weights
+from ._lazy import Flat, called, defined_symbols, load_weights
 
 
 @dataclass(frozen=True, repr=False)
 class LazyTransformParams(ModulePass):
-    """See the file's docstring.
+    """Weights are fetched one by one, and stored again when they are transformed.
 
     fget_item: the packed function that returns the weight of a number.
     fset_item: the one that stores the result of a number; None: results are returned, and weights
@@ -97,24 +97,24 @@ class LazyTransformParams(ModulePass):
         extra = tuple(self.extra_set_item_params or ())
 
         def stores(var: Any) -> list[Any]:
-            places = [i for i, output in enumerate(outputs) if output is var]
+            positions = [i for i, output in enumerate(outputs) if output is var]
             calls = [
                 call_packed(
                     self.fset_item, *extra, rx.PrimValue(i), var, sinfo_args=ObjectStructInfo()
                 )
-                for i in places
+                for i in positions
             ]
             return [called(call) for call in calls]
 
         last: dict[rx.Var, int] = {}
-        for place, binding in enumerate(flat.bindings):
-            last[binding.var] = place
-            last.update(dict.fromkeys(used_vars(binding.value), place))
+        for index, binding in enumerate(flat.bindings):
+            last[binding.var] = index
+            last.update(dict.fromkeys(used_vars(binding.value), index))
         new: list[Any] = []
-        for place, binding in enumerate(flat.bindings):
+        for index, binding in enumerate(flat.bindings):
             new.append(binding)
             for var in dict.fromkeys((*used_vars(binding.value), binding.var)):
-                if last[var] == place:
+                if last[var] == index:
                     new += stores(var)
                     new += [called(vm_kill_object(var))] if var in weights else []
         flat.bindings = new
@@ -141,10 +141,10 @@ def _unbundled(flat: Flat, params: tuple[rx.Var, ...]) -> list[rx.Var]:
 
 
 def _symbols_of_shapes(weights: list[rx.Var]) -> list[rx.Var]:
-    """A parameter for the symbols that no tensor among the weights tells."""
-    told = known_symbols(w for w in weights if isinstance(w.struct_info, TensorStructInfo))
+    """A parameter for the symbols that no weight's shape defines."""
+    of_tensors = defined_symbols(w for w in weights if isinstance(w.struct_info, TensorStructInfo))
     scalars = [w for w in weights if isinstance(w.struct_info, (ShapeStructInfo, PrimStructInfo))]
-    symbols = [s for w in scalars for s in known_symbols([w]) if s not in told]
+    symbols = [s for w in scalars for s in defined_symbols([w]) if s not in of_tensors]
     shape = ShapeStructInfo(list(dict.fromkeys(symbols)))
     return [rx.Var("symbols", shape)] if symbols else []
 

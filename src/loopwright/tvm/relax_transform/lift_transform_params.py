@@ -1,4 +1,4 @@
-"""LiftTransformParams: what depends on weights alone is computed by a function of its own.
+"""LiftTransformParams: computations on weights alone move to a function of their own.
 
 Before::
 
@@ -33,9 +33,9 @@ After::
                 R.output(gv)
             return gv
 
-The weights are the parameters after the first `num_input`. What the new function returns takes their
-place: the weights that are still needed, then what was computed of them. Branches, local functions,
-calls with effects and what follows R.builtin.stop_lift_params stay.
+The weights are the parameters after the first `num_input`. The results of the new function replace
+them: the weights that are still needed, then what was computed of them. Branches, local functions,
+calls with effects and bindings after R.builtin.stop_lift_params stay.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ from ...relax.struct_info import PrimStructInfo, ShapeStructInfo, TupleStructInf
 from ...relax.transform.graph.canonicalize import canonicalize
 from ...relax.transform.graph.dead_code import clean
 from ...relax.transform.queries import bindings_of, functions_of, is_private, shape_vars, used_vars
-from ._lazy import known_symbols
+from ._lazy import defined_symbols
 
 NAME = "transform_params"
 
 
 @dataclass(frozen=True, repr=False)
 class LiftTransformParams(ModulePass):
-    """See the file's docstring.
+    """Computations on weights alone move to a function of their own.
 
     shared_transform: True: one function, "transform_params", computes what all functions with
         `num_input` that are called from outside have in common; or the names of the functions that
@@ -82,17 +82,17 @@ class LiftTransformParams(ModulePass):
     shared_transform: bool | Sequence[str] = False
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        found = {g: f for g, f in functions_of(mod) if _has_weights(g, f)}
+        selected = {g: f for g, f in functions_of(mod) if _has_weights(g, f)}
         consume = bool(ctx.option("relax.lift_transform_params.consume_params"))
         if self.shared_transform is False:
-            for gvar, func in found.items():
+            for gvar, func in selected.items():
                 mod = _lifted(mod, {gvar: func}, f"{gvar.name_hint}_{NAME}", consume)
             return mod
         names = self.shared_transform
         sharing = {
-            gvar: found[gvar]
-            for gvar in sorted(found, key=lambda g: g.name_hint)
-            if (not is_private(found[gvar]) if names is True else gvar.name_hint in names)
+            gvar: selected[gvar]
+            for gvar in sorted(selected, key=lambda g: g.name_hint)
+            if (not is_private(selected[gvar]) if names is True else gvar.name_hint in names)
         }
         return _lifted(mod, sharing, NAME, consume) if sharing else mod
 
@@ -144,11 +144,11 @@ class _Plan:
         self.lifted: dict[rx.Var, rx.VarBinding] = {}
         self.free: dict[rx.Var, rx.VarBinding] = {}
         self.same: dict[rx.Var, rx.Var] = {}
-        known = known_symbols(self.weights)
+        symbols = defined_symbols(self.weights)
         for binding in bindings_of(func):
             if isinstance(binding, rx.VarBinding) and _is_liftable(binding.value):
                 used = set(used_vars(binding.value))
-                if not known.issuperset(free_symbolic_vars(binding)):  # type: ignore[arg-type]
+                if not symbols.issuperset(free_symbolic_vars(binding)):  # type: ignore[arg-type]
                     continue
                 if not used - self.free.keys():
                     self.free[binding.var] = binding
@@ -156,7 +156,7 @@ class _Plan:
                     self.lifted[binding.var] = binding
 
     def match(self, first: _Plan, name: str) -> None:
-        """Find what is also computed in another function, whose weights must be the same."""
+        """Find the values also computed in another function, whose weights must be the same."""
         infos = [[w.struct_info for w in plan.weights] for plan in (self, first)]
         table: dict[Any, Any] = dict(zip(self.weights, first.weights, strict=False))
         if len(infos[0]) == len(infos[1]):
@@ -169,8 +169,8 @@ class _Plan:
             raise LoopwrightError(explain(what, got=got, instead=hint))
         for var, binding in {**self.free, **self.lifted}.items():
             value = ReplaceVars(table).visit(binding.value)
-            for other, known in {**first.free, **first.lifted}.items():
-                if other not in table.values() and structural_equal(value, known.value):
+            for other, matched in {**first.free, **first.lifted}.items():
+                if other not in table.values() and structural_equal(value, matched.value):
                     table[var] = other
                     break
         self.same = {v: table[v] for v in (*self.weights, *self.lifted) if v in table}
@@ -185,7 +185,7 @@ class _Plan:
         """The function with `outputs` in the place of its weights."""
         own = {other: var for var, other in self.same.items()}
         work = _Rest(mod)
-        work.gone = {own[v] for v in shared}
+        work.lifted_out = {own[v] for v in shared}
         params = [rx.Var(own[v].name_hint, own[v].struct_info, own[v].span) for v in outputs]
         work.var_map = {own[v]: p for v, p in zip(outputs, params, strict=True)}
         return work.rest(self.func, (*self.func.params[: self.count], *params))
@@ -194,7 +194,9 @@ class _Plan:
         """The numbers of the weights that the changed function still needs."""
         symbols = set(free_symbolic_vars(func)) - set(free_symbolic_vars(self.func))
         used = {*used_vars(func.body), *shape_vars(func.ret_struct_info)}
-        return {i for i, w in enumerate(self.weights) if w in used or symbols & known_symbols([w])}
+        return {
+            i for i, w in enumerate(self.weights) if w in used or symbols & defined_symbols([w])
+        }
 
     def transform(self, mod: IRModule, outputs: list[rx.Var], consume: bool) -> rx.Function:
         """The function that computes `outputs` from the tuple of weights."""
@@ -217,7 +219,7 @@ def _is_liftable(value: Any) -> bool:
 class _Rest(GraphRewriter):
     """Leaves out bindings, and the marks where lifting ends."""
 
-    gone: set[rx.Var]
+    lifted_out: set[rx.Var]
 
     def rest(self, func: rx.Function, params: tuple[rx.Var, ...]) -> rx.Function:
         with self.builder.scope(params):
@@ -225,7 +227,7 @@ class _Rest(GraphRewriter):
         return func.replace(params=params, body=body)
 
     def binding(self, binding: Any) -> None:
-        if binding.var in self.gone:
+        if binding.var in self.lifted_out:
             return
         value = binding.value
         if isinstance(value, rx.Call) and value.op is STOP_LIFT_PARAMS:
@@ -244,7 +246,7 @@ class _Transform:
         self.consume = consume
         self.params = rx.Var("params", TupleStructInfo([w.struct_info for w in weights]))
         self.table: dict[Any, Any] = {}
-        self.taken: dict[rx.Var, rx.Var] = {}
+        self.items: dict[rx.Var, rx.Var] = {}
 
     def function(self, bindings: Iterable[Any], outputs: list[rx.Var]) -> rx.Function:
         builder = self.builder
@@ -266,22 +268,22 @@ class _Transform:
             return
         if value in self.weights and not self.consume:
             value = rx.TupleGetItem(self.params, self.weights.index(value))
-        self.table[binding.var] = self.builder.emit(self.taken_out(value), binding.var.name_hint)
+        self.table[binding.var] = self.builder.emit(self.untupled(value), binding.var.name_hint)
 
-    def taken_out(self, value: Any) -> Any:
+    def untupled(self, value: Any) -> Any:
         """An expression with the weights in it out of the tuple."""
         for weight in dict.fromkeys(used_vars(value)):
-            if weight not in self.weights or weight in self.taken:
+            if weight not in self.weights or weight in self.items:
                 continue
             index = self.weights.index(weight)
             item = rx.TupleGetItem(self.params, index)
-            self.taken[weight] = self.builder.emit(item, weight.name_hint)
+            self.items[weight] = self.builder.emit(item, weight.name_hint)
             if self.consume:
-                place = rx.PrimValue(IntImm("int32", index))
+                number = rx.PrimValue(IntImm("int32", index))
                 name, nothing = "vm.builtin.tuple_reset_item", TupleStructInfo([])
-                call = call_pure_packed(name, self.params, place, sinfo_args=nothing)
+                call = call_pure_packed(name, self.params, number, sinfo_args=nothing)
                 self.builder.emit(call, "_")
-        return ReplaceVars(dict(self.taken)).visit(value)
+        return ReplaceVars(dict(self.items)).visit(value)
 
     def output(self, var: rx.Var) -> Any:
         info = var.struct_info
@@ -289,7 +291,7 @@ class _Transform:
             return rx.ShapeExpr(info.values)
         if var in self.weights and isinstance(info, PrimStructInfo) and info.value is not None:
             return rx.PrimValue(info.value)
-        return self.taken_out(self.table.get(var, var))
+        return self.untupled(self.table.get(var, var))
 
 
 def _composed(before: rx.Function, after: rx.Function) -> rx.Function:

@@ -45,7 +45,7 @@ from ...relax.block_builder import BlockBuilder
 
 @dataclass(frozen=True, repr=False)
 class NormalizeGlobalVar(ModulePass):
-    """See the file's docstring."""
+    """Public functions are called by the names that they have outside."""
 
     name = "NormalizeGlobalVar"
 

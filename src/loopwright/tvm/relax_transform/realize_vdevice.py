@@ -46,19 +46,20 @@ Tensor = tuple[Any, ...]
 
 @dataclass(frozen=True, repr=False)
 class RealizeVDevice(ModulePass):
-    """See the file's docstring. Raises ValueError for an operator on several devices."""
+    """Every tensor gets a virtual device, from annotations and R.hint_on_device. Raises ValueError
+    for an operator on several devices."""
 
     name = "RealizeVDevice"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        places = _Places(mod)
+        devices = _Devices(mod)
         for _, func in functions_of(mod):
-            places.function(func)
-        for tensor, device in places.hints:
-            places.find_or_set(tensor, device)
-        work = _Realized(places.mod, places)
+            devices.function(func)
+        for tensor, device in devices.hints:
+            devices.find_or_set(tensor, device)
+        work = _Realized(devices.mod, devices)
         for gvar, func in functions_of(mod):
-            params = tuple(places.placed(param) for param in func.params)
+            params = tuple(devices.with_devices(param) for param in func.params)
             if all(a is b for a, b in zip(params, func.params, strict=True)):
                 params = func.params
             new = work.with_params(func, params)
@@ -69,7 +70,7 @@ class RealizeVDevice(ModulePass):
         return work.builder.get()
 
 
-class _Places:
+class _Devices:
     """Which tensors are on one device (a union-find), and on which."""
 
     def __init__(self, mod: IRModule) -> None:
@@ -92,17 +93,17 @@ class _Places:
         return self.device.setdefault(self.group(tensor), device)
 
     def put(self, tensor: Tensor, device: VDevice) -> None:
-        known = self.find_or_set(tensor, device)
-        if not structural_equal(known, device):
+        current = self.find_or_set(tensor, device)
+        if not structural_equal(current, device):
             what = f"RealizeVDevice: {tensor[0].name_hint} would be on two devices"
             hint = "move one of the tensors with R.to_vdevice"
-            raise ValueError(explain(what, got=f"{known} and {device}", instead=hint))
+            raise ValueError(explain(what, got=f"{current} and {device}", instead=hint))
 
     def join(self, tensors: list[Tensor | None]) -> None:
         """Tensors that are on one device."""
-        known = [self.group(t) for t in tensors if t is not None]
-        for other in known[1:]:
-            first, other = self.group(known[0]), self.group(other)
+        groups = [self.group(t) for t in tensors if t is not None]
+        for other in groups[1:]:
+            first, other = self.group(groups[0]), self.group(other)
             if first != other:
                 device = self.device.pop(other, None)
                 self.above[other] = first
@@ -130,12 +131,12 @@ class _Places:
                 self.put((var, *path), leaf.vdevice)
 
     def binding(self, var: rx.Var, value: Any) -> None:
-        mine = tensors_of(var)
+        results = tensors_of(var)
         if isinstance(value, rx.If):
             for branch in (value.true_branch, value.false_branch):
-                self.pair(mine, tensors_of(branch.body))
+                self.pair(results, tensors_of(branch.body))
         elif not isinstance(value, rx.Call):
-            self.pair(mine, tensors_of(value))
+            self.pair(results, tensors_of(value))
         elif value.op is TO_VDEVICE:
             self.put((var,), value.attrs.dst_vdevice)
         elif value.op is HINT_ON_DEVICE:
@@ -145,30 +146,31 @@ class _Places:
             func = self.mod[value.op]
             for param, arg in zip(func.params, value.args, strict=True):
                 self.pair(tensors_of(param), tensors_of(arg))
-            self.pair(mine, tensors_of(func.body.body))
+            self.pair(results, tensors_of(func.body.body))
         else:
-            given = [t for arg in value.args for t in tensors_of(arg) if t is not None]
-            self.join([*given, *mine] if given else [])
+            operands = [t for arg in value.args for t in tensors_of(arg) if t is not None]
+            self.join([*operands, *results] if operands else [])
 
     def hinted(self, call: rx.Call) -> VDevice:
         """The module's virtual device that a hint means; a new one if it has none."""
         attrs: Any = call.attrs
         devices: list[Any] = list(self.mod.global_infos.get("vdevice", ()))
-        for known in devices:
-            target = known.target
+        for candidate in devices:
+            target = candidate.target
             if (
                 target is not None
                 and Device(target.device_type).device_type == attrs.device_type
-                and (known.vdevice_id, known.memory_scope) == (attrs.index, attrs.memory_scope)
+                and (candidate.vdevice_id, candidate.memory_scope)
+                == (attrs.index, attrs.memory_scope)
             ):
-                return known
+                return candidate
         kind = Device(attrs.device_type).type
         new = VDevice("llvm" if kind == "cpu" else kind, attrs.index, attrs.memory_scope)
         self.mod = self.mod.clone()
         self.mod.update_global_info("vdevice", [*devices, new])
         return new
 
-    def placed(self, var: rx.Var) -> rx.Var:
+    def with_devices(self, var: rx.Var) -> rx.Var:
         """The variable with the devices of its tensors."""
         info = self.info(var, var.struct_info)
         return var if info is var.struct_info else type(var)(var.name_hint, info, var.span)
@@ -203,27 +205,27 @@ def tensors_of(expr: Any, path: tuple[int, ...] = ()) -> list[Tensor | None]:
         steps.append(expr.index)
         expr = expr.tuple_value
     start = tuple(reversed(steps))
-    found = [p for p, _ in _leaves(expr.struct_info) if p[: len(start)] == start]
-    return [(expr, *p) if isinstance(expr, rx.Var) else None for p in found]
+    paths = [p for p, _ in _leaves(expr.struct_info) if p[: len(start)] == start]
+    return [(expr, *p) if isinstance(expr, rx.Var) else None for p in paths]
 
 
 class _Realized(GraphRewriter):
-    def __init__(self, mod: IRModule, places: _Places) -> None:
+    def __init__(self, mod: IRModule, devices: _Devices) -> None:
         super().__init__(mod)
-        self.places = places
+        self.devices = devices
 
     def binding(self, binding: Any) -> None:
         var, value = binding.var, binding.value
         if isinstance(binding, rx.MatchCast):
-            info = self.places.info(var, binding.struct_info)
+            info = self.devices.info(var, binding.struct_info)
             new = type(var)(var.name_hint, info, var.span)
             self.var_map[var] = new
             cast = rx.MatchCast(new, self.value(value), info, binding.span)
             self.builder.emit_normalized(cast)
             return
         if isinstance(value, rx.Call) and value.op is HINT_ON_DEVICE:
-            source, device = tensors_of(value.args[0])[0], self.places.of((var,))
-            near = source is None or structural_equal(self.places.of(source), device)
+            source, device = tensors_of(value.args[0])[0], self.devices.of((var,))
+            near = source is None or structural_equal(self.devices.of(source), device)
             moved = self.value(value.args[0])
             self.emit(binding, moved if near else to_vdevice(moved, device))
             return
@@ -232,7 +234,7 @@ class _Realized(GraphRewriter):
             paths: list[tuple[int, ...]] = (
                 [()] if len(own) == 1 else [(i,) for i in range(len(own))]
             )
-            infos = [self.places.info(var, info, p) for info, p in zip(own, paths, strict=True)]
+            infos = [self.devices.info(var, info, p) for info, p in zip(own, paths, strict=True)]
             if any(a is not b for a, b in zip(infos, own, strict=True)):
                 value = value.replace(sinfo_args=tuple(infos))
         self.emit(binding, self.value(value))

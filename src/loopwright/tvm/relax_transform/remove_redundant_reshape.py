@@ -1,4 +1,5 @@
-"""RemoveRedundantReshape: of reshapes in a row the last one stays, and one that changes nothing goes.
+"""RemoveRedundantReshape: of reshapes in a row the last one stays, and one that changes nothing is
+removed.
 
 Before (-) and after (+)::
 
@@ -26,7 +27,7 @@ from ...relax.transform.rewriting import PatternPass, calls
 
 
 class RemoveRedundantReshape(PatternPass):
-    """See the file's docstring."""
+    """Of reshapes in a row the last one stays, and one that changes nothing is removed."""
 
     name = "RemoveRedundantReshape"
 

@@ -1,4 +1,4 @@
-"""RemoveUnusedOutputs: private functions return only what is used of their results.
+"""RemoveUnusedOutputs: private functions return only those of their results that are used.
 
 Before::
 
@@ -53,7 +53,7 @@ from ._signatures import Signature, only_called, with_signatures
 
 @dataclass(frozen=True, repr=False)
 class RemoveUnusedOutputs(ModulePass):
-    """See the file's docstring."""
+    """Private functions return only those of their results that are used."""
 
     name = "RemoveUnusedOutputs"
 
@@ -81,9 +81,9 @@ def _used_fields(mod: IRModule) -> dict[GlobalVar, set[int] | None]:
         for binding in bindings_of(func):
             value = getattr(binding, "value", None)
             if type(value) is rx.Call and isinstance(value.op, GlobalVar):
-                mine, known = fields.get(binding.var, []), used.setdefault(value.op, set())
-                whole = len(mine) < uses[binding.var] or isinstance(binding, rx.MatchCast)
-                used[value.op] = None if whole or known is None else known | set(mine)
+                read, used_before = fields.get(binding.var, []), used.setdefault(value.op, set())
+                whole = len(read) < uses[binding.var] or isinstance(binding, rx.MatchCast)
+                used[value.op] = None if whole or used_before is None else used_before | set(read)
     return used
 
 

@@ -34,8 +34,8 @@ After::
             gv: R.Tensor((n,), dtype="float32") = R.zeros(R.shape([n]), dtype="float32")
             return gv
 
-A symbolic dimension that only an unused parameter gives becomes a parameter of its own, the last one
-first.
+A symbolic dimension that only an unused parameter defines becomes a parameter of its own, the last
+one first.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from ._signatures import Signature, only_called, with_signatures
 
 @dataclass(frozen=True, repr=False)
 class RemoveUnusedParameters(ModulePass):
-    """See the file's docstring."""
+    """Private functions take only the parameters that they use."""
 
     name = "RemoveUnusedParameters"
 
@@ -75,7 +75,7 @@ def _plan(func: rx.Function, calls: list[rx.Call]) -> Signature | None:
     used = {*used_vars(func.body), *shape_vars(func.ret_struct_info)}
     used |= {v for p in func.params for v in shape_vars(p.struct_info)}
     symbols = _missing(func, used)
-    # A symbol that an unused parameter is, or that a call does not tell, needs its parameter.
+    # A symbol that an unused parameter is, or that a call does not determine, needs its parameter.
     unknown = {s for call in calls for s in symbols if s not in _symbols_of(func, call)}
     for param in func.params:
         info = param.struct_info
@@ -84,24 +84,24 @@ def _plan(func: rx.Function, calls: list[rx.Call]) -> Signature | None:
         if unknown.intersection(definable_tir_vars_in_struct_info(info)):
             used.add(param)
     symbols = _missing(func, used)
-    kept = [i for i, param in enumerate(func.params) if param in used]
-    if len(kept) == len(func.params):
+    remaining = [i for i, param in enumerate(func.params) if param in used]
+    if len(remaining) == len(func.params):
         return None
-    params = [func.params[i] for i in kept]
+    params = [func.params[i] for i in remaining]
     params += [rx.Var(f"param_{s.name}", PrimStructInfo(value=s)) for s in symbols]
 
     def arguments(call: rx.Call) -> list[Any]:
         table = _symbols_of(func, call)
-        return [*(call.args[i] for i in kept), *(rx.PrimValue(table[s]) for s in symbols)]
+        return [*(call.args[i] for i in remaining), *(rx.PrimValue(table[s]) for s in symbols)]
 
     return Signature(func.replace(params=tuple(params)), arguments)
 
 
 def _missing(func: rx.Function, used: set[rx.Var]) -> list[TirVar]:
     """The symbols that only parameters outside `used` define."""
-    kept = tuple(p for p in func.params if p in used)
+    remaining = tuple(p for p in func.params if p in used)
     before = free_symbolic_vars(func)
-    after: Sequence[TirVar] = free_symbolic_vars(func.replace(params=kept))
+    after: Sequence[TirVar] = free_symbolic_vars(func.replace(params=remaining))
     return [s for s in reversed(after) if s not in before]
 
 

@@ -1,4 +1,5 @@
-"""ReorderPermuteDimsAfterConcat: tensors permuted alike are joined before they are permuted.
+"""ReorderPermuteDimsAfterConcat: tensors with the same permutation are joined before they are
+permuted.
 
 Before (-) and after (+)::
 
@@ -43,7 +44,7 @@ class _Reorder(SweepingRewriter):
 
 
 class ReorderPermuteDimsAfterConcat(RewriterPass):
-    """See the file's docstring."""
+    """Tensors with the same permutation are joined before they are permuted."""
 
     name = "ReorderPermuteDimsAfterConcat"
     rewriter = _Reorder

@@ -30,16 +30,16 @@ from ...relax.transform.rewriting import PatternPass, calls
 
 
 class ReorderTakeAfterMatmul(PatternPass):
-    """See the file's docstring."""
+    """A product with rows taken of a table becomes rows of the product with the table."""
 
     name = "ReorderTakeAfterMatmul"
 
     def rules(self, func: rx.Function) -> list[Any]:
         x, table, routes = wildcard(), wildcard(), wildcard()
-        taken = calls("take", table, routes)
+        rows = calls("take", table, routes)
 
         def reorder(value: rx.Call, m: dict[Any, Any]) -> Any:
-            take = m[taken]
+            take = m[rows]
             ranks = [m[p].struct_info.ndim for p in (x, table, routes)]
             if take.attrs.axis is None or -1 in ranks or ranks[2] != 1 or not keeps_dtype(value):
                 return None
@@ -50,7 +50,7 @@ class ReorderTakeAfterMatmul(PatternPass):
                 return _diagonal(m[x], m[table], m[routes], mode)
             return None
 
-        return [(calls("matmul", x, taken), reorder)]
+        return [(calls("matmul", x, rows), reorder)]
 
 
 def _diagonal(x: Any, table: Any, routes: Any, mode: str) -> Any:

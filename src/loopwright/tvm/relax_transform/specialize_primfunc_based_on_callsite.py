@@ -44,7 +44,7 @@ from ...tir.stmt_functor import substitute_buffers
 
 @dataclass(frozen=True, repr=False)
 class SpecializePrimFuncBasedOnCallSite(ModulePass):
-    """See the file's docstring."""
+    """Kernels know the memory scopes of the tensors that they get."""
 
     name = "SpecializePrimFuncBasedOnCallSite"
 

@@ -1,4 +1,4 @@
-"""ToMixedPrecision: computes products and convolutions in float16, and what may follow them.
+"""ToMixedPrecision: computes products, convolutions and their followers in float16.
 
 Before (-) and after (+)::
 
@@ -18,8 +18,8 @@ Before (-) and after (+)::
 
 The definition of each operator says whether it always computes in float16, follows its arguments,
 or never does (`@op(mixed=...)`). What follows does so where all its float32 arguments are there in
-float16, or are constants that float16 can hold. Results of dataflow blocks keep their types; what
-stands outside of them stays.
+float16, or are constants that float16 can hold. Results of dataflow blocks keep their types;
+bindings outside of them stay.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ HALF, FULL = "float16", "float32"
 
 @dataclass(frozen=True, repr=False)
 class ToMixedPrecision(FunctionPass):
-    """See the file's docstring.
+    """Computes products, convolutions and the operators that may follow them in float16.
 
     out_dtype: the type in which products and convolutions give their results.
     fp16_input_names: parameters of float32 that become parameters of float16.
@@ -70,7 +70,8 @@ class _Mixer(SweepingRewriter):
         self.out_dtype = out_dtype
         self.halved = halved
         self.params: tuple[rx.Var, ...] = ()
-        self.given: dict[Any, rx.Var] = {}  # what is cast at the start -> the parameter of float16
+        # A value cast at the start -> the parameter of float16.
+        self.short_params: dict[Any, rx.Var] = {}
         self.casts: dict[Any, rx.Var] = {}  # variable -> what it is in float16, in this block
         self.first: list[rx.Var] = []  # those that are cast at the start of this block
 
@@ -83,7 +84,7 @@ class _Mixer(SweepingRewriter):
                 new = rx.Var(param.name_hint, _retyped(param.struct_info, HALF), param.span)
                 back = self.builder.normalize(relax_op.astype(new, FULL))
                 casts.append(rx.VarBinding(param, back))
-                self.given[param] = param = new
+                self.short_params[param] = param = new
             params.append(param)
         self.halved = set()  # not those of functions inside
         if casts:
@@ -98,13 +99,13 @@ class _Mixer(SweepingRewriter):
         if isinstance(block, rx.DataflowBlock):
             values = [b.value for b in block.bindings]
             mixed = [leaf for v in values if _policy(v) == ALWAYS for leaf in _leaves(v.args)]
-            taken = Counter(leaf for leaf in mixed if isinstance(leaf, rx.Var))
+            counts = Counter(leaf for leaf in mixed if isinstance(leaf, rx.Var))
             uses = Counter(var for value in values for var in used_vars(value))
             own = {b.var for b in block.bindings}
-            alone = [v for v, n in taken.items() if uses[v] == n and v not in own]
-            alone = [v for v in alone if _is(v.struct_info, FULL) and v not in self.given]
-            places = {v: n for n, v in enumerate(self.params)}
-            self.first = sorted(alone, key=lambda v: places.get(v, len(places)))
+            alone = [v for v, n in counts.items() if uses[v] == n and v not in own]
+            alone = [v for v in alone if _is(v.struct_info, FULL) and v not in self.short_params]
+            positions = {v: n for n, v in enumerate(self.params)}
+            self.first = sorted(alone, key=lambda v: positions.get(v, len(positions)))
         return super().block(block)
 
     def binding(self, binding: Any) -> None:
@@ -155,12 +156,12 @@ class _Mixer(SweepingRewriter):
             values = leaf.data.numpy()
             return bool(np.all(np.abs(values[np.isfinite(values)]) <= np.finfo(HALF).max))
         current = self.var_map.get(leaf, leaf)
-        return leaf in self.given or not _holds_full(current.struct_info)
+        return leaf in self.short_params or not _holds_full(current.struct_info)
 
     def half(self, arg: Any) -> Any:
         """An argument with float16 in the place of float32."""
-        if arg in self.given:
-            return self.given[arg]
+        if arg in self.short_params:
+            return self.short_params[arg]
         current = self.value(arg)
         if current not in self.casts:
             new = self.typed(current, _retyped(current.struct_info, HALF))
@@ -203,7 +204,7 @@ def _policy(value: Any) -> int | None:
 
 
 def _leaves(args: Iterable[Any]) -> Iterator[Any]:
-    """The arguments, with tuples that stand in them taken apart."""
+    """The arguments, with nested tuples taken apart."""
     for arg in args:
         if isinstance(arg, rx.Tuple):
             yield from _leaves(arg.fields)

@@ -15,7 +15,8 @@ Before (-) and after (+)::
           return gv
 
 From the inputs, a binding comes as soon as the walk meets it and has met all that it uses; from the
-outputs, the same holds backwards, for what uses it. What the order leaves open stays as it is.
+outputs, the same holds backwards, for its users. Where the order leaves a choice, bindings keep
+theirs.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _Arrows = dict[rx.Var, dict[rx.Var, None]]
 
 @dataclass(frozen=True, repr=False)
 class TopologicalSort(FunctionPass):
-    """See the file's docstring.
+    """Orders the bindings of dataflow blocks by a walk through them.
 
     order: "depth-first" follows a value to its end before the next one; "breadth-first" takes all
         that can come next in turn.
@@ -54,11 +55,11 @@ class TopologicalSort(FunctionPass):
     direction: str = "from-inputs"
 
     def __post_init__(self) -> None:
-        for what, known in (("order", ORDERS), ("direction", DIRECTIONS)):
-            if getattr(self, what) not in known:
+        for what, allowed in (("order", ORDERS), ("direction", DIRECTIONS)):
+            if getattr(self, what) not in allowed:
                 got = repr(getattr(self, what))
                 what = f"TopologicalSort: no such {what}"
-                raise ValueError(explain(what, got=got, instead=f"one of {', '.join(known)}"))
+                raise ValueError(explain(what, got=got, instead=f"one of {', '.join(allowed)}"))
 
     def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
         return _Sorter(mod, self.order == ORDERS[0], self.direction == DIRECTIONS[0]).function(func)
@@ -90,7 +91,7 @@ class _Sorter(BodyRewriter):
             free = [var for var, used in uses.items() if not used]
             order = self.walk([*outside, *free], users, uses)
         else:
-            end = rx.Var("end")  # it uses what the block gives
+            end = rx.Var("end")  # it uses the block's results
             outputs = [v for v in live_out if v in uses]
             follows = {v: dict.fromkeys(reversed(used)) for v, used in uses.items()}
             follows[end] = dict.fromkeys(reversed(outputs))
@@ -104,7 +105,7 @@ class _Sorter(BodyRewriter):
         return block if same else rx.DataflowBlock(bindings, block.span)
 
     def walk(self, roots: list[rx.Var], follows: _Arrows, needs: _Arrows) -> list[rx.Var]:
-        """What a walk from the roots meets, each after all that it needs."""
+        """The values that a walk from the roots meets, each after all that it needs."""
         met: dict[rx.Var, None] = {}
         waiting = deque(roots)
         while waiting:

@@ -1,4 +1,4 @@
-"""UpdateParamStructInfo: gives parameters other struct infos, and what follows from them.
+"""UpdateParamStructInfo: parameters get other struct infos; those of their uses follow.
 
 Pass::
 
@@ -29,7 +29,7 @@ from ...relax.transform.queries import functions_of
 
 @dataclass(frozen=True, repr=False)
 class UpdateParamStructInfo(ModulePass):
-    """See the file's docstring.
+    """Parameters get other struct infos; those of their uses follow.
 
     sinfo_func: called with each parameter; its new struct info, or None to leave it.
     """

@@ -1,4 +1,4 @@
-"""UpdateVDevice: another device takes the place of one of the module's virtual devices.
+"""UpdateVDevice: another device replaces one of the module's virtual devices.
 
 Pass::
 
@@ -38,7 +38,7 @@ from ...relax.transform.queries import functions_of
 
 @dataclass(frozen=True, repr=False)
 class UpdateVDevice(ModulePass):
-    """See the file's docstring.
+    """Another device replaces one of the module's virtual devices.
 
     index: which of the module's devices `new_vdevice` replaces. Raises ValueError where it has no
         device of that number.
@@ -71,18 +71,18 @@ class _Moved(ReplaceVars):
         super().__init__({})
         self.old, self.new = old, new
 
-    def place(self, device: Any) -> Any:
+    def moved(self, device: Any) -> Any:
         return self.new if device is not None and structural_equal(device, self.old) else device
 
     def visit_TensorStructInfo(self, info: TensorStructInfo) -> Any:
         new: Any = self.visit_default(info)
-        place = self.place(new.vdevice)
-        return new if place is new.vdevice else new.replace(vdevice=place)
+        device = self.moved(new.vdevice)
+        return new if device is new.vdevice else new.replace(vdevice=device)
 
     def visit_Attrs(self, attrs: Any) -> Any:
         if attrs.get("dst_vdevice") is None:
             return attrs
-        place = self.place(attrs.dst_vdevice)
-        if place is attrs.dst_vdevice:
+        device = self.moved(attrs.dst_vdevice)
+        if device is attrs.dst_vdevice:
             return attrs
-        return Attrs(attrs.key, {**attrs.values, "dst_vdevice": place})
+        return Attrs(attrs.key, {**attrs.values, "dst_vdevice": device})

@@ -55,4 +55,4 @@ for _name, _builder in op.VIEWS.items():
 
 
 def __getattr__(name: str) -> object:
-    return getattr(op, name)  # which knows what is like an unknown name
+    return getattr(op, name)  # its error suggests similar names

@@ -14,7 +14,7 @@ from .walk import post_order
 @dataclass(eq=False)
 class AnnotatedRegion:
     """A region: its number, its compiler, the expressions in it, and the marks where values come in and
-    go out."""
+    leave it."""
 
     id: int
     target: str
@@ -45,13 +45,13 @@ class AnnotatedRegion:
         while at._into is not None:
             at = at._into
         step = self
-        while step is not at:  # the next one who asks is there at once
+        while step is not at:  # path compression: the next lookup takes one step
             step._into, step = at, step._into or at
         return at
 
 
 class AnnotatedRegionSet:
-    """The regions of an expression. Raises LoopwrightError where marks do not go together."""
+    """The regions of an expression. Raises LoopwrightError where marks do not match."""
 
     def __init__(
         self, expr: Any, region_begin_op: Any, region_end_op: Any, func_name: str = "default"
@@ -76,7 +76,7 @@ class AnnotatedRegionSet:
         return None if region is None else region.last()
 
     def merge(self, source: AnnotatedRegion, into: AnnotatedRegion) -> None:
-        """Make one region of two: what goes from the first one to the second stays inside."""
+        """Make one region of two: values passed from the first to the second stay inside."""
         if source is into:
             return
         source._into = into
@@ -117,9 +117,7 @@ class AnnotatedRegionSet:
         target = node.attrs.compiler
         if region is None:
             what = "Cannot find the corresponding region for end annotation"
-            hint = (
-                "a compiler_begin for the same compiler, on each argument of what is in the region"
-            )
+            hint = "a compiler_begin for the same compiler, on each argument of the region"
             raise LoopwrightError(explain(what, got=str(node), instead=hint, span=node.span))
         if region.target != target:
             what = f"a region of compiler {region.target} ends as one of {target}"
@@ -132,13 +130,13 @@ class AnnotatedRegionSet:
         ended = (a for a in args if isinstance(a, Call) and a.op is self.end_op)
         closed = {id(a) for a in ended}
         regions = [self.get_region(a) for a in args if id(a) not in closed]
-        found = [r for r in regions if r is not None]
-        if not found:
+        inner = [r for r in regions if r is not None]
+        if not inner:
             return
-        if len(found) < len(regions):
+        if len(inner) < len(regions):
             what = "some arguments are in a region, and some are not"
-            hint = "compiler_begin on each argument of what is in the region"
+            hint = "compiler_begin on each argument of the region's expressions"
             raise LoopwrightError(explain(what, got=str(node), instead=hint, span=node.span))
-        for other in found[1:]:
-            self.merge(other.last(), found[0])
-        self._add(found[0], node)
+        for other in inner[1:]:
+            self.merge(other.last(), inner[0])
+        self._add(inner[0], node)

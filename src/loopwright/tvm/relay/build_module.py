@@ -43,16 +43,16 @@ def build(
     params: arrays by the names of parameters of `main`; they become part of the code.
     target_host, runtime: accepted for compatibility; the host runs the code.
     """
-    for given, name in ((workspace_memory_pools, "workspace"), (constant_memory_pools, "constant")):
-        if given is not None:
+    for pools, name in ((workspace_memory_pools, "workspace"), (constant_memory_pools, "constant")):
+        if pools is not None:
             what = f"{name}_memory_pools has no meaning here"
             raise ValueError(explain(what, instead="loopwright.compile(mod, arenas=[...])"))
     chosen = one_target(target)
     mod = optimized(as_relay_module(ir_mod), chosen, params)
     lib, graph = compiled(mod, chosen, mod_name)
-    kept = {} if params is None else dict(params)
-    made = {"graph": GraphExecutorFactoryModule, "aot": AOTExecutorFactoryModule}[executor.name]
-    return made(mod, chosen, executor, lib, mod_name, kept, graph)
+    bound_params = {} if params is None else dict(params)
+    factory = {"graph": GraphExecutorFactoryModule, "aot": AOTExecutorFactoryModule}[executor.name]
+    return factory(mod, chosen, executor, lib, mod_name, bound_params, graph)
 
 
 def lower(
@@ -79,7 +79,7 @@ class BuildModule:
 
     def __init__(self) -> None:
         self.params: dict[str, Any] = {}
-        self._made: Any = None
+        self._outputs: Any = None
 
     def set_params(self, params: Mapping[str, Any]) -> None:
         """The parameters of `main` to be part of the code of the next build."""
@@ -90,8 +90,8 @@ class BuildModule:
     ) -> tuple[Any, Any, dict[str, Any]]:
         """(the graph as text, the compiled model, its parameters). Options as of `relay.build`."""
         self.set_params(options.pop("params", None) or self.params)
-        self._made = build(mod, target, target_host, params=self.params, **options)
-        return tuple(self._made)
+        self._outputs = build(mod, target, target_host, params=self.params, **options)
+        return tuple(self._outputs)
 
     def optimize(
         self, mod: Any, target: Any = None, target_host: Any = None, params: Any = None
@@ -100,9 +100,9 @@ class BuildModule:
         return optimize(mod, target, params or self.params)
 
     def _built(self) -> Any:
-        if self._made is None:
+        if self._outputs is None:
             raise ValueError(explain("nothing was built", instead="call build(mod, target) before"))
-        return self._made
+        return self._outputs
 
     def get_graph_json(self) -> str:
         """The graph of kernels as text."""
@@ -121,7 +121,7 @@ class BuildModule:
         return self._built().ir_mod
 
     def get_devices(self) -> list[str]:
-        """The kinds of devices that the model runs on, beside the host."""
+        """The kinds of devices that the model runs on, without the host."""
         return self._built().get_devices()
 
 

@@ -14,15 +14,15 @@ from .walk import children, post_order, values_first
 
 
 @dataclass(eq=False)
-class Place:
+class FlowNode:
     """An expression in the flow. Who uses it comes after it. parent: its post-dominator; depth: how
     many there are on the way to the end."""
 
     expr: Any
     index: int
-    inputs: list[Place] = field(default_factory=list)
-    users: list[Place] = field(default_factory=list)
-    parent: Place | None = None
+    inputs: list[FlowNode] = field(default_factory=list)
+    users: list[FlowNode] = field(default_factory=list)
+    parent: FlowNode | None = None
     depth: int = 1
 
 
@@ -35,28 +35,28 @@ def _used(node: Any) -> tuple[Any, ...]:
 
 
 class Flow:
-    """The places of an expression and of all that is in it, what is used first."""
+    """The nodes of an expression and of all its parts, operands first."""
 
     def __init__(self, root: Any) -> None:
         order = enumerate(post_order(root, parts=values_first))
-        self.places = [Place(expr, i) for i, expr in order]
-        self._by_id = {id(place.expr): place for place in self.places}
-        for place in self.places:
-            for expr in _used(place.expr):
-                self._connect(expr, place)
-            if type(place.expr) is Let:
-                self._connect(place.expr.value, self.of(place.expr.var))
-        for place in reversed(self.places[:-1]):
-            place.parent = self._meeting(place.users)
-            place.depth = 1 if place.parent is None else place.parent.depth + 1
+        self.nodes = [FlowNode(expr, i) for i, expr in order]
+        self._by_id = {id(node.expr): node for node in self.nodes}
+        for node in self.nodes:
+            for expr in _used(node.expr):
+                self._connect(expr, node)
+            if type(node.expr) is Let:
+                self._connect(node.expr.value, self.of(node.expr.var))
+        for node in reversed(self.nodes[:-1]):
+            node.parent = self._meeting(node.users)
+            node.depth = 1 if node.parent is None else node.parent.depth + 1
 
-    def _connect(self, expr: Any, user: Place) -> None:
-        place = self.of(expr)
-        if place.index < user.index:  # not what a recursive function says of itself
-            place.users.append(user)
-            user.inputs.append(place)
+    def _connect(self, expr: Any, user: FlowNode) -> None:
+        node = self.of(expr)
+        if node.index < user.index:  # not a recursive function's use of itself
+            node.users.append(user)
+            user.inputs.append(node)
 
-    def _meeting(self, users: list[Place]) -> Place | None:
+    def _meeting(self, users: list[FlowNode]) -> FlowNode | None:
         meeting: Any = users[0] if users else None
         for user in users[1:]:
             other: Any = user
@@ -71,13 +71,13 @@ class Flow:
                     meeting, other = meeting.parent, other.parent
         return meeting
 
-    def of(self, expr: Any) -> Place:
+    def of(self, expr: Any) -> FlowNode:
         """The place of an expression."""
         return self._by_id[id(expr)]
 
-    def dominates(self, expr: Any, place: Place) -> bool:
-        """Whether all ways from a place lead through an expression after it."""
-        at = place.parent
+    def dominates(self, expr: Any, node: FlowNode) -> bool:
+        """Whether all paths from a node lead through an expression after it."""
+        at = node.parent
         goal = self.of(expr)
         while at is not None and at is not goal:
             at = at.parent

@@ -57,7 +57,7 @@ class Expr(TensorOperators, RelaxExpr):
     def __repr__(self) -> str:
         try:
             return TEXT.get()(self, show_meta_data=False, header=False)
-        except LoopwrightError as error:  # a repr is asked for in the middle of errors
+        except LoopwrightError as error:  # a repr may be requested while another error is raised
             return f"<{type(self).__name__} that cannot be printed: {error}>"
 
     __str__ = __repr__
@@ -99,13 +99,13 @@ ExprWithOp = RelayExpr = Expr
 
 
 def _operand(value: Any, other: Any) -> Any:
-    """What stands beside an expression in Python's arithmetic: only expressions may."""
+    """The other operand of an expression in Python's arithmetic: only expressions may be one."""
     if isinstance(value, Expr):
         return value
     if isinstance(value, (int, float, np.generic)) and not isinstance(value, bool):
         what = f"convert {value!r} with `relay.const` first"
-        raise TypeError(explain(what, got=f"{type(value).__name__} beside {type(other).__name__}"))
-    raise TypeError(explain("type not supported beside a Relay expression", got=repr(value)))
+        raise TypeError(explain(what, got=f"{type(value).__name__} and {type(other).__name__}"))
+    raise TypeError(explain("type not supported next to a Relay expression", got=repr(value)))
 
 
 class Constant(Expr):
@@ -203,14 +203,14 @@ class Call(Expr):
         span: Span | None = None,
     ) -> None:
         if not isinstance(op, BaseExpr):
-            what = "what is called is an operator, a function, or an expression that gives one"
+            what = "a callee is an operator, a function, or an expression that returns one"
             raise TypeError(explain(what, got=repr(op), instead='relay.op.get("add")'))
         attrs = as_attrs(attrs) if isinstance(attrs, dict) else attrs
         self._set(op, tuple(_expr(a) for a in args), attrs, tuple(type_args or ()), span)
 
 
 class Let(Expr):
-    """The value of `body`, in which `var` stands for `value`."""
+    """The value of `body`, in which `var` is bound to `value`."""
 
     var: Var = define()
     value: Any
@@ -282,16 +282,16 @@ def _expr(value: Any) -> Any:
     if isinstance(value, TupleWrapper):
         return value.tuple_value
     if not isinstance(value, BaseExpr):
-        what = "this is no Relay expression"
+        what = "this is not a Relay expression"
         raise TypeError(explain(what, got=repr(value), instead="relay.const(value)"))
     return value
 
 
 class TempExpr(Expr):
-    """An expression that stands for another while a pass runs: `realize()` gives that."""
+    """An expression that replaces another while a pass runs: `realize()` returns the other."""
 
     def realize(self) -> Any:
-        """The expression it stands for."""
+        """The expression that it replaces."""
         raise NotImplementedError(f"{type(self).__name__} has no method realize(self)")
 
 
@@ -375,19 +375,19 @@ def _with_fields(cls: type, names: Sequence[str] = (), **renamed: str) -> Callab
     order = [*names, "virtual_device", "span"]
 
     def with_fields(node: Any, *args: Any, **changes: Any) -> Any:
-        given = {**dict(zip(order, args, strict=False)), **changes}
-        given = {renamed.get(k, k): v for k, v in given.items() if v is not None}
-        given.pop("virtual_device", None)
-        unknown: set[Any] = set(given) - {*names, "span"}
+        fields = {**dict(zip(order, args, strict=False)), **changes}
+        fields = {renamed.get(k, k): v for k, v in fields.items() if v is not None}
+        fields.pop("virtual_device", None)
+        unknown: set[Any] = set(fields) - {*names, "span"}
         if unknown:
             what = f"{cls.__name__} has no field {sorted(unknown)}"
             raise TypeError(explain(what, instead=f"it has {names}"))
-        for name, value in given.items():
+        for name, value in fields.items():
             if isinstance(value, list):
-                given[name] = tuple(value)
-        if isinstance(given.get("attrs"), dict):
-            given["attrs"] = as_attrs(given["attrs"])
-        new = node.replace(**given)
+                fields[name] = tuple(value)
+        if isinstance(fields.get("attrs"), dict):
+            fields["attrs"] = as_attrs(fields["attrs"])
+        new = node.replace(**fields)
         if new is not node and new.struct_info is None:
             new.struct_info = node.struct_info
         return new
@@ -416,10 +416,10 @@ def VarWithFields(
     span: Span | None = None,
 ) -> Var:
     """A variable with some fields changed; the same one if nothing changes."""
-    kept = variable.type_annotation if type_annotation is None else type_annotation
-    if (vid is None or vid is variable.vid) and kept is variable.type_annotation:
+    annotation = variable.type_annotation if type_annotation is None else type_annotation
+    if (vid is None or vid is variable.vid) and annotation is variable.type_annotation:
         return variable.with_span(span)
-    new = Var(variable.vid if vid is None else vid, kept, span or variable.span)
+    new = Var(variable.vid if vid is None else vid, annotation, span or variable.span)
     new.struct_info = variable.struct_info
     return new
 

@@ -41,15 +41,15 @@ class ExprFunctor:
         self.memo_map: dict[Any, Any] = {}
 
     def visit(self, expr: Any) -> Any:
-        """What the hook gives for an expression; of one visited before, what it gave then."""
+        """The result of the hook for an expression; of one visited before, the earlier result."""
         if expr in self.memo_map:
             return self.memo_map[expr]
         name = next((HOOKS[kind] for kind in type(expr).__mro__ if kind in HOOKS), None)
         if name is None:
-            what = "this is no kind of expression that a functor visits"
+            what = "a functor does not visit this kind of expression"
             raise TypeError(explain(what, got=repr(expr), instead=", ".join(HOOKS.values())))
-        found = self.memo_map[expr] = getattr(self, name)(expr)
-        return found
+        result = self.memo_map[expr] = getattr(self, name)(expr)
+        return result
 
     def visit_type(self, typ: Any) -> Any:
         """The type itself."""
@@ -96,5 +96,5 @@ def _fill(cls: type, make: Callable[[str, type], Any], what: str) -> None:
 
 
 _fill(ExprFunctor, _no_default, "Called for")
-_fill(ExprVisitor, _visiting, "Visit what is inside")
+_fill(ExprVisitor, _visiting, "Visit the parts")
 _fill(ExprMutator, _rebuilding, "Rebuild")

@@ -37,35 +37,35 @@ def is_composite(func: Any) -> bool:
     return isinstance(func, Function) and COMPOSITE in func.attrs
 
 
-def kept_attrs(func: Function) -> dict[str, Any]:
+def relax_attrs(func: Function) -> dict[str, Any]:
     """A function's attributes in Relax; its name is the builder's."""
-    kept = {k: v for k, v in func.attrs.items() if k not in _DROPPED}
-    return {**kept, CODEGEN: str(func.attrs["Compiler"])} if is_external(func) else kept
+    attrs = {k: v for k, v in func.attrs.items() if k not in _DROPPED}
+    return {**attrs, CODEGEN: str(func.attrs["Compiler"])} if is_external(func) else attrs
 
 
 def lifted(mod: IRModule) -> IRModule:
-    """The module in which functions for other compilers that are called where they stand are functions
-    of the module."""
-    made: dict[GlobalVar, Function] = {}
+    """The module in which functions for other compilers that are called where they are defined
+    are functions of the module."""
+    functions: dict[GlobalVar, Function] = {}
     by_identity: dict[int, GlobalVar] = {}
 
-    def place(func: Any) -> GlobalVar | None:
+    def lift(func: Any) -> GlobalVar | None:
         if not is_external(func):
             return None
         if id(func) not in by_identity:
             name = str(func.attrs.get("global_symbol", func.attrs["Compiler"]))
-            while name in mod or any(g.name_hint == name for g in made):
+            while name in mod or any(g.name_hint == name for g in functions):
                 name += "_"
             by_identity[id(func)] = GlobalVar(name)
-            made[by_identity[id(func)]] = func
+            functions[by_identity[id(func)]] = func
         return by_identity[id(func)]
 
     changed = {}
     for gvar, func in mod.functions.items():
         inside = isinstance(func, Function) and any(map(is_external, post_order(func.body)))
         if inside:
-            changed[gvar] = func.replace(body=rewrite(func.body, pre=place))
-    return mod.with_functions({**changed, **made}) if changed else mod
+            changed[gvar] = func.replace(body=rewrite(func.body, pre=lift))
+    return mod.with_functions({**changed, **functions}) if changed else mod
 
 
 def generated(relay_mod: IRModule, mod: IRModule) -> IRModule:

@@ -1,9 +1,9 @@
 """Type inference: what each expression's value is, by unification and by the operators' rows.
 
 A call of an operator whose arguments' types are known has the type that Relax infers of its body. Where
-an argument's type is open (a weight without a shape), the row may tell it from the others; else the call
-waits until the rest is known. Reference for unification: Robinson, "A Machine-Oriented Logic Based on the
-Resolution Principle", 1965.
+an argument's type is open (a weight without a shape), the row may infer it from the others; else
+the call waits until the rest is known. Reference for unification: Robinson, "A Machine-Oriented
+Logic Based on the Resolution Principle", 1965.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ class Mismatch(Exception):
 
 
 class Unifier:
-    """What is known of the types that are open."""
+    """The facts inferred about the types that are open."""
 
     def __init__(self) -> None:
-        self._known: dict[int, Type] = {}
+        self._bound: dict[int, Type] = {}
         self._keep: list[Type] = []
 
     def shallow(self, type_: AnyValue) -> AnyValue:
         """A type as far as it is known; its parts may be open."""
-        while isinstance(type_, IncompleteType) and id(type_) in self._known:
-            type_ = self._known[id(type_)]
+        while isinstance(type_, IncompleteType) and id(type_) in self._bound:
+            type_ = self._bound[id(type_)]
         return type_
 
     def full(self, type_: AnyValue) -> AnyValue:
@@ -80,7 +80,7 @@ class Unifier:
             open_, other = (a, b) if isinstance(a, IncompleteType) else (b, a)
             if self._occurs(open_, other):
                 raise Mismatch("a type would contain itself")
-            self._known[id(open_)] = other
+            self._bound[id(open_)] = other
             self._keep.append(open_)
             return other
         if isinstance(a, TensorType) and isinstance(b, TensorType):
@@ -155,10 +155,10 @@ def call_type(
 ) -> Type:
     """The type of a call of an operator. Raises what Relax's inference raises."""
     hook = row.hooks.get("infer")
-    found = None
+    result = None
     if hook is not None:
-        found = hook(types, attrs, args) if row.reads_values else hook(types, attrs)
-    return relax_type(row, types, attrs) if found is None else found
+        result = hook(types, attrs, args) if row.reads_values else hook(types, attrs)
+    return relax_type(row, types, attrs) if result is None else result
 
 
 def relax_type(row: Row, types: list[Type], attrs: dict[str, AnyValue]) -> Type:
@@ -222,7 +222,7 @@ class Typer:
     # ------------------------------------------------------------------ the walk
 
     def run(self, expr: AnyValue) -> Type:
-        """The type of an expression; those of what is inside are in `types`."""
+        """The type of an expression; those of its parts are in `types`."""
         self._keep.append(expr)
         for node in post_order(expr, self._enter, _Seen(self.types) if self.types else None):
             self.types[id(node)] = self._visit(node)
@@ -244,12 +244,12 @@ class Typer:
         self._same(var, self.types[id(let.value)], let, let.value)
 
     def _var(self, var: Var) -> Type:
-        known = self.types.get(id(var))
-        if known is None:
-            known = var.type_annotation
-            known = IncompleteType() if known is None else known
-            self.types[id(var)] = known
-        return known
+        type_ = self.types.get(id(var))
+        if type_ is None:
+            type_ = var.type_annotation
+            type_ = IncompleteType() if type_ is None else type_
+            self.types[id(var)] = type_
+        return type_
 
     def _visit(self, node: AnyValue) -> AnyValue:
         if isinstance(node, Var):
@@ -293,11 +293,11 @@ class Typer:
         func = self.mod[gvar]
         if not isinstance(func, Function):
             return self._globals.setdefault(gvar, IncompleteType())
-        known = func.checked_type_ or func.func_type_annotation()
-        self._globals[gvar] = known
-        if self.unifier.is_open(known):
-            found = self.run(func) if id(func) not in self.types else self.types[id(func)]
-            self._globals[gvar] = self._same(known, found, func, func)
+        declared = func.checked_type_ or func.func_type_annotation()
+        self._globals[gvar] = declared
+        if self.unifier.is_open(declared):
+            inferred = self.run(func) if id(func) not in self.types else self.types[id(func)]
+            self._globals[gvar] = self._same(declared, inferred, func, func)
         return self._globals[gvar]
 
     # ------------------------------------------------------------------ calls
@@ -320,8 +320,8 @@ class Typer:
 
     def _call(self, call: Call) -> Type:
         if isinstance(call.op, Op):
-            found = self._op_call(call)
-            return self._wait(call) if found is None else found
+            type_ = self._op_call(call)
+            return self._wait(call) if type_ is None else type_
         callee = self.unifier.shallow(self.types[id(call.op)])
         args = [self.types[id(a)] for a in call.args]
         if isinstance(callee, IncompleteType):
@@ -352,20 +352,20 @@ class Typer:
         types = [self.unifier.full(self.types[id(a)]) for a in call.args]
         hook = row.hooks.get("arguments")
         if hook is not None and any(map(self.unifier.is_open, types)):
-            told = hook(types, attrs)
-            for i, type_ in enumerate(told or ()):
+            arg_types = hook(types, attrs)
+            for i, type_ in enumerate(arg_types or ()):
                 if type_ is not None and i < len(types):
                     types[i] = self._same(types[i], type_, call, call.args[i])
         if any(map(self.unifier.is_open, types)):
             return None
         self.type_args[id(call)] = types
         key = _key(row, types, attrs)
-        found = self._by_key.get(key) if key is not None else None
-        if found is None:
-            found = self._inferred(row, types, attrs, call)
+        result = self._by_key.get(key) if key is not None else None
+        if result is None:
+            result = self._inferred(row, types, attrs, call)
             if key is not None:
-                self._by_key[key] = found
-        return found
+                self._by_key[key] = result
+        return result
 
     def _own_type(self, call: Call, types: list[Type]) -> Type | None:
         """The type of a call of a user's operator."""
@@ -377,9 +377,9 @@ class Typer:
         if not isinstance(rule, str):
             return rule(types, call.attrs)
         if rule not in TYPE_RELATIONS:
-            what = f"there is no type relation {rule!r}"
-            known = ", ".join(TYPE_RELATIONS)
-            raise self._error(explain(what, instead=f"a function, or one of: {known}"), call, rule)
+            what = f"unknown type relation {rule!r}"
+            names = ", ".join(TYPE_RELATIONS)
+            raise self._error(explain(what, instead=f"a function, or one of: {names}"), call, rule)
         row = ROWS.get(TYPE_RELATIONS[rule])
         return types[0] if row is None else self._inferred(row, types, {}, call)
 
@@ -402,23 +402,23 @@ class Typer:
             waiting, self._waiting, progress = self._waiting, [], False
             for node, result in waiting:
                 if isinstance(node, Call):
-                    found = self._op_call(node)
+                    inferred = self._op_call(node)
                 else:
                     whole = self.unifier.shallow(self.types[id(node.tuple_value)])
-                    found = None if isinstance(whole, IncompleteType) else self._field(node)
-                if found is None:
+                    inferred = None if isinstance(whole, IncompleteType) else self._field(node)
+                if inferred is None:
                     self._waiting.append((node, result))
                 else:
-                    self._same(result, found, node, node)
+                    self._same(result, inferred, node, node)
                     progress = True
 
     def _same(self, a: AnyValue, b: AnyValue, node: AnyValue, other: AnyValue) -> Type:
-        """The one type of two places of the program. Raises an error that names both."""
+        """The one type of two expressions of the program. Raises an error that names both."""
         try:
             return self.unifier.unify(a, b)
         except Mismatch as mismatch:
             what = f"unable to unify: `{self.unifier.full(a)}` and `{self.unifier.full(b)}`"
-            where = f"{_place(node)} and {_place(other)}"
+            where = f"{_position(node)} and {_position(other)}"
             raise self._error(f"{what} ({mismatch})", node, where) from None
 
     def _error(self, what: str, node: AnyValue, got: str) -> DiagnosticError:
@@ -436,17 +436,17 @@ class Typer:
     def _typed_node(self, node: AnyValue, new: dict[int, AnyValue]) -> AnyValue:
         if isinstance(node, (Op, GlobalVar, Constant)):
             return node
-        found = self.types.get(id(node))
-        found = None if found is None else self.unifier.full(found)
+        type_ = self.types.get(id(node))
+        type_ = None if type_ is None else self.unifier.full(type_)
         if isinstance(node, Var):
-            closed = found is not None and not self.unifier.is_open(found)
+            closed = type_ is not None and not self.unifier.is_open(type_)
             said = node.type_annotation
             if closed and (said is None or self.unifier.full(said) is not said):
-                node = Var(node.vid, found, node.span)
-            return _with_type(node, found)
+                node = Var(node.vid, type_, node.span)
+            return _with_type(node, type_)
         copy = rebuilt(node, new)
-        if isinstance(copy, Function) and isinstance(found, FuncType):
-            ret = found.ret_type
+        if isinstance(copy, Function) and isinstance(type_, FuncType):
+            ret = type_.ret_type
             said = copy.ret_type
             if said is None or self.unifier.full(said) is not said:
                 copy = copy.replace(ret_type=ret)
@@ -454,21 +454,21 @@ class Typer:
             args = tuple(map(self.unifier.full, self.type_args[id(node)]))
             if len(args) != len(copy.type_args) or not all(map(same_type, args, copy.type_args)):
                 copy = copy.replace(type_args=args)
-        return _with_type(copy, found)
+        return _with_type(copy, type_)
 
 
 def _with_type(node: AnyValue, type_: AnyValue) -> AnyValue:
     """A node with its type; a copy where it has another one already."""
-    known = node.struct_info
-    if type_ is None or (known is not None and same_type(known, type_)):
+    old = node.struct_info
+    if type_ is None or (old is not None and same_type(old, type_)):
         return node
-    if known is not None and not isinstance(node, Var):
+    if old is not None and not isinstance(node, Var):
         node = type(node)._make(*node.field_values(), span=node.span)
     node.struct_info = type_
     return node
 
 
-def _place(node: AnyValue) -> str:
+def _position(node: AnyValue) -> str:
     span = getattr(node, "span", None)
     text = type(node).__name__ if not isinstance(node, Call) else f"call of {node.op}"
     name = getattr(node, "name_hint", None)
@@ -477,7 +477,7 @@ def _place(node: AnyValue) -> str:
 
 
 def _key(row: Row, types: list[Type], attrs: dict[str, AnyValue]) -> AnyValue:
-    """What a call's type is remembered by; None where an extent is no number."""
+    """The cache key of a call's type; None where an extent is not a number."""
     parts = [_type_key(t) for t in types]
     return None if row.reads_values or None in parts else (row.name, tuple(parts), repr(attrs))
 
@@ -494,7 +494,7 @@ def _type_key(type_: AnyValue) -> AnyValue:
 
 def infer_function(func: AnyValue, mod: IRModule | None = None) -> AnyValue:
     """An expression with all types that can be inferred. Raises DiagnosticError where types do not
-    go together."""
+    match."""
     return _typed(Typer(mod), func)
 
 
@@ -531,12 +531,13 @@ class _LocalTyper(Typer):
         return getattr(node, "struct_info", None) is None and super()._enter(node)
 
     def _visit(self, node: AnyValue) -> AnyValue:
-        known = getattr(node, "struct_info", None)
-        return super()._visit(node) if known is None else known
+        info = getattr(node, "struct_info", None)
+        return super()._visit(node) if info is None else info
 
 
 def with_types(expr: AnyValue, mod: IRModule | None = None) -> AnyValue:
-    """An expression made of others whose types are known, with its type and those of what is new."""
+    """An expression made of others whose types are known, with its type and those of its new
+    parts."""
     if getattr(expr, "struct_info", None) is not None:
         return expr
     typer = _LocalTyper(mod)

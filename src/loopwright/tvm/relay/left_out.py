@@ -24,8 +24,8 @@ _PARTS: dict[str, str] = {
         StorageInfo StaticMemoryPlan alloc_storage alloc_tensor invoke_tvm_op reshape_tensor
         shape_func flatten_tuple_type from_tuple_type to_tuple_type""",
     "searches for sparse weights": "DenseToSparse Conv2dToSparse Conv2dToSparse2 process_params",
-    "importers but for ONNX": """from_caffe from_caffe2 from_coreml from_darknet from_keras from_mxnet
-        from_oneflow from_paddle from_pytorch from_tensorflow""",
+    "importers other than ONNX": """from_caffe from_caffe2 from_coreml from_darknet from_keras
+        from_mxnet from_oneflow from_paddle from_pytorch from_tensorflow""",
     "searches for partitions": "CollagePartition",
     "differentiation": "gradient FirstOrderGradient LazyGradientInit",
     "loops by recursion": "loops while_loop",
@@ -33,7 +33,7 @@ _PARTS: dict[str, str] = {
 _INSTEAD: dict[str, str] = {
     "own passes for memory and devices": "relay.build, which plans memory; one device runs a program",
     "searches for partitions": "AnnotateTarget, MergeCompilerRegions and PartitionGraph",
-    "importers but for ONNX": "export the model to ONNX, then relay.frontend.from_onnx",
+    "importers other than ONNX": "export the model to ONNX, then relay.frontend.from_onnx",
     "quantization": "quantize the model before it is imported",
     "differentiation": "relax.transform.Gradient, on a program in Relax",
 }
@@ -49,7 +49,7 @@ def refusal(name: str) -> tuple[str, str]:
 
 @cache
 def refusing(name: str) -> type:
-    """What stands for a name that is left out where it may be imported: calling it is refused."""
+    """A placeholder for a name that is left out but may be imported: calling it raises an error."""
 
     def refuse(self: object, *args: object, **options: object) -> None:
         what, instead = refusal(name)
@@ -58,13 +58,13 @@ def refusing(name: str) -> type:
     return type(name, (), {"__init__": refuse, "__doc__": "Left out."})
 
 
-def served(place: str) -> Callable[[str], type]:
+def served(module: str) -> Callable[[str], type]:
     """The `__getattr__` of a module in which TVM has names that are left out."""
 
     def get(name: str) -> type:
         if name not in LEFT_OUT:
-            close = difflib.get_close_matches(name, vars(sys.modules[place]), 3)
-            what = f"module {place!r} has no attribute {name!r}"
+            close = difflib.get_close_matches(name, vars(sys.modules[module]), 3)
+            what = f"module {module!r} has no attribute {name!r}"
             hint = f"did you mean {', '.join(close)}?" if close else None
             raise AttributeError(explain(what, instead=hint))
         return refusing(name)

@@ -20,16 +20,16 @@ class Names:
     """Names that are unique: of two that are the same, the second has a number behind."""
 
     def __init__(self) -> None:
-        self._given: dict[str, int] = {}
+        self._used: dict[str, int] = {}
 
     def unique(self, name: str) -> str:
         """A name that was not given yet: that one, else with a number behind."""
-        found = name
-        while found in self._given:
-            self._given[name] += 1
-            found = f"{name}{self._given[name]}"
-        self._given[found] = 0
-        return found
+        unique = name
+        while unique in self._used:
+            self._used[name] += 1
+            unique = f"{name}{self._used[name]}"
+        self._used[unique] = 0
+        return unique
 
 
 def float_text(value: float, dtype: str = "float32") -> str:
@@ -93,7 +93,7 @@ def _float(body: str, dtype: str, sign: int) -> tuple[float, str]:
 
 
 def name_text(name: str, dotted: bool = False) -> str:
-    """A name as it stands in a text: quoted where it would not be read as one."""
+    """A name as it is printed: quoted where it would not be parsed as one."""
     return name if (_DOTTED if dotted else _NAME).fullmatch(name) else quoted(name)
 
 

@@ -52,30 +52,30 @@ def type_key(value: Any) -> str:
         return value.key
     if isinstance(value, (GlobalVar, Op)):
         return type(value).__name__
-    known = _SCALAR_KEYS.get(type(value))
-    return known or getattr(type(value), "node_key", type(value).__name__)
+    key = _SCALAR_KEYS.get(type(value))
+    return key or getattr(type(value), "node_key", type(value).__name__)
 
 
 class MetaTable:
-    """What a text that is being printed names."""
+    """The objects that a text being printed refers to."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[Any]] = {}
         self.texts: dict[int, str] = {}
-        self.keep: list[Any] = []  # what is known by its identity
+        self.keep: list[Any] = []  # keeps the objects alive whose identities are keys
 
     def __bool__(self) -> bool:
         return bool(self.values)
 
     def ref(self, value: Any) -> str:
         """The name of a value, which is kept."""
-        known = self.texts.get(id(value))
-        if known is None:
+        text = self.texts.get(id(value))
+        if text is None:
             key = type_key(value)
             others = self.values.setdefault(key, [])
-            known = self.texts[id(value)] = f"meta[{key}][{len(others)}]"
+            text = self.texts[id(value)] = f"meta[{key}][{len(others)}]"
             others.append(value)
-        return known
+        return text
 
     def json(self) -> str:
         """The section of the text."""
@@ -104,7 +104,7 @@ def read_tensor(text: str) -> Tensor:
     head = struct.calcsize("<QQiiiBBH")
     magic, _, _, _, ndim, code, bits, lanes = struct.unpack_from("<QQiiiBBH", data)
     if magic != _MAGIC or not 0 <= ndim <= 32 or lanes != 1:
-        raise ValueError("this is no tensor as TVM saves it")
+        raise ValueError("this is not a tensor in TVM's file format")
     shape = struct.unpack_from(f"<{ndim}q", data, head)
     dtype = _dtype(code, bits)
     start = head + 8 * ndim + 8
@@ -150,9 +150,9 @@ class Writer:
         """The number of a value."""
         if value is None:
             return 0
-        known = self.index.get(id(value))
-        if known is not None:
-            return known
+        index = self.index.get(id(value))
+        if index is not None:
+            return index
         entry = self.entry(value)
         self.nodes.append(entry)
         self.keep.append(value)
@@ -179,7 +179,7 @@ class Writer:
         return {"type_key": key, "attrs": {n: self.field(v, plain) for n, v, plain in fields}}
 
     def map(self, value: dict[Any, Any]) -> dict[str, Any]:
-        """A map; keys that are strings are written out."""
+        """A map; keys that are strings are stored in it directly."""
         if all(isinstance(k, str) for k in value):
             data = [self.add(v) for v in value.values()]
             return {"type_key": "Map", "keys": [str(k) for k in value], "data": data}
@@ -225,7 +225,7 @@ def read(text: str) -> dict[str, list[Any]]:
         whole = json.loads(text)
         table = Reader(whole).value(whole["root"])
         if not isinstance(table, dict):
-            raise TypeError("the root is no map")
+            raise TypeError("the root is not a map")
         return {str(key): list(values) for key, values in table.items()}
     except (
         ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
@@ -236,24 +236,24 @@ def read(text: str) -> dict[str, list[Any]]:
 
 
 class Reader:
-    """Reads nodes when they are asked for; a node lies behind those it refers to, or before."""
+    """Reads nodes on demand; a node may come before or after those it refers to."""
 
     def __init__(self, whole: dict[str, Any]) -> None:
         self.nodes = whole["nodes"]
         self.tensors = whole.get("b64ndarrays", [])
-        self.known: dict[int, Any] = {0: None}
+        self.built: dict[int, Any] = {0: None}
         self.open: set[int] = set()
 
     def value(self, number: int) -> Any:
         """A node of the table."""
         number = int(number)
-        if number not in self.known:
+        if number not in self.built:
             if number in self.open or not 0 <= number < len(self.nodes):
                 raise ValueError(f"node {number} is not there, or refers to itself")
             self.open.add(number)
-            self.known[number] = self.node(self.nodes[number])
+            self.built[number] = self.node(self.nodes[number])
             self.open.discard(number)
-        return self.known[number]
+        return self.built[number]
 
     def node(self, entry: dict[str, Any]) -> Any:
         key, attrs = entry["type_key"], entry.get("attrs", {})

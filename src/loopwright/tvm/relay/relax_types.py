@@ -27,7 +27,7 @@ from .types import Any, FuncType, TensorType, TupleType, Type
 
 
 class Extents:
-    """Converts types; keeps which variable of Relax stands for which extent of Relay."""
+    """Converts types; records the variable of Relax for each extent of Relay."""
 
     def __init__(self) -> None:
         self._to: dict[Var, PrimExpr] = {}
@@ -36,7 +36,7 @@ class Extents:
         self._analyzer = Analyzer()
 
     def variables(self) -> list[Var]:
-        """The variables of Relax that stand for extents."""
+        """The variables of Relax that are extents."""
         return [*self._back, *self._unknown]
 
     def info(self, type_: Type) -> StructInfo:

@@ -36,10 +36,10 @@ class _Scope:
             raise LoopwrightError(explain(what, instead="open `else_scope()` behind `if_scope`"))
         if self.value is None:
             raise LoopwrightError(explain("ret is not called in this scope", instead="sb.ret(x)"))
-        made = self.value
+        result = self.value
         for variable, value in reversed(self.bindings):
-            made = Let(variable, value, made)
-        return made
+            result = Let(variable, value, result)
+        return result
 
 
 class ScopeBuilder:
@@ -49,7 +49,8 @@ class ScopeBuilder:
         self._scopes = [_Scope()]
 
     def let(self, var: Any, value: Any) -> Var:
-        """Bind a value to a variable: a `relay.Var`, a name, or (name, type). Gives the variable."""
+        """Bind a value to a variable: a `relay.Var`, a name, or (name, type). Returns the
+        variable."""
         if isinstance(value, TupleWrapper):
             value = value.astuple()
         if isinstance(var, (list, tuple)):

@@ -18,7 +18,7 @@ _SCOPED = (Function, If, Let)
 
 
 class Scope:
-    """A scope, and what is bound in it, in order."""
+    """A scope and its bindings, in order."""
 
     def __init__(self, parent: Scope | None = None) -> None:
         self.parent = parent
@@ -67,20 +67,20 @@ class Scopes:
             scope = self.of[id(node)]
             first = self._first.get(id(node))
             if first is not None and not isinstance(node, Op):
-                user, place = first
-                if self.inner[id(user)][place] is not scope:
+                user, position = first
+                if self.inner[id(user)][position] is not scope:
                     self.lifted[id(node)] = node
             self.inner[id(node)] = inner = _inner_scopes(node, scope)
             for part, own in zip(_parts(node), inner, strict=True):
                 self.of[id(part)] = _common(self.of.get(id(part)), own)
 
     def _walk(self, root: Any) -> Any:
-        """What is used first; notes the first use of each."""
+        """The parts in the order of use; records the first use of each."""
 
         def note(node: Any) -> tuple[Any, ...]:
             parts = _parts(node)
-            for place, part in enumerate(parts):
-                self._first.setdefault(id(part), (node, place))
+            for position, part in enumerate(parts):
+                self._first.setdefault(id(part), (node, position))
             return parts
 
         def enter(node: Any) -> tuple[Any, ...]:
@@ -109,7 +109,7 @@ def _inner_scopes(node: Any, scope: Scope) -> list[Scope]:
 
 
 class Binder:
-    """A program with `let` for its expressions, in their scopes: for all that are no variables, or
+    """A program with `let` for its expressions, in their scopes: for all that are not variables, or
     (all=False) for those that are used in other scopes than their own, where a graph would not say
     where they are computed."""
 
@@ -117,41 +117,41 @@ class Binder:
         self.root, self.all = root, all
         self.scopes = Scopes(root)
         self.new: dict[int, Any] = {}
-        self.names: dict[int, Var] = {}  # the variables that `let` gives to values
+        self.names: dict[int, Var] = {}  # the variables that `let` binds to values
 
     def run(self) -> Any:
         """The new program."""
         for node in post_order(self.root, parts=self._enter):
-            self.new[id(node)] = self._made(node)
+            self.new[id(node)] = self._new_value(node)
         return self.scopes.of[id(self.root)].around(self.new[id(self.root)])
 
     def _enter(self, node: Any) -> tuple[Any, ...]:
         if isinstance(node, Let):
-            known = self.new.get(id(node.value))
-            if known is None:
+            value = self.new.get(id(node.value))
+            if value is None:
                 self.names[id(node.value)] = node.var
             else:
-                self.scopes.of[id(node.value)].bind(node.var, known)
+                self.scopes.of[id(node.value)].bind(node.var, value)
             return (node.value, node.body)
         return () if isinstance(node, Var) else _parts(node)
 
-    def _made(self, node: Any) -> Any:
+    def _new_value(self, node: Any) -> Any:
         name = self.names.get(id(node))
         if isinstance(node, (Var, GlobalVar, Op)):
             return node if name is None else self.scopes.of[id(node)].bind(name, node)
-        made = self._rebuilt(node)
+        new = self._rebuilt(node)
         if node is self.root and isinstance(node, Function):
-            return made
+            return new
         if name is None and not self.all and id(node) not in self.scopes.lifted:
-            return made
+            return new
         scope = self.scopes.of[id(node)]
-        while isinstance(made, Let):  # no `let` in a bound value
-            scope.bind(made.var, made.value)
-            made = made.body
-        return scope.bind(Var("x") if name is None else name, made)
+        while isinstance(new, Let):  # no `let` in a bound value
+            scope.bind(new.var, new.value)
+            new = new.body
+        return scope.bind(Var("x") if name is None else name, new)
 
     def _rebuilt(self, node: Any) -> Any:
-        """An expression with its new parts, each below what is bound in its scope."""
+        """An expression with its new parts, each below the bindings of its scope."""
         inner = self.scopes.inner[id(node)]
         if isinstance(node, Let):
             return inner[-1].around(self.new[id(node.body)])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-# What a step of a recursion is: it yields steps, and is sent what they return.
+# A step of a recursion: it yields steps, and is sent their results.
 Step = Generator["Step", Any, Any]
 
 
 def run(step: Step) -> Any:
-    """What a recursive step returns.
+    """The result of a recursive step.
 
     >>> def depth(n):
     ...     return 0 if n == 0 else 1 + (yield depth(n - 1))

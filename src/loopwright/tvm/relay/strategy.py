@@ -2,8 +2,8 @@
 
 A strategy is the fact "FTVMStrategy" of an operator: `fn(attrs, inputs, out_type, target) -> OpStrategy`,
 mostly a `target.generic_func`. An implementation is a tensor expression with a te schedule, or a
-function that gives a TensorIR PrimFunc (its buffers the arguments, then the results). The one of the
-highest `plevel` whose condition holds is taken; what is scheduled is not scheduled again.
+function that returns a TensorIR PrimFunc (its buffers the arguments, then the results). The one of
+the highest `plevel` whose condition holds is used; a scheduled function is not scheduled again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ from .relax_types import Extents
 from .types import TensorType, TupleType
 
 STRATEGY = "FTVMStrategy"
-DEFAULT_LEVEL = 10
+DEFAULT_LEVEL = (
+    10  # TVM's default `plevel`; implementations below it do not replace an operator's row
+)
 # Kernels of strategies have it: the rules for default schedules leave them as they are.
 SCHEDULED = "tir.is_scheduled"
 
@@ -54,8 +56,8 @@ class OpImplementation:
         """The results as te tensors; of an implementation in TensorIR, the PrimFunc."""
         if isinstance(self._compute, PrimFunc):
             return self._compute
-        made = self._compute(attrs, list(inputs), out_type)
-        return [made] if isinstance(made, te.Tensor) else made
+        outputs = self._compute(attrs, list(inputs), out_type)
+        return [outputs] if isinstance(outputs, te.Tensor) else outputs
 
     def schedule(self, attrs: Any, outs: Any, target: Any) -> Any:
         """The schedule of the results; None where the default rules are to make it."""
@@ -90,11 +92,13 @@ class OpStrategy:
             what = "an implementation computes by a function or is a PrimFunc"
             raise TypeError(explain(what, got=repr(compute)))
         condition = SpecializedCondition.current()
-        place = next((s for s in self.specializations if s.condition is condition), None)
-        if place is None:
-            place = OpSpecialization(condition)
-            self.specializations.append(place)
-        place.implementations.append(OpImplementation(compute, schedule, name, int(plevel)))
+        specialization = next((s for s in self.specializations if s.condition is condition), None)
+        if specialization is None:
+            specialization = OpSpecialization(condition)
+            self.specializations.append(specialization)
+        specialization.implementations.append(
+            OpImplementation(compute, schedule, name, int(plevel))
+        )
 
 
 # ---------------------------------------------------------------------- the default
@@ -105,18 +109,18 @@ def row_compute(row: Row) -> Callable[..., Any]:
 
     def compute(attrs: Any, inputs: Sequence[te.Tensor], out_type: Any) -> Any:
         bb = BlockBuilder()
-        given = [
+        params = [
             RelaxVar(t.op.name, TensorStructInfo([_wide(d) for d in t.shape], t.dtype))
             for t in inputs
         ]
-        values: dict[Any, Any] = {v.vid: t for v, t in zip(given, inputs, strict=True)}
-        known = dict(attrs.items()) if isinstance(attrs, Attrs) else {}
+        values: dict[Any, Any] = {v.vid: t for v, t in zip(params, inputs, strict=True)}
+        values_by_name = dict(attrs.items()) if isinstance(attrs, Attrs) else {}
         with bb.testing_scope(def_vars=[]):
-            args = _as_arguments(row, given)
-            made = row.apply(
-                args, {n: known.get(n, row.defaults.get(n)) for n in row.attr_names}, bb
+            args = _as_arguments(row, params)
+            call = row.apply(
+                args, {n: values_by_name.get(n, row.defaults.get(n)) for n in row.attr_names}, bb
             )
-            out = bb.emit(made)
+            out = bb.emit(call)
             for binding in bb._frame().bindings:
                 values[binding.var.vid] = _te_value(binding.value, values, bb)
         result = values[out.vid]
@@ -129,21 +133,21 @@ def _wide(dim: Any) -> Any:
     return IntImm("int64", dim.value) if isinstance(dim, IntImm) else dim
 
 
-def _as_arguments(row: Row, given: list[Any]) -> list[Any]:
+def _as_arguments(row: Row, args: list[Any]) -> list[Any]:
     """The tensors as the call's arguments: a parameter `Inputs` takes all that the others leave."""
     kinds = list(row.inputs.values())
     for i, kind in enumerate(kinds):
         if kind.startswith("Inputs"):
-            rest = len(given) - len(kinds) + 1
-            return [*given[:i], rx.Tuple(given[i : i + rest]), *given[i + rest :]]
-    return given
+            rest = len(args) - len(kinds) + 1
+            return [*args[:i], rx.Tuple(args[i : i + rest]), *args[i + rest :]]
+    return args
 
 
 def _te_argument(arg: Any, values: dict[Any, Any], bb: BlockBuilder, operator: Any) -> Any:
     """The te value of an argument: a number is a tensor for an operator that takes only these."""
-    made = None if arg is None else _te_value(arg, values, bb)
+    value = None if arg is None else _te_value(arg, values, bb)
     number = isinstance(arg, rx.Constant) and not operator.takes_scalars
-    return _te_tensor(made) if number else made
+    return _te_tensor(value) if number else value
 
 
 def _te_tensor(value: Any) -> te.Tensor:
@@ -168,13 +172,13 @@ def _te_value(value: Any, values: dict[Any, Any], bb: BlockBuilder) -> Any:
     if isinstance(value, rx.Call) and isinstance(value.op, Op) and value.op.name in OPERATORS:
         operator = OPERATORS[value.op.name]
         args = [_te_argument(a, values, bb, operator) for a in operator.args_of(value).values()]
-        made = operator.body(*args, **operator.attrs_of(value))
-        if made is not None:
-            return made
+        result = operator.body(*args, **operator.attrs_of(value))
+        if result is not None:
+            return result
     if isinstance(value, rx.Call) and value.op is Op.get("relax.call_tir"):
         func = bb.get()[value.args[0]]
         return te.extern_primfunc([_te_value(f, values, bb) for f in value.args[1].fields], func)
-    what = "this operator is no tensor expression of its arguments alone"
+    what = "this operator is not a tensor expression of its arguments alone"
     raise LoopwrightError(explain(what, got=str(value), instead="use relax.build"))
 
 
@@ -197,11 +201,11 @@ def strategy_of(op: Op, attrs: Any, inputs: Any, out_type: Any, target: Any) -> 
         return None
     where = Target(target)
     with where:
-        found = rule(attrs, list(inputs), out_type, where)
-    if found is not None and not isinstance(found, OpStrategy):
+        strategy = rule(attrs, list(inputs), out_type, where)
+    if strategy is not None and not isinstance(strategy, OpStrategy):
         what = f"the strategy of {op.name} must return an OpStrategy or None"
-        raise TypeError(explain(what, got=repr(found)))
-    return found
+        raise TypeError(explain(what, got=repr(strategy)))
+    return strategy
 
 
 def _holding(strategy: OpStrategy | None) -> list[OpImplementation]:
@@ -218,15 +222,15 @@ def get_valid_implementations(
     op: Op, attrs: Any, inputs: Any, out_type: Any, target: Any
 ) -> list[OpImplementation]:
     """The implementations of the operator's strategy whose condition holds; the default one where
-    it has none. Raises where there is none."""
+    it has none. Raises if that is missing, too."""
     row = row_of(op)
-    found = _holding(strategy_of(op, attrs, inputs, out_type, target))
-    if not found and row is not None:
-        found = _holding(default_strategy(row))
-    if not found:
+    implementations = _holding(strategy_of(op, attrs, inputs, out_type, target))
+    if not implementations and row is not None:
+        implementations = _holding(default_strategy(row))
+    if not implementations:
         what = f"no implementation of {op.name} fits"
         raise LoopwrightError(explain(what, got=str(out_type), instead="add one to its strategy"))
-    return found
+    return implementations
 
 
 def select_implementation(
@@ -239,9 +243,9 @@ def select_implementation(
 
 
 class StrategyChoice:
-    """Asked by the translation for each call: the kernel of the operator's strategy.
+    """Called by the translation for each call: the kernel of the operator's strategy.
 
-    None, and so the row, where there is no strategy or its best is not above the default."""
+    None, so that the row is used, without a strategy or where its best is below the default."""
 
     def __init__(self, target: Any) -> None:
         self.target = Target(target)
@@ -257,19 +261,19 @@ class StrategyChoice:
         valid = _holding(strategy)
         best = max(valid, key=lambda i: i.plevel, default=None)
         losers = [f"{i.name} ({i.plevel})" for i in valid if i is not best]
-        taken = best is not None and best.plevel >= DEFAULT_LEVEL and not best.is_row
+        is_chosen = best is not None and best.plevel >= DEFAULT_LEVEL and not best.is_row
         reason = (
             f"plevel {best.plevel}" if best is not None else "the strategy left this call alone"
         )
         trace.note(
             "legalize",
             op.name,
-            winner=best.name if best is not None and taken else "the default",
+            winner=best.name if best is not None and is_chosen else "the default",
             reason=reason,
             others=losers,
             target=str(self.target),
         )
-        if best is None or not taken:
+        if best is None or not is_chosen:
             return None
         func = self._kernel(best, call, inputs, out_type)
         gvar = bb.add_func(func, op.name.replace(".", "_"))

@@ -1,8 +1,9 @@
 """Relay's text format, as TVM v0.18 prints it.
 
-Each call, tuple and function gets a line `%0 = add(%x, %y);` before its use, but for the last one of
-a body; a constant with axes, and what has no text of its own, stands in the section of metadata at the
-end. What is not an identifier is in quotes (`%"layer1.0.weight"`), so that it reads back the same.
+Each call, tuple and function gets a line `%0 = add(%x, %y);` before its use, except the last one of
+a body; a constant with axes, and other values without a text of their own, are in the section of
+metadata at the end. A name that is not an identifier is in quotes (`%"layer1.0.weight"`), so that
+it reads back the same.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from .walk import children, post_order
 
 HEADER = '#[version = "0.0.5"]\n'
 Annotate = Callable[[Any], str]
-# What has its type and its place in a comment beside it.
+# Nodes whose type and position are printed in a comment.
 _NOTED = (Call, Constant, Var, Function, Tuple, TupleGetItem)
 
 
@@ -56,8 +57,8 @@ def text(
     """The text of an expression, a type or a module.
 
     show_meta_data: whether the metadata are there too; without them a text that names some cannot be
-    parsed. annotate: gives what stands in a comment beside an expression (by default its type and
-    where it came from). header: whether the text begins with the version of the format.
+    parsed. annotate: returns the comment of an expression (by default its type and
+    its source position). header: whether the text begins with the version of the format.
     """
     meta = MetaTable()
     parts = [HEADER if header else ""]
@@ -96,7 +97,7 @@ def comment(text: str) -> str:
 
 
 class Printer:
-    """Prints what is inside one expression. Names are unique in it, lines numbered from 0."""
+    """Prints the body of one expression. Names are unique in it, lines numbered from 0."""
 
     def __init__(self, root: Any, meta: MetaTable, annotate: Annotate | None = None) -> None:
         self.meta = meta
@@ -108,8 +109,8 @@ class Printer:
             self.uses.update(id(child) for node in nodes for child in children(node))
             # A constant knows its type at all times: it is shown where others know theirs.
             self.typed = not isinstance(root, Constant) and root.checked_type_ is not None
-        # What stands for a node that was printed; the lines of the body that is being printed.
-        self.known: dict[int, str] = {}
+        # The texts of printed nodes, or the names of their lines; the lines of the current body.
+        self.texts: dict[int, str] = {}
         self.lines: list[str] = []
         self.count = 0
         self.names = literals.Names()
@@ -121,7 +122,7 @@ class Printer:
     def scope(self, node: Any) -> Step:
         """The lines of a body, in a text."""
         outer, self.lines = self.lines, []
-        while isinstance(node, Let) and self.uses[id(node)] <= 1 and id(node) not in self.known:
+        while isinstance(node, Let) and self.uses[id(node)] <= 1 and id(node) not in self.texts:
             declared = self.declaration(node.var)
             value = yield self.value(node.value, inline=True)
             self.lines.append(f"let {declared} = {value};")
@@ -136,13 +137,13 @@ class Printer:
         return f"{{{_indented(body)}}}"
 
     def value(self, node: Any, inline: bool = False) -> Step:
-        """What stands for a node where it is used: its text, or the name of its line."""
-        known = self.known.get(id(node))
-        if known is not None:
-            return known
+        """The text of a node where it is used: its own, or the name of its line."""
+        cached = self.texts.get(id(node))
+        if cached is not None:
+            return cached
         if isinstance(node, Var):
             self.lines.append(f"free_var {self.declaration(node)};")
-            return self.known[id(node)]
+            return self.texts[id(node)]
         simple = isinstance(node, (Constant, GlobalVar, Op))
         one_use = inline and self.uses[id(node)] <= 1
         text = (self.leaf(node) if simple else (yield self.inner(node))) + self.note(node)
@@ -151,7 +152,7 @@ class Printer:
             self.count += 1
             self.lines.append(f"{temp} = {text};")
             text = temp
-        self.known[id(node)] = text
+        self.texts[id(node)] = text
         return text
 
     def leaf(self, node: Any) -> str:
@@ -178,18 +179,20 @@ class Printer:
         if isinstance(node, Let):
             return self.nested_let(node)
         what = f"a {type(node).__name__} has no text in Relay"
-        raise LoopwrightError(explain(what, instead="print it alone, or as what it stands for"))
+        raise LoopwrightError(
+            explain(what, instead="print it alone, or the expression that it replaces")
+        )
 
     def values(self, nodes: tuple[Any, ...]) -> Step:
-        """What stands for several nodes."""
+        """The texts of several nodes where they are used."""
         texts = []
         for node in nodes:
-            known = self.known.get(id(node))
-            texts.append((yield self.value(node)) if known is None else known)
+            text = self.texts.get(id(node))
+            texts.append((yield self.value(node)) if text is None else text)
         return texts
 
     def call(self, call: Call) -> Step:
-        """A call; arguments come before a function that is called where it stands."""
+        """A call; arguments come before a function that is called where it is defined."""
         args = yield self.values(call.args)
         args += self.call_attrs(call)
         (callee,) = yield self.values((call.op,))
@@ -213,7 +216,7 @@ class Printer:
         return f"if ({cond}) {then} else {other}"
 
     def nested_let(self, node: Let) -> Step:
-        """A `let` that is no body, in parentheses."""
+        """A `let` that is not a body, in parentheses."""
         uses, self.uses[id(node)] = self.uses[id(node)], 0
         body = yield self.scope(node)
         self.uses[id(node)] = uses
@@ -229,15 +232,15 @@ class Printer:
         return f"{prefix}{generic}({', '.join(params)}) {result}{body}"
 
     def note(self, node: Any) -> str:
-        """The comment beside a node."""
+        """The comment of a node."""
         if self.annotate is not None:
             said = self.annotate(node)
             return "" if not said else f" {said}" if "/*" in said else f" {comment(said)}"
         if not isinstance(node, _NOTED):
             return ""
-        known = node.checked_type_ if self.typed or not isinstance(node, Constant) else None
-        parts = [] if known is None else [f"ty={self.type(known)}"]
-        spans = _places(node.span)
+        type_ = node.checked_type_ if self.typed or not isinstance(node, Constant) else None
+        parts = [] if type_ is None else [f"ty={self.type(type_)}"]
+        spans = _positions(node.span)
         parts += [f"span={', '.join(spans)}"] if spans else []
         return f" {comment(' '.join(parts))}" if parts else ""
 
@@ -245,13 +248,13 @@ class Printer:
 
     def declaration(self, var: Var) -> str:
         """A variable where it is bound, with its type."""
-        if id(var) not in self.known:
+        if id(var) not in self.texts:
             hint = var.name_hint
             start = hint if hint[:1].isalpha() or hint[:1] == "_" else f"v{hint}"
-            self.known[id(var)] = f"%{literals.name_text(self.names.unique(start))}"
+            self.texts[id(var)] = f"%{literals.name_text(self.names.unique(start))}"
         kind = var.type_annotation
         annotation = "" if kind is None else f": {self.type(kind)}"
-        return f"{self.known[id(var)]}{annotation}{self.note(var)}"
+        return f"{self.texts[id(var)]}{annotation}{self.note(var)}"
 
     def type_params(self, params: tuple[TypeVar, ...]) -> str:
         """The type variables that a function is generic in."""
@@ -268,11 +271,11 @@ class Printer:
 
     def type(self, kind: Any) -> str:
         """The text of a type."""
-        known = self.types.get(id(kind))
-        if known is None:
-            known = self.types[id(kind)] = self._type(kind)
+        text = self.types.get(id(kind))
+        if text is None:
+            text = self.types[id(kind)] = self._type(kind)
             self.meta.keep.append(kind)
-        return known
+        return text
 
     def _type(self, kind: Any) -> str:
         if isinstance(kind, TensorType):
@@ -304,7 +307,7 @@ class Printer:
         return "?" if isinstance(extent, AnyDim) else self.meta.ref(extent)
 
     def other(self, node: Any) -> str:
-        """The text of what is no expression."""
+        """The text of a node that is not an expression."""
         return self.type(node) if isinstance(node, Type) else str(node)
 
     # ------------------------------------------------------------------ attributes
@@ -388,11 +391,11 @@ def _tuple(fields: list[str]) -> str:
     return f"({', '.join(fields)}{',' if len(fields) == 1 else ''})"
 
 
-def _places(span: Span | None) -> list[str]:
-    """Where a node came from, but for places in texts of Relay, which this is one of."""
+def _positions(span: Span | None) -> list[str]:
+    """The source positions of a node, except those in texts of Relay, such as this one."""
     spans = span.spans if isinstance(span, SequentialSpan) else (span,)
-    known = [s for s in spans if s is not None and not isinstance(s, TextSpan)]
-    return [f"{s.source}:{s.line}:{s.column}" for s in known]
+    located = [s for s in spans if s is not None and not isinstance(s, TextSpan)]
+    return [f"{s.source}:{s.line}:{s.column}" for s in located]
 
 
 __all__ = ["HEADER", "Attrs", "DictAttrs", "pretty_print", "text"]

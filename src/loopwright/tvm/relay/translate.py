@@ -3,7 +3,7 @@
 A function for another compiler (`Compiler="x"`) becomes a region of the back end x, as `relax.byoc` makes
 them: see `external`.
 
-Each call becomes the body of its operator's row. What stands for a call instead may be chosen: an
+Each call becomes the body of its operator's row. A call's replacement may be chosen: an
 operator strategy's kernel, a function given at the place of the translation. See `Choice`.
 """
 
@@ -22,7 +22,7 @@ from ...relax import BlockBuilder
 from ...relax import expr as rx
 from ...relax.transform.graph.dead_code import DeadCodeElimination
 from .expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
-from .external import is_composite, is_external, kept_attrs, lifted
+from .external import is_composite, is_external, lifted, relax_attrs
 from .infer import infer_function
 from .operators.core import row_of
 from .relax_types import Extents
@@ -34,8 +34,8 @@ Choice = Callable[[Call, list[Any], BlockBuilder], Any]
 
 
 class CallSpan(Span):
-    """Where a Relax binding came from: a call of an operator of Relay, at its place. Each is its
-    own, so that what is made of two calls of one operator knows of both."""
+    """Where a Relax binding came from: a call of an operator of Relay, at its position. Each call
+    has its own, so that a binding built from two calls of one operator names both."""
 
     __slots__ = ("call",)
 
@@ -44,8 +44,8 @@ class CallSpan(Span):
         if span is None:
             super().__init__(f"relay:{call.op.name}")
         else:
-            places = (span.line, span.end_line, span.column, span.end_column)
-            super().__init__(str(span) if span.line == 0 else span.source, *places)
+            bounds = (span.line, span.end_line, span.column, span.end_column)
+            super().__init__(str(span) if span.line == 0 else span.source, *bounds)
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -106,7 +106,7 @@ class Translator:
         self.dataflow = not (self.composites or any(map(self._has_effects, nodes)))
         self.keep.append(nodes)
         self.scopes = [{id(p): new for p, new in zip(func.params, params, strict=True)}]
-        with self.bb.function(name, params, attrs=kept_attrs(func), private=is_composite(func)):
+        with self.bb.function(name, params, attrs=relax_attrs(func), private=is_composite(func)):
             if self.dataflow:
                 with self.bb.dataflow():
                     out = self.bb.emit_output(self.value(func.body))
@@ -130,27 +130,29 @@ class Translator:
     def _param(self, param: Var) -> rx.Var:
         if isinstance(param.checked_type, IncompleteType):
             what = "the type of a parameter is not known"
-            hint = "give it one, or its operator what tells it (units, channels and kernel_size)"
+            hint = (
+                "give it one, or set the attributes that imply it (units, channels and kernel_size)"
+            )
             got = f"%{param.name_hint}"
             raise LoopwrightError(explain(what, got=got, instead=hint, span=param.span))
         return rx.Var(param.name_hint, self.extents.info(param.checked_type))
 
     # ------------------------------------------------------------------ values
 
-    def known(self, node: Any) -> Any:
+    def met(self, node: Any) -> Any:
         """The value of a node that was met, None before."""
         return next((s[id(node)] for s in reversed(self.scopes) if id(node) in s), None)
 
     def value(self, root: Any) -> Any:
         """The value of an expression, whose calls are emitted; the graph is walked without
-        recursion, but for branches."""
+        recursion, except for branches."""
         if isinstance(root, GlobalVar):
             return root
         seen = {key for scope in self.scopes for key in scope}
         for node in post_order(root, self._enter, seen):
             if not isinstance(node, (Op, GlobalVar)):
                 self.scopes[-1][id(node)] = self._visit(node)
-        return self.known(root)
+        return self.met(root)
 
     def _enter(self, node: Any) -> bool:
         return not isinstance(node, (If, Function, Let))
@@ -163,9 +165,9 @@ class Translator:
         if isinstance(node, Constant):
             return rx.Constant(node.data)
         if isinstance(node, Tuple):
-            return rx.Tuple([self.known(f) for f in node.fields])
+            return rx.Tuple([self.met(f) for f in node.fields])
         if isinstance(node, TupleGetItem):
-            whole = self.known(node.tuple_value)
+            whole = self.met(node.tuple_value)
             if isinstance(whole, rx.Tuple):
                 return whole.fields[node.index]
             return self.bb.emit(rx.TupleGetItem(whole, node.index))
@@ -185,7 +187,7 @@ class Translator:
 
     def _lets(self, node: Any) -> Any:
         """A chain of `let`s, one after another."""
-        while isinstance(node, Let) and self.known(node) is None:
+        while isinstance(node, Let) and self.met(node) is None:
             self.scopes[-1][id(node.var)] = self.value(node.value)
             node = node.body
         return self.value(node)
@@ -208,12 +210,12 @@ class Translator:
     # ------------------------------------------------------------------ calls
 
     def _call(self, call: Call) -> Any:
-        args = [self.known(a) if not isinstance(a, GlobalVar) else a for a in call.args]
+        args = [self.met(a) if not isinstance(a, GlobalVar) else a for a in call.args]
         if isinstance(call.op, GlobalVar):
             return self.bb.emit(self._global_call(call, args))
         if isinstance(call.op, Op):
             return self._emit(self._operator(call, args))
-        callee = self.known(call.op)
+        callee = self.met(call.op)
         if isinstance(callee, Closure) and id(callee.func) in self.composites:
             local = self.bb.emit(self.composites[id(callee.func)])
             return self.bb.emit(rx.Call(local, args))
@@ -224,11 +226,11 @@ class Translator:
         raise LoopwrightError(explain(what, got=str(call.op), instead=hint, span=call.span))
 
     def _global_call(self, call: Call, args: list[Any]) -> Any:
-        made = rx.Call(self.regions.get(call.op.name_hint, call.op), args)
+        result = rx.Call(self.regions.get(call.op.name_hint, call.op), args)
         if isinstance(self.mod[call.op], Function):
             type_ = call.checked_type_ or infer_function(call, self.mod).checked_type
-            made.struct_info = self.extents.info(type_)
-        return made
+            result.struct_info = self.extents.info(type_)
+        return result
 
     def _emit(self, value: Any) -> Any:
         """Bind a value; a tuple's fields each."""
@@ -252,10 +254,10 @@ class Translator:
             raise LoopwrightError(explain(f"{row.name}: {error}", span=call.span)) from error
 
     def _applied(self, closure: Closure, args: list[Any]) -> Any:
-        """The body of a function that is called where it stands, with its parameters bound."""
+        """The body of a function that is called where it is defined, with its parameters bound."""
         func = closure.func
-        around, given = self.scopes, zip(func.params, args, strict=True)
-        self.scopes = [*closure.scopes, {id(p): a for p, a in given}]
+        around, pairs = self.scopes, zip(func.params, args, strict=True)
+        self.scopes = [*closure.scopes, {id(p): a for p, a in pairs}]
         result = self.value(func.body)
         self.scopes = around
         return result

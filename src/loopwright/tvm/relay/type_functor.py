@@ -34,20 +34,20 @@ HOOKS: dict[type, str] = {
 
 def parts(typ: Any) -> list[Any]:
     """The types directly inside one: type variables that it binds, arguments, the result."""
-    found: list[Any] = []
+    values: list[Any] = []
     for value in typ.field_values():
-        found += value if isinstance(value, tuple) else [value]
-    return [part for part in found if isinstance(part, Type)]
+        values += value if isinstance(value, tuple) else [value]
+    return [part for part in values if isinstance(part, Type)]
 
 
 class TypeFunctor:
     """Dispatches a type to the hook of its kind; hooks have no defaults."""
 
     def visit(self, typ: Any) -> Any:
-        """What the hook gives for a type."""
+        """The result of the hook for a type."""
         name = next((HOOKS[kind] for kind in type(typ).__mro__ if kind in HOOKS), None)
         if name is None:
-            what = "this is no kind of type that a functor visits"
+            what = "a functor does not visit this kind of type"
             raise TypeError(explain(what, got=repr(typ), instead=", ".join(HOOKS.values())))
         return getattr(self, name)(typ)
 
@@ -100,5 +100,5 @@ def _fill(cls: type, make: Callable[[str], Any], what: str) -> None:
 
 
 _fill(TypeFunctor, _no_default, "Called for")
-_fill(TypeVisitor, _visiting, "Visit what is inside")
+_fill(TypeVisitor, _visiting, "Visit the parts")
 _fill(TypeMutator, _rebuilding, "Rebuild")

@@ -1,4 +1,4 @@
-"""Relay's types: what is known of a value before it runs."""
+"""Relay's types: static facts about values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ...relax import types as relax_types
 
 
 class TypeKind(IntEnum):
-    """What a type variable stands for."""
+    """The kind of a type variable."""
 
     Type = 0
     ShapeVar = 1
@@ -96,7 +96,7 @@ class TensorType(BaseTensorType):
         comparer.fields(self, other, path, defining)
 
     def structural_hash(self, hasher: AnyValue, defining: bool) -> int:
-        """Of extents that are no number and no variable, only that there is one."""
+        """Extents that are neither numbers nor variables have the same hash."""
         dims = [_meaning(d) for d in self.shape]
         parts = [hasher.hash(d if isinstance(d, _PLAIN) else 0, defining) for d in dims]
         return hash((*parts, str(self.dtype)))
@@ -210,7 +210,7 @@ class FuncType(Type):
 
 
 class TypeConstraint(Type):
-    """Base of what is said of several types together."""
+    """Base of constraints on several types together."""
 
     __slots__ = ()
 

@@ -38,10 +38,10 @@ def children(node: Any) -> tuple[Any, ...]:
 
 def _other_children(node: Any) -> tuple[Any, ...]:
     """Those of a class made by a user of the house: its fields that are expressions."""
-    found: list[Any] = []
+    values: list[Any] = []
     for value in node.field_values():
-        found += value if isinstance(value, (tuple, list)) else [value]
-    return tuple(value for value in found if isinstance(value, Expr))
+        values += value if isinstance(value, (tuple, list)) else [value]
+    return tuple(value for value in values if isinstance(value, Expr))
 
 
 def values_first(node: Any) -> tuple[Any, ...]:
@@ -55,9 +55,9 @@ def post_order(
     seen: set[int] | None = None,
     parts: Callable[[Any], tuple[Any, ...]] = children,
 ) -> Iterator[Any]:
-    """The nodes of a graph, each once, what it uses first. enter: whether what is inside a node
-    counts too (by default all of it). seen: identities of nodes to leave out. parts: what is
-    directly inside a node, in order."""
+    """The nodes of a graph, each once, operands first. enter: whether the parts of a node
+    count too (by default all of it). seen: identities of nodes to leave out. parts: the
+    direct parts of a node, in order."""
     seen = set() if seen is None else seen
     stack: list[tuple[Any, Iterator[Any]]] = []
 
@@ -111,9 +111,9 @@ def rewrite(
     pre: Callable[[Any], Any] | None = None,
     enter: Callable[[Any], bool] | None = None,
 ) -> Any:
-    """Rebuild a graph, what a node uses first: `post(old, new)` gets each node and its copy with
-    replaced children, and gives what stands in its place (None: the copy). pre: what it gives
-    (not None) replaces a node, and what is inside is not looked at. enter: see `post_order`."""
+    """Rebuild a graph, operands first: `post(old, new)` gets each node and its copy with
+    replaced children, and returns the replacement (None: the copy). pre: its result
+    (not None) replaces a node, whose parts are not visited. enter: see `post_order`."""
     new: dict[int, Any] = {}
 
     def inside(node: Any) -> bool:
@@ -173,11 +173,11 @@ def bind(expr: Any, binds: dict[Var, Any]) -> Any:
     params = [p for p in expr.params if id(p) not in table]
     if body is expr.body and len(params) == len(expr.params):
         return expr
-    known = {id(p) for p in params}
+    bound = {id(p) for p in params}
     for value in binds.values():
         for var in free_vars(value):
-            if id(var) not in known:
-                known.add(id(var))
+            if id(var) not in bound:
+                bound.add(id(var))
                 params.append(var)
     return Function(params, body, expr.ret_type, expr.type_params, expr.attrs, expr.span)
 
@@ -216,7 +216,7 @@ def compare(a: Any, b: Any, comparer: Any, path: Any) -> None:
     stack: list[tuple[str, Any, Any, Any]] = [("", a, b, path)]
     while stack:
         step, a, b, path = stack.pop()
-        if step:  # what is no expression: attributes, types, operators, variables that are bound
+        if step:  # not an expression: attributes, types, operators, bound variables
             comparer.compare(a, b, path, step == "def")
             continue
         if isinstance(a, Var) or type(a) not in _FIELDS or type(a) is not type(b):
@@ -224,9 +224,9 @@ def compare(a: Any, b: Any, comparer: Any, path: Any) -> None:
             continue
         shared = isinstance(a, _SHARED) and not (type(a) is Tuple and not a.fields)
         if shared:
-            known = comparer.forward.get(id(a))
-            if known is not None or id(b) in comparer.backward:
-                if known is not b:
+            match = comparer.forward.get(id(a))
+            if match is not None or id(b) in comparer.backward:
+                if match is not b:
                     comparer.fail(path, a, b, "shared on one side only")
                 continue
             comparer.forward[id(a)], comparer.backward[id(b)] = b, a
@@ -269,7 +269,7 @@ def _pairs(a: Any, b: Any, comparer: Any, path: Any) -> Iterator[tuple[str, Any,
 
 
 def graph_hash(root: Any, hasher: Any) -> int:
-    """The hash that goes with `compare`."""
+    """The hash that agrees with `compare`."""
     stack: list[tuple[str, Any]] = [("", root)]
     seen: set[int] = set()
     defined: list[int] = []
@@ -285,11 +285,11 @@ def graph_hash(root: Any, hasher: Any) -> int:
             seen.add(id(node))
             fields = [(r, getattr(node, name)) for name, r in _fields(node) if r != "plain"]
             stack.extend(reversed(fields))
-    known: dict[int, int] = {}
+    hashes: dict[int, int] = {}
     shared = 0
     for node in post_order(root):
         if type(node) not in _FIELDS:
-            known[id(node)] = hasher.hash(node, False)
+            hashes[id(node)] = hasher.hash(node, False)
             continue
         shared += type(node) in _SHARED
         parts: list[Any] = [type(node).__name__]
@@ -297,8 +297,8 @@ def graph_hash(root: Any, hasher: Any) -> int:
             value = getattr(node, name)
             if role == "":
                 items = value if isinstance(value, tuple) else (value,)
-                parts.append(tuple(known[id(item)] for item in items))
+                parts.append(tuple(hashes[id(item)] for item in items))
             else:
                 parts.append(hasher.hash(value, False))  # variables are bound above
-        known[id(node)] = hash(tuple(parts))
-    return hash((tuple(defined), shared, known[id(root)]))
+        hashes[id(node)] = hash(tuple(parts))
+    return hash((tuple(defined), shared, hashes[id(root)]))

@@ -11,7 +11,7 @@ from .tracker import Tracker
 
 
 def main() -> None:
-    """Serve until interrupted or told to end. The secret is LOOPWRIGHT_RPC_SECRET."""
+    """Serve until interrupted or stopped by a request. The secret is LOOPWRIGHT_RPC_SECRET."""
     parser = argparse.ArgumentParser("loopwright.rpc", description=main.__doc__)
     parser.add_argument("role", choices=["server", "tracker"])
     parser.add_argument("--host", default="127.0.0.1")
@@ -19,17 +19,17 @@ def main() -> None:
     parser.add_argument("--key", default="", help="the server's name at the tracker")
     parser.add_argument("--tracker", help="host:port of a tracker that hands the server out")
     parser.add_argument("--tls", nargs="+", help="files: certificate, key, clients' authority")
-    given = parser.parse_args()
-    end = given.port + 1
-    if given.role == "tracker":
-        serving: Server | Tracker = Tracker(given.host, given.port, end, tls=given.tls)
+    options = parser.parse_args()
+    end = options.port + 1
+    if options.role == "tracker":
+        serving: Server | Tracker = Tracker(options.host, options.port, end, tls=options.tls)
     else:
-        host, _, port = (given.tracker or "").rpartition(":")
-        tracker = (host, int(port)) if given.tracker else None
+        host, _, port = (options.tracker or "").rpartition(":")
+        tracker = (host, int(port)) if options.tracker else None
         serving = Server(
-            given.host, given.port, end, tracker_addr=tracker, key=given.key, tls=given.tls
+            options.host, options.port, end, tracker_addr=tracker, key=options.key, tls=options.tls
         )
-    print(f"{given.role} on {serving.host}:{serving.port}", flush=True)
+    print(f"{options.role} on {serving.host}:{serving.port}", flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         serving.wait()

@@ -52,7 +52,7 @@ def secret_of(secret: str | None) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, reached by nobody else."""
+    """Whether a host is this machine, which others cannot reach."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -61,7 +61,7 @@ def is_loopback(host: str) -> bool:
 
 def check_safe(host: str, secret: str, tls: ssl.SSLContext | None) -> None:
     """Raise ValueError where strangers could take part: off this machine without a secret, and
-    without TLS that asks the other side for its certificate."""
+    without TLS that requires the peer's certificate."""
     proven = tls is not None and tls.verify_mode == ssl.CERT_REQUIRED
     if not is_loopback(host) and not secret and not proven:
         what = "off this machine, rpc needs a secret, or TLS with certificates of both sides"
@@ -150,14 +150,14 @@ def _proof(secret: str, role: str, *nonces: str) -> str:
 
 
 def greet(channel: Channel, secret: str) -> dict[str, Any]:
-    """The server's side of a greeting: what the client tells of itself. Raises PeerError for one
+    """The server's side of a greeting: the client's description of itself. Raises PeerError for one
     that does not know the secret."""
     nonce = secrets.token_hex(16)
     channel.send_json(rpc=VERSION, nonce=nonce, secret=bool(secret))
     answer = channel.receive_json(GREETING_SECONDS)
     other, proof = str(answer.get("nonce", "")), str(answer.get("proof", ""))
-    wanted = _proof(secret, "client", nonce, other)
-    if secret and not (proof.isascii() and hmac.compare_digest(proof, wanted)):
+    expected = _proof(secret, "client", nonce, other)
+    if secret and not (proof.isascii() and hmac.compare_digest(proof, expected)):
         channel.send_json(error="the secret is wrong" if proof else "a secret is needed")
         channel.close(1008, "wrong secret")
         raise PeerError(explain(f"{channel.peer} does not know the secret"))
@@ -166,13 +166,13 @@ def greet(channel: Channel, secret: str) -> dict[str, Any]:
 
 
 def answer_greeting(channel: Channel, secret: str, about: dict[str, Any]) -> dict[str, Any]:
-    """The client's side: what the server tells of itself. Raises PeerError."""
+    """The client's side: the server's description of itself. Raises PeerError."""
     hello = channel.receive_json(GREETING_SECONDS)
     if hello.get("rpc") != VERSION or not isinstance(hello.get("nonce"), str):
         what, hint = f"{channel.peer} speaks another version", "use one version on both sides"
         raise PeerError(explain(what, got=hello.get("rpc"), instead=hint))
-    nonce, theirs = secrets.token_hex(16), hello["nonce"]
-    proof = _proof(secret, "client", theirs, nonce) if secret else ""
+    nonce, peer_nonce = secrets.token_hex(16), hello["nonce"]
+    proof = _proof(secret, "client", peer_nonce, nonce) if secret else ""
     channel.send_json(**about, nonce=nonce, proof=proof)
     answer = channel.receive_json(GREETING_SECONDS)
     if "error" in answer:
@@ -180,7 +180,7 @@ def answer_greeting(channel: Channel, secret: str, about: dict[str, Any]) -> dic
         raise PeerError(explain(what, instead=hint))
     shown = str(answer.get("proof", ""))
     if secret and not hmac.compare_digest(
-        shown.encode(), _proof(secret, "server", theirs, nonce).encode()
+        shown.encode(), _proof(secret, "server", peer_nonce, nonce).encode()
     ):
         raise PeerError(explain(f"{channel.peer} does not know the secret", got="no proof of it"))
     return hello
@@ -189,25 +189,26 @@ def answer_greeting(channel: Channel, secret: str, about: dict[str, Any]) -> dic
 def open_channel(
     host: str, port: int, secret: str | None, tls: Tls, about: dict[str, Any]
 ) -> tuple[Channel, dict[str, Any]]:
-    """A connection as a client, and what the server tells of itself. Raises PeerError, ValueError."""
-    known, context = secret_of(secret), client_context(tls)
-    check_safe(host, known, context)
+    """A connection as a client, and the server's description of itself. Raises PeerError,
+    ValueError."""
+    shared_secret, context = secret_of(secret), client_context(tls)
+    check_safe(host, shared_secret, context)
     peer = f"{host}:{port}"
     library = websockets()
     address = f"[{host}]" if ":" in host else host
     try:
-        made = library.sync.client.connect(
+        context_manager = library.sync.client.connect(
             f"{'ws' if context is None else 'wss'}://{address}:{port}/", ssl=context, proxy=None,
             open_timeout=OPEN_SECONDS, **_OPTIONS,
         )  # fmt: skip
-        connection = ExitStack().enter_context(made)  # `Channel.close` closes it
+        connection = ExitStack().enter_context(context_manager)  # `Channel.close` closes it
     except (OSError, library.exceptions.WebSocketException, TimeoutError) as error:
         hint = "is the server running, with or without TLS as here?"
         got = f"{type(error).__name__}: {error}"
         raise PeerError(explain(f"cannot connect to {peer}", got=got, instead=hint)) from None
     channel = Channel(connection, peer)
     try:
-        return channel, answer_greeting(channel, known, about)
+        return channel, answer_greeting(channel, shared_secret, about)
     except PeerError:
         channel.close()
         raise

@@ -20,7 +20,7 @@ _BUSY_SECONDS = 20.0  # for a server whose next session is being started
 class RPCSession:
     """A session on another machine: files, modules, functions and tensors there.
 
-    Its files are in a folder of the session, and go with it.
+    Its files are in a folder of the session, which is removed with it.
     """
 
     def __init__(self, link: Link, channel: Channel | None = None) -> None:
@@ -48,7 +48,7 @@ class RPCSession:
         return self.device("cpu", dev_id)
 
     def get_function(self, name: str) -> RemoteFunction:
-        """A registered function of the other process. Raises RemoteError where there is none."""
+        """A registered function of the other process. Raises RemoteError for an unknown name."""
         head, _ = self.link.request("function", name=name)
         return RemoteFunction(self.link, head["function"], name)
 
@@ -117,12 +117,12 @@ def connect(
 ) -> RPCSession:
     """A session on the machine `url`, whose server listens on `port`.
 
-    key: what a tracker calls such servers; a server with another refuses.
+    key: the tracker's name of such servers; a server with another name refuses.
     session_timeout: seconds after which the server ends the session; 0 for never.
-    secret: what the server was given; by default LOOPWRIGHT_RPC_SECRET.
+    secret: the same as the server's; by default LOOPWRIGHT_RPC_SECRET.
     tls: True, the file of the server's certificate authority, or (that, certificate, key).
     enable_logging: taken for TVM's sake.
-    Raises PeerError where there is no server, or one that does not know the secret; ValueError for
+    Raises PeerError where no server answers, or one that does not know the secret; ValueError for
     another machine without a secret or TLS.
     """
     if session_constructor_args:

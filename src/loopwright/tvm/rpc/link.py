@@ -8,13 +8,13 @@ import threading
 from .channel import Channel, Tls, open_channel
 from .message import PeerError
 
-_AGAIN_SECONDS = 2.0
+_AGAIN_SECONDS = 2.0  # between attempts to reach a tracker that does not answer
 
 
 class TrackerLink:
     """Offers a server to a tracker, and again where the tracker was gone for a while.
 
-    Raises PeerError where there is no tracker at the start.
+    Raises PeerError where no tracker answers at the start.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class TrackerLink:
                     continue
 
     def tell(self, free: bool) -> None:
-        """Tell that a session has begun, or ended."""
+        """Report that a session has begun, or ended."""
         with contextlib.suppress(PeerError):  # a new connection starts as free
             self._channel.send_json(free=free)
 

@@ -1,6 +1,6 @@
 """What crosses between machines: messages of a JSON head and raw bytes.
 
-A message is four bytes with the head's length, the head, and blobs, whose sizes the head tells.
+A message is four bytes with the head's length, the head, and blobs, whose sizes the head lists.
 Values of calls are JSON: None, bools, numbers and texts as they are, all else as an object with one
 key: {"tensor": 3}, {"function": 5}, {"list": [...]}, {"shape": [...]}.
 """
@@ -14,7 +14,7 @@ from ...base.errors import LoopwrightError, explain
 
 LIMIT = 64 << 20  # bytes of a message; more is refused by who receives it
 CHUNK = 16 << 20  # bytes of a part of an array or a file
-_HEAD_LIMIT = 4 << 20
+_HEAD_LIMIT = 4 << 20  # bytes of JSON that a peer parses
 
 
 class PeerError(LoopwrightError):
@@ -33,22 +33,22 @@ def pack(head: dict[str, Any], *blobs: Any) -> bytes:
 
 
 def unpack(data: Any) -> tuple[dict[str, Any], list[memoryview]]:
-    """(head, blobs) of a message. Raises PeerError for what is none."""
+    """(head, blobs) of a message. Raises PeerError for invalid data."""
     if not isinstance(data, bytes) or len(data) < 4:
-        raise PeerError(explain("this is no message", got=repr(data[:40])))
+        raise PeerError(explain("this is not a message", got=repr(data[:40])))
     end = 4 + int.from_bytes(data[:4], "little")
     if end > min(len(data), _HEAD_LIMIT + 4):
         raise PeerError(explain("a message's head is longer than the message", got=f"{end} bytes"))
     head = parse(data[4:end])
     sizes, blobs, at = head.get("sizes"), [], end
     if not isinstance(sizes, list) or not all(isinstance(n, int) and n >= 0 for n in sizes):
-        raise PeerError(explain("a message tells the sizes of its blobs", got=sizes))
+        raise PeerError(explain("a message lists the sizes of its blobs", got=sizes))
     for size in sizes:
         blobs.append(memoryview(data)[at : at + size])
         at += size
     if at != len(data):
         got = f"{len(data)} bytes, not {at}"
-        raise PeerError(explain("a message has another length than it tells", got=got))
+        raise PeerError(explain("a message has another length than its head says", got=got))
     return head, blobs
 
 
@@ -57,7 +57,7 @@ def parse(text: str | bytes) -> dict[str, Any]:
     try:
         head = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise PeerError(explain(f"a message's head is no JSON: {error}")) from None
+        raise PeerError(explain(f"a message's head is not JSON: {error}")) from None
     if not isinstance(head, dict):
         raise PeerError(explain("a message's head is a JSON object", got=type(head).__name__))
     return head

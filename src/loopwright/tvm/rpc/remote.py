@@ -1,4 +1,4 @@
-"""What stands here for things on another machine: its device, tensors, functions and modules."""
+"""Proxies of objects on another machine: its device, tensors, functions and modules."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Link:
         return head, parts
 
     def own(self, owner: object, number: int) -> None:
-        """Let go of an object there when `owner` is gone here; the next request tells it."""
+        """Release an object there when `owner` is collected here; the next request reports it."""
         weakref.finalize(owner, self._dropped_later, number)
 
     def _dropped_later(self, number: int) -> None:
@@ -77,7 +77,7 @@ class Link:
         raise TypeError(explain(what, got=type(value).__name__, instead=hint))
 
     def arrived(self, value: Any) -> Any:
-        """A result: tensors and functions stand for those of the other side."""
+        """A result: tensors and functions are proxies of those of the other side."""
         if not isinstance(value, dict):
             return value
         if "tensor" in value:
@@ -153,7 +153,7 @@ class RemoteTensor(Tensor):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Strides in elements, of the copy that `numpy` gives."""
+        """Strides in elements, of the copy that `numpy` returns."""
         return tuple(prod(self._shape[k + 1 :]) for k in range(len(self._shape)))
 
     @property
@@ -163,12 +163,12 @@ class RemoteTensor(Tensor):
     def numpy(self) -> np.ndarray:
         """A copy of the values."""
         array = np.empty(self._shape, numpy_dtype(self._dtype))
-        place, at = array.reshape(-1).view(np.uint8), 0
-        while at < len(place):
+        raw, at = array.reshape(-1).view(np.uint8), 0
+        while at < len(raw):
             _, (part,) = self.link.request("read", tensor=self.number, at=at)
-            if not 0 < len(part) <= len(place) - at:
+            if not 0 < len(part) <= len(raw) - at:
                 raise PeerError(explain(f"{self.link.peer} sent another array", got=len(part)))
-            place[at : at + len(part)] = np.frombuffer(part, np.uint8)
+            raw[at : at + len(part)] = np.frombuffer(part, np.uint8)
             at += len(part)
         return array
 
@@ -238,16 +238,16 @@ class RemoteFunction:
 
     def __call__(self, *args: Any) -> Any:
         """Call it there. Tensors of results stay there. Raises RemoteError, PeerError."""
-        given = [self.link.departing(a) for a in args]
-        head, _ = self.link.request("call", function=self.number, args=given)
+        values = [self.link.departing(a) for a in args]
+        head, _ = self.link.request("call", function=self.number, args=values)
         return self.link.arrived(head.get("result"))
 
     def timed(self, args: Iterable[Any], timing: dict[str, Any], prepare: Any) -> BenchmarkResult:
         """How long it takes there; see `runtime.module.Timing`."""
-        given = [self.link.departing(a) for a in args]
+        values = [self.link.departing(a) for a in args]
         first = None if prepare is None else prepare.number
         head, _ = self.link.request(
-            "time", function=self.number, args=given, timing=timing, prepare=first
+            "time", function=self.number, args=values, timing=timing, prepare=first
         )
         return BenchmarkResult([float(x) for x in head["results"]])
 
@@ -272,7 +272,7 @@ class RemoteModule(Timed):
         return list(self._names)
 
     def input_names(self, name: str = "main") -> list[str]:
-        """The names of a function's inputs, where the library tells of them."""
+        """The names of a function's inputs, where the library reports them."""
         return list(self._inputs.get(name, ()))
 
     def get_function(self, name: str, query_imports: bool = False) -> RemoteFunction:

@@ -45,13 +45,14 @@ def listen(host: str, port: int, port_end: int) -> socket.socket:
 
 
 class Server:
-    """Serves sessions until `terminate`, or until it is collected. `host` and `port` tell where.
+    """Serves sessions until `terminate`, or until it is collected. `host` and `port` are its
+    address.
 
     host: the address to listen on. Off this machine ("0.0.0.0") a secret is needed, or TLS that
-        asks clients for certificates.
+        requires certificates of clients.
     port, port_end: the first free port of these is taken; 0 for any.
     tracker_addr: (host, port) of a tracker that hands this server out, under the name `key`.
-    custom_addr: the host that the tracker is to tell clients.
+    custom_addr: the host that the tracker reports to clients.
     load_library: exported or other shared libraries that each session loads, as names joined by ":".
     secret: what clients must know; by default LOOPWRIGHT_RPC_SECRET.
     tls: (certificate, key) files, and as a third the certificate authority of clients.
@@ -81,15 +82,15 @@ class Server:
         modules: Sequence[str] = (),
         command: Sequence[str] = (sys.executable,),
     ) -> None:
-        for given, name, hint in (
+        for option, name, hint in (
             (is_proxy, "is_proxy", "connect through a tunnel of ssh"),
             (server_init_callback, "server_init_callback", "modules=[...] to import"),
         ):
-            if given:
+            if option:
                 raise ValueError(explain(f"rpc.Server has no {name}", instead=hint))
         websockets()
-        known, context = secret_of(secret), server_context(tls)
-        check_safe(host, known, context)
+        shared_secret, context = secret_of(secret), server_context(tls)
+        check_safe(host, shared_secret, context)
         if context is tls and context is not None:
             what = "a server's tls is files, which its sessions read"
             raise ValueError(explain(what, instead="(certificate, key) or (certificate, key, ca)"))
@@ -97,12 +98,12 @@ class Server:
         self._socket = listen(host, port, port_end)
         self.port: int = self._socket.getsockname()[1]
         libraries = [p for p in (load_library or "").split(":") if p]
-        config = {"key": key, "secret": known, "tls": tls, "modules": list(modules)}
+        config = {"key": key, "secret": shared_secret, "tls": tls, "modules": list(modules)}
         self._pool = _Sessions(self._socket, {**config, "libraries": libraries}, list(command))
         link = None
         if tracker_addr is not None:
             public = custom_addr or (host if not is_loopback(host) else "127.0.0.1")
-            link = TrackerLink(tracker_addr, known, tls, key, public, self.port)
+            link = TrackerLink(tracker_addr, shared_secret, tls, key, public, self.port)
             self._pool.tell = link.tell
         self._finalize = weakref.finalize(self, _stop, self._pool, link)
         atexit.register(self._finalize)
@@ -147,13 +148,13 @@ class _Sessions:
             process = self._start()
             if process is None:
                 return
-            told = process.stdout.readline() if process.stdout is not None else ""
-            if told:
+            line = process.stdout.readline() if process.stdout is not None else ""
+            if line:
                 self.tell(False)
             threading.Thread(
-                target=self._until_end, args=(process, bool(told)), daemon=True
+                target=self._until_end, args=(process, bool(line)), daemon=True
             ).start()
-            if not told and self.ended.wait(0.5):  # a process that did not start is tried again
+            if not line and self.ended.wait(0.5):  # a process that did not start is tried again
                 return
 
     def _start(self) -> subprocess.Popen[str] | None:
@@ -175,7 +176,7 @@ class _Sessions:
             process.stdin.write(json.dumps({**self.config, "folder": folder}) + "\n")
             process.stdin.flush()
         except OSError:
-            pass  # it has ended, which its output tells
+            pass  # it has ended, which its output shows
         return process
 
     def _until_end(self, process: subprocess.Popen[str], served: bool) -> None:

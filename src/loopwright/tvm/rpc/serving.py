@@ -37,7 +37,7 @@ class Serving:
             head.pop("sizes")
             method = getattr(self, f"do_{name}", None) if isinstance(name, str) else None
             if method is None:
-                raise PeerError(explain("there is no such request", got=repr(name)))
+                raise PeerError(explain("no such request", got=repr(name)))
             result = method(*blobs, **head)
             answer, *parts = result if isinstance(result, tuple) else (result,)
             return pack(answer or {}, *parts)
@@ -51,10 +51,10 @@ class Serving:
         self._objects[self._next] = value
         return self._next
 
-    def _kept(self, number: Any, kind: Any = object) -> Any:
+    def _object(self, number: Any, kind: Any = object) -> Any:
         value = self._objects.get(number) if isinstance(number, int) else None
         if value is None or not isinstance(value, kind):
-            raise PeerError(explain("there is no such object", got=repr(number)))
+            raise PeerError(explain("no such object", got=repr(number)))
         return value
 
     def _arrived(self, value: Any) -> Any:
@@ -64,7 +64,7 @@ class Serving:
         if len(value) == 1:
             ((key, item),) = value.items()
             if key in ("tensor", "function", "module"):
-                return self._kept(item)
+                return self._object(item)
             if key == "list":
                 return [self._arrived(v) for v in item]
             if key == "shape":
@@ -115,21 +115,21 @@ class Serving:
 
     def do_member(self, module: int, name: str) -> dict[str, Any]:
         """A function of a module."""
-        return {"function": self._keep(self._kept(module)[name])}
+        return {"function": self._keep(self._object(module)[name])}
 
     def do_call(self, function: int, args: list[Any]) -> dict[str, Any]:
         """Call a function."""
-        result = self._kept(function)(*map(self._arrived, args))
+        result = self._object(function)(*map(self._arrived, args))
         return {"result": self._departing(result)}
 
     def do_time(
         self, function: int, args: list[Any], timing: dict[str, Any], prepare: int | None
     ) -> dict[str, Any]:
         """Time a function, as `runtime.module.Timing` says; prepare: called before each repeat."""
-        call, given = self._kept(function), [self._arrived(a) for a in args]
-        before = None if prepare is None else self._kept(prepare)
-        first = None if before is None else lambda: before(*given)
-        return {"results": Timing(**timing).of(lambda: call(*given), first).results}
+        call, values = self._object(function), [self._arrived(a) for a in args]
+        before = None if prepare is None else self._object(prepare)
+        first = None if before is None else lambda: before(*values)
+        return {"results": Timing(**timing).of(lambda: call(*values), first).results}
 
     # -- tensors ---------------------------------------------------------------------------------
 
@@ -143,18 +143,18 @@ class Serving:
         return {"tensor": self._keep(empty(shape, dtype))}
 
     def _bytes(self, number: int) -> np.ndarray:
-        array = self._kept(number, Tensor).view()
+        array = self._object(number, Tensor).view()
         return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
     def do_write(self, blob: memoryview, tensor: int, at: int) -> None:
         """Set bytes of a tensor from a position on."""
-        place = self._bytes(tensor)
-        if not 0 <= at <= at + len(blob) <= len(place):
+        raw = self._bytes(tensor)
+        if not 0 <= at <= at + len(blob) <= len(raw):
             raise ValueError(explain("the bytes do not fit the tensor", got=f"{at}+{len(blob)}"))
-        place[at : at + len(blob)] = np.frombuffer(blob, np.uint8)
+        raw[at : at + len(blob)] = np.frombuffer(blob, np.uint8)
 
     def do_read(self, tensor: int, at: int) -> tuple[dict[str, Any], bytes]:
-        """Bytes of a tensor from a position on, as many as a message takes."""
+        """Bytes of a tensor from a position on, up to the size of a message."""
         return {}, self._bytes(tensor)[at : at + CHUNK].tobytes()
 
     # -- files -----------------------------------------------------------------------------------

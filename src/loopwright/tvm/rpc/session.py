@@ -1,6 +1,7 @@
 """A process that serves one session: `python -m loopwright.tvm.rpc.session SOCKET`, started by `Server`.
 
-Its configuration comes as a line of JSON on standard input, whose end tells that the server is gone.
+Its configuration comes as a line of JSON on standard input, whose end shows that the server has
+ended.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Worker:
 
     def __init__(self, sock: socket.socket, config: dict[str, Any]) -> None:
         self.config = config
-        self._taken = threading.Lock()
+        self._in_session = threading.Lock()
         self.server = channel.serve(self._handle, sock, config["tls"])
 
     def _handle(self, client: Channel) -> None:
@@ -33,7 +34,7 @@ class Worker:
             about = greet(client, self.config["secret"])
             if about.get("key", "") not in ("", self.config["key"]) and self.config["key"]:
                 client.send_json(refused=f"this server is called {self.config['key']!r}")
-            elif not self._taken.acquire(blocking=False):
+            elif not self._in_session.acquire(blocking=False):
                 client.send_json(busy=True)
             else:
                 self._serve(client, about)

@@ -1,4 +1,4 @@
-"""The tracker: hands out servers by name, to the clients that ask with the highest priority first.
+"""The tracker: hands out servers by name, to the clients with the highest priority first.
 
 tracker = Tracker(port=9190)                             # on one machine
 Server(tracker_addr=("tracker", 9190), key="board")      # on each board
@@ -25,7 +25,7 @@ from .message import PeerError
 from .server import listen
 
 T = TypeVar("T")
-_PROMISE_SECONDS = 60.0
+_PROMISE_SECONDS = 60.0  # then a server whose client did not come is free again
 
 
 @dataclass(eq=False)
@@ -56,24 +56,27 @@ class _Desk:
     changed: threading.Condition = field(default_factory=threading.Condition)
     numbers: Any = field(default_factory=itertools.count)
 
-    def take(self, key: str, priority: int, gone: threading.Event) -> _Offer | None:
-        """A free server, when it is this one's turn; None if who asked is gone."""
-        place = (key, -priority, next(self.numbers))
+    def take(self, key: str, priority: int, closed: threading.Event) -> _Offer | None:
+        """A free server, when it is this one's turn; None if the client has closed its
+        connection."""
+        ticket = (key, -priority, next(self.numbers))
         with self.changed:
-            self.waiting.append(place)
+            self.waiting.append(ticket)
             try:
-                while not gone.is_set():
+                while not closed.is_set():
                     first = min(w for w in self.waiting if w[0] == key)
-                    ours = (o for o in self.offers if o.key == key)
+                    matching = (o for o in self.offers if o.key == key)
                     offer = (
-                        next((o for o in ours if o.hand_out()), None) if first == place else None
+                        next((o for o in matching if o.hand_out()), None)
+                        if first == ticket
+                        else None
                     )
                     if offer is not None:
                         return offer
                     self.changed.wait(1)
                 return None
             finally:
-                self.waiting.remove(place)
+                self.waiting.remove(ticket)
                 self.changed.notify_all()
 
     def summary(self) -> dict[str, Any]:
@@ -107,12 +110,12 @@ class Tracker:
         secret: str | None = None,
         tls: Tls = None,
     ) -> None:
-        known = secret_of(secret)
-        check_safe(host, known, server_context(tls))
+        shared_secret = secret_of(secret)
+        check_safe(host, shared_secret, server_context(tls))
         sock = listen(host, port, port_end)
         self.host, self.port = host, int(sock.getsockname()[1])
         desk = _Desk()
-        self._server = serve(lambda client: _handle(desk, client, known), sock, tls)
+        self._server = serve(lambda client: _handle(desk, client, shared_secret), sock, tls)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
         self._finalize = weakref.finalize(self, self._server.shutdown)
@@ -170,10 +173,10 @@ def _answer(desk: _Desk, client: Channel) -> None:
         if asked.get("do") == "summary":
             client.send_json(**desk.summary())
             continue
-        gone = threading.Event()
-        closer = threading.Thread(target=_watch, args=(client, gone), daemon=True)
+        closed = threading.Event()
+        closer = threading.Thread(target=_watch, args=(client, closed), daemon=True)
         closer.start()
-        offer = desk.take(str(asked["key"]), int(asked["priority"]), gone)
+        offer = desk.take(str(asked["key"]), int(asked["priority"]), closed)
         if offer is None:
             return
         try:
@@ -186,11 +189,11 @@ def _answer(desk: _Desk, client: Channel) -> None:
         return
 
 
-def _watch(client: Channel, gone: threading.Event) -> None:
+def _watch(client: Channel, closed: threading.Event) -> None:
     """A client that waits sends nothing; its next message is its end."""
     with contextlib.suppress(PeerError):
         client.receive()
-    gone.set()
+    closed.set()
 
 
 class TrackerSession:
@@ -214,13 +217,13 @@ class TrackerSession:
 
     def text_summary(self) -> str:
         """The servers and the queues as tables."""
-        told = self.summary()
+        summary = self.summary()
         lines = ["Server List", f"{'address':<28}key"]
-        for server in told["server_info"]:
+        for server in summary["server_info"]:
             lines.append(f"{':'.join(map(str, server['addr'])):<28}{server['key']}")
         lines += ["", "Queue Status", f"{'key':<16}{'total':<8}{'free':<8}pending"]
-        for key, queue in told["queue_info"].items():
-            total = sum(server["key"] == key for server in told["server_info"])
+        for key, queue in summary["queue_info"].items():
+            total = sum(server["key"] == key for server in summary["server_info"])
             lines.append(f"{key:<16}{total:<8}{queue['free']:<8}{queue['pending']}")
         return "\n".join(lines)
 
@@ -236,10 +239,10 @@ class TrackerSession:
         tracker is gone, or `max_retry` servers in turn do not answer."""
         errors = []
         for _ in range(max(max_retry, 1)):
-            found = self._ask(do="request", key=key, priority=priority)
+            grant = self._ask(do="request", key=key, priority=priority)
             try:
                 return connect(
-                    found["host"], found["port"], key, session_timeout, session_constructor_args,
+                    grant["host"], grant["port"], key, session_timeout, session_constructor_args,
                     secret=self._secret, tls=self._tls,
                 )  # fmt: skip
             except PeerError as error:

@@ -2,7 +2,8 @@
 
 What an element of a tensor adds to a result is found read by read. A read at indices f(y, r), for the
 element y of a reduction over r, adds head[y] times its slope to the gradient at x = f(y, r): these
-equations are solved for as many of y and r as they tell, and the gradient is a sum over the others.
+equations are solved for those of y and r that they determine, and the gradient is a sum over the
+others.
 Reference: Griewank and Walther, "Evaluating Derivatives", 2008, ch. 3.
 """
 
@@ -73,7 +74,7 @@ _CALLS: dict[str, Callable[..., list[PrimExpr]]] = {
 
 
 def _slopes(expr: PrimExpr, seed: PrimExpr, leaf: Callable[[Any], bool]) -> Slopes:
-    """(leaf, slope times `seed`) for each place where a leaf stands in an expression."""
+    """(leaf, slope times `seed`) for each occurrence of a leaf in an expression."""
     if leaf(expr):
         yield expr, seed
         return
@@ -122,8 +123,8 @@ def _solved(
     shape: Sequence[PrimExpr],
     axes: Sequence[IterVar],
 ) -> tuple[dict[Var, PrimExpr], list[PrimExpr], list[IterVar]]:
-    """(values of axes that `indices == at` tells, what must hold besides, the other axes), at a point
-    of a tensor of that shape."""
+    """(values of axes that `indices == at` determines, further conditions, the other axes), at a
+    point of a tensor of that shape."""
     ana = Analyzer()
     free = {a.var: a for a in axes}
     for var, dim in zip(at, shape, strict=True):
@@ -136,14 +137,14 @@ def _solved(
     def count(pair: Any) -> int:
         return sum(uses_any(pair[0], {v}) for v in free)
 
-    for given, place in sorted(zip(indices, at, strict=True), key=count):
-        index = substitute(given, values)
-        place = cast(index.dtype, place)
+    for expr, point in sorted(zip(indices, at, strict=True), key=count):
+        index = substitute(expr, values)
+        point = cast(index.dtype, point)
         for var, axis in list(free.items()):
-            found = detect_linear_equation(index, [var]) if uses_any(index, {var}) else []
-            if not found or not isinstance(found[0], IntImm) or abs(found[0].value) != 1:
+            linear = detect_linear_equation(index, [var]) if uses_any(index, {var}) else []
+            if not linear or not isinstance(linear[0], IntImm) or abs(linear[0].value) != 1:
                 continue
-            value = ana.simplify(multiply(subtract(place, found[1]), found[0]))
+            value = ana.simplify(multiply(subtract(point, linear[1]), linear[0]))
             values = {v: substitute(e, {var: value}) for v, e in values.items()}
             values[var] = cast(var.dtype, value)
             low, extent = axis.dom.min, axis.dom.extent
@@ -151,15 +152,15 @@ def _solved(
             del free[var]
             break
         else:
-            tests.append(equal(index, place))
+            tests.append(equal(index, point))
     tests = [substitute(t, values) for t in tests]
     return values, [t for t in tests if not ana.can_prove(t)], list(free.values())
 
 
 def _fresh(axes: Sequence[IterVar]) -> tuple[list[IterVar], dict[Var, PrimExpr]]:
     """Axes of a reduction over the same ranges."""
-    made = [IterVar(a.dom, a.var.copy_with_suffix(""), IterVar.CommReduce) for a in axes]
-    return made, {old.var: new.var for old, new in zip(axes, made, strict=True)}
+    copies = [IterVar(a.dom, a.var.copy_with_suffix(""), IterVar.CommReduce) for a in axes]
+    return copies, {old.var: new.var for old, new in zip(axes, copies, strict=True)}
 
 
 # ---------------------------------------------------------------------- one operation
@@ -170,31 +171,31 @@ def _is_sum(reduced: Reduce) -> bool:
     return len(combiner.result) == 1 and isinstance(combiner.result[0], Add)
 
 
-def _contributions(result: Tensor, head: Tensor, wanted: set[Tensor]) -> Iterator[Any]:
-    """(tensor, what the gradient of `result` adds to its gradient) for those it reads."""
+def _contributions(result: Tensor, head: Tensor, dependent: set[Tensor]) -> Iterator[Any]:
+    """(tensor, the contribution of the gradient of `result` to its gradient) for those it reads."""
     op: Any = result.op
     body, reduced = op.body[result.value_index], ()
     condition: PrimExpr = const(True, "bool")
     if isinstance(body, Reduce):
         if not _is_sum(body):
-            yield from _by_jacobian(result, body, head, wanted)
+            yield from _by_jacobian(result, body, head, dependent)
             return
         reduced, condition = body.axis, body.condition
         body = body.source[0]
     one = const(1, result.dtype)
-    for load, slope in _slopes(body, one, lambda n: _reads(n, wanted)):
+    for load, slope in _slopes(body, one, lambda n: _reads(n, dependent)):
         axes = [*op.axis, *reduced]
         yield load.producer, _gathered(result, head, load, slope, condition, axes)
 
 
-def _reads(node: Any, wanted: set[Tensor]) -> bool:
-    return isinstance(node, ProducerLoad) and node.producer in wanted
+def _reads(node: Any, dependent: set[Tensor]) -> bool:
+    return isinstance(node, ProducerLoad) and node.producer in dependent
 
 
 def _gathered(
     result: Tensor, head: Tensor, load: Any, slope: PrimExpr, condition: PrimExpr, axes: Any
 ) -> Tensor:
-    """The gradient that one read makes: a sum over what its indices do not tell."""
+    """The gradient that one read makes: a sum over the axes that its indices do not determine."""
     target, op = load.producer, result.op
     width = len(head.shape) - len(result.shape)
 
@@ -218,7 +219,9 @@ def _gathered(
     return compute(shape, element, name=f"{target.op.name}_grad_of_{op.name}")
 
 
-def _by_jacobian(result: Tensor, body: Reduce, head: Tensor, wanted: set[Tensor]) -> Iterator[Any]:
+def _by_jacobian(
+    result: Tensor, body: Reduce, head: Tensor, dependent: set[Tensor]
+) -> Iterator[Any]:
     """The same for other reductions: the reduction and its derivative for each element are computed
     together."""
     op: Any = result.op
@@ -228,7 +231,7 @@ def _by_jacobian(result: Tensor, body: Reduce, head: Tensor, wanted: set[Tensor]
     width = len(head.shape) - len(result.shape)
     one, zero = const(1, result.dtype), const(0, result.dtype)
     loads: dict[Tensor, list[Any]] = {}
-    for load, slope in _slopes(body.source[0], one, lambda n: _reads(n, wanted)):
+    for load, slope in _slopes(body.source[0], one, lambda n: _reads(n, dependent)):
         loads.setdefault(load.producer, []).append((load.indices, slope))
     combiner = body.combiner
     sides = (combiner.lhs[0], combiner.rhs[0])
@@ -242,13 +245,13 @@ def _by_jacobian(result: Tensor, body: Reduce, head: Tensor, wanted: set[Tensor]
         (combiner.result[0], moved),
         (combiner.identity_element[0], zero),
     )
-    for target, places in loads.items():
+    for target, uses in loads.items():
         own = [
             IterVar(Range(0, d), Var(f"x{n}", d.dtype), IterVar.DataPar)
             for n, d in enumerate(target.shape)
         ]
         change = zero
-        for indices, slope in places:
+        for indices, slope in uses:
             same = [equal(i, a.var) for i, a in zip(indices, own, strict=True)]
             here = fold(logical_and, same, const(True, "bool"))
             change = add(change, Select(here, slope, zero))
@@ -292,40 +295,40 @@ def _total(parts: list[Tensor]) -> Tensor:
 
 def _between(order: list[Operation], inputs: list[Tensor]) -> set[Tensor]:
     """The tensors of floats that are inputs or computed from them."""
-    found = set(inputs)
+    dependent = set(inputs)
     for op in order:
-        if any(t in found for t in op.input_tensors):
-            found |= {op.output(n) for n in range(op.num_outputs)}
-    return {t for t in found if t.dtype.is_float}
+        if any(t in dependent for t in op.input_tensors):
+            dependent |= {op.output(n) for n in range(op.num_outputs)}
+    return {t for t in dependent if t.dtype.is_float}
 
 
 def gradient(output: Tensor, inputs: Any, head: Tensor | None = None) -> list[Tensor]:
     """The gradients of a tensor for each of `inputs`: sums over the elements of `output`, each times
     its `head`.
 
-    head: shape (..., *output.shape); by default the identity, which gives whole Jacobians. A gradient
-    has the leading axes of `head` and those of its input; it is 0 where the output does not depend on
-    the input. Raises ValueError for expressions without a known derivative, and for operations that
-    are no `te.compute`.
+    head: shape (..., *output.shape); by default the identity, which results in whole Jacobians. A
+    gradient has the leading axes of `head` and those of its input; it is 0 where the output does
+    not depend on the input. Raises ValueError for expressions without a known derivative, and for
+    operations that are not a `te.compute`.
     """
     listed = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     head = _identity(output) if head is None else head
     width = len(head.shape) - len(output.shape)
     order = in_order([output])
-    wanted = _between(order, listed)
+    dependent = _between(order, listed)
     parts: dict[Tensor, list[Tensor]] = {output: [head]}
     done: dict[Tensor, Tensor] = {}
     for op in reversed(order):
         for result in (op.output(n) for n in range(op.num_outputs)):
-            if result not in parts or result not in wanted:
+            if result not in parts or result not in dependent:
                 continue
             done[result] = _total(parts[result])
             if isinstance(op, PlaceholderOp):
                 continue
             if not isinstance(op, ComputeOp):
-                what = "te.gradient goes through computes only"
+                what = "te.gradient differentiates computes only"
                 raise ValueError(explain(what, got=f"{op.name}: {type(op).__name__}"))
-            for target, part in _contributions(result, done[result], wanted):
+            for target, part in _contributions(result, done[result], dependent):
                 parts.setdefault(target, []).append(part)
 
     def zeros(tensor: Tensor) -> Tensor:

@@ -71,13 +71,13 @@ class BoundInference:
     def bind_threads(self, stage: Stage) -> None:
         for v, thread in stage.binds.items():
             rng = self.ranges[v]
-            known = self.ranges.get(thread)
-            if known is None:
+            current = self.ranges.get(thread)
+            if current is None:
                 self.ranges[thread] = rng
                 self.ana.bind(thread.var, rng)
-            elif not self.ana.can_prove_equal(cast(rng.extent.dtype, known.extent), rng.extent):
+            elif not self.ana.can_prove_equal(cast(rng.extent.dtype, current.extent), rng.extent):
                 what = f"{thread.var.name} has one extent in all stages"
-                got = f"{known.extent}, and {rng.extent} for {v.var.name} of {stage.op.name}"
+                got = f"{current.extent}, and {rng.extent} for {v.var.name} of {stage.op.name}"
                 hint = "split the loop by the number of threads"
                 raise CallValueError(explain(what, got=got, instead=hint))
 
@@ -125,7 +125,7 @@ class BoundInference:
         return rank <= thread_rank(tag)
 
     def read_by(self, user: Operation, stage: Stage, rank: int, read: Read) -> None:
-        """Add what one consumer reads, in the places where the stage is computed."""
+        """Add the region that one consumer reads, at the stage's attach points."""
         reader = self.stage_of[user]
         path = self.paths[stage.op]
         outside = False
@@ -163,7 +163,7 @@ class BoundInference:
         _reads(user, ana, inside, read)
 
     def gather(self, op: Operation, read: Read) -> None:
-        """The ranges of an operation's axes from what is read of its results."""
+        """The ranges of an operation's axes from the regions read of its results."""
         if isinstance(op, ScanOp):
             self.gather_scan(op, read)
             return

@@ -38,7 +38,7 @@ def new_op(s: Stages, stage: Stage, op: Operation) -> None:
 
 
 def spread(s: Stages, table: dict[Tensor, Tensor]) -> None:
-    """Replace what the stages read."""
+    """Replace the tensors that the stages read."""
     for stage in s.stages:
         if stage.op in {t.op for t in table.values()}:
             continue
@@ -66,8 +66,8 @@ def cache_read(s: Stages, tensor: Tensor, scope: str, readers: Sequence[Any]) ->
         own = s[reader]
         if source not in own.op.input_tensors:
             what = f"cache_read: {own.origin_op.name} does not read {tensor.op.name}"
-            known = ", ".join(t.op.name for t in own.op.input_tensors)
-            raise CallValueError(explain(what, instead=f"it reads {known or 'nothing'}"))
+            names = ", ".join(t.op.name for t in own.op.input_tensors)
+            raise CallValueError(explain(what, instead=f"it reads {names or 'nothing'}"))
         changed.append(own)
     for own in changed:
         new_op(s, own, own.op.replace_inputs({source: copy.output(0)}))
@@ -107,18 +107,18 @@ def cache_write(s: Stages, tensors: Sequence[Tensor], scope: str) -> list[Tensor
     points: Values = {a: a.var for a in spatial}
     pass_down_values(stage, doms, points)
     indices = [points[v] for v in leaves]
-    place = {a.var: moved[a] for a in spatial}
+    values = {a.var: moved[a] for a in spatial}
     name = f"{op.name}.{scope}"
     computed: Operation
     if isinstance(op, TensorComputeOp):
         if tests:
             what = f"cache_write of {op.name}: its intrinsic would run beyond the result"
             raise CallValueError(explain(what, got=str(tests[0]), instead="exact factors"))
-        computed, rest = op.moved(name, axes, place)
+        computed, rest = op.moved(name, axes, values)
         indices += [a.var for a in rest]
         op_axes = (*spatial, *rest)
     else:
-        body = _guarded(_renewed(op, place), tests)
+        body = _guarded(_renewed(op, values), tests)
         computed = ComputeOp(name, op.tag, op.attrs, axes, body)
         op_axes = op.axis
     copies = [ProducerLoad(computed.output(n), indices) for n in range(op.num_outputs)]
@@ -131,30 +131,30 @@ def cache_write(s: Stages, tensors: Sequence[Tensor], scope: str) -> list[Tensor
     return [computed.output(t.value_index) for t in tensors]
 
 
-def _renewed(op: ComputeOp, place: dict[Var, PrimExpr]) -> list[PrimExpr]:
+def _renewed(op: ComputeOp, values: dict[Var, PrimExpr]) -> list[PrimExpr]:
     """The elements with the axes replaced, and new axes of the reduction."""
     first = op.body[0]
     if not isinstance(first, Reduce):
-        return [substitute(e, place) for e in op.body]
-    return _reduction(first, first.axis, place)
+        return [substitute(e, values) for e in op.body]
+    return _reduction(first, first.axis, values)
 
 
-def _reduction(first: Reduce, axis: Sequence[IterVar], place: Mapping[Var, Any]) -> list[PrimExpr]:
-    source = tuple(substitute(e, place) for e in first.source)
-    where = substitute(first.condition, place)
-    init = tuple(substitute(e, place) for e in first.init)
+def _reduction(first: Reduce, axis: Sequence[IterVar], values: Mapping[Var, Any]) -> list[PrimExpr]:
+    source = tuple(substitute(e, values) for e in first.source)
+    where = substitute(first.condition, values)
+    init = tuple(substitute(e, values) for e in first.init)
     old = first.combiner
     combiner = old.replace(
-        result=tuple(substitute(e, place) for e in old.result),
-        identity_element=tuple(substitute(e, place) for e in old.identity_element),
+        result=tuple(substitute(e, values) for e in old.result),
+        identity_element=tuple(substitute(e, values) for e in old.identity_element),
     )
-    moved = {*place}
-    axes = tuple(_placed(a, place) if uses_any(a.dom, moved) else a for a in axis)
+    moved = {*values}
+    axes = tuple(_with_domain(a, values) if uses_any(a.dom, moved) else a for a in axis)
     return [Reduce(combiner, source, axes, where, n, init) for n in range(len(source))]
 
 
-def _placed(axis: IterVar, place: Mapping[Var, Any]) -> IterVar:
-    ends = (substitute(e, place) for e in (axis.dom.min, axis.dom.extent))
+def _with_domain(axis: IterVar, values: Mapping[Var, Any]) -> IterVar:
+    ends = (substitute(e, values) for e in (axis.dom.min, axis.dom.extent))
     return axis.replace(dom=Range.from_min_extent(*ends))
 
 
@@ -181,7 +181,7 @@ def rfactor(s: Stages, tensor: Tensor, axis: IterVar, factor_axis: int) -> list[
     """
     stage = s[tensor]
     op = stage.op
-    place = _check_rfactor(stage, axis, factor_axis)
+    position = _check_rfactor(stage, axis, factor_axis)
     assert isinstance(op, ComputeOp)
     touched = {axis: 1}
     or_up(stage, touched)
@@ -202,16 +202,16 @@ def rfactor(s: Stages, tensor: Tensor, axis: IterVar, factor_axis: int) -> list[
             fresh[v] = IterVar(doms[v], v.var.copy_with_suffix(""), kind)
             values[v] = fresh[v].var
     if not is_const(doms[axis].min, 0):
-        kept = IterVar(Range.upto(doms[axis].extent), fresh[axis].var, IterVar.DataPar)
-        values[axis] = kept.var + doms[axis].min
-        fresh[axis] = kept
+        factored = IterVar(Range.upto(doms[axis].extent), fresh[axis].var, IterVar.DataPar)
+        values[axis] = factored.var + doms[axis].min
+        fresh[axis] = factored
     pass_up_values(stage, doms, values, some=True)
     ranges = {**doms, **{v: v.dom for v in fresh.values()}}
     skip = [*op.axis, *(a for a in op.reduce_axis if a not in touched)]
     tests = bound_checks(stage, ranges, values, True, skip)
     leaves = [fresh[v] for v in stage.leaf_iter_vars if v in fresh and v is not axis]
-    first = _partial(op, place, fresh[axis], leaves, values, tests)
-    second, again = _combined(op, first, axis, fresh[axis], place)
+    first = _partial(op, position, fresh[axis], leaves, values, tests)
+    second, again = _combined(op, first, axis, fresh[axis], position)
     at = s.stages.index(stage)
     _drop_reduction(stage, op, again)
     new_op(s, stage, second)
@@ -226,23 +226,25 @@ def _check_rfactor(stage: Stage, axis: IterVar, factor_axis: int) -> int:
     op, name = stage.op, stage.origin_op.name
     if not isinstance(op, ComputeOp) or not op.reduce_axis:
         what = f"rfactor: {name} is not a reduction"
-        raise CallValueError(explain(what, got=str(op), instead="a compute of te.sum and the like"))
+        raise CallValueError(
+            explain(what, got=str(op), instead="a compute of te.sum or a similar reduction")
+        )
     stage.position(axis)
     if axis.iter_type != IterVar.CommReduce:
-        known = [v.var.name for v in stage.leaf_iter_vars if v.iter_type == IterVar.CommReduce]
+        names = [v.var.name for v in stage.leaf_iter_vars if v.iter_type == IterVar.CommReduce]
         what = f"rfactor of {name} takes a loop of its reduction"
-        raise CallValueError(explain(what, got=axis.var.name, instead=f"one of {', '.join(known)}"))
-    place = factor_axis + len(op.axis) + 1 if factor_axis < 0 else factor_axis
-    if not 0 <= place <= len(op.axis):
+        raise CallValueError(explain(what, got=axis.var.name, instead=f"one of {', '.join(names)}"))
+    position = factor_axis + len(op.axis) + 1 if factor_axis < 0 else factor_axis
+    if not 0 <= position <= len(op.axis):
         what = f"rfactor of {name}: factor_axis is 0 to {len(op.axis)}, or negative"
         raise CallValueError(explain(what, got=str(factor_axis)))
-    return place
+    return position
 
 
 def _partial(
     op: ComputeOp,
-    place: int,
-    kept: IterVar,
+    position: int,
+    factored: IterVar,
     leaves: list[IterVar],
     values: Values,
     tests: list[PrimExpr],
@@ -257,7 +259,7 @@ def _partial(
     whole: Any = op.body[0]
     body = _reduction(whole, [*renewed, *leaves], moved)
     name = f"{op.name}.rf"
-    axes = [*own[:place], kept, *own[place:]]
+    axes = [*own[:position], factored, *own[position:]]
     first: Any = body[0]
     for test in tests:
         first = first.replace(condition=logical_and(first.condition, test))
@@ -271,14 +273,14 @@ def _partial(
 
 
 def _combined(
-    op: ComputeOp, first: ComputeOp, axis: IterVar, kept: IterVar, place: int
+    op: ComputeOp, first: ComputeOp, axis: IterVar, factored: IterVar, position: int
 ) -> tuple[ComputeOp, IterVar]:
     """The reduction of the parts, and its axis."""
     whole: Any = op.body[0]
     kind = axis.var.dtype
-    again = IterVar(kept.dom, Var(f"{axis.var.name}_v", kind), IterVar.CommReduce)
+    again = IterVar(factored.dom, Var(f"{axis.var.name}_v", kind), IterVar.CommReduce)
     points: list[PrimExpr] = [a.var for a in op.axis]
-    points.insert(place, again.var)
+    points.insert(position, again.var)
     source = tuple(ProducerLoad(first.output(n), points) for n in range(first.num_outputs))
     true = const(True, "bool")
     body = [
@@ -291,13 +293,13 @@ def _drop_reduction(stage: Stage, op: ComputeOp, again: IterVar) -> None:
     """Leave out the loops of the old reduction: those of the parts' are before the result's."""
     flags = {**dict.fromkeys(op.axis, 1), **dict.fromkeys(op.reduce_axis, 2)}
     or_down(stage, flags)
-    gone = {v for v, flag in flags.items() if flag & 2}
+    removed = {v for v, flag in flags.items() if flag & 2}
     stage.relations = [
-        r for r in stage.relations if not any(v in gone for v in (*r.sources, *r.results))
+        r for r in stage.relations if not any(v in removed for v in (*r.sources, *r.results))
     ]
-    stage.all_iter_vars = [v for v in stage.all_iter_vars if v not in gone] + [again]
-    stage.leaf_iter_vars = [v for v in stage.leaf_iter_vars if v not in gone] + [again]
-    for v in gone:
+    stage.all_iter_vars = [v for v in stage.all_iter_vars if v not in removed] + [again]
+    stage.leaf_iter_vars = [v for v in stage.leaf_iter_vars if v not in removed] + [again]
+    for v in removed:
         stage.iter_var_attrs.pop(v, None)
 
 
@@ -306,16 +308,16 @@ def _drop_reduction(stage: Stage, op: ComputeOp, again: IterVar) -> None:
 
 def inline(s: Stages) -> None:
     """Put the elements of inlined stages where they are read."""
-    kept = {t.op for stage in s.stages if not stage.op.inlines for t in stage.op.input_tensors}
+    read_ops = {t.op for stage in s.stages if not stage.op.inlines for t in stage.op.input_tensors}
     for stage in reversed(s.stages):
         if stage.attach_type != INLINE:
             continue
-        if stage.op in kept:
+        if stage.op in read_ops:
             stage.attach_type = GROUP_ROOT
             continue
         op = stage.op
         if not isinstance(op, ComputeOp) or op.reduce_axis or stage.is_output:
-            what = f"compute_inline: {op.name} is no element by element result"
+            what = f"compute_inline: {op.name} is not an elementwise result"
             got = "a result of the schedule" if stage.is_output else str(op)
             raise CallValueError(explain(what, got=got, instead="compute_at, or compute_root"))
         stage.attach_type = INLINED

@@ -55,20 +55,20 @@ def sub_graph(
 ) -> list[Operation]:
     """The operations from `inputs` to `outputs`, each after those that it reads."""
     ends = {t.op for t in inputs}
-    found: dict[Operation, bool] = {}
+    inside_of: dict[Operation, bool] = {}
     order: list[Operation] = []
 
     def visit(op: Operation) -> bool:
-        if op not in found:
+        if op not in inside_of:
             at_end = op in ends
             inside = at_end
-            found[op] = inside
+            inside_of[op] = inside
             for tensor in () if at_end else op.input_tensors:
                 inside = visit(tensor.op) or inside
-            found[op] = inside
+            inside_of[op] = inside
             if inside and (include_inputs or not at_end):
                 order.append(op)
-        return found[op]
+        return inside_of[op]
 
     for tensor in outputs:
         visit(tensor.op)
@@ -77,12 +77,12 @@ def sub_graph(
 
 def consumers_of(s: Stages) -> dict[Tensor, list[Operation]]:
     """The operations that read each tensor."""
-    found: dict[Tensor, list[Operation]] = {}
+    consumers: dict[Tensor, list[Operation]] = {}
     graph = create_read_graph(s.stage_map[op].op for op in s.outputs)
     for op, tensors in graph.items():
         for tensor in dict.fromkeys(tensors):
-            found.setdefault(tensor, []).append(op)
-    return found
+            consumers.setdefault(tensor, []).append(op)
+    return consumers
 
 
 def attach_path(stage: Stage) -> list[IterVar]:
@@ -98,13 +98,13 @@ def attach_path(stage: Stage) -> list[IterVar]:
         parent = spec.attach_stage
         assert parent is not None
         leaves = parent.leaf_iter_vars
-        at = len(leaves) - 1 if spec.attach_type == SCAN_UPDATE else _place(spec, parent)
+        at = len(leaves) - 1 if spec.attach_type == SCAN_UPDATE else _attach_position(spec, parent)
         path += reversed(leaves[: at + 1])
         spec = parent.attach_spec
     return path
 
 
-def _place(stage: Stage, parent: Stage) -> int:
+def _attach_position(stage: Stage, parent: Stage) -> int:
     """The position of the loop that a stage is computed at."""
     axis = stage.attach_ivar
     assert axis is not None
@@ -112,9 +112,9 @@ def _place(stage: Stage, parent: Stage) -> int:
         if v is axis:
             return n
     name, at = stage.origin_op.name, parent.origin_op.name
-    known = ", ".join(v.var.name for v in parent.leaf_iter_vars)
+    names = ", ".join(v.var.name for v in parent.leaf_iter_vars)
     what = f"{name} is computed at a loop of {at} that is gone"
-    raise CallValueError(explain(what, got=axis.var.name, instead=f"one of {known}"))
+    raise CallValueError(explain(what, got=axis.var.name, instead=f"one of {names}"))
 
 
 def create_attach_path(s: Stages) -> dict[Operation, list[IterVar]]:
@@ -134,7 +134,7 @@ def scan_get_body(scan: ScanOp) -> list[Operation]:
 
 def scan_fix_points(scan: ScanOp) -> dict[IterVar, PrimExpr]:
     """For each axis of a scan's results within a row, 1 if an element depends only on elements of
-    previous rows at the same index, else 0: then a part of the row can be computed by itself."""
+    previous rows at the same index, else 0: then a part of the row can be computed separately."""
     body = scan_get_body(scan)
     moves: dict[Any, bool] = {}  # whether what depends on a dimension is at other indices
     joined = _Union()
@@ -173,7 +173,7 @@ class _Union:
 def _join_reads(
     op: ComputeOp, scan: ScanOp, joined: _Union, moves: dict[Any, bool], body: list[Operation]
 ) -> None:
-    place: Mapping[Var, int] = {a.var: n for n, a in enumerate(op.axis)}
+    dims: Mapping[Var, int] = {a.var: n for n, a in enumerate(op.axis)}
     inside = {op.output(n) for op in body for n in range(op.num_outputs)}
     inside |= {*scan.state_placeholder}
 
@@ -182,7 +182,7 @@ def _join_reads(
             return
         tensor: Any = node.producer
         for k, index in enumerate(node.indices[1:], 1):
-            at = place.get(index) if isinstance(index, Var) else None
+            at = dims.get(index) if isinstance(index, Var) else None
             if at is None:
                 moves[tensor, k] = True
                 continue

@@ -8,9 +8,9 @@
                 c[i, j] = a[i] * b[j]
         return c
 
-Called with tensors it gives the tensors that it returns; with numpy arrays Python runs it. Loops are
+Called with tensors it returns tensors; with numpy arrays Python runs it. Loops are
 `range`, `parallel`, `vectorize`, `unroll`, `bind(thread, n)`, and `const_range`, whose iterations are
-written out. A name that is assigned once, a value known now, is that value; other scalars are memory
+expanded. A name that is assigned once, a value known now, is that value; other scalars are memory
 of one element.
 """
 
@@ -35,7 +35,7 @@ def build(s: Schedule, inputs: Any, outputs: Any, name: str = "hybrid_func") -> 
     def current(arg: Any) -> Any:
         return normal[arg].op.output(arg.value_index) if isinstance(arg, Tensor) else arg
 
-    args, results = ([current(a) for a in given] for given in (inputs, outputs))
+    args, results = ([current(a) for a in tensors] for tensors in (inputs, outputs))
     return source_of(schedule_ops(normal, infer_bound(normal)), args, results, name)
 
 

@@ -13,7 +13,7 @@ from .producer import ProducerStore
 
 
 class HybridOp(Operation):
-    """`body` computes the results, for which the placeholders `outputs` stand in it."""
+    """`body` computes the results, which are the placeholders `outputs` in it."""
 
     __slots__ = ("body", "inputs", "outputs")
     inlines: ClassVar[bool] = True

@@ -75,9 +75,9 @@ _DTYPES = [
 class Parser:
     """Runs a script's statements on expressions; what they do is collected as statements."""
 
-    def __init__(self, node: ast.FunctionDef, known: dict[str, Any], source: str) -> None:
+    def __init__(self, node: ast.FunctionDef, globals_: dict[str, Any], source: str) -> None:
         self.node = node
-        self.known = known
+        self.globals = globals_
         self.source = source
         self.names: dict[str, Any] = {}
         self.blocks: list[list[Any]] = []  # statements, and tensors allocated from there on
@@ -128,7 +128,7 @@ class Parser:
     def statement(self, node: ast.stmt) -> None:
         make = getattr(self, f"on_{type(node).__name__}", None)
         if make is None:
-            raise self.error(node, f"{type(node).__name__} is no statement of hybrid scripts")
+            raise self.error(node, f"{type(node).__name__} is not a statement of hybrid scripts")
         make(node)
 
     def on_Pass(self, node: ast.Pass) -> None:
@@ -142,8 +142,8 @@ class Parser:
             self.emit(st.Evaluate(value))
 
     def on_Return(self, node: ast.Return) -> None:
-        given = [] if node.value is None else self.value(node.value)
-        items = list(given) if isinstance(given, (tuple, list)) else [given]
+        value = [] if node.value is None else self.value(node.value)
+        items = list(value) if isinstance(value, (tuple, list)) else [value]
         if len(self.blocks) > 1 or not all(t in self.outputs for t in items):
             raise self.error(node, "the last statement returns output tensors")
         self.returned = items
@@ -229,10 +229,10 @@ class Parser:
             return
         if not isinstance(target, ast.Name):
             raise self.error(target, "a name or an element is assigned")
-        known = self.names.get(target.id)
-        if isinstance(known, _Scalar):
-            store = cast(known.tensor.dtype, convert(value))
-            self.emit(ProducerStore(known.tensor, store, [0]))
+        variable = self.names.get(target.id)
+        if isinstance(variable, _Scalar):
+            store = cast(variable.tensor.dtype, convert(value))
+            self.emit(ProducerStore(variable.tensor, store, [0]))
             return
         fixed = not isinstance(value, PrimExpr) or isinstance(value, ConstExpr)
         number = isinstance(value, (int, float, ConstExpr))
@@ -250,7 +250,7 @@ class Parser:
     def value(self, node: ast.expr, target: ast.expr | None = None) -> Any:
         make = getattr(self, f"of_{type(node).__name__}", None)
         if make is None:
-            raise self.error(node, f"{type(node).__name__} is no expression of hybrid scripts")
+            raise self.error(node, f"{type(node).__name__} is not an expression of hybrid scripts")
         return self.of_Call(node, target) if isinstance(node, ast.Call) else make(node)
 
     def of_Constant(self, node: ast.Constant) -> Any:
@@ -258,10 +258,10 @@ class Parser:
 
     def of_Name(self, node: ast.Name) -> Any:
         if node.id in self.names:
-            found = self.names[node.id]
-            return found.tensor(0) if isinstance(found, _Scalar) else found
-        if node.id in self.known:
-            return self.known[node.id]
+            value = self.names[node.id]
+            return value.tensor(0) if isinstance(value, _Scalar) else value
+        if node.id in self.globals:
+            return self.globals[node.id]
         raise self.error(node, f"{node.id} is not known")
 
     def of_Tuple(self, node: ast.Tuple) -> tuple[Any, ...]:
@@ -273,8 +273,8 @@ class Parser:
         of = self.value(node.value)
         if isinstance(of, Tensor) and node.attr not in ("shape", "dtype", "name"):
             raise self.error(node, "a tensor has shape, dtype and name here")
-        found = getattr(of, node.attr)
-        return str(found) if node.attr == "dtype" else found
+        member = getattr(of, node.attr)
+        return str(member) if node.attr == "dtype" else member
 
     def element(self, node: ast.Subscript) -> tuple[Tensor, list[Any]]:
         of = self.value(node.value)
@@ -295,7 +295,7 @@ class Parser:
 
     def of_BinOp(self, node: ast.BinOp) -> Any:
         if type(node.op) not in _BINARY:
-            raise self.error(node, f"{type(node.op).__name__} is no operator of hybrid scripts")
+            raise self.error(node, f"{type(node.op).__name__} is not an operator of hybrid scripts")
         return _BINARY[type(node.op)](self.value(node.left), self.value(node.right))
 
     def of_UnaryOp(self, node: ast.UnaryOp) -> Any:
@@ -330,7 +330,7 @@ class Parser:
         name = node.func.id
         args = [self.value(a) for a in node.args]
         options = {str(k.arg): self.value(k.value) for k in node.keywords}
-        called = self.known.get(name)
+        called = self.globals.get(name)
         if isinstance(called, HybridScript):
             return self.inlined(called, args)
         if name in ("output_tensor", "allocate"):
@@ -347,7 +347,7 @@ class Parser:
             return (args[0] + args[1] - 1) // args[1]
         if name in _MATH:
             return getattr(tir_op, name)(*(convert(a) for a in args))
-        raise self.error(node, f"{name} is no function of hybrid scripts")
+        raise self.error(node, f"{name} is not a function of hybrid scripts")
 
     def memory(
         self, how: str, label: str, shape: Any, dtype: str = "float32", scope: str = ""
@@ -385,7 +385,7 @@ def _plain(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _stores(node: ast.FunctionDef) -> dict[str, int]:
-    """How often each name is assigned; once in a loop counts as once."""
+    """The number of assignments of each name; once in a loop counts as once."""
     counts: dict[str, int] = {}
     for part in ast.walk(node):
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
@@ -418,8 +418,8 @@ class HybridScript:
         """A parser of the function, which knows what it captures."""
         (node,) = ast.parse(self.source).body
         assert isinstance(node, ast.FunctionDef)
-        known = {**self.func.__globals__, **inspect.getclosurevars(self.func).nonlocals}
-        return Parser(node, known, self.source)
+        globals_ = {**self.func.__globals__, **inspect.getclosurevars(self.func).nonlocals}
+        return Parser(node, globals_, self.source)
 
     def __call__(self, *args: Any) -> Any:
         if not any(map(_symbolic, args)):

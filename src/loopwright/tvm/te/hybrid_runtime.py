@@ -1,4 +1,4 @@
-"""What the names of hybrid scripts mean where Python runs a script, on numpy arrays."""
+"""The names of hybrid scripts where Python runs a script, on numpy arrays."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ HYBRID_GLOBALS: dict[str, Any] = {
 @contextmanager
 def emulated(func: Callable[..., Any]) -> Iterator[None]:
     """Let the names be known to a function while it runs."""
-    known = func.__globals__
-    before = {name: known[name] for name in HYBRID_GLOBALS if name in known}
-    known.update(HYBRID_GLOBALS)
+    globals_ = func.__globals__
+    before = {name: globals_[name] for name in HYBRID_GLOBALS if name in globals_}
+    globals_.update(HYBRID_GLOBALS)
     try:
         yield
     finally:
         for name in HYBRID_GLOBALS:
-            del known[name]
-        known.update(before)
+            del globals_[name]
+        globals_.update(before)

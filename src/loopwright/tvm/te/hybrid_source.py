@@ -36,16 +36,16 @@ class Source:
 
     def __init__(self) -> None:
         self.names: dict[Any, str] = {}
-        self.taken: set[str] = {"tvm"}
+        self.used: set[str] = {"tvm"}
         self.lines: list[str] = []
         self.depth = 1
 
     def name(self, of: Any, hint: str) -> str:
         """The name of a tensor or a variable."""
         if of not in self.names:
-            found = free_name(re.sub(r"\W", "_", hint), self.taken)
-            self.taken.add(found)
-            self.names[of] = found
+            name = free_name(re.sub(r"\W", "_", hint), self.used)
+            self.used.add(name)
+            self.names[of] = name
         return self.names[of]
 
     def line(self, text: str) -> None:
@@ -153,7 +153,7 @@ class HybridModule:
         node.decorator_list = []
         source = ast.unparse(node)
         scope: dict[str, Any] = {}
-        exec(compile(source, f"<{node.name}>", "exec"), scope)  # a script that its user gives
+        exec(compile(source, f"<{node.name}>", "exec"), scope)  # the user's own script
         self.src_, self.name = text, self.name or node.name
         self.script = HybridScript(scope[node.name], source)
 

@@ -1,6 +1,6 @@
 """`prim_func`: buffers for the tensors of scheduled statements. A tensor that is not an argument is
 allocated where it is realized, as much of it as is computed there; an argument has its own shape,
-in the layout that `transform_layout` gives it."""
+in the layout that `transform_layout` sets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .stage import Stage, Stages
 _DEFAULT_SCOPES = ("global", "shared", "local")
 
 
-class Place(NamedTuple):
+class TensorMemory(NamedTuple):
     """Where the elements of a tensor are: from `starts` on in a buffer, in another order by
     `layout`; those of dimension `rolls` follow each other in a circle."""
 
@@ -47,7 +47,7 @@ class Memory(Rewriter):
         for stage in s.stages:
             if isinstance(stage.op, ScanOp):
                 self.join(stage.op, s)
-        self.places: dict[Tensor, Place] = {}
+        self.buffers: dict[Tensor, TensorMemory] = {}
         self.ana = Analyzer()
         self.rank = -1  # of the threads around
         self.blocks = 0
@@ -64,14 +64,14 @@ class Memory(Rewriter):
             if readers.get(op.init[n].op) == {op}:
                 self.same.setdefault(op.init[n], out)
 
-    def place(self, tensor: Any) -> Place:
+    def memory_of(self, tensor: Any) -> TensorMemory:
         tensor = self.same.get(tensor, tensor)
-        known = self.places.get(tensor)
-        if known is None:
+        located = self.buffers.get(tensor)
+        if located is None:
             what = f"the placeholder {tensor.op.name} is read but is not an argument"
             hint = "list every input among the arguments"
             raise CallValueError(explain(what, got="a tensor without memory", instead=hint))
-        return known
+        return located
 
     def argument(self, tensor: Tensor, buffer: Buffer | None, stage: Stage | None) -> Buffer:
         """The buffer of an argument."""
@@ -82,11 +82,11 @@ class Memory(Rewriter):
                 shape, separators = layout.map_shape(list(shape)), stage.separators
             shape = tuple(self.ana.simplify(e) for e in shape)
             buffer = decl_buffer(shape, tensor.dtype, _name(tensor), axis_separators=separators)
-        self.places[tensor] = Place(buffer, (), layout)
+        self.buffers[tensor] = TensorMemory(buffer, (), layout)
         return buffer
 
     def element(self, tensor: Any, indices: Sequence[PrimExpr]) -> tuple[Buffer, list[PrimExpr]]:
-        buffer, starts, layout, rolls = self.place(tensor)
+        buffer, starts, layout, rolls = self.memory_of(tensor)
         at = [self.visit(i) for i in indices]
         if layout is not None:
             at = layout.map_indices(at, self.ana)
@@ -121,7 +121,7 @@ class Memory(Rewriter):
         body, of = self.visit(node.body), node.node
         self.rank = before
         if isinstance(of, Tensor):
-            of = self.place(of).buffer
+            of = self.memory_of(of).buffer
         return st.AttrStmt(of, node.attr_key, self.visit(node.value), body, span=node.span)
 
     def visit_BindBuffer(self, node: BindBuffer) -> st.Stmt:
@@ -143,7 +143,7 @@ class Memory(Rewriter):
         return st.BlockRealize((), const(True, "bool"), block)
 
     def part(self, node: BindBuffer) -> BufferRegion:
-        buffer, starts, layout, rolls = self.place(node.tensor)
+        buffer, starts, layout, rolls = self.memory_of(node.tensor)
         if rolls >= 0:
             what = f"{buffer.name} rolls: no intrinsic or extern can read its parts"
             raise CallValueError(explain(what, instead="no rolling_buffer"))
@@ -161,7 +161,7 @@ class Memory(Rewriter):
 
     def visit_ProducerRealize(self, node: ProducerRealize) -> st.Stmt:
         tensor: Any = node.producer
-        if tensor in self.places:  # an argument
+        if tensor in self.buffers:  # an argument
             return self.visit(node.body)
         stage = self.stages.get(tensor.op)
         layout = None if stage is None else stage.layout
@@ -178,7 +178,7 @@ class Memory(Rewriter):
             strides=_aligned(shape, node.aligns, self.ana), axis_separators=separators,
         )  # fmt: skip
         starts = tuple(r.min for r in bounds)
-        self.places[tensor] = Place(buffer, starts, layout, node.rolls)
+        self.buffers[tensor] = TensorMemory(buffer, starts, layout, node.rolls)
         body = self.visit(node.body)
         block = st.Block((), (), (), tensor.op.name, body, alloc_buffers=[buffer])
         return self.realized(block)
@@ -194,12 +194,12 @@ def _aligned(
     """The strides where some have to be k * factor + offset."""
     if not aligns:
         return None
-    wanted = {int(dim): (factor, offset) for dim, factor, offset in aligns}
+    by_dim = {int(dim): (factor, offset) for dim, factor, offset in aligns}
     strides: list[PrimExpr] = []
     step: PrimExpr = const(1, shape[-1].dtype)
     for dim in reversed(range(len(shape))):
-        if dim in wanted:
-            factor, offset = (const(int(e), step.dtype) for e in wanted[dim])
+        if dim in by_dim:
+            factor, offset = (const(int(e), step.dtype) for e in by_dim[dim])
             rest = subtract(step, offset)
             step = ana.simplify(add(multiply(ceildiv(rest, factor), factor), offset))
         strides.insert(0, step)

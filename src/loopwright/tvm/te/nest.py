@@ -1,6 +1,6 @@
 """`schedule_ops`: the statements of a schedule whose loops' ranges are known. A stage is stored where
 it is computed: the loops of its consumer are around both. Tensors stay tensors (`ProducerStore`,
-`ProducerLoad`, `ProducerRealize`); `memory.py` gives them buffers.
+`ProducerLoad`, `ProducerRealize`); `memory.py` replaces them by buffers.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class Nest:
         """The values of the variables of all loops."""
         return {v.var: value for v, value in self.values.items() if value is not v.var}
 
-    def done(self, known: Mapping[IterVar, Range]) -> None:
+    def done(self, ranges: Mapping[IterVar, Range]) -> None:
         """Values of the operation's axes, when all leaves are known."""
-        pass_up_values(self.stage, known, self.values)
+        pass_up_values(self.stage, ranges, self.values)
 
     def tests(self, whole: bool = False, skip: Iterable[IterVar] = ()) -> list[PrimExpr]:
         """What must hold for an element to be computed."""
@@ -75,10 +75,10 @@ class Nest:
         return [likely(e) for e in bound_checks(self.stage, doms, self.values, whole, skip)]
 
     def around(self, body: st.Stmt, start: int = 0, stop: int | None = None) -> st.Stmt:
-        """The loops, with what is computed in them, around a statement."""
+        """The loops, with the stages computed in them, around a statement."""
         for v, wrap in reversed(self.wraps[start:stop]):
             body = wrap(self.emitter.attached(self.stage, v, body))
-            body = self.emitter.kept_around(v, body)
+            body = self.emitter.with_rolling(v, body)
         return body
 
 
@@ -104,7 +104,7 @@ class Emitter:
             ScanOp: self.scan,
         }
         self.firsts = self.first_rows()
-        self.kept: dict[IterVar, list[tuple[Stage, Roll]]] = {}  # rolling buffers, by their loop
+        self.rolling: dict[IterVar, list[tuple[Stage, Roll]]] = {}  # rolling buffers, by their loop
 
     def run(self) -> st.Stmt:
         """The whole program."""
@@ -122,7 +122,7 @@ class Emitter:
         for stage in self.s.stages:
             for op in dict.fromkeys(t.op for t in stage.op.input_tensors):
                 users.setdefault(op, []).append(stage)
-        found: dict[Operation, Stage] = {}
+        stages: dict[Operation, Stage] = {}
         for stage in self.s.stages:
             for tensor in stage.op.init if isinstance(stage.op, ScanOp) else ():
                 own = next((s for s in self.s.stages if s.op is tensor.op), None)
@@ -130,8 +130,8 @@ class Emitter:
                 if own is None or own.is_output or not alone or own.attach_type == INLINED:
                     continue
                 if own.attach_spec.attach_type == GROUP_ROOT:
-                    found[tensor.op] = own
-        return found
+                    stages[tensor.op] = own
+        return stages
 
     def pipeline(self, stage: Stage, consumer: st.Stmt | None) -> st.Stmt | None:
         """A stage, then what reads it."""
@@ -148,13 +148,13 @@ class Emitter:
         body = st.seq(body, consumer)
         roll = self.roll(stage)
         if roll is not None:
-            self.kept.setdefault(roll.loop, []).append((stage, roll))
+            self.rolling.setdefault(roll.loop, []).append((stage, roll))
             return body
         return self.realized(stage, body)
 
-    def kept_around(self, v: IterVar, body: st.Stmt) -> st.Stmt:
+    def with_rolling(self, v: IterVar, body: st.Stmt) -> st.Stmt:
         """The memory that is kept from one iteration of a loop to the next, around the loop."""
-        for stage, roll in self.kept.pop(v, ()):
+        for stage, roll in self.rolling.pop(v, ()):
             body = self.realized(stage, body, roll)
         return body
 
@@ -164,18 +164,18 @@ class Emitter:
         v = spec.attach_ivar
         if not stage.rolls or spec.attach_type != SCOPE or v is None:
             return None
-        ana, found = Analyzer(), None
+        ana, roll = Analyzer(), None
         for dim, axis in enumerate(stage.op.axis):
             dom = self.doms[axis]
             after = substitute(dom.min, {v.var: v.var + 1})
             step, size = ana.simplify(after - dom.min), ana.simplify(dom.extent)
             if is_const(step, 0):
                 continue
-            known = isinstance(step, IntImm) and isinstance(size, IntImm)
-            if found or not known or not 0 < int(step) < int(size):
+            is_static = isinstance(step, IntImm) and isinstance(size, IntImm)
+            if roll or not is_static or not 0 < int(step) < int(size):
                 return None
-            found = Roll(dim, int(step), int(size), v)
-        return found
+            roll = Roll(dim, int(step), int(size), v)
+        return roll
 
     def realized(self, stage: Stage, body: st.Stmt, roll: Roll | None = None) -> st.Stmt:
         """The memory of a stage's results around a statement; a scan has that of its updates."""
@@ -193,8 +193,8 @@ class Emitter:
                 if attrs is not None and attrs.align is not None
             ]
             if roll is not None:
-                kept = Range.upto(const(roll.size, bounds[roll.dim].extent.dtype))
-                bounds = (*bounds[: roll.dim], kept, *bounds[roll.dim + 1 :])
+                rows = Range.upto(const(roll.size, bounds[roll.dim].extent.dtype))
+                bounds = (*bounds[: roll.dim], rows, *bounds[roll.dim + 1 :])
             dim, true = -1 if roll is None else roll.dim, const(True, "bool")
             body = ProducerRealize(tensor, bounds, true, body, stage.scope, tuple(aligns), dim)
         return body
@@ -210,7 +210,7 @@ class Emitter:
         return tuple(Range.upto(e) for e in op.output(n).shape)
 
     def attached(self, stage: Stage, v: IterVar, body: st.Stmt) -> st.Stmt:
-        """What is computed at a loop, before its body."""
+        """The stages computed at a loop, before its body."""
         for other in reversed(self.s.stages):
             spec = other.attach_spec
             at = spec.attach_type == SCOPE and spec.attach_ivar is v
@@ -386,8 +386,8 @@ class Emitter:
         loops = stage.leaf_iter_vars[:stop]
         around = [v for v in loops if v.iter_type == IterVar.CommReduce]
 
-        def bound(body: st.Stmt, given: list[Any]) -> st.Stmt:
-            for view, tensor, region in reversed(given):
+        def bound(body: st.Stmt, views: list[Any]) -> st.Stmt:
+            for view, tensor, region in reversed(views):
                 body = BindBuffer(view, tensor, tuple(region), body)
             return body
 
@@ -395,7 +395,7 @@ class Emitter:
             return nest.around(substitute(guarded(tests, bound(intrin.body, binds)), table))
         if intrin.update is None:
             what = f"{intrin.name} is used inside of a reduction, of which it does a part"
-            hint = "fcompute gives (body, reset, update), or tensorize the whole reduction"
+            hint = "fcompute returns (body, reset, update), or tensorize the whole reduction"
             got = "an intrinsic without reset or update"
             raise CallValueError(explain(what, got=got, instead=hint))
         update = bound(intrin.update, binds)
@@ -443,7 +443,7 @@ class Emitter:
                 steps = self.pipeline(other, steps)
         assert steps is not None
         firsts = [self.first(op, n) for n in range(op.num_outputs)]
-        body = self.kept_around(rows, wrap(steps))
+        body = self.with_rolling(rows, wrap(steps))
         return nest.around(st.seq(*firsts, body), 0, at)
 
     def first(self, op: ScanOp, n: int) -> st.Stmt:
@@ -476,15 +476,15 @@ def _reduction(first: Reduce, results: list[Tensor], at: tuple[Var, ...]) -> tup
     combiner = first.combiner
     start = first.init or combiner.identity_element
     init = st.seq(*(ProducerStore(t, e, at) for t, e in zip(results, start, strict=True)))
-    known: dict[Any, Any] = dict(zip(combiner.lhs, (ProducerLoad(t, at) for t in results)))
-    known.update(zip(combiner.rhs, first.source, strict=True))
-    values = [substitute(r, known) for r in combiner.result]
-    held = [Var(f"v_{t.op.name}{n}", e.dtype) for n, (t, e) in enumerate(zip(results, values))]
+    substitutions: dict[Any, Any] = dict(zip(combiner.lhs, (ProducerLoad(t, at) for t in results)))
+    substitutions.update(zip(combiner.rhs, first.source, strict=True))
+    values = [substitute(r, substitutions) for r in combiner.result]
+    variables = [Var(f"v_{t.op.name}{n}", e.dtype) for n, (t, e) in enumerate(zip(results, values))]
     if len(results) == 1:
         update: st.Stmt = ProducerStore(results[0], values[0], at)
     else:  # all are computed before the first is stored
-        update = st.seq(*(ProducerStore(t, v, at) for t, v in zip(results, held, strict=True)))
-        for var, value in zip(reversed(held), reversed(values), strict=True):
+        update = st.seq(*(ProducerStore(t, v, at) for t, v in zip(results, variables, strict=True)))
+        for var, value in zip(reversed(variables), reversed(values), strict=True):
             update = st.LetStmt(var, value, update)
     true = is_const(first.condition, 1)
     return init, update if true else st.IfThenElse(first.condition, update)

@@ -28,7 +28,7 @@ class ProducerRealize(Stmt):
     """`producer` has memory for the elements within `bounds` in `body`.
 
     `aligns`: (dimension, factor, offset) of strides; `rolls`: the dimension, or -1, in which
-    elements are kept from before, each in place of one that is no longer needed.
+    elements are reused from before, each in the slot of one that is not needed any more.
     """
 
     producer: DataProducer

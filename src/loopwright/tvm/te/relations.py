@@ -118,16 +118,16 @@ class Split(Relation):
 
     def ranges(self, doms: Ranges, ana: Analyzer, tight: Callable[[IterVar], bool]) -> list[Range]:
         size = doms[self.parent].extent
-        given = self.factor if self.nparts is None else self.nparts
-        assert given is not None
-        given = cast(size.dtype, given)
+        part = self.factor if self.nparts is None else self.nparts
+        assert part is not None
+        part = cast(size.dtype, part)
         iv, other = (self.inner, self.outer) if self.nparts is None else (self.outer, self.inner)
-        extent = given
-        if tight(iv) and not is_const(size, 0) and ana.can_prove(less(size, given)):
+        extent = part
+        if tight(iv) and not is_const(size, 0) and ana.can_prove(less(size, part)):
             extent = ana.simplify(size)
-        rounds = ana.simplify(floordiv(add(size, subtract(given, const(1, given.dtype))), given))
-        if ana.can_prove(equal(floormod(size, given), const(0, size.dtype))):
-            rounds = ana.simplify(floordiv(size, given))
+        rounds = ana.simplify(floordiv(add(size, subtract(part, const(1, part.dtype))), part))
+        if ana.can_prove(equal(floormod(size, part), const(0, size.dtype))):
+            rounds = ana.simplify(floordiv(size, part))
         extents = {iv: extent, other: rounds}
         return [upto(r.var, extents[r]) for r in self.results]
 
@@ -301,28 +301,28 @@ class Transform(Relation):
 def any_up(stage: Stage, marks: dict[IterVar, bool]) -> None:
     """Mark the loops from which a marked one comes."""
     for relation in reversed(stage.relations):
-        found = any(marks.get(r, False) for r in relation.results)
+        marked = any(marks.get(r, False) for r in relation.results)
         for source in relation.sources:
-            marks[source] = marks.get(source, False) or found
+            marks[source] = marks.get(source, False) or marked
 
 
 def or_up(stage: Stage, flags: dict[IterVar, int]) -> None:
     """Add the flags of the results to those of the sources; loops without any stay out."""
     for relation in reversed(stage.relations):
-        known = [flags[r] for r in relation.results if r in flags]
-        for source in relation.sources if known else ():
-            for flag in known:
+        present = [flags[r] for r in relation.results if r in flags]
+        for source in relation.sources if present else ():
+            for flag in present:
                 flags[source] = flags.get(source, 0) | flag
 
 
 def or_down(stage: Stage, flags: dict[IterVar, int]) -> None:
     """Add the flags of the sources to those of the results; loops without any stay out."""
     for relation in stage.relations:
-        known = [flags[s] for s in relation.sources if s in flags]
+        present = [flags[s] for s in relation.sources if s in flags]
         if isinstance(relation, Singleton):
-            known = [0]
-        for result in relation.results if known else ():
-            for flag in known:
+            present = [0]
+        for result in relation.results if present else ():
+            for flag in present:
                 flags[result] = flags.get(result, 0) | flag
 
 
@@ -369,7 +369,7 @@ def bound_checks(
     whole_result: bool,
     skip: Iterable[IterVar] = (),
 ) -> list[PrimExpr]:
-    """The conditions under which `values` are inside of what is to be computed and, unless
+    """The conditions under which `values` are inside of the required region and, unless
     `whole_result`, of the tensor."""
     ana = Analyzer()
     sets: dict[Var, Any] = {}

@@ -18,7 +18,7 @@ from .scan_blocks import scan_blocks
 
 class ScanOp(Operation):
     """Result n is `init[n]` in its first rows and `update[n]` in the others, where
-    `state_placeholder[n]` stands for the result itself.
+    `state_placeholder[n]` is the result itself.
 
     `scan_axis` ranges over the rows after the first; `chain` are the operations that read the
     state, in order; they run row by row.
@@ -99,24 +99,31 @@ def _check(name: str, init: Any, update: Any, state: Any) -> None:
     if not len(init) == len(update) == len(state) or not init:
         what = f"scan {name} needs an init, an update and a state for each result"
         raise ValueError(explain(what, got=f"{len(init)}, {len(update)} and {len(state)}"))
-    for first, then, held in zip(init, update, state, strict=True):
-        if not isinstance(held.op, PlaceholderOp):
+    for first, then, state_tensor in zip(init, update, state, strict=True):
+        if not isinstance(state_tensor.op, PlaceholderOp):
             what = f"scan {name}: the state is a placeholder"
-            raise ValueError(explain(what, got=str(held.op)))
+            raise ValueError(explain(what, got=str(state_tensor.op)))
         if not isinstance(then.op, ComputeOp):
             what = f"scan {name}: the update is a compute"
             raise ValueError(explain(what, got=str(then.op)))
         for other in (first, then):
-            if other.dtype != held.dtype or other.ndim != held.ndim or not held.ndim:
-                what = f"scan {name}: the state is {held.dtype} with {held.ndim} dimensions"
+            if (
+                other.dtype != state_tensor.dtype
+                or other.ndim != state_tensor.ndim
+                or not state_tensor.ndim
+            ):
+                kind = f"{state_tensor.dtype} with {state_tensor.ndim} dimensions"
+                what = f"scan {name}: the state is {kind}"
                 got = f"{other.op.name}, {other.dtype} with {other.ndim}"
                 raise ValueError(explain(what, got=got))
-            for n, (theirs, ours) in enumerate(zip(other.shape, held.shape, strict=True)):
+            for n, (other_extent, extent) in enumerate(
+                zip(other.shape, state_tensor.shape, strict=True)
+            ):
                 if n == 0 and other is first:
                     continue  # the number of rows may differ
-                if _differ(theirs, ours):
-                    what = f"scan {name}: the state has {ours} elements in dimension {n}"
-                    raise ValueError(explain(what, got=f"{theirs} of {other.op.name}"))
+                if _differ(other_extent, extent):
+                    what = f"scan {name}: the state has {extent} elements in dimension {n}"
+                    raise ValueError(explain(what, got=f"{other_extent} of {other.op.name}"))
 
 
 def _differ(a: PrimExpr, b: PrimExpr) -> bool:
@@ -158,8 +165,8 @@ def scan(
 ) -> Any:
     """Tensors computed row by row along their first axis.
 
-    `init` gives the first rows, `update` row t from `state_placeholder[t - 1, ...]`, which stands
-    for the result. Lists define several results together. The running sum of the rows of X:
+    `init` has the first rows, `update` computes row t from `state_placeholder[t - 1, ...]`, which
+    is the result. Lists define several results together. The running sum of the rows of X:
 
         state = te.placeholder((m, n))
         first = te.compute((1, n), lambda _, i: X[0, i])

@@ -8,7 +8,7 @@ How a schedule becomes loops:
 | `dataflow.py` | changes the operations: `cache_read`, `cache_write`, `rfactor`, inlined stages |
 | `bounds.py` | finds the ranges of all loops, from the results to the inputs (`InferBound`) |
 | `nest.py` | makes the loops, with tensors (`ScheduleOps`) |
-| `memory.py` | gives tensors buffers: a PrimFunc (`schedule_to_module`) |
+| `memory.py` | replaces tensors by buffers: a PrimFunc (`schedule_to_module`) |
 
 `lower` then turns it into plain loops over flat memory. A stage whose part is not known to divide
 the tensor computes with a test of each element's index; nothing is computed beyond a tensor's end.
@@ -76,8 +76,8 @@ class Schedule(Stages):
         group.attach_ivar = op.scan_axis
 
     def normalize(self, legacy: bool = False) -> Schedule:
-        """A copy in which inlined stages are inlined, all loops start at 0, and what is computed at
-        a loop that was split or fused since is computed at the loop in its place."""
+        """A copy in which inlined stages are inlined, all loops start at 0, and stages computed at
+        a loop that was split or fused since are computed at the loop that replaced it."""
         new = self.copy()
         dataflow.inline(new)
         moved = _rebase(new)
@@ -129,11 +129,11 @@ class Schedule(Stages):
 
     def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
         """A copy of a tensor in memory `scope`, which the readers use. Returns the copy."""
-        given = _list(readers)
-        if not given:
+        reader_list = _list(readers)
+        if not reader_list:
             what = f"cache_read of {tensor.op.name} needs its readers"
             raise CallValueError(explain(what, got="none", instead="the stages that use the copy"))
-        copy = dataflow.cache_read(self, tensor, scope, given)
+        copy = dataflow.cache_read(self, tensor, scope, reader_list)
         self.record("cache_read")
         return copy
 
@@ -206,7 +206,7 @@ def AutoInlineBroadcast(s: Schedule) -> None:
 
 
 def AutoInlineInjective(s: Schedule) -> None:
-    """Inline the stages that compute each element by itself, without a reduction."""
+    """Inline the stages that compute each element separately, without a reduction."""
     _inline_where(s, lambda op: not op.reduce_axis)
 
 
@@ -231,11 +231,11 @@ def schedule_to_module(
     s: Schedule, args: Sequence[Any], name: str = "main", binds: Any = None, debug: bool = False
 ) -> IRModule:
     """The module of a scheduled computation before it is lowered: one PrimFunc `name` of `args`.
-    `binds` gives the buffers of some tensors; `debug` keeps loops of one iteration."""
-    given = _arguments(s, args)
+    `binds` has the buffers of some tensors; `debug` keeps loops of one iteration."""
+    arguments = _arguments(s, args)
     normal = s.normalize()
     body = ScheduleOps(normal, InferBound(normal), debug)
-    return _module(prim_func(normal, given, body, dict(binds or {})), name)
+    return _module(prim_func(normal, arguments, body, dict(binds or {})), name)
 
 
 _TO_LOOPS = (
@@ -269,14 +269,14 @@ def lower(
 def _arguments(s: Schedule, args: Any) -> list[Any]:
     """The arguments as a list. Raises ValueError where a result that no other stage reads is missing,
     or one is not of the schedule; inputs that nothing reads may be."""
-    given = [args] if isinstance(args, (Tensor, Var)) else list(args)
-    there = {a.op for a in given if isinstance(a, Tensor)}
+    arguments = [args] if isinstance(args, (Tensor, Var)) else list(args)
+    there = {a.op for a in arguments if isinstance(a, Tensor)}
     there |= {t.op for stage in s.stages for t in stage.op.input_tensors}
     missing = [op.name for op in s.outputs if not {op, s.stage_map[op].op} & there]
     if missing:
         what = "the results of a schedule are among its arguments"
         raise CallValueError(explain(what, got=f"{', '.join(missing)} missing"))
-    return given
+    return arguments
 
 
 def _module(func: Any, name: str) -> IRModule:
@@ -288,8 +288,8 @@ def build(
 ) -> Any:
     """Compile a scheduled computation; `f[name](*arrays)` runs it. One whose stages have no steps
     is scheduled by the target's rules."""
-    known = (PlaceholderOp, ComputeOp, ExternOp, ScanOp)
-    free = all(isinstance(stage.op, known) and not stage.is_scheduled for stage in s.stages)
+    classes = (PlaceholderOp, ComputeOp, ExternOp, ScanOp)
+    free = all(isinstance(stage.op, classes) and not stage.is_scheduled for stage in s.stages)
     if free and all(group.attach_type == SCAN_UPDATE for group in s.groups):
         mod = _module(create_prim_func(_arguments(s, args)), name)
     else:

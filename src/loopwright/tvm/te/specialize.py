@@ -12,7 +12,7 @@ from ...ir.prim_op import convert
 
 
 class SpecializedCondition(Node):
-    """The conjunction of `clauses`; as a context, what is added to a strategy in it holds for it:
+    """The conjunction of `clauses`; as a context, a condition of the implementations added in it:
 
     with te.SpecializedCondition(n > 16):
         strategy.add_implementation(...)
@@ -22,8 +22,8 @@ class SpecializedCondition(Node):
     _open: ClassVar[list[SpecializedCondition]] = []
 
     def __init__(self, conditions: Any, span: Any = None) -> None:
-        given = conditions if isinstance(conditions, (list, tuple)) else [conditions]
-        clauses = tuple(convert(c) for c in given)
+        listed = conditions if isinstance(conditions, (list, tuple)) else [conditions]
+        clauses = tuple(convert(c) for c in listed)
         for clause in clauses:
             if not isinstance(clause, PrimExpr) or clause.dtype != "bool":
                 raise TypeError(explain("a condition is a bool expression", got=repr(clause)))

@@ -56,9 +56,9 @@ class Stages:
         if stage is None:
             stage = next((s for s in self.stages if s.op is op), None)
         if stage is None:
-            known = ", ".join(o.name for o in self.stage_map)
+            names = ", ".join(o.name for o in self.stage_map)
             what = "the schedule has no stage of this"
-            raise CallValueError(explain(what, got=str(k), instead=f"it has {known}"))
+            raise CallValueError(explain(what, got=str(k), instead=f"it has {names}"))
         return stage
 
     def record(self, primitive: str) -> None:
@@ -99,7 +99,7 @@ class Stage:
     """How one operation is computed: its loops in order, `leaf_iter_vars`, and its placement.
 
     `op` is the operation as currently computed; `origin_op` is the original one, from which
-    `cache_write` and `rfactor` have split off parts. `relations` tell how the loops came from the
+    `cache_write` and `rfactor` have split off parts. `relations` record how the loops came from the
     axes, `iter_var_attrs` how they run. A stage of a group has no operation of its own.
     """
 
@@ -187,13 +187,13 @@ class Stage:
         if (factor is None) == (nparts is None):
             what = "split takes the inner extent or the number of parts"
             raise CallValueError(explain(what, got=f"factor={factor}, nparts={nparts}"))
-        given = factor if nparts is None else nparts
-        if isinstance(given, (int, IntImm)) and int(given) < 1:
+        number = factor if nparts is None else nparts
+        if isinstance(number, (int, IntImm)) and int(number) < 1:
             what = f"split of {parent.var.name}: the factor is 1 or more"
-            raise CallValueError(explain(what, got=str(given)))
+            raise CallValueError(explain(what, got=str(number)))
         at = self.position(parent)
         kind = parent.var.dtype
-        part = cast(kind, convert(given)) if isinstance(given, PrimExpr) else const(given, kind)
+        part = cast(kind, convert(number)) if isinstance(number, PrimExpr) else const(number, kind)
         rest = None if parent.dom is None else ceildiv(parent.dom.extent, part)
         extents = (rest, part) if nparts is None else (part, rest)
         outer, inner = (
@@ -223,8 +223,8 @@ class Stage:
         fused, name = args[0], args[0].var.name
         for v in args[1:]:
             name += f"_{v.var.name}"
-            known = fused.dom is not None and v.dom is not None
-            size = multiply(fused.dom.extent, v.dom.extent) if known else None
+            has_extents = fused.dom is not None and v.dom is not None
+            size = multiply(fused.dom.extent, v.dom.extent) if has_extents else None
             like = max(fused, v, key=lambda x: x.iter_type)
             both = _loop(f"{name}_fused", like, size)
             self.replace(at, 2, both)
@@ -235,12 +235,12 @@ class Stage:
 
     def reorder(self, *args: IterVar) -> None:
         """Permute the given loops into this order."""
-        places = sorted({self.position(v) for v in args})
-        if len(places) != len(args):
+        positions = sorted({self.position(v) for v in args})
+        if len(positions) != len(args):
             what = f"reorder in {self.origin_op.name} names each loop once"
             raise CallValueError(explain(what, got=", ".join(v.var.name for v in args)))
-        for place, var in zip(places, args, strict=True):
-            self.leaf_iter_vars[place] = var
+        for position, var in zip(positions, args, strict=True):
+            self.leaf_iter_vars[position] = var
         self.schedule.record("reorder")
 
     def tile(
@@ -384,9 +384,9 @@ class Stage:
             self.schedule.record("storage_align")
             return
         what = f"storage_align takes an axis of the result of {self.origin_op.name}"
-        known = ", ".join(v.var.name for v in self.op.axis)
+        names = ", ".join(v.var.name for v in self.op.axis)
         got = axis.var.name if isinstance(axis, IterVar) else type(axis).__name__
-        raise CallValueError(explain(what, got=got, instead=f"one of {known}"))
+        raise CallValueError(explain(what, got=got, instead=f"one of {names}"))
 
     def double_buffer(self) -> None:
         """Compute the next iteration's part of the result while the current one is used: two
@@ -395,7 +395,7 @@ class Stage:
         self.schedule.record("double_buffer")
 
     def rolling_buffer(self) -> None:
-        """Keep the data shared by neighbouring iterations of the consumer's loop. After
+        """Keep the data shared by adjacent iterations of the consumer's loop. After
         `compute_at`."""
         self.rolls = True
         self.schedule.record("rolling_buffer")
@@ -407,27 +407,27 @@ class Stage:
         self.schedule.record("set_store_predicate")
 
     def env_threads(self, threads: Sequence[IterVar] | IterVar) -> None:
-        """Launch threads around the whole of a scan or group; their extents are told by their
+        """Launch threads around the whole of a scan or group; their extents are those of their
         domains."""
-        given = [threads] if isinstance(threads, IterVar) else list(threads)
-        for thread in given:
+        thread_list = [threads] if isinstance(threads, IterVar) else list(threads)
+        for thread in thread_list:
             if thread.dom is None:
                 what = f"env_threads around {self.origin_op.name} need extents"
                 hint = f'te.thread_axis((0, n), "{thread.thread_tag}")'
                 raise CallValueError(explain(what, got=thread.thread_tag, instead=hint))
-        self.threads, self.leaf_iter_vars = given, [*given, *self.leaf_iter_vars]
-        self.all_iter_vars = [*given, *self.all_iter_vars]
+        self.threads, self.leaf_iter_vars = thread_list, [*thread_list, *self.leaf_iter_vars]
+        self.all_iter_vars = [*thread_list, *self.all_iter_vars]
         self.schedule.record("env_threads")
 
     # -- bookkeeping -----------------------------------------------------------------------------
 
     def groups_around(self) -> list[Stage]:
         """The groups that it is in, from the innermost one."""
-        found, group = [], self.group
+        groups, group = [], self.group
         while group is not None:
-            found.append(group)
+            groups.append(group)
             group = group.group
-        return found
+        return groups
 
     def leaves(self) -> list[IterVar]:
         """The loops."""
@@ -438,14 +438,14 @@ class Stage:
         for n, leaf in enumerate(self.leaf_iter_vars):
             if leaf is var:
                 return n
-        known = ", ".join(v.var.name for v in self.leaf_iter_vars)
-        hint = f"its loops are {known}" if known else "it has no loops"
+        names = ", ".join(v.var.name for v in self.leaf_iter_vars)
+        hint = f"its loops are {names}" if names else "it has no loops"
         if not isinstance(var, IterVar):
             what = f"a step on stage {self.origin_op.name} takes one of its loops"
             raise CallTypeError(explain(what, got=type(var).__name__, instead=hint))
-        gone = any(v is var for v in self.all_iter_vars)
+        was_replaced = any(v is var for v in self.all_iter_vars)
         what = f"no loop of stage {self.origin_op.name}" + (
-            " any more: it was split or fused" if gone else ""
+            " any more: it was split or fused" if was_replaced else ""
         )
         raise CallValueError(explain(what, got=var.var.name, instead=hint))
 

@@ -19,7 +19,7 @@ Region = tuple[Range, ...]
 
 
 class TensorIntrinCall(BodyOperation):
-    """A call of an intrinsic on parts of tensors: what the function of a compute gives."""
+    """A call of an intrinsic on parts of tensors: the result of a compute's function."""
 
     def __init__(
         self,
@@ -46,9 +46,9 @@ def call_intrin(intrin: TensorIntrin, args: Sequence[Any], reduce_axis: Any) -> 
             what = f"{intrin.name} takes parts of tensors"
             raise CallTypeError(explain(what, got=type(arg).__name__, instead="A[i, 0:16]"))
     slices = [TensorSlice(a, ()) if isinstance(a, Tensor) else a for a in args]
-    wanted = len(intrin.op.input_tensors)
-    if len(slices) != wanted:
-        what = f"{intrin.name} reads {wanted} tensors"
+    count = len(intrin.op.input_tensors)
+    if len(slices) != count:
+        what = f"{intrin.name} reads {count} tensors"
         raise CallValueError(explain(what, got=f"{len(slices)} parts of some"))
     axes = [reduce_axis] if isinstance(reduce_axis, IterVar) else list(reduce_axis or ())
     return TensorIntrinCall(
@@ -59,9 +59,9 @@ def call_intrin(intrin: TensorIntrin, args: Sequence[Any], reduce_axis: Any) -> 
 def region_of(part: TensorSlice) -> Region:
     """The ranges of a slice; the last dimensions may be left out."""
     shape = part.tensor.shape
-    given = [*part.indices, *([slice(None)] * (len(shape) - len(part.indices)))]
+    indices = [*part.indices, *([slice(None)] * (len(shape) - len(part.indices)))]
     ranges = []
-    for index, extent in zip(given, shape, strict=True):
+    for index, extent in zip(indices, shape, strict=True):
         if isinstance(index, slice):
             if index.step not in (None, 1):
                 what = f"a part of {part.tensor.op.name} has a step"
@@ -130,7 +130,7 @@ class TensorComputeOp(BaseComputeOp):
         return TensorComputeOp(self.name, self.tag, self._axis, self.schedulable_ndim, call)
 
     def moved(
-        self, name: str, axis: Sequence[IterVar], place: Mapping[Var, PrimExpr]
+        self, name: str, axis: Sequence[IterVar], values: Mapping[Var, PrimExpr]
     ) -> tuple[TensorComputeOp, list[IterVar]]:
         """The operation along other axes, where the old ones are at `place`; and the axes of the
         copy within a part."""
@@ -140,7 +140,7 @@ class TensorComputeOp(BaseComputeOp):
         call.regions = tuple(
             tuple(
                 Range.from_min_extent(
-                    substitute(r.min, dict(place)), substitute(r.extent, dict(place))
+                    substitute(r.min, dict(values)), substitute(r.extent, dict(values))
                 )
                 for r in region
             )

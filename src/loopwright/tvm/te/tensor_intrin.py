@@ -34,7 +34,7 @@ class TensorIntrin:
         return f"TensorIntrin({self.name})"
 
     def __call__(self, *args: Any, reduce_axis: Any = None) -> TensorIntrinCall:
-        """What a compute's function gives: the intrinsic on parts of tensors, `A[i, 0:16]`."""
+        """The result of a compute's function: the intrinsic on parts of tensors, `A[i, 0:16]`."""
         return call_intrin(self, args, reduce_axis)
 
 
@@ -50,7 +50,7 @@ def decl_tensor_intrin(
 
     `op` is the computation, a compute of one result over placeholders. `fcompute(ins, outs)`
     is given buffers and returns the statement; or (body, reset, update) for a reduction of
-    which one call computes a part. `binds` gives the buffers of some tensors, with variable strides
+    which one call computes a part. `binds` has the buffers of some tensors, with variable strides
     if the program's may not be compact; the others are declared with
     `default_buffer_params` (`decl_buffer`'s).
 
@@ -62,26 +62,28 @@ def decl_tensor_intrin(
     if scalar_params:
         what = f"{name}: scalar parameters are not passed to intrinsics"
         raise ValueError(explain(what, got=str(scalar_params), instead="read them from a tensor"))
-    given = binds or {}
+    bound_buffers = binds or {}
     settings = {"offset_factor": 1, **(default_buffer_params or {})}
     tensors = [*op.input_tensors, op.output(0)]
-    for tensor, buffer in given.items():
+    for tensor, buffer in bound_buffers.items():
         if tensor not in tensors:
             what = f"{name} binds a tensor that it does not use"
-            known = ", ".join(t.op.name for t in tensors)
-            raise ValueError(explain(what, got=tensor.op.name, instead=f"one of {known}"))
+            names = ", ".join(t.op.name for t in tensors)
+            raise ValueError(explain(what, got=tensor.op.name, instead=f"one of {names}"))
         if buffer.dtype != tensor.dtype or len(buffer.shape) != tensor.ndim:
             what = f"{name}: {tensor.op.name} is {tensor.dtype} with {tensor.ndim} dimensions"
             got = f"a buffer of {buffer.dtype} with {len(buffer.shape)}"
             raise ValueError(explain(what, got=got))
     buffers = [
-        given[t] if t in given else decl_buffer(t.shape, t.dtype, t.op.name, **settings)
+        bound_buffers[t]
+        if t in bound_buffers
+        else decl_buffer(t.shape, t.dtype, t.op.name, **settings)
         for t in tensors
     ]
     value = fcompute(buffers[:-1], buffers[-1:])
     parts = list(value) if isinstance(value, (tuple, list)) else [value]
     if len(parts) not in (1, 3) or parts[0] is None:
-        what = f"{name}: fcompute gives a body, or (body, reset, update)"
+        what = f"{name}: fcompute returns a body, or (body, reset, update)"
         raise ValueError(explain(what, got=f"{len(parts)} statements"))
     body, reset, update = (*map(_stmt, parts), None, None)[:3]
     assert body is not None

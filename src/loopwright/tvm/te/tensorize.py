@@ -49,20 +49,20 @@ class Tensorized:
     def read(self) -> dict[Tensor, list[Range]]:
         """The part of each input that is read."""
         inside = {v.var: rng for v, rng in self.domain.items()}
-        found: dict[Tensor, list[list[Any]]] = {
+        dims_of: dict[Tensor, list[list[Any]]] = {
             t: [[] for _ in t.shape] for t in self.op.input_tensors
         }
 
         def visit(node: Any) -> None:
             if isinstance(node, ProducerLoad):
                 tensor: Any = node.producer
-                for dim, index in zip(found[tensor], node.indices, strict=True):
+                for dim, index in zip(dims_of[tensor], node.indices, strict=True):
                     dim.append(self.ana.int_set(index, inside))
 
         for expr in self.op.body:
             post_order_visit(expr, visit)
         from_sets = {}
-        for tensor, dims in found.items():
+        for tensor, dims in dims_of.items():
             ranges = []
             for sets, extent in zip(dims, tensor.shape, strict=True):
                 total = sets[0]
@@ -73,11 +73,12 @@ class Tensorized:
         return from_sets
 
     def binds(self, intrin: TensorIntrin) -> list[Bind]:
-        """What the intrinsic's buffers are. Raises ValueError if it computes something else."""
+        """The regions that the intrinsic's buffers are bound to. Raises ValueError if it computes
+        something else."""
         inputs = self.op.input_tensors
-        theirs = intrin.op.input_tensors
-        if len(inputs) != len(theirs):
-            self.refuse(intrin, f"{len(inputs)} tensors are read", f"{len(theirs)}")
+        intrin_inputs = intrin.op.input_tensors
+        if len(inputs) != len(intrin_inputs):
+            self.refuse(intrin, f"{len(inputs)} tensors are read", f"{len(intrin_inputs)}")
         self.match(intrin)
         out = [self.domain[a] for a in self.op.axis]
         pairs = zip(intrin.buffers, inputs, strict=False)
@@ -88,24 +89,24 @@ class Tensorized:
 
     def match(self, intrin: TensorIntrin) -> None:
         """Compare the elements of the part with those of the intrinsic."""
-        given = self.op.body
+        bodies = self.op.body
         moved: dict[Var, PrimExpr] = {}
         axes = zip((self.op.axis, self.op.reduce_axis), (intrin.op.axis, intrin.op.reduce_axis))
-        for mine, theirs in axes:
-            self.align(intrin, mine, theirs, moved)
+        for own_axes, intrin_axes in axes:
+            self.align(intrin, own_axes, intrin_axes, moved)
         tensors = dict(zip(self.op.input_tensors, intrin.op.input_tensors, strict=True))
-        body = self.inside(intrin, given[0], moved, tensors)
-        wanted: Any = intrin.op.body[0]
+        body = self.inside(intrin, bodies[0], moved, tensors)
+        pattern: Any = intrin.op.body[0]
         ana = Analyzer()
         for a in intrin.op.root_iter_vars:
             ana.bind(a.var, a.dom)
-        if isinstance(body, Reduce) != isinstance(wanted, Reduce):
-            self.refuse(intrin, str(body), str(wanted))
+        if isinstance(body, Reduce) != isinstance(pattern, Reduce):
+            self.refuse(intrin, str(body), str(pattern))
         if isinstance(body, Reduce):
-            same = structural_equal(body.combiner, wanted.combiner)
-            pairs = [*zip(body.source, wanted.source), (body.condition, wanted.condition)]
+            same = structural_equal(body.combiner, pattern.combiner)
+            pairs = [*zip(body.source, pattern.source), (body.condition, pattern.condition)]
         else:
-            same, pairs = True, [(body, wanted)]
+            same, pairs = True, [(body, pattern)]
         for a, b in pairs:
             left, right = (ana.simplify(_narrow(e)) for e in (a, b))
             if not same or not structural_equal(left, right):
@@ -114,15 +115,15 @@ class Tensorized:
     def align(
         self,
         intrin: TensorIntrin,
-        mine: Sequence[IterVar],
-        theirs: Sequence[IterVar],
+        own_axes: Sequence[IterVar],
+        intrin_axes: Sequence[IterVar],
         moved: dict[Var, PrimExpr],
     ) -> None:
         """Give the last axes the intrinsic's; the others are at one value."""
-        count = len(mine) - len(theirs)
+        count = len(own_axes) - len(intrin_axes)
         if count < 0:
-            self.refuse(intrin, f"{len(mine)} axes", f"{len(theirs)}")
-        for n, axis in enumerate(mine):
+            self.refuse(intrin, f"{len(own_axes)} axes", f"{len(intrin_axes)}")
+        for n, axis in enumerate(own_axes):
             rng = self.domain[axis]
             if n < count:
                 if not is_const(rng.extent, 1):
@@ -130,7 +131,7 @@ class Tensorized:
                     self.refuse(intrin, got, "1 in the intrinsic")
                 moved[axis.var] = rng.min
                 continue
-            other = theirs[n - count]
+            other = intrin_axes[n - count]
             if not self.ana.can_prove_equal(rng.extent, other.dom.extent):
                 got = f"{rng.extent} in the program along {axis.var.name}"
                 self.refuse(intrin, got, f"{other.dom.extent} in the intrinsic")
@@ -162,10 +163,10 @@ class Tensorized:
 
         return substitute(rewrite(expr, post), moved)
 
-    def refuse(self, intrin: TensorIntrin, got: str, wanted: str) -> None:
+    def refuse(self, intrin: TensorIntrin, got: str, expected: str) -> None:
         """Raise the error of an intrinsic that does not fit."""
         what = f"tensorize of {self.stage.origin_op.name}: {intrin.name} computes something else"
-        raise CallValueError(explain(what, got=got, instead=wanted))
+        raise CallValueError(explain(what, got=got, instead=expected))
 
 
 def _narrow(expr: PrimExpr) -> PrimExpr:

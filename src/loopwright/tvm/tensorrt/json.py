@@ -86,7 +86,7 @@ def patterns() -> list[Any]:
         if op not in ("relax.nn.conv2d", "relax.nn.conv2d_transpose", "relax.nn.batch_norm"):
             short = op.rpartition(".")[2]
             rows.append((f"{NAME}.{short}", is_op(op)(varg_default_wildcard=True)))
-    return [(name, pattern, {}, _wanted) for name, pattern in rows]
+    return [(name, pattern, {}, _is_supported) for name, pattern in rows]
 
 
 def _activated(op: str, inner: Any) -> Any:
@@ -106,7 +106,7 @@ def _product() -> Any:
     return is_op("relax.matmul")(wildcard(), wildcard())
 
 
-def _wanted(match: PatternCheckContext) -> bool:
+def _is_supported(match: PatternCheckContext) -> bool:
     """Whether TensorRT has layers for everything matched: floats of known rank."""
     calls = [v for v in match.matched_bindings.values() if isinstance(v, Call)]
     return all(_takes(call) for call in calls) and _bias_fits(calls)
@@ -234,7 +234,7 @@ class Describer:
 
     def body(self, func: Function, args: Sequence[Any]) -> Any:
         """Emit a function's operators; return the names of its results."""
-        known: dict[Any, Any] = dict(zip(func.params, args, strict=True))
+        values: dict[Any, Any] = dict(zip(func.params, args, strict=True))
         biased = "conv2d_bias" in str(func.attrs.get(COMPOSITE, ""))
 
         def look(expr: Any) -> Any:
@@ -242,20 +242,20 @@ class Describer:
                 return [look(f) for f in expr.fields]
             if isinstance(expr, TupleGetItem):
                 return look(expr.tuple_value)[expr.index]
-            return known[expr] if isinstance(expr, Var) else expr
+            return values[expr] if isinstance(expr, Var) else expr
 
         for binding in (b for block in func.body.blocks for b in block.bindings):
             value = binding.value
             if isinstance(value, Function):
                 self.local[binding.var] = value
             elif isinstance(value, Call) and value.op in self.local:
-                known[binding.var] = self.body(self.local[value.op], [look(a) for a in value.args])
+                values[binding.var] = self.body(self.local[value.op], [look(a) for a in value.args])
             elif isinstance(value, Call) and biased and value.op.name == "relax.add":
-                known[binding.var] = self.bias(value)
+                values[binding.var] = self.bias(value)
             elif isinstance(value, Call):
-                known[binding.var] = self.operator(value, [look(a) for a in value.args])
+                values[binding.var] = self.operator(value, [look(a) for a in value.args])
             else:
-                known[binding.var] = look(value)
+                values[binding.var] = look(value)
         return look(func.body.body)
 
     def operator(self, call: Call, args: list[Any]) -> Any:
@@ -286,12 +286,12 @@ class Describer:
             self.layers[-1]["source"] = str(call.span)
         return name
 
-    def input(self, wanted: str, info: Any) -> str | None:
+    def input(self, hint: str, info: Any) -> str | None:
         """Declare an input and return its name; a shape argument is also in the shapes of
         tensors."""
         if not isinstance(info, TensorStructInfo):
             return None
-        name = wanted
+        name = hint
         while name in self.tensors:
             name += "_"
         self.tensors[name] = {"dtype": str(info.dtype), "shape": _dims(info)}
@@ -482,13 +482,13 @@ def codegen(
     if unknown:
         what = f"the back end {NAME} has no option {unknown[0]}"
         raise LoopwrightError(explain(what, instead=suggest(unknown[0], OPTIONS)))
-    given = {**OPTIONS, **options}
+    settings = {**OPTIONS, **options}
     regions: dict[str, Callable[..., Any]] = {}
     networks: dict[str, Network] = {}
     for func in functions:
         symbol = str(func.attrs["global_symbol"])
-        networks[symbol] = Describer(symbol, given, names).describe(func)
-        regions[symbol] = _runnable(networks[symbol], given)
+        networks[symbol] = Describer(symbol, settings, names).describe(func)
+        regions[symbol] = _runnable(networks[symbol], settings)
     texts = {symbol: network.text() for symbol, network in networks.items()}
     whole = "[\n" + ",\n".join(texts.values()) + "\n]\n"
     module = Described(regions, kind=NAME, sources={"json": whole, **texts})

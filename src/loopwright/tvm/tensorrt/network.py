@@ -1,5 +1,5 @@
-"""A network as TensorRT's builder takes it: its description (JSON), what may stand in it, and what
-it means (numpy).
+"""A network as TensorRT's builder takes it: its description (JSON), the layers that it may have,
+and their meaning (numpy).
 
 | layer | inputs | weights | meaning |
 |---|---|---|---|
@@ -15,7 +15,7 @@ it means (numpy).
 | REDUCE | x | | SUM, AVG, MAX, MIN over axes |
 | SOFTMAX | x | | along an axis |
 | CONCATENATION | some | | along an axis |
-| SHUFFLE | x | | transposed, then reshaped; -1: what is left |
+| SHUFFLE | x | | transposed, then reshaped; -1: the remaining elements |
 
 An extent that is known only at run time is a name.
 """
@@ -112,8 +112,8 @@ class Network:
         env = dict(zip(description["inputs"], map(np.asarray, inputs), strict=True))
         for layer in description["layers"]:
             args = [env[name] for name in layer["inputs"]]
-            given = {role: self.weights[name] for role, name in layer["weights"].items()}
-            value = _RUN[layer["type"]](args, given, layer["params"])
+            weights = {role: self.weights[name] for role, name in layer["weights"].items()}
+            value = _RUN[layer["type"]](args, weights, layer["params"])
             out = layer["outputs"][0]
             env[out] = np.asarray(value, dtype=description["tensors"][out]["dtype"])
         return [env[name] for name in description["outputs"]]
@@ -149,16 +149,16 @@ def check(description: Mapping[str, Any], weights: Mapping[str, np.ndarray]) -> 
         got = (str(weights[name].dtype), list(weights[name].shape))
         if got != (weight["dtype"], list(weight["shape"])):
             _wrong(f"weight {name} is {weight['dtype']} {weight['shape']}", f"{got[0]} {got[1]}")
-    known = set(description["inputs"])
+    defined = set(description["inputs"])
     for layer in description["layers"]:
-        _layer(layer, description, known)
-        known.update(layer["outputs"])
+        _layer(layer, description, defined)
+        defined.update(layer["outputs"])
     for name in (*description["inputs"], *description["outputs"]):
-        if name not in description["tensors"] or name not in known:
+        if name not in description["tensors"] or name not in defined:
             _wrong(f"the input or output {name} is a tensor that something makes", "none")
 
 
-def _layer(layer: Mapping[str, Any], description: Mapping[str, Any], known: set[str]) -> None:
+def _layer(layer: Mapping[str, Any], description: Mapping[str, Any], defined: set[str]) -> None:
     _has(layer, ("name", "type", "inputs", "outputs", "weights", "precision", "params"), "a layer")
     where = f"layer {layer['name']}"
     if layer["type"] not in LAYERS:
@@ -168,10 +168,10 @@ def _layer(layer: Mapping[str, Any], description: Mapping[str, Any], known: set[
     if count is not None and len(layer["inputs"]) != count:
         _wrong(f"{where} has {count} inputs", len(layer["inputs"]))
     for name in layer["inputs"]:
-        if name not in known:
+        if name not in defined:
             _wrong(f"{where} reads tensors that are there by then", name)
     for name in layer["outputs"]:
-        if name in known or name not in description["tensors"]:
+        if name in defined or name not in description["tensors"]:
             _wrong(f"{where} makes a declared tensor, once", name)
     needed = [role for role, optional in roles.items() if not optional]
     _has(layer["weights"], needed, f"the weights of {where}")
@@ -279,7 +279,7 @@ def _pooling(args: Any, weights: Any, p: Any) -> np.ndarray:
 
 
 def _beyond(extent: int, p: Any, k: int) -> int:
-    """How far the last window extends past the padded input if sizes are rounded up."""
+    """The distance by which the last window exceeds the padded input if sizes are rounded up."""
     whole = extent + p["pre_padding"][k] + p["post_padding"][k] - p["window"][k]
     if p["round"] != "UP":
         return 0
@@ -316,8 +316,8 @@ def _softmax(args: Any, weights: Any, p: Any) -> np.ndarray:
 
 def _shuffle(args: Any, weights: Any, p: Any) -> np.ndarray:
     (x,) = args
-    turned = x if p["first_transpose"] is None else x.transpose(p["first_transpose"])
-    return turned if p["reshape"] is None else turned.reshape(p["reshape"])
+    permuted = x if p["first_transpose"] is None else x.transpose(p["first_transpose"])
+    return permuted if p["reshape"] is None else permuted.reshape(p["reshape"])
 
 
 _ACTIVATIONS: dict[str, Callable[[Any, float, float], Any]] = {

@@ -39,10 +39,10 @@ def assert_allclose(
 ) -> None:
     """Raise AssertionError unless shapes are equal and all elements within
     atol + rtol * |desired|."""
-    got, wanted = np.asanyarray(actual), np.asanyarray(desired)
-    if got.shape != wanted.shape:
-        raise AssertionError(f"shapes differ: got {got.shape}, want {wanted.shape}")
-    np.testing.assert_allclose(got, wanted, rtol=rtol, atol=atol, verbose=verbose)
+    got, expected = np.asanyarray(actual), np.asanyarray(desired)
+    if got.shape != expected.shape:
+        raise AssertionError(f"shapes differ: got {got.shape}, want {expected.shape}")
+    np.testing.assert_allclose(got, expected, rtol=rtol, atol=atol, verbose=verbose)
 
 
 def assert_prim_expr_equal(lhs: PrimExpr, rhs: PrimExpr) -> None:

@@ -64,7 +64,7 @@ _WITHOUT_STRUCT_INFO = (relax.MatchCast, relax.ExternFunc)  # MatchCast has it a
 
 
 class ASTPrinter:
-    """Prints nodes; with or without what is known of values, and attributes of calls."""
+    """Prints nodes; with or without struct infos, and attributes of calls."""
 
     def __init__(
         self,
@@ -99,9 +99,9 @@ class ASTPrinter:
             if name != "attrs" or kind is not relax.Call or self.include_call_attrs:
                 yield name, f'"{value}"' if (kind, name) in _QUOTED else self._value(value)
         if self.include_struct_info_annotations and kind not in _WITHOUT_STRUCT_INFO:
-            known = getattr(node, "struct_info", None)
-            if known is not None:
-                yield "struct_info", self.visit_expr(known)
+            info = getattr(node, "struct_info", None)
+            if info is not None:
+                yield "struct_info", self.visit_expr(info)
 
     def _value(self, value: Any) -> str:
         if isinstance(value, (Mapping, Attrs)):

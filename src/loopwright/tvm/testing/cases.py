@@ -63,17 +63,17 @@ def parameters(*value_sets: Sequence[Any], ids: Sequence[str] | None = None) -> 
 
 def groups_of(metafunc: pytest.Metafunc) -> dict[Together, list[tuple[int, str]]]:
     """{group: (place, fixture)} of the fixtures that a test takes from `parameters`."""
-    found: dict[Together, list[tuple[int, str]]] = {}
+    groups: dict[Together, list[tuple[int, str]]] = {}
     for name, definitions in metafunc._arg2fixturedefs.items():
         function = getattr(definitions[-1].func, "__func__", definitions[-1].func)
         if "together" in getattr(function, "__dict__", {}):
             group, index = function.__dict__["together"]
-            found.setdefault(group, []).append((index, name))
-    return found
+            groups.setdefault(group, []).append((index, name))
+    return groups
 
 
 def fixture(func: Callable[..., Any] | None = None, *, cache_return_value: bool = False) -> Any:
-    """A fixture. A value asked to be kept is made anew all the same: each test has its own."""
+    """A fixture. `cache_return_value` has no effect: each test has its own value."""
     return pytest.fixture if func is None else pytest.fixture(func)
 
 

@@ -1,4 +1,4 @@
-"""A class of tests: a program before a pass, and what the pass must make of it."""
+"""A class of tests: a program before a pass, and the expected program after it."""
 
 from __future__ import annotations
 
@@ -31,39 +31,39 @@ class CompareBeforeAfter:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for name in ("before", "Before", "expected", "Expected", "transform"):
-            given = vars(cls).get(name)
-            if given is not None and not isinstance(given, FIXTURE):
+            member = vars(cls).get(name)
+            if member is not None and not isinstance(member, FIXTURE):
                 make = cls._applied if name == "transform" else cls._normalize_before
-                setattr(cls, name.lower(), make(given))
+                setattr(cls, name.lower(), make(member))
 
     @classmethod
-    def _normalize_before(cls, given: Any) -> Any:
+    def _normalize_before(cls, before: Any) -> Any:
         """The fixture `before` or `expected` (TVM's name: its other bases of tests call it)."""
-        if isinstance(given, staticmethod):
-            given = given.__func__
-        if inspect.isfunction(given) and "self" in inspect.signature(given).parameters:
-            return pytest.fixture(given)
+        if isinstance(before, staticmethod):
+            before = before.__func__
+        if inspect.isfunction(before) and "self" in inspect.signature(before).parameters:
+            return pytest.fixture(before)
 
         def value(self: CompareBeforeAfter) -> Any:
-            return cls._program(given)
+            return cls._program(before)
 
         return pytest.fixture(value)
 
     @classmethod
-    def _applied(cls, given: Any) -> Any:
+    def _applied(cls, transform: Any) -> Any:
         """The fixture `transform`: a function that takes a module or a function."""
-        if inspect.isfunction(given):
-            return pytest.fixture(lambda self: partial(apply, given(self)))
-        return pytest.fixture(lambda self: partial(apply, given))
+        if inspect.isfunction(transform):
+            return pytest.fixture(lambda self: partial(apply, transform(self)))
+        return pytest.fixture(lambda self: partial(apply, transform))
 
     @classmethod
-    def _program(cls, given: Any) -> Any:
-        if inspect.isfunction(given):
-            text = "@T.prim_func\n" + textwrap.dedent(inspect.getsource(given))
+    def _program(cls, program: Any) -> Any:
+        if inspect.isfunction(program):
+            text = "@T.prim_func\n" + textwrap.dedent(inspect.getsource(program))
             return from_source(text, check_well_formed=cls.check_well_formed)
-        if not inspect.isclass(given) or issubclass(given, BaseException):
-            return given
-        functions = {k: cls._program(v) for k, v in vars(given).items() if k[0] != "_"}
+        if not inspect.isclass(program) or issubclass(program, BaseException):
+            return program
+        functions = {k: cls._program(v) for k, v in vars(program).items() if k[0] != "_"}
         return IRModule({k: v.with_attr("global_symbol", k) for k, v in functions.items()})
 
     def test_compare(self, before: Any, expected: Any, transform: Any) -> None:
@@ -81,7 +81,7 @@ def named(program: Any) -> Any:
 
 
 def apply(transform: Any, program: Any) -> Any:
-    """What a pass makes of a module, or of a function."""
+    """The result of a pass on a module, or on a function."""
     if isinstance(transform, partial) or not isinstance(program, PrimFunc):
         return transform(program)
     return transform(IRModule({"main": named(program)}))["main"]

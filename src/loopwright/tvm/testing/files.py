@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class TempDirectory:
-    """A folder that goes when this object does (or at the end of a `with`)."""
+    """A folder that is removed with this object (or at the end of a `with`)."""
 
     def __init__(self, custom_path: str | None = None, keep_for_debug: bool | None = None) -> None:
         self._folder: tempfile.TemporaryDirectory[str] | None = None

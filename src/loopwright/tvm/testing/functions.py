@@ -34,7 +34,7 @@ def test_wrap_callback(function: Callable[[], Any]) -> Callable[[], None]:
 
 
 def test_raise_error(kind: str, message: str) -> None:
-    """Raise the error of that name, or LoopwrightError where there is none."""
+    """Raise the error of that name, or LoopwrightError for an unknown name."""
     raise getattr(errors, kind, errors.LoopwrightError)(message)
 
 
@@ -82,7 +82,7 @@ def call_py_ffi(value: Any) -> Any:
 
 
 def call_cpp_ffi(value: Any) -> Any:
-    """What the global function "testing.echo" returns."""
+    """The result of the global function "testing.echo"."""
     return get_global_func("testing.echo")(value)
 
 

@@ -33,14 +33,14 @@ def check_numerical_grads(
     keys = list(inputs) if by_name else list(range(len(inputs)))
     values = {key: np.array(inputs[key]) for key in keys}
 
-    def at(key: Any, place: int, step: float) -> float:
+    def at(key: Any, index: int, step: float) -> float:
         moved = values[key].copy()
-        moved.reshape(-1)[place] += step
-        given = {**values, key: moved}
-        return float(function(**given) if by_name else function(*given.values()))
+        moved.reshape(-1)[index] += step
+        arguments = {**values, key: moved}
+        return float(function(**arguments) if by_name else function(*arguments.values()))
 
-    def slope(key: Any, place: int, step: float) -> float:
-        return (at(key, place, step) - at(key, place, -step)) / (2 * step)
+    def slope(key: Any, index: int, step: float) -> float:
+        return (at(key, index, step) - at(key, index, -step)) / (2 * step)
 
     for key in list(grads) if isinstance(grads, Mapping) else range(len(grads)):
         grad = np.asarray(grads[key])
@@ -52,14 +52,14 @@ def check_numerical_grads(
         slopes = [
             (4 * slope(key, k, delta / 2) - slope(key, k, delta)) / 3 for k in range(grad.size)
         ]
-        wanted = np.reshape(slopes, grad.shape)
-        distance, norm = np.linalg.norm(wanted - grad), np.linalg.norm(wanted)
+        numeric = np.reshape(slopes, grad.shape)
+        distance, norm = np.linalg.norm(numeric - grad), np.linalg.norm(numeric)
         if not np.isfinite(distance + norm):
             raise ValueError(
-                f"the gradient of input {key!r} is not finite\n  got: {grad}\n{wanted}"
+                f"the gradient of input {key!r} is not finite\n  got: {grad}\n{numeric}"
             )
         if distance > atol * np.sqrt(grad.size) + rtol * norm:
             raise AssertionError(
                 f"the gradient of input {key!r} is {distance:.3g} from the differences"
-                f"\n  got: {grad}\n  differences: {wanted}"
+                f"\n  got: {grad}\n  differences: {numeric}"
             )

@@ -22,7 +22,7 @@ Decorator = Callable[[Any], Any]
 
 
 class Requirement:
-    """A decorator of tests that need something; `marks()` gives it for `pytestmark`."""
+    """A decorator of tests that need something; `marks()` returns it for `pytestmark`."""
 
     def __init__(self, what: str, present: Callable[[], bool]) -> None:
         self.what = what
@@ -128,10 +128,10 @@ def enabled_targets() -> list[tuple[str, Device]]:
 
 def _runs(target: str) -> bool:
     try:
-        made = find_target(Target(target))
+        implementation = find_target(Target(target))
     except ValueError:
         return False
-    return made is not None and made.native_graphs
+    return implementation is not None and implementation.native_graphs
 
 
 def target_marks(target: str | Target) -> list[pytest.MarkDecorator]:

@@ -37,14 +37,14 @@ def checkpoint(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """func(*args, **kwargs), not emitted, whose values are computed again in the backward pass
     instead of being kept; the arguments are kept. A tuple if `func` returns one."""
     start, end = relax.op.grad.start_checkpoint, relax.op.grad.end_checkpoint
-    made = func(*map(start, args), **{name: start(value) for name, value in kwargs.items()})
-    return tuple(map(end, made)) if isinstance(made, (list, tuple)) else end(made)
+    result = func(*map(start, args), **{name: start(value) for name, value in kwargs.items()})
+    return tuple(map(end, result)) if isinstance(result, (list, tuple)) else end(result)
 
 
 def emit_checkpoint(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Emit `checkpoint`: a variable, or a tuple of them."""
-    made = checkpoint(func, *args, **kwargs)
-    return tuple(map(emit, made)) if isinstance(made, tuple) else emit(made)
+    result = checkpoint(func, *args, **kwargs)
+    return tuple(map(emit, result)) if isinstance(result, tuple) else emit(result)
 
 
 def emit_checkpoint_sequential(
@@ -56,8 +56,8 @@ def emit_checkpoint_sequential(
     """Emit functions one after the other, in segments that are checkpoints; the last one is only
     with `checkpoint_last`.
 
-    segments: where they begin, or into how many equal ones the functions are divided; what is left
-        over is one more.
+    segments: where they begin, or into how many equal ones the functions are divided; the rest
+        is one more.
     """
     count = len(functions)
     if isinstance(segments, int):

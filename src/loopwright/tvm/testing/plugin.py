@@ -28,9 +28,9 @@ def dev(target: Any) -> Device:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a test the targets it may run on, and the sets of its parameters."""
-    for group, places in groups_of(metafunc).items():
-        values = [tuple(values[index] for index, _ in places) for values in group.sets]
-        names = [name for _, name in places]
+    for group, members in groups_of(metafunc).items():
+        values = [tuple(values[index] for index, _ in members) for values in group.sets]
+        names = [name for _, name in members]
         metafunc.parametrize(names, values, indirect=True, ids=group.ids)
     if "target" not in metafunc.fixturenames or metafunc._arg2fixturedefs.get("target"):
         return
@@ -54,8 +54,8 @@ def _names(mark: pytest.Mark) -> list[str]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that are skipped or expected to fail by their id, and those of targets that
-    there is no code generator for."""
+    """Mark the tests that are skipped or expected to fail by their id, and those of targets
+    without a code generator."""
     for item in items:
         target = getattr(getattr(item, "callspec", None), "params", {}).get("target")
         for mark in target_marks(target) if isinstance(target, (str, Target)) else ():

@@ -47,15 +47,15 @@ def from_relay(
         call's operator ("op_name") and attributes. Without it, operators stay Relax's, so that
         `relax.build` chooses kernels and layouts.
 
-    Raises ValueError for a kernel that does not take what the operator does, or whose operator is
-    not called.
+    Raises ValueError for a kernel that does not have the operator's parameters, or whose operator
+    is not called.
     """
     chosen = target if isinstance(target, Target) else Target(target)
-    known = {"config": pass_config, "instruments": instruments, "disabled_pass": disabled_pass}
-    given = {name: value for name, value in known.items() if value is not None}
+    options = {"config": pass_config, "instruments": instruments, "disabled_pass": disabled_pass}
+    set_options = {name: value for name, value in options.items() if value is not None}
     choice = _Given(dict(translate_op_with_tir or {}))
     relay_mod = as_relay_module(func)
-    with chosen, PassContext(opt_level=opt_level, **given):
+    with chosen, PassContext(opt_level=opt_level, **set_options):
         mod = to_relax(optimized(relay_mod, chosen, relay_params), choice.choose)
         choice.check(relay_mod)
         return with_op_attrs(LegalizeOps()(mod)) if append_op_attrs else mod
@@ -74,9 +74,9 @@ class _Given:
         funcs = [f for f in before.functions.values() if isinstance(f, Function)]
         called = {n.op.name for f in funcs for n in post_order(f)
                   if isinstance(n, Call) and isinstance(n.op, Op)}  # fmt: skip
-        gone = sorted(called & set(self.kernels) - self.used)
-        if gone:
-            what = f"the passes replaced all calls of {', '.join(gone)}"
+        unused = sorted(called & set(self.kernels) - self.used)
+        if unused:
+            what = f"the passes replaced all calls of {', '.join(unused)}"
             hint = 'leave a pass out, as by disabled_pass=["CanonicalizeOps"]'
             raise ValueError(explain(what, got="a kernel for it", instead=hint))
         for name in sorted(self.kernels.keys() - called - self.used):
@@ -86,7 +86,7 @@ class _Given:
             raise ValueError(explain(what, instead=suggest(name, sorted(called), "it calls")))
 
     def choose(self, call: Call, args: list[Any], bb: Any) -> Any:
-        """The call of the operator's kernel; None where there is none."""
+        """The call of the operator's kernel; None if it has none."""
         name, row = call.op.name, row_of(call.op)
         kernel = self.kernels.get(name)
         if kernel is None or row is None:
@@ -117,7 +117,7 @@ def _tensors(value: Any) -> list[Any]:
 def with_op_attrs(mod: IRModule) -> IRModule:
     """The module with each kernel named after its operator of Relay, whose name and attributes are
     its attribute "op_attrs"."""
-    taken = {gvar.name_hint for gvar in mod.functions}
+    used_names = {gvar.name_hint for gvar in mod.functions}
     names: dict[GlobalVar, GlobalVar] = {}
     marked: dict[GlobalVar, PrimFunc] = {}
     for gvar, calls in kernel_origins(mod).items():
@@ -127,9 +127,9 @@ def with_op_attrs(mod: IRModule) -> IRModule:
         attrs = {} if call.attrs is None else dict(call.attrs.items())
         marked[gvar] = mod[gvar].with_attr("op_attrs", {"op_name": call.op.name, **attrs})
         leaf = call.op.name.rpartition(".")[2]
-        taken.discard(gvar.name_hint)
-        name = free_name(leaf, taken)
-        taken.add(name)
+        used_names.discard(gvar.name_hint)
+        name = free_name(leaf, used_names)
+        used_names.add(name)
         names[gvar] = GlobalVar(name)
         names[gvar].struct_info = gvar.struct_info
     return renamed(mod.with_functions(marked), names)

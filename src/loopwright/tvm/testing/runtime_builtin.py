@@ -1,4 +1,4 @@
-"""The codes by which `vm.builtin.make_shape` and `match_shape` are told what to do."""
+"""The codes of the actions of `vm.builtin.make_shape` and `match_shape`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class MakeShapeCode(IntEnum):
 
 
 class MatchShapeCode(IntEnum):
-    """What is done with a dimension: compared with a number or a cell, stored, or left."""
+    """The action on a dimension: compared with a number or a cell, stored, or left."""
 
     ASSERT_EQUAL_TO_IMM = builtins.EQUALS_IMM
     STORE_TO_HEAP = builtins.STORE

@@ -1,4 +1,5 @@
-"""What tests ask of passes, under TVM's names: normal forms, in-place calls in dataflow blocks."""
+"""Queries of tests of passes, under TVM's names: normal forms, in-place calls in dataflow
+blocks."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ def dataflow_inplace_analysis(
 ) -> tuple[list[InplaceOpportunity], list[InplaceOpportunity]]:
     """The calls that may write over an argument: of at least the result's size, of its struct info.
     Here both are the same."""
-    found = list(in_place_calls(block, inputs))
-    return found, found
+    calls = list(in_place_calls(block, inputs))
+    return calls, calls
 
 
 class _EmptyMutator(ModulePass):

@@ -1,6 +1,6 @@
 """Operators as tensor expressions, to test schedules and cost models with: inputs and the output of each.
 
-`create_te_workload(name, n)` gives the PrimFunc of the n-th size that `CONFIGS` has for a name:
+`create_te_workload(name, n)` returns the PrimFunc of the n-th size that `CONFIGS` has for a name:
 
 >>> create_te_workload("GMM", 0).buffer_map.values()  # doctest: +ELLIPSIS
 dict_values([buffer(X, ...), buffer(Y, ...), buffer(Z, ...)])
@@ -91,7 +91,7 @@ def depthwise_conv2d_nhwc(
     in_dtype: str = "float32",
     out_dtype: str = "float32",
 ) -> tuple[Tensor, ...]:
-    """A convolution of each channel by itself; the kernel is (factor, H, W, C)."""
+    """A depthwise convolution; the kernel is (factor, H, W, C)."""
     if factor != 1:
         what = "depthwise_conv2d_nhwc has one filter for each channel"
         raise ValueError(explain(what, got=f"factor {factor}"))
@@ -232,7 +232,8 @@ def transpose_batch_matmul(
     in_dtype: str = "float32",
     out_dtype: str = "float32",
 ) -> tuple[Tensor, ...]:
-    """The products of queries and keys, head by head, of inputs whose heads stand second to last."""
+    """The products of queries and keys, head by head, of inputs whose heads are the second to last
+    axis."""
     shape = (batch, seq_len, n_head, n_dim)
     query, value = (te.placeholder(shape, name=n, dtype=in_dtype) for n in ("query", "value"))
     rows = te.compute(
@@ -406,7 +407,7 @@ CONFIGS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 def create_te_workload(name: str, idx: int) -> PrimFunc:
     """The PrimFunc of `CONFIGS[name]` in its size number `idx`."""
     if name not in CONFIGS:
-        raise KeyError(explain("there is no such workload", got=name, instead=", ".join(CONFIGS)))
+        raise KeyError(explain("unknown workload", got=name, instead=", ".join(CONFIGS)))
     workload, sizes = CONFIGS[name]
     return te.create_prim_func(workload(*sizes[idx]))
 
@@ -432,8 +433,8 @@ def mma_schedule(
     """A matrix product, the block "C" of `workload`, on tensor cores by `tir.tensor_intrin.cuda`.
 
     Tiles of 16 x 16 x k_inner are split by five factors of i and of j (blocks, tiles of blocks,
-    threadIdx.y, two serial) and by three of k; inputs go through `shared_scope` to registers, where
-    the index maps say which thread has an element.
+    threadIdx.y, two serial) and by three of k; inputs are copied through `shared_scope` to
+    registers, where the index maps say which thread has an element.
     """
     sch = tir.Schedule(workload)
     block = sch.get_block("C")
@@ -450,15 +451,15 @@ def mma_schedule(
     pairs = [(a, b) for a, b in zip(i, j, strict=True)]
     order = [x for pair in pairs[:3] for x in pair] + [*k[:2], *pairs[3], k[2], *pairs[4]]
     sch.reorder(*order)
-    places = [sch.fuse(*pair) for pair in pairs[:3]]
+    grid = [sch.fuse(*pair) for pair in pairs[:3]]
     loads = (ldmatrix_a_intrin, index_map_A), (ldmatrix_b_intrin, index_map_B)
     shared = [sch.cache_read(outer_block, n, shared_scope) for n in range(2)]
     warps = [sch.cache_read(outer_block, n, "warp") for n in range(2)]
     out = sch.cache_write(outer_block, 0, "warp")
-    for blocks, place in ((warps, k[1]), (shared, k[0])):
+    for blocks, target_loop in ((warps, k[1]), (shared, k[0])):
         for moved in blocks:
-            sch.compute_at(moved, place)
-    sch.reverse_compute_at(out, places[2])
+            sch.compute_at(moved, target_loop)
+    sch.reverse_compute_at(out, grid[2])
     for copied in shared:
         lanes = 16 // numpy_dtype(in_dtype).itemsize
         fused = sch.fuse(*sch.get_loops(copied)[-2:])
@@ -467,8 +468,8 @@ def mma_schedule(
         sch.bind(split[2], "threadIdx.x")
         sch.vectorize(split[3])
         sch.storage_align(copied, 0, -2, 32, 8)
-    for place, thread in zip(places, ("blockIdx.x", "blockIdx.y", "threadIdx.y"), strict=True):
-        sch.bind(place, thread)
+    for target_loop, thread in zip(grid, ("blockIdx.x", "blockIdx.y", "threadIdx.y"), strict=True):
+        sch.bind(target_loop, thread)
 
     def tensorize(copied: Any, sizes: Sequence[int], intrin: str) -> None:
         parts = [

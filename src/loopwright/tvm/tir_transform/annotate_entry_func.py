@@ -27,7 +27,7 @@ from ...tir.function import PrimFunc
 
 @dataclass(frozen=True)
 class AnnotateEntryFunc(ModulePass):
-    """See the file's docstring."""
+    """Marks the only public function as the program's entry."""
 
     name = "tir.AnnotateEntryFunc"
 

@@ -26,7 +26,8 @@ def is_bfloat16(dtype: Any) -> bool:
 
 
 class BF16ComputeLegalize(PrimFuncPass):
-    """See the file's docstring. Functions for GPUs that have bfloat16 stay as they are."""
+    """Computes bfloat16 in float32 and rounds when storing. Functions for GPUs that have bfloat16
+    stay as they are."""
 
     name = "tir.BF16ComputeLegalize"
 

@@ -26,7 +26,8 @@ from .bf16_compute_legalize import NATIVE, is_bfloat16
 
 @dataclass(frozen=True)
 class BF16StorageLegalize(PrimFuncPass):
-    """See the file's docstring. Functions for GPUs that have bfloat16 stay as they are."""
+    """Stores bfloat16 as uint16, the upper half of a float32. Functions for GPUs that have
+    bfloat16 stay as they are."""
 
     name = "tir.BF16StorageLegalize"
 

@@ -34,14 +34,19 @@ class BindTarget(PrimFuncPass):
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         own = func.attrs.get("target")
-        given = Target(self.target) if self.target is not None else Target.current()
+        requested = Target(self.target) if self.target is not None else Target.current()
         exposed = "global_symbol" in func.attrs
         if own is not None:
-            if exposed and own.host is None and given is not None and given.host is not None:
-                return func.with_attr("target", own.with_host(given.host))
+            if (
+                exposed
+                and own.host is None
+                and requested is not None
+                and requested.host is not None
+            ):
+                return func.with_attr("target", own.with_host(requested.host))
             return func
-        given = given or Target.current(allow_none=False)
+        requested = requested or Target.current(allow_none=False)
         if "tir.is_host_func" in func.attrs:
-            host = given.host or Target("llvm")
+            host = requested.host or Target("llvm")
             return func.without_attr("tir.is_host_func").with_attr("target", host.with_host(host))
-        return func.with_attr("target", given if exposed else given.replace(host=None))
+        return func.with_attr("target", requested if exposed else requested.replace(host=None))

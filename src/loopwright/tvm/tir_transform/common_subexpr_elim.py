@@ -186,8 +186,8 @@ class _Expand(Simplifying):
 
 @dataclass(frozen=True)
 class CommonSubexprElimTIR(PrimFuncPass):
-    """See the file's docstring. `identify_equiv_terms` multiplies out first, so that equal values
-    written differently are found; `enable_cse_tir=False` disables the pass."""
+    """Computes repeated expressions once. `identify_equiv_terms` multiplies out first, so that
+    equal values written differently are found; `enable_cse_tir=False` disables the pass."""
 
     name = "tir.CommonSubexprElimTIR"
     enable_cse_tir: bool = True

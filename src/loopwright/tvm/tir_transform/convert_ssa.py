@@ -77,7 +77,7 @@ class _Convert(StmtRewriter):
 
 @dataclass(frozen=True)
 class ConvertSSA(PrimFuncPass):
-    """See the file's docstring. Runs after blocks are lowered."""
+    """Splits variables with several definitions. Runs after blocks are lowered."""
 
     name = "tir.ConvertSSA"
 

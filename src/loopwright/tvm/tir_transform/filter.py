@@ -37,15 +37,15 @@ class Filter(ModulePass):
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Remove the functions that `fcond` rejects."""
-        gone = []
+        removed = []
         for gvar, func in mod.functions.items():
             if isinstance(func, PrimFunc):
                 try:
-                    kept = self.fcond(func)
+                    keep = self.fcond(func)
                 except (LookupError, AttributeError, TypeError) as error:
                     what = f"the condition of {self.name} fails for function {gvar.name_hint!r}"
                     got = f"{type(error).__name__}: {error}"
                     hint = "a condition for each PrimFunc: func.attrs.get(key), not func.attrs[key]"
                     raise LoopwrightError(explain(what, got=got, instead=hint)) from error
-                gone += [] if kept else [gvar]
-        return mod.with_functions(remove=gone)
+                removed += [] if keep else [gvar]
+        return mod.with_functions(remove=removed)

@@ -9,7 +9,7 @@ Before (-) and after (+)::
     +     for i in range(64):
               A[i] = T.float32(1)
 
-Integer parameters and what is cast to int64 for an index become int32, too: the caller says that all
+Integer parameters and values cast to int64 for an index become int32, too: the caller says that all
 fit. Raises ValueError for a buffer with more elements than int32 can count.
 """
 
@@ -38,7 +38,7 @@ def too_large(func: PrimFunc) -> Any:
 
 @dataclass(frozen=True)
 class ForceNarrowIndexToInt32(PrimFuncPass):
-    """See the file's docstring."""
+    """Makes loops and indices int32."""
 
     name = "tir.ForceNarrowIndexToInt32"
 

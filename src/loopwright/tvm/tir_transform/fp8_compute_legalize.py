@@ -25,7 +25,8 @@ def is_float8(dtype: Any) -> bool:
 
 @dataclass(frozen=True)
 class FP8ComputeLegalize(RewriterPass):
-    """See the file's docstring. `promote_dtype_str` is the wider type."""
+    """Computes 8-bit floats in a wider type and rounds when storing. `promote_dtype_str` is the
+    wider type."""
 
     name = "tir.FP8ComputeLegalize"
     promote_dtype_str: str = "float32"

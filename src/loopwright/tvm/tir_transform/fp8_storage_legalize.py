@@ -10,7 +10,7 @@ Before (-) and after (+)::
 
 It runs after `FP8ComputeLegalize`, when such values are only loaded, stored and cast. A cast to a wider
 type decodes the bits; a cast from float32 rounds to nearest, ties to even. Overflow
-gives infinity, or NaN in types without one. Parameters change their type. The
+results in infinity, or NaN in types without one. Parameters change their type. The
 conversions are those of `LowerScalarOps`.
 """
 
@@ -42,7 +42,8 @@ class _Store(StoreAsBits):
 
 @dataclass(frozen=True)
 class FP8StorageLegalize(PrimFuncPass):
-    """See the file's docstring. Types without mantissa (float8_e8m0fnu) are rejected."""
+    """Stores 8-bit floats as uint8; loads and stores convert. Types without mantissa
+    (float8_e8m0fnu) are rejected."""
 
     name = "tir.FP8StorageLegalize"
 

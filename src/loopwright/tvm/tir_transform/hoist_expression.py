@@ -90,28 +90,28 @@ def _movable(expr: PrimExpr, inside: set[Var]) -> bool:
 class _Find(StmtVisitor):
     """The first part of a loop's body that can move before the loop.
 
-    found: a LetStmt or Let, or a condition; inside: the variables that the loop defines.
+    hoisted: a LetStmt or Let, or a condition; inside: the variables that the loop defines.
     """
 
     def __init__(
         self, conditions: HoistedConditionals, values: HoistedLetBindings, inside: set[Var]
     ) -> None:
         self.conditions, self.values, self.inside = conditions, values, inside
-        self.lets: list[LetStmt | Let] = []  # around what is visited, that could move too
-        self.found: Any = None
+        self.lets: list[LetStmt | Let] = []  # around the visited node, that could move too
+        self.hoisted: Any = None
 
     def visit(self, node: Any) -> None:
-        if self.found is None:
+        if self.hoisted is None:
             super().visit(node)
 
     def condition(self, kind: HoistedConditionals, test: PrimExpr) -> None:
         """Take a condition, or first the value that it needs."""
-        if self.found is not None or not kind & self.conditions or isinstance(test, IntImm):
+        if self.hoisted is not None or not kind & self.conditions or isinstance(test, IntImm):
             return
         needed = [let for let in self.lets if uses_any(test, {let.var})]
         allowed = HoistedLetBindings.RequiredByConditional | HoistedLetBindings.LetStmt
         if _movable(test, self.inside) and (not needed or self.values & allowed):
-            self.found = self.lets[0] if needed else test
+            self.hoisted = self.lets[0] if needed else test
 
     def visit_IfThenElse(self, node: IfThenElse) -> None:
         self.condition(HoistedConditionals.IfElseStmt, node.condition)
@@ -133,7 +133,7 @@ class _Find(StmtVisitor):
         kind = HoistedLetBindings.LetStmt if type(node) is LetStmt else HoistedLetBindings.LetExpr
         movable = _movable(node.value, self.inside)
         if movable and kind & self.values:
-            self.found = node
+            self.hoisted = node
             return
         self.visit(node.value)
         if movable:
@@ -172,13 +172,13 @@ class _Find(StmtVisitor):
 
 def _decided(stmt: Stmt, condition: PrimExpr, value: bool) -> Stmt:
     """A statement where a condition is known."""
-    known = condition if isinstance(condition, Var) else Var("known", "bool")
-    if known is not condition:
+    flag = condition if isinstance(condition, Var) else Var("known", "bool")
+    if flag is not condition:
         kinds: dict[type, Any] = {
-            type(condition): lambda n: known if structural_equal(n, condition) else None
+            type(condition): lambda n: flag if structural_equal(n, condition) else None
         }
         stmt = rewrite(stmt, kinds, pre=keep_buffers)
-    return NoOpRemover().visit(Substitute({known: const(value)}).visit(stmt))
+    return NoOpRemover().visit(Substitute({flag: const(value)}).visit(stmt))
 
 
 class _Without(StmtRewriter):
@@ -213,7 +213,7 @@ class _Hoist(StmtRewriter):
         """The loop with what can move before it before it."""
         find = _Find(self.conditions, self.values, {var})
         find.visit(loop.body)
-        what = find.found
+        what = find.hoisted
         if what is None:
             return loop.replace(body=self.visit(loop.body))
         if isinstance(what, (LetStmt, Let)):
@@ -238,7 +238,8 @@ def _number(flags: Any) -> int:
 
 @dataclass(frozen=True)
 class HoistExpression(PrimFuncPass):
-    """See the file's docstring. The option `tir.HoistExpression` selects what is moved."""
+    """Moves loop-invariant conditions and values out of loops. The option `tir.HoistExpression`
+    selects the moved expressions."""
 
     name = "tir.HoistExpression"
 

@@ -96,7 +96,7 @@ class _Inline(StmtRewriter):
 
 @dataclass(frozen=True)
 class InlinePrivateFunctions(ModulePass):
-    """See the file's docstring."""
+    """Inlines calls of private functions."""
 
     name = "tir.InlinePrivateFunctions"
 
@@ -104,10 +104,10 @@ class InlinePrivateFunctions(ModulePass):
         funcs = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
         calls = {name: _called(func.body) for name, func in funcs.items()}
 
-        def reaches(name: str, wanted: str, seen: set[str]) -> bool:
+        def reaches(name: str, target: str, seen: set[str]) -> bool:
             for other in calls.get(name, set()) - seen:
                 seen.add(other)
-                if other == wanted or reaches(other, wanted, seen):
+                if other == target or reaches(other, target, seen):
                     return True
             return False
 
@@ -128,7 +128,7 @@ class InlinePrivateFunctions(ModulePass):
         for var, func in inlined.items():
             if var.name_hint not in bodies:
                 used |= _called(func.body)
-        kept = {
+        functions = {
             v: f for v, f in inlined.items() if v.name_hint not in bodies or v.name_hint in used
         }
-        return mod.replace(functions=kept)
+        return mod.replace(functions=functions)

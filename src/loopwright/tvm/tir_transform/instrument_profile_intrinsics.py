@@ -19,10 +19,10 @@ Before (-) and after (+)::
 A loop's number is its place in the text; that of the function comes before them (the option
 `tir.lwp_disable_func_prof` leaves out its calls). The numbers of a function begin where the last one's
 end, or at 0 with `tir.reset_start_id`. Loops with fewer than `tir.lwp_min_height`
-(1) levels of loops inside are left alone, and so is what is inside of parallel loops. Of the others,
-those that stand beside another loop have calls; without `tir.instr_siblings`, all down to the depth
-`tir.lwp_max_depth` (0: any). The calls are for a target whose code generator knows the two intrinsics. The default pipeline runs it with
-`tir.instrument_lwp`.
+(1) levels of loops inside are left alone, and so are the bodies of parallel loops. Of the others,
+those that are adjacent to another loop have calls; without `tir.instr_siblings`, all down to the
+depth `tir.lwp_max_depth` (0: any). The calls are for a target whose code generator knows the two
+intrinsics. The default pipeline runs it with `tir.instrument_lwp`.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def _profiled(number: int, stmt: Stmt) -> Stmt:
 
 
 class _Instrument(StmtRewriter):
-    """wanted(depth, height, has siblings): whether a loop has calls."""
+    """is_profiled(depth, height, has siblings): whether a loop has calls."""
 
-    def __init__(self, numbers: Any, wanted: Callable[[int, int, bool], bool]) -> None:
-        self.numbers, self.wanted = numbers, wanted
+    def __init__(self, numbers: Any, is_profiled: Callable[[int, int, bool], bool]) -> None:
+        self.numbers, self.is_profiled = numbers, is_profiled
         self.depth = self.height = 0
         self.siblings = self.parallel = False
 
@@ -71,15 +71,15 @@ class _Instrument(StmtRewriter):
         self.parallel |= node.kind == ForKind.PARALLEL
         self.depth += 1
         new = node.replace(body=self.visit(node.body))
-        wanted = not parallel and self.wanted(self.depth, self.height, siblings)
+        profiled = not parallel and self.is_profiled(self.depth, self.height, siblings)
         self.depth -= 1
         self.height, self.parallel = self.height + 1, parallel
-        return _profiled(number, new) if wanted else new
+        return _profiled(number, new) if profiled else new
 
 
 @dataclass(frozen=True)
 class InstrumentProfileIntrinsics(PrimFuncPass):
-    """See the file's docstring."""
+    """Puts calls of a profiler around loops and functions."""
 
     name = "tir.InstrumentProfileIntrinsics"
 
@@ -87,15 +87,15 @@ class InstrumentProfileIntrinsics(PrimFuncPass):
         least = ctx.option("tir.lwp_min_height")
         most, siblings = ctx.option("tir.lwp_max_depth"), ctx.option("tir.instr_siblings")
 
-        def wanted(depth: int, height: int, beside: bool) -> bool:
-            return height >= least and (beside if siblings else not most or depth <= most)
+        def is_profiled(depth: int, height: int, has_siblings: bool) -> bool:
+            return height >= least and (has_siblings if siblings else not most or depth <= most)
 
         numbers, changed = count(), {}
         for gvar, func in mod.functions.items():
             if self.takes(func):
                 numbers = count() if ctx.option("tir.reset_start_id") else numbers
                 first = next(numbers)
-                body = _Instrument(numbers, wanted).visit(func.body)
+                body = _Instrument(numbers, is_profiled).visit(func.body)
                 alone = ctx.option("tir.lwp_disable_func_prof")
                 changed[gvar] = func.replace(body=body if alone else _profiled(first, body))
         return mod.with_functions(changed)

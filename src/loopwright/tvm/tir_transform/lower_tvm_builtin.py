@@ -179,7 +179,7 @@ class _Lower(StmtRewriter):
         self.device = outer
         return body
 
-    def place(self, node: st.Allocate | None = None) -> list[PrimExpr]:
+    def device_pair(self, node: st.Allocate | None = None) -> list[PrimExpr]:
         """Type and number of the device."""
         kind, number = self.device
         if number is None and kind == _CPU:
@@ -204,11 +204,11 @@ class _Lower(StmtRewriter):
         if small or scope not in ("global", ""):
             return node.replace(body=body)
         code, bits, _ = dl_dtype(str(node.dtype.element))
-        place = self.place(node)
+        device_args = self.device_pair(node)
         hints = [const(n, "int32") for n in (code, bits)]
         pointer = node.buffer_var
-        given = Call("handle", "tir.TVMBackendAllocWorkspace", [*place, size, *hints])
-        back = Call("int32", "tir.TVMBackendFreeWorkspace", [*place, pointer])
+        allocation = Call("handle", "tir.TVMBackendAllocWorkspace", [*device_args, size, *hints])
+        back = Call("int32", "tir.TVMBackendFreeWorkspace", [*device_args, pointer])
         throw = st.Evaluate(Call("int32", "tir.tvm_throw_last_error", []))
         declared: list[st.DeclBuffer] = []
         while isinstance(body, st.DeclBuffer):
@@ -220,7 +220,7 @@ class _Lower(StmtRewriter):
         body = st.seq(st.IfThenElse(isnullptr(pointer), throw), body)
         aligned = const(ALIGNMENT, "int32")
         body = st.AttrStmt(pointer, "storage_alignment", aligned, body, span=node.span)
-        return st.LetStmt(pointer, given, body, span=node.span)
+        return st.LetStmt(pointer, allocation, body, span=node.span)
 
     # ------------------------------------------------------------------ expressions
 
@@ -265,7 +265,7 @@ class _Lower(StmtRewriter):
         code, bits, lanes = dl_dtype(str(kind.dtype))
         size = kind.dtype.lane_bytes * kind.dtype.lanes
         null = Call("handle", "tir.reinterpret", [IntImm("uint64", 0)])
-        kind_of_device, number = self.place()
+        kind_of_device, number = self.device_pair()
         fields = {
             DATA: data,
             SHAPE: shape,
@@ -297,8 +297,9 @@ def _as_any(value: PrimExpr, tensor: bool) -> tuple[int, PrimExpr]:
 
 @dataclass(frozen=True)
 class LowerTVMBuiltin(PrimFuncPass):
-    """See the file's docstring. Device-only functions are not changed. Raises LoopwrightError where it
-    needs a device that nothing names."""
+    """Packed calls put their arguments on the stack, large memory comes from the runtime.
+    Device-only functions are not changed. Raises LoopwrightError where it needs a device that
+    nothing names."""
 
     name = "tir.LowerTVMBuiltin"
     max_stack_alloca: int = 1024

@@ -35,8 +35,8 @@ Before (-) and after (+)::
     +         return 0
 
 A symbolic dimension is defined by the first tensor that has it and checked against later ones.
-`UnpackSignatures` then gives the functions the signatures that the entries call. The native entries
-of `codegen` perform the same checks and also report the actual value.
+`UnpackSignatures` then rewrites the functions to the signatures that the entries call. The native
+entries of `codegen` perform the same checks and also report the actual value.
 """
 
 from __future__ import annotations
@@ -125,10 +125,10 @@ class _Entry:
 
     def check_defined(self) -> None:
         """Raise ValueError for a dimension that no argument defines."""
-        known = {*self.defined, *self.func.params}
+        defined = {*self.defined, *self.func.params}
         for buffer in self.func.buffers:
             for dim in buffer.shape:
-                missing = [v for v in vars_in(dim) if v not in known]
+                missing = [v for v in vars_in(dim) if v not in defined]
                 if missing:
                     what = f"dimension {missing[0].name} of buffer {buffer.name} is never defined"
                     hint = "some argument needs a dimension that is this variable alone"
@@ -219,20 +219,20 @@ class _Entry:
             got = BufferLoad(strides, [k])
             self.bind(step, got, f"{what} must have strides[{k}] == {_plain(step)}")
 
-    def bind(self, wanted: PrimExpr, got: PrimExpr, message: str) -> None:
+    def bind(self, expected: PrimExpr, got: PrimExpr, message: str) -> None:
         """Define a variable by the actual value, or check it (once its variables are known)."""
         if (
-            isinstance(wanted, Var)
-            and wanted not in self.defined
-            and wanted not in self.func.params
+            isinstance(expected, Var)
+            and expected not in self.defined
+            and expected not in self.func.params
         ):
-            self.let(wanted, cast(wanted.dtype, got))
+            self.let(expected, cast(expected.dtype, got))
             return
-        check = (EQ(got, cast("int64", wanted)), message)
-        if isinstance(wanted, IntImm):
+        check = (EQ(got, cast("int64", expected)), message)
+        if isinstance(expected, IntImm):
             self.check(*check)
             return
-        free = [v for v in vars_in(wanted) if v not in self.defined]
+        free = [v for v in vars_in(expected) if v not in self.defined]
         (self.later.append if free else lambda pair: self.check(*pair))(check)
 
 
@@ -243,7 +243,9 @@ def _plain(expr: PrimExpr) -> str:
 
 @dataclass(frozen=True)
 class MakePackedAPI(ModulePass):
-    """See the file's docstring. Functions without `global_symbol` are not changed."""
+    """Adds to a public function an entry with the tvm-ffi calling convention, which checks the
+    arguments and calls the function with pointers and sizes. Functions without `global_symbol` are
+    not changed."""
 
     name = "tir.MakePackedAPI"
 

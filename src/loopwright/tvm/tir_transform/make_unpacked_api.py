@@ -1,4 +1,5 @@
-"""`MakeUnpackedAPI`: gives public functions the signature of a C function: pointers, and a code of errors.
+"""`MakeUnpackedAPI`: public functions get the signature of a C function: pointers, and a code of
+errors.
 
 Before (-) and after (+)::
 
@@ -49,11 +50,11 @@ class _Calls(StmtRewriter):
         self.public = public
 
     def visit_Call(self, node: Call) -> Any:
-        made = self.visit_default(node)
-        if made.op not in self.public:
-            return made
-        args = [a.args[0] if is_call_to(a, "tvm_stack_make_array") else a for a in made.args]
-        return made.replace(dtype=DataType("int32"), args=tuple(args))
+        call = self.visit_default(node)
+        if call.op not in self.public:
+            return call
+        args = [a.args[0] if is_call_to(a, "tvm_stack_make_array") else a for a in call.args]
+        return call.replace(dtype=DataType("int32"), args=tuple(args))
 
 
 def _unpacked(func: PrimFunc, target: Target) -> PrimFunc:
@@ -62,18 +63,19 @@ def _unpacked(func: PrimFunc, target: Target) -> PrimFunc:
         kind = const(target.get_target_device_type(), "int32")
         for key, value in (("device_type", kind), ("device_id", const(0, "int32"))):
             body = AttrStmt("default", key, value, body)
-    made = func.replace(
+    host = func.replace(
         params=unpacked_params(func),
         buffer_map={},
         body=body,
         ret_type=PrimType(DataType("int32")),
     )
-    return made.with_attr("target", target.host)
+    return host.with_attr("target", target.host)
 
 
 @dataclass(frozen=True)
 class MakeUnpackedAPI(Pass):
-    """See the file's docstring. Raises LoopwrightError for a public function without a target."""
+    """Public functions get the signature of a C function: pointers, and a code of errors. Raises
+    LoopwrightError for a public function without a target."""
 
     name = "tir.MakeUnpackedAPI"
 
@@ -81,13 +83,13 @@ class MakeUnpackedAPI(Pass):
         functions = {g: f for g, f in mod.functions.items() if isinstance(f, PrimFunc)}
         public = {g for g, f in functions.items() if "global_symbol" in f.attrs}
         calls = _Calls(public)
-        made: dict[GlobalVar, Any] = {}
+        unpacked: dict[GlobalVar, Any] = {}
         for gvar, func in functions.items():
             func = func.replace(body=calls.visit(func.body))
             if gvar in public and not func.attrs.get("calling_conv"):
                 func = self.public(func, gvar)
-            made[gvar] = func
-        return mod.replace(functions={**mod.functions, **made})
+            unpacked[gvar] = func
+        return mod.replace(functions={**mod.functions, **unpacked})
 
     def public(self, func: PrimFunc, gvar: GlobalVar) -> PrimFunc:
         """A public function with its new signature."""

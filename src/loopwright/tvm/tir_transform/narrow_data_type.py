@@ -33,8 +33,8 @@ from ...tir.transform.base import PrimFuncPass, StmtVisitor
 
 
 class _Sizes(StmtVisitor):
-    """The number of elements and iterations, and the size of what is computed of loop variables; None
-    once one is not known."""
+    """The number of elements and iterations, and the size of the expressions of loop variables;
+    None once one is unknown."""
 
     def __init__(self) -> None:
         self.largest: int | None = 1

@@ -52,17 +52,17 @@ class _Widths(StmtVisitor):
         self.ana = Analyzer()
         self.widths: dict[Var, set[int]] = {}
         self.accesses: list[tuple[Var, PrimExpr]] = []
-        self.kept: set[Var] = set()
+        self.unchanged: set[Var] = set()
         self.lets: set[Var] = set()
         self.sizes: dict[Var, list[PrimExpr]] = {}
 
     def visit_Var(self, node: Var) -> None:
-        self.kept.add(node)
+        self.unchanged.add(node)
 
     def access(self, node: BufferLoad | BufferStore, may_be_one: bool) -> None:
         data, width = node.buffer.data, _width(node)
         if width is None or (width == 1 and not may_be_one):
-            self.kept.add(data)
+            self.unchanged.add(data)
             return
         if width > 1:
             self.widths.setdefault(data, set()).add(width)
@@ -80,7 +80,7 @@ class _Widths(StmtVisitor):
     def visit_Call(self, node: Any) -> None:
         for arg in node.args:
             if is_call_to(node, "address_of") and isinstance(arg, BufferLoad):
-                self.kept.add(arg.buffer.data)
+                self.unchanged.add(arg.buffer.data)
         self.visit(node.args)
 
     def visit_LetStmt(self, node: LetStmt) -> None:
@@ -91,28 +91,28 @@ class _Widths(StmtVisitor):
         if len(node.extents) == 1 and not node.annotations:
             self.sizes.setdefault(node.buffer_var, []).append(node.extents[0])
         else:
-            self.kept.add(node.buffer_var)
+            self.unchanged.add(node.buffer_var)
         self.visit((node.extents, node.body))
 
     def chosen(self) -> dict[Var, int]:
-        """The width of each pointer that is declared anew."""
-        found = {
+        """The width of each pointer that is redeclared."""
+        widths_of = {
             data: next(iter(widths))
             for data, widths in self.widths.items()
-            if data not in self.kept and len(widths) == 1
+            if data not in self.unchanged and len(widths) == 1
         }
         for data, index in self.accesses:
-            if data in found and not self._begins_well(index, found[data]):
-                del found[data]
+            if data in widths_of and not self._begins_well(index, widths_of[data]):
+                del widths_of[data]
         for data, sizes in self.sizes.items():
-            if data in found and not all(_divides(found[data], size) for size in sizes):
-                del found[data]
-        return found
+            if data in widths_of and not all(_divides(widths_of[data], size) for size in sizes):
+                del widths_of[data]
+        return widths_of
 
     def _begins_well(self, index: PrimExpr, width: int) -> bool:
         """Whether a vector begins at a multiple of the width, and a scalar's lane is known."""
-        known = self.ana.modular_set(index.base if isinstance(index, Ramp) else index)
-        return known.coeff % width == 0 and not (isinstance(index, Ramp) and known.base % width)
+        modular = self.ana.modular_set(index.base if isinstance(index, Ramp) else index)
+        return modular.coeff % width == 0 and not (isinstance(index, Ramp) and modular.base % width)
 
 
 def _divides(width: int, size: PrimExpr) -> bool:
@@ -181,7 +181,8 @@ class _Declare(StmtRewriter):
 
 
 def declare_as_vectors(func: PrimFunc, only_lets: bool = False) -> PrimFunc:
-    """See the file's docstring. only_lets: but pointers that a statement binds keep their type."""
+    """Declare memory that is accessed by vectors of one width as vectors. only_lets: leave out
+    pointers that no statement binds."""
     uses = _Widths()
     uses.visit(func.body)
     widths = uses.chosen()
@@ -196,7 +197,7 @@ def declare_as_vectors(func: PrimFunc, only_lets: bool = False) -> PrimFunc:
 
 @dataclass(frozen=True)
 class PointerValueTypeRewrite(PrimFuncPass):
-    """See the file's docstring."""
+    """Memory that is accessed by vectors of one width is declared as vectors."""
 
     name = "tir.PointerValueTypeRewrite"
 

@@ -9,11 +9,11 @@ Before (-) and after (+)::
     -             B[0] = B[0] + i * i
     +         B[0] = B[0] + i * i
 
-It does none where what runs in addition has no effect (`RemoveNoOp` would remove it), and where two
-branches differ only by what has none. With the option `tir.ReduceBranchingThroughOvercompute`
-{"use_dataflow_analysis": True}, values that are known of memory count, and so does a loop nest that stores
-in addition only what a later statement overwrites before a look. What runs in addition has to stay inside
-of its buffers, call nothing and not divide.
+It changes nothing where the additional code has no effect (`RemoveNoOp` would remove it), and
+where two branches differ only by code without effects. With the option
+`tir.ReduceBranchingThroughOvercompute` {"use_dataflow_analysis": True}, known contents of memory
+count, and so does a loop nest whose additional stores are overwritten by a later statement before
+they are read. The additional code has to stay inside of its buffers, call nothing and not divide.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 
 class _Check(Simplifying):
-    """Whether what is visited only computes and stores, inside of its buffers."""
+    """Whether a statement only computes and stores, inside of its buffers."""
 
     safe = True
 
@@ -60,11 +60,11 @@ _PLAIN = (BufferStore, Evaluate, For, IfThenElse, LetStmt, SeqStmt)
 
 
 class _Search(NoOpRemover):
-    """Finds the first branch that can go: `found`, and what stands for it."""
+    """Finds the first branch that can be removed: `removable`, with its replacement."""
 
     def __init__(self, overwritten: bool) -> None:
         super().__init__(overwritten)
-        self.found: tuple[Stmt, Stmt] | None = None
+        self.removable: tuple[Stmt, Stmt] | None = None
         self.dead: set[Stmt] = set()  # branches whose other elements are overwritten later
 
     def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
@@ -83,11 +83,11 @@ class _Search(NoOpRemover):
         return super().visit_SeqStmt(node)
 
     def visit_Evaluate(self, node: Evaluate) -> Stmt:
-        """What is assumed is known of memory later."""
+        """Assumptions are facts about memory later."""
         return node if is_call_to(node.value, "assume") else super().visit_Evaluate(node)
 
     def visit_BufferStore(self, node: BufferStore) -> Stmt:
-        """A sum with what is 0 here, as its condition or memory says, is no other value."""
+        """A store of the same value, as the condition or memory shows, is removed."""
         new = super().visit_BufferStore(node)
         if is_no_op(new):
             return new
@@ -99,7 +99,7 @@ class _Search(NoOpRemover):
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         then, other = node.then_case, node.else_case
-        if self.found is None and (other is not None or not has_effect(node.condition)):
+        if self.removable is None and (other is not None or not has_effect(node.condition)):
             if other is not None:
                 harmless = structural_equal(NoOpRemover().visit(then), NoOpRemover().visit(other))
                 harmless = harmless and not has_effect(node.condition)
@@ -112,7 +112,7 @@ class _Search(NoOpRemover):
                     node in self.dead or is_no_op(super().visit_IfThenElse(extra))
                 )
             if harmless:
-                self.found = node, then
+                self.removable = node, then
         return super().visit_IfThenElse(node)
 
 
@@ -122,7 +122,7 @@ def rewritten(tree: Stmt, old: Stmt, new: Stmt) -> Stmt:
 
 
 class ReduceBranchingThroughOvercompute(PrimFuncPass):
-    """See the file's docstring."""
+    """Drops conditions where computing more does no harm."""
 
     name = "tir.ReduceBranchingThroughOvercompute"
 
@@ -132,6 +132,6 @@ class ReduceBranchingThroughOvercompute(PrimFuncPass):
             search = _Search(bool(options.get("use_dataflow_analysis")))
             bind_function(search.ana, func)
             search.visit(func.body)
-            if search.found is None:
+            if search.removable is None:
                 return func
-            func = func.replace(body=rewritten(func.body, *search.found))
+            func = func.replace(body=rewritten(func.body, *search.removable))

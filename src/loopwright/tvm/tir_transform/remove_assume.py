@@ -23,7 +23,7 @@ class _Remove(NoOpRemover):
 
 
 class RemoveAssume(RewriterPass):
-    """See the file's docstring."""
+    """Removes assumptions."""
 
     name = "tir.RemoveAssume"
     rewriter = _Remove

@@ -26,7 +26,7 @@ from ...tir.transform.optimize.remove_no_op import RemoveNoOp
 
 
 class _Remove(StmtRewriter):
-    """Removes what is stored of no known value, and variables that stand for such."""
+    """Removes stores of undefined values, and variables bound to them."""
 
     def __init__(self) -> None:
         self.unknown: set[Var] = set()
@@ -66,13 +66,13 @@ class _Remove(StmtRewriter):
 
     def refuse(self, node: Any) -> Any:
         """Raise CallValueError where more than a stored value depends on `T.undef()`."""
-        what = "T.undef() is no index and no condition"
+        what = "T.undef() cannot be an index or a condition"
         raise CallValueError(explain(what, instead="a known value", span=node.span))
 
 
 @dataclass(frozen=True)
 class RemoveStoreUndef(PrimFuncPass):
-    """See the file's docstring."""
+    """Removes stores of values computed of `T.undef()`."""
 
     name = "tir.RemoveStoreUndef"
 

@@ -32,7 +32,7 @@ class _Renormalize(Simplifying):
 
 
 class RenormalizeSplitPattern(RewriterPass):
-    """See the file's docstring."""
+    """Writes the digits of a split index as `x // a % b`."""
 
     name = "tir.RenormalizeSplitPattern"
     rewriter = _Renormalize

@@ -48,7 +48,7 @@ class _Rewrite(StmtRewriter):
 
 
 class RewriteUnsafeSelect(RewriterPass):
-    """See the file's docstring."""
+    """Makes selects that read memory evaluate only the chosen operand."""
 
     name = "tir.RewriteUnsafeSelect"
     rewriter = _Rewrite

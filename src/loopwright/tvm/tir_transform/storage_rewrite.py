@@ -82,14 +82,14 @@ def _tagged(scope: str) -> bool:
     return rank in _RANKS and tag not in ("", "dyn", "workspace", "vtcm", "barrier")
 
 
-def _uses(stmt: Any, wanted: set[Var]) -> set[Var]:
+def _uses(stmt: Any, variables: set[Var]) -> set[Var]:
     """The pointers that a statement uses, directly or through a buffer."""
     used: set[Var] = set()
 
     def visit(node: Any) -> None:
-        if isinstance(node, Var) and node in wanted:
+        if isinstance(node, Var) and node in variables:
             used.add(node)
-        elif isinstance(node, Buffer) and node.data in wanted:
+        elif isinstance(node, Buffer) and node.data in variables:
             used.add(node.data)
 
     post_order_visit(stmt, visit)
@@ -178,7 +178,7 @@ class _Share(StmtRewriter):
             self.free.append(first)
         return result
 
-    def place(self, var: Var) -> tuple[Var, int]:
+    def slot(self, var: Var) -> tuple[Var, int]:
         """The pointer of the memory that a pointer gets in the end, and where in it."""
         offset = 0
         while var in self.placed:
@@ -283,10 +283,10 @@ class _Pointers(StmtVisitor):
     """Finds the variables that are used but by buffers."""
 
     def __init__(self) -> None:
-        self.found: set[Var] = set()
+        self.variables: set[Var] = set()
 
     def visit_Var(self, node: Var) -> None:
-        self.found.add(node)
+        self.variables.add(node)
 
 
 def _joined(pieces: list[list[Allocate]], stmts: list[Stmt]) -> list[list[list[Allocate]]]:
@@ -296,7 +296,7 @@ def _joined(pieces: list[list[Allocate]], stmts: list[Stmt]) -> list[list[list[A
     pointers = _Pointers()
     pointers.visit(stmts)
     for n, piece in enumerate(pieces):
-        raw = any(node.buffer_var in pointers.found for node in piece)
+        raw = any(node.buffer_var in pointers.variables for node in piece)
         alone = raw or not _tagged(_scope(piece[0]))
         groups.setdefault(n if alone else _kind(piece[0]), []).append(piece)
     return list(groups.values())
@@ -304,15 +304,15 @@ def _joined(pieces: list[list[Allocate]], stmts: list[Stmt]) -> list[list[list[A
 
 def _aliased(stmts: list[Stmt], pointers: tuple[Var, Var]) -> bool:
     """Whether a pointer is bound to another name somewhere."""
-    found: list[Any] = []
+    uses: list[Any] = []
 
     def visit(node: Any) -> None:
         if isinstance(node, LetStmt) and node.var.dtype.is_handle:
-            found.extend(_uses(node.value, set(pointers)))
+            uses.extend(_uses(node.value, set(pointers)))
 
     for stmt in stmts:
         post_order_visit(stmt, visit)
-    return bool(found)
+    return bool(uses)
 
 
 def _kind(node: Allocate) -> Any:
@@ -326,7 +326,7 @@ def _kind(node: Allocate) -> Any:
 
 @dataclass(frozen=True)
 class StorageRewrite(PrimFuncPass):
-    """See the file's docstring. Runs on flat buffers."""
+    """Allocations with disjoint live ranges share memory. Runs on flat buffers."""
 
     name = "tir.StorageRewrite"
 
@@ -335,9 +335,9 @@ class StorageRewrite(PrimFuncPass):
             return func
         worker = _Share()
         body = worker.whole(func.body)
-        places = {var: worker.place(var) for var in worker.placed}
-        shifts = {var: shift for var, (_, shift) in places.items() if shift}
+        slots = {var: worker.slot(var) for var in worker.placed}
+        shifts = {var: shift for var, (_, shift) in slots.items() if shift}
         body = _Move(shifts).visit(body) if shifts else body
-        table = {var: new for var, (new, _) in places.items()}
+        table = {var: new for var, (new, _) in slots.items()}
         func = func.replace(body=substitute(body, table) if table else body)
         return declare_as_vectors(func, only_lets=True)

@@ -44,7 +44,8 @@ from .storage_rewrite import StorageRewrite
 
 @dataclass(frozen=True)
 class VerifyVTCMLimit(PrimFuncPass):
-    """See the file's docstring. Raises RuntimeError for a function over the limit."""
+    """Rejects functions that allocate more tightly coupled memory than available. Raises
+    RuntimeError for a function over the limit."""
 
     name = "tir.VerifyVTCMLimit"
     limit: int | None = None

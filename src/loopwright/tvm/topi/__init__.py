@@ -129,7 +129,7 @@ def topk(
     dtype: str = "int64",
 ) -> Any:
     """The first k values along `axis` in order (the greatest, unless `is_ascend`), and their
-    indices; `ret_type` "values" or "indices" gives one of them."""
+    indices; `ret_type` "values" or "indices" returns one of them."""
     return OPERATORS["relax.topk"](
         data, k=k, axis=axis, ret_type=ret_type, largest=not is_ascend, dtype=dtype
     )

@@ -146,7 +146,7 @@ def tanh(x: _Tensor) -> _Any: """The hyperbolic tangent."""
 te_layout_transform = layout_transform
 def tensor_scatter(data: _Tensor, updates: _Tensor, start: _Tensor, axis: int | None = -2, circular: bool = False) -> _Any: """The data with updates written along `axis` from start[b] on, for each index b of axis 0; after the end at the beginning again if `circular`. Otherwise what lies outside is not written."""
 def tile(data: _Tensor, repeats: int | _Sequence[int] | None) -> _Any: """The tensor repeated `repeats` times along each axis."""
-def topk(data: _Tensor, k: int = 1, axis: int = -1, ret_type: str = 'both', is_ascend: bool = False, dtype: str = 'int64') -> _Any: """The first k values along `axis` in order (the greatest, unless `is_ascend`), and their indices; `ret_type` "values" or "indices" gives one of them."""
+def topk(data: _Tensor, k: int = 1, axis: int = -1, ret_type: str = 'both', is_ascend: bool = False, dtype: str = 'int64') -> _Any: """The first k values along `axis` in order (the greatest, unless `is_ascend`), and their indices; `ret_type` "values" or "indices" returns one of them."""
 transpose = permute_dims
 def tril(x: _Tensor, k: _PrimExpr | float = 0) -> _Any: """The elements of `np.tril(x, k)`; the rest is 0."""
 def trilu(data: _Tensor, k: _Any, upper: bool) -> _Tensor: """The upper (or lower) triangle from diagonal `k` on; the rest is 0."""

@@ -32,7 +32,7 @@ LAYOUTS = {
 
 
 def default_kernel(data_layout: str) -> str:
-    """The layout of the kernel that goes with one of the data."""
+    """The layout of the kernel for one of the data."""
     letters = "".join(n for n in data_layout if n in "DHW")
     return f"OI{letters}" if data_layout.startswith("NC") else f"{letters}IO"
 
@@ -55,27 +55,27 @@ def conv(
     letters = spatial(data)
     rank = len(letters)
     steps = expand_per_axis(listed(stride), rank, "stride")
-    holes = expand_per_axis(listed(dilation), rank, "dilation")
+    dilations = expand_per_axis(listed(dilation), rank, "dilation")
     window = [extent(plan, list(filt.shape), s) for s in letters]
-    reach = [(k - 1) * h + 1 for k, h in zip(window, holes, strict=True)]
-    pads = get_pad_tuple(padding, [simplify(r) for r in reach])
+    dilated = [(k - 1) * h + 1 for k, h in zip(window, dilations, strict=True)]
+    pads = get_pad_tuple(padding, [simplify(r) for r in dilated])
     return OPERATORS[f"relax.nn.conv{rank}d"](
-        inp, filt, steps, pads, holes, groups, data_layout, kernel, out_layout or data_layout,
+        inp, filt, steps, pads, dilations, groups, data_layout, kernel, out_layout or data_layout,
         out_dtype,
     )  # fmt: skip
 
 
 def _spelled(function: Callable[..., te.Tensor], **names: str) -> Callable[..., te.Tensor]:
-    """The function with other names of its parameters: TVM's are not alike."""
+    """The function with other names of its parameters: TVM's differ."""
     plain = inspect.signature(function)
     named = [p.replace(name=names.get(n, n)) for n, p in plain.parameters.items()]
     signature = plain.replace(parameters=named)
 
     @functools.wraps(function)
     def call(*args: Any, **keywords: Any) -> te.Tensor:
-        given = signature.bind(*args, **keywords)
-        given.apply_defaults()
-        return function(*given.args)
+        bound = signature.bind(*args, **keywords)
+        bound.apply_defaults()
+        return function(*bound.args)
 
     call.__signature__ = signature  # type: ignore[attr-defined]
     return call
@@ -206,7 +206,7 @@ def unpack_NCHWc_to_nchw(packed_out: te.Tensor, out_dtype: Any) -> te.Tensor:
 def _one_filter_each(
     data: te.Tensor, kernel: te.Tensor, layout: str, options: tuple[Any, ...], out_dtype: Any
 ) -> te.Tensor:
-    """A convolution in as many groups as there are channels; kernel C, multiplier, height, width."""
+    """A convolution with one group per channel; kernel C, multiplier, height, width."""
     channels, times, height, width = kernel.shape
 
     def weight(o: Any, i: Any, y: Any, x: Any) -> Any:
@@ -245,10 +245,10 @@ def depthwise_conv2d_nhwc(
     if kernel_layout not in ("HWOI", "HWIO"):
         out_dtype, kernel_layout = kernel_layout, "HWOI"  # as before 0.10, without a layout
     order = [2, 3, 0, 1] if kernel_layout == "HWOI" else [3, 2, 0, 1]
-    place = [order.index(n) for n in range(4)]
+    positions = [order.index(n) for n in range(4)]
     kernel = te.compute(
         [Filter.shape[n] for n in order],
-        lambda *i: Filter(*(i[n] for n in place)),
+        lambda *i: Filter(*(i[n] for n in positions)),
         name="kernel_first",
         tag="injective",
     )

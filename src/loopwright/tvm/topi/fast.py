@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import te, tir
 
-LIMIT = 88.3762626647949  # beyond it exp is no float32
+LIMIT = 88.3762626647949  # beyond it exp overflows float32
 LOG2_E, LN2_HIGH, LN2_LOW = 1.44269504, 0.693359375, -2.12194440e-4
 EXP = (1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0, 1.0)  # the Taylor series
 # Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: within 1.5e-7.

@@ -18,18 +18,22 @@ from .padding import get_pad_tuple, listed
 from .utils import simplify
 
 
-def _known(what: str, value: str, known: Any) -> str:
-    if value not in known:
-        raise ValueError(explain(f"unknown {what}", got=repr(value), instead=suggest(value, known)))
+def _checked(what: str, value: str, choices: Any) -> str:
+    if value not in choices:
+        raise ValueError(
+            explain(f"unknown {what}", got=repr(value), instead=suggest(value, choices))
+        )
     return value
 
 
-def _style(method: str, places: str, rounding: str, alpha: float, exclude: Any) -> Style:
-    # TVM rounds down, but where ends lie on ends, and half of an element up there.
-    nearest = rounding or ("round_prefer_ceil" if places == "align_corners" else "floor")
-    _known("method", method, METHODS)
-    _known("coordinate_transformation_mode", places, PLACES)
-    return Style(method, places, _known("rounding_method", nearest, ROUNDING), alpha, bool(exclude))
+def _style(method: str, coordinates: str, rounding: str, alpha: float, exclude: Any) -> Style:
+    # TVM rounds down, except with "align_corners", where it rounds halves up.
+    nearest = rounding or ("round_prefer_ceil" if coordinates == "align_corners" else "floor")
+    _checked("method", method, METHODS)
+    _checked("coordinate_transformation_mode", coordinates, PLACES)
+    return Style(
+        method, coordinates, _checked("rounding_method", nearest, ROUNDING), alpha, bool(exclude)
+    )
 
 
 def _sampled(
@@ -42,7 +46,10 @@ def _sampled(
     """The value of the taps, one list of (index, weight) for each spatial axis."""
     letters, value = spatial(plan), None
     for corner in itertools.product(*taps):
-        where = {**at, **{s: place for s, (place, _) in zip(letters, corner, strict=True)}}
+        where = {
+            **at,
+            **{s: coordinate for s, (coordinate, _) in zip(letters, corner, strict=True)},
+        }
         picked = data(*(where[n] for n in plan))
         if style.method == "nearest_neighbor":
             return picked
@@ -53,11 +60,11 @@ def _sampled(
     return value
 
 
-def _slack(place: Any, style: Style) -> Any:
+def _slack(coordinate: Any, style: Style) -> Any:
     """The place for the nearest element below or above, which an error of rounding does not change."""
     if style.method != "nearest_neighbor" or style.rounding not in ("floor", "ceil"):
-        return place
-    return place + te.const(1e-5 if style.rounding == "floor" else -1e-5, place.dtype)
+        return coordinate
+    return coordinate + te.const(1e-5 if style.rounding == "floor" else -1e-5, coordinate.dtype)
 
 
 def _resize(rank: int) -> Callable[..., te.Tensor]:
@@ -91,11 +98,11 @@ def _resize(rank: int) -> Callable[..., te.Tensor]:
             for n, s in enumerate(letters):
                 extent = have[s].astype("float32")
                 ends = (bounds[n], bounds[n + rank])
-                place = PLACES[mode](
+                coordinate = PLACES[mode](
                     at[s].astype("float32"), Span(EXPRESSIONS, extent, sizes[s], roi=ends)
                 )
-                outside += [place < 0, place > extent - 1]
-                taps.append(style.taps(_slack(place, style), have[s], EXPRESSIONS))
+                outside += [coordinate < 0, coordinate > extent - 1]
+                taps.append(style.taps(_slack(coordinate, style), have[s], EXPRESSIONS))
             value = _sampled(data, plan, at, taps, style)
             if mode == "tf_crop_and_resize":
                 fill = te.const(extrapolation_value, value.dtype)
@@ -126,7 +133,7 @@ def crop_and_resize(
     out_dtype: Any = None,
 ) -> te.Tensor:
     """The boxes, rows of (top, left, bottom, right) as parts of an image, of the images `box_indices`, in
-    the size `crop_size`; what lies outside is `extrapolation_value`."""
+    the size `crop_size`; elements outside are `extrapolation_value`."""
     plan = layout_of(layout)
     name = {"bilinear": "linear"}.get(method.lower(), method.lower())
     style = _style(name, "tf_crop_and_resize", "round", -0.75, 0)
@@ -146,9 +153,9 @@ def crop_and_resize(
                 te.const(sizes[s], "float32"),
                 roi=(boxes(box, n), boxes(box, n + 2)),
             )
-            place = PLACES["tf_crop_and_resize"](at[s].astype("float32"), span)
-            outside += [place < 0, place > extent - 1]
-            taps.append(style.taps(place, extents[s], EXPRESSIONS))
+            coordinate = PLACES["tf_crop_and_resize"](at[s].astype("float32"), span)
+            outside += [coordinate < 0, coordinate > extent - 1]
+            taps.append(style.taps(coordinate, extents[s], EXPRESSIONS))
         value = _sampled(data, plan, {**at, "N": box_indices(box)}, taps, style)
         fill = te.const(extrapolation_value or 0.0, value.dtype)
         return tir.if_then_else(tir.any(*outside), fill, value).astype(out_dtype or data.dtype)
@@ -157,30 +164,30 @@ def crop_and_resize(
 
 
 def affine_grid(data: te.Tensor, target_shape: Any) -> te.Tensor:
-    """The places (x, y), between -1 and 1, of the pixels of an image (height, width), moved by matrices
-    (batch, 2, 3)."""
+    """The coordinates (x, y), between -1 and 1, of an image's pixels (height, width), transformed
+    by matrices (batch, 2, 3)."""
     if len(target_shape) != 2 or min(map(int, target_shape)) < 2:
         what = "affine_grid: target_shape is a height and a width of 2 or more"
         raise ValueError(explain(what, got=str(target_shape)))
     steps = [te.const(2 / (int(n) - 1), data.dtype) for n in target_shape]
 
-    def place(n: Any, axis: Any, i: Any, j: Any) -> Any:
+    def coordinate(n: Any, axis: Any, i: Any, j: Any) -> Any:
         y, x = (v.astype(data.dtype) * s - 1 for v, s in zip((i, j), steps, strict=True))
         return data(n, axis, 0) * x + data(n, axis, 1) * y + data(n, axis, 2)
 
     shape = (data.shape[0], 2, *target_shape)
-    return te.compute(shape, place, name="affine_grid", tag="affine_grid")
+    return te.compute(shape, coordinate, name="affine_grid", tag="affine_grid")
 
 
-def _folded(place: Any, extent: Any, align_corners: bool) -> Any:
-    """A place outside of an axis mirrored at its ends until it lies inside."""
+def _folded(coordinate: Any, extent: Any, align_corners: bool) -> Any:
+    """A coordinate outside of an axis mirrored at its ends until it is inside."""
     first, length = (0.0, extent - 1) if align_corners else (-0.5, extent)
-    gone = tir.abs(place - te.const(first, place.dtype))
-    size = length.astype(place.dtype)
-    turns = tir.floor(gone / size)
-    rest = gone - turns * size
+    distance = tir.abs(coordinate - te.const(first, coordinate.dtype))
+    size = length.astype(coordinate.dtype)
+    turns = tir.floor(distance / size)
+    rest = distance - turns * size
     odd = (turns.astype("int32") % 2).equal(1)
-    return tir.Select(odd, size - rest, rest) + te.const(first, place.dtype)
+    return tir.Select(odd, size - rest, rest) + te.const(first, coordinate.dtype)
 
 
 def grid_sample(
@@ -191,47 +198,48 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool = True,
 ) -> te.Tensor:
-    """The data (NCHW or NCDHW) at the places of a grid: x, y (and z) from -1 to 1 on its axis 1, which
-    are the first and last pixels' middles with `align_corners`, else their sides. `method`: "nearest",
-    "bilinear" or "bicubic"; `padding_mode`, for what lies outside: "zeros", "border" or "reflection".
+    """The data (NCHW or NCDHW) at the coordinates of a grid: x, y (and z) from -1 to 1 on its axis
+    1, which are the first and last pixels' middles with `align_corners`, else their sides.
+    `method`: "nearest", "bilinear" or "bicubic"; `padding_mode`, for elements outside: "zeros",
+    "border" or "reflection".
     """
     rank = data.ndim - 2
-    _known("layout", layout, ("NCHW", "NCDHW"))
-    _known("method", method, ("nearest", "bilinear", "bicubic"))
-    _known("padding_mode", padding_mode, ("zeros", "border", "reflection"))
+    _checked("layout", layout, ("NCHW", "NCDHW"))
+    _checked("method", method, ("nearest", "bilinear", "bicubic"))
+    _checked("padding_mode", padding_mode, ("zeros", "border", "reflection"))
     if rank == 3 and method == "bicubic":
         what = 'grid_sample: "bicubic" is for images'
         raise ValueError(explain(what, got=layout, instead='"bilinear" or "nearest"'))
     extents = data.shape[2:]
 
-    def inside(place: Any, extent: Any) -> Any:
+    def inside(coordinate: Any, extent: Any) -> Any:
         if padding_mode == "reflection":
-            place = _folded(place, extent, align_corners)
+            coordinate = _folded(coordinate, extent, align_corners)
         if padding_mode != "zeros":
-            zero = te.const(0, place.dtype)
-            place = tir.max(tir.min(place, (extent - 1).astype(place.dtype)), zero)
-        return place
+            zero = te.const(0, coordinate.dtype)
+            coordinate = tir.max(tir.min(coordinate, (extent - 1).astype(coordinate.dtype)), zero)
+        return coordinate
 
     def cell(n: Any, c: Any, *i: Any) -> Any:
-        places = []
+        coordinates = []
         for k, extent in enumerate(extents):
             value = grid(n, rank - 1 - k, *i)
             size = extent.astype(value.dtype)
             middle = (
                 (value + 1) * ((size - 1) / 2) if align_corners else ((value + 1) * size - 1) / 2
             )
-            places.append(middle)
+            coordinates.append(middle)
         put = lambda *at: (n, c, *at)  # noqa: E731
         axes = range(2, 2 + rank)
         if method != "bicubic":
-            places = [inside(p, e) for p, e in zip(places, extents, strict=True)]
+            coordinates = [inside(p, e) for p, e in zip(coordinates, extents, strict=True)]
         if method == "nearest":
-            return pixel(data, put, [tir.round(p).astype("int32") for p in places], axes)
+            return pixel(data, put, [tir.round(p).astype("int32") for p in coordinates], axes)
         if method == "bilinear":
-            return between(data, put, places, axes)
+            return between(data, put, coordinates, axes)
         style = Style("cubic", "half_pixel")
         total: Any = te.const(0, data.dtype)
-        rows, columns = (style._around(p, EXPRESSIONS) for p in places)
+        rows, columns = (style._around(p, EXPRESSIONS) for p in coordinates)
         for (y, a), (x, b) in itertools.product(rows, columns):
             at = [inside(p, e) for p, e in zip((y, x), extents, strict=True)]
             at = [p.astype("int32") for p in at]
@@ -256,13 +264,13 @@ def _dilation2d(layout: str) -> Callable[..., te.Tensor]:
         steps, gaps = (expand_per_axis(listed(v), 2, "stride") for v in (stride, dilations))
         order = [layout.index(n) - (layout.index(n) > 0) for n in "CHW"]  # of the filter, without N
         window = [filter.shape[order[1]], filter.shape[order[2]]]
-        reach = [simplify((k - 1) * g + 1) for k, g in zip(window, gaps, strict=True)]
-        pads = get_pad_tuple(padding, reach)
+        dilated = [simplify((k - 1) * g + 1) for k, g in zip(window, gaps, strict=True)]
+        pads = get_pad_tuple(padding, dilated)
         k = [te.reduce_axis((0, e), name=n) for e, n in zip(window, ("ry", "rx"), strict=True)]
         axes = [layout.index(n) for n in "HW"]
         shape = list(input.shape)
         for n, a in enumerate(axes):
-            shape[a] = simplify((shape[a] + pads[n] + pads[n + 2] - reach[n]) // steps[n] + 1)
+            shape[a] = simplify((shape[a] + pads[n] + pads[n + 2] - dilated[n]) // steps[n] + 1)
         zero = te.const(0, kind)
 
         def cell(*i: Any) -> Any:

@@ -63,23 +63,23 @@ def strided_set(
         raise ValueError(explain("strided_set takes vectors", got=str(begin.shape)))
 
     def vector(t: te.Tensor | None, n: int, missing: Any) -> Any:
-        given = t is not None and n < get_const_int(t.shape[0])
-        return t(n).astype("int64") if given and t is not None else missing
+        is_set = t is not None and n < get_const_int(t.shape[0])
+        return t(n).astype("int64") if is_set and t is not None else missing
 
     def element(*i: Any) -> Any:
         at, inside = [], []
-        for n, (place, size) in enumerate(zip(i, a.shape, strict=True)):
-            extent, here = size.astype("int64"), place.astype("int64")
+        for n, (position, size) in enumerate(zip(i, a.shape, strict=True)):
+            extent, here = size.astype("int64"), position.astype("int64")
             step = vector(strides, n, te.const(1, "int64"))
             back = step < 0
             low = vector(begin, n, tir.Select(back, extent - 1, te.const(0, "int64")))
             high = vector(end, n, tir.Select(back, -extent - 1, extent))
             low, high = (tir.Select(b < 0, b + extent, b) for b in (low, high))
             low = tir.max(tir.min(low, extent - tir.Select(back, 1, 0)), tir.Select(back, -1, 0))
-            gone = tir.Select(back, low - here, here - low)
-            inside += [gone >= 0, tir.Select(back, here > high, here < high)]
-            inside.append((gone % tir.abs(step)).equal(0))
-            at.append(gone // tir.abs(step))
+            distance = tir.Select(back, low - here, here - low)
+            inside += [distance >= 0, tir.Select(back, here > high, here < high)]
+            inside.append((distance % tir.abs(step)).equal(0))
+            at.append(distance // tir.abs(step))
         return tir.if_then_else(tir.all(*inside), v(*at), a(*i))
 
     return te.compute(a.shape, element, name="strided_set", tag="injective")
@@ -90,7 +90,7 @@ def matrix_set_diag(
 ) -> te.Tensor:
     """Matrices (the last two axes) with other values on diagonal `k`, or on those from k[0] to k[1],
     which are rows of `diagonal` from the highest on. `align`: at which side those above and those
-    below the main one stand in their rows if they are short."""
+    below the main one are in their rows if they are short."""
     low, high = (k, k) if isinstance(k, int) else (k[0], k[-1])
     above, below = (side == "RIGHT" for side in align.split("_"))
     rows, columns = data.shape[-2:]
@@ -102,8 +102,8 @@ def matrix_set_diag(
         length = tir.min(rows + tir.min(d, 0), columns - tir.max(d, 0))
         right = tir.any(tir.all(d >= 0, above), tir.all(d <= 0, below))
         first = tir.Select(right, longest - length, 0)
-        place = first + tir.min(row, column)
-        at = (*i[:-2], place) if low == high else (*i[:-2], high - d, place)
+        index = first + tir.min(row, column)
+        at = (*i[:-2], index) if low == high else (*i[:-2], high - d, index)
         return tir.if_then_else(tir.all(d >= low, d <= high), diagonal(*at), data(*i))
 
     return te.compute(data.shape, element, name="matrix_set_diag", tag="injective")

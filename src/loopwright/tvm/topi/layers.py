@@ -71,9 +71,9 @@ def mirror_pad(
     def element(*i: Any) -> Any:
         at = []
         for v, d, before in zip(i, data.shape, pad_before, strict=True):
-            place = v - before
-            place = tir.if_then_else(place < 0, -place - edge, place)
-            at.append(tir.if_then_else(place >= d, 2 * d - 2 + edge - place, place))
+            index = v - before
+            index = tir.if_then_else(index < 0, -index - edge, index)
+            at.append(tir.if_then_else(index >= d, 2 * d - 2 + edge - index, index))
         return data(*at)
 
     shape = get_padded_shape(data, pad_before, pad_after)
@@ -165,9 +165,9 @@ def batch_to_space_nd(
         inside: Any = 0
         at = []
         for v, b, before in zip(i[1 : 1 + m], blocks, crop_begin_list, strict=True):
-            place = v + before
-            inside = inside * b + place % b
-            at.append(place // b)
+            index = v + before
+            inside = inside * b + index % b
+            at.append(index // b)
         return data(inside * batch + i[0], *at, *i[1 + m :])
 
     shape = [batch, *sizes, *data.shape[1 + m :]]
@@ -177,12 +177,12 @@ def batch_to_space_nd(
 def fifo_buffer(data: te.Tensor, buffer: te.Tensor, axis: int) -> te.Tensor:
     """The buffer moved on along `axis`: the data at its end."""
     which = axis % buffer.ndim
-    kept = simplify(buffer.shape[which] - data.shape[which])
+    old_rows = simplify(buffer.shape[which] - data.shape[which])
 
     def element(*i: Any) -> Any:
         moved = lambda by: [v + by if n == which else v for n, v in enumerate(i)]  # noqa: E731
-        old = i[which] < kept
-        return tir.if_then_else(old, buffer(*moved(data.shape[which])), data(*moved(-kept)))
+        old = i[which] < old_rows
+        return tir.if_then_else(old, buffer(*moved(data.shape[which])), data(*moved(-old_rows)))
 
     return te.compute(buffer.shape, element, name="new_buffer", tag="injective,fifo_buffer")
 
@@ -203,10 +203,10 @@ def lrn(
     k = te.reduce_axis((0, 2 * radius + 1), name="k")
 
     def square(*i: Any) -> Any:
-        place = i[axis] + k - radius
-        at = [place if n == axis else v for n, v in enumerate(i)]
+        index = i[axis] + k - radius
+        at = [index if n == axis else v for n, v in enumerate(i)]
         value = data(*at).astype(wide)
-        inside = tir.all(place >= 0, place < data.shape[axis])
+        inside = tir.all(index >= 0, index < data.shape[axis])
         return te.sum(tir.if_then_else(inside, value * value, te.const(0, wide)), axis=k)
 
     squares = te.compute(data.shape, square, name="lrn_sum")
@@ -339,24 +339,25 @@ def _deformable(
 
 
 def pixel(data: te.Tensor, put: Callable[..., Any], at: Sequence[Any], axes: Sequence[int]) -> Any:
-    """The element at whole numbers `at` along `axes`, 0 outside; `put` gives its index in the data."""
+    """The element at whole numbers `at` along `axes`, 0 outside; `put` returns its index in the
+    data."""
     rows = list(zip(at, (data.shape[a] for a in axes), strict=True))
     sides = tir.all(*(tir.all(v >= 0, v < d) for v, d in rows))
-    held = [tir.max(tir.min(v, d - 1), 0) for v, d in rows]
-    return tir.if_then_else(sides, data(*put(*held)), te.const(0, data.dtype))
+    clipped = [tir.max(tir.min(v, d - 1), 0) for v, d in rows]
+    return tir.if_then_else(sides, data(*put(*clipped)), te.const(0, data.dtype))
 
 
 def between(
-    data: te.Tensor, put: Callable[..., Any], place: Sequence[Any], axes: Sequence[int]
+    data: te.Tensor, put: Callable[..., Any], point: Sequence[Any], axes: Sequence[int]
 ) -> Any:
     """The value between elements, linear along each axis; see `pixel`."""
-    low = [tir.floor(p) for p in place]
+    low = [tir.floor(p) for p in point]
     total: Any = None
     for corner in range(2 ** len(axes)):
         steps = [corner >> n & 1 for n in range(len(axes))]
         at = [(p + s).astype("int32") for p, s in zip(low, steps, strict=True)]
         weight: Any = None
-        for p, first, s in zip(place, low, steps, strict=True):
+        for p, first, s in zip(point, low, steps, strict=True):
             part = p - first if s else 1 - (p - first)
             weight = part if weight is None else weight * part
         value = pixel(data, put, at, axes) * weight

@@ -91,8 +91,8 @@ def elemwise_sum(xs: Sequence[te.Tensor]) -> te.Tensor:
         raise ValueError(explain("elemwise_sum adds tensors", got="none"))
     for x in xs[1:]:
         gaps = [simplify(a - b) for a, b in zip(x.shape, xs[0].shape, strict=False)]
-        known = [gap.value for gap in gaps if isinstance(gap, tir.IntImm)]
-        if x.ndim != xs[0].ndim or known.count(0) < len(known):
+        static_gaps = [gap.value for gap in gaps if isinstance(gap, tir.IntImm)]
+        if x.ndim != xs[0].ndim or static_gaps.count(0) < len(static_gaps):
             what = "elemwise_sum adds tensors of one shape"
             raise ValueError(explain(what, got=f"{xs[0].shape} and {x.shape}"))
     return te.compute(
@@ -116,17 +116,17 @@ def _axis(name: str, axis: int, ndim: int) -> int:
 
 def expand_dims(a: te.Tensor, axis: int, num_newaxis: int = 1) -> te.Tensor:
     """Insert `num_newaxis` dimensions of extent 1 at `axis` of the result."""
-    place = _axis("expand_dims", axis, a.ndim + 1)
-    return OPERATORS["relax.expand_dims"](a, [place + n for n in range(num_newaxis)])
+    position = _axis("expand_dims", axis, a.ndim + 1)
+    return OPERATORS["relax.expand_dims"](a, [position + n for n in range(num_newaxis)])
 
 
 def stack(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
     """Tensors of one shape along a new axis."""
     if not tensors:
         raise ValueError(explain("stack joins tensors", got="none"))
-    place = _axis("stack", axis, tensors[0].ndim + 1)
-    wide = [OPERATORS["relax.expand_dims"](t, [place]) for t in tensors]
-    return OPERATORS["relax.concat"](wide, axis=place)
+    position = _axis("stack", axis, tensors[0].ndim + 1)
+    wide = [OPERATORS["relax.expand_dims"](t, [position]) for t in tensors]
+    return OPERATORS["relax.concat"](wide, axis=position)
 
 
 def tensordot(a: te.Tensor, b: te.Tensor, axes: Any) -> te.Tensor:
@@ -134,21 +134,21 @@ def tensordot(a: te.Tensor, b: te.Tensor, axes: Any) -> te.Tensor:
     of dimensions in (axes of a, axes of b)."""
     if isinstance(axes, int):
         axes = (tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes)))
-    ours, theirs = (
+    axes_a, axes_b = (
         [_axis("tensordot", x, t.ndim) for x in ([of] if isinstance(of, int) else of)]
         for of, t in zip(axes, (a, b), strict=True)
     )
-    if len(ours) != len(theirs):
+    if len(axes_a) != len(axes_b):
         what = "tensordot sums over pairs of dimensions"
-        raise ValueError(explain(what, got=f"{len(ours)} and {len(theirs)}"))
-    sums = [te.reduce_axis((0, a.shape[n]), f"k{at}") for at, n in enumerate(ours)]
-    free_a = [n for n in range(a.ndim) if n not in ours]
-    free_b = [n for n in range(b.ndim) if n not in theirs]
+        raise ValueError(explain(what, got=f"{len(axes_a)} and {len(axes_b)}"))
+    sums = [te.reduce_axis((0, a.shape[n]), f"k{at}") for at, n in enumerate(axes_a)]
+    free_a = [n for n in range(a.ndim) if n not in axes_a]
+    free_b = [n for n in range(b.ndim) if n not in axes_b]
 
     def element(*i: Any) -> Any:
-        in_a = {**dict(zip(free_a, i, strict=False)), **dict(zip(ours, sums, strict=True))}
+        in_a = {**dict(zip(free_a, i, strict=False)), **dict(zip(axes_a, sums, strict=True))}
         rest = i[len(free_a) :]
-        in_b = {**dict(zip(free_b, rest, strict=True)), **dict(zip(theirs, sums, strict=True))}
+        in_b = {**dict(zip(free_b, rest, strict=True)), **dict(zip(axes_b, sums, strict=True))}
         left = a(*(in_a[n] for n in range(a.ndim)))
         product = left * b(*(in_b[n] for n in range(b.ndim)))
         return te.sum(product, axis=sums) if sums else product
@@ -165,10 +165,10 @@ def meshgrid(a_tuple: Sequence[te.Tensor], indexing: str) -> list[te.Tensor]:
     if indexing == "xy":
         order[:2] = order[1::-1]
     shape = [a_tuple[n].shape[0] for n in order]
-    places = [order.index(n) for n in range(len(order))]
+    positions = [order.index(n) for n in range(len(order))]
     return [
         te.compute(shape, lambda *i, v=v, at=at: v(i[at]), name="meshgrid")
-        for v, at in zip(a_tuple, places, strict=True)
+        for v, at in zip(a_tuple, positions, strict=True)
     ]
 
 
@@ -231,16 +231,16 @@ def reverse_sequence(
 
 def _truth(name: str, data: te.Tensor, axis: Any, keepdims: bool, both: Any, start: bool) -> Any:
     axes = range(data.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
-    gone = {_axis(name, n, data.ndim) for n in axes}
+    reduced = {_axis(name, n, data.ndim) for n in axes}
     reducer = te.comm_reducer(both, lambda t: te.const(start, t), name=name)
-    sums = {n: te.reduce_axis((0, data.shape[n]), f"k{n}") for n in sorted(gone)}
-    kept = [n for n in range(data.ndim) if keepdims or n not in gone]
+    sums = {n: te.reduce_axis((0, data.shape[n]), f"k{n}") for n in sorted(reduced)}
+    remaining = [n for n in range(data.ndim) if keepdims or n not in reduced]
 
     def element(*i: Any) -> Any:
-        at = dict(zip(kept, i, strict=True))
+        at = dict(zip(remaining, i, strict=True))
         return reducer(data(*(sums.get(n, at.get(n)) for n in range(data.ndim))), [*sums.values()])
 
-    dims = [1 if n in gone else data.shape[n] for n in kept]
+    dims = [1 if n in reduced else data.shape[n] for n in remaining]
     return te.compute(dims, element, name=name)
 
 

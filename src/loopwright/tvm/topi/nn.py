@@ -109,8 +109,8 @@ def matmul(
 ) -> te.Tensor:
     """The product of matrices, each optionally transposed, plus `bias`."""
     a, b = (
-        _transpose(t) if turned else t
-        for t, turned in ((tensor_a, transpose_a), (tensor_b, transpose_b))
+        _transpose(t) if transpose else t
+        for t, transpose in ((tensor_a, transpose_a), (tensor_b, transpose_b))
     )
     product = _matmul(a, b, out_dtype)
     return product if bias is None else OPERATORS["relax.add"](product, bias)
@@ -126,8 +126,8 @@ def batch_matmul(
 ) -> te.Tensor:
     """Products of matrices, one per batch element. `oshape` is ignored: it is inferred."""
     a, b = (
-        _transpose(t, [0, 2, 1]) if turned else t
-        for t, turned in ((tensor_a, transpose_a), (tensor_b, transpose_b))
+        _transpose(t, [0, 2, 1]) if transpose else t
+        for t, transpose in ((tensor_a, transpose_a), (tensor_b, transpose_b))
     )
     return _matmul(a, b, out_dtype)
 
@@ -154,9 +154,9 @@ def batch_norm(
     momentum: float | None = None,
 ) -> list[te.Tensor]:
     """[normalized, moving mean, moving variance] of each channel of `axis` (None: 1); see the graph's
-    operator. Not in training unless asked for."""
-    given = {"epsilon": epsilon, "center": center, "scale": scale, "momentum": momentum}
-    options = {name: value for name, value in given.items() if value is not None}
+    operator. Not in training unless requested."""
+    arguments = {"epsilon": epsilon, "center": center, "scale": scale, "momentum": momentum}
+    options = {name: value for name, value in arguments.items() if value is not None}
     which = 1 if axis is None else axis
     norm = OPERATORS["relax.nn.batch_norm"]
     tensors = (data, gamma, beta, moving_mean, moving_var)
@@ -214,7 +214,7 @@ def dense_pack(
 
 
 def softmax_common(x: te.Tensor, axis: int, use_fast_exp: bool) -> te.Tensor:
-    """softmax along `axis`, by `fast_exp` if asked for."""
+    """softmax along `axis`, by `fast_exp` on request."""
     return fast_softmax(x, axis) if use_fast_exp else OPERATORS["relax.nn.softmax"](x, axis)
 
 

@@ -42,9 +42,9 @@ def _pool(rank: int) -> Callable[..., te.Tensor]:
             for values, name in ((kernel, "kernel"), (stride, "stride"), (dilation, "dilation"))
         ]
         pads = [get_const_int(p) for p in listed(padding)]
-        size, steps, holes = per_axis
+        size, steps, dilations = per_axis
         return operator(
-            data, size, steps, pads, holes, ceil_mode, count_include_pad, layout, layout
+            data, size, steps, pads, dilations, ceil_mode, count_include_pad, layout, layout
         )
 
     pool.__name__ = pool.__qualname__ = f"pool{rank}d"
@@ -70,7 +70,7 @@ def _windows(data: te.Tensor, sizes: dict[str, Any], layout: str) -> tuple[list[
         whole = tir.ceildiv(size[n], count) + (0 if get_const_int(even) == 0 else 1)
         spans[n] = te.reduce_axis((0, simplify(whole)), name=f"rv_{n.lower()}")
 
-    def place(i: Any) -> tuple[list[Any], list[Any]]:
+    def window(i: Any) -> tuple[list[Any], list[Any]]:
         at, inside = [], []
         for n, v in zip(plan, i, strict=True):
             if n not in spans:
@@ -81,7 +81,7 @@ def _windows(data: te.Tensor, sizes: dict[str, Any], layout: str) -> tuple[list[
             inside.append(first + spans[n] < last)
         return at, inside
 
-    return shape, place, list(spans.values())
+    return shape, window, list(spans.values())
 
 
 def _adaptive(data: te.Tensor, output_size: Any, pool_type: str, layout: str) -> te.Tensor:
@@ -89,11 +89,11 @@ def _adaptive(data: te.Tensor, output_size: Any, pool_type: str, layout: str) ->
     sizes = expand_per_axis([get_const_int(v) for v in listed(output_size)], len(letters), "size")
     if _check_type(pool_type) == "avg":
         return OPERATORS[f"relax.nn.adaptive_avg_pool{len(letters)}d"](data, sizes, layout, layout)
-    shape, place, spans = _windows(data, dict(zip(letters, sizes, strict=True)), layout)
+    shape, window_at, spans = _windows(data, dict(zip(letters, sizes, strict=True)), layout)
     lowest = te.min_value(data.dtype)
 
     def greatest(*i: Any) -> Any:
-        at, inside = place(i)
+        at, inside = window_at(i)
         return te.max(tir.if_then_else(tir.all(*inside), data(*at), lowest), axis=spans)
 
     return te.compute(shape, greatest, name="adaptive_pool_max")

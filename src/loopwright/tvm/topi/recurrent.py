@@ -37,8 +37,8 @@ def lstm(
     Wi (4 * hidden, inputs), Wh (4 * hidden, hidden or projected), Bi and Bh (4 * hidden) hold the gates
     in the order of `weight_layout`: input, forget, cell, output. h_init, c_init (batch, hidden): the
     states before, 0 if None. proj (projected, hidden): a projection of the hidden state. p_i, p_f, p_o
-    (batch, hidden): what the gates see of the cell. f_act, g_act, h_act: the activations of gates, of
-    the cell's input, and of its output. `reverse`: from the last element on.
+    (batch, hidden): the peephole weights of the gates. f_act, g_act, h_act: the activations of
+    gates, of the cell's input, and of its output. `reverse`: from the last element on.
     """
     if sorted(weight_layout) != sorted("IFGO"):
         what = "lstm: weight_layout names the gates I, F, G and O in any order"
@@ -49,7 +49,7 @@ def lstm(
     rows = length + 1  # the first is the state before
 
     k = te.reduce_axis((0, inputs), name="ki2h")
-    given = te.compute(
+    projected = te.compute(
         (length, batch, 4, hidden),
         lambda t, b, g, j: te.sum(Xs[t, b, k] * Wi[g * hidden + j, k], axis=k),
         name="Xi2h",
@@ -72,7 +72,7 @@ def lstm(
 
     def gate(letter: str, t: Any, b: Any, j: Any) -> Any:
         g = weight_layout.index(letter)
-        value = given[length - t if reverse else t - 1, b, g, j] + seen[t, b, g, j]
+        value = projected[length - t if reverse else t - 1, b, g, j] + seen[t, b, g, j]
         for bias in (Bi, Bh):
             value = value if bias is None else value + bias[g * hidden + j]
         return value
@@ -85,11 +85,11 @@ def lstm(
         return te.compute((rows, batch, hidden), element, name=f"{letter.lower()}_gate")
 
     before = lambda t, b, j: c_state[t - 1, b, j]  # noqa: E731
-    taken, kept = opened("I", p_i, before), opened("F", p_f, before)
+    input_gate, forget = opened("I", p_i, before), opened("F", p_f, before)
     next_c = te.compute(
         (rows, batch, hidden),
         lambda t, b, j: (
-            kept[t, b, j] * c_state[t - 1, b, j] + taken[t, b, j] * g_act(gate("G", t, b, j))
+            forget[t, b, j] * c_state[t - 1, b, j] + input_gate[t, b, j] * g_act(gate("G", t, b, j))
         ),
         name="next_c",
     )
@@ -137,8 +137,8 @@ def simulated_quantize(
         whole = whole + _per_channel(output_zero_point, i, axis).astype(data.dtype)
         for dtype in ("int8", "uint8", "int32"):
             low, high = (limit(dtype).astype(data.dtype) for limit in (te.min_value, te.max_value))
-            held = te.max(te.min(whole, high), low)
-            result = tir.if_then_else(code.equal(SQNN_DTYPE_TO_CODE[dtype]), held, result)
+            clipped = te.max(te.min(whole, high), low)
+            result = tir.if_then_else(code.equal(SQNN_DTYPE_TO_CODE[dtype]), clipped, result)
         return result
 
     return te.compute(data.shape, element, name="simulated_quantize", tag="elemwise")
@@ -157,8 +157,8 @@ def simulated_dequantize(
     def element(*i: Any) -> Any:
         if input_scale is None or input_zero_point is None:
             return data(*i)
-        gone = data(*i) - _per_channel(input_zero_point, i, axis).astype(data.dtype)
-        value = gone * _per_channel(input_scale, i, axis)
+        shifted = data(*i) - _per_channel(input_zero_point, i, axis).astype(data.dtype)
+        value = shifted * _per_channel(input_scale, i, axis)
         return tir.if_then_else(code.equal(SQNN_DISABLE), data(*i), value)
 
     return te.compute(data.shape, element, name="simulated_dequantize", tag="elemwise")

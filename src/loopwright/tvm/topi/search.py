@@ -1,4 +1,5 @@
-"""topi's searches, whose results depend on values: what is not 0, distinct values, places in order."""
+"""topi's searches, whose results depend on values: nonzero elements, distinct values, sorted
+positions."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from ...tir.ir_builder import IRBuilder
 
 
 def argwhere(output_shape: te.Tensor, condition: te.Tensor) -> te.Tensor:
-    """The positions of the elements that are not 0, in order, one a row: as many as `output_shape`, a
-    tensor, has rows."""
+    """The positions of the elements that are not 0, in order, one a row: the number of rows is in
+    the tensor `output_shape`."""
 
     def write(ib: IRBuilder, x: Any, out: Any) -> None:
         count = ib.allocate("int32", (1,), "count")
@@ -75,14 +76,15 @@ def searchsorted(
 
 
 def unique(data: te.Tensor, is_sorted: bool = True, return_counts: bool = False) -> list[te.Tensor]:
-    """The distinct values of a vector: [values, the first place of each, the distinct value's number of
-    each element, how many distinct values there are (1 element), and their counts]. Values are in
-    order, or in that of their first places. What follows the last one is not written."""
+    """The distinct values of a vector: [values, the first position of each, the distinct value's
+    number of each element, how many distinct values there are (1 element), and their counts].
+    Values are in order, or in that of their first positions. Elements after the last one are not
+    written."""
     size = data.shape[0]
     order = OPERATORS["relax.argsort"](data, axis=0, descending=False, dtype="int32")
 
     def write(ib: IRBuilder, x: Any, by_value: Any, *results: Any) -> None:
-        values, places, number, total = results[:4]
+        values, positions, number, total = results[:4]
         first = ib.allocate(
             "int32", (size,), "first"
         )  # of each element: where its value came first
@@ -97,7 +99,7 @@ def unique(data: te.Tensor, is_sorted: bool = True, return_counts: bool = False)
             here = by_value[i] if is_sorted else i.astype("int32")
             with ib.if_scope(first[here].equal(here)):
                 values[total[0]] = x[here]
-                places[total[0]] = here
+                positions[total[0]] = here
                 number[here] = total[0]
                 if return_counts:
                     results[4][total[0]] = te.const(0, "int32")
@@ -125,14 +127,14 @@ def sparse_reshape(
     kind = prev_shape.dtype
 
     def write(ib: IRBuilder, indices: Any, before: Any, after: Any, moved: Any, shape: Any) -> None:
-        flat, known = (ib.allocate(kind, (1,), name) for name in ("flat", "known"))
-        flat[0] = known[0] = te.const(1, kind)
+        flat, product = (ib.allocate(kind, (1,), name) for name in ("flat", "known"))
+        flat[0] = product[0] = te.const(1, kind)
         with ib.for_range(0, old, "d") as d:
             flat[0] = flat[0] * before[d]
         with ib.for_range(0, new, "d") as d, ib.if_scope(after[d] >= 0):
-            known[0] = known[0] * after[d]
+            product[0] = product[0] * after[d]
         with ib.for_range(0, new, "d") as d:
-            shape[d] = tir.if_then_else(after[d] >= 0, after[d], flat[0] // tir.max(known[0], 1))
+            shape[d] = tir.if_then_else(after[d] >= 0, after[d], flat[0] // tir.max(product[0], 1))
         with ib.for_range(0, sparse_indices.shape[0], "row") as row:
             flat[0] = te.const(0, kind)
             with ib.for_range(0, old, "d") as d:
@@ -154,21 +156,21 @@ def sparse_to_dense(
     """A tensor with `sparse_values` at the positions of `sparse_indices` (one a row; a vector or number
     for a result of one axis), and `default_value` elsewhere."""
     kind = sparse_values.dtype
-    given = isinstance(default_value, te.Tensor)
+    default_is_tensor = isinstance(default_value, te.Tensor)
 
     def write(ib: IRBuilder, indices: Any, values: Any, *others: Any) -> None:
         out = others[-1]
         with ExitStack() as stack:
             at = loops(ib, stack, list(output_shape), parallel=False)
-            out[tuple(at)] = others[0][()] if given else te.const(default_value, kind)
+            out[tuple(at)] = others[0][()] if default_is_tensor else te.const(default_value, kind)
         count = 1 if sparse_indices.ndim == 0 else sparse_indices.shape[0]
         with ib.for_range(0, count, "n") as n:
             if sparse_indices.ndim == 2:
                 columns = range(len(output_shape))
-                place = tuple(indices[n, c] for c in columns)
+                index = tuple(indices[n, c] for c in columns)
             else:
-                place = (indices[n] if sparse_indices.ndim else indices[()],)
-            out[place] = values[n] if sparse_values.ndim else values[()]
+                index = (indices[n] if sparse_indices.ndim else indices[()],)
+            out[index] = values[n] if sparse_values.ndim else values[()]
 
-    inputs = [sparse_indices, sparse_values, *([default_value] if given else [])]
+    inputs = [sparse_indices, sparse_values, *([default_value] if default_is_tensor else [])]
     return written([tuple(output_shape)], inputs, write, kind, "sparse_to_dense")

@@ -10,9 +10,9 @@ from ...ops.common import accumulator
 from .utils import get_const_int
 
 
-def _turn(place: Any, extent: Any, dtype: str) -> tuple[Any, Any]:
+def _turn(position: Any, extent: Any, dtype: str) -> tuple[Any, Any]:
     """(cos, sin) of 2 pi place / extent; the place is reduced first, so that it stays exact."""
-    angle = (place % extent).astype(dtype) * (te.const(2 * pi, dtype) / te.const(extent, dtype))
+    angle = (position % extent).astype(dtype) * (te.const(2 * pi, dtype) / te.const(extent, dtype))
     return tir.cos(angle), tir.sin(angle)
 
 

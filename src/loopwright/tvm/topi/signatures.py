@@ -43,11 +43,11 @@ def _arg(name: str) -> Callable[..., te.Tensor]:
         which = 0 if axis is None else axis % data.ndim
         if select_last_index:
             flat = OPERATORS["relax.flip"](flat, which)
-        places = OPERATORS[f"relax.{name}"](flat, which, keepdims)
+        indices = OPERATORS[f"relax.{name}"](flat, which, keepdims)
         last = flat.shape[which] - 1
-        at = lambda *i: last - places(*i) if select_last_index else places(*i)  # noqa: E731
-        shape = places.shape if axis is not None or not keepdims else [1] * data.ndim
-        rest = len(places.shape)
+        at = lambda *i: last - indices(*i) if select_last_index else indices(*i)  # noqa: E731
+        shape = indices.shape if axis is not None or not keepdims else [1] * data.ndim
+        rest = len(indices.shape)
         return te.compute(
             shape, lambda *i: at(*i[:rest]).astype("int32"), name=name, tag="elemwise"
         )
@@ -104,9 +104,9 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str = "float32") 
     """start, start + step, ... below `stop`; with one bound, from 0 up to it."""
     if stop is None:
         start, stop = 0, start
-    given = [start, stop, step]
-    kind = "float32" if any(isinstance(v, float) for v in given) else "int64"
-    ends = [v if isinstance(v, PrimExpr) else te.const(v, kind) for v in given]
+    bounds = [start, stop, step]
+    kind = "float32" if any(isinstance(v, float) for v in bounds) else "int64"
+    ends = [v if isinstance(v, PrimExpr) else te.const(v, kind) for v in bounds]
     return OPERATORS["relax.arange"](*ends, dtype)
 
 
@@ -128,7 +128,7 @@ def strided_slice(
         last = zip(begin, end, dims, strict=True)
         end = [get_const_int(a.shape[n]) if size == -1 else low + size for low, size, n in last]
         strides = None
-    parts = [[te.const(v, "int64") for v in list(given)] for given in (begin, end)]
+    parts = [[te.const(v, "int64") for v in list(values)] for values in (begin, end)]
     steps = list(strides or []) + [1] * (len(dims) - len(strides or []))
     step = [te.const(v, "int64") for v in steps]
     return OPERATORS["relax.strided_slice"](a, dims, *parts, step, assume_inbound)

@@ -35,8 +35,8 @@ def sparse_dense(
                 at = first + e
                 value = values[at, j, c] if blocks else values[at]
                 total[0] = total[0] + value * x[i, columns[at].astype("int64") * wide + c]
-            place = row * high + j
-            out[(place, i) if sparse_lhs else (i, place)] = total[0]
+            column = row * high + j
+            out[(column, i) if sparse_lhs else (i, column)] = total[0]
 
     size = simplify(count * high)
     shape = (size, others) if sparse_lhs else (others, size)
@@ -52,7 +52,7 @@ def sparse_transpose(
     one = te.const(1, kind)
 
     def write(ib: Any, values: Any, columns: Any, begin: Any, *results: Any) -> None:
-        out, places, starts = results
+        out, positions, starts = results
         with rows(ib, count + 1, "i") as i:
             starts[i] = te.const(0, kind)
         with rows(ib, sparse_data.shape[0], "e") as e:
@@ -68,7 +68,7 @@ def sparse_transpose(
             with rows(ib, begin[i + 1].astype("int64") - first, "e") as e:
                 column = ib.let("column", columns[first + e].astype("int64"))
                 out[free[column]] = values[first + e]
-                places[free[column]] = i.astype(sparse_indices.dtype)
+                positions[free[column]] = i.astype(sparse_indices.dtype)
                 free[column] = free[column] + one
 
     inputs = [sparse_data, sparse_indices, sparse_indptr]

@@ -3,7 +3,7 @@
     expected = topi.testing.conv2d_nchw_python(a, w, stride=1, padding="SAME")
     compute, schedule = topi.testing.dispatch(target, {"generic": (f, g), "gpu": (h, k)})
 
-The names and arguments are TVM's. What the graph's operators define is their own numpy meaning.
+The names and arguments are TVM's. The graph's operators have numpy references of their own.
 """
 
 from __future__ import annotations
@@ -72,11 +72,13 @@ def compare_numpy_tvm(
     compute: Callable[..., te.Tensor],
     schedule: Callable[[list[te.Tensor]], te.Schedule],
 ) -> None:
-    """Check that a computation, built for a target, gives `output`. Raises AssertionError."""
+    """Check that a computation, built for a target, returns `output`. Raises AssertionError."""
     with Target(target):
-        given = [te.placeholder(a.shape, str(a.dtype), f"in{n}") for n, a in enumerate(inputs)]
-        result = compute(*given)
-        built = te.build(schedule([result]), [*given, result], target)
+        placeholders = [
+            te.placeholder(a.shape, str(a.dtype), f"in{n}") for n, a in enumerate(inputs)
+        ]
+        result = compute(*placeholders)
+        built = te.build(schedule([result]), [*placeholders, result], target)
     got = tensor(np.zeros(output.shape, output.dtype), device)
     built(*(tensor(a, device) for a in inputs), got)
     np.testing.assert_allclose(got.numpy(), output, atol=1e-4, rtol=1e-4)
@@ -95,10 +97,10 @@ def _conv(
     dilation: Any = 1,
 ) -> Array:  # fmt: skip
     rank = len(data) - 2
-    steps, holes = (expand_per_axis(listed(v), rank, "stride") for v in (stride, dilation))
+    steps, dilations = (expand_per_axis(listed(v), rank, "stride") for v in (stride, dilation))
     window = [w.shape[kernel.index(n)] for n in data if n in "DHW"]
-    reach = [(k - 1) * h + 1 for k, h in zip(window, holes, strict=True)]
-    pads = get_pad_tuple(padding, reach)
+    dilated = [(k - 1) * h + 1 for k, h in zip(window, dilations, strict=True)]
+    pads = get_pad_tuple(padding, dilated)
     letters = "DHW"[3 - rank :]
     x, kernels = (
         widened(to_plain(a, data, f"NC{letters}")),
@@ -106,15 +108,15 @@ def _conv(
     )
     sides = zip(pads[:rank], pads[rank:], strict=True)
     wide = np.pad(x, [(0, 0), (0, 0), *sides])
-    rows = zip(wide.shape[2:], reach, steps, strict=True)
+    rows = zip(wide.shape[2:], dilated, steps, strict=True)
     extents = [(d - r) // s + 1 for d, r, s in rows]
     inputs = np.split(wide[:, : kernels.shape[1] * groups], groups, 1)
     parts = []
     for part, own in zip(inputs, np.split(kernels, groups), strict=True):
         total = np.zeros((len(own), len(x), *extents), x.dtype)
         for tap in np.ndindex(*own.shape[2:]):
-            places = zip(tap, holes, extents, steps, strict=True)
-            spots = (slice(t * h, t * h + (n - 1) * s + 1, s) for t, h, n, s in places)
+            taps = zip(tap, dilations, extents, steps, strict=True)
+            spots = (slice(t * h, t * h + (n - 1) * s + 1, s) for t, h, n, s in taps)
             total += np.tensordot(
                 own[(..., *tap)], part[(slice(None), slice(None), *spots)], (1, 1)
             )
@@ -201,8 +203,8 @@ def group_conv1d_transpose_ncw_python(
     for part, own in zip(np.split(x, groups, 1), np.split(kernels, groups), strict=True):
         total = np.zeros((own.shape[1], len(x), *extents), x.dtype)
         for tap in np.ndindex(*window):
-            places = zip(tap, steps, x.shape[2:], strict=True)
-            spots = (slice(t, t + d * s, s) for t, s, d in places)
+            taps = zip(tap, steps, x.shape[2:], strict=True)
+            spots = (slice(t, t + d * s, s) for t, s, d in taps)
             total[(slice(None), slice(None), *spots)] += np.tensordot(
                 own[(..., *tap)], part, (0, 1)
             )
@@ -274,8 +276,8 @@ def batch_norm(
 ) -> list[Array]:  # fmt: skip
     """[normalized, moving mean, moving variance]"""
     norm = _meaning("nn.batch_norm")
-    given = (x, gamma, beta, moving_mean, moving_var)
-    return list(norm(*given, axis, epsilon, center, scale, momentum, training))
+    tensors = (x, gamma, beta, moving_mean, moving_var)
+    return list(norm(*tensors, axis, epsilon, center, scale, momentum, training))
 
 
 def l2_normalize_python(a_np: Array, eps: float, axis: Any = None) -> Array:
@@ -352,7 +354,7 @@ def batch_matmul(
 ) -> Array:
     """Products of matrices, one per batch element; a batch of 1 serves all."""
     kind = numpy_dtype(out_dtype) if out_dtype else x.dtype
-    a, b = (m.swapaxes(1, 2) if turned else m for m, turned in ((x, trans_x), (y, trans_y)))
+    a, b = (m.swapaxes(1, 2) if transpose else m for m, transpose in ((x, trans_x), (y, trans_y)))
     return a.astype(kind) @ b.astype(kind)
 
 
@@ -390,8 +392,8 @@ def searchsorted_ref(sorted_sequence: Array, values: Array, right: bool, out_dty
 def sequence_mask(data: Array, valid_length: Array, mask_value: Any, axis: int) -> Array:
     """`mask_value` from position `valid_length[batch]` of `axis` on; the batch is the other one
     of the first two axes."""
-    places = np.arange(data.shape[axis])
-    beyond = places[:, None] >= valid_length if axis == 0 else places >= valid_length[:, None]
+    positions = np.arange(data.shape[axis])
+    beyond = positions[:, None] >= valid_length if axis == 0 else positions >= valid_length[:, None]
     beyond = beyond.reshape(*beyond.shape, *[1] * (data.ndim - 2))
     return np.where(beyond, np.array(mask_value, data.dtype), data)
 
@@ -434,9 +436,9 @@ def one_hot(
     indices: Array, on_value: Any, off_value: Any, depth: int, axis: int, dtype: Any
 ) -> Array:
     """`on_value` where the position along the new axis equals the index, else `off_value`."""
-    place = axis % (indices.ndim + 1)
-    hot = np.expand_dims(indices, place) == np.arange(depth).reshape(
-        -1, *[1] * (indices.ndim - place)
+    position = axis % (indices.ndim + 1)
+    hot = np.expand_dims(indices, position) == np.arange(depth).reshape(
+        -1, *[1] * (indices.ndim - position)
     )
     return np.where(hot, on_value, off_value).astype(numpy_dtype(dtype))
 
@@ -444,7 +446,7 @@ def one_hot(
 def matrix_set_diag(
     input_np: Array, diagonal: Array, k: Any = 0, align: str = "RIGHT_LEFT"
 ) -> Array:
-    """Matrices with other values on diagonal `k`, or on those from k[0] to k[1], which lie in rows
+    """Matrices with other values on diagonal `k`, or on those from k[0] to k[1], which are rows
     from the highest; short ones at the side that `align` says (of those above, below)."""
     out = input_np.copy()
     low, high = (k, k) if isinstance(k, int) else (k[0], k[-1])
@@ -489,8 +491,8 @@ def space_to_batch_nd_python(
     rest = wide.shape[1 + m :]
     pairs = [p for d, b in zip(wide.shape[1:], block_shape, strict=False) for p in (d // b, b)]
     cells = wide.reshape(wide.shape[0], *pairs, *rest)
-    blocks, places = [2 * n + 2 for n in range(m)], [2 * n + 1 for n in range(m)]
-    cells = cells.transpose(*blocks, 0, *places, *range(2 * m + 1, cells.ndim))
+    blocks, cell_axes = [2 * n + 2 for n in range(m)], [2 * n + 1 for n in range(m)]
+    cells = cells.transpose(*blocks, 0, *cell_axes, *range(2 * m + 1, cells.ndim))
     return cells.reshape(-1, *pairs[::2], *rest)
 
 
@@ -510,7 +512,7 @@ def batch_to_space_nd_python(
 
 def reorg_python(a_np: Array, stride: int) -> Array:
     """YOLO's reorg layer: the channels of an NCHW image spread over blocks of pixels, read on as an
-    image of `stride ** 2` times as many channels."""
+    image of `stride ** 2` times the channels."""
     batch, c, h, w = a_np.shape
     parts = a_np.reshape(batch, c // stride**2, h, stride, w, stride).transpose(0, 3, 5, 1, 2, 4)
     return parts.reshape(batch, c * stride**2, h // stride, w // stride)

@@ -16,17 +16,19 @@ from .padding import get_pad_tuple
 Array = np.ndarray[Any, Any]
 
 
-def _resized(data: Array, scale: Sequence[float], layout: str, method: str, places: str) -> Array:
+def _resized(
+    data: Array, scale: Sequence[float], layout: str, method: str, coordinates: str
+) -> Array:
     """Axis by axis, by the rules of `ops.resizing`."""
-    rounding = "round_prefer_ceil" if places == "align_corners" else "floor"
-    style = Style(method, places, rounding, -0.5 if method == "cubic" else -0.75)
+    rounding = "round_prefer_ceil" if coordinates == "align_corners" else "floor"
+    style = Style(method, coordinates, rounding, -0.5 if method == "cubic" else -0.75)
     out, plan = data, layout_of(layout)
     axes = [plan.index_of(s) for s in "DHW" if s in str(layout)]
     for axis, factor in zip(axes, scale, strict=True):
         have, want = out.shape[axis], round(out.shape[axis] * factor)
-        place = PLACES[places](np.arange(want, dtype="float64"), Span(ARRAYS, have, want))
+        coordinate = PLACES[coordinates](np.arange(want, dtype="float64"), Span(ARRAYS, have, want))
         taps = style.taps(
-            np.floor(place + 1e-9) if style.count == 1 and rounding == "floor" else place,
+            np.floor(coordinate + 1e-9) if style.count == 1 and rounding == "floor" else coordinate,
             have,
             ARRAYS,
         )
@@ -50,19 +52,19 @@ def _resize_of(plain: str) -> Callable[..., Array]:
 resize1d_python, resize2d_python, resize3d_python = map(_resize_of, ("NCW", "NCHW", "NCDHW"))
 
 
-def between(image: Array, place: Sequence[Array]) -> Array:
+def between(image: Array, point: Sequence[Array]) -> Array:
     """An image (channels, then axes) between its pixels, linear along each axis; 0 outside."""
     total: Any = 0.0
-    low = [np.floor(p) for p in place]
-    for steps in itertools.product((0, 1), repeat=len(place)):
+    low = [np.floor(p) for p in point]
+    for steps in itertools.product((0, 1), repeat=len(point)):
         at = [(p + s).astype("int64") for p, s in zip(low, steps, strict=True)]
         inside: Any = True
         weight: Any = 1.0
-        for p, first, s, index, extent in zip(place, low, steps, at, image.shape[1:], strict=True):
+        for p, first, s, index, extent in zip(point, low, steps, at, image.shape[1:], strict=True):
             weight = weight * (p - first if s else 1 - (p - first))
             inside = inside & (index >= 0) & (index < extent)
-        held = [np.clip(i, 0, e - 1) for i, e in zip(at, image.shape[1:], strict=True)]
-        total = total + np.where(inside, image[(slice(None), *held)] * weight, 0)
+        clipped = [np.clip(i, 0, e - 1) for i, e in zip(at, image.shape[1:], strict=True)]
+        total = total + np.where(inside, image[(slice(None), *clipped)] * weight, 0)
     return total
 
 
@@ -72,32 +74,32 @@ def crop_and_resize_python(
 ) -> Array:  # fmt: skip
     """Boxes of images in another size."""
     first = image if layout == "NCHW" else image.transpose(0, 3, 1, 2)
-    made = []
+    crops = []
     for box, which in zip(boxes, box_indices, strict=True):
         ends = zip(box[:2], box[2:], crop_size, first.shape[2:], strict=True)
         axes = [a * (e - 1) + np.arange(n) * ((b - a) * (e - 1) / (n - 1)) for a, b, n, e in ends]
-        place = np.meshgrid(*axes, indexing="ij")
+        grid = np.meshgrid(*axes, indexing="ij")
         outside = np.zeros(tuple(crop_size), bool)
-        for p, e in zip(place, first.shape[2:], strict=True):
+        for p, e in zip(grid, first.shape[2:], strict=True):
             outside |= (p < 0) | (p > e - 1)
-        place = [np.rint(p) for p in place] if method == "nearest_neighbor" else place
-        made.append(np.where(outside, extrapolation_value, between(first[which], place)))
-    out = np.stack(made)
+        grid = [np.rint(p) for p in grid] if method == "nearest_neighbor" else grid
+        crops.append(np.where(outside, extrapolation_value, between(first[which], grid)))
+    out = np.stack(crops)
     return out if layout == "NCHW" else out.transpose(0, 2, 3, 1)
 
 
 def affine_grid_python(data: Array, target_shape: Sequence[int]) -> Array:
-    """The places of pixels, moved by matrices."""
+    """The coordinates of pixels, transformed by matrices."""
     y, x = np.meshgrid(*(np.linspace(-1, 1, n) for n in target_shape), indexing="ij")
     ones = np.stack([x, y, np.ones_like(x)])
     return np.einsum("nik,khw->nihw", data, ones).astype(data.dtype)
 
 
-def _folded(place: Array, extent: int, align_corners: bool) -> Array:
+def _folded(coordinate: Array, extent: int, align_corners: bool) -> Array:
     first, size = (0.0, extent - 1) if align_corners else (-0.5, extent)
-    gone = np.abs(place - first)
-    turns = np.floor(gone / size)
-    rest = gone - turns * size
+    distance = np.abs(coordinate - first)
+    turns = np.floor(distance / size)
+    rest = distance - turns * size
     return np.where(turns % 2 == 1, size - rest, rest) + first
 
 
@@ -105,31 +107,31 @@ def grid_sample_python(
     data: Array, grid: Array, method: str = "bilinear", layout: str = "NCHW",
     padding_mode: str = "zeros", align_corners: bool = True,
 ) -> Array:  # fmt: skip
-    """The data at the places of a grid."""
+    """The data at the coordinates of a grid."""
 
-    def inside(place: Array, extent: int) -> Array:
+    def inside(coordinate: Array, extent: int) -> Array:
         if padding_mode == "reflection":
-            place = _folded(place, extent, align_corners)
-        return place if padding_mode == "zeros" else np.clip(place, 0, extent - 1)
+            coordinate = _folded(coordinate, extent, align_corners)
+        return coordinate if padding_mode == "zeros" else np.clip(coordinate, 0, extent - 1)
 
-    made = []
+    images = []
     for image, spots in zip(data, grid, strict=True):
-        places = []
+        coordinates = []
         for spot, extent in zip(spots[::-1], data.shape[2:], strict=True):
             ends = (spot + 1) * (extent - 1) / 2, ((spot + 1) * extent - 1) / 2
-            places.append(ends[0] if align_corners else ends[1])
-        rows = list(zip(places, data.shape[2:], strict=True))
+            coordinates.append(ends[0] if align_corners else ends[1])
+        rows = list(zip(coordinates, data.shape[2:], strict=True))
         if method == "bicubic":
-            around = [Style("cubic", "half_pixel")._around(p, ARRAYS) for p in places]
+            around = [Style("cubic", "half_pixel")._around(p, ARRAYS) for p in coordinates]
             total: Any = 0.0
             for taps in itertools.product(*around):
                 at = [inside(p, e) for (p, _), (_, e) in zip(taps, rows, strict=True)]
                 total = total + between(image, at) * np.prod([w for _, w in taps], axis=0)
-            made.append(total)
+            images.append(total)
             continue
         at = [inside(p, e) for p, e in rows]
-        made.append(between(image, [np.rint(p) for p in at] if method == "nearest" else at))
-    return np.stack(made).astype(data.dtype)
+        images.append(between(image, [np.rint(p) for p in at] if method == "nearest" else at))
+    return np.stack(images).astype(data.dtype)
 
 
 def correlation_nchw_python(
@@ -220,8 +222,8 @@ def lstm_python(
     for x in Xs[::-1] if reverse else Xs:
         gates = x @ Wi.T + h @ Wh.T + (0 if Bi is None else Bi) + (0 if Bh is None else Bh)
         at = {n: gates[:, k * hidden : (k + 1) * hidden] for k, n in enumerate(weight_layout)}
-        kept = opened(at["F"] + seen(p_f, c)) * c
-        c = kept + opened(at["I"] + seen(p_i, c)) * entered(at["G"])
+        carried = opened(at["F"] + seen(p_f, c)) * c
+        c = carried + opened(at["I"] + seen(p_i, c)) * entered(at["G"])
         h = opened(at["O"] + seen(p_o, c)) * shown(c)
         h = h if proj is None else h @ proj.T
         states.append((h, c))

@@ -30,8 +30,8 @@ def upsampling(
 ) -> te.Tensor:
     """The image enlarged, or in the height and width of `output_shape`."""
     size = _sizes(data, [scale_h, scale_w], layout, output_shape)
-    places = "align_corners" if align_corners else "asymmetric"
-    return resize2d(data, None, size, layout, method.removeprefix("bi"), places)
+    mode = "align_corners" if align_corners else "asymmetric"
+    return resize2d(data, None, size, layout, method.removeprefix("bi"), mode)
 
 
 def upsampling3d(
@@ -46,5 +46,5 @@ def upsampling3d(
 ) -> te.Tensor:
     """The volume enlarged, or in the depth, height and width of `output_shape`."""
     size = _sizes(data, [scale_d, scale_h, scale_w], layout, output_shape)
-    places = coordinate_transformation_mode
-    return resize3d(data, None, size, layout, method.removeprefix("tri"), places)
+    mode = coordinate_transformation_mode
+    return resize3d(data, None, size, layout, method.removeprefix("tri"), mode)

@@ -113,7 +113,7 @@ def get_max_power2_factor(n: int, max_value: int | None = None) -> int:
 
 def get_shape(src_shape: Sequence[Any], src_layout: Any, dst_layout: Any) -> tuple[Any, ...]:
     """A shape with the axes in another order: NHWC for NCHW."""
-    source, target = (tir.layout(str(given)) for given in (src_layout, dst_layout))
+    source, target = (tir.layout(str(layout)) for layout in (src_layout, dst_layout))
     if sorted(source) != sorted(target):
         what = "get_shape takes layouts of the same axes"
         raise ValueError(explain(what, got=f"{source} and {target}"))

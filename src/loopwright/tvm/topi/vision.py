@@ -22,8 +22,8 @@ proposal = _OPS["proposal"]
 
 def _number(value: Any, dtype: str) -> Any:
     """A limit as a scalar; tensors without axes stay."""
-    known = isinstance(value, (te.Tensor, tir.PrimExpr))
-    return value if known else te.const(value, dtype)
+    is_value = isinstance(value, (te.Tensor, tir.PrimExpr))
+    return value if is_value else te.const(value, dtype)
 
 
 def get_valid_counts(
@@ -123,7 +123,7 @@ def roi_pool_nchw(
 
 def reorg(data: te.Tensor, stride: int) -> te.Tensor:
     """The channels of an image NCHW spread over blocks of pixels, read on as an image of `stride ** 2`
-    times as many channels."""
+    times the channels."""
     n, c, h, w = data.shape
     s, wide = stride, w // stride
     few, high = c // (s * s), h // s
@@ -133,8 +133,8 @@ def reorg(data: te.Tensor, stride: int) -> te.Tensor:
         flat = (channel * high + y) * wide + x
         column, row = flat % w, flat // w % h
         source, block = flat // (w * h) % few, flat // (w * h * few)
-        place = ((source * h + row) * s + block // s) * (w * s) + column * s + block % s
-        return data(b, place // (h * w), place // w % h, place % w)
+        offset = ((source * h + row) * s + block // s) * (w * s) + column * s + block % s
+        return data(b, offset // (h * w), offset // w % h, offset % w)
 
     shape = [n, c * s * s, high, wide]
     return te.compute([simplify(d) for d in shape], pixel, name="reorg", tag="injective")

@@ -51,7 +51,7 @@ class CallGraph:
         if not isinstance(var, GlobalVar):
             raise TypeError(explain("a function's name or GlobalVar is expected", got=repr(var)))
         if var not in self.called:
-            known = ", ".join(gvar.name_hint for gvar in self.called)
+            names = ", ".join(gvar.name_hint for gvar in self.called)
             what = "the module has no function of this name"
-            raise ValueError(explain(what, got=var.name_hint, instead=f"one of: {known}"))
+            raise ValueError(explain(what, got=var.name_hint, instead=f"one of: {names}"))
         return var

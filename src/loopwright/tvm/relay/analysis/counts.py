@@ -36,20 +36,20 @@ class LayerCounter:
     """Counts the layers of what it has visited."""
 
     def __init__(self, valid_ops: Sequence[str]) -> None:
-        self.valid_ops, self._found = valid_ops, 0
+        self.valid_ops, self._count = valid_ops, 0
 
     def visit(self, expr: Any) -> None:
         """Count the layers of an expression."""
-        self._found = count_layers(expr, self.valid_ops)
+        self._count = count_layers(expr, self.valid_ops)
 
     def count(self) -> int:
         """The layers of the expression visited last."""
-        return self._found
+        return self._count
 
 
 def list_op_freqs(mod: Any) -> dict[str, int]:
     """How many calls of each operator `main` has; those inside functions that it calls where they
-    stand count."""
+    are defined count."""
     calls = (node for node in post_order(main_of(mod)) if isinstance(node, Call))
     return dict(Counter(call.op.name for call in calls if isinstance(call.op, Op)))
 
@@ -65,7 +65,7 @@ def get_total_mac_number(expr: Any) -> int:
         types = [arg.checked_type for arg in node.args]
         if any(map(is_dynamic, [*types, node.checked_type])):
             what = f"the multiply-accumulates of {row.name} cannot be counted"
-            got = f"{', '.join(map(str, types))} gives {node.checked_type}"
+            got = f"{', '.join(map(str, types))} returns {node.checked_type}"
             hint = "give main's parameters shapes of numbers"
             raise ValueError(explain(what, got=got, instead=hint, span=node.span))
         total += row.hooks["macs"](types, row.values_of(node), node.checked_type)

@@ -26,15 +26,15 @@ from .counts import main_of
 def extract_fused_functions(mod: IRModule) -> dict[str, Function]:
     """The kernels of `main` as functions, each once, by their hash."""
     fused = Sequential([SimplifyInference(), FuseOps(3)])(InferType()(mod))
-    found: dict[str, Function] = {}
+    functions: dict[str, Function] = {}
     for node in post_order(fused["main"]):
         if isinstance(node, Function) and node.attrs.get("Primitive"):
-            found.setdefault(str(structural_hash(node)), node)
-    return found
+            functions.setdefault(str(structural_hash(node)), node)
+    return functions
 
 
 def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
-    """The module of what line `%<expr_id>` of the text of `main` stands for."""
+    """The module of the expression that line `%<expr_id>` of the text of `main` defines."""
     body = main_of(mod).body
     lines = [n for n in post_order(body) if isinstance(n, (Call, Tuple, TupleGetItem))]
     if not 0 <= expr_id < len(lines):
@@ -45,43 +45,43 @@ def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
 
 def search_fc_transpose(expr: Any) -> list[str]:
     """The names of the variables `w` in `nn.dense(x, transpose(w))`."""
-    found = [weight for node in post_order(expr) if (weight := transposed_weight(node))]
-    return list(dict.fromkeys(weight.name_hint for weight in found))
+    weights = [weight for node in post_order(expr) if (weight := transposed_weight(node))]
+    return list(dict.fromkeys(weight.name_hint for weight in weights))
 
 
 def get_calibration_data(
     mod: IRModule, data: Mapping[str, Any]
 ) -> dict[GlobalVar, dict[str, list[Any]]]:
-    """What the functions with the attribute "Compiler" get and give while `main` runs.
+    """The inputs and outputs of the functions with the attribute "Compiler" while `main` runs.
 
-    data: the arguments of `main` by name. Gives for each such function its "inputs" and "outputs"
+    data: the arguments of `main` by name. Returns for each such function its "inputs" and "outputs"
     as tensors; a tuple of results is several outputs. Each is to be called once, on tensors.
     """
     mod = InferType()(mod)
     values: list[Any] = []
-    places: dict[GlobalVar, tuple[int, int, int]] = {}
+    slots: dict[GlobalVar, tuple[int, int, int]] = {}
     for node in post_order(mod["main"]):
         func = mod.functions.get(node.op) if _calls_global(node) else None
         if isinstance(func, Function) and "Compiler" in func.attrs:
-            if node.op in places:
-                what = "a function that is called twice has no one value"
+            if node.op in slots:
+                what = "a function that is called twice has more than one value"
                 raise LoopwrightError(explain(what, got=f"@{node.op.name_hint}"))
             results = _fields(node)
-            places[node.op] = (len(values), len(node.args), len(results))
+            slots[node.op] = (len(values), len(node.args), len(results))
             values += [*node.args, *results]
-    if not places:
+    if not slots:
         return {}
     funcs = {gvar: _plain(func) for gvar, func in mod.functions.items()}
     main = mod["main"]
     funcs[mod.get_global_var("main")] = Function(main.params, Tuple(values), None, main.type_params)
     run = create_executor("graph", mod=Inline()(IRModule(funcs)), device=cpu(0)).evaluate()
-    found = run(**data)
+    outputs = run(**data)
     return {
         gvar: {
-            "inputs": [found[i] for i in range(start, start + taken)],
-            "outputs": [found[i] for i in range(start + taken, start + taken + given)],
+            "inputs": [outputs[i] for i in range(start, start + n_inputs)],
+            "outputs": [outputs[i] for i in range(start + n_inputs, start + n_inputs + n_outputs)],
         }
-        for gvar, (start, taken, given) in places.items()
+        for gvar, (start, n_inputs, n_outputs) in slots.items()
     }
 
 

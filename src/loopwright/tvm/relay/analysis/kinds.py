@@ -51,7 +51,8 @@ def check_constant(expr: Any) -> bool:
 
 
 class Feature(IntEnum):
-    """What a program may use. Those of references and of algebraic data types are never met."""
+    """Features that a program may use. Those of references and of algebraic data types are never
+    met."""
 
     fVar = 0
     fGlobalVar = 1
@@ -81,25 +82,25 @@ _ATOMS = (Var, GlobalVar, Constant, Op)
 
 def detect_feature(a: Any, b: Any = None) -> set[Feature]:
     """What an expression, a module, or one of each uses."""
-    found: set[Feature] = set()
+    features: set[Feature] = set()
     for part in (a, b):
         if isinstance(part, IRModule):
             funcs = [f for f in part.functions.values() if isinstance(f, Function)]
-            found = found.union(*map(detect_feature, funcs))
+            features = features.union(*map(detect_feature, funcs))
         elif part is not None:
-            found |= _features(part)
-    return found
+            features |= _features(part)
+    return features
 
 
 def _features(expr: Any) -> set[Feature]:
-    found: set[Feature] = set()
+    features: set[Feature] = set()
     used: set[int] = set()
     for node in post_order(expr):
-        found.add(_OF_KIND[type(node)])
+        features.add(_OF_KIND[type(node)])
         if isinstance(node, Let) and any(v is node.var for v in free_vars(node.value)):
-            found.add(Feature.fLetRec)
+            features.add(Feature.fLetRec)
         for child in children(node):
             if id(child) in used and not isinstance(child, _ATOMS):
-                found.add(Feature.fGraph)
+                features.add(Feature.fGraph)
             used.add(id(child))
-    return found
+    return features

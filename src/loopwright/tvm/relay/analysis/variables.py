@@ -42,7 +42,7 @@ def _type_vars(root: Any) -> tuple[list[TypeVar], set[int]]:
     functions = [node for node in nodes if isinstance(node, Function)]
     for func in functions:
         bound.update(id(p) for p in func.type_params)
-    for node in [*reversed(functions), *nodes]:  # a function's own before those of what is inside
+    for node in [*reversed(functions), *nodes]:  # a function's own before those of its body
         for kind in _types_of(node):
             if kind is not None:
                 walk(kind)
@@ -68,19 +68,19 @@ def free_type_vars(expr: Any, mod: Any = None) -> list[TypeVar]:
 
 def all_dtypes(expr: Any) -> set[str]:
     """The dtypes of all tensors in an expression whose types are known."""
-    found: set[str] = set()
+    dtypes: set[str] = set()
 
     def walk(kind: Any) -> None:
         if hasattr(kind, "dtype"):
-            found.add(str(kind.dtype))
+            dtypes.add(str(kind.dtype))
         for part in parts(kind):
             walk(part)
 
     for node in post_order(expr):
-        known = getattr(node, "struct_info", None)
-        if isinstance(known, Type):
-            walk(known)
-    return found
+        info = getattr(node, "struct_info", None)
+        if isinstance(info, Type):
+            walk(info)
+    return dtypes
 
 
 def well_formed(expr: Any) -> bool:
@@ -111,7 +111,7 @@ def well_formed(expr: Any) -> bool:
 
 
 def _scoped(node: Any) -> Iterator[tuple[str, Any]]:
-    """What a node consists of, and where its variables are bound."""
+    """The parts of a node, and where its variables are bound."""
     if isinstance(node, Let):
         yield from (("bind", [node.var]), ("visit", node.value), ("visit", node.body))
         yield "leave", [node.var]

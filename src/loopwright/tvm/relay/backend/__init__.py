@@ -1,4 +1,4 @@
-"""Running Relay: what a module is compiled to, and the executors."""
+"""Running Relay: compiled modules, and the executors."""
 
 from __future__ import annotations
 

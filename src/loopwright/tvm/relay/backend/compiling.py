@@ -22,7 +22,7 @@ from .kernels import NameKernels
 
 SCHEDULED = "ApplyDefaultSchedule"  # after it kernels have their last names
 
-# The compiler lies above.
+# The compiler is in a higher layer.
 
 
 def as_relay_module(model: Any) -> IRModule:
@@ -31,24 +31,24 @@ def as_relay_module(model: Any) -> IRModule:
         return model
     if isinstance(model, Expr):
         return IRModule.from_expr(model)
-    what = "this is no module of Relay"
+    what = "this is not a module of Relay"
     hint = "an IRModule, or a relay.Function"
     raise ValueError(explain(what, got=type(model).__name__, instead=hint))
 
 
 def one_target(target: Any) -> Target:
     """The target of a build: of a list or a dict of targets, the only one."""
-    found = Target.current() if target is None else target
-    if isinstance(found, Mapping):
-        found = list(found.values())
-    if isinstance(found, (list, tuple)):
-        if len(found) != 1:
+    targets = Target.current() if target is None else target
+    if isinstance(targets, Mapping):
+        targets = list(targets.values())
+    if isinstance(targets, (list, tuple)):
+        if len(targets) != 1:
             what = "a module is built for one target"
-            raise ValueError(explain(what, got=f"{len(found)}", instead="relax.build"))
-        found = found[0]
-    if found is None:
+            raise ValueError(explain(what, got=f"{len(targets)}", instead="relax.build"))
+        targets = targets[0]
+    if targets is None:
         raise ValueError(explain("Target is not set in env or passed as argument."))
-    return found if isinstance(found, Target) else Target(found)
+    return targets if isinstance(targets, Target) else Target(targets)
 
 
 def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
@@ -56,14 +56,14 @@ def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
     two parameters have one of the names."""
     binds: dict[Any, Any] = {}
     for name, value in params.items():
-        found = [p for p in func.params if p.name_hint == name]
-        if len(found) > 1:
+        same_name = [p for p in func.params if p.name_hint == name]
+        if len(same_name) > 1:
             what = f"Multiple args in the function have name {name}"
             raise CallValueError(explain(what, instead="give them names of their own"))
-        if found:
-            made = value if isinstance(value, Expr) else const(value, _dtype(value))
-            _check_type(found[0], made)
-            binds[found[0]] = made
+        if same_name:
+            bound = value if isinstance(value, Expr) else const(value, _dtype(value))
+            _check_type(same_name[0], bound)
+            binds[same_name[0]] = bound
     return bind(func, binds) if binds else func
 
 
@@ -94,8 +94,8 @@ def optimized(mod: IRModule, target: Any, params: Mapping[str, Any] | None = Non
 
 
 def build_prefix() -> Sequential:
-    """The passes of a build before the translation, each at its level: what the context's level is
-    below, is left out."""
+    """The passes of a build before the translation, each at its level: those above the
+    context's level are left out."""
     return Sequential(
         [
             steps.RemoveUnusedFunctions(),
@@ -131,7 +131,7 @@ def _in_relax(mod: IRModule, target: Target) -> IRModule:
 def compiled(mod: IRModule | None, target: Any, mod_name: str = "default") -> tuple[Any, str]:
     """The compiled model of a module, and the graph of its kernels as text."""
     if mod is None:
-        raise ValueError(explain("there is no module to compile", instead="lower(mod) first"))
+        raise ValueError(explain("no module to compile yet", instead="lower(mod) first"))
     chosen, naming = one_target(target), NameKernels(mod_name)
     pipeline: Any = get_default_pipeline(chosen)
     model = compile_model(
@@ -149,6 +149,6 @@ def lowered(mod: IRModule, target: Any, mod_name: str = "default") -> tuple[IRMo
     names = [step.info.name for step in whole.passes]
     with chosen:
         steps_there = [*whole.passes[: names.index(SCHEDULED) + 1], naming]
-        made = Sequential(steps_there)(_in_relax(mod, chosen))
-    rest = [g for g, f in made.functions.items() if not isinstance(f, PrimFunc)]
-    return made.with_functions(remove=rest), naming.graph.get("json", "{}")
+        result = Sequential(steps_there)(_in_relax(mod, chosen))
+    rest = [g for g, f in result.functions.items() if not isinstance(f, PrimFunc)]
+    return result.with_functions(remove=rest), naming.graph.get("json", "{}")

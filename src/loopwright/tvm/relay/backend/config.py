@@ -17,19 +17,21 @@ class _Configured:
     table: ClassVar[dict[str, dict[str, tuple[str, Any]]]] = {}
 
     def __init__(self, name: str, options: Mapping[str, Any] | None = None) -> None:
-        known = self._options(name)
+        table = self._options(name)
         kind = type(self).__name__
         for key, value in (options or {}).items():
-            if key not in known:
+            if key not in table:
                 what = f'Attribute "{key}" is not available on this {kind}'
-                raise TVMError(explain(what, instead=f"one of: {', '.join(known)}"))
-            wanted = known[key][0]
-            if type(value) is not _TYPES[wanted]:
-                found = next((n for n, t in _TYPES.items() if t is type(value)), type(value))
-                what = f'Attribute "{key}" should have type "{wanted}" but instead found "{found}"'
+                raise TVMError(explain(what, instead=f"one of: {', '.join(table)}"))
+            expected = table[key][0]
+            if type(value) is not _TYPES[expected]:
+                actual = next((n for n, t in _TYPES.items() if t is type(value)), type(value))
+                what = (
+                    f'Attribute "{key}" should have type "{expected}" but instead found "{actual}"'
+                )
                 raise TVMError(what)
         self.name = name
-        defaults = {k: default for k, (_, default) in known.items() if default is not None}
+        defaults = {k: default for k, (_, default) in table.items() if default is not None}
         self.attrs = {**defaults, **(options or {})}
 
     @classmethod
@@ -47,7 +49,7 @@ class _Configured:
     @classmethod
     def list_registered_options(cls, name: Any) -> dict[str, str]:
         """The options of a name, with TVM's names of their types."""
-        return {key: wanted for key, (wanted, _) in cls._options(str(name)).items()}
+        return {key: kind for key, (kind, _) in cls._options(str(name)).items()}
 
     def __contains__(self, key: str) -> bool:
         return key in self.attrs

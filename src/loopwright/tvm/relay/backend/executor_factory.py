@@ -1,4 +1,4 @@
-"""What `relay.build` gives: a compiled model, the parameters in it, and how it is run."""
+"""The results of `relay.build`: a compiled model, the parameters in it, and how it is run."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class ExecutorFactoryModule:
         return self.params
 
     def get_executor_config(self) -> str | None:
-        """What the executor runs, as text; None where it is code."""
+        """The graph that the executor runs, as text; None where it runs code."""
         return None
 
     def get_devices(self) -> list[str]:
-        """The kinds of devices that the model runs on, beside the host."""
+        """The kinds of devices that the model runs on, without the host."""
         return []
 
     def get_function(self, name: str) -> Callable[..., Any]:

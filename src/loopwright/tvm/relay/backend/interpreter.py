@@ -23,7 +23,7 @@ from ..types import TensorType, TupleType
 class ADT(tuple[Any, ...]):
     """The fields of a tuple that an executor computed."""
 
-    tag = 0  # of algebraic data types, tuples are what is left
+    tag = 0  # tuples are the only algebraic data type here
 
 
 def _result(value: Any) -> Any:
@@ -65,8 +65,8 @@ class Executor:
         run, params = self._make_function(mod), func.params
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            given = in_order(params, args, kwargs)
-            pairs = zip(params, given, strict=True)
+            values = in_order(params, args, kwargs)
+            pairs = zip(params, values, strict=True)
             return _result(run(*[argument(p.name_hint, p.checked_type, v) for p, v in pairs]))
 
         return call
@@ -81,8 +81,8 @@ def in_order(
 ) -> list[Any]:
     """The arguments of a call in the order of the parameters; of two of one name, the second has a
     number behind, as in the text. Raises TypeError."""
-    given = Names()
-    names = [given.unique(p.name_hint) for p in params]
+    unique_names = Names()
+    names = [unique_names.unique(p.name_hint) for p in params]
     rest = names[len(args) :]
     wrong = [name for name in kwargs if name not in rest]
     missing = [name for name in rest if name not in kwargs]
@@ -103,13 +103,13 @@ def argument(name: str, type_: Any, value: Any) -> Any:
     if not isinstance(type_, TensorType) or isinstance(value, Tensor):
         return value
     value = getattr(value, "data", value) if isinstance(value, Expr) else value
-    array, wanted = np.asarray(value), np.dtype(numpy_dtype(type_.dtype))
-    if array.dtype != wanted:
+    array, dtype = np.asarray(value), np.dtype(numpy_dtype(type_.dtype))
+    if array.dtype != dtype:
         plain = isinstance(value, (bool, int, float, list, tuple))
-        if not plain and not np.can_cast(array.dtype, wanted, "same_kind"):
+        if not plain and not np.can_cast(array.dtype, dtype, "same_kind"):
             what = f"the argument {name} has dtype {type_.dtype}"
             raise TypeError(explain(what, got=str(array.dtype), instead="convert the array"))
-        array = array.astype(wanted)
+        array = array.astype(dtype)
     return tensor(array)
 
 

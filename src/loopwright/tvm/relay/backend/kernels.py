@@ -1,4 +1,4 @@
-"""Kernels under the names that Relay gives them, and the graph that calls them.
+"""Kernels under their names in Relay, and the graph that calls them.
 
 The translation writes into each Relax binding's span which call of Relay it came from (`CallSpan`), and
 fusion merges spans, so a kernel knows its operators.
@@ -46,12 +46,12 @@ class NameKernels(ModulePass):
     graph: dict[str, str] = field(default_factory=dict, compare=False)
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        taken = {gvar.name_hint for gvar in mod.functions}
+        used_names = {gvar.name_hint for gvar in mod.functions}
         names: dict[GlobalVar, GlobalVar] = {}
         for gvar, calls in kernel_origins(mod).items():
             ops = [call.op.name for call in calls]
-            name = free_name(self.kernel_name(gvar.name_hint, ops), taken)
-            taken.add(name)
+            name = free_name(self.kernel_name(gvar.name_hint, ops), used_names)
+            used_names.add(name)
             names[gvar] = GlobalVar(name)
             names[gvar].struct_info = gvar.struct_info
         named = renamed(mod, names)
@@ -104,9 +104,9 @@ def kernel_origins(mod: IRModule) -> dict[GlobalVar, list[Call]]:
     spans: dict[GlobalVar, Span | None] = {}
     for func in mod.functions.values():
         for binding, kernel in kernel_calls(func):
-            found = mod.functions.get(kernel)
-            if isinstance(found, PrimFunc):
-                span = found.span or binding.span or binding.value.span
+            function = mod.functions.get(kernel)
+            if isinstance(function, PrimFunc):
+                span = function.span or binding.span or binding.value.span
                 spans.setdefault(kernel, span)
     last = {origin: gvar for gvar, span in spans.items() for origin in origins(span)}
     return {
@@ -116,7 +116,7 @@ def kernel_origins(mod: IRModule) -> dict[GlobalVar, list[Call]]:
 
 
 def origins(span: Span | None) -> list[CallSpan]:
-    """The calls of Relay that a span tells of."""
+    """The calls of Relay that a span names."""
     parts = span.spans if isinstance(span, SequentialSpan) else (span,)
     return [part for part in parts if isinstance(part, CallSpan)]
 
@@ -156,7 +156,7 @@ class _Graph:
         self.nodes: list[dict[str, Any]] = []
         self.arguments: list[int] = []
         self.infos: list[list[TensorStructInfo]] = []
-        self.known: dict[Any, Any] = {}
+        self.refs_of: dict[Any, Any] = {}
         self.constants = 0
 
     def leaf(self, value: Any, name: str) -> Any:
@@ -168,7 +168,7 @@ class _Graph:
         refs = [[len(self.nodes), i, 0] for i in range(len(flat))]
         self.nodes.append(node)
         self.infos.append(flat)
-        self.known[value] = refs
+        self.refs_of[value] = refs
         return refs
 
     def refs(self, value: Any) -> list[list[int]]:
@@ -180,15 +180,15 @@ class _Graph:
             start = sum(len(_tensors(f)) for f in infos[: value.index])
             inside = self.refs(value.tuple_value)
             return inside[start : start + len(_tensors(infos[value.index]))]
-        if isinstance(value, rx.Constant) and value not in self.known:
+        if isinstance(value, rx.Constant) and value not in self.refs_of:
             self.constants += 1
             return self.leaf(value, f"p{self.constants - 1}")
-        return self.known.get(value, [])
+        return self.refs_of.get(value, [])
 
     def bind(self, binding: Any) -> None:
         value = binding.value
         if not isinstance(value, rx.Call):
-            self.known[binding.var] = self.refs(value)
+            self.refs_of[binding.var] = self.refs(value)
             return
         kernel = value.args[0] if value.args and isinstance(value.args[0], GlobalVar) else None
         called = getattr(value.op, "name", str(value.op)) if kernel is None else kernel.name_hint

@@ -1,4 +1,4 @@
-"""What a function of Relay becomes: its kernel."""
+"""The kernel that a function of Relay is lowered to."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lower_to_primfunc(relay_func: Function, target: Any) -> PrimFunc:
         kernel = fuse(mod["main"].with_attr("Primitive", True), mod)
     if kernel is None:
         what = "this function cannot be one kernel"
-        hint = "relay.lower(mod, target) gives the kernels of a module"
+        hint = "relay.lower(mod, target) returns the kernels of a module"
         raise LoopwrightError(explain(what, got=str(relay_func), instead=hint))
     return kernel.func
 
@@ -83,13 +83,13 @@ class TECompiler:
     def lower(self, source_func: Function, target: Any = None, mod_name: str = "default") -> Any:
         """The kernels of a function whose types are known, as a `CachedFunc`."""
         chosen = one_target(target)
-        for known in self._lowered:
-            if str(known.target) == str(chosen) and structural_equal(known.source, source_func):
-                return known
+        for cached in self._lowered:
+            if str(cached.target) == str(chosen) and structural_equal(cached.source, source_func):
+                return cached
         kernels, _ = lowered(IRModule({"main": source_func}), chosen, mod_name)
-        made = CachedFunc(source_func, chosen, kernels)
-        self._lowered.append(made)
-        return made
+        result = CachedFunc(source_func, chosen, kernels)
+        self._lowered.append(result)
+        return result
 
     def jit(self, source_func: Function, target: Any = None) -> Callable[..., None]:
         """A function as code: `f(*arguments, *results)`, which fills the results' tensors."""
@@ -97,12 +97,12 @@ class TECompiler:
         count, run = len(source_func.params), model["main"]
 
         def call(*tensors: Tensor) -> None:
-            made = run(*tensors[:count])
-            found = [made] if isinstance(made, Tensor) else list(made)
-            if len(tensors) != count + len(found):
-                what = f"the function takes {count} tensors and fills {len(found)}"
+            result = run(*tensors[:count])
+            results = [result] if isinstance(result, Tensor) else list(result)
+            if len(tensors) != count + len(results):
+                what = f"the function takes {count} tensors and fills {len(results)}"
                 raise TypeError(explain(what, got=str(len(tensors))))
-            for into, value in zip(tensors[count:], found, strict=True):
+            for into, value in zip(tensors[count:], results, strict=True):
                 into.copyfrom(value)
 
         return call
@@ -113,7 +113,7 @@ class TECompiler:
 
     def items(self) -> list[tuple[Function, CachedFunc]]:
         """(function, what it was lowered to) of all."""
-        return [(known.source, known) for known in self._lowered]
+        return [(cached.source, cached) for cached in self._lowered]
 
 
 _COMPILER = TECompiler()

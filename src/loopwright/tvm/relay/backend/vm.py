@@ -1,4 +1,4 @@
-"""`relay.vm`: modules compiled for the virtual machine; here, native code as far as that goes."""
+"""`relay.vm`: modules compiled for the virtual machine; here, native code where possible."""
 
 from __future__ import annotations
 

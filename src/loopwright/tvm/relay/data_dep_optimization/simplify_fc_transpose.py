@@ -16,11 +16,11 @@ def convert(func: Function, params: Mapping[str, Any]) -> tuple[Function, dict[s
     """The function that takes `w.T` instead of `w` where it computes `nn.dense(x, transpose(w))`,
     and its parameters: all that were given, and the transposed ones."""
     names = [name for name in search_fc_transpose(func) if name in params]
-    made = dict(params)
+    arrays = dict(params)
     for name in names:
         value = params[name]
         array = value.numpy() if isinstance(value, Tensor) else value
-        made[f"{name}.T"] = tensor(array.T.copy())
+        arrays[f"{name}.T"] = tensor(array.T.copy())
     new = SimplifyFCTranspose(names)(IRModule.from_expr(func))["main"]
-    kept = {param.name_hint for param in new.params}
-    return new, {name: v for name, v in made.items() if name in kept or name not in names}
+    used_names = {param.name_hint for param in new.params}
+    return new, {name: v for name, v in arrays.items() if name in used_names or name not in names}

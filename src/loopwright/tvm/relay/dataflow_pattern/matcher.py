@@ -1,8 +1,8 @@
 """The matcher: compares a pattern with a graph of Relay, greedily and without recursion.
 
-Each pattern is compared once with one expression, and stands for it from then on. What is inside the
-path of a `DominatorPattern`, and behind a wildcard that was redirected, may match again elsewhere:
-hence a list of expressions for each pattern.
+Each pattern is compared once with one expression, and is bound to it from then on. The inside of
+the path of a `DominatorPattern`, and behind a wildcard that was redirected, may match again
+elsewhere: hence a list of expressions for each pattern.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ class Matcher:
 
     def __init__(self, root: Any) -> None:
         self.flow = Flow(root)
-        self.found: dict[nd.DFPattern, list[Any]] = {}
+        self.matches: dict[nd.DFPattern, list[Any]] = {}
         self._order: list[nd.DFPattern] = []  # in which the patterns of `found` matched
-        self._once = True  # whether a pattern stands for what it matched
+        self._once = True  # whether a pattern is bound to its match
         self._typer = Typer()
 
     def match(self, pattern: nd.DFPattern, expr: Any) -> bool:
         """Whether an expression of the graph matches."""
-        self.found, self._order, self._once = {}, [], True
+        self.matches, self._order, self._once = {}, [], True
         return run(self.compare(pattern, expr))
 
     def compare(self, pattern: Any, expr: Any) -> Step:
         """Whether a pattern matches; if not, what matched inside it is forgotten."""
-        if self._once and pattern in self.found:
-            return any(expr is known for known in self.found[pattern])
+        if self._once and pattern in self.matches:
+            return any(expr is match for match in self.matches[pattern])
         before = len(self._order)
         good = yield _RULES[type(pattern)](self, pattern, expr)
         if good:
-            self.found.setdefault(pattern, []).append(expr)
+            self.matches.setdefault(pattern, []).append(expr)
             self._order.append(pattern)
         else:
             self._forget(before)
@@ -67,12 +67,12 @@ class Matcher:
     def _forget(self, before: int) -> None:
         while len(self._order) > before:
             pattern = self._order.pop()
-            self.found[pattern].pop()
-            if not self.found[pattern]:
-                del self.found[pattern]
+            self.matches[pattern].pop()
+            if not self.matches[pattern]:
+                del self.matches[pattern]
 
     def again(self, pattern: nd.DFPattern, expr: Any) -> Step:
-        """Whether a pattern matches, regardless of what it stands for."""
+        """Whether a pattern matches, regardless of its binding."""
         once, self._once = self._once, False
         good = yield self.compare(pattern, expr)
         self._once = once
@@ -80,8 +80,8 @@ class Matcher:
 
     def type_of(self, expr: Any) -> Any:
         """The type of an expression, inferred where it is not known."""
-        known = getattr(expr, "checked_type_", None)
-        return self._typer.run(expr) if known is None and isinstance(expr, rl.Expr) else known
+        type_ = getattr(expr, "checked_type_", None)
+        return self._typer.run(expr) if type_ is None and isinstance(expr, rl.Expr) else type_
 
 
 Rule = Callable[[Matcher, Any, Any], Step]
@@ -109,7 +109,7 @@ def _structure(kind: type, *names: str) -> Rule:
 
 
 def _typed(test: Callable[[Any, Any], bool]) -> Rule:
-    """The rule of a pattern that asks for a type first."""
+    """The rule of a pattern that checks a type first."""
 
     def rule(m: Matcher, p: Any, e: Any) -> Step:
         type_ = m.type_of(e)
@@ -139,8 +139,8 @@ def _attr(m: Matcher, p: nd.AttrPattern, e: Any) -> Step:
         return all(e.has_attr(k) and same_attr(v, e.get_attr(k)) for k, v in p.attrs.items())
     if not isinstance(e, (rl.Call, rl.Function)):
         return False
-    known = {} if e.attrs is None else dict(e.attrs.items())
-    return all(k in known and same_attr(v, known[k]) for k, v in p.attrs.items())
+    attrs = {} if e.attrs is None else dict(e.attrs.items())
+    return all(k in attrs and same_attr(v, attrs[k]) for k, v in p.attrs.items())
 
 
 def _paired(patterns: Any, exprs: Any) -> list[tuple[Any, Any]] | None:
@@ -222,12 +222,12 @@ def _other_groups(p: nd.CallPattern) -> Iterator[nd.CallPattern]:
 def _dominator(m: Matcher, p: nd.DominatorPattern, e: Any) -> Step:
     if not (yield m.compare(p.child, e)) or not (yield _path(m, p, e, set())):
         return False
-    return any(m.flow.dominates(e, m.flow.of(parent)) for parent in m.found.get(p.parent, ()))
+    return any(m.flow.dominates(e, m.flow.of(parent)) for parent in m.matches.get(p.parent, ()))
 
 
 def _path(m: Matcher, p: nd.DominatorPattern, e: Any, seen: set[int]) -> Step:
     """Whether all ways up from an expression lead through the path to the parent."""
-    inputs = [place.expr for place in m.flow.of(e).inputs]
+    inputs = [node.expr for node in m.flow.of(e).inputs]
     if isinstance(e, rl.Call):
         leaf = (rl.Constant, rl.Var)
         inputs = [i for i in inputs if i is not e.op and not isinstance(i, leaf)]
@@ -274,7 +274,7 @@ def checked(pattern: Any, who: str) -> nd.DFPattern:
 def matched(pattern: nd.DFPattern, expr: Any) -> dict[nd.DFPattern, list[Any]] | None:
     """What each pattern inside one matched in an expression, or None."""
     matcher = Matcher(expr)
-    return matcher.found if matcher.match(checked(pattern, "match"), expr) else None
+    return matcher.matches if matcher.match(checked(pattern, "match"), expr) else None
 
 
 def match(pattern: nd.DFPattern, expr: Any) -> bool:

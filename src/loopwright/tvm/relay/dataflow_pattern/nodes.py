@@ -18,8 +18,8 @@ from ..types import TensorType, Type
 
 
 class DFPattern(nd.DFPattern):
-    """Base class of patterns. A pattern stands for one expression: if it occurs twice, both places
-    hold the same one."""
+    """Base class of patterns. A pattern matches one expression: if it occurs twice, both
+    occurrences match the same one."""
 
     __slots__ = ()
 
@@ -233,8 +233,8 @@ def is_expr(expr: Any) -> ExprPattern:
 
 
 def is_op(op_name: str) -> ExprPattern:
-    """The operator of this name; call it for a pattern of its calls. Raises AttributeError if there
-    is none."""
+    """The operator of this name; call it for a pattern of its calls. Raises AttributeError for an
+    unknown one."""
     return ExprPattern(Op.get(op_name))
 
 

@@ -20,16 +20,16 @@ from .matcher import Matcher, checked
 
 PARTITIONED = "PartitionedFromPattern"
 _GLOBAL = (Op, Function, Constant)  # not computed in one place: several matches may have them
-_MOST_ROUNDS = 100
+_MOST_ROUNDS = 100  # a callback whose result matches again would never end
 
 
 @dataclass(eq=False)
 class Group:
     """A match: its last expression, what each pattern matched, and the match as a function of the
-    arguments `args`. inside: the identities of what is computed in it."""
+    arguments `args`. inside: the identities of the expressions computed in it."""
 
     root: Any
-    found: dict[nd.DFPattern, list[Any]]
+    matches: dict[nd.DFPattern, list[Any]]
     args: list[Any]
     params: dict[int, Var]
     inside: dict[int, Any]
@@ -41,8 +41,8 @@ class Group:
     def function(self, attrs: Mapping[str, Any]) -> Function:
         """The match as a function."""
         body = rebuilt_graph(self.root, pre=lambda node: self.params.get(id(node)))
-        made = Function([*self.params.values()], body)
-        return made.with_attrs({PARTITIONED: self.name(), **attrs})
+        function = Function([*self.params.values()], body)
+        return function.with_attrs({PARTITIONED: self.name(), **attrs})
 
 
 def _step(node: Any) -> str:
@@ -56,25 +56,25 @@ def _step(node: Any) -> str:
 
 def groups_of(pattern: nd.DFPattern, root: Any) -> dict[int, Group]:
     """The matches of a pattern in a graph, from its end, by the identity of their last expression:
-    none shares what it computes with another, and what is used outside leads back into it."""
+    none shares what it computes with another, and a value used outside leads back into it."""
     matcher = Matcher(root)
     order = list(post_order(pattern, parts=_parts))
-    taken: set[int] = set()
+    used: set[int] = set()
     closed: set[int] = set()  # in functions that are matches already
     groups: dict[int, Group] = {}
     count = 0
-    for place in reversed(matcher.flow.places):
-        expr = place.expr
-        if id(expr) in taken:
+    for flow_node in reversed(matcher.flow.nodes):
+        expr = flow_node.expr
+        if id(expr) in used:
             continue
         if isinstance(expr, Function) and PARTITIONED in expr.attrs:
             closed |= {id(node) for node in post_order(expr)}
         if id(expr) in closed or not matcher.match(pattern, expr):
             continue
-        group = _group(expr, order, matcher.found, count)
+        group = _group(expr, order, matcher.matches, count)
         count += 1
-        if _is_apart(group, matcher.flow, taken):
-            taken |= set(group.inside)
+        if _is_apart(group, matcher.flow, used):
+            used |= set(group.inside)
             groups[id(expr)] = group
     return groups
 
@@ -85,35 +85,35 @@ def _parts(pattern: nd.DFPattern) -> tuple[Any, ...]:
 
 
 def _group(
-    root: Any, order: list[nd.DFPattern], found: dict[nd.DFPattern, list[Any]], number: int
+    root: Any, order: list[nd.DFPattern], matches: dict[nd.DFPattern, list[Any]], number: int
 ) -> Group:
     """The match that ends in an expression. Its arguments are what patterns without parts matched, but
-    for constants that such a pattern asked for."""
-    fuzzy = _passed_through(order, found)
+    for constants that such a pattern requires."""
+    fuzzy = _passed_through(order, matches)
     args: list[Any] = []
     params: dict[int, Var] = {}
     for pattern in order:
-        for expr in _ends(pattern, found.get(pattern, ())):
-            known = id(expr) in fuzzy or id(expr) in params
-            if known or isinstance(expr, (Op, Function)) or _embedded(pattern, expr):
+        for expr in _ends(pattern, matches.get(pattern, ())):
+            is_input = id(expr) in fuzzy or id(expr) in params
+            if is_input or isinstance(expr, (Op, Function)) or _embedded(pattern, expr):
                 continue
             params[id(expr)] = Var(f"FunctionVar_{number}_{len(args)}")
             args.append(expr)
     inside = [n for n in post_order(root, lambda n: id(n) not in params) if id(n) not in params]
-    return Group(root, dict(found), args, params, {id(n): n for n in inside})
+    return Group(root, dict(matches), args, params, {id(n): n for n in inside})
 
 
-def _passed_through(order: list[nd.DFPattern], found: dict[nd.DFPattern, list[Any]]) -> set[int]:
-    """What is inside a match wherever a pattern without parts met it: what lies on the path to a
+def _passed_through(order: list[nd.DFPattern], matches: dict[nd.DFPattern, list[Any]]) -> set[int]:
+    """The expressions inside a match that a pattern without parts matched: those on the path to a
     dominator, and the bodies of functions."""
     inside: set[int] = set()
     for pattern in order:
         if isinstance(pattern, nd.DominatorPattern):
             inside |= {
-                id(e) for part in (pattern.parent, pattern.path) for e in found.get(part, ())
+                id(e) for part in (pattern.parent, pattern.path) for e in matches.get(part, ())
             }
         elif isinstance(pattern, nd.FunctionPattern):
-            inside |= {id(n) for e in found.get(pattern, ()) for n in post_order(e.body)}
+            inside |= {id(n) for e in matches.get(pattern, ()) for n in post_order(e.body)}
     return inside
 
 
@@ -132,12 +132,12 @@ def _embedded(pattern: Any, expr: Any) -> bool:
     return isinstance(expr, Constant) and (constant or isinstance(pattern, nd.ConstantPattern))
 
 
-def _is_apart(group: Group, flow: Flow, taken: set[int]) -> bool:
+def _is_apart(group: Group, flow: Flow, used: set[int]) -> bool:
     end = flow.of(group.root)
     for key, node in group.inside.items():
         if isinstance(node, _GLOBAL):
             continue
-        if key in taken:
+        if key in used:
             return False
         if node is not group.root:
             outside = [u for u in flow.of(node).users if id(u.expr) not in group.inside]
@@ -176,7 +176,7 @@ def partition(
 
 
 class DFPatternCallback:
-    """What stands instead of the matches of `pattern`: a subclass sets it, and defines
+    """Replaces the matches of `pattern`: a subclass sets it, and defines
     `callback(pre, post, node_map)`.
 
     require_type: infer types before. rewrite_once: not again after it changed something.
@@ -192,7 +192,7 @@ class DFPatternCallback:
         return rewrite(self, expr)
 
     def callback(self, pre: Any, post: Any, node_map: dict[Any, list[Any]]) -> Any:
-        """What stands instead of a match. pre: its last expression; post: the same with rewritten
+        """The replacement of a match. pre: its last expression; post: the same with rewritten
         inputs; node_map: the expressions that each pattern matched."""
         raise NotImplementedError(f"{type(self).__name__} has no method callback")
 
@@ -240,11 +240,11 @@ def _rewritten(callback: DFPatternCallback, expr: Any, mod: IRModule | None) -> 
     def post(old: Any, copy: Any) -> Any:
         group = groups.get(id(old))
         if group is not None:
-            found = {
+            matches = {
                 p: [new.get(id(e), e) if e is not old else copy for e in exprs]
-                for p, exprs in group.found.items()
+                for p, exprs in group.matches.items()
             }
-            copy = callback.callback(old, copy, found)
+            copy = callback.callback(old, copy, matches)
         new[id(old)] = copy
         return copy
 

@@ -25,8 +25,8 @@ def from_onnx(
 ) -> tuple[IRModule, dict[str, Tensor]]:
     """Import an ONNX model: (its module, its parameters by name).
 
-    shape, dtype: of inputs by name, instead of the model's. freeze_params: weights are constants, and
-    there are no parameters. convert_config: {"use_nt_batch_matmul": True} gives products of batches by
+    shape, dtype: of inputs by name, instead of the model's. freeze_params: weights are constants,
+    not parameters. convert_config: {"use_nt_batch_matmul": True} expresses products of batches by
     a transposed matrix; other entries are accepted for compatibility.
 
     Raises what `loopwright.frontend.onnx.from_onnx` raises, which does the work.
@@ -39,9 +39,9 @@ def from_onnx(
     main = mod["main"]
     count = int(main.attrs["num_input"])
     names = [p.name_hint for p in main.params]
-    given = main.attrs.get("params", ())
+    params = main.attrs.get("params", ())
     transposed = bool((convert_config or {}).get("use_nt_batch_matmul", False))
-    return from_relax(mod, transposed), dict(zip(names[count:], given, strict=True))
+    return from_relax(mod, transposed), dict(zip(names[count:], params, strict=True))
 
 
 def from_tflite(

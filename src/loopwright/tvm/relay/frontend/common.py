@@ -1,4 +1,4 @@
-"""What an importer asks of expressions that it has made: types, shapes, values."""
+"""Queries of importers on expressions that they have built: types, shapes, values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def infer_type(node: Any, mod: IRModule | None = None) -> Any:
 
 
 def infer_shape(inputs: Any, mod: IRModule | None = None) -> tuple[Any, ...]:
-    """The shape of an expression's value: ints, and what is not known as it is."""
+    """The shape of an expression's value: ints, and unknown extents unchanged."""
     type_ = infer_type(inputs, mod).checked_type
     return tuple(d.value if isinstance(d, IntImm) else d for d in type_.shape)
 

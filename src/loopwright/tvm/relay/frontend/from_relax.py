@@ -1,8 +1,8 @@
 """From Relax to Relay: the translation's table read backwards.
 
-Where an operator of Relay is one operator of Relax, that is found in its row (`twins`), or by running
-the body of a row of the same name (`by_trial`); what is several operators stands in `CONVERTERS`. Other calls stay calls of Relax: the operator `relax.call`
-has their text as an attribute.
+Where an operator of Relay is one operator of Relax, its row says so (`twins`), or its body does
+when run (`by_trial`); `CONVERTERS` has the others. The rest stay calls of Relax: the attribute of
+`relax.call` is their text.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from ..types import TensorType, TupleType, same_type
 
 @op("relax.call", view=False)
 def relax_call(args: Inputs, function: str = "") -> Any:
-    """What a function of Relax, given as JSON, computes of the arguments in one expression, after
-    extents that the run reads."""
+    """The value of a function of Relax, stored as JSON, for the arguments in one expression, after
+    extents that are read at run time."""
     func = load_json(function)
-    given = fields(args)
-    table = dict(zip(func.params, given, strict=True))
+    values = fields(args)
+    table = dict(zip(func.params, values, strict=True))
     extents: dict[Any, Any] = {}
     for param, arg in table.items():
         _match(param.struct_info, arg.struct_info, extents)
@@ -72,13 +72,13 @@ def relax_call(args: Inputs, function: str = "") -> Any:
 
 
 def _read_by(info: Any) -> list[TirVar]:
-    """The variables that stand alone in a shape that is matched."""
+    """The variables that are whole extents of a shape that is matched."""
     dims = info.values if isinstance(info, ShapeStructInfo) else None
     return [d for d in dims or () if isinstance(d, TirVar)]
 
 
 def _match(want: Any, have: Any, table: dict[Any, Any]) -> None:
-    """Find what the variables are that stand alone in a shape."""
+    """Find the values of variables that are whole extents of a shape."""
     if isinstance(want, TupleStructInfo):
         for w, h in zip(want.fields, have.fields, strict=True):
             _match(w, h, table)
@@ -92,7 +92,7 @@ def _match(want: Any, have: Any, table: dict[Any, Any]) -> None:
 
 
 class _Recorder:
-    """Stands for the operators of Relax while a row's body runs, and notes the one call."""
+    """Replaces the operators of Relax while a row's body runs, and records the one call."""
 
     def __init__(self, calls: list[Any], path: str = "") -> None:
         self._calls, self._path = calls, path
@@ -108,12 +108,12 @@ class _Recorder:
 @cache
 def twins() -> dict[str, tuple[Row, dict[str, str]]]:
     """Relax's operator -> the row of Relay that is it, and of the row's parameters Relax's names."""
-    found: dict[str, tuple[Row, dict[str, str]]] = {}
+    rows: dict[str, tuple[Row, dict[str, str]]] = {}
     for row in ROWS.values():
         twin = _twin(row)
         if twin is not None:
-            found.setdefault(twin[0], (row, twin[1]))
-    return found
+            rows.setdefault(twin[0], (row, twin[1]))
+    return rows
 
 
 def _twin(row: Row) -> tuple[str, dict[str, str]] | None:
@@ -125,7 +125,7 @@ def _twin(row: Row) -> tuple[str, dict[str, str]] | None:
     try:
         result = copy(**marks)
     except (AttributeError, LookupError, TypeError, ValueError):
-        return None  # the body looks at its arguments: it is no plain call
+        return None  # the body inspects its arguments: not a plain call
     if len(calls) != 1 or calls[0][3] is not result:
         return None
     path, args, kwargs, _ = calls[0]
@@ -134,8 +134,8 @@ def _twin(row: Row) -> tuple[str, dict[str, str]] | None:
     if definition is None or any(id(a) not in names for a in (*args, *kwargs.values())):
         return None
     params = [p.name for p in definition.params]
-    known = {**dict(zip(params, args, strict=False)), **kwargs}
-    mapped = {names[id(mark)]: param for param, mark in known.items()}
+    values = {**dict(zip(params, args, strict=False)), **kwargs}
+    mapped = {names[id(mark)]: param for param, mark in values.items()}
     return (f"relax.{path}", mapped) if len(mapped) == len(marks) else None
 
 
@@ -154,10 +154,10 @@ _OTHER_NAMES = {"gather_elements": "gather", "nonzero": "argwhere", "flip": "rev
 @cache
 def namesakes() -> dict[str, list[Row]]:
     """The rows by the last part of their names, without underscores."""
-    found: dict[str, list[Row]] = {}
+    rows: dict[str, list[Row]] = {}
     for name, row in ROWS.items():
-        found.setdefault(_plain_name(name), []).append(row)
-    return found
+        rows.setdefault(_plain_name(name), []).append(row)
+    return rows
 
 
 def _plain_name(name: str) -> str:
@@ -168,12 +168,12 @@ def _plain_name(name: str) -> str:
 def by_trial(c: _Call) -> Any:
     """A call of a row of the same name whose meaning, when its body is run, is the very call."""
     for row in namesakes().get(_plain_name(c.call.op.name), ()):
-        for values in _ways(row, c):
+        for values in _bindings(row, c):
             try:
-                made = row.builder(**{n: c.plain(v) for n, v in values.items()})
-                whole = made.tuple_value if isinstance(made, TupleWrapper) else made
+                result = row.builder(**{n: c.plain(v) for n, v in values.items()})
+                whole = result.tuple_value if isinstance(result, TupleWrapper) else result
                 if isinstance(whole, Call) and whole.op is row.op and _means(row, whole, values, c):
-                    return made
+                    return result
             except (
                 LoopwrightError,
                 ArithmeticError,
@@ -186,29 +186,29 @@ def by_trial(c: _Call) -> Any:
     return None
 
 
-def _ways(row: Row, c: _Call) -> Iterator[dict[str, Any]]:
+def _bindings(row: Row, c: _Call) -> Iterator[dict[str, Any]]:
     """The arguments of a row that those of a call may be: by their names, then in their order, an
-    attribute also turned round or taken out of a list."""
+    attribute also negated or taken out of a list."""
     left = {n: _python(v) for n, v in c.values.items() if not isinstance(v, str) or v != "void"}
-    given = {name: left.pop(name) for name in row.signature.parameters if name in left}
+    bound = {name: left.pop(name) for name in row.signature.parameters if name in left}
     tensors = [name for name, value in left.items() if isinstance(value, rx.Expr)]
     for name in row.inputs:
-        if name not in given:
-            given[name] = left.pop(tensors.pop(0)) if tensors else None
-    if any(given[n] is None for n in row.inputs if n not in row.optional):
+        if name not in bound:
+            bound[name] = left.pop(tensors.pop(0)) if tensors else None
+    if any(bound[n] is None for n in row.inputs if n not in row.optional):
         return
-    if any(isinstance(v, rx.ShapeExpr) for n, v in given.items() if n not in row.inputs):
-        return  # extents of a run are no attributes
-    open_names = [name for name in row.attr_names if name not in given]
+    if any(isinstance(v, rx.ShapeExpr) for n, v in bound.items() if n not in row.inputs):
+        return  # extents known at run time cannot be attributes
+    open_names = [name for name in row.attr_names if name not in bound]
     choices = [list(_choices(row, name, left)) for name in open_names]
     for picked in islice(product(*choices), _TRIALS):
         sources = [source for source, _ in picked if source]
         if len({*sources}) == len(sources):
-            yield {**given, **dict(zip(open_names, (v for _, v in picked), strict=True))}
+            yield {**bound, **dict(zip(open_names, (v for _, v in picked), strict=True))}
 
 
 def _choices(row: Row, name: str, left: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What an attribute may be, after the name of what it is of: its default, or what is left."""
+    """Pairs (source, value) that an attribute may be: its default, or a remaining argument."""
     default = row.defaults.get(name)
     if name in row.defaults:
         yield "", default
@@ -236,12 +236,12 @@ def _variants(value: Any) -> list[Any]:
     return [value]
 
 
-def _means(row: Row, made: Call, values: dict[str, Any], c: _Call) -> bool:
+def _means(row: Row, candidate: Call, values: dict[str, Any], c: _Call) -> bool:
     """Whether the body of a row makes the call of Relax of its arguments."""
     bb = BlockBuilder()
     with bb.testing_scope([]):
         args = [values[name] for name in row.inputs if values[name] is not None]
-        result = row.apply(args, row.values_of(made), bb)
+        result = row.apply(args, row.values_of(candidate), bb)
     while isinstance(result, rx.Var) and bb.lookup_binding(result) is not None:
         result = bb.lookup_binding(result)
     if not isinstance(result, rx.Call) or result.op is not c.call.op:
@@ -305,13 +305,13 @@ class _Call:
         return value
 
     def shape(self, name: str) -> list[Any]:
-        """The shape of an argument, with None for what is not known."""
+        """The shape of an argument, with None for unknown extents."""
         dims = self.values[name].struct_info.get_shape()
         return [d.value if isinstance(d, IntImm) else None for d in dims or ()]
 
 
 def _builder(name: str) -> Any:
-    """The builder of an operator. Raises KeyError where there is none."""
+    """The builder of an operator. Raises KeyError for an unknown one."""
     row = ROWS.get(name)
     if row is None:
         raise KeyError(name)
@@ -349,17 +349,17 @@ def _(c: _Call) -> Any:
     if str(c.values.get("out_dtype") or "void") != "void":
         return None
     if len(b) == 2 <= len(a):
-        turned = c.work.definition(c.values["x2"])
-        if isinstance(turned, rx.Call) and turned.op is Op.get("relax.permute_dims"):
-            return _builder("nn.dense")(c.x1, c.work.value(turned.args[0]), b[1])
-        if isinstance(turned, rx.Constant):
-            weight = np.ascontiguousarray(turned.data.numpy().T)
+        weight_value = c.work.definition(c.values["x2"])
+        if isinstance(weight_value, rx.Call) and weight_value.op is Op.get("relax.permute_dims"):
+            return _builder("nn.dense")(c.x1, c.work.value(weight_value.args[0]), b[1])
+        if isinstance(weight_value, rx.Constant):
+            weight = np.ascontiguousarray(weight_value.data.numpy().T)
             return _builder("nn.dense")(c.x1, Constant(tensor(weight)), b[1])
         return _builder("nn.matmul")(c.x1, c.x2)
     if len(a) == len(b) == 3:
         if c.work.nt_batch_matmul:
-            turned = _builder("transpose")(c.x2, [0, 2, 1])
-            return _builder("nn.batch_matmul")(c.x1, turned)
+            weight_value = _builder("transpose")(c.x2, [0, 2, 1])
+            return _builder("nn.batch_matmul")(c.x1, weight_value)
         return _builder("nn.batch_matmul")(c.x1, c.x2, transpose_b=False)
     if len(a) == len(b) > 3 and a[:-2] == b[:-2] and None not in (*a, *b):
         one, other = (_builder("reshape")(x, (-1, *d[-2:])) for x, d in ((c.x1, a), (c.x2, b)))
@@ -377,14 +377,14 @@ def _convolution(c: _Call) -> Any:
         "kernel_size": tuple(weight[layout.index(d)] for d in "DHW" if d in layout),
     }
     names = "strides padding dilation groups data_layout kernel_layout"
-    given = {name: getattr(c, name) for name in names.split()}
+    options = {name: getattr(c, name) for name in names.split()}
     if transposed:
-        given["output_padding"] = c.output_padding
+        options["output_padding"] = c.output_padding
     if None in sizes["kernel_size"] or str(c.out_layout) != str(c.data_layout):
         return None
     if str(c.out_dtype) not in ("void", ""):
-        given["out_dtype"] = str(c.out_dtype)
-    return _builder(c.call.op.name.removeprefix("relax."))(c.data, c.weight, **given, **sizes)
+        options["out_dtype"] = str(c.out_dtype)
+    return _builder(c.call.op.name.removeprefix("relax."))(c.data, c.weight, **options, **sizes)
 
 
 for _rank in "123":
@@ -438,8 +438,8 @@ def _(c: _Call) -> Any:
 @converter("strided_slice")
 def _(c: _Call) -> Any:
     begin, end, axes = (_numbers(c.values[name]) for name in ("begin", "end", "axes"))
-    given = c.values.get("strides")
-    strides = [1] * len(axes or ()) if given is None else _numbers(given)
+    strides_arg = c.values.get("strides")
+    strides = [1] * len(axes or ()) if strides_arg is None else _numbers(strides_arg)
     if None in (begin, end, strides, axes) or c.values.get("assume_inbound"):
         return None
     return _builder("strided_slice")(c.x, begin, end, strides, "end", axes)
@@ -447,8 +447,8 @@ def _(c: _Call) -> Any:
 
 def _numbers(values: Any) -> list[int] | None:
     """Integers of a list or a tuple; None where one is not known."""
-    found = [_python(v) for v in getattr(values, "fields", values)]
-    return found if all(type(v) is int for v in found) and found else None
+    items = [_python(v) for v in getattr(values, "fields", values)]
+    return items if all(type(v) is int for v in items) and items else None
 
 
 @converter("squeeze")
@@ -461,14 +461,14 @@ def _(c: _Call) -> Any:
     width, value = _numbers(c.pad_width), c.values["pad_value"]
     if width is None or str(c.pad_mode) not in ("constant", "edge", "reflect"):
         return None
-    given = np.array(_python(value), dtype=numpy_dtype(c.values["data"].struct_info.dtype))
+    fill = np.array(_python(value), dtype=numpy_dtype(c.values["data"].struct_info.dtype))
     pairs = [tuple(width[k : k + 2]) for k in range(0, len(width), 2)]
-    return _builder("nn.pad")(c.data, Constant(tensor(given)), pairs, str(c.pad_mode))
+    return _builder("nn.pad")(c.data, Constant(tensor(fill)), pairs, str(c.pad_mode))
 
 
 def _index_of(c: _Call) -> Any:
-    found = _builder(c.call.op.name.removeprefix("relax."))(c.x, c.axis, bool(c.keepdims))
-    return _builder("cast")(found, "int64")
+    index = _builder(c.call.op.name.removeprefix("relax."))(c.x, c.axis, bool(c.keepdims))
+    return _builder("cast")(index, "int64")
 
 
 for _name in ("argmax", "argmin"):
@@ -485,7 +485,7 @@ def _(c: _Call) -> Any:
     return _builder("gather")(c.data, int(c.axis), c.indices)
 
 
-def _places_first(c: _Call) -> Any:
+def _coordinates_first(c: _Call) -> Any:
     """Relay has the axis of an index's parts first."""
     rank = len(c.shape("indices"))
     return _builder("transpose")(c.indices, [rank - 1, *range(rank - 1)])
@@ -493,12 +493,12 @@ def _places_first(c: _Call) -> Any:
 
 @converter("gather_nd")
 def _(c: _Call) -> Any:
-    return _builder("gather_nd")(c.data, _places_first(c), int(c.batch_dims))
+    return _builder("gather_nd")(c.data, _coordinates_first(c), int(c.batch_dims))
 
 
 @converter("scatter_nd")
 def _(c: _Call) -> Any:
-    return _builder("scatter_nd")(c.data, _places_first(c), c.updates, str(c.reduction))
+    return _builder("scatter_nd")(c.data, _coordinates_first(c), c.updates, str(c.reduction))
 
 
 def _composed(name: str) -> Callable[[Callable[..., Any]], None]:
@@ -550,7 +550,7 @@ class _Reverser:
 
     def __init__(self, mod: IRModule, nt_batch_matmul: bool = False) -> None:
         self.mod, self.nt_batch_matmul = mod, nt_batch_matmul
-        self.known: dict[rx.Var, Any] = {}
+        self.values: dict[rx.Var, Any] = {}
         self.inline: dict[rx.Var, Any] = {}  # shapes and numbers, which Relay has no values of
         self.definitions: dict[rx.Var, Any] = {}
         self.symbols: dict[TirVar, rx.Var] = {}
@@ -562,12 +562,12 @@ class _Reverser:
         params = []
         for param in func.params:
             if not isinstance(param.struct_info, (TensorStructInfo, TupleStructInfo)):
-                what = f"the parameter {param.name_hint} is no tensor, which Relay needs"
+                what = f"the parameter {param.name_hint} is not a tensor, which Relay needs"
                 raise LoopwrightError(explain(what, got=str(param.struct_info)))
-            made = Var(param.name_hint, relay_type(param.struct_info))
-            self.known[param] = made
+            new = Var(param.name_hint, relay_type(param.struct_info))
+            self.values[param] = new
             self._symbols_of(param)
-            params.append(made)
+            params.append(new)
         return Function(params, self.body(func.body))
 
     def _symbols_of(self, var: rx.Var) -> None:
@@ -598,12 +598,12 @@ class _Reverser:
             if isinstance(binding, rx.MatchCast):
                 self.read |= dict.fromkeys(_read_by(binding.struct_info), binding)
         else:
-            self.known[var] = self.value(value, binding.span)
+            self.values[var] = self.value(value, binding.span)
             if isinstance(binding, rx.MatchCast):
                 self._symbols_of(var)
 
     def definition(self, value: Any) -> Any:
-        """What a variable is bound to."""
+        """The value that a variable is bound to."""
         while isinstance(value, rx.Var) and value in self.definitions:
             value = self.definitions[value]
         return value
@@ -611,10 +611,10 @@ class _Reverser:
     def value(self, value: Any, span: Any = None) -> Any:
         """The expression of Relay of one of Relax."""
         if isinstance(value, rx.Var):
-            if value not in self.known:
-                what = "this value of Relax is no tensor, which Relay needs"
+            if value not in self.values:
+                what = "this value of Relax is not a tensor, which Relay needs"
                 raise LoopwrightError(explain(what, got=f"{value}: {value.struct_info}"))
-            return self.known[value]
+            return self.values[value]
         if isinstance(value, rx.Constant):
             return Constant(value.data)
         if isinstance(value, rx.Tuple):
@@ -630,8 +630,8 @@ class _Reverser:
             branches = [self.body(b) for b in (value.true_branch, value.false_branch)]
             return If(self.value(value.cond), *branches, span=span)
         if isinstance(value, rx.Call):
-            made = self.call(value)
-            return self._placed(made, value.span or span)
+            new = self.call(value)
+            return self._with_span(new, value.span or span)
         what = "this expression of Relax has no meaning in Relay"
         raise LoopwrightError(explain(what, got=type(value).__name__))
 
@@ -643,38 +643,38 @@ class _Reverser:
             what = "Relay calls operators and functions of the module"
             raise LoopwrightError(explain(what, got=str(call.op)))
         try:
-            made = self._converted(call)
+            new = self._converted(call)
         except ValueError:  # the operator does not fit: it stays Relax's
-            made = None
-        if isinstance(made, TupleWrapper):
-            made = made.astuple()
-        if made is None or not self.fits(made, call):
-            made = self.kept(call)
-        self.types[id(made)] = (made, relay_type(call.struct_info))
-        return made
+            new = None
+        if isinstance(new, TupleWrapper):
+            new = new.astuple()
+        if new is None or not self.fits(new, call):
+            new = self.as_relax_call(call)
+        self.types[id(new)] = (new, relay_type(call.struct_info))
+        return new
 
-    def _placed(self, made: Any, span: Any) -> Any:
+    def _with_span(self, value: Any, span: Any) -> Any:
         """An expression with its place."""
-        if span is None or not isinstance(made, Call):
-            return made
-        placed = made.with_span(span)
-        if id(made) in self.types:
-            self.types[id(placed)] = (placed, self.types[id(made)][1])
+        if span is None or not isinstance(value, Call):
+            return value
+        placed = value.with_span(span)
+        if id(value) in self.types:
+            self.types[id(placed)] = (placed, self.types[id(value)][1])
         return placed
 
-    def fits(self, made: Any, call: rx.Call) -> bool:
+    def fits(self, new: Any, call: rx.Call) -> bool:
         """Whether a call of Relay has the type of the one in Relax that it is to be."""
-        row = row_of(made.op) if isinstance(made, Call) else None
+        row = row_of(new.op) if isinstance(new, Call) else None
         if row is None:
             return True
-        known = [self.type_of(arg) for arg in made.args]
-        if None in known:
+        types = [self.type_of(arg) for arg in new.args]
+        if None in types:
             return True
         try:
-            found = call_type(row, known, row.values_of(made), made.args)
+            inferred = call_type(row, types, row.values_of(new), new.args)
         except (LoopwrightError, ValueError):
             return False
-        return same_type(found, relay_type(call.struct_info))
+        return same_type(inferred, relay_type(call.struct_info))
 
     def type_of(self, expr: Any) -> Any:
         """The type of an expression that was made here, None where it is not known."""
@@ -689,18 +689,18 @@ class _Reverser:
         return expr.type_annotation if isinstance(expr, Var) else expr.checked_type_
 
     def _converted(self, call: rx.Call) -> Any:
-        given = _Call(self, call)
+        view = _Call(self, call)
         convert = CONVERTERS.get(call.op.name)
         if convert is not None:
-            return convert(given) or by_trial(given)
+            return convert(view) or by_trial(view)
         row, names = twins().get(call.op.name, (None, {}))
         if row is not None:
-            values = {mine: given.plain(given.values.get(theirs)) for mine, theirs in names.items()}
+            values = {own: view.plain(view.values.get(other)) for own, other in names.items()}
             if not any(values[n] is None for n in row.inputs):
                 return row.builder(**values)
-        return by_trial(given)
+        return by_trial(view)
 
-    def kept(self, call: rx.Call) -> Call:
+    def as_relax_call(self, call: rx.Call) -> Call:
         """The call as it is, by `relax.call`: its tensors are arguments, the rest is its text."""
         leaves: dict[Any, rx.Var] = {}
         args: list[Any] = []
@@ -719,9 +719,9 @@ class _Reverser:
 
         rules = dict.fromkeys((rx.Var, rx.DataflowVar, rx.Constant), inside)
         body = rewrite(call, rules)
-        own = {d for var in leaves.values() for d in _alone(var.struct_info)}
+        own = {d for var in leaves.values() for d in _extent_vars(var.struct_info)}
         maps = [v for _, v in call.attrs.items() if isinstance(v, IndexMap)] if call.attrs else []
-        own.update(index for found in maps for index in found.initial_indices)
+        own.update(index for binding in maps for index in binding.initial_indices)
         reads: list[rx.MatchCast] = []  # in reverse
         waiting = [s for s in vars_in(body) if isinstance(s, TirVar)]
         while waiting:
@@ -731,12 +731,12 @@ class _Reverser:
                 continue
             if source is not None:
                 leaf(source)
-                own |= set(_alone(source.struct_info))
+                own |= set(_extent_vars(source.struct_info))
             elif symbol in self.read:
-                found = self.read[symbol]
-                own |= set(_read_by(found.struct_info))
-                value = rewrite(found.value, rules)
-                reads.append(rx.MatchCast(found.var, value, found.struct_info))
+                binding = self.read[symbol]
+                own |= set(_read_by(binding.struct_info))
+                value = rewrite(binding.value, rules)
+                reads.append(rx.MatchCast(binding.var, value, binding.struct_info))
                 waiting += [s for s in vars_in(value) if isinstance(s, TirVar)]
             else:
                 what = f"the extent {symbol.name} is known to no parameter"
@@ -744,20 +744,20 @@ class _Reverser:
                 raise LoopwrightError(explain(what, got=str(call), instead=hint))
         blocks = [rx.BindingBlock(reads[::-1])] if reads else []
         func = rx.Function(list(leaves.values()), rx.SeqExpr(blocks, body), call.struct_info)
-        made = relax_call.builder(Tuple(args), function=save_json(func))
-        return made
+        new = relax_call.builder(Tuple(args), function=save_json(func))
+        return new
 
 
-def _alone(info: Any) -> list[TirVar]:
+def _extent_vars(info: Any) -> list[TirVar]:
     """The variables that are extents of a tensor, or of one in a tuple."""
     if isinstance(info, TupleStructInfo):
-        return [d for f in info.fields for d in _alone(f)]
+        return [d for f in info.fields for d in _extent_vars(f)]
     dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
     return [d for d in dims or () if isinstance(d, TirVar)]
 
 
 def relay_type(info: Any) -> Any:
-    """The type of a value of Relax; an extent that is no number is not known in Relay."""
+    """The type of a value of Relax; an extent that is not a number is unknown in Relay."""
     if isinstance(info, TupleStructInfo):
         return TupleType([relay_type(f) for f in info.fields])
     if not isinstance(info, TensorStructInfo):
@@ -767,8 +767,8 @@ def relay_type(info: Any) -> Any:
     if dims is None and info.ndim < 0:
         what = "the rank of a tensor is not known, which Relay needs"
         raise LoopwrightError(explain(what, got=str(info)))
-    known = [AnyExtent()] * info.ndim if dims is None else dims
-    extents = [d.value if isinstance(d, IntImm) else AnyExtent() for d in known]
+    dims_or_any = [AnyExtent()] * info.ndim if dims is None else dims
+    extents = [d.value if isinstance(d, IntImm) else AnyExtent() for d in dims_or_any]
     return TensorType(extents, info.dtype)
 
 

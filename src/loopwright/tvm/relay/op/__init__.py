@@ -24,9 +24,9 @@ from . import strategy as strategy
 _HERE = sys.modules[__name__]
 
 
-def _unknown(place: str, name: str) -> Any:
+def _unknown(module: str, name: str) -> Any:
     if name.startswith("__"):
-        raise AttributeError(f"module {place!r} has no attribute {name!r}")
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
     if name in LEFT_OUT:
         raise refused(name)
     same_end = [n for n in VIEWS if n.rpartition(".")[2] == name]
@@ -47,21 +47,21 @@ def _submodule(path: str) -> ModuleType:
         return _HERE
     parent, _, leaf = path.rpartition(".")
     above = _submodule(parent)
-    known = vars(above).get(leaf)
-    if not isinstance(known, ModuleType):
+    module = vars(above).get(leaf)
+    if not isinstance(module, ModuleType):
         full = f"{__name__}.{path}"
-        known = _View(full, f"Builders of the operators `{path}.*`.")
-        known.__path__ = []
-        sys.modules[full] = known
-        setattr(above, leaf, known)
-    return known
+        module = _View(full, f"Builders of the operators `{path}.*`.")
+        module.__path__ = []
+        sys.modules[full] = module
+        setattr(above, leaf, module)
+    return module
 
 
 def _fill() -> None:
     for name, builder in VIEWS.items():
-        place, _, leaf = name.rpartition(".")
-        setattr(_submodule(place), leaf, builder)
-        if not place:
+        parent, _, leaf = name.rpartition(".")
+        setattr(_submodule(parent), leaf, builder)
+        if not parent:
             Expr._build[leaf] = builder
 
 
@@ -70,7 +70,7 @@ globals().update({n: f for n, f in vars(_registering).items() if n.startswith(("
 
 
 def get(op_name: str) -> Op:
-    """The operator of that name. Raises AttributeError when there is none."""
+    """The operator of that name. Raises AttributeError for an unknown one."""
     return Op.get(op_name)
 
 

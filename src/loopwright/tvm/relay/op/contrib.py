@@ -11,8 +11,8 @@ PATTERN_TABLES: Registry[str, Any] = Registry("pattern table of a compiler", com
 
 
 def register_pattern_table(compiler: str, table: Callable[[], Any] | None = None) -> Any:
-    """Register what gives the patterns of a compiler, as (name, pattern) or (name, pattern, check);
-    without `table`, a decorator. A later one takes the place of an earlier one."""
+    """Register the function that returns a compiler's patterns, as (name, pattern) or (name,
+    pattern, check); without `table`, a decorator. A later one takes the place of an earlier one."""
 
     def register(fn: Callable[[], Any]) -> Callable[[], Any]:
         PATTERN_TABLES.register(compiler, fn(), override=True)

@@ -28,10 +28,10 @@ def _kind(name: str) -> type:
 def __getattr__(name: str) -> Any:
     if not name.endswith("Attrs"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    known = {row.attrs_key.removeprefix(_PLACE) for row in ROWS.values()}
-    if name in known:
+    names = {row.attrs_key.removeprefix(_PLACE) for row in ROWS.values()}
+    if name in names:
         return _kind(name)
-    close = difflib.get_close_matches(name, known, 3)
+    close = difflib.get_close_matches(name, names, 3)
     hint = f"did you mean {', '.join(close)}?" if close else None
     raise AttributeError(
         explain("no operator of Relay has such attributes", got=name, instead=hint)

@@ -1,6 +1,6 @@
 """What users say of operators: `relay.op.register_legalize("nn.dense", rule)` and kin.
 
-Each stores a fact under the key that a pass asks for; without a value, it is a decorator.
+Each stores a fact under the key that a pass reads; without a value, it is a decorator.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ register_strategy = _registering("register_strategy", STRATEGY, "fstrategy")
 
 
 def register(op_name: str, describe: str = "") -> Op:
-    """Make an operator of a name; its other facts are told by the functions of this file. Raises
+    """Make an operator of a name; its other facts are set by the functions of this file. Raises
     LoopwrightError when there is one of this name."""
     if Op.find(op_name) is not None:
         what = f"Operator {op_name} is registered before"
@@ -84,10 +84,10 @@ def register_schedule(op_name: str, schedule: Any, level: int = 10) -> Any:
     te.Schedule`, or a generic function of these."""
 
     def strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpStrategy:
-        made = OpStrategy()
+        result = OpStrategy()
         name = f"{op_name.rpartition('.')[2]}.generic"
-        made.add_implementation(_compute_of(op_name), schedule, name, level)
-        return made
+        result.add_implementation(_compute_of(op_name), schedule, name, level)
+        return result
 
     register_op(op_name).set_attr(STRATEGY, strategy, level)
     return schedule
@@ -108,7 +108,7 @@ def register_shape_func(
     op_name: str, data_dependent: Any, shape_func: Any = None, level: int = 10
 ) -> Any:
     """The shape of an operator's results as values; Relax's inference says it here, and the function
-    is kept for who asks."""
+    is stored for `get_attr`."""
     register_op_attr(op_name, "TShapeDataDependent", data_dependent, level)
     return register_op_attr(op_name, "FShapeFunc", shape_func, level)
 

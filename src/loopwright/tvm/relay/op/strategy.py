@@ -1,6 +1,6 @@
 """Implementations of a strategy from functions of topi: `wrap_compute_conv2d(topi.nn.conv2d_nchw)`.
 
-What a function takes of a call's attributes, and in which order, is a row of `TAKES`:
+The attributes of a call that a function takes, in their order, are a row of `TAKES`:
 `relay.op.strategy.wrap_compute_<row>`. A word `name?option` is given only with that option.
 """
 
@@ -34,7 +34,7 @@ TAKES: dict[str, str] = {
     "matmul": "- out_dtype transpose_a transpose_b",
     "softmax": "axis",
 }
-# Options of TVM's that ask for layouts of its searches, which there are none of here.
+# Options of TVM that request layouts found by its searches; Loopwright has no such layouts.
 _SEARCHES = ("need_auto_scheduler_layout", "need_meta_schedule_layout")
 
 
@@ -66,12 +66,12 @@ def wrap_compute_concat(topi_compute: Callable[..., Any]) -> Callable[..., Any]:
     return compute
 
 
-def _results(made: Any) -> list[Any]:
-    return list(made) if isinstance(made, (list, tuple)) else [made]
+def _results(outputs: Any) -> list[Any]:
+    return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
 
 
-def _taken(word: str, attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:
-    """What a word of a row stands for."""
+def _value_of(word: str, attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:
+    """The value that a word of a row names."""
     if word == "-":
         return None
     if word in ("shape", "dtype"):
@@ -84,17 +84,19 @@ def _taken(word: str, attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:
 
 def _wrapper(name: str, row: str) -> Callable[..., Any]:
     words = [word.partition("?") for word in row.split()]
-    known = [option for _, _, option in words if option]
+    option_names = [option for _, _, option in words if option]
 
-    def wrap(topi_compute: Callable[..., Any], *given: Any, **options: Any) -> Callable[..., Any]:
-        options = {**dict(zip(known, given, strict=False)), **options}
-        unknown = set(options) - {*known, *_SEARCHES}
-        if unknown or len(given) > len(known):
-            what = f"wrap_compute_{name} has no option {sorted(unknown) or given}"
-            raise TypeError(explain(what, instead=f"it has {known}"))
+    def wrap(
+        topi_compute: Callable[..., Any], *positional: Any, **options: Any
+    ) -> Callable[..., Any]:
+        options = {**dict(zip(option_names, positional, strict=False)), **options}
+        unknown = set(options) - {*option_names, *_SEARCHES}
+        if unknown or len(positional) > len(option_names):
+            what = f"wrap_compute_{name} has no option {sorted(unknown) or positional}"
+            raise TypeError(explain(what, instead=f"it has {option_names}"))
         for option in _SEARCHES:
             if options.get(option):
-                what = "there are no layouts of searches here"
+                what = "layouts of searches are not supported"
                 raise NotImplementedError(explain(what, got=option, instead="leave it out"))
 
         def compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:
@@ -103,14 +105,16 @@ def _wrapper(name: str, row: str) -> Callable[..., Any]:
                 if option and not options.get(option):
                     args += [None] if word == "dtype" else []  # its place is kept
                     continue
-                args.append(_taken(word, attrs, inputs, out_type))
+                args.append(_value_of(word, attrs, inputs, out_type))
             return _results(topi_compute(*args))
 
         return compute
 
     wrap.__name__ = wrap.__qualname__ = f"wrap_compute_{name}"
-    taken = ", ".join("None" if word == "-" else word for word, _, _ in words)
-    wrap.__doc__ = f"A function of the inputs and ({taken}) as the compute of an implementation."
+    signature = ", ".join("None" if word == "-" else word for word, _, _ in words)
+    wrap.__doc__ = (
+        f"A function of the inputs and ({signature}) as the compute of an implementation."
+    )
     return wrap
 
 
@@ -130,24 +134,24 @@ def _schedule(attrs: Any, outs: Any, target: Any) -> Any:
 def _strategy(name: str) -> GenericFunc | None:
     """The strategy of the operator `name`, to which versions for targets can be registered. It is
     the operator's own if that is generic; else it becomes it, where the operator has none."""
-    places = ("nn.", "", "vision.", "image.", "nn.contrib_")
-    row = next((ROWS[place + name] for place in places if place + name in ROWS), None)
+    prefixes = ("nn.", "", "vision.", "image.", "nn.contrib_")
+    row = next((ROWS[prefix + name] for prefix in prefixes if prefix + name in ROWS), None)
     if row is None:
         return None
     own = row.op.get_attr(STRATEGY)
     if isinstance(own, GenericFunc):
         return own
-    made = GenericFunc(f"{name}_strategy", lambda *about: default_strategy(row))
+    generic = GenericFunc(f"{name}_strategy", lambda *about: default_strategy(row))
     if own is None:
-        row.op.set_attr(STRATEGY, made)
-    return made
+        row.op.set_attr(STRATEGY, generic)
+    return generic
 
 
 def __getattr__(name: str) -> Any:
     """`dense_strategy`, `schedule_dense`: as the operators are called."""
     if name.startswith("schedule_"):
         return _schedule
-    found = _strategy(name.removesuffix("_strategy")) if name.endswith("_strategy") else None
-    if found is None:
+    strategy = _strategy(name.removesuffix("_strategy")) if name.endswith("_strategy") else None
+    if strategy is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return found
+    return strategy

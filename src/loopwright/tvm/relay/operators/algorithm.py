@@ -39,11 +39,11 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 def _results(values: Any, indices: Any, ret_type: str, both: Any) -> Any:
-    known = {"values": values, "indices": indices}
-    if ret_type != "both" and ret_type not in known:
+    results = {"values": values, "indices": indices}
+    if ret_type != "both" and ret_type not in results:
         hint = '"both", "values" or "indices"'
         raise ValueError(explain("unknown ret_type", got=repr(ret_type), instead=hint))
-    return both([values, indices]) if ret_type == "both" else known[ret_type]
+    return both([values, indices]) if ret_type == "both" else results[ret_type]
 
 
 @op("topk", attrs="TopkAttrs", view=False)
@@ -55,7 +55,7 @@ def topk(
     is_ascend: bool = False,
     dtype: str = "int32",
 ) -> Any:
-    """The first k values along an axis in order, the greatest first unless asked otherwise, and
+    """The first k values along an axis in order, the greatest first unless `is_ascend`, and
     their indices. k below 1 means all."""
     return R.topk(data, int(k), axis, ret_type, not is_ascend, dtype)
 
@@ -73,9 +73,9 @@ def dyn_topk(
     bb = builder()
     extent = shape_of(data)[axis]
     size = bb.emit(R.shape_to_tensor(rx.ShapeExpr([extent])))
-    given = bb.emit(R.astype(R.reshape(k, [1]), "int64"))
-    wanted = R.where(R.less(given, rx.const(1, "int64")), size, R.minimum(given, size))
-    (count,) = dims_in(bb.emit(wanted), 1)
+    requested = bb.emit(R.astype(R.reshape(k, [1]), "int64"))
+    clipped = R.where(R.less(requested, rx.const(1, "int64")), size, R.minimum(requested, size))
+    (count,) = dims_in(bb.emit(clipped), 1)
     order = bb.emit(R.argsort(data, axis, not is_ascend, dtype))
     first = lambda t: R.strided_slice(t, [axis], [0], [count])  # noqa: E731
     indices = bb.emit(first(order))
@@ -105,8 +105,8 @@ def _topk(
     """The first k values along an axis in order, and their indices; k may be an expression."""
     k = numbers(k)
     row = dyn_topk if isinstance(k, Expr) else topk
-    made = row.builder(data, k, axis, ret_type, is_ascend, dtype)
-    return TupleWrapper(made, 2) if ret_type == "both" else made
+    result = row.builder(data, k, axis, ret_type, is_ascend, dtype)
+    return TupleWrapper(result, 2) if ret_type == "both" else result
 
 
 @op("searchsorted", attrs="SearchSortedAttrs")

@@ -1,4 +1,4 @@
-"""Marks in a program: on which device, for which compiler, what is not fused. They compute nothing."""
+"""Marks in a program: the device, the compiler, barriers of fusion. They compute nothing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def on_device(
 on_device.infer(same_type)
 
 
-def _place(device: Any) -> VirtualDevice:
+def _virtual_device(device: Any) -> VirtualDevice:
     """Where a value is to be, of a device or its name."""
     if isinstance(device, VirtualDevice):
         return device
@@ -65,16 +65,19 @@ def _on_device(
 ) -> Any:
     """The same value, computed on a device: the value, its result, or both are held to it."""
     free = not (constrain_result or constrain_body)
-    place = VirtualDevice() if free else _place(device)
-    return on_device.builder(body, place, constrain_result, constrain_body)
+    virtual_device = VirtualDevice() if free else _virtual_device(device)
+    return on_device.builder(body, virtual_device, constrain_result, constrain_body)
 
 
 @view("annotation.function_on_device")
 def _function_on_device(function: Any, param_devices: Any, result_device: Any) -> Any:
     """The function with the devices of its parameters and result as attributes."""
-    places = tuple(_place(d) for d in param_devices)
-    given = {"param_virtual_devices": places, "result_virtual_device": _place(result_device)}
-    return function.with_attrs(given)
+    devices = tuple(_virtual_device(d) for d in param_devices)
+    attrs = {
+        "param_virtual_devices": devices,
+        "result_virtual_device": _virtual_device(result_device),
+    }
+    return function.with_attrs(attrs)
 
 
 @op("device_copy", attrs="DeviceCopyAttrs", view=False)
@@ -88,5 +91,5 @@ device_copy.infer(same_type)
 
 @view("device_copy")
 def _device_copy(data: Any, src_device: Any, dst_device: Any) -> Any:
-    """The same values on another device, named by itself, its name or a VirtualDevice."""
-    return device_copy.builder(data, _place(src_device), _place(dst_device))
+    """The same values on another device, a Device, its name or a VirtualDevice."""
+    return device_copy.builder(data, _virtual_device(src_device), _virtual_device(dst_device))

@@ -1,4 +1,5 @@
-"""What the rows of operators of neural networks share: attributes of windows, shapes in layouts."""
+"""Shared parts of the rows of neural networks' operators: attributes of windows, shapes in
+layouts."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def per_axis(value: Any, rank: int) -> tuple[Any, ...]:
 
 
 def sides(value: Any, rank: int) -> tuple[Any, ...]:
-    """The padding before each spatial axis, then after each, from 1, `rank` or twice as many
+    """The padding before each spatial axis, then after each, from 1, `rank` or `2 * rank`
     numbers."""
     values = tuple(map(whole, value)) if hasattr(value, "__len__") else (whole(value),)
     if len(values) not in (1, rank, 2 * rank):
@@ -51,14 +52,14 @@ for _rank in LETTERS:
     view(f"nn.utils.get_pad_tuple{_rank}d")(_pads)
 
 
-def windows(given: dict[str, Any], rank: int, *names: str) -> dict[str, Any]:
+def windows(attrs: dict[str, Any], rank: int, *names: str) -> dict[str, Any]:
     """The attributes of a builder with one number for each axis in `names`, and all paddings."""
     for name in names:
-        if given.get(name) is not None:
-            given[name] = per_axis(given[name], rank)
-    if "padding" in given:
-        given["padding"] = sides(given["padding"], rank)
-    return given
+        if attrs.get(name) is not None:
+            attrs[name] = per_axis(attrs[name], rank)
+    if "padding" in attrs:
+        attrs["padding"] = sides(attrs["padding"], rank)
+    return attrs
 
 
 def numbers(value: Any) -> Any:
@@ -85,12 +86,12 @@ def extents(tensor_type: TensorType, layout: str) -> dict[str, Any]:
     if len(plan) != len(tensor_type.shape):
         what = f"a tensor of layout {layout} has {len(plan)} axes"
         raise ValueError(explain(what, got=str(tensor_type)))
-    found = {}
+    sizes = {}
     for letter, dim in zip(plan, tensor_type.shape, strict=True):
         if letter.isupper():
             factor = plan.factor_of(letter)
-            found[letter] = dim * factor if factor > 0 else dim
-    return found
+            sizes[letter] = dim * factor if factor > 0 else dim
+    return sizes
 
 
 def as_plain(data: Any, layout: str, plain: str) -> Any:
@@ -120,7 +121,7 @@ def dims_in(tensor: Any, count: int) -> list[TirVar]:
     return dims
 
 
-def vectors(axis: str, *places: int, count: int) -> Any:
+def vectors(axis: str, *axes: int, count: int) -> Any:
     """The hook `arguments` for vectors along an axis of the first argument, the attribute `axis`."""
 
     def arguments(types: Sequence[Any], attrs: dict[str, Any]) -> Any:
@@ -128,7 +129,7 @@ def vectors(axis: str, *places: int, count: int) -> Any:
         if not isinstance(data, TensorType):
             return None
         vector = TensorType((data.shape[axis_of(data, attrs[axis])],), data.dtype)
-        return [vector if n in places else None for n in range(count)]
+        return [vector if n in axes else None for n in range(count)]
 
     return arguments
 

@@ -50,7 +50,7 @@ def _blocked(name: str) -> None:
         layouts = (groups, data_layout, kernel_layout, out)
         return R.nn.conv2d(data, kernel_, *options, *layouts, dtype)
 
-    conv.build(lambda **given: windows(given, 2, "strides", "dilation", "kernel_size"))
+    conv.build(lambda **attrs: windows(attrs, 2, "strides", "dilation", "kernel_size"))
     conv.macs(conv_macs)
     short = name.lower()
 
@@ -109,7 +109,7 @@ def deformable_conv2d(
     return kernel(fn, data, offset, weight, *options, dtype)
 
 
-deformable_conv2d.build(lambda **given: windows(given, 2, "strides", "dilation", "kernel_size"))
+deformable_conv2d.build(lambda **attrs: windows(attrs, 2, "strides", "dilation", "kernel_size"))
 
 
 @deformable_conv2d.arguments
@@ -129,16 +129,16 @@ def _offsets(data: TensorType, sizes: dict[str, Any], attrs: dict[str, Any]) -> 
     if not all(isinstance(sizes[s], IntImm) for s in "HW"):
         return None
     count = 2 * attrs["deformable_groups"]
-    found = {"N": sizes["N"]}
+    out_sizes = {"N": sizes["N"]}
     for n, letter in enumerate("HW"):
         window, step, dilation = (
             int(attrs[name][n]) for name in ("kernel_size", "strides", "dilation")
         )
         pads = int(attrs["padding"][n]) + int(attrs["padding"][n + 2])
-        reach = dilation * (window - 1) + 1
-        found[letter] = (int(sizes[letter]) + pads - reach) // step + 1
+        extent = dilation * (window - 1) + 1
+        out_sizes[letter] = (int(sizes[letter]) + pads - extent) // step + 1
         count *= window
-    return TensorType([{**found, "C": count}[n] for n in attrs["data_layout"]], data.dtype)
+    return TensorType([{**out_sizes, "C": count}[n] for n in attrs["data_layout"]], data.dtype)
 
 
 @op("nn.conv2d_backward_weight", attrs="Conv2DAttrs")
@@ -161,15 +161,15 @@ def conv2d_backward_weight(
     if groups != 1 or kernel_size is None:
         what = "conv2d_backward_weight takes one group, and the kernel_size"
         raise ValueError(explain(what, got=f"groups={groups}, kernel_size={kernel_size}"))
-    turned = (as_plain(data, data_layout, "CNHW"), as_plain(grad, grad_layout, "CNHW"))
+    transposed = (as_plain(data, data_layout, "CNHW"), as_plain(grad, grad_layout, "CNHW"))
     options = (list(dilation), list(padding), list(strides))
-    full = builder().emit(R.nn.conv2d(*turned, *options, out_dtype=out_dtype or None))
+    full = builder().emit(R.nn.conv2d(*transposed, *options, out_dtype=out_dtype or None))
     cut = builder().emit(R.strided_slice(full, [2, 3], [0, 0], list(kernel_size)))
     return as_plain(cut, "IOHW", kernel_layout)
 
 
 conv2d_backward_weight.build(
-    lambda **given: windows(given, 2, "strides", "dilation", "kernel_size")
+    lambda **attrs: windows(attrs, 2, "strides", "dilation", "kernel_size")
 )
 
 # ---------------------------------------------------------------------- planes of bits
@@ -261,7 +261,7 @@ def bitserial_conv2d(
     return R.nn.conv2d(a, b, *options, out_dtype)
 
 
-bitserial_conv2d.build(lambda **given: windows(given, 2, "strides", "kernel_size"))
+bitserial_conv2d.build(lambda **attrs: windows(attrs, 2, "strides", "kernel_size"))
 
 # ---------------------------------------------------------------------- sparse matrices
 
@@ -310,8 +310,8 @@ def sparse_conv2d(
     last = R.permute_dims(dense_data, [0, 2, 3, 1]) if layout == "NCHW" else dense_data
     *outer, channels = last.struct_info.get_shape()
     flat = R.reshape(last, [-1, channels])
-    made = kernel(topi_nn.sparse_dense, flat, sparse_data, sparse_indices, sparse_indptr, False)
-    result = R.reshape(made, [*outer, made.struct_info.get_shape()[1]])
+    product = kernel(topi_nn.sparse_dense, flat, sparse_data, sparse_indices, sparse_indptr, False)
+    result = R.reshape(product, [*outer, product.struct_info.get_shape()[1]])
     return R.permute_dims(result, [0, 3, 1, 2]) if layout == "NCHW" else result
 
 

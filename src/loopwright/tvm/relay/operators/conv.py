@@ -1,4 +1,4 @@
-"""Convolutions in any layout, and what is a convolution of weights prepared before."""
+"""Convolutions in any layout, and weights of convolutions that are transformed beforehand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .common import LETTERS, as_plain, extents, shape_of, windows
 from .core import Input, R, Row, builder, kernel, op
 
 
-def _known(dim: Any) -> Any:
+def _static(dim: Any) -> Any:
     return dim.value if isinstance(dim, IntImm) else None
 
 
@@ -31,27 +31,27 @@ def wide(data: Any, weight: Any, out_dtype: Any) -> tuple[Any, Any]:
 
 
 def _one_filter_each(data: Any, weight: Any, groups: int, layouts: tuple[str, str]) -> Any:
-    """The weight of a convolution with as many groups as channels: Relay counts the filters of a
+    """The weight of a convolution with one group per channel: Relay counts the filters of a
     channel where others count input channels."""
     plan = layout_of(layouts[1])
     shape = shape_of(weight)
     if groups == 1 or not str(plan).isupper():
         return weight
-    size = {letter: _known(shape[plan.index_of(letter)]) for letter in plan}
-    channels = _known(shape_of(data)[layout_of(layouts[0]).index_of("C")])
+    size = {letter: _static(shape[plan.index_of(letter)]) for letter in plan}
+    channels = _static(shape_of(data)[layout_of(layouts[0]).index_of("C")])
     if not (channels == groups == size["O"] and size["I"] != 1):
         return weight
     order = "".join(plan)
     plain = "OI" + order.replace("O", "").replace("I", "")
-    turned = as_plain(weight, order, plain)
+    in_plain = as_plain(weight, order, plain)
     flat = [size["O"] * size["I"], 1, *(size[s] for s in plain[2:])]
-    return as_plain(builder().emit(R.reshape(turned, flat)), plain, order)
+    return as_plain(builder().emit(R.reshape(in_plain, flat)), plain, order)
 
 
 def _window_types(
     rank: int, lead: Callable[[Any, Any, Any], tuple[Any, Any]]
 ) -> Callable[..., Any]:
-    """The hook `arguments` that gives a weight its shape; lead(channels in, channels out, groups)
+    """The hook `arguments` that infers a weight's shape; lead(channels in, channels out, groups)
     are its extents by O and I."""
 
     def weight(data: Any, attrs: dict[str, Any]) -> Any:
@@ -74,7 +74,7 @@ def _share(dim: Any, groups: Any) -> Any:
 
 
 def _check_weight(types: list[Any], attrs: dict[str, Any], out: str) -> None:
-    """Raise ValueError if a weight is not what the attributes say. out: the letter of the results'
+    """Raise ValueError if a weight does not match the attributes. out: the letter of the results'
     channels (of a transposed one, of a group)."""
     have = extents(types[1], attrs["kernel_layout"])
     layout = attrs["data_layout"]
@@ -82,8 +82,8 @@ def _check_weight(types: list[Any], attrs: dict[str, Any], out: str) -> None:
     if attrs["channels"] is not None and out == "O" and attrs["groups"] == 1:
         want["O"] = attrs["channels"]
     for letter, size in want.items():
-        if _known(have[letter]) not in (None, int(size)):
-            what = f"the weight's extent {letter} is not what the attributes say ({size})"
+        if _static(have[letter]) not in (None, int(size)):
+            what = f"the weight's extent {letter} differs from the attributes ({size})"
             raise ValueError(explain(what, got=f"{types[1]} in layout {attrs['kernel_layout']}"))
     extents(types[0], layout)
 
@@ -125,7 +125,7 @@ def _conv(rank: int) -> Row:
             kernel_layout, out_layout or data_layout, out_dtype or None,
         )  # fmt: skip
 
-    conv.build(lambda **given: windows(given, rank, "strides", "dilation", "kernel_size"))
+    conv.build(lambda **options: windows(options, rank, "strides", "dilation", "kernel_size"))
     conv.arguments(_window_types(rank, lambda have, out, groups: (out, _share(have, groups))))
     conv.infer(lambda types, attrs: _check_weight(types, attrs, "O"))
     conv.macs(conv_macs)
@@ -135,20 +135,20 @@ def _conv(rank: int) -> Row:
 conv1d, conv2d, conv3d = map(_conv, LETTERS)
 
 
-def _transposed(rank: int, data: Any, weight: Any, given: dict[str, Any]) -> Any:
+def _transposed(rank: int, data: Any, weight: Any, params: dict[str, Any]) -> Any:
     """A transposed convolution of plain layouts."""
-    dtype = given["out_dtype"] or None
+    dtype = params["out_dtype"] or None
     if rank < 3:
         name = f"conv{rank}d_transpose"
-        options = (given["output_padding"], given["dilation"], given["groups"])
-        steps = map(list, (given["strides"], given["padding"], *options[:2]))
-        return getattr(R.nn, name)(data, weight, *steps, given["groups"], out_dtype=dtype)
+        options = (params["output_padding"], params["dilation"], params["groups"])
+        steps = map(list, (params["strides"], params["padding"], *options[:2]))
+        return getattr(R.nn, name)(data, weight, *steps, params["groups"], out_dtype=dtype)
     kind = dtype or str(data.struct_info.dtype)
-    if any(d != 1 for d in given["dilation"]):
-        raise ValueError(explain("conv3d_transpose has no dilation", got=str(given["dilation"])))
+    if any(d != 1 for d in params["dilation"]):
+        raise ValueError(explain("conv3d_transpose has no dilation", got=str(params["dilation"])))
     return kernel(
-        topi_nn.group_conv3d_transpose_ncdhw, data, weight, list(given["strides"]),
-        list(given["padding"]), kind, list(given["output_padding"]), given["groups"],
+        topi_nn.group_conv3d_transpose_ncdhw, data, weight, list(params["strides"]),
+        list(params["padding"]), kind, list(params["output_padding"]), params["groups"],
     )  # fmt: skip
 
 
@@ -173,16 +173,16 @@ def _conv_transpose(rank: int) -> Row:
         out_dtype: str = "",
     ) -> Any:
         """The gradient of a convolution with respect to its data."""
-        given = {"strides": strides, "padding": padding, "dilation": dilation, "groups": groups}
-        given |= {"output_padding": output_padding, "out_dtype": out_dtype}
+        options = {"strides": strides, "padding": padding, "dilation": dilation, "groups": groups}
+        options |= {"output_padding": output_padding, "out_dtype": out_dtype}
         data, weight = wide(data, weight, out_dtype)
         data, weight = builder().emit(data), builder().emit(weight)
         plain = as_plain(data, data_layout, data_plain)
-        made = _transposed(rank, plain, as_plain(weight, kernel_layout, kernel_plain), given)
-        return as_plain(builder().emit(made), data_plain, out_layout or data_layout)
+        result = _transposed(rank, plain, as_plain(weight, kernel_layout, kernel_plain), options)
+        return as_plain(builder().emit(result), data_plain, out_layout or data_layout)
 
     names = ("strides", "dilation", "kernel_size", "output_padding")
-    conv.build(lambda **given: windows(given, rank, *names))
+    conv.build(lambda **options: windows(options, rank, *names))
     conv.arguments(_window_types(rank, lambda have, out, groups: (_share(out, groups), have)))
     conv.infer(lambda types, attrs: _check_weight(types, attrs, "I"))
     conv.macs(conv_macs)

@@ -13,10 +13,11 @@ Its signature is that of the builder `relay.nn.dense`. A parameter of the annota
 argument of the call, `Inputs` a tuple of them, all others are attributes. The body is the operator's
 meaning: translation to Relax is running it, and the result's type is what Relax infers of it.
 
-Hooks: `arguments(types, attrs)` gives types of arguments which the others decide (None where it
-cannot); `infer(types, attrs)` the result's type, where Relax's inference says less; `build(**given)`
-checks and completes what the builder was given, as a dict; or gives a call of another operator;
-`macs(types, attrs, result)` the multiply-accumulates, from types of known extents.
+Hooks: `arguments(types, attrs)` infers types of arguments from the others' (None where it
+cannot); `infer(types, attrs)` the result's type, where Relax's inference says less;
+`build(**attrs)` checks and completes the builder's arguments, as a dict; or returns a call of
+another operator; `macs(types, attrs, result)` the multiply-accumulates, from types of known
+extents.
 """
 
 from __future__ import annotations
@@ -39,20 +40,20 @@ from ..expr import Call, Expr, Tuple, TupleWrapper
 
 class _Typed:
     """The builders of Relax's operators; what they make has its struct info at once, which the next
-    line of a body may ask for."""
+    line of a body may query."""
 
     def __init__(self, view: Any) -> None:
         self._view = view
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._view, name)
+        member = getattr(self._view, name)
 
         def informed(*args: Any, **kwargs: Any) -> Any:
-            return _informed(found(*args, **kwargs))
+            return _informed(member(*args, **kwargs))
 
-        made: Any = _Typed(found) if isinstance(found, ModuleType) else informed
-        setattr(self, name, made)
-        return made
+        value: Any = _Typed(member) if isinstance(member, ModuleType) else informed
+        setattr(self, name, value)
+        return value
 
 
 def _informed(value: Any) -> Any:
@@ -74,7 +75,7 @@ def builder() -> Any:
 
 
 def kernel(fn: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """What a function of te makes of Relax expressions, for meanings without an operator of Relax."""
+    """A te function applied to Relax expressions, for semantics that no operator of Relax has."""
     return builder().emit(builder().call_te(fn, *args, **options))
 
 
@@ -114,12 +115,13 @@ class Row:
         return f"<operator of Relay {self.name}{self.signature}>"
 
     def arguments(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Set what gives the types of arguments that follow from the others."""
+        """Set the hook that infers types of arguments from the others'."""
         self.hooks["arguments"] = fn
         return fn
 
     def infer(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Set what gives the result's type. With a third parameter, it gets the arguments too."""
+        """Set the hook that infers the result's type. With a third parameter, it gets the
+        arguments too."""
         self.hooks["infer"] = fn
         self.reads_values = len(inspect.signature(fn).parameters) > 2
         return fn
@@ -144,12 +146,12 @@ class Row:
                 what = f"relay.{row.name}: {error}"
                 raise TypeError(explain(what, instead=f"it takes {row.signature}")) from None
             bound.apply_defaults()
-            given = dict(bound.arguments)
+            attrs = dict(bound.arguments)
             if "build" in row.hooks:
-                given = row.hooks["build"](**given)
-                if not isinstance(given, dict):
-                    return given
-            return row.call(given)
+                attrs = row.hooks["build"](**attrs)
+                if not isinstance(attrs, dict):
+                    return attrs
+            return row.call(attrs)
 
         builder.__name__ = builder.__qualname__ = self.name.rsplit(".", 1)[-1]
         builder.__doc__ = inspect.cleandoc(self.body.__doc__ or "")
@@ -157,23 +159,23 @@ class Row:
         builder.row = self
         return builder
 
-    def call(self, given: dict[str, Any]) -> Any:
+    def call(self, values: dict[str, Any]) -> Any:
         """The call with all arguments and attributes given by name."""
         args = []
         for name, kind in self.inputs.items():
-            value = given[name]
+            value = values[name]
             if value is None and name in self.optional:
                 continue
             args.append(_input(self.name, name, kind, value))
-        attrs = {name: _plain(given[name]) for name in self.attr_names}
-        made = Call(self.op, args, Attrs(self.attrs_key, attrs) if attrs else None)
-        count: Any = self.results(attrs, given) if callable(self.results) else self.results
-        return made if count is None else TupleWrapper(made, count)
+        attrs = {name: _plain(values[name]) for name in self.attr_names}
+        call = Call(self.op, args, Attrs(self.attrs_key, attrs) if attrs else None)
+        count: Any = self.results(attrs, values) if callable(self.results) else self.results
+        return call if count is None else TupleWrapper(call, count)
 
     def values_of(self, call: Call) -> dict[str, Any]:
         """The attributes of a call by name; those it does not have are the defaults."""
-        known = {} if call.attrs is None else dict(call.attrs.items())
-        return {name: known.get(name, self.defaults.get(name)) for name in self.attr_names}
+        attrs = {} if call.attrs is None else dict(call.attrs.items())
+        return {name: attrs.get(name, self.defaults.get(name)) for name in self.attr_names}
 
     def apply(self, args: list[Any], attrs: dict[str, Any], bb: Any) -> Any:
         """The Relax expression of a call: its arguments are Relax expressions. bb: the BlockBuilder
@@ -184,8 +186,8 @@ class Row:
         if len(left_out) != missing:
             needed = [n for n in names if n not in self.optional]
             raise ValueError(explain(f"{self.name} needs {needed}", got=f"{len(args)} arguments"))
-        given = iter(args)
-        by_name = {n: None if n in left_out else next(given) for n in names}
+        rest = iter(args)
+        by_name = {n: None if n in left_out else next(rest) for n in names}
         token = _BUILDER.set(bb)
         try:
             return self.body(**by_name, **attrs)
@@ -218,9 +220,9 @@ def op(
 ) -> Callable[[Callable[..., Any]], Row]:
     """Define an operator: see the module's docstring.
 
-    results: how many fields its tuple has, or a function of its attributes and what was given (None:
-    it is no tuple); the builder gives a `TupleWrapper`. attrs: the class of its attributes in TVM. view: whether there is
-    a builder `relay.<name>`.
+    results: how many fields its tuple has, or a function of its attributes and arguments (None:
+    not a tuple); the builder returns a `TupleWrapper`. attrs: the class of its attributes in TVM.
+    view: whether it has a builder `relay.<name>`.
     """
 
     def define(body: Callable[..., Any]) -> Row:
@@ -242,5 +244,5 @@ def view(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def row_of(operator: Any) -> Row | None:
-    """The definition of an operator, None where there is none."""
+    """The definition of an operator, None if it has none."""
     return ROWS.get(operator.name) if isinstance(operator, Op) else None

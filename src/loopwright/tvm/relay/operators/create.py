@@ -13,7 +13,7 @@ from ..types import Any as AnyDim
 from ..types import TensorType, TupleType
 from .core import VIEWS, Input, R, op, view
 from .tensor import of_rank, shape_of_tensor
-from .transform import dims_of, known
+from .transform import as_numbers, dims_of
 
 
 @op("full", attrs="InitOpAttrs", view=False)
@@ -41,7 +41,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 @view("full")
 def _full(fill_value: Any, shape: Any = (), dtype: str = "") -> Any:
     """A tensor of one value; the shape may be an expression."""
-    shape = known(shape)
+    shape = as_numbers(shape)
     row = dyn_full if isinstance(shape, Expr) else full
     return row.builder(fill_value, shape, dtype)
 
@@ -90,11 +90,11 @@ def _arange(start: Any, stop: Any = None, step: Any = None, dtype: str = "float3
     """The numbers from `start` to before `stop`; with one number, from 0 to before it."""
     if stop is None:
         start, stop = 0, start
-    given = [
+    bounds = [
         v if isinstance(v, Expr) else const(v, dtype)
         for v in (start, stop, 1 if step is None else step)
     ]
-    return arange.builder(*given, dtype)
+    return arange.builder(*bounds, dtype)
 
 
 def _running(name: str, relax_name: str) -> None:
@@ -144,13 +144,14 @@ def _trilu(data: Any, k: Any, upper: bool = True) -> Any:
     return trilu.builder(data, k, upper)
 
 
-@op("unique", attrs="UniqueAttrs", results=lambda attrs, given: 5 if attrs["return_counts"] else 4,
+@op("unique", attrs="UniqueAttrs", results=lambda attrs, args: 5 if attrs["return_counts"] else 4,
     view=False)  # fmt: skip
 def unique(data: Input, sorted: bool = True, return_counts: bool = False) -> Any:
     """The values that occur, the index of the first of each, the place of each element among them,
-    how many there are, and how often each occurs; each as long as `data`, or valid up to the number."""
-    found = R.unique(data, sorted, True, True, True)
-    values, index, inverse, counts = (rx.TupleGetItem(found, i) for i in range(4))
+    the number of values, and the count of each; each as long as `data`, or valid up to the
+    number."""
+    results = R.unique(data, sorted, True, True, True)
+    values, index, inverse, counts = (rx.TupleGetItem(results, i) for i in range(4))
     number = R.shape_to_tensor(R.shape_of(values))
     index, inverse, counts = (R.astype(v, "int32") for v in (index, inverse, counts))
     parts = [values, index, inverse, R.astype(number, "int32")]

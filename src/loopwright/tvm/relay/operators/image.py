@@ -17,8 +17,8 @@ from .core import Input, R, Row, kernel, op, view
 
 
 def _resized(data: Any, size: list[Any], roi: Any, **options: Any) -> Any:
-    """The data in another size, by Relax's operator where it computes the same: what is nearest
-    depends on the last bit of a place."""
+    """The data in another size, by Relax's operator where it computes the same: the nearest
+    element depends on the last bit of a coordinate."""
     options["out_dtype"] = options["out_dtype"] or None
     linear = options["method"] != "nearest_neighbor"
     cropped = options["coordinate_transformation_mode"] == "tf_crop_and_resize"
@@ -133,8 +133,8 @@ def _resize_view(rank: int) -> None:
         if rank != 2:
             what = f"resize{rank}d takes a size of numbers"
             raise NotImplementedError(explain(what, got="an expression", instead="resize2d"))
-        given = expression(size, "int64"), expression(roi, "float32")
-        return dyn_resize2d.builder(data, *given, *options)
+        dynamic = expression(size, "int64"), expression(roi, "float32")
+        return dyn_resize2d.builder(data, *dynamic, *options)
 
 
 for _rank in LETTERS:
@@ -165,7 +165,8 @@ def crop_and_resize(
 
 @op("image.affine_grid", attrs="AffineGridAttrs")
 def affine_grid(data: Input, target_shape: Any = None) -> Any:
-    """The places, from -1 to 1, of an image's pixels, moved by matrices (batch, 2, 3)."""
+    """The coordinates, from -1 to 1, of an image's pixels, transformed by matrices (batch, 2,
+    3)."""
     return kernel(topi_image.affine_grid, data, [int(d) for d in target_shape])
 
 
@@ -178,7 +179,7 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool = True,
 ) -> Any:
-    """The data at the places of a grid, from -1 to 1 along each axis."""
+    """The data at the coordinates of a grid, from -1 to 1 along each axis."""
     options = (method, layout, padding_mode, bool(align_corners))
     return kernel(topi_image.grid_sample, data, grid, *options)
 
@@ -209,12 +210,12 @@ def dilation2d(
 
 
 @dilation2d.build
-def _(data_layout: str, **given: Any) -> dict[str, Any]:
+def _(data_layout: str, **attrs: Any) -> dict[str, Any]:
     for name in ("strides", "dilations"):
-        if isinstance(given[name], (list, tuple)) and len(given[name]) == 4:  # of all axes
-            steps = dict(zip(data_layout, given[name], strict=True))
+        if isinstance(attrs[name], (list, tuple)) and len(attrs[name]) == 4:  # of all axes
+            steps = dict(zip(data_layout, attrs[name], strict=True))
             if steps.pop("N") != 1 or steps.pop("C") != 1:
                 what = f"dilation2d: {name} of N and C are 1"
-                raise ValueError(explain(what, got=f"{list(given[name])} of {data_layout}"))
-            given[name] = list(steps.values())
-    return windows({"data_layout": data_layout, **given}, 2, "strides", "dilations")
+                raise ValueError(explain(what, got=f"{list(attrs[name])} of {data_layout}"))
+            attrs[name] = list(steps.values())
+    return windows({"data_layout": data_layout, **attrs}, 2, "strides", "dilations")

@@ -1,4 +1,4 @@
-"""How Relay's operators take part in fusion: what is not listed is opaque."""
+"""How Relay's operators take part in fusion: operators not listed are opaque."""
 
 from __future__ import annotations
 

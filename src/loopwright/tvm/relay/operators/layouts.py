@@ -2,8 +2,8 @@
 
 A rule is `rule(attrs, new, old, types) -> InferCorrectLayoutOutput | None`. `old` are the layouts in
 which the arguments were named before (None: not known), `new` those in which they are stored now (None
-before anything moved), `types` the arguments' types before. Its answer says in which layouts the call
-takes its arguments, in which it gives its results, and its attributes for these. None: unknown.
+before anything moved), `types` the arguments' types before. Its answer has the layouts of the
+call's arguments and results, and the attributes for these. None: unknown.
 
     sum, axis=[1], NCHW stored as NCHW16c  ->  axis=[1, 4], NCHW16c -> NHW
     add, NCHW stored as NCHW16c, and HW    ->  NCHW16c, NCHW1c -> NCHW16c
@@ -30,7 +30,7 @@ Rule = Callable[[Any, Layouts | None, Layouts, Sequence[Any]], Any]
 
 @dataclass(frozen=True)
 class InferCorrectLayoutOutput:
-    """In which layouts a call takes its arguments and gives its results, and its attributes."""
+    """The layouts of a call's arguments and results, and its attributes."""
 
     input_layouts: Layouts
     output_layouts: Layouts
@@ -42,10 +42,10 @@ Output = InferCorrectLayoutOutput
 
 def changed(attrs: Any, **values: Any) -> Any:
     """Attributes with other values; the same ones if nothing changes."""
-    known = dict(attrs.items())
-    if all(n in known and known[n] == v for n, v in values.items()):
+    old_values = dict(attrs.items())
+    if all(n in old_values and old_values[n] == v for n, v in values.items()):
         return attrs
-    return attrs.replace(values={**known, **values})
+    return attrs.replace(values={**old_values, **values})
 
 
 def _layout(parts: Sequence[tuple[str, int]]) -> Layout | None:
@@ -56,13 +56,13 @@ def _layout(parts: Sequence[tuple[str, int]]) -> Layout | None:
         return None
 
 
-def place_of(axis: int, old: Layout, new: Layout) -> int | None:
+def new_axis(axis: int, old: Layout, new: Layout) -> int | None:
     """Where an axis is stored now; None where it is split in another way than before."""
     letter = old[axis]
     if old.factor_of(letter) != new.factor_of(letter):
         return None
-    place = new.index_of(letter)
-    return None if place < 0 else place
+    index = new.index_of(letter)
+    return None if index < 0 else index
 
 
 def _first(layouts: Layouts) -> Any:
@@ -96,26 +96,28 @@ def broadcasting(attrs: Any, new: Any, old: Any, types: Any) -> Any:
     """Two operands: the smaller one moves as the larger one did."""
     ranks = [_rank(t) for t in types]
     large = 0 if ranks[0] >= ranks[1] else 1
-    known = list(old)
-    if known[large] is None:
-        if known[1 - large] is None or ranks[0] != ranks[1]:
+    old_layouts = list(old)
+    if old_layouts[large] is None:
+        if old_layouts[1 - large] is None or ranks[0] != ranks[1]:
             return None
         large = 1 - large
-    if known[1 - large] is None:
-        known[1 - large] = _layout(known[large].parts[len(known[large]) - ranks[1 - large] :])
+    if old_layouts[1 - large] is None:
+        old_layouts[1 - large] = _layout(
+            old_layouts[large].parts[len(old_layouts[large]) - ranks[1 - large] :]
+        )
     if new is None:
-        return Output(known, [known[large]], attrs)
+        return Output(old_layouts, [old_layouts[large]], attrs)
     whole = [sum(c.isupper() for c in one) for one in new]
     if whole[1 - large] > whole[large]:
         return None
     large = 0 if ranks[0] == ranks[1] else large
     small = 1 - large
-    target = moved_like(known[small], known[large], new[large])
+    target = moved_like(old_layouts[small], old_layouts[large], new[large])
     if target is None:
         return None
-    found = [new[large], new[large]]
-    found[small] = _repeated(target, known[small], types[small].shape)
-    return Output(found, [new[large]], attrs)
+    layouts = [new[large], new[large]]
+    layouts[small] = _repeated(target, old_layouts[small], types[small].shape)
+    return Output(layouts, [new[large]], attrs)
 
 
 def moved_like(small: Layout, old: Layout, new: Layout) -> Layout | None:
@@ -147,8 +149,8 @@ def _repeated(target: Layout, old: Layout, shape: Any) -> Layout | None:
     parts = []
     for letter, factor in target.parts:
         if factor > 0:
-            place = old.index_of(letter.upper())
-            one = place < 0 or (_is_one(shape[place]) and letter not in old)
+            index = old.index_of(letter.upper())
+            one = index < 0 or (_is_one(shape[index]) and letter not in old)
             factor = 1 if one else factor
         parts.append((letter, factor))
     return _layout(parts)
@@ -162,13 +164,13 @@ def _is_one(dim: Any) -> bool:
 
 
 def fixed(inputs: Sequence[str], output: str = "") -> Rule:
-    """Layouts are what attributes say, whatever the arguments are stored as. A name that is no
-    attribute is a layout. The result has that of the first argument, or what `out_layout` says."""
+    """Layouts are read from attributes, whatever the arguments are stored as. A name that is not an
+    attribute is a layout. The result has that of the first argument, or that of `out_layout`."""
 
     def rule(attrs: Any, new: Any, old: Any, types: Any) -> Any:
-        found = [layout_of(attrs.get(name, name)) for name in inputs[: len(old)]]
+        new_layouts = [layout_of(attrs.get(name, name)) for name in inputs[: len(old)]]
         out = attrs.get("out_layout", "") if not output else attrs.get(output, output)
-        return Output(found, [layout_of(out) if out else found[0]], attrs)
+        return Output(new_layouts, [layout_of(out) if out else new_layouts[0]], attrs)
 
     return rule
 
@@ -183,7 +185,7 @@ def imaging(attrs: Any, new: Any, old: Any, types: Any) -> Any:
 
 
 def _keeps_image(new: Layout, old: Layout) -> bool:
-    """Whether rows and columns stand in the same order, and are not split."""
+    """Whether rows and columns are in the same order, and not split."""
     spatial = [c for c in old if c in "DHW"]
     return [c for c in new if c.upper() in "DHW"] == spatial
 
@@ -216,7 +218,7 @@ def along(*names: str, inputs: Sequence[str] = (), outputs: Sequence[str] = ("",
             return None
         if new is not None:
             for name in names:
-                axes = [place_of(int(a), old[0], new[0]) for a in _listed(attrs[name])]
+                axes = [new_axis(int(a), old[0], new[0]) for a in _listed(attrs[name])]
                 values[name] = axes[0] if isinstance(attrs[name], int) else tuple(axes)
                 if None in axes:
                     return rule(attrs, None, old, types)
@@ -229,7 +231,7 @@ def along(*names: str, inputs: Sequence[str] = (), outputs: Sequence[str] = ("",
 
 
 def ranking(attrs: Any, new: Any, old: Any, types: Any) -> Any:
-    """Values and their places along an axis, or one of them."""
+    """Values and their indices along an axis, or one of them."""
     count = 2 if attrs["ret_type"] == "both" else 1
     return along("axis", outputs=("",) * count)(attrs, new, old, types)
 
@@ -240,8 +242,8 @@ def joining(attrs: Any, new: Any, old: Any, types: Any) -> Any:
     if layout is None or not layout[axis].isupper():
         return None
     if new and all(one == new[0] for one in new) and old[0] is not None:
-        place = new[0].index_of(old[0][axis])
-        return Output(list(new), [new[0]], changed(attrs, axis=place)) if place >= 0 else None
+        index = new[0].index_of(old[0][axis])
+        return Output(list(new), [new[0]], changed(attrs, axis=index)) if index >= 0 else None
     return Output([layout] * len(old), [layout], attrs)
 
 
@@ -255,8 +257,8 @@ def splitting(attrs: Any, new: Any, old: Any, types: Any) -> Any:
     if new is not None:
         letter, size = layout[axis], types[0].shape[axis]
         block = _new_block(letter, layout, new[0])
-        known = equal and isinstance(size, IntImm)
-        cuts = [size.value // where] if known else [0 if block == 1 else 1] if equal else where
+        is_static = equal and isinstance(size, IntImm)
+        cuts = [size.value // where] if is_static else [0 if block == 1 else 1] if equal else where
         if block > 0 and not any(c % block for c in cuts):
             layout = new[0]
             attrs = changed(attrs, axis=layout.index_of(letter))
@@ -266,14 +268,14 @@ def splitting(attrs: Any, new: Any, old: Any, types: Any) -> Any:
 
 
 def _new_block(letter: str, old: Layout, new: Layout) -> int:
-    """The elements of an axis that are one element of it now, 0 where that is none."""
+    """The number of elements of an axis that one element now holds, 0 where they do not fit."""
     if new.index_of(letter) < 0 or old.factor_of(letter) == new.factor_of(letter):
         return int(letter in new)
     return 0 if old.factor_of(letter) > 0 else new.factor_of(letter)
 
 
 def squeezing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
-    """Axes of extent 1 go."""
+    """Axes of extent 1 are removed."""
     layout, axes = old[0], attrs["axis"]
     if layout is None:
         return None
@@ -281,11 +283,11 @@ def squeezing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
         axes = [n for n, d in enumerate(types[0].shape) if _is_one(d)]
     axes = [int(a) % len(layout) for a in _listed(axes)]
     if new is not None:
-        places = [place_of(a, layout, new[0]) for a in axes]
-        if any(p is None for p in places) or any(layout[a].islower() for a in axes):
+        positions = [new_axis(a, layout, new[0]) for a in axes]
+        if any(p is None for p in positions) or any(layout[a].islower() for a in axes):
             return squeezing(attrs, None, old, types)
-        layout, axes = new[0], places
-        attrs = changed(attrs, axis=tuple(places))
+        layout, axes = new[0], positions
+        attrs = changed(attrs, axis=tuple(positions))
     rest = _layout([p for n, p in enumerate(layout.parts) if n not in axes])
     return None if rest is None else Output([layout], [rest], attrs)
 
@@ -298,13 +300,13 @@ def transposing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
     rank = len(layout)
     axes: Any = [int(a) % rank for a in attrs["axes"] or range(rank)[::-1]]
     if new is not None:
-        places = [place_of(a, layout, new[0]) for a in axes]
-        if len(new[0]) != rank or None in places:
+        positions = [new_axis(a, layout, new[0]) for a in axes]
+        if len(new[0]) != rank or None in positions:
             return transposing(attrs, None, old, types)
-        layout, axes = new[0], places
+        layout, axes = new[0], positions
         attrs = changed(attrs, axes=tuple(axes))
-    turned = _layout([layout.parts[a] for a in axes])
-    return None if turned is None else Output([layout], [turned], attrs)
+    result = _layout([layout.parts[a] for a in axes])
+    return None if result is None else Output([layout], [result], attrs)
 
 
 def padding(attrs: Any, new: Any, old: Any, types: Any) -> Any:
@@ -315,13 +317,13 @@ def padding(attrs: Any, new: Any, old: Any, types: Any) -> Any:
     value = layout_of("") if types[1:] and not _rank(types[1]) else None
     if new is not None:
         widths = dict(zip(layout, attrs["pad_width"], strict=True))
-        turned = []
+        pads = []
         for letter in new[0]:
             same = letter in layout and layout.factor_of(letter) == new[0].factor_of(letter)
             if not same and _grows(widths.get(letter.upper(), (0, 0))):
                 return padding(attrs, None, old, types)
-            turned.append(widths[letter] if same else (0, 0))
-        layout, attrs = new[0], changed(attrs, pad_width=tuple(turned))
+            pads.append(widths[letter] if same else (0, 0))
+        layout, attrs = new[0], changed(attrs, pad_width=tuple(pads))
     return Output([layout, value][: len(old)], [layout], attrs)
 
 
@@ -335,9 +337,9 @@ def slicing_like(attrs: Any, new: Any, old: Any, types: Any) -> Any:
         return None
     layout, axes = old[0], attrs["axes"]
     if new is not None and new[0] == new[1] and axes:
-        places = [place_of(int(a), layout, new[0]) for a in axes]
-        if None not in places:
-            layout, attrs = new[0], changed(attrs, axes=tuple(places))
+        positions = [new_axis(int(a), layout, new[0]) for a in axes]
+        if None not in positions:
+            layout, attrs = new[0], changed(attrs, axes=tuple(positions))
     return Output([layout, layout], [layout], attrs)
 
 
@@ -355,19 +357,19 @@ def slicing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
     ranges = _ranges(attrs, layout, types[0].shape)
     if ranges is None or not str(layout).isupper():
         return None
-    given = attrs.get("axes") is not None
-    found = {}
+    has_axes = attrs.get("axes") is not None
+    new_ranges = {}
     for letter, (begin, end, step) in ranges.items():
         block = _new_block(letter, layout, new[0])
         if block == 0 or (block > 1 and (step != 1 or begin % block or end % block)):
             return None
-        found[new[0].index_of(letter)] = (begin // block, end // block, step)
-    if not given:
-        found = _leading(found, layout, new[0], types[0].shape)
-    order = list(found) if given else sorted(found)
-    columns = [tuple(found[n][k] for n in order) for k in range(3)]
+        new_ranges[new[0].index_of(letter)] = (begin // block, end // block, step)
+    if not has_axes:
+        new_ranges = _leading(new_ranges, layout, new[0], types[0].shape)
+    order = list(new_ranges) if has_axes else sorted(new_ranges)
+    columns = [tuple(new_ranges[n][k] for n in order) for k in range(3)]
     values: dict[str, Any] = dict(zip(("begin", "end", "strides"), columns, strict=True))
-    if given:
+    if has_axes:
         values["axes"] = tuple(order)
     return Output(new[:1], new[:1], changed(attrs, **values, slice_mode="end"))
 
@@ -380,7 +382,7 @@ def _ranges(attrs: Any, layout: Layout, shape: Any) -> dict[str, Any] | None:
     axes = attrs.get("axes")
     sized = attrs.get("slice_mode", "end") == "size"
     axes = range(max(len(begin), len(end))) if axes is None else axes
-    found = {}
+    ranges = {}
     for n, axis in enumerate(axes):
         size = shape[axis]
         if not isinstance(size, IntImm):
@@ -391,17 +393,17 @@ def _ranges(attrs: Any, layout: Layout, shape: Any) -> dict[str, Any] | None:
         if sized:
             first, step = first, 1
             last = size.value if last < 0 else first + last
-        found[layout[axis]] = (first, last, step)
-    return found
+        ranges[layout[axis]] = (first, last, step)
+    return ranges
 
 
-def _leading(found: dict[int, Any], old: Layout, new: Layout, shape: Any) -> dict[int, Any]:
+def _leading(ranges: dict[int, Any], old: Layout, new: Layout, shape: Any) -> dict[int, Any]:
     """The ranges of all axes up to the last one that has one."""
-    for place, letter in enumerate(new):
-        if place not in found and place < max(found, default=-1):
+    for index, letter in enumerate(new):
+        if index not in ranges and index < max(ranges, default=-1):
             size = shape[old.index_of(letter)].value if letter in old else new.factor_of(letter)
-            found[place] = (0, size, 1)
-    return found
+            ranges[index] = (0, size, 1)
+    return ranges
 
 
 # ---------------------------------------------------------------------- reductions
@@ -422,20 +424,20 @@ def _reduced(attrs: Any, new: Any, old: Any, types: Any, ordered: bool) -> Any:
         return None
     axes = axes_of(types[0], attrs["axis"], attrs["exclude"])
     layout = new[0] if new else old[0]
-    gone = [old[0][a] for a in axes]
-    places = sorted(axes)
+    reduced_letters = [old[0][a] for a in axes]
+    positions = sorted(axes)
     if layout != old[0]:
-        if any(old[0].factor_of(c) > 0 for c in gone):
+        if any(old[0].factor_of(c) > 0 for c in reduced_letters):
             return _reduced(attrs, None, old, types, ordered)
-        places = [n for n, c in enumerate(layout) if c.upper() in gone]
-        order = [c for c, _ in groupby(layout[n].upper() for n in places)]
-        if ordered and order != [c for c in old[0] if c in gone]:
+        positions = [n for n, c in enumerate(layout) if c.upper() in reduced_letters]
+        order = [c for c, _ in groupby(layout[n].upper() for n in positions)]
+        if ordered and order != [c for c in old[0] if c in reduced_letters]:
             return _reduced(attrs, None, old, types, ordered)
     if new and not (attrs["axis"] is None and layout == old[0]):
-        kept = [n for n in range(len(layout)) if n not in places]
-        attrs = changed(attrs, axis=tuple(kept if attrs["exclude"] else places))
-    inner = [(c, 1 if f > 0 and n in places else f) for n, (c, f) in enumerate(layout.parts)]
-    result = inner if attrs["keepdims"] else [p for n, p in enumerate(inner) if n not in places]
+        remaining = [n for n in range(len(layout)) if n not in positions]
+        attrs = changed(attrs, axis=tuple(remaining if attrs["exclude"] else positions))
+    inner = [(c, 1 if f > 0 and n in positions else f) for n, (c, f) in enumerate(layout.parts)]
+    result = inner if attrs["keepdims"] else [p for n, p in enumerate(inner) if n not in positions]
     out, mean = _layout(result), _layout(inner)
     if out is None or mean is None:
         return None
@@ -503,9 +505,11 @@ def set_layouts() -> None:
 
 
 def inferred(op: Any, attrs: Any, new: Any, old: Layouts, types: Any) -> Any:
-    """What the rule of an operator answers; None where it has none or where a layout is missing."""
+    """The answer of an operator's rule; None where it has none or where a layout is missing."""
     rule = op.get_attr(LAYOUT_RULE)
-    found = None if rule is None else rule(attrs, new, old, types)
-    if found is None or any(one is None for one in (*found.input_layouts, *found.output_layouts)):
+    output = None if rule is None else rule(attrs, new, old, types)
+    if output is None or any(
+        one is None for one in (*output.input_layouts, *output.output_layouts)
+    ):
         return None
-    return found
+    return output

@@ -76,7 +76,7 @@ def batch_flatten(data: Input) -> Any:
 # ---------------------------------------------------------------------- products
 
 
-def _turned(matrix: Any, transpose: bool) -> Any:
+def _transposed(matrix: Any, transpose: bool) -> Any:
     rank = matrix.struct_info.ndim
     if not transpose or rank < 2:
         return matrix
@@ -86,7 +86,7 @@ def _turned(matrix: Any, transpose: bool) -> Any:
 def _product(a: Any, b: Any, out_dtype: str, turn_a: bool, turn_b: bool) -> Any:
     a, b = wide(a, b, out_dtype)
     a, b = builder().emit(a), builder().emit(b)
-    return R.matmul(_turned(a, turn_a), _turned(b, turn_b), out_dtype or None)
+    return R.matmul(_transposed(a, turn_a), _transposed(b, turn_b), out_dtype or None)
 
 
 @op("nn.matmul", attrs="MatmulAttrs")
@@ -98,7 +98,7 @@ def matmul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> Any:
-    """The product of the matrices of a tensor and a matrix, each transposed if asked for."""
+    """The product of the matrices of a tensor and a matrix, each transposed on request."""
     return _product(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
 
 
@@ -113,19 +113,19 @@ def _weight(types: list[Any], attrs: dict[str, Any]) -> Any:
     if units is None or not isinstance(data, TensorType):
         return None
     inner = data.shape[-2 if attrs.get("transpose_a") else -1]
-    turned = attrs.get("transpose_b", True)
-    return None, TensorType((units, inner) if turned else (inner, units), data.dtype)
+    transposed = attrs.get("transpose_b", True)
+    return None, TensorType((units, inner) if transposed else (inner, units), data.dtype)
 
 
 def _check_product(types: list[Any], attrs: dict[str, Any]) -> None:
-    """Raise ValueError if the matrix has not as many rows, or units, as it must have."""
+    """Raise ValueError if the matrix has the wrong number of rows, or units."""
     data, weight = types
     if len(weight.shape) != 2 or not data.shape:
         raise ValueError(explain("takes a tensor and a matrix", got=f"{data} and {weight}"))
-    turned = attrs.get("transpose_b", True)
-    units, inner = weight.shape if turned else reversed(weight.shape)
-    given = (units, attrs["units"]), (inner, data.shape[-2 if attrs.get("transpose_a") else -1])
-    for have, want in given:
+    transposed = attrs.get("transpose_b", True)
+    units, inner = weight.shape if transposed else reversed(weight.shape)
+    checks = (units, attrs["units"]), (inner, data.shape[-2 if attrs.get("transpose_a") else -1])
+    for have, want in checks:
         if isinstance(have, IntImm) and isinstance(want, (int, IntImm)) and have.value != int(want):
             what = f"the matrix must have an extent of {want} here"
             raise ValueError(explain(what, got=f"{weight} for {data}"))
@@ -144,7 +144,7 @@ def batch_matmul(
     transpose_a: bool = False,
     transpose_b: bool = True,
 ) -> Any:
-    """The products of the matrices of two batches, each transposed if asked for."""
+    """The products of the matrices of two batches, each transposed on request."""
     return _product(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
 
 
@@ -167,11 +167,12 @@ def contrib_dense_pack(
 
 @op("nn.fifo_buffer", attrs="FIFOBufferAttrs")
 def fifo_buffer(data: Input, buffer: Input, axis: int) -> Any:
-    """The buffer without its first elements along an axis, and the data after what is left."""
+    """The buffer without its first elements along an axis, and the data after the remaining
+    ones."""
     which = axis % buffer.struct_info.ndim
-    gone = shape_of(data)[which]
-    end = shape_of(buffer)[which] + gone
-    return R.strided_slice(R.concat([buffer, data], which), [which], [gone], [end])
+    shift = shape_of(data)[which]
+    end = shape_of(buffer)[which] + shift
+    return R.strided_slice(R.concat([buffer, data], which), [which], [shift], [end])
 
 
 fifo_buffer.infer(lambda types, attrs: types[1])

@@ -46,14 +46,14 @@ def _pool(kind: str, rank: int) -> Row:
         ceil_mode: bool = False,
         count_include_pad: bool = False,
     ) -> Any:
-        """The mean of each window; the padding counts only if that is asked for."""
+        """The mean of each window; the padding counts only with `count_include_pad`."""
         options = (*map(list, (pool_size, strides, padding, dilation)), bool(ceil_mode))
         return pool(data, *options, bool(count_include_pad), layout, out_layout or layout)
 
     row = op(f"nn.{kind}_pool{rank}d", attrs=f"{kind.title()}Pool{rank}DAttrs")(
         max_pool if kind == "max" else avg_pool
     )
-    row.build(lambda **given: windows(given, rank, *_ATTRS))
+    row.build(lambda **attrs: windows(attrs, rank, *_ATTRS))
     return row
 
 
@@ -61,8 +61,8 @@ def _least_around(data: Any, size: Any, dilation: Any, padding: Any, layout: str
     """Data and padding where a window may have padding alone, whose greatest value is the least finite
     number: that padding becomes a part of the data."""
     dtype = DataType(data.struct_info.dtype)
-    reach = [int(d) * (int(k) - 1) + 1 for k, d in zip(size, dilation, strict=True)]
-    if not dtype.is_float or all(int(p) < r for p, r in zip(padding, reach * 2, strict=True)):
+    extents = [int(d) * (int(k) - 1) + 1 for k, d in zip(size, dilation, strict=True)]
+    if not dtype.is_float or all(int(p) < r for p, r in zip(padding, extents * 2, strict=True)):
         return data, padding
     plan = layout_of(layout)
     letters = [c for c in plan if c in "DHW"]
@@ -91,7 +91,7 @@ def _gradient(kind: str) -> None:
         return backward(out_grad, data, *options, bool(count_include_pad), layout, layout)
 
     row = op(f"nn.{kind}_pool2d_grad", attrs=f"{kind.title()}Pool2DAttrs")(max_pool2d_grad)
-    row.build(lambda **given: windows(given, 2, "pool_size", "strides"))
+    row.build(lambda **params: windows(params, 2, "pool_size", "strides"))
     row.infer(lambda types, attrs: types[1])
 
 
@@ -113,10 +113,10 @@ def _adaptive(kind: str, rank: int) -> None:
         name = "adaptive_pool" + ("" if rank == 2 else f"{rank}d")
         return kernel(getattr(topi_nn, name), data, sizes, "max", layout)
 
-    def build(**given: Any) -> dict[str, Any]:
-        size = given["output_size"]
-        given["output_size"] = () if size is None else per_axis(size, rank)
-        return given
+    def build(**attrs: Any) -> dict[str, Any]:
+        size = attrs["output_size"]
+        attrs["output_size"] = () if size is None else per_axis(size, rank)
+        return attrs
 
     adaptive.build(build)
     if rank == 2:

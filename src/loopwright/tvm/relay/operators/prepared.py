@@ -1,6 +1,6 @@
 """Convolutions by weights that were prepared for an algorithm: Winograd's, or a product of matrices.
 
-What is prepared can be taken back, so the convolution is the usual one of the weight before: its
+The transformation has an inverse, so the convolution is the usual one of the original weight: its
 kernels are chosen for the target. A prepared weight that is a constant is taken back at build time.
 References: Winograd, "Arithmetic Complexity of Computations", 1980; Lavin and Gray, "Fast Algorithms for
 Convolutional Neural Networks", CVPR 2016.
@@ -69,10 +69,10 @@ def _winograd(rank: int) -> Row:
         first."""
         sizes = [int(d) for d in shape_of(weight)[2:]]
         filters = _filters(rank, sizes, int(tile_size), str(weight.struct_info.dtype))
-        known = [(n + 2, f) for n, f in enumerate(filters) if f is not None]
-        made = _along(weight, [n for n, _ in known], [f for _, f in known])
-        order = [n for n, _ in known] + [n + 2 for n, f in enumerate(filters) if f is None]
-        return R.permute_dims(made, [*order, 0, 1])
+        axis_filters = [(n + 2, f) for n, f in enumerate(filters) if f is not None]
+        transformed = _along(weight, [n for n, _ in axis_filters], [f for _, f in axis_filters])
+        order = [n for n, _ in axis_filters] + [n + 2 for n, f in enumerate(filters) if f is None]
+        return R.permute_dims(transformed, [*order, 0, 1])
 
     @op(
         f"nn.contrib_conv{rank}d_winograd_without_weight_transform",
@@ -98,17 +98,17 @@ def _winograd(rank: int) -> Row:
             raise ValueError(explain("the kernel_size of a prepared weight is needed", got="None"))
         sizes = [int(k) for k in kernel_size]
         filters = _filters(rank, sizes, int(tile_size), str(weight.struct_info.dtype))
-        known = [n for n, f in enumerate(filters) if f is not None]
-        order = known + [n for n in range(rank) if n not in known]
-        inverse = [np.linalg.pinv(filters[n]) for n in known]
-        taken = _along(weight, list(range(len(known))), inverse)
-        places = [rank, rank + 1, *(order.index(n) for n in range(rank))]
-        plain = builder().emit(R.permute_dims(taken, places))
+        transformed_axes = [n for n, f in enumerate(filters) if f is not None]
+        order = transformed_axes + [n for n in range(rank) if n not in transformed_axes]
+        inverse = [np.linalg.pinv(filters[n]) for n in transformed_axes]
+        untransformed = _along(weight, list(range(len(transformed_axes))), inverse)
+        perm = [rank, rank + 1, *(order.index(n) for n in range(rank))]
+        plain = builder().emit(R.permute_dims(untransformed, perm))
         options = (list(strides), list(padding), list(dilation), groups)
         layouts = (data_layout, kernel_plain, out_layout or data_layout, out_dtype or None)
         return getattr(R.nn, f"conv{rank}d")(data, plain, *options, *layouts)
 
-    conv.build(lambda **given: windows(given, rank, "strides", "dilation", "kernel_size"))
+    conv.build(lambda **attrs: windows(attrs, rank, "strides", "dilation", "kernel_size"))
     return conv
 
 
@@ -161,9 +161,9 @@ def gemm_conv2d(
     if not isinstance(depth, IntImm):
         raise ValueError(explain("the channels of the data are a number", got=str(depth)))
     back = [1, 3, 0, 2] if _small(weight) else [1, 2, 0, 3]
-    turned = builder().emit(R.permute_dims(weight, back))
-    a, b, c, d = (int(size) for size in shape_of(turned))
-    matrix = builder().emit(R.reshape(turned, [a * b, c * d]))
+    matrix_order = builder().emit(R.permute_dims(weight, back))
+    a, b, c, d = (int(size) for size in shape_of(matrix_order))
+    matrix = builder().emit(R.reshape(matrix_order, [a * b, c * d]))
     shape = [int(kernel_size[0]), int(kernel_size[1]), depth.value // groups, int(channels)]
     rows = shape[0] * shape[1] * shape[2]
     cut = builder().emit(R.strided_slice(matrix, [0, 1], [0, 0], [rows, shape[3]]))
@@ -174,4 +174,4 @@ def gemm_conv2d(
     return R.nn.conv2d(builder().emit(data), builder().emit(plain), *options, *layouts)
 
 
-gemm_conv2d.build(lambda **given: windows(given, 2, "strides", "dilation", "kernel_size"))
+gemm_conv2d.build(lambda **attrs: windows(attrs, 2, "strides", "dilation", "kernel_size"))

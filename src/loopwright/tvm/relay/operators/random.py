@@ -1,4 +1,4 @@
-"""Random numbers from keys, which each operator gives on."""
+"""Random numbers from keys; each operator returns the next key."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _check_key(types: list[Any]) -> TensorType:
 
 def _bits(key: Any, shape: Any) -> tuple[Any, Any]:
     """The next key, and random words."""
-    made = builder().emit(R.random.threefry_generate(key, [whole(d) for d in shape]))
-    new, words = (builder().emit(rx.TupleGetItem(made, n)) for n in (0, 1))
+    result = builder().emit(R.random.threefry_generate(key, [whole(d) for d in shape]))
+    new, words = (builder().emit(rx.TupleGetItem(result, n)) for n in (0, 1))
     return new, words
 
 
@@ -60,7 +60,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 def _fractions(key: Any, shape: Any, dtype: str) -> tuple[Any, Any]:
-    """The next key, and numbers from 0 to below 1, as many as the fraction of their kind has."""
+    """The next key, and numbers from 0 to below 1, with the precision of their dtype's fraction."""
     new, bits = _bits(key, shape)
     kind, count = _FRACTION[dtype]
     width = int(kind.removeprefix("uint"))
@@ -85,8 +85,8 @@ def normal(
     bb, number = builder(), lambda v: rx.const(v, out_dtype)
     new, both = _fractions(key, [2, *out_shape], out_dtype)
     one, two = (bb.emit(R.squeeze(R.strided_slice(both, [0], [n], [n + 1]), [0])) for n in (0, 1))
-    reach = R.sqrt(R.multiply(number(-2.0), R.log(R.subtract(number(1.0), one))))
-    values = R.multiply(reach, R.sin(R.multiply(number(2.0 * math.pi), two)))
+    radius = R.sqrt(R.multiply(number(-2.0), R.log(R.subtract(number(1.0), one))))
+    values = R.multiply(radius, R.sin(R.multiply(number(2.0 * math.pi), two)))
     return rx.Tuple([new, R.add(R.multiply(values, scale), mean)])
 
 
@@ -111,8 +111,8 @@ def _uniform(key: Any, shape: Any, dtype: str = "float32", low: Any = 0.0, high:
 @view("random.normal")
 def _normal(key: Any, shape: Any, dtype: str = "float32", mean: Any = 0.0, scale: Any = 1.0) -> Any:
     """The next key, and numbers of a normal distribution."""
-    given = expression(mean, dtype), expression(scale, dtype)
-    return normal.builder(key, *given, shape, dtype)
+    parameters = expression(mean, dtype), expression(scale, dtype)
+    return normal.builder(key, *parameters, shape, dtype)
 
 
 @op("random.multinomial", results=2, attrs="MultinomialAttrs")

@@ -15,11 +15,11 @@ def axes_of(data: Any, axis: Any, exclude: bool = False) -> list[int]:
     """The axes that are reduced, counted from the front and in order. None or none: all of them;
     exclude: all but those. Raises ValueError."""
     rank = data.struct_info.ndim if hasattr(data, "struct_info") else len(data.shape)
-    given = [axis] if isinstance(axis, int) else list(axis or ())
-    axes = [int(a) + rank if int(a) < 0 else int(a) for a in given]
+    axis_list = [axis] if isinstance(axis, int) else list(axis or ())
+    axes = [int(a) + rank if int(a) < 0 else int(a) for a in axis_list]
     if any(not 0 <= a < rank for a in axes) or len(set(axes)) != len(axes):
         what = "the axes of a reduction are different ones of its operand"
-        raise ValueError(explain(what, got=f"{given} of {rank} axes"))
+        raise ValueError(explain(what, got=f"{axis_list} of {rank} axes"))
     if exclude:
         if not axes and axis is None:
             raise ValueError(explain("exclude needs axes to leave out", got="none"))
@@ -33,12 +33,12 @@ def reduced(types: list[Any], attrs: dict[str, Any], dtype: Any = None) -> Tenso
     if not isinstance(data, TensorType):
         raise TypeError(explain("a reduction takes a tensor", got=str(data)))
     axes = axes_of(data, attrs["axis"], attrs["exclude"])
-    kept = [
+    dims = [
         1 if i in axes else d
         for i, d in enumerate(data.shape)
         if attrs["keepdims"] or i not in axes
     ]
-    return TensorType(kept, dtype or data.dtype)
+    return TensorType(dims, dtype or data.dtype)
 
 
 def _reduction(name: str, compute: Any, dtype: str = "") -> None:
@@ -84,28 +84,30 @@ def _arg(name: str, relax_name: str) -> None:
         rank = data.struct_info.ndim
         if not axes:
             return R.zeros_like(data, "int32")
-        kept = [a for a in range(rank) if a not in axes]
+        remaining = [a for a in range(rank) if a not in axes]
         moved = (
-            R.permute_dims(data, [*kept, *axes]) if [*kept, *axes] != list(range(rank)) else data
+            R.permute_dims(data, [*remaining, *axes])
+            if [*remaining, *axes] != list(range(rank))
+            else data
         )
         if len(axes) != 1:  # the number of the element among all that are reduced
             dims = data.struct_info.get_shape()
-            moved = R.reshape(moved, [*(dims[a] for a in kept), -1])
+            moved = R.reshape(moved, [*(dims[a] for a in remaining), -1])
         if select_last_index:
             count = moved_extent(data, axes)
-            found = getattr(R, relax_name)(R.flip(moved, -1), -1)
-            found = R.subtract(extent_value(count - 1), found)
+            index = getattr(R, relax_name)(R.flip(moved, -1), -1)
+            index = R.subtract(extent_value(count - 1), index)
         else:
-            found = getattr(R, relax_name)(moved, -1)
-        found = R.astype(found, "int32")
-        return R.expand_dims(found, sorted(axes)) if keepdims else found
+            index = getattr(R, relax_name)(moved, -1)
+        index = R.astype(index, "int32")
+        return R.expand_dims(index, sorted(axes)) if keepdims else index
 
     body.__doc__ = f"The index of the {relax_name[3:]} over axes."
     row = op(name, attrs="ArgReduceAttrs")(body)
 
     @row.build
-    def _(axis: Any, **given: Any) -> dict[str, Any]:
-        return {"axis": [axis] if isinstance(axis, int) else axis, **given}
+    def _(axis: Any, **options: Any) -> dict[str, Any]:
+        return {"axis": [axis] if isinstance(axis, int) else axis, **options}
 
     @row.infer
     def _(types: list[Any], attrs: dict[str, Any]) -> Any:
@@ -212,5 +214,5 @@ def _logsumexp(data: Any, axis: Any = None, keepdims: bool = False) -> Any:
     axis = _listed(axis)
     top = VIEWS["max"](data, axis, True)
     total = VIEWS["sum"](VIEWS["exp"](VIEWS["subtract"](data, top)), axis, True)
-    found = VIEWS["add"](VIEWS["log"](total), top)
-    return found if keepdims else VIEWS["squeeze"](found, axis)
+    result = VIEWS["add"](VIEWS["log"](total), top)
+    return result if keepdims else VIEWS["squeeze"](result, axis)

@@ -15,7 +15,7 @@ from .tensor import shape_of_tensor
 
 
 def _steps(shape: Any) -> Any:
-    """How far apart elements are, of a tensor of that shape, along each axis."""
+    """The strides of a tensor of that shape, in elements."""
     return R.flip(R.cumprod(R.flip(shape, 0), 0, exclusive=True), 0)
 
 
@@ -58,9 +58,9 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 @view("sparse_fill_empty_rows")
 def _(sparse_indices: Any, sparse_values: Any, dense_shape: Any, default_value: Any) -> Tuple:
     """The indices and values with a default value in empty rows, and which rows these are."""
-    given = (sparse_indices, sparse_values, dense_shape, default_value)
-    made = sparse_fill_empty_rows.builder(*given)
-    return Tuple([TupleGetItem(made, i) for i in range(3)])
+    args = (sparse_indices, sparse_values, dense_shape, default_value)
+    outputs = sparse_fill_empty_rows.builder(*args)
+    return Tuple([TupleGetItem(outputs, i) for i in range(3)])
 
 
 @op("sparse_reshape", results=2)
@@ -71,17 +71,17 @@ def sparse_reshape(sparse_indices: Input, prev_shape: Input, new_shape: Input) -
     flat = R.sum(R.multiply(sparse_indices, R.expand_dims(_steps(prev_shape), 0)), 1, True)
     one = R.ones_like(new_shape)
     unknown = R.less(new_shape, R.zeros_like(new_shape))
-    known = R.where(unknown, one, new_shape)
-    found = R.floor_divide(R.prod(prev_shape, 0), R.prod(known, 0))
-    full = R.where(unknown, found, new_shape)
+    dims = R.where(unknown, one, new_shape)
+    inferred = R.floor_divide(R.prod(prev_shape, 0), R.prod(dims, 0))
+    full = R.where(unknown, inferred, new_shape)
     number = R.cumsum(one, 0)
     most = rx.const(np.iinfo(full.struct_info.dtype).max, full.struct_info.dtype)
     extents = R.where(R.equal(number, one), R.multiply(one, most), full)
-    places = R.floor_mod(
+    coordinates = R.floor_mod(
         R.floor_divide(flat, R.expand_dims(_steps(full), 0)), R.expand_dims(extents, 0)
     )
     rank = R.sum(R.ones_like(prev_shape), 0)
     axes = R.subtract(R.minimum(number, R.multiply(one, rank)), one)
     differ = R.not_equal(R.take(prev_shape, axes, 0), full)
     other = R.max(R.logical_or(differ, R.not_equal(R.multiply(one, rank), R.sum(one, 0))), 0)
-    return rx.Tuple([R.where(other, places, R.take(sparse_indices, axes, 1)), full])
+    return rx.Tuple([R.where(other, coordinates, R.take(sparse_indices, axes, 1)), full])

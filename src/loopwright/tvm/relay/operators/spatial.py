@@ -69,8 +69,8 @@ def dyn_pad(data: Input, pad_width: Input, pad_value: Input, pad_mode: str = "co
         what = 'pads of run time are of the pad_mode "constant"'
         raise ValueError(explain(what, got=repr(pad_mode)))
     rank = data.struct_info.ndim
-    found = dims_in(builder().emit(R.reshape(pad_width, [2 * rank])), 2 * rank)
-    before, after = found[0::2], found[1::2]
+    pads = dims_in(builder().emit(R.reshape(pad_width, [2 * rank])), 2 * rank)
+    before, after = pads[0::2], pads[1::2]
     value = _number(pad_value)
     if value is not None:
         return R.nn.pad_by(data, before, after, float(value))
@@ -80,7 +80,7 @@ def dyn_pad(data: Input, pad_width: Input, pad_value: Input, pad_mode: str = "co
     return _filled(padded, R.astype(grown, "bool"), pad_value)
 
 
-def _unknown(*kept: int) -> Any:
+def _unknown(*remaining: int) -> Any:
     """The hook `infer` of a result with extents of run time: all but those of some axes."""
 
     def infer(types: list[Any], attrs: dict[str, Any]) -> Any:
@@ -168,9 +168,9 @@ def _grown(data: Any, scales: Scales, layout: str) -> list[Any]:
     return sizes
 
 
-def _enlarged(data: Any, sizes: list[Any], layout: str, method: str, places: str) -> Any:
+def _enlarged(data: Any, sizes: list[Any], layout: str, method: str, coordinates: str) -> Any:
     resize = topi_image.resize2d if len(sizes) == 2 else topi_image.resize3d
-    return kernel(resize, data, None, sizes, layout, _METHODS.get(method, method), places)
+    return kernel(resize, data, None, sizes, layout, _METHODS.get(method, method), coordinates)
 
 
 def _grown_at_run_time(data: Any, scales: Scales, layout: str) -> list[Any]:
@@ -184,7 +184,7 @@ def _grown_at_run_time(data: Any, scales: Scales, layout: str) -> list[Any]:
     return dims_in(rounded, len(scales))
 
 
-def _places(align_corners: bool) -> str:
+def _coordinate_mode(align_corners: bool) -> str:
     return "align_corners" if align_corners else "asymmetric"
 
 
@@ -199,7 +199,7 @@ def upsampling(
 ) -> Any:
     """The image enlarged by two factors."""
     sizes = _grown(data, {"H": scale_h, "W": scale_w}, layout)
-    return _enlarged(data, sizes, layout, method, _places(align_corners))
+    return _enlarged(data, sizes, layout, method, _coordinate_mode(align_corners))
 
 
 @op("dyn.nn.upsampling", attrs="UpSamplingAttrs", view=False)
@@ -213,7 +213,7 @@ def dyn_upsampling(
 ) -> Any:
     """`upsampling` by factors of run time."""
     sizes = _grown_at_run_time(data, {"H": scale_h, "W": scale_w}, layout)
-    return _enlarged(data, sizes, layout, method, _places(align_corners))
+    return _enlarged(data, sizes, layout, method, _coordinate_mode(align_corners))
 
 
 @op("nn.upsampling3d", attrs="UpSampling3DAttrs", view=False)
@@ -249,10 +249,10 @@ def dyn_upsampling3d(
 def _scaled(
     static: Any, dynamic: Any, data: Any, scales: list[Any], options: tuple[Any, ...]
 ) -> Any:
-    known = [numbers(s) for s in scales]
-    if any(isinstance(s, Expr) for s in known):
-        return dynamic.builder(data, *(expression(s, "float64") for s in known), *options)
-    return static.builder(data, *known, *options)
+    factors = [numbers(s) for s in scales]
+    if any(isinstance(s, Expr) for s in factors):
+        return dynamic.builder(data, *(expression(s, "float64") for s in factors), *options)
+    return static.builder(data, *factors, *options)
 
 
 @view("nn.upsampling")

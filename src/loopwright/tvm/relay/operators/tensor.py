@@ -265,8 +265,8 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
         raise ValueError(explain("concatenate: the axis is out of range", got=f"{axis} of {rank}"))
     if any(isinstance(d, AnyDim) for t in tensors.fields for d in t.shape):
         parts = [t.shape[axis] for t in tensors.fields]
-        known = all(isinstance(d, IntImm) for d in parts)
-        whole = sum(d.value for d in parts) if known else AnyDim()
+        is_static = all(isinstance(d, IntImm) for d in parts)
+        whole = sum(d.value for d in parts) if is_static else AnyDim()
         dims = [whole if i == axis % rank else d for i, d in enumerate(first.shape)]
         for other in tensors.fields[1:]:
             dims = [o if isinstance(d, AnyDim) and i != axis % rank else d
@@ -346,5 +346,5 @@ def fixed_point_multiply_per_axis(
 ) -> Any:
     """`fixed_point_multiply` by multipliers and shifts of their own along `axes`."""
     shifts = (bool(is_lshift_required), bool(is_rshift_required))
-    given = (x, multiplier, lshift, rshift, *shifts, [int(a) for a in axes])
-    return kernel(topi.fixed_point_multiply_per_axis, *given)
+    args = (x, multiplier, lshift, rshift, *shifts, [int(a) for a in axes])
+    return kernel(topi.fixed_point_multiply_per_axis, *args)

@@ -20,7 +20,7 @@ from .core import Input, Inputs, R, builder, op, view
 from .tensor import fields, of_rank, shape_of_tensor
 
 
-def known(value: Any) -> Any:
+def as_numbers(value: Any) -> Any:
     """Numbers given as a constant, a list or one number, as a list; other expressions stay."""
     if isinstance(value, Constant):
         return [int(v) for v in value.data.numpy().reshape(-1)]
@@ -106,13 +106,13 @@ def dyn_expand_dims(data: Input, axis: Input, num_newaxis: int = 1) -> Any:
     """`num_newaxis` axes of extent 1 before an axis that is a value."""
     old = R.shape_to_tensor(R.shape_of(data))
     rank = data.struct_info.ndim
-    place = R.astype(R.reshape(axis, [1]), "int64")
-    place = R.where(R.less(place, _i64(0)), R.add(place, _i64(rank + 1)), place)
+    position = R.astype(R.reshape(axis, [1]), "int64")
+    position = R.where(R.less(position, _i64(0)), R.add(position, _i64(rank + 1)), position)
     number = R.arange(0, rank + num_newaxis, 1, "int64")
     inside = R.logical_and(
-        R.greater_equal(number, place), R.less(number, R.add(place, _i64(num_newaxis)))
+        R.greater_equal(number, position), R.less(number, R.add(position, _i64(num_newaxis)))
     )
-    source = R.where(R.less(number, place), number, R.subtract(number, _i64(num_newaxis)))
+    source = R.where(R.less(number, position), number, R.subtract(number, _i64(num_newaxis)))
     source = R.minimum(R.maximum(source, _i64(0)), _i64(max(rank - 1, 0)))
     picked = R.take(old, source, 0) if rank else R.ones([num_newaxis], "int64")
     shape = R.where(inside, R.ones_like(number), picked)
@@ -132,7 +132,7 @@ def _i64(value: int) -> Any:
 @view("expand_dims")
 def _expand_dims(data: Any, axis: Any, num_newaxis: int = 1) -> Any:
     """Axes of extent 1 before an axis, which may be an expression."""
-    axis = known(axis)
+    axis = as_numbers(axis)
     if isinstance(axis, Expr):
         return dyn_expand_dims.builder(data, axis, num_newaxis)
     return expand_dims.builder(data, axis[0], num_newaxis)
@@ -152,8 +152,8 @@ def squeeze(data: Input, axis: Any = None) -> Any:
     dims = data.struct_info.get_shape()
     if dims is not None and any(not isinstance(d, IntImm) for d in dims):
         rank = len(dims)
-        gone = {a % rank for a in axis} if axis is not None else set()
-        return R.reshape(data, [d for i, d in enumerate(dims) if i not in gone])
+        removed = {a % rank for a in axis} if axis is not None else set()
+        return R.reshape(data, [d for i, d in enumerate(dims) if i not in removed])
     return R.squeeze(data, list(axis) if axis is not None else None)
 
 
@@ -165,10 +165,10 @@ def dyn_squeeze(data: Input, axis: Input) -> Any:
     old = R.shape_to_tensor(R.shape_of(data))
     wide = R.astype(axis, "int64")
     wide = R.where(R.less(wide, _i64(0)), R.add(wide, _i64(rank)), wide)
-    gone = R.scatter_elements(R.zeros([rank], "int64"), wide, R.ones([count], "int64"), 0)
-    order = R.argsort(gone, 0, dtype="int64")  # those that stay first, in their order
-    kept = R.strided_slice(order, [0], [0], [rank - int(getattr(count, "value", count))])
-    return R.reshape(data, R.tensor_to_shape(R.take(old, kept, 0)))
+    removed = R.scatter_elements(R.zeros([rank], "int64"), wide, R.ones([count], "int64"), 0)
+    order = R.argsort(removed, 0, dtype="int64")  # those that stay first, in their order
+    remaining = R.strided_slice(order, [0], [0], [rank - int(getattr(count, "value", count))])
+    return R.reshape(data, R.tensor_to_shape(R.take(old, remaining, 0)))
 
 
 @dyn_squeeze.infer
@@ -180,7 +180,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 @view("squeeze")
 def _squeeze(data: Any, axis: Any = None) -> Any:
     """Without axes of extent 1, which may be an expression."""
-    axis = known(axis)
+    axis = as_numbers(axis)
     row = dyn_squeeze if isinstance(axis, Expr) else squeeze
     return row.builder(data, axis)
 
@@ -248,9 +248,9 @@ def _merged(data: Any, plan: Layout) -> tuple[Any, str]:
     """A tensor without blocks, and its layout; extents may be symbols."""
     dims, letters = dims_of(data), [letter for letter, _ in plan.parts]
     plain = [letter for letter in letters if letter.isupper()]
-    places = [[i for i, other in enumerate(letters) if other.upper() == c] for c in plain]
-    apart = builder().emit(R.permute_dims(data, [i for axis in places for i in axis]))
-    sizes = [reduce(mul, [dims[i] for i in axis]) for axis in places]
+    groups = [[i for i, other in enumerate(letters) if other.upper() == c] for c in plain]
+    apart = builder().emit(R.permute_dims(data, [i for axis in groups for i in axis]))
+    sizes = [reduce(mul, [dims[i] for i in axis]) for axis in groups]
     return R.reshape(apart, sizes), "".join(plain)
 
 
@@ -306,7 +306,7 @@ def reshaped(old: list[Any], new: list[Any], allowzero: bool = False) -> list[An
 
 
 def _product(dims: list[Any]) -> Any:
-    """The product; not known where an extent is not."""
+    """The product; `AnyDim` where an extent is one."""
     if any(isinstance(d, AnyDim) for d in dims):
         return AnyDim()
     total: Any = 1
@@ -379,7 +379,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 @view("reshape")
 def _reshape(data: Any, newshape: Any, allowzero: bool = False) -> Any:
     """The same elements in another shape, which may be an expression."""
-    newshape = known(newshape)
+    newshape = as_numbers(newshape)
     row = dyn_reshape if isinstance(newshape, Expr) else reshape
     return row.builder(data, newshape, allowzero)
 
@@ -397,7 +397,7 @@ def reverse_reshape(data: Input, newshape: Any, allowzero: bool = False) -> Any:
 @view("reverse_reshape")
 def _reverse_reshape(data: Any, newshape: Any) -> Any:
     """As `reshape`, with the codes read from the last axis to the first."""
-    return reverse_reshape.builder(data, known(newshape))
+    return reverse_reshape.builder(data, as_numbers(newshape))
 
 
 @reverse_reshape.infer
@@ -432,7 +432,7 @@ def reshape_like(
     rhs_begin: int = 0,
     rhs_end: Any = None,
 ) -> Any:
-    """The same elements in the shape of another tensor, or with a stretch of its extents."""
+    """The same elements in the shape of another tensor, or with a range of its extents."""
     attrs = {"lhs_begin": lhs_begin, "lhs_end": lhs_end, "rhs_begin": rhs_begin, "rhs_end": rhs_end}
     return R.reshape(data, like_shape(dims_of(data), dims_of(shape_like), attrs))
 
@@ -475,7 +475,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 @view("broadcast_to")
 def _broadcast_to(data: Any, shape: Any) -> Any:
     """The elements repeated to a shape, which may be an expression."""
-    shape = known(shape)
+    shape = as_numbers(shape)
     row = dyn_broadcast_to if isinstance(shape, Expr) else broadcast_to
     return row.builder(data, shape)
 
@@ -511,7 +511,7 @@ def collapse_sum_to(data: Input, shape: Any = (), dtype: str = "") -> Any:
 @view("collapse_sum_to")
 def _collapse_sum_to(data: Any, shape: Any) -> Any:
     """The sums over the axes along which a tensor of this shape would be repeated."""
-    return collapse_sum_to.builder(data, known(shape))
+    return collapse_sum_to.builder(data, as_numbers(shape))
 
 
 @op("repeat", attrs="RepeatAttrs")
@@ -552,8 +552,8 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 @view("tile")
 def _tile(data: Any, reps: Any) -> Any:
-    """The whole tensor again and again; how often may be an expression."""
-    reps = known(reps)
+    """The whole tensor repeated; the count may be an expression."""
+    reps = as_numbers(reps)
     row = dyn_tile if isinstance(reps, Expr) else tile
     return row.builder(data, reps)
 
@@ -561,17 +561,17 @@ def _tile(data: Any, reps: Any) -> Any:
 # ---------------------------------------------------------------------- parts
 
 
-def _sections(attrs: dict[str, Any], given: Any) -> int:
+def _sections(attrs: dict[str, Any], args: Any) -> int:
     parts = attrs["indices_or_sections"]
     return parts if isinstance(parts, int) else len(parts) + 1
 
 
 @op("split", results=_sections, attrs="SplitAttrs", view=False)
 def split(data: Input, indices_or_sections: Any, axis: int = 0) -> Any:
-    """Parts along an axis: as many of one size, or between given places."""
+    """Parts along an axis: n of one size, or between given indices."""
     parts = indices_or_sections
-    made = R.split(data, parts if isinstance(parts, int) else list(parts), axis)
-    return made if parts not in (1, [], ()) else rx.Tuple([made])
+    pieces = R.split(data, parts if isinstance(parts, int) else list(parts), axis)
+    return pieces if parts not in (1, [], ()) else rx.Tuple([pieces])
 
 
 @split.infer
@@ -585,9 +585,9 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
             raise ValueError(explain(what, got=f"{whole} by {parts}"))
         sizes = [_quotient(whole, parts)] * parts
     else:
-        places = [0, *parts, whole]
+        bounds = [0, *parts, whole]
         sizes = []
-        for begin, end in pairwise(places):
+        for begin, end in pairwise(bounds):
             end = end.value if isinstance(end, IntImm) else end
             if isinstance(begin, int) and isinstance(end, int) and end < begin:
                 raise ValueError(explain("indices_or_sections need to be a sorted", got=str(parts)))
@@ -601,13 +601,13 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 @view("split")
 def _split(data: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    """Parts along an axis: as many of one size, or between given places."""
+    """Parts along an axis: n of one size, or between given indices."""
     parts = indices_or_sections
-    parts = parts if isinstance(parts, int) else known(parts)
+    parts = parts if isinstance(parts, int) else as_numbers(parts)
     return split.builder(data, parts, axis)
 
 
-@op("meshgrid", attrs="MeshgridAttrs", results=lambda attrs, given: len(given["data"]))
+@op("meshgrid", attrs="MeshgridAttrs", results=lambda attrs, args: len(args["data"]))
 def meshgrid(data: Inputs, indexing: str = "ij") -> Any:
     """The coordinates of a grid, from those of its axes."""
     vectors = [R.reshape(f, [-1]) if f.struct_info.ndim == 0 else f for f in fields(data)]

@@ -21,9 +21,9 @@ def multibox_prior(
     offsets: Any = (0.5, 0.5),
     clip: bool = False,
 ) -> Any:
-    """Boxes of sizes and ratios around the places of an image."""
-    given = map(_floats, (sizes, ratios, steps, offsets))
-    return R.vision.multibox_prior(data, *given, bool(clip))
+    """Boxes of sizes and ratios around the pixels of an image."""
+    options = map(_floats, (sizes, ratios, steps, offsets))
+    return R.vision.multibox_prior(data, *options, bool(clip))
 
 
 @op("vision.multibox_transform_loc", results=2, attrs="MultiBoxTransformLocAttrs")
@@ -61,7 +61,7 @@ def _get_valid_counts(
     return get_valid_counts.builder(data, least, id_index, score_index)
 
 
-def _of_indices(attrs: dict[str, Any], given: Any) -> int | None:
+def _of_indices(attrs: dict[str, Any], args: Any) -> int | None:
     return 2 if attrs["return_indices"] else None
 
 
@@ -116,7 +116,7 @@ def _non_max_suppression(
     )
 
 
-def _of_format(attrs: dict[str, Any], given: Any) -> int:
+def _of_format(attrs: dict[str, Any], args: Any) -> int:
     return 2 if attrs["output_format"] == "onnx" else 3
 
 
@@ -200,10 +200,10 @@ def roi_pool(
 
 def _square(row: Row) -> None:
     @row.build
-    def _(**given: Any) -> dict[str, Any]:
-        size = given["pooled_size"]
-        given["pooled_size"] = (size, size) if isinstance(size, int) else size
-        return given
+    def _(**attrs: Any) -> dict[str, Any]:
+        size = attrs["pooled_size"]
+        attrs["pooled_size"] = (size, size) if isinstance(size, int) else size
+        return attrs
 
 
 _square(roi_align)
@@ -235,9 +235,9 @@ def proposal(
 @op("vision.yolo_reorg", attrs="YoloReorgAttrs")
 def yolo_reorg(data: Input, stride: int) -> Any:
     """The channels of an image NCHW spread over blocks of pixels, read on as an image of
-    `stride ** 2` times as many channels."""
+    `stride ** 2` times the channels."""
     bb, s = builder(), int(stride)
     n, c, h, w = shape_of(data)
     parts = bb.emit(R.reshape(data, [n, c // (s * s), h, s, w, s]))
-    turned = bb.emit(R.permute_dims(parts, [0, 3, 5, 1, 2, 4]))
-    return R.reshape(turned, [n, c * s * s, h // s, w // s])
+    transposed = bb.emit(R.permute_dims(parts, [0, 3, 5, 1, 2, 4]))
+    return R.reshape(transposed, [n, c * s * s, h // s, w // s])

@@ -24,8 +24,9 @@ def parse(
 ) -> IRModule:
     """The module of a text, with its types.
 
-    init_module: has functions that the text may call, which the result has too. init_meta_table: what
-    `meta[key][index]` names, behind what the text's own metadata name. Raises DiagnosticError.
+    init_module: has functions that the text may call, which the result has too. init_meta_table:
+    the objects of `meta[key][index]`, after those of the text's own metadata. Raises
+    DiagnosticError.
     """
     parser = _parser(source, source_name, init_meta_table, init_module)
     functions = _run(parser.module())
@@ -47,12 +48,12 @@ def _parser(
     text: str,
     name: str,
     init_meta: Mapping[str, Sequence[Any]] | None = None,
-    known: IRModule | None = None,
+    module: IRModule | None = None,
 ) -> Parser:
     register_source(name, text)
     source = Source(name, text)
     try:
-        return Parser(source, init_meta or {}, known)
+        return Parser(source, init_meta or {}, module)
     except DiagnosticError as error:
         report(error)
         raise

@@ -63,7 +63,7 @@ class Parser:
         self.globals: dict[str, GlobalVar] = {gvar.name_hint: gvar for gvar in before}
 
     def _metadata(self) -> dict[str, list[Any]]:
-        """What the section at the end of the text has."""
+        """The metadata at the end of the text."""
         if len(self.words) < 2 or self.words[-2].kind != "metadata":
             return {}
         word = self.words.pop(-2)
@@ -92,9 +92,9 @@ class Parser:
 
     def accept(self, text: str) -> bool:
         """Read this sign or name if it is next."""
-        found = self.sees(text)
-        self.at += found
-        return found
+        seen = self.sees(text)
+        self.at += seen
+        return seen
 
     def expect(self, text: str) -> None:
         """Read this sign or name."""
@@ -171,7 +171,7 @@ class Parser:
         return result
 
     def refuse(self) -> None:
-        """Raise where the next word belongs to what is left out of Relay here."""
+        """Raise where the next word belongs to a part of Relay that is left out."""
         if self.next.text in _LEFT_OUT and self.next.kind == "name":
             what, instead = refusal(self.next.text)
             raise self.error(what, instead=instead)
@@ -184,7 +184,7 @@ class Parser:
     # ------------------------------------------------------------------ names
 
     def bind(self, name: str, var: Var, bound: list[str]) -> Var:
-        """Let a name stand for a variable, until `unbind(bound)`."""
+        """Bind a name to a variable, until `unbind(bound)`."""
         self.locals.setdefault(name, []).append(var)
         bound.append(name)
         return var
@@ -196,12 +196,12 @@ class Parser:
 
     def local(self, word: Token) -> Var:
         """The variable of a name like %x."""
-        found = self.locals.get(_bare(word))
-        if not found:
-            names = [f"%{name}" for name, known in self.locals.items() if known]
+        variables = self.locals.get(_bare(word))
+        if not variables:
+            names = [f"%{name}" for name, shadowing in self.locals.items() if shadowing]
             hint = suggest(word.text, names, "the variables here are") if names else None
             raise self.error("this variable is not defined here", word, hint)
-        return found[-1]
+        return variables[-1]
 
     # ------------------------------------------------------------------ expressions
 
@@ -234,7 +234,7 @@ class Parser:
         return body
 
     def let(self, bound: list[str]) -> Step:
-        """What stands behind `let`: the variable and its value. A function may call itself."""
+        """The part after `let`: the variable and its value. A function may call itself."""
         first = self.at
         word = self.word("local", "a variable: let %x = ...")
         kind = yield self.annotation()
@@ -250,9 +250,9 @@ class Parser:
         return var, value
 
     def var(self, word: Token, kind: Any, first: int) -> Var:
-        """A new variable. A type that is to be found is no annotation."""
-        known = None if isinstance(kind, IncompleteType) else kind
-        return Var(_bare(word), known, self.span(first))
+        """A new variable. A type that is to be inferred is not an annotation."""
+        type_ = None if isinstance(kind, IncompleteType) else kind
+        return Var(_bare(word), type_, self.span(first))
 
     def annotation(self) -> Step:
         """A type behind a colon, if there is one."""
@@ -312,16 +312,16 @@ class Parser:
     def call(self, callee: Any, first: int) -> Step:
         """The arguments of a call, and its attributes."""
         args: list[Any] = []
-        given: dict[str, Any] = {}
-        places: dict[str, Token] = {}
+        parsed: dict[str, Any] = {}
+        words: dict[str, Token] = {}
         attrs: Any = None
         while not self.accept(")"):
             word = self.next
             name = self.attr_name()
             if name is not None:
-                if name in given:
+                if name in parsed:
                     raise self.error("this attribute was given before", word)
-                given[name], places[name] = (yield self.attr_value()), word
+                parsed[name], words[name] = (yield self.attr_value()), word
             else:
                 value = self.short()
                 value = (yield self.expression()) if value is None else value
@@ -332,7 +332,7 @@ class Parser:
             if not self.sees(")"):
                 self.expect(",")
         if attrs is None:
-            attrs = self.attrs(callee, given, places, self.words[first])
+            attrs = self.attrs(callee, parsed, words, self.words[first])
         return Call(callee, args, attrs, span=self.span(first))
 
     def short(self) -> Any:
@@ -376,7 +376,7 @@ class Parser:
         raise self.error("expected an expression")
 
     def line(self, word: Token) -> Any:
-        """What a line %0 is."""
+        """The value of a line %0."""
         if word.text not in self.graph:
             raise self.error("this line is not defined above", word)
         return self.graph[word.text]
@@ -402,7 +402,7 @@ class Parser:
             return Op.get(name)
         except AttributeError as error:
             hint = str(error).rpartition("instead: ")[2]
-            raise self.error("there is no operator of this name", word, hint) from None
+            raise self.error("no operator of this name", word, hint) from None
 
     def dotted(self) -> str:
         """A name that may have points in it."""
@@ -434,7 +434,7 @@ class Parser:
         return body
 
     def branches(self, first: int) -> Step:
-        """What stands behind `if`."""
+        """The part after `if`."""
         self.expect("(")
         cond = yield self.expression()
         self.expect(")")
@@ -483,7 +483,7 @@ class Parser:
 
     def type_params(self) -> list[TypeVar]:
         """Type variables in brackets, if there are any."""
-        found: list[TypeVar] = []
+        variables: list[TypeVar] = []
         if self.accept("["):
             while not self.accept("]"):
                 name = self.word("name", "the name of a type").text
@@ -492,12 +492,12 @@ class Parser:
                     kind = self.word("name", "a kind").text
                     if kind not in _KINDS:
                         hint = suggest(kind, _KINDS)
-                        raise self.error("this is no kind", self.words[self.at - 1], hint)
-                found.append(TypeVar(name, _KINDS[kind]))
-                self.type_vars.setdefault(name, []).append(found[-1])
+                        raise self.error("this is not a kind", self.words[self.at - 1], hint)
+                variables.append(TypeVar(name, _KINDS[kind]))
+                self.type_vars.setdefault(name, []).append(variables[-1])
                 if not self.sees("]"):
                     self.expect(",")
-        return found
+        return variables
 
     # ------------------------------------------------------------------ attributes
 
@@ -539,30 +539,30 @@ class Parser:
         return (yield self.calls())
 
     def attrs(
-        self, callee: Any, given: dict[str, Any], places: dict[str, Token], word: Token
+        self, callee: Any, values: dict[str, Any], tokens: dict[str, Token], word: Token
     ) -> Attrs | None:
         """The attributes of a call, with those that are as by default."""
-        if "attrs_type_key" in given:
-            key = str(given.pop("attrs_type_key"))
-            return DictAttrs(given) if key == "DictAttrs" else Attrs(key, given)
+        if "attrs_type_key" in values:
+            key = str(values.pop("attrs_type_key"))
+            return DictAttrs(values) if key == "DictAttrs" else Attrs(key, values)
         row = row_of(callee)
         if row is not None:
-            return self.row_attrs(row, given, places, word)
-        if given:
+            return self.row_attrs(row, values, tokens, word)
+        if values:
             what = "it is not known what attributes this call takes"
             raise self.error(what, word, 'name their class: attrs_type_key="..."')
         return None
 
     def row_attrs(
-        self, row: Row, given: dict[str, Any], places: dict[str, Token], word: Token
+        self, row: Row, parsed: dict[str, Any], tokens: dict[str, Token], word: Token
     ) -> Attrs | None:
         """The attributes of a call of an operator with a row."""
-        for name in given:
+        for name in parsed:
             if name not in row.attr_names:
                 hint = suggest(name, row.attr_names, f"{row.name} has")
                 what = f"{row.name} has no attribute of this name"
-                raise self.error(what, places[name], hint if row.attr_names else None)
-        values = {n: given.get(n, row.defaults.get(n, REQUIRED)) for n in row.attr_names}
+                raise self.error(what, tokens[name], hint if row.attr_names else None)
+        values = {n: parsed.get(n, row.defaults.get(n, REQUIRED)) for n in row.attr_names}
         missing = [n for n, value in values.items() if value is REQUIRED]
         if missing:
             raise self.error(f"{row.name} needs the attribute {', '.join(missing)}", word)
@@ -576,12 +576,12 @@ class Parser:
         values = self.meta.get(key)
         if values is None:
             hint = suggest(key, self.meta, "there are") if self.meta else "the text has no metadata"
-            raise self.error("there are no metadata of this class", word, hint)
+            raise self.error("the text has no metadata of this class", word, hint)
         if not (_INDEX.fullmatch(index) and int(index) < len(values)):
             raise self.error(f"there are {len(values)} metadata of the class {key}", word)
         value = values[int(index)]
         if not isinstance(value, kind):
-            raise self.error("these metadata cannot stand here", word)
+            raise self.error("these metadata are not allowed here", word)
         return value
 
     # ------------------------------------------------------------------ types
@@ -623,7 +623,7 @@ class Parser:
             return TensorType((), name).dtype
         except ValueError:
             hint = "Tensor[(2, 3), float32], or float32; algebraic data types are left out"
-            raise self.error("this is no type", word, hint) from None
+            raise self.error("this is not a type", word, hint) from None
 
     def shape(self) -> list[Any]:
         """Extents up to a parenthesis."""
@@ -647,7 +647,7 @@ class Parser:
         return value
 
     def function_type(self) -> Step:
-        """What stands behind `fn` in a type."""
+        """The part after `fn` in a type."""
         generic = self.type_params()
         self.expect("(")
         args = yield self.listed(")", self.type)

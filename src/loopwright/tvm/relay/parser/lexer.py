@@ -1,4 +1,4 @@
-"""Words of Relay's texts, and where they stand."""
+"""Tokens of Relay's texts, and their positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..literals import NAME
 
 
 class TextSpan(Span):
-    """A place in a text of Relay. Such places are not printed into texts again."""
+    """A position in a text of Relay. Such positions are not printed into texts again."""
 
     __slots__ = ()
 
@@ -47,12 +47,12 @@ _WORDS = re.compile(
 _COMMENT = re.compile(r"/\*|\*/")
 _DIGITS = re.compile("[0-9]*")
 _NEGATIVE = re.compile(rf"-+{_NUMBER}")
-# What a minus is an operator behind.
+# A minus after one of these is an operator.
 _OPERANDS = frozenset(("string", "meta", "graph", "local", "global", "number", "name"))
 
 
 class Source:
-    """A text with its name: places in it, and errors there."""
+    """A text with its name: positions in it, and errors there."""
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name
@@ -75,14 +75,14 @@ class Source:
 
 
 def tokens(source: Source) -> Iterator[Token]:
-    """The words, and at last one of the kind "end". `#[metadata]` ends the words: what is behind it
+    """The words, and at last one of the kind "end". `#[metadata]` ends the words: the rest
     is one word, of the kind "metadata". Raises DiagnosticError."""
     text, at, before = source.text, 0, Token("start", "", 0)
     while at < len(text):
         match = _WORDS.match(text, at)
         if match is None:
             at += len(text[at:]) - len(text[at:].lstrip())
-            what = "this is no word of Relay's text format"
+            what = "this is not a word of Relay's text format"
             raise source.error(what, at, at + 1, got=repr(text[at]), instead=_hint(text[at]))
         kind = match.lastgroup or ""
         start, at = match.span(kind)

@@ -13,7 +13,7 @@ _COMPILER = "ccompiler"
 
 class CcompilerAnnotator(ExprMutator):
     """Marks sums, differences of these, and products of those as one region of "ccompiler": it ends
-    with the product, and begins at what the sum takes, and at variables."""
+    with the product, and begins at the operands of the sum, and at variables."""
 
     def __init__(self) -> None:
         super().__init__()

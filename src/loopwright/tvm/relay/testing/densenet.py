@@ -31,7 +31,7 @@ def get_net(
 ) -> Function:
     """The network. bn_size: how much wider than its result a layer's inside is."""
     if densenet_size not in SIZES:
-        what = "there is no such DenseNet"
+        what = "unknown DenseNet"
         raise ValueError(explain(what, got=densenet_size, instead=f"one of {list(SIZES)}"))
     width, growth, blocks = SIZES[densenet_size]
     data = var("data", shape=data_shape, dtype=dtype)

@@ -33,15 +33,15 @@ def _loss(func: Function) -> IRModule:
 
 def _slope(run: Callable[..., Any], inputs: list[np.ndarray], at: int, eps: float) -> np.ndarray:
     """The gradient of a function's sum by two-sided differences in one input, in float64."""
-    made = np.zeros(inputs[at].shape, "float64")
-    for place in np.ndindex(*made.shape):
+    slopes = np.zeros(inputs[at].shape, "float64")
+    for index in np.ndindex(*slopes.shape):
         ends = []
         for step in (eps, -eps):
             moved = inputs[at].copy()
-            moved[place] += step
+            moved[index] += step
             ends.append(float(run(*inputs[:at], moved, *inputs[at + 1 :]).numpy()))
-        made[place] = (ends[0] - ends[1]) / (2 * eps)
-    return made
+        slopes[index] = (ends[0] - ends[1]) / (2 * eps)
+    return slopes
 
 
 def check_grad(
@@ -76,17 +76,17 @@ def check_grad(
             for i in infos
         ]
     arrays = [np.asarray(value) for value in inputs]
-    wanted = list(inputs if test_inputs is None else test_inputs)
+    checked = list(inputs if test_inputs is None else test_inputs)
     tested = [
         k
         for k, value in enumerate(inputs)
-        if any(value is one for one in wanted) and arrays[k].dtype.kind == "f"
+        if any(value is one for one in checked) and arrays[k].dtype.kind == "f"
     ]
     if not tested:
-        raise ValueError("there is no input of floats to differentiate by")
+        raise ValueError("no input of floats to differentiate by")
     adjoint = Gradient("main", [main.params[k] for k in tested])(mod)
     _, grads = Interpreter(adjoint)["main_adjoint"](*arrays)
     run = Interpreter(mod)["main"]
     for k, grad in zip(tested, grads, strict=True):
-        found = _slope(run, arrays, k, eps)
-        np.testing.assert_allclose(grad.numpy(), found, atol=atol, rtol=rtol)
+        numeric = _slope(run, arrays, k, eps)
+        np.testing.assert_allclose(grad.numpy(), numeric, atol=atol, rtol=rtol)

@@ -12,7 +12,7 @@ from ....ir.module import IRModule
 from ....runtime.tensor import Tensor, tensor
 from ..transform import InferType
 
-# What parameters are whose names end so, if they are no weights.
+# The kinds of parameters by the ends of their names; all others are weights.
 VALUES = {"bias": 0.0, "gamma": 1.0, "beta": 0.0, "mean": 0.0, "var": 1.0}
 
 
@@ -38,8 +38,8 @@ class Xavier(Initializer):
     """Uniform numbers as far from 0 as keeps the variance of what flows through. Reference: Glorot
     and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
 
-    factor_type: what the width counts: "in", "out", or "avg". magnitude: the square of the range at
-    width 1.
+    factor_type: the units that the width counts: "in", "out", or "avg". magnitude: the square of
+    the range at width 1.
     """
 
     def __init__(

@@ -9,8 +9,8 @@ from ..op import nn
 from ..walk import free_vars
 
 
-def _named(given: Any, name: str | None, part: str) -> Any:
-    return var(f"{name}_{part}") if given is None else given
+def _named(value: Any, name: str | None, part: str) -> Any:
+    return var(f"{name}_{part}") if value is None else value
 
 
 def conv2d(data: Any, weight: Any = None, name: str | None = None, **options: Any) -> Any:
@@ -47,8 +47,8 @@ def batch_norm_infer(
 ) -> Any:
     """A batch normalization by known statistics."""
     parts = {"gamma": gamma, "beta": beta, "moving_mean": moving_mean, "moving_var": moving_var}
-    given = {part: _named(value, name, part) for part, value in parts.items()}
-    return nn.batch_norm(data, **given, **options)[0]
+    params = {part: _named(value, name, part) for part, value in parts.items()}
+    return nn.batch_norm(data, **params, **options)[0]
 
 
 def conv_bn_relu(data: Any, name: str, layout: str = "NCHW", **options: Any) -> Any:
@@ -61,7 +61,7 @@ def conv_bn_relu(data: Any, name: str, layout: str = "NCHW", **options: Any) -> 
 
 
 def conv_kernel_layout(data_layout: str, is_depthwise: bool = False) -> str:
-    """The layout of weights that goes with one of data."""
+    """The layout of weights for one of data."""
     layouts = {"NCHW": ("OIHW", "OIHW"), "NHWC": ("HWIO", "HWOI"), "NCDHW": ("OIDHW", "OIDHW")}
     layouts["NDHWC"] = ("DHWIO", "DHWOI")
     return layouts[data_layout][is_depthwise]

@@ -28,8 +28,8 @@ def lstm_cell(
     weights["h2h"] = (before, [Var("h2h_weight", weight), Var("h2h_bias", bias)])
     sums = [layers.dense_add_bias(x, *w, units=4 * num_hidden) for x, w in weights.values()]
     parts = op.split(op.add(*sums), indices_or_sections=4, axis=1)
-    new, kept, change, shown = parts[0], parts[1], op.tanh(parts[2]), op.sigmoid(parts[3])
-    c = op.sigmoid(kept) * TupleGetItem(states, 1) + op.sigmoid(new) * change
+    new, update, change, shown = parts[0], parts[1], op.tanh(parts[2]), op.sigmoid(parts[3])
+    c = op.sigmoid(update) * TupleGetItem(states, 1) + op.sigmoid(new) * change
     h = shown * op.tanh(c)
     result = TupleType([state, TupleType([state, state])])
     params = [inputs, states, *(p for _, pair in weights.values() for p in pair)]

@@ -97,14 +97,14 @@ def get_net(
         deep = num_layers >= 164
         count, left = divmod(num_layers - 2, 9 if deep else 6)
         units, filters = (count,) * 3, (16, 64, 128, 256) if deep else (16, 16, 32, 64)
-        known = left == 0
+        is_valid = left == 0
     else:
         deep = num_layers >= 50
         wide = (64, 256, 512, 1024, 2048)
         units, filters = UNITS.get(num_layers, ()), wide if deep else (64, 64, 128, 256, 512)
-        known = bool(units)
-    if not known:
-        what = "there is no such residual network"
+        is_valid = bool(units)
+    if not is_valid:
+        what = "unknown residual network"
         raise ValueError(explain(what, got=f"{num_layers} layers", instead=f"{list(UNITS)}"))
     shape = (batch_size, *image_shape)
     return resnet(units, len(units), filters, num_classes, shape, deep, layout, dtype)

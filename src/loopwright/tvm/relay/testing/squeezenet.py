@@ -31,7 +31,7 @@ def get_net(
 ) -> Function:
     """The network of a version."""
     if version not in VERSIONS:
-        what = "there is no such SqueezeNet"
+        what = "unknown SqueezeNet"
         raise ValueError(explain(what, got=version, instead=f"one of {list(VERSIONS)}"))
     channels, size, steps = VERSIONS[version]
     data = var("data", shape=(batch_size, *image_shape), dtype=dtype)

@@ -1,4 +1,4 @@
-"""A small network with a bit of everything: two blocks of a convolution beside a dense layer."""
+"""A small network with a bit of everything: two blocks of a convolution and a dense layer."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def get_net(
 ) -> Function:
     """The network of a number of layers."""
     if num_layers not in SIZES:
-        what = "there is no such VGG network"
+        what = "unknown VGG network"
         raise ValueError(explain(what, got=num_layers, instead=f"one of {list(SIZES)}"))
     body: Any = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     stages = zip(SIZES[num_layers], (64, 128, 256, 512, 512), strict=True)

@@ -4,7 +4,7 @@ A rule is the fact "FTVMAlterOpLayout": `rule(attrs, inputs, tinfos, out_type) -
 te placeholder for each argument. None leaves the call as it is. What follows is kept in that layout as
 long as the rules of `operators.layouts` allow.
 
-    before: nn.relu(nn.conv2d(%x, %w))      # a rule asks for NCHW16c
+    before: nn.relu(nn.conv2d(%x, %w))      # a rule requests NCHW16c
     after:  %0 = nn.conv2d(layout_transform(%x, "NCHW", "NCHW16c"), %w, data_layout="NCHW16c")
             layout_transform(nn.relu(%0), "NCHW16c", "NCHW")
 """
@@ -27,7 +27,7 @@ RULE = "FTVMAlterOpLayout"
 
 @dataclass(frozen=True)
 class AlterOpLayout(RelayPass):
-    """See the file's docstring."""
+    """Calls become others, in other layouts, by the rules of their operators."""
 
     name = "relay.AlterOpLayout"
     opt_level = 3

@@ -5,7 +5,7 @@
     before: nn.conv2d(%x, %w)                    # NCHW, OIHW, 32 channels; 8 lanes
     after:  nn.contrib_conv2d_NCHWc(...)         # NCHW8c, OIHW8i8o
 
-No rule is registered: a build chooses blocks of channels by itself (`BlockedLayout`).
+No rule is registered: a build chooses blocks of channels on its own (`BlockedLayout`).
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def dense_alter_layout(attrs: Any, inputs: Any, tinfos: Any, out_type: Any) -> A
 
 def _static(tensor: Any) -> Any:
     dims = list(tensor.shape)
-    known = all(isinstance(d, (int, IntImm)) for d in dims)
-    return [int(d) for d in dims] if known else None
+    is_static = all(isinstance(d, (int, IntImm)) for d in dims)
+    return [int(d) for d in dims] if is_static else None
 
 
 def _lanes(*dtypes: Any) -> int:
-    """Elements in a vector; 0 where there is no rule."""
+    """Elements in a vector; 0 without a rule."""
     target = Target.current()
     kinds = {str(d) for d in dtypes}
     if target is None or target.kind.name not in ("llvm", "c") or len(kinds) != 1:
@@ -74,5 +74,5 @@ def _lanes(*dtypes: Any) -> int:
 
 
 def _block(size: int, most: int) -> int:
-    """The greatest divisor of a size that is no more than `most`."""
+    """The greatest divisor of a size, at most `most`."""
     return next(b for b in range(most, 0, -1) if size % b == 0)

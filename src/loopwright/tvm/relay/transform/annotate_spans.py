@@ -18,7 +18,7 @@ from .base import RelayPass
 
 @dataclass(frozen=True)
 class AnnotateSpans(RelayPass):
-    """Give the expressions of Relay in a module places in its text, which errors show."""
+    """Give the expressions of Relay in a module positions in its text, which errors show."""
 
     name = "relay.AnnotateSpans"
 

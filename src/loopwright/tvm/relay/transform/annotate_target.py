@@ -1,4 +1,5 @@
-"""AnnotateTarget: what a compiler takes is put between `compiler_begin` and `compiler_end`.
+"""AnnotateTarget: calls that a compiler supports are put between `compiler_begin` and
+`compiler_end`.
 
 before: nn.relu(%x)
 after:  compiler_end(nn.relu(compiler_begin(%x, compiler="c")), compiler="c")
@@ -24,7 +25,8 @@ BEGIN, END = annotation.compiler_begin.row.op, annotation.compiler_end.row.op
 
 
 class AnnotateTarget(RelayPass):
-    """See the file's docstring. targets: names of compilers; the first one that takes a call has it.
+    """Calls that a compiler supports are put between `compiler_begin` and `compiler_end`. targets:
+    names of compilers; the first one that takes a call has it.
     include_non_call_ops: tuples and their fields belong to the compiler of what they are made of."""
 
     name = "relay.AnnotateTarget"
@@ -72,8 +74,8 @@ class _Annotator:
             parts = (new.cond, new.true_branch, new.false_branch)
             return If(*map(self._ended, parts), span=new.span)
         if isinstance(old, Let):
-            kept = isinstance(new.value, Function)
-            value = new.value if kept else self._between([new.value])[1][0]
+            is_function = isinstance(new.value, Function)
+            value = new.value if is_function else self._between([new.value])[1][0]
             return Let(new.var, value, self._ended(new.body), new.span)
         return None
 
@@ -96,11 +98,11 @@ class _Annotator:
             return new  # by an earlier run
         if isinstance(old.op, Var) and not self.structures:
             return Call(new.op, [self._ended(a) for a in new.args], new.attrs, span=new.span)
-        target = self._taken_by(old)
+        target = self._compiler_of(old)
         args = self._between(new.args, target)[1]
         return self._assigned(Call(new.op, args, new.attrs, span=new.span), target)
 
-    def _taken_by(self, call: Call) -> str:
+    def _compiler_of(self, call: Call) -> str:
         """The first compiler that takes a call."""
         if isinstance(call.op, Function):
             of, dot, _ = str(call.op.attrs.get("Composite", "")).partition(".")
@@ -120,10 +122,10 @@ class _Annotator:
         else:
             target, parts = None, [self._ended(part) for part in parts]
         if isinstance(new, Tuple):
-            made: Any = Tuple(parts, new.span)
+            result: Any = Tuple(parts, new.span)
         else:
-            made = TupleGetItem(parts[0], new.index, new.span)
-        return self._assigned(made, target) if target else made
+            result = TupleGetItem(parts[0], new.index, new.span)
+        return self._assigned(result, target) if target else result
 
     # ------------------------------------------------------------------ marks
 
@@ -135,8 +137,8 @@ class _Annotator:
         for arg in args:
             own = DEFAULT
             if is_begin(arg):  # by an earlier run
-                kept = arg.attrs.compiler != DEFAULT
-                ready.append((arg if kept else arg.args[0], kept))
+                is_annotated = arg.attrs.compiler != DEFAULT
+                ready.append((arg if is_annotated else arg.args[0], is_annotated))
                 own = arg.args[0].attrs.compiler if is_end(arg.args[0]) else DEFAULT
             elif id(arg) in self.target:
                 own = self.target[id(arg)]

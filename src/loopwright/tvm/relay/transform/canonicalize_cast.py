@@ -1,4 +1,4 @@
-"""CanonicalizeCast: a cast that several calls use is made for each of them, to be fused with it.
+"""CanonicalizeCast: a cast that several calls use is repeated for each, to be fused with it.
 
 before: %0 = cast(%x, dtype="int32"); add(add(%0, %a), add(%0, %b))
 after:  add(add(cast(%x, dtype="int32"), %a), add(cast(%x, dtype="int32"), %b))
@@ -18,7 +18,7 @@ from .base import RelayPass
 
 @dataclass(frozen=True)
 class CanonicalizeCast(RelayPass):
-    """See the file's docstring."""
+    """A cast that several calls use is repeated for each, to be fused with it."""
 
     name = "relay.CanonicalizeCast"
     opt_level = 3

@@ -1,4 +1,4 @@
-"""CanonicalizeOps: nn.bias_add becomes an addition of a vector that is spread.
+"""CanonicalizeOps: nn.bias_add becomes an addition of a broadcast vector.
 
 before: nn.bias_add(%x, %b)       # %x: Tensor[(1, 3, 8, 8), float32]
 after:  add(%x, expand_dims(%b, axis=1, num_newaxis=2))
@@ -20,7 +20,7 @@ from .simplify_inference import spread
 
 @dataclass(frozen=True)
 class CanonicalizeOps(RelayPass):
-    """See the file's docstring."""
+    """nn.bias_add becomes an addition of a broadcast vector."""
 
     name = "relay.CanonicalizeOps"
     opt_level = 3

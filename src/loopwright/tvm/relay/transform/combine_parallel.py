@@ -1,6 +1,7 @@
-"""Several calls of one operator on one input as one: what the three passes that do so share.
+"""Several calls of one operator on one input as one: shared parts of three passes.
 
-A branch is a call and the elementwise calls that follow it as long as all branches have them alike.
+A branch is a call and the elementwise calls that follow it as long as all branches have the same
+ones.
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ Branch = list[Call]
 class Combiner:
     """What differs between operators.
 
-    op: its name. alike: whether two calls of it may be one. joined: the one call of several branches'
-    first ones. fits: whether an argument of a following call may be joined (its position, the
-    call). follow: the one following call, of the joined value and the other arguments at this depth.
+    op: its name. same: whether two calls of it may be one. joined: the one call of several
+    branches' first ones. fits: whether an argument of a following call may be joined (its
+    position, the call). follow: the one following call, of the joined value and the other
+    arguments at this depth.
     parts: the results of the branches, of the joined value.
     """
 
     op: str
     least: int
     supported: Callable[[Call], bool]
-    alike: Callable[[Call, Call], bool]
+    same: Callable[[Call, Call], bool]
     joined: Callable[[list[Branch]], Any]
     fits: Callable[[Call, Call, int], bool]
     follow: Callable[[Any, list[Branch], int], Any]
@@ -46,7 +48,7 @@ class Combiner:
                 self._combine(group, replaced)
         if not replaced:
             return func
-        while True:  # what stands in a result may be replaced itself
+        while True:  # parts of a result may be replaced themselves
             new = rewrite(func, pre=lambda node: replaced.get(id(node)))
             if new is func:
                 return func
@@ -68,7 +70,7 @@ class Combiner:
             open_groups: list[list[Branch]] = []
             for call in same_input:
                 branch = self._branch(call, users)
-                group = next((g for g in open_groups if self.alike(g[0][0], call)), None)
+                group = next((g for g in open_groups if self.same(g[0][0], call)), None)
                 if group is None:
                     open_groups.append([branch])
                 else:
@@ -83,9 +85,9 @@ class Combiner:
             following = users.get(id(branch[-1]), [])
             if len(following) != 1:
                 return branch
-            user, place = following[0]
+            user, position = following[0]
             simple = isinstance(user.op, Op) and kind_of(user.op) <= BROADCAST
-            if not simple or place != 0:
+            if not simple or position != 0:
                 return branch
             branch.append(user)
 
@@ -100,16 +102,16 @@ class Combiner:
             replaced[id(branch[at - 1])] = part
 
     def _same_step(self, branches: list[Branch], at: int) -> bool:
-        """Whether the calls at a depth are alike, and their other arguments can be joined."""
+        """Whether the calls at a depth are the same, and their other arguments can be joined."""
         first = branches[0][at]
         for branch in branches:
             call = branch[at]
             if call.op is not first.op or not structural_equal(call.attrs, first.attrs):
                 return False
-            places = range(len(call.args))
-            if not all(self.fits(branch[0], call, i) for i in places):
+            positions = range(len(call.args))
+            if not all(self.fits(branch[0], call, i) for i in positions):
                 return False
-            if not all(self._same_shape(call, first, i) for i in places[1:]):
+            if not all(self._same_shape(call, first, i) for i in positions[1:]):
                 return False
         return True
 
@@ -119,8 +121,8 @@ class Combiner:
 
 
 def keeps_axes(first: Call, call: Call) -> bool:
-    """Whether a call has the axes of the first of its branch: as many, and it names none of them, which
-    may be another one of joined values."""
+    """Whether a call has the axes of the first of its branch: the same number, and it names none of
+    them, since joined values may have others."""
     named = call.attrs is not None and "axis" in call.attrs.values
     return not named and len(extents(call)) == len(extents(first))
 

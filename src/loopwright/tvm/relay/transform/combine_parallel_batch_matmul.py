@@ -29,12 +29,12 @@ def _supported(product: Call) -> bool:
     return isinstance(_columns(product), int)
 
 
-def _alike(a: Call, b: Call) -> bool:
-    place = _row_axis(a)
+def _same(a: Call, b: Call) -> bool:
+    axis = _row_axis(a)
     if any(a.attrs[n] != b.attrs[n] for n in ("out_dtype", "transpose_a", "transpose_b")):
         return False
     pairs = enumerate(zip(extents(a.args[1]), extents(b.args[1]), strict=True))
-    return all(same_extent(x, y) for i, (x, y) in pairs if i != place)
+    return all(same_extent(x, y) for i, (x, y) in pairs if i != axis)
 
 
 def _joined(branches: list[Branch]) -> Call:
@@ -70,7 +70,8 @@ def _parts(value: Any, branches: list[Branch], at: int) -> list[Any]:
 
 @dataclass(frozen=True)
 class CombineParallelBatchMatmul(RelayPass):
-    """See the file's docstring. min_num_branches: fewer products of one input stay as they are."""
+    """Products of one left side become one. min_num_branches: fewer products of one input stay as
+    they are."""
 
     min_num_branches: int = 3
 
@@ -79,5 +80,5 @@ class CombineParallelBatchMatmul(RelayPass):
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         least = self.min_num_branches
-        parts = (_supported, _alike, _joined, _fits, _follow, _parts)
+        parts = (_supported, _same, _joined, _fits, _follow, _parts)
         return Combiner("nn.batch_matmul", least, *parts).run(func)

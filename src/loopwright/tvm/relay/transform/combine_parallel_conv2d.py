@@ -35,39 +35,39 @@ def _supported(conv: Call) -> bool:
     return plain and conv.attrs.data_layout.isalpha() and isinstance(_channels(conv), int)
 
 
-def _alike(a: Call, b: Call) -> bool:
+def _same(a: Call, b: Call) -> bool:
     if any(a.attrs[name] != b.attrs[name] for name in _SHARED):
         return False
-    place = a.attrs.kernel_layout.index("O")
+    axis = a.attrs.kernel_layout.index("O")
     pairs = list(zip(extents(a.args[1]), extents(b.args[1]), strict=True))
-    return all(same_extent(x, y) for i, (x, y) in enumerate(pairs) if i != place)
+    return all(same_extent(x, y) for i, (x, y) in enumerate(pairs) if i != axis)
 
 
 def _joined(branches: list[Branch]) -> Call:
     first = branches[0][0]
-    place = first.attrs.kernel_layout.index("O")
-    weight = VIEWS["concatenate"]([b[0].args[1] for b in branches], place)
+    axis = first.attrs.kernel_layout.index("O")
+    weight = VIEWS["concatenate"]([b[0].args[1] for b in branches], axis)
     total = sum(_channels(b[0]) for b in branches)
     values = {**first.attrs.values, "channels": total}
     return Call(first.op, [first.args[0], weight], first.attrs.replace(values=values))
 
 
-def _place(conv: Call, rank: int) -> int:
+def _channel_position(conv: Call, rank: int) -> int:
     """The channel axis of an operand of some rank that is broadcast with the result."""
     return rank - (len(extents(conv)) - _channel_axis(conv))
 
 
 def _fits(conv: Call, call: Call, i: int) -> bool:
     dims = extents(call.args[i])
-    place = _place(conv, len(dims))
-    return keeps_axes(conv, call) and place >= 0 and dims[place] == _channels(conv)
+    axis = _channel_position(conv, len(dims))
+    return keeps_axes(conv, call) and axis >= 0 and dims[axis] == _channels(conv)
 
 
 def _follow(value: Any, branches: list[Branch], at: int) -> Call:
     call = branches[0][at]
     args = [value]
     for i, arg in enumerate(call.args[1:], 1):
-        axis = _place(branches[0][0], len(extents(arg)))
+        axis = _channel_position(branches[0][0], len(extents(arg)))
         args.append(VIEWS["concatenate"]([b[at].args[i] for b in branches], axis))
     return Call(call.op, args, call.attrs)
 
@@ -88,7 +88,8 @@ def _parts(value: Any, branches: list[Branch], at: int) -> list[Any]:
 
 @dataclass(frozen=True)
 class CombineParallelConv2D(RelayPass):
-    """See the file's docstring. min_num_branches: fewer convolutions of one input stay as they are."""
+    """Convolutions of one input that differ in their weights become one. min_num_branches: fewer
+    convolutions of one input stay as they are."""
 
     min_num_branches: int = 3
 
@@ -97,5 +98,5 @@ class CombineParallelConv2D(RelayPass):
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         least = self.min_num_branches
-        parts = (_supported, _alike, _joined, _fits, _follow, _parts)
+        parts = (_supported, _same, _joined, _fits, _follow, _parts)
         return Combiner("nn.conv2d", least, *parts).run(func)

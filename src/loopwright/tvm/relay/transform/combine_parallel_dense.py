@@ -31,7 +31,7 @@ def _supported(dense: Call) -> bool:
 # ---------------------------------------------------------------------- to one batch
 
 
-def _batch_alike(a: Call, b: Call) -> bool:
+def _same_batch(a: Call, b: Call) -> bool:
     same = zip(extents(a.args[1]), extents(b.args[1]), strict=True)
     return a.attrs.out_dtype == b.attrs.out_dtype and all(same_extent(x, y) for x, y in same)
 
@@ -46,10 +46,10 @@ def _batch_follow(value: Any, branches: list[Branch], at: int) -> Call:
     call = branches[0][at]
     args = [value]
     for i in range(1, len(call.args)):
-        given = [b[at].args[i] for b in branches]
-        if len(extents(given[0])) < len(extents(call)):
-            given = [VIEWS["expand_dims"](g, 0) for g in given]
-        args.append(VIEWS["stack"](given, axis=0))
+        values = [b[at].args[i] for b in branches]
+        if len(extents(values[0])) < len(extents(call)):
+            values = [VIEWS["expand_dims"](g, 0) for g in values]
+        args.append(VIEWS["stack"](values, axis=0))
     return Call(call.op, args, call.attrs)
 
 
@@ -65,7 +65,7 @@ def _batch_parts(value: Any, branches: list[Branch], at: int) -> list[Any]:
 # ---------------------------------------------------------------------- to one matrix
 
 
-def _flat_alike(a: Call, b: Call) -> bool:
+def _same_flat(a: Call, b: Call) -> bool:
     same = same_extent(extents(a.args[1])[1], extents(b.args[1])[1])
     return same and a.attrs.out_dtype == b.attrs.out_dtype
 
@@ -87,7 +87,7 @@ def _flat_follow(value: Any, branches: list[Branch], at: int) -> Call:
     call = branches[0][at]
     args = [value]
     for i in range(1, len(call.args)):
-        given = []
+        values = []
         for branch in branches:
             arg, units = branch[at].args[i], _units(branch[0])
             dims = extents(arg)
@@ -95,9 +95,9 @@ def _flat_follow(value: Any, branches: list[Branch], at: int) -> Call:
                 arg = VIEWS["repeat"](VIEWS["expand_dims"](arg, -1), units, 0)
             elif dims[-1] != units:
                 arg = VIEWS["repeat"](arg, units, len(dims) - 1)
-            given.append(arg)
+            values.append(arg)
         axis = max(0, len(extents(call.args[i])) - 1)
-        args.append(VIEWS["concatenate"](given, axis))
+        args.append(VIEWS["concatenate"](values, axis))
     return Call(call.op, args, call.attrs)
 
 
@@ -131,7 +131,8 @@ def _units_axis(branch: Branch, at: int) -> int:
 
 @dataclass(frozen=True)
 class CombineParallelDense(RelayPass):
-    """See the file's docstring. min_num_branches: fewer layers of one input stay as they are."""
+    """Dense layers of one input become one product. min_num_branches: fewer layers of one input
+    stay as they are."""
 
     min_num_branches: int = 3
     to_batch: bool = True
@@ -140,7 +141,7 @@ class CombineParallelDense(RelayPass):
     opt_level = 4
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
-        batch = (_batch_alike, _batch_joined, _batch_fits, _batch_follow, _batch_parts)
-        flat = (_flat_alike, _flat_joined, _flat_fits, _flat_follow, _flat_parts)
+        batch = (_same_batch, _batch_joined, _batch_fits, _batch_follow, _batch_parts)
+        flat = (_same_flat, _flat_joined, _flat_fits, _flat_follow, _flat_parts)
         steps = batch if self.to_batch else flat
         return Combiner("nn.dense", self.min_num_branches, _supported, *steps).run(func)

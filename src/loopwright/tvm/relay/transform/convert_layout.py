@@ -1,4 +1,4 @@
-"""ConvertLayout: the named operators in the desired layouts, and what follows them.
+"""ConvertLayout: the named operators, and those that follow them, get the desired layouts.
 
 The layouts of an operator are named in the order of its data and its weight; "default" is the weight's
 usual layout for the data's. Operators whose layout cannot be chosen follow their arguments. A rule of one's own is the fact "FTVMConvertOpLayout":
@@ -94,7 +94,8 @@ class LayoutConfig:
 
 @dataclass(frozen=True)
 class ConvertLayout(RelayPass):
-    """See the file's docstring. desired_layouts: by the operator's name."""
+    """The named operators, and those that follow them, get the desired layouts. desired_layouts:
+    by the operator's name."""
 
     desired_layouts: Mapping[str, Sequence[Any]]
 
@@ -102,41 +103,45 @@ class ConvertLayout(RelayPass):
     opt_level = 3
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
-        wanted = {
-            name: [str(one) for one in given]
-            for name, given in self.desired_layouts.items()
+        requested = {
+            name: [str(one) for one in layouts]
+            for name, layouts in self.desired_layouts.items()
             if name in WEIGHTS or name in IMAGES or Op.get(name).get_attr(RULE) is not None
         }
         rewriter = LayoutRewriter(
-            lambda call, attrs, args: _converted(call, attrs, args, wanted.get(call.op.name)),
-            lambda op: op.name in wanted,
+            lambda call, attrs, args: _converted(call, attrs, args, requested.get(call.op.name)),
+            lambda op: op.name in requested,
         )
         return rewriter.run(infer_function(CanonicalizeOps().run_function(func, mod), mod))
 
 
-def _converted(call: Call, attrs: Any, args: list[Any], wanted: list[str] | None) -> Any:
-    if wanted is None:
+def _converted(call: Call, attrs: Any, args: list[Any], layouts: list[str] | None) -> Any:
+    if layouts is None:
         return None
     rule = call.op.get_attr(RULE)
     if rule is not None:
         infos = [p for a in call.args for p in placeholders(a.checked_type)]
-        return as_call(rule(attrs, args, infos, wanted), call.op.name)
+        return as_call(rule(attrs, args, infos, layouts), call.op.name)
     name = call.op.name
-    if not wanted or wanted[0] == "default" or len(wanted) > 1 + (name in WEIGHTS or "roi" in name):
+    if (
+        not layouts
+        or layouts[0] == "default"
+        or len(layouts) > 1 + (name in WEIGHTS or "roi" in name)
+    ):
         what = f"the desired layouts of {name} are that of its data, and that of its weight"
-        raise ValueError(explain(what, got=str(wanted), instead='["NHWC", "default"]'))
+        raise ValueError(explain(what, got=str(layouts), instead='["NHWC", "default"]'))
     if name in IMAGES:
         return Call(
-            call.op, args, changed(attrs, **dict.fromkeys(IMAGES[name], wanted[0])), span=call.span
+            call.op, args, changed(attrs, **dict.fromkeys(IMAGES[name], layouts[0])), span=call.span
         )
     if "2d" in name and LayoutConfig.current is not None and LayoutConfig.current.check_skip():
         return None
-    return _convolution(call, attrs, args, wanted)
+    return _convolution(call, attrs, args, layouts)
 
 
-def _convolution(call: Call, attrs: Any, args: list[Any], wanted: list[str]) -> Any:
-    op, data = call.op, wanted[0]
-    weight = wanted[1] if len(wanted) > 1 else "default"
+def _convolution(call: Call, attrs: Any, args: list[Any], layouts: list[str]) -> Any:
+    op, data = call.op, layouts[0]
+    weight = layouts[1] if len(layouts) > 1 else "default"
     if weight == "default":
         weight = WEIGHTS[op.name].get(data, "")
         if not weight:

@@ -1,4 +1,4 @@
-"""DeadCodeElimination: values that are bound and not used go.
+"""DeadCodeElimination: values that are bound and not used are removed.
 
     before: let %x = 1; let %y = 2; add(%x, %x)
     after:  let %x = 1; add(%x, %x)
@@ -25,7 +25,7 @@ EFFECTS = ("memory.", "vm.", "debug")
 
 @dataclass(frozen=True)
 class DeadCodeElimination(RelayPass):
-    """See the file's docstring."""
+    """Values that are bound and not used are removed."""
 
     inline_once: bool = False
     ignore_impurity: bool = False
@@ -58,9 +58,9 @@ class _Eliminator:
         new: dict[int, Any] = {}
         for node in nodes:
             if isinstance(node, Let):
-                kept = self._let(node, new)
-                if kept is not None:
-                    new[id(node)] = kept
+                binding = self._let(node, new)
+                if binding is not None:
+                    new[id(node)] = binding
                     continue
             new[id(node)] = rebuilt(node, new)
         result = new[id(self.func)]
@@ -107,7 +107,7 @@ class _Eliminator:
         return value is None or self._calls_with_effect(value, seen | {key})
 
     def _let(self, let: Let, new: dict[int, Any]) -> Any:
-        """What stands for a `let` that goes; None if it stays."""
+        """The replacement of a `let` that is removed; None if it stays."""
         uses = self.uses.get(id(let.var), 0)
         value = let.value
         own = sum(n is let.var for n in post_order(value)) if isinstance(value, Function) else 0
@@ -138,7 +138,7 @@ class _Eliminator:
 
 
 def _substituted(func: Function, table: dict[int, Any]) -> Function:
-    """Variables replaced by values, in which others of them may stand."""
+    """Variables replaced by values, which may contain others of them."""
     while True:
         after = rewrite(func, pre=lambda node: table.get(id(node)))
         if after is func:

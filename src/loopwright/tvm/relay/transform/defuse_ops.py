@@ -1,4 +1,4 @@
-"""DefuseOps: calls of functions where they stand become their bodies: the inverse of FuseOps.
+"""DefuseOps: calls of functions where they are defined become their bodies: the inverse of FuseOps.
 
 before: fn (%p0, Primitive=1) { exp(negative(%p0)) }(%x)
 after:  exp(negative(%x))
@@ -17,7 +17,7 @@ from .base import RelayPass
 
 @dataclass(frozen=True)
 class DefuseOps(RelayPass):
-    """See the file's docstring."""
+    """Calls of functions where they are defined become their bodies: the inverse of FuseOps."""
 
     name = "relay.DefuseOps"
 

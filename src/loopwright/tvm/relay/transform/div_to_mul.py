@@ -21,7 +21,8 @@ from .base import RelayPass
 
 @dataclass(frozen=True)
 class DivToMul(RelayPass):
-    """See the file's docstring. Integers stay: their division is no product."""
+    """A division by a constant becomes a product with its reciprocal. Integers stay: their
+    division is not a product."""
 
     name = "relay.DivToMul"
 

@@ -32,24 +32,24 @@ def _static(call: Call) -> Any:
     Its builder is that of both: it makes the static call of numbers. Its parameters have the names
     of the dynamic operator's arguments and attributes."""
     row = ROWS[call.op.name]
-    given = dict(zip(row.inputs, call.args, strict=False))
+    values_by_name = dict(zip(row.inputs, call.args, strict=False))
     builder = VIEWS[call.op.name.removeprefix("dyn.")]
     attrs = row.values_of(call)
     shared = VALUES.get(call.op.name, ("shape",))
     for name in shared:
-        values = numbers(given[name])
+        values = numbers(values_by_name[name])
         if values is None:
             return None
-        one = isinstance(given[name], Constant) and given[name].data.shape == ()
-        given[name] = values[0] if one else values
+        one = isinstance(values_by_name[name], Constant) and values_by_name[name].data.shape == ()
+        values_by_name[name] = values[0] if one else values
     if call.op.name == "dyn.strided_slice":
         attrs.pop("axes", None)
     if call.op.name in ("dyn.zeros", "dyn.ones", "dyn.broadcast_to"):
         attrs = {"dtype": attrs["dtype"]} if call.op.name != "dyn.broadcast_to" else {}
-    if call.op.name == "dyn.nn.pad" and isinstance(given["pad_width"], list):
-        flat = given["pad_width"]
-        given["pad_width"] = [flat[i : i + 2] for i in range(0, len(flat), 2)]
-    return builder(**given, **attrs)
+    if call.op.name == "dyn.nn.pad" and isinstance(values_by_name["pad_width"], list):
+        flat = values_by_name["pad_width"]
+        values_by_name["pad_width"] = [flat[i : i + 2] for i in range(0, len(flat), 2)]
+    return builder(**values_by_name, **attrs)
 
 
 # Operator -> the arguments that have to be known.
@@ -71,7 +71,7 @@ VALUES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class DynamicToStatic(RelayPass):
-    """See the file's docstring."""
+    """Operators whose shapes are values become those of known shapes, where they are known."""
 
     name = "relay.DynamicToStatic"
     opt_level = 2
@@ -79,10 +79,10 @@ class DynamicToStatic(RelayPass):
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         while any(map(_may_change, post_order(func))):
-            known = types_so_far(folded(types_so_far(func, mod)), mod)
-            new = rewrite(known, lambda old, call: _replaced(call))
+            typed = types_so_far(folded(types_so_far(func, mod)), mod)
+            new = rewrite(typed, lambda old, call: _replaced(call))
             func = new.replace(ret_type=None)  # which may say more now
-            if new is known:
+            if new is typed:
                 break
         return infer_function(func, mod)
 

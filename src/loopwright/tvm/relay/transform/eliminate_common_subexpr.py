@@ -1,4 +1,4 @@
-"""EliminateCommonSubexpr: what is computed twice is computed once.
+"""EliminateCommonSubexpr: values computed twice are computed once.
 
 before: add(nn.relu(%x), nn.relu(%x))
 after:  %0 = nn.relu(%x); add(%0, %0)
@@ -22,7 +22,7 @@ STATEFUL = "TOpIsStateful"
 
 @dataclass(frozen=True)
 class EliminateCommonSubexpr(RelayPass):
-    """See the file's docstring. fskip: calls for which it holds are left alone."""
+    """Values computed twice are computed once. fskip: calls for which it holds are left alone."""
 
     fskip: Callable[[Expr], bool] | None = None
 
@@ -41,15 +41,15 @@ class EliminateCommonSubexpr(RelayPass):
             if new.op.get_attr(STATEFUL) or (self.fskip is not None and self.fskip(new)):
                 return None
             same = calls.setdefault((new.op.name, structural_hash(new.attrs)), [])
-            known = next((c for c in same if _alike(c, new)), None)
-            if known is None:
+            earlier = next((c for c in same if _same_call(c, new)), None)
+            if earlier is None:
                 same.append(new)
-            return known
+            return earlier
 
         return rewrite(func, post)
 
 
-def _alike(a: Call, b: Call) -> bool:
+def _same_call(a: Call, b: Call) -> bool:
     """Whether two calls of an operator have the same attributes and arguments."""
     return structural_equal(a.attrs, b.attrs) and _same_values(a.args, b.args)
 

@@ -1,4 +1,4 @@
-"""FastMath: exp, tanh, erf and softmax become their faster, less exact kin.
+"""FastMath: exp, tanh, erf and softmax become fast, less exact approximations.
 
 before: exp(%x)
 after:  fast_exp(%x)
@@ -22,7 +22,7 @@ FAST = {
 
 @dataclass(frozen=True)
 class FastMath(RelayPass):
-    """See the file's docstring."""
+    """Exp, tanh, erf and softmax become fast, less exact approximations."""
 
     name = "relay.FastMath"
     opt_level = 4

@@ -18,7 +18,7 @@ from .base import RelayPass
 
 @dataclass(frozen=True)
 class FlattenAtrousConv(RelayPass):
-    """See the file's docstring."""
+    """A convolution between space_to_batch_nd and its inverse becomes a dilated one."""
 
     name = "relay.FlattenAtrousConv"
     opt_level = 0

@@ -1,4 +1,4 @@
-"""FoldConstant: what depends on constants only is computed now.
+"""FoldConstant: calls whose arguments are constants are computed at compile time.
 
 before: add(%x, multiply(2f, 3f))
 after:  add(%x, 6f)
@@ -25,14 +25,15 @@ from ..types import TensorType, TupleType, is_dynamic
 from ..walk import rewrite
 from .base import RelayPass
 
-# Operators whose calls are kept: they mark a place, or draw numbers.
-KEPT = ("annotation.", "on_device", "device_copy", "debug", "random.", "dyn.")
+# Operators whose calls stay: they are marks, or draw numbers.
+NOT_FOLDED = ("annotation.", "on_device", "device_copy", "debug", "random.", "dyn.")
 LARGEST = 1 << 26  # bytes of a result; above it the work is left to the run
 
 
 @dataclass(frozen=True)
 class FoldConstant(RelayPass):
-    """See the file's docstring. fold_qnn: quantized operators too; there are none here."""
+    """Calls whose arguments are constants are computed at compile time. fold_qnn: quantized
+    operators too; there are none here."""
 
     fold_qnn: bool = False
 
@@ -93,7 +94,7 @@ def _shape(old: Call, new: Call) -> Constant | None:
 
 
 def _value(call: Call) -> Any:
-    if any(call.op.name.startswith(prefix) for prefix in KEPT) or not call.args:
+    if any(call.op.name.startswith(prefix) for prefix in NOT_FOLDED) or not call.args:
         return None
     fields = [f for a in call.args for f in (a.fields if isinstance(a, Tuple) else [a])]
     if not all(isinstance(f, Constant) for f in fields):

@@ -1,4 +1,4 @@
-"""FoldExplicitPadding: padding with what a convolution or pool pads with itself becomes its own.
+"""FoldExplicitPadding: padding with the fill value of a convolution or pool becomes its own.
 
 before: nn.conv2d(nn.pad(%x, 0f, pad_width=[[0, 0], [0, 0], [1, 1], [1, 1]]), %w)
 after:  nn.conv2d(%x, %w, padding=[1, 1, 1, 1])
@@ -26,14 +26,14 @@ LAYOUTS = {
 
 @dataclass(frozen=True)
 class FoldExplicitPadding(RelayPass):
-    """See the file's docstring."""
+    """Padding with the fill value of a convolution or pool becomes its own."""
 
     name = "relay.FoldExplicitPadding"
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         def post(old: Any, new: Any) -> Any:
-            known = isinstance(new, Call) and isinstance(new.op, Op) and new.op.name in LAYOUTS
-            return _folded(old, new) if known else None
+            has_layout = isinstance(new, Call) and isinstance(new.op, Op) and new.op.name in LAYOUTS
+            return _folded(old, new) if has_layout else None
 
         return rewrite(func, post)
 
@@ -65,7 +65,7 @@ def _folded(old: Call, call: Call) -> Any:
 
 
 def _neutral(name: str, value: Constant) -> Any:
-    """What the operator pads with."""
+    """The value that the operator pads with."""
     if "max_pool" not in name:
         return 0
     return min_value(value.data.dtype).value

@@ -19,14 +19,14 @@ from .forward_fold_scale_axis import ForwardFoldScaleAxis
 
 @dataclass(frozen=True)
 class FoldScaleAxis(RelayPass):
-    """See the file's docstring."""
+    """Factors along the channels become a part of weights, and constants are computed."""
 
     name = "relay.FoldScaleAxis"
     opt_level = 3
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
-        found = func
+        result = func
         for step in (BackwardFoldScaleAxis(), ForwardFoldScaleAxis()):
-            changed = step.run_function(found, mod)
-            found = found if changed is found else infer_function(changed, mod)
-        return func if found is func else FoldConstant().run_function(found, mod)
+            changed = step.run_function(result, mod)
+            result = result if changed is result else infer_function(changed, mod)
+        return func if result is func else FoldConstant().run_function(result, mod)

@@ -35,7 +35,7 @@ from .scale_axis import (
 
 @dataclass(frozen=True)
 class ForwardFoldScaleAxis(RelayPass):
-    """See the file's docstring."""
+    """A factor along the channels moves into the weights that come after it."""
 
     name = "relay.ForwardFoldScaleAxis"
     opt_level = 3
@@ -47,28 +47,28 @@ class ForwardFoldScaleAxis(RelayPass):
 
 def _demands(order: list[Any]) -> dict[int, Demand | None]:
     """For each value what all of its users can take in."""
-    known: dict[int, Demand | None] = {id(order[-1]): None}
+    demands: dict[int, Demand | None] = {id(order[-1]): None}
     for node in reversed(order):
-        own = known.get(id(node))
-        wanted = _wanted(node, own) if isinstance(node, Call) else {}
+        own = demands.get(id(node))
+        wants = _argument_demands(node, own) if isinstance(node, Call) else {}
         args = list(node.args) if isinstance(node, Call) else list(children(node))
-        for place, arg in enumerate(args):
-            want = wanted.get(place)
-            known[id(arg)] = both(known[id(arg)], want) if id(arg) in known else want
-    return known
+        for position, arg in enumerate(args):
+            want = wants.get(position)
+            demands[id(arg)] = both(demands[id(arg)], want) if id(arg) in demands else want
+    return demands
 
 
-def _wanted(call: Call, own: Demand | None) -> dict[int, Demand]:
-    """By argument, what a call can take in of it."""
+def _argument_demands(call: Call, own: Demand | None) -> dict[int, Demand]:
+    """The demands of a call, by argument."""
     name = name_of(call)
     if name in KEEPING and own is not None:
         return {0: Demand(own.axes, True, own.nonzero)}
     if name in ADDING and own is not None:
-        for place, (large, small) in enumerate((call.args, call.args[::-1])):
+        for position, (large, small) in enumerate((call.args, call.args[::-1])):
             if is_along(large, small, own.axes):
-                return {place: Demand(own.axes, own.positive, True)}
-    taken = consumer(call, of_result=False)
-    return {} if taken is None else {0: Demand(taken[0])}
+                return {position: Demand(own.axes, own.positive, True)}
+    roles = consumer(call, of_result=False)
+    return {} if roles is None else {0: Demand(roles[0])}
 
 
 def _edits(order: list[Any], demands: dict[int, Demand | None]) -> dict[int, Edit]:
@@ -77,21 +77,21 @@ def _edits(order: list[Any], demands: dict[int, Demand | None]) -> dict[int, Edi
     for node in order:
         name, demand = name_of(node), demands.get(id(node))
         if name == "multiply" and demand is not None:
-            for place, (large, small) in enumerate((node.args, node.args[::-1])):
+            for position, (large, small) in enumerate((node.args, node.args[::-1])):
                 scale = factor_along(large, small, demand.axes)
                 if scale is not None and shape_of(large) == shape_of(node) and demand.allows(scale):
-                    edits[id(node)] = Edit(stands=place)
+                    edits[id(node)] = Edit(argument=position)
                     scales[id(node)] = (scale, demand)
                     break
         elif name in (*KEEPING, *ADDING) and demand is not None:
             lacking = [n for n, a in enumerate(node.args) if id(a) in scales]
-            for place in lacking:
-                scale, wanted = scales[id(node.args[place])]
+            for position in lacking:
+                scale, passed = scales[id(node.args[position])]
                 scales[id(node)] = (scale, demand)
                 if name in ADDING:
-                    shape = shape_of(node.args[place]) or []
-                    factor = fitted(scale, shape, wanted.axes)
-                    edits[id(node)] = Edit(factors={1 - place: ("divide", factor)})
+                    shape = shape_of(node.args[position]) or []
+                    factor = fitted(scale, shape, passed.axes)
+                    edits[id(node)] = Edit(factors={1 - position: ("divide", factor)})
         elif name and id(node.args[0] if node.args else None) in scales:
             scale, _ = scales[id(node.args[0])]
             axes = (consumer(node, of_result=False) or ((), ()))[1]

@@ -22,14 +22,14 @@ RESHAPES = {
     "reshape", "squeeze", "expand_dims", "reshape_like", "contrib_reverse_reshape",
     "nn.batch_flatten", "dyn.reshape",
 }  # fmt: skip
-# Operators that are no computation of their own stay outside of groups.
+# Operators that compute nothing stay outside of groups.
 APART = ("memory.", "vm.", "on_device", "annotation.compiler")
 
 
 @dataclass(frozen=True)
 class FuseOps(RelayPass):
-    """See the file's docstring. fuse_opt_level: 0 makes a function of each call; -1: the level of
-    the context."""
+    """Calls that become one kernel become a call of a function marked `Primitive=1`.
+    fuse_opt_level: 0 makes a function of each call; -1: the level of the context."""
 
     fuse_opt_level: int = -1
 
@@ -72,7 +72,7 @@ class _Fuser:
             and not node.op.name.startswith(APART)
         ):
             return self._grouped(node, node.args, lambda args: node.replace(args=tuple(args)))
-        if isinstance(node, TupleGetItem) and not self._alone(node):
+        if isinstance(node, TupleGetItem) and not self._is_ungrouped(node):
             return self._grouped(
                 node, (node.tuple_value,), lambda args: TupleGetItem(args[0], node.index)
             )
@@ -83,27 +83,27 @@ class _Fuser:
             return Tuple(self._arguments(node.fields, group))
         return rebuilt(node, self.new)
 
-    def _alone(self, node: TupleGetItem) -> bool:
+    def _is_ungrouped(self, node: TupleGetItem) -> bool:
         """Whether a field is taken of something that is in no group."""
         group = self.partition.of(node)
         return group.root is node and group is not self.partition.of(node.tuple_value)
 
     def _grouped(self, node: Any, args: Any, make: Any) -> Any:
         group = self.partition.of(node)
-        made = make(self._arguments(args, group))
-        if isinstance(node, Call) and isinstance(made, Call):
-            made.span = node.span
-        return self._kernel(group, made) if group.root is node else made
+        result = make(self._arguments(args, group))
+        if isinstance(node, Call) and isinstance(result, Call):
+            result.span = node.span
+        return self._kernel(group, result) if group.root is node else result
 
     def _arguments(self, args: Any, group: Group) -> list[Any]:
-        """What a node of a group takes: nodes of the group, and parameters for all others."""
-        found = []
+        """The arguments of a node of a group: nodes of the group, and parameters for all others."""
+        new = []
         for arg in args:
             if id(arg) in self.partition.uses.by_id and self.partition.of(arg) is group:
-                found.append(self.new[id(arg)])
+                new.append(self.new[id(arg)])
             else:
-                found.append(self._param(arg, group))
-        return found
+                new.append(self._param(arg, group))
+        return new
 
     def _param(self, arg: Any, group: Group) -> Var:
         value = self.new[id(arg)]

@@ -130,8 +130,8 @@ def _primitive(node: Any) -> bool:
 
 def _same(arg: Any, call: Any) -> bool:
     a, b = arg.checked_type_, call.checked_type_
-    known = isinstance(a, TensorType) and isinstance(b, TensorType)
-    if not known or len(a.shape) != len(b.shape):
+    are_tensors = isinstance(a, TensorType) and isinstance(b, TensorType)
+    if not are_tensors or len(a.shape) != len(b.shape):
         return False
     return same_type(a.replace(dtype=b.dtype), b) and all(isinstance(d, IntImm) for d in a.shape)
 
@@ -251,14 +251,14 @@ class Partition:
         """All nodes on the ways from `source` to `sink` into the group of `sink`, if they are not too
         many."""
         target = self.groups[sink.index].find()
-        found = {sink.index: target}
+        targets = {sink.index: target}
         waiting = [source]
         while waiting:
             node = waiting.pop()
-            if node.index not in found:
-                found[node.index] = self.groups[node.index].find()
+            if node.index not in targets:
+                targets[node.index] = self.groups[node.index].find()
                 waiting += [user for user, _ in node.outputs]
-        groups = {id(group): group for group in found.values()}
+        groups = {id(group): group for group in targets.values()}
         if sum(group.count for group in groups.values()) <= self.most:
             for group in groups.values():
                 self._join(group, target)

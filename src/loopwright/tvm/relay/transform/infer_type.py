@@ -20,7 +20,7 @@ from .base import RelayPass
 class InferType(RelayPass):
     """Find the types of all functions of Relay in a module.
 
-    Raises DiagnosticError where types do not go together."""
+    Raises DiagnosticError where types do not match."""
 
     name = "relay.InferType"
 
@@ -33,5 +33,5 @@ class InferType(RelayPass):
 
 
 def InferTypeLocal(expr: Any) -> Any:
-    """The type of an expression, which knows it from now on, as does what is inside."""
+    """The type of an expression, which stores it from now on, as do its parts."""
     return with_types(expr).checked_type

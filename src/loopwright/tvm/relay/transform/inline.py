@@ -24,7 +24,7 @@ def called(func: Any) -> list[str]:
 
 
 class Inline(RelayPass):
-    """See the file's docstring."""
+    """Calls of functions that are marked `Inline=1` become their bodies."""
 
     name = "relay.Inline"
     opt_level = 1
@@ -41,8 +41,8 @@ class Inline(RelayPass):
         changed = {
             mod.get_global_var(n): f for n, f in done.items() if n not in small or n not in reached
         }
-        gone = [n for n in small if n in reached and n not in used]
-        return mod.with_functions(changed, gone)
+        inlined = [n for n in small if n in reached and n not in used]
+        return mod.with_functions(changed, inlined)
 
 
 def _recursive(name: str, calls: dict[str, list[str]]) -> bool:

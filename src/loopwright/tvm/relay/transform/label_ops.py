@@ -18,7 +18,8 @@ from .base import RelayPass
 
 @dataclass(frozen=True)
 class LabelOps(RelayPass):
-    """See the file's docstring. Equal functions have equal hashes; one that has a hash keeps it."""
+    """Functions say by a hash what they compute, and which layouts they compute it in. Equal
+    functions have equal hashes; one that has a hash keeps it."""
 
     name = "relay.LabelOps"
     opt_level = 1
@@ -47,8 +48,8 @@ def _hash(func: Function) -> str:
 
 def _layouts(func: Function) -> dict[str, Any]:
     """The layouts that calls of a function's own say."""
-    found: dict[str, Any] = {}
+    layouts: dict[str, Any] = {}
     for node in post_order(func.body, lambda n: not isinstance(n, Function)):
         if isinstance(node, Call) and node.attrs is not None:
-            found.update({k: v for k, v in node.attrs.items() if "layout" in k})
-    return found
+            layouts.update({k: v for k, v in node.attrs.items() if "layout" in k})
+    return layouts

@@ -1,8 +1,8 @@
 """Calls in other layouts: the walk of AlterOpLayout and ConvertLayout.
 
 A value is kept as it is stored, with the layout by which its producer named it before. A call that a
-rule (`operators.layouts`) knows takes its arguments so; `layout_transform` stands only between layouts
-that differ, once for each value and layout. Any other use gets the value as it was before.
+rule (`operators.layouts`) knows takes its arguments so; `layout_transform` is inserted only between
+different layouts, once for each value and layout. Any other use gets the value in its old layout.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Stored:
 
 
 class LayoutRewriter:
-    """Rewrites one function. alter: what stands for a call in another layout."""
+    """Rewrites one function. alter: returns the replacement of a call in another layout."""
 
     def __init__(self, alter: Alter, asks: Callable[[Op], bool]) -> None:
         self.alter, self.asks = alter, asks
         self.stored: dict[int, Any] = {}  # by node: Stored, or a list of them for a tuple
-        self.plain: dict[int, Any] = {}  # by node: the value as it was before
+        self.plain: dict[int, Any] = {}  # by node: the value in its old layout
         self.moved: dict[tuple[int, str, str], Any] = {}
         self.keep: list[Any] = []
 
@@ -52,22 +52,22 @@ class LayoutRewriter:
             elif isinstance(node, TupleGetItem) and self._of_tuple(node):
                 self.stored[id(node)] = self._field(node)
             else:
-                found = self.call(node) if isinstance(node, Call) else None
-                if found is None:
+                result = self.call(node) if isinstance(node, Call) else None
+                if result is None:
                     self.plain[id(node)] = self._rebuilt(node)
                 else:
-                    self.stored[id(node)] = found
+                    self.stored[id(node)] = result
         return self.value(func)
 
     def _of_tuple(self, node: TupleGetItem) -> bool:
         return isinstance(self.stored.get(id(node.tuple_value)), list)
 
     def _field(self, node: TupleGetItem) -> Any:
-        known = self.stored[id(node.tuple_value)][node.index]
-        made = known.value if isinstance(known, Stored) else None
-        if isinstance(made, TupleGetItem) and made.tuple_value is node.tuple_value:
-            return Stored(node, known.old, known.new)
-        return known
+        stored = self.stored[id(node.tuple_value)][node.index]
+        field = stored.value if isinstance(stored, Stored) else None
+        if isinstance(field, TupleGetItem) and field.tuple_value is node.tuple_value:
+            return Stored(node, stored.old, stored.new)
+        return stored
 
     def _rebuilt(self, node: Any) -> Any:
         return rebuilt(node, {id(c): self.value(c) for c in children(node)})
@@ -76,20 +76,20 @@ class LayoutRewriter:
 
     def state(self, node: Any) -> Any:
         """A value as it is stored."""
-        known = self.stored.get(id(node))
-        return Stored(self.value(node)) if known is None else known
+        stored = self.stored.get(id(node))
+        return Stored(self.value(node)) if stored is None else stored
 
     def value(self, node: Any) -> Any:
-        """A value as it was before."""
+        """A value in its old layout."""
         if id(node) not in self.plain:
-            known = self.stored.get(id(node))
-            self.plain[id(node)] = node if known is None else self._restored(known, node)
+            stored = self.stored.get(id(node))
+            self.plain[id(node)] = node if stored is None else self._restored(stored, node)
         return self.plain[id(node)]
 
-    def _restored(self, known: Any, node: Any) -> Any:
-        if isinstance(known, Stored):
-            return self.transform(known.value, known.new, known.old)
-        fields = [self._restored(f, None) for f in known]
+    def _restored(self, stored: Any, node: Any) -> Any:
+        if isinstance(stored, Stored):
+            return self.transform(stored.value, stored.new, stored.old)
+        fields = [self._restored(f, None) for f in stored]
         if isinstance(node, Tuple):
             same = all(a is b for a, b in zip(fields, node.fields, strict=True))
             return node if same else Tuple._make(tuple(fields), span=node.span)
@@ -114,8 +114,8 @@ class LayoutRewriter:
             return None
         states = [self.state(a) for a in call.args]
         if op.get_attr(LAYOUT_RULE) is None:
-            made = self.alter(call, call.attrs, [self.value(a) for a in call.args])
-            return None if made is None else Stored(made)
+            altered = self.alter(call, call.attrs, [self.value(a) for a in call.args])
+            return None if altered is None else Stored(altered)
         flat = [one for s in states for one in (s if isinstance(s, list) else [s])]
         if not all(isinstance(one, Stored) for one in flat):
             return None  # tuples in tuples
@@ -126,32 +126,32 @@ class LayoutRewriter:
         before = inferred(op, call.attrs, None, old, types)
         if before is None:
             return None
-        made = self.alter(call, before.new_attrs, list(map(_as_stored, states)))
-        if made is None and not any(n != o for n, o in zip(new, old, strict=True)):
+        altered = self.alter(call, before.new_attrs, list(map(_as_stored, states)))
+        if altered is None and not any(n != o for n, o in zip(new, old, strict=True)):
             layouts = before.output_layouts
             return self._results(call, self._rebuilt(call), layouts, layouts)
-        return self._moved(call, made, before, flat, types)
+        return self._moved(call, altered, before, flat, types)
 
-    def _moved(self, call: Call, made: Any, before: Any, flat: list[Stored], types: Any) -> Any:
-        wanted = before.input_layouts
-        new = [w if s.new is None else s.new for s, w in zip(flat, wanted, strict=True)]
-        old = [w if s.old is None else s.old for s, w in zip(flat, wanted, strict=True)]
-        target = call if made is None else made
+    def _moved(self, call: Call, altered: Any, before: Any, flat: list[Stored], types: Any) -> Any:
+        layouts = before.input_layouts
+        new = [w if s.new is None else s.new for s, w in zip(flat, layouts, strict=True)]
+        old = [w if s.old is None else s.old for s, w in zip(flat, layouts, strict=True)]
+        target = call if altered is None else altered
         if not isinstance(target.op, Op):
             return None
-        attrs = before.new_attrs if made is None else made.attrs
+        attrs = before.new_attrs if altered is None else altered.attrs
         after = inferred(target.op, attrs, new, old, types)
         if after is None:
             return None
         counts = (len(after.input_layouts), len(after.output_layouts))
         if counts != (len(flat), len(before.output_layouts)):
-            what = f"what stands for {call.op.name} takes and gives as many tensors as it"
-            got = f"{target.op.name}, which takes {counts[0]} and gives {counts[1]}"
+            what = f"the replacement of {call.op.name} has the same numbers of inputs and outputs"
+            got = f"{target.op.name}, with {counts[0]} inputs and {counts[1]} outputs"
             raise LoopwrightError(explain(what, got=got, span=call.span))
-        moves = iter(zip(flat, wanted, after.input_layouts, strict=True))
+        moves = iter(zip(flat, layouts, after.input_layouts, strict=True))
         args = []
-        given = [self.state(a) for a in call.args] if made is None else made.args
-        for arg in given:
+        arguments = [self.state(a) for a in call.args] if altered is None else altered.args
+        for arg in arguments:
             if isinstance(arg, (list, Tuple)):
                 fields = arg if isinstance(arg, list) else arg.fields
                 args.append(Tuple([self._argument(f, *next(moves)) for f in fields]))
@@ -164,24 +164,24 @@ class LayoutRewriter:
             result = Call(target.op, args, after.new_attrs, span=call.span)
         return self._results(call, result, before.output_layouts, after.output_layouts)
 
-    def _argument(self, arg: Any, stored: Stored, wanted: Layout, target: Layout) -> Any:
+    def _argument(self, arg: Any, stored: Stored, layout: Layout, target: Layout) -> Any:
         value = arg.value if isinstance(arg, Stored) else arg
-        if stored.old == wanted:
+        if stored.old == layout:
             return self.transform(value, stored.new, target)
         value = self.transform(value, stored.new, stored.old)
-        return self.transform(value, wanted, target)
+        return self.transform(value, layout, target)
 
-    def _results(self, call: Call, made: Any, old: Sequence[Any], new: Sequence[Any]) -> Any:
+    def _results(self, call: Call, new_call: Any, old: Sequence[Any], new: Sequence[Any]) -> Any:
         if not isinstance(call.checked_type, TupleType):
-            return Stored(made, old[0], new[0])
+            return Stored(new_call, old[0], new[0])
         if all(o == n for o, n in zip(old, new, strict=True)):
-            self.plain[id(call)] = made
+            self.plain[id(call)] = new_call
         pairs = enumerate(zip(old, new, strict=True))
-        return [Stored(TupleGetItem(made, n), *layouts) for n, layouts in pairs]
+        return [Stored(TupleGetItem(new_call, n), *layouts) for n, layouts in pairs]
 
 
 def _as_stored(state: Any) -> Any:
-    """What the alteration of a call gets as an argument."""
+    """An argument of the altered call."""
     if isinstance(state, list):
         return Tuple([s.value for s in state])
     return state.value
@@ -210,9 +210,9 @@ def _transformed(value: Any, src: Layout, dst: Layout) -> Any:
 
 
 def as_call(value: Any, name: str) -> Any:
-    """What a rule gave, as a call. Raises LoopwrightError."""
-    made = value.tuple_value if isinstance(value, TupleWrapper) else value
-    if made is not None and not isinstance(made, Call):
-        what = f"the rule of {name} gives a call that stands for its call"
-        raise LoopwrightError(explain(what, got=str(made), instead="or None"))
-    return made
+    """The result of a rule, as a call. Raises LoopwrightError."""
+    call = value.tuple_value if isinstance(value, TupleWrapper) else value
+    if call is not None and not isinstance(call, Call):
+        what = f"the rule of {name} returns a call that replaces its own"
+        raise LoopwrightError(explain(what, got=str(call), instead="or None"))
+    return call

@@ -1,4 +1,4 @@
-"""Legalize: calls of operators become what their rules for the target say.
+"""Legalize: calls of operators are replaced by their rules for the target.
 
 A rule is the fact "FTVMLegalize" of an operator: `rule(attrs, inputs, types) -> expression`, where `types`
 are those of the arguments and of the result. None leaves the call as it is.
@@ -21,7 +21,8 @@ from .base import RelayPass
 
 @dataclass(frozen=True)
 class Legalize(RelayPass):
-    """See the file's docstring. legalize_map_attr_name: the fact that has the rules."""
+    """Calls of operators are replaced by their rules for the target. legalize_map_attr_name: the
+    fact that has the rules."""
 
     legalize_map_attr_name: str = "FTVMLegalize"
 

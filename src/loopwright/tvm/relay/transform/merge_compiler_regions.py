@@ -1,4 +1,4 @@
-"""MergeCompilerRegions: neighbouring regions for one compiler become one, where no value would have to
+"""MergeCompilerRegions: adjacent regions for one compiler become one, where no value would have to
 leave it and come back.
 
 before: compiler_end(tanh(compiler_begin(compiler_end(abs(compiler_begin(%x))))))
@@ -21,7 +21,8 @@ from .base import RelayPass
 
 @dataclass(frozen=True)
 class MergeCompilerRegions(RelayPass):
-    """See the file's docstring."""
+    """Adjacent regions for one compiler become one, where no value would have to leave it and come
+    back."""
 
     name = "relay.MergeCompilerRegions"
 
@@ -68,9 +69,9 @@ class _Merger:
         before: dict[int, AnnotatedRegion] = {}
         related: dict[int, AnnotatedRegion] = {}
         for begin in region.args:
-            found = self.regions.get_region(begin.args[0])
-            if found is not None:
-                before[found.id] = found
+            before_region = self.regions.get_region(begin.args[0])
+            if before_region is not None:
+                before[before_region.id] = before_region
             else:
                 related.update((r.id, r) for r in self._behind_branches(begin.args[0]))
         apart = self.apart[region.id]
@@ -86,13 +87,13 @@ class _Merger:
 
     def _behind_branches(self, expr: Any) -> list[AnnotatedRegion]:
         """The regions that the condition and the branches of an `if` end in."""
-        found: list[AnnotatedRegion] = []
+        regions: list[AnnotatedRegion] = []
         waiting = [expr]
         while waiting:
             node = waiting.pop()
             region = self.regions.get_region(node)
             if region is not None:
-                found.append(region)
+                regions.append(region)
             elif isinstance(node, If):
                 waiting += [node.cond, node.true_branch, node.false_branch]
-        return found
+        return regions

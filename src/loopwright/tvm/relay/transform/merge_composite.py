@@ -1,4 +1,4 @@
-"""MergeComposite: what a pattern matches becomes the call of a function with the pattern's name.
+"""MergeComposite: a match of a pattern becomes the call of a function with the pattern's name.
 
 before: nn.relu(add(%x, %y))
 after:  fn (%a, %b, Composite="add_relu") { nn.relu(add(%a, %b)) }(%x, %y)
@@ -18,13 +18,14 @@ from .base import RelayPass
 
 
 class MergeComposite(RelayPass):
-    """See the file's docstring. pattern_table: (name, pattern) or (name, pattern, check), the first one
-    first; `check(expr)` says of a match, by its last expression, whether it is taken."""
+    """A match of a pattern becomes the call of a function with the pattern's name. pattern_table:
+    (name, pattern) or (name, pattern, check), the first one first; `check(expr)` says of a match,
+    by its last expression, whether it is taken."""
 
     name = "relay.MergeComposite"
 
     def __init__(self, pattern_table: Iterable[Any]) -> None:
-        self.pattern_table = [_row(given) for given in pattern_table]
+        self.pattern_table = [_row(row) for row in pattern_table]
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         for name, pattern, check in self.pattern_table:
@@ -33,9 +34,9 @@ class MergeComposite(RelayPass):
         return func
 
 
-def _row(given: Any) -> tuple[str, Any, Any]:
-    if isinstance(given, (tuple, list)) and len(given) in (2, 3):
-        name, pattern, *check = given
-        return name, pattern, check[0] if check else lambda found: True
+def _row(row: Any) -> tuple[str, Any, Any]:
+    if isinstance(row, (tuple, list)) and len(row) in (2, 3):
+        name, pattern, *check = row
+        return name, pattern, check[0] if check else lambda match: True
     what = "a row of a pattern table is (name, pattern) or (name, pattern, check)"
-    raise ValueError(explain(what, got=repr(given)))
+    raise ValueError(explain(what, got=repr(row)))

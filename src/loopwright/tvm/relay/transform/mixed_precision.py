@@ -42,7 +42,7 @@ ConversionRule = Callable[[Call, str], list[Any]]
 
 
 def get_generic_out_dtypes(call_node: Call, mixed_precision_type: str) -> list[str]:
-    """The dtypes that a call accumulates in and gives, by default the short one."""
+    """The dtypes of a call's accumulator and result, by default the short one."""
     return [mixed_precision_type, mixed_precision_type]
 
 

@@ -27,8 +27,9 @@ from .infer_type import InferType
 
 @dataclass(frozen=True)
 class PartitionGraph(RelayPass):
-    """See the file's docstring. mod_name: the model's name, in those of the functions. bind_constants:
-    whether constants are part of the functions, and no arguments."""
+    """Each region for a compiler becomes a function of the module. mod_name: the model's name, in
+    those of the functions. bind_constants: whether constants are part of the functions, and no
+    arguments."""
 
     mod_name: str = "default"
     bind_constants: bool = True
@@ -36,15 +37,15 @@ class PartitionGraph(RelayPass):
     name = "relay.PartitionGraph"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        made: dict[GlobalVar, Function] = {}
+        functions: dict[GlobalVar, Function] = {}
         names = {gvar.name_hint for gvar in mod.functions}
         for gvar, func in mod.functions.items():
             if isinstance(func, Function) and not func.attrs.get("Compiler"):
                 marked = infer_function(_plain_marks(func), mod)
                 work = _Partitioner(self, names, gvar.name_hint, marked)
-                made[gvar] = marked.replace(body=work.body())
-                made.update(work.functions)
-        return InferType()(mod.with_functions(made))
+                functions[gvar] = marked.replace(body=work.body())
+                functions.update(work.functions)
+        return InferType()(mod.with_functions(functions))
 
 
 def _plain_marks(func: Function) -> Function:
@@ -65,10 +66,10 @@ def _plain_marks(func: Function) -> Function:
 
 
 @dataclass(eq=False)
-class _Made:
-    """The function of a region: the numbers of its marks of begin, and what leaves it, each once, by
-    identity; its parameters with their arguments, by what they stand for; and what stands for each
-    of its results outside."""
+class _RegionFunction:
+    """The function of a region: the numbers of its marks of begin, and the values that leave it,
+    each once, by identity; its parameters with their arguments, by the values that they replace;
+    and the expressions that replace its results outside."""
 
     numbers: dict[int, int]
     leaving: dict[int, Any]
@@ -76,16 +77,16 @@ class _Made:
     results: dict[int, Any] = field(default_factory=dict)
 
 
-def _made(region: AnnotatedRegion) -> _Made:
+def _region_function(region: AnnotatedRegion) -> _RegionFunction:
     numbers = {id(mark): i for i, mark in enumerate(region.args)}
-    return _Made(numbers, {id(mark.args[0]): mark.args[0] for mark in region.rets})
+    return _RegionFunction(numbers, {id(mark.args[0]): mark.args[0] for mark in region.rets})
 
 
 class _Partitioner:
     def __init__(self, options: PartitionGraph, names: set[str], name: str, func: Function) -> None:
         self.options, self.func = options, func
         self.regions = AnnotatedRegionSet(func, BEGIN, END, name)
-        self.made = {region.id: _made(region) for region in self.regions}
+        self.region_functions = {region.id: _region_function(region) for region in self.regions}
         self.names = names
         self.functions: dict[GlobalVar, Function] = {}
         self.new: dict[int, Any] = {}
@@ -94,12 +95,12 @@ class _Partitioner:
         """The body of the function, with calls in the place of regions."""
         for node in post_order(self.func.body, parts=self._parts):
             if is_begin(node):
-                made = self._parameter(node)
+                new = self._parameter(node)
             elif is_end(node):
-                made = self._result(node)
+                new = self._result(node)
             else:
-                made = rebuilt(node, self.new)
-            self.new[id(node)] = made
+                new = rebuilt(node, self.new)
+            self.new[id(node)] = new
         return self.new[id(self.func.body)]
 
     def _parts(self, node: Any) -> tuple[Any, ...]:
@@ -107,34 +108,35 @@ class _Partitioner:
         if not is_end(node):
             return children(node)
         region: Any = self.regions.get_region(node)
-        return (node.args[0], *self.made[region.id].leaving.values())
+        return (node.args[0], *self.region_functions[region.id].leaving.values())
 
     def _parameter(self, begin: Any) -> Var:
         region: Any = self.regions.get_region(begin)
         source = begin.args[0]
         while is_begin(source) or is_end(source):
             source = source.args[0]
-        made = self.made[region.id]
-        if id(source) not in made.params:
-            name = f"{region.target}_{region.id}_i{made.numbers[id(begin)]}"
+        region_function = self.region_functions[region.id]
+        if id(source) not in region_function.params:
+            name = f"{region.target}_{region.id}_i{region_function.numbers[id(begin)]}"
             var = Var(name, begin.checked_type)
-            made.params[id(source)] = (var, self.new[id(begin.args[0])])
-        return made.params[id(source)][0]
+            region_function.params[id(source)] = (var, self.new[id(begin.args[0])])
+        return region_function.params[id(source)][0]
 
     def _result(self, end: Any) -> Any:
         region: Any = self.regions.get_region(end)
-        made = self.made[region.id]
-        if not made.results:
-            call = self._call(region, [self.new[key] for key in made.leaving])
-            single = len(made.leaving) == 1
-            made.results = {
-                key: call if single else TupleGetItem(call, i) for i, key in enumerate(made.leaving)
+        region_function = self.region_functions[region.id]
+        if not region_function.results:
+            call = self._call(region, [self.new[key] for key in region_function.leaving])
+            single = len(region_function.leaving) == 1
+            region_function.results = {
+                key: call if single else TupleGetItem(call, i)
+                for i, key in enumerate(region_function.leaving)
             }
-        return made.results[id(end.args[0])]
+        return region_function.results[id(end.args[0])]
 
     def _call(self, region: AnnotatedRegion, results: list[Any]) -> Call:
         """Make the function of a region, and a call of it."""
-        params = list(self.made[region.id].params.values())
+        params = list(self.region_functions[region.id].params.values())
         func = Function(
             [var for var, _ in params], results[0] if len(results) == 1 else Tuple(results)
         )

@@ -1,4 +1,4 @@
-"""RemoveUnusedFunctions: functions that no entry function reaches go.
+"""RemoveUnusedFunctions: functions that no entry function reaches are removed.
 
 before: def @main(%x) { @f(%x) }  def @f(%x) { %x }  def @g(%x) { %x }
 after:  def @main(%x) { @f(%x) }  def @f(%x) { %x }
@@ -17,7 +17,8 @@ from .base import RelayPass
 
 
 class RemoveUnusedFunctions(RelayPass):
-    """See the file's docstring. entry_functions: names; by default "main"."""
+    """Functions that no entry function reaches are removed. entry_functions: names; by default
+    "main"."""
 
     name = "relay.RemoveUnusedFunctions"
     opt_level = 1
@@ -36,5 +37,5 @@ class RemoveUnusedFunctions(RelayPass):
             func = mod[name]
             if isinstance(func, Function):
                 waiting += [n.name_hint for n in post_order(func) if isinstance(n, GlobalVar)]
-        gone = [g for g in mod.functions if g.name_hint not in reached]
-        return mod.with_functions(remove=gone)
+        unused = [g for g in mod.functions if g.name_hint not in reached]
+        return mod.with_functions(remove=unused)

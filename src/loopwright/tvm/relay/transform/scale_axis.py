@@ -1,7 +1,7 @@
-"""What the passes share that move a factor along an axis into weights.
+"""Shared parts of the passes that move a factor along an axis into weights.
 
-A demand says along which axes a factor can be taken in; an edit says what becomes of a call: one of its
-arguments stands for it, or arguments are multiplied or divided by a factor.
+A demand says along which axes a factor can be taken in; an edit replaces a call: by one of its
+arguments, or by the same call with arguments multiplied or divided by a factor.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ def both(a: Demand | None, b: Demand | None) -> Demand | None:
 
 @dataclass
 class Edit:
-    """What becomes of a call. stands: the argument that stands for it; factors: by argument, the
-    operator and the other operand."""
+    """The replacement of a call. argument: the number of the one that replaces it; factors: by
+    argument, the operator and the other operand."""
 
-    stands: int | None = None
+    argument: int | None = None
     factors: dict[int, tuple[str, Any]] = field(default_factory=dict)
 
 
@@ -77,11 +77,11 @@ def edited(func: Any, edits: dict[int, Edit]) -> Any:
         edit = edits.get(id(old))
         if edit is None:
             return None
-        if edit.stands is not None:
-            return new.args[edit.stands]
+        if edit.argument is not None:
+            return new.args[edit.argument]
         args = list(new.args)
-        for place, (name, factor) in edit.factors.items():
-            args[place] = VIEWS[name](args[place], factor)
+        for position, (name, factor) in edit.factors.items():
+            args[position] = VIEWS[name](args[position], factor)
         return Call(new.op, args, new.attrs, span=new.span)
 
     return rewrite(func, post)
@@ -107,11 +107,11 @@ def _static(type_: TensorType) -> bool:
     return all(isinstance(d, IntImm) for d in type_.shape)
 
 
-def _places(plan: Layout, letter: str) -> tuple[int, ...] | None:
-    """Where an axis and its block stand; None where they are not in that order."""
-    found = tuple(n for n, c in enumerate(plan) if c.upper() == letter)
-    ordered = len(found) in (1, 2) and plan[found[0]] == letter
-    return found if ordered else None
+def _axis_positions(plan: Layout, letter: str) -> tuple[int, ...] | None:
+    """The positions of an axis and its block; None where they are not in that order."""
+    axes = tuple(n for n, c in enumerate(plan) if c.upper() == letter)
+    ordered = len(axes) in (1, 2) and plan[axes[0]] == letter
+    return axes if ordered else None
 
 
 def consumer(call: Call, of_result: bool) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -131,7 +131,10 @@ def consumer(call: Call, of_result: bool) -> tuple[tuple[int, ...], tuple[int, .
     if int(attrs["groups"]) != 1 and not depthwise:
         return None
     each = of_result or (depthwise and int(attrs["groups"]) != 1)
-    axes, weights = _places(layout_of(data), "C"), _places(kernel, "O" if each else "I")
+    axes, weights = (
+        _axis_positions(layout_of(data), "C"),
+        _axis_positions(kernel, "O" if each else "I"),
+    )
     return None if axes is None or weights is None else (axes, weights)
 
 
@@ -152,11 +155,11 @@ def factor_along(large: Any, small: Any, axes: tuple[int, ...]) -> Any:
     if not part:
         return small
     lead = len(whole) - len(part)
-    gone = [n for n in range(len(part)) if n + lead not in axes]
+    squeezed = [n for n in range(len(part)) if n + lead not in axes]
     fits = all(n >= lead and part[n - lead] == whole[n] for n in axes)
-    if not fits or any(part[n] != 1 for n in gone):
+    if not fits or any(part[n] != 1 for n in squeezed):
         return None
-    return VIEWS["squeeze"](small, gone) if gone else small
+    return VIEWS["squeeze"](small, squeezed) if squeezed else small
 
 
 def is_along(large: Any, small: Any, axes: tuple[int, ...]) -> bool:

@@ -116,8 +116,8 @@ def _with_names(first: Call, second: Call) -> tuple[Any, Any]:
         if not target.isupper():
             return None, None
         source = [""] * len(target)
-        for place, axis in enumerate(_axes(first)):
-            source[axis] = target[place]
+        for position, axis in enumerate(_axes(first)):
+            source[axis] = target[position]
         a = ("".join(source), target)
     if b is None and a is not None:
         if not a[1].isupper():
@@ -126,7 +126,7 @@ def _with_names(first: Call, second: Call) -> tuple[Any, Any]:
     return a, b
 
 
-# ---------------------------------------------------------------------- what is like another
+# ---------------------------------------------------------------------- shapes of other tensors
 
 
 def _concrete(name: str, build: Callable[[Call, list[int]], Any], shape_of: int = -1) -> None:
@@ -175,8 +175,8 @@ def _widens(narrow: DataType, wide: DataType) -> bool:
 
 
 def _in_range(source: Any, have: DataType, want: DataType) -> bool:
-    """Whether a value is clipped to the range of an integer dtype; of one that is no integer, what the
-    first cast cuts off must be cut off by the second one too."""
+    """Whether a value is clipped to the range of an integer dtype; of one that is not an integer,
+    the second cast must drop the fraction that the first one drops."""
     if name_of(source) != "clip" or not have.is_integer:
         return False
     low, high = float(min_value(have).value), float(max_value(have).value)
@@ -217,15 +217,15 @@ NEUTRAL = {"add": 0, "subtract": 0, "multiply": 1, "divide": 1}
 
 @rule("add", "subtract", "multiply", "divide")
 def _with_fill(call: Call) -> Any:
-    """An operand of one value: it goes if it changes nothing, else becomes a scalar."""
+    """An operand of one value: it is removed if it changes nothing, else becomes a scalar."""
     neutral, type_ = NEUTRAL[name_of(call)], _type(call)
-    for place, (fill, other) in enumerate((call.args, call.args[::-1])):
+    for position, (fill, other) in enumerate((call.args, call.args[::-1])):
         value = _fill(fill)
         if value is None or not same_type(_type(other), type_) or _unknown(type_):
             continue
         if type_.dtype == "bool":
             value = int(bool(value))
-        right = place == 1
+        right = position == 1
         if value == neutral and (right or name_of(call) in ("add", "multiply")):
             return other
         if not isinstance(fill, Constant) and _static(_type(fill)):
@@ -310,14 +310,14 @@ def _binomial(call: Call) -> Any:
 
 def _operands(node: Any, name: str, most: int) -> list[Any]:
     """The operands of a tree of calls of one operator; no more than `most` and one."""
-    found, rest = [], [node]
-    while rest and len(found) + len(rest) <= most + 1:
+    operands, rest = [], [node]
+    while rest and len(operands) + len(rest) <= most + 1:
         one = rest.pop()
-        if name_of(one) == name and len(found) + len(rest) < most:
+        if name_of(one) == name and len(operands) + len(rest) < most:
             rest += reversed(one.args)
         else:
-            found.append(one)
-    return found + rest
+            operands.append(one)
+    return operands + rest
 
 
 def _product(node: Any) -> tuple[float, Any, Any] | None:
@@ -341,7 +341,7 @@ def _by_root(call: Call) -> Any:
 
 @dataclass(frozen=True)
 class SimplifyExpr(RelayPass):
-    """See the file's docstring."""
+    """Shapes, casts, transposes and arithmetic with constants in fewer steps."""
 
     name = "relay.SimplifyExpr"
 

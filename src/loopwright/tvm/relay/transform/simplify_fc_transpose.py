@@ -26,8 +26,8 @@ def transposed_weight(node: Any) -> Var | None:
     if not _is_call(node, "nn.dense") or not _is_call(node.args[1], "transpose"):
         return None
     weight, axes = node.args[1].args[0], node.args[1].attrs.axes
-    turned = not axes or [int(axis) % 2 for axis in axes] == [1, 0]
-    return weight if isinstance(weight, Var) and turned else None
+    is_transpose = not axes or [int(axis) % 2 for axis in axes] == [1, 0]
+    return weight if isinstance(weight, Var) and is_transpose else None
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class SimplifyFCTranspose(RelayPass):
                 return None
             if id(weight) not in new:
                 kind = weight.checked_type
-                turned = TensorType(list(reversed(kind.shape)), kind.dtype)
-                new[id(weight)] = Var(f"{weight.name_hint}.T", turned)
+                transposed = TensorType(list(reversed(kind.shape)), kind.dtype)
+                new[id(weight)] = Var(f"{weight.name_hint}.T", transposed)
             return Call(copy.op, (copy.args[0], new[id(weight)]), copy.attrs, span=copy.span)
 
         body = rewrite(func.body, post=turn)

@@ -1,4 +1,4 @@
-"""SimplifyInference: normalizations become arithmetic, and dropout goes.
+"""SimplifyInference: normalizations become arithmetic, and dropout is removed.
 
 before: %0 = nn.batch_norm(%x, %gamma, %beta, %mean, %var); %0.0
 after:  %x * %scale + %shift, where scale = gamma / sqrt(var + eps), shift = beta - mean * scale
@@ -107,7 +107,7 @@ RULES: dict[str, Callable[[Call, Call], Any]] = {
 
 @dataclass(frozen=True)
 class SimplifyInference(RelayPass):
-    """See the file's docstring."""
+    """Normalizations become arithmetic, and dropout is removed."""
 
     name = "relay.SimplifyInference"
 

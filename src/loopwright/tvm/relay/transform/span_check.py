@@ -1,7 +1,7 @@
 """SpanCheck: whether every expression says where it came from.
 
 before: def @main(%x: float32) { negative(%x) }
-after:  the same, or an error that shows the expressions without a place
+after:  the same, or an error that shows the expressions without a span
 """
 
 from __future__ import annotations
@@ -29,6 +29,6 @@ class SpanCheck(RelayPass):
         without = [node for node in nodes if node.span is None]
         if without:
             what = f"{len(without)} of {len(nodes)} expressions have no span"
-            hint = "relay.transform.AnnotateSpans() gives them places in the module's text"
+            hint = "relay.transform.AnnotateSpans() sets them to positions in the module's text"
             raise DiagnosticError(explain(what, got=str(without[0])[:500], instead=hint))
         return func

@@ -1,4 +1,4 @@
-"""SplitArgs: a concatenation of more tensors than a kernel may take is made in parts.
+"""SplitArgs: a concatenation of more tensors than a kernel may take is computed in parts.
 
 before: concatenate((%a, %b, %c, %d), axis=0)         # max_function_args=4
 after:  concatenate((concatenate((%a, %b, ...)), %d))
@@ -26,7 +26,8 @@ def _arguments(type_: TensorType) -> int:
 
 @dataclass(frozen=True)
 class SplitArgs(RelayPass):
-    """See the file's docstring. max_function_args: of a kernel, with its result; 0: any number."""
+    """A concatenation of more tensors than a kernel may take is computed in parts.
+    max_function_args: of a kernel, with its result; 0: any number."""
 
     max_function_args: int
 
@@ -53,11 +54,11 @@ class SplitArgs(RelayPass):
         axis = int(new.attrs.axis)
         stop, concatenate = VIEWS["annotation.stop_fusion"], VIEWS["concatenate"]
         parts: list[Any] = []
-        taken = 0
+        total = 0
         for field, count in zip(new.args[0].fields, counts, strict=True):
-            if parts and taken + count > limit:
+            if parts and total + count > limit:
                 parts = [concatenate(stop(Tuple(parts)), axis)]
-                taken = count
-            taken += count
+                total = count
+            total += count
             parts.append(field)
         return concatenate(stop(Tuple(parts)), axis)

@@ -17,7 +17,7 @@ from .base import RelayPass
 
 @dataclass(frozen=True)
 class ToANormalForm(RelayPass):
-    """See the file's docstring."""
+    """A `let` for each expression, in the order of computation."""
 
     name = "relay.ToANormalForm"
     opt_level = 1

@@ -16,7 +16,7 @@ from .base import RelayPass
 
 @dataclass(frozen=True)
 class ToBasicBlockNormalForm(RelayPass):
-    """See the file's docstring."""
+    """A `let` for each expression that several scopes use, before them."""
 
     name = "relay.ToBasicBlockNormalForm"
     opt_level = 1

@@ -1,4 +1,4 @@
-"""ToGraphNormalForm: what is bound by `let` stands where it is used; what is used twice is shared.
+"""ToGraphNormalForm: a value bound by `let` moves to its uses; one that is used twice is shared.
 
 before: let %a = exp(%x); add(%a, %a)
 after:  %0 = exp(%x); add(%0, %0)
@@ -17,7 +17,8 @@ from .base import RelayPass
 
 @dataclass(frozen=True)
 class ToGraphNormalForm(RelayPass):
-    """See the file's docstring. A function that calls itself keeps its `let`."""
+    """A value bound by `let` moves to its uses; one that is used twice is shared. A function that
+    calls itself keeps its `let`."""
 
     name = "relay.ToGraphNormalForm"
     opt_level = 1
@@ -46,6 +47,6 @@ class ToGraphNormalForm(RelayPass):
 
 
 def _unbound(let: Let, value: Any) -> Any:
-    """What stands for the variable of a `let`."""
+    """The value of a `let`'s variable."""
     recursive = isinstance(value, Function) and any(n is let.var for n in post_order(value))
     return Let(let.var, value, let.var) if recursive else value

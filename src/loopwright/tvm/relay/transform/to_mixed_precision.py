@@ -1,4 +1,4 @@
-"""ToMixedPrecision: what may be computed in a short floating-point type is.
+"""ToMixedPrecision: operators that may be computed in a short floating-point type are.
 
     before: nn.softmax(nn.dense(%x, %w))                 # float32
     after:  nn.softmax(cast(nn.dense(cast(%x, dtype="float16"), cast(%w, dtype="float16"),
@@ -35,7 +35,7 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 @dataclass(frozen=True)
 class ToMixedPrecision(RelayPass):
-    """See the file's docstring.
+    """Operators that may be computed in a short floating-point type are.
 
     mixed_precision_type: the short dtype. missing_op_mode: an operator without a rule is an error (0)
     or follows its arguments (1, 2). The option "relay.ToMixedPrecision.keep_orig_output_dtype" of the
@@ -79,18 +79,16 @@ class _Converter:
         if isinstance(node, Call) and isinstance(node.op, Op):
             return self._call(node)
         if isinstance(node, Call) and not isinstance(node.op, GlobalVar):
-            made = rebuilt(node, self.new)  # a function keeps what it takes
-            args = [
-                self._like(a, o.checked_type) for a, o in zip(made.args, node.args, strict=True)
-            ]
-            return with_types(Call(made.op, args, made.attrs, span=made.span))
+            new = rebuilt(node, self.new)  # a function keeps what it takes
+            args = [self._like(a, o.checked_type) for a, o in zip(new.args, node.args, strict=True)]
+            return with_types(Call(new.op, args, new.attrs, span=new.span))
         if isinstance(node, Function):
-            made = rebuilt(node, self.new)
-            return made if made is node or node is self.func else made.replace(ret_type=None)
-        made = rebuilt(node, self.new)
-        if made is not node and isinstance(made, (Tuple, TupleGetItem)):
-            return with_types(made)
-        return made
+            new = rebuilt(node, self.new)
+            return new if new is node or node is self.func else new.replace(ret_type=None)
+        new = rebuilt(node, self.new)
+        if new is not node and isinstance(new, (Tuple, TupleGetItem)):
+            return with_types(new)
+        return new
 
     def _var(self, var: Var) -> Var:
         """A variable of `let` has its value's type; one in the function it is bound to keeps its own."""
@@ -105,8 +103,8 @@ class _Converter:
         return new
 
     def _call(self, call: Call) -> Any:
-        made = rebuilt(call, self.new)
-        args = list(made.args)
+        new = rebuilt(call, self.new)
+        args = list(new.args)
         rule = call.op.get_attr(KEY)
         if rule is None:
             if self.mode == 0:
@@ -120,10 +118,10 @@ class _Converter:
             follows = all(self._may_be_short(a) for a in args)
             category = MIXED_PRECISION_ALWAYS if follows else MIXED_PRECISION_NEVER
         short = category == MIXED_PRECISION_ALWAYS and self._attrs_allow(call.attrs)
-        wanted = self.short if short else "float32"
-        new_args = tuple(self._cast(a, wanted) for a in args)
-        attrs = self._attrs(call.attrs, accumulated) if short else made.attrs
-        if attrs is made.attrs and all(a is b for a, b in zip(new_args, call.args, strict=True)):
+        dtype = self.short if short else "float32"
+        new_args = tuple(self._cast(a, dtype) for a in args)
+        attrs = self._attrs(call.attrs, accumulated) if short else new.attrs
+        if attrs is new.attrs and all(a is b for a, b in zip(new_args, call.args, strict=True)):
             return call
         out = with_types(Call(call.op, new_args, attrs, span=call.span))
         return self._cast(out, result) if short and accumulated != result else out
@@ -139,7 +137,7 @@ class _Converter:
         return isinstance(type_, TensorType) and (not floating or type_.dtype == self.short)
 
     def _attrs_allow(self, attrs: Any) -> bool:
-        """Whether a call does not ask for a dtype that is no floating-point type."""
+        """Whether the dtypes that a call requests are all floating-point types."""
         dtypes = [attrs[n] for n in ("out_dtype", "dtype") if attrs is not None and n in attrs]
         return all(not d or str(d) in FLOATS for d in dtypes)
 
@@ -172,10 +170,10 @@ class _Converter:
             return value
         key = (id(value), dtype)
         if key not in self.casts:
-            made = with_types(VIEWS["cast"](value, dtype))
-            self.casts[key] = made
-            self.casts[(id(made), str(type_.dtype))] = value
-            self.keep += [value, made]
+            converted = with_types(VIEWS["cast"](value, dtype))
+            self.casts[key] = converted
+            self.casts[(id(converted), str(type_.dtype))] = value
+            self.keep += [value, converted]
         return self.casts[key]
 
     def _like(self, value: Any, type_: Any) -> Any:
