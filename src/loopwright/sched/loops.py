@@ -25,8 +25,8 @@ def vectorize_nest(sch: Schedule, block: Any, target: Target, dtype: DataType) -
 
 
 def lanes_of(sch: Schedule, block: Any, target: Target, dtype: DataType) -> int:
-    """The lanes that a block's last loop computes at once: of a function, several vectors if few of
-    theirs lie beyond the loop's end, which share its constants and a call."""
+    """The lanes that a block's last loop computes at once: for a math function, several vectors
+    that share its constants and a call, if few lanes are beyond the loop's end."""
     lanes, calls = target.vector_lanes(dtype), costly_calls(sch.get(block))
     extent = constant(sch.get(list(sch.get_loops(block))[-1]).extent)
     if calls != 1 or extent is None:

@@ -75,8 +75,8 @@ def _reason(
     name: str, rows: int, vectors: int, lanes: int, extent: int | None, target: Target
 ) -> str:
     """Which tile was chosen, and why."""
-    taken = f"{rows * vectors} of {target.num_vector_registers} vector registers"
-    text = f"{name}: tiles of {rows} x {vectors * lanes}, {taken}; "
+    registers = f"{rows * vectors} of {target.num_vector_registers} vector registers"
+    text = f"{name}: tiles of {rows} x {vectors * lanes}, {registers}; "
     if extent is None:
         return text + "the number of rows is unknown"
     whole, rest = divmod(extent, rows)
@@ -97,7 +97,7 @@ def _moved_along(reduction: BlockInfo) -> set[int]:
 
 
 def _row_axis(extents: list[int | None]) -> int | None:
-    """The axis whose neighbouring iterations share operands: the second to last, ignoring extents
+    """The axis whose adjacent iterations share operands: the second to last, ignoring extents
     of 1."""
     for axis in range(len(extents) - 2, -1, -1):
         if extents[axis] != 1:
@@ -106,8 +106,8 @@ def _row_axis(extents: list[int | None]) -> int | None:
 
 
 def _vectors(rows: int | None, width: int | None, lanes: int) -> int:
-    """Vectors of a tile's row: more for products of few rows, which then read longer stretches of the
-    right side, if that leaves enough strips."""
+    """Vectors of a tile's row: more for products of few rows, which then read longer contiguous
+    runs of the right side, if that leaves enough strips."""
     if rows is None or rows > FEW_ROWS or width is None:
         return 2
     strips = [v for v in (8, 4) if rows * v <= 24 and width >= v * lanes * LEAST_STRIPS]
@@ -124,7 +124,7 @@ def _rows(extent: int | None, most: int, even: bool) -> int:
         return extent
 
     def cost(rows: int) -> float:
-        # What a step has beside its multiply-adds takes the time of a row where rows are few.
+        # A step's instructions other than multiply-adds take the time of a row where rows are few.
         tiles = -(-extent // rows) * (max(rows, LEAST_ROWS) + few)
         return tiles if extent % rows == 0 else tiles * PARTIAL
 
@@ -177,8 +177,8 @@ def stored(sch: Schedule, stage: Stage) -> Any:
 
 
 def steps_at_once(reduction: BlockInfo, tile: Tile) -> int:
-    """How many steps of a matrix product are one iteration: in a small tile the loop, and what it reads
-    ahead, take as many instructions as the products."""
+    """How many steps of a matrix product are one iteration: in a small tile the loop, and what it
+    reads ahead, takes about the same number of instructions as the products."""
     if len(reduction.reduce) != 1 or tile.column != len(reduction.spatial) - 1:
         return 1
     domain = reduction.reduce[0].dom
