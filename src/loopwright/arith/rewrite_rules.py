@@ -233,7 +233,7 @@ def _floored(text: str) -> str:
     return text.replace("tdiv(", "fdiv(").replace("tmod(", "fmod(")
 
 
-# What is added is not negative.
+# The added constant is not negative.
 _GREATER = """
 max(x ^ y, x) => x + y if nonneg(y)
 min(x ^ y, x) => x if nonneg(y)

@@ -34,13 +34,13 @@ DECODERS: Registry[str, Callable[[Any], Any]] = Registry("decoder of values")
 def register_codec(
     kind: type, tag: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any]
 ) -> None:
-    """Let nodes hold values of `kind`: `encode` gives plain values, arrays or nodes."""
+    """Let nodes hold values of `kind`: `encode` returns plain values, arrays or nodes."""
     ENCODERS.register(kind, (tag, encode), override=True)
     DECODERS.register(tag, decode, override=True)
 
 
 def encoded(value: Any) -> Any:
-    """What the codec of the value's type makes of it; the value itself where there is none."""
+    """The value as encoded by the codec of its type; the value itself if its type has no codec."""
     codec = ENCODERS.get(type(value))
     return value if codec is None else codec[1](value)
 
@@ -258,7 +258,7 @@ class _Reader:
         self.size += self.sizes[number]
         if number < 0 or self.size > self.most:
             what = "the JSON holds nodes that share too many parts"
-            raise ValueError(explain(what, got=f"more than {self.most} when written out"))
+            raise ValueError(explain(what, got=f"more than {self.most} when expanded"))
         return self.nodes[number]
 
 
