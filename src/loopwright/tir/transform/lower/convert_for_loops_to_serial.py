@@ -45,11 +45,11 @@ class _Serial(StmtRewriter):
         body, notes = self.visit(node.body), node.annotations
         extent = int_value(node.extent) if self.keep_kinds else None
         if extent is not None and extent > 1:
-            wanted = node.kind == ForKind.VECTORIZED
+            unrolls = node.kind == ForKind.VECTORIZED
             if node.kind == ForKind.UNROLLED:
                 self.copies *= extent
-                wanted = self.copies <= _MOST_COPIES
-            if wanted:
+                unrolls = self.copies <= _MOST_COPIES
+            if unrolls:
                 notes = {**notes, TILE_KIND: node.kind.name.lower()}
         return node.replace(kind=kind, body=body, annotations=notes)
 
