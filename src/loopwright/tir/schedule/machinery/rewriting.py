@@ -54,7 +54,7 @@ def substitute(node: Any, values: dict[Var, Any], renamed: dict[Block, Block] | 
 
 
 class _Renew(Rewriter):
-    """Gives loops and axes that share a variable with an earlier one a variable of their own."""
+    """Renames the variables of loops and axes that an earlier loop or axis has, too."""
 
     def __init__(self) -> None:
         self.seen: set[Var] = set()
