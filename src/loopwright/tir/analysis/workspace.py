@@ -88,7 +88,7 @@ def _offset(buffer: Buffer, indices: Any) -> PrimExpr:
 
 
 def _strides(ana: Analyzer, offset: PrimExpr, loops: list[For]) -> dict[Var, int] | None:
-    """How far one iteration of each loop moves; None where that varies."""
+    """The stride of each loop; None where it varies."""
     strides: dict[Var, int] = {}
     for loop in loops:
         var = loop.loop_var

@@ -1,6 +1,7 @@
-"""Static memory planning: places each tensor so that none is overwritten while it is live.
+"""Static memory planning: assigns memory to each tensor so that none is overwritten while it is
+live.
 
-Pure functions on sizes and live ranges, used by every pass that places memory: `place` returns
+Pure functions on sizes and live ranges, used by every pass that plans memory: `place` returns
 offsets in pools (`PlanUnifiedMemory`, `MergeSharedMemoryAllocations`), `share` assigns whole
 allocations to items in turn (`StaticPlanBlockMemory`, `StorageRewrite`). Also here: the plan that
 `PlanUnifiedMemory` produces, with its report and pictures (`plan`, `picture`). Live ranges in a
