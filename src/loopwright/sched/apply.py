@@ -71,8 +71,8 @@ def register_schedule_rule(
 
 @dataclass(frozen=True)
 class ApplyDefaultSchedule(FunctionPass):
-    """See the file's docstring. A function with the attribute "tir.is_scheduled" is left
-    unchanged."""
+    """Schedules every kernel that has no schedule yet. A function with the attribute
+    "tir.is_scheduled" is left unchanged."""
 
     name = "ApplyDefaultSchedule"
     function_type = PrimFunc

@@ -390,7 +390,7 @@ def _lane(index: PrimExpr, k: int) -> PrimExpr:
 
 @dataclass(frozen=True)
 class Int4StorageLegalize(PrimFuncPass):
-    """See the file's docstring."""
+    """Packs integers below 8 bits into bytes."""
 
     name = "tir.Int4StorageLegalize"
 

@@ -122,7 +122,8 @@ def for_example(name: str, lowerings: dict[str, Any]) -> LowerCustomDatatypes:
 
 @dataclass(frozen=True)
 class LowerCustomDatatypes(PrimFuncPass):
-    """See the file's docstring. Functions are looked up by the target's kind, "llvm" without one."""
+    """Replaces values of custom types by their bits, and operations by the registered functions.
+    Functions are looked up by the target's kind, "llvm" without one."""
 
     name = "tir.LowerCustomDatatypes"
 

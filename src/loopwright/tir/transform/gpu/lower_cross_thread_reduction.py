@@ -263,7 +263,7 @@ def _allreduce(
 
 
 class LowerCrossThreadReduction(RewriterPass):
-    """See the file's docstring."""
+    """Splits a reduction along threads into one within each thread and one across threads."""
 
     name = "tir.LowerCrossThreadReduction"
     rewriter = _Lower

@@ -10,8 +10,8 @@ Before (-) and after (+)::
           V = T.Buffer((16,), data=v, scope="local.scratch")
           for i in range(16):
               V[i] = A[i]
-    -     T.call_extern("int32", "work", T.tvm_access_ptr(T.type_annotation("float32"), v, 4, 12,
-    1)) +     T.call_extern("int32", "work", T.address_of(V[4]))
+    -     T.call_extern("int32", "work", T.tvm_access_ptr(T.type_annotation("float32"), v, 4, 12, 1))
+    +     T.call_extern("int32", "work", T.address_of(V[4]))
 
 Pass::
 
@@ -110,7 +110,8 @@ def for_example(scope: str, function: str) -> LowerDeviceStorageAccessInfo:
 
 
 class LowerDeviceStorageAccessInfo(RewriterPass):
-    """See the file's docstring."""
+    """Puts memory of special scopes at the address that their definition returns and makes pointers
+    into it plain."""
 
     name = "tir.LowerDeviceStorageAccessInfo"
     rewriter = _Lower

@@ -235,7 +235,8 @@ def _store(result: Any, value: PrimExpr) -> Stmt:
 
 @dataclass(frozen=True)
 class LowerThreadAllreduce(PrimFuncPass):
-    """See the file's docstring."""
+    """Lowers a reduction over the threads of a block to a tree in shared memory, which halves the
+    number of active threads in each step."""
 
     name = "tir.LowerThreadAllreduce"
 

@@ -174,7 +174,8 @@ def _step(pointer: Var, lane: Var, body: Stmt) -> int:
 
 @dataclass(frozen=True)
 class LowerWarpMemory(PrimFuncPass):
-    """See the file's docstring. `warp_size` 0: the target's warp size."""
+    """Distributes memory of scope "warp" over the registers of a warp's threads; other threads'
+    elements are read by shuffles. `warp_size` 0: the target's warp size."""
 
     name = "tir.LowerWarpMemory"
     warp_size: int = 0

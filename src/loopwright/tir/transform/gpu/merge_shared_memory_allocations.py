@@ -154,7 +154,7 @@ class _Launches(StmtRewriter):
 
 
 class MergeSharedMemoryAllocations(RewriterPass):
-    """See the file's docstring."""
+    """Merges the dynamic shared memory of a kernel into one allocation."""
 
     name = "tir.MergeSharedMemoryAllocations"
     rewriter = _Launches

@@ -111,7 +111,7 @@ def _declared_outside(body: Stmt, memory: set[Var]) -> list[Buffer]:
 
 @dataclass(frozen=True)
 class SplitHostDevice(Pass):
-    """See the file's docstring."""
+    """Outlines annotated regions into functions called from the host."""
 
     name = "tir.SplitHostDevice"
 

@@ -97,7 +97,7 @@ class _Unify(Substitute):
 
 
 class UnifyThreadBinding(RewriterPass):
-    """See the file's docstring."""
+    """Uses one variable for all loops bound to the same thread axis."""
 
     name = "tir.UnifyThreadBinding"
     rewriter = _Unify

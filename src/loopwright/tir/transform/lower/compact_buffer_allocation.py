@@ -465,8 +465,9 @@ def _strides(shape: list[Any], aligns: list[tuple[int, int, int]]) -> list[Any]:
 
 @dataclass(frozen=True)
 class CompactBufferAllocation(PrimFuncPass):
-    """See the file's docstring. is_strict: no dimension becomes longer than it was, where accesses
-    under conditions reach outside; the result covers all that are within the buffer."""
+    """Shrinks buffers to the accessed region, starting at 0. is_strict: no dimension becomes longer
+    than it was, where accesses under conditions reach outside; the result covers all that are
+    within the buffer."""
 
     name = "tir.CompactBufferAllocation"
     is_strict: bool = True

@@ -56,7 +56,7 @@ class _Serial(StmtRewriter):
 
 @dataclass(frozen=True)
 class ConvertForLoopsToSerial(RewriterPass):
-    """See the file's docstring."""
+    """Makes every loop serial."""
 
     name = "tir.ConvertForLoopsToSerial"
     keep_kinds: bool = False

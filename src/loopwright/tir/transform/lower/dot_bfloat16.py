@@ -91,7 +91,7 @@ class _Dots(StmtRewriter):
 
 @dataclass(frozen=True)
 class DotBfloat16(PrimFuncPass):
-    """See the file's docstring."""
+    """Two products of bfloat16 numbers and their sum are one instruction."""
 
     name = "tir.DotBfloat16"
 

@@ -161,7 +161,7 @@ def _product(extents: tuple[PrimExpr, ...]) -> PrimExpr:
 
 @dataclass(frozen=True)
 class FlattenBuffer(RewriterPass):
-    """See the file's docstring."""
+    """Flattens accesses of multi-dimensional buffers to the dimensions of their memory."""
 
     name = "tir.FlattenBuffer"
 

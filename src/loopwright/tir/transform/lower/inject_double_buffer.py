@@ -171,7 +171,7 @@ def _marked(loop: For) -> tuple[Allocate, Stmt, list[Stmt]] | None:
 
 @dataclass(frozen=True)
 class InjectDoubleBuffer(PrimFuncPass):
-    """See the file's docstring."""
+    """Fetches the next iteration's data while the current one's is used."""
 
     name = "tir.InjectDoubleBuffer"
 

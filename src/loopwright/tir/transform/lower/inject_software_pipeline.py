@@ -239,7 +239,8 @@ def _check(loop: For, parts: list[_Part], own: set[Buffer]) -> dict[Buffer, int]
 
 
 class InjectSoftwarePipeline(RewriterPass):
-    """See the file's docstring. Runs before `LowerOpaqueBlock`, on loops of constant extent."""
+    """Overlaps stages of different iterations of a loop. Runs before `LowerOpaqueBlock`, on loops
+    of constant extent."""
 
     name = "tir.InjectSoftwarePipeline"
     rewriter = _Inject

@@ -300,7 +300,7 @@ def _check_no_barrier(body: Stmt) -> None:
 
 
 class InjectVirtualThread(RewriterPass):
-    """See the file's docstring."""
+    """Runs each statement for all virtual threads before the next one."""
 
     name = "tir.InjectVirtualThread"
     rewriter = _Inject

@@ -37,7 +37,7 @@ class _Lower(Simplifying):
 
 
 class LowerIntrin(RewriterPass):
-    """See the file's docstring."""
+    """Uses truncating division for indices that are not negative."""
 
     name = "tir.LowerIntrin"
     rewriter = _Lower

@@ -123,8 +123,8 @@ def _row_major(buffer: Buffer) -> list[PrimExpr]:
 
 @dataclass(frozen=True)
 class LowerMatchBuffer(PrimFuncPass):
-    """See the file's docstring. Raises LoopwrightError where an alias states a dimension, stride or
-    offset that the region does not have."""
+    """Replaces aliases of buffer regions by the original buffer. Raises LoopwrightError where an
+    alias states a dimension, stride or offset that the region does not have."""
 
     name = "tir.LowerMatchBuffer"
 

@@ -114,7 +114,7 @@ def _is_pragma(key: str) -> bool:
 
 
 class LowerOpaqueBlock(RewriterPass):
-    """See the file's docstring."""
+    """Removes blocks; their buffers are allocated by statements."""
 
     name = "tir.LowerOpaqueBlock"
     rewriter = _Lower

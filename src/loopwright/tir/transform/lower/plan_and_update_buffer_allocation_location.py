@@ -287,7 +287,7 @@ def _outside_vectors(scope: _Scope | None) -> _Scope | None:
 
 @dataclass(frozen=True)
 class PlanAndUpdateBufferAllocationLocation(PrimFuncPass):
-    """See the file's docstring."""
+    """Moves allocations as far inside as possible."""
 
     name = "tir.PlanAndUpdateBufferAllocationLocation"
 

@@ -12,8 +12,7 @@ Before (-) and after (+)::
       class Module:
           @T.prim_func
     -     def main(x: T.handle("float32", "global"), out: T.handle("float32", "global")):
-    -         T.func_attr({"native_entry": {"params": [["x", "float32", [1024]]], "results":
-    [["out", "float32", [1024]]], "symbols": []}})
+    -         T.func_attr({"native_entry": {"params": [["x", "float32", [1024]]], "results": [["out", "float32", [1024]]], "symbols": []}})
     -         y = T.allocate([4096], "uint8", "global")
     -         Module.work(x, y)
     -         z = T.allocate([4096], "uint8", "global")
@@ -30,8 +29,8 @@ Before (-) and after (+)::
           @T.prim_func(private=True)
     -     def work(x: T.handle("float32", "global"), y: T.handle("float32", "global")):
     -         room = T.allocate([2048], "float32", "global")
-    +     def work(x: T.handle("float32", "global"), y: T.handle("float32", "global"), room:
-              T.handle("float32", "global")): T.call_extern("int32", "lib_work", x, y, room)
+    +     def work(x: T.handle("float32", "global"), y: T.handle("float32", "global"), room: T.handle("float32", "global")):
+              T.call_extern("int32", "lib_work", x, y, room)
 
 A kernel overwrites an input that is dead after the call if that is safe
 (`tir.analysis.in_place`, or the kernel's attribute "may_alias": [["out", "in"]] for an external
@@ -88,13 +87,14 @@ STACK_BYTES = 4096
 
 @dataclass(frozen=True)
 class PlanUnifiedMemory(ModulePass):
-    """See the file's docstring. Runs on a lowered module.
+    """Assigns all tensors and the scratch memory of kernels to a few arenas. Runs on a lowered
+    module.
 
     arenas: in order of preference; by default one "workspace" without a limit.
     algorithm: "greedy_by_size", "greedy_by_conflicts", "hill_climb", or "best" of them.
     in_place: results may be written over inputs.
     stack_bytes: scratch memory of kernels up to this size stays on the stack.
-    pools: "parameters", or "allocate": the function itself allocates each pool, at once.
+    pools: "parameters", or "allocate": the function itself makes one allocation for each pool.
     constants are not moved unless an arena takes the kind "constant"; the attribute
         "pool_constants" then lists the [pool, offset, data] that the caller writes there once.
 

@@ -156,7 +156,7 @@ def transpose(rows: list[Var], group: int, bind: Callable[[PrimExpr], Var]) -> l
 
 
 class TransposeInRegisters(RewriterPass):
-    """See the file's docstring."""
+    """Reads square tiles of a transposed operand row by row."""
 
     name = "tir.TransposeInRegisters"
     rewriter = _Transpose

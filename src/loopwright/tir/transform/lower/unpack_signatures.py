@@ -83,7 +83,7 @@ class _Calls(StmtVisitor):
 
 @dataclass(frozen=True)
 class UnpackSignatures(PrimFuncPass):
-    """See the file's docstring."""
+    """Makes a kernel take pointers for its buffers, and its symbolic dimensions."""
 
     name = "tir.UnpackSignatures"
 

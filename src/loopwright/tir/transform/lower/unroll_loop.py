@@ -206,7 +206,7 @@ def _on_memory(body: Stmt, pointers: set[Var]) -> set[Buffer]:
 
 @dataclass(frozen=True)
 class UnrollLoop(PrimFuncPass):
-    """See the file's docstring."""
+    """Unrolls loops of constant extent."""
 
     name = "tir.UnrollLoop"
 

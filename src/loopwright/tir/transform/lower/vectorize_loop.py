@@ -611,7 +611,8 @@ class _Serial(StmtRewriter):
 
 @dataclass(frozen=True)
 class VectorizeLoop(PrimFuncPass):
-    """See the file's docstring. `enable_vectorize=False` makes vectorized loops serial."""
+    """Turns vectorized loops into vector expressions. `enable_vectorize=False` makes vectorized
+    loops serial."""
 
     name = "tir.VectorizeLoop"
     enable_vectorize: bool = True

@@ -196,7 +196,7 @@ def _under(scope: _Scope, body: Stmt) -> Stmt:
 
 @dataclass(frozen=True)
 class HoistDivisions(PrimFuncPass):
-    """See the file's docstring."""
+    """Computes divisions shared by indices once per iteration of their loop."""
 
     name = "tir.HoistDivisions"
 

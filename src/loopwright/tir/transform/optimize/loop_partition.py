@@ -251,7 +251,7 @@ class _Partition(Simplifying):
 
 @dataclass(frozen=True)
 class LoopPartition(PrimFuncPass):
-    """See the file's docstring."""
+    """Runs interior tiles without boundary checks."""
 
     name = "tir.LoopPartition"
 

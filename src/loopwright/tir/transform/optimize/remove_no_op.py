@@ -248,7 +248,7 @@ class NoOpRemover(Following):
 
 
 class RemoveNoOp(PrimFuncPass):
-    """See the file's docstring."""
+    """Removes statements without effect, and loops and branches that contain only these."""
 
     name = "tir.RemoveNoOp"
 

@@ -165,7 +165,7 @@ class _Simplify(Following):
 
 
 class Simplify(PrimFuncPass):
-    """See the file's docstring."""
+    """Simplifies index arithmetic and conditions, and removes unreachable code."""
 
     name = "tir.Simplify"
 

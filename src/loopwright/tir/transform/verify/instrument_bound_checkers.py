@@ -174,7 +174,8 @@ def _checked(stmt: st.Stmt, checks: _Checks) -> st.Stmt:
 
 @dataclass(frozen=True)
 class InstrumentBoundCheckers(RewriterPass):
-    """See the file's docstring. Best run while buffers have all their dimensions."""
+    """Makes out-of-bounds accesses errors at run time. Best run while buffers have all their
+    dimensions."""
 
     name = "tir.InstrumentBoundCheckers"
     show_source: bool = True

@@ -31,7 +31,7 @@ _CALLS = ("tir.call_extern", "tir.call_pure_extern")
 
 @dataclass(frozen=True)
 class VerifyExterns(PrimFuncPass):
-    """See the file's docstring."""
+    """Checks calls of external C functions against their declarations."""
 
     name = "tir.VerifyExterns"
 
