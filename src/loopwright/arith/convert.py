@@ -23,7 +23,8 @@ from .division import poly_div, trunc_div, without_multiples
 from .poly import Poly
 from .proof import nonneg
 
-# The longest product of sums that is multiplied out.
+# Terms of the longest product of sums that is expanded: longer ones stay opaque, so that products of
+# products do not grow exponentially.
 _EXPAND = 8
 
 

@@ -29,7 +29,7 @@ for _rules in (rules_arithmetic.RULES, rules_compare.RULES, rules_logic.RULES):
     for _kind, _rule in _rules.items():
         RULES.register(_kind, _rule, origin=__name__)
 
-_LONG = 64  # terms
+_LONG = 64  # terms of a sum whose parts are not worth forms of their own
 _OFTEN = 64  # visits between two looks at the clock
 
 

@@ -16,7 +16,7 @@ if sys.platform != "win32":
     import grp
     import pwd
 
-_MOST_LINKS = 40
+_MOST_LINKS = 40  # symbolic links on one path, as in Linux
 
 
 def weakness(path: Path, links: int = 0) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from .node import Node
 
-_DEEPEST = 50_000
+_DEEPEST = 50_000  # frames; Python's default of 1000 is too few for a statement per allocation
 
 
 def allow_deep_programs() -> None:

@@ -95,7 +95,8 @@ def loads_in(node: Any) -> list[BufferLoad]:
     return loads
 
 
-_MOST_LOADS = 128  # of an expression into which others are inlined
+# Loads of an expression into which others are inlined: a bound for models that join very many tensors.
+_MOST_LOADS = 128
 
 
 @dataclass

@@ -18,13 +18,17 @@ from ..tir.op import address_of, call_intrin, is_call_to
 from .analysis import BlockInfo, as_product, constant, loads_in
 from .parts import PARTS
 
-LEAST_USES = 9  # of an element of a padded image that is copied
+# A padded image is copied if each element is read this often: the checks of a tile at the border then
+# cost more than the copy (resnet50's first layer: 2014 to 1827 us, docs/performance.md).
+LEAST_USES = 9
 LEAST_COPIED = 1 << 12  # elements: smaller images are read with checks
 LINE = 64  # bytes of the cache's lines
 LEAST_BYTES = 1 << 17  # smaller weights are in the cache anyway
-FEW_PIXELS = 6  # tiles of no more wait for the second cache unless they prefetch weights
+# Tiles of at most this many pixels wait for the second cache unless they prefetch their own weights,
+# this many bytes ahead (resnet18 on Zen 3: 40.8 to 32.0 ms, docs/performance.md).
+FEW_PIXELS = 6
+AHEAD = 1 << 10
 LEAST_STREAM = 1 << 14  # bytes of a tile's weights: fewer stay in the first cache
-AHEAD = 1 << 10  # bytes
 
 
 def is_padded_for_lanes(padding: BlockInfo, reduction: BlockInfo) -> bool:

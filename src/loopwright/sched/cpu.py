@@ -56,11 +56,17 @@ from .tiles import (
 )
 from .transposes import transpose_tiles
 
-READS_PER_ELEMENT = 4  # the same for the operands of a product
+# Operands of a product of one row that are read in the time of one element of `loops.GRAIN`: such
+# products are limited by memory (llama_decode on two threads: 12.1 to 4.0 ms, docs/performance.md).
+READS_PER_ELEMENT = 4
 FEW_VECTORS = 4  # of which functions are computed one by one
-PREFETCH_ROWS = 32  # fewer rows do not use a strip long enough to fetch the next one
-PACKED_BYTES = 1 << 20  # right operands at least this large are packed,
-PACKED_ROWS = 64  # if at least this many rows use them
+# Fewer rows do not use a strip long enough to fetch the next one. The prefetch costs one of 16 loads
+# of a step; bert_base on one thread took 94 ms with it and 104 without.
+PREFETCH_ROWS = 32
+# Right operands at least this large are packed, if at least this many rows use them. Without packing,
+# each step of k reads another page, and the same tile runs at 42 % of the peak (docs/performance.md).
+PACKED_BYTES = 1 << 20
+PACKED_ROWS = 64
 
 
 @register_schedule_rule("stages", "cpu")

@@ -20,13 +20,20 @@ from .apply import give_reason
 
 FMAS_PER_ELEMENT = 64  # multiply-adds of a product in the time of one element
 UNROLLED_TAPS = 9  # largest window that is unrolled, in elements
-STEPS, UNROLLED_STEPS = 4, 64  # of a product as one iteration; of vectors, most that they multiply
-UNROLLED_PRODUCTS = 96  # of vectors, most of a block of channels that is unrolled
+# Steps of a product that are one iteration, and the most products of vectors in one: fewer addresses
+# for each multiply-add (bert_base on Zen 3: 250 to 166 ms).
+STEPS, UNROLLED_STEPS = 4, 64
+# The most products of vectors in a block of channels that is unrolled: on AVX2 the loop over 8
+# channels took 4 of its 19 instructions a channel (Zen 3: resnet50 1.78 to 1.05 of onnxruntime's
+# time, with other changes; docs/performance.md).
+UNROLLED_PRODUCTS = 96
 MASKED_TERMS = 64  # of a tile with a condition for each lane: most that are unrolled
 REGISTERS_LEFT = 3  # vector registers not used as accumulators
 LEAST_ROWS = 4  # fewer rows of two vectors leave multiply-adds waiting for each other
-FEW_ROWS = 6  # of a product whose tiles take more vectors instead,
-LEAST_STRIPS = 8  # if at least this many strips are left
+# Tiles of a product with at most this many rows take more vectors, if at least this many strips are
+# left (products of one row: 53 to 64 GB/s from memory, 64 to 91 from the L3 cache).
+FEW_ROWS = 6
+LEAST_STRIPS = 8
 PARTIAL = 1.02  # cost of a last tile with bounds checks
 
 

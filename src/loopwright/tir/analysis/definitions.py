@@ -293,7 +293,7 @@ class _WellFormed(_Scopes):
         if var not in self.live:
             hint = "define it before, or use it inside its scope"
             state = "no longer in-scope" if var in self.ended else "never defined"
-            tvm = f"Invalid use of undefined variable {var.name} where it is {state}."
+            tvm = f"Invalid use of undefined variable {var.name} at a point where it is {state}."
             self.report("undefined-variable", node, var.name, hint, tvm)
         elif self.walls and self.loops.get(var, NEVER) < len(self.walls):
             block = self.walls[-1].name_hint
@@ -350,7 +350,7 @@ class _WellFormed(_Scopes):
             self.walls.pop()
 
 
-NEVER = 1 << 30
+NEVER = 1 << 30  # more blocks than nest: for a variable that is not a loop's
 _DEFINING = (st.For, st.LetStmt, st.Allocate, st.AttrStmt)
 RULES: dict[str, str] = {
     "undefined-variable": "a variable is used where it is not defined",

@@ -429,7 +429,7 @@ class _Walk:
         self.liveness.calls.append(CallRecord(callee, args, self.used(rest), scratch, begin, end))
 
 
-_FOREVER = 1 << 60
+_FOREVER = 1 << 60  # until its scope ends: a pointer to the memory is stored
 _HANDLERS: dict[type, Any] = {
     st.Allocate: _Walk.allocate,
     st.AllocateConst: _Walk.allocate_const,

@@ -130,7 +130,7 @@ def unpacked(func: PrimFunc) -> PrimFunc:
 
 
 _CACHE: OrderedDict[int, Compiled] = OrderedDict()
-_CACHE_SIZE = 256
+_CACHE_SIZE = 256  # functions; the least recently used are removed first
 
 
 def compile_func(func: PrimFunc) -> Compiled:

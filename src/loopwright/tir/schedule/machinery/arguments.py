@@ -22,7 +22,7 @@ from .random_variables import BlockRV, LoopRV
 from .refs import Ref
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
-LARGEST = 1 << 63
+LARGEST = 1 << 63  # the bound of int64, the type of numbers in TVM's traces
 
 
 class WrongArgument(ScheduleError, TypeError):

@@ -39,7 +39,7 @@ from ...op import handle_add_byte_offset, is_call_to
 from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, Stmt
 from ..base import RewriterPass, StmtRewriter
 
-_ALIGN = 16
+_ALIGN = 16  # bytes: the widest access of a thread, a vector of four float32
 _SCOPE = "shared.dyn"
 
 

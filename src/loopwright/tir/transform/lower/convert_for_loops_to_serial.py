@@ -28,7 +28,7 @@ from ...stmt import For, ForKind, Stmt
 from ..base import RewriterPass, StmtRewriter
 
 TILE_KIND = "tile_kind"  # annotates a loop with the kind it had: vectorized, unrolled
-_MOST_COPIES = 32
+_MOST_COPIES = 32  # of a body by nested unrolled loops: more get no pragma for gcc
 
 
 class _Serial(StmtRewriter):

@@ -82,7 +82,7 @@ from ...stmt_functor import renew_defs
 from ..base import StmtRewriter
 
 POOLS = "pools"
-STACK_BYTES = 4096
+STACK_BYTES = 4096  # of a kernel's array: a page
 
 
 @dataclass(frozen=True)
