@@ -8,14 +8,14 @@ allocations to items in turn (`StaticPlanBlockMemory`, `StorageRewrite`). Also h
 module are computed by `tir.analysis.liveness`.
 """
 
+from .algorithms import ALGORITHMS as ALGORITHMS
+from .algorithms import greedy_by_conflicts as greedy_by_conflicts
+from .algorithms import greedy_by_size as greedy_by_size
+from .algorithms import hill_climb as hill_climb
+from .algorithms import place as place
+from .algorithms import place_in_order as place_in_order
 from .picture import svg_picture as svg_picture
 from .picture import text_picture as text_picture
-from .place import ALGORITHMS as ALGORITHMS
-from .place import greedy_by_conflicts as greedy_by_conflicts
-from .place import greedy_by_size as greedy_by_size
-from .place import hill_climb as hill_climb
-from .place import place as place
-from .place import place_in_order as place_in_order
 from .plan import Entry as Entry
 from .plan import MemoryPlan as MemoryPlan
 from .plan import PlannedPool as PlannedPool

@@ -341,7 +341,7 @@ class _Rewriting:
     def __init__(self, planner: _Planner, plan: MemoryPlan, placement: Placement) -> None:
         self.mod, self.gvar = planner.mod, planner.gvar
         self.planner, self.plan = planner, plan
-        self.places = placement.places
+        self.slots = placement.places
         self.planned = planner.planned
         self.pointers = {
             p.name: Var(p.name, "handle", type_annotation=("uint8", "global")) for p in plan.pools
@@ -383,7 +383,7 @@ class _Rewriting:
 
     def address(self, k: int) -> PrimExpr:
         """The pointer to item number k."""
-        pool, offset = self.places[k] or (0, 0)
+        pool, offset = self.slots[k] or (0, 0)
         name = self.planner.arenas[pool].name
         if name not in self.pointers:  # of no bytes, as everything in its pool
             name = next(iter(self.pointers))
@@ -425,7 +425,7 @@ class _Rewriting:
             spans = sorted(
                 (*position, position[1] + r.size)
                 for r in memory
-                if (position := self.places[number[r]]) is not None and r.size
+                if (position := self.slots[number[r]]) is not None and r.size
             )
             if any(a[0] == b[0] and b[1] < a[2] for a, b in _pairs(spans)):
                 aliased.add(call.callee)
