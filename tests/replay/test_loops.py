@@ -30,7 +30,7 @@ from loopwright.tir.analysis import (
 )
 from loopwright.tir.index_dtype import with_index_dtype
 from loopwright.tir.interpreter import compile_func
-from loopwright.tir.tensor_intrin import KNOWN
+from loopwright.tir.tensor_intrin import DOT_SPECS
 from loopwright.tir.transform.pipeline import finalize, lower_to_loops
 from tools.make_passes import level
 
@@ -268,7 +268,7 @@ def test_facts_of_schedules(replay: Any) -> None:
 
 def test_intrinsics(replay: Any) -> None:
     rows = {}
-    for name in KNOWN:
+    for name in DOT_SPECS:
         found = tir.TensorIntrin.get(name)
         rows[name] = {"desc": found.desc.script(), "impl": found.impl.script()}
     replay("loops/intrinsics", rows)
