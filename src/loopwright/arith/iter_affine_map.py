@@ -152,8 +152,8 @@ def inverse_affine_iter_map(
                 part = po.floormod(part, arg.extent)
             part = po.multiply(part, arg.lower_factor)
             mark = arg.source
-            sum_so_far = values.get(id(mark))
-            values[id(mark)] = part if sum_so_far is None else po.add(part, sum_so_far)
+            earlier = values.get(id(mark))
+            values[id(mark)] = part if earlier is None else po.add(part, earlier)
             uses[id(mark)] -= 1
             if not uses[id(mark)]:
                 ready.append(mark)

@@ -398,8 +398,8 @@ class Detector:
             return Split(whole.mark, lower, extent, _ONE, whole.pad, whole.ragged), quotient
         whole = self.opened(whole, divisor)
         lower = P.multiply(whole.lower, divisor)
-        span = P.shift(P.add(P.add(pad, whole.extent), divisor), -1)
-        extent = self.ana.poly_div(span, divisor, self.dtype)
+        padded = P.shift(P.add(P.add(pad, whole.extent), divisor), -1)
+        extent = self.ana.poly_div(padded, divisor, self.dtype)
         assert extent is not None
         pad = P.add(whole.pad, P.multiply(pad, whole.lower))
         return Split(whole.mark, lower, extent, _ONE, pad, True), quotient
@@ -587,8 +587,8 @@ class Detector:
             extent = None
             if s.pad:
                 turn = self.end(s)
-                span = P.shift(P.add(P.add(s.pad, s.mark.extent), turn), -1)
-                turns = self.ana.poly_div(span, turn, self.dtype)
+                padded = P.shift(P.add(P.add(s.pad, s.mark.extent), turn), -1)
+                turns = self.ana.poly_div(padded, turn, self.dtype)
                 assert turns is not None
                 extent = P.multiply(turns, turn)
             parts = (self.ana.build(p, self.dtype) for p in (s.lower, s.extent, s.scale))

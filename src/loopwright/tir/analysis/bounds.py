@@ -38,8 +38,8 @@ def _ramp(expr: pe.Ramp, loops: dict[pe.Var, Bound]) -> Bound:
     base = bounds_of(expr.base, loops)
     if base is None or not isinstance(expr.stride, pe.IntImm):
         return None
-    span = expr.stride.value * (expr.lanes - 1)
-    return (add(base[0], min(span, 0)), add(base[1], max(span, 0)))
+    last = expr.stride.value * (expr.lanes - 1)
+    return (add(base[0], min(last, 0)), add(base[1], max(last, 0)))
 
 
 def _both(expr: Any, loops: dict[pe.Var, Bound]) -> tuple[Bound, Bound]:

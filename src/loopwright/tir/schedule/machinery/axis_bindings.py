@@ -39,22 +39,22 @@ def _is_digit(
             for atom, _ in split
         )
     # The terms with smaller factors stay below one step of this one.
-    span = 0
+    covered = 0
     for atom, factor in split:
         if atom is var:
             continue
         bound = ana.const_int_bound(atom)
         size = abs(factor) * (bound.max_value - bound.min_value)
         if abs(factor) < abs(factors[0]):
-            span += size
+            covered += size
         elif abs(factor) == abs(factors[0]):
             return False
         else:
             extent = loops[var]
             if not isinstance(extent, pe.IntImm):
                 return False
-            span += 0 if abs(factor) >= abs(factors[0]) * extent.value else size
-    return span < abs(factors[0])
+            covered += 0 if abs(factor) >= abs(factors[0]) * extent.value else size
+    return covered < abs(factors[0])
 
 
 def injective(state: ScheduleState, block: Ref, loops: list[Ref]) -> bool:
@@ -86,14 +86,14 @@ def _plainly_injective(values: list[pe.PrimExpr], domain: dict[pe.Var, pe.Range]
         digits = [(abs(f), a) for a, f in terms if isinstance(a, pe.Var) and a in domain]
         if any(atom not in domain and vars_in(atom) & set(domain) for atom, _ in terms):
             return False
-        span = 1
+        covered = 1
         for n, (factor, atom) in enumerate(sorted(digits, key=lambda item: item[0])):
-            if atom in seen or factor < span:
+            if atom in seen or factor < covered:
                 return False
             seen.add(atom)
             extent = domain[atom].extent
             if isinstance(extent, pe.IntImm):
-                span += factor * (extent.value - 1)
+                covered += factor * (extent.value - 1)
             elif n + 1 < len(digits):
                 return False
     return len(seen) == len(domain)

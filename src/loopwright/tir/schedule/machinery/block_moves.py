@@ -311,13 +311,13 @@ def is_dense(ana: Analyzer, source: Ref, shared: Ref, buffer: Any, box: Box | No
                 if points < prod(s.max_value for s in sizes):
                     return False
                 continue
-            span = r.extent.value if isinstance(r.extent, IntImm) else 1 << 30
+            covered = r.extent.value if isinstance(r.extent, IntImm) else 1 << 30
             for factor, atom in sorted(digits, key=lambda item: item[0]):
                 extent = inner[atom]
                 count = extent.value if isinstance(extent, IntImm) else 1 << 30
-                if count > 1 and factor > span:
+                if count > 1 and factor > covered:
                     return False
-                span += factor * (count - 1)
+                covered += factor * (count - 1)
     return True
 
 

@@ -153,7 +153,7 @@ def _fills(
     for begin, extent in ranges:
         terms = [(abs(f), a) for a, f in linear_terms(begin) or [(begin, 1)]]
         digits = [(f, a) for f, a in terms if vars_in(a) & set(extents)]
-        span = extent.value if isinstance(extent, IntImm) else 1
+        covered = extent.value if isinstance(extent, IntImm) else 1
         for n, (factor, atom) in enumerate(sorted(digits, key=lambda item: item[0])):
             if not isinstance(atom, Var) or atom in seen:
                 plain = False
@@ -161,11 +161,11 @@ def _fills(
             seen.add(atom)
             count = extents[atom]
             steps = count.value if isinstance(count, IntImm) else None
-            if steps != 1 and factor > span:
+            if steps != 1 and factor > covered:
                 return False
             if steps is None and n + 1 < len(digits):
                 return False
-            span += factor * ((steps or 1) - 1)
+            covered += factor * ((steps or 1) - 1)
     if plain:
         return True
     # Fused loops: their iterations are the number of the box's points, none of them twice.
