@@ -298,8 +298,8 @@ def writable(ctx: Context, p: Poly) -> bool:
 
 
 def of_parts(ctx: Context, atom: Atom, find: Callable[[Context, Any], Any], unknown: Any) -> Any:
-    """What `find` says of an opaque atom's expression; `unknown` while that is being sought, since
-    simplifying its own parts compares them with the facts about it."""
+    """The result of `find` for an opaque atom's expression; `unknown` while that is being sought,
+    since simplifying its own parts compares them with the facts about it."""
     busy = ctx.atoms.being_sought
     if atom.number in busy:
         return unknown

@@ -106,7 +106,7 @@ def _cast(ctx: Context, e: Any) -> Residues:
         return ANY
     low, high = any_bound(ctx, value)
     fits = pe.int_min(e.dtype) <= low and high <= pe.int_max(e.dtype)
-    # What does not fit wraps around a power of two.
+    # A value that does not fit wraps around a power of two.
     return _of(ctx, value) if fits else _remainder(_of(ctx, value), (1 << e.dtype.bits, 0))
 
 

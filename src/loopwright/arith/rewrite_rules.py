@@ -238,7 +238,7 @@ _GREATER = """
 max(x ^ y, x) => x + y if nonneg(y)
 min(x ^ y, x) => x if nonneg(y)
 """
-# What no rule before them fits.
+# For expressions that no rule before them matches.
 _LAST = """
 min(x, y) => x if nonneg(y - x)
 min(x, y) => y if nonneg(x - y)

@@ -26,7 +26,7 @@ DOORS = frozenset({"compat", "relay", "rpc", "testing", "topi"})
 
 
 class Wing(Protocol):
-    """What answers for TVM's paths and names. Paths are below the package."""
+    """The provider of TVM's paths and names. Paths are below the package."""
 
     def moved(self, path: str) -> ModuleType | None:
         """The module of a path that leads elsewhere."""

@@ -121,7 +121,7 @@ def explain(
 
 
 def suggest(name: object, choices: Iterable[str], otherwise: str = "one of") -> str:
-    """What to say about an unknown name: close ones among `known`, else all of them.
+    """The hint for an unknown name: close ones among `known`, else all of them.
 
     >>> suggest("FuseOp", ["FuseOps", "FoldConstant"])
     'did you mean FuseOps?'

@@ -38,8 +38,8 @@ def named_errors(
 
 @contextmanager
 def noted(what: str, function: Any) -> Iterator[None]:
-    """What `function`, called inside, raises gets a note that says `what` it is, where it is not of
-    this package."""
+    """Adds a note that names `what` it is to an exception of `function`, called inside, unless the
+    function is of this package."""
     try:
         yield
     except Exception as error:

@@ -32,14 +32,14 @@ class Slot(Generic[V]):
         self._value: V | None = None
 
     def get(self) -> V:
-        """What fills the slot. Raises Unready in the middle of its import."""
+        """The object in the slot. Raises Unready in the middle of its import."""
         value = self._value
         if value is None:
             value = self._value = _fill(self.name)
         return value
 
     def find(self) -> V | None:
-        """What fills the slot; None in the middle of its import."""
+        """The object in the slot; None in the middle of its import."""
         try:
             return self.get()
         except Unready:

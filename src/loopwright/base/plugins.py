@@ -1,4 +1,4 @@
-"""What other packages bring, by entry points.
+"""Extensions by other packages, found by entry points.
 
     [project.entry-points."loopwright.backends"]
     mine = "my_package.offload:BACKEND"
@@ -45,7 +45,8 @@ class Plugin:
 
 
 TAKERS: Registry[str, Taker] = Registry("group of plug-ins")
-# What an operator's definition adds to: of a plug-in that brings one, its own name is enough.
+# Registries that an operator's definition adds to: for such a plug-in, the operator's name is
+# enough.
 _PARTS = ("plug-in", "operator", "fact of operators", "node type")
 _TOLD: set[Plugin] = set()
 PLUGINS: Registry[tuple[str, str, str], Plugin] = Registry("plug-in")  # by group, package, name

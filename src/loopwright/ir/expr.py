@@ -12,7 +12,7 @@ from .node import Node, derived, plain_attr
 __all__ = ["Attrs", "BaseExpr", "DictAttrs", "GlobalVar", "RelaxExpr"]
 
 
-# What prints the texts of Relay.
+# The printer of Relay's text format.
 RELAY_TEXT: Slot[Callable[..., str]] = Slot("relay.text")
 
 

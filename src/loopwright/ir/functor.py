@@ -60,7 +60,7 @@ class _Dispatching:
 
     @classmethod
     def _handler(cls, kind: type) -> Callable[..., Any]:
-        """What visits a value of a type."""
+        """The method that visits values of a type."""
         if not issubclass(kind, Node):
             return cls._of_plain(kind)
         names = (f"visit_{base.__name__}" for base in kind.__mro__)
@@ -71,7 +71,7 @@ class _Dispatching:
 
     @classmethod
     def _of_plain(cls, kind: type) -> Callable[..., Any]:
-        """What visits a value of a type that is not a node's."""
+        """The method that visits values of a type that is not a node's."""
         raise NotImplementedError
 
     def visit(self, node: Any) -> Any:

@@ -38,7 +38,7 @@ _DERIVED: Any = object()
 
 
 class Printer(NamedTuple):
-    """What prints nodes: as a text, on the screen, and as `repr`, which never raises."""
+    """The printer of nodes: as a text, on the screen, and as `repr`, which never raises."""
 
     script: Callable[..., str]
     show: Callable[..., None]

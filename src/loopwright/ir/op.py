@@ -133,7 +133,7 @@ class Op(BaseExpr):
 
     @property
     def support_level(self) -> int:
-        """What `set_support_level` said, else 10."""
+        """The level set by `set_support_level`, or 10."""
         return self.get_attr("support_level", 10)
 
     def set_attrs_type_key(self, key: str) -> None:

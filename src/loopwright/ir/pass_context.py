@@ -1,4 +1,4 @@
-"""What passes run under: the context with its level, options and instruments."""
+"""The context that passes run in, with its level, options and instruments."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Entries(dict[str, Any]):
 
 
 class PassContext:
-    """What passes run under: `with PassContext(opt_level=3, config={...}): ...`.
+    """The context that passes run in: `with PassContext(opt_level=3, config={...}): ...`.
 
     opt_level: in a `Sequential`, passes of a higher level are left out.
     required_pass, disabled_pass: names that run, or do not, whatever their level.

@@ -146,7 +146,7 @@ class PointerType(tuple[str, str]):
 
     @property
     def element_type(self) -> Any:
-        """What it points to, as a type."""
+        """The type that it points to."""
         return self[0] if isinstance(self[0], PointerType) else PrimType(self[0])
 
     @property

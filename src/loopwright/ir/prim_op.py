@@ -610,13 +610,13 @@ def max_value(dtype: Any, span: Any = None) -> PrimExpr:
 
 
 def infimum(dtype: Any) -> PrimExpr:
-    """What no value of a type is below: minus infinity, or the least value of a type without."""
+    """The lower bound of a type's values: minus infinity, or the least value of a type without."""
     dtype = DataType(dtype)
     return const(-math.inf, dtype) if _has_infinity(dtype) else min_value(dtype)
 
 
 def supremum(dtype: Any) -> PrimExpr:
-    """What no value of a type is above: infinity, or the greatest value of a type without."""
+    """The upper bound of a type's values: infinity, or the greatest value of a type without."""
     dtype = DataType(dtype)
     return const(math.inf, dtype) if _has_infinity(dtype) else max_value(dtype)
 

@@ -107,7 +107,7 @@ class RuleTable(Generic[R]):
         return [*first, *(c for key in ordered for c in self.at(key, subject))]
 
     def subjects(self) -> list[str]:
-        """What there are rules for."""
+        """The subjects that have rules."""
         return list(dict.fromkeys(subject for subject, *_ in self.registry))
 
 

@@ -1,9 +1,9 @@
 """Nodes as JSON, from the field table.
 
-What one variable was stays one variable: the JSON is a table of nodes that refer to each other by
-number. Arrays are stored as bytes in base64. A type that is not a node (a tensor), or one whose slots
-are not fields, gets a codec from the layer it belongs to: `register_codec(Tensor, "tensor", to_array,
-from_array)`.
+The identity of variables is preserved: the JSON is a table of nodes that refer to each other by
+number. Arrays are stored as bytes in base64. A type that is not a node (a tensor), or one whose
+slots are not fields, gets a codec from the layer it belongs to: `register_codec(Tensor, "tensor",
+to_array, from_array)`.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def save_json(node: Any) -> str:
 
 
 def load_json(json_str: str) -> Any:
-    """What `save_json` wrote. Raises ValueError when the text is something else."""
+    """The value that `save_json` wrote. Raises ValueError for any other text."""
     try:
         data = json.loads(json_str)
     except (TypeError, ValueError, RecursionError) as error:

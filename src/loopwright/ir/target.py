@@ -124,7 +124,7 @@ def list_tags() -> dict[str, Target]:
 
 
 class Target(Node):
-    """What to compile for: a kind, keys in order of preference, options, and the host.
+    """The machine to compile for: a kind, keys in order of preference, options, and the host.
 
     Options are attributes of `attrs` (`target.attrs["mcpu"]`) under their own name ("num-cores").
     """

@@ -1,4 +1,4 @@
-"""What convolutions need in addition to tiles: padding, and weights that are read ahead."""
+"""Passes for convolutions, in addition to tiles: padding, and weights that are read ahead."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class _Prefetch(Rewriter):
     def prefetches(
         self, loop: st.For, realize: st.BlockRealize, tile: dict[Var, PrimExpr], parts: int
     ) -> list[st.Stmt]:
-        """What to do before a loop over the elements of a block of input channels."""
+        """The statement before a loop over the elements of a block of input channels."""
         axes = realize.block.iter_vars
         bound = dict(zip((v.var for v in axes), realize.iter_values, strict=True))
         lanes = [v.var for v in axes if v.iter_type == IterVar.DataPar][-1]

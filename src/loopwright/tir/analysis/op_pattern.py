@@ -50,7 +50,7 @@ def analyze_op_pattern(func: PrimFunc) -> OpPattern:
         own = _block_pattern(block, symbols, blocks.local)
         if own is _OPAQUE:
             return _OPAQUE
-        # What follows a reduction in the same function is an epilogue of it (softmax).
+        # A block that follows a reduction in the same function is an epilogue of it (softmax).
         follows = kind in (_REDUCE, _FUSABLE) and own <= _INJ
         kind = _FUSABLE if follows else max(kind, own)
     return kind

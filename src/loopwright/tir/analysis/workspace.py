@@ -47,7 +47,7 @@ class MemCpyDetails:
 
 
 def identify_memcpy(stmt: Stmt) -> MemCpyDetails | None:
-    """What loops copy that do nothing but copy contiguous memory; None for other loops."""
+    """The copy that loops make if they only copy contiguous memory; None for other loops."""
     loops: list[For] = []
     inner: Any = stmt
     while isinstance(inner, For) or (isinstance(inner, SeqStmt) and len(inner) == 1):

@@ -1,4 +1,4 @@
-"""What operations on vectors mean to the interpreter, lane by lane; a vector is a numpy array."""
+"""Operations on vectors in the interpreter, lane by lane; a vector is a numpy array."""
 
 from __future__ import annotations
 

@@ -108,8 +108,8 @@ def _add(a: Any, b: Any, span: Any) -> Any:
 def under_names(
     stmt: st.Stmt, change: Callable[[st.BufferStore], st.Stmt | None]
 ) -> st.Stmt | None:
-    """What `change` makes of the store that a statement is, with the names of memory around it; None if it
-    is something else, or `change` makes nothing of it."""
+    """The result of `change` for a store, inside the names of memory around it; None for another
+    statement, or if `change` returns None."""
     if isinstance(stmt, st.DeclBuffer):
         body = under_names(stmt.body, change)
         return None if body is None else stmt.replace(body=body)

@@ -43,8 +43,8 @@ class AtLeast:
 
 @dataclass(frozen=True)
 class Kind:
-    """What an annotation takes, in words; the types of values that are taken as they are; and a
-    function that converts a value of another type, or raises Mismatch."""
+    """A text for the values that an annotation accepts; the types of values that are not converted;
+    and a function that converts a value of another type, or raises Mismatch."""
 
     text: str
     plain: frozenset[type]
@@ -173,7 +173,7 @@ def _tuple(items: list[Kind]) -> Kind:
 
 
 def kinds_of(fn: Callable[..., Any]) -> dict[str, Kind]:
-    """What each parameter of a primitive takes."""
+    """The kinds of a primitive's parameters."""
     hints = typing.get_type_hints(fn, include_extras=True)
     return {name: kind_of(hint) for name, hint in hints.items() if name not in ("sch", "return")}
 

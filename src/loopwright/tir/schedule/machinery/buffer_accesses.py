@@ -87,7 +87,8 @@ class _ToPart(ReplaceBuffer):
 def replace_by(
     old: Buffer, new: Buffer, first: list[PrimExpr] | None, renamed: dict[Block, Block]
 ) -> ReplaceBuffer:
-    """What replaces a buffer by another one or, with `first`, by one that holds a part of it."""
+    """A rewriter that replaces a buffer by another one or, with `first`, by one that holds a part
+    of it."""
     if first is None:
         return ReplaceBuffer({old: new}, renamed)
     return _ToPart(old, new, first, renamed)

@@ -100,7 +100,7 @@ class Write:
 
 @dataclass
 class Plan:
-    """What becomes of the statements: nests in the place of loops, a statement behind another, one
+    """The replacements of statements: nests in the place of loops, a statement behind another, one
     before all; which blocks became which."""
 
     nests: dict[int, Stmt] = field(default_factory=dict)

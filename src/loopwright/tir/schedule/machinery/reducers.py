@@ -153,7 +153,7 @@ def _branches(value: Any) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
 
 
 def _operands(value: Any, itself: Var, own: set[Var]) -> PrimExpr | None:
-    """What `value` combines `itself` with; None where the combination is not known."""
+    """The operand that `value` combines with `itself`; None if the combination is not known."""
     branches = _branches(value)
     if branches is not None:
         pair = branches[1:]

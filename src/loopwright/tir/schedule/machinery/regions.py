@@ -1,4 +1,4 @@
-"""What blocks read and write while some of the loops around them run."""
+"""The regions that blocks read and write while some of the loops around them run."""
 
 from __future__ import annotations
 

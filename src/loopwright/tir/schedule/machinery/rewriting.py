@@ -156,7 +156,7 @@ class Rebind(Substitute):
                     for a, b in zip(parts, rebound, strict=True)
                 )
         if self.predicate is not None:
-            # What reads memory may do so only where the loop variables are in range.
+            # Tests that read memory may do so only where the loop variables are in range.
             first = reads_memory(predicate)
             parts = (self.predicate, predicate) if first else (predicate, self.predicate)
             predicate = logical_and(*parts)

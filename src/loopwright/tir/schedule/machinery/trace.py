@@ -19,7 +19,7 @@ from .rewriting import substitute
 
 
 class Replays(Protocol):
-    """What instructions are run on: a schedule."""
+    """The object that instructions run on: a schedule."""
 
     def run_instruction(
         self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
@@ -40,7 +40,7 @@ class Trace:
         self.decisions = dict(decisions or {})
 
     def get_decision(self, inst: Instruction) -> Any:
-        """What was decided, or None."""
+        """The recorded decision, or None."""
         return self.decisions.get(inst)
 
     def append(self, inst: Instruction, decision: Any = None) -> None:

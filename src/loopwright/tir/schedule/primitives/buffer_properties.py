@@ -57,8 +57,8 @@ def set_axis_separator(
 
 
 def separated(part: Buffer, whole: Buffer) -> Buffer:
-    """What matches a region, with the separators of the whole: counted from the last dimension, as
-    dimensions of one element are left out at the front."""
+    """The buffer that matches a region, with the separators of the whole: counted from the last
+    dimension, as dimensions of one element are left out at the front."""
     missing = len(whole.shape) - len(part.shape)
     separators = sorted({max(n - missing, 0) for n in whole.axis_separators})
     return part.replace(axis_separators=tuple(separators))

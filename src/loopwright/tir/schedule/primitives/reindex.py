@@ -309,7 +309,7 @@ def cached(
 
 
 def values(ref: Ref, axes: list[IterVar]) -> list[PrimExpr]:
-    """What some of a block's axes are bound to."""
+    """The values of some of a block's axes."""
     bound = axis_values(ref)
     return [bound[a.var] for a in axes]
 

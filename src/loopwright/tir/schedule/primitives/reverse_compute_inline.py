@@ -283,7 +283,7 @@ def _whole_tiles(exprs: list[PrimExpr], domain: dict[Var, Range]) -> dict[Var, R
 
 
 def where_it_runs(sch: ScheduleBase, ref: Ref) -> list[PrimExpr]:
-    """What holds for a block's axes where it runs, beyond their domains: usually nothing."""
+    """Conditions on a block's axes where it runs, beyond their domains: usually none."""
     try:
         check_runs_everywhere(sch.state, ref)
         return []

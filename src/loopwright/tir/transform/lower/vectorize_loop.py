@@ -9,8 +9,9 @@ Before (-) and after (+)::
     -             B[i * 8 + j] = A[i * 8 + j] + T.float32(1)
     +         B[i * 8:i * 8 + 8] = A[i * 8:i * 8 + 8] + T.Broadcast(T.float32(1), 8)
 
-What cannot be vectorized (a function call, a store of all lanes to one element) runs in a serial
-loop instead; so do statements under a condition that differs between lanes, unless accesses may be
+A statement that cannot be vectorized (a function call, a store of all lanes to one element) runs in
+a serial loop instead; so do statements under a condition that differs between lanes, unless
+accesses may be
 masked: with the option `tir.enable_buffer_level_predication`, which is the default for machines
 with vectors of unknown length, a condition `low + i < end` becomes the mask
 `T.get_active_lane_mask` of all the loads and stores under it. With `native`, as in the pipelines of
