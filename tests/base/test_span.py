@@ -9,9 +9,9 @@ from loopwright.base.span import (
     SourceName,
     Span,
     merge_spans,
-    places,
     register_source,
     source_line,
+    spans_of,
 )
 
 
@@ -82,8 +82,8 @@ def test_places_that_are_shown():
     assert str(merge_spans(*many)) == f"{merged}, 2 more"
     assert len(merge_spans(*many).render().splitlines()) == 8
     assert merge_spans(*few) == merged != merge_spans(*many) and merged != few[0]
-    assert hash(merged) == hash(merge_spans(*few)) and places(None) == ()
-    assert places(few[0]) == (few[0],) and places(merged) == tuple(few)
+    assert hash(merged) == hash(merge_spans(*few)) and spans_of(None) == ()
+    assert spans_of(few[0]) == (few[0],) and spans_of(merged) == tuple(few)
 
 
 def test_columns():

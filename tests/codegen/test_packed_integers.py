@@ -260,7 +260,7 @@ def test_what_cannot_be_packed_is_refused():
 
     take = tir.Evaluate(tir.call_extern("int32", "f", tir.address_of(flat[i])))
     with pytest.raises(
-        LoopwrightError, match=r"a pointer to int4 may lie within a byte\s+got: index i"
+        LoopwrightError, match=r"a pointer to int4 may point within a byte\s+got: index i"
     ):
         legalize(take)
     legalize(tir.Evaluate(tir.call_extern("int32", "f", tir.address_of(flat[i * 2]))))

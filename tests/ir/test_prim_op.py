@@ -139,7 +139,7 @@ def test_shifts():
         with pytest.raises(ValueError) as error:
             Var("x") << count
         assert str(error.value) == (
-            f"a shift of int32 goes from 0 to 31\n  got: {count}\n  instead: mask the count"
+            f"the count of a shift of int32 is from 0 to 31\n  got: {count}\n  instead: mask the count"
         )
 
 

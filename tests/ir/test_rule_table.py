@@ -70,7 +70,7 @@ def test_what_is_told(table, target):
         "not_asked": ["default: number 7"],
         "reason": "first that took it",
     }
-    assert ask(rules, lambda c: c.rule).facts()["reason"] == "first asked"
+    assert ask(rules, lambda c: c.rule).facts()["reason"] == "first tried"
 
 
 def test_rules_are_entries_of_a_registry():

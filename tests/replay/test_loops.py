@@ -20,10 +20,17 @@ from loopwright.script import from_source
 from loopwright.tir import analysis as ta
 from loopwright.tir import stmt as st
 from loopwright.tir import transform as tt
-from loopwright.tir.analysis import effects, in_place, liveness, op_pattern, places, reshape
+from loopwright.tir.analysis import (
+    effects,
+    element_accesses,
+    in_place,
+    liveness,
+    op_pattern,
+    reshape,
+)
 from loopwright.tir.index_dtype import with_index_dtype
 from loopwright.tir.interpreter import compile_func
-from loopwright.tir.tensor_intrin import KNOWN
+from loopwright.tir.tensor_intrin import DOT_SPECS
 from loopwright.tir.transform.pipeline import finalize, lower_to_loops
 from tools.make_passes import level
 
@@ -67,7 +74,7 @@ def known(func: tir.PrimFunc, mod: IRModule) -> dict[str, str]:
             lambda: sorted((b.name, head(s)) for b, s in ta.detect_buffer_access_lca(func).items()),
             lambda: [
                 (p.indices, p.guards, [v.loop_var for v in p.loops])
-                for p in places.places_of(func).accesses
+                for p in element_accesses.accesses_of(func).accesses
             ],
         ],
         "facts": [
@@ -261,7 +268,7 @@ def test_facts_of_schedules(replay: Any) -> None:
 
 def test_intrinsics(replay: Any) -> None:
     rows = {}
-    for name in KNOWN:
+    for name in DOT_SPECS:
         found = tir.TensorIntrin.get(name)
         rows[name] = {"desc": found.desc.script(), "impl": found.impl.script()}
     replay("loops/intrinsics", rows)

@@ -13,7 +13,7 @@ from loopwright.ir.prim_expr import Var
 from loopwright.tir.data_layout import bijective_layout, layout
 from loopwright.tir.index_map import IndexMap
 from loopwright.tir.memory_plan import plan, problem
-from loopwright.tir.memory_plan.place import ALGORITHMS, place
+from loopwright.tir.memory_plan.algorithms import ALGORITHMS, place
 from loopwright.tir.schedule.suggest_index_map import suggest_index_map
 
 from .stages import said

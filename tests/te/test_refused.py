@@ -132,9 +132,9 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "what is prefetched": (lambda: scheduled()[B].prefetch(3, B.op.axis[0], 1), "prefetch in B takes a tensor\n  got: int"),
     "what is tensorized": (lambda: scheduled()[B].tensorize(B.op.axis[0], "mine"), "tensorize in B takes an intrinsic\n  got: str"),
     "threads": (lambda: scheduled()[B].env_threads(te.thread_axis("threadIdx.x")), "env_threads around B need extents\n  got: threadIdx.x"),
-    "an element": (lambda: te.compute((4,), lambda i: V, name="W"), "compute W: the function gives an element's value\n  got: Tensor"),
+    "an element": (lambda: te.compute((4,), lambda i: V, name="W"), "compute W: the function returns an element's value\n  got: Tensor"),
     "names of axes": (lambda: te.compute((4, 4), lambda *i: V[i[0]], varargs_names=["p"]), "varargs_names names 1 axes\n  got: 2 axes to name"),
-    "an axis": (lambda: te.reduce_axis((0, 1, 2)), r"an axis goes over \(begin, end\)\n  got: \(0, 1, 2\)"),
+    "an axis": (lambda: te.reduce_axis((0, 1, 2)), r"an axis runs over \(begin, end\)\n  got: \(0, 1, 2\)"),
     "buffers in": (
         lambda: te.extern((4,), [V], nothing, "E", in_buffers=[tir.decl_buffer((4,))] * 2),
         "extern E needs one of in_buffers for each input\n  got: 2 for 1",

@@ -158,5 +158,5 @@ def test_numbers_of_axes():
         assert (int(made.dom.min), int(made.dom.extent)) == (begin, extent)
         assert isinstance(made.dom.extent, IntImm) and made.iter_type == IterVar.CommReduce
     for wrong in ((1,), (1, 2, 3)):
-        with pytest.raises(TypeError, match=r"an axis goes over \(begin, end\)"):
+        with pytest.raises(TypeError, match=r"an axis runs over \(begin, end\)"):
             te.reduce_axis(wrong)

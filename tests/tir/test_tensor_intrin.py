@@ -21,7 +21,7 @@ from loopwright.tir import tensor_intrin
 from loopwright.tir.interpreter import run
 from loopwright.tir.tensor_intrin import cuda, hexagon, rocm
 
-KNOWN = tensor_intrin.KNOWN
+KNOWN = tensor_intrin.DOT_SPECS
 ROWS = [name for name, spec in KNOWN.items() if spec[0] > 1]
 SINGLE = [name for name, spec in KNOWN.items() if spec[0] == 1]
 

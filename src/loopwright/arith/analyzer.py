@@ -19,7 +19,7 @@ from . import poly as P
 from . import simplify as simplification
 from .atoms import Atoms, is_index
 from .constraints import ConstraintScope
-from .context import Cache, Context, Counts, Extension, Known
+from .context import Assumptions, Cache, Context, Counts, Extension
 from .cost import Costs
 from .examples import Examples
 from .facts import Facts
@@ -136,8 +136,8 @@ class Analyzer:
     """Simplifies integer expressions and proves facts about them.
 
     Variables are bound to ranges or values with `bind` (or as `Analyzer(ranges)`); conditions hold
-    inside a `constraint_scope`. Indices, of type int32 and int64, are assumed not to overflow; what is
-    computed from loads wraps around.
+    inside a `constraint_scope`. Indices, of type int32 and int64, are assumed not to overflow;
+    values computed from loads wrap around.
 
     >>> ana = Analyzer()
     >>> i = Var("i"); ana.bind(i, Range(0, 8))
@@ -151,7 +151,7 @@ class Analyzer:
         self.costs = Costs()
         self.facts = Facts()
         self.examples = Examples(self.atoms)
-        self.known = Known({}, {}, set(), {})
+        self.assumed = Assumptions({}, {}, set(), {})
         self.cache = Cache()
         self.counts = Counts()
         self.enabled_extensions = Extension.NoExtensions
@@ -183,14 +183,14 @@ class Analyzer:
         """A hashable value, equal only for expressions that always have equal values."""
         return self.keys.of(expr)
 
-    # ------------------------------------------------------------------ what is known
+    # ------------------------------------------------------------------ assumptions
 
     def bind(self, var: Var, expr: Any, allow_override: bool = True) -> None:
         """Bind `var` to a Range or to the value of an expression."""
         expr = po.convert(expr) if not isinstance(expr, (Range, PrimExpr)) else expr
         if not is_index(var.dtype):
             return
-        seen = var in self.known.values
+        seen = var in self.assumed.values
         if not isinstance(expr, Range):
             constraints.bind_value(self, var, expr, seen)
         elif self.is_one(expr.extent):
@@ -226,16 +226,16 @@ class Analyzer:
         ends = (getattr(info, "min_value", None), getattr(info, "max_value", None))
         if all(isinstance(e, (int, PrimExpr)) for e in ends):
             low, high = self._end(ends[0])[0], self._end(ends[1])[1]
-            known = self.known.bounds.get(number)
-            if known is not None and not override:
-                low, high = max(low, known[0]), min(high, known[1])
-            self.known.bounds[number] = (low, high)
+            bounds = self.assumed.bounds.get(number)
+            if bounds is not None and not override:
+                low, high = max(low, bounds[0]), min(high, bounds[1])
+            self.assumed.bounds[number] = (low, high)
             if -inf < low <= high < inf:
                 self.examples.ranges[number] = (P.constant(int(low)), P.constant(int(high)))
             if self.examples.mention(number):
                 self.examples.renew()
         elif isinstance(info, ModularSet):
-            self.known.modular[number] = (info.coeff, info.base)
+            self.assumed.modular[number] = (info.coeff, info.base)
             self.examples.give_up()
         else:
             what = "update takes a ConstIntBound, a ModularSet or an IntervalSet"
@@ -291,7 +291,7 @@ class Analyzer:
     def const_int_bound_is_bound(self, var: Var) -> bool:
         """Whether bounds of a variable were given."""
         atom = self.atoms.by_key.get(var)
-        return atom is not None and atom.number in self.known.bounds
+        return atom is not None and atom.number in self.assumed.bounds
 
     def modular_set(self, expr: Any) -> ModularSet:
         """(coeff, base): the value is coeff * k + base for some k."""

@@ -51,9 +51,9 @@ def _merged(ctx: Context, clauses: list[Clause]) -> list[Clause]:
     clauses = [_pairwise(ctx, pe.Or, clause) for clause in clauses]
     while True:
         for i, j in combinations(range(len(clauses)), 2):
-            found = _merge(ctx, clauses[i], clauses[j])
-            if found is not None:
-                keep, clause = (i, j)[found[0]], found[1]
+            merged = _merge(ctx, clauses[i], clauses[j])
+            if merged is not None:
+                keep, clause = (i, j)[merged[0]], merged[1]
                 clauses[keep] = clause
                 del clauses[i + j - keep]
                 break
@@ -77,18 +77,18 @@ def _pairwise(ctx: Context, kind: Any, parts: Clause) -> Clause:
 
 def _merge(ctx: Context, a: Clause, b: Clause) -> tuple[int, Clause] | None:
     """(0 or 1: which of two disjunctions stays, what becomes of it), where one is enough."""
-    mine, theirs = ({ctx.keys.of(part): part for part in clause} for clause in (a, b))
-    more, less = ([k for k in x if k not in y] for x, y in ((mine, theirs), (theirs, mine)))
+    left, right = ({ctx.keys.of(part): part for part in clause} for clause in (a, b))
+    more, less = ([k for k in x if k not in y] for x, y in ((left, right), (right, left)))
     if not more:
         return 0, a
     if not less:
         return 1, b
     if len(more) > 1 or len(less) > 1:
         return None
-    one = _single(ctx, pe.And, mine[more[0]], theirs[less[0]])
+    one = _single(ctx, pe.And, left[more[0]], right[less[0]])
     if one is None:
         return None
-    return 1, _pairwise(ctx, pe.Or, tuple(one if p is theirs[less[0]] else p for p in b))
+    return 1, _pairwise(ctx, pe.Or, tuple(one if p is right[less[0]] else p for p in b))
 
 
 def _single(ctx: Context, kind: Any, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:

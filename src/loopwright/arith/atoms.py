@@ -2,7 +2,7 @@
 
 An atom is opaque to the algebra: a variable, a floor or truncated division (numerator and divisor
 are polynomials), a minimum or maximum, an opaque expression, or a sum of data that may wrap
-around. There is no atom for `a % b`: it is `a - b * (a // b)`, so `x // 8 * 8 + x % 8` is just `x`;
+around. `a % b` has no atom: it is `a - b * (a // b)`, so `x // 8 * 8 + x % 8` is just `x`;
 `division.paired` recovers remainders. So it is with truncated divisions.
 """
 
@@ -16,7 +16,7 @@ from . import poly as P
 from .poly import Poly
 
 VAR, DIV, TRUNC, MIN, MAX, OPAQUE, WRAPPED = range(7)
-OF_PARTS = frozenset((DIV, TRUNC, MIN, MAX))  # whose data are what is divided or compared
+OF_PARTS = frozenset((DIV, TRUNC, MIN, MAX))  # whose data are the operands
 INT32, INT64 = DataType("int32"), DataType("int64")
 
 

@@ -151,14 +151,14 @@ def _corners(ctx: Context, p: Poly, most: int) -> Bound:
         return EVERYTHING
     factor = {P.divides((a,), m) or ONE: f for m, f in p.items() if a in m}
     rest = {m: f for m, f in p.items() if a not in m}
-    found = []
+    corners = []
     for end, away in zip(atom_bound(ctx, ctx.atoms.all[a]), (-inf, inf), strict=True):
-        if end in (-inf, inf):  # the sign of the factor tells to which side p goes
+        if end in (-inf, inf):  # the sign of the factor decides which end of p is unbounded
             least, greatest = mul_bounds((away, away), _corners(ctx, factor, most - 1))
-            found.append((min(least, inf), greatest))
+            corners.append((min(least, inf), greatest))
         else:
-            found.append(_corners(ctx, P.add(rest, factor, int(end)), most - 1))
-    return (min(low for low, _ in found), max(high for _, high in found))
+            corners.append(_corners(ctx, P.add(rest, factor, int(end)), most - 1))
+    return (min(low for low, _ in corners), max(high for _, high in corners))
 
 
 def _known_bound(ctx: Context, p: Poly, bound: Bound) -> Bound:
@@ -230,19 +230,19 @@ def _mod_bound(ctx: Context, value: Poly, divisor: Poly) -> Bound:
 
 
 def _rest_bound(ctx: Context, value: Poly, divisor: Poly) -> Bound:
-    """Of what a truncated division leaves."""
+    """Bounds of the remainder of a truncated division."""
     return truncmod_bounds(poly_bound(ctx, value), poly_bound(ctx, divisor))
 
 
 def atom_bound(ctx: Context, atom: Atom) -> Bound:
     """Bounds of an atom: the known ones, within those of its form."""
-    known = ctx.known.bounds.get(atom.number)
-    if atom.kind == VAR and known is not None and known[0] <= known[1]:
-        return known
+    bounds = ctx.assumed.bounds.get(atom.number)
+    if atom.kind == VAR and bounds is not None and bounds[0] <= bounds[1]:
+        return bounds
     natural = natural_bound(ctx, atom)
-    if known is None:
+    if bounds is None:
         return natural
-    low, high = within(known, natural)
+    low, high = within(bounds, natural)
     # Contradictory constraints: the code is unreachable, and nothing is concluded.
     return (low, high) if low <= high else natural
 
@@ -282,13 +282,13 @@ def may_wrap(ctx: Context, p: Poly, dtype: Any) -> bool:
         for a in m:
             bound = mul_bounds(bound, within(atom_bound(ctx, ctx.atoms.all[a]), all_values))
         low, high = low + bound[0], high + bound[1]
-    found = within((low, high), poly_bound(ctx, p))
-    return within(found, all_values) != found
+    bounds = within((low, high), poly_bound(ctx, p))
+    return within(bounds, all_values) != bounds
 
 
 def writable(ctx: Context, p: Poly) -> bool:
-    """Whether what is divided and compared in p does not wrap around where it is written: the -x of
-    -x // 2, which is x // -2, does."""
+    """Whether the operands of divisions and comparisons in p do not wrap around when they are built
+    as expressions: the -x of -x // 2, which is x // -2, does."""
     return not ctx.atoms.read or all(
         not may_wrap(ctx, part, atom.dtype) and writable(ctx, part)
         for atom in (ctx.atoms.all[a] for m in p for a in m if a in ctx.atoms.read)
@@ -298,8 +298,8 @@ def writable(ctx: Context, p: Poly) -> bool:
 
 
 def of_parts(ctx: Context, atom: Atom, find: Callable[[Context, Any], Any], unknown: Any) -> Any:
-    """What `find` says of an opaque atom's expression; `unknown` while that is being sought, since
-    simplifying its own parts compares them with what is known of it."""
+    """The result of `find` for an opaque atom's expression; `unknown` while that is being sought,
+    since simplifying its own parts compares them with the facts about it."""
     busy = ctx.atoms.being_sought
     if atom.number in busy:
         return unknown
@@ -346,7 +346,7 @@ def expr_bound(ctx: Context, e: Any) -> Bound:
 def scaled_bound(e: Any, bound_of: Callable[[Any], Bound]) -> Bound | None:
     """Bounds of n * scale cast to a whole number, of which Resize makes extents: n, an integer, in
     the type of `scale`, a positive number. Every step keeps the order, so the ends of n give them;
-    `bound_of` tells these. None for another expression."""
+    `bound_of` returns these. None for another expression."""
     product = e.value
     if type(product) is not pe.Mul or type(product.a) is not pe.Cast:
         return None

@@ -21,14 +21,14 @@ def build(ctx: Context, p: Poly, dtype: Any) -> PrimExpr:
     plus: list[PrimExpr] = []
     minus: list[PrimExpr] = []
     terms = [(f, _product(ctx, m, dtype)) for m, f in pairing.rest.items() if m]
-    mods = zip(pairing.mods, pairing.places, strict=True)
-    for n, ((scale, factor, value, divisor, division), place) in enumerate(mods):
+    mods = zip(pairing.mods, pairing.positions, strict=True)
+    for n, ((scale, factor, value, divisor, division), position) in enumerate(mods):
         kind = INT64 if dtype is INT32 and _needs_64_bits(ctx, value) else dtype
         mod = _remainder(ctx, value, divisor, kind, division)
         mod = mod if kind is dtype else pe.Cast._make(dtype, mod)
         if factor:
             mod = pe.Mul._make(_product(ctx, factor, dtype), mod)
-        terms.insert(place + n, (scale, mod))
+        terms.insert(position + n, (scale, mod))
     for f, item in terms:
         _term(ctx, plus, minus, f, item, dtype)
     offset = pairing.rest.get(ONE, 0)
@@ -44,7 +44,7 @@ def build(ctx: Context, p: Poly, dtype: Any) -> PrimExpr:
         total = plus[0]
         for item in plus[1:]:
             total = pe.Add._make(total, item)
-        if offset > 0:  # before what is subtracted, as TVM writes it
+        if offset > 0:  # before the subtracted terms, as TVM writes it
             total = pe.Add._make(total, number(ctx, offset, dtype))
     for item in minus:
         total = pe.Sub._make(total, item)

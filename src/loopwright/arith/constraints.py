@@ -10,7 +10,7 @@ from ..ir.prim_expr import PrimExpr, Range, Var
 from . import poly as P
 from .atoms import is_index
 from .bounds import natural_bound, poly_bound, within
-from .context import Cache, Context, Known
+from .context import Assumptions, Cache, Context
 from .convert import poly, var_poly
 from .division import paired
 from .modular import ANY, both
@@ -29,20 +29,20 @@ class ConstraintScope:
 
     def __enter__(self) -> ConstraintScope:
         ctx = self._ctx
-        self._saved: tuple[Known, Cache, int, int] = (
-            ctx.known,
+        self._saved: tuple[Assumptions, Cache, int, int] = (
+            ctx.assumed,
             ctx.cache,
             len(ctx.facts),
             len(ctx.examples.claims),
         )
         ctx.counts.entered += 1
-        ctx.known = ctx.known.copy()
+        ctx.assumed = ctx.assumed.copy()
         assume(ctx, self._condition)
         return self
 
     def __exit__(self, *exc: object) -> None:
         ctx = self._ctx
-        ctx.known, ctx.cache, facts, claims = self._saved
+        ctx.assumed, ctx.cache, facts, claims = self._saved
         ctx.facts.drop(facts)
         ctx.examples.drop_claims(claims)
 
@@ -85,18 +85,18 @@ def _collect(ctx: Context, condition: Any, holds: bool, inequalities: list[Poly]
             elif high == 0:
                 inequalities.append(P.shift(opposite, -1))
             elif P.terms(diff):
-                ctx.known.nonzero += (reduced(diff),)
+                ctx.assumed.nonzero += (reduced(diff),)
     elif isinstance(condition, PrimExpr) and condition.dtype.is_bool:
-        ctx.known.truths.add((ctx.keys.of(ctx.simplified(condition)), holds))
+        ctx.assumed.truths.add((ctx.keys.of(ctx.simplified(condition)), holds))
 
 
 def learn(ctx: Context, p: Poly) -> None:
     """Record p >= 0: as a bound if it concerns one atom, else as a fact."""
-    if ctx.known.nonzero and is_zero(ctx, p) is False:
+    if ctx.assumed.nonzero and is_zero(ctx, p) is False:
         p = P.shift(p, -1)
     ctx.examples.claims.append(p)
     p = tightened(ctx, p)
-    bounds = ctx.known.bounds
+    bounds = ctx.assumed.bounds
     pairs = [(m, f) for m, f in p.items() if m != ONE]
     if len(pairs) == 1 and len(pairs[0][0]) == 1:
         (m, f), k = pairs[0], p.get(ONE, 0)
@@ -115,7 +115,7 @@ def learn(ctx: Context, p: Poly) -> None:
 def _learn_factors(ctx: Context, product: Monomial) -> None:
     """If a product of non-negative factors is positive, so is each factor."""
     if all(poly_bound(ctx, {(a,): 1})[0] >= 0 for a in product):
-        bounds = ctx.known.bounds
+        bounds = ctx.assumed.bounds
         for a in product:
             low, high = bounds.get(a) or natural_bound(ctx, ctx.atoms.all[a])
             bounds[a] = (max(low, 1), high)
@@ -123,18 +123,18 @@ def _learn_factors(ctx: Context, product: Monomial) -> None:
 
 def _learn_modular(ctx: Context, diff: Poly) -> None:
     """From x - c * (x // c) == b, or truncmod(x, c) == b: x is c * k + b."""
-    found = _remainder_of(ctx, diff)
-    if found is None:
+    residue = _remainder_of(ctx, diff)
+    if residue is None:
         return
-    value, c, rest = found
+    value, c, rest = residue
     if P.terms(value) != 1:
         return
     ((m, f),) = [(m, f) for m, f in value.items() if m]
     if f in (1, -1) and len(m) == 1:
-        known = ctx.known.modular
+        residues = ctx.assumed.modular
         new = (c, (rest - value.get(ONE, 0)) * f % c)
         # Residues that exclude each other are of unreachable code.
-        known[m[0]] = both(known.get(m[0], ANY), new) or new
+        residues[m[0]] = both(residues.get(m[0], ANY), new) or new
 
 
 def _remainder_of(ctx: Context, diff: Poly) -> tuple[Poly, int, int] | None:
@@ -153,21 +153,21 @@ def _remainder_of(ctx: Context, diff: Poly) -> tuple[Poly, int, int] | None:
 
 
 def bind_value(ctx: Context, var: Var, value: Any, seen: bool) -> None:
-    """Put a value in the place of a variable; `seen` tells that the variable had another."""
+    """Put a value in the place of a variable; `seen`: the variable had another value."""
     p = poly(ctx, value)
     number = ctx.atoms.of_var(var)
     if any(number in m for m in p):
         return  # the value speaks of the variable itself
     if seen:
         ctx.examples.renew()
-    ctx.known.values[var] = p
+    ctx.assumed.values[var] = p
 
 
 def bind_range(ctx: Context, var: Var, dom: Range, seen: bool) -> None:
-    """Let a variable run over a range; `seen` tells that it was bound before."""
+    """Let a variable run over a range; `seen`: it was bound before."""
     number = ctx.atoms.of_var(var)
     p: Poly = {(number,): 1}
-    ctx.known.values[var] = p
+    ctx.assumed.values[var] = p
     if seen:
         ctx.facts.forget(number)
         ctx.examples.renew()
@@ -175,7 +175,7 @@ def bind_range(ctx: Context, var: Var, dom: Range, seen: bool) -> None:
     last = P.shift(P.add(low, extent), -1)
     lowest, highest = poly_bound(ctx, low)[0], poly_bound(ctx, last)[1]
     natural = natural_bound(ctx, ctx.atoms.all[number])
-    ctx.known.bounds[number] = within((lowest, max(highest, lowest)), natural)
+    ctx.assumed.bounds[number] = within((lowest, max(highest, lowest)), natural)
     ctx.cache.products.pop((number,), None)
     ctx.examples.ranges[number] = (low, last)
     ctx.examples.claims.append(P.add(last, low, -1))
@@ -186,14 +186,14 @@ def bind_range(ctx: Context, var: Var, dom: Range, seen: bool) -> None:
 
 
 def bind_value_bounds(ctx: Context, var: Var, value: PrimExpr) -> None:
-    """Take over what is known of `value`, without putting it in the place of `var`."""
+    """Let `var` have the bounds and residues of `value`, without replacing it."""
     if not is_index(var.dtype):
         return
     (m,) = var_poly(ctx, var)
     p = poly(ctx, value)
-    ctx.known.bounds[m[0]] = within(poly_bound(ctx, p), natural_bound(ctx, ctx.atoms.all[m[0]]))
+    ctx.assumed.bounds[m[0]] = within(poly_bound(ctx, p), natural_bound(ctx, ctx.atoms.all[m[0]]))
     ctx.cache.products.pop(m, None)
-    ctx.known.modular[m[0]] = ctx.modular(p)
+    ctx.assumed.modular[m[0]] = ctx.modular(p)
     if ctx.atoms.is_data(p):
         ctx.atoms.read.update(m)
     ctx.examples.define(m[0], p)

@@ -1,11 +1,11 @@
 """Shared by the components of an analyzer: known facts, caches, and the interface between them.
 
-The components depend on each other in this order: atoms, bounds, modular, proof, division, convert, build,
-normal, constraints, rules_*, simplify. Each is a module of functions `f(ctx, ...)` and calls those
-below it directly; the few upward calls (the bound of an expression is that of its polynomial) go
-through the `Context`, which `Analyzer` implements. The context is passed on, never stored, so an
-analyzer has no reference cycles and is freed by its last reference: compilation runs with Python's
-garbage collector off.
+The components depend on each other in this order: atoms, bounds, modular, proof, division, convert,
+build, normal, constraints, rules_*, simplify. Each is a module of functions `f(ctx, ...)` and calls
+those below it directly; the few upward calls (the bound of an expression is that of its polynomial)
+are made through the `Context`, which `Analyzer` implements. The context is passed on, never stored,
+so an analyzer has no reference cycles and is freed by its last reference: compilation runs with
+Python's garbage collector off.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Bound = tuple[float, float]  # least and greatest value: integers, or the infini
 
 
 class Extension(Flag):
-    """TVM's optional rewrites. Conditions become conjunctions of disjunctions only where that is
-    asked for; the others are always on."""
+    """TVM's optional rewrites. Conditions become conjunctions of disjunctions only on request; the
+    others are always on."""
 
     NoExtensions = 0
     TransitivelyProveInequalities = 1
@@ -38,20 +38,20 @@ class Extension(Flag):
 
 class Pairing:
     """A polynomial with its remainders: rest + sum of scale * factor * (value % divisor), of floor
-    (DIV) or truncated (TRUNC) divisions. places: how many terms of the rest come before each."""
+    (DIV) or truncated (TRUNC) divisions. positions: the number of terms of the rest before each."""
 
-    __slots__ = ("mods", "places", "rest")
+    __slots__ = ("mods", "positions", "rest")
 
     def __init__(
-        self, rest: Poly, mods: list[tuple[int, Monomial, Poly, Poly, int]], places: list[int]
+        self, rest: Poly, mods: list[tuple[int, Monomial, Poly, Poly, int]], positions: list[int]
     ) -> None:
         self.rest = rest
         self.mods = mods
-        self.places = places
+        self.positions = positions
 
 
-class Known:
-    """Known facts about atoms, by number, and about conditions and variables."""
+class Assumptions:
+    """Facts about atoms, by number, and about conditions and variables."""
 
     __slots__ = ("bounds", "modular", "nonzero", "truths", "values")
 
@@ -66,11 +66,11 @@ class Known:
         self.modular = modular
         self.truths = truths  # (key of a condition, whether it holds)
         self.values = values
-        self.nonzero: tuple[Poly, ...] = ()  # what is known not to be 0
+        self.nonzero: tuple[Poly, ...] = ()  # polynomials known not to be 0
 
-    def copy(self) -> Known:
+    def copy(self) -> Assumptions:
         """A copy for a scope; the values of variables stay known outside."""
-        new = Known(dict(self.bounds), dict(self.modular), set(self.truths), self.values)
+        new = Assumptions(dict(self.bounds), dict(self.modular), set(self.truths), self.values)
         new.nonzero = self.nonzero
         return new
 
@@ -108,7 +108,7 @@ class Context(Protocol):
     costs: Costs
     facts: Facts
     examples: Examples
-    known: Known
+    assumed: Assumptions
     cache: Cache
     counts: Counts
     enabled_extensions: Extension

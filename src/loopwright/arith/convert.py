@@ -1,8 +1,9 @@
 """Converts expressions to polynomials.
 
-`ring` gives a polynomial that equals an expression in the arithmetic of its type, which wraps around:
-enough for sums and products. `poly` gives one whose value as a whole number is that of the expression:
-what is compared, divided, bounded or made wider. They differ in data only, as indices are assumed not to
+`ring` returns a polynomial that equals an expression in the arithmetic of its type, which wraps
+around: enough for sums and products. `poly` returns one whose value as a whole number is that of
+the expression: for operands of comparisons, divisions, bounds and widening casts. They differ for
+data only, as indices are assumed not to
 overflow: x + 5, of an x that was read from memory, is an unknown of its own.
 """
 
@@ -22,7 +23,8 @@ from .division import poly_div, trunc_div, without_multiples
 from .poly import Poly
 from .proof import nonneg
 
-# The longest product of sums that is multiplied out.
+# Terms of the longest product of sums that is expanded: longer ones stay opaque, so that products of
+# products do not grow exponentially.
 _EXPAND = 8
 
 
@@ -55,7 +57,7 @@ def ring(ctx: Context, expr: Any) -> Poly:
 
 def var_poly(ctx: Context, var: Var) -> Poly:
     """The value of a variable if it has one, else its atom."""
-    values = ctx.known.values
+    values = ctx.assumed.values
     p = values.get(var)
     if p is None:
         p = values[var] = ctx.atoms.poly(var, VAR, var.dtype, var)

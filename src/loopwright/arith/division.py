@@ -55,9 +55,9 @@ def _div_const(ctx: Context, n: Poly, c: int, dtype: Any) -> Poly:
         return {m: f // c for m, f in n.items() if f // c}
     if any(ctx.atoms.all[a].kind == DIV for m in whole for a in m):
         # A remainder was split up: keep it whole, unless it is all there is.
-        kept = _keep_remainders(ctx, n, c, dtype)
-        if kept is not None:
-            return kept
+        partial = _keep_remainders(ctx, n, c, dtype)
+        if partial is not None:
+            return partial
     quotient = _div_rest(ctx, rest, c, dtype)
     return P.add(whole, quotient) if whole else quotient
 
@@ -126,7 +126,7 @@ def remainder(ctx: Context, value: Poly, divisor: Poly, dtype: Any, kind: int = 
 
 def without_multiples(ctx: Context, value: Poly, divisor: Poly) -> Poly:
     """A sum with the same remainder: without multiples of the divisor, such as the quotient in
-    4 * (x % 6) % 3, unless the sum is the remainder but for a constant."""
+    4 * (x % 6) % 3, unless the sum is the remainder up to a constant."""
     c = P.constant_value(divisor)
     if not c or not _has_division(ctx, value):
         return value
@@ -352,7 +352,7 @@ def paired(ctx: Context, p: Poly) -> Pairing:
 
 def _paired(ctx: Context, p: Poly) -> Pairing:
     mods: list[Any] = []
-    places = {m: i for i, m in enumerate(p)}
+    positions = {m: i for i, m in enumerate(p)}
     order: list[int] = []  # position in p of each remainder, where its first term was
     again = True
     while again:
@@ -366,12 +366,12 @@ def _paired(ctx: Context, p: Poly) -> Pairing:
                 p, mod = step
                 mods.append(mod)
                 terms = (m, *(P.times(mod[1], term) for term in mod[2]))
-                order.append(min(places.get(term, len(places)) for term in terms))
+                order.append(min(positions.get(term, len(positions)) for term in terms))
                 again = True
                 break
-    rest = [places.get(m, len(places)) for m in p if m]
+    rest = [positions.get(m, len(positions)) for m in p if m]
     ordered = sorted(range(len(mods)), key=order.__getitem__)
-    before = [sum(place < order[i] for place in rest) for i in ordered]
+    before = [sum(position < order[i] for position in rest) for i in ordered]
     return Pairing(p, [mods[i] for i in ordered], before)
 
 

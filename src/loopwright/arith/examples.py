@@ -91,7 +91,7 @@ class Examples:
                 example.bad = -1
 
     def refute(self, p: Poly, bound: AtomBound) -> bool:
-        """Whether an example shows that p can be negative; `bound` gives an atom's bounds."""
+        """Whether an example shows that p can be negative; `bound` returns an atom's bounds."""
         if self._busy:  # computing a bound may need proofs itself
             return False
         self._busy = True

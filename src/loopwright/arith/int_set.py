@@ -50,7 +50,7 @@ def _extreme(ana: Analyzer, pick: Any, a: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 
 def _reaches(ana: Analyzer, low: PrimExpr, high: PrimExpr) -> bool:
-    """Whether no number lies between what ends at `high` and what begins at `low`."""
+    """Whether an interval that begins at `low` follows one that ends at `high` without a gap."""
     if is_neg_inf(low) or is_pos_inf(high):
         return True
     return not is_infinite(low) and not is_infinite(high) and ana.can_prove(low <= high + 1)
@@ -91,7 +91,7 @@ def estimate_region_upper_bound(
 
 
 def _within_bounds(ana: Analyzer, rng: Range, interval: IntervalSet) -> IntervalSet:
-    """The interval of a range within its constant bounds, which regard what is assumed."""
+    """The interval of a range within its constant bounds, which respect the assumptions."""
     ends = (rng.min, rng.min + rng.extent - 1)
     bounds = [ana.any_bound(end) for end in ends]
     low, high = interval.min_value, interval.max_value
@@ -115,11 +115,11 @@ def estimate_region_strict_bound(
     """Like `estimate_region_upper_bound`, but None unless the intervals contain exactly the
     accessed points: each dimension is dense over parts of the iterators of its own."""
     iters = _without_points(var_dom)
-    found = detect_iter_map([rng.min for rng in region], iters, predicate)
-    if found.errors:
+    detected = detect_iter_map([rng.min for rng in region], iters, predicate)
+    if detected.errors:
         return None
     ana = Analyzer(iters)
-    intervals = [_dense(ana, rng, sums) for rng, sums in zip(region, found.indices, strict=True)]
+    intervals = [_dense(ana, rng, sums) for rng, sums in zip(region, detected.indices, strict=True)]
     return None if None in intervals else [i for i in intervals if i is not None]
 
 
@@ -132,8 +132,8 @@ def estimate_region_lower_bound(
 
 def _dense(ana: Analyzer, rng: Range, sums: IterSumExpr) -> IntervalSet | None:
     """The interval of a sum of splits plus 0 .. extent, None where it has gaps."""
-    reach = ana.ring(rng.extent)  # length covered without a gap so far
-    if Evaluator(ana, dict.fromkeys(ana.known.values, 0)).involved(reach):
+    covered = ana.ring(rng.extent)  # length covered without a gap so far
+    if Evaluator(ana, dict.fromkeys(ana.assumed.values, 0)).involved(covered):
         return None
     low = ana.ring(sums.base)
     for split in reversed(sums.args):  # the largest scale comes first
@@ -142,7 +142,7 @@ def _dense(ana: Analyzer, rng: Range, sums: IterSumExpr) -> IntervalSet | None:
         if not ana.nonneg(scale):
             low = P.add(low, last)
             scale, last = P.scaled(scale, -1), P.scaled(last, -1)
-        if not ana.nonneg(scale) or not ana.nonneg(P.add(reach, scale, -1)):
+        if not ana.nonneg(scale) or not ana.nonneg(P.add(covered, scale, -1)):
             return None
-        reach = P.add(reach, last)
-    return interval_set(ana, low, P.shift(P.add(low, reach), -1), rng.min.dtype)
+        covered = P.add(covered, last)
+    return interval_set(ana, low, P.shift(P.add(low, covered), -1), rng.min.dtype)

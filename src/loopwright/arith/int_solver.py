@@ -91,8 +91,8 @@ class _System:
     """Conditions read as polynomials: p == 0 or p >= 0 linear in the variables, and others."""
 
     def __init__(self, conditions: Any, variables: Any, ranges: Mapping[Var, Range] | None) -> None:
-        given = [conditions] if isinstance(conditions, PrimExpr) else list(conditions)
-        self.conditions = [po.convert(c) for c in given]
+        listed = [conditions] if isinstance(conditions, PrimExpr) else list(conditions)
+        self.conditions = [po.convert(c) for c in listed]
         if isinstance(variables, Var):
             variables = [variables]
         self.variables = list(_variables(self.conditions) if variables is None else variables)
@@ -131,10 +131,10 @@ class _System:
 
     def linear(self, p: Poly) -> bool:
         """Whether p is a sum of numbers times variables and of terms without variables."""
-        mine = set(self.number.values())
+        atoms = set(self.number.values())
         for m in p:
-            inside = [a for a in m if a in mine or self.hides(a)]
-            if inside and (len(m) > 1 or inside[0] not in mine):
+            inside = [a for a in m if a in atoms or self.hides(a)]
+            if inside and (len(m) > 1 or inside[0] not in atoms):
                 return False
         return True
 
@@ -146,8 +146,8 @@ class _System:
     def split(self, p: Poly) -> tuple[list[int], Poly]:
         """(coefficients of the variables, the rest)"""
         row = [p.get((number,), 0) for number in self.number.values()]
-        mine = set(self.number.values())
-        return row, {m: f for m, f in p.items() if len(m) != 1 or m[0] not in mine}
+        atoms = set(self.number.values())
+        return row, {m: f for m, f in p.items() if len(m) != 1 or m[0] not in atoms}
 
     def build(self, p: Poly) -> PrimExpr:
         return self.ana.build(p, self.dtype)
@@ -266,11 +266,13 @@ def solve_linear_equations(
     relations += [ana.simplify(substitute(e, forward)) for e in others]
     limits = [c for var in system.variables for c in _limits(system.ranges.get(var), forward[var])]
     fresh_ranges = _ranges_of(fresh, back, system, limits)
-    known = Analyzer(fresh_ranges)
-    kept = _open(known, [*relations, *limits])
-    if any(isinstance(c, IntImm) for c in kept):
+    fresh_ana = Analyzer(fresh_ranges)
+    remaining = _open(fresh_ana, [*relations, *limits])
+    if any(isinstance(c, IntImm) for c in remaining):
         return IntConstraintsTransform(src, IntConstraints([], {}, [FALSE]), {}, {})
-    return IntConstraintsTransform(src, IntConstraints(fresh, fresh_ranges, kept), forward, back)
+    return IntConstraintsTransform(
+        src, IntConstraints(fresh, fresh_ranges, remaining), forward, back
+    )
 
 
 def _open(ana: Analyzer, conditions: Iterable[PrimExpr]) -> list[PrimExpr]:
@@ -310,8 +312,8 @@ def _ranges_of(
         if own is not None:
             lower.append(own.min)
             upper.append(own.last)
-        known = {v: r for v, r in system.ranges.items() if v not in system.number}
-        best = IntGroupBounds(po.const(1, n.dtype), lower, [], upper).find_best_range(known)
+        ana = {v: r for v, r in system.ranges.items() if v not in system.number}
+        best = IntGroupBounds(po.const(1, n.dtype), lower, [], upper).find_best_range(ana)
         if best is not None and not any(v in system.number for v in _variables([best])):
             fresh_ranges[n] = best
     return fresh_ranges
@@ -338,8 +340,8 @@ def solve_linear_inequalities(
 
     Returns `IntConstraints`: the range of a variable may depend only on the variables after it;
     what ranges cannot express is left in `relations`. An unsatisfiable system
-    gives the relation False. With `deskew_range`, an `IntConstraintsTransform` to variables that
-    all start at 0. Raises ValueError for a system whose elimination would take too long.
+    results in the relation False. With `deskew_range`, an `IntConstraintsTransform` to variables
+    that all start at 0. Raises ValueError for a system whose elimination would take too long.
     """
     system = _System(equations, variables, ranges)
     src = IntConstraints(system.variables, system.ranges, system.conditions)
@@ -355,14 +357,15 @@ def solve_linear_inequalities(
             solved[var] = best
         relations += rest
     # In elimination order a range depends on later variables only: bind those first.
-    known = Analyzer(solved)
-    kept = _open(known, relations)
-    result = IntConstraints(system.variables, solved, kept)
+    ana = Analyzer(solved)
+    remaining = _open(ana, relations)
+    result = IntConstraints(system.variables, solved, remaining)
     return _deskewed(src, result) if deskew_range else result
 
 
 def _eliminated(system: _System) -> dict[Var, _Bounds] | None:
-    """The bounds of each variable in terms of those after it; None if there is no solution."""
+    """The bounds of each variable in terms of those after it; None if the system has no
+    solution."""
     ana = system.ana
     rows = list(system.inequalities)
     for p in system.equations:
@@ -422,10 +425,10 @@ def _useful(system: _System, rows: list[Poly], outside: Analyzer) -> list[Poly]:
 
 
 def _best(
-    system: _System, var: Var, bounds: _Bounds, known: dict[Var, Range]
+    system: _System, var: Var, bounds: _Bounds, ranges: dict[Var, Range]
 ) -> tuple[Range | None, list[PrimExpr]]:
     """(the shortest range that a lower and an upper bound make, conditions for the others)"""
-    ana = Analyzer(known)
+    ana = Analyzer(ranges)
     number = {(system.number[var],): 1}
     pairs = []
     for low in bounds.lower:

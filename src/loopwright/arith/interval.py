@@ -115,9 +115,9 @@ class Evaluator:
                 part = self._scaled(part, {factor: 1})
             low, high = _plus((low, high), self._scaled(part, P.constant(scale)))
         if low is None or high is None:
-            known = self._constant_ends(p)
-            low = known[0] if low is None else low
-            high = known[1] if high is None else high
+            bounds = self._constant_ends(p)
+            low = bounds[0] if low is None else low
+            high = bounds[1] if high is None else high
         return low, high
 
     def _constant_ends(self, p: Poly) -> Ends:
@@ -135,7 +135,7 @@ class Evaluator:
         """Whether an atom depends on a domain variable without a range in the analyzer."""
         atom = self.ctx.atoms.all[number]
         if number in self.atoms:
-            return number not in self.ctx.known.bounds
+            return number not in self.ctx.assumed.bounds
         if atom.kind in OF_PARTS:
             return any(self._unbound(a) for p in atom.data for m in p for a in m)
         return self.atom_involved(number)
@@ -158,16 +158,16 @@ class Evaluator:
         return (low, high) if b0 >= 0 else (high, low)
 
     def _atom_ends(self, number: int) -> Ends:
-        known = self.atoms.get(number)
-        if known is not None:
+        cached = self.atoms.get(number)
+        if cached is not None:
             if number not in self.settled:  # its ends may depend on other variables of the domain
                 self.settled.add(number)
-                low, high = known
-                known = self.atoms[number] = (
+                low, high = cached
+                cached = self.atoms[number] = (
                     None if low is None else self.ends(low)[0],
                     None if high is None else self.ends(high)[1],
                 )
-            return known
+            return cached
         atom = self.ctx.atoms.all[number]
         if atom.kind == DIV:
             return self._quotient(*atom.data, atom.dtype)

@@ -54,12 +54,12 @@ def detect_iter_map(
                 as_written=as_written,
                 units=not simplify_trivial_iterators,
             )
-            found = [worker.index(index) for index in indices]
+            sums = [worker.index(index) for index in indices]
             if not all(bound.used for bound in worker.bounds):
                 raise NotAffine("the predicate does not bound an iterator or a fusion of them")
             if level != IterMapLevel.NoCheck:
-                worker.check([splits for splits, _ in found], IterMapLevel(level))
-            return IterMapResult([worker.node(*one) for one in found], [])
+                worker.check([splits for splits, _ in sums], IterMapLevel(level))
+            return IterMapResult([worker.node(*one) for one in sums], [])
         except NotAffine as error:
             why = why or str(error)
         if not any(map(_divides_sum, (*indices, po.convert(predicate)))):
@@ -75,8 +75,8 @@ def _divides_sum(expr: PrimExpr) -> bool:
 
 
 def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Var, Range]) -> IterSumExpr:
-    """One index as a sum of splits, largest scale first; the splits need not be compact. What is not a
-    split is part of the base.
+    """One index as a sum of splits, largest scale first; the splits need not be compact. Other
+    terms are part of the base.
 
     Raises ValueError if the index does not have that form.
     """
@@ -103,9 +103,9 @@ def normalize_iter_map_to_expr(expr: Any) -> PrimExpr:
         return normalize_iter_map_to_expr(expr.source)
     if isinstance(expr, IterSplitExpr):
         value = normalize_iter_map_to_expr(expr.source.source)
-        reach = po.multiply(expr.lower_factor, expr.extent)
-        if not Analyzer().can_prove_greater_equal(reach, expr.source.extent):
-            value = po.floormod(value, reach)
+        period = po.multiply(expr.lower_factor, expr.extent)
+        if not Analyzer().can_prove_greater_equal(period, expr.source.extent):
+            value = po.floormod(value, period)
         return po.multiply(po.floordiv(value, expr.lower_factor), expr.scale)
     return expr
 
@@ -152,8 +152,8 @@ def inverse_affine_iter_map(
                 part = po.floormod(part, arg.extent)
             part = po.multiply(part, arg.lower_factor)
             mark = arg.source
-            known = values.get(id(mark))
-            values[id(mark)] = part if known is None else po.add(part, known)
+            earlier = values.get(id(mark))
+            values[id(mark)] = part if earlier is None else po.add(part, earlier)
             uses[id(mark)] -= 1
             if not uses[id(mark)]:
                 ready.append(mark)

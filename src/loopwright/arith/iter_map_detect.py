@@ -77,8 +77,8 @@ class Split:
 
 
 class Bound:
-    """What a predicate says of a sum of splits: low <= sum < high, where these are known. source: (a,
-    b, f), where the sum is (a - b) / f but for what no iterator is in."""
+    """A predicate's bound of a sum of splits: low <= sum < high, where these are known. source: (a,
+    b, f), where the sum is (a - b) / f up to terms without an iterator."""
 
     __slots__ = ("high", "low", "mark", "parts", "source", "sum", "used")
 
@@ -126,13 +126,13 @@ class Detector:
             if units or P.constant_value(extent) != 1:
                 self.marks[number] = (mark, start)
         self.involved = Evaluator(self.ana, dict(iters)).involved
-        found: dict[Any, Bound] = {}
+        bounds: dict[Any, Bound] = {}
         for part in conjuncts(po.convert(predicate)):
-            self.limit(part, found)
-        for bound in sorted(found.values(), key=lambda b: len(b.sum)):
+            self.limit(part, bounds)
+        for bound in sorted(bounds.values(), key=lambda b: len(b.sum)):
             self.register(bound)
 
-    def limit(self, condition: PrimExpr, found: dict[Any, Bound]) -> None:
+    def limit(self, condition: PrimExpr, bounds: dict[Any, Bound]) -> None:
         """Record a condition on a sum of iterators."""
         if not isinstance(condition, (pe.LT, pe.LE, pe.GT, pe.GE)):
             raise NotAffine(f"the predicate {condition} does not bound an iterator")
@@ -154,7 +154,7 @@ class Detector:
         upper = False in signs
         total = {m: (-f if upper else f) // size for m, f in inner.items()}
         source = (condition.a, condition.b, -size if upper == (kind in (pe.GT, pe.GE)) else size)
-        bound = found.setdefault(P.key_of(total), Bound(total, source))
+        bound = bounds.setdefault(P.key_of(total), Bound(total, source))
         if upper:
             high = self.quotient(P.shift(rest, size), size)
             if bound.high is None or self.ana.nonneg(P.add(bound.high, high, -1)):
@@ -202,15 +202,17 @@ class Detector:
         mark.extent = P.add(high, low, -1)
 
     def inside(self, end: Poly, base: Poly, of: Callable[[Any, Any], Any], own: Poly) -> Poly:
-        """An end that a predicate gives a mark: `of` that less the base and the mark's own end."""
+        """An end of a mark that follows from a predicate: `of` the predicate's end less the base
+        and the mark's own end."""
         ends = (self.ana.build(p, self.dtype) for p in (P.add(end, base, -1), own))
         return self.ana.poly(of(*ends))
 
     def merged(self, splits: list[Split]) -> tuple[list[Split], Poly]:
-        """The terms of a sum, those that a predicate bounds together as one, and what is to be added."""
+        """The terms of a sum, those that a predicate bounds together as one, and the offset to
+        add."""
         base: Poly = {}
         for bound in self.bounds:
-            taken: list[Split] = []
+            matched: list[Split] = []
             ratio: Poly | None = None
             for part in bound.parts:
                 same = next((s for s in splits if self.is_digit(s, part)), None)
@@ -218,17 +220,17 @@ class Detector:
                 if same is None or by is None or (ratio is not None and not self.equal(by, ratio)):
                     break
                 ratio = by
-                taken.append(same)
+                matched.append(same)
             else:
                 assert bound.mark is not None and ratio is not None
-                splits = [s for s in splits if s not in taken]
+                splits = [s for s in splits if s not in matched]
                 splits.append(Split(bound.mark, _ONE, bound.mark.extent, ratio))
                 base = P.add(base, P.multiply(bound.mark.first, ratio))
                 bound.used = True
         return splits, base
 
     def is_digit(self, s: Split, t: Split) -> bool:
-        """Whether splits are the same but for the scale."""
+        """Whether splits are the same up to the scale."""
         same = s.mark is t.mark and self.equal(s.lower, t.lower)
         return same and self.equal(s.extent, t.extent) and self.equal(s.pad, t.pad)
 
@@ -298,8 +300,8 @@ class Detector:
         return self.sum_of(self.ana.ring(e))
 
     def sum_of(self, p: Poly, *, partly: bool = False) -> tuple[list[Split], Poly]:
-        """(splits, base) of an index. Raises NotAffine; partly: except for a term that is no multiple
-        of a split, which goes into the base."""
+        """(splits, base) of an index. Raises NotAffine; partly: a term that is not a multiple of a
+        split becomes part of the base."""
         splits: list[Split] = []
         base: Poly = {}
         pairing = self.ana.paired(p)
@@ -322,8 +324,8 @@ class Detector:
             if kind != DIV and self.involved(value):
                 raise NotAffine("a truncated division of what may be negative")
             if not self.involved(value):
-                kept = remainder(self.ana, value, divisor, self.dtype, kind)
-                base = P.add(base, P.multiply(kept, scale))
+                rest = remainder(self.ana, value, divisor, self.dtype, kind)
+                base = P.add(base, P.multiply(rest, scale))
                 continue
             splits.append(self.remainder(value, divisor).scaled(scale))
         return self.disjoint(splits), base
@@ -396,8 +398,8 @@ class Detector:
             return Split(whole.mark, lower, extent, _ONE, whole.pad, whole.ragged), quotient
         whole = self.opened(whole, divisor)
         lower = P.multiply(whole.lower, divisor)
-        reach = P.shift(P.add(P.add(pad, whole.extent), divisor), -1)
-        extent = self.ana.poly_div(reach, divisor, self.dtype)
+        padded = P.shift(P.add(P.add(pad, whole.extent), divisor), -1)
+        extent = self.ana.poly_div(padded, divisor, self.dtype)
         assert extent is not None
         pad = P.add(whole.pad, P.multiply(pad, whole.lower))
         return Split(whole.mark, lower, extent, _ONE, pad, True), quotient
@@ -449,7 +451,7 @@ class Detector:
         return whole, P.add(base, more)
 
     def fuse(self, splits: list[Split]) -> tuple[Split, Poly]:
-        """A compact sum of splits as one iterator, and what is to be added."""
+        """A compact sum of splits as one iterator, and the offset to add."""
         total: Poly = {}
         for s in splits:
             total = P.add(total, P.multiply(s.scale, self.split_value(s)))
@@ -477,7 +479,7 @@ class Detector:
         left, ordered = list(splits), []
         while left:
             same = [s for s in reversed(left) if self.equal(s.scale, want)]
-            # one of one value does not change what is wanted next
+            # a split of extent 1 does not change the scale that is expected next
             following = next((s for s in same if self.equal(s.extent, _ONE)), *same[:1] or [None])
             if following is None and self.loose and ordered:
                 smallest = self.least(left, lambda s: s.scale)
@@ -521,7 +523,8 @@ class Detector:
 
     def check_ragged(self, mark: Mark, splits: list[Split], reached: Poly) -> None:
         """Check that digits of a mark with incomplete ends, which end at `reached`, have all values
-        together: those below go around once, or each value of the highest ones is there."""
+        together: those below take all their values once, or each value of the highest ones is
+            there."""
         if self.ana.nonneg(P.add(mark.extent, reached, -1)):
             return
         first, pad = self.least(splits, lambda s: s.lower).lower, splits[0].pad
@@ -584,8 +587,8 @@ class Detector:
             extent = None
             if s.pad:
                 turn = self.end(s)
-                reach = P.shift(P.add(P.add(s.pad, s.mark.extent), turn), -1)
-                turns = self.ana.poly_div(reach, turn, self.dtype)
+                padded = P.shift(P.add(P.add(s.pad, s.mark.extent), turn), -1)
+                turns = self.ana.poly_div(padded, turn, self.dtype)
                 assert turns is not None
                 extent = P.multiply(turns, turn)
             parts = (self.ana.build(p, self.dtype) for p in (s.lower, s.extent, s.scale))

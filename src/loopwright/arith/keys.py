@@ -36,18 +36,18 @@ class Keys:
         return expr
 
     def reads(self, expr: Any) -> bool:
-        """Whether an expression depends on what is read from memory, or on what a function returns."""
+        """Whether an expression depends on values read from memory, or returned by a function."""
         kind = type(expr)
         if kind is pe.Var or kind is IntImm:
             return False
         entry = self._reads.get(id(expr))
         if entry is None:
             children = expr.args if kind is pe.Call else expr.children()
-            found = not kind.__module__.endswith("prim_expr")
+            result = not kind.__module__.endswith("prim_expr")
             if kind is pe.Call:
-                found = not isinstance(expr.op, Op) or expr.op.effect in _FROM_OUTSIDE
-            found = found or any(self.reads(c) for c in children if isinstance(c, PrimExpr))
-            entry = self._reads[id(expr)] = (expr, found)
+                result = not isinstance(expr.op, Op) or expr.op.effect in _FROM_OUTSIDE
+            result = result or any(self.reads(c) for c in children if isinstance(c, PrimExpr))
+            entry = self._reads[id(expr)] = (expr, result)
         return entry[1]
 
     def _of_node(self, expr: Any) -> Any:
@@ -60,12 +60,13 @@ class Keys:
             return ("id", expr)
         if not isinstance(expr, (PrimExpr, pe.Range)):
             return ("id", expr)
-        # A Let of the same variable, value and body is the same; other binders stand for themselves.
+        # A Let of the same variable, value and body is the same; other binders are equal only to
+        # themselves.
         if kind is not pe.Let and any(f.role == "def" for f in expr.__fields__):
             return ("id", expr)
         return (kind, *(self.of(getattr(expr, f.name)) for f in expr.__fields__))
 
 
 def _repeatable(call: Any) -> bool:
-    """Whether evaluating the call again gives the same value."""
+    """Whether evaluating the call again returns the same value."""
     return isinstance(call.op, Op) and call.op.effect in ("pure", "read")

@@ -47,7 +47,8 @@ def _either(x: Residues, y: Residues) -> Residues:
 
 
 def both(x: Residues, y: Residues) -> Residues | None:
-    """Of a value with both residues, by the Chinese remainder theorem; None where there is none."""
+    """The residues of a value with both residues, by the Chinese remainder theorem; None if no
+    value has both."""
     (c, b), (e, f) = x, y
     if not c or not e:
         return x if not c else y
@@ -65,16 +66,16 @@ def _quotient(x: Residues, d: int) -> Residues:
 
 
 def _remainder(x: Residues, y: Residues) -> Residues:
-    """Of what is left when multiples of y's values are taken away."""
+    """The residues of x after multiples of y's values are subtracted."""
     c, b = x
     g = gcd(c, *y)
     return _reduced(g, b) if g else x
 
 
 def _of_atom(ctx: Context, atom: Atom) -> Residues:
-    known = ctx.known.modular.get(atom.number)
-    if known is not None:
-        return known
+    residues = ctx.assumed.modular.get(atom.number)
+    if residues is not None:
+        return residues
     if atom.kind == DIV:
         d = P.constant_value(atom.data[1])
         return ANY if d is None or d <= 0 else _quotient(modular(ctx, atom.data[0]), d)
@@ -105,7 +106,7 @@ def _cast(ctx: Context, e: Any) -> Residues:
         return ANY
     low, high = any_bound(ctx, value)
     fits = pe.int_min(e.dtype) <= low and high <= pe.int_max(e.dtype)
-    # What does not fit wraps around a power of two.
+    # A value that does not fit wraps around a power of two.
     return _of(ctx, value) if fits else _remainder(_of(ctx, value), (1 << e.dtype.bits, 0))
 
 

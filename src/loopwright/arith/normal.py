@@ -55,7 +55,7 @@ def is_zero(ctx: Context, p: Poly) -> bool | None:
         return False
     if nonneg(ctx, p) and nonneg(ctx, negative):
         return True
-    if any(_is_multiple(ctx, p, q) for q in ctx.known.nonzero):
+    if any(_is_multiple(ctx, p, q) for q in ctx.assumed.nonzero):
         return False
     return True if without_remainders(ctx, p) == P.ZERO else None
 

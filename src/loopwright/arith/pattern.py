@@ -41,8 +41,8 @@ def detect_linear_equation(
 
 
 def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[Any]:
-    """[low0, high0, low1, ...] with expr equivalent to all of lowi <= vari <= highi; an end without
-    a bound is None. An empty list if `expr` is not such a conjunction."""
+    """[low0, high0, low1, ...] with expr equivalent to all of lowi <= vari <= highi; None for an
+    end without a bound. An empty list if `expr` is not such a conjunction."""
     ana = Analyzer()
     numbers = [ana.atoms.of_var(v) for v in var_list]
     evaluator = Evaluator(ana, dict.fromkeys(var_list, 0))
@@ -124,9 +124,9 @@ class _Occurrences:
         """The counts of subexpressions in `e`, itself included, by key."""
         if isinstance(e, (Var, pe.ConstExpr)) or not isinstance(e, PrimExpr):
             return {}
-        known = self.counts.get(id(e))
-        if known is not None:
-            return known[1]
+        cached = self.counts.get(id(e))
+        if cached is not None:
+            return cached[1]
         counts: dict[Any, int] = {}
         key = self.ana.key(e)
         if key[0] != "id":
@@ -142,10 +142,10 @@ class _Occurrences:
         """The number of nodes, with shared ones counted at each occurrence."""
         if not isinstance(e, PrimExpr):
             return 0
-        known = self.sizes.get(id(e))
-        if known is None:
-            known = self.sizes[id(e)] = (e, 1 + sum(map(self.size, _parts(e))))
-        return known[1]
+        cached = self.sizes.get(id(e))
+        if cached is None:
+            cached = self.sizes[id(e)] = (e, 1 + sum(map(self.size, _parts(e))))
+        return cached[1]
 
 
 def _parts(e: Any) -> list[Any]:

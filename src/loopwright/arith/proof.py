@@ -19,7 +19,7 @@ from .context import Context
 from .poly import ONE, Monomial, Poly
 
 _BUDGET = 80  # the most steps of one proof
-_TERMS = 32  # a step looks at every term: one on so many more costs another
+_TERMS = 32  # a step looks at every term: these many terms more cost another
 
 
 def nonneg(ctx: Context, p: Poly, effort: int = 3) -> bool:

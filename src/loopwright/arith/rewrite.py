@@ -1,8 +1,8 @@
-"""Rewriting by rules to the forms that TVM's rewrite simplifier gives: `Analyzer.rewrite_simplify`.
+"""Rewriting by rules to the forms of TVM's rewrite simplifier: `Analyzer.rewrite_simplify`.
 
 `simplify` works on canonical polynomials and takes the cheapest form; scripts and tests that look
 at the result of `rewrite_simplify` expect the forms of this table (`x - 1` is `x + -1`, `x >= y` is
-`y <= x`). A part that no rule fits is simplified as always.
+`y <= x`). A part that no rule matches is simplified as always.
 """
 
 from __future__ import annotations

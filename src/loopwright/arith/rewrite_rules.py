@@ -233,12 +233,12 @@ def _floored(text: str) -> str:
     return text.replace("tdiv(", "fdiv(").replace("tmod(", "fmod(")
 
 
-# What is added is not negative.
+# The added constant is not negative.
 _GREATER = """
 max(x ^ y, x) => x + y if nonneg(y)
 min(x ^ y, x) => x if nonneg(y)
 """
-# What no rule before them fits.
+# For expressions that no rule before them matches.
 _LAST = """
 min(x, y) => x if nonneg(y - x)
 min(x, y) => y if nonneg(x - y)

@@ -1,8 +1,8 @@
 """Rewriting rules as text: `min(x, y - z) + z => min(x + z, y)`.
 
-x, y, z, w, b stand for any expression, the same letter for the same one; c1, c2, ... for literals. `^`
-is an addition whose sides may be exchanged, `@` such a product. `tdiv` and `tmod` round toward zero,
-`//` and `%` down. After `if`, a Python expression over the literals and `nonneg(x)`.
+x, y, z, w, b match any expression, the same letter for the same one; c1, c2, ... for literals. `^`
+is an addition whose sides may be exchanged, `@` such a product. `tdiv` and `tmod` round toward
+zero, `//` and `%` down. After `if`, a Python expression over the literals and `nonneg(x)`.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Rule:
 
     @staticmethod
     def key(node: PrimExpr) -> Any:
-        """Under what the rules for an expression are found."""
+        """The key under which the rules for an expression are looked up."""
         if isinstance(node, Select):
             return "select"
         if isinstance(node, Call):
@@ -102,12 +102,12 @@ class Rule:
         return False
 
     def apply(self, ctx: Context, node: PrimExpr) -> PrimExpr | None:
-        """What the rule makes of an expression; None where it does not fit, or needs a literal that
+        """The rewritten expression; None if the rule does not match, or needs a literal that
         does not fit its type."""
         for env in _matches(self.left, node, {}, ctx):
             if self._holds(ctx, env):
-                found = [v.dtype for v in env.values() if isinstance(v, PrimExpr)]
-                dtype = next((d for d in found if not d.is_bool), node.dtype)
+                dtypes = [v.dtype for v in env.values() if isinstance(v, PrimExpr)]
+                dtype = next((d for d in dtypes if not d.is_bool), node.dtype)
                 with suppress(OverflowError):
                     return _build(self.right, env, dtype)
         return None
@@ -128,13 +128,13 @@ def _matches(tree: ast.expr, node: Any, env: Env, ctx: Context) -> Iterator[Env]
             if not isinstance(node, IntImm):
                 return
             value = node.value
-        known = env.get(tree.id)
-        if known is None:
+        bound = env.get(tree.id)
+        if bound is None:
             yield {**env, tree.id: value}
         elif (
-            known is value
-            or (not isinstance(value, int) and _same(ctx, known, value))
-            or (isinstance(value, int) and known == value)
+            bound is value
+            or (not isinstance(value, int) and _same(ctx, bound, value))
+            or (isinstance(value, int) and bound == value)
         ):
             yield env
         return
@@ -160,8 +160,8 @@ def _each(patterns: Any, nodes: Any, env: Env, ctx: Context) -> Iterator[Env]:
     if not patterns:
         yield env
         return
-    for found in _matches(patterns[0], nodes[0], env, ctx):
-        yield from _each(patterns[1:], nodes[1:], found, ctx)
+    for binding in _matches(patterns[0], nodes[0], env, ctx):
+        yield from _each(patterns[1:], nodes[1:], binding, ctx)
 
 
 def _same(ctx: Context, a: Any, b: Any) -> bool:
@@ -209,9 +209,9 @@ def _build(tree: ast.expr, env: Env, dtype: Any) -> Any:
 
 
 def _fitting(value: int, dtype: Any) -> int:
-    """The value; raises OverflowError where it is none of the type."""
+    """The value; raises OverflowError if the type cannot hold it."""
     if not pe.int_min(dtype) <= value <= pe.int_max(dtype):
-        raise OverflowError(f"{value} is no {dtype}")
+        raise OverflowError(f"{value} does not fit in {dtype}")
     return value
 
 

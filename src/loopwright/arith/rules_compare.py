@@ -18,21 +18,21 @@ from .rules_arithmetic import binary
 
 def _compare(ctx: Context, expr: Any) -> Any:
     if not is_index(expr.a.dtype):
-        kept = binary(ctx, expr)
-        if type(kept) is not type(expr):
-            return kept
-        return (_same_operands if type(expr) in (pe.EQ, pe.NE) else _by_bounds)(ctx, kept)
+        unified = binary(ctx, expr)
+        if type(unified) is not type(expr):
+            return unified
+        return (_same_operands if type(expr) in (pe.EQ, pe.NE) else _by_bounds)(ctx, unified)
     truth, p = normal(ctx, type(expr), poly(ctx, expr.a), poly(ctx, expr.b))
     if truth is not None:
         return TRUE if truth else FALSE
-    kept = binary(ctx, expr)
+    unified = binary(ctx, expr)
     try:
         built = comparison(ctx, type(expr), p, expr.a.dtype)
     except ValueError:
-        built = kept
+        built = unified
     if ctx.atoms.is_data(p) and not (writable(ctx, p) and _fits(ctx, built)):
-        built = kept
-    best = built if ctx.costs.of(built) < ctx.costs.of(kept) else kept
+        built = unified
+    best = built if ctx.costs.of(built) < ctx.costs.of(unified) else unified
     narrow = _narrowed(ctx, best, p)
     if narrow is None or ctx.costs.of(narrow) > ctx.costs.of(best):
         return _upward(best)
@@ -55,8 +55,8 @@ def _upward(expr: Any) -> Any:
 
 
 def _narrowed(ctx: Context, expr: Any, p: Poly) -> Any:
-    """What a comparison says beyond what is known: a <= b is a == b where a >= b, and a < b where
-    a != b; a != b is a < b where a <= b. None where nothing of that kind is known."""
+    """The part of a comparison that is not already known: a <= b is a == b where a >= b, and a < b
+    where a != b; a != b is a < b where a <= b. None where nothing of that kind is known."""
     kind = type(expr)
     if kind is pe.LE or kind is pe.GE:
         if poly_bound(ctx, p)[1] == 0:
@@ -66,7 +66,7 @@ def _narrowed(ctx: Context, expr: Any, p: Poly) -> Any:
                 return comparison(ctx, pe.EQ, p, expr.a.dtype) if writable(ctx, p) else None
             a, b = (expr.b, expr.a) if isinstance(expr.a, IntImm) else (expr.a, expr.b)
             return pe.EQ._make(a, b, span=expr.span)
-        if ctx.known.nonzero and is_zero(ctx, p) is False:
+        if ctx.assumed.nonzero and is_zero(ctx, p) is False:
             return (pe.LT if kind is pe.LE else pe.GT)._make(expr.a, expr.b, span=expr.span)
     if kind is pe.NE:
         low, high = poly_bound(ctx, P.add(poly(ctx, expr.a), poly(ctx, expr.b), -1))

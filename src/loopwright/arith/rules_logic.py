@@ -65,8 +65,8 @@ def _under(ctx: Context, condition: Any, holds: bool, expr: Any) -> Any:
     """`expr` simplified under the assumption that `condition` is true, or false."""
     if not _plain_condition(condition) or not _worth_it(expr):
         return ctx.simplified(expr)
-    known = condition if holds else pe.Not._make(condition)
-    with ConstraintScope(ctx, known):
+    fact = condition if holds else pe.Not._make(condition)
+    with ConstraintScope(ctx, fact):
         return ctx.simplified(expr)
 
 

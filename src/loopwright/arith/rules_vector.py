@@ -71,14 +71,14 @@ def _ramp_division(ctx: Context, kind: Any, ramp: Any, divisor: Any) -> Any:
     c, s = int_value(divisor), int_value(ramp.stride)
     if c is None or s is None or c <= 0 or _wraps(ctx, ramp):
         return None
-    given, kind = kind, _DOWN[kind]
+    division, kind = kind, _DOWN[kind]
     if s % c == 0:
         base = _scalar(ctx, kind, ramp.base, divisor)
         if kind is pe.FloorMod:
             return pe.Broadcast._make(base, ramp.lanes)
         return pe.Ramp._make(base, IntImm(divisor.dtype, s // c), ramp.lanes)
     if not isinstance(ramp.lanes, int):
-        return _without_multiples(ctx, given, ramp, divisor)
+        return _without_multiples(ctx, division, ramp, divisor)
     rest = poly(ctx, pe.FloorMod._make(ramp.base, divisor))
     low, high = poly_bound(ctx, rest)
     ends = s * (ramp.lanes - 1)
@@ -87,7 +87,7 @@ def _ramp_division(ctx: Context, kind: Any, ramp: Any, divisor: Any) -> Any:
         if kind is pe.FloorDiv:
             return pe.Broadcast._make(base, ramp.lanes)
         return pe.Ramp._make(base, ramp.stride, ramp.lanes)
-    return _without_multiples(ctx, given, ramp, divisor)
+    return _without_multiples(ctx, division, ramp, divisor)
 
 
 def _without_multiples(ctx: Context, kind: Any, ramp: Any, divisor: Any) -> Any:
@@ -97,8 +97,8 @@ def _without_multiples(ctx: Context, kind: Any, ramp: Any, divisor: Any) -> Any:
     if _DOWN[kind] is pe.FloorDiv or coeff == 0 or coeff % divisor.value:
         return None
     start = IntImm(divisor.dtype, base % divisor.value)
-    made = pe.Ramp._make(start, ramp.stride, ramp.lanes)
-    return kind._make(made, pe.Broadcast._make(divisor, ramp.lanes))
+    indices = pe.Ramp._make(start, ramp.stride, ramp.lanes)
+    return kind._make(indices, pe.Broadcast._make(divisor, ramp.lanes))
 
 
 def _vector_compare(ctx: Context, kind: Any, a: Any, b: Any) -> Any:

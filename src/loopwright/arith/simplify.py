@@ -29,15 +29,15 @@ for _rules in (rules_arithmetic.RULES, rules_compare.RULES, rules_logic.RULES):
     for _kind, _rule in _rules.items():
         RULES.register(_kind, _rule, origin=__name__)
 
-_LONG = 64  # terms
+_LONG = 64  # terms of a sum whose parts are not worth forms of their own
 _OFTEN = 64  # visits between two looks at the clock
 
 
 def simplify(ctx: Context, expr: Any, steps: int = 2) -> Any:
-    """An equal expression that costs no more; the same object if there is no better.
+    """An equal expression that costs no more; the same object if none is better.
 
-    Indices, of type int32 and int64, are assumed not to overflow; data wraps around. Python numbers are
-    converted.
+    Indices, of type int32 and int64, are assumed not to overflow; data wraps around. Python numbers
+    are converted.
     """
     expr = po.convert(expr)
     if not isinstance(expr, PrimExpr):
@@ -58,7 +58,7 @@ def simplified(ctx: Context, expr: Any) -> Any:
     if kind is Var or kind is pe.SizeVar:
         if expr.dtype.is_bool:
             return _known_truth(ctx, expr)
-        value = ctx.known.values.get(expr)
+        value = ctx.assumed.values.get(expr)
         if value is None or not is_index(expr.dtype):
             return expr
         built = _built(ctx, value, expr.dtype)
@@ -92,9 +92,9 @@ def _best_integer(ctx: Context, expr: Any) -> Any:
         if built is None or (other is not None and ctx.costs.of(other) < ctx.costs.of(built)):
             built = other
     # The parts of a long sum are not worth forms of their own: each would be long, too.
-    kept = rebuilt(ctx, expr) if len(p) <= _LONG else expr
-    if built is None or ctx.costs.of(kept) <= ctx.costs.of(built):
-        return kept
+    unchanged = rebuilt(ctx, expr) if len(p) <= _LONG else expr
+    if built is None or ctx.costs.of(unchanged) <= ctx.costs.of(built):
+        return unchanged
     return built
 
 
@@ -115,7 +115,7 @@ def rebuilt(ctx: Context, expr: PrimExpr) -> PrimExpr:
 
 def _known_truth(ctx: Context, condition: PrimExpr) -> PrimExpr:
     """A condition, or its value where that is known."""
-    truths = ctx.known.truths
+    truths = ctx.assumed.truths
     if truths and not isinstance(condition, IntImm):
         key = ctx.keys.of(condition)
         for holds in (True, False):

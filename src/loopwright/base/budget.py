@@ -1,11 +1,11 @@
-"""What the work on a model file may cost beyond the file's own size: nodes, bytes, seconds.
+"""Bounds for the cost of work on a model file, relative to its size: nodes, bytes, seconds.
 
-A file of a few bytes can ask for more than a machine has: functions that call each other twice,
-constants that double, shapes that square. Whoever makes something of a stranger's file says how much,
-and the first step that goes over a bound ends in a BudgetError.
+A file of a few bytes can require more than a machine has: functions that call each other twice,
+constants that double, shapes that square. Code that builds something from an untrusted file counts
+it, and the first step that exceeds a bound raises a BudgetError.
 
     with started():                   # around an import or a compilation; inner ones join the outer
-        allow(size=9000, nodes=40)    # what the file itself holds raises the bounds
+        allow(size=9000, nodes=40)    # the file's own contents raise the bounds
         spend(nodes=3, at=span)       # made by an expansion
         if room(1 << 20): ...         # for work that can be left undone
         check()                       # in loops that make nothing: only the seconds
@@ -25,9 +25,9 @@ from .config import knob
 from .errors import LoopwrightError, explain
 from .span import Span
 
-# What a file's own content adds to the bounds. The largest public models have a node for each 10 KiB
-# of weights, fold their weights a few times, and import in half a millisecond for each node (2 ms where
-# Python takes 0.1 us for an addition).
+# The amount that a file's own content adds to the bounds. The largest public models have a node for
+# each 10 KiB of weights, fold their weights a few times, and import in half a millisecond for each
+# node (2 ms where Python takes 0.1 us for an addition).
 NODE_BYTES = 4096
 GROWTH = 16
 NODE_SECONDS = 0.005
@@ -37,11 +37,11 @@ LEAST_SECONDS = 0.01  # between two looks at the clock
 
 
 class BudgetError(LoopwrightError):
-    """A model asks for more work than a file of its size may."""
+    """A model requires more work than a file of its size may."""
 
 
 class Budget:
-    """What is allowed and what was spent."""
+    """The bounds, and the amounts spent so far."""
 
     def __init__(self) -> None:
         self.nodes = knob("LOOPWRIGHT_BUDGET_NODES") or math.inf
@@ -88,9 +88,9 @@ def allow_lowering() -> None:
 
 
 def spend(*, nodes: int = 0, size: int = 0, at: Span | str | None = None) -> None:
-    """Count nodes and bytes that were made, or are about to be, at a place of the model.
+    """Count nodes and bytes that were created, or are about to be, at a node of the model.
 
-    Raises BudgetError where a bound is passed, that of the seconds included.
+    Raises BudgetError where a bound is passed, including the time limit.
     """
     budget = _current.get()
     if budget is None:
@@ -100,8 +100,8 @@ def spend(*, nodes: int = 0, size: int = 0, at: Span | str | None = None) -> Non
     if budget.made_nodes > budget.nodes:
         raise _over("NODES", "nodes once it is expanded", budget.made_nodes, budget.nodes, at)
     if budget.made_size > budget.size:
-        made, most = (math.ceil(s / (1 << 20)) for s in (budget.made_size, budget.size))
-        raise _over("MB", "MiB of constants that importing makes", made, most, at)
+        spent, most = (math.ceil(s / (1 << 20)) for s in (budget.made_size, budget.size))
+        raise _over("MB", "MiB of constants that importing makes", spent, most, at)
     check(at)
 
 
@@ -117,7 +117,7 @@ def room(size: int) -> bool:
 
 
 def check(at: Span | str | None = None) -> None:
-    """Raise BudgetError where the seconds are over. `at`: a place of the model, or a pass."""
+    """Raise BudgetError if the time limit is exceeded. `at`: a node of the model, or a pass."""
     budget = _current.get()
     now = time.monotonic()
     if budget is not None and now - budget.asked > LEAST_SECONDS:

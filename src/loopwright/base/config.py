@@ -48,7 +48,12 @@ ENVIRONMENT: dict[str, Knob] = {
             "",
             "Cache folder; empty = ~/.cache/loopwright; unused where others can write.",
         ),
-        Knob("LOOPWRIGHT_CACHE_MB", int, 5120, "Most MiB in it; the least recently used go first."),
+        Knob(
+            "LOOPWRIGHT_CACHE_MB",
+            int,
+            5120,
+            "Most MiB in it; the least recently used are removed first.",
+        ),
         Knob("LOOPWRIGHT_JOBS", int, 0, "Processes that compile objects; 0 = one per core."),
         Knob(
             "LOOPWRIGHT_BUDGET_NODES",
@@ -94,7 +99,7 @@ ENVIRONMENT: dict[str, Knob] = {
             "LOOPWRIGHT_HOST_CPU",
             str,
             "",
-            "A CPU to stand in this machine's place, by LLVM's name (haswell, znver4, ...): schedules and "
+            "The CPU to compile for in place of this machine's, by LLVM's name (haswell, znver4, ...): schedules and "
             "code are those that it would get; empty = the CPU that is there.",
         ),
         Knob("LOOPWRIGHT_RPC_SECRET", str, "", "What both sides of `loopwright.rpc` must know."),
@@ -114,8 +119,8 @@ def declare_pass_option(
     refused: tuple[str, str] | None = None,
 ) -> None:
     """Add an option of `PassContext(config={name: value})` to the table."""
-    made = Knob(name, kind, default, doc, fields or {}, refused)
-    PASS_OPTIONS.register(name, made, override=True)
+    knob = Knob(name, kind, default, doc, fields or {}, refused)
+    PASS_OPTIONS.register(name, knob, override=True)
 
 
 def knob(name: str) -> Any:

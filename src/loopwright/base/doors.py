@@ -1,11 +1,11 @@
 """Public paths that lead elsewhere: `loopwright.relay.op` is the module `loopwright.tvm.relay.op`.
 
 The package has one wing for what exists only because TVM has it, with the tables of TVM's paths and
-names. It is loaded when a module or a name is asked for that the rest of the package does not have,
-so that a compile never loads it. What is asked:
+names. It is loaded when a module or a name is requested that the rest of the package does not have,
+so that a compile never loads it. Requests are:
 
 - a path below a door (`DOORS`), or below a module that has another name than its path;
-- a path where there is no file;
+- a path without a file;
 - a name that a module does not have.
 """
 
@@ -21,12 +21,12 @@ from typing import Any, Protocol
 from .late import Slot
 from .registry import PACKAGE, being_imported
 
-# The parts of the wing that stand under a name of their own at the front door.
+# The parts of the wing that have a top-level name of their own.
 DOORS = frozenset({"compat", "relay", "rpc", "testing", "topi"})
 
 
 class Wing(Protocol):
-    """What answers for TVM's paths and names. Paths are below the package."""
+    """The provider of TVM's paths and names. Paths are below the package."""
 
     def moved(self, path: str) -> ModuleType | None:
         """The module of a path that leads elsewhere."""
@@ -37,15 +37,15 @@ class Wing(Protocol):
         ...
 
     def name(self, module: ModuleType, name: str) -> Any:
-        """What a module of TVM's has under a name that ours does not; else None."""
+        """The value of a name in TVM's module of that path, if our module lacks it; else None."""
         ...
 
 
 WING: Slot[Wing] = Slot("base.wing")
 
 
-class Found(Loader):
-    """Gives a module that is here already, or is imported by its own name."""
+class AliasLoader(Loader):
+    """Returns a module that is here already, or is imported by its own name."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module = module
@@ -59,14 +59,14 @@ class Found(Loader):
             module.__spec__ = self.spec  # the import system has put the alias's there
 
 
-class _Asking(Loader):
-    """Loads a module of ours that asks the wing for the names it does not have."""
+class _FallbackLoader(Loader):
+    """Loads a module of ours that falls back to the wing for names it does not have."""
 
     def __init__(self, loader: Loader) -> None:
         self.loader = loader
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.loader, name)  # what `python -m` and inspect ask: code, source
+        return getattr(self.loader, name)  # used by `python -m` and inspect: code, source
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self.loader.create_module(spec)
@@ -86,33 +86,40 @@ class _Doors(MetaPathFinder):
     ) -> ModuleSpec | None:
         if not fullname.startswith(_BELOW):
             return None
-        place, above = fullname[len(_BELOW) :], sys.modules.get(fullname.rpartition(".")[0])
+        below, above = fullname[len(_BELOW) :], sys.modules.get(fullname.rpartition(".")[0])
         leads_away = above is not None and above.__name__ != fullname.rpartition(".")[0]
-        if place.endswith(".__main__"):  # run, not imported: `python -m loopwright.compat`
+        if below.endswith(".__main__"):  # run, not imported: `python -m loopwright.compat`
             return PathFinder.find_spec(fullname, path, target)
-        if leads_away or place.partition(".")[0] in DOORS:
-            module = WING.get().moved(place)
-            return None if module is None else ModuleSpec(fullname, Found(module), is_package=True)
+        if leads_away or below.partition(".")[0] in DOORS:
+            module = WING.get().moved(below)
+            return (
+                None
+                if module is None
+                else ModuleSpec(fullname, AliasLoader(module), is_package=True)
+            )
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Asking(spec.loader)
+            spec.loader = _FallbackLoader(spec.loader)
         return spec
 
 
 class _Elsewhere(MetaPathFinder):
-    """Asks the wing for modules that have no file."""
+    """Finds modules without a file in the wing."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if not fullname.startswith(_BELOW):
             return None
-        place = fullname[len(_BELOW) :]
-        # Files of the wing are where they are, but for those that one module serves: topi.x86.conv2d.
-        if place.partition(".")[0] == "tvm" and not place.startswith("tvm.compat.topi_"):
+        below = fullname[len(_BELOW) :]
+        # Files of the wing are found at their own paths, except those served by one module:
+        # topi.x86.conv2d.
+        if below.partition(".")[0] == "tvm" and not below.startswith("tvm.compat.topi_"):
             return None
-        module = WING.get().moved(place) or WING.get().merged(place)
-        return None if module is None else ModuleSpec(fullname, Found(module), is_package=True)
+        module = WING.get().moved(below) or WING.get().merged(below)
+        return (
+            None if module is None else ModuleSpec(fullname, AliasLoader(module), is_package=True)
+        )
 
 
 def ask_for_names(module: ModuleType) -> None:
@@ -138,7 +145,8 @@ def ask_for_names(module: ModuleType) -> None:
 
 
 def _has_file(module: ModuleType, name: str) -> bool:
-    """Whether a package of ours has a module of that name, which an import statement asks for."""
+    """Whether a package of ours has a module of that name, which an import statement would
+    import."""
     folders = getattr(module, "__path__", None)
     return bool(folders) and PathFinder.find_spec(f"{module.__name__}.{name}", folders) is not None
 

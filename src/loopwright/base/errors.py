@@ -111,7 +111,7 @@ def explain(
     span: Span | None = None,
     tvm: str | None = None,
 ) -> Explanation:
-    """The text of an error: what is wrong, what was got, what to do instead, and where.
+    """The text of an error: the fault, what was got, what to do instead, and where.
 
     tvm: what TVM says there, for programs and people that look for it.
 
@@ -132,15 +132,15 @@ def explain(
     return Explanation("\n".join(lines))
 
 
-def suggest(name: object, known: Iterable[str], otherwise: str = "one of") -> str:
-    """What to say about an unknown name: close ones among `known`, else all of them.
+def suggest(name: object, choices: Iterable[str], otherwise: str = "one of") -> str:
+    """The hint for an unknown name: close ones among `choices`, else all of them.
 
     >>> suggest("FuseOp", ["FuseOps", "FoldConstant"])
     'did you mean FuseOps?'
     >>> suggest("xyz", ["FuseOps", "FoldConstant"], "it has:")
     'it has: FuseOps, FoldConstant'
     """
-    names = list(dict.fromkeys(known))
+    names = list(dict.fromkeys(choices))
     ratios = {n: SequenceMatcher(None, str(name).lower(), n.lower()).ratio() for n in names}
     best = max(ratios.values(), default=0.0)
     if best >= 0.6:

@@ -20,8 +20,8 @@ class RuleError(LoopwrightError):
 def named_errors(
     what: str | Callable[[], str], function: Any, span: Callable[[], Span | None] | None = None
 ) -> Iterator[None]:
-    """What `function`, called inside, raises becomes a RuleError that says `what` it is, at the place
-    of `span`. What the package's own functions raise gets a note only."""
+    """Turns an exception of `function`, called inside, into a RuleError that names `what` it is, at
+    `span`. An exception of the package's own functions only gets a note."""
     try:
         yield
     except RuleError:
@@ -32,14 +32,14 @@ def named_errors(
             error.add_note(f"in {name}")
             raise
         got = f"{type(error).__name__}: {error}"
-        place = None if span is None else span()
-        raise RuleError(explain(f"{name} failed", got=got, span=place)) from error
+        site = None if span is None else span()
+        raise RuleError(explain(f"{name} failed", got=got, span=site)) from error
 
 
 @contextmanager
 def noted(what: str, function: Any) -> Iterator[None]:
-    """What `function`, called inside, raises gets a note that says `what` it is, where it is not of
-    this package."""
+    """Adds a note that names `what` it is to an exception of `function`, called inside, unless the
+    function is of this package."""
     try:
         yield
     except Exception as error:

@@ -1,7 +1,8 @@
 """The host: the CPU that code is for where a target names no other.
 
-This alone asks LLVM and the system for it. `LOOPWRIGHT_HOST_CPU=haswell` puts the record of that CPU
-in its place, in schedules and in code: what one machine compiles and tests is then the same on all.
+Only this module queries LLVM and the system for it. `LOOPWRIGHT_HOST_CPU=haswell` puts the record
+of that CPU in its place, in schedules and in code: what one machine compiles and tests is then the
+same on all.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _DOT = (*_NEON, "dotprod", "fullfp16")
 
 @dataclass(frozen=True)
 class Record:
-    """What schedules ask of a CPU: features in LLVM's spelling, multiply-adds of full width started in
-    a cycle, and bytes of the data caches of level 1 and 2 that a core has."""
+    """The facts of a CPU that schedules use: features in LLVM's spelling, multiply-adds of full
+    width started in a cycle, and bytes of the data caches of level 1 and 2 that a core has."""
 
     features: frozenset[str]
     fma_per_cycle: int
@@ -76,7 +77,7 @@ ARM: dict[str, Record] = {
     "apple-m1": _record(_DOT, 4, 128, 12288),
     "apple-m2": _record((*_DOT, "i8mm", "bf16"), 4, 128, 16384),
 }
-# By architecture: the CPUs that are known, and what is taken of one that is not.
+# By architecture: the CPUs with a record, and the record for all others.
 RECORDS = {"x86_64": X86, "aarch64": ARM}
 BASELINE = {"x86_64": X86["x86-64"], "aarch64": ARM["generic"]}
 OTHER = _record((), 2)
@@ -84,8 +85,9 @@ OTHER = _record((), 2)
 
 @dataclass(frozen=True)
 class Host:
-    """A CPU for this process. name: LLVM's; flags: its features as LLVM takes them beside the name
-    (`+avx2,-avx512f`), empty where the name says it all; named: whether `LOOPWRIGHT_HOST_CPU` did."""
+    """A CPU for this process. name: LLVM's; flags: its features as LLVM takes them in addition to
+    the name (`+avx2,-avx512f`), empty where the name says it all; named: whether
+    `LOOPWRIGHT_HOST_CPU` did."""
 
     triple: str
     name: str
@@ -103,12 +105,12 @@ class Host:
         """Who makes this x86 CPU: amd, intel, or "unrecognized" for others."""
         if native_arch() != "x86_64" or self.name.startswith(("x86-64", "generic")):
             return "unrecognized"
-        ours = ("znver", "bdver", "btver", "amdfam", "k8", "athlon", "opteron", "barcelona")
-        return "amd" if self.name.startswith(ours) else "intel"
+        amd = ("znver", "bdver", "btver", "amdfam", "k8", "athlon", "opteron", "barcelona")
+        return "amd" if self.name.startswith(amd) else "intel"
 
     @property
     def c_flag(self) -> str:
-        """What tells gcc and clang to compile for it."""
+        """The flag with which gcc and clang compile for it."""
         if not self.named:
             return "-march=native"
         return f"-{'march' if native_arch() == 'x86_64' else 'mcpu'}={self.name}"
@@ -130,22 +132,22 @@ def host() -> Host:
 
 @cache
 def _named(name: str) -> Host:
-    known = RECORDS.get(native_arch(), {})
-    if name not in known:
+    records = RECORDS.get(native_arch(), {})
+    if name not in records:
         what = f"LOOPWRIGHT_HOST_CPU names no {native_arch()} CPU that there is a record of"
-        raise LoopwrightError(explain(what, got=repr(name), instead=suggest(name, known)))
-    return Host(this_machine().triple, name, "", known[name], named=True)
+        raise LoopwrightError(explain(what, got=repr(name), instead=suggest(name, records)))
+    return Host(this_machine().triple, name, "", records[name], named=True)
 
 
 @cache
 def this_machine() -> Host:
-    """The CPU that is there, whatever is asked to stand in its place: it decides what can run."""
+    """The CPU that is present, whatever LOOPWRIGHT_HOST_CPU says: it decides what can run."""
     import llvmlite.binding as llvm
 
     name, has = llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
     arch = native_arch()
     like = RECORDS.get(arch, {}).get(name, OTHER)
-    # LLVM may tell no features, where virtual machines or systems hide them.
+    # LLVM may report no features, where virtual machines or systems hide them.
     features = (
         frozenset(f for f, there in has.items() if there) or BASELINE.get(arch, like).features
     )
@@ -154,8 +156,8 @@ def this_machine() -> Host:
 
 
 def _caches(sizes: tuple[int, int]) -> tuple[int, int]:
-    """The sizes that Linux tells, in place of those given."""
-    found = list(sizes)
+    """The sizes that Linux reports, or the given ones."""
+    result = list(sizes)
     for entry in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
             level = int((entry / "level").read_text())
@@ -165,5 +167,5 @@ def _caches(sizes: tuple[int, int]) -> tuple[int, int]:
         except (OSError, ValueError):
             continue
         if kind != "Instruction" and 1 <= level <= 2:
-            found[level - 1] = bytes_
-    return found[0], found[1]
+            result[level - 1] = bytes_
+    return result[0], result[1]

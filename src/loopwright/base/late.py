@@ -1,13 +1,13 @@
-"""Places in a lower layer for what lies above it, filled when they are first asked for.
+"""Slots in a lower layer for objects of the layers above it, filled on first use.
 
     PRINTER: Slot[Printer] = Slot("ir.printer")     # in ir
-    PRINTER.get().script(node)                      # loads loopwright.script, which lies above
+    PRINTER.get().script(node)                      # loads loopwright.script, a layer above
 
     __getattr__ = late_names(__name__)              # in relax: relax.build, relax.VirtualMachine
     __dir__ = public_names(__name__)                # what dir() and completion show
 
-What belongs where stands in one file, the package's composition root; nothing else names a module
-above its own.
+The slots' contents are listed in one file, the package's composition root; nothing else names a
+module above its own.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ V = TypeVar("V")
 
 
 class Unready(ImportError):
-    """What is asked for is in the middle of its own import."""
+    """The requested object is in the middle of its own import."""
 
 
 class Slot(Generic[V]):
-    """A place for one thing. name: its key in the table."""
+    """A slot for one object. name: its key in the table."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._value: V | None = None
 
     def get(self) -> V:
-        """What fills the slot. Raises Unready in the middle of its import."""
+        """The object in the slot. Raises Unready in the middle of its import."""
         value = self._value
         if value is None:
             value = self._value = _fill(self.name)
         return value
 
     def find(self) -> V | None:
-        """What fills the slot; None in the middle of its import."""
+        """The object in the slot; None in the middle of its import."""
         try:
             return self.get()
         except Unready:
@@ -48,15 +48,15 @@ class Slot(Generic[V]):
 
 def late_names(module: str) -> Callable[[str], Any]:
     """A module's `__getattr__`: the names that the table has for it, then its submodules."""
-    place = module.partition(".")[2]
+    path = module.partition(".")[2]
 
     def get(name: str) -> Any:
         if not name.startswith("__"):
             try:
-                return _find_name(f"{place}.{name}")
+                return _find_name(f"{path}.{name}")
             except KeyError:
                 pass
-        raise AttributeError(f"module {place!r} has no attribute {name!r}")
+        raise AttributeError(f"module {path!r} has no attribute {name!r}")
 
     return get
 
@@ -64,18 +64,21 @@ def late_names(module: str) -> Callable[[str], Any]:
 def public_names(module: str) -> Callable[[], list[str]]:
     """A module's `__dir__`: what its `__all__` lists, else what it has without what it took from
     elsewhere for its own use; and its late names."""
-    place = module.partition(".")[2]
+    path = module.partition(".")[2]
 
     def names() -> list[str]:
-        given = vars(sys.modules[module])
-        listed = given.get("__all__", [n for n, value in given.items() if _is_public(n, value)])
-        return sorted({*listed, *_names_of(place), *(n for n in given if n.startswith("__"))})
+        namespace = vars(sys.modules[module])
+        listed = namespace.get(
+            "__all__", [n for n, value in namespace.items() if _is_public(n, value)]
+        )
+        return sorted({*listed, *_names_of(path), *(n for n in namespace if n.startswith("__"))})
 
     return names
 
 
 def _is_public(name: str, value: Any) -> bool:
-    """Whether a name is offered: what is ours, but for the helpers of `base`, and constants."""
+    """Whether a name is public: objects of this package, except the helpers of `base`, and
+    constants."""
     if name.startswith("_"):
         return False
     if isinstance(value, ModuleType):
@@ -91,9 +94,9 @@ def connect(
     find_name: Callable[[str], Any],
     names_of: Callable[[str], list[str]],
 ) -> None:
-    """Say what fills a slot, what a late name is, and which a module has (done by the package when
-    it is imported). `fill` raises Unready in the middle of an import, `find_name` KeyError for an
-    unknown name."""
+    """Set the functions that fill slots, find late names and list those of a module (done by the
+    package when it is imported). `fill` raises Unready in the middle of an import, `find_name`
+    KeyError for an unknown name."""
     global _fill, _find_name, _names_of
     _fill, _find_name, _names_of = fill, find_name, names_of
 

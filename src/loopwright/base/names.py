@@ -6,17 +6,18 @@ import re
 from collections.abc import Container
 
 
-def free_name(wanted: str, taken: Container[str], join: str = "_") -> str:
-    """`wanted`, where it is taken with the first number that makes it free: add, add_1, add_2."""
-    name, number = wanted, 0
-    while name in taken:
+def free_name(hint: str, used: Container[str], join: str = "_") -> str:
+    """`hint`, or with the first number that makes it free: add, add_1, add_2."""
+    name, number = hint, 0
+    while name in used:
         number += 1
-        name = f"{wanted}{join}{number}"
+        name = f"{hint}{join}{number}"
     return name
 
 
 def as_identifier(name: str) -> str:
-    """A name with what is no letter, digit or underscore as underscores: fc1.weight is fc1_weight."""
+    """A name with underscores for all but letters, digits and underscores: fc1.weight is
+    fc1_weight."""
     return re.sub(r"[^A-Za-z0-9_]", "_", name)
 
 

@@ -1,19 +1,19 @@
-"""What other packages bring, by entry points.
+"""Extensions by other packages, found by entry points.
 
     [project.entry-points."loopwright.backends"]
     mine = "my_package.offload:BACKEND"
 
 - loopwright.targets: a `backend.base.TargetBackend` (a target with its code generator), a list of
-  them, or a function that gives either
+  them, or a function that returns either
 - loopwright.backends: the same of a `relax.byoc.Backend` (an external code generator)
 - loopwright.ops, loopwright.legalize: a module that registers operators or legalizations when it is
   imported, or a function that does when it is called; loaded before the first model is compiled
 - loopwright.passes: a pass, or a function that makes one: `relax.get_pipeline(NAME)`
 - loopwright.frontends: a function that imports a model, see `frontend.importers`
 
-One that cannot be imported does not affect the others. `loopwright plugins` tells of it, and the
-error where its name is asked for (a warning where that is an operator's); broken legalizations, which
-nobody asks for by name, are warned of when a model is compiled.
+One that cannot be imported does not affect the others. `loopwright plugins` lists it, and the error
+for its name mentions it (a warning for an operator's name); broken legalizations, which are not
+looked up by name, are warned of when a model is compiled.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .errors import LoopwrightError, explain
 from .late import Slot
 from .registry import Registry, registering, registries
 
-# Registers what an entry point (its name, what it is, its package) brings, and gives the names.
+# Registers what an entry point (its name, what it is, its package) brings, and returns the names.
 Taker = Callable[[str, Any, str], Sequence[str]]
 
 
@@ -46,7 +46,8 @@ class Plugin:
 
 
 TAKERS: Registry[str, Taker] = Registry("group of plug-ins")
-# What an operator's definition adds to: of a plug-in that brings one, its own name is enough.
+# Registries that an operator's definition adds to: for such a plug-in, the operator's name is
+# enough.
 _PARTS = ("plug-in", "operator", "fact of operators", "node type")
 _TOLD: set[Plugin] = set()
 PLUGINS: Registry[tuple[str, str, str], Plugin] = Registry("plug-in")  # by group, package, name
@@ -76,8 +77,8 @@ def load_extensions() -> None:
 
 
 def broken(group: str, name: str = "") -> str:
-    """What is wrong with the plug-ins of a group that cannot be used, those of that name if given:
-    for errors about what they may have brought; "" where all is well."""
+    """The faults of a group's plug-ins that cannot be used (only those of `name`, if given): for
+    errors about names they may have registered; "" if all plug-ins work."""
     bad = [p for p in PLUGINS.values() if p.error and p.group == group and name in ("", p.name)]
     return "; ".join(f"the plug-in {p.name} of {p.package} cannot be used: {p.error}" for p in bad)
 
@@ -104,8 +105,8 @@ def load_plugins(points: Iterable[Any]) -> list[Plugin]:
         package = _package(point)
         try:
             with registering(package):
-                given = point.load()  # its modules may be what first imports the taker's
-                brings = TAKERS[point.group](point.name, given, package)
+                value = point.load()  # its modules may be what first imports the taker's
+                brings = TAKERS[point.group](point.name, value, package)
             brings = brings or _registered_by(package, point.value.partition(".")[0])
             plugin = Plugin(point.name, package, tuple(brings), group=point.group)
         except Exception as err:  # whatever a foreign package raises
@@ -116,15 +117,15 @@ def load_plugins(points: Iterable[Any]) -> list[Plugin]:
     return loaded
 
 
-def records(name: str, given: Any, kind: type) -> list[Any]:
-    """The records of a kind that an entry point is: one, a list of them, or what it gives when it
-    is called. Raises LoopwrightError where it is none of these."""
-    given = given() if callable(given) and not isinstance(given, kind) else given
-    listed = [given] if isinstance(given, kind) else given
+def records(name: str, value: Any, kind: type) -> list[Any]:
+    """The records of a kind that an entry point is: one, a list of them, or a function that returns
+    either. Raises LoopwrightError for anything else."""
+    value = value() if callable(value) and not isinstance(value, kind) else value
+    listed = [value] if isinstance(value, kind) else value
     if not isinstance(listed, (list, tuple)) or not all(isinstance(r, kind) for r in listed):
-        what = f"the entry point {name} is no {kind.__name__}"
-        hint = f"a {kind.__name__}, a list of them, or a function that gives either"
-        raise LoopwrightError(explain(what, got=repr(given), instead=hint))
+        what = f"the entry point {name} is not a {kind.__name__}"
+        hint = f"a {kind.__name__}, a list of them, or a function that returns either"
+        raise LoopwrightError(explain(what, got=repr(value), instead=hint))
     return list(listed)
 
 
@@ -134,17 +135,17 @@ def _package(point: Any) -> str:
 
 @taker("loopwright.ops")
 @taker("loopwright.legalize")
-def _take_registrations(name: str, given: Any, package: str) -> list[str]:
-    if callable(given):
-        given()
-    elif not isinstance(given, ModuleType):
+def _take_registrations(name: str, value: Any, package: str) -> list[str]:
+    if callable(value):
+        value()
+    elif not isinstance(value, ModuleType):
         what = f"the entry point {name} registers nothing"
-        raise LoopwrightError(explain(what, got=repr(given), instead="a module, or a function"))
+        raise LoopwrightError(explain(what, got=repr(value), instead="a module, or a function"))
     return []
 
 
 def _registered_by(package: str, module: str) -> list[str]:
-    """What a package has registered, but for what other plug-ins of it list."""
+    """The registrations of a package, except those that its other plug-ins list."""
     listed = {name for p in PLUGINS.values() if p.package == package for name in p.brings}
     names = []
     for registry in registries():
@@ -167,5 +168,5 @@ def _points(group: str) -> list[Any]:
     # Sorted, so that the file system does not decide which of two with the same name counts.
     points = sorted(points, key=lambda point: (_package(point), point.name))
     own = OWN.get().get(group, {})
-    known = {point.value for point in points}
-    return points + [metadata.EntryPoint(n, v, group) for n, v in own.items() if v not in known]
+    values = {point.value for point in points}
+    return points + [metadata.EntryPoint(n, v, group) for n, v in own.items() if v not in values]

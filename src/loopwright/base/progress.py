@@ -1,9 +1,9 @@
-"""What a compilation tells of itself, to a listener if there is one. Nothing is printed here.
+"""Progress events of a compilation, for a listener if there is one. Nothing is printed here.
 
 with heard_by(print):
     compile(model)                # Step(kind='pass', name='FuseOps', number=3, total=12, ...)
 
-with step("pass", "FuseOps", 3, 12):      # for who does the work
+with step("pass", "FuseOps", 3, 12):      # in the code that does the work
     ...
 """
 
@@ -20,8 +20,9 @@ from dataclasses import dataclass, replace
 class Step:
     """The beginning or the end of a step.
 
-    kind: "model" (around the others), "import", "pass", "kernel" (the loop passes on a function and some after it)
-    or "object"; steps contain others, but objects are compiled beside them, in other threads.
+    kind: "model" (around the others), "import", "pass", "kernel" (the loop passes on a function and
+    some after it) or "object"; steps contain others, but objects are compiled concurrently, in
+    other threads.
     number: of `total` steps of this kind, from 0 on. seconds: how long it took, None where it begins.
     """
 
@@ -33,12 +34,12 @@ class Step:
 
 
 Listener = Callable[[Step], None]
-_listener: ContextVar[Listener | None] = ContextVar("who is told of the steps", default=None)
+_listener: ContextVar[Listener | None] = ContextVar("the listener of the steps", default=None)
 
 
 @contextmanager
 def heard_by(listener: Listener) -> Iterator[None]:
-    """Tell `listener` of the steps within."""
+    """Report the steps inside to `listener`."""
     token = _listener.set(listener)
     try:
         yield
@@ -47,7 +48,7 @@ def heard_by(listener: Listener) -> Iterator[None]:
 
 
 def listener() -> Listener | None:
-    """Who is told here; to be handed on to threads."""
+    """The current listener; to be passed to threads."""
     return _listener.get()
 
 
@@ -55,13 +56,13 @@ def listener() -> Listener | None:
 def step(
     kind: str, name: str, number: int = 0, total: int = 1, to: Listener | None = None
 ) -> Iterator[None]:
-    """Tell the listener, or `to`, that a step begins, and that it ends unless it fails."""
+    """Report to the listener, or `to`, the beginning of a step, and its end unless it fails."""
     heard = to or _listener.get()
     if heard is None:
         yield
         return
-    told = Step(kind, name, number, total)
-    heard(told)
+    event = Step(kind, name, number, total)
+    heard(event)
     start = time.perf_counter()
     yield
-    heard(replace(told, seconds=time.perf_counter() - start))
+    heard(replace(event, seconds=time.perf_counter() - start))

@@ -5,7 +5,7 @@
     KINDS["npu"], KINDS.get("npu")        # a dict's reads, at a dict's speed
     KINDS.lookup("nqu")                   # ValueError: unknown target kind ... did you mean npu?
     KINDS.revision                        # grows with each change: what caches are keyed by
-    with KINDS.snapshot(): ...            # for tests: what is registered inside is forgotten
+    with KINDS.snapshot(): ...            # for tests: registrations inside are undone
 
 Every entry has an origin, the module or package that registered it. It is given, or that of the
 plug-in being loaded (`registering`), or the module in which a registered function or class is
@@ -48,8 +48,8 @@ class Registry(dict[K, V]):
 
     name: what an entry is, for messages: "target kind".
     add: what adds an entry, for messages: "register_target_kind".
-    error: what is raised for unknown keys and for those taken.
-    compiles: whether entries have a say in what a model is compiled to: a compiled model is kept
+    error: the exception for unknown keys and for keys in use.
+    compiles: whether entries influence how a model is compiled: a compiled model is kept
         for other processes only while all of those are the package's own.
     """
 
@@ -124,8 +124,8 @@ class Registry(dict[K, V]):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """What is registered or removed inside is undone at the end; what the package registers
-        stays, for its modules are imported once."""
+        """Registrations and removals inside are undone at the end; those of the package itself
+        stay, since its modules are imported once."""
         before, revision = (dict(self), dict(self._origins), set(self._lost)), self.revision
         try:
             yield
@@ -158,7 +158,7 @@ def customised() -> list[Registry[Any, Any]]:
 
 @contextmanager
 def registering(origin: str) -> Iterator[None]:
-    """What is registered inside comes from `origin`: the package whose plug-in is being loaded."""
+    """Registrations inside come from `origin`: the package whose plug-in is being loaded."""
     token = _LOADING.set(origin)
     try:
         yield

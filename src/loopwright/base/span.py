@@ -1,11 +1,11 @@
-"""Where a node came from: a place in a source text, or a node of an imported model."""
+"""Where a node came from: a position in a source text, or a node of an imported model."""
 
 from __future__ import annotations
 
 import linecache
 
 _SOURCES: dict[str, str] = {}
-_SHOWN = 8  # places of a merged span that messages name
+_SHOWN = 8  # spans of a merged span that messages name
 
 
 def register_source(name: str, text: str) -> None:
@@ -36,7 +36,7 @@ class SourceName(str):
 
 
 class Span:
-    """A place: `source` is a file or source name with a line and columns (1-based), or
+    """A position: `source` is a file or source name with a line and columns (1-based), or
     the name of a model's node ("onnx:/fc1/Gemm") with line 0.
 
     Columns: `column` is the first character, `end_column` one past the last.
@@ -97,12 +97,12 @@ class Span:
 
 
 class SequentialSpan(Span):
-    """Several places that were merged into one node, for instance by fusion."""
+    """Several spans that were merged into one node, for instance by fusion."""
 
     __slots__ = ("spans",)
 
     def __init__(self, spans: list[Span] | tuple[Span, ...]) -> None:
-        self.spans = tuple(dict.fromkeys(place for span in spans for place in places(span)))
+        self.spans = tuple(dict.fromkeys(single for span in spans for single in spans_of(span)))
         first = self.spans[0]
         super().__init__(first.source, first.line, first.end_line, first.column, first.end_column)
 
@@ -121,8 +121,8 @@ class SequentialSpan(Span):
         return hash(self.spans)
 
 
-def places(span: Span | None) -> tuple[Span, ...]:
-    """The single places that a span, or None, stands for."""
+def spans_of(span: Span | None) -> tuple[Span, ...]:
+    """The single spans of which a span, or None, consists."""
     if isinstance(span, SequentialSpan):
         return span.spans
     return () if span is None else (span,)
@@ -130,8 +130,8 @@ def places(span: Span | None) -> tuple[Span, ...]:
 
 def merge_spans(*spans: Span | None) -> Span | None:
     """One span for a node made from several."""
-    known = [span for span in spans if span is not None]
-    if len(known) <= 1:
-        return known[0] if known else None
-    merged = SequentialSpan(known)
+    present = [span for span in spans if span is not None]
+    if len(present) <= 1:
+        return present[0] if present else None
+    merged = SequentialSpan(present)
     return merged.spans[0] if len(merged.spans) == 1 else merged

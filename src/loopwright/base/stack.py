@@ -1,9 +1,9 @@
 """Room on Python's stack: `roomy`.
 
-CPython keeps the frames of its calls in chunks of 16 KiB, taken from the system when a call does not
-fit the last one and given back when it returns. A loop of calls across the end of a chunk asks the
-system twice each time: a seventh of a compilation's time. A frame larger than a chunk gets one of
-its own, in which the calls below it find room.
+CPython keeps the frames of its calls in chunks of 16 KiB, taken from the system when a call does
+not fit the last one and given back when it returns. A loop of calls across the end of a chunk calls
+the system twice each time: a seventh of a compilation's time. A frame larger than a chunk gets one
+of its own, in which the calls below it find room.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_SLOTS = 1 << 16  # of 8 bytes; CPython rounds the chunk up, to twice as many
+_SLOTS = 1 << 16  # of 8 bytes; CPython rounds the chunk up, to twice that
 
 
 def roomy(function: Callable[P, R]) -> Callable[P, R]:

@@ -1,5 +1,5 @@
-"""Whether files are a user's own: code is loaded only from where nobody else can write, and archives
-write nowhere else."""
+"""Whether files are a user's own: code is loaded only from where no other user can write, and
+archives write nowhere else."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if sys.platform != "win32":
     import grp
     import pwd
 
-_MOST_LINKS = 40
+_MOST_LINKS = 40  # symbolic links on one path, as in Linux
 
 
 def weakness(path: Path, links: int = 0) -> str | None:
-    """How another user could change what is at a path, now or later; None if nobody can.
+    """How another user could change the contents of a path, now or later; None if none can.
 
-    Every folder on the way, and every symbolic link with the folders of its target, has to belong to
-    this user or root and be closed to others' writing. Only folders above `path` may be open to all
-    if they are sticky, as /tmp is. What does not exist yet is not looked at.
+    Every folder on the way, and every symbolic link with the folders of its target, has to belong
+    to this user or root and be closed to others' writing. Only folders above `path` may be open to
+    all if they are sticky, as /tmp is. What does not exist yet is not looked at.
     """
-    path = path.absolute()  # ".." stays: behind a link it is not what the text says
+    path = path.absolute()  # ".." stays: behind a link it is not the parent in the text
     for part in (*reversed(path.parents), path):
         try:
             state = part.lstat()

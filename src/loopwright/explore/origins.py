@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..base.span import places
+from ..base.span import spans_of
 from ..ir.functor import post_order_visit
 from ..ir.module import IRModule
 from ..relax.expr import BindingBlock, Function
@@ -24,7 +24,7 @@ _INNER = ("seq", "body", "init", "block", "then_case", "else_case")
 
 def names_of(span: Any) -> Names:
     """The places of a span as text: "onnx:/conv1", or "file.py:3:5"."""
-    return tuple(map(str, places(span)))
+    return tuple(map(str, spans_of(span)))
 
 
 def united(parts: Iterable[Names]) -> Names:

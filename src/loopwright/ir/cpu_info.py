@@ -1,8 +1,8 @@
-"""What is known of a CPU without asking LLVM: features, vector width, registers, caches, cores.
+"""Facts about CPUs, without LLVM: features, vector width, registers, caches, cores.
 
-For schedules. Names of CPUs are LLVM's; "native" and "" are the host (`base/host.py`), all others have
-a record, so that a target means the same on every machine. Code generation asks LLVM itself for the
-exact CPU.
+For schedules. Names of CPUs are LLVM's; "native" and "" are the host (`base/host.py`), all others
+have a record, so that a target means the same on every machine. Code generation queries LLVM for
+the exact CPU.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _TVM = {"asimd": "neon", "matmul_i8": "i8mm", "fp16_simd": "fullfp16"}
 
 
 class Features(frozenset[str]):
-    """Names of features; `has_<feature>`, with "_" for "-", asks for one by TVM's name."""
+    """Names of features; `has_<feature>`, with "_" for "-", tests for one by TVM's name."""
 
     def __getattr__(self, name: str) -> bool:
         what, _, feature = name.partition("_")
         if what != "has" or not feature:
             raise AttributeError(
-                f"features of a CPU have no attribute {name!r}; has_<feature> asks"
+                f"features of a CPU have no attribute {name!r}; has_<feature> tests for one"
             )
         return not {feature, feature.replace("_", "-"), _TVM.get(feature, feature)}.isdisjoint(self)
 
@@ -102,18 +102,18 @@ def describe(mcpu: str, mattr: tuple[str, ...], mtriple: str) -> CPU:
 @cache
 def _describe(mcpu: str, mattr: tuple[str, ...], mtriple: str, here: Host) -> CPU:
     arch = arch_of(mcpu, mtriple)
-    ours = arch == native_arch()
-    native = ours and (mcpu == "native" or (mcpu == "" and mtriple in ("", here.triple)))
+    is_native_arch = arch == native_arch()
+    native = is_native_arch and (mcpu == "native" or (mcpu == "" and mtriple in ("", here.triple)))
     if native:
         record = here.record
     else:
-        known = RECORDS.get(arch, {}).get(mcpu)
-        record = known or BASELINE.get(arch) or _microcontroller(mcpu)
+        listed = RECORDS.get(arch, {}).get(mcpu)
+        record = listed or BASELINE.get(arch) or _microcontroller(mcpu)
     features = record.features
     for attr in mattr:
         name, off = attr.lstrip("+-"), attr.startswith("-")
         if name.startswith("no") and name[2:] in features:  # as compilers spell it for Arm
             name, off = name[2:], True
         features = features - {name} if off else features | {name}
-    made = Features(features)
-    return CPU(arch, mcpu or "native", made, native, record.fma_per_cycle, record.caches)
+    flags = Features(features)
+    return CPU(arch, mcpu or "native", flags, native, record.fma_per_cycle, record.caches)

@@ -1,13 +1,14 @@
-"""Types of one's own: `custom[name]32` is a number stored as 32 bits, with operations that its
-owner gives.
+"""User-defined types: `custom[name]32` is a number stored as 32 bits, with operations that the user
+registers.
 
     datatype.register("myfloat", 150)
     datatype.register_op(datatype.create_lower_func({(32, 32): "FloatToMine"}),
                          "Cast", "llvm", "float", "myfloat")
     datatype.register_op(datatype.create_lower_func({32: "MineAdd"}), "Add", "llvm", "myfloat")
 
-`tir.transform.LowerCustomDatatypes` replaces every operation on such values by what the function
-registered for it makes: a call of a C function (`create_lower_func`), or any expression on the bits.
+`tir.transform.LowerCustomDatatypes` replaces every operation on such values by the result of the
+function registered for it: a call of a C function (`create_lower_func`), or any expression on the
+bits.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ def register(type_name: str, type_code: int) -> None:
         raise ValueError(
             explain("the codes below are those of known types", got=type_code, instead=hint)
         )
-    known = CUSTOM_TYPES.get(type_name)
-    taken = [name for name, code in CUSTOM_TYPES.items() if code == type_code]
-    if known not in (None, type_code) or (taken and taken != [type_name]):
+    registered = CUSTOM_TYPES.get(type_name)
+    names = [name for name, code in CUSTOM_TYPES.items() if code == type_code]
+    if registered not in (None, type_code) or (names and names != [type_name]):
         what = "a custom type's name and code belong together"
         got = f"{type_name} with {type_code}"
-        has = taken[0] if taken else type_name
+        has = names[0] if names else type_name
         raise ValueError(explain(what, got=got, instead=f"{CUSTOM_TYPES[has]} is {has}"))
     CUSTOM_TYPES.register(type_name, type_code, override=True)
 
@@ -77,12 +78,12 @@ def register_op(
     dest_type_name: str | None = None,
     intrinsic_name: str | None = None,
 ) -> None:
-    """Say what an operation on a custom type becomes.
+    """Register the lowering of an operation on a custom type.
 
     `op_name` is the class of the expression: "Add", "LT", "FloatImm", "Cast" (which takes
     `dest_type_name`; an ordinary side is named "float", "int", "uint"), or "Call" (which takes
     `intrinsic_name`, "tir.exp"). `lower_func` gets the expression, its operands lowered to unsigned
-    integers already, and gives the expression that replaces it.
+    integers already, and returns the expression that replaces it.
     """
     other = dest_type_name if op_name == "Cast" else intrinsic_name if op_name == "Call" else ""
     if other is None:
@@ -92,7 +93,7 @@ def register_op(
 
 
 def register_min_func(func: Callable[[int], PrimExpr], type_name: str) -> None:
-    """Say what the least value of a type is: `func(bits)` gives the expression."""
+    """Register the least value of a type: `func(bits)` returns the expression."""
     LEAST.register(type_name, func, override=True)
 
 
@@ -103,7 +104,7 @@ def lowering(kinds: Sequence[str], op_name: str, type_name: str, other: str = ""
 
 
 def least(dtype: DataType) -> PrimExpr:
-    """The least value of a custom type. Raises ValueError where nobody said it."""
+    """The least value of a custom type. Raises ValueError if none is registered."""
     name = type_name(dtype)
     if name not in LEAST:
         hint = "give it with datatype.register_min_func"
@@ -141,8 +142,8 @@ def create_lower_func(extern_func_map: dict[Any, str]) -> Lower:
             raise RuntimeError(explain(what, got=str(op), instead=hint))
         if width not in extern_func_map:
             what = f"no function is registered for {type(op).__name__} of this width"
-            known = ", ".join(map(str, extern_func_map)) or "none"
-            raise RuntimeError(explain(what, got=width, instead=f"those registered are {known}"))
+            widths = ", ".join(map(str, extern_func_map)) or "none"
+            raise RuntimeError(explain(what, got=width, instead=f"those registered are {widths}"))
         return _extern(dtype, extern_func_map[width], *args)
 
     return lower
@@ -155,7 +156,7 @@ def create_min_lower_func(
 
     def lower(num_bits: int) -> PrimExpr:
         if num_bits not in extern_func_map:
-            what = f"no function gives the least value of {type_name} of this width"
+            what = f"no function is registered for the least value of {type_name} of this width"
             raise RuntimeError(explain(what, got=num_bits))
         return Call(
             f"custom[{type_name}]{num_bits}",
@@ -181,5 +182,5 @@ def lower_ite(ite_op: Call) -> PrimExpr:
 
 
 def lower_call_pure_extern(op: Call) -> PrimExpr:
-    """Lower a call of a C function that gives a custom type: it gives the bits."""
+    """Lower a call of a C function that returns a custom type to a call that returns the bits."""
     return op.replace(dtype=bits_type(op.dtype))

@@ -64,9 +64,9 @@ def get_renderer() -> DiagnosticRenderer:
 def report(error: DiagnosticError) -> None:
     """Show an error of a script to the renderer that the user has set, if any."""
     if _Renderers.own is not None:
-        found = Diagnostics()
-        found.error(error.what, error.span)
-        _Renderers.own.render(found)
+        log = Diagnostics()
+        log.error(error.what, error.span)
+        _Renderers.own.render(log)
 
 
 class Diagnostics:

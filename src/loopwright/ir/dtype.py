@@ -72,8 +72,9 @@ class DataType(str):
 
     `bits` is the width of one lane (bool counts 8, as it is stored in a byte; int4 counts 4),
     `lanes` the vector length, `code` one of int, uint, float, bfloat, float8, float6, float4,
-    bool, handle, complex, custom. Complex numbers are moved, not computed with. `void` is handle with 0 bits. Where `is_scalable`, a vector has `lanes`
-    times as many lanes as the machine says at run time: "float32xvscalex4".
+    bool, handle, complex, custom. Complex numbers are moved, not computed with. `void` is handle
+    with 0 bits. Where `is_scalable`, a vector has `lanes` times vscale lanes, a factor known at run
+    time: "float32xvscalex4".
     """
 
     __slots__ = (
@@ -91,8 +92,8 @@ class DataType(str):
     def __new__(cls, text: Any = "float32") -> DataType:
         if type(text) is DataType:
             return text
-        known = _CACHE.get(text) if isinstance(text, str) else None
-        return known if known is not None else _make(text)
+        cached = _CACHE.get(text) if isinstance(text, str) else None
+        return cached if cached is not None else _make(text)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (DataType, (str(self),))
@@ -107,7 +108,7 @@ class DataType(str):
         """Bytes of all lanes, rounded up. Raises ValueError where that is known at run time only."""
         if self.is_scalable:
             what = "the size of a scalable vector is known at run time only"
-            raise ValueError(explain(what, got=str(self), instead="ask for lane_bytes"))
+            raise ValueError(explain(what, got=str(self), instead="use lane_bytes"))
         return (self.bits * self.lanes + 7) // 8
 
     @property
@@ -207,8 +208,8 @@ def _from_other(value: Any) -> str:
 def numpy_dtype(dtype: str) -> np.dtype:
     """The numpy dtype that stores one element of `dtype`.
 
-    Arrays have int4, uint4 and the like one per byte (tensors pack them). Raises ValueError for
-    handle and void.
+    Arrays have int4, uint4 and similar types one per byte (tensors pack them). Raises ValueError
+    for handle and void.
     """
     dtype = DataType(dtype)
     base = dtype.base

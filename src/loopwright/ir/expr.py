@@ -12,7 +12,7 @@ from .node import Node, derived, plain_attr
 __all__ = ["Attrs", "BaseExpr", "DictAttrs", "GlobalVar", "RelaxExpr"]
 
 
-# What prints the texts of Relay.
+# The printer of Relay's text format.
 RELAY_TEXT: Slot[Callable[..., str]] = Slot("relay.text")
 
 
@@ -24,12 +24,12 @@ class BaseExpr(Node):
     def astext(
         self, show_meta_data: bool = True, annotate: Callable[[Any], str] | None = None
     ) -> str:
-        """The text in Relay. annotate: what stands in a comment beside each expression."""
+        """The text in Relay. annotate: returns the comment after each expression."""
         return RELAY_TEXT.get()(self, show_meta_data=show_meta_data, annotate=annotate)
 
 
 class RelaxExpr(BaseExpr):
-    """Root of graph expressions. `struct_info` is what is known of the value, or None until
+    """Root of graph expressions. `struct_info` describes the value: its shape, its type; None until
     the normalizer has inferred it."""
 
     # Derived: a rebuilt node starts without it.
@@ -94,8 +94,10 @@ class Attrs(Node):
         try:
             value = object.__getattribute__(self, "values")[name]
         except KeyError:
-            known = ", ".join(self.values)
-            raise AttributeError(f"{self.key} has no attribute {name!r}; it has: {known}") from None
+            attributes = ", ".join(self.values)
+            raise AttributeError(
+                f"{self.key} has no attribute {name!r}; it has: {attributes}"
+            ) from None
         kind = type(value)
         if kind in (list, tuple) and type(self) is Attrs and all(type(v) is int for v in value):
             return Extents(map(Extent, value)) if kind is tuple else kind(map(Extent, value))
@@ -150,7 +152,7 @@ class DictAttrs(Attrs):
     def structural_compare(
         self, other: DictAttrs, comparer: Any, path: str, defining: bool
     ) -> None:
-        """By key; `True`, 1 and a literal of any integer type are alike."""
+        """By key; `True`, 1 and a literal of any integer type are equal."""
         comparer.dicts(self._plain(), other._plain(), path, defining)
 
     def structural_hash(self, hasher: Any, defining: bool) -> int:

@@ -1,4 +1,4 @@
-"""What all functions share: attributes, changed by making a copy."""
+"""The base of all functions: attributes, changed by making a copy."""
 
 from __future__ import annotations
 

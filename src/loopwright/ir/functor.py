@@ -1,8 +1,8 @@
 """Visiting and rewriting any node, from its field table.
 
 `Visitor` and `Rewriter` dispatch on the node's class name: a subclass defines `visit_For`,
-`visit_Call`, or a base class's name (`visit_PrimExpr`); what it does not define goes to
-`visit_default`, which visits or rebuilds the fields. The dispatch table is a dict keyed by type.
+`visit_Call`, or a base class's name (`visit_PrimExpr`); other nodes are passed to `visit_default`,
+which visits or rebuilds the fields. The dispatch table is a dict keyed by type.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from .node import Node
 
-_DEEPEST = 50_000
+_DEEPEST = 50_000  # frames; Python's default of 1000 is too few for a statement per allocation
 
 
 def allow_deep_programs() -> None:
@@ -27,7 +27,8 @@ def allow_deep_programs() -> None:
 
 
 class _Methods(dict[type, Callable[..., Any]]):
-    """The methods of a class of visitors, by the type of what is visited; found when first asked."""
+    """The methods of a class of visitors, by the type of the visited object; looked up on first
+    use."""
 
     def __init__(self, cls: type[_Dispatching]) -> None:
         self.cls = cls
@@ -38,7 +39,7 @@ class _Methods(dict[type, Callable[..., Any]]):
 
 
 class _Own(_Methods):
-    """For a class that has its own `visit`: all parts of a node go through it."""
+    """For a class that has its own `visit`: all children of a node are passed to it."""
 
     def __missing__(self, kind: type) -> Callable[..., Any]:
         method = self[kind] = self.cls.visit
@@ -59,7 +60,7 @@ class _Dispatching:
 
     @classmethod
     def _handler(cls, kind: type) -> Callable[..., Any]:
-        """What visits a value of a type."""
+        """The method that visits values of a type."""
         if not issubclass(kind, Node):
             return cls._of_plain(kind)
         names = (f"visit_{base.__name__}" for base in kind.__mro__)
@@ -70,7 +71,7 @@ class _Dispatching:
 
     @classmethod
     def _of_plain(cls, kind: type) -> Callable[..., Any]:
-        """What visits a value of a type that is not a node's."""
+        """The method that visits values of a type that is not a node's."""
         raise NotImplementedError
 
     def visit(self, node: Any) -> Any:
@@ -213,7 +214,7 @@ class _Found(Exception):
 
 def any_node(node: Any, test: Callable[[Any], Any], skip: type | tuple[type, ...] = ()) -> bool:
     """Whether `test` holds for a node below and including `node`; nodes of the classes `skip`
-    are asked, what is below them is not."""
+    are tested, the nodes below them are not."""
 
     def visit(n: Any) -> bool:
         if test(n):
@@ -234,9 +235,9 @@ class _FnRewriter(Rewriter):
         self.memo: dict[int, tuple[Any, Any]] = {}  # keeps the key's node alive
 
     def visit_Node(self, node: Node) -> Any:
-        known = self.memo.get(id(node))
-        if known is not None:
-            return known[1]
+        cached = self.memo.get(id(node))
+        if cached is not None:
+            return cached[1]
         new = self.pre(node) if self.pre is not None else None
         if new is None:
             new = _walkers_of(type(node))[1](self, node)
@@ -253,10 +254,10 @@ def rewrite(
     pre: Callable[[Any], Any] | None = None,
 ) -> Any:
     """Rebuild `node` bottom-up: `post` gets each rebuilt node and returns its replacement, or
-    None to keep it. `post` may be a dict from type to function. `pre` is asked before going
-    down; what it returns (not None) replaces the node without a look inside.
+    None to keep it. `post` may be a dict from type to function. `pre` is called before the children
+    are visited; its result, unless None, replaces the node without a look inside.
 
-    A node that occurs at several places (a DAG) is rewritten once.
+    A node that occurs several times (a DAG) is rewritten once.
     """
     return _FnRewriter(_by_type(post) if isinstance(post, dict) else post, pre).visit(node)
 

@@ -79,7 +79,7 @@ class _Timing:
 
 
 class PassTimingInstrument(PassInstrument):
-    """Times passes, nested as they run each other; `render()` gives the text."""
+    """Times passes, nested as they run each other; `render()` returns the text."""
 
     def __init__(self) -> None:
         self.enter_pass_ctx()

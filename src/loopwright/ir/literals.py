@@ -1,4 +1,4 @@
-"""What an expression plainly says: literals, conjunctions, extents that broadcast."""
+"""Facts that an expression states itself: literals, conjunctions, extents that broadcast."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """IRModule: functions by name, attributes, and facts about the whole program.
 
-Functions are immutable; a module is the one thing that is updated in place (`mod["f"] = g`), as
+Functions are immutable; only a module is updated in place (`mod["f"] = g`), as
 in TVM. Passes return a new module: `mod.with_functions({gv: f})`, `mod.clone()`.
 """
 
@@ -37,7 +37,8 @@ class DummyGlobalInfo(GlobalInfo):
 
 
 class VDevice(GlobalInfo):
-    """A place where tensors live: a target, which device of it, and the memory scope."""
+    """A device on which tensors are stored: a target, the number of the device, and the memory
+    scope."""
 
     target: Target | None
     vdevice_id: int
@@ -91,7 +92,7 @@ class IRModule(Node):
     # ------------------------------------------------------------------ looking up
 
     def __getitem__(self, var: str | GlobalVar) -> Any:
-        """The function of that name. Raises ValueError when there is none."""
+        """The function of that name. Raises ValueError if the module has none."""
         return self.functions[self._known(var)]
 
     def __contains__(self, var: object) -> bool:
@@ -104,7 +105,7 @@ class IRModule(Node):
         return self.functions.get(GlobalVar(name), default)
 
     def get_global_var(self, name: str) -> GlobalVar:
-        """The variable of that name. Raises ValueError when there is none."""
+        """The variable of that name. Raises ValueError if the module has none."""
         return self._known(name)
 
     def get_global_vars(self) -> list[GlobalVar]:
@@ -156,7 +157,7 @@ class IRModule(Node):
             self[var] = func
 
     def remove(self, var: str | GlobalVar) -> None:
-        """Take a function out. Raises ValueError when there is none of that name."""
+        """Remove a function. Raises ValueError if none has that name."""
         del self.functions[self._known(var)]
 
     def update_global_info(self, name: str, global_info: Any) -> None:
@@ -171,7 +172,7 @@ class IRModule(Node):
         return self._copy(self.functions, self.attrs)
 
     def frozen_copy(self) -> IRModule:
-        """A copy that no listener hears of: what a trace keeps."""
+        """A copy without listeners, for traces."""
         copied = IRModule.__new__(IRModule)
         copied.functions, copied.attrs = dict(self.functions), self.attrs
         copied.global_infos, copied.span = dict(self.global_infos), self.span
@@ -188,17 +189,19 @@ class IRModule(Node):
     ) -> IRModule:
         """A copy with some functions set and some taken out; this module if nothing changes."""
         current = self.functions
-        gone = {self._known(var) for var in remove}
+        removed = {self._known(var) for var in remove}
         changed = {g: f for g, f in (updates or {}).items() if current.get(g) is not f}
-        if not changed and not gone:
+        if not changed and not removed:
             return self
-        kept = {g: changed.get(g, f) for g, f in current.items() if g not in gone}
+        remaining = {g: changed.get(g, f) for g, f in current.items() if g not in removed}
         added = {g: f for g, f in changed.items() if g not in current}
-        return self._copy({**kept, **{g: _checked(g, f) for g, f in added.items()}}, self.attrs)
+        return self._copy(
+            {**remaining, **{g: _checked(g, f) for g, f in added.items()}}, self.attrs
+        )
 
-    def with_only(self, kept: Iterable[GlobalVar]) -> IRModule:
+    def with_only(self, gvars: Iterable[GlobalVar]) -> IRModule:
         """A copy with some of the functions."""
-        return self._copy({gvar: self.functions[gvar] for gvar in kept}, self.attrs)
+        return self._copy({gvar: self.functions[gvar] for gvar in gvars}, self.attrs)
 
     def with_attr(self, attr_key: Any, attr_value: Any = None) -> IRModule:
         """A copy with one attribute (key, value) or several (a dict) set."""
@@ -212,8 +215,8 @@ class IRModule(Node):
 
     def without_attr(self, attr_key: str) -> IRModule:
         """A copy without an attribute."""
-        kept = {k: v for k, v in self.attrs.items() if k != attr_key}
-        return self._copy(self.functions, DictAttrs(kept))
+        attrs = {k: v for k, v in self.attrs.items() if k != attr_key}
+        return self._copy(self.functions, DictAttrs(attrs))
 
     def get_attr(self, attr_key: str, default: Any = None) -> Any:
         """The attribute, or `default`."""
@@ -266,9 +269,9 @@ class IRModule(Node):
 
     def structural_compare(self, other: IRModule, comparer: Any, path: str, defining: bool) -> None:
         """Functions are matched by name, whatever their order."""
-        mine = {gvar.name_hint: func for gvar, func in self.functions_items()}
-        theirs = {gvar.name_hint: func for gvar, func in other.functions_items()}
-        comparer.dicts(mine, theirs, f"{path}.functions", defining)
+        own = {gvar.name_hint: func for gvar, func in self.functions_items()}
+        others = {gvar.name_hint: func for gvar, func in other.functions_items()}
+        comparer.dicts(own, others, f"{path}.functions", defining)
         comparer.compare(self.attrs, other.attrs, f"{path}.attrs", defining)
         comparer.compare(self.global_infos, other.global_infos, f"{path}.global_infos", defining)
 
@@ -300,12 +303,12 @@ def _as_global_var(name: Any) -> GlobalVar:
 
 
 def _checked(gvar: GlobalVar, func: Any) -> Any:
-    # Relax's ExternFunc is a member of modules and no BaseFunc in every spelling: ask for a node.
+    # Relax's ExternFunc is a member of modules but not always a BaseFunc: test for a node.
     if not isinstance(func, Node):
         what = f"function {gvar.name_hint!r} of a module must be an IR function"
         hint = "decorate it with R.function or T.prim_func, or leave it out of the module"
         raise TypeError(explain(what, got=f"{func!r} of type {type(func).__name__}", instead=hint))
-    known = func.extras().get("struct_info")
-    if gvar.struct_info is None and known is not None:
-        gvar.struct_info = known
+    struct_info = func.extras().get("struct_info")
+    if gvar.struct_info is None and struct_info is not None:
+        gvar.struct_info = struct_info
     return func

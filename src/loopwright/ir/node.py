@@ -17,7 +17,7 @@ a constructor written by hand says `init=False` for them.
 A class that wants to convert its arguments writes `__init__` and ends in `self._set(...)`, which
 takes the fields in order. `_derive(self)`, where defined, fills slots that follow from the fields
 (`Add.dtype`). `Cls._make(*fields)` is the fast constructor used by rewriting: no conversion.
-`type(x) in Cls.__kinds__` is `isinstance(x, Cls)` in half the time: Python asks a metaclass.
+`type(x) in Cls.__kinds__` is `isinstance(x, Cls)` in half the time: Python calls a metaclass.
 Nodes are immutable by convention; equality is identity unless a class says otherwise.
 """
 
@@ -38,7 +38,7 @@ _DERIVED: Any = object()
 
 
 class Printer(NamedTuple):
-    """What prints nodes: as a text, on the screen, and as `repr`, which never raises."""
+    """The printer of nodes: as a text, on the screen, and as `repr`, which never raises."""
 
     script: Callable[..., str]
     show: Callable[..., None]
@@ -121,13 +121,13 @@ class NodeMeta(type):
         init: bool = True,
     ) -> NodeMeta:
         own: list[Field] = []
-        beside: list[str] = []
+        own_fields: list[str] = []
         for fname, annotation in namespace.get("__annotations__", {}).items():
             if str(annotation).startswith(("ClassVar", "typing.ClassVar")):
                 continue
             value = namespace.pop(fname, _MISSING)
             if value is _DERIVED or fname == "span":
-                beside.append(fname)
+                own_fields.append(fname)
                 continue
             entry = value if isinstance(value, Field) else Field(USE, value)
             entry.name = fname
@@ -138,13 +138,13 @@ class NodeMeta(type):
             inherited += [f for f in getattr(base, "__fields__", ()) if f not in inherited]
         names = {f.name for f in own}
         fields = (*(f for f in inherited if f.name not in names), *own)
-        known = {f.name for f in inherited}
-        known |= {s for b in bases for k in b.__mro__ for s in getattr(k, "__slots__", ())}
+        existing = {f.name for f in inherited}
+        existing |= {s for b in bases for k in b.__mro__ for s in getattr(k, "__slots__", ())}
         extra = tuple(namespace.get("__slots__", ()))
-        named = (*beside, *(f.name for f in own))
-        namespace["__slots__"] = (*extra, *(n for n in named if n not in known))
+        named = (*own_fields, *(f.name for f in own))
+        namespace["__slots__"] = (*extra, *(n for n in named if n not in existing))
         namespace["__fields__"] = fields
-        namespace["_places"] = {f.name: place for place, f in enumerate(fields)}
+        namespace["_places"] = {f.name: index for index, f in enumerate(fields)}
         namespace |= _made_methods(name, fields, namespace, bases)
         if fields and "__init__" not in namespace and not _inherits_init(bases):
             namespace["__init__"] = namespace["_set"]
@@ -160,10 +160,10 @@ class NodeMeta(type):
 
 def _node_key(module: str, name: str) -> str:
     """ "ir.Range" for the house's own classes, "their.module.Name" for users' classes."""
-    package, _, place = module.partition(".")
+    package, _, path = module.partition(".")
     if package != "loopwright":
         return f"{module}.{name}"
-    return f"{place.removeprefix('tvm.').partition('.')[0]}.{name}"
+    return f"{path.removeprefix('tvm.').partition('.')[0]}.{name}"
 
 
 def _inherits_init(bases: tuple[type, ...]) -> bool:
@@ -207,10 +207,10 @@ def _made_methods(
     setter = f"def _set(self{args}, span=None):\n{lines}\n"
     maker = f"def _make(cls{args}, *, span=None):\n self = _new(cls)\n{lines}\n return self\n"
     exec(setter + maker + getter, scope)
-    made = {method: scope[method] for method in ("_set", "_make", "field_values")}
-    for method, function in made.items():
+    methods = {method: scope[method] for method in ("_set", "_make", "field_values")}
+    for method, function in methods.items():
         function.__qualname__ = f"{name}.{method}"
-    return {**made, "_make": classmethod(made["_make"])}
+    return {**methods, "_make": classmethod(methods["_make"])}
 
 
 class Node(metaclass=NodeMeta):
@@ -240,15 +240,15 @@ class Node(metaclass=NodeMeta):
     def replace(self, **changes: Any) -> Any:
         """A copy with some fields (or `span`) changed; the same object if nothing changes."""
         span = changes.pop("span", self.span)
-        values, places, same = self.field_values(), self._places, span is self.span
+        values, indices, same = self.field_values(), self._places, span is self.span
         for name, value in changes.items():
-            place = places.get(name)
-            if place is None:
-                unknown = sorted(changes.keys() - places.keys())
-                have = list(places)
+            index = indices.get(name)
+            if index is None:
+                unknown = sorted(changes.keys() - indices.keys())
+                have = list(indices)
                 raise TypeError(f"{type(self).__name__} has no field {unknown}; it has {have}")
-            if values[place] is not value:
-                values[place], same = value, False
+            if values[index] is not value:
+                values[index], same = value, False
         if same:
             return self
         return self._make(*values, span=span)
@@ -258,7 +258,8 @@ class Node(metaclass=NodeMeta):
         return self if span is None or span is self.span else self.replace(span=span)
 
     def extras(self) -> dict[str, Any]:
-        """What is set beside the fields and cannot be derived from them: `struct_info`."""
+        """Attributes that are set in addition to the fields and cannot be derived from them:
+        `struct_info`."""
         values = ((name, getattr(self, name, None)) for name in _extra_slots(type(self)))
         return {name: value for name, value in values if value is not None}
 
@@ -313,9 +314,9 @@ class Node(metaclass=NodeMeta):
 @cache
 def _extra_slots(cls: type[Node]) -> tuple[str, ...]:
     """Public slots that are not fields, without those that `_derive` always fills."""
-    known = {f.name for f in cls.__fields__} | {"span", "dtype"}
+    names = {f.name for f in cls.__fields__} | {"span", "dtype"}
     slots = (s for k in cls.__mro__ for s in getattr(k, "__slots__", ()))
-    return tuple(s for s in slots if s not in known and s[0] != "_")
+    return tuple(s for s in slots if s not in names and s[0] != "_")
 
 
 def _rebuild(cls: type[Node], values: tuple[Any, ...], span: Span | None) -> Node:
@@ -335,11 +336,11 @@ def _nodes_in(value: Any) -> Iterator[Any]:
 
 
 def plain_attr(value: Any) -> Any:
-    """An attribute's plain value: IntImm, bool and int compare alike, and so do strings."""
+    """An attribute's plain value: IntImm, bool and int are equal, and so are strings."""
     literal = getattr(value, "attr_literal", None)
     return value if literal is None else literal
 
 
 def same(a: object, b: object) -> bool:
-    """Identity; what the house uses where `==` would build an expression."""
+    """Identity; used in this package where `==` would build an expression."""
     return a is b

@@ -1,7 +1,7 @@
-"""Paths from a node to what lies in it, step by step: `ObjectPath.root().attr("body").array_index(1)`.
+"""Paths from a node to a part of it, step by step: `ObjectPath.root().attr("body").array_index(1)`.
 
-The text of a path, "<root>.body[1]", is what `assert_structural_equal` says and what the printer's
-options take; `ObjectPath.parse` reads it.
+The text of a path, "<root>.body[1]", appears in errors of `assert_structural_equal` and in options
+of the printer; `ObjectPath.parse` reads it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..base.errors import explain
 
 
 class ObjectPath:
-    """A path: the one it goes on from, and the text of its last step. Equal by text."""
+    """A path: its prefix, and the text of its last step. Equal by text."""
 
     def __init__(self, parent: ObjectPath | None, step: str) -> None:
         self.parent = parent
@@ -28,7 +28,7 @@ class ObjectPath:
 
     @staticmethod
     def parse(text: str) -> ObjectPath:
-        """The path of a text. Raises ValueError for what is none."""
+        """The path of a text. Raises ValueError for a text that is not a path."""
         start = re.match(r"<root>|[^.\[]+", text)
         path: ObjectPath = ObjectPath.root(start[0] if start else None)
         at = start.end() if start else 0
@@ -92,7 +92,7 @@ class ObjectPath:
         return self.steps()[length - 1]
 
     def is_prefix_of(self, other: ObjectPath) -> bool:
-        """Whether `other` goes on from here, or ends here."""
+        """Whether `other` extends this path, or is equal to it."""
         return len(self) <= len(other) and other.get_prefix(len(self)) == self
 
     def __len__(self) -> int:
@@ -141,7 +141,7 @@ class MissingMapEntryPath(ObjectPath):
 
 @dataclass(frozen=True)
 class ObjectPathPair:
-    """Where two things differ: the place in each."""
+    """Where two nodes differ: the path in each."""
 
     lhs_path: ObjectPath
     rhs_path: ObjectPath

@@ -1,6 +1,6 @@
 """Operators: a name and a table of facts about it (its legalization, its kind, its printer name).
 
-Lower layers ask `Op`; the definitions live above, in `ops/` and in `tir/op.py`.
+Lower layers query `Op`; the definitions live above, in `ops/` and in `tir/op.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .expr import BaseExpr
 
 
 class Fact(NamedTuple):
-    """What is known of an operator under some key, and how much it counts."""
+    """A fact about an operator under some key, and its priority."""
 
     value: Any
     level: int
@@ -31,7 +31,7 @@ DEFINITIONS: Slot[object] = Slot("ir.definitions")
 
 
 class CallEffectKind(IntEnum):
-    """What a call of an intrinsic does, as TVM numbers it: the fact "TCallEffectKind"."""
+    """The effect of a call of an intrinsic, with TVM's numbers: the fact "TCallEffectKind"."""
 
     ExprAnnotation = 0
     Pure = 1
@@ -59,7 +59,7 @@ class Op(BaseExpr):
 
     @staticmethod
     def get(op_name: str) -> Op:
-        """The operator of that name. Raises AttributeError when there is none."""
+        """The operator of that name. Raises AttributeError for an unknown name."""
         op = OPS.get(op_name)
         if op is None and load_definitions():
             op = OPS.get(op_name)
@@ -90,12 +90,12 @@ class Op(BaseExpr):
 
     @property
     def effect(self) -> str:
-        """What a call does: "pure", "read", "update", "opaque", "control" or "annotation"; of own
-        intrinsics, as "TCallEffectKind" says."""
-        known = self.get_attr("effect")
-        if known is None:
-            known = _EFFECTS[int(self.get_attr("TCallEffectKind", CallEffectKind.Opaque))]
-        return known
+        """The effect of a call: "pure", "read", "update", "opaque", "control" or "annotation"; for
+        user-defined intrinsics, according to "TCallEffectKind"."""
+        kind = self.get_attr("effect")
+        if kind is None:
+            kind = _EFFECTS[int(self.get_attr("TCallEffectKind", CallEffectKind.Opaque))]
+        return kind
 
     def level_of(self, key: str) -> int:
         """The level at which a fact was stored."""
@@ -105,10 +105,10 @@ class Op(BaseExpr):
     def set_attr(
         self, attr_name: str, value: Any, plevel: int = 10, *, origin: str | None = None
     ) -> None:
-        """Store a fact; one of a higher level than `plevel` stays. origin: who tells it, where
-        `base.registry.origin_of(value)` is not the answer."""
-        known = FACTS.get((self.name, attr_name))
-        if known is None or plevel >= known.level:
+        """Store a fact; one of a higher level than `plevel` stays. origin: the package that sets
+        it, if that is not `base.registry.origin_of(value)`."""
+        fact = FACTS.get((self.name, attr_name))
+        if fact is None or plevel >= fact.level:
             origin = origin_of(value) if origin is None else origin
             FACTS.register(
                 (self.name, attr_name), Fact(value, plevel), origin=origin, override=True
@@ -133,7 +133,7 @@ class Op(BaseExpr):
 
     @property
     def support_level(self) -> int:
-        """What `set_support_level` said, else 10."""
+        """The level set by `set_support_level`, or 10."""
         return self.get_attr("support_level", 10)
 
     def set_attrs_type_key(self, key: str) -> None:
@@ -142,8 +142,8 @@ class Op(BaseExpr):
 
     def add_argument(self, name: str, type: str, description: str) -> None:
         """Document an argument."""
-        known = self.get_attr("arguments", ())
-        self.set_attr("arguments", (*known, (str(name), str(type), str(description))))
+        arguments = self.get_attr("arguments", ())
+        self.set_attr("arguments", (*arguments, (str(name), str(type), str(description))))
 
     @property
     def arguments(self) -> tuple[tuple[str, str, str], ...]:
@@ -151,7 +151,7 @@ class Op(BaseExpr):
         return self.get_attr("arguments", ())
 
     def add_type_rel(self, rel_name: str, type_rel_func: Callable[..., Any] | None = None) -> None:
-        """Say what the type of a call in Relay is: by `f(types of arguments, attributes)`, or by
+        """Set the type relation of calls in Relay: `f(types of arguments, attributes)`, or by
         the name of a known rule ("Identity", "Broadcast", "BroadcastComp")."""
         self.set_attr("relay.type", rel_name if type_rel_func is None else type_rel_func)
 
@@ -192,7 +192,7 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
 def register_intrin_lowering(
     op_name: str, target: str, *, f: Callable[[Any], Any] | None = None, level: int = 10
 ) -> Any:
-    """How calls of an operator are lowered for targets of kind `target`: `f(call)` gives the
+    """How calls of an operator are lowered for targets of kind `target`: `f(call)` returns the
     expression in its place. Stored as the fact "<target>.FLowerIntrinsic"; without `f`, a
     decorator."""
     return register_op_attr(op_name, f"{target}.FLowerIntrinsic", f, level)
@@ -209,7 +209,7 @@ def load_definitions() -> bool:
 
 
 class Builders(dict):
-    """Builders of operators by name; asks for the definitions when one is unknown."""
+    """Builders of operators by name; loads the definitions when one is unknown."""
 
     def __missing__(self, name: str) -> Any:
         if load_definitions() and name in self:

@@ -1,4 +1,4 @@
-"""What passes run under: the context with its level, options and instruments."""
+"""The context that passes run in, with its level, options and instruments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .node import plain_attr
 
 @dataclass(frozen=True)
 class PassInfo:
-    """What is known of a pass: the level from which it runs, its name, what it needs before."""
+    """Facts about a pass: the level from which it runs, its name, the passes it requires."""
 
     opt_level: int
     name: str
@@ -51,8 +51,8 @@ class Entries(dict[str, Any]):
     """The value of an option that is a dict; entries are attributes, too, those that are not given
     with their defaults."""
 
-    def __init__(self, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-        super().__init__(given)
+    def __init__(self, entries: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+        super().__init__(entries)
         self._defaults = defaults
 
     def __getattr__(self, name: str) -> Any:
@@ -65,7 +65,7 @@ class Entries(dict[str, Any]):
 
 
 class PassContext:
-    """What passes run under: `with PassContext(opt_level=3, config={...}): ...`.
+    """The context that passes run in: `with PassContext(opt_level=3, config={...}): ...`.
 
     opt_level: in a `Sequential`, passes of a higher level are left out.
     required_pass, disabled_pass: names that run, or do not, whatever their level.
@@ -177,30 +177,30 @@ def _names(what: str, names: Iterable[str] | None) -> list[str]:
 
 
 def _declared(key: str) -> knobs.Knob:
-    known = knobs.PASS_OPTIONS.get(key)
-    if known is None:
+    knob = knobs.PASS_OPTIONS.get(key)
+    if knob is None:
         hint = suggest(key, knobs.PASS_OPTIONS)
         raise NoOption(explain("PassContext has no config option", got=key, instead=hint))
-    return known
+    return knob
 
 
 def _option(key: str, value: Any) -> Any:
     """The value of an option in the form that passes read. Raises TypeError and ValueError."""
-    known = _declared(key)
-    value = _typed(known, value)
-    for name in value if known.fields and value else ():
-        if name not in known.fields:
+    knob = _declared(key)
+    value = _typed(knob, value)
+    for name in value if knob.fields and value else ():
+        if name not in knob.fields:
             what = f"config option {key!r} has no entry of this name"
-            raise NoEntry(explain(what, got=name, instead=suggest(name, known.fields)))
-    if known.refused and value:
-        why, instead = known.refused
+            raise NoEntry(explain(what, got=name, instead=suggest(name, knob.fields)))
+    if knob.refused and value:
+        why, instead = knob.refused
         what = f"config option {key!r} has no effect in Loopwright: {why}"
         raise ValueError(explain(what, got=repr(value), instead=instead))
     return value
 
 
-def _typed(known: knobs.Knob, value: Any) -> Any:
-    kind = known.kind
+def _typed(knob: knobs.Knob, value: Any) -> Any:
+    kind = knob.kind
     plain = plain_attr(value)  # an IntImm for an int, as in TVM's scripts
     if kind is object or value is None:
         return value
@@ -211,17 +211,18 @@ def _typed(known: knobs.Knob, value: Any) -> Any:
     if kind is list and isinstance(plain, tuple):
         return list(plain)
     if not isinstance(plain, kind) or (kind is int and isinstance(plain, bool)):
-        what = f"config option {known.name!r} needs a value of type {kind.__name__}"
+        what = f"config option {knob.name!r} needs a value of type {kind.__name__}"
         got = f"{value!r} of type {type(value).__name__}"
-        raise WrongOption(explain(what, got=got, instead=known.doc))
-    return Entries(plain, known.fields) if isinstance(plain, dict) else plain
+        raise WrongOption(explain(what, got=got, instead=knob.doc))
+    return Entries(plain, knob.fields) if isinstance(plain, dict) else plain
 
 
 _DEFAULT_CONTEXT = PassContext()
 
 
 def unwatched() -> bool:
-    """Whether passes run in the default context and nobody looks at the modules in between."""
+    """Whether passes run in the default context and no instrument or trace reads the modules in
+    between."""
     ctx = PassContext.current()
     if ctx.instruments or ctx.config or ctx.required_pass or ctx.disabled_pass:
         return False

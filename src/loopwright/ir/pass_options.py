@@ -25,7 +25,7 @@ _READ: dict[str, tuple[type, Any, str]] = {
     "relax.winograd_tile": (
         int,
         0,
-        "2 or 4: convolutions of 3 x 3 compute tiles of up to so many results along an axis by Winograd's "
+        "2 or 4: convolutions of 3 x 3 compute tiles of up to that many results along an axis by Winograd's "
         "algorithm where that is faster, with larger errors; see WinogradConvolutions.",
     ),
     "relax.lift_transform_params.consume_params": (
@@ -77,7 +77,7 @@ _READ: dict[str, tuple[type, Any, str]] = {
     "tir.ReduceBranchingThroughOvercompute": (
         dict,
         None,
-        "use_dataflow_analysis (False): True also takes what is known of memory into account.",
+        "use_dataflow_analysis (False): True also takes known contents of memory into account.",
     ),
     "tir.UnrollLoop": (
         dict,
@@ -99,8 +99,8 @@ _READ: dict[str, tuple[type, Any, str]] = {
         dict,
         None,
         "convert_boolean_to_and_of_ors: conditions become conjunctions of disjunctions. "
-        "propagate_knowns_to_...: what stores and T.assume say of memory proves conditions, or gives "
-        "values. The other entries ask for what is always done.",
+        "propagate_knowns_to_...: contents of memory known from stores and T.assume prove conditions, or replace "
+        "loads. The other entries enable rewrites that are always done.",
     ),
     "tir.enable_buffer_level_predication": (
         bool,
@@ -110,12 +110,12 @@ _READ: dict[str, tuple[type, Any, str]] = {
     "tir.enable_equiv_terms_in_cse_tir": (
         bool,
         False,
-        "CommonSubexprElimTIR finds terms that are equal once written out.",
+        "CommonSubexprElimTIR finds terms that are equal once common terms are expanded.",
     ),
     "tir.instr_siblings": (
         bool,
         True,
-        "InstrumentProfileIntrinsics takes loops beside others; False: those of tir.lwp_max_depth.",
+        "InstrumentProfileIntrinsics takes loops next to others; False: those of tir.lwp_max_depth.",
     ),
     "tir.instrument_lwp": (
         bool,
@@ -140,7 +140,7 @@ _READ: dict[str, tuple[type, Any, str]] = {
 }
 
 _ACCEPTED: dict[str, tuple[type, str]] = {
-    "relax.backend.use_cuda_graph": (bool, "there is no code for GPUs"),
+    "relax.backend.use_cuda_graph": (bool, "no code is generated for GPUs"),
     "relay.backend.use_auto_scheduler": (bool, "schedules are chosen by rules, not tuned"),
     "relay.backend.use_meta_schedule": (bool, "schedules are chosen by rules, not tuned"),
     "relay.backend.use_meta_schedule_dispatch": (bool, "schedules are chosen by rules, not tuned"),
@@ -148,10 +148,10 @@ _ACCEPTED: dict[str, tuple[type, str]] = {
     "relay.frontend.fill_span": (bool, "nodes always say where they are from"),
     "relay.remove_standalone_reshapes.enable": (bool, "a reshape never copies"),
     "tir.debug_keep_trivial_loop": (bool, "schedules show all loops; code needs none of one turn"),
-    "tir.detect_global_barrier": (bool, "there is no code for GPUs"),
+    "tir.detect_global_barrier": (bool, "no code is generated for GPUs"),
     "tir.enable_debug": (bool, "the emitted text always names the lines of the source"),
     "tir.enable_fast_math": (bool, "functions are always as accurate as documented"),
-    "tir.merge_static_smem": (bool, "there is no code for GPUs"),
+    "tir.merge_static_smem": (bool, "no code is generated for GPUs"),
     "tir.use_async_copy": (bool, "no processor here copies on its own; copies are done in place"),
 }
 
@@ -160,7 +160,7 @@ _ARENAS = "memory is planned by compile", "lw.compile(model, arenas=...), see do
 _REFUSED: dict[str, tuple[type, tuple[str, str]]] = {
     "cuda.kernels_output_dir": (
         str,
-        ("there is no code for GPUs", "LOOPWRIGHT_DUMP=folder writes what each pass makes"),
+        ("no code is generated for GPUs", "LOOPWRIGHT_DUMP=folder writes what each pass makes"),
     ),
     "relax.ext.tensorrt.options": (
         dict,
@@ -176,7 +176,7 @@ _REFUSED: dict[str, tuple[type, tuple[str, str]]] = {
         bool,
         ("it is an attribute of functions", 'func.with_attr("tir.is_entry_func", True)'),
     ),
-    "tir.ptx_ldg32": (bool, ("there is no code for GPUs", "leave it out")),
+    "tir.ptx_ldg32": (bool, ("no code is generated for GPUs", "leave it out")),
     "tir.usmp.algorithm": (str, _ARENAS),
     "tir.usmp.custom_algorithm": (str, _ARENAS),
     "tir.usmp.enable": (bool, _ARENAS),

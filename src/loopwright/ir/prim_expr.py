@@ -1,11 +1,11 @@
 """Primitive expressions: scalars and short vectors, integer arithmetic of shapes and indices.
 
-They stand in `ir/`, below `arith/`, because the simplifier works on them; `tir` re-exports them
-and adds what reads memory (`BufferLoad`, `ProducerLoad`, `Reduce`).
+They are defined in `ir/`, below `arith/`, because the simplifier works on them; `tir` re-exports
+them and adds the expressions that read memory (`BufferLoad`, `ProducerLoad`, `Reduce`).
 
-Operators on expressions build expressions and fold constants (`x + 0` is `x`); the classes
-build exactly what they are told. `a == b` builds an `EQ` whose truth value is identity, so
-expressions can be dict keys; house code uses `same(a, b)`.
+Operators on expressions build expressions and fold constants (`x + 0` is `x`); the classes fold
+nothing. `a == b` builds an `EQ` whose truth value is identity, so expressions can be dict keys;
+house code uses `same(a, b)`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Lanes: TypeAlias = "int | PrimExpr"
 
 
 def _infix(builder: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
-    """The methods of an operator, that of its left operand and that of its right one. Beside a tensor
-    with axes the tensor decides."""
+    """The methods of an operator, that of its left operand and that of its right one. With a tensor
+    that has axes as the other operand, the tensor's method applies."""
 
     def of_left(self: Any, other: Any) -> Any:
         if isinstance(other, TensorOperators) and getattr(other, "ndim", None) != 0:
@@ -132,7 +132,7 @@ def as_text(what: str, value: Any) -> str:
 
 
 class PointerType(tuple[str, str]):
-    """The type of a pointer variable: (what it points to, where that lies)."""
+    """The type of a pointer variable: (the type it points to, the storage scope)."""
 
     __slots__ = ()
     script: Any = Node.script
@@ -146,19 +146,19 @@ class PointerType(tuple[str, str]):
 
     @property
     def element_type(self) -> Any:
-        """What it points to, as a type."""
+        """The type that it points to."""
         return self[0] if isinstance(self[0], PointerType) else PrimType(self[0])
 
     @property
     def storage_scope(self) -> str:
-        """Where that lies: "global", "shared", ..."""
+        """The storage scope: "global", "shared", ..."""
         return self[1]
 
 
 class Var(PrimExpr):
     """A scalar variable, or with dtype "handle" a pointer. Each object is its own variable.
 
-    `type_annotation` holds what a pointer points to, and where that lies.
+    `type_annotation` holds the type that a pointer points to, and the storage scope.
     """
 
     name: str = ignore()
@@ -244,7 +244,7 @@ class IterVar(PrimExpr):
     Parallelized = 7
     Tensorized = 8
 
-    dom: Range  # None for a thread whose extent is not told yet
+    dom: Range  # None for a thread whose extent is not set yet
     var: Var = define()
     iter_type: int
     thread_tag: str = field(default="")
@@ -414,7 +414,7 @@ class Div(BinaryOpExpr, init=False):
 
 
 class Mod(BinaryOpExpr, init=False):
-    """Remainder that goes with `Div`: it has the sign of a."""
+    """Remainder of `Div`: it has the sign of a."""
 
     __slots__ = ()
 
@@ -426,7 +426,7 @@ class FloorDiv(BinaryOpExpr, init=False):
 
 
 class FloorMod(BinaryOpExpr, init=False):
-    """Remainder that goes with `FloorDiv`: it has the sign of b."""
+    """Remainder of `FloorDiv`: it has the sign of b."""
 
     __slots__ = ()
 

@@ -46,8 +46,8 @@ _SMALL: dict[Any, IntImm] = {
 def const(value: Any, dtype: Any = None, span: Any = None) -> PrimExpr:
     """A literal of `dtype` (by default bool, int32 or float32 after the Python kind).
 
-    A vector dtype gives a broadcast. An integer that does not fit wraps around, as on the machine,
-    but for an int64 under `NO_WRAP`, which raises CallValueError.
+    A vector dtype results in a broadcast. An integer that does not fit wraps around, as on the
+    machine, except an int64 under `NO_WRAP`, which raises CallValueError.
     """
     if type(value) is int and span is None:
         small = _SMALL.get((value, dtype or "int32"))
@@ -77,8 +77,8 @@ def const(value: Any, dtype: Any = None, span: Any = None) -> PrimExpr:
 
 def literal(value: Any, dtype: Any = None, span: Any = None) -> PrimExpr:
     """`const` for users: raises CallValueError for a value that the type cannot hold."""
-    made = const(value, dtype, span)
-    one = made.value if isinstance(made, pe.Broadcast) else made
+    number = const(value, dtype, span)
+    one = number.value if isinstance(number, pe.Broadcast) else number
     wrapped = type(one) is IntImm and not one.dtype.is_bool and one.value != int(value)
     if not wrapped and type(one) is FloatImm and math.isfinite(value):
         limit: Any = max_value(one.dtype)
@@ -86,7 +86,7 @@ def literal(value: Any, dtype: Any = None, span: Any = None) -> PrimExpr:
     if wrapped:
         what = f"literal does not fit {one.dtype}"
         raise CallValueError(explain(what, got=value, instead="use a wider type"))
-    return made
+    return number
 
 
 @cache
@@ -123,7 +123,7 @@ class _Lanes(Extent):
 
 
 def as_lanes(value: Any) -> pe.Lanes:
-    """A number of lanes. Raises LoopwrightError for an expression that is none."""
+    """A number of lanes. Raises LoopwrightError for an expression that is not one."""
     if isinstance(value, PrimExpr) and not isinstance(value, IntImm):
         factor = vscale_factor(value)
         if factor is None or factor < 2:
@@ -187,17 +187,17 @@ def _is_literal(value: Any) -> bool:
 
 def convert_pair(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
     """Both as expressions; a Python literal takes the other's type."""
-    left, right, known = type(a), type(b), PrimExpr.__kinds__
-    if right is int and left in known:
+    left, right, expressions = type(a), type(b), PrimExpr.__kinds__
+    if right is int and left in expressions:
         small = _SMALL.get((b, a.dtype))
         if small is not None and left is not pe.IterVar:
             return a, small
-    if left in known and right in known:
+    if left in expressions and right in expressions:
         return a.var if left is pe.IterVar else a, b.var if right is pe.IterVar else b
-    if _is_literal(a) and right in known:
+    if _is_literal(a) and right in expressions:
         b = convert(b)
         return _literal_like(a, b), b
-    if _is_literal(b) and left in known:
+    if _is_literal(b) and left in expressions:
         a = convert(a)
         return a, _literal_like(b, a)
     return convert(a), convert(b)
@@ -250,7 +250,7 @@ def _wider(a: DataType, b: DataType) -> DataType:
 
 
 def cast(dtype: Any, value: Any, span: Any = None) -> PrimExpr:
-    """Convert `value`; the same type gives it back, a literal is folded."""
+    """Convert `value`; a value that has the type is returned unchanged, a literal is folded."""
     dtype, value = DataType(dtype), convert(value)
     if value.dtype == dtype:
         return value
@@ -550,7 +550,7 @@ def _bitwise(name: str, fold: Callable[[int, int], int], a: Any, b: Any, span: A
 def _check_shift(a: Any, b: Any) -> None:
     a, b = match_types(a, b)
     if isinstance(b, IntImm) and not 0 <= b.value < a.dtype.bits:
-        what = f"a shift of {a.dtype} goes from 0 to {a.dtype.bits - 1}"
+        what = f"the count of a shift of {a.dtype} is from 0 to {a.dtype.bits - 1}"
         raise CallValueError(explain(what, got=b.value, instead="mask the count"))
 
 
@@ -610,13 +610,13 @@ def max_value(dtype: Any, span: Any = None) -> PrimExpr:
 
 
 def infimum(dtype: Any) -> PrimExpr:
-    """What no value of a type is below: minus infinity, or the least value of a type without."""
+    """The lower bound of a type's values: minus infinity, or the least value of a type without."""
     dtype = DataType(dtype)
     return const(-math.inf, dtype) if _has_infinity(dtype) else min_value(dtype)
 
 
 def supremum(dtype: Any) -> PrimExpr:
-    """What no value of a type is above: infinity, or the greatest value of a type without."""
+    """The upper bound of a type's values: infinity, or the greatest value of a type without."""
     dtype = DataType(dtype)
     return const(math.inf, dtype) if _has_infinity(dtype) else max_value(dtype)
 

@@ -1,9 +1,9 @@
 """Nodes as JSON, from the field table.
 
-What one variable was stays one variable: the JSON is a table of nodes that refer to each other by
-number. Arrays are stored as bytes in base64. A type that is not a node (a tensor), or one whose slots
-are not fields, gets a codec from the layer it belongs to: `register_codec(Tensor, "tensor", to_array,
-from_array)`.
+The identity of variables is preserved: the JSON is a table of nodes that refer to each other by
+number. Arrays are stored as bytes in base64. A type that is not a node (a tensor), or one whose
+slots are not fields, gets a codec from the layer it belongs to: `register_codec(Tensor, "tensor",
+to_array, from_array)`.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ DECODERS: Registry[str, Callable[[Any], Any]] = Registry("decoder of values")
 def register_codec(
     kind: type, tag: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any]
 ) -> None:
-    """Let nodes hold values of `kind`: `encode` gives plain values, arrays or nodes."""
+    """Let nodes hold values of `kind`: `encode` returns plain values, arrays or nodes."""
     ENCODERS.register(kind, (tag, encode), override=True)
     DECODERS.register(tag, decode, override=True)
 
 
 def encoded(value: Any) -> Any:
-    """What the codec of the value's type makes of it; the value itself where there is none."""
+    """The value as encoded by the codec of its type; the value itself if its type has no codec."""
     codec = ENCODERS.get(type(value))
     return value if codec is None else codec[1](value)
 
@@ -168,7 +168,7 @@ def save_json(node: Any) -> str:
 
 
 def load_json(json_str: str) -> Any:
-    """What `save_json` wrote. Raises ValueError when the text is something else."""
+    """The value that `save_json` wrote. Raises ValueError for any other text."""
     try:
         data = json.loads(json_str)
     except (TypeError, ValueError, RecursionError) as error:
@@ -258,7 +258,7 @@ class _Reader:
         self.size += self.sizes[number]
         if number < 0 or self.size > self.most:
             what = "the JSON holds nodes that share too many parts"
-            raise ValueError(explain(what, got=f"more than {self.most} when written out"))
+            raise ValueError(explain(what, got=f"more than {self.most} when expanded"))
         return self.nodes[number]
 
 

@@ -1,11 +1,11 @@
 """Structural equality and hash: same meaning, whatever the variables are called.
 
 Read from the field table: a `def` field binds the variables in it (one to one, both ways), a
-`use` field compares, an `ignore` field does not count. What the classes say of themselves:
+`use` field compares, an `ignore` field does not count. Classes may define:
 
 - `bound_by_identity`: variables, buffers. Two are equal when a definition bound one to the other.
 - `compare_when_free`: without a definition, such a one is bound where it is first met.
-- `opens_scope`: functions, index maps. What is bound inside is forgotten at the end.
+- `opens_scope`: functions, index maps. Bindings inside are dropped at the end.
 - `structural_compare(other, comparer, path, defining)`, `structural_hash(hasher, defining)`:
   instead of the fields.
 
@@ -33,13 +33,13 @@ class _Mismatch(Exception):
 
 
 def _node_of(value: Any) -> Any:
-    """What a value that is written for a node stands for: `R.Tensor((2,), "int8")`."""
-    made = None if type(value) in Node.__kinds__ else getattr(value, "asobject", None)
-    return value if made is None else made()
+    """The node for which a value is a shorthand: `R.Tensor((2,), "int8")`."""
+    as_object = None if type(value) in Node.__kinds__ else getattr(value, "asobject", None)
+    return value if as_object is None else as_object()
 
 
 class ByStructure:
-    """Mixin of nodes for which `==` compares the structure, also with what is written for one."""
+    """Mixin of nodes for which `==` compares the structure, also with a shorthand of a node."""
 
     __slots__ = ()
 
@@ -55,11 +55,11 @@ _PLAIN = {str, int, bool, type(None), DataType}  # equal values are all there is
 
 
 class _Comparer:
-    """told: whether the path to a difference is wanted, which takes as long as the rest."""
+    """with_path: whether the path to a difference is computed, which takes as long as the rest."""
 
-    def __init__(self, map_free_vars: bool, told: bool = True) -> None:
+    def __init__(self, map_free_vars: bool, with_path: bool = True) -> None:
         self.map_free_vars = map_free_vars
-        self.told = told
+        self.with_path = with_path
         self.forward: dict[int, Any] = {}
         self.backward: dict[int, Any] = {}
         self.keep: list[Any] = []
@@ -98,13 +98,13 @@ class _Comparer:
     def fields(self, a: Node, b: Node, path: str, defining: bool) -> None:
         for f, va, vb in zip(a.__fields__, a.field_values(), b.field_values(), strict=True):
             if f.role is not IGNORE:
-                sub = path + f".{f.name}" if self.told else path
+                sub = path + f".{f.name}" if self.with_path else path
                 self.compare(va, vb, sub, defining or f.role is DEF)
 
     def bound(self, a: Any, b: Any, path: str, defining: bool) -> None:
-        known = self.forward.get(id(a))
-        if known is not None or id(b) in self.backward:
-            if known is not b:
+        partner = self.forward.get(id(a))
+        if partner is not None or id(b) in self.backward:
+            if partner is not b:
                 self.fail(path, a, b, "bound to another variable")
             return
         if a is b and not defining and not self.map_free_vars:
@@ -144,7 +144,7 @@ class _Comparer:
     def items(self, a: Any, b: Any, path: str, defining: bool) -> None:
         if len(a) == len(b):
             for i, (x, y) in enumerate(zip(a, b, strict=True)):
-                self.compare(x, y, path + f"[{i}]" if self.told else path, defining)
+                self.compare(x, y, path + f"[{i}]" if self.with_path else path, defining)
             return
         try:  # the first that differs says more than the counts
             for i, (x, y) in enumerate(zip(a, b, strict=False)):
@@ -187,7 +187,7 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     map_free_vars: let variables that neither side defines be matched one to one.
     """
     try:
-        _Comparer(map_free_vars, told=False).compare(lhs, rhs, "", map_free_vars)
+        _Comparer(map_free_vars, with_path=False).compare(lhs, rhs, "", map_free_vars)
     except _Mismatch:
         return False
     return True
@@ -281,9 +281,9 @@ class _Hasher:
         return hash(tuple(parts))
 
     def bound(self, var: Any, defining: bool) -> int:
-        known = self.index.get(id(var))
-        if known is not None:
-            return hash(("var", known))
+        number = self.index.get(id(var))
+        if number is not None:
+            return hash(("var", number))
         if defining or self.map_free_vars or var.compare_when_free:
             value = self.fields(var, defining)
             self.index[id(var)] = len(self.index)

@@ -1,4 +1,4 @@
-"""Targets: what a program is compiled for, and what is known of that machine.
+"""Targets: the machine that a program is compiled for, and facts about it.
 
     Target("llvm -mcpu=native -num-cores=2")
     Target({"kind": "cuda", "arch": "sm_90", "host": "llvm"})
@@ -90,7 +90,7 @@ def register_target_kind(
     options: name -> bool, int, float, str or list; every kind also has device, model, libs.
     parent: the kind that this is a variant of: its options, defaults and device hold here, too,
         its rules are looked up behind this kind's, and its code generator compiles for it. With
-        parent="llvm", `loopwright.compile(model, target=name)` gives code for the host.
+        parent="llvm", `loopwright.compile(model, target=name)` generates code for the host.
     Raises ValueError when the name is taken and `override` is not given, or for an unknown parent.
     """
     if parent == name:
@@ -124,7 +124,7 @@ def list_tags() -> dict[str, Target]:
 
 
 class Target(Node):
-    """What to compile for: a kind, keys in order of preference, options, and the host.
+    """The machine to compile for: a kind, keys in order of preference, options, and the host.
 
     Options are attributes of `attrs` (`target.attrs["mcpu"]`) under their own name ("num-cores").
     """
@@ -150,8 +150,8 @@ class Target(Node):
         kind = _kind(config.get("kind"))
         keys = config.get("keys")
         keys = keys.split(",") if isinstance(keys, str) else keys
-        given = {k: v for k, v in config.items() if k not in _STRUCTURAL}
-        options = {name: _typed(kind, name, value) for name, value in given.items()}
+        settings = {k: v for k, v in config.items() if k not in _STRUCTURAL}
+        options = {name: _typed(kind, name, value) for name, value in settings.items()}
         attrs = {**kind.defaults, **options}
         own_host = None if config.get("host") is None else Target(config["host"])
         made_keys = _keys_of(kind, keys, attrs)
@@ -214,7 +214,7 @@ class Target(Node):
     def current(allow_none: bool = True) -> Target | None: ...
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:
-        """The target of the innermost `with`. Raises ValueError when there is none and
+        """The target of the innermost `with`. Raises ValueError outside of any, if
         `allow_none` is False."""
         stack = _CURRENT.get()
         if not stack and not allow_none:
@@ -224,7 +224,7 @@ class Target(Node):
 
     @staticmethod
     def target_or_current(target: Any) -> Target:
-        """`target` as a Target, or the current one when it is None."""
+        """`target` as a Target, or the current one for None."""
         return Target.current(allow_none=False) if target is None else Target(target)
 
     # ------------------------------------------------------------------ host and devices
@@ -242,8 +242,8 @@ class Target(Node):
         for kind in KINDS.values():
             if kind.device_type == name and kind.parent is None:
                 return Target(kind.name)
-        what, known = "no target is known for this device", {k.device_type for k in KINDS.values()}
-        raise ValueError(explain(what, got=device, instead=f"one of {', '.join(sorted(known))}"))
+        what, types = "no target is known for this device", {k.device_type for k in KINDS.values()}
+        raise ValueError(explain(what, got=device, instead=f"one of {', '.join(sorted(types))}"))
 
     @staticmethod
     def list_kinds() -> list[str]:
@@ -382,7 +382,7 @@ class Target(Node):
 
     @property
     def max_function_args(self) -> int:
-        """The most arguments that a kernel of a GPU may have; 0 where there is no limit."""
+        """The most arguments that a kernel of a GPU may have; 0 for no limit."""
         return int(self.attrs.get("max_function_args", 0))
 
     @property
@@ -418,7 +418,7 @@ class Target(Node):
 
     @property
     def is_native(self) -> bool:
-        """Whether the code is for the CPU this process runs on, as far as the options tell."""
+        """Whether the code is for the CPU this process runs on, as far as the options say."""
         return self._cpu.native
 
     @property
@@ -538,7 +538,7 @@ def _typed(kind: TargetKind, name: str, value: Any) -> Any:
     """An option's value in the option's type. Raises ValueError when it is unknown or unfit."""
     expected = kind.options.get(name)
     if expected is None:
-        hint = suggest(f"-{name}", [f"-{known}" for known in sorted(kind.options)], "it has")
+        hint = suggest(f"-{name}", [f"-{option}" for option in sorted(kind.options)], "it has")
         raise ValueError(explain(f"target kind {kind.name} has no option", got=name, instead=hint))
     try:
         if expected is list:
@@ -550,14 +550,16 @@ def _typed(kind: TargetKind, name: str, value: Any) -> Any:
             return {"1": True, "true": True, "0": False, "false": False}[value.lower()]
         if expected is int and isinstance(value, float) and not value.is_integer():
             raise ValueError
-        made = expected(value)
+        typed = expected(value)
     except (ValueError, TypeError, KeyError):
         what = f"option -{name} of target kind {kind.name} needs a value of type"
         raise ValueError(explain(f"{what} {expected.__name__}", got=repr(value))) from None
-    if name == "vector-width" and made not in VECTOR_WIDTHS:
+    if name == "vector-width" and typed not in VECTOR_WIDTHS:
         hint = f"one of {', '.join(map(str, VECTOR_WIDTHS))}"
-        raise ValueError(explain("no vector register has so many bits", got=made, instead=hint))
-    return made
+        raise ValueError(
+            explain("no vector register has this number of bits", got=typed, instead=hint)
+        )
+    return typed
 
 
 def _keys_of(kind: TargetKind, keys: Any, attrs: Mapping[str, Any]) -> tuple[str, ...]:

@@ -136,7 +136,7 @@ def intel_graphics(model: str = "unknown", options: Options = None) -> Target:
     return _made("opencl", *words, options=options)
 
 
-# Boards by the name that users give: system on chip, triple, what the CPU has.
+# Boards by the name that users give: system on chip, triple, features of the CPU.
 _ARM64, _ARM32 = "-mtriple=aarch64-linux-gnu", "-mtriple=armv7a-linux-gnueabihf"
 _ARM_BOARDS = {
     "rasp3b": f"-model=bcm2837 {_ARM32} -mattr=+neon",

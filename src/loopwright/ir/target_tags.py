@@ -1,4 +1,4 @@
-"""Names of machines that stand for a target: `Target("nvidia/geforce-rtx-3090")`."""
+"""Names of machines as targets: `Target("nvidia/geforce-rtx-3090")`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Traces: every pass that ran, with the module before and after it, and why things were chosen.
+"""Traces: every pass that ran, with the module before and after it, and why rules, schedules and
+libraries were chosen.
 
     with lw.trace() as t:
         mod = pipeline(mod)
@@ -6,8 +7,8 @@
     t["FuseOps"].diff()         # what it changed, as text
     print(t.explain("relax.nn.conv2d"))
 
-A trace keeps references to immutable functions; text is made only when asked. When no trace is
-active a pass asks one context variable, nothing else.
+A trace keeps references to immutable functions; text is made only on request. When no trace is
+active a pass reads one context variable, nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ..base.errors import UnknownName, explain, suggest
 from ..base.late import Slot
 from .structural import structural_equal
 
-EXPLORED: Slot[Any] = Slot("ir.explored")  # what finds things in a trace
+EXPLORED: Slot[Any] = Slot("ir.explored")  # queries on a trace
 PAGE: Slot[Any] = Slot("ir.page")  # what shows one
 _ACTIVE: ContextVar[Trace | None] = ContextVar("active trace", default=None)
 
@@ -232,8 +233,10 @@ class Trace:
         """
         if subject in self.nodes or f"onnx:{subject}" in self.nodes:
             about = EXPLORED.get()(self).subjects(subject)
-            found = (n for n in self.notes if n.subject in about or n.facts.get("kernel") in about)
-            return Explanation(n for n in found if kind in (None, n.kind))
+            subject_notes = (
+                n for n in self.notes if n.subject in about or n.facts.get("kernel") in about
+            )
+            return Explanation(n for n in subject_notes if kind in (None, n.kind))
         notes, names = Explanation(), {subject}
         for note in self.notes:
             if "." in subject:
@@ -248,7 +251,7 @@ class Trace:
         return PAGE.get().page_of_trace(self, file, title)
 
     def _repr_html_(self) -> str:
-        """The table of passes in a notebook; a row opens to show what the pass changed."""
+        """The table of passes in a notebook; a row opens to show the changes of the pass."""
         return PAGE.get().notebook_trace(self)
 
     def table(self) -> str:

@@ -58,7 +58,7 @@ def register_pass(name: str, make: Callable[[], Pass]) -> None:
 def get_pass(name: str) -> Pass:
     """The registered pass of that name, made without arguments.
 
-    Raises ValueError naming close names when there is none.
+    Raises ValueError naming close names if no pass has it.
     """
     make = PASSES.get(name)
     if make is None:
@@ -66,8 +66,8 @@ def get_pass(name: str) -> Pass:
     return make()
 
 
-def _unknown_pass(what: str, name: str, known: Iterable[str]) -> str:
-    names = list(dict.fromkeys(known))
+def _unknown_pass(what: str, name: str, registered: Iterable[str]) -> str:
+    names = list(dict.fromkeys(registered))
     return explain(what, got=name, instead=suggest(name, names) if names else None)
 
 
@@ -281,11 +281,11 @@ class Sequential(Pass):
         return listed
 
     def insert_before(self, name: str, *passes: Pass) -> Sequential:
-        """Put passes before the first one of that name. Raises ValueError when there is none."""
+        """Put passes before the first one of that name. Raises ValueError if no pass has it."""
         return self._edit(name, lambda anchor: [*passes, anchor], first_only=True)
 
     def insert_after(self, name: str, *passes: Pass) -> Sequential:
-        """Put passes after the last one of that name. Raises ValueError when there is none."""
+        """Put passes after the last one of that name. Raises ValueError if no pass has it."""
         return self._edit(name, lambda anchor: [anchor, *passes], last_only=True)
 
     def replace(self, name: str, *passes: Pass) -> Sequential:
@@ -294,7 +294,7 @@ class Sequential(Pass):
         return self._edit(name, lambda _: list(passes))
 
     def remove(self, name: str) -> Sequential:
-        """Take out every pass of that name. Raises ValueError when there is none."""
+        """Remove every pass of that name. Raises ValueError if no pass has it."""
         return self._edit(name, lambda _: [])
 
     def append(self, *passes: Pass) -> Sequential:
@@ -313,12 +313,14 @@ class Sequential(Pass):
     ) -> Sequential:
         total = self._count(name)
         if not total:
-            known = self.names()
+            names_in = self.names()
             raise ValueError(
-                _unknown_pass(f"{self.info.name} has no pass of this name", name, known)
+                _unknown_pass(f"{self.info.name} has no pass of this name", name, names_in)
             )
-        wanted = range(1) if first_only else range(total - 1, total) if last_only else range(total)
-        self.passes, _ = self._edited(name, change, wanted, 0)
+        occurrences = (
+            range(1) if first_only else range(total - 1, total) if last_only else range(total)
+        )
+        self.passes, _ = self._edited(name, change, occurrences, 0)
         return self
 
     def _count(self, name: str) -> int:
@@ -326,20 +328,20 @@ class Sequential(Pass):
         return inner + sum(p.info.name == name for p in self.passes)
 
     def _edited(
-        self, name: str, change: Callable[[Any], list[Any]], wanted: range, seen: int
+        self, name: str, change: Callable[[Any], list[Any]], occurrences: range, seen: int
     ) -> tuple[list[Any], int]:
         edited: list[Any] = []
         for item in self.passes:
             matches = item.info.name == name
             new: list[Any] = [item]
             if matches:
-                if seen in wanted:
+                if seen in occurrences:
                     new = change(item)
                     for one in new:
                         _check_pass(one)
                 seen += 1
             elif isinstance(item, Sequential):
-                inner, seen = item._edited(name, change, wanted, seen)
+                inner, seen = item._edited(name, change, occurrences, seen)
                 info = item.info
                 new = [Sequential(inner, info.opt_level, info.name, info.required, info.traceable)]
             edited += new
@@ -369,12 +371,12 @@ def make_pass_decorator(
     """A decorator that makes passes on the functions of one class.
 
     base: the functions' class (PrimFunc), or the FunctionPass subclass to build on.
-    hook: what a decorated class calls its method; method: what the base calls it.
+    hook: the name of a decorated class's method; method: its name in the base.
 
     The decorator takes `(pass_func=None, opt_level=0, name=None, required=None,
     traceable=False)`. A decorated function `f(func, mod, ctx)` becomes a pass; a decorated class
-    with `transform_function(self, func, mod, ctx)` becomes a class of passes, whose arguments go
-    to the class's constructor.
+    with `transform_function(self, func, mod, ctx)` becomes a class of passes, whose arguments are
+    passed to the class's constructor.
     """
     if not issubclass(base, Pass):
         members = {"function_type": base, "__doc__": f"A pass on each {base.__name__}."}
@@ -496,17 +498,17 @@ class ApplyPassToFunction(ModulePass):
                 )
             return mod
         result = self.transform(mod)
-        kept = {g: f for g, f in result.functions.items() if g in chosen}
-        gone = {g for g in chosen if g not in result.functions}
+        changed = {g: f for g, f in result.functions.items() if g in chosen}
+        removed = {g for g in chosen if g not in result.functions}
         others = {g: f for g, f in mod.functions.items() if g not in chosen}
-        pending = [*kept.values(), *others.values()]
+        pending = [*changed.values(), *others.values()]
         while pending:
             for gvar in called_global_vars(pending.pop()):
-                gone.discard(gvar)
-                if gvar not in mod.functions and gvar not in kept and gvar in result.functions:
-                    kept[gvar] = result.functions[gvar]
-                    pending.append(kept[gvar])
-        return mod.with_functions(kept, remove=gone)
+                removed.discard(gvar)
+                if gvar not in mod.functions and gvar not in changed and gvar in result.functions:
+                    changed[gvar] = result.functions[gvar]
+                    pending.append(changed[gvar])
+        return mod.with_functions(changed, remove=removed)
 
 
 __dir__ = _public_names(__name__)

@@ -69,7 +69,7 @@ def uses_any(node: Any, variables: Container[Var]) -> bool:
 
 
 def substitute(node: Any, vmap: Mapping[Var, Any] | Callable[[Var], Any]) -> Any:
-    """`node` with variables replaced: `vmap` is a dict, or a function that gives a replacement
+    """`node` with variables replaced: `vmap` is a dict, or a function that returns a replacement
     or None. Nothing is folded. Buffers whose shape mentions a variable are rebuilt (one new
     buffer for each old one).
     """
@@ -108,9 +108,9 @@ class Substitute(Rewriter):
         if a.dtype != b.dtype:
             a, b = same_width(a, b)
         if kind is pe.And or kind is pe.Or:
-            known, other = (a, b) if isinstance(a, IntImm) else (b, a)
-            if isinstance(known, IntImm):
-                return other if bool(known.value) == (kind is pe.And) else known
+            literal, other = (a, b) if isinstance(a, IntImm) else (b, a)
+            if isinstance(literal, IntImm):
+                return other if bool(literal.value) == (kind is pe.And) else literal
         else:
             value = fold_binary(kind, a, b)
             if value is not None:

@@ -54,8 +54,7 @@ class BlockInfo:
 
     @property
     def store(self) -> st.BufferStore | None:
-        """What the block does if it is a single store, else None: a sum over no axis has another one,
-        its init."""
+        """The block's only store, or None: a sum over no axis has a second store, its init."""
         body = self.block.body
         plain = self.block.init is None or self.reduce
         return body if plain and isinstance(body, st.BufferStore) else None
@@ -96,7 +95,8 @@ def loads_in(node: Any) -> list[BufferLoad]:
     return loads
 
 
-_MOST_LOADS = 128  # of an expression into which others are inlined
+# Loads of an expression into which others are inlined: a bound for models that join very many tensors.
+_MOST_LOADS = 128
 
 
 @dataclass
@@ -225,8 +225,8 @@ def split_stages(
         moves = _can_be_inlined(b, blocks) and not lost.intersection(
             r.buffer for r in b.block.reads
         )
-        kept = read and len(readers[b.writes[0]]) > 1 and keep(b)
-        if not read or loads > _MOST_LOADS or not moves or kept:
+        stays = read and len(readers[b.writes[0]]) > 1 and keep(b)
+        if not read or loads > _MOST_LOADS or not moves or stays:
             stages.append(Stage(waiting, None, b))
             waiting = []
         else:
@@ -259,8 +259,8 @@ def _can_be_inlined(info: BlockInfo, blocks: list[BlockInfo]) -> bool:
     store = info.store
     if store is None or sum(b.writes[0] is info.writes[0] for b in blocks) > 1:
         return False
-    places = [index for index in store.indices if constant(index) != 0]
-    return all(isinstance(i, Var) for i in places) and len(set(places)) == len(places)
+    moved = [index for index in store.indices if constant(index) != 0]
+    return all(isinstance(i, Var) for i in moved) and len(set(moved)) == len(moved)
 
 
 def _epilogue(
@@ -296,8 +296,8 @@ def elementwise_on(info: BlockInfo, buffer: Buffer) -> bool:
     if store is None:
         return False
     axes = info.spatial
-    places = [x.indices for x in loads_in(store.value) if x.buffer is buffer]
-    return all(is_identity(at, axes, buffer) for at in (*places, store.indices))
+    reads = [x.indices for x in loads_in(store.value) if x.buffer is buffer]
+    return all(is_identity(at, axes, buffer) for at in (*reads, store.indices))
 
 
 def is_identity(indices: Any, axes: list[IterVar], buffer: Buffer) -> bool:

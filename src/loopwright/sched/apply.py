@@ -59,7 +59,7 @@ def register_schedule_rule(
     """
 
     def add(rule: Rule) -> Rule:
-        if any(known.name == name for known in SCHEDULES.at(target)):
+        if any(r.name == name for r in SCHEDULES.at(target)):
             raise ValueError(
                 explain("a schedule rule of this name exists", got=f"{target}: {name}")
             )
@@ -71,8 +71,8 @@ def register_schedule_rule(
 
 @dataclass(frozen=True)
 class ApplyDefaultSchedule(FunctionPass):
-    """See the file's docstring. A function with the attribute "tir.is_scheduled" is left
-    unchanged."""
+    """Schedules every kernel that has no schedule yet. A function with the attribute
+    "tir.is_scheduled" is left unchanged."""
 
     name = "ApplyDefaultSchedule"
     function_type = PrimFunc
@@ -96,7 +96,7 @@ _REASONS: ContextVar[list[str] | None] = ContextVar("reasons of the rule that ru
 
 
 def give_reason(text: Callable[[], str]) -> None:
-    """Tell a trace, if one is recorded, why the rule that runs chose what it does."""
+    """Record in the trace, if there is one, why the running rule made its choice."""
     reasons = _REASONS.get()
     if reasons is not None and (reason := text()) not in reasons:
         reasons.append(reason)
@@ -110,8 +110,8 @@ def _never_runs(func: PrimFunc) -> bool:
 def scheduled(
     candidate: Candidate[Rule], func: PrimFunc, target: Target, kernel: Callable[[], str]
 ) -> PrimFunc | None:
-    """What a rule makes of a kernel, whose name `kernel` gives. Raises TypeError where that is
-    something else, RuleError where a rule of others fails."""
+    """The kernel as a rule schedules it; `kernel` returns its name. Raises TypeError if the rule
+    returns something else, RuleError if a rule of a plug-in fails."""
 
     def where() -> str:
         return f'the schedule rule "{candidate.name}" ({candidate.origin}) of the kernel {kernel()}'
@@ -144,11 +144,11 @@ class _Apart(Rewriter):
     """Numbers blocks whose names are taken, inner ones after outer ones."""
 
     def __init__(self) -> None:
-        self.taken: set[str] = set()
+        self.used: set[str] = set()
 
     def visit_Block(self, node: Block) -> Block:
-        name = free_name(node.name_hint, self.taken)
-        self.taken.add(name)
+        name = free_name(node.name_hint, self.used)
+        self.used.add(name)
         new = self.visit_default(node)
         return new if name == node.name_hint else new.replace(name_hint=name)
 
@@ -161,7 +161,7 @@ class _Apart(Rewriter):
 
 @contextmanager
 def _recorded() -> Iterator[list[str]]:
-    """The list of the reasons that rules give; nobody is asked for any without a trace."""
+    """The list of the reasons that rules give; without a trace, none are collected."""
     reasons: list[str] = []
     token = _REASONS.set(None if trace.active() is None else reasons)
     try:

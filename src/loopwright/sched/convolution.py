@@ -1,4 +1,4 @@
-"""What convolutions need beside tiles: padding, and weights that are read ahead."""
+"""Passes for convolutions, in addition to tiles: padding, and weights that are read ahead."""
 
 from __future__ import annotations
 
@@ -18,18 +18,23 @@ from ..tir.op import address_of, call_intrin, is_call_to
 from .analysis import BlockInfo, as_product, constant, loads_in
 from .parts import PARTS
 
-LEAST_USES = 9  # of an element of a padded image that is copied
+# A padded image is copied if each element is read this often: the checks of a tile at the border then
+# cost more than the copy (resnet50's first layer: 2014 to 1827 us, docs/performance.md).
+LEAST_USES = 9
 LEAST_COPIED = 1 << 12  # elements: smaller images are read with checks
 LINE = 64  # bytes of the cache's lines
 LEAST_BYTES = 1 << 17  # smaller weights are in the cache anyway
-FEW_PIXELS = 6  # tiles of no more wait for the second cache unless they ask for weights early
+# Tiles of at most this many pixels wait for the second cache unless they prefetch their own weights,
+# this many bytes ahead (resnet18 on Zen 3: 40.8 to 32.0 ms, docs/performance.md).
+FEW_PIXELS = 6
+AHEAD = 1 << 10
 LEAST_STREAM = 1 << 14  # bytes of a tile's weights: fewer stay in the first cache
-AHEAD = 1 << 10  # bytes
 
 
 def is_padded_for_lanes(padding: BlockInfo, reduction: BlockInfo) -> bool:
-    """Whether a copy of the padded image pays: a tile's pixels lie beside each other in memory, so that
-    each load of a tile at the border has a check of its own, and each element is used often."""
+    """Whether a copy of the padded image pays: a tile's pixels are adjacent in memory, so that
+    otherwise each load of a tile at the border has a check of its own, and each element is used
+    often."""
     product, store = as_product(reduction), padding.store
     if product is None or product.depthwise or store is None or reduction.store is None:
         return False
@@ -54,13 +59,14 @@ def is_padded_for_lanes(padding: BlockInfo, reduction: BlockInfo) -> bool:
 
 
 def prefetch_operands(func: PrimFunc, blocks: set[str]) -> PrimFunc:
-    """Let each tile of a convolution in blocked layouts prefetch its part of the weights that the next
-    blocks of output channels need, if it has few pixels its own weights, and, of one tap, the next tile's pixels.
+    """Let each tile of a convolution in blocked layouts prefetch its part of the weights that the
+    next blocks of output channels need, if it has few pixels its own weights, and, of one tap, the
+    next tile's pixels.
 
     All tiles of an image read the same weights, the first of them from memory, which is slower than
-    the tile's arithmetic. The weights' elements `[out, ..., i, :]` for one `i` are a line; of the `i`
-    each tile of the image takes as many as are needed for all to be read when the last one ends.
-    `blocks` are the names of those that accumulate products.
+    the tile's arithmetic. The weights' elements `[out, ..., i, :]` for one `i` are a line; of the
+    `i` each tile of the image prefetches enough for all to be read when the last one ends. `blocks`
+    are the names of those that accumulate products.
     """
     return func.replace(body=_Prefetch(blocks).visit(func.body))
 
@@ -99,7 +105,7 @@ class _Prefetch(Rewriter):
     def prefetches(
         self, loop: st.For, realize: st.BlockRealize, tile: dict[Var, PrimExpr], parts: int
     ) -> list[st.Stmt]:
-        """What to do before a loop over the elements of a block of input channels."""
+        """The statement before a loop over the elements of a block of input channels."""
         axes = realize.block.iter_vars
         bound = dict(zip((v.var for v in axes), realize.iter_values, strict=True))
         lanes = [v.var for v in axes if v.iter_type == IterVar.DataPar][-1]
@@ -153,15 +159,15 @@ class _Prefetch(Rewriter):
         step = [substitute(substitute(i, bound), zero) for i in weight.indices[1:-2]]
 
         def fetch(block: PrimExpr, line: PrimExpr) -> st.Stmt:
-            place = multiply(line, per)
-            return self.prefetch(weight, [block, *step, place, const(0, "int64")])
+            position = multiply(line, per)
+            return self.prefetch(weight, [block, *step, position, const(0, "int64")])
 
         own: list[st.Stmt] = []
         pixels = math.prod(_step(bound[v.var], tile) for v in image)
         if pixels <= FEW_PIXELS and size // int(sizes[0] or 1) * width > LEAST_STREAM:
             # Further along the same memory, which may be the next step's: an address, not an access.
-            reach = range(AHEAD // (row * per), AHEAD // (row * per) + lines)
-            both = itertools.product(range(width), reach)
+            steps = range(AHEAD // (row * per), AHEAD // (row * per) + lines)
+            both = itertools.product(range(width), steps)
             own = [fetch(add(start, vector), const(line, "int64")) for vector, line in both]
         last = const((sizes[0] or 1) - 1, start.dtype)
         blocks = [minimum(add(start, width + vector), last) for vector in range(width)]
@@ -173,10 +179,10 @@ class _Prefetch(Rewriter):
     def pixels(
         self, image: BufferLoad, bound: dict[Var, PrimExpr], tile: dict[Var, PrimExpr]
     ) -> list[st.Stmt]:
-        """The next tile's pixels, of the same block of channels: a block is a stretch of memory of its
-        own, and these are more than the processor follows by itself."""
-        place = substitute(image.indices[-2], bound)
-        rows = next((v for v in tile if uses_any(place, (v,))), None)
+        """The next tile's pixels, of the same block of channels: each block is contiguous in
+        memory, and there are more of these streams than the hardware prefetcher follows."""
+        column = substitute(image.indices[-2], bound)
+        rows = next((v for v in tile if uses_any(column, (v,))), None)
         if rows is None:
             return []
         zero = {v: const(0, v.dtype) for v in tile}
@@ -184,7 +190,7 @@ class _Prefetch(Rewriter):
         at = [substitute(substitute(i, bound), zero) for i in image.indices[:-2]]
         stmts: list[st.Stmt] = []
         for pixel in range(step, 2 * step):
-            ahead = substitute(place, {**zero, rows: const(pixel, rows.dtype)})
+            ahead = substitute(column, {**zero, rows: const(pixel, rows.dtype)})
             stmts.append(self.prefetch(image, [*at, minimum(ahead, last), const(0, "int64")]))
         return stmts
 
@@ -214,7 +220,7 @@ class _Prefetch(Rewriter):
 
 
 def _step(value: PrimExpr, tile: dict[Var, PrimExpr]) -> int:
-    """How far the value of an axis goes within a tile."""
+    """The distance that the value of an axis covers within a tile."""
     return next((constant(e) or 1 for v, e in tile.items() if uses_any(value, (v,))), 1)
 
 

@@ -56,11 +56,17 @@ from .tiles import (
 )
 from .transposes import transpose_tiles
 
-READS_PER_ELEMENT = 4  # the same of what a product reads
+# Operands of a product of one row that are read in the time of one element of `loops.GRAIN`: such
+# products are limited by memory (llama_decode on two threads: 12.1 to 4.0 ms, docs/performance.md).
+READS_PER_ELEMENT = 4
 FEW_VECTORS = 4  # of which functions are computed one by one
-PREFETCH_ROWS = 32  # fewer rows do not use a strip long enough to fetch the next one
-PACKED_BYTES = 1 << 20  # right operands at least this large are packed,
-PACKED_ROWS = 64  # if at least this many rows use them
+# Fewer rows do not use a strip long enough to fetch the next one. The prefetch costs one of 16 loads
+# of a step; bert_base on one thread took 94 ms with it and 104 without.
+PREFETCH_ROWS = 32
+# Right operands at least this large are packed, if at least this many rows use them. Without packing,
+# each step of k reads another page, and the same tile runs at 42 % of the peak (docs/performance.md).
+PACKED_BYTES = 1 << 20
+PACKED_ROWS = 64
 
 
 @register_schedule_rule("stages", "cpu")
@@ -123,36 +129,36 @@ def _schedule_tile(
     inner: list[Any] = []
     outer = list(range(len(loops)))
     vector = loops[-1]
-    place: dict[int, Any] = dict(enumerate(loops))
+    loop_at: dict[int, Any] = dict(enumerate(loops))
     if tile.column == len(loops) - 1:
         jo, jv, vector = sch.split(loops[-1], [None, tile.vectors, tile.lanes])
-        place[len(loops) - 1] = jo
+        loop_at[len(loops) - 1] = jo
     else:
         co, jv = sch.split(loops[tile.column], [None, tile.vectors])
-        place[tile.column] = co
+        loop_at[tile.column] = co
         outer.remove(len(loops) - 1)
     if tile.row is not None:
         ro, ri = sch.split(loops[tile.row], [None, tile.rows])
-        place[tile.row] = ro
+        loop_at[tile.row] = ro
         inner = [ri, jv, vector]
     else:
         inner = [jv, vector]
-    packed, kept = _packed_side(sch, block, reduction, tile) if product else (None, False)
-    dots = kept and in_pairs(reduction)
+    packed, prepacked = _packed_side(sch, block, reduction, tile) if product else (None, False)
+    dots = prepacked and in_pairs(reduction)
     if packed is not None:
         outer.insert(0, outer.pop(outer.index(tile.column)))
-    order, parts = [place[k] for k in outer], 1
+    order, parts = [loop_at[k] for k in outer], 1
     if constant(reduction.spatial[-1].dom.extent) == tile.lanes:  # a block of channels: one vector
         order, parts = parts_first(sch, reduction, order)
     sch.reorder(*order, *inner)
     sch.compute_at(block, order[-1], preserve_unit_loops=True)
-    if packed is not None and not kept:
+    if packed is not None and not prepacked:
         sch.compute_at(packed, order[0], preserve_unit_loops=True)
         sch.vectorize(list(sch.get_loops(packed))[-1])
     steps = steps_at_once(reduction, tile) if product and not dots else 1
     filled = [schedule_accumulators(sch, block, reduction, tile, len(order), dots, steps)]
     many = 1 if tile.row is None else constant(reduction.spatial[tile.row].dom.extent)
-    if kept and many is not None and many >= PREFETCH_ROWS:
+    if prepacked and many is not None and many >= PREFETCH_ROWS:
         k = list(sch.get_loops(block))[-len(inner) - 1 - (dots or steps > 1)]
         sch.annotate(k, ROWS, [tile.row, many])
     if product and parts > 1:
@@ -170,11 +176,11 @@ def _schedule_tile(
     work = tile.rows * terms // (FMAS_PER_ELEMENT if product else FMAS_PER_ELEMENT // 4)
     if product:  # of few rows, reading the right side takes longer
         work = max(work, terms // READS_PER_ELEMENT)
-    if packed is not None and not kept:
+    if packed is not None and not prepacked:
         parallel(sch, order[:1], GRAIN)
     else:
         parallel_tiles(sch, order, work)
-    if kept and many is None:
+    if prepacked and many is None:
         sch.annotate(list(sch.get_loops(last))[-len(inner) - 1], TILE, tile.row)
     return filled
 
@@ -190,18 +196,18 @@ def _packed_side(sch: Schedule, block: Any, reduction: BlockInfo, tile: Tile) ->
     if buffer is None or None in shape or (shape[1] or 0) <= width:
         return None, False
     free = sch.func.attrs.get("layout_free_buffers", ())
-    kept = any(sch.func.buffers[int(k)] is buffer for k in free)
-    if not (kept or _packing_pays(reduction, tile, buffer, width)):
+    prepacked = any(sch.func.buffers[int(k)] is buffer for k in free)
+    if not (prepacked or _packing_pays(reduction, tile, buffer, width)):
         return None, False
     at = [r.buffer for r in sch.get(block).reads].index(buffer)
     packed = sch.cache_read(block, at, "global")
     strips = lambda k, j: (j // width, k, j % width)  # noqa: E731
-    if kept and in_pairs(reduction):
+    if prepacked and in_pairs(reduction):
         strips = lambda k, j: (j // width, k // 2, j % width * 2 + k % 2)  # noqa: E731
     sch.transform_layout(packed, ("write", 0), strips, pad_value=const(0, buffer.dtype))
-    if kept:
+    if prepacked:
         sch.annotate(packed, "meta_schedule.layout_rewrite_preproc", True)
-    return packed, kept
+    return packed, prepacked
 
 
 def _packing_pays(reduction: BlockInfo, tile: Tile, buffer: Any, width: int) -> bool:

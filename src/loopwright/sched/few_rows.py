@@ -89,9 +89,9 @@ class _SingleRow(LeafKeeper):
 
 
 def _realizes(body: st.Stmt) -> list[st.BlockRealize]:
-    found: list[st.BlockRealize] = []
-    post_order_visit(body, lambda n: found.append(n) if isinstance(n, st.BlockRealize) else None)
-    return found
+    realizes: list[st.BlockRealize] = []
+    post_order_visit(body, lambda n: realizes.append(n) if isinstance(n, st.BlockRealize) else None)
+    return realizes
 
 
 def _row_of(realize: st.BlockRealize, axis: int) -> tuple[IterVar, PrimExpr]:

@@ -1,6 +1,7 @@
-"""Joins neighbouring axes of a reduction that run through memory one after the other.
+"""Joins adjacent axes of a reduction that are contiguous in memory.
 
-The mean of an image of 7 x 7 is a sum over 49 neighbours, which fill vectors; the 7 of a line do not.
+The mean of an image of 7 x 7 is a sum over 49 adjacent elements, which fill vectors; the 7 of a
+line do not.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ class _Join(LeafKeeper):
         sizes = [constant(axis.dom.extent) or 0 for axis in axes]
         if count < 2 or not sizes[-1] < 2 * self.target.vector_lanes(dtype) <= math.prod(sizes):
             return node
-        made: Any = _joined(inner, loops[-1].loop_var, axes, sizes)
-        made = loops[-1].replace(body=made, extent=const(math.prod(sizes), loops[-1].extent.dtype))
+        nest: Any = _joined(inner, loops[-1].loop_var, axes, sizes)
+        nest = loops[-1].replace(body=nest, extent=const(math.prod(sizes), loops[-1].extent.dtype))
         for loop in reversed(loops[:-count]):
-            made = loop.replace(body=made)
-        return made
+            nest = loop.replace(body=nest)
+        return nest
 
 
 def _axes_in_memory(loops: list[st.For], realize: st.BlockRealize) -> int:
@@ -96,13 +97,13 @@ def _joined(
     block, last = realize.block, axes[-1]
     size = const(math.prod(sizes), last.var.dtype)
     axis = last.replace(dom=Range.from_min_extent(last.dom.min, size), var=Var("k", last.var.dtype))
-    places: dict[Var, PrimExpr] = {}
+    values: dict[Var, PrimExpr] = {}
     rest: PrimExpr = axis.var
     for old, count in reversed(list(zip(axes, sizes, strict=True))):
-        places[old.var] = rest if old is axes[0] else floormod(rest, count)
+        values[old.var] = rest if old is axes[0] else floormod(rest, count)
         rest = floordiv(rest, count)
     block = block.replace(
-        iter_vars=(*block.iter_vars[: -len(axes)], axis), body=substitute(block.body, places)
+        iter_vars=(*block.iter_vars[: -len(axes)], axis), body=substitute(block.body, values)
     )
     reads, writes = get_block_read_write_region(block, {})
     block = block.replace(reads=tuple(reads), writes=tuple(writes))

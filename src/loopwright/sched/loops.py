@@ -9,9 +9,13 @@ from ..ir.target import Target
 from ..tir.schedule import Schedule
 from .analysis import BlockInfo, constant, costly_calls
 
-GRAIN = 1 << 13  # minimum elements per task: about 3 us
-REGISTERS_PER_VALUE = 8  # that a function needs, its constants among them
-SPARE = 1.07  # elements computed by those needed
+# The fewest elements of a task, about 3 us. Longer ones left small kernels to one thread, which then
+# read the other threads' part of an image from their caches (docs/performance.md).
+GRAIN = 1 << 13
+# Vector registers that one value of a function needs, its constants among them. The vectors that fit
+# together share the loads of the constants (exp: 2.1 to 1.6 ns a vector, docs/performance.md).
+REGISTERS_PER_VALUE = 8
+SPARE = 1.07  # the largest accepted ratio of computed to needed elements
 SYMBOLIC_EXTENT = 32  # assumed extent of a symbolic image axis
 
 
@@ -25,8 +29,8 @@ def vectorize_nest(sch: Schedule, block: Any, target: Target, dtype: DataType) -
 
 
 def lanes_of(sch: Schedule, block: Any, target: Target, dtype: DataType) -> int:
-    """The lanes that a block's last loop computes at once: of a function, several vectors if few of
-    theirs lie beyond the loop's end, which share its constants and a call."""
+    """The lanes that a block's last loop computes at once: for a math function, several vectors
+    that share its constants and a call, if few lanes are beyond the loop's end."""
     lanes, calls = target.vector_lanes(dtype), costly_calls(sch.get(block))
     extent = constant(sch.get(list(sch.get_loops(block))[-1]).extent)
     if calls != 1 or extent is None:

@@ -2,9 +2,9 @@
 
     for n, part, block of channels, rows of the part, ... (parallel):
 
-Threads take stretches of such loops in order, so a thread computes the same part in one kernel after the
-other and finds it in its own cache. Where processors are far apart (a round trip of 400 ns), what another
-one wrote costs more than many kernels compute.
+Threads take contiguous ranges of such loops in order, so a thread computes the same part in one
+kernel after the other and finds it in its own cache. Where processors are far apart (a round trip
+of 400 ns), what another one wrote costs more than many kernels compute.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..ir.variables import uses_any
 from ..tir.schedule import Schedule
 from .analysis import BlockInfo, constant, loads_in
 
-COUNTS = (8, 6, 4, 2)  # of parts: as many as there are threads, or some for each
+COUNTS = (8, 6, 4, 2)  # of parts: one or several per thread
 PARTS = "image_parts"  # annotates the loop over a tile's products with the number of parts
 
 

@@ -45,7 +45,8 @@ class _Prefetch(LeafKeeper):
 
 
 def _next_part(realize: st.BlockRealize, tile: dict[Var, Range], axis: int, rows: int) -> st.Stmt:
-    """Fetch what of the next strip lies as far in it as the product has come in this one."""
+    """Prefetch the part of the next strip at the offset that the product has reached in this
+    one."""
     block = realize.block
     values = dict(zip([v.var for v in block.iter_vars], realize.iter_values, strict=True))
     term = next(v.var for v in block.iter_vars if v.iter_type == IterVar.CommReduce)
@@ -60,8 +61,8 @@ def _next_part(realize: st.BlockRealize, tile: dict[Var, Range], axis: int, rows
     count, terms, width = strips.buffer.shape
     done = add(multiply(row, terms), multiply(k, at_once[0] if at_once else const(1, k.dtype)))
     step = 1 << max(-(-rows // int(width)) - 1, 0).bit_length()
-    place = floordiv(done, step)
+    offset = floordiv(done, step)
     following = minimum(add(strip, 1), add(count, -1))
-    part = BufferLoad(strips.buffer, (following, floordiv(place, width), floormod(place, width)))
+    part = BufferLoad(strips.buffer, (following, floordiv(offset, width), floormod(offset, width)))
     hints = (0, 2, 1)  # to read, into the L2 cache, data
     return st.Evaluate(call_intrin("void", "tir.prefetch", address_of(part), *hints))

@@ -117,8 +117,8 @@ def _vectorize_end(sch: Schedule, stage: Stage, target: Target) -> None:
 
 
 def _common_axes(func: PrimFunc, stages: list[Stage]) -> int:
-    """How many leading axes all nests share: of the same extents, and the places of each other's
-    results that they read."""
+    """The number of leading axes that all nests share: of the same extents, and with the same
+    indices of each other's results."""
     blocks = [b for s in stages for b in (s.reduction, s.last) if b is not None]
     inner = {b.writes[0] for b in blocks} - set(func.buffer_map.values())
     first = blocks[0].spatial
@@ -139,7 +139,7 @@ def _same_extent(axis: Any, other: Any) -> bool:
 def _follows(info: BlockInfo, inner: set[Any], count: int) -> bool:
     """Whether a block accesses what others compute at its own first axes only."""
     axes = [v.var for v in info.spatial[:count]]
-    places = [x for x in loads_in(info.block.body) if x.buffer in inner]
+    loads = [x for x in loads_in(info.block.body) if x.buffer in inner]
     stores = [info.store] if info.store is not None and info.writes[0] in inner else []
     return all(
         len(at.indices) >= count
@@ -147,7 +147,7 @@ def _follows(info: BlockInfo, inner: set[Any], count: int) -> bool:
             i is a or (constant(v.dom.extent) == 1 and constant(i) == 0)
             for i, a, v in zip(at.indices[:count], axes, info.spatial, strict=False)
         )
-        for at in (*places, *stores)
+        for at in (*loads, *stores)
     )
 
 
@@ -164,7 +164,7 @@ def reduce_rows(sch: Schedule, stage: Stage, widths: dict[str, int], target: Tar
 def partial_results(
     sch: Schedule, reduction: BlockInfo, widths: dict[str, int], target: Target
 ) -> list[Any]:
-    """Make a reduction one of as many partial results as its width, then of half as many each."""
+    """Split a reduction into `width` partial results, then halve their number in each step."""
     block, parts = sch.get_block(reduction.name), []
     width = widths.get(reduction.name, 1)
     while width > 1:
@@ -188,17 +188,17 @@ def reduce_in(
     if row is not None and stage.last is not reduction:
         sch.compute_at(block, row, preserve_unit_loops=True)
     lanes = target.vector_lanes(reduction.writes[0].dtype)
-    for place, part in reversed(list(enumerate(parts[reduction.name]))):
+    for number, part in reversed(list(enumerate(parts[reduction.name]))):
         if row is not None:
             sch.compute_at(part, row, preserve_unit_loops=True)
-        reduces = 1 if place else len(reduction.reduce)
+        reduces = 1 if number else len(reduction.reduce)
         _vectorize_part(sch, part, reduces, row is not None, lanes)
     if parts[reduction.name]:
         sch.unroll(list(sch.get_loops(block))[-1])
 
 
 def _vectorize_part(sch: Schedule, part: Any, reduces: int, in_row: bool, lanes: int) -> None:
-    """Vectorize a block of partial results that reduces over so many axes."""
+    """Vectorize a block of partial results that reduces over `reduces` axes."""
     loops = list(sch.get_loops(part))
     if in_row:  # the loops within that over rows are in the order of the block's axes
         kinds = [axis.iter_type for axis in sch.get(part).iter_vars[1:]]
@@ -248,13 +248,13 @@ def _row_vectors(reduction: BlockInfo, target: Target) -> int:
 
 
 def _is_along(load: BufferLoad, axis: IterVar) -> bool:
-    """Whether a load takes neighbours in memory as an axis goes on, or does not depend on it."""
+    """Whether a load reads adjacent elements along an axis, or does not depend on it."""
     if not uses_any(load.indices, (axis.var,)):
         return True
     if load.indices[-1] is axis.var:
         return not uses_any(load.indices[:-1], (axis.var,))
-    place: PrimExpr = const(0, axis.var.dtype)
+    offset: PrimExpr = const(0, axis.var.dtype)
     for index, extent in zip(load.indices, load.buffer.shape, strict=True):
-        place = add(multiply(place, extent), index)
-    rest = Analyzer().simplify(subtract(place, axis.var))
+        offset = add(multiply(offset, extent), index)
+    rest = Analyzer().simplify(subtract(offset, axis.var))
     return not uses_any(rest, (axis.var,))

@@ -1,4 +1,4 @@
-"""What a kernel with a softmax may leave out.
+"""Simplifications of a kernel with a softmax.
 
     top = max(x[:])                  # a NaN of x is in the sum, too: the maximum may ignore it
     y[:] = exp(x[:] - top)           # in the place of x, or of the result
@@ -110,21 +110,21 @@ def max_without_nan(func: PrimFunc) -> PrimFunc:
 
 
 def in_place(func: PrimFunc, old: Buffer, new: Buffer) -> PrimFunc:
-    """The kernel with what a buffer of its own holds in another one."""
+    """The kernel with the contents of one of its own buffers in another buffer."""
     body = rewrite(func.body, None, pre=lambda n: new if n is old else None)
     assert isinstance(body, BlockRealize)
     outside = set(func.buffer_map.values())
-    kept = [b for b in dict.fromkeys(body.block.alloc_buffers) if b not in outside]
-    return func.replace(body=body.replace(block=body.block.replace(alloc_buffers=tuple(kept))))
+    buffers = [b for b in dict.fromkeys(body.block.alloc_buffers) if b not in outside]
+    return func.replace(body=body.replace(block=body.block.replace(alloc_buffers=tuple(buffers))))
 
 
 def blocks_by_name(func: PrimFunc) -> dict[str, Block]:
     """The blocks that write."""
-    found: dict[str, Block] = {}
+    writers: dict[str, Block] = {}
 
     def note(node: Any) -> None:
         if isinstance(node, Block) and node.writes:
-            found[node.name_hint] = node
+            writers[node.name_hint] = node
 
     post_order_visit(func.body, note)
-    return found
+    return writers

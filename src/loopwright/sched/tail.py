@@ -53,14 +53,14 @@ def compute_whole_tiles(func: PrimFunc, blocks: set[str]) -> PrimFunc:
 
 def written_by(func: PrimFunc, blocks: set[str]) -> set[Buffer]:
     """The buffers that the blocks of these names write."""
-    found: set[Buffer] = set()
+    buffers: set[Buffer] = set()
 
     def note(node: Any) -> None:
         if isinstance(node, st.Block) and node.name_hint in blocks:
-            found.update(w.buffer for w in node.writes)
+            buffers.update(w.buffer for w in node.writes)
 
     post_order_visit(func.body, note)
-    return found
+    return buffers
 
 
 class _Whole(Rewriter):
@@ -108,24 +108,24 @@ class _Whole(Rewriter):
                 guards[axis] = And(guards[axis], inner) if axis in guards else inner
         if not guards:
             return None
-        reach = {
+        ranges = {
             axis.var: eval_set(value, self.loops, self.ana)
             for axis, value in zip(block.iter_vars, node.iter_values, strict=True)
         }
 
         def may_leave(index: PrimExpr, extent: PrimExpr) -> bool:
-            """Whether an index may be outside where axes go beyond their ends."""
-            top = eval_set(index, reach, self.ana).max_value
+            """Whether an index may be outside where axes run past their ends."""
+            top = eval_set(index, ranges, self.ana).max_value
             return is_infinite(top) or not self.ana.can_prove(less(top, extent))
 
         def stays(index: PrimExpr, extent: PrimExpr) -> bool:
-            """Whether what is written stays in its buffer, which grows along a lone axis."""
+            """Whether a write stays in its buffer, which grows along a single axis."""
             if isinstance(index, Var):
-                return index not in guards or not is_infinite(reach[index].max_value)
+                return index not in guards or not is_infinite(ranges[index].max_value)
             return not vars_in(index) & guards.keys() or not may_leave(index, extent)
 
         def leaves(load: BufferLoad, axis: Var) -> bool:
-            """Whether a load may be outside where the axis goes beyond its end."""
+            """Whether a load may be outside where the axis runs past its end."""
             dims = zip(load.indices, load.buffer.shape, strict=True)
             return any(axis in vars_in(i) and may_leave(i, extent) for i, extent in dims)
 
@@ -136,10 +136,10 @@ class _Whole(Rewriter):
         def guard(load: Any) -> Any:
             if not isinstance(load, BufferLoad) or load.buffer in self.own:
                 return None
-            wanted = [inner for axis, inner in guards.items() if leaves(load, axis)]
-            if not wanted:
+            conditions = [inner for axis, inner in guards.items() if leaves(load, axis)]
+            if not conditions:
                 return None
-            return if_then_else(reduce(And, wanted), load, const(0, load.dtype))
+            return if_then_else(reduce(And, conditions), load, const(0, load.dtype))
 
         body = rewrite(block.body, guard, keep_buffers)
         return node.replace(predicate=const(True, "bool"), block=block.replace(body=body))
@@ -155,36 +155,36 @@ class _Whole(Rewriter):
                 continue
             size, rest = divmod(end.value, groups.value)
             if rest == 0 and size > 1 and isinstance(part, LT):
-                known = Analyzer()
-                for loop, reach in self.loops.items():
-                    known.bind(loop, reach)
-                if known.can_prove_equal(floordiv(value, size), part.a):
+                ana = Analyzer()
+                for loop, extents in self.loops.items():
+                    ana.bind(loop, extents)
+                if ana.can_prove_equal(floordiv(value, size), part.a):
                     return axis.var, less(axis.var, end)
         return None
 
     def grown(self, node: st.BlockRealize) -> st.BlockRealize:
         """The block with axes extended to the range of their bindings; records which dimensions
         of its output they index."""
-        axes, reach = [], {}
+        axes, extents = [], {}
         for axis, value in zip(node.block.iter_vars, node.iter_values, strict=True):
             top = eval_set(value, self.loops, self.ana).max_value
             extent = axis.dom.extent
             if not is_infinite(top):
-                wanted = self.ana.simplify(add(top, const(1, top.dtype)))
-                if self.ana.can_prove(wanted > extent) or not (
-                    self.ana.can_prove(wanted <= extent) or isinstance(wanted, IntImm)
+                end = self.ana.simplify(add(top, const(1, top.dtype)))
+                if self.ana.can_prove(end > extent) or not (
+                    self.ana.can_prove(end <= extent) or isinstance(end, IntImm)
                 ):
-                    extent = reach[axis.var] = wanted
+                    extent = extents[axis.var] = end
             dom = Range.from_min_extent(axis.dom.min, extent)
             axes.append(IterVar(dom, axis.var, axis.iter_type, axis.thread_tag))
-        if not reach:
+        if not extents:
             return node
         for region in node.block.writes:
-            known = self.shapes.get(region.buffer, region.buffer.shape)
-            ends = [reach.get(r.min) if isinstance(r.min, Var) else None for r in region.region]
+            old_shape = self.shapes.get(region.buffer, region.buffer.shape)
+            ends = [extents.get(r.min) if isinstance(r.min, Var) else None for r in region.region]
             shape = tuple(
                 e if w is None or self.ana.can_prove(w <= e) else w
-                for e, w in zip(known, ends, strict=True)
+                for e, w in zip(old_shape, ends, strict=True)
             )
             if shape != region.buffer.shape:
                 self.shapes[region.buffer] = shape
@@ -237,7 +237,7 @@ def whole_columns(
     that they write or reduce: beyond its end the block `first` stores `fill`, the others what follows
     from that. axes: the position of the axis, by the block's name."""
     work = _WholeColumns(axes, first, width, fill)
-    work.given = set(func.buffer_map.values())
+    work.arguments = set(func.buffer_map.values())
     body = work.visit(func.body)
     grown = {b: b.replace(shape=(*b.shape[:-1], work.whole)) for b in work.buffers}
     pre = lambda n: grown.get(n, n) if isinstance(n, Buffer) else None  # noqa: E731
@@ -270,13 +270,13 @@ class _WholeColumns(_WholeRows):
             inside = less(axis.var, extent)
 
             def guard(load: Any) -> Any:
-                if not isinstance(load, BufferLoad) or load.buffer not in self.given:
+                if not isinstance(load, BufferLoad) or load.buffer not in self.arguments:
                     return None
                 return if_then_else(inside, load, const(0, load.dtype))
 
             value = rewrite(store.value, guard, keep_buffers)
-            found = Var("score", value.dtype)  # bound first: not a load under a condition
-            store = store.replace(value=Let(found, value, Select(inside, found, self.fill)))
+            score = Var("score", value.dtype)  # bound first: not a load under a condition
+            store = store.replace(value=Let(score, value, Select(inside, score, self.fill)))
         wider = axis.replace(dom=Range.from_min_extent(axis.dom.min, whole))
         axes = (*block.iter_vars[:at], wider, *block.iter_vars[at + 1 :])
         return node.replace(block=block.replace(iter_vars=axes, body=store))
@@ -288,11 +288,12 @@ def _is_nothing(value: PrimExpr) -> bool:
 
 
 def skip_padding(func: PrimFunc, blocks: set[str]) -> PrimFunc:
-    """Leave out the terms of a sum of products that lie in the padding, if that holds for a
+    """Leave out the terms of a sum of products that are in the padding, if that holds for a
     whole tile: their guard (on a row, not on a column) becomes the block's predicate.
 
-    `blocks` are names of blocks that accumulate products of a guarded load. A term outside is 0 where
-    the guard gives 0; the zero point of quantized data is another number, and its terms stay.
+    `blocks` are names of blocks that accumulate products of a guarded load. A term outside is 0
+    where the guard selects 0; the zero point of quantized data is another number, and its terms
+    stay.
     """
     return func.replace(body=_SkipPadding(blocks).visit(func.body))
 
@@ -322,17 +323,17 @@ class _SkipPadding(_Whole):
         def lift(call: Any) -> Any:
             if not is_call_to(call, "if_then_else") or not _is_nothing(call.args[2]):
                 return None
-            kept = []
+            conditions = []
             for part in conjuncts(call.args[0]):
                 outside = substitute(part, values)
                 if vars_in(outside) & self.tile or not isinstance(part, CmpExpr):
-                    kept.append(part)
+                    conditions.append(part)
                 else:
                     moved.append(outside)
-            if not kept:
+            if not conditions:
                 return call.args[1]
-            condition = kept[0]
-            for other in kept[1:]:
+            condition = conditions[0]
+            for other in conditions[1:]:
                 condition = And(condition, other)
             return if_then_else(condition, call.args[1], call.args[2])
 

@@ -20,13 +20,20 @@ from .apply import give_reason
 
 FMAS_PER_ELEMENT = 64  # multiply-adds of a product in the time of one element
 UNROLLED_TAPS = 9  # largest window that is unrolled, in elements
-STEPS, UNROLLED_STEPS = 4, 64  # of a product as one iteration; of vectors, most that they multiply
-UNROLLED_PRODUCTS = 96  # of vectors, most of a block of channels that is unrolled
+# Steps of a product that are one iteration, and the most products of vectors in one: fewer addresses
+# for each multiply-add (bert_base on Zen 3: 250 to 166 ms).
+STEPS, UNROLLED_STEPS = 4, 64
+# The most products of vectors in a block of channels that is unrolled: on AVX2 the loop over 8
+# channels took 4 of its 19 instructions a channel (Zen 3: resnet50 1.78 to 1.05 of onnxruntime's
+# time, with other changes; docs/performance.md).
+UNROLLED_PRODUCTS = 96
 MASKED_TERMS = 64  # of a tile with a condition for each lane: most that are unrolled
 REGISTERS_LEFT = 3  # vector registers not used as accumulators
 LEAST_ROWS = 4  # fewer rows of two vectors leave multiply-adds waiting for each other
-FEW_ROWS = 6  # of a product whose tiles take more vectors instead,
-LEAST_STRIPS = 8  # if at least this many strips are left
+# Tiles of a product with at most this many rows take more vectors, if at least this many strips are
+# left (products of one row: 53 to 64 GB/s from memory, 64 to 91 from the L3 cache).
+FEW_ROWS = 6
+LEAST_STRIPS = 8
 PARTIAL = 1.02  # cost of a last tile with bounds checks
 
 
@@ -75,8 +82,8 @@ def _reason(
     name: str, rows: int, vectors: int, lanes: int, extent: int | None, target: Target
 ) -> str:
     """Which tile was chosen, and why."""
-    taken = f"{rows * vectors} of {target.num_vector_registers} vector registers"
-    text = f"{name}: tiles of {rows} x {vectors * lanes}, {taken}; "
+    registers = f"{rows * vectors} of {target.num_vector_registers} vector registers"
+    text = f"{name}: tiles of {rows} x {vectors * lanes}, {registers}; "
     if extent is None:
         return text + "the number of rows is unknown"
     whole, rest = divmod(extent, rows)
@@ -97,7 +104,7 @@ def _moved_along(reduction: BlockInfo) -> set[int]:
 
 
 def _row_axis(extents: list[int | None]) -> int | None:
-    """The axis whose neighbouring iterations share operands: the second to last, ignoring extents
+    """The axis whose adjacent iterations share operands: the second to last, ignoring extents
     of 1."""
     for axis in range(len(extents) - 2, -1, -1):
         if extents[axis] != 1:
@@ -106,8 +113,8 @@ def _row_axis(extents: list[int | None]) -> int | None:
 
 
 def _vectors(rows: int | None, width: int | None, lanes: int) -> int:
-    """Vectors of a tile's row: more for products of few rows, which then read longer stretches of the
-    right side, if that leaves enough strips."""
+    """Vectors of a tile's row: more for products of few rows, which then read longer contiguous
+    runs of the right side, if that leaves enough strips."""
     if rows is None or rows > FEW_ROWS or width is None:
         return 2
     strips = [v for v in (8, 4) if rows * v <= 24 and width >= v * lanes * LEAST_STRIPS]
@@ -124,7 +131,7 @@ def _rows(extent: int | None, most: int, even: bool) -> int:
         return extent
 
     def cost(rows: int) -> float:
-        # What a step has beside its multiply-adds takes the time of a row where rows are few.
+        # A step's instructions other than multiply-adds take the time of a row where rows are few.
         tiles = -(-extent // rows) * (max(rows, LEAST_ROWS) + few)
         return tiles if extent % rows == 0 else tiles * PARTIAL
 
@@ -177,8 +184,8 @@ def stored(sch: Schedule, stage: Stage) -> Any:
 
 
 def steps_at_once(reduction: BlockInfo, tile: Tile) -> int:
-    """How many steps of a matrix product are one iteration: in a small tile the loop, and what it reads
-    ahead, take as many instructions as the products."""
+    """How many steps of a matrix product are one iteration: in a small tile the loop, and what it
+    reads ahead, takes about the same number of instructions as the products."""
     if len(reduction.reduce) != 1 or tile.column != len(reduction.spatial) - 1:
         return 1
     domain = reduction.reduce[0].dom

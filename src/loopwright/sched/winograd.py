@@ -27,11 +27,11 @@ def winograd(func: PrimFunc, target: Target) -> PrimFunc | None:
     if not steps or not all(b.is_spatial and len(b.writes) == 1 for b in blocks):
         return None
     last = _last(func, blocks, steps[-1])
-    kept = [b.name for b in steps[:-1]]
+    names = [b.name for b in steps[:-1]]
     end = blocks.index(last)
     sch = Schedule(func, enable_check=False)
     for b in blocks[:end]:
-        if b.name not in kept:
+        if b.name not in names:
             sch.compute_inline(sch.get_block(b.name))
     for b in blocks[end + 1 :]:
         vectorize_nest(sch, sch.get_block(b.name), target, b.writes[0].dtype)
@@ -46,7 +46,7 @@ def winograd(func: PrimFunc, target: Target) -> PrimFunc | None:
         outer, inner = [n, high, wide], [y, x]
     sch.reorder(*outer, more, *inner, vector)
     nests = [[*inner, vector]]
-    for name in reversed(kept):
+    for name in reversed(names):
         sch.compute_at(sch.get_block(name), more, preserve_unit_loops=True)
         nests.append(list(sch.get_loops(sch.get_block(name)))[len(outer) + 1 :])
     for *unrolled, lane in nests:

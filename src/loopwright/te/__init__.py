@@ -91,5 +91,5 @@ AXIS_SEPARATOR = IndexMap.AXIS_SEPARATOR
 
 __getattr__ = _late_names(
     __name__
-)  # schedules, scans, hybrid script: what stands in the wing of TVM
+)  # schedules, scans, hybrid script: names defined in the TVM wing
 __dir__ = _public_names(__name__)

@@ -64,7 +64,7 @@ def compute(
     """A tensor whose element at (i, j, ...) is `fcompute(i, j, ...)`.
 
     Axes take the names of the function's parameters; those of `*args` are named i0, i1, ... or
-    `varargs_names`. A function that returns several values gives a tuple of tensors. Raises
+    `varargs_names`. A function that returns several values results in a tuple of tensors. Raises
     ValueError if the function does not take one index per dimension.
     """
     dims = _dims(shape)
@@ -97,7 +97,7 @@ def _element(name: str, value: Any) -> PrimExpr:
         return value()
     element = value.asobject() if isinstance(value, TensorSlice) else convert(value)
     if not isinstance(element, PrimExpr):
-        what = f"compute {name}: the function gives an element's value"
+        what = f"compute {name}: the function returns an element's value"
         raise TypeError(explain(what, got=type(value).__name__, instead="index the tensor"))
     return element
 
@@ -168,12 +168,12 @@ def extern(
         pairs = zip(shapes, kinds, strict=True)
         out_bufs = [_view_of(dims, kind, name) for dims, kind in pairs]
     _check_buffers(name, sources, in_bufs, out_bufs)
-    made = fcompute(in_bufs, out_bufs)
-    if not isinstance(made, Stmt | PrimExpr):
+    value = fcompute(in_bufs, out_bufs)
+    if not isinstance(value, Stmt | PrimExpr):
         what = f"fcompute of {name} must return a statement or an expression"
         hint = "of a PrimFunc: te.extern_primfunc"
-        raise ValueError(explain(what, got=type(made).__name__, instead=hint))
-    body = made if isinstance(made, Stmt) else Evaluate(made)
+        raise ValueError(explain(what, got=type(value).__name__, instead=hint))
+    body = value if isinstance(value, Stmt) else Evaluate(value)
     op = ExternOp(name, current_tag(tag), attrs, sources, in_bufs, out_bufs, body)
     outputs = [op.output(n) for n in range(op.num_outputs)]
     return outputs[0] if single else outputs
@@ -192,10 +192,14 @@ def _check_buffers(
             what = f"{tensor.op.name}, {tensor.dtype} with {tensor.ndim} dimensions"
             got = f"{buffer.name}, {buffer.dtype} with {len(buffer.shape)}"
             raise ValueError(explain(f"extern {name} sees {what}, by another buffer", got=got))
-        for n, (given, seen) in enumerate(zip(tensor.shape, buffer.shape, strict=True)):
-            if isinstance(given, IntImm) and isinstance(seen, IntImm) and given.value != seen.value:
+        for n, (extent, seen) in enumerate(zip(tensor.shape, buffer.shape, strict=True)):
+            if (
+                isinstance(extent, IntImm)
+                and isinstance(seen, IntImm)
+                and extent.value != seen.value
+            ):
                 what = f"extern {name}: buffer {buffer.name} has {seen} elements in dimension {n}"
-                raise ValueError(explain(what, got=f"{given} of {tensor.op.name}"))
+                raise ValueError(explain(what, got=f"{extent} of {tensor.op.name}"))
 
 
 def _extern_shapes(shape: Any) -> tuple[list[tuple[PrimExpr, ...]], bool]:
@@ -235,8 +239,9 @@ def _extern_dtypes(name: str, dtype: Any, inputs: list[Tensor], count: int) -> l
 
 
 def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwargs: Any) -> Any:
-    """Tensors computed by a PrimFunc. Results are the buffers that it writes and does not read; the
-    last that it does both to where there is none; its last ones where that does not fit the inputs.
+    """Tensors computed by a PrimFunc. Results are the buffers that it writes and does not read; if
+    there are none, the last buffer that it both reads and writes; the last buffers if that does not
+    fit the inputs.
 
     Its symbolic shapes are bound by the input tensors. The body, including blocks, is used
     unchanged, on the function's own buffers where these have no symbolic shapes.
@@ -245,12 +250,12 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwarg
     ins, outs = _roles(primfunc, buffers, len(input_tensors))
     dims: dict[Var, PrimExpr] = {}
     for tensor, view in zip(input_tensors, ins, strict=True):
-        for given, declared in zip(tensor.shape, view.shape, strict=True):
+        for extent, declared in zip(tensor.shape, view.shape, strict=True):
             if isinstance(declared, Var):
-                dims.setdefault(declared, given)
+                dims.setdefault(declared, extent)
     shapes = [[substitute(e, dims) for e in b.shape] for b in outs]
 
-    def place(in_bufs: list[Buffer], out_bufs: list[Buffer]) -> Stmt:
+    def inlined(in_bufs: list[Buffer], out_bufs: list[Buffer]) -> Stmt:
         body = substitute_buffers(
             primfunc.body, dict(zip([*ins, *outs], in_bufs + out_bufs, strict=True))
         )
@@ -269,7 +274,9 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwarg
         decl_buffer(s, k, kwargs["name"] if len(outs) == 1 else b.name)
         for s, k, b in zip(shapes, kinds, outs, strict=True)
     ]
-    return extern(shapes, input_tensors, place, in_buffers=in_bufs, out_buffers=out_bufs, **kwargs)
+    return extern(
+        shapes, input_tensors, inlined, in_buffers=in_bufs, out_buffers=out_bufs, **kwargs
+    )
 
 
 def _roles(
@@ -312,7 +319,7 @@ def _axis_range(dom: Any) -> Range:
         return dom
     if isinstance(dom, (tuple, list)):
         if len(dom) != 2:
-            what = "an axis goes over (begin, end)"
+            what = "an axis runs over (begin, end)"
             raise TypeError(explain(what, got=repr(dom), instead="te.reduce_axis((0, n))"))
         return Range(*dom)
     return Range(dom)

@@ -45,14 +45,14 @@ def in_order(tensors: Iterable[Tensor]) -> list[Operation]:
 
 
 class _Names:
-    """Unique block names: the operation's, with _1, _2, ... appended if taken."""
+    """Unique block names: the operation's, with _1, _2, ... appended if it is in use."""
 
     def __init__(self) -> None:
-        self.taken: set[str] = set()
+        self.used: set[str] = set()
 
     def fresh(self, name: str) -> str:
-        unique = free_name(name, self.taken)
-        self.taken.add(unique)
+        unique = free_name(name, self.used)
+        self.used.add(unique)
         return unique
 
 
@@ -63,7 +63,7 @@ class Builder:
         self.args = args
         self.rows: dict[Tensor, Var] = {}
         self.ops = in_order(a for a in args if isinstance(a, Tensor))
-        self.given = {a for a in args if isinstance(a, Tensor)}
+        self.arguments = {a for a in args if isinstance(a, Tensor)}
         self.buffers: dict[Tensor, Buffer] = {}
         self.allocated: list[Buffer] = []
         self.names = _Names()
@@ -99,28 +99,28 @@ class Builder:
     def bind_buffers(self) -> None:
         """The buffer of each tensor: an extern's own view if it is a parameter, else a new one; a
         view that several externs share is that of one tensor."""
-        taken: set[Buffer] = set()
+        bound: set[Buffer] = set()
 
         def take(tensor: Tensor, view: Buffer) -> None:
-            if tensor not in self.buffers and view not in taken:
+            if tensor not in self.buffers and view not in bound:
                 self.buffers[tensor] = view
-                taken.add(view)
+                bound.add(view)
 
         for op in self.ops:
             if isinstance(op, ExternOp):
                 for tensor, view in zip(op.inputs, op.input_placeholders, strict=True):
-                    if tensor in self.given:
+                    if tensor in self.arguments:
                         take(tensor, view)
                 for n, view in enumerate(op.output_placeholders):
                     tensor = op.output(n)
-                    if tensor in self.given or view.elem_offset is None:
+                    if tensor in self.arguments or view.elem_offset is None:
                         take(tensor, view)
         for op in self.ops:
             for n in range(op.num_outputs):
                 tensor = op.output(n)
                 if tensor not in self.buffers:
                     self.buffers[tensor] = self.declare(tensor)
-                if tensor in self.given:
+                if tensor in self.arguments:
                     continue
                 if isinstance(op, PlaceholderOp):
                     what = f"the placeholder {op.name} is read but is not an argument"
@@ -166,13 +166,13 @@ class Builder:
         def post(node: Any) -> Any:
             if isinstance(node, ProducerLoad):
                 producer: Any = node.producer  # a te.Tensor
-                at = self.place(producer, node.indices)
+                at = self.element(producer, node.indices)
                 return BufferLoad._make(self.buffers[producer], at, None)
             return values.get(node) if isinstance(node, Var) else None
 
         return self.tidy(rewrite(expr, post))
 
-    def place(self, tensor: Tensor, indices: Any) -> tuple[PrimExpr, ...]:
+    def element(self, tensor: Tensor, indices: Any) -> tuple[PrimExpr, ...]:
         """The indices of an element; a tensor that a scan computes row by row has no row
         dimension."""
         time = self.rows.get(tensor)
@@ -189,9 +189,9 @@ class Builder:
         free = notes.pop("layout_free_placeholders", None)
         if free:
             positions = [n for n, a in enumerate(self.args) if any(a is t for t in free)]
-            known = self.attrs.setdefault("layout_free_buffers", [])
-            known += [n for n in positions if n not in known]
-            inner = [self.buffers[t] for t in free if t not in self.given]
+            free_buffers = self.attrs.setdefault("layout_free_buffers", [])
+            free_buffers += [n for n in positions if n not in free_buffers]
+            inner = [self.buffers[t] for t in free if t not in self.arguments]
             if inner:
                 notes["layout_free_placeholders"] = inner
         axes = (*op.axis, *op.reduce_axis)
@@ -266,7 +266,7 @@ class Builder:
         name: str,
     ) -> st.Stmt:
         name = name.replace(".", "_")
-        at = self.place(op.output(0), [values[a.var] for a in op.axis])
+        at = self.element(op.output(0), [values[a.var] for a in op.axis])
         if isinstance(op.body[0], Reduce):
             init, body = self.reduction(op, op.body[0], at, values)
             block = st.Block(axes, (), (), self.names.fresh(name), body, init, annotations=notes)
@@ -278,11 +278,11 @@ class Builder:
                 renewed = [IterVar(a.dom, _copy(a.var), a.iter_type) for a in axes]
                 pairs = zip(axes, renewed, strict=True)
                 fresh: dict[PrimExpr, PrimExpr] = {a.var: r.var for a, r in pairs}
-                mine = {te: fresh.get(v, v) for te, v in values.items()}
+                fresh_values = {te: fresh.get(v, v) for te, v in values.items()}
             else:
-                renewed, mine = axes, values
-            at = self.place(tensor, [mine[a.var] for a in op.axis])
-            store = st.BufferStore(self.buffers[tensor], self.elements(expr, mine), at)
+                renewed, fresh_values = axes, values
+            at = self.element(tensor, [fresh_values[a.var] for a in op.axis])
+            store = st.BufferStore(self.buffers[tensor], self.elements(expr, fresh_values), at)
             label = self.names.fresh(name if len(op.body) == 1 else tensor.name)
             block = st.Block(renewed, (), (), label, store, annotations=notes)
             blocks.append(st.BlockRealize(bindings, const(True), with_regions(block, {})))
@@ -306,15 +306,15 @@ class Builder:
         condition = self.elements(first.condition, values)
         neutral = combiner.identity_element
         terms = [if_then_else(condition, t, e) for t, e in zip(terms, neutral, strict=True)]
-        known: dict[Any, Any] = dict(zip(combiner.lhs, current, strict=True))
-        known.update(zip(combiner.rhs, terms, strict=True))
-        results = [substitute(r, known) for r in combiner.result]
+        operands: dict[Any, Any] = dict(zip(combiner.lhs, current, strict=True))
+        operands.update(zip(combiner.rhs, terms, strict=True))
+        results = [substitute(r, operands) for r in combiner.result]
         if len(outs) == 1:
             return init, st.BufferStore(outs[0], results[0], at)
         # All results are computed before the first is stored.
-        held = [Var(f"v_{b.name}", r.dtype) for b, r in zip(outs, results, strict=True)]
-        body = st.seq(*(st.BufferStore(b, v, at) for b, v in zip(outs, held, strict=True)))
-        for var, value in zip(reversed(held), reversed(results), strict=True):
+        bound_results = [Var(f"v_{b.name}", r.dtype) for b, r in zip(outs, results, strict=True)]
+        body = st.seq(*(st.BufferStore(b, v, at) for b, v in zip(outs, bound_results, strict=True)))
+        for var, value in zip(reversed(bound_results), reversed(results), strict=True):
             body = st.LetStmt(var, value, body)
         return init, body
 

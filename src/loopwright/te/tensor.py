@@ -97,7 +97,7 @@ class Tensor(DataProducer, Operators):
     bound_by_identity: ClassVar[bool] = True
 
     def asobject(self) -> Any:
-        """What the tensor is in an expression: its element, if it has no axes."""
+        """The value of the tensor in an expression: its element, if it has no axes."""
         return self if self._shape else self()
 
     def __init__(self, shape: Any, dtype: Any, op: Operation, value_index: int = 0) -> None:
@@ -264,8 +264,8 @@ class BaseComputeOp(Operation):
 
 
 class BodyOperation:
-    """What a function of `compute` may return in place of an expression: it says what operation
-    the whole compute is."""
+    """An operation that a function of `compute` may return in place of an expression: it defines
+    the whole compute."""
 
     def operation(
         self, name: str, tag: str, axis: Sequence[IterVar], rest: Sequence[IterVar]
@@ -306,15 +306,15 @@ class ComputeOp(BaseComputeOp):
 
     def loads(self) -> list[ProducerLoad]:
         """The elements that are read, in order of occurrence."""
-        found: list[ProducerLoad] = []
+        reads: list[ProducerLoad] = []
 
         def visit(node: Any) -> None:
             if isinstance(node, ProducerLoad):
-                found.append(node)
+                reads.append(node)
 
         for expr in self.body:
             pre_order_visit(expr, visit)
-        return found
+        return reads
 
     def replace_inputs(self, table: Mapping[Tensor, Tensor]) -> Operation:
         if not any(t in table for t in self.input_tensors):

@@ -52,16 +52,16 @@ class _Ordered(Rewriter):
         self.memo: dict[int, tuple[Any, Any]] = {}  # keeps the key's node alive
 
     def visit_Node(self, node: Any) -> Any:
-        known = self.memo.get(id(node))
-        if known is None:
+        cached = self.memo.get(id(node))
+        if cached is None:
             if isinstance(node, (Add, Sub)) and node.dtype.is_int:
                 new = self.sum(node)
             else:
                 new = node if isinstance(node, Buffer) else self.visit_default(node)
             if isinstance(new, (GT, GE)):
                 new = (LT if type(new) is GT else LE)._make(new.b, new.a, span=new.span)
-            known = self.memo[id(node)] = (node, new)
-        return known[1]
+            cached = self.memo[id(node)] = (node, new)
+        return cached[1]
 
     def sum(self, node: Add | Sub) -> PrimExpr:
         terms: list[tuple[PrimExpr, bool]] = []

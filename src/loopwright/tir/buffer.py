@@ -28,7 +28,7 @@ class Access(NamedTuple):
 ACCESS: Slot[Access] = Slot("tir.buffer_access")
 
 
-ALIGNMENT = 64  # of all memory passed to kernels, in bytes, where nothing else is asked for
+ALIGNMENT = 64  # of all memory passed to kernels, in bytes, if no other is requested
 MOST_ALIGNMENT = 4096  # that memory can have: a page
 
 
@@ -76,19 +76,19 @@ class Buffer(Node):
         return [slice(first, last) for first, last in pairwise(ends)]
 
     def offset_of(self, indices: Any) -> list[PrimExpr]:
-        """Element offset of `indices` from the start of `data`, simplified: one for each dimension of
-        the memory, that is one if there are no axis separators."""
+        """Element offset of `indices` from the start of `data`, simplified: one for each dimension
+        of the memory: a single one without axis separators."""
         return [Analyzer().simplify(offset) for offset in self.offsets(indices)]
 
     def offsets(self, indices: Any) -> list[PrimExpr]:
         """`offset_of` as the sum of products that it is."""
-        wanted = [convert(i) for i in indices]
+        converted = [convert(i) for i in indices]
         if not self.axis_separators:
-            return [self.flat_offset(wanted)]
+            return [self.flat_offset(converted)]
         if self.elem_offset is not None:
             what = f"buffer {self.name} has axis separators, and then no elem_offset"
             raise ValueError(explain(what, got=str(self.elem_offset)))
-        return [self._offset(wanted, axes) for axes in self.axis_groups()]
+        return [self._offset(converted, axes) for axes in self.axis_groups()]
 
     def flat_offset(self, indices: list[PrimExpr]) -> PrimExpr:
         """Element offset of `indices` from the start of `data`, whose memory has one dimension."""
@@ -195,9 +195,9 @@ def decl_buffer(
 ) -> Buffer:
     """A buffer symbol. dtype defaults to float32; strides may mix ints and expressions.
 
-    Raises ValueError if the number of strides is not the number of dimensions, the alignment (of the
-    data pointer, in bytes) is no power of two, or a separator of axes is outside of the shape;
-    TypeError if `data` is no variable.
+    Raises ValueError if the number of strides is not the number of dimensions, the alignment (of
+    the data pointer, in bytes) is not a power of two, or a separator of axes is outside of the
+    shape; TypeError if `data` is not a variable.
     """
     dims = normalize_shape(shape)
     made_dtype = DataType("float32" if dtype is None else dtype)

@@ -45,12 +45,12 @@ class Layout(Node):
 
     @property
     def axes(self) -> tuple[IterVar, ...]:
-        """The axes as iterations: a block's are as many as its factor says, others `N_shape`."""
-        made = []
+        """The axes as iterations: a block's extent is its factor, others have `N_shape`."""
+        iter_vars = []
         for letter, factor in self.parts:
             extent = Var(f"{letter}_shape", self.dtype) if factor < 0 else const(factor, self.dtype)
-            made.append(IterVar(Range.upto(extent), Var(letter, self.dtype)))
-        return tuple(made)
+            iter_vars.append(IterVar(Range.upto(extent), Var(letter, self.dtype)))
+        return tuple(iter_vars)
 
     @property
     def parts(self) -> tuple[tuple[str, int], ...]:

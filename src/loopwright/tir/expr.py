@@ -46,7 +46,7 @@ def check_rank(buffer: Buffer, indices: tuple[Any, ...]) -> None:
 
 
 def check_indices(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
-    """Raise ValueError for a wrong number of indices, one that is no integer, or a vector index
+    """Raise ValueError for a wrong number of indices, one that is not an integer, or a vector index
     before the last."""
     check_rank(buffer, indices)
     for axis, index in enumerate(indices):

@@ -44,9 +44,9 @@ class PrimFunc(BaseFunc):
     ) -> None:
         variables: list[Var] = []
         views = dict(buffer_map or {})
-        for given in params:
-            param = convert(given)
-            if isinstance(param, Buffer) and param is not given:  # a pointer of `tir.ir_builder`
+        for item in params:
+            param = convert(item)
+            if isinstance(param, Buffer) and param is not item:  # a pointer of `tir.ir_builder`
                 param = param.data
             if isinstance(param, Buffer):
                 var = Var(param.name, "handle")
@@ -56,7 +56,7 @@ class PrimFunc(BaseFunc):
                 variables.append(param)
             else:
                 what = "a PrimFunc's parameter is a Var or a Buffer"
-                raise TypeError(explain(what, got=type(given).__name__))
+                raise TypeError(explain(what, got=type(item).__name__))
         self._set(tuple(variables), views, body, ret_type, as_attrs(attrs), span)
 
     def with_body(self, new_body: Stmt, span: Any = None) -> PrimFunc:
@@ -69,7 +69,7 @@ class PrimFunc(BaseFunc):
 
         Raises ValueError if a buffer does not fit the declared one, or a value its parameter.
         """
-        known: dict[Var, Any] = {}
+        bindings: dict[Var, Any] = {}
         for param, value in param_map.items():
             if param not in self.params:
                 names = ", ".join(p.name for p in self.params)
@@ -77,32 +77,34 @@ class PrimFunc(BaseFunc):
                 raise ValueError(explain(what, got=param.name, instead=f"one of {names}"))
             if isinstance(value, Buffer):
                 declared = self.buffer_map.get(param)
-                _match(declared, value, known)
+                _match(declared, value, bindings)
                 if declared is not None and value in self.buffer_map.values():  # one memory
-                    known[declared.data] = value.data
+                    bindings[declared.data] = value.data
             elif param in self.buffer_map:
                 what = f"parameter {param.name} is a buffer"
                 raise ValueError(explain(what, got=value, instead="pass a Buffer"))
             else:
                 scalar = _scalar(param, value)
-                if not structural_equal(known.setdefault(param, scalar), scalar):
-                    what = f"parameter {param.name}: a dimension is {known[param]}"
+                if not structural_equal(bindings.setdefault(param, scalar), scalar):
+                    what = f"parameter {param.name}: a dimension is {bindings[param]}"
                     raise ValueError(explain(what, got=str(scalar)))
-        params = tuple(p for p in self.params if p not in known)
+        params = tuple(p for p in self.params if p not in bindings)
         func = self if len(params) == len(self.params) else self.replace(params=params)
-        places = {v: e for v, e in known.items() if v.dtype.is_handle and not isinstance(e, Var)}
-        func = substitute(func, {v: e for v, e in known.items() if v not in places})
-        return rewrite(_BindPointers(places).visit(func) if places else func, _folded)
+        addresses = {
+            v: e for v, e in bindings.items() if v.dtype.is_handle and not isinstance(e, Var)
+        }
+        func = substitute(func, {v: e for v, e in bindings.items() if v not in addresses})
+        return rewrite(_BindPointers(addresses).visit(func) if addresses else func, _folded)
 
     @property
     def struct_info(self) -> Any:
         """The function's signature as a graph sees it: buffers are tensors, pointers objects; pure
-        where it writes to its own memory only. Inferred whenever it is asked for."""
+        where it writes to its own memory only. Inferred at each access."""
         return STRUCT_INFO.get()(self)
 
     @struct_info.setter
     def struct_info(self, info: Any) -> None:
-        """What is derived of other expressions is not kept here."""
+        """A derived struct info is not stored."""
 
     def extras(self) -> dict[str, Any]:
         return {}
@@ -140,9 +142,9 @@ class _BindPointers(Rewriter):
         if data not in self.values or data in self.bound:
             return self.visit_default(node)
         self.bound.add(data)
-        made = LetStmt(data, self.values[data], self.visit_default(node))
+        let = LetStmt(data, self.values[data], self.visit_default(node))
         self.bound.remove(data)
-        return made
+        return let
 
 
 def _folded(node: Any) -> Any:
@@ -161,32 +163,36 @@ def _scalar(param: Var, value: Any) -> Any:
     return cast(param.dtype, converted)
 
 
-def _match(declared: Buffer | None, given: Buffer, known: dict[Var, Any]) -> None:
+def _match(declared: Buffer | None, actual: Buffer, bindings: dict[Var, Any]) -> None:
     """Bind the variables of a declared buffer to those of a given one."""
     if declared is None:
-        what, hint = "a Buffer is given for a parameter that is none", "pass a value"
-        raise ValueError(explain(what, got=given.name, instead=hint))
-    same_rank = len(declared.shape) == len(given.shape)
-    if not same_rank or declared.dtype != given.dtype:
+        what, hint = "a Buffer is given for a parameter that is not a Buffer", "pass a value"
+        raise ValueError(explain(what, got=actual.name, instead=hint))
+    same_rank = len(declared.shape) == len(actual.shape)
+    if not same_rank or declared.dtype != actual.dtype:
         what = f"buffer {declared.name} is {declared.dtype} with {len(declared.shape)} dimensions"
-        got = f"{given.dtype} with {len(given.shape)} dimensions"
+        got = f"{actual.dtype} with {len(actual.shape)} dimensions"
         raise ValueError(explain(what, got=got))
-    pairs = list(zip(declared.shape, given.shape, strict=True))
-    if len(declared.strides) != len(given.strides):
+    pairs = list(zip(declared.shape, actual.shape, strict=True))
+    if len(declared.strides) != len(actual.strides):
         which = "strides" if declared.strides else "no strides"
         what = f"buffer {declared.name} is declared with {which}"
         hint = "declare both with strides, or neither"
-        raise ValueError(explain(what, got=f"{len(given.strides)} strides", instead=hint))
-    pairs += zip(declared.strides, given.strides, strict=True)
-    if isinstance(declared.elem_offset, Var) and given.elem_offset is not None:
-        pairs.append((declared.elem_offset, given.elem_offset))
+        raise ValueError(explain(what, got=f"{len(actual.strides)} strides", instead=hint))
+    pairs += zip(declared.strides, actual.strides, strict=True)
+    if isinstance(declared.elem_offset, Var) and actual.elem_offset is not None:
+        pairs.append((declared.elem_offset, actual.elem_offset))
     for old, new in pairs:
-        if isinstance(old, Var) and old not in known:
-            known[old] = cast(old.dtype, new)
+        if isinstance(old, Var) and old not in bindings:
+            bindings[old] = cast(old.dtype, new)
         else:
-            wanted = known.get(old, old) if isinstance(old, Var) else old
-            if isinstance(wanted, IntImm) and isinstance(new, IntImm) and wanted.value != new.value:
-                what = f"buffer {declared.name}: a dimension is {wanted}"
+            expected = bindings.get(old, old) if isinstance(old, Var) else old
+            if (
+                isinstance(expected, IntImm)
+                and isinstance(new, IntImm)
+                and expected.value != new.value
+            ):
+                what = f"buffer {declared.name}: a dimension is {expected}"
                 raise ValueError(explain(what, got=str(new)))
 
 
@@ -221,11 +227,11 @@ class TensorIntrin(Node):
 
     @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
-        """The intrinsic of that name. Raises ValueError if there is none."""
+        """The intrinsic of that name. Raises ValueError for an unknown name."""
         make = INTRINSICS.get(name)
         if make is None and not allow_missing:
-            known = suggest(name, sorted(INTRINSICS))
-            raise ValueError(explain("no tensor intrinsic of this name", got=name, instead=known))
+            similar = suggest(name, sorted(INTRINSICS))
+            raise ValueError(explain("no tensor intrinsic of this name", got=name, instead=similar))
         return None if make is None else make()
 
 

@@ -21,7 +21,7 @@ class IndexTypeRewriter(Rewriter):
     """Loop variables, block axes, shape variables and integer literals in indices become `dtype`;
     values keep their type: stored values are cast back to the buffer's.
 
-    force: parameters become `dtype`, too, and what is cast to a wider type of index.
+    force: parameters become `dtype`, too, and so do casts to a wider type of index.
     """
 
     def __init__(self, dtype: Any, force: bool = False) -> None:
@@ -37,13 +37,13 @@ class IndexTypeRewriter(Rewriter):
 
     def renew(self, var: pe.Var) -> pe.Var:
         """The variable in the new type."""
-        known = self.variables.get(var)
-        if known is None:
-            known = var
+        renewed = self.variables.get(var)
+        if renewed is None:
+            renewed = var
             if self.counts(var.dtype):
-                known = type(var)._make(var.name, self.dtype, var.type_annotation)
-            self.variables[var] = known
-        return known
+                renewed = type(var)._make(var.name, self.dtype, var.type_annotation)
+            self.variables[var] = renewed
+        return renewed
 
     def index(self, value: Any) -> Any:
         """A shape or index with literals and variables in the new type."""
@@ -74,18 +74,18 @@ class IndexTypeRewriter(Rewriter):
         return node.replace(dom=dom, var=self.renew(node.var))
 
     def visit_Buffer(self, node: Buffer) -> Buffer:
-        known = self.buffers.get(node)
-        if known is None:
+        renewed = self.buffers.get(node)
+        if renewed is None:
             for var in vars_in((*node.shape, *node.strides, node.elem_offset)):
                 self.renew(var)
             offset = None if node.elem_offset is None else self.index(node.elem_offset)
-            known = node.replace(
+            renewed = node.replace(
                 shape=self.indices(node.shape),
                 strides=self.indices(node.strides),
                 elem_offset=offset,
             )
-            self.buffers[node] = known
-        return known
+            self.buffers[node] = renewed
+        return renewed
 
     def visit_BufferLoad(self, node: BufferLoad) -> BufferLoad:
         return node.replace(buffer=self.visit(node.buffer), indices=self.indices(node.indices))

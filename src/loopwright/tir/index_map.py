@@ -91,7 +91,7 @@ class IndexMap(Node):
             elif isinstance(item, pe.PrimExpr):
                 final.append(item)
             else:
-                what = "an index map gives expressions or IndexMap.AXIS_SEPARATOR"
+                what = "an index map returns expressions or IndexMap.AXIS_SEPARATOR"
                 raise TypeError(explain(what, got=type(item).__name__))
         if inverse_index_map is not None and not isinstance(inverse_index_map, IndexMap):
             inverse_index_map = IndexMap.from_func(
@@ -111,8 +111,8 @@ class IndexMap(Node):
         )
 
     def with_values(self, value: Callable[[Any], Any]) -> IndexMap:
-        """The same map with numbers for other variables: `value(v)` is what `v` stands for, itself
-        where it stands for nothing."""
+        """The same map with numbers for other variables: `value(v)` is the number for `v`, or `v`
+        itself."""
         free = {v for e in self.final_indices for v in vars_in(e)} - set(self.initial_indices)
         table = {v: const(value(v), v.dtype) for v in free if value(v) is not v}
         if not table:
@@ -122,21 +122,21 @@ class IndexMap(Node):
 
     def is_equivalent_to(self, other_map: IndexMap) -> bool:
         """Whether both maps agree on every index."""
-        mine, theirs = self.final_indices, other_map.final_indices
+        own, others = self.final_indices, other_map.final_indices
         same_rank = len(self.initial_indices) == len(other_map.initial_indices)
-        if not same_rank or len(mine) != len(theirs):
+        if not same_rank or len(own) != len(others):
             return False
         renamed = other_map.map_indices(self.initial_indices)
         analyzer = Analyzer()
-        pairs = zip(mine, renamed, strict=True)
+        pairs = zip(own, renamed, strict=True)
         return all(structural_equal(a, b) or analyzer.can_prove_equal(a, b) for a, b in pairs)
 
     def map_indices(self, indices: Sequence[Any], analyzer: Analyzer | None = None) -> list[Any]:
         """The final indices of `indices`, simplified."""
         self._check_rank(len(indices), "indices")
-        given = dict(zip(self.initial_indices, indices, strict=True))
+        mapping = dict(zip(self.initial_indices, indices, strict=True))
         simplify = (analyzer or Analyzer()).simplify
-        return [simplify(substitute(e, given)) for e in self.final_indices]
+        return [simplify(substitute(e, mapping)) for e in self.final_indices]
 
     def map_ranges(self, ranges: Sequence[pe.Range]) -> list[pe.Range]:
         """Boxes that contain the image of a box."""
@@ -179,9 +179,9 @@ class IndexMap(Node):
         source = np.asarray(arr_src)
         shape: list[Any] = self.map_shape(source.shape)
         grid = np.indices(source.shape, sparse=True)
-        known = dict(zip(self.initial_indices, grid, strict=True))
+        coordinates = dict(zip(self.initial_indices, grid, strict=True))
         target = np.zeros([int(s) for s in shape], source.dtype)
-        target[tuple(_evaluate(e, known) for e in self.final_indices)] = source
+        target[tuple(_evaluate(e, coordinates) for e in self.final_indices)] = source
         return target
 
     def inverse(self, shape: Any) -> IndexMap:
@@ -205,7 +205,7 @@ class IndexMap(Node):
         ranges = [s if isinstance(s, pe.Range) else pe.Range(convert(s)) for s in shape]
         self._check_rank(len(ranges), "extents")
         if ranges and not self.final_indices:
-            what = "the index map gives no index"
+            what = "the index map returns no index"
             raise ValueError(explain(what, got=self, instead="lambda i, j: (j, i)"))
         extents = {v: r.extent for v, r in zip(self.initial_indices, ranges, strict=True)}
         outs, back, padded = inverse_of(
@@ -265,12 +265,12 @@ NUMPY: dict[type, Callable[[Any, Any], Any]] = {
 }
 
 
-def _evaluate(expr: Any, known: dict[pe.Var, Any]) -> Any:
+def _evaluate(expr: Any, coordinates: dict[pe.Var, Any]) -> Any:
     if isinstance(expr, pe.IntImm):
         return expr.value
     if isinstance(expr, pe.Var):
-        return known[expr]
+        return coordinates[expr]
     rule = NUMPY.get(type(expr))
     if rule is None:
         return refuse(expr)
-    return rule(_evaluate(expr.a, known), _evaluate(expr.b, known))
+    return rule(_evaluate(expr.a, coordinates), _evaluate(expr.b, coordinates))

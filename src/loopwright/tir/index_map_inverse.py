@@ -64,11 +64,11 @@ def inverse_of(
         outs = [pe.Var(f"axis{n}", e.dtype) for n, e in enumerate(final)]
         return outs, *digits.solve(rows, outs, shape)
     except CallValueError:
-        found = _bijective(final, extents)
+        inverse = _bijective(final, extents)
         before, after = (reduce(multiply, sizes) for sizes in (extents.values(), shape))
-        if found is None or not Analyzer().can_prove_equal(before, after):
+        if inverse is None or not Analyzer().can_prove_equal(before, after):
             raise
-        return *found, const(False, "bool")
+        return *inverse, const(False, "bool")
 
 
 def _bijective(
@@ -126,8 +126,8 @@ class Digits:
         if not row:
             return refuse(expr)
         key = (start, *((id(source), lower, str(extent)) for source, lower, extent in row))
-        made = self.sums.setdefault(key, Source(size, start, row=row))
-        return [(made, 1, size + start)]
+        shifted = self.sums.setdefault(key, Source(size, start, row=row))
+        return [(shifted, 1, size + start)]
 
     def factored(self, high: pe.PrimExpr, low: pe.PrimExpr) -> list[Digit] | None:
         right = self.of(low)
@@ -146,17 +146,17 @@ class Digits:
         for out, row in zip(outs, rows, strict=True):
             _spread(row, out)
         back: dict[pe.Var, pe.PrimExpr] = {}
-        holes: dict[Source, list[pe.PrimExpr]] = {}
+        bounds_of: dict[Source, list[pe.PrimExpr]] = {}
         for source in (*reversed(self.sums.values()), *self.vars.values()):
             if source.var is not None and not source.pieces and source.extent == 1:
                 back[source.var] = const(0, source.var.dtype)
                 continue
-            number, holes[source] = _assembled(analyzer, source)
+            number, bounds_of[source] = _assembled(analyzer, source)
             if source.var is not None:
                 back[source.var] = number
             else:
                 _spread(source.row, Analyzer().simplify(subtract(number, source.start)))
-        by_source = [holes.get(s) for s in (*self.sums.values(), *self.vars.values())]
+        by_source = [bounds_of.get(s) for s in (*self.sums.values(), *self.vars.values())]
         tests = [reduce(logical_or, group) for group in by_source if group]
         return [back[v] for v in self.vars], reduce(logical_or, tests, const(False, "bool"))
 
@@ -213,14 +213,14 @@ def _split(row: list[Digit], base: int, expr: pe.PrimExpr) -> tuple[list[Digit],
 def _assembled(analyzer: Analyzer, source: Source) -> tuple[pe.PrimExpr, list[pe.PrimExpr]]:
     """(the number from its digits, the conditions under which the source does not have it)"""
     total = rest = top = const(0)
-    reach: Any = 1
+    covered: Any = 1
     step: Any = 1
     for n, (lower, count, value) in enumerate(sorted(source.pieces, key=lambda piece: piece[0])):
-        if lower != reach:
+        if lower != covered:
             return refuse(value)
         rest, top, step = total, value, lower
         total = add(multiply(value, lower), total) if n else value
-        reach = lower * count if isinstance(count, int) else multiply(count, lower)
+        covered = lower * count if isinstance(count, int) else multiply(count, lower)
     if not source.pieces:
         return refuse(total if source.var is None else source.var)
     end = source.extent + source.start
@@ -234,15 +234,15 @@ def _assembled(analyzer: Analyzer, source: Source) -> tuple[pe.PrimExpr, list[pe
             if rest is not None and inside
             else _less(total, source.start)
         )
-    if not (isinstance(reach, int) and isinstance(end, int)):
-        if not Analyzer().can_prove_equal(reach, end):
+    if not (isinstance(covered, int) and isinstance(end, int)):
+        if not Analyzer().can_prove_equal(covered, end):
             tests.append(convert(end) <= total)
-    elif reach < end:
+    elif covered < end:
         return refuse(total)
-    elif reach > end:
+    elif covered > end:
         whole, left = divmod(end, step)
-        if rest is None or not left or (whole + 1) * step != reach:
-            tests.append(_at_least(total, end, reach))
+        if rest is None or not left or (whole + 1) * step != covered:
+            tests.append(_at_least(total, end, covered))
         else:
             last = _at_least(rest, left, step)
             one = whole == 0
@@ -254,7 +254,7 @@ def _less(value: pe.PrimExpr, bound: int) -> pe.PrimExpr:
     return pe.LT(value, const(bound, value.dtype))
 
 
-def _at_least(value: pe.PrimExpr, bound: int, reach: int) -> pe.PrimExpr:
+def _at_least(value: pe.PrimExpr, bound: int, end: int) -> pe.PrimExpr:
     """bound <= value, where value < reach"""
     limit = const(bound, value.dtype)
-    return pe.EQ(value, limit) if bound + 1 == reach else pe.LE(limit, value)
+    return pe.EQ(value, limit) if bound + 1 == end else pe.LE(limit, value)

@@ -215,8 +215,8 @@ def call_intrin(dtype: Any, func_name: Any, *args: Any, span: Any = None) -> Cal
 
 
 def _as_arg(value: Any) -> Any:
-    made = convert(value) if hasattr(value, "asobject") else value
-    return made.data if isinstance(made, Buffer) else value
+    arg = convert(value) if hasattr(value, "asobject") else value
+    return arg.data if isinstance(arg, Buffer) else value
 
 
 def _packed_arg(value: Any) -> Any:

@@ -23,7 +23,8 @@ _SYNC = "fragment_d index_d fragment_a index_a fragment_b index_b fragment_c ind
 _FRAGMENT = "fragment m n k index buffer_ptr stride layout"
 _SIMD = "d index ptr stride col=8 row=8 transpose_matrix=False"
 _COPY = "dtype shared_ptr shared_offset global_ptr global_offset bytes"
-# name -> (result type, parameters): "" is the type of the parameter `value`, None that of `dtype`, which is no operand
+# name -> (result type, parameters): "" is the type of the parameter `value`, None that of `dtype`,
+# which is not an operand
 _TABLE: dict[str, tuple[str | None, str]] = {
     "start_profile_intrinsic": ("handle", "id"),
     "end_profile_intrinsic": ("handle", "id"),
@@ -102,11 +103,11 @@ def _builder(name: str, parameters: str) -> Callable[..., PrimExpr]:
 
     def build(*args: Any, **keywords: Any) -> PrimExpr:
         try:
-            given = signature.bind(*args, **keywords)
+            bound = signature.bind(*args, **keywords)
         except TypeError as error:
             raise TypeError(explain(f"{name}{signature}", got=str(error))) from None
-        given.apply_defaults()
-        operands = dict(given.arguments)
+        bound.apply_defaults()
+        operands = dict(bound.arguments)
         kind = operands.pop("dtype", None) or RESULTS.get(name)
         values = [v for v in operands.values() if v is not None]
         return call_intrin(kind or convert(operands["value"]).dtype, f"tir.{name}", *values)

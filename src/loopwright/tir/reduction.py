@@ -1,5 +1,5 @@
-"""Reducers: `sum`, `max` and the like over reduction axes, and `comm_reducer` to define new
-ones; and how the analyzer simplifies what they make."""
+"""Reducers: `sum`, `max` and similar ones over reduction axes, and `comm_reducer` to define new
+ones; and how the analyzer simplifies their results."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def comm_reducer(
         result = fcombine(tuple(lhs), tuple(rhs)) if several else fcombine(lhs[0], rhs[0])
         result = _as_tuple(result)
         if not len(result) == len(identity) == len(values):
-            what = f"{name} returns as many results and identities as it reduces values"
+            what = f"{name} returns one result and one identity for each value"
             got = f"{len(values)} values, {len(result)} results, {len(identity)} identities"
             raise ValueError(explain(what, got=got))
         reducer = CommReducer(
@@ -104,23 +104,23 @@ def _simplified(ctx: Context, e: Reduce) -> PrimExpr:
         if axis.dom is not None:
             ctx.bind(axis.var, axis.dom)
     sides = (e.source, e.init, e.combiner.result, e.combiner.identity_element)
-    kept = _needed(e)
+    needed = _needed(e)
     source, init, result, identity = (
-        tuple(ctx.simplified(side[n]) for n in kept) if side else () for side in sides
+        tuple(ctx.simplified(side[n]) for n in needed) if side else () for side in sides
     )
-    condition, index = ctx.simplified(e.condition), kept.index(e.value_index)
+    condition, index = ctx.simplified(e.condition), needed.index(e.value_index)
     old = e.combiner
     if not e.axis:
         first = (init or identity)[index]
         pairs = [(old.lhs, init), (old.rhs, source)]
-        known = {v[n]: x for v, side in pairs for n, x in zip(kept, side, strict=False)}
-        value = substitute(result[index], known) if init else source[index]
+        substitution = {v[n]: x for v, side in pairs for n, x in zip(needed, side, strict=False)}
+        value = substitute(result[index], substitution) if init else source[index]
         return ctx.simplified(Select._make(condition, value, first))
     new = (source, init, result, identity)
     same = all(a is b for x, y in zip(new, sides, strict=True) for a, b in zip(x, y, strict=False))
-    if len(kept) == len(e.source) and same and condition is e.condition:
+    if len(needed) == len(e.source) and same and condition is e.condition:
         return e
-    lhs, rhs = (tuple(side[n] for n in kept) for side in (old.lhs, old.rhs))
+    lhs, rhs = (tuple(side[n] for n in needed) for side in (old.lhs, old.rhs))
     combiner = CommReducer(lhs, rhs, result, identity)
     return Reduce(combiner, source, e.axis, condition, index, init, span=e.span)
 

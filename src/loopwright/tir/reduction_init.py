@@ -1,8 +1,8 @@
 """The init of a reduction that may have nothing to reduce.
 
-The init of a block runs in the first iteration of its reduction axes. Where such an axis may be
-empty there is none, and the result would never be written: there the init becomes a nest of its own
-before the loops of the reduction.
+The init of a block runs in the first iteration of its reduction axes. If such an axis is empty it
+never runs, and the result would not be written: if one may be empty, the init becomes a nest of its
+own before the loops of the reduction.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from .stmt_functor import LeafKeeper, SubstituteStmt
 
 
 @dataclass
-class _Found:
-    """A reduction block, and what is around it inside of the outermost loop of its reduction."""
+class _Reduction:
+    """A reduction block, with the loops and conditions around it inside of the outermost loop of
+    its reduction."""
 
     realize: BlockRealize
     loops: list[For]
@@ -56,16 +57,16 @@ class EarlyInits(LeafKeeper):
         return node if body is node.body else node.replace(body=body)
 
     def visit_For(self, node: For) -> Any:
-        nests = [nest for found in self.reductions(node) for nest in self.nest(found)]
+        nests = [nest for reduction in self.reductions(node) for nest in self.nest(reduction)]
         self.around.add(node.loop_var)
         with self.ana.loop_scope(node.loop_var, node.range):
             body = self.visit(node.body)
         loop = node if body is node.body else node.replace(body=body)
         return seq(*nests, loop) if nests else loop
 
-    def reductions(self, loop: For) -> list[_Found]:
+    def reductions(self, loop: For) -> list[_Reduction]:
         """The blocks under a loop whose reduction it begins and which may be empty."""
-        found: list[_Found] = []
+        reductions: list[_Reduction] = []
 
         def walk(stmt: Any, loops: list[For], conditions: list[PrimExpr]) -> None:
             if isinstance(stmt, For):
@@ -77,10 +78,10 @@ class EarlyInits(LeafKeeper):
                 walk(stmt.then_case, loops, [*conditions, stmt.condition])
             elif isinstance(stmt, BlockRealize) and stmt.block.init is not None:
                 if stmt.block not in self.moved and self.begins(loop, stmt):
-                    found.append(_Found(stmt, loops, conditions))
+                    reductions.append(_Reduction(stmt, loops, conditions))
 
         walk(loop, [], [])
-        return found
+        return reductions
 
     def begins(self, loop: For, realize: BlockRealize) -> bool:
         """Whether a loop drives a reduction axis, and one of the axes may be empty."""
@@ -90,25 +91,25 @@ class EarlyInits(LeafKeeper):
             return False
         return not all(self.ana.can_prove(axis.dom.extent > 0) for axis, _ in reduced)
 
-    def nest(self, found: _Found) -> list[Stmt]:
+    def nest(self, reduction: _Reduction) -> list[Stmt]:
         """The init in loops of its own; nothing where spatial and reduction loops are one. Where
         loops around drive the reduction as well, it runs in their first iteration."""
-        realize, block = found.realize, found.realize.block
+        realize, block = reduction.realize, reduction.realize.block
         values = dict(zip([a.var for a in block.iter_vars], realize.iter_values, strict=True))
         spatial = [a for a in block.iter_vars if a.iter_type != IterVar.CommReduce]
         reduced = [a for a in block.iter_vars if a.iter_type == IterVar.CommReduce]
         used: set[Var] = set().union(*(vars_in(values[a.var]) for a in spatial))
-        kept = [f for f in found.loops if f.loop_var in used]
-        dropped = {f.loop_var for f in found.loops if f.loop_var not in used}
+        outer = [f for f in reduction.loops if f.loop_var in used]
+        dropped = {f.loop_var for f in reduction.loops if f.loop_var not in used}
         driving = set().union(*(vars_in(values[a.var]) for a in reduced))
-        parts = [p for c in (*found.conditions, realize.predicate) for p in conjuncts(c)]
-        around = self.around - {f.loop_var for f in found.loops}
-        other = around | {f.loop_var for f in kept}
+        parts = [p for c in (*reduction.conditions, realize.predicate) for p in conjuncts(c)]
+        around = self.around - {f.loop_var for f in reduction.loops}
+        other = around | {f.loop_var for f in outer}
         parts = [p for p in parts if not vars_in(p) & dropped or vars_in(p) & other]
-        mixed = driving & {f.loop_var for f in kept} or any(vars_in(p) & dropped for p in parts)
-        if mixed or any(vars_in((f.min, f.extent)) & dropped for f in kept):
+        mixed = driving & {f.loop_var for f in outer} or any(vars_in(p) & dropped for p in parts)
+        if mixed or any(vars_in((f.min, f.extent)) & dropped for f in outer):
             return []
-        first = {f.loop_var: f.min for f in found.loops}
+        first = {f.loop_var: f.min for f in reduction.loops}
         for axis in reduced:
             begin = substitute(values[axis.var], first)
             if vars_in(values[axis.var]) & around:
@@ -126,10 +127,10 @@ class EarlyInits(LeafKeeper):
             span=block.span,
         )
         nest: Stmt = BlockRealize([values[a.var] for a in spatial], conjunction(parts), init)
-        for f in reversed(kept):
+        for f in reversed(outer):
             kind = ForKind.SERIAL if f.kind == ForKind.PARALLEL else f.kind
             nest = f.replace(kind=kind, body=nest)
-        defined = [f.loop_var for f in kept] + [a.var for a in spatial]
+        defined = [f.loop_var for f in outer] + [a.var for a in spatial]
         fresh = {v: v.copy_with_suffix("_init") for v in defined}
         nest = SubstituteStmt(fresh).visit(nest)
         self.moved.add(block)

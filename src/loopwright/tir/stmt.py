@@ -115,7 +115,7 @@ class BufferStore(Stmt):
         if value.dtype != stored:
             what = f"buffer {buffer.name} holds {buffer.dtype}, and {stored} is stored"
             same = value.dtype.element == stored.element
-            hint = "as many lanes (T.Broadcast repeats a scalar)" if same else "cast the value"
+            hint = "equal lanes (T.Broadcast repeats a scalar)" if same else "cast the value"
             raise TypeError(explain(what, got=f"a value of {value.dtype}", instead=hint, span=span))
         self._set(buffer, value, points, predicate, span)
 
@@ -193,7 +193,7 @@ class While(Stmt):
 class Allocate(Stmt):
     """`buffer_var` points to `extents` elements of `dtype` within `body`."""
 
-    ALIGNED: ClassVar[str] = "alignment"  # the annotation that asks for more alignment
+    ALIGNED: ClassVar[str] = "alignment"  # the annotation that requests more alignment
 
     buffer_var: Var = define()
     dtype: DataType
@@ -219,8 +219,8 @@ class Allocate(Stmt):
     @property
     def alignment(self) -> int:
         """Of the memory, in bytes."""
-        given = self.annotations.get(self.ALIGNED, 0)
-        return max(int(getattr(given, "value", given)), _buffer.ALIGNMENT)
+        annotation = self.annotations.get(self.ALIGNED, 0)
+        return max(int(getattr(annotation, "value", annotation)), _buffer.ALIGNMENT)
 
 
 # Constant data is compared and serialized as an array.

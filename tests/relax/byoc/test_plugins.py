@@ -197,7 +197,7 @@ def point(value: str) -> EntryPoint:
 @pytest.mark.parametrize(
     ("value", "error"),
     [
-        ("os.path:sep", "LoopwrightError: the entry point here is no Backend\n  got: '/'\n"),
+        ("os.path:sep", "LoopwrightError: the entry point here is not a Backend\n  got: '/'\n"),
         ("json:no_such_name", "AttributeError: module 'json' has no attribute 'no_such_name'"),
         ("no_such_package_of_anybody:B", "ModuleNotFoundError: No module named"),
     ],

@@ -273,9 +273,9 @@ def combined(text: str) -> None:
         ("T.max(V[v], 5) > A[v, u]", "the reduction of block 'V' is not recognized"),
         ("V[v] + 1 > A[v, u]", "the reduction of block 'V' is not recognized"),
         ("I[v] < 3", "the reduction of block 'V' is not recognized"),
-        ("V[v] != A[v, u]", "a combiner that gives the same in any grouping"),
-        ("V[v] >= A[v, u] and I[v] > u", "a combiner that gives the same in any grouping"),
-        ("V[v] > A[v, u] or I[v] < u", "a combiner that gives the same in any grouping"),
+        ("V[v] != A[v, u]", "a combiner that is associative"),
+        ("V[v] >= A[v, u] and I[v] > u", "a combiner that is associative"),
+        ("V[v] > A[v, u] or I[v] < u", "a combiner that is associative"),
     ],
 )
 def test_selections(condition: str, refused: str, choice: str) -> None:
@@ -318,7 +318,7 @@ def test_operators(value: str, init: str, refused: bool) -> None:
     [
         ("I[v] + u", "0", ""), ("I[v] + u", "1", "init T.int32(1)|init 1"), ("T.max(u, I[v])", "-1", ""), ("I[v] - u", "0", "not recognized"),
         ("T.Select(I[v] > u, I[v], u)", "-1", ""), ("T.Select(I[v] < u, u, I[v])", "-1", ""), ("T.Select(u < I[v], u, I[v])", "99", ""),
-        ("T.Select(V[v] < A[v, u], I[v], u)", "99", "same in any grouping"), ("T.Select(V[v] >= A[v, u], I[v], I[v])", "99", "not recognized"),
+        ("T.Select(V[v] < A[v, u], I[v], u)", "99", "combiner that is associative"), ("T.Select(V[v] >= A[v, u], I[v], I[v])", "99", "not recognized"),
         ("T.Select(V[v] >= A[v, u], I[v], u + 1)", "99", ""), ("I[v] + V[v]", "0", "not recognized"), ("I[v] * (u % 2 + 1)", "1", ""),
         ("T.Select(not V[v] < A[v, u] and V[v] != A[v, u] or V[v] == A[v, u], I[v], u)", "99", ""),
         ("T.Select(T.likely(V[v] >= A[v, u]), I[v], u)", "99", "not recognized"),
@@ -355,7 +355,7 @@ def test_three_that_are_compared() -> None:
         )
         step = lambda s=sch: s.rfactor(s.get_loops("V")[1], 0)  # noqa: E731
         if refused:
-            with pytest.raises(ScheduleError, match="same in any grouping"):
+            with pytest.raises(ScheduleError, match="combiner that is associative"):
                 step()
         else:
             step()

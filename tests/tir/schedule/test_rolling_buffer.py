@@ -106,8 +106,8 @@ def main(A: T.Buffer((10,), "int32"), C: T.Buffer((8,), "int32")):
 """
     for body, why in (
         ("A[v] = B[v] + B[v + 2]", "changes what 'B' reads"),
-        ("C[v] = B[v] + B[v // 2]", "outside of what is computed"),
-        ("C[v] = B[9 - v]", "outside of what is computed"),
+        ("C[v] = B[v] + B[v // 2]", "outside of the computed range"),
+        ("C[v] = B[9 - v]", "outside of the computed range"),
     ):
         sch = tir.Schedule(from_source(text.format(body)), debug_mask="all")
         with pytest.raises(ScheduleError, match=why):
@@ -226,7 +226,7 @@ def test_no_axis_overlaps(changes: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"buffer": "12", "read": "v + 3"}, "outside of what is computed"),
+        ({"buffer": "12", "read": "v + 3"}, "outside of the computed range"),
         (
             {"after": "for k in range(1):\n        with T.block('D'):\n            C[63] = B[0]"},
             "block 'D' uses B outside of the loop",

@@ -74,7 +74,7 @@ def tensorized(ours: dict[str, str], desc: dict[str, str]) -> tuple[tir.Schedule
         ({"value": "T.exp(A[v, u])"}, {"value": "T.log(X[v])"}, "a call"),
         ({"value": "A[v, u] * B[u, u]"}, {}, "an index of Y"),
         ({"value": "A[v, u] * A[v, 3 - u]"}, {"value": "X[v] * X[v]"}, "an index of X"),
-        ({"value": "A[v, u] * A[0, u]"}, {"value": "X[v] * X[v]"}, "where X lies"),
+        ({"value": "A[v, u] * A[0, u]"}, {"value": "X[v] * X[v]"}, "the offset of X"),
         ({"value": "A[v, u] * A[v, u]"}, {"value": "X[v] * X[v]"}, "the description does not use Y"),
         ({}, {"scope": ', scope="shared"'}, "the intrinsic needs Z in scope 'shared'\n  got: C in 'global'"),
         ({}, {"shape": "(1, 1, 4)", "lead": "0, 0, ", "value": "X[0, 0, v] * Y[v]"}, "the dimensions of X\n  got: 2 in"),

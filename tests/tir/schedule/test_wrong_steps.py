@@ -118,13 +118,13 @@ CASES: list[tuple[str, Callable[[Schedule], Any], str]] = [
         lambda s: s.reorder(*s.get_loops("C")[::-1]),
         "the range of loop 'k' depends on a loop it would leave",
     ),
-    (SHARED_LOOP, lambda s: s.reorder(s.get_loops("B")[1], s.get_loops("B")[0]), "something else stands inside loop 'i'"),
+    (SHARED_LOOP, lambda s: s.reorder(s.get_loops("B")[1], s.get_loops("B")[0]), "something else is inside loop 'i'"),
     (SHARED_LOOP, lambda s: s.loop_partition(s.get_loops("B")[0], []), "a loop is cut into given lengths"),
     (SHARED_LOOP, lambda s: s.loop_partition(s.get_loops("B")[0], [None, None]), "a loop is cut into given lengths"),
     (SHARED_LOOP, lambda s: s.unsafe_hide_buffer_access("B", "read", [1]), "block 'B' reads 1 regions\n  got: [1]"),
     (SHARED_LOOP, lambda s: s.unsafe_hide_buffer_access("B", "write", [0, 1]), "block 'B' writes 1 regions"),
     (SHARED_LOOP, lambda s: s.unsafe_hide_buffer_access("B", "both", [0]), 'buf_type is "read" or "write"'),
-    (SHARED_LOOP, lambda s: s.merge(*(s.get_loops(b)[1] for b in "BD")), "merged loops stand one directly after"),
+    (SHARED_LOOP, lambda s: s.merge(*(s.get_loops(b)[1] for b in "BD")), "merged loops directly follow one"),
     (
         copy("D", "A[vi, vj]") + copy("B", "D[7 - vi, vj]"),
         lambda s: s.merge(*loops(s, "D", "B")),
@@ -261,7 +261,7 @@ FILL, MAKE_N = (
     "D[vi, vj] = A[vi, vj]",
     "    for n in range(8):\n        with T.block('N'):\n            v = T.axis.spatial(8, n)\n            N[v] = M[v]\n",
 )
-NEEDS_ROW = "would stand outside of loop 'iB'\n  got: iB + 1, which depends on it"
+NEEDS_ROW = "would be outside of loop 'iB'\n  got: iB + 1, which depends on it"
 READ_FROM = "the bounds of loops, or the axes of blocks, are read from "
 USE = "B[vi, vj] = D[vi, vj] * T.float32(2)"
 

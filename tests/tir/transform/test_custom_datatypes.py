@@ -213,6 +213,6 @@ def main(A: T.Buffer((4,), "uint16"), B: T.Buffer((4,), "uint16"), C: T.Buffer((
     assert got[0] == 7
     datatype.register_op(lambda op: lw.tir.const(7, "uint32"), "FloatImm", "llvm", "raw")
     with pytest.raises(
-        LoopwrightError, match="the lowering of FloatImm of raw gives uint16\n  got: uint32"
+        LoopwrightError, match="the lowering of FloatImm of raw results in uint16\n  got: uint32"
     ):
         stored(number)

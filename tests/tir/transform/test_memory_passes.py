@@ -236,7 +236,7 @@ def test_double_buffer(n):
 
 def test_double_buffer_refuses_a_dependence():
     text = FETCHED.format(use="A[i * 4 + j] = B[3 - j]")
-    with pytest.raises(ValueError, match="the fetch into b depends on what the loop writes") as e:
+    with pytest.raises(ValueError, match="the fetch into b depends on writes of the loop") as e:
         tt.InjectDoubleBuffer()(IRModule({"main": from_source(text)}))
     assert "for i in range(1, n):" in str(e.value)
 

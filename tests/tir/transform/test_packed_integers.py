@@ -115,7 +115,7 @@ def main(A: T.Buffer((16,), "int4")):
     call = pass_(IRModule({"main": from_source(text.format(4))}))["main"].body.value
     assert [int(e) for e in call.args[1].args[2:4]] == [2, 3]  # bytes
     assert call.args[1].args[0].dtype == "uint8"
-    with pytest.raises(LoopwrightError, match="a pointer to int4 may lie within a byte"):
+    with pytest.raises(LoopwrightError, match="a pointer to int4 may point within a byte"):
         pass_(IRModule({"main": from_source(text.format(3))}))
 
 

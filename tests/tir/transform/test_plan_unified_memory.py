@@ -420,7 +420,7 @@ def test_options_that_do_not_go():
         "  got: 8192\n"
         '  instead: use pools="parameters" and give memory of your own'
     )
-    with pytest.raises(lw.LoopwrightError, match="takes constants, and is allocated anew"):
+    with pytest.raises(lw.LoopwrightError, match="takes constants, and is allocated at run time"):
         planned(mod, Arena("a", kinds="constant"), pools="allocate")
     with pytest.raises(lw.LoopwrightError) as error:
         lw.compile(mod, target="c", arenas=[Arena("a", kinds="constant")])

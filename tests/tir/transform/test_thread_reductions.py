@@ -371,8 +371,8 @@ def test_the_warps_of_a_target():
     with Target("cuda"):
         assert_structural_equal(tt.LowerWarpMemory()(mod), want)
     for old, new, message in (
-        ("T.allocate([32]", "T.allocate([36]", "as many elements as its lanes hold"),
-        ('"threadIdx.x", 8', '"threadIdx.x", 12', "lies in a launch of threadIdx.x"),
+        ("T.allocate([32]", "T.allocate([36]", "a multiple of the elements that its lanes hold"),
+        ('"threadIdx.x", 8', '"threadIdx.x", 12', "must be in a launch of threadIdx.x"),
     ):
         with pytest.raises(ValueError, match=message):
             tt.LowerWarpMemory(8)(IRModule({"main": from_source(text.replace(old, new))}))

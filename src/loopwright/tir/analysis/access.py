@@ -1,4 +1,4 @@
-"""What a block reads and writes: one box for each buffer."""
+"""The regions that a block reads and writes: one box for each buffer."""
 
 from __future__ import annotations
 
@@ -222,8 +222,9 @@ def range_between(low: PrimExpr, high: PrimExpr) -> Range:
 def accessed_regions(block: st.Block, pointers: dict[Var, Buffer]) -> list[list[BufferRegion]]:
     """[reads, writes, opaque accesses] of a block, detected in its body.
 
-    `pointers`: pointer variable to buffer, for pointers given to external calls. Buffers that the block
-    allocates, by itself or in its body, are left out; so are reads of what a reduction block writes.
+    `pointers`: pointer variable to buffer, for pointers given to external calls. Buffers that the
+    block or blocks in its body allocate are left out; so are a reduction block's reads of its
+    results.
     """
     accesses = _Accesses(pointers)
     accesses.enter(block)
@@ -240,10 +241,10 @@ def get_block_access_region(
     block: st.Block, buffer_var_map: dict[Var, Buffer]
 ) -> list[list[BufferRegion]]:
     """`accessed_regions` of the buffers in the map (pointer variable to buffer), of all if it is empty."""
-    found = accessed_regions(block, buffer_var_map)
+    accessed = accessed_regions(block, buffer_var_map)
     if not buffer_var_map:
-        return found
-    return [[r for r in regions if r.buffer.data in buffer_var_map] for regions in found]
+        return accessed
+    return [[r for r in regions if r.buffer.data in buffer_var_map] for regions in accessed]
 
 
 def get_block_read_write_region(

@@ -38,8 +38,8 @@ def _ramp(expr: pe.Ramp, loops: dict[pe.Var, Bound]) -> Bound:
     base = bounds_of(expr.base, loops)
     if base is None or not isinstance(expr.stride, pe.IntImm):
         return None
-    reach = expr.stride.value * (expr.lanes - 1)
-    return (add(base[0], min(reach, 0)), add(base[1], max(reach, 0)))
+    last = expr.stride.value * (expr.lanes - 1)
+    return (add(base[0], min(last, 0)), add(base[1], max(last, 0)))
 
 
 def _both(expr: Any, loops: dict[pe.Var, Bound]) -> tuple[Bound, Bound]:
@@ -170,7 +170,7 @@ class Sum:
         return {key: term for key, term in self._terms.items() if term[1]}
 
     def build(self) -> pe.PrimExpr:
-        """The sum of one term at least, what is added before what is subtracted."""
+        """The sum of one term at least, added terms before subtracted ones."""
         (atom, factor), *more = sorted(self.terms.values(), key=lambda term: term[1] < 0)
         total = multiply(atom, factor)
         for atom, factor in more:

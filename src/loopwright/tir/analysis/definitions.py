@@ -54,7 +54,8 @@ class _Scopes(Visitor):
                 del self.live[var]
 
     def matched(self, buffer: Buffer, node: Any) -> list[Var]:
-        """Define what a matched buffer takes from its source; returns the new variables."""
+        """Define the variables that a matched buffer takes from its source; returns the new
+        variables."""
         defined = []
         for part in (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset):
             if isinstance(part, Var) and part not in self.live:
@@ -156,7 +157,7 @@ class _Scopes(Visitor):
         self.leave(*(axis.var for axis in node.axis))
 
     def visit_CommReducer(self, node: CommReducer) -> None:
-        """A reducer stands for itself."""
+        """A reducer has its own scope."""
 
     def visit_BlockRealize(self, node: st.BlockRealize) -> None:
         self.visit(node.iter_values)
@@ -170,7 +171,7 @@ class _Scopes(Visitor):
         self.inside(node)
 
     def inside(self, node: st.Block) -> None:
-        """What is in a block; the domains of its axes stand outside."""
+        """The parts inside a block; the domains of its axes are outside."""
         defined: list[Var] = []
         for axis in node.iter_vars:
             self.define(axis.var, node)
@@ -246,14 +247,14 @@ class _Ssa(_Scopes):
 
     def define(self, var: Var, node: Any) -> None:
         """An expression that is used twice, `let x = 1 in x + 1`, defines its variable once."""
-        known = self.seen.get(var)
+        previous = self.seen.get(var)
         same = (
-            isinstance(known, Let)
+            isinstance(previous, Let)
             and isinstance(node, Let)
             and var not in self.live
-            and structural_equal(known.value, node.value)
+            and structural_equal(previous.value, node.value)
         )
-        if known is not None and not same and not isinstance(node, st.AttrStmt):
+        if previous is not None and not same and not isinstance(node, st.AttrStmt):
             self.good = False
         self.seen[var] = node
         super().define(var, node)
@@ -292,7 +293,7 @@ class _WellFormed(_Scopes):
         if var not in self.live:
             hint = "define it before, or use it inside its scope"
             state = "no longer in-scope" if var in self.ended else "never defined"
-            tvm = f"Invalid use of undefined variable {var.name} at a place where it is {state}."
+            tvm = f"Invalid use of undefined variable {var.name} at a point where it is {state}."
             self.report("undefined-variable", node, var.name, hint, tvm)
         elif self.walls and self.loops.get(var, NEVER) < len(self.walls):
             block = self.walls[-1].name_hint
@@ -334,9 +335,9 @@ class _WellFormed(_Scopes):
         self.loops.pop(node.loop_var, None)
 
     def visit_BlockRealize(self, node: st.BlockRealize) -> None:
-        given, wanted = len(node.iter_values), len(node.block.iter_vars)
-        if given != wanted:
-            got = f"{given} values for {wanted} axes of block {node.block.name_hint}"
+        actual, expected = len(node.iter_values), len(node.block.iter_vars)
+        if actual != expected:
+            got = f"{actual} values for {expected} axes of block {node.block.name_hint}"
             self.report("block-bindings", node, got, "bind each axis")
         super().visit_BlockRealize(node)
 
@@ -349,7 +350,7 @@ class _WellFormed(_Scopes):
             self.walls.pop()
 
 
-NEVER = 1 << 30
+NEVER = 1 << 30  # more blocks than nest: for a variable that is not a loop's
 _DEFINING = (st.For, st.LetStmt, st.Allocate, st.AttrStmt)
 RULES: dict[str, str] = {
     "undefined-variable": "a variable is used where it is not defined",

@@ -1,4 +1,4 @@
-"""What a statement may change by what it stores."""
+"""The effects of a statement's stores."""
 
 from __future__ import annotations
 

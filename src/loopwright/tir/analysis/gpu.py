@@ -34,7 +34,7 @@ _SHARED_BY: dict[str, tuple[str, ...]] = {
 
 
 def sharing_threads(scope: str) -> tuple[str, ...]:
-    """What the tags of the threads that share a buffer of a scope ("shared.dyn") begin with."""
+    """Prefixes of the tags of the threads that share a buffer of a scope ("shared.dyn")."""
     return _SHARED_BY.get(scope.split(".")[0], ())
 
 

@@ -1,4 +1,4 @@
-"""Whether a kernel may overwrite an input that is no longer needed with its result.
+"""Whether a kernel may overwrite an input that is not needed any more with its result.
 
 It may where every element is read before it is overwritten. Each read comes before all writes; or
 before all writes of its row, where no row writes what another one reads; or it is at the index of a
@@ -35,8 +35,8 @@ def declared(func: PrimFunc) -> list[tuple[int, int]]:
     """
     names = [p.name for p in func.params]
 
-    def position(given: Any) -> int:
-        value = getattr(given, "value", given)
+    def position(param: Any) -> int:
+        value = getattr(param, "value", param)
         if isinstance(value, int) and 0 <= value < len(names):
             return value
         for name in (value, f"{value}_data"):  # a buffer's pointer is called after it
@@ -99,10 +99,10 @@ class _Accesses(Visitor):
         buffer = node.buffer
         at_start = buffer.elem_offset is None or is_zero(buffer.elem_offset)
         first = self.shapes.setdefault(len(node.indices), buffer.shape)
-        alike = len(self.shapes) == 1 and (
+        same_shape = len(self.shapes) == 1 and (
             len(node.indices) == 1 or structural_equal(first, buffer.shape)
         )
-        if buffer.strides or not at_start or not alike:
+        if buffer.strides or not at_start or not same_shape:
             self.strange = True
         index: pe.PrimExpr = pe.IntImm("int32", 0)
         for k, (size, part) in enumerate(zip(buffer.shape, node.indices, strict=True)):
@@ -163,7 +163,9 @@ class _Accesses(Visitor):
 def _before(load: _Access, stores: list[_Access], around: int) -> bool:
     """Whether a load is done, with all its loops but the outer `around`, before any store."""
     own = load.loops[around:]
-    apart = not any(loop is mine for s in stores for loop in s.loops[around:] for mine in own)
+    apart = not any(
+        loop is own_loop for s in stores for loop in s.loops[around:] for own_loop in own
+    )
     return apart and load.time < min(s.time for s in stores)
 
 
@@ -203,19 +205,20 @@ def _elements(accesses: list[_Access], around: int) -> tuple[np.ndarray, np.ndar
         total += math.prod(n or 0 for n in sizes) * a.index.dtype.lanes
         if None in sizes or total > MOST:
             return None
-        known = [n or 0 for n in sizes]
-        indices = _indices(a, known)
+        extents = [n or 0 for n in sizes]
+        indices = _indices(a, extents)
         if indices is None:
             return None
-        count = math.prod(known[:around])
-        row = np.arange(count).reshape(*known[:around], *[1] * (indices.ndim - around))
+        count = math.prod(extents[:around])
+        row = np.arange(count).reshape(*extents[:around], *[1] * (indices.ndim - around))
         elements.append(indices.reshape(-1))
         rows.append(np.broadcast_to(row, indices.shape).reshape(-1))
     return np.concatenate(elements), np.concatenate(rows)
 
 
 def _matched(load: _Access, stores: list[_Access]) -> bool:
-    """Whether a store of the same iteration, not before the load, goes to where it reads."""
+    """Whether a store of the same iteration, not before the load, writes the element that it
+    reads."""
     return any(
         s.time >= load.time
         and len(s.loops) == len(load.loops)

@@ -1,9 +1,9 @@
 """When the memory of a function is live, across the calls that it makes.
 
 A function and the functions that it calls are visited in the order in which they run; each
-statement is a time. Memory is live from the first statement that uses it to the last; what is used
-in a loop and was allocated before it is live while the loop runs. Arguments of a call are live
-during the whole call.
+statement is a time. Memory is live from the first statement that uses it to the last; memory that
+is used in a loop and was allocated before it is live while the loop runs. Arguments of a call are
+live during the whole call.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class CallRecord:
 class Liveness:
     """When memory is live in `function`. Times are indices into `labels`, which say what runs.
 
-    ranges: in the order of the walk, as `allocations` gives them function by function.
+    ranges: in the order of the walk, as `allocations` returns them function by function.
     left: memory that is not planned, and why.
     """
 
@@ -422,14 +422,14 @@ class _Walk:
             self.touch(used, end)
         if self.separate:
             return
-        given = node.value.args
-        args = tuple(self.starts.get(a) if isinstance(a, Var) else None for a in given)
-        rest = [a for a, r in zip(given, args, strict=True) if r is None]
+        arguments = node.value.args
+        args = tuple(self.starts.get(a) if isinstance(a, Var) else None for a in arguments)
+        rest = [a for a, r in zip(arguments, args, strict=True) if r is None]
         scratch = tuple(self.liveness.ranges[mark:])
         self.liveness.calls.append(CallRecord(callee, args, self.used(rest), scratch, begin, end))
 
 
-_FOREVER = 1 << 60
+_FOREVER = 1 << 60  # until its scope ends: a pointer to the memory is stored
 _HANDLERS: dict[type, Any] = {
     st.Allocate: _Walk.allocate,
     st.AllocateConst: _Walk.allocate_const,
@@ -446,14 +446,14 @@ _HANDLERS: dict[type, Any] = {
 
 
 def alignment_of(func: PrimFunc) -> int:
-    """The alignment that a kernel asks for, of all memory that it is given: by its attribute or by
-    its buffers. Raises LoopwrightError for one that is no power of two."""
-    given = func.attrs.get(ALIGNMENT, 1)
-    wanted = int(getattr(given, "value", given))
-    if wanted < 1 or wanted & (wanted - 1):
+    """The alignment that a kernel requires of all memory that is passed to it: by its attribute or
+    by its buffers. Raises LoopwrightError for one that is not a power of two."""
+    attribute = func.attrs.get(ALIGNMENT, 1)
+    alignment = int(getattr(attribute, "value", attribute))
+    if alignment < 1 or alignment & (alignment - 1):
         what = f'the attribute "{ALIGNMENT}" of a kernel is a power of two'
-        raise LoopwrightError(explain(what, got=wanted, span=func.span))
-    return max([wanted, *(b.data_alignment for b in func.buffers if b.data_alignment > COMMON)])
+        raise LoopwrightError(explain(what, got=alignment, span=func.span))
+    return max([alignment, *(b.data_alignment for b in func.buffers if b.data_alignment > COMMON)])
 
 
 def _keeps_pointers(node: Any) -> bool:
@@ -465,7 +465,7 @@ def _keeps_pointers(node: Any) -> bool:
 
 
 def _label(node: Any) -> str:
-    """What a statement does, in a word."""
+    """A label for a statement, in a word."""
     if isinstance(node, st.BufferStore):
         return f"store to {node.buffer.name}"
     if isinstance(node, st.LetStmt):
@@ -498,12 +498,12 @@ def _renumber(liveness: Liveness) -> None:
     """Times at which something begins or ends, and the function's own statements; no others."""
     if not liveness.labels:
         liveness.labels.append(liveness.function)
-    kept = {t for k, t in enumerate(range(len(liveness.labels))) if _changes(liveness.labels, k)}
+    times = {t for k, t in enumerate(range(len(liveness.labels))) if _changes(liveness.labels, k)}
     for r in liveness.ranges:
-        kept |= {r.first, r.last}
+        times |= {r.first, r.last}
     for c in liveness.calls:
-        kept |= {c.begin, c.end}
-    order = sorted(kept)
+        times |= {c.begin, c.end}
+    order = sorted(times)
     number = {t: k for k, t in enumerate(order)}
     for r in liveness.ranges:
         r.first, r.last = number[r.first], number[r.last]

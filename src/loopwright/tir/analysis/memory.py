@@ -17,7 +17,7 @@ _THREADS = ("thread_extent", "device_scope", "virtual_thread")
 
 
 class _HostAccesses(Visitor):
-    """Accesses outside of thread loops; what the function allocates for the host is fine."""
+    """Accesses outside of thread loops; memory that the function allocates for the host is fine."""
 
     def __init__(self) -> None:
         self.errors: list[str] = []

@@ -50,7 +50,7 @@ def analyze_op_pattern(func: PrimFunc) -> OpPattern:
         own = _block_pattern(block, symbols, blocks.local)
         if own is _OPAQUE:
             return _OPAQUE
-        # What follows a reduction in the same function is an epilogue of it (softmax).
+        # A block that follows a reduction in the same function is an epilogue of it (softmax).
         follows = kind in (_REDUCE, _FUSABLE) and own <= _INJ
         kind = _FUSABLE if follows else max(kind, own)
     return kind
@@ -123,10 +123,12 @@ def _block_pattern(block: Block, symbols: set[Any], local: set[Any]) -> OpPatter
         return plain
     if not axes:
         # The layout of an intermediate buffer (packed, tiled) does not matter outside.
-        known = {*(a.var for a in block.iter_vars), *symbols}
+        variables = {*(a.var for a in block.iter_vars), *symbols}
         inside = all(s.buffer in local for s in accesses.stores)
         return (
-            _INJ if inside and all(_indices_in(load, known) for load in accesses.loads) else _OPAQUE
+            _INJ
+            if inside and all(_indices_in(load, variables) for load in accesses.loads)
+            else _OPAQUE
         )
     if len(accesses.stores) == 1 and _is_multiply_add(store):
         return _FUSABLE
@@ -136,12 +138,12 @@ def _block_pattern(block: Block, symbols: set[Any], local: set[Any]) -> OpPatter
 
 def _fixed_by(block: Block, lets: list[LetStmt], symbols: set[Any]) -> set[Any]:
     """The let variables that follow from the block's axes, not from what it loads."""
-    known = {*(a.var for a in block.iter_vars), *symbols}
+    variables = {*(a.var for a in block.iter_vars), *symbols}
     fixed = set()
     for let in lets:
         loads = _Accesses()
         loads.visit(let.value)
-        if not loads.loads and vars_in(let.value) <= known | fixed:
+        if not loads.loads and vars_in(let.value) <= variables | fixed:
             fixed.add(let.var)
     return fixed
 
@@ -163,14 +165,14 @@ def _pair_pattern(store: BufferStore, load: BufferLoad, symbols: set[Any]) -> Op
     if _is_broadcast(store, load):
         return _BCAST
     if all(isinstance(i, Var) for i in store.indices):
-        known = {*store.indices, *symbols}
-        if _indices_in(load, known):
+        variables = {*store.indices, *symbols}
+        if _indices_in(load, variables):
             return _INJ
     return _OPAQUE
 
 
-def _indices_in(load: BufferLoad, known: set[Any]) -> bool:
-    return all(vars_in(i) <= known for i in load.indices)
+def _indices_in(load: BufferLoad, variables: set[Any]) -> bool:
+    return all(vars_in(i) <= variables for i in load.indices)
 
 
 def _is_broadcast(store: BufferStore, load: BufferLoad) -> bool:

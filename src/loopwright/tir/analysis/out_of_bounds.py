@@ -9,7 +9,7 @@ from ...base.errors import explain
 from ...ir.module import IRModule
 from ...ir.transform import Pass, PassContext
 from ..function import PrimFunc
-from .places import Place, places_of
+from .element_accesses import ElementAccess, accesses_of
 from .query import free_of
 from .value import iterations, lanes_at, value_at
 
@@ -22,30 +22,30 @@ def out_of_bounds_errors(func: PrimFunc) -> list[str]:
     Each is real: the text names the iteration. Accesses whose indices depend on data, or on
     symbolic sizes, are not checked; `InstrumentBoundCheckers` checks those at run time.
     """
-    return [text for place in places_of(func).accesses if (text := _leaves(place)) is not None]
+    return [text for access in accesses_of(func).accesses if (text := _leaves(access)) is not None]
 
 
-def _leaves(place: Place) -> str | None:
-    extents = place.buffer.shape
-    for at in iterations(place.loops, {}, _FEW, _MOST):
-        if not all(g is not None and value_at(g, at) for g in place.guards):
+def _leaves(access: ElementAccess) -> str | None:
+    extents = access.buffer.shape
+    for at in iterations(access.loops, {}, _FEW, _MOST):
+        if not all(g is not None and value_at(g, at) for g in access.guards):
             continue
-        for axis, (index, extent) in enumerate(zip(place.indices, extents, strict=True)):
+        for axis, (index, extent) in enumerate(zip(access.indices, extents, strict=True)):
             values, size = lanes_at(index, at), value_at(extent, {})
             for value in values or ():
                 if value < 0 or (size is not None and value >= size):
-                    return _text(place, axis, value, at)
+                    return _text(access, axis, value, at)
     return None
 
 
-def _text(place: Place, axis: int, value: int, at: dict[Any, int]) -> str:
-    does = "is written" if place.is_write else "is read"
+def _text(access: ElementAccess, axis: int, value: int, at: dict[Any, int]) -> str:
+    does = "is written" if access.is_write else "is read"
     where = ", ".join(f"{v.name} = {n}" for v, n in at.items())
-    what = f"buffer {place.buffer.name} {does} outside of its bounds"
-    got = f"index {value} on axis {axis}, which has {place.buffer.shape[axis]} elements"
+    what = f"buffer {access.buffer.name} {does} outside of its bounds"
+    got = f"index {value} on axis {axis}, which has {access.buffer.shape[axis]} elements"
     got += f", where {where}" if where else ""
     hint = "guard the access with a condition, or shorten the loop"
-    return explain(what, got=got, instead=hint, span=place.span)
+    return explain(what, got=got, instead=hint, span=access.span)
 
 
 def verify_in_bounds(obj: Any, assert_mode: bool = True) -> bool:

@@ -11,12 +11,12 @@ from ...ir.structural import structural_equal
 from ...ir.variables import uses_any
 from ..function import PrimFunc
 from ..stmt import For, ForKind
-from .places import Place, Places, places_of
+from .element_accesses import ElementAccess, ElementAccesses, accesses_of
 from .query import free_of
 from .value import iterations, lanes_at, samples, value_at
 
 _FEW, _MOST = 4, 64
-Found = dict[Any, tuple[int, Place]]
+FirstAccess = dict[Any, tuple[int, ElementAccess]]
 
 
 def together(loop: For) -> str | None:
@@ -57,80 +57,80 @@ def race_errors(func: PrimFunc, only: Var | None = None) -> list[str]:
     loops.visit(func.body)
     if not loops.any:
         return []
-    walk = places_of(func)
-    by_loop: dict[Var, tuple[For, list[Place]]] = {}
-    for place in walk.accesses:
-        for loop in place.loops:
+    walk = accesses_of(func)
+    by_loop: dict[Var, tuple[For, list[ElementAccess]]] = {}
+    for access in walk.accesses:
+        for loop in access.loops:
             if together(loop) and (only is None or loop.loop_var is only):
-                by_loop.setdefault(loop.loop_var, (loop, []))[1].append(place)
-    checked = (_race(loop, places, walk) for loop, places in by_loop.values())
+                by_loop.setdefault(loop.loop_var, (loop, []))[1].append(access)
+    checked = (_race(loop, accesses, walk) for loop, accesses in by_loop.values())
     return [text for text in checked if text is not None]
 
 
 def order_errors(func: PrimFunc, before: list[Var], after: list[Var]) -> list[str]:
     """A conflict between two iterations of a nest whose loops are reordered, where the earlier one
     would run later; at most one text. Reductions may be in any order."""
-    walk = places_of(func)
+    walk = accesses_of(func)
     outer = next((n for p in walk.accesses for n in p.loops if n.loop_var is before[0]), None)
     if outer is None:
         return []
-    seen: dict[Any, list[tuple[Place, dict[Var, int]]]] = {}
+    seen: dict[Any, list[tuple[ElementAccess, dict[Var, int]]]] = {}
     below = [p for p in walk.accesses if any(n.loop_var is before[-1] for n in p.loops)]
     written = {p.buffer.data for p in below if p.is_write}
-    for place in below:
-        axes = () if place.block is None else place.block.iter_vars
-        if place.buffer.data not in written or any(a.iter_type != IterVar.DataPar for a in axes):
+    for access in below:
+        axes = () if access.block is None else access.block.iter_vars
+        if access.buffer.data not in written or any(a.iter_type != IterVar.DataPar for a in axes):
             continue
-        if _own(place, outer, walk):
+        if _own(access, outer, walk):
             continue
-        for element, _, at in _elements(place, outer):
-            others = seen.setdefault((place.buffer.data, element), [])
+        for element, _, at in _elements(access, outer):
+            others = seen.setdefault((access.buffer.data, element), [])
             for other, there in others:
-                if not (place.is_write or other.is_write):
+                if not (access.is_write or other.is_write):
                     continue
                 was = [at.get(v, 0) < there.get(v, 0) for v in before if at.get(v) != there.get(v)]
                 now = [at.get(v, 0) < there.get(v, 0) for v in after if at.get(v) != there.get(v)]
                 if was and was[0] != now[0]:
                     shown = ", ".join(map(str, element))
-                    return [f"{place.buffer.name}[{shown}]"]
-            others.append((place, at))
+                    return [f"{access.buffer.name}[{shown}]"]
+            others.append((access, at))
     return []
 
 
-def _race(loop: For, places: list[Place], walk: Places) -> str | None:
-    shared = [p for p in places if not _own(p, loop, walk)]
+def _race(loop: For, accesses: list[ElementAccess], walk: ElementAccesses) -> str | None:
+    shared = [p for p in accesses if not _own(p, loop, walk)]
     written = {p.buffer.data for p in shared if p.is_write}
     shared = [p for p in shared if p.buffer.data in written]
     if together(loop) == "vectorized":
         return _reordered(loop, shared)
-    writes: dict[Var, Found] = {}
-    for place in shared:
-        if not place.is_write:
+    writes: dict[Var, FirstAccess] = {}
+    for access in shared:
+        if not access.is_write:
             continue
-        table = writes.setdefault(place.buffer.data, {})
-        for element, number, _ in _elements(place, loop):
-            other = table.setdefault(element, (number, place))
+        table = writes.setdefault(access.buffer.data, {})
+        for element, number, _ in _elements(access, loop):
+            other = table.setdefault(element, (number, access))
             if other[0] != number:
-                return _text(loop, place, element, number, other)
-    for place in shared:
-        if place.is_write:
+                return _text(loop, access, element, number, other)
+    for access in shared:
+        if access.is_write:
             continue
-        table = writes.get(place.buffer.data, {})
-        for element, number, _ in _elements(place, loop):
+        table = writes.get(access.buffer.data, {})
+        for element, number, _ in _elements(access, loop):
             hit = table.get(element)
             if hit is not None and hit[0] != number:
-                return _text(loop, place, element, number, hit)
+                return _text(loop, access, element, number, hit)
     return None
 
 
-def _reordered(loop: For, places: list[Place]) -> str | None:
+def _reordered(loop: For, in_program_order: list[ElementAccess]) -> str | None:
     """The text for an element two of whose accesses a vectorized loop swaps: the first in the order
     of iterations is later in the order of statements. Indices that do not depend on the loop do
     not matter: such a statement runs once for each iteration."""
     var = loop.loop_var
-    by_buffer: dict[Var, list[tuple[int, Place]]] = {}
-    for n, place in enumerate(places):
-        by_buffer.setdefault(place.buffer.data, []).append((n, place))
+    by_buffer: dict[Var, list[tuple[int, ElementAccess]]] = {}
+    for n, access in enumerate(in_program_order):
+        by_buffer.setdefault(access.buffer.data, []).append((n, access))
     for accesses in by_buffer.values():
         if any(p.is_write and not any(uses_any(i, {var}) for i in p.indices) for _, p in accesses):
             continue
@@ -139,30 +139,30 @@ def _reordered(loop: For, places: list[Place]) -> str | None:
         if _plain(first, var) and not any(uses_any(i, inside) for i in first):
             if all(structural_equal(p.indices, first) for _, p in accesses):
                 continue
-        seen: dict[Any, list[tuple[int, int, Place, dict[Var, int]]]] = {}
-        for n, place in accesses:
-            for element, number, at in _elements(place, loop):
+        seen: dict[Any, list[tuple[int, int, ElementAccess, dict[Var, int]]]] = {}
+        for n, access in accesses:
+            for element, number, at in _elements(access, loop):
                 before = seen.setdefault(element, [])
                 for m, earlier, other, there in before:
-                    if number == earlier or not (place.is_write or other.is_write):
+                    if number == earlier or not (access.is_write or other.is_write):
                         continue
-                    if _same_constant(place, other):
+                    if _same_constant(access, other):
                         continue
-                    after = _runs_after(loop, (place, at), (other, there), n > m)
+                    after = _runs_after(loop, (access, at), (other, there), n > m)
                     if after is not None and after != (number > earlier):
                         if not other.is_write:
-                            return _text(loop, other, element, earlier, (number, place))
-                        return _text(loop, place, element, number, (earlier, other))
-                before.append((n, number, place, at))
+                            return _text(loop, other, element, earlier, (number, access))
+                        return _text(loop, access, element, number, (earlier, other))
+                before.append((n, number, access, at))
     return None
 
 
-def _same_constant(place: Place, other: Place) -> bool:
+def _same_constant(access: ElementAccess, other: ElementAccess) -> bool:
     """Whether both store the same literal, as the init of a reduction does: lanes may do so in any
     order."""
-    if not (place.is_write and other.is_write):
+    if not (access.is_write and other.is_write):
         return False
-    value = place.node.value
+    value = access.node.value
     return isinstance(value, (IntImm, FloatImm)) and structural_equal(value, other.node.value)
 
 
@@ -178,25 +178,28 @@ def _is_sum(expr: Any) -> bool:
 
 
 def _runs_after(
-    loop: For, one: tuple[Place, dict[Var, int]], two: tuple[Place, dict[Var, int]], later: bool
+    loop: For,
+    one: tuple[ElementAccess, dict[Var, int]],
+    two: tuple[ElementAccess, dict[Var, int]],
+    later: bool,
 ) -> bool | None:
     """Whether, statement by statement, an access runs after another: by the inner loops that both
     share, then by program order. None for one statement, which keeps the order of the lanes.
     """
-    (place, at), (other, there) = one, two
-    for a, b in zip(place.loops, other.loops, strict=False):
+    (access, at), (other, there) = one, two
+    for a, b in zip(access.loops, other.loops, strict=False):
         if a.loop_var is not b.loop_var:
             break
-        mine, theirs = at.get(a.loop_var), there.get(b.loop_var)
-        if a.loop_var is loop.loop_var or mine == theirs:
+        first, second = at.get(a.loop_var), there.get(b.loop_var)
+        if a.loop_var is loop.loop_var or first == second:
             continue
-        return None if mine is None or theirs is None else mine > theirs
-    return None if place is other else later
+        return None if first is None or second is None else first > second
+    return None if access is other else later
 
 
-def _own(place: Place, loop: For, walk: Places) -> bool:
+def _own(access: ElementAccess, loop: For, walk: ElementAccesses) -> bool:
     """Whether each iteration has its own memory."""
-    pointer = place.buffer.data
+    pointer = access.buffer.data
     around = walk.allocated.get(pointer)
     if around is None:
         return False
@@ -211,10 +214,10 @@ def _own(place: Place, loop: For, walk: Places) -> bool:
     )
 
 
-def _elements(place: Place, loop: For) -> Any:
+def _elements(access: ElementAccess, loop: For) -> Any:
     """(element, iteration of the loop, all loop variables) for some of the iterations."""
-    depth = _depth(place, loop)
-    outer, inner = place.loops[:depth], place.loops[depth + 1 :]
+    depth = _depth(access, loop)
+    outer, inner = access.loops[:depth], access.loops[depth + 1 :]
     start: dict[Var, int] = {}
     for around in outer:  # both iterations run within one of the loops around
         first = samples(around, start, 1)
@@ -223,9 +226,9 @@ def _elements(place: Place, loop: For) -> Any:
         start[around.loop_var] = first[0]
     for number in samples(loop, start, _FEW):
         for at in iterations(inner, {**start, loop.loop_var: number}, 2, _MOST):
-            if not all(g is not None and value_at(g, at) for g in place.guards):
+            if not all(g is not None and value_at(g, at) for g in access.guards):
                 continue
-            lanes = [lanes_at(index, at) for index in place.indices]
+            lanes = [lanes_at(index, at) for index in access.indices]
             if any(values is None for values in lanes):
                 break
             width = max((len(values) for values in lanes if values), default=1)
@@ -233,19 +236,21 @@ def _elements(place: Place, loop: For) -> Any:
                 yield tuple(v[n] if len(v) > 1 else v[0] for v in lanes if v), number, at
 
 
-def _depth(place: Place, loop: For) -> int:
-    return next(n for n, p in enumerate(place.loops) if p.loop_var is loop.loop_var)
+def _depth(access: ElementAccess, loop: For) -> int:
+    return next(n for n, p in enumerate(access.loops) if p.loop_var is loop.loop_var)
 
 
-def _text(loop: For, place: Place, element: Any, number: int, other: tuple[int, Place]) -> str:
+def _text(
+    loop: For, access: ElementAccess, element: Any, number: int, other: tuple[int, ElementAccess]
+) -> str:
     name = loop.loop_var.name
     what = f"iterations of the {together(loop)} loop {name} conflict with each other"
-    does = "writes" if place.is_write else "reads"
+    does = "writes" if access.is_write else "reads"
     at = ", ".join(map(str, element))
-    got = f"{place.buffer.name}[{at}], which {name} = {number} {does} "
+    got = f"{access.buffer.name}[{at}], which {name} = {number} {does} "
     got += f"and {name} = {other[0]} writes"
     hint = "make the loop serial, or take one whose iterations write elements of their own"
-    spans = [s for s in (place.span, other[1].span) if s is not None]
+    spans = [s for s in (access.span, other[1].span) if s is not None]
     text = explain(what, got=got, instead=hint, span=loop.span)
     return "\n".join([text, *dict.fromkeys(s.render() for s in spans)])
 

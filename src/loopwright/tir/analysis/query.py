@@ -39,8 +39,8 @@ def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
 def free_of(
     errors_of: Callable[[PrimFunc], list[str]], obj: Any, raises: type[Exception] | None
 ) -> bool:
-    """Whether a PrimFunc (or each of a module) has no errors. The first is raised as `raises`,
-    unless that is None."""
+    """Whether a PrimFunc (or each of a module) has no errors. The first is raised as `raises`, if
+    given."""
     functions = [obj] if isinstance(obj, PrimFunc) else list(obj.functions.values())
     for func in functions:
         if isinstance(func, PrimFunc) and (errors := errors_of(func)):
@@ -82,7 +82,7 @@ class _Flops(Visitor):
         self.visit_default(node)
 
     def visit_CmpExpr(self, node: CmpExpr) -> None:
-        """A comparison chooses what is computed."""
+        """A comparison decides which values are computed."""
 
     def visit_LogicalExpr(self, node: LogicalExpr) -> None:
         self.visit_default(node)
@@ -108,7 +108,7 @@ class _Flops(Visitor):
         self.visit(node.value)
 
     def visit_Evaluate(self, node: st.Evaluate) -> None:
-        """What is called is not counted."""
+        """The operations of a callee are not counted."""
 
     def visit_IfThenElse(self, node: st.IfThenElse) -> None:
         self.visit(node.condition)
@@ -118,11 +118,11 @@ class _Flops(Visitor):
     def visit_For(self, node: st.For) -> None:
         """Where the extent depends on loops around, its greatest value counts."""
         extent = self.ana.const_int_bound(node.extent).max_value
-        known = vars_in(node.extent) <= self.loops
+        extent_known = vars_in(node.extent) <= self.loops
         self.loops.add(node.loop_var)
         with self.ana.loop_scope(node.loop_var, node.range):
             inner = self.count(node.body)
-        if inner and not known:
+        if inner and not extent_known:
             what = "the work of a loop of symbolic extent cannot be counted"
             raise ValueError(explain(what, got=str(node.extent), instead="specialize the function"))
         self.total += inner * max(extent, 0) if inner else 0
@@ -192,7 +192,7 @@ def is_pure_function(func: PrimFunc) -> bool:
 
 
 def assert_pure_function(func: PrimFunc) -> bool:
-    """True for a pure function; raises AssertionError naming what is impure."""
+    """True for a pure function; raises AssertionError naming the impure part."""
     walk = _Purity()
     walk.visit(func.body)
     if walk.why is not None:
@@ -209,23 +209,23 @@ class _Memory(Visitor):
         self.most: dict[str, int] = {}
 
     def visit_Allocate(self, node: st.Allocate) -> None:
-        self.held(node.buffer_var, node.dtype, node.extents)
+        self.count(node.buffer_var, node.dtype, node.extents)
         self.visit(node.body)
-        self.held(node.buffer_var, node.dtype, node.extents, -1)
+        self.count(node.buffer_var, node.dtype, node.extents, -1)
 
     def visit_AllocateConst(self, node: st.AllocateConst) -> None:
-        self.held(node.buffer_var, node.dtype, node.extents)
+        self.count(node.buffer_var, node.dtype, node.extents)
         self.visit(node.body)
-        self.held(node.buffer_var, node.dtype, node.extents, -1)
+        self.count(node.buffer_var, node.dtype, node.extents, -1)
 
     def visit_Block(self, node: st.Block) -> None:
         for buffer in node.alloc_buffers:
-            self.held(buffer.data, buffer.dtype, buffer.shape)
+            self.count(buffer.data, buffer.dtype, buffer.shape)
         self.visit(node.body)
         for buffer in node.alloc_buffers:
-            self.held(buffer.data, buffer.dtype, buffer.shape, -1)
+            self.count(buffer.data, buffer.dtype, buffer.shape, -1)
 
-    def held(self, var: Var, dtype: Any, extents: Any, sign: int = 1) -> None:
+    def count(self, var: Var, dtype: Any, extents: Any, sign: int = 1) -> None:
         size = dtype.lane_bytes * dtype.lanes
         for extent in extents:
             size *= extent.value if isinstance(extent, IntImm) else 0
@@ -265,10 +265,10 @@ class _Lca(Visitor):
             if buffer in buffers:
                 depth = min(depth, limit)
         path = self.stack[:depth]
-        known = self.paths.get(buffer)
-        self.paths[buffer] = path if known is None else _common(known, path)
+        previous = self.paths.get(buffer)
+        self.paths[buffer] = path if previous is None else _common(previous, path)
 
-    def found(self) -> dict[Buffer, list[Any]]:
+    def scope_paths(self) -> dict[Buffer, list[Any]]:
         """The paths; all blocks of a grid share global memory."""
         for grid in self.grids:
             for buffer, path in self.paths.items():
@@ -285,7 +285,7 @@ class _Lca(Visitor):
         self.stack.pop()
 
     def visit_BlockRealize(self, node: st.BlockRealize) -> None:
-        """What a reduction writes lives across the loops it reduces over."""
+        """Buffers that a reduction writes live across the loops it reduces over."""
         self.visit(node.iter_values)
         self.visit(node.predicate)
         block, loops = node.block, set[Var]()
@@ -338,7 +338,7 @@ def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Any]:
     for buffer in func.buffer_map.values():
         walk.by_data[buffer.data] = buffer
     walk.visit(func.body)
-    return {buffer: path[-1] if path else None for buffer, path in walk.found().items()}
+    return {buffer: path[-1] if path else None for buffer, path in walk.scope_paths().items()}
 
 
 def _blocks(stmt: Any, around: float = 1.0) -> list[tuple[st.Block, float]]:

@@ -47,7 +47,7 @@ class MemCpyDetails:
 
 
 def identify_memcpy(stmt: Stmt) -> MemCpyDetails | None:
-    """What loops copy that do nothing but copy contiguous memory; None for other loops."""
+    """The copy that loops make if they only copy contiguous memory; None for other loops."""
     loops: list[For] = []
     inner: Any = stmt
     while isinstance(inner, For) or (isinstance(inner, SeqStmt) and len(inner) == 1):
@@ -88,7 +88,7 @@ def _offset(buffer: Buffer, indices: Any) -> PrimExpr:
 
 
 def _strides(ana: Analyzer, offset: PrimExpr, loops: list[For]) -> dict[Var, int] | None:
-    """How far one iteration of each loop moves; None where that varies."""
+    """The stride of each loop; None where it varies."""
     strides: dict[Var, int] = {}
     for loop in loops:
         var = loop.loop_var

@@ -6,7 +6,7 @@ source (`compile_func(func).source` shows it). Its number semantics:
 * integers wrap around in two's complement; int32 and int64 arithmetic on loop variables and
   shapes alone is assumed not to overflow;
 * division and remainder by 0 give 0; an out-of-range shift amount shifts all bits out;
-* int4 and the like: one element per byte, until `Int4StorageLegalize` packs their memory
+* int4 and similar types: one element per byte, until `Int4StorageLegalize` packs their memory
   (packed tensors and ml_dtypes arrays are unpacked for the call, and written back);
 * floats are computed in double precision and rounded when stored or cast; below 32 bits after
   each operation. Vectors are computed in their own type;
@@ -103,8 +103,8 @@ class _Caller:
         return result
 
     def kernel(self, name: str, *args: Any) -> Any:
-        """A function of the module with the signature that `UnpackSignatures` gives it: pointers for
-        its buffers, and the symbolic dimensions at the end."""
+        """A function of the module with the signature that `UnpackSignatures` results in: pointers
+        for its buffers, and the symbolic dimensions at the end."""
         func = self.find(name)
         if not isinstance(func, PrimFunc) or not func.buffer_map:
             return self(name, *args)
@@ -130,7 +130,7 @@ def unpacked(func: PrimFunc) -> PrimFunc:
 
 
 _CACHE: OrderedDict[int, Compiled] = OrderedDict()
-_CACHE_SIZE = 256
+_CACHE_SIZE = 256  # functions; the least recently used are removed first
 
 
 def compile_func(func: PrimFunc) -> Compiled:

@@ -76,8 +76,8 @@ class ExprTranslator:
 
     def use(self, stem: str, value: Any) -> str:
         """A name for a Python object."""
-        for name, known in self.names.items():
-            if known is value:
+        for name, bound in self.names.items():
+            if bound is value:
                 return name
         name = "_" + re.sub(r"[^A-Za-z0-9_]", "_", stem)
         if name in self.names:
@@ -93,10 +93,10 @@ class ExprTranslator:
         """A name for `text`, computed outside the loops that it does not depend on."""
         if text.isalnum() or text.isidentifier():
             return text
-        lines, indent, known = self.hoists[depth]
-        name = known.get(text)
+        lines, indent, hoisted = self.hoists[depth]
+        name = hoisted.get(text)
         if name is None:
-            name = known[text] = self.fresh("h")
+            name = hoisted[text] = self.fresh("h")
             lines.append(f"{indent}{name} = {text}")
         return name
 
@@ -365,11 +365,11 @@ class ExprTranslator:
         if buffer.strides:
             return [(self.scalar(s), self.depth_of(s)) for s in buffer.strides], offset
         strides: list[tuple[str, int]] = []
-        known, text, depth = 1, "", 0
+        size, text, depth = 1, "", 0
         for extent in reversed(buffer.shape):
-            strides.append((_product(text, known), depth))
+            strides.append((_product(text, size), depth))
             if isinstance(extent, IntImm):
-                known *= extent.value
+                size *= extent.value
             else:
                 dim = self.scalar(extent)
                 text = f"{text} * {dim}" if text else dim
@@ -377,7 +377,7 @@ class ExprTranslator:
         return strides[::-1], offset
 
     def inside(self, index: PrimExpr, extent: PrimExpr) -> bool:
-        """Whether an index is known to lie in [0, extent)."""
+        """Whether an index is known to be in [0, extent)."""
         if isinstance(index, IntImm) and isinstance(extent, IntImm):
             return 0 <= index.value < extent.value
         if isinstance(index, Var) and index in self.ranges:
@@ -493,10 +493,10 @@ def int_of(expr: Any) -> int | None:
     return expr.value if isinstance(expr, IntImm) else None
 
 
-def _product(text: str, known: int) -> str:
+def _product(text: str, size: int) -> str:
     if not text:
-        return str(known)
-    return f"({text})" if known == 1 else f"({text} * {known})"
+        return str(size)
+    return f"({text})" if size == 1 else f"({text} * {size})"
 
 
 _T = ExprTranslator

@@ -1,4 +1,4 @@
-"""What operations on vectors mean to the interpreter, lane by lane; a vector is a numpy array."""
+"""Operations on vectors in the interpreter, lane by lane; a vector is a numpy array."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def vector_fma(a: Any, b: Any, c: Any) -> Any:
 def vector_index_from_data(index: Any, extent: Any, mask: Any, where: str) -> np.ndarray:
     """Lane by lane `index_from_data`; 0 where a mask does not hold."""
     index, extent = np.broadcast_arrays(index, extent)
-    wanted = np.broadcast_to(True if mask is None else mask, index.shape)
-    lanes = zip(index.tolist(), extent.tolist(), wanted.tolist(), strict=True)
-    places = [index_from_data(i, n, where) if w else 0 for i, n, w in lanes]
-    return np.array(places, np.int64)
+    active = np.broadcast_to(True if mask is None else mask, index.shape)
+    lanes = zip(index.tolist(), extent.tolist(), active.tolist(), strict=True)
+    indices = [index_from_data(i, n, where) if w else 0 for i, n, w in lanes]
+    return np.array(indices, np.int64)
 
 
 def ramp(base: Any, stride: Any, lanes: int) -> np.ndarray:
@@ -110,14 +110,16 @@ def vector_pow(a: Any, b: Any, bits: int) -> Any:
     )
 
 
-def vector_shift(way: str, dtype: DataType) -> Callable[[Any, Any], Any]:
+def vector_shift(direction: str, dtype: DataType) -> Callable[[Any, Any], Any]:
     """`shifted_left` or `shifted_right` on each lane."""
     bits = dtype.bits
-    shift = np.left_shift if way == "left" else np.right_shift
+    shift = np.left_shift if direction == "left" else np.right_shift
 
     def apply(a: Any, b: Any) -> Any:
         inside = (b >= 0) & (b < bits)
-        most = a >> a.dtype.type(bits - 1) if way != "left" and dtype.is_int else a.dtype.type(0)
+        most = (
+            a >> a.dtype.type(bits - 1) if direction != "left" and dtype.is_int else a.dtype.type(0)
+        )
         return np.where(inside, shift(a, np.where(inside, b, 0)), most).astype(a.dtype)
 
     return apply

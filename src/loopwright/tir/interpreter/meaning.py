@@ -301,8 +301,8 @@ def atomic_add(array: np.ndarray, value: Any) -> Any:
 
 def out_of_bounds(name: str, axis: int, index: int, extent: int, where: str) -> Any:
     """Raise IndexError for an index outside its dimension."""
-    place = f" at {where}" if where else ""
-    what = f"buffer {name}: index out of bounds on axis {axis}{place}"
+    position = f" at {where}" if where else ""
+    what = f"buffer {name}: index out of bounds on axis {axis}{position}"
     raise IndexError(explain(what, got=f"{index}, the axis has {extent} elements"))
 
 
@@ -310,8 +310,8 @@ def index_from_data(index: int, extent: int, where: str) -> int:
     """A non-negative index; negative ones count from the end. Raises IndexError out of range."""
     if -extent <= index < extent:
         return index % extent
-    place = f"{where}: " if where else ""
-    raise IndexError(f"{place}index {index} is out of range for an axis of extent {extent}")
+    prefix = f"{where}: " if where else ""
+    raise IndexError(f"{prefix}index {index} is out of range for an axis of extent {extent}")
 
 
 def checked(indices: np.ndarray, extent: int, name: str, axis: int, where: str) -> np.ndarray:
@@ -393,7 +393,7 @@ def tensor_view(
 
 
 def traced(call: Callable[..., Any], *args: Any) -> Any:
-    """What a registered function makes of the last argument: its result, or the argument itself."""
+    """The result of a registered function for the last argument, or the argument itself."""
     value = call(*args)
     return args[-1] if value is None else value
 
@@ -416,7 +416,7 @@ class Borrowed(PackedTensor):
 def borrowed(
     data: np.ndarray, shape: tuple[int, ...], strides: Any, dtype: str, offset: int
 ) -> Any:
-    """`tensor_view` of int4 and the like while they have one element per byte."""
+    """`tensor_view` of int4 and similar types while they have one element per byte."""
     if strides:
         what = f"a packed function cannot take a strided tensor of {dtype}"
         raise LoopwrightError(explain(what, instead="pass a contiguous one"))
@@ -451,7 +451,7 @@ def as_array(arg: Any, name: str) -> np.ndarray:
 
 
 def unpacked(arg: Any, dtype: str, later: list[Any]) -> np.ndarray | None:
-    """int4 and the like with one element per byte, the form before their memory is
+    """int4 and similar types with one element per byte, the form before their memory is
     packed; writes are copied back through `later`. None for other values."""
     if elements_per_byte(dtype) == 1:
         return None
@@ -510,8 +510,8 @@ def open_array(
     return array.reshape(-1), array.shape, steps
 
 
-def wrong_shape(name: str, axis: int, actual: int, wanted: int, text: str) -> None:
+def wrong_shape(name: str, axis: int, actual: int, expected: int, text: str) -> None:
     """Raise ValueError for a dimension that differs from its declaration."""
     what = f"buffer {name}: dimension {axis} is declared {text}"
-    meant = "" if str(wanted) == text else f", which is {wanted} here"
+    meant = "" if str(expected) == text else f", which is {expected} here"
     raise ValueError(explain(what + meant, got=f"an array with {actual}"))

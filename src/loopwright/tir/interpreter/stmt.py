@@ -406,8 +406,8 @@ class StmtTranslator(CallTranslator):
             f"_args[{number}], {buffer.name!r}, {rank}, {dtype!r}, {bool(buffer.strides)}, _later"
         )
         self.line(f"{name}, {shape}, {steps} = {self.helper(meaning.open_array)}({args})")
-        place = (name, self.slot(), self.indent)
-        self.pointers[param] = self.pointers[buffer.data] = place
+        pointer = (name, self.slot(), self.indent)
+        self.pointers[param] = self.pointers[buffer.data] = pointer
         if buffer.strides:
             extents = [(f"{steps}[{n}]", 0) for n in range(rank)]
             for n, stride in enumerate(buffer.strides):
@@ -440,10 +440,10 @@ class StmtTranslator(CallTranslator):
                 self.check_dimension(buffer, n, extent, f"{shape}[{n}]")
 
     def check_dimension(self, buffer: Buffer, axis: int, extent: PrimExpr, actual: str) -> None:
-        wanted = self.scalar(extent)
-        text = wanted if isinstance(extent, IntImm) else str(getattr(extent, "name", extent))
-        call = f"{self.helper(meaning.wrong_shape)}({buffer.name!r}, {axis}, {actual}, {wanted}"
-        self.line(f"if {actual} != {wanted}: {call}, {text!r})")
+        expected = self.scalar(extent)
+        text = expected if isinstance(extent, IntImm) else str(getattr(extent, "name", extent))
+        call = f"{self.helper(meaning.wrong_shape)}({buffer.name!r}, {axis}, {actual}, {expected}"
+        self.line(f"if {actual} != {expected}: {call}, {text!r})")
 
     def solve_one(self, buffer: Buffer, axis: int, extent: PrimExpr, actual: str) -> None:
         """Solve an extent such as n * 2 + 1 for n, if n is not otherwise known."""

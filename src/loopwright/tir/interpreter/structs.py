@@ -80,11 +80,11 @@ def _tensor_field(array: np.ndarray, field: int) -> Any:
         return np.array([s // array.itemsize for s in array.strides], "int64")
     if field in (_CODE, _BITS, _LANES):
         return dl_dtype(array.dtype.name)[field - _CODE]
-    known = {_RANK: array.ndim, _OFFSET: 0, _DEVICE_ID: 0, _DEVICE_TYPE: 1}
-    if field not in known:
+    fields = {_RANK: array.ndim, _OFFSET: 0, _DEVICE_ID: 0, _DEVICE_TYPE: 1}
+    if field not in fields:
         what = "tvm_struct_get: unknown field of a tensor"
         raise LoopwrightError(explain(what, got=field))
-    return known[field]
+    return fields[field]
 
 
 def _from_stack(stack: Stack, index: int) -> Any:

@@ -16,7 +16,7 @@ class Block:
     """The threads of a block: a barrier for all, and the last value shared by each."""
 
     def __init__(self, count: int) -> None:
-        self.given: list[Any] = [None] * count
+        self.values: list[Any] = [None] * count
         self._change = threading.Condition()
         self._waiting = self._round = 0
         self._broken = False
@@ -26,7 +26,7 @@ class Block:
         with self._change:
             now = self._round
             self._waiting += 1
-            if self._waiting == len(self.given) and not self._broken:
+            if self._waiting == len(self.values) and not self._broken:
                 self._waiting = 0
                 self._round += 1
                 self._change.notify_all()
@@ -94,11 +94,11 @@ def shuffle(value: Any, lane: int, width: int, step: int) -> Any:
     if block is None:  # a single thread
         return value
     number = _THREAD.number
-    block.given[number] = value
+    block.values[number] = value
     sync()
     first = number - number % width
     other = lane % width if step == 0 else number - first + step * lane
-    there = 0 <= other < width and first + other < len(block.given)
-    taken = block.given[first + other] if there else value
+    there = 0 <= other < width and first + other < len(block.values)
+    received = block.values[first + other] if there else value
     sync()
-    return taken
+    return received

@@ -103,8 +103,8 @@ class VectorTranslator(ExprTranslator):
         if not is_small(dtype):
             return f"{fn}({', '.join(args)}).astype({self.kind(dtype)})"
         wide = self.kind(DataType("float32"))
-        given = ", ".join(f"{a}.astype({wide})" for a in args)
-        return f"{fn}({given}).astype({self.kind(dtype)})"
+        operands = ", ".join(f"{a}.astype({wide})" for a in args)
+        return f"{fn}({operands}).astype({self.kind(dtype)})"
 
     def vector_cast(self, expr: pe.Cast) -> str:
         value, old, new = self.value(expr.value), expr.value.dtype, expr.dtype

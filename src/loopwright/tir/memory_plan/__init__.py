@@ -1,20 +1,21 @@
-"""Static memory planning: places each tensor so that none is overwritten while it is live.
+"""Static memory planning: assigns memory to each tensor so that none is overwritten while it is
+live.
 
-Pure functions on sizes and live ranges, used by every pass that places memory: `place` returns
+Pure functions on sizes and live ranges, used by every pass that plans memory: `place` returns
 offsets in pools (`PlanUnifiedMemory`, `MergeSharedMemoryAllocations`), `share` assigns whole
 allocations to items in turn (`StaticPlanBlockMemory`, `StorageRewrite`). Also here: the plan that
 `PlanUnifiedMemory` produces, with its report and pictures (`plan`, `picture`). Live ranges in a
 module are computed by `tir.analysis.liveness`.
 """
 
+from .algorithms import ALGORITHMS as ALGORITHMS
+from .algorithms import greedy_by_conflicts as greedy_by_conflicts
+from .algorithms import greedy_by_size as greedy_by_size
+from .algorithms import hill_climb as hill_climb
+from .algorithms import place as place
+from .algorithms import place_in_order as place_in_order
 from .picture import svg_picture as svg_picture
 from .picture import text_picture as text_picture
-from .place import ALGORITHMS as ALGORITHMS
-from .place import greedy_by_conflicts as greedy_by_conflicts
-from .place import greedy_by_size as greedy_by_size
-from .place import hill_climb as hill_climb
-from .place import place as place
-from .place import place_in_order as place_in_order
 from .plan import Entry as Entry
 from .plan import MemoryPlan as MemoryPlan
 from .plan import PlannedPool as PlannedPool

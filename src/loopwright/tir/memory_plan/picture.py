@@ -78,10 +78,10 @@ def svg_picture(
             y = top + height - height * (b.offset + b.size) / max(size, 1)
             x, wide = left + step * b.first, step * (b.last - b.first + 1)
             about = escape(f"{b.name}: {b.size} bytes at {b.offset}, {b.about}")
-            place = f'x="{x}" y="{y:.1f}" width="{wide}" height="{max(tall, 0.5):.1f}"'
+            rect = f'x="{x}" y="{y:.1f}" width="{wide}" height="{max(tall, 0.5):.1f}"'
             color = f"hsl({k * 137 % 360} 60% 75%)"
             parts.append(
-                f'<rect {place} fill="{color}" stroke="#333" stroke-width="0.5">'
+                f'<rect {rect} fill="{color}" stroke="#333" stroke-width="0.5">'
                 f"<title>{about}</title></rect>"
             )
             if tall >= 10 and wide >= 7 * len(b.name):

@@ -42,9 +42,9 @@ class PlannedPool:
 class MemoryPlan:
     """The memory of one function.
 
-    steps: what runs at each step. bound: a lower bound on the bytes of any plan (without
+    steps: the label of each step. bound: a lower bound on the bytes of any plan (without
     constants).
-    left: what is not planned, and why.
+    left: memory that is not planned, and why.
     """
 
     function: str
@@ -165,8 +165,8 @@ def plan_of(func: Any) -> MemoryPlan | None:
 def plan_of_module(mod: Any) -> MemoryPlan | None:
     """The plan of `main`, or of the only planned function of a module; None without one."""
     plans = {g.name_hint: plan_of(f) for g, f in mod.functions.items()}
-    known = [p for p in plans.values() if p is not None]
-    return plans.get("main") or (known[0] if len(known) == 1 else None)
+    planned = [p for p in plans.values() if p is not None]
+    return plans.get("main") or (planned[0] if len(planned) == 1 else None)
 
 
 def _text(value: Any) -> str:

@@ -85,18 +85,18 @@ class Placement:
         return None not in self.places
 
 
-def placement_of(problem: Problem, places: Sequence[tuple[int, int] | None]) -> Placement:
+def placement_of(problem: Problem, slots: Sequence[tuple[int, int] | None]) -> Placement:
     """The sizes of the pools and the cost of a placement (smaller is better)."""
     sizes = [0] * len(problem.pools)
     homeless = spilled = 0
-    for item, place in zip(problem.items, places, strict=True):
-        if place is None:
+    for item, slot in zip(problem.items, slots, strict=True):
+        if slot is None:
             homeless += item.size
             continue
-        pool, offset = place
+        pool, offset = slot
         sizes[pool] = max(sizes[pool], offset + item.size)
         spilled += item.size * item.pools.index(pool)
-    return Placement(tuple(places), tuple(sizes), (homeless, spilled, sum(sizes)))
+    return Placement(tuple(slots), tuple(sizes), (homeless, spilled, sum(sizes)))
 
 
 def lower_bound(items: Iterable[Item], shared: Iterable[tuple[int, int]] = ()) -> int:
@@ -128,15 +128,15 @@ def overlaps(problem: Problem, placement: Placement) -> list[tuple[int, int]]:
     wrong = []
     for k, item in enumerate(problem.items):
         for other in problem.neighbours[k]:
-            mine, theirs = placement.places[k], placement.places[other]
-            if other < k or mine is None or theirs is None or mine[0] != theirs[0]:
+            own, rival = placement.places[k], placement.places[other]
+            if other < k or own is None or rival is None or own[0] != rival[0]:
                 continue
             apart = (
-                mine[1] + item.size <= theirs[1]
-                or theirs[1] + problem.items[other].size <= mine[1]
+                own[1] + item.size <= rival[1]
+                or rival[1] + problem.items[other].size <= own[1]
                 or not item.size
                 or not problem.items[other].size
             )
-            if not apart and not (other in problem.partners[k] and mine[1] == theirs[1]):
+            if not apart and not (other in problem.partners[k] and own[1] == rival[1]):
                 wrong.append((k, other))
     return wrong

@@ -17,10 +17,10 @@ def suggest_index_map(
     buffer: Buffer, indices: list[PrimExpr], loops: list[For], predicate: Any
 ) -> IndexMap | None:
     """A layout of `buffer` in which an access at `indices` walks it in the order of
-    `loops` (the outermost first), one index for each digit that a loop gives. None where the
+    `loops` (the outermost first), one index for each digit that a loop drives. None where the
     indices are not digits of the loops.
 
-    A[i0 * 8 + i1, k0 * 4 + k1] in loops i0, k0, i1, k1 of a buffer that they cover gives
+    A[i0 * 8 + i1, k0 * 4 + k1] in loops i0, k0, i1, k1 of a buffer that they cover results in
     (i, k) -> (i // 8, k // 4, i % 8, k % 4).
     """
     domain = {f.loop_var: f.range for f in loops}
@@ -30,22 +30,22 @@ def suggest_index_map(
     iter_map = detect_iter_map([_flat(indices, buffer)], domain, predicate, "NoCheck")
     if not iter_map.indices:
         return None
-    place = {f.loop_var: n for n, f in enumerate(loops)}
+    depth = {f.loop_var: n for n, f in enumerate(loops)}
 
     def order(digit: Any) -> tuple[int, int]:
-        variables = vars_in(digit.source.source) & set(place)
+        variables = vars_in(digit.source.source) & set(depth)
         lower = digit.lower_factor
         return (
-            min((place[v] for v in variables), default=-1),
+            min((depth[v] for v in variables), default=-1),
             -(lower.value if hasattr(lower, "value") else 0),
         )
 
     digits = sorted(iter_sum_terms(Analyzer(), iter_map.indices[0]), key=order)
     if not digits:
         return None
-    given = [Var(f"i{n}", dtype) for n in range(len(buffer.shape))]
-    ana = Analyzer({var: Range(n) for var, n in zip(given, buffer.shape, strict=True)})
-    flat = _flat(given, buffer)
+    buffer_vars = [Var(f"i{n}", dtype) for n in range(len(buffer.shape))]
+    ana = Analyzer({var: Range(n) for var, n in zip(buffer_vars, buffer.shape, strict=True)})
+    flat = _flat(buffer_vars, buffer)
     final = [ana.simplify(floormod(floordiv(flat, d.scale), d.extent)) for d in digits]
     outs = [Var(f"i{n}", dtype) for n in range(len(digits))]
     back = Analyzer()
@@ -58,7 +58,7 @@ def suggest_index_map(
         source.append(back.simplify(floormod(total, extent)))
         total = floordiv(total, extent)
     source.append(back.simplify(total))
-    return IndexMap(given, final, IndexMap(outs, source[::-1]))
+    return IndexMap(buffer_vars, final, IndexMap(outs, source[::-1]))
 
 
 def _flat(indices: Any, buffer: Buffer) -> PrimExpr:

@@ -67,26 +67,26 @@ def get_tensorize_loop_mapping(
         return None
     realize, desc_loops = desc
     loops = {r.stmt.loop_var: r for r in ref.loops()}
-    theirs = {f.loop_var: f for f in desc_loops}
-    ours = list(zip(ref.stmt.iter_vars, ref.realize.iter_values, strict=True))
-    paddings = [1] * len(ours)
+    desc_loop_of = {f.loop_var: f for f in desc_loops}
+    bindings = list(zip(ref.stmt.iter_vars, ref.realize.iter_values, strict=True))
+    paddings = [1] * len(bindings)
     padded = False
     loop_map: dict[Ref, For] = {}
-    n = len(ours)
+    n = len(bindings)
     for axis, value in reversed(
         list(zip(realize.block.iter_vars, realize.iter_values, strict=True))
     ):
-        loop = theirs.get(value) if isinstance(value, Var) else None
+        loop = desc_loop_of.get(value) if isinstance(value, Var) else None
         size = None if loop is None else loop.extent
         if loop is None or not isinstance(size, IntImm):
             return None
         while n > 0:
             n -= 1
-            mine, bound = ours[n]
+            own_axis, bound = bindings[n]
             outer = loops.get(bound) if isinstance(bound, Var) else None
-            if mine.iter_type != axis.iter_type or outer is None:
+            if own_axis.iter_type != axis.iter_type or outer is None:
                 continue
-            extent = mine.dom.extent
+            extent = own_axis.dom.extent
             whole = isinstance(extent, IntImm) and extent.value % size.value == 0
             if whole or allow_padding:
                 padded = padded or not whole
@@ -109,12 +109,12 @@ def get_auto_tensorize_mapping_info(
     """
     ref = sch.block(block)
     desc = _described(desc_func)
-    ours = _update(ref.stmt)
-    theirs = None if desc is None else _update(desc[0].block)
-    if desc is None or ours is None or theirs is None:
+    update = _update(ref.stmt)
+    desc_update = None if desc is None else _update(desc[0].block)
+    if desc is None or update is None or desc_update is None:
         return None
     pairs: dict[Buffer, tuple[Buffer, Any, Any]] = {}
-    if not _alike(theirs, ours, pairs):
+    if not _alike(desc_update, update, pairs):
         return None
     lhs, rhs = list(ref.stmt.iter_vars), list(desc[0].block.iter_vars)
 
@@ -136,15 +136,15 @@ def get_auto_tensorize_mapping_info(
     alone: list[IterVar] = []
     for axis in lhs:
         groups.get((where(axis, 1), axis.iter_type), alone).append(axis)
-    given = [a.var for a in lhs]
+    axis_vars = [a.var for a in lhs]
     final: list[PrimExpr] = [a.var for a in alone]
     for axis in rhs:
-        fused: PrimExpr = const(0, given[0].dtype)
+        fused: PrimExpr = const(0, axis_vars[0].dtype)
         for part in groups[where(axis, 0), axis.iter_type]:
             fused = add(multiply(fused, part.dom.extent), part.var)
         final.append(fused)
     return AutoTensorizeMappingInfo(
-        [IndexMap(given, final)],
+        [IndexMap(axis_vars, final)],
         {pair[0]: b for b, pair in pairs.items()},
         {b: list(pair[1]) for b, pair in pairs.items()},
         lhs,
@@ -156,16 +156,16 @@ def tile_with_tensor_intrin(
     sch: ScheduleBase, block: BlockRV, intrin_name: str, allow_padding: bool = False
 ) -> LoopRV | None:
     """Split and reorder a block's loops so that the inner ones are those of an intrinsic (padding
-    before, where that is allowed and needed). Gives the loop to tensorize, None where the block
-    and the intrinsic do not fit."""
+    before, where that is allowed and needed). Returns the loop to tensorize, None if the block and
+    the intrinsic do not match."""
     intrin: Any = TensorIntrin.get(intrin_name)
     info = get_tensorize_loop_mapping(sch, block, intrin.desc, allow_padding)
     if info is None:
         return None
-    mine = sch.block(block).loops()
+    all_loops = sch.block(block).loops()
     sizes: dict[int, tuple[int, int]] = {}  # number of the loop: that of the tile, its extent
     for ref, loop in info.loop_map.items():
-        number = next(n for n, r in enumerate(mine) if r is ref)
+        number = next(n for n, r in enumerate(all_loops) if r is ref)
         sizes[number] = info.desc_loop_indexer[loop], loop.extent.value
     if info.block_iter_paddings is not None:
         sch.pad_einsum(block, info.block_iter_paddings)
@@ -173,10 +173,10 @@ def tile_with_tensor_intrin(
     around: list[LoopRV] = []
     for number, loop in enumerate(sch.get_loops(block)):
         if number in sizes:
-            place, extent = sizes[number]
-            loop, tiles[place] = sch.split(loop, [None, extent])
+            position, extent = sizes[number]
+            loop, tiles[position] = sch.split(loop, [None, extent])
         around.append(loop)
-    inner = [tiles[place] for place in sorted(tiles)]
+    inner = [tiles[position] for position in sorted(tiles)]
     sch.reorder(*around, *inner)
     return inner[0]
 
@@ -206,8 +206,8 @@ def _alike(a: Any, b: Any, pairs: dict[Buffer, tuple[Buffer, Any, Any]]) -> bool
     if type(a) is not type(b):
         return False
     if isinstance(a, (BufferStore, BufferLoad)):
-        known = pairs.setdefault(a.buffer, (b.buffer, a.indices, b.indices))
-        if known[0] is not b.buffer or a.buffer.dtype != b.buffer.dtype:
+        pair = pairs.setdefault(a.buffer, (b.buffer, a.indices, b.indices))
+        if pair[0] is not b.buffer or a.buffer.dtype != b.buffer.dtype:
             return False
         return isinstance(a, BufferLoad) or _alike(a.value, b.value, pairs)
     if isinstance(a, PrimExpr) and a.dtype != b.dtype:
@@ -218,7 +218,7 @@ def _alike(a: Any, b: Any, pairs: dict[Buffer, tuple[Buffer, Any, Any]]) -> bool
         return False
     if isinstance(getattr(a, "op", None), Op) and a.op is not b.op:
         return False
-    mine, theirs = list(a.children()), list(b.children())
-    return len(mine) == len(theirs) and all(
-        isinstance(x, Op) or _alike(x, y, pairs) for x, y in zip(mine, theirs, strict=True)
+    xs, ys = list(a.children()), list(b.children())
+    return len(xs) == len(ys) and all(
+        isinstance(x, Op) or _alike(x, y, pairs) for x, y in zip(xs, ys, strict=True)
     )

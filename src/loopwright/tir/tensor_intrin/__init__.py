@@ -19,4 +19,4 @@ from .dot_product_common import DP4A_U8U8U32_INTRIN as DP4A_U8U8U32_INTRIN
 from .x86 import AVX512_DOT_16x4_INTRIN as AVX512_DOT_16x4_INTRIN
 from .x86 import VNNI_DOT_16x4_INTRIN as VNNI_DOT_16x4_INTRIN
 
-KNOWN = {**x86.SPECS, **arm_cpu.SPECS, **dot_product_common.SPECS}
+DOT_SPECS = {**x86.SPECS, **arm_cpu.SPECS, **dot_product_common.SPECS}

@@ -2,12 +2,13 @@
 `ldmatrix` and `mma` on registers of a warp.
 
 The tables at the end say which there are: from them follow the names, their constants
-(`WMMA_SYNC_16x16x16_f16f16f32_INTRIN`) and the pairs of description and implementation. There is no
-code generator for them here yet; schedules that use them can be made and printed.
+(`WMMA_SYNC_16x16x16_f16f16f32_INTRIN`) and the pairs of description and implementation. Loopwright
+does not generate code for them yet; schedules that use them can be made and printed.
 
-A matrix in the memory of a warp is indexed by (thread, register): `shared_16x16_to_ldmatrix_32x8_layout`
-and the like give both for an element. The order of registers is that of "Matrix Fragments for mma" in
-NVIDIA's PTX ISA. Parts of 8 x 16 bytes are its unit: `ldmatrix` loads four of them.
+A matrix in the memory of a warp is indexed by (thread, register):
+`shared_16x16_to_ldmatrix_32x8_layout` and similar functions return both for an element. The order
+of registers is that of "Matrix Fragments for mma" in NVIDIA's PTX ISA. Parts of 8 x 16 bytes are
+its unit: `ldmatrix` loads four of them.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ _LAYOUTS = {
 def _matrix(
     name: str, shape: Sequence[int], dtype: str, scope: str, strided: bool = True, factor: int = 16
 ) -> Buffer:
-    """strided: in an implementation, a row may lie anywhere."""
+    """strided: in an implementation, rows may be strided."""
     strides = [Var(f"{name}_s1", "int32"), Var(f"{name}_s0", "int32")] if strided else None
     return decl_buffer(
         shape, dtype, name, strides=strides, scope=scope, data_alignment=64, offset_factor=factor
@@ -108,18 +109,20 @@ def _pair(
     reads: slice = slice(-1),
 ) -> Pair:
     """Description and implementation on buffers of their own, the result's last."""
-    made = buffers(False), buffers(True)
-    loops, calls = (around(b, f(*b), b[reads]) for b, f in zip(made, (desc, impl), strict=True))
+    pairs = buffers(False), buffers(True)
+    loops, calls = (around(b, f(*b), b[reads]) for b, f in zip(pairs, (desc, impl), strict=True))
     return loops, calls
 
 
 def _copied(name: str, rows: int, columns: int, *layouts: Any) -> Callable[[Buffer, Buffer], Stmt]:
-    """Loops that copy a matrix, from and to places that `layouts` give for an element."""
+    """Loops that copy a matrix, from and to the indices that `layouts` return for an element."""
     source, target = (layout or (lambda *at: at) for layout in layouts)
 
-    def body(given: Buffer, out: Buffer) -> Stmt:
+    def body(source_buffer: Buffer, out: Buffer) -> Stmt:
         def store(i: Var, j: Var) -> BufferStore:
-            return BufferStore(out, BufferLoad(given, list(source(i, j))), list(target(i, j)))
+            return BufferStore(
+                out, BufferLoad(source_buffer, list(source(i, j))), list(target(i, j))
+            )
 
         return nest(name, {"i": rows, "j": columns}, store)
 
@@ -136,12 +139,13 @@ def _zeros(name: str, rows: int, columns: int, layout: Any = None) -> Callable[[
     return body
 
 
-def _products(name: str, m: int, n: int, k: int, *places: Any) -> Callable[..., Stmt]:
-    """Loops of C += A * B in C's type; places: for each of the three, its indices for i, j and k."""
+def _products(name: str, m: int, n: int, k: int, *layouts: Any) -> Callable[..., Stmt]:
+    """Loops of C += A * B in C's type; layouts: for each of the three, its indices for i, j and
+    k."""
 
     def body(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
         def store(*axes: Var) -> BufferStore:
-            left, right, out = (list(place(*axes)) for place in places)
+            left, right, out = (list(layout(*axes)) for layout in layouts)
             product = multiply(*(cast(c.dtype, BufferLoad(*x)) for x in ((a, left), (b, right))))
             return BufferStore(c, add(BufferLoad(c, out), product), out)
 
@@ -153,7 +157,7 @@ def _products(name: str, m: int, n: int, k: int, *places: Any) -> Callable[..., 
 def get_ldmatrix_intrin(
     k_dim: int, dtype: str, matrix_name: str, transposed: bool, shared_scope: str = "shared"
 ) -> Pair:
-    """Load A (16, k_dim) or B (k_dim, 16) from shared memory, where its transpose may lie, into
+    """Load A (16, k_dim) or B (k_dim, 16) from shared memory, which may contain its transpose, into
     registers of a warp. k_dim: 16, of bytes 32."""
     along_k = (matrix_name == "A") != transposed  # the elements of a row belong to one sum
     rows, columns = shape = (16, k_dim) if along_k else (k_dim, 16)
@@ -167,8 +171,8 @@ def get_ldmatrix_intrin(
         )  # of A: halves of rows, and of k; of B: of k, of columns
         row, column = (second, first) if transposed else (first, second)
         offset = (row * 8 + tx % 8) * shared.strides[0] + column * (columns // 2)
-        place = warp.data, warp.elem_offset + registers * tx, shared.access_ptr("r"), offset
-        return Evaluate(ptx_ldmatrix(dtype, not along_k, 4, ".b16", *place))
+        operands = warp.data, warp.elem_offset + registers * tx, shared.access_ptr("r"), offset
+        return Evaluate(ptx_ldmatrix(dtype, not along_k, 4, ".b16", *operands))
 
     def gather(shared: Buffer, warp: Buffer, tx: Var) -> Stmt:
         """`ldmatrix` transposes pairs of bytes; so each thread loads its own."""
@@ -209,8 +213,8 @@ def get_mma_intrin(
         halves: list[Stmt] = []
         for half in range(2):
             counts = ((a, registers, 0), (b, registers, registers // 2), (c, 8, 4))
-            places = ((x.data, x.elem_offset + tx * n + half * s) for x, n, s in counts)
-            operands = (part for place in places for part in place)
+            parts = ((x.data, x.elem_offset + tx * n + half * s) for x, n, s in counts)
+            operands = (part for operand in parts for part in operand)
             layouts = f"m16n8k{k_dim}", "row", "col"
             halves.append(Evaluate(ptx_mma(out_dtype, *layouts, *types, *operands, False)))
         return SeqStmt(halves)
@@ -271,8 +275,8 @@ def _fragment(buffer: Buffer) -> PrimExpr:
     """Which fragment of its array a matrix is."""
     rows, columns = buffer.shape
     stride = buffer.strides[0]
-    place = buffer.elem_offset
-    return place // stride // rows * (stride // columns) + place % stride // columns
+    offset = buffer.elem_offset
+    return offset // stride // rows * (stride // columns) + offset % stride // columns
 
 
 def get_wmma_load_intrin(
@@ -284,14 +288,15 @@ def get_wmma_load_intrin(
     is_b: bool,
     is_col_major: bool,
 ) -> Pair:
-    """Load a fragment of A (m, k) or B (k, n), or of their transposes if they lie by columns."""
+    """Load a fragment of A (m, k) or B (k, n), or of their transposes if they are stored by
+    columns."""
     shape = (k_dim, n_dim) if is_b else (m_dim, k_dim)
     shape = shape[::-1] if is_col_major else shape
     order = "col_major" if is_col_major else "row_major"
     scope = f"wmma.matrix_{'b' if is_b else 'a'}"
 
-    def load(given: Buffer, out: Buffer) -> Stmt:
-        source = given.access_ptr("r"), given.strides[0], order
+    def load(shared: Buffer, out: Buffer) -> Stmt:
+        source = shared.access_ptr("r"), shared.strides[0], order
         size = m_dim, n_dim, k_dim
         return Evaluate(tvm_load_matrix_sync(out.data, *size, _fragment(out), *source))
 
@@ -351,8 +356,8 @@ def get_wmma_sync_intrin(
     )
 
     def sync(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
-        places = ((x.data, _fragment(x)) for x in (c, a, b, c))
-        return Evaluate(tvm_mma_sync(*(part for place in places for part in place)))
+        parts = ((x.data, _fragment(x)) for x in (c, a, b, c))
+        return Evaluate(tvm_mma_sync(*(part for operand in parts for part in operand)))
 
     return _pair(
         lambda strided: [_matrix(*x, strided, x[1][1]) for x in operands],
@@ -378,15 +383,15 @@ def get_mma_intrin_group(
 ) -> dict[str, str]:
     """The names of the intrinsics of a matrix product by `mma`: "init", "load_a", "load_b",
     "compute" and "store"."""
-    given, out = _NAMES[in_dtype][0], _NAMES[out_dtype][0]
+    dtype_name, out = _NAMES[in_dtype][0], _NAMES[out_dtype][0]
     a, b = "_trans" * trans_a, "_trans" * trans_b
     dynamic = load_scope.removeprefix("shared").replace(".", "_")
     simple = "simple_" * not_use_mma_store_intrinic
     return {
         "init": f"mma_fill_16x16_{out}",
-        "load_a": f"mma_ldmatrix_{given}_a{a}{dynamic}",
-        "load_b": f"mma_ldmatrix_{given}_b{b}{dynamic}",
-        "compute": f"mma_{given}{given}{out}{a and '_trans_a'}{b and '_trans_b'}",
+        "load_a": f"mma_ldmatrix_{dtype_name}_a{a}{dynamic}",
+        "load_b": f"mma_ldmatrix_{dtype_name}_b{b}{dynamic}",
+        "compute": f"mma_{dtype_name}{dtype_name}{out}{a and '_trans_a'}{b and '_trans_b'}",
         "store": f"mma_store_16x16_{out}_{store_scope.replace('.', '_')}_{simple}",
     }
 
@@ -397,13 +402,13 @@ def get_wmma_intrin_group(
     """The names of the intrinsics of a matrix product by WMMA: "init", "load_a", "load_b",
     "compute" and "store"."""
     size = "8x8x32" if in_dtype == "int4" else "16x16x16"
-    given, out = _NAMES[in_dtype][1], _NAMES[out_dtype][1]
+    dtype_name, out = _NAMES[in_dtype][1], _NAMES[out_dtype][1]
     b, source = "_trans" * trans_b, load_scope.replace(".", "_")
     return {
         "init": f"wmma_fill_{size}_{out}",
-        "load_a": f"wmma_load_{size}_{given}_a_{source}",
-        "load_b": f"wmma_load_{size}_{given}_b{b}_{source}",
-        "compute": f"wmma_sync_{size}_{given}{given}{out}{b}",
+        "load_a": f"wmma_load_{size}_{dtype_name}_a_{source}",
+        "load_b": f"wmma_load_{size}_{dtype_name}_b{b}_{source}",
+        "compute": f"wmma_sync_{size}_{dtype_name}{dtype_name}{out}{b}",
         "store": f"wmma_store_{size}_{out}_{store_scope.replace('.', '_')}",
     }
 
@@ -433,9 +438,9 @@ def _register(constant: str, name: str, make: Callable[..., Pair], *args: Any) -
 
 def _register_mma(dtype: str, k: int, results: Sequence[str]) -> None:
     short = _NAMES[dtype][0]
-    for matrix, turned, scope in product("AB", _TURNS, _SHARED):
-        part = f"{matrix}{'_TRANS' * turned}{'_DYN' * (scope != 'shared')}"
-        args = k, dtype, matrix, turned, scope
+    for matrix, transposed, scope in product("AB", _TURNS, _SHARED):
+        part = f"{matrix}{'_TRANS' * transposed}{'_DYN' * (scope != 'shared')}"
+        args = k, dtype, matrix, transposed, scope
         name = f"mma_ldmatrix_{short}_{part.lower()}"
         _register(f"LDMATRIX_{short}_{part}", name, get_ldmatrix_intrin, *args)
     for out, a, b in product(results, _TURNS, _TURNS):
@@ -455,12 +460,15 @@ def _register_mma_result(dtype: str) -> None:
 
 def _register_wmma(dtype: str, size: tuple[int, int, int], results: Sequence[str]) -> None:
     short, shape = _NAMES[dtype][1], "x".join(map(str, size))
-    for matrix, turned, scope in product("AB", _TURNS, _SHARED):
-        part = f"{short}_{matrix}{'_trans' * turned}".upper()
-        place = scope.replace(".", "_")
-        name, constant = f"wmma_load_{shape}_{part.lower()}_{place}", f"WMMA_LOAD_{shape}_{part}"
-        dynamic = place.removeprefix("shared").upper()
-        args = *size, dtype, scope, matrix == "B", turned
+    for matrix, transposed, scope in product("AB", _TURNS, _SHARED):
+        part = f"{short}_{matrix}{'_trans' * transposed}".upper()
+        scope_name = scope.replace(".", "_")
+        name, constant = (
+            f"wmma_load_{shape}_{part.lower()}_{scope_name}",
+            f"WMMA_LOAD_{shape}_{part}",
+        )
+        dynamic = scope_name.removeprefix("shared").upper()
+        args = *size, dtype, scope, matrix == "B", transposed
         _register(f"{constant}{dynamic}", name, get_wmma_load_intrin, *args)
     for out, b in product(results, _TURNS):
         types, turns = f"{short}{short}{_NAMES[out][1]}", "_TRANS" * b
@@ -472,9 +480,9 @@ def _register_wmma(dtype: str, size: tuple[int, int, int], results: Sequence[str
         constant = f"WMMA_FILL_{shape}_{_NAMES[out][1].upper()}"
         _register(constant, f"wmma_fill_{part}", get_wmma_fill_intrin, *size, out)
         for scope in _STORED:
-            place = scope.replace(".", "_")
-            constant = f"WMMA_STORE_{shape}_{_NAMES[out][1]}_{place}".upper().replace("X", "x")
-            name = f"wmma_store_{part}_{place}"
+            scope_name = scope.replace(".", "_")
+            constant = f"WMMA_STORE_{shape}_{_NAMES[out][1]}_{scope_name}".upper().replace("X", "x")
+            name = f"wmma_store_{part}_{scope_name}"
             _register(constant, name, get_wmma_store_intrin, *size, out, scope)
 
 

@@ -22,7 +22,7 @@ Spec = tuple[int, str, str, str, Update]
 def dot(spec: Spec, depth: int = 4, scopes: tuple[str, ...] = ("global",) * 3) -> TensorIntrin:
     """C[i] += sum over `depth` k of A[k] * B[i, k] for i in the rows (one row: C[0], B[k]).
 
-    `update(A, B, C)` is the statement that does it in one go; scopes: where A, B and C lie.
+    `update(A, B, C)` is the statement that does it at once; scopes: of A, B and C.
     """
     rows, *dtypes, update = spec
     shapes = [(depth,), (rows, depth) if rows > 1 else (depth,), (rows,)]
@@ -68,7 +68,8 @@ def nest(name: str, extents: dict[str, int], store: Callable[..., BufferStore]) 
     loads: list[BufferLoad] = []
     pre_order_visit(done.value, lambda x: loads.append(x) if isinstance(x, BufferLoad) else None)
     reads, write = (
-        [BufferRegion.from_point(x.buffer, x.indices) for x in found] for found in (loads, [done])
+        [BufferRegion.from_point(x.buffer, x.indices) for x in accesses]
+        for accesses in (loads, [done])
     )
     body: Stmt = BlockRealize(loops, True, Block(axes, reads, write, name, done))
     for var, extent in reversed(list(zip(loops, extents.values(), strict=True))):

@@ -1,5 +1,5 @@
-"""Tensor intrinsics of Hexagon's vector unit: dot products for 32 rows at once. There is no code
-generator for it here; schedules that use them can be made and printed."""
+"""Tensor intrinsics of Hexagon's vector unit: dot products for 32 rows at once. Loopwright does not
+generate code for it; schedules that use them can be made and printed."""
 
 from __future__ import annotations
 

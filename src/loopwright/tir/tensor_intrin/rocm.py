@@ -1,4 +1,4 @@
-"""Tensor intrinsics of AMD's GPUs. There is no code generator for them here; schedules that use
+"""Tensor intrinsics of AMD's GPUs. Loopwright does not generate code for them; schedules that use
 them can be made and printed."""
 
 from __future__ import annotations

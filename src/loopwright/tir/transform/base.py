@@ -108,11 +108,11 @@ def _add(a: Any, b: Any, span: Any) -> Any:
 def under_names(
     stmt: st.Stmt, change: Callable[[st.BufferStore], st.Stmt | None]
 ) -> st.Stmt | None:
-    """What `change` makes of the store that a statement is, with the names of memory around it; None if it
-    is something else, or `change` makes nothing of it."""
+    """The result of `change` for a store, inside the names of memory around it; None for another
+    statement, or if `change` returns None."""
     if isinstance(stmt, st.DeclBuffer):
-        made = under_names(stmt.body, change)
-        return None if made is None else stmt.replace(body=made)
+        body = under_names(stmt.body, change)
+        return None if body is None else stmt.replace(body=body)
     return change(stmt) if isinstance(stmt, st.BufferStore) else None
 
 
@@ -136,14 +136,14 @@ class Simplifying(StmtRewriter):
             return nullcontext()
         return self.ana.loop_scope(node.loop_var, node.range)
 
-    def given(self, condition: Any, body: st.Stmt, holds: bool = True) -> Any:
+    def assuming(self, condition: Any, body: st.Stmt, holds: bool = True) -> Any:
         """A scope in which a condition is known to hold, or not to: those parts of it that `body`
         does not change by what it stores."""
         parts = [c for c in parts_of(condition, holds) if not can_change(body, c)]
         return self.ana.constraint_scope(conjunction(parts)) if parts else nullcontext()
 
     def stores_itself(self, node: st.BufferStore) -> bool:
-        """Whether a statement stores what is there already."""
+        """Whether a statement stores the value that the memory already holds."""
         value = node.value
         same = isinstance(value, BufferLoad) and value.buffer is node.buffer
         if not same or node.predicate is not None or value.predicate is not None:
@@ -198,42 +198,42 @@ class Simplifying(StmtRewriter):
 
     def visit_IfThenElse(self, node: st.IfThenElse) -> Any:
         condition = self.visit(node.condition)
-        with self.given(condition, node.then_case):
+        with self.assuming(condition, node.then_case):
             then = self.visit(node.then_case)
         other = node.else_case
         if other is not None:
-            with self.given(condition, other, holds=False):
+            with self.assuming(condition, other, holds=False):
                 other = self.visit(other)
         if condition is node.condition and then is node.then_case and other is node.else_case:
             return node
         return st.IfThenElse._make(condition, then, other, span=node.span)
 
 
-Known = Mapping[st.Stmt, set[pe.Var]]  # definitions that were looked through before
+VarsOfLets = Mapping[st.Stmt, set[pe.Var]]  # of definitions that were visited before
 
 
-def all_variables(node: Any, known: Known) -> set[pe.Var]:
+def all_variables(node: Any, visited: VarsOfLets) -> set[pe.Var]:
     """The variables that a statement or an expression uses, and those that are the memory or a
     dimension of its buffers."""
-    finder = _AllVariables(known)
+    finder = _AllVariables(visited)
     finder.visit(node)
-    return finder.found
+    return finder.variables
 
 
 class _AllVariables(Visitor):
-    def __init__(self, known: Known) -> None:
-        self.found: set[pe.Var] = set()
+    def __init__(self, visited: VarsOfLets) -> None:
+        self.variables: set[pe.Var] = set()
         self.buffers: set[Buffer] = set()
-        self.known = known
+        self.visited = visited
 
     def visit_LetStmt(self, node: st.LetStmt) -> None:
-        if node in self.known:
-            self.found |= self.known[node]
+        if node in self.visited:
+            self.variables |= self.visited[node]
         else:
             self.visit_default(node)
 
     def visit_Var(self, node: pe.Var) -> None:
-        self.found.add(node)
+        self.variables.add(node)
 
     def visit_ConstExpr(self, node: Any) -> None:
         pass
@@ -241,7 +241,7 @@ class _AllVariables(Visitor):
     def visit_Buffer(self, node: Buffer) -> None:
         if node not in self.buffers:
             self.buffers.add(node)
-            self.found.add(node.data)
+            self.variables.add(node.data)
             self.visit((node.shape, node.strides, node.elem_offset))
 
 

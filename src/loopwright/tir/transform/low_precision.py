@@ -93,10 +93,10 @@ class Promote(StmtRewriter):
 
     def reinterpreted(self, node: Call) -> Any:
         """The bits are those of the small type."""
-        (given,) = node.args
-        value = self.visit(given)
-        if self.small(given.dtype):
-            value = Cast(given.dtype, value)
+        (arg,) = node.args
+        value = self.visit(arg)
+        if self.small(arg.dtype):
+            value = Cast(arg.dtype, value)
         bits = node.replace(args=(value,))
         return cast(self.widened(node.dtype), bits) if self.small(node.dtype) else bits
 
@@ -194,16 +194,16 @@ class StoreAsBits(StmtRewriter):
         return self.buffers[node]
 
     def visit_Call(self, node: Call) -> Any:
-        """What is reinterpreted as its own type is that."""
-        made = self.visit_default(node)
-        if not is_call_to(made, "reinterpret"):
-            return made
-        (given,) = made.args
-        wanted = self.bits(made.dtype) if self.small(made.dtype) else made.dtype
-        return given if given.dtype == wanted else made
+        """A reinterpretation as the value's own type is the value."""
+        call = self.visit_default(node)
+        if not is_call_to(call, "reinterpret"):
+            return call
+        (arg,) = call.args
+        expected = self.bits(call.dtype) if self.small(call.dtype) else call.dtype
+        return arg if arg.dtype == expected else call
 
     def visit_Cast(self, node: Cast) -> Any:
-        """Casts between a small type and a wider one go through the bits of the small type."""
+        """Casts between a small type and a wider one are computed on the bits of the small type."""
         if self.small(node.dtype):
             value = cast(DataType("float32").with_lanes(node.dtype.lanes), self.visit(node.value))
             return self.encode(value, node.dtype)

@@ -76,8 +76,8 @@ class AddedPasses(Pass):
     phase: int = 0
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        given = ctx.option("tir.add_lower_pass") or ()
-        passes = [as_pass(entry[1]) for entry in given if int(entry[0]) == self.phase]
+        entries = ctx.option("tir.add_lower_pass") or ()
+        passes = [as_pass(entry[1]) for entry in entries if int(entry[0]) == self.phase]
         if self.phase == 3 and ctx.option("tir.instrument_lwp"):
             passes.append(PROFILER.get()())
         if not passes:
@@ -89,25 +89,25 @@ class AddedPasses(Pass):
         kernels = mod.with_functions(named, remove=graphs)
         for added in passes:
             kernels = added(kernels)
-        found = {
+        renamed = {
             g: f.without_attr("global_symbol") if g in private else f
             for g, f in kernels.functions.items()
         }
-        gone = [g for g in shown if g not in found]
-        return mod.with_functions(found, remove=gone)
+        removed = [g for g in shown if g not in renamed]
+        return mod.with_functions(renamed, remove=removed)
 
 
-def as_pass(given: Any) -> Pass:
+def as_pass(entry: Any) -> Pass:
     """A pass, or a function (func, mod, ctx) -> func as one."""
-    if isinstance(given, Pass):
-        return given
-    if isinstance(given, type) and issubclass(given, Pass):
-        return given()
-    if callable(given):
-        return prim_func_pass(given, opt_level=0)
+    if isinstance(entry, Pass):
+        return entry
+    if isinstance(entry, type) and issubclass(entry, Pass):
+        return entry()
+    if callable(entry):
+        return prim_func_pass(entry, opt_level=0)
     what = "tir.add_lower_pass takes pairs (phase, pass)"
     hint = "decorate the function with tir.transform.prim_func_pass"
-    raise TypeError(explain(what, got=type(given).__name__, instead=hint))
+    raise TypeError(explain(what, got=type(entry).__name__, instead=hint))
 
 
 def lower_to_loops() -> Sequential:
@@ -170,6 +170,6 @@ _PIPELINES: dict[str, Callable[..., Sequential]] = {
 def get_tir_pipeline(name: str = "default", **kwargs: Any) -> Sequential:
     """The lowering of that name. Raises ValueError with the known names."""
     if name not in _PIPELINES:
-        what = "there is no pipeline of this name"
+        what = "no pipeline has this name"
         raise ValueError(explain(what, got=name, instead=f"one of {', '.join(_PIPELINES)}"))
     return _PIPELINES[name](**kwargs)

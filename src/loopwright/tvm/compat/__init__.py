@@ -22,7 +22,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from ...base.doors import Found, ask_for_names
+from ...base.doors import AliasLoader, ask_for_names
 from ...base.errors import explain
 from ...base.names import Served
 from ...base.registry import PACKAGE
@@ -72,7 +72,9 @@ class _Finder(MetaPathFinder):
         if fullname != self.name and not fullname.startswith(f"{self.name}."):
             return None
         module = _any(fullname[len(self.name) + 1 :])
-        return None if module is None else ModuleSpec(fullname, Found(module), is_package=True)
+        return (
+            None if module is None else ModuleSpec(fullname, AliasLoader(module), is_package=True)
+        )
 
 
 def _moved(path: str) -> ModuleType | None:

@@ -104,7 +104,7 @@ class _Search(NoOpRemover):
                 harmless = structural_equal(NoOpRemover().visit(then), NoOpRemover().visit(other))
                 harmless = harmless and not has_effect(node.condition)
             else:
-                with self.given(node.condition, then, holds=False):
+                with self.assuming(node.condition, then, holds=False):
                     check = _Check(self.ana)
                     check.visit(then)
                 extra = IfThenElse(Not(node.condition), then)

@@ -1,5 +1,5 @@
-"""What the primitives stand on: the program's state, random variables, the trace, and the questions
-that several of them ask."""
+"""The basis of the primitives: the program's state, random variables, the trace, and analyses that
+several of them use."""
 
 from .errors import ScheduleError as ScheduleError
 from .random_variables import BlockArg as BlockArg

@@ -1,4 +1,4 @@
-"""What the parameters of a primitive take, as their annotations say: checked before each step, so
+"""Checks of a primitive's arguments against the annotations of its parameters, before each step, so
 that a wrong argument is refused by the name of the parameter, wherever it would have been used."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .random_variables import BlockRV, LoopRV
 from .refs import Ref
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
-LARGEST = 1 << 63
+LARGEST = 1 << 63  # the bound of int64, the type of numbers in TVM's traces
 
 
 class WrongArgument(ScheduleError, TypeError):
@@ -43,8 +43,8 @@ class AtLeast:
 
 @dataclass(frozen=True)
 class Kind:
-    """What an annotation takes, in words; the types of values that are taken as they are; and a
-    function that gives the value of another type, or raises Mismatch."""
+    """A text for the values that an annotation accepts; the types of values that are not converted;
+    and a function that converts a value of another type, or raises Mismatch."""
 
     text: str
     plain: frozenset[type]
@@ -109,10 +109,10 @@ _PLAIN: dict[Any, Kind] = {
 
 
 def kind_of(annotation: Any) -> Kind:
-    """What a parameter of this annotation takes."""
-    known = _PLAIN.get(annotation)
-    if known is not None:
-        return known
+    """The kind of values that a parameter of this annotation takes."""
+    plain = _PLAIN.get(annotation)
+    if plain is not None:
+        return plain
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         return _either([kind_of(arg) for arg in args])
@@ -173,7 +173,7 @@ def _tuple(items: list[Kind]) -> Kind:
 
 
 def kinds_of(fn: Callable[..., Any]) -> dict[str, Kind]:
-    """What each parameter of a primitive takes."""
+    """The kinds of a primitive's parameters."""
     hints = typing.get_type_hints(fn, include_extras=True)
     return {name: kind_of(hint) for name, hint in hints.items() if name not in ("sch", "return")}
 
@@ -189,14 +189,18 @@ def checked(fn: Fn) -> Fn:
     @functools.wraps(fn)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         kinds = takes()
-        given = [taken(kinds[name], name, a) for name, a in zip(names, args, strict=False)]
-        named = {n: taken(kinds[n], n, a) if n in kinds else a for n, a in kwargs.items()}
-        return fn(self, *given, *args[len(given) :], **named)
+        converted = [
+            converted_argument(kinds[name], name, a) for name, a in zip(names, args, strict=False)
+        ]
+        named = {
+            n: converted_argument(kinds[n], n, a) if n in kinds else a for n, a in kwargs.items()
+        }
+        return fn(self, *converted, *args[len(converted) :], **named)
 
     return cast(Fn, method)
 
 
-def taken(kind: Kind, name: str, value: Any) -> Any:
+def converted_argument(kind: Kind, name: str, value: Any) -> Any:
     """An argument as the primitive takes it. Raises WrongArgument."""
     try:
         return kind.take(value)

@@ -14,7 +14,7 @@ from .state import ScheduleState
 
 def one_to_one(state: ScheduleState, block: Ref, var: pe.Var) -> bool:
     """Whether two iterations of the loop `var` never give a block the same point, as far as each
-    axis alone can tell: var is a digit of the mixed-radix number that drives an axis."""
+    axis alone shows: var is a digit of the mixed-radix number that drives an axis."""
     loops = {ref.stmt.loop_var: ref for ref in block.loops()}
     extents = {v: ref.stmt.extent for v, ref in loops.items()}
     driven = [value for value in block.realize.iter_values if var in vars_in(value)]
@@ -32,29 +32,29 @@ def _is_digit(
     split = linear_terms(value)
     if split is None:
         return False
-    mine = [factor for atom, factor in split if atom is var]
-    if len(mine) != 1:
+    factors = [factor for atom, factor in split if atom is var]
+    if len(factors) != 1:
         return any(
             isinstance(atom, (pe.FloorDiv, pe.FloorMod)) and var in vars_in(atom)
             for atom, _ in split
         )
     # The terms with smaller factors stay below one step of this one.
-    reach = 0
+    covered = 0
     for atom, factor in split:
         if atom is var:
             continue
         bound = ana.const_int_bound(atom)
         size = abs(factor) * (bound.max_value - bound.min_value)
-        if abs(factor) < abs(mine[0]):
-            reach += size
-        elif abs(factor) == abs(mine[0]):
+        if abs(factor) < abs(factors[0]):
+            covered += size
+        elif abs(factor) == abs(factors[0]):
             return False
         else:
             extent = loops[var]
             if not isinstance(extent, pe.IntImm):
                 return False
-            reach += 0 if abs(factor) >= abs(mine[0]) * extent.value else size
-    return reach < abs(mine[0])
+            covered += 0 if abs(factor) >= abs(factors[0]) * extent.value else size
+    return covered < abs(factors[0])
 
 
 def injective(state: ScheduleState, block: Ref, loops: list[Ref]) -> bool:
@@ -77,24 +77,24 @@ def injective(state: ScheduleState, block: Ref, loops: list[Ref]) -> bool:
 
 
 def _plainly_injective(values: list[pe.PrimExpr], domain: dict[pe.Var, pe.Range]) -> bool:
-    """Whether each loop is one digit of one axis: a quick check that gives up on fused loops."""
+    """Whether each loop is one digit of one axis: a quick check that fails on fused loops."""
     seen: set[pe.Var] = set()
     for value in values:
         terms = linear_terms(value)
         if terms is None:
             return False
-        mine = [(abs(f), a) for a, f in terms if isinstance(a, pe.Var) and a in domain]
+        digits = [(abs(f), a) for a, f in terms if isinstance(a, pe.Var) and a in domain]
         if any(atom not in domain and vars_in(atom) & set(domain) for atom, _ in terms):
             return False
-        reach = 1
-        for n, (factor, atom) in enumerate(sorted(mine, key=lambda item: item[0])):
-            if atom in seen or factor < reach:
+        covered = 1
+        for n, (factor, atom) in enumerate(sorted(digits, key=lambda item: item[0])):
+            if atom in seen or factor < covered:
                 return False
             seen.add(atom)
             extent = domain[atom].extent
             if isinstance(extent, pe.IntImm):
-                reach += factor * (extent.value - 1)
-            elif n + 1 < len(mine):
+                covered += factor * (extent.value - 1)
+            elif n + 1 < len(digits):
                 return False
     return len(seen) == len(domain)
 

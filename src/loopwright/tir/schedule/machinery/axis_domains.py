@@ -22,8 +22,8 @@ Span = tuple[PrimExpr, PrimExpr]  # least and greatest value, both included
 def solve_axes(
     ana: Analyzer, region: BufferRegion, box: Box, block: Block, *, touching: bool
 ) -> dict[Var, Span]:
-    """The values of axes for which a region touches the box (or, not `touching`, lies inside it):
-    of those that alone index a dimension, and of those that together are one to one with the
+    """The values of axes for which a region touches the box (or, not `touching`, is inside it): of
+    axes that alone index a dimension, and of those that together are one to one with the
     dimensions. Other axes are left out."""
     spans: dict[Var, Span] = {}
     axes = {axis.var for axis in block.iter_vars}
@@ -47,14 +47,14 @@ def solve_axes(
 def _inverse(
     ana: Analyzer, indices: list[PrimExpr], box: Box, doms: dict[Var, Range]
 ) -> dict[Var, Span]:
-    """The bounds of the axes for which indices that are one to one with them lie in a box."""
-    found = detect_iter_map(indices, doms, check_level=IterMapLevel.Bijective)
-    if found.errors:
+    """The bounds of the axes for which indices that are one to one with them are in a box."""
+    detected = detect_iter_map(indices, doms, check_level=IterMapLevel.Bijective)
+    if detected.errors:
         return {}
     points = [Var(f"d{n}", index.dtype) for n, index in enumerate(indices)]
     ranges: dict[Var, Any] = {p: IntervalSet(*ends) for p, ends in zip(points, box, strict=True)}
     spans: dict[Var, Span] = {}
-    for var, value in inverse_affine_iter_map(found.indices, points).items():
+    for var, value in inverse_affine_iter_map(detected.indices, points).items():
         ends = eval_set(value, ranges, ana)
         if not (is_infinite(ends.min_value) or is_infinite(ends.max_value)):
             spans[var] = ends.min_value, ends.max_value
@@ -82,10 +82,10 @@ def _solve(
     terms = linear_terms(begin)
     if terms is None:
         return None
-    mine = [f for atom, f in terms if atom is var]
-    if len(mine) != 1 or any(atom is not var and var in vars_in(atom) for atom, _ in terms):
+    factors = [f for atom, f in terms if atom is var]
+    if len(factors) != 1 or any(atom is not var and var in vars_in(atom) for atom, _ in terms):
         return None
-    a = mine[0]
+    a = factors[0]
     if a == 0:
         return None
     rest = subtract(begin, multiply(var, a)) if a != 1 or begin is not var else const(0, var.dtype)

@@ -60,8 +60,8 @@ def check_movable(ref: Ref, at: Ref) -> None:
 
 def users_of(ref: Ref) -> list[Ref]:
     """The blocks of the scope that read what this one writes."""
-    mine = write_buffers(ref.stmt)
-    return [b for b in siblings(ref) if b is not ref and mine & read_buffers(b.stmt)]
+    own = write_buffers(ref.stmt)
+    return [b for b in siblings(ref) if b is not ref and own & read_buffers(b.stmt)]
 
 
 def body_items(at: Ref) -> tuple[Stmt, ...]:
@@ -111,19 +111,19 @@ def holds(stmt: Any, inner: Any) -> bool:
 
 
 def insert_position(at: Ref, before: list[Ref], after: list[Ref], index: int) -> int:
-    """Where in the loop's body a block goes: after all of `before`, before all of `after`."""
+    """The position of a block in the loop's body: after all of `before`, before all of `after`."""
     count = len(body_items(at))
     first = max((item_of(at, b) + 1 for b in before), default=0)
     last = min((item_of(at, b) for b in after), default=count)
     if first > last:
-        what = "there is no place for the block: what it reads comes after what reads it"
+        what = "the block has no valid position: its producers come after its consumers"
         raise ScheduleError(what, at=[at.stmt, *(b.node for b in (*before, *after))])
     if index == -1:
         return last
     if index == -2:
         return first
     if not first <= index <= last:
-        what = "the block cannot stand at this place in the loop"
+        what = "the block cannot be at this position in the loop"
         raise ScheduleError(what, got=index, instead=f"{first} to {last}, -1 or -2", at=at.stmt)
     return index
 
@@ -135,31 +135,32 @@ def check_order(ref: Ref, at: Ref, position: int) -> None:
     below = [n for n, b in enumerate(blocks) if b.is_under(at)]
     reads, writes = read_buffers(ref.stmt), write_buffers(ref.stmt)
     for n, other in enumerate(blocks):
-        theirs = write_buffers(other.stmt)
+        other_writes = write_buffers(other.stmt)
         later = n > here
         if other.is_under(at):
             passed = (item_of(at, other) < position) == later
             # the other iterations of the loop: what ran before all of them now runs between them
-            clash = theirs & reads if later else read_buffers(other.stmt) & writes
+            clash = other_writes & reads if later else read_buffers(other.stmt) & writes
         else:
             passed = here < n < below[0] or below[-1] < n < here
             clash = set()
         if passed:
-            clash |= theirs & (reads | writes) | read_buffers(other.stmt) & writes
+            clash |= other_writes & (reads | writes) | read_buffers(other.stmt) & writes
         if other is not ref and clash:
             name = next(iter(clash)).name
             what = (
                 f"block {ref.stmt.name_hint!r} would pass {other.stmt.name_hint!r}, which also "
                 f"accesses {name}"
             )
-            hint = "a loop that comes after what the block reads and before what reads it"
+            hint = "a loop that comes after the block's producers and before its consumers"
             raise ScheduleError(what, instead=hint, at=[ref.node, other.node])
 
 
 @dataclass
 class Checks:
-    """Of a move: what else may refuse it, what the block is run under, whether its axes take the
-    values of their spans only, and axes whose spans are known to stay inside of their domains."""
+    """Of a move: further checks, the conditions that the block runs under, whether its axes take
+    the values of their spans only, and axes whose spans are known to stay inside of their
+    domains."""
 
     also: Callable[[ScheduleState, Ref, Ref], None] | None = None
     tests: Sequence[PrimExpr] = ()
@@ -244,7 +245,7 @@ def is_steady(ana: Analyzer, span: Span, written: set[Buffer]) -> bool:
 
 
 def kept_tests(state: ScheduleState, ref: Ref, loops: list[AxisLoop]) -> list[PrimExpr]:
-    """What the old predicate requires beyond the axes' domains, in terms of the new loops."""
+    """The conditions of the old predicate beyond the axes' domains, in terms of the new loops."""
     left = own_tests(state, ref)
     if not left:
         return []
@@ -263,8 +264,8 @@ def kept_tests(state: ScheduleState, ref: Ref, loops: list[AxisLoop]) -> list[Pr
 
 
 def check_inputs(state: ScheduleState, ref: Ref) -> None:
-    """Raise ScheduleError unless what a block reads is written before, in the same iteration of the
-    loops it shares with the producer."""
+    """Raise ScheduleError unless the inputs of a block are written before, in the same iteration of
+    the loops it shares with the producer."""
     above = list(ref.ancestors())
     for source in producers(ref):
         shared = next(a for a in source.ancestors() if any(a is b for b in above))
@@ -302,21 +303,21 @@ def is_dense(ana: Analyzer, source: Ref, shared: Ref, buffer: Any, box: Box | No
             continue
         for r in region.region:
             terms = linear_terms(substitute(r.min, values)) or []
-            mine = [(abs(f), atom) for atom, f in terms if vars_in(atom) & set(inner)]
-            if not all(isinstance(atom, Var) for _, atom in mine):
+            digits = [(abs(f), atom) for atom, f in terms if vars_in(atom) & set(inner)]
+            if not all(isinstance(atom, Var) for _, atom in digits):
                 sizes = [ana.const_int_bound(add(subtract(b, a), 1)) for a, b in box or ()]
                 steps = [*inner.values(), *(e.extent for e in region.region)]
                 points = prod(s.value if isinstance(s, IntImm) else 1 << 30 for s in steps)
                 if points < prod(s.max_value for s in sizes):
                     return False
                 continue
-            reach = r.extent.value if isinstance(r.extent, IntImm) else 1 << 30
-            for factor, atom in sorted(mine, key=lambda item: item[0]):
+            covered = r.extent.value if isinstance(r.extent, IntImm) else 1 << 30
+            for factor, atom in sorted(digits, key=lambda item: item[0]):
                 extent = inner[atom]
                 count = extent.value if isinstance(extent, IntImm) else 1 << 30
-                if count > 1 and factor > reach:
+                if count > 1 and factor > covered:
                     return False
-                reach += factor * (count - 1)
+                covered += factor * (count - 1)
     return True
 
 

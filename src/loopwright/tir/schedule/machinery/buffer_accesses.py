@@ -87,7 +87,8 @@ class _ToPart(ReplaceBuffer):
 def replace_by(
     old: Buffer, new: Buffer, first: list[PrimExpr] | None, renamed: dict[Block, Block]
 ) -> ReplaceBuffer:
-    """What replaces a buffer by another one or, with `first`, by one that holds a part of it."""
+    """A rewriter that replaces a buffer by another one or, with `first`, by one that holds a part
+    of it."""
     if first is None:
         return ReplaceBuffer({old: new}, renamed)
     return _ToPart(old, new, first, renamed)
@@ -102,12 +103,12 @@ class MapLoads(BlockRewriter):
         buffer: Buffer,
         fn: Callable[[BufferLoad], PrimExpr],
         renamed: dict[Block, Block] | None = None,
-        place: Span | None = None,
+        span: Span | None = None,
     ) -> None:
         super().__init__(renamed)
         self.buffer = buffer
         self.fn = fn
-        self.place = place
+        self.span = span
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         load = self.visit_default(node)
@@ -115,7 +116,7 @@ class MapLoads(BlockRewriter):
 
     def visit_BufferStore(self, node: BufferStore) -> Any:
         store = self.visit_default(node)
-        return node if store is node else store.with_span(merge_spans(self.place, store.span))
+        return node if store is node else store.with_span(merge_spans(self.span, store.span))
 
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
         return node
@@ -185,7 +186,7 @@ def index_axes(indices: Any, block: Block, shape: Any) -> dict[Var, int] | None:
 
 
 def _matches(ref: Ref) -> list[MatchBufferRegion]:
-    """What a block and those inside it match, the outer ones first."""
+    """The match_buffer regions of a block and those inside it, the outer ones first."""
     blocks = [ref]
     for block in blocks:
         blocks += block.blocks() if block.children else []

@@ -1,5 +1,5 @@
-"""Where copies of buffers go: before readers or after writers, inside the loops that these share
-with other blocks where that is needed."""
+"""Positions of copies of buffers: before readers or after writers, inside the loops that these
+share with other blocks where that is needed."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from .state import ScheduleState, bind_range
 
 
 def item_index(at: Ref, ref: Ref) -> int:
-    """Which statement of the body of `at` is the loop or block that holds `ref`; -1 where that
-    stands in another statement, such as a condition."""
+    """The index of the statement in the body of `at` that is the loop or block around `ref`; -1 if
+    that is nested in another statement, such as a condition."""
     inner = _child(at, ref).node
     return next((n for n, item in enumerate(body_items(at)) if item is inner), -1)
 
@@ -77,26 +77,26 @@ def levels(scope: Ref, blocks: list[Ref]) -> Iterator[tuple[Ref, list[int]]]:
 
 
 def place_before(scope: Ref, makers: list[Ref], users: list[Ref]) -> tuple[Ref, int, bool]:
-    """Where a copy that the users read goes: the outermost loop (or the scope) in which no maker
-    runs between the copy and them, and the position in its body; where there is none, after the
-    makers in the outermost loop in which no user runs between (True)."""
+    """The position of a copy that the users read: the outermost loop (or the scope) in which no
+    maker runs between the copy and them, and the position in its body; without such a loop, after
+    the makers in the outermost loop in which no user runs between (True)."""
     for at, items in levels(scope, users):
         low, high = min(items), max(items)
-        places = [holding_item(at, m) for m in makers if m.is_under(at)]
-        if not any(low <= m <= high for m in places):
-            return at, 0 if at is scope and not any(m < low for m in places) else low, False
+        positions = [holding_item(at, m) for m in makers if m.is_under(at)]
+        if not any(low <= m <= high for m in positions):
+            return at, 0 if at is scope and not any(m < low for m in positions) else low, False
     for at, items in levels(scope, makers):
         low, high = min(items), max(items)
-        places = [holding_item(at, u) for u in users if u.is_under(at)]
-        if not any(m <= high for m in places):
-            return at, min(places, default=high + 1), True
+        positions = [holding_item(at, u) for u in users if u.is_under(at)]
+        if not any(m <= high for m in positions):
+            return at, min(positions, default=high + 1), True
     what = "the copy has no place before the readers and after the writers"
     hint = "give the readers that are to read one copy as consumer_blocks"
     raise ScheduleError(what, instead=hint, at=[r.node for r in (*makers, *users)])
 
 
 def place_after(scope: Ref, writers: list[Ref], readers: list[Ref]) -> tuple[Ref, int]:
-    """Where the copy of what the writers write goes: the outermost loop (or the scope) in which no
+    """The position of a copy of the writers' results: the outermost loop (or the scope) in which no
     reader runs between them and the copy, and the position in its body."""
     for at, items in levels(scope, writers):
         low, high = min(items), max(items)
@@ -105,7 +105,7 @@ def place_after(scope: Ref, writers: list[Ref], readers: list[Ref]) -> tuple[Ref
         if not any(low <= holding_item(at, r) <= high for r in readers if r.is_under(at)):
             return at, high + 1
     what = "the copy has no place after the writers and before the readers"
-    hint = "give the readers that may read what is copied as consumer_blocks"
+    hint = "give the readers that may read the copy as consumer_blocks"
     raise ScheduleError(what, instead=hint, at=[r.node for r in (*writers, *readers)])
 
 
@@ -125,8 +125,8 @@ def check_reduces_inside(writer: Ref, at: Ref) -> None:
 def check_fills(
     state: ScheduleState, block: Ref, at: Ref, what: str, ranges: list[tuple[PrimExpr, PrimExpr]]
 ) -> None:
-    """Raise ScheduleError unless what a block writes while the loops below `at` run is all of the
-    box around it; `ranges` are begins and extents in terms of the loops."""
+    """Raise ScheduleError unless the elements that a block writes while the loops below `at` run
+    fill the box around them; `ranges` are begins and extents in terms of the loops."""
     inner = loops_between(block, at)
     if not _fills(state, block, inner, ranges):
         text = f"block {block.stmt.name_hint!r} writes {what} with gaps, which the copy would fill"
@@ -141,7 +141,7 @@ def _fills(
     extents = {r.stmt.loop_var: ana.simplify(r.stmt.extent) for r in inner}
     domain = {r.stmt.loop_var: r.stmt.range for r in inner}
     used = vars_in(ranges)
-    for ref in inner:  # a triangle is no box, and some of its rows may be empty
+    for ref in inner:  # a triangle is not a box, and some of its rows may be empty
         var, extent = ref.stmt.loop_var, extents[ref.stmt.loop_var]
         if uses_any([ref.stmt.min, extent], extents):
             one = Range.from_min_extent(extent, const(1, extent.dtype))
@@ -152,23 +152,23 @@ def _fills(
     plain = True
     for begin, extent in ranges:
         terms = [(abs(f), a) for a, f in linear_terms(begin) or [(begin, 1)]]
-        mine = [(f, a) for f, a in terms if vars_in(a) & set(extents)]
-        reach = extent.value if isinstance(extent, IntImm) else 1
-        for n, (factor, atom) in enumerate(sorted(mine, key=lambda item: item[0])):
+        digits = [(f, a) for f, a in terms if vars_in(a) & set(extents)]
+        covered = extent.value if isinstance(extent, IntImm) else 1
+        for n, (factor, atom) in enumerate(sorted(digits, key=lambda item: item[0])):
             if not isinstance(atom, Var) or atom in seen:
                 plain = False
                 break
             seen.add(atom)
             count = extents[atom]
             steps = count.value if isinstance(count, IntImm) else None
-            if steps != 1 and factor > reach:
+            if steps != 1 and factor > covered:
                 return False
-            if steps is None and n + 1 < len(mine):
+            if steps is None and n + 1 < len(digits):
                 return False
-            reach += factor * ((steps or 1) - 1)
+            covered += factor * ((steps or 1) - 1)
     if plain:
         return True
-    # Fused loops: as many iterations as the box has points, none of them twice.
+    # Fused loops: their iterations are the number of the box's points, none of them twice.
     counts = list(extents.values())
     sizes = []
     for begin, extent in ranges:
@@ -184,7 +184,7 @@ def _fills(
 
 
 def write_ranges(block: Ref, buffer: Buffer) -> list[tuple[PrimExpr, PrimExpr]]:
-    """What a block writes of a buffer, in terms of the loops: begins and extents."""
+    """The region of a buffer that a block writes, in terms of the loops: begins and extents."""
     values = axis_values(block)
     return [
         (substitute(r.min, values), substitute(r.extent, values))
@@ -195,7 +195,7 @@ def write_ranges(block: Ref, buffer: Buffer) -> list[tuple[PrimExpr, PrimExpr]]:
 
 
 def written_box(
-    state: ScheduleState, writers: list[Ref], at: Ref, buffer: Buffer, kept: bool
+    state: ScheduleState, writers: list[Ref], at: Ref, buffer: Buffer, whole: bool
 ) -> Box:
     """The box of a buffer that is written while the loops below `at` run. With `kept`, the other
     elements must keep their values: ScheduleError where the box has gaps."""
@@ -205,12 +205,12 @@ def written_box(
         box = relaxed_region(state, writer, at, buffer, write=True)
         assert box is not None
         boxes.append(box)
-        if kept:
+        if whole:
             for region in writer.stmt.writes:
                 if region.buffer is buffer:
                     check_fills(state, writer, at, buffer.name, write_ranges(writer, buffer))
     total = union_boxes(ana, boxes)
-    if kept and not any(region_covers(ana, box, total) for box in boxes):
+    if whole and not any(region_covers(ana, box, total) for box in boxes):
         what = f"the blocks that write {buffer.name} do not write one box of it"
         raise ScheduleError(what, at=[w.node for w in writers])
     return total
@@ -317,7 +317,7 @@ def check_kinds(at: Ref) -> None:
     """Raise ScheduleError where a copy would be inside a vectorized loop."""
     for ref in () if at.is_block else (at, *at.loops()):
         if ref.stmt.kind == ForKind.VECTORIZED:
-            what = f"the copy would stand in the vectorized loop {ref.stmt.loop_var.name!r}"
+            what = f"the copy would be in the vectorized loop {ref.stmt.loop_var.name!r}"
             raise ScheduleError(what, instead="cache first, vectorize later", at=ref.stmt)
 
 
@@ -366,8 +366,8 @@ _SCOPES = ("global", "shared", "local", "warp", "texture")
 def check_storage_scope(scope: str) -> None:
     """Raise ScheduleError for an unknown memory scope; one with a dot is taken to be specific to a
     back end."""
-    known = scope.split(":")[0].split("-")[0] in _SCOPES or scope == ""
-    if not known and not all(part for part in ("." in scope, *scope.split("."))):
+    recognized = scope.split(":")[0].split("-")[0] in _SCOPES or scope == ""
+    if not recognized and not all(part for part in ("." in scope, *scope.split("."))):
         hint = ", ".join(f'"{s}"' for s in _SCOPES)
         hint += ', "shared.dyn", "wmma.matrix_a", "m16n8k8.matrixC", or another with a dot'
         raise ScheduleError("no such storage scope", got=repr(scope), instead=hint)

@@ -9,10 +9,10 @@ from ....ir.module import IRModule
 
 
 class ScheduleError(LoopwrightError):
-    """A primitive was refused; the program is as it was before.
+    """A primitive was refused; the program is unchanged.
 
     The text is computed on demand: it shows the function with the blocks and loops `at`
-    underlined, says what is wrong and what would be accepted.
+    underlined, names the fault and what would be accepted.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What is known of a block at its place: whether its axes are affine in the loops, and whether what it
+"""Facts about a block in its scope: whether its axes are affine in the loops, and whether what it
 reads has been written when it runs."""
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def block_flags(state: ScheduleState, ref: Ref) -> CachedFlags:
     if ref.parent is None:
         return CachedFlags(True, True, _is_pipeline(state, ref))
     domain = loop_domain(ref.loops())
-    found = detect_iter_map(ref.realize.iter_values, domain, ref.realize.predicate)
-    return CachedFlags(not found.errors, _is_covered(state, ref), _is_pipeline(state, ref))
+    detected = detect_iter_map(ref.realize.iter_values, domain, ref.realize.predicate)
+    return CachedFlags(not detected.errors, _is_covered(state, ref), _is_pipeline(state, ref))
 
 
 def _is_pipeline(state: ScheduleState, ref: Ref) -> bool:
@@ -62,8 +62,8 @@ def _is_covered(state: ScheduleState, ref: Ref) -> bool:
         boxes = [_written(state, w, at, buffer) for w in producers]
         written = _joined(ana, [box for box in boxes if box is not None])
         limits = [_limit(ana, w, buffer) for w in producers]
-        found = (written, *(box for box in limits if box is not None))
-        if not all(region_covers(ana, box, needed, buffer.shape) for box in found):
+        coverage = (written, *(box for box in limits if box is not None))
+        if not all(region_covers(ana, box, needed, buffer.shape) for box in coverage):
             return False
     return True
 
@@ -94,9 +94,9 @@ def _written(state: ScheduleState, ref: Ref, at: Ref, buffer: Buffer) -> Box | N
     boxes: list[Box] = []
     for region in ref.stmt.writes:
         if region.buffer is buffer:
-            found = estimate_region_lower_bound(substituted(region.region, values), domain)
-            if found is not None:
-                boxes.append([(one.min_value, one.max_value) for one in found])
+            estimated = estimate_region_lower_bound(substituted(region.region, values), domain)
+            if estimated is not None:
+                boxes.append([(one.min_value, one.max_value) for one in estimated])
     return _joined(state.analyzer(at), boxes)
 
 

@@ -1,4 +1,4 @@
-"""Instructions: what the trace keeps of each step, and the kinds of them."""
+"""Instructions: the steps of a trace, and their kinds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ....base.errors import suggest
 from ....base.registry import Registry
-from .arguments import kinds_of, taken
+from .arguments import converted_argument, kinds_of
 from .errors import ScheduleError
 from .instruction_text import Names, python_line
 
@@ -50,21 +50,23 @@ class InstructionKind:
             return {**self.defaults, self.varargs: list(args), **kwargs}
         return {**self.defaults, **dict(zip(self.params, args, strict=False)), **kwargs}
 
-    def taken(
+    def converted_arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments as the primitive takes them. Raises WrongArgument."""
         takes = self.takes
         names = self.params if self.varargs is None else [self.varargs] * len(args)
-        given = [
-            a if type(a) in takes[name].plain else taken(takes[name], name, a)
+        converted = [
+            a if type(a) in takes[name].plain else converted_argument(takes[name], name, a)
             for name, a in zip(names, args, strict=False)
         ]
         named = {
-            n: a if n not in takes or type(a) in takes[n].plain else taken(takes[n], n, a)
+            n: a
+            if n not in takes or type(a) in takes[n].plain
+            else converted_argument(takes[n], n, a)
             for n, a in kwargs.items()
         }
-        return (*given, *args[len(given) :]), named
+        return (*converted, *args[len(converted) :]), named
 
     def __repr__(self) -> str:
         return f"InstructionKind({self.name})"
@@ -76,7 +78,7 @@ PURE = {"GetBlock", "GetLoops", "GetChildBlocks", "GetProducers", "GetConsumers"
 
 
 class Instruction:
-    """One step: its kind, the random variables it takes, its attributes, what it gives."""
+    """One step: its kind, its inputs (random variables), its attributes, its outputs."""
 
     __slots__ = ("attrs", "inputs", "kind", "outputs")
 

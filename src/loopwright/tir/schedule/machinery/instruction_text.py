@@ -22,7 +22,7 @@ class Names:
     matter."""
 
     def __init__(self, matter: bool = True) -> None:
-        self.known: dict[int, str] = {}
+        self.by_id: dict[int, str] = {}
         self.matter = matter
 
     def new(self, rv: Any) -> str:
@@ -30,14 +30,14 @@ class Names:
         if not self.matter:
             return "_"
         letter = "b" if isinstance(rv, BlockRV) else "l" if isinstance(rv, LoopRV) else "v"
-        name = f"{letter}{len(self.known)}"
-        self.known[id(rv)] = name
+        name = f"{letter}{len(self.by_id)}"
+        self.by_id[id(rv)] = name
         return name
 
     def text(self, value: Any) -> str:
         """An input of an instruction."""
         if is_rv(value):
-            return self.known.get(id(value), "_")
+            return self.by_id.get(id(value), "_")
         if isinstance(value, (list, tuple)):
             return "[" + ", ".join(self.text(v) for v in value) + "]"
         return literal(value)

@@ -1,6 +1,6 @@
-"""Padding of a buffer's new layout: who writes it, or what may be assumed of it.
+"""Padding of a buffer's new layout: the nest that writes it, or the assumption about it.
 
-- Nothing in the scope writes the buffer: a nest before it states what the padding holds
+- Nothing in the scope writes the buffer: a nest before it states the contents of the padding
   (`T.assume`); the caller provides that.
 - A nest that runs over the whole buffer in its order, and does nothing else, runs over the new
   layout instead, and writes the pad value where that has no source.
@@ -76,7 +76,7 @@ class Layout:
         return self.nest(BlockRealize(self.points, self.padded, block))
 
     def assumption(self) -> Stmt:
-        """A nest that states what the padding holds."""
+        """A nest that states the contents of the padding."""
         axes = self.axes()
         at = [axis.var for axis in axes]
         padded = substitute(self.padded, dict(zip(self.points, at, strict=True)))
@@ -100,7 +100,7 @@ class Write:
 
 @dataclass
 class Plan:
-    """What becomes of the statements: nests in the place of loops, a statement behind another, one
+    """The replacements of statements: nests in the place of loops, a statement behind another, one
     before all; which blocks became which."""
 
     nests: dict[int, Stmt] = field(default_factory=dict)
@@ -114,14 +114,14 @@ def plan_padding(root: Block, layout: Layout, is_parameter: bool) -> Plan:
     writes = Writes(layout.old)
     writes.visit(root)
     plan = Plan()
-    if not writes.found:
+    if not writes.stores:
         plan.first = layout.assumption() if is_parameter else None
         return plan
-    for write in writes.found:
+    for write in writes.stores:
         if is_whole_traversal(write, layout):
             plan.nests[id(write.loops[0])] = padded_nest(write, layout, plan.renamed)
     if not plan.nests:
-        last = writes.found[-1]
+        last = writes.stores[-1]
         after = last.loops[0] if last.loops else last.realize
         assert after is not None  # the root is a block
         plan.behind = after, layout.filling()
@@ -137,13 +137,13 @@ class Writes(LeafKeeper):
         self.realize: BlockRealize | None = None
         self.depths: dict[Var, set[int]] = {}
         self.values: dict[Var, PrimExpr] = {}
-        self.found: list[Write] = []
+        self.stores: list[Write] = []
         self.tests: list[PrimExpr] = []
 
     def depths_of(self, *exprs: PrimExpr) -> set[int]:
         """Which of the loops values depend on."""
-        found = [self.depths[v] for e in exprs for v in vars_in(e) if v in self.depths]
-        return set().union(*found)
+        depths = [self.depths[v] for e in exprs for v in vars_in(e) if v in self.depths]
+        return set().union(*depths)
 
     def define(self, var: Var, value: PrimExpr) -> None:
         self.depths[var] = self.depths_of(value)
@@ -181,7 +181,7 @@ class Writes(LeafKeeper):
         if node.buffer is self.buffer:
             depths = self.depths_of(*node.indices, *self.tests)
             loops = self.loops[min(depths) : max(depths) + 1] if depths else []
-            self.found.append(Write(node, self.realize, loops, dict(self.values)))
+            self.stores.append(Write(node, self.realize, loops, dict(self.values)))
         return node
 
     def visit_PrimExpr(self, node: Any) -> Any:
@@ -190,14 +190,14 @@ class Writes(LeafKeeper):
 
 def is_whole_traversal(write: Write, layout: Layout) -> bool:
     """Whether the loops of a store run over the buffer in its order, and each iteration accesses
-    only its own element of what is written."""
+    only its own element of the written buffer."""
     loops, indices = write.loops, write.store.indices
     if not loops or len(loops) != len(indices):
         return False
     for loop, index, extent in zip(loops, indices, layout.old.shape, strict=True):
         plain = loop.kind == ForKind.SERIAL and not loop.annotations and is_zero(loop.min)
-        mine = substitute(index, write.values) is loop.loop_var
-        if not (plain and mine and structural_equal(loop.extent, extent)):
+        replaces = substitute(index, write.values) is loop.loop_var
+        if not (plain and replaces and structural_equal(loop.extent, extent)):
             return False
     if any(outer.body is not inner for outer, inner in pairwise(loops)):
         return False
@@ -214,8 +214,8 @@ def is_whole_traversal(write: Write, layout: Layout) -> bool:
         elif isinstance(node, For):
             fine = fine and not vars_in(node.extent) & moving
         elif isinstance(node, BlockRealize):
-            mine = replaced if node is write.realize else ()
-            rest = [v for n, v in enumerate(node.iter_values) if n not in mine]
+            replaces = replaced if node is write.realize else ()
+            rest = [v for n, v in enumerate(node.iter_values) if n not in replaces]
             fine = fine and is_one(node.predicate) and not any(vars_in(v) & moving for v in rest)
             fine = fine and not node.block.match_buffers
         return fine
@@ -291,7 +291,7 @@ class PadStores(Substitute):
         return node.replace(iter_values=tuple(values), block=block)
 
 
-class Place(BlockRewriter):
+class _Apply(BlockRewriter):
     """Carries out a plan."""
 
     def __init__(self, plan: Plan) -> None:
@@ -299,15 +299,15 @@ class Place(BlockRewriter):
         self.plan = plan
 
     def visit_For(self, node: For) -> Any:
-        made = self.plan.nests.get(id(node))
-        return self.with_behind(node, self.visit_default(node) if made is None else made)
+        nest = self.plan.nests.get(id(node))
+        return self.with_behind(node, self.visit_default(node) if nest is None else nest)
 
     def visit_BlockRealize(self, node: BlockRealize) -> Any:
         return self.with_behind(node, self.visit_default(node))
 
-    def with_behind(self, node: Stmt, made: Stmt) -> Stmt:
+    def with_behind(self, node: Stmt, new: Stmt) -> Stmt:
         behind = self.plan.behind
-        return seq(made, behind[1]) if behind is not None and behind[0] is node else made
+        return seq(new, behind[1]) if behind is not None and behind[0] is node else new
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
@@ -315,10 +315,12 @@ class Place(BlockRewriter):
 
 def with_padding(root: BlockRealize, plan: Plan) -> BlockRealize:
     """The block in which the padding has its value."""
-    made = Place(plan).visit(root)
+    padded = _Apply(plan).visit(root)
     if plan.first is None:
-        return made
-    items = made.block.body.seq if isinstance(made.block.body, SeqStmt) else (made.block.body,)
-    block = made.block.replace(body=seq(plan.first, *items))
+        return padded
+    items = (
+        padded.block.body.seq if isinstance(padded.block.body, SeqStmt) else (padded.block.body,)
+    )
+    block = padded.block.replace(body=seq(plan.first, *items))
     plan.renamed[root.block] = block
-    return made.replace(block=block)
+    return padded.replace(block=block)

@@ -57,7 +57,7 @@ def _sees(ref: Ref, source: Ref, loop: Ref) -> bool:
 
 
 def _has_own_elements(block: Ref, loops: set[Var]) -> bool:
-    """Whether the elements that a block writes go with the loops."""
+    """Whether the elements that a block writes depend on the loops."""
     axes = zip(block.stmt.iter_vars, block.realize.iter_values, strict=True)
     kinds = (IterVar.DataPar, IterVar.DimInfo) if write_apart(block.stmt) else (IterVar.DataPar,)
     spatial = [value for axis, value in axes if axis.iter_type in kinds]
@@ -72,8 +72,8 @@ def _check_not_parallel(ref: Ref, other: Ref, loop: Ref, at: Ref | None) -> None
         if above.is_block or (at is not None and at.is_under(above)):
             return
         var = above.stmt.loop_var
-        mine = any(uses_any(v, {var}) for v in other.realize.iter_values)
-        if together(above.stmt) == "parallel" and not mine:
+        binds_loop = any(uses_any(v, {var}) for v in other.realize.iter_values)
+        if together(above.stmt) == "parallel" and not binds_loop:
             what = (
                 f"block {ref.stmt.name_hint!r} reads what each iteration of the parallel loop "
                 f"{var.name!r} writes in {other.stmt.name_hint!r}"

@@ -76,16 +76,16 @@ def writes_by_axes(ref: Ref, *, across_threads: bool) -> bool:
         else:
             written = write_buffers(block.stmt)
             regions = [*block.stmt.writes, *(r for r in block.stmt.reads if r.buffer in written)]
-            places: dict[Any, list[int | None]] = {}
+            dims_by_buffer: dict[Any, list[int | None]] = {}
             for region in regions:
                 here = [_dimension(region, axis) for axis in axes]
-                if None in here or places.setdefault(region.buffer, here) != here:
+                if None in here or dims_by_buffer.setdefault(region.buffer, here) != here:
                     return False
     return True
 
 
 def _dimension(region: BufferRegion, axis: Var) -> int | None:
-    """The dimension that an axis indexes by itself."""
+    """The dimension that an axis indexes alone."""
     for n, r in enumerate(region.region):
         if r.min is axis and is_one(r.extent):
             return n
@@ -127,18 +127,18 @@ def check_together(state: ScheduleState, loop: Ref) -> None:
 
 def check_parallel_with_sources(state: ScheduleState, ref: Ref) -> None:
     """`check_parallel_around` a moved block, and around those whose results it reads, which each
-    iteration may have had for itself before."""
+    iteration may have had privately before."""
     for block in (ref, *producers(ref)):
         check_parallel_around(state, block)
 
 
 def is_private(loop: Ref, block: Ref) -> bool:
-    """Whether what a block writes is used in one iteration only, so that each has its own copy
+    """Whether the results of a block are used in one iteration only, so that each has its own copy
     (buffers are allocated as far inside as they are used)."""
     scope = loop.scope()
-    mine = write_buffers(block.stmt)
-    return mine <= set(scope.stmt.alloc_buffers) and all(
-        other.is_under(loop) or mine.isdisjoint(_accessed(other.stmt)) for other in scope.blocks()
+    own = write_buffers(block.stmt)
+    return own <= set(scope.stmt.alloc_buffers) and all(
+        other.is_under(loop) or own.isdisjoint(_accessed(other.stmt)) for other in scope.blocks()
     )
 
 
@@ -153,14 +153,14 @@ def updates_in_place(block: Block) -> bool:
 
 
 def _writes_differ(block: Ref, var: Var) -> bool:
-    """Whether a block without axes writes at places that depend on the loop, or nothing."""
+    """Whether a block without axes writes at indices that depend on the loop, or nothing."""
     writes = block.stmt.writes
     return all(any(uses_any(r.min, {var}) for r in region.region) for region in writes)
 
 
 def check_independent_iterations(state: ScheduleState, loop: Ref, blocks: list[Ref]) -> None:
     """Raise ScheduleError unless the iterations of `loop` and of the loops around it can run in
-    any order: what a block inside reads from another is written in the same iteration.
+    any order: values that a block inside reads from another are written in the same iteration.
     """
     for n, reader in enumerate(blocks):
         for buffer in read_buffers(reader.stmt):
@@ -190,11 +190,11 @@ def _runs_with(state: ScheduleState, writer: Ref, reader: Ref, loop: Ref) -> boo
     """Whether a block runs in each iteration of the loops around both in which the other one does, and
     writes in each of `loop` what it writes in the first (after `rolling_buffer` it does not)."""
     around = {r.stmt.loop_var for r in writer.loops() if reader.is_under(r)}
-    mine = {loop.stmt.loop_var}
+    loop_vars = {loop.stmt.loop_var}
     tests = [
         t
         for t in conjuncts(writer.realize.predicate)
-        if vars_in(t) <= around or (isinstance(t, Or) and uses_any(t, mine))
+        if vars_in(t) <= around or (isinstance(t, Or) and uses_any(t, loop_vars))
     ]
     ana = state.analyzer(reader)
     with ana.constraint_scope(reader.realize.predicate):

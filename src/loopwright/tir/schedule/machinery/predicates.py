@@ -19,25 +19,25 @@ from .state import ScheduleState
 
 
 def own_tests(state: ScheduleState, ref: Ref) -> list[PrimExpr]:
-    """What the predicate of a block requires beyond its axes' domains."""
+    """The conditions of a block's predicate beyond its axes' domains."""
     parts = conjuncts(ref.realize.predicate)
     if not parts:
         return []
     ana = state.analyzer(ref)
     values = axis_values(ref)
-    known: Any = const(True, "bool")
+    bounds: Any = const(True, "bool")
     for axis in ref.stmt.iter_vars:
         value, dom = values[axis.var], axis.dom
-        known = logical_and(known, value >= dom.min)
-        known = logical_and(known, value < dom.min + dom.extent)
-    with ana.constraint_scope(known):
+        bounds = logical_and(bounds, value >= dom.min)
+        bounds = logical_and(bounds, value < dom.min + dom.extent)
+    with ana.constraint_scope(bounds):
         return [part for part in parts if not ana.can_prove(part)]
 
 
 def tests_around(users: list[Ref], at: Ref) -> list[PrimExpr]:
-    """What the predicates of all the blocks require of `at` and the loops around it: where that
-    does not hold none of them runs, and neither may what is moved next to them (its inputs might
-    not exist)."""
+    """The conditions that the predicates of all the blocks put on `at` and the loops around it:
+    where they do not hold none of the blocks runs, and neither may a block that is moved next to
+    them (its inputs might not exist)."""
     if at.is_block:
         return []
     around = {at.stmt.loop_var, *(r.stmt.loop_var for r in at.loops())}

@@ -1,5 +1,5 @@
 """Random variables: names for blocks, loops and numbers that stay valid while the program is
-rewritten. What one stands for is kept by the schedule (`sch.get(rv)`)."""
+rewritten. The schedule maps each to its object (`sch.get(rv)`)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class BlockRV(_Reference):
 
 BlockArg = BlockRV | str  # a block, or its name
 
-# Refers to a number that was sampled: a variable, so that it can stand in expressions.
+# Refers to a number that was sampled: a variable, so that it can be used in expressions.
 ExprRV = Var
 
-# Sampled places that are not loops: stay at the root, or be inlined.
+# Sampled locations that are not loops: stay at the root, or be inlined.
 ROOT, INLINE = "root", "inline"

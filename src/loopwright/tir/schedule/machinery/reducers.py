@@ -1,4 +1,4 @@
-"""What a reduction block does with each value: the combiner, seen from its stores."""
+"""The combiner of a reduction block, detected from its stores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _HINT = (
 
 class Reducer:
     """`stores[n].buffer[...] = results[n]`, in terms of `itself` (the buffers' own elements) and
-    `other` (what is combined with them, here `values`)."""
+    `other` (the values combined with them, here `values`)."""
 
     __slots__ = ("inits", "itself", "other", "results", "stores", "values")
 
@@ -83,10 +83,16 @@ def find_reducer(ana: Analyzer, realize: BlockRealize) -> Reducer:
     stores, values = _stored(block.body)
     starts, inits = _stored(block.init)
     key = ana.key
-    places = {s.buffer: key(s.indices) for s in stores}
-    if not stores or len(places) != len(stores) or len(set(places.values())) != 1:
+    indices_by_buffer = {s.buffer: key(s.indices) for s in stores}
+    if (
+        not stores
+        or len(indices_by_buffer) != len(stores)
+        or len(set(indices_by_buffer.values())) != 1
+    ):
         raise refuse("a body that is not one store for each buffer, all at the same indices")
-    if {s.buffer: key(s.indices) for s in starts} != places or len(starts) != len(stores):
+    if {s.buffer: key(s.indices) for s in starts} != indices_by_buffer or len(starts) != len(
+        stores
+    ):
         raise refuse("an init that does not set the same elements")
     written = [region.buffer for region in block.writes]
     order = sorted(range(len(stores)), key=lambda n: written.index(stores[n].buffer))
@@ -94,9 +100,9 @@ def find_reducer(ana: Analyzer, realize: BlockRealize) -> Reducer:
     begin = {s.buffer: value for s, value in zip(starts, inits, strict=True)}
     reducer = Reducer(stores, [begin[s.buffer] for s in stores])
     for n, value in enumerate(values):
-        for buffer in places:
+        for buffer in indices_by_buffer:
             loads = loads_of(value, buffer)
-            if any(key(load.indices) != places[buffer] for load in loads):
+            if any(key(load.indices) != indices_by_buffer[buffer] for load in loads):
                 raise refuse(value)
         for store, itself in zip(stores, reducer.itself, strict=True):
             value = MapLoads(store.buffer, lambda _, itself=itself: itself).visit(value)
@@ -106,18 +112,18 @@ def find_reducer(ana: Analyzer, realize: BlockRealize) -> Reducer:
         reducer.results.append(value)
         reducer.values.append(split)
     for n, init in enumerate(reducer.inits):
-        wanted = {Add: 0, Mul: 1}.get(type(reducer.results[n]))
-        if wanted is not None and not (
-            isinstance(init, (IntImm, FloatImm)) and init.value == wanted
+        identity = {Add: 0, Mul: 1}.get(type(reducer.results[n]))
+        if identity is not None and not (
+            isinstance(init, (IntImm, FloatImm)) and init.value == identity
         ):
-            raise refuse(f"init {init}", f"init {wanted}")
+            raise refuse(f"init {init}", f"init {identity}")
     for n, result in enumerate(reducer.results):
         generic = _generic(result, reducer, n, key)
         if generic is None:
             raise refuse(values[n])
         reducer.results[n] = generic
     if not _associative(reducer):
-        raise refuse(values[0], "a combiner that gives the same in any grouping")
+        raise refuse(values[0], "a combiner that is associative")
     return reducer
 
 
@@ -147,7 +153,7 @@ def _branches(value: Any) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
 
 
 def _operands(value: Any, itself: Var, own: set[Var]) -> PrimExpr | None:
-    """What `value` combines `itself` with; None where the combination is not known."""
+    """The operand that `value` combines with `itself`; None if the combination is not known."""
     branches = _branches(value)
     if branches is not None:
         pair = branches[1:]
@@ -155,9 +161,9 @@ def _operands(value: Any, itself: Var, own: set[Var]) -> PrimExpr | None:
         pair = (value.a, value.b)
     else:
         return None
-    for mine, theirs in (pair, pair[::-1]):
-        if mine is itself and not vars_in(theirs) & own:
-            return theirs
+    for x, y in (pair, pair[::-1]):
+        if x is itself and not vars_in(y) & own:
+            return y
     return None
 
 
@@ -187,15 +193,15 @@ def _condition(node: Any, reducer: Reducer, key: Any) -> PrimExpr | None:
         return None if a is None else type(node)._make(a)
     if type(node) not in _COMPARE:
         return None
-    for mine, theirs, left in ((node.a, node.b, True), (node.b, node.a, False)):
-        if mine not in reducer.itself:
+    for x, y, left in ((node.a, node.b, True), (node.b, node.a, False)):
+        if x not in reducer.itself:
             continue
-        n = reducer.itself.index(mine)
-        if key((theirs,)) == key((reducer.values[n],)) and type(reducer.results[n]) not in (
+        n = reducer.itself.index(x)
+        if key((y,)) == key((reducer.values[n],)) and type(reducer.results[n]) not in (
             Add,
             Mul,
         ):
-            pair = (mine, reducer.other[n]) if left else (reducer.other[n], mine)
+            pair = (x, reducer.other[n]) if left else (reducer.other[n], x)
             return type(node)._make(*pair)
     return None
 
@@ -219,7 +225,7 @@ def _associative(reducer: Reducer) -> bool:
 
     every = list(product(range(3), repeat=len(compared)))
     for keys in product(every, repeat=3):
-        # What is not compared identifies the element it came from.
+        # A value that is not compared identifies its element.
         a, b, c = ([who] * len(tests) for who in range(3))
         for element, values in zip((a, b, c), keys, strict=True):
             for n, value in zip(compared, values, strict=True):

@@ -1,4 +1,4 @@
-"""Loops and blocks at their places in one version of a function."""
+"""Loops and blocks at their positions in one version of a function."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Ref:
 
     @staticmethod
     def inline_mark() -> Ref:
-        """Means "inlined" where a place in the program is expected."""
+        """Means "inlined" where a loop is expected."""
         return _MARKS[0]
 
     @staticmethod
     def root_mark() -> Ref:
-        """Means "left at the root" where a place in the program is expected."""
+        """Means "left at the root" where a loop is expected."""
         return _MARKS[1]
 
     def ancestors(self) -> Iterator[Ref]:
@@ -106,7 +106,7 @@ class Index:
         self.walk(func.body, None)
 
     def walk(self, stmt: Any, parent: Ref | None) -> None:
-        """Add what is in `stmt`."""
+        """Add the loops and blocks in `stmt`."""
         kind = type(stmt)
         if kind is For:
             ref = Ref(stmt, parent, None, self.gvar)
@@ -146,21 +146,21 @@ class Index:
         old_blocks = {renamed.get(block, block): ref for block, ref in before.blocks.items()}
         old: dict[Any, Ref] = {**before.loops, **old_blocks}
         new: dict[Any, Ref] = {**self.loops, **self.blocks}
-        kept: dict[Any, Ref] = {ref: old.get(key, ref) for key, ref in new.items()}
+        retained: dict[Any, Ref] = {ref: old.get(key, ref) for key, ref in new.items()}
         for key, ref in old.items():
             if key not in new:
                 ref.stmt = None
-        for ref, to in kept.items():
-            to.stmt, to.realize, to.parent = ref.stmt, ref.realize, kept.get(ref.parent)
-            to.children = [kept[child] for child in ref.children]
-        self.loops = {var: kept[ref] for var, ref in self.loops.items()}
-        self.blocks = {block: kept[ref] for block, ref in self.blocks.items()}
-        self.root = None if self.root is None else kept[self.root]
+        for ref, to in retained.items():
+            to.stmt, to.realize, to.parent = ref.stmt, ref.realize, retained.get(ref.parent)
+            to.children = [retained[child] for child in ref.children]
+        self.loops = {var: retained[ref] for var, ref in self.loops.items()}
+        self.blocks = {block: retained[ref] for block, ref in self.blocks.items()}
+        self.root = None if self.root is None else retained[self.root]
 
 
 def check_scopes(before: Index, now: Index, func: PrimFunc) -> None:
-    """Raise ScheduleError for a loop or a block that a step has left outside of a loop that its range
-    or a binding depends on; `func` is the function as it was."""
+    """Raise ScheduleError for a loop or a block that a step has left outside of a loop that its
+    range or a binding depends on; `func` is the function before the step."""
     variables = (before.loops, before.axes, now.loops, now.axes)
 
     def check(ref: Ref, around: set[Var]) -> None:
@@ -171,10 +171,10 @@ def check_scopes(before: Index, now: Index, func: PrimFunc) -> None:
             if type(value) is IntImm or value in around:  # nearly all
                 continue
             for lost in vars_in(value):
-                if lost in around or not any(lost in known for known in variables):
+                if lost in around or not any(lost in scope for scope in variables):
                     continue  # in its place, or of another statement
                 name = f"loop {stmt.loop_var.name!r}" if loop else f"block {stmt.name_hint!r}"
-                what = f"{name} would stand outside of loop {lost.name!r}"
+                what = f"{name} would be outside of loop {lost.name!r}"
                 hint = "a step for loops of fixed ranges"
                 got, at = f"{value}, which depends on it", before.loops.get(lost)
                 error = ScheduleError(what, got=got, instead=hint, at=at and at.stmt)
@@ -186,7 +186,7 @@ def check_scopes(before: Index, now: Index, func: PrimFunc) -> None:
                 old = before.loops.get(child.stmt.loop_var)
             else:
                 old = before.blocks.get(child.stmt)
-            # What stays as it was, below variables that are there still, needs no look.
+            # An unchanged statement below variables that still exist needs no check.
             if old is not None and old.stmt is child.stmt and old.realize is child.realize:
                 if _vars_around(old) <= inside:
                     continue
@@ -198,12 +198,14 @@ def check_scopes(before: Index, now: Index, func: PrimFunc) -> None:
 
 def _vars_around(ref: Ref) -> set[Var]:
     """The variables of the loops and blocks around one."""
-    found: set[Var] = set()
+    variables: set[Var] = set()
     at = ref.parent
     while at is not None:
-        found |= {at.stmt.loop_var} if at.realize is None else {a.var for a in at.stmt.iter_vars}
+        variables |= (
+            {at.stmt.loop_var} if at.realize is None else {a.var for a in at.stmt.iter_vars}
+        )
         at = at.parent
-    return found
+    return variables
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What blocks read and write while some of the loops around them run."""
+"""The regions that blocks read and write while some of the loops around them run."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def loop_domain(loops: list[Ref]) -> dict[Var, Range]:
 
 
 def sharing_loops(at: Ref, scope: str) -> list[Ref]:
-    """The loops from `at` on outwards whose threads share memory of a scope: what is computed there
-    is for all of them."""
+    """The loops from `at` on outwards whose threads share memory of a scope: values computed there
+    are visible to all of them."""
     lanes = ("threadIdx.x",)
     shared = {"shared": ("threadIdx.", "vthread"), "warp": lanes, "wmma": lanes}
     tags = shared.get(scope.split(".")[0])
@@ -92,15 +92,15 @@ def relaxed_region(
 
 
 def interval(evaluator: Evaluator, rng: Range, dim: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-    """The least and greatest index of a range; those of the dimension where there is no bound."""
+    """The least and greatest index of a range; those of the dimension without a bound."""
     ctx = evaluator.ctx
     dtype = evaluator.dtype = rng.min.dtype
-    first, reach = ring(ctx, rng.min), P.shift(ring(ctx, rng.extent), -1)
+    first, last = ring(ctx, rng.min), P.shift(ring(ctx, rng.extent), -1)
     low, high = evaluator.ends(first)
-    if evaluator.involved(reach):
-        high = evaluator.ends(P.add(first, reach))[1]
+    if evaluator.involved(last):
+        high = evaluator.ends(P.add(first, last))[1]
     elif high is not None:
-        high = P.add(high, reach)
+        high = P.add(high, last)
     least = const(0, dim.dtype) if low is None else _built(ctx, low, dtype, const(0, dim.dtype))
     if high is None:
         return least, subtract(dim, 1)

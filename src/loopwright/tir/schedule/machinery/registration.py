@@ -42,7 +42,7 @@ def primitive(
         @functools.wraps(fn)
         def method(self: ScheduleBase, *args: Any, **kwargs: Any) -> Any:
             try:
-                args, kwargs = spec.taken(args, kwargs)
+                args, kwargs = spec.converted_arguments(args, kwargs)
             except ScheduleError as error:
                 raise error.located(shown, None, self.error_render_level) from None
             if first in _BLOCKS:  # a block may be given by its name
@@ -51,11 +51,11 @@ def primitive(
                 elif isinstance(kwargs.get(first), str):
                     kwargs[first] = self.block_named(kwargs[first])
             for name in lists:
-                given = spec.arguments(args, kwargs).get(name)
-                if isinstance(given, str):
-                    given = [given]
-                if given and any(isinstance(b, str) for b in given):
-                    blocks = [self.block_named(b) if isinstance(b, str) else b for b in given]
+                block_args = spec.arguments(args, kwargs).get(name)
+                if isinstance(block_args, str):
+                    block_args = [block_args]
+                if block_args and any(isinstance(b, str) for b in block_args):
+                    blocks = [self.block_named(b) if isinstance(b, str) else b for b in block_args]
                     at = spec.params.index(name)
                     if at < len(args):
                         args = (*args[:at], blocks, *args[at + 1 :])
@@ -66,7 +66,7 @@ def primitive(
                 result = fn(self, *args, **kwargs)
                 self.state.check_scopes()
             except Exception as error:
-                # The places of the error are in what the step had made of the function.
+                # The nodes of the error are in the function as the step changed it.
                 func = self.state.undo() or self.func_of(args, kwargs)
                 if not isinstance(error, ScheduleError):
                     raise

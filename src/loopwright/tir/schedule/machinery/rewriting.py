@@ -54,7 +54,7 @@ def substitute(node: Any, values: dict[Var, Any], renamed: dict[Block, Block] | 
 
 
 class _Renew(Rewriter):
-    """Gives loops and axes that share a variable with an earlier one a variable of their own."""
+    """Renames the variables of loops and axes that an earlier loop or axis has, too."""
 
     def __init__(self) -> None:
         self.seen: set[Var] = set()
@@ -156,7 +156,7 @@ class Rebind(Substitute):
                     for a, b in zip(parts, rebound, strict=True)
                 )
         if self.predicate is not None:
-            # What reads memory may do so only where the loop variables are in range.
+            # Tests that read memory may do so only where the loop variables are in range.
             first = reads_memory(predicate)
             parts = (self.predicate, predicate) if first else (predicate, self.predicate)
             predicate = logical_and(*parts)

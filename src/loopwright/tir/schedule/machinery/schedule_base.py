@@ -26,7 +26,7 @@ from .trace import Trace, outputs_of
 
 
 class ScheduleBase:
-    """What the primitives stand on: the state, random variables, and the trace."""
+    """The basis of the primitives: the state, random variables, and the trace."""
 
     @checked
     def __init__(
@@ -120,8 +120,8 @@ class ScheduleBase:
         other._symbols = {}
         for rv, value in self._symbols.items():
             if isinstance(value, Handle):
-                gone = Handle(value.func, None)
-                value = other.state.handles.get(value.block, gone) if value.block else gone
+                removed = Handle(value.func, None)
+                value = other.state.handles.get(value.block, removed) if value.block else removed
             other._symbols[rv] = value
         return other
 
@@ -139,7 +139,7 @@ class ScheduleBase:
     # ------------------------------------------------------------------ random variables
 
     def get(self, rand_var_or_sref: Any) -> Any:
-        """What a random variable stands for: a Block, a For, or a number."""
+        """The object that a random variable refers to: a Block, a For, or a number."""
         if isinstance(rand_var_or_sref, Ref):
             return rand_var_or_sref.stmt
         if isinstance(rand_var_or_sref, PrimExpr):
@@ -152,14 +152,14 @@ class ScheduleBase:
             return rand_var_or_stmt
         if isinstance(rand_var_or_stmt, (Block, For)):
             return self.state.get_sref(rand_var_or_stmt)
-        known = isinstance(rand_var_or_stmt, (BlockRV, LoopRV))
-        target = self._symbols.get(rand_var_or_stmt) if known else None
+        is_ref = isinstance(rand_var_or_stmt, (BlockRV, LoopRV))
+        target = self._symbols.get(rand_var_or_stmt) if is_ref else None
         if isinstance(target, Handle):
             ref = None
             if target.block is not None:
                 ref = self.state.index(target.func).blocks.get(target.block)
             if ref is None:
-                what = "this block is no longer in the program"
+                what = "the program does not contain this block any more"
                 raise ScheduleError(
                     what, instead="get it again by name, or use what took its place"
                 )
@@ -167,7 +167,7 @@ class ScheduleBase:
         if isinstance(target, tuple):
             ref = self.state.index(target[0]).loops.get(target[1])
             if ref is None:
-                what = f"loop {target[1].name!r} is no longer in the program"
+                what = f"the program does not contain loop {target[1].name!r} any more"
                 raise ScheduleError(what, instead="use the loops that the last step gave")
             return ref
         what = "not a block or loop of this schedule"
@@ -191,10 +191,9 @@ class ScheduleBase:
         return ref
 
     def value(self, expr: Any) -> Any:
-        """The number that an expression of sampled numbers stands for; with other variables, the
-        expression."""
-        known = {v: const(self._symbols[v], v.dtype) for v in vars_in(expr) if v in self._symbols}
-        result = substitute(expr, known)
+        """The value of an expression of sampled numbers; with other variables, the expression."""
+        numbers = {v: const(self._symbols[v], v.dtype) for v in vars_in(expr) if v in self._symbols}
+        result = substitute(expr, numbers)
         return result.value if isinstance(result, IntImm) else result
 
     def remove_rv(self, rand_var: Any) -> None:
@@ -223,9 +222,9 @@ class ScheduleBase:
         return rv
 
     def mark(self, rv: Any) -> str | None:
-        """ROOT or INLINE where a random variable stands for one of these, not for a loop."""
-        place = self._symbols.get(rv)
-        return place if isinstance(place, str) else None
+        """ROOT or INLINE if a random variable refers to one of these, not to a loop."""
+        target = self._symbols.get(rv)
+        return target if isinstance(target, str) else None
 
     def new_number(self, value: int, name: str = "v") -> Var:
         """A random variable for a sampled number."""
@@ -238,7 +237,7 @@ class ScheduleBase:
     def run_instruction(
         self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
     ) -> list[Any]:
-        """Run one instruction of a trace; gives the list of its outputs."""
+        """Run one instruction of a trace; returns the list of its outputs."""
         fixed = [name for name in kind.inputs if name[0] != "*"]
         starred = len(fixed) < len(kind.inputs)
         good = len(inputs) >= len(fixed) if starred else len(inputs) == len(fixed)
@@ -266,21 +265,21 @@ class ScheduleBase:
         return outputs_of(method(*rest, **values))
 
     def block_named(self, name: str) -> BlockRV:
-        """The block called `name`, as `get_block` gives it."""
+        """The block called `name`, as `get_block` returns it."""
         return self.run_instruction(InstructionKind.get("GetBlock"), [], [name], None)[0]
 
     def start_step(self) -> None:
         """Forget what belongs to an earlier primitive.
 
         The expressions that an analyzer builds depend on what it has seen: each step starts with a
-        fresh one, so that a trace gives the same text wherever it is replayed.
+        fresh one, so that a trace has the same text wherever it is replayed.
         """
         self._decision, self._record_as, self._next = None, {}, None
         self.state.forget_ranges()
         self.state.begin()
 
     def record_decision(self, decision: Any) -> None:
-        """Record in the trace what the running primitive has decided."""
+        """Record the running primitive's decision in the trace."""
         self._decision = decision
 
     def record_as(self, **attrs: Any) -> None:
@@ -292,7 +291,7 @@ class ScheduleBase:
         self._next = step
 
     def take_next(self) -> Callable[[], Any]:
-        """What the primitive that was just recorded wants to be run next."""
+        """The function that the just recorded primitive wants to be run next."""
         step, self._next = self._next, None
         return step or (lambda: None)
 

@@ -47,10 +47,10 @@ class BlockScope:
         for n, dst in enumerate(blocks):
             reads, writes = read_buffers(dst.stmt), write_buffers(dst.stmt)
             for src in blocks[:n]:
-                theirs = write_buffers(src.stmt)
-                if not reads.isdisjoint(theirs):
+                written = write_buffers(src.stmt)
+                if not reads.isdisjoint(written):
                     self.deps.append(Dependency(src, dst, DepKind.RAW))
-                if not writes.isdisjoint(theirs):
+                if not writes.isdisjoint(written):
                     self.deps.append(Dependency(src, dst, DepKind.WAW))
                 if not writes.isdisjoint(read_buffers(src.stmt)):
                     self.deps.append(Dependency(src, dst, DepKind.WAR))
@@ -87,8 +87,8 @@ class _OutsideBlocks(Visitor):
 
 
 def check_bounds_keep(scope: Ref, blocks: list[Ref]) -> None:
-    """Raise ScheduleError where blocks that are to run at another time write what the bounds of a
-    loop, a condition or the axes of a block load: no block says that it reads that."""
+    """Raise ScheduleError where blocks that are to run at another time write values that bounds of
+    a loop, a condition or bindings of a block's axes load: no block declares these reads."""
     finder = _OutsideBlocks()
     finder.visit(scope.stmt.body)
     for block in blocks:
@@ -109,22 +109,22 @@ def siblings(ref: Ref) -> list[Ref]:
 
 def producers(ref: Ref) -> list[Ref]:
     """Earlier blocks of the scope that write what this one reads or writes."""
-    mine = read_buffers(ref.stmt) | write_buffers(ref.stmt)
+    accessed = read_buffers(ref.stmt) | write_buffers(ref.stmt)
     blocks = []
     for other in siblings(ref):
         if other is ref:
             break
-        if not mine.isdisjoint(write_buffers(other.stmt)):
+        if not accessed.isdisjoint(write_buffers(other.stmt)):
             blocks.append(other)
     return blocks
 
 
 def consumers(ref: Ref) -> list[Ref]:
     """Later blocks of the scope that read or write what this one writes."""
-    mine = write_buffers(ref.stmt)
+    own = write_buffers(ref.stmt)
     blocks, after = [], False
     for other in siblings(ref):
-        if after and not mine.isdisjoint(read_buffers(other.stmt) | write_buffers(other.stmt)):
+        if after and not own.isdisjoint(read_buffers(other.stmt) | write_buffers(other.stmt)):
             blocks.append(other)
         after = after or other is ref
     return blocks
@@ -153,10 +153,8 @@ def write_apart(block: Block, kinds: tuple[int, ...] = AXES) -> bool:
 
 def is_dominant(ref: Ref) -> bool:
     """Whether the block is the only one of its scope that writes its outputs."""
-    mine = write_buffers(ref.stmt)
-    return all(
-        other is ref or mine.isdisjoint(write_buffers(other.stmt)) for other in siblings(ref)
-    )
+    own = write_buffers(ref.stmt)
+    return all(other is ref or own.isdisjoint(write_buffers(other.stmt)) for other in siblings(ref))
 
 
 def why_not_complete(ref: Ref, axes: Any = axes_of_kinds) -> str | None:

@@ -28,14 +28,15 @@ NO_OP = Evaluate(IntImm("int32", 0))
 
 
 class ScheduleDebugMask(IntEnum):
-    """What is verified after each primitive."""
+    """The checks that run after each primitive."""
 
     VERIFY_SREF_TREE = 1
     VERIFY_CACHED_FLAGS = 2
 
 
 class Handle:
-    """What a BlockRV stands for: its block in the current program, None once it is gone."""
+    """The object that a BlockRV refers to: its block in the current program, None once it is
+    gone."""
 
     __slots__ = ("block", "func")
 
@@ -45,10 +46,10 @@ class Handle:
 
 
 class CachedFlags(NamedTuple):
-    """What is known of a block: whether its axes are affine in the loops around it
-    (`affine_binding`), whether the blocks before it write all that it reads of them
-    (`region_cover`), and whether that holds of the blocks directly inside, none of which writes what
-    an earlier one reads (`stage_pipeline`)."""
+    """Facts about a block: whether its axes are affine in the loops around it (`affine_binding`),
+    whether the blocks before it write all that it reads of them (`region_cover`), and whether that
+    holds of the blocks directly inside, none of which writes what an earlier one reads
+    (`stage_pipeline`)."""
 
     affine_binding: bool
     region_cover: bool
@@ -89,7 +90,7 @@ class ScheduleState:
         if self._shown is None:
             for gvar, func in list(self._mod.functions.items()):
                 if isinstance(func, PrimFunc):
-                    self.index(gvar)  # gives repeated loops and axes variables of their own
+                    self.index(gvar)  # renames variables of repeated loops and axes
             self._shown = self._mod.clone()
         return self._shown
 
@@ -136,7 +137,7 @@ class ScheduleState:
         return BlockScope(block_sref)
 
     def _get_cached_flags(self, block_sref: Ref) -> CachedFlags:
-        """What is known of a block."""
+        """The facts about a block."""
         return FLAGS.get()(self, block_sref)
 
     def analyzer(self, ref: Ref) -> Analyzer:
@@ -148,22 +149,22 @@ class ScheduleState:
                 for extent in buffer.shape:
                     if isinstance(extent, Var):
                         entry[0].assume_nonnegative(extent)
-        ana, known = entry
+        ana, bound = entry
         at: Ref | None = ref
         fresh = []
         while at is not None:
             if at.realize is None:
-                if at.stmt.loop_var in known:
+                if at.stmt.loop_var in bound:
                     pass
                 else:
                     fresh.append((at.stmt.loop_var, at.stmt.min, at.stmt.extent))
             else:
                 for axis in at.stmt.iter_vars:
-                    if axis.var not in known:
+                    if axis.var not in bound:
                         fresh.append((axis.var, axis.dom.min, axis.dom.extent))
             at = at.parent
         for var, low, extent in reversed(fresh):
-            known.add(var)
+            bound.add(var)
             bind_range(ana, var, low, extent)
         return ana
 
@@ -174,8 +175,8 @@ class ScheduleState:
     def replace(
         self, src_sref: Ref, tgt_stmt: Any, block_sref_reuse: dict[Block, Block] | None = None
     ) -> None:
-        """Replace a loop or block by another statement (TVM's name for `update`). Refs that are at
-        hand follow what they stand for; `stmt` of those that are gone is None."""
+        """Replace a loop or block by another statement (TVM's name for `update`). Existing refs
+        follow their objects; `stmt` of removed ones becomes None."""
         if isinstance(tgt_stmt, Block):
             tgt_stmt = src_sref.realize.replace(block=tgt_stmt)
             block_sref_reuse = {src_sref.stmt: tgt_stmt.block, **(block_sref_reuse or {})}
@@ -191,9 +192,9 @@ class ScheduleState:
         renamed: dict[Block, Block] | None = None,
         blocks: dict[Ref, Callable[[Any], Any]] | None = None,
     ) -> dict[Block, Block]:
-        """Replace statements: `changes` maps a ref to its new statement (None: take it out, with
-        what is left empty around it). `renamed` says which blocks became which inside the new
-        statements. `blocks` maps blocks and loops around these to functions that change them.
+        """Replace statements: `changes` maps a ref to its new statement (None: remove it, and
+        statements around it that become empty). `renamed` says which blocks became which inside the
+        new statements. `blocks` maps blocks and loops around these to functions that change them.
         Returns all blocks that became others."""
         swap = _Swap(changes, blocks or {}, dict(renamed or {}))
         func = self.func(gvar)
@@ -206,7 +207,7 @@ class ScheduleState:
         self._changes.clear()
 
     def undo(self) -> PrimFunc | None:
-        """Undo what the running step has changed; gives the function as it had made it."""
+        """Undo the changes of the running step; returns the function as the step had changed it."""
         if not self._changes:
             return None
         reached = self.func(self._changes[-1].gvar)
@@ -296,8 +297,8 @@ class _Swap:
             items = [self.visit(s) for s in stmt.seq]
             if all(a is b for a, b in zip(items, stmt.seq, strict=True)):
                 return stmt
-            kept = [s for s in items if s is not None]
-            return seq(*kept) if kept else None
+            remaining = [s for s in items if s is not None]
+            return seq(*remaining) if remaining else None
         if kind is For:
             if key not in self.path:
                 return stmt

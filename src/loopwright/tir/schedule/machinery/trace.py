@@ -19,12 +19,12 @@ from .rewriting import substitute
 
 
 class Replays(Protocol):
-    """What instructions are run on: a schedule."""
+    """The object that instructions run on: a schedule."""
 
     def run_instruction(
         self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any], decision: Any
     ) -> list[Any]:
-        """Run one instruction; gives the list of its outputs."""
+        """Run one instruction; returns the list of its outputs."""
         ...
 
 
@@ -40,7 +40,7 @@ class Trace:
         self.decisions = dict(decisions or {})
 
     def get_decision(self, inst: Instruction) -> Any:
-        """What was decided, or None."""
+        """The recorded decision, or None."""
         return self.decisions.get(inst)
 
     def append(self, inst: Instruction, decision: Any = None) -> None:
@@ -50,7 +50,7 @@ class Trace:
             self.decisions[inst] = decision
 
     def pop(self) -> Instruction | None:
-        """Take the last instruction off (None where it is EnterPostproc, or there is none)."""
+        """Take the last instruction off (None if it is EnterPostproc, or the trace is empty)."""
         if not self.insts or self.insts[-1].kind.name == "EnterPostproc":
             return None
         inst = self.insts.pop()
@@ -62,23 +62,23 @@ class Trace:
         return Trace(self.insts, self.decisions)
 
     def _kept(self, remove_postproc: bool) -> list[Instruction]:
-        kept = []
+        instructions = []
         for inst in self.insts:
             if remove_postproc and inst.kind.name == "EnterPostproc":
                 break
-            kept.append(inst)
-        return kept
+            instructions.append(inst)
+        return instructions
 
     def with_decision(self, inst: Instruction, decision: Any, remove_postproc: bool) -> Trace:
         """A trace in which one instruction has another decision."""
-        kept = self._kept(remove_postproc)
-        decisions = {i: d for i, d in self.decisions.items() if i in kept}
+        instructions = self._kept(remove_postproc)
+        decisions = {i: d for i, d in self.decisions.items() if i in instructions}
         decisions[inst] = decision
-        return Trace(kept, decisions)
+        return Trace(instructions, decisions)
 
     def simplified(self, remove_postproc: bool) -> Trace:
         """Without the queries whose results are not used."""
-        kept: list[Instruction] = []
+        retained: list[Instruction] = []
         used: set[int] = set()
         for inst in reversed(self._kept(remove_postproc)):
             if inst.kind.is_pure and not any(id(o) in used for o in inst.outputs):
@@ -87,9 +87,9 @@ class Trace:
             for value in inst.inputs:
                 if isinstance(value, PrimExpr):
                     used.update(id(v) for v in vars_in(value))
-            kept.append(inst)
-        kept.reverse()
-        return Trace(kept, {i: d for i, d in self.decisions.items() if i in kept})
+            retained.append(inst)
+        retained.reverse()
+        return Trace(retained, {i: d for i, d in self.decisions.items() if i in retained})
 
     def apply_to_schedule(
         self,
@@ -99,7 +99,7 @@ class Trace:
     ) -> None:
         """Replay the instructions on another schedule.
 
-        `decision_provider(inst, inputs, attrs, decision)` gives the decision to use.
+        `decision_provider(inst, inputs, attrs, decision)` returns the decision to use.
         """
         table: dict[Any, Any] = {}
         for inst in self._kept(remove_postproc):
@@ -164,9 +164,9 @@ def outputs_of(result: Any) -> list[Any]:
 
 
 def _results(kind: InstructionKind, outputs: list[Any], results: list[Any]) -> dict[Any, Any]:
-    """What the outputs of a recorded step stand for where it was done again."""
+    """The new results for the outputs of a recorded step that was run again."""
     if len(outputs) != len(results):
-        what = f"step {kind.name} gives another number of results than it gave when it was recorded"
+        what = f"step {kind.name} returns another number of results than when it was recorded"
         hint = "replay on the program that was scheduled"
         raise ScheduleError(what, got=f"{len(results)}, not {len(outputs)}", instead=hint)
     return dict(zip(outputs, results, strict=True))
@@ -210,7 +210,7 @@ def _mapped(value: Any, table: dict[Any, Any]) -> Any:
 
 def _json(names: Names, value: Any) -> Any:
     if is_rv(value):
-        return names.known[id(value)]
+        return names.by_id[id(value)]
     if isinstance(value, (str, StringImm)):  # in quotes: not the name of a random variable
         return json.dumps(value if isinstance(value, str) else value.value)
     return "None" if value is None else _to_json(value)

@@ -57,27 +57,27 @@ def unannotate(sch: ScheduleBase, block_or_loop: BlockArg | LoopRV, ann_key: str
                   B[v] = A[v] * 2.0
     """
     ref = sch.get_sref(block_or_loop)
-    kept = {k: v for k, v in ref.stmt.annotations.items() if k != ann_key}
-    if len(kept) == len(ref.stmt.annotations):
-        known = ", ".join(kept) or "it has none"
-        raise ScheduleError("no such annotation", got=ann_key, instead=known, at=ref.node)
-    sch.state.replace(ref, ref.stmt.replace(annotations=kept))
+    remaining = {k: v for k, v in ref.stmt.annotations.items() if k != ann_key}
+    if len(remaining) == len(ref.stmt.annotations):
+        listed = ", ".join(remaining) or "it has none"
+        raise ScheduleError("no such annotation", got=ann_key, instead=listed, at=ref.node)
+    sch.state.replace(ref, ref.stmt.replace(annotations=remaining))
 
 
 def ranges_of(ref: Ref, gen_new_ranges: Callable[..., Any]) -> list[Any]:
-    """What the function gives for the axes of a block: indices, and pairs of them."""
+    """The results of the function for the axes of a block: indices, and pairs of them."""
     axes = [axis.var for axis in ref.stmt.iter_vars]
     try:
-        given: Any = gen_new_ranges(*axes)
+        ranges: Any = gen_new_ranges(*axes)
     except TypeError as error:  # of another number of axes
-        given = error
-    pairs = given if isinstance(given, (tuple, list)) else [None]
+        ranges = error
+    pairs = ranges if isinstance(ranges, (tuple, list)) else [None]
     ends = [e for p in pairs for e in (p if isinstance(p, (tuple, list)) and len(p) == 2 else [p])]
     if not all(isinstance(end, (int, PrimExpr)) for end in ends):
-        what = "gen_new_ranges gives, for each dimension, an index or a pair (begin, end)"
+        what = "gen_new_ranges returns, for each dimension, an index or a pair (begin, end)"
         hint = f"a function of the {len(axes)} axes of block {ref.stmt.name_hint!r}"
-        raise ScheduleError(what, got=given, instead=hint, at=ref.node)
-    return list(given)
+        raise ScheduleError(what, got=ranges, instead=hint, at=ref.node)
+    return list(ranges)
 
 
 @primitive("EnterPostproc")
@@ -95,7 +95,7 @@ def annotate_buffer_access(
 ) -> None:
     """Declare which region of a buffer a block reads or writes.
 
-    `gen_new_ranges(*axes)` gives for each dimension an index, or a pair (begin, end). The block
+    `gen_new_ranges(*axes)` returns for each dimension an index, or a pair (begin, end). The block
     notes which of its regions are declared.
 
     Before (-) and after (+) ``sch.annotate_buffer_access("B", 0, "read", lambda v: [(v, v + 3)])``,

@@ -87,10 +87,10 @@ def _blockize_blocks(
     """
     refs = [sch.block(block) for block in target]
     tops = _tops(refs)
-    places = _places(tops)
-    order = sorted(range(len(places)), key=places.__getitem__)
+    positions = _positions(tops)
+    order = sorted(range(len(positions)), key=positions.__getitem__)
     refs, tops = [refs[n] for n in order], [tops[n] for n in order]
-    if not places or places[order[-1]] - places[order[0]] != len(places) - 1:
+    if not positions or positions[order[-1]] - positions[order[0]] != len(positions) - 1:
         what = "the blocks do not follow each other directly"
         hint = "blocks with nothing else between them"
         raise ScheduleError(what, instead=hint, at=[r.node for r in refs])
@@ -116,7 +116,7 @@ def blockize(
 
 
 class Halves:
-    """An axis as `outer * size + inner`; an axis that is None has one value, 0."""
+    """An axis as `outer * size + inner`; a missing axis (None) has one value, 0."""
 
     __slots__ = ("inner", "inner_value", "outer", "outer_value", "total")
 
@@ -216,8 +216,9 @@ def _tops(refs: list[Ref]) -> list[Ref]:
     return tops
 
 
-def _places(tops: list[Ref]) -> list[int]:
-    """Where statements stand in the one sequence that holds them all; nothing where none does."""
+def _positions(tops: list[Ref]) -> list[int]:
+    """The positions of statements in the one sequence that holds them all; empty if there is not
+    one."""
     parent = _parent(tops[0]).stmt
     todo: list[Any] = [
         parent.body,
@@ -260,11 +261,11 @@ def _outer_of_several(
             what = f"the reduction of block {node.name_hint!r} continues in a shared loop"
             raise ScheduleError(what, instead="decompose_reduction before", at=ref.node)
         outer_tests, inner_tests = _divide_tests(ref, moving)
-        mine = {ana.key(t): t for t in outer_tests}
-        if tests is not None and tests.keys() != mine.keys():
+        own = {ana.key(t): t for t in outer_tests}
+        if tests is not None and tests.keys() != own.keys():
             what = "the blocks run under different predicates of the shared loops"
             raise ScheduleError(what, at=[r.node for r in refs])
-        tests = mine
+        tests = own
         same = shared.add(ana, halves)
         whole_axes = {
             a.var: substitute(h.total, same) for a, h in zip(node.iter_vars, halves, strict=True)
@@ -297,7 +298,7 @@ class _OuterAxes:
         self.variables: dict[Any, Var] = {}
 
     def add(self, ana: Analyzer, halves: list[Halves]) -> dict[Var, Var]:
-        """Add the outer axes of a block; gives the variables that other blocks' axes replace."""
+        """Add the outer axes of a block; returns the variables that other blocks' axes replace."""
         same: dict[Var, Var] = {}
         counts: dict[Any, int] = {}
         for h in halves:
@@ -461,21 +462,21 @@ def _init_nest(
     tests: list[PrimExpr],
 ) -> Stmt:
     """The init of the outer block: a block over the inner spatial axes."""
-    kept: list[Any] = [
+    spatial: list[Any] = [
         h
         for a, h in zip(node.iter_vars, halves, strict=True)
         if h.inner is not None and h.inner_value is not None and a.iter_type == IterVar.DataPar
     ]
-    values = [h.inner_value for h in kept]
+    values = [h.inner_value for h in spatial]
     used: set[Var] = set().union(*map(vars_in, values))
     loops: list[For] = [r.stmt for r in inside if r.stmt.loop_var in used]
     dropped = {r.stmt.loop_var for r in inside} - used
     check_ranges(loops, dropped)
     predicate = conjunction(t for t in tests if not vars_in(t) & dropped)
-    block = Block([h.inner for h in kept], [], writes, f"{node.name_hint}_init", init)
+    block = Block([h.inner for h in spatial], [], writes, f"{node.name_hint}_init", init)
     nest: Stmt = BlockRealize(values, predicate, block)
     for f in reversed(loops):
         nest = f.replace(body=nest)
-    defined = [f.loop_var for f in loops] + [h.inner.var for h in kept]
+    defined = [f.loop_var for f in loops] + [h.inner.var for h in spatial]
     nest = substitute(nest, {v: v.copy_with_suffix("_init") for v in defined})
     return nest

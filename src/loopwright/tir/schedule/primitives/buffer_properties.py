@@ -40,11 +40,11 @@ def set_axis_separator(
     ref = sch.block(block)
     old = pick_buffer(ref, buffer)
     sch.record_as(buffer=buffer_name(ref, old))
-    places = [int(n) for n in axis_separators or ()]
-    if places != sorted(set(places)) or any(not 0 < n < len(old.shape) for n in places):
-        what = "separators stand between dimensions, in ascending order"
-        raise ScheduleError(what, got=places, instead=f"1 to {len(old.shape) - 1}", at=ref.node)
-    new = old.replace(axis_separators=tuple(places))
+    separators = [int(n) for n in axis_separators or ()]
+    if separators != sorted(set(separators)) or any(not 0 < n < len(old.shape) for n in separators):
+        what = "separators are between dimensions, in ascending order"
+        raise ScheduleError(what, got=separators, instead=f"1 to {len(old.shape) - 1}", at=ref.node)
+    new = old.replace(axis_separators=tuple(separators))
     if new is old:
         return
     renamed: dict[Block, Block] = {}
@@ -57,11 +57,11 @@ def set_axis_separator(
 
 
 def separated(part: Buffer, whole: Buffer) -> Buffer:
-    """What matches a region, with the separators of the whole: counted from the last dimension, as
-    dimensions of one element are left out at the front."""
+    """The buffer that matches a region, with the separators of the whole: counted from the last
+    dimension, as dimensions of one element are left out at the front."""
     missing = len(whole.shape) - len(part.shape)
-    places = sorted({max(n - missing, 0) for n in whole.axis_separators})
-    return part.replace(axis_separators=tuple(places))
+    separators = sorted({max(n - missing, 0) for n in whole.axis_separators})
+    return part.replace(axis_separators=tuple(separators))
 
 
 class _Retype(BlockRewriter):
@@ -96,7 +96,7 @@ class _Retype(BlockRewriter):
 
 
 def _as_wide(dtype: DataType, of: DataType) -> DataType:
-    """A type of as many lanes as another: a slice of a buffer has several."""
+    """A type of the number of lanes of another: a slice of a buffer has several."""
     return dtype.with_lanes(dtype.lanes * of.lanes) if of.lanes > 1 else dtype
 
 
@@ -104,7 +104,7 @@ def _as_wide(dtype: DataType, of: DataType) -> DataType:
 def unsafe_set_dtype(
     sch: ScheduleBase, block: BlockArg, buffer_index: int | str, dtype: str
 ) -> None:
-    """Store what a block writes in another type; its readers cast it back. Unsafe: it may lose
+    """Store the results of a block in another type; its readers cast it back. Unsafe: it may lose
     precision.
 
     Before (-) and after (+) ``sch.unsafe_set_dtype("B", 0, "float64")``, with ``A: T.Buffer(8)``::
@@ -160,5 +160,5 @@ def unsafe_hide_buffer_access(
     if not hidden <= set(range(len(regions))):
         what = f"block {ref.stmt.name_hint!r} {side} {len(regions)} regions"
         raise ScheduleError(what, got=sorted(hidden), at=ref.node)
-    kept = tuple(r for n, r in enumerate(regions) if n not in hidden)
-    sch.state.replace(ref, ref.stmt.replace(**{side: kept}))
+    remaining = tuple(r for n, r in enumerate(regions) if n not in hidden)
+    sch.state.replace(ref, ref.stmt.replace(**{side: remaining}))

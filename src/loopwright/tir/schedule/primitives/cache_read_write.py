@@ -36,11 +36,12 @@ def cache_read(
     storage_scope: str,
     consumer_blocks: Sequence[BlockArg] | str | None = None,
 ) -> BlockRV:
-    """Copy what a block reads of a buffer to a new buffer in `storage_scope`, and read that.
+    """Copy the region of a buffer that a block reads to a new buffer in `storage_scope`, and read
+    that.
 
     All readers in the scope read the copy, or only `consumer_blocks`. In a block, the new buffer
-    has the shape of what is copied. At most one block of the scope writes the buffer. Returns the
-    copying block.
+    has the shape of the copied region. At most one block of the scope writes the buffer. Returns
+    the copying block.
 
     Before (-) and after (+) ``sch.cache_read("B", 0, "local")``,
     with ``A: T.Buffer(8), B: T.Buffer(8)``::
@@ -126,16 +127,16 @@ def cache_write(
     at, position = place_after(scope, writers, [b for b in others if b not in users])
     ana = sch.state.analyzer(at)
     limits: list[Box] = []
-    kept = False
+    partial = False
     if sch.enable_check:
-        # What the buffer holds elsewhere must not be overwritten.
-        kept = at is not scope or buffer not in scope.stmt.alloc_buffers
+        # The buffer's other elements must not be overwritten.
+        partial = at is not scope or buffer not in scope.stmt.alloc_buffers
         for writer in writers:
             check_reduces_inside(writer, at)
         domain = domain_box(sch.state, writers, buffer)
         limits += [domain] if domain is not None else []
-    box = written_box(sch.state, writers, at, buffer, kept)
-    limits += [box] if at is not scope or kept else []
+    box = written_box(sch.state, writers, at, buffer, partial)
+    limits += [box] if at is not scope or partial else []
     changed = (*writers, *users)
     cache, first = cache_of(ana, changed, buffer, storage_scope, box, scope, at)
     nest, copy = copy_nest(ana, cache, buffer, box, scope, at, limits=limits, first=first)
@@ -186,7 +187,7 @@ def given_consumers(sch: ScheduleBase, ref: Ref, blocks: Any) -> list[Ref]:
 
 
 def reads_old(state: ScheduleState, ref: Ref, buffer: Buffer) -> bool:
-    """Whether a block may read what a buffer held before it."""
+    """Whether a block may read values that a buffer held before it."""
     inside = [b for b in ref.blocks() if buffer in read_buffers(b.stmt)]
     if not inside:
         return buffer in read_buffers(ref.stmt)

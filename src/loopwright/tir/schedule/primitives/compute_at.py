@@ -30,7 +30,7 @@ def compute_at(
     index: where in the loop's body: -1 as late as possible, -2 as early as possible.
 
     Raises ScheduleError when the block is an output, is neither complete nor a reduction, when a
-    consumer is not below the loop, or what the block reads is not ready yet.
+    consumer is not below the loop, or the block's inputs are not ready yet.
 
     Before (-) and after (+) ``i, j = sch.get_loops("C"); sch.compute_at("B", i)``,
     with ``A: T.Buffer((8, 8)), C: T.Buffer((8, 8))``::
@@ -60,7 +60,7 @@ def compute_at(
         check_complete_or_reduction(ref)
         check_may_leave(ref, at)
     if is_output(ref, sch.state.func(ref.func)):
-        what = f"block {ref.stmt.name_hint!r} is an output block: it writes what is used outside"
+        what = f"block {ref.stmt.name_hint!r} is an output block: its results are used outside"
         raise ScheduleError(what, instead="reverse_compute_at moves outputs", at=ref.node)
     users = users_of(ref)
     outside = [user for user in users if not user.is_under(at)]

@@ -113,9 +113,9 @@ def axis_order(ref: Ref, store: Any) -> AxisOrder:
 
 def check_inputs_kept(ref: Ref) -> None:
     """Raise ScheduleError where a later block overwrites what this one reads."""
-    mine = read_buffers(ref.stmt)
+    inputs = read_buffers(ref.stmt)
     for other in consumers_and_later(ref):
-        lost = mine & write_buffers(other.stmt)
+        lost = inputs & write_buffers(other.stmt)
         if lost:
             name = next(iter(lost)).name
             what = f"block {other.stmt.name_hint!r} overwrites {name}, which {ref.stmt.name_hint!r} reads"

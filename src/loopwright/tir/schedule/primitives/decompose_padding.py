@@ -77,7 +77,7 @@ def decompose_padding(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> Block
     second, rest = _trimmed(sch, ref, below, condition, store, inside)
     stmt = rest if top is at else replaced(at.stmt, top, rest)
     sch.state.update(ref.func, {at: seq(nest, stmt)}, {node: second})
-    if sch.enable_check:  # what each iteration had for itself may be shared by all now
+    if sch.enable_check:  # private values of an iteration may be shared by all now
         check_parallel_around(sch.state, sch.state.index(ref.func).blocks[second])
     return sch.new_block(ref.func, first)
 
@@ -187,10 +187,10 @@ def _trimmed(
             tests += [substitute(t, bound) for t in guarded.get(axis.var, ())]
             value = ana.simplify(subtract(substitute(value, still), low))
         values.append(value)
-    kept = conjuncts(ref.realize.predicate)
-    # What reads memory may do so only inside.
+    predicate = conjuncts(ref.realize.predicate)
+    # Tests that read memory may do so only inside.
     tests += [substitute(substitute(t, bound), moved) for t in rest]
-    order = [*kept, *tests] if any(map(reads_memory, tests)) else [*tests, *kept]
+    order = [*predicate, *tests] if any(map(reads_memory, tests)) else [*tests, *predicate]
     body = store.replace(
         value=ana.simplify(substitute(inside, old)),
         indices=tuple(ana.simplify(substitute(i, old)) for i in store.indices),
@@ -213,16 +213,16 @@ def _inside(
     guarded: dict[Var, list[PrimExpr]] = {}
     rest: list[PrimExpr] = []
     for part in conjuncts(condition):
-        mine = [v for v in vars_in(part) if v in ends]
-        clip = detect_clip_bound(part, mine) if len(mine) == 1 else []
+        axes_in = [v for v in vars_in(part) if v in ends]
+        clip = detect_clip_bound(part, axes_in) if len(axes_in) == 1 else []
         if not clip:
             rest.append(part)
             continue
-        low, after = ends[mine[0]]
+        low, after = ends[axes_in[0]]
         low = low if clip[0] is None else maximum(low, clip[0])
         after = after if clip[1] is None else minimum(after, add(clip[1], 1))
-        ends[mine[0]] = ana.simplify(low), ana.simplify(after)
-        guarded.setdefault(mine[0], []).append(part)
+        ends[axes_in[0]] = ana.simplify(low), ana.simplify(after)
+        guarded.setdefault(axes_in[0], []).append(part)
     same = all(
         ana.can_prove_equal(a, b) for v in ends for a, b in zip(ends[v], whole[v], strict=True)
     )

@@ -117,8 +117,8 @@ def check(sch: ScheduleBase, ref: Ref, at: Ref) -> None:
     used, reduced = driven(ref)
     inner = {r.stmt.loop_var for r in loops if r.is_under(at)}
     for part in conjuncts(ref.realize.predicate):
-        mine = vars_in(part) & inner
-        if mine & (reduced - used) and mine & used:
+        used_inside = vars_in(part) & inner
+        if used_inside & (reduced - used) and used_inside & used:
             what = "the predicate ties spatial and reduction loops together"
             raise ScheduleError(what, got=part, at=ref.node)
     if sch.enable_check:

@@ -12,17 +12,17 @@ from ..machinery.scope import consumers, producers, write_buffers
 
 @primitive("GetBlock", attrs="name func_name")
 def get_block(sch: ScheduleBase, name: str, func_name: str | None = None) -> BlockRV:
-    """The block called `name`. Raises ScheduleError when there is none, or more than one."""
+    """The block called `name`. Raises ScheduleError unless exactly one has this name."""
     gvar = sch.working_function() if func_name is None else GlobalVar(func_name)
     if gvar not in sch.state._mod.functions:
-        known = [g.name_hint for g in sch.state._mod.functions]
-        raise ScheduleError("no such function", got=func_name, instead=suggest(func_name, known))
+        names = [g.name_hint for g in sch.state._mod.functions]
+        raise ScheduleError("no such function", got=func_name, instead=suggest(func_name, names))
     sch.record_as(func_name=gvar.name_hint)
     index = sch.state.index(gvar)
     refs = [ref for block, ref in index.blocks.items() if block.name_hint == name]
     if not refs:
-        known = [block.name_hint for block in index.blocks]
-        hint = suggest(name, known, "one of")
+        names = [block.name_hint for block in index.blocks]
+        hint = suggest(name, names, "one of")
         tvm = f"Cannot find a block with the specified name. Cannot find a block with the name: {name}"
         raise ScheduleError("no block of this name", got=name, instead=hint, tvm=tvm)
     if len(refs) > 1:
@@ -62,7 +62,7 @@ def get_consumers(sch: ScheduleBase, block: BlockArg) -> list[BlockRV]:
 
 @primitive("GetOutputBlocks", inputs="scope_block")
 def get_output_blocks(sch: ScheduleBase, scope_block: BlockArg) -> list[BlockRV]:
-    """The blocks inside a block, at any depth, that write what is not allocated inside it."""
+    """The blocks inside a block, at any depth, that write buffers not allocated inside it."""
     ref = sch.block(scope_block)
     inside = list(_within(ref))
     own = {buffer for at in (ref, *inside) for buffer in at.stmt.alloc_buffers}

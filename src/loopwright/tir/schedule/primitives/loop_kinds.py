@@ -110,10 +110,10 @@ def set_kind(sch: ScheduleBase, loop: LoopRV, kind: ForKind, tag: str = "") -> N
     binding = None
     if tag:
         binding = IterVar(None, Var(tag, node.loop_var.dtype), IterVar.ThreadIndex, tag)
-    made = node.replace(kind=kind, thread_binding=binding)
+    new_loop = node.replace(kind=kind, thread_binding=binding)
     if sch.enable_check:
-        how, across = together(made), tag.startswith("threadIdx")
+        how, across = together(new_loop), tag.startswith("threadIdx")
         sure = check_parallel(sch.state, ref, how, across_threads=across)
         if not sure or not writes_by_axes(ref, across_threads=across):
             check_races(sch.state, ref, how)
-    sch.state.update(ref.func, {ref: made})
+    sch.state.update(ref.func, {ref: new_loop})

@@ -81,15 +81,15 @@ def _lengths(sch: ScheduleBase, ref: Any, factors: Sequence[Any]) -> list[PrimEx
     if sum(f is None for f in factors) > 1 or not factors:
         what = "a loop is cut into given lengths, one of which may be None"
         raise ScheduleError(what, got=factors, at=node)
-    known: PrimExpr = const(0, dtype)
+    total: PrimExpr = const(0, dtype)
     lengths: list[Any] = []
     for f in factors:
         length = None if f is None else const(f, dtype) if isinstance(f, int) else cast(dtype, f)
         if isinstance(length, IntImm) and length.value <= 0:
             raise ScheduleError("a part has one iteration or more", got=f, at=node)
         lengths.append(length)
-        known = known if length is None else add(known, length)
-    left = ana.simplify(subtract(node.extent, known))
+        total = total if length is None else add(total, length)
+    left = ana.simplify(subtract(node.extent, total))
     if None in lengths:
         lengths[lengths.index(None)] = left
         good = ana.can_prove(left >= 1)

@@ -89,8 +89,8 @@ def _check_order(merged: Ref, blocks: list[Ref]) -> None:
         for earlier in blocks[:n]:
             if write_buffers(earlier.stmt) & read_buffers(later.stmt):
                 check_reduced(earlier, merged, later)
-            theirs = read_buffers(earlier.stmt) | write_buffers(earlier.stmt)
-            lost = theirs & write_buffers(later.stmt)
+            accessed = read_buffers(earlier.stmt) | write_buffers(earlier.stmt)
+            lost = accessed & write_buffers(later.stmt)
             if lost and not _one_body(merged, earlier, later):
                 name = next(iter(lost)).name
                 what = f"block {later.stmt.name_hint!r} writes {name}, which other iterations of "
@@ -125,9 +125,9 @@ def _chains(refs: list[Ref]) -> tuple[list[list[Ref]], Ref]:
     parent = paths[0][depth - 1]
     body = parent.stmt.body
     items = list(getattr(body, "seq", (body,)))
-    places = [next((n for n, s in enumerate(items) if s is c[0].stmt), -1) for c in chains]
-    if places != list(range(places[0], places[0] + len(places))) or places[0] < 0:
-        what = "merged loops stand one directly after the other"
+    positions = [next((n for n, s in enumerate(items) if s is c[0].stmt), -1) for c in chains]
+    if positions != list(range(positions[0], positions[0] + len(positions))) or positions[0] < 0:
+        what = "merged loops directly follow one another"
         raise ScheduleError(what, instead="loops in the order of the program", at=at)
     return chains, parent
 

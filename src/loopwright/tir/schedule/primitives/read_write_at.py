@@ -16,7 +16,7 @@ def read_at(
     read_buffer_index: int,
     storage_scope: str,
 ) -> BlockRV:
-    """Copy, in each iteration of `loop`, what a block reads there of a buffer.
+    """Copy, in each iteration of `loop`, the region of a buffer that a block reads there.
 
     Before (-) and after (+)
     ``sch.read_at(sch.get_loops("B")[0], sch.get_block("B"), 0, "shared")``,

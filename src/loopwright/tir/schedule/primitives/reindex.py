@@ -41,7 +41,8 @@ from .cache_read_write import check_one_writer
 
 @primitive("ReIndex", inputs="block", attrs="buffer")
 def reindex(sch: ScheduleBase, block: BlockArg, buffer: tuple[str, int] | str | Buffer) -> BlockRV:
-    """Copy what a block reads (or writes) of a buffer so that it is indexed by the block's axes.
+    """Copy the region of a buffer that a block reads (or writes) so that it is indexed by the
+    block's axes.
 
     Returns the copying block. buffer: ("read", n), ("write", n), a name, or the buffer.
 
@@ -81,7 +82,7 @@ def reindex_cache_read(
     storage_scope: str,
     index_map: IndexMap | Callable[..., Any],
 ) -> BlockRV:
-    """Copy what a block reads of a buffer to one indexed by `index_map` of the axes.
+    """Copy the region of a buffer that a block reads to one indexed by `index_map` of the axes.
 
     Before (-) and after (+) ``sch.reindex_cache_read("B", 0, "local", lambda i, j: (j, i))``,
     with ``A: T.Buffer((8, 8)), B: T.Buffer((8, 8))``::
@@ -155,8 +156,8 @@ def _by_map(
     check_one_writer(sch, ref, buffer)
     index_map = map_of_axes(sch, ref, index_map)
     axes = [a.var for a in ref.stmt.iter_vars]
-    given = dict(zip(index_map.initial_indices, axes, strict=True))
-    indices = [substitute(convert(e), given) for e in index_map.final_indices]
+    axis_values = dict(zip(index_map.initial_indices, axes, strict=True))
+    indices = [substitute(convert(e), axis_values) for e in index_map.final_indices]
     name = f"{buffer.name}_{storage_scope}"
     copy = cached(sch, ref, buffer, write, name, storage_scope, indices)
     return sch.new_block(ref.func, copy)
@@ -191,12 +192,13 @@ class _Accesses(BlockRewriter):
         block = super().visit_Block(node)
         if block is node or self.to is None:
             return block
-        found = with_detected_regions(block)
+        detected = with_detected_regions(block)
         new = self.to[0]
-        # What is not detected is the element that a reduction updates, where that is declared.
-        mine = [r for r in (*found.reads, *found.writes) if r.buffer is new][:1]
+        # A region that is not detected is the element that a reduction updates, where that is
+        # declared.
+        own = [r for r in (*detected.reads, *detected.writes) if r.buffer is new][:1]
         reads, writes = (
-            tuple(m for r in declared for m in (mine if r.buffer is self.buffer else (r,)))
+            tuple(m for r in declared for m in (own if r.buffer is self.buffer else (r,)))
             for declared in (block.reads, block.writes)
         )
         self.renamed[node] = block = block.replace(reads=reads, writes=writes)
@@ -271,10 +273,12 @@ def cached(
     cache = decl_buffer(extents, buffer.dtype, name, scope=storage_scope)
 
     fresh = {a.var: a.var.copy_with_suffix("") for a in axes}
-    ours = [substitute(i, fresh) for i in indices]
-    theirs = [substitute(i, fresh) for i in old]
+    cache_indices = [substitute(i, fresh) for i in indices]
+    buffer_indices = [substitute(i, fresh) for i in old]
     source, target = (
-        ((cache, ours), (buffer, theirs)) if write else ((buffer, theirs), (cache, ours))
+        ((cache, cache_indices), (buffer, buffer_indices))
+        if write
+        else ((buffer, buffer_indices), (cache, cache_indices))
     )
     copy = Block(
         [IterVar(a.dom, fresh[a.var], IterVar.DataPar) for a in axes],
@@ -299,13 +303,13 @@ def cached(
     accesses = _Accesses(buffer, (cache, indices))
     block = accesses.visit(node)
     changes = {ref: ref.realize.replace(block=block)}
-    places = [(position + 1 if write else position, nest, copy)]
-    insert(sch.state, ref.func, changes, accesses.renamed, scope, at, places, cache)
+    positions = [(position + 1 if write else position, nest, copy)]
+    insert(sch.state, ref.func, changes, accesses.renamed, scope, at, positions, cache)
     return copy
 
 
 def values(ref: Ref, axes: list[IterVar]) -> list[PrimExpr]:
-    """What some of a block's axes are bound to."""
+    """The values of some of a block's axes."""
     bound = axis_values(ref)
     return [bound[a.var] for a in axes]
 
@@ -359,7 +363,7 @@ def check_inside(sch: ScheduleBase, ref: Ref, buffer: Buffer, indices: Any) -> N
 
 def place_beside(ref: Ref, scope: Ref, copy: Block, write: bool) -> tuple[Ref, int]:
     """The outermost loop (or the scope) whose statement that holds the block holds no other block
-    that writes what is copied before it (or the indices of the copy), or reads what is copied
+    that writes the copied buffer before it (or the indices of the copy), or reads the copied buffer
     after it; and the position of that statement."""
 
     def clashes(other: Ref) -> bool:
@@ -379,7 +383,7 @@ def place_beside(ref: Ref, scope: Ref, copy: Block, write: bool) -> tuple[Ref, i
 def check_same_elements(
     sch: ScheduleBase, ref: Ref, axes: list[IterVar], old: Any, indices: list[Any], write: bool
 ) -> None:
-    """Raise ScheduleError unless each element of the new buffer stands for one of the old."""
+    """Raise ScheduleError unless each element of the new buffer corresponds to one of the old."""
     needed = set().union(*map(vars_in, old)) if old else set()
     if write:
         reduced = [a for a in axes if a.iter_type != IterVar.DataPar]
@@ -390,7 +394,7 @@ def check_same_elements(
     moving = [i for i in indices if vars_in(i) & set(iters)]
     iter_map = detect_iter_map(moving, iters, True, IterMapLevel.Bijective)
     if iter_map.errors:
-        what = "elements of the new buffer would stand for several of the old one"
+        what = "elements of the new buffer would correspond to several of the old one"
         got = f"{iter_map.errors[0]}: {', '.join(map(str, indices))}"
         hint = "a map that keeps all axes of the index apart"
         raise ScheduleError(what, got=got, instead=hint, at=ref.node)

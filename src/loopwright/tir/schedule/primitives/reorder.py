@@ -18,7 +18,7 @@ from ..machinery.scope import axes_of_kinds, check_bounds_keep
 @primitive("Reorder", inputs="*ordered_loops")
 def reorder(sch: ScheduleBase, *ordered_loops: LoopRV) -> None:
     """Put loops of one nest in the given order, outermost first; loops between them that are not
-    given keep their places.
+    given keep their positions.
 
     Raises ScheduleError when the loops are not on one path without statements between them, when
     a range would be outside the loop it depends on, and when a block below has axes that are
@@ -40,9 +40,9 @@ def reorder(sch: ScheduleBase, *ordered_loops: LoopRV) -> None:
     if len(refs) < 2:
         return
     chain = path(refs)
-    wanted = iter(refs)
-    given = {id(ref) for ref in refs}
-    order = [next(wanted) if id(ref) in given else ref for ref in chain]
+    in_order = iter(refs)
+    listed = {id(ref) for ref in refs}
+    order = [next(in_order) if id(ref) in listed else ref for ref in chain]
     if all(a is b for a, b in zip(order, chain, strict=True)):
         return
     if sch.enable_check:
@@ -69,7 +69,7 @@ def path(refs: list[Ref]) -> list[Ref]:
         raise ScheduleError(what, instead="loops of one nest", at=[ref.stmt for ref in refs])
     for outer, inner in pairwise(chain):
         if outer.stmt.body is not inner.stmt:
-            what = f"something else stands inside loop {outer.stmt.loop_var.name!r}"
+            what = f"something else is inside loop {outer.stmt.loop_var.name!r}"
             got = f"{inner.stmt.loop_var.name!r} is not all of its body"
             hint = "reorder before other blocks are put there"
             raise ScheduleError(what, got=got, instead=hint, at=[outer.stmt, inner.stmt])

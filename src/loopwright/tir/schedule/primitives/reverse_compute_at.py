@@ -142,12 +142,12 @@ def ends_of(span: Span, domain: dict[Var, Any], ana: Analyzer) -> Span:
     first, last = eval_set(span[0], domain, ana).min_value, eval_set(span[1], domain, ana).max_value
     if (is_bound(first) and is_bound(last)) or not ana.can_prove_equal(*span):
         return first, last
-    found = detect_iter_map([span[0]], domain, check_level=IterMapLevel.NoCheck)
-    if found.errors:
+    detected = detect_iter_map([span[0]], domain, check_level=IterMapLevel.NoCheck)
+    if detected.errors:
         return first, last
-    reach = [multiply(part.scale, subtract(part.extent, 1)) for part in found.indices[0].args]
-    base = found.indices[0].base
-    return base, ana.simplify(reduce(add, reach, base))
+    steps = [multiply(part.scale, subtract(part.extent, 1)) for part in detected.indices[0].args]
+    base = detected.indices[0].base
+    return base, ana.simplify(reduce(add, steps, base))
 
 
 def is_bound(end: PrimExpr) -> bool:
@@ -164,7 +164,7 @@ def check_moved(state: ScheduleState, ref: Ref, at: Ref) -> None:
     if away and not (injective(state, ref, ref.loops()) and covers_axes(state, ref)):
         what = f"block {ref.stmt.name_hint!r} would run on only a part of what it reads"
         got = f"{away[0].stmt.name_hint!r} computes some of it outside of the loop"
-        hint = "a loop around all that computes what the block reads"
+        hint = "a loop around all of the block's producers"
         raise ScheduleError(what, got=got, instead=hint, at=[ref.node, at.stmt])
 
 

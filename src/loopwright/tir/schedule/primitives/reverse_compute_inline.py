@@ -93,12 +93,12 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
     indices = tuple(
         sch.state.analyzer(producer).simplify(substitute(i, values)) for i in store.indices
     )
-    place = merge_spans(producer_store.span, store.span)
+    span = merge_spans(producer_store.span, store.span)
     init = producer.stmt.init
     if isinstance(init, BufferStore):
         value = MapLoads(buffer, lambda load: BufferLoad(store.buffer, indices)).visit(value)
         init = BufferStore._make(store.buffer, init.value, indices, None, span=init.span)
-    body = BufferStore._make(store.buffer, value, indices, None, span=place)
+    body = BufferStore._make(store.buffer, value, indices, None, span=span)
     fused: Block = with_detected_regions(producer.stmt.replace(body=body, init=init))
     predicate = producer.realize.predicate
     bound = axis_values(producer)
@@ -106,8 +106,8 @@ def reverse_compute_inline(sch: ScheduleBase, block: BlockArg) -> None:
     for test in (*tests, *(substitute(limit, values) for limit in limits)):
         needed = substitute(test, bound)
         with ana.constraint_scope(predicate):
-            known = ana.can_prove(needed)
-        if not known:
+            proved = ana.can_prove(needed)
+        if not proved:
             predicate = logical_and(predicate, _in_order(needed, loop_domain(producer.loops())))
     realize = producer.realize.replace(block=fused, predicate=predicate)
     sch.state.update(
@@ -149,8 +149,8 @@ def sole_producer(ref: Ref, scope: Ref) -> Ref:
 
 
 def check_others(ref: Ref, producer: Ref, buffer: Any) -> None:
-    """Raise ScheduleError where something else reads the buffer, or what the consumer also needs
-    is not ready when the producer runs."""
+    """Raise ScheduleError where something else reads the buffer, or other inputs of the consumer
+    are not ready when the producer runs."""
     blocks = siblings(ref)
     between = blocks[blocks.index(producer) + 1 :]
     if read_buffers(producer.stmt) & write_buffers(ref.stmt):
@@ -163,8 +163,10 @@ def check_others(ref: Ref, producer: Ref, buffer: Any) -> None:
                 what, instead="a buffer with one consumer", at=[ref.node, other.node]
             )
     for other in between[: between.index(ref)]:
-        mine = read_buffers(ref.stmt) | write_buffers(ref.stmt)
-        if mine & write_buffers(other.stmt) or write_buffers(ref.stmt) & read_buffers(other.stmt):
+        accessed = read_buffers(ref.stmt) | write_buffers(ref.stmt)
+        if accessed & write_buffers(other.stmt) or write_buffers(ref.stmt) & read_buffers(
+            other.stmt
+        ):
             what = (
                 f"block {other.stmt.name_hint!r} runs between the two and shares a buffer with them"
             )
@@ -231,13 +233,13 @@ def outside(ana: Analyzer, value: PrimExpr, dom: Range) -> list[PrimExpr]:
 
 
 def left_inverse(ana: Analyzer, exprs: list[PrimExpr], domain: dict[Var, Range]) -> Any:
-    """A function that gives the variables of `domain` from the values of `exprs`, wherever the
+    """A function that computes the variables of `domain` from the values of `exprs`, wherever the
     variables are in their ranges; None where they do not follow."""
     if all(e in domain or not vars_in(e) & set(domain) for e in exprs):  # nothing to solve
-        place = {e: n for n, e in reversed(list(enumerate(exprs))) if e in domain}
-        if len(place) < len(domain):
+        position = {e: n for n, e in reversed(list(enumerate(exprs))) if e in domain}
+        if len(position) < len(domain):
             return None
-        return lambda given: {v: given[n] for v, n in place.items()}
+        return lambda results: {v: results[n] for v, n in position.items()}
     iter_map = detect_iter_map(exprs, domain, True, IterMapLevel.Bijective)
     if not iter_map.indices:
         wider = _whole_tiles(exprs, domain)
@@ -249,8 +251,8 @@ def left_inverse(ana: Analyzer, exprs: list[PrimExpr], domain: dict[Var, Range])
     if not set(domain) <= set(inverse):
         return None
 
-    def values(given: Any) -> dict[Var, PrimExpr]:
-        table = dict(zip(targets, given, strict=True))
+    def values(results: Any) -> dict[Var, PrimExpr]:
+        table = dict(zip(targets, results, strict=True))
         return {v: ana.simplify(substitute(inverse[v], table)) for v in domain}
 
     return values
@@ -281,7 +283,7 @@ def _whole_tiles(exprs: list[PrimExpr], domain: dict[Var, Range]) -> dict[Var, R
 
 
 def where_it_runs(sch: ScheduleBase, ref: Ref) -> list[PrimExpr]:
-    """What holds for a block's axes where it runs, beyond their domains: usually nothing."""
+    """Conditions on a block's axes where it runs, beyond their domains: usually none."""
     try:
         check_runs_everywhere(sch.state, ref)
         return []

@@ -22,7 +22,7 @@ from ..machinery.scope import why_not_reduction
 
 @primitive("RFactor", inputs="loop", attrs="factor_axis")
 def rfactor(sch: ScheduleBase, loop: LoopRV, factor_axis: int) -> BlockRV:
-    """Reduce each iteration of `loop` by itself into a buffer with one more dimension, at
+    """Reduce each iteration of `loop` separately into a buffer with one more dimension, at
     `factor_axis`; then reduce that. Returns the first step's block; the old block is the second's.
 
     Several buffers that are reduced together (argmax) get one buffer each. Where elements are
@@ -154,10 +154,10 @@ def _first_block(
     node: Block = ref.stmt
     loops = {r.stmt.loop_var: r.stmt for r in ref.loops()}
     bound = axis_values(ref)
-    kept = _axis(at.stmt, IterVar.DataPar)
-    axes: list[IterVar] = [kept]
+    new_axis = _axis(at.stmt, IterVar.DataPar)
+    axes: list[IterVar] = [new_axis]
     values: list[PrimExpr] = [at.stmt.loop_var]
-    stand_in: dict[Var, Any] = {at.stmt.loop_var: kept.var}
+    stand_in: dict[Var, Any] = {at.stmt.loop_var: new_axis.var}
     replaced: dict[Var, PrimExpr] = {}
     for old in node.iter_vars:
         value = bound[old.var]
@@ -175,11 +175,11 @@ def _first_block(
                 stand_in[var] = inner.var
         replaced[old.var] = substitute(value, stand_in)
     indices = [substitute(i, replaced) for i in reducer.stores[0].indices]
-    indices.insert(axis, kept.var)
-    found = [substitute(v, replaced) for v in reducer.values]
-    body, init = reducer.update(partial, indices, found), reducer.start(partial, indices)
+    indices.insert(axis, new_axis.var)
+    terms = [substitute(v, replaced) for v in reducer.values]
+    body, init = reducer.update(partial, indices, terms), reducer.start(partial, indices)
     if all(axis.iter_type == IterVar.DataPar for axis in axes):  # nothing left to reduce
-        body, init = seq(*map(BufferStore, partial, found, [indices] * len(found))), None
+        body, init = seq(*map(BufferStore, partial, terms, [indices] * len(terms))), None
     block = Block(
         axes,
         (),
@@ -202,15 +202,15 @@ def _second_block(
     """The block that reduces the results of the loop's iterations."""
     node: Block = ref.stmt
     bound = axis_values(ref)
-    kept = _axis(at.stmt, IterVar.CommReduce)
+    new_axis = _axis(at.stmt, IterVar.CommReduce)
     spatial = [a for a in node.iter_vars if a.iter_type == IterVar.DataPar]
     own = reducer.stores[0].indices
     indices = list(own)
-    indices.insert(axis, kept.var)
+    indices.insert(axis, new_axis.var)
     parts = [BufferLoad(buffer, indices) for buffer in partial]
     buffers = [s.buffer for s in reducer.stores]
     block = node.replace(
-        iter_vars=(kept, *spatial),
+        iter_vars=(new_axis, *spatial),
         init=reducer.start(buffers, own),
         body=reducer.update(buffers, own, parts),
         reads=tuple(BufferRegion.from_point(buffer, indices) for buffer in partial),

@@ -1,4 +1,4 @@
-"""`rolling_buffer`: rows that neighbouring iterations share are kept, not computed again."""
+"""`rolling_buffer`: rows that adjacent iterations share are kept, not computed again."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ LONGEST = 1024  # iterations of a loop whose begins are computed one by one
 @primitive("RollingBuffer", inputs="block", attrs="write_buffer_index")
 def rolling_buffer(sch: ScheduleBase, block: BlockArg, write_buffer_index: int) -> None:
     """Fold a dimension of a buffer to what one iteration needs, and compute in each iteration
-    only what the previous one has not.
+    only the rows that the previous one has not computed.
 
     The block has been moved into a loop by `compute_at`, and a loop around drives an axis in steps
-    smaller than what is computed at once. Of several such axes, that of the outermost loop is
+    smaller than the extent computed at once. Of several such axes, that of the outermost loop is
     folded.
 
     Raises ScheduleError where no axis is such, elements may change between iterations, or a block
@@ -118,7 +118,7 @@ def rolling_buffer(sch: ScheduleBase, block: BlockArg, write_buffer_index: int) 
 
 
 class _Overlap(NamedTuple):
-    """A dimension of which neighbouring iterations of `loop` compute parts that overlap."""
+    """A dimension of which adjacent iterations of `loop` compute parts that overlap."""
 
     dim: int
     loop: Ref
@@ -131,8 +131,8 @@ class _Overlap(NamedTuple):
     def test(self) -> PrimExpr:
         """Whether an element is computed for the first time."""
         node = self.loop.stmt
-        known = const(self.size - self.new, self.inner.dtype)
-        return logical_or(node.loop_var < node.min + 1, known <= self.inner)
+        old_rows = const(self.size - self.new, self.inner.dtype)
+        return logical_or(node.loop_var < node.min + 1, old_rows <= self.inner)
 
 
 def _overlaps(
@@ -146,7 +146,7 @@ def _overlaps(
     own = {r.stmt.loop_var: r.stmt for r in chain}
     outer = [r for r in ref.loops() if r.stmt.loop_var not in own]
     values = axis_values(ref)
-    found: list[_Overlap] = []
+    overlaps: list[_Overlap] = []
     for axis, value in values.items():
         dim = _dimension(ref, buffer, axis)
         used = vars_in(value)
@@ -166,13 +166,13 @@ def _overlaps(
             continue
         overlap = _Overlap(dim, loop, begin, var, size, new)
         if _keeps_predicate(ana, ref, overlap):
-            found.append(overlap)
-    found.sort(key=lambda o: outer.index(o.loop))
-    if not found or not _shorter(buffer, found[0]):
+            overlaps.append(overlap)
+    overlaps.sort(key=lambda o: outer.index(o.loop))
+    if not overlaps or not _shorter(buffer, overlaps[0]):
         what = f"no axis of block {ref.stmt.name_hint!r} overlaps between iterations of the loop"
         hint = "a serial loop i around it and a binding i * step + j, with j reaching beyond step"
         raise ScheduleError(what, instead=hint, at=[around.stmt, ref.node])
-    return found
+    return overlaps
 
 
 def _shorter(buffer: Buffer, overlap: _Overlap) -> bool:
@@ -181,8 +181,8 @@ def _shorter(buffer: Buffer, overlap: _Overlap) -> bool:
 
 
 def _most_new(ana: Analyzer, begin: PrimExpr, loop: Ref) -> int | None:
-    """How far the begin moves at most in one iteration of a loop; None where it may move back or
-    that is not known."""
+    """The largest distance that the begin moves in one iteration of a loop; None where it may move
+    back or that is not known."""
     node: For = loop.stmt
     low = int_value(node.min)
     step = ana.simplify(subtract(substitute(begin, {node.loop_var: node.loop_var + 1}), begin))
@@ -191,11 +191,11 @@ def _most_new(ana: Analyzer, begin: PrimExpr, loop: Ref) -> int | None:
     extent = int_value(node.extent)
     if extent is None or extent > LONGEST or vars_in(begin) != {node.loop_var}:
         return None
-    places = (const(low + n, node.loop_var.dtype) for n in range(extent))
-    at = [int_value(ana.simplify(substitute(begin, {node.loop_var: place}))) for place in places]
+    points = (const(low + n, node.loop_var.dtype) for n in range(extent))
+    at = [int_value(ana.simplify(substitute(begin, {node.loop_var: point}))) for point in points]
     steps = [None if a is None or b is None else b - a for a, b in pairwise(at)]
-    known = [step for step in steps if step is not None and step >= 0]
-    return max(known) if known and len(known) == len(steps) else None
+    forward = [step for step in steps if step is not None and step >= 0]
+    return max(forward) if forward and len(forward) == len(steps) else None
 
 
 def _keeps_predicate(ana: Analyzer, ref: Ref, overlap: _Overlap) -> bool:
@@ -263,7 +263,7 @@ def _check_window(
     last = subtract(buffer.shape[overlap.dim], 1)
     above = ana.can_prove(high <= end) or (ana.can_prove(last <= end))
     if not ana.can_prove(overlap.begin <= low) or not above:
-        what = f"block {user.stmt.name_hint!r} reads {buffer.name} outside of what is computed"
+        what = f"block {user.stmt.name_hint!r} reads {buffer.name} outside of the computed range"
         got = f"{low} to {high} of {overlap.begin} to {ana.simplify(end)}"
         hint = "compute_at in the loop of the consumers, and before other steps of theirs"
         raise ScheduleError(what, got=got, instead=hint, at=[ref.node, user.node])
@@ -283,7 +283,7 @@ def _check_rows(ref: Ref, buffer: Buffer, dim: int) -> None:
 
 
 def _dimension(ref: Ref, buffer: Buffer, axis: Var) -> int | None:
-    """The dimension of a buffer that an axis indexes by itself."""
+    """The dimension of a buffer that an axis indexes alone."""
     for region in ref.stmt.writes:
         if region.buffer is buffer:
             for n, r in enumerate(region.region):

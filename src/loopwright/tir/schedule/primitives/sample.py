@@ -1,4 +1,4 @@
-"""Choices left to chance (or to a search): each gives random variables and is recorded with its
+"""Choices left to chance (or to a search): each returns random variables and is recorded with its
 decision, so that a trace can be replayed, or changed."""
 
 from __future__ import annotations
@@ -143,10 +143,10 @@ def divisors(value: int) -> list[int]:
 def perfect_tiles(rng: Any, extent: int, n: int, largest: int) -> list[int]:
     """n factors of `extent`, the last at most `largest`, drawn from the innermost outwards."""
     tiles, rest = [1] * n, extent
-    for place in range(n - 1, 0, -1):
-        limit = largest if place == n - 1 else rest
-        tiles[place] = rng.choice([d for d in divisors(rest) if d <= limit])
-        rest //= tiles[place]
+    for position in range(n - 1, 0, -1):
+        limit = largest if position == n - 1 else rest
+        tiles[position] = rng.choice([d for d in divisors(rest) if d <= limit])
+        rest //= tiles[position]
     tiles[0] = rest
     return tiles
 
@@ -158,8 +158,8 @@ def _adapted(tiles: list[int], extent: int, n: int) -> list[int]:
         what, hint = "the decision is of other factors", f"{n} factors of 1 or more"
         raise ScheduleError(what, got=tiles, instead=hint)
     adapted, rest = [1] * n, extent
-    for place in range(n - 1, 0, -1):
-        adapted[place] = tiles[place] if rest % tiles[place] == 0 else 1
-        rest //= adapted[place]
+    for position in range(n - 1, 0, -1):
+        adapted[position] = tiles[position] if rest % tiles[position] == 0 else 1
+        rest //= adapted[position]
     adapted[0] = rest
     return adapted

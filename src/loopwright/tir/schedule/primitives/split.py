@@ -86,7 +86,7 @@ def infer_extents(sch: ScheduleBase, ref: Ref, factors: Sequence[Any]) -> list[P
         raise ScheduleError("a loop is split by one factor or more", got=[], at=node)
     ana = sch.state.analyzer(ref)
     extents: list[Any] = []
-    known: PrimExpr = const(1, dtype)
+    product: PrimExpr = const(1, dtype)
     for f in factors:
         if f is None:
             extents.append(None)
@@ -95,10 +95,10 @@ def infer_extents(sch: ScheduleBase, ref: Ref, factors: Sequence[Any]) -> list[P
         if isinstance(extent, IntImm) and extent.value <= 0:
             raise ScheduleError("a factor is 1 or more", got=f, at=node)
         extents.append(extent)
-        known = multiply(known, extent)
+        product = multiply(product, extent)
     if missing:
-        extents[missing[0]] = ana.simplify(ceildiv(node.extent, known))
-    elif not ana.can_prove(known >= node.extent):
+        extents[missing[0]] = ana.simplify(ceildiv(node.extent, product))
+    elif not ana.can_prove(product >= node.extent):
         what = f"the factors do not cover loop {node.loop_var.name!r}"
         got = f"{' * '.join(map(str, factors))} against an extent of {node.extent}"
         raise ScheduleError(what, got=got, instead="larger factors, or None for one", at=node)

@@ -35,7 +35,7 @@ def storage_align(
     if factor <= 0:
         raise ScheduleError("the factor is 1 or more", got=factor, at=ref.node)
     axis %= ndim
-    known = [list(map(int, entry)) for entry in ref.stmt.annotations.get(ALIGN, ())]
-    kept = [entry for entry in known if entry[:2] != [index, axis]]
-    notes = {**ref.stmt.annotations, ALIGN: [*kept, [index, axis, factor, offset]]}
+    entries = [list(map(int, entry)) for entry in ref.stmt.annotations.get(ALIGN, ())]
+    others = [entry for entry in entries if entry[:2] != [index, axis]]
+    notes = {**ref.stmt.annotations, ALIGN: [*others, [index, axis, factor, offset]]}
     sch.state.replace(ref, ref.stmt.replace(annotations=notes))

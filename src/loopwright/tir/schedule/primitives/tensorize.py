@@ -76,8 +76,8 @@ def tensorize(
         impl = with_index_dtype(impl, "int64")  # offsets of 32 bits could be too short
     body: Block = impl.body.block
     windows = []
-    for ours, theirs in zip(intrin.desc.buffers, impl.buffers, strict=True):
-        windows.append(MatchBufferRegion(theirs, match.window(ours, theirs)))
+    for desc_buffer, impl_buffer in zip(intrin.desc.buffers, impl.buffers, strict=True):
+        windows.append(MatchBufferRegion(impl_buffer, match.window(desc_buffer, impl_buffer)))
     replaced = outer.replace(
         body=body.body,
         alloc_buffers=body.alloc_buffers,
@@ -100,10 +100,10 @@ class _Match:
         self.buffers: dict[Buffer, Buffer] = {}
         self.base: dict[Buffer, list[PrimExpr]] = {}
 
-    def fail(self, what: str, theirs: Any, ours: Any) -> Any:
+    def fail(self, what: str, expected: Any, actual: Any) -> Any:
         text = f"the intrinsic's description differs from the program: {what}"
-        got = f"{ours!s} in the program"
-        hint = f"{theirs!s}, as in the description"
+        got = f"{actual!s} in the program"
+        hint = f"{expected!s}, as in the description"
         # The compared block itself is not in the program; its parts are.
         inner = [self.at] if self.at.is_block else self.at.blocks()
         raise ScheduleError(text, got=got, instead=hint, at=[self.at.node, inner[0].stmt.body])
@@ -127,17 +127,17 @@ class _Match:
             self.children(a, b)
 
     def realize(self, a: BlockRealize, b: BlockRealize) -> None:
-        ours = list(zip(b.block.iter_vars, b.iter_values, strict=True))
-        theirs = list(zip(a.block.iter_vars, a.iter_values, strict=True))
-        extra = len(ours) - len(theirs)
-        for axis, value in ours[: max(extra, 0)]:  # leading axes of extent 1 do not count
+        program_axes = list(zip(b.block.iter_vars, b.iter_values, strict=True))
+        desc_axes = list(zip(a.block.iter_vars, a.iter_values, strict=True))
+        extra = len(program_axes) - len(desc_axes)
+        for axis, value in program_axes[: max(extra, 0)]:  # leading axes of extent 1 do not count
             if not is_one(axis.dom.extent):
                 extra = -1
             self.ana.bind(axis.var, axis.dom.min)
             del value
         if extra < 0:
-            self.fail("the number of axes", len(theirs), len(ours))
-        for (x, v), (y, w) in zip(theirs, ours[extra:], strict=True):
+            self.fail("the number of axes", len(desc_axes), len(program_axes))
+        for (x, v), (y, w) in zip(desc_axes, program_axes[extra:], strict=True):
             if (x.iter_type == IterVar.CommReduce) != (y.iter_type == IterVar.CommReduce):
                 self.fail("kinds of axes", x.var, y.var)
             self.same_number("an axis's extent", x.dom.extent, y.dom.extent)
@@ -151,18 +151,18 @@ class _Match:
             self.stmt(a.block.init, b.block.init)
         self.stmt(a.block.body, b.block.body)
 
-    def define(self, theirs: Var, ours: Var) -> None:
-        self.values[theirs] = ours
-        self.inner.add(ours)
+    def define(self, expected: Var, actual: Var) -> None:
+        self.values[expected] = actual
+        self.inner.add(actual)
 
     def same_number(self, what: str, a: Any, b: Any) -> None:
         if not self.ana.can_prove_equal(cast(b.dtype, substitute(a, self.values)), b):
             self.fail(what, a, b)
 
     def access(self, a: Any, b: Any) -> None:
-        known = self.buffers.setdefault(a.buffer, b.buffer)
-        if known is not b.buffer:
-            self.fail("a buffer", f"{a.buffer.name}, which is {known.name}", b.buffer.name)
+        bound = self.buffers.setdefault(a.buffer, b.buffer)
+        if bound is not b.buffer:
+            self.fail("a buffer", f"{a.buffer.name}, which is {bound.name}", b.buffer.name)
         if a.buffer.dtype != b.buffer.dtype:
             types = [f"{x.buffer.name} of type {x.buffer.dtype}" for x in (a, b)]
             self.fail("a buffer's type", *types)
@@ -173,22 +173,22 @@ class _Match:
         for n, index in enumerate(b.indices):
             low = index
             if n >= offset:
-                theirs = substitute(a.indices[n - offset], self.values)
-                low = index - cast(index.dtype, theirs)
+                relative = substitute(a.indices[n - offset], self.values)
+                low = index - cast(index.dtype, relative)
             low = self.ana.simplify(low)
             if vars_in(low) & self.inner:
                 self.fail(f"an index of {a.buffer.name}", a.indices, b.indices)
             base.append(low)
         before = self.base.setdefault(a.buffer, base)
         if not all(self.ana.can_prove_equal(x, y) for x, y in zip(before, base, strict=True)):
-            self.fail(f"where {a.buffer.name} lies", before, base)
+            self.fail(f"the offset of {a.buffer.name}", before, base)
 
     def expr(self, a: Any, b: Any) -> None:
         if self.same_index(a, b):
             return
         if isinstance(a, Var):
-            mine = self.values.get(a)
-            if mine is not b and (mine is None or not self.ana.can_prove_equal(mine, b)):
+            bound = self.values.get(a)
+            if bound is not b and (bound is None or not self.ana.can_prove_equal(bound, b)):
                 self.fail("a variable", a, b)
         elif isinstance(a, (IntImm, FloatImm)):
             if type(a) is not type(b) or a.value != b.value:
@@ -217,29 +217,31 @@ class _Match:
     def children(self, a: Node, b: Node) -> None:
         if isinstance(getattr(a, "op", None), Op) and a.op is not b.op:
             self.fail("a call", a, b)
-        mine, theirs = list(a.children()), list(b.children())
-        if len(mine) != len(theirs):
+        xs, ys = list(a.children()), list(b.children())
+        if len(xs) != len(ys):
             self.fail("operands", a, b)
-        for x, y in zip(mine, theirs, strict=True):
+        for x, y in zip(xs, ys, strict=True):
             if isinstance(x, PrimExpr):
                 self.expr(x, y)
             elif not isinstance(x, Op):
                 self.stmt(x, y)
 
-    def window(self, theirs: Buffer, impl: Buffer) -> BufferRegion:
+    def window(self, desc_buffer: Buffer, impl: Buffer) -> BufferRegion:
         """The part of the program's buffer that a buffer of the description corresponds to."""
-        buffer = self.buffers.get(theirs)
+        buffer = self.buffers.get(desc_buffer)
         if buffer is None:
-            what = f"the description does not use {theirs.name}"
+            what = f"the description does not use {desc_buffer.name}"
             raise ScheduleError(what, at=self.at.node)
         if impl.scope() != "global" and impl.scope() != buffer.scope():
             what = f"the intrinsic needs {impl.name} in scope {impl.scope()!r}"
             got = f"{buffer.name} in {buffer.scope()!r}"
             raise ScheduleError(what, got=got, instead="set_scope, cache_read", at=self.at.node)
-        base = self.base[theirs]
-        lead = len(base) - len(theirs.shape)
+        base = self.base[desc_buffer]
+        lead = len(base) - len(desc_buffer.shape)
         ranges = []
         for n, low in enumerate(base):
-            extent = const(1, low.dtype) if n < lead else cast(low.dtype, theirs.shape[n - lead])
+            extent = (
+                const(1, low.dtype) if n < lead else cast(low.dtype, desc_buffer.shape[n - lead])
+            )
             ranges.append(Range.from_min_extent(low, extent))
         return BufferRegion(buffer, tuple(ranges))

@@ -66,11 +66,11 @@ def transform_block_layout(
         what = "the new axes have points that no old one has"
         raise ScheduleError(what, got=padded, instead="factors that divide", at=ref.node)
     kinds = {a.var: a.iter_type for a in node.iter_vars}
-    given = dict(zip(index_map.initial_indices, axes, strict=True))
+    axis_of = dict(zip(index_map.initial_indices, axes, strict=True))
     made_axes: list[IterVar] = []
     loops: list[Var] = []
     for n, (final, extent) in enumerate(zip(index_map.final_indices, shape, strict=True)):
-        of = {kinds[given[v]] for v in vars_in(final) if v in given}
+        of = {kinds[axis_of[v]] for v in vars_in(final) if v in axis_of}
         if len(of) > 1:
             what = "a new axis would be spatial and reduction at once"
             raise ScheduleError(what, got=final, instead="keep the kinds apart", at=ref.node)
@@ -98,7 +98,7 @@ def transform_block_layout(
 
 
 class _Tidy(BlockRewriter):
-    """Simplifies the places that are accessed."""
+    """Simplifies the indices of accesses."""
 
     def __init__(self, ana: Analyzer, renamed: dict[Block, Block]) -> None:
         super().__init__(renamed)

@@ -41,7 +41,7 @@ def transform_layout(
     *,
     assume_injective_transform: bool = False,
 ) -> None:
-    """Store the elements of a buffer in another order: element `i` lies at `index_map(i)`.
+    """Store the elements of a buffer in another order: element `i` is stored at `index_map(i)`.
 
     buffer: ("read", n) or ("write", n), the name, or the buffer. A parameter's buffer changes its
     shape. Where the new layout is larger, `pad_value`, a value or a function of the new indices,
@@ -66,10 +66,10 @@ def transform_layout(
     dtype = old.shape[0].dtype if old.shape else "int32"
     separators: list[int] = []
     if not isinstance(index_map, IndexMap):
-        mapped, places = IndexMap.from_func_with_separators(
+        mapped, separator_positions = IndexMap.from_func_with_separators(
             index_map, ndim=len(old.shape), index_dtype=str(dtype)
         )
-        index_map, separators = mapped, list(places)
+        index_map, separators = mapped, list(separator_positions)
     index_map = index_map.with_dtype(dtype).with_values(sch.value)
     name = buffer_name(ref, old)
     if separators:
@@ -127,7 +127,7 @@ def transform_layout(
 
 
 def pad_map(pad_value: Any, old: Buffer, shape: Sequence[PrimExpr], ref: Ref) -> IndexMap | None:
-    """What the padding holds, as a map from the new indices to a value."""
+    """The contents of the padding, as a map from the new indices to a value."""
     if pad_value is None:
         return None
     kinds = {"int": int, "uint": int, "float": float, "bool": int}
@@ -142,7 +142,7 @@ def pad_map(pad_value: Any, old: Buffer, shape: Sequence[PrimExpr], ref: Ref) ->
         values = [
             const(e.value, old.dtype) if isinstance(e, IntImm) and fits(e.value) else e
             for e in pad_value.final_indices
-        ]  # what the function gave as a plain number
+        ]  # results of the function that are plain numbers
         pad_value = IndexMap(pad_value.initial_indices, values)
     elif not isinstance(pad_value, IndexMap):
         pad_value = const(pad_value, old.dtype) if fits(pad_value) else pad_value
@@ -166,9 +166,9 @@ def pad_map(pad_value: Any, old: Buffer, shape: Sequence[PrimExpr], ref: Ref) ->
 
 def accessed_buffers(value: PrimExpr) -> list[Buffer]:
     """The buffers that an expression loads from."""
-    found: list[Buffer] = []
-    any_node(value, lambda n: isinstance(n, BufferLoad) and found.append(n.buffer))
-    return found
+    buffers: list[Buffer] = []
+    any_node(value, lambda n: isinstance(n, BufferLoad) and buffers.append(n.buffer))
+    return buffers
 
 
 def check_shared(ref: Ref, buffer: Buffer, after: Stmt) -> None:
@@ -211,21 +211,22 @@ class MapAccesses(BlockRewriter):
     def mapped(self, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         """The new indices: sums without the variables of one value."""
         values = dict(zip(self.map.initial_indices, indices, strict=True))
-        made = [self.ana.simplify(substitute(e, values)) for e in self.map.final_indices]
+        mapped = [self.ana.simplify(substitute(e, values)) for e in self.map.final_indices]
         return tuple(
-            e if isinstance(e, Var) else self.ana.simplify(substitute(e, self.single)) for e in made
+            e if isinstance(e, Var) else self.ana.simplify(substitute(e, self.single))
+            for e in mapped
         )
 
     def regions(
-        self, declared: tuple[BufferRegion, ...], found: tuple[BufferRegion, ...]
+        self, declared: tuple[BufferRegion, ...], detected: tuple[BufferRegion, ...]
     ) -> tuple[BufferRegion, ...]:
         """The declared regions, with those found for the new buffer in the old one's place, and
         indices that load from it."""
-        places = [n for n, region in enumerate(declared) if region.buffer is self.old]
-        kept = [self.visit_default(r) for r in declared if r.buffer is not self.old]
-        at = places[0] if places else len(kept)
-        kept[at:at] = [region for region in found if region.buffer is self.new]
-        return tuple(kept)
+        positions = [n for n, region in enumerate(declared) if region.buffer is self.old]
+        regions = [self.visit_default(r) for r in declared if r.buffer is not self.old]
+        at = positions[0] if positions else len(regions)
+        regions[at:at] = [region for region in detected if region.buffer is self.new]
+        return tuple(regions)
 
     def visit_For(self, node: For) -> Any:
         self.bind(node.loop_var, node.min, node.extent)
@@ -250,7 +251,7 @@ class MapAccesses(BlockRewriter):
 
     def visit_Block(self, node: Block) -> Any:
         regions = (*node.reads, *node.writes)
-        mine = any(r.buffer is self.old for r in regions)
+        accesses = any(r.buffer is self.old for r in regions)
         for axis in node.iter_vars:
             self.bind(axis.var, axis.dom.min, axis.dom.extent)
         if any(m.source.buffer is self.old for m in node.match_buffers):
@@ -260,11 +261,11 @@ class MapAccesses(BlockRewriter):
         if self.old in block.alloc_buffers:
             buffers = tuple(self.new if b is self.old else b for b in block.alloc_buffers)
             block = block.replace(alloc_buffers=buffers)
-        if mine:
-            found = with_detected_regions(block)
+        if accesses:
+            detected = with_detected_regions(block)
             block = block.replace(
-                reads=self.regions(block.reads, found.reads),
-                writes=self.regions(block.writes, found.writes),
+                reads=self.regions(block.reads, detected.reads),
+                writes=self.regions(block.writes, detected.writes),
             )
         if block is not node:
             self.renamed[node] = block

@@ -153,12 +153,12 @@ class _Packer(Simplifying):
 
     def visit_AllocateConst(self, node: st.AllocateConst) -> Any:
         new = self.visit_default(node)
-        dtype = _pointed(node.buffer_var) or node.dtype  # the data may be int8 that stands for int4
+        dtype = _pointed(node.buffer_var) or node.dtype  # the data may be int8 that contains int4
         if not is_packed(dtype):
             return new
-        given = node.data
-        same = isinstance(given, PackedTensor) and given.dtype == dtype
-        data = given.bytes() if same else pack_bits(np.asarray(given), str(dtype))
+        contents = node.data
+        same = isinstance(contents, PackedTensor) and contents.dtype == dtype
+        data = contents.bytes() if same else pack_bits(np.asarray(contents), str(dtype))
         extents = (po.const(data.size, "int64"),)
         var = self.visit(node.buffer_var)
         return new.replace(buffer_var=var, dtype=BYTE, extents=extents, data=Tensor(data))
@@ -195,8 +195,8 @@ class _Packer(Simplifying):
         return is_one(index.stride) and self.offset_in_byte(index.base, per) == 0
 
     def offset_in_byte(self, index: PrimExpr, per: int) -> int | None:
-        place = self.ana.simplify(po.floormod(index, po.const(per, index.dtype)))
-        return place.value if isinstance(place, IntImm) else None
+        remainder = self.ana.simplify(po.floormod(index, po.const(per, index.dtype)))
+        return remainder.value if isinstance(remainder, IntImm) else None
 
     def byte_of(self, index: PrimExpr, per: int) -> PrimExpr:
         if isinstance(index, Ramp) and self.whole_bytes(index, per):
@@ -209,13 +209,13 @@ class _Packer(Simplifying):
         """The position of an element's lowest bit: a number, or a uint8 expression."""
         per = 8 // dtype.bits
         if index.dtype.lanes == 1:
-            known = self.offset_in_byte(index, per)
-            if known is not None:
-                return known * dtype.bits
-        place = po.multiply(
+            offset = self.offset_in_byte(index, per)
+            if offset is not None:
+                return offset * dtype.bits
+        shift = po.multiply(
             po.floormod(index, po.const(per, index.dtype)), po.const(dtype.bits, index.dtype)
         )
-        return po.cast(BYTE.with_lanes(index.dtype.lanes), place)
+        return po.cast(BYTE.with_lanes(index.dtype.lanes), shift)
 
     # -- stores --------------------------------------------------------------------------------
 
@@ -248,13 +248,13 @@ class _Packer(Simplifying):
         """Change the bits of one element in its byte."""
         dtype = value.dtype
         at, bit = self.byte_of(index, 8 // dtype.bits), self.bit_of(index, dtype)
-        place = po.const(bit, BYTE) if isinstance(bit, int) else bit
+        shift = po.const(bit, BYTE) if isinstance(bit, int) else bit
         all_bits = po.const((1 << dtype.bits) - 1, BYTE)
-        kept = po.bitwise_and(
-            BufferLoad(buffer, [at]), po.bitwise_not(po.shift_left(all_bits, place))
+        other_bits = po.bitwise_and(
+            BufferLoad(buffer, [at]), po.bitwise_not(po.shift_left(all_bits, shift))
         )
-        new = po.shift_left(_bits(po.cast(BYTE, value), dtype), place)
-        return st.BufferStore(buffer, po.bitwise_or(kept, new), [at], predicate, span)
+        new = po.shift_left(_bits(po.cast(BYTE, value), dtype), shift)
+        return st.BufferStore(buffer, po.bitwise_or(other_bits, new), [at], predicate, span)
 
     def store_lanes(
         self, buffer: Buffer, index: PrimExpr, value: PrimExpr, predicate: Any, span: Any
@@ -340,7 +340,7 @@ class _Packer(Simplifying):
         kind = dtype or node.buffer.dtype
         per = 8 // kind.bits
         if self.offset_in_byte(index, per) != 0:
-            what = f"a pointer to {kind} may lie within a byte"
+            what = f"a pointer to {kind} may point within a byte"
             hint = f"make its index a multiple of {per}"
             raise LoopwrightError(explain(what, got=f"index {index}", instead=hint, span=node.span))
         return self.byte_of(index, per)
@@ -376,7 +376,7 @@ def _shifted(value: PrimExpr, bits: Any) -> PrimExpr:
 
 
 def _bits(value: PrimExpr, dtype: DataType) -> PrimExpr:
-    """The lowest bits of a byte, as many as the type has."""
+    """The lowest bits of a byte, the number that the type has."""
     return po.bitwise_and(value, po.const((1 << dtype.bits) - 1, value.dtype))
 
 
@@ -390,7 +390,7 @@ def _lane(index: PrimExpr, k: int) -> PrimExpr:
 
 @dataclass(frozen=True)
 class Int4StorageLegalize(PrimFuncPass):
-    """See the file's docstring."""
+    """Packs integers below 8 bits into bytes."""
 
     name = "tir.Int4StorageLegalize"
 

@@ -60,9 +60,9 @@ class _Lower(StoreAsBits):
             )
             raise LoopwrightError(explain(what, got=str(node), instead=hint, span=node.span))
         result = lower(call)
-        wanted = datatype.bits_type(node.dtype) if is_custom(node.dtype) else node.dtype
-        if result.dtype != wanted:
-            what = f"the lowering of {op_name} of {name} gives {wanted}"
+        expected = datatype.bits_type(node.dtype) if is_custom(node.dtype) else node.dtype
+        if result.dtype != expected:
+            what = f"the lowering of {op_name} of {name} results in {expected}"
             raise LoopwrightError(explain(what, got=str(result.dtype), span=node.span))
         return result
 
@@ -106,9 +106,9 @@ class _Lower(StoreAsBits):
             if lowering is None:
                 return datatype.lower_call_pure_extern(call) if is_custom(node.dtype) else call
         if name == "tir.reinterpret":  # of bits, to bits
-            wanted = datatype.bits_type(node.dtype) if is_custom(node.dtype) else node.dtype
-            same = call.args[0].dtype == wanted
-            return call.args[0] if same else call.replace(dtype=wanted)
+            expected = datatype.bits_type(node.dtype) if is_custom(node.dtype) else node.dtype
+            same = call.args[0].dtype == expected
+            return call.args[0] if same else call.replace(dtype=expected)
         return self.by("Call", own[0], name, node, call)
 
 
@@ -122,7 +122,8 @@ def for_example(name: str, lowerings: dict[str, Any]) -> LowerCustomDatatypes:
 
 @dataclass(frozen=True)
 class LowerCustomDatatypes(PrimFuncPass):
-    """See the file's docstring. Functions are looked up by the target's kind, "llvm" without one."""
+    """Replaces values of custom types by their bits, and operations by the registered functions.
+    Functions are looked up by the target's kind, "llvm" without one."""
 
     name = "tir.LowerCustomDatatypes"
 

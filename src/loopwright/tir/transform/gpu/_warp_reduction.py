@@ -32,16 +32,16 @@ def combined(
     to: Sequence[Buffer],
     lhs: Sequence[PrimExpr],
     rhs: Sequence[PrimExpr],
-    place: PrimExpr,
+    index: PrimExpr,
 ) -> Stmt:
-    """Stores what a reducer makes of two sets of values."""
+    """Stores the results of a reducer for two sets of values."""
     table: dict[Any, Any] = dict(zip((*reducer.lhs, *reducer.rhs), (*lhs, *rhs), strict=True))
     results = [Substitute(table).visit(r) for r in reducer.result]
     if len(results) == 1:
-        return BufferStore(to[0], results[0], [place])
+        return BufferStore(to[0], results[0], [index])
     # All are taken before the first is stored.
     names = [Var(f"v{k}", r.dtype) for k, r in enumerate(results)]
-    body = seq(*(BufferStore(b, v, [place]) for b, v in zip(to, names, strict=True)))
+    body = seq(*(BufferStore(b, v, [index]) for b, v in zip(to, names, strict=True)))
     for name, result in reversed(list(zip(names, results, strict=True))):
         body = LetStmt(name, result, body)
     return body
@@ -61,7 +61,7 @@ class Threads:
 
 @dataclass(frozen=True)
 class Warps:
-    """What a target's warps can do."""
+    """The capabilities of a target's warps."""
 
     size: int
     masked: bool
@@ -112,7 +112,7 @@ class WarpReduction:
         return body
 
     def in_warp(self, values: Sequence[PrimExpr], results: Sequence[Buffer]) -> None:
-        """Reduces in each warp or part of it, and gives the result to all threads."""
+        """Reduces in each warp or part of it, and broadcasts the result to all threads."""
         threads = self.threads
         mask = self.shuffled(values, results, threads.size, None)
         first = multiply(int32(threads.size), threads.group)
@@ -133,8 +133,8 @@ class WarpReduction:
         own = self.local(values, "red_buf")
         self.shuffled(values, own, width, None)
         self.buffers += own
-        place = add(start, floordiv(threads.index, int32(width)))
-        stores = [_store(b, o, place) for b, o in zip(staging, own, strict=True)]
+        slot = add(start, floordiv(threads.index, int32(width)))
+        stores = [_store(b, o, slot) for b, o in zip(staging, own, strict=True)]
         first = EQ(floormod(threads.index, int32(width)), int32(0))
         self.stmts += [IfThenElse(first, seq(*stores)), barrier()]
         loads = [BufferLoad(b, [add(start, threads.index)]) for b in staging]
@@ -169,14 +169,14 @@ class WarpReduction:
             self.stmts.append(BufferStore(buffer, active, [zero]))
             self.buffers.append(buffer)
             mask = BufferLoad(buffer, [zero])
-        mine = [BufferLoad(b, [zero]) for b in results]
-        theirs = [BufferLoad(b, [zero]) for b in others]
+        own = [BufferLoad(b, [zero]) for b in results]
+        other = [BufferLoad(b, [zero]) for b in others]
         offset = 1 << ((size - 1).bit_length() - 1)
         while offset:
-            for buffer, value in zip(others, mine, strict=True):
+            for buffer, value in zip(others, own, strict=True):
                 moved = self.shuffle("_down", mask, value, int32(offset))
                 self.stmts.append(BufferStore(buffer, moved, [zero]))
-            stores = [combined(self.reducer, results, mine, theirs, zero)]
+            stores = [combined(self.reducer, results, own, other, zero)]
             if offset * 2 > size:  # lanes beyond the last have no values
                 inside = LT(add(self.threads.index, int32(offset)), int32(size))
                 stores = [IfThenElse(inside, seq(*stores))]
@@ -190,5 +190,5 @@ class WarpReduction:
         return Call(value.dtype, name, [mask, value, lane, width, width])
 
 
-def _store(to: Buffer, of: Buffer, place: PrimExpr) -> Stmt:
-    return BufferStore(to, BufferLoad(of, [int32(0)]), [place])
+def _store(to: Buffer, of: Buffer, index: PrimExpr) -> Stmt:
+    return BufferStore(to, BufferLoad(of, [int32(0)]), [index])

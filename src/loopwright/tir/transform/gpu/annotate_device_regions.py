@@ -49,7 +49,7 @@ class _Annotate(StmtRewriter):
 
 @dataclass(frozen=True)
 class AnnotateDeviceRegions(PrimFuncPass):
-    """See the file's docstring."""
+    """Annotates the regions that run in device threads with the target."""
 
     name = "tir.AnnotateDeviceRegions"
 

@@ -24,7 +24,7 @@ from ..base import PrimFuncPass
 
 @dataclass(frozen=True)
 class DecorateDeviceScope(PrimFuncPass):
-    """See the file's docstring."""
+    """Annotates the whole body as device code."""
 
     name = "tir.DecorateDeviceScope"
 

@@ -78,7 +78,7 @@ def _realize(sch: Schedule, block: Block) -> BlockRealize:
 
 @dataclass(frozen=True)
 class DefaultGPUSchedule(PrimFuncPass):
-    """See the file's docstring."""
+    """Binds the loops of unscheduled blocks of a GPU function to threads."""
 
     name = "tir.DefaultGPUSchedule"
 

@@ -78,13 +78,13 @@ _ZERO = const(0, "int32")
 class _Lower(StmtRewriter):
     def __init__(self) -> None:
         self.ana = Analyzer()
-        self.made: list[Buffer] = []  # for the block around
+        self.allocated: list[Buffer] = []  # for the block around
 
     def visit_Block(self, node: Block) -> Block:
-        around, self.made = self.made, []
+        around, self.allocated = self.allocated, []
         node = self.visit_default(node)
-        made, self.made = self.made, around
-        return node.replace(alloc_buffers=(*node.alloc_buffers, *made)) if made else node
+        allocated, self.allocated = self.allocated, around
+        return node.replace(alloc_buffers=(*node.alloc_buffers, *allocated)) if allocated else node
 
     def visit_PrimExpr(self, node: Any) -> Any:
         return node
@@ -152,7 +152,7 @@ class _Lower(StmtRewriter):
         targets = [s.buffer for s in reducer.stores]
         whole = [_single(f"cross_thread_{b.name}", b) for b in targets]
         whole_own = [_region(b) for b in whole]
-        self.made += whole
+        self.allocated += whole
         reads = tuple(r for r in block.reads if r.buffer not in targets)
         if len(threads) == len(along) and is_true(realize.predicate):
             body = _allreduce(reducer, reducer.values, whole, threads)
@@ -165,21 +165,21 @@ class _Lower(StmtRewriter):
             )
             back = self.write_back(realize, reducer, whole, whole_own, along, threads)
             return seq(realize.replace(block=across), back)
-        mine = [_single(f"in_thread_{b.name}", b) for b in targets]
-        own = [_region(b) for b in mine]
-        self.made += mine
-        init = _opaque(f"{name}_in_thread_init", (), own, reducer.start(mine, [_ZERO]), block)
+        partial = [_single(f"in_thread_{b.name}", b) for b in targets]
+        own = [_region(b) for b in partial]
+        self.allocated += partial
+        init = _opaque(f"{name}_in_thread_init", (), own, reducer.start(partial, [_ZERO]), block)
         update = block.replace(
             name_hint=f"{name}_in_thread",
             init=None,
             reads=reads,
             writes=tuple(own),
-            body=reducer.update(mine, [_ZERO], reducer.values),
+            body=reducer.update(partial, [_ZERO], reducer.values),
         )
         within: Stmt = realize.replace(block=update)
         for loop in reversed([n for n in along if n not in threads]):
             within = loop.replace(body=within)
-        sums = _allreduce(reducer, [BufferLoad(b, [_ZERO]) for b in mine], whole, threads)
+        sums = _allreduce(reducer, [BufferLoad(b, [_ZERO]) for b in partial], whole, threads)
         across = _opaque(f"{name}_cross_thread", own, whole_own, sums, block)
         back = self.write_back(realize, reducer, whole, whole_own, along, threads)
         return seq(init, within, across, back)
@@ -196,9 +196,9 @@ class _Lower(StmtRewriter):
         """The first thread stores the result, under the conditions of the original store."""
         block: Block = realize.block
         pairs = zip(block.iter_vars, realize.iter_values, strict=True)
-        kept = [(a, v) for a, v in pairs if a.iter_type != IterVar.CommReduce]
-        fresh = {a.var: a.var.copy_with_suffix("") for a, _ in kept}
-        axes = [IterVar(a.dom, fresh[a.var], a.iter_type, a.thread_tag) for a, _ in kept]
+        spatial = [(a, v) for a, v in pairs if a.iter_type != IterVar.CommReduce]
+        fresh = {a.var: a.var.copy_with_suffix("") for a, _ in spatial}
+        axes = [IterVar(a.dom, fresh[a.var], a.iter_type, a.thread_tag) for a, _ in spatial]
         stores = [
             BufferStore(s.buffer, BufferLoad(b, [_ZERO]), [substitute(i, fresh) for i in s.indices])
             for s, b in zip(reducer.stores, whole, strict=True)
@@ -221,7 +221,7 @@ class _Lower(StmtRewriter):
         for test in tests:
             predicate = logical_and(predicate, test)
         stored = Block(axes, regions, writes, f"{block.name_hint}_write_back", seq(*stores))
-        return BlockRealize([v for _, v in kept], predicate, stored, span=block.span)
+        return BlockRealize([v for _, v in spatial], predicate, stored, span=block.span)
 
 
 def _is_thread(loop: For) -> bool:
@@ -263,7 +263,7 @@ def _allreduce(
 
 
 class LowerCrossThreadReduction(RewriterPass):
-    """See the file's docstring."""
+    """Splits a reduction along threads into one within each thread and one across threads."""
 
     name = "tir.LowerCrossThreadReduction"
     rewriter = _Lower

@@ -113,7 +113,7 @@ class _Calls(StmtRewriter):
 
 @dataclass(frozen=True)
 class LowerDeviceKernelLaunch(Pass):
-    """See the file's docstring."""
+    """Turns calls of functions for another device into launches."""
 
     name = "tir.LowerDeviceKernelLaunch"
 

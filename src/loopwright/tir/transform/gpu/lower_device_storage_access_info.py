@@ -1,5 +1,5 @@
-"""`LowerDeviceStorageAccessInfo`: places memory of special scopes at the address that their owner
-gives and makes pointers into it plain.
+"""`LowerDeviceStorageAccessInfo`: puts memory of special scopes at the address that their
+definition returns and makes pointers into it plain.
 
 Before (-) and after (+)::
 
@@ -37,7 +37,7 @@ from ..base import RewriterPass, StmtRewriter
 
 
 def _info(scope: str) -> Any:
-    """The description of a scope with a tag; None if there is none."""
+    """The description of a scope with a tag; None without one."""
     if "." not in scope or scope == "shared.dyn":
         return None
     describe = get_global_func(f"tvm.info.mem.{scope}", allow_missing=True)
@@ -90,14 +90,14 @@ class _Lower(StmtRewriter):
     def visit_Call(self, node: Call) -> Any:
         if is_call_to(node, "tvm_access_ptr") and node.args[1] in self.special:
             tag, data, offset, extent = node.args[:4]
-            known = self.buffers.get(data)
+            memory = self.buffers.get(data)
             kind = tag.dtype.element
-            if known is None or known.dtype != kind or len(known.shape) != 1:
+            if memory is None or memory.dtype != kind or len(memory.shape) != 1:
                 size = extent if isinstance(extent, IntImm) else 1
                 scope = data.type_annotation[1]
-                known = decl_buffer((size,), kind, data.name, data, scope=scope)
-                self.buffers[data] = known
-            return address_of(BufferLoad(known, [self.visit(offset)]))
+                memory = decl_buffer((size,), kind, data.name, data, scope=scope)
+                self.buffers[data] = memory
+            return address_of(BufferLoad(memory, [self.visit(offset)]))
         return self.visit_default(node)
 
 
@@ -110,7 +110,8 @@ def for_example(scope: str, function: str) -> LowerDeviceStorageAccessInfo:
 
 
 class LowerDeviceStorageAccessInfo(RewriterPass):
-    """See the file's docstring."""
+    """Puts memory of special scopes at the address that their definition returns and makes pointers
+    into it plain."""
 
     name = "tir.LowerDeviceStorageAccessInfo"
     rewriter = _Lower

@@ -62,25 +62,25 @@ class _Lower(StmtRewriter):
         ] = {}  # memory -> what takes its place, where
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
-        made = self.visit_default(node)
-        known = self.shared.get(made.buffer.data)
-        return made if known is None else BufferLoad(known[0], [known[1]], span=node.span)
+        load = self.visit_default(node)
+        source = self.shared.get(load.buffer.data)
+        return load if source is None else BufferLoad(source[0], [source[1]], span=node.span)
 
     def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
-        made = self.visit_default(node)
-        known = self.shared.get(node.buffer.data)
-        return made if known is None else made.replace(buffer=known[0])
+        declaration = self.visit_default(node)
+        source = self.shared.get(node.buffer.data)
+        return declaration if source is None else declaration.replace(buffer=source[0])
 
     def visit_Allocate(self, node: Allocate) -> Stmt:
         self.allocated.add(node.buffer_var)
-        made = self.visit_default(node)
+        allocation = self.visit_default(node)
         self.allocated.discard(node.buffer_var)
-        known = self.shared.pop(node.buffer_var, None)
-        if known is None:
-            return made
-        buffer, body = known[0], made.body
+        source = self.shared.pop(node.buffer_var, None)
+        if source is None:
+            return allocation
+        buffer, body = source[0], allocation.body
         body = AttrStmt(buffer.data, "volatile_scope", int32(1), body)
-        return made.replace(
+        return allocation.replace(
             buffer_var=buffer.data, dtype=buffer.dtype, extents=buffer.shape, body=body
         )
 
@@ -130,21 +130,21 @@ class _Lower(StmtRewriter):
             return seq(*(_store(r, v) for r, v in zip(results, values, strict=True)))
         group, groups = self.flat([v for v in self.threads if v not in along])
         first = multiply(group, int32(size))
-        place = add(first, at)
+        slot = add(first, at)
         shared = [
             decl_buffer((size * groups,), v.dtype, f"red{k or ''}", scope="shared")
             for k, v in enumerate(values)
         ]
         steps: list[Stmt] = [
-            *(BufferStore(b, v, [place]) for b, v in zip(shared, values, strict=True)),
+            *(BufferStore(b, v, [slot]) for b, v in zip(shared, values, strict=True)),
             barrier(),
         ]
         half = 1 << (size.bit_length() - 1)
         if half < size:
-            steps += self.combined(reducer, shared, place, at, half, size - half)
+            steps += self.combined(reducer, shared, slot, at, half, size - half)
         while half > 1:
             half //= 2
-            steps += self.combined(reducer, shared, place, at, half, half)
+            steps += self.combined(reducer, shared, slot, at, half, half)
         steps += [_store(r, BufferLoad(b, [first])) for r, b in zip(results, shared, strict=True)]
         body = seq(*steps, barrier())
         for buffer in reversed(shared):
@@ -165,23 +165,23 @@ class _Lower(StmtRewriter):
             work.in_warp(values, [r.buffer for r in results])
             return work.around()
         if threads.size <= warps.size:
-            made = work.local(values, "red_buf")
-            work.in_warp(values, made)
-            work.buffers += made
-            place = int32(0)
+            buffers = work.local(values, "red_buf")
+            work.in_warp(values, buffers)
+            work.buffers += buffers
+            slot = int32(0)
         else:
-            made = [
+            buffers = [
                 decl_buffer((threads.groups,), v.dtype, "red_result", scope="shared")
                 for v in values
             ]
-            place = threads.group
-            work.across_warps(values, made)
+            slot = threads.group
+            work.across_warps(values, buffers)
             if all(r.buffer.data in self.allocated and _is_own(r) for r in results):
-                for result, buffer in zip(results, made, strict=True):
-                    self.shared[result.buffer.data] = (buffer, place)
+                for result, buffer in zip(results, buffers, strict=True):
+                    self.shared[result.buffer.data] = (buffer, slot)
                 return work.around()
-            work.buffers += made
-        stores = (_store(r, BufferLoad(b, [place])) for r, b in zip(results, made, strict=True))
+            work.buffers += buffers
+        stores = (_store(r, BufferLoad(b, [slot])) for r, b in zip(results, buffers, strict=True))
         work.stmts += [*stores, *([] if threads.size <= warps.size else [barrier()])]
         return work.around()
 
@@ -213,13 +213,13 @@ class _Lower(StmtRewriter):
         return index, size
 
     def combined(
-        self, reducer: CommReducer, shared: list[Buffer], place: Any, at: Any, step: int, below: int
+        self, reducer: CommReducer, shared: list[Buffer], slot: Any, at: Any, step: int, below: int
     ) -> list[Stmt]:
         """The first threads combine their values with those `step` further."""
-        other = add(place, int32(step))
-        mine = [BufferLoad(b, [place]) for b in shared]
-        theirs = [BufferLoad(b, [other]) for b in shared]
-        body = combined(reducer, shared, mine, theirs, place)
+        other = add(slot, int32(step))
+        left = [BufferLoad(b, [slot]) for b in shared]
+        right = [BufferLoad(b, [other]) for b in shared]
+        body = combined(reducer, shared, left, right, slot)
         return [IfThenElse(LT(at, int32(below)), body), barrier()]
 
 
@@ -235,7 +235,8 @@ def _store(result: Any, value: PrimExpr) -> Stmt:
 
 @dataclass(frozen=True)
 class LowerThreadAllreduce(PrimFuncPass):
-    """See the file's docstring."""
+    """Lowers a reduction over the threads of a block to a tree in shared memory, which halves the
+    number of active threads in each step."""
 
     name = "tir.LowerThreadAllreduce"
 

@@ -20,7 +20,7 @@ Pass::
     LowerWarpMemory(32)
 
 Element x is held by lane x // m % width, m consecutive elements per lane in turn, where m is the
-distance between the stores of neighbouring threads: every store is at tx * m + something below m
+distance between the stores of adjacent threads: every store is at tx * m + something below m
 (plus multiples of width * m). The width is the target's warp size (`thread_warp_size`), or the
 number of threads along x if that is less.
 """
@@ -94,14 +94,14 @@ class _Spread(StmtRewriter):
         if node.buffer.data is not self.old:
             return node
         own, lane = self.split(node.indices[0])
-        held = node.replace(buffer=self.buffer(node.buffer), indices=(own,))
+        own_element = node.replace(buffer=self.buffer(node.buffer), indices=(own,))
         if self.ana.can_prove_equal(lane, self.lane):
-            return held
+            return own_element
         if uses_any(own, (self.lane,)):
             what = f"which of a lane's elements of {node.buffer.name} is read depends on the reader"
             raise ValueError(explain(what, got=str(node.indices[0]), span=node.span))
         width = _number(self.width)
-        return tvm_warp_shuffle(tvm_warp_activemask(), held, lane, width, width)
+        return tvm_warp_shuffle(tvm_warp_activemask(), own_element, lane, width, width)
 
 
 class _Lower(StmtRewriter):
@@ -132,12 +132,12 @@ class _Lower(StmtRewriter):
         width = min(self.warp, self.threads)
         name = node.buffer_var.name
         if self.lane is None or len(sizes) != 1 or self.threads % width:
-            what = f"buffer {name} of the scope warp lies in a launch of threadIdx.x"
+            what = f"buffer {name} of the scope warp must be in a launch of threadIdx.x"
             hint = "launch a multiple of the warp's threads around a flat allocation"
             raise ValueError(explain(what, got=f"{self.threads} threads", instead=hint))
         each = _step(node.buffer_var, self.lane, body)
         if sizes[0] % (each * width):
-            what = f"buffer {name} has as many elements as its lanes hold"
+            what = f"buffer {name} must have a multiple of the elements that its lanes hold"
             got = f"{sizes[0]} elements, {width} lanes that hold {each} in a turn"
             raise ValueError(explain(what, got=got, span=node.span))
         var = Var(name, "handle", type_annotation=(kind[0], "local"))
@@ -155,7 +155,7 @@ class _Lower(StmtRewriter):
 
 
 def _step(pointer: Var, lane: Var, body: Stmt) -> int:
-    """The distance between the stores of neighbouring threads."""
+    """The distance between the stores of adjacent threads."""
     steps: set[int | None] = set()
 
     def visit(node: Any) -> None:
@@ -174,7 +174,8 @@ def _step(pointer: Var, lane: Var, body: Stmt) -> int:
 
 @dataclass(frozen=True)
 class LowerWarpMemory(PrimFuncPass):
-    """See the file's docstring. `warp_size` 0: the target's warp size."""
+    """Distributes memory of scope "warp" over the registers of a warp's threads; other threads'
+    elements are read by shuffles. `warp_size` 0: the target's warp size."""
 
     name = "tir.LowerWarpMemory"
     warp_size: int = 0

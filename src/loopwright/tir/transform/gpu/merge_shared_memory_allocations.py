@@ -39,7 +39,7 @@ from ...op import handle_add_byte_offset, is_call_to
 from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, Stmt
 from ..base import RewriterPass, StmtRewriter
 
-_ALIGN = 16
+_ALIGN = 16  # bytes: the widest access of a thread, a vector of four float32
 _SCOPE = "shared.dyn"
 
 
@@ -65,30 +65,30 @@ def _dynamic(body: Stmt) -> dict[Var, tuple[int, int]]:
         visit(node)
     # All are treated as live at the same time: other readers within the launch are not known here.
     items = tuple(Item(var.name, size, 0, 0, _ALIGN) for var, size in sizes.items())
-    places = place_in_order(Problem(items), range(len(items))).places
+    offsets = place_in_order(Problem(items), range(len(items))).places
     return {
-        var: (place[1], size)
-        for (var, size), place in zip(sizes.items(), places, strict=True)
-        if place is not None
+        var: (slot[1], size)
+        for (var, size), slot in zip(sizes.items(), offsets, strict=True)
+        if slot is not None
     }
 
 
 class _Merge(StmtRewriter):
     """Redirects the accesses of one launch to the merged memory."""
 
-    def __init__(self, places: dict[Var, tuple[int, int]], memory: Var) -> None:
-        self.places, self.memory = places, memory
+    def __init__(self, offsets: dict[Var, tuple[int, int]], memory: Var) -> None:
+        self.offsets, self.memory = offsets, memory
         self.buffers: dict[Buffer, tuple[Buffer, int]] = {}
         self.ana = Analyzer()
 
     def moved(self, buffer: Buffer) -> tuple[Buffer, int] | None:
         """(the buffer in the merged memory, its offset in elements)"""
-        place = self.places.get(buffer.data)
-        if place is None:
+        slot = self.offsets.get(buffer.data)
+        if slot is None:
             return None
         moved = self.buffers.get(buffer)
         if moved is None:
-            first = place[0] // (buffer.dtype.lane_bytes * buffer.dtype.lanes)
+            first = slot[0] // (buffer.dtype.lane_bytes * buffer.dtype.lanes)
             shape = (add(buffer.shape[0], const(first, buffer.shape[0].dtype)),)
             common = buffer.replace(data=self.memory, shape=shape)
             moved = self.buffers[buffer] = (common, first)
@@ -111,26 +111,26 @@ class _Merge(StmtRewriter):
 
     def visit_Allocate(self, node: Allocate) -> Stmt:
         body = self.visit(node.body)
-        return body if node.buffer_var in self.places else node.replace(body=body)
+        return body if node.buffer_var in self.offsets else node.replace(body=body)
 
     def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
         body = self.visit(node.body)
-        return body if node.buffer.data in self.places else node.replace(body=body)
+        return body if node.buffer.data in self.offsets else node.replace(body=body)
 
     def visit_Call(self, node: Call) -> Any:
-        if is_call_to(node, "tvm_access_ptr") and node.args[1] in self.places:
+        if is_call_to(node, "tvm_access_ptr") and node.args[1] in self.offsets:
             tag, data, offset = node.args[:3]
             size = tag.dtype.lane_bytes * tag.dtype.lanes
-            first = const(self.places[data][0] // size, offset.dtype)
+            first = const(self.offsets[data][0] // size, offset.dtype)
             args = (tag, self.memory, add(self.visit(offset), first), *node.args[3:])
             return node.replace(args=args)
         return self.visit_default(node)
 
     def visit_Var(self, node: Var) -> Any:
-        place = self.places.get(node)
-        if place is None:
+        slot = self.offsets.get(node)
+        if slot is None:
             return node
-        return handle_add_byte_offset(self.memory, const(place[0], "int32"))
+        return handle_add_byte_offset(self.memory, const(slot[0], "int32"))
 
 
 class _Launches(StmtRewriter):
@@ -143,18 +143,18 @@ class _Launches(StmtRewriter):
         inner = node.body
         if isinstance(inner, AttrStmt) and inner.attr_key == "thread_extent":
             return self.visit_default(node)
-        places = _dynamic(inner) if threads else {}
-        if len(places) < 2:
+        offsets = _dynamic(inner) if threads else {}
+        if len(offsets) < 2:
             return self.visit_default(node)
         memory = Var("shared_memory", "handle", type_annotation=("uint8", _SCOPE))
-        total = max(offset + size for offset, size in places.values())
-        body = _Merge(places, memory).visit(inner)
+        total = max(offset + size for offset, size in offsets.values())
+        body = _Merge(offsets, memory).visit(inner)
         size = (const(total, "int32"),)
         return node.replace(body=Allocate(memory, "uint8", size, const(True), body))
 
 
 class MergeSharedMemoryAllocations(RewriterPass):
-    """See the file's docstring."""
+    """Merges the dynamic shared memory of a kernel into one allocation."""
 
     name = "tir.MergeSharedMemoryAllocations"
     rewriter = _Launches

@@ -61,8 +61,8 @@ _REPORTING = ("cpu", "ext_dev", "hexagon")
 
 
 class _Split(StmtRewriter):
-    def __init__(self, name: str, taken: set[str]) -> None:
-        self.name, self.taken = name, taken
+    def __init__(self, name: str, used: set[str]) -> None:
+        self.name, self.used = name, used
         self.kernels: list[tuple[GlobalVar, PrimFunc]] = []
 
     def visit_PrimExpr(self, node: Any) -> Any:
@@ -90,39 +90,39 @@ class _Split(StmtRewriter):
         return LetStmt(code, Call("int32", var, params), check, span=node.span)
 
     def fresh(self) -> str:
-        name = free_name(f"{self.name}_kernel", self.taken)
-        self.taken.add(name)
+        name = free_name(f"{self.name}_kernel", self.used)
+        self.used.add(name)
         return name
 
 
 def _declared_outside(body: Stmt, memory: set[Var]) -> list[Buffer]:
     """The buffers on some pointers that are used in a statement and declared outside of it, in order
     of use."""
-    own, found = definitions(body).buffers, dict[Buffer, None]()
+    own, buffers = definitions(body).buffers, dict[Buffer, None]()
 
     def visit(node: Any) -> None:
         if isinstance(node, (BufferLoad, BufferStore)) and node.buffer.data in memory:
             if node.buffer not in own:
-                found.setdefault(node.buffer)
+                buffers.setdefault(node.buffer)
 
     pre_order_visit(body, visit)
-    return list(found)
+    return list(buffers)
 
 
 @dataclass(frozen=True)
 class SplitHostDevice(Pass):
-    """See the file's docstring."""
+    """Outlines annotated regions into functions called from the host."""
 
     name = "tir.SplitHostDevice"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        taken = {var.name_hint for var in mod.functions}
+        used = {var.name_hint for var in mod.functions}
         functions: dict[GlobalVar, Any] = {}
         for var, func in mod.functions.items():
             if not isinstance(func, PrimFunc):
                 functions[var] = func
                 continue
-            split = _Split(var.name_hint, taken)
+            split = _Split(var.name_hint, used)
             functions[var] = func.replace(body=split.visit(func.body))
             functions.update(split.kernels)
         return mod.replace(functions=functions)

@@ -122,7 +122,8 @@ class _Sync(StmtRewriter):
 
 @dataclass(frozen=True)
 class ThreadSync(RewriterPass):
-    """See the file's docstring. `storage_scope` is the memory that threads share: "shared"."""
+    """Inserts barriers between writes of one thread and reads of another. `storage_scope` is the
+    memory that threads share: "shared"."""
 
     name = "tir.ThreadSync"
     storage_scope: str = "shared"

@@ -59,7 +59,7 @@ class _Unify(Substitute):
         return self.bound(node, axis.var, axis.thread_tag, dom, {})
 
     def bound(self, node: Any, var: Var, tag: str, dom: Range, notes: Any) -> Stmt:
-        """What is bound to an axis, in terms of the variable of the axis."""
+        """A loop or thread binding, in terms of the variable of its axis."""
         dom = dom.replace(min=self.visit(dom.min), extent=self.visit(dom.extent))
         axis = self.axis(node, var, tag, dom)
         self.table[var] = cast(var.dtype, axis)
@@ -76,8 +76,8 @@ class _Unify(Substitute):
         if tag not in self.axes:
             self.axes[tag] = (Var(var.name, dom.extent.dtype), dom)
             return self.axes[tag][0]
-        axis, known = self.axes[tag]
-        for what, a, b in (("extents", known.extent, dom.extent), ("starts", known.min, dom.min)):
+        axis, first = self.axes[tag]
+        for what, a, b in (("extents", first.extent, dom.extent), ("starts", first.min, dom.min)):
             if not self.equal(a, b):
                 what = f"loops on {tag} have different {what}"
                 hint = "guard the shorter one with a condition"
@@ -97,7 +97,7 @@ class _Unify(Substitute):
 
 
 class UnifyThreadBinding(RewriterPass):
-    """See the file's docstring."""
+    """Uses one variable for all loops bound to the same thread axis."""
 
     name = "tir.UnifyThreadBinding"
     rewriter = _Unify

@@ -24,7 +24,7 @@ from ..base import PrimFuncPass
 
 @dataclass(frozen=True)
 class VerifyMemory(PrimFuncPass):
-    """See the file's docstring."""
+    """Rejects GPU code that accesses device memory outside of threads."""
 
     name = "tir.VerifyMemory"
 

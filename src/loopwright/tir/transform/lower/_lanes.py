@@ -1,4 +1,4 @@
-"""What lanes of a vectorized loop may do at once: questions about statements, for `VectorizeLoop`."""
+"""Whether lanes of a vectorized loop may run a statement at once, for `VectorizeLoop`."""
 
 from __future__ import annotations
 

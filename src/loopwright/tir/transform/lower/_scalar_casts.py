@@ -93,7 +93,7 @@ def _to_uint64(ops: Scalars, node: Any) -> PrimExpr:
 
 
 def _round_to_odd(ops: Scalars, x: PrimExpr) -> PrimExpr:
-    """float64 to float32 such that rounding again gives the same result as rounding once."""
+    """float64 to float32 such that rounding again has the same result as rounding once."""
     x, i32 = ops.named(x, "x"), like(I32, x)
     near = ops.named(Cast._make(like(F32, x), x), "near")
     back = ops.named(Cast._make(x.dtype, near), "back")
@@ -132,8 +132,8 @@ def _widened(ops: Scalars, node: Any) -> PrimExpr:
 
 def _narrowed(ops: Scalars, node: Any) -> PrimExpr:
     """A float32 rounded to a smaller float. Normal numbers are rounded in their bits; subnormal
-    ones by adding the power of two whose last place is the smallest subnormal. Overflow gives
-    ml_dtypes' result."""
+    ones by adding the power of two whose last place is the smallest subnormal. Overflow results in
+    ml_dtypes' value."""
     x, new, i32 = ops.named(node.value, "x"), node.dtype, like(I32, node)
     n = lambda v: const(v, i32)  # noqa: E731
     both = lambda a, b: call("bitwise_and", i32, a, b)  # noqa: E731
@@ -167,8 +167,8 @@ def _narrowed(ops: Scalars, node: Any) -> PrimExpr:
 
 def _of_code(bits: PrimExpr, dtype: DataType) -> PrimExpr:
     """The small float with the given bits."""
-    held = DataType(f"uint{8 * dtype.lane_bytes}").with_lanes(dtype.lanes)
-    return bits_as(Cast._make(held, bits), dtype)
+    unsigned = DataType(f"uint{8 * dtype.lane_bytes}").with_lanes(dtype.lanes)
+    return bits_as(Cast._make(unsigned, bits), dtype)
 
 
 @dataclass(frozen=True)

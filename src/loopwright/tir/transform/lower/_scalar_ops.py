@@ -143,7 +143,7 @@ def operand_type(node: Any) -> DataType:
 
 
 def kind_of(dtype: DataType) -> str:
-    """The class of types that an operation treats alike."""
+    """The class of types that an operation treats in the same manner."""
     if dtype.is_float:
         return dtype.base if dtype.bits > 8 else "float8"
     return "bool" if dtype.is_bool else "int" if dtype.is_int else "uint"
@@ -154,7 +154,7 @@ def call(name: str, dtype: DataType, *args: pe.PrimExpr) -> pe.PrimExpr:
 
 
 def like(dtype: DataType, value: pe.PrimExpr) -> DataType:
-    """A type with as many lanes as a value."""
+    """A type with the number of lanes of a value."""
     return dtype.with_lanes(value.dtype.lanes)
 
 

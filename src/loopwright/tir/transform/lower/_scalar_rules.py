@@ -105,8 +105,9 @@ def _extremum(ops: Scalars, node: Any) -> pe.PrimExpr:
     if number is not None and number == number:
         a, b, number = b, a, None
     a, b = ops.named(a, "a"), ops.named(b, "b")
-    # x86's max(b, a) returns a if either is NaN: a NaN in a passes, one in b must be tested. It gives
-    # the constant: of two selections of b LLVM makes one, on two comparisons instead of a maximum.
+    # x86's max(b, a) returns a if either is NaN: a NaN in a passes, one in b must be tested. The
+    # test selects the constant: LLVM would merge two selections of b into one, on two comparisons
+    # instead of a maximum.
     chosen = pe.Select._make((pe.GT if largest else pe.LT)._make(b, a), b, a)
     number = number_of(b)
     if not dtype.is_float or (number is not None and number == number):
@@ -213,7 +214,7 @@ def _ldexp(ops: Scalars, node: Any) -> pe.PrimExpr:
 
 
 def _nextafter(ops: Scalars, node: Any) -> pe.PrimExpr:
-    """The neighbour of x toward y, computed on its bits."""
+    """The adjacent number of x toward y, computed on its bits."""
     dtype = node.dtype
     if dtype.bits < 16:
         return node

@@ -92,7 +92,7 @@ class _Regions(StmtVisitor):
         self.compacted: dict[Buffer, tuple[Buffer, list[Any]]] = {}
         self.aligns: dict[Buffer, list[tuple[int, int, int]]] = {}
         self.tags: dict[Var, str] = {}  # of the threads
-        self.gaps: list[PrimExpr] = []  # what is at most 0 by the conditions around a statement
+        self.gaps: list[PrimExpr] = []  # at most 0 by the conditions around a statement
 
     def visit_Var(self, node: Var) -> None:
         buffer = self.by_data.get(node)
@@ -143,7 +143,7 @@ class _Regions(StmtVisitor):
             self.window(match)
         for entry in node.annotations.get("buffer_dim_align", ()):
             index, dim, factor, offset = map(int, entry)
-            if index < len(node.writes):  # what nobody reads is not written any more
+            if index < len(node.writes):  # unused writes are removed
                 buffer = node.writes[index].buffer
                 self.aligns.setdefault(buffer, []).append((dim, factor, offset))
         around, self.declared = self.declared, {}
@@ -157,7 +157,8 @@ class _Regions(StmtVisitor):
             self.decide(buffer)
 
     def window(self, match: MatchBufferRegion) -> None:
-        """A window accesses its region; one that says how the memory lies fixes the buffer."""
+        """A window accesses its region; one that declares strides or an offset fixes the buffer's
+        layout."""
         layout = (*match.buffer.strides, match.buffer.elem_offset)
         free = all(value is None or isinstance(value, Var) for value in layout)
         if not free or match.buffer.offset_factor > 1:
@@ -255,7 +256,7 @@ class _Regions(StmtVisitor):
         domain = {**domain, **{v: self.cut(v, gaps, domain) for v in shared if v is not index}}
         quotients = _Quotients(shared)
         index = quotients.visit(self.ana.simplify(index))
-        for var, (part, divisor) in quotients.found.items():
+        for var, (part, divisor) in quotients.divisions.items():
             bounds = self.cut(part, gaps, domain)
             ends = bounds.min_value, bounds.max_value
             domain[var] = IntervalSet(
@@ -289,9 +290,9 @@ class _Regions(StmtVisitor):
         shared = sharing_threads(buffer.scope())
         domain |= {v: r for v, r in self.inner[:start] if self.tags.get(v, "-").startswith(shared)}
         box = [self.narrowed(i, domain) for i in indices]
-        known = self.boxes.get(buffer)
-        if known is not None:
-            box = [union_interval(self.ana, a, b) for a, b in zip(known, box, strict=True)]
+        previous = self.boxes.get(buffer)
+        if previous is not None:
+            box = [union_interval(self.ana, a, b) for a, b in zip(previous, box, strict=True)]
         self.boxes[buffer] = box
 
 
@@ -300,13 +301,13 @@ class _Quotients(StmtRewriter):
 
     def __init__(self, inner: set[Var]) -> None:
         self.inner = inner
-        self.found: dict[Var, tuple[PrimExpr, IntImm]] = {}
+        self.divisions: dict[Var, tuple[PrimExpr, IntImm]] = {}
 
     def visit_FloorDiv(self, node: FloorDiv) -> PrimExpr:
         if not isinstance(node.b, IntImm) or node.b.value <= 0 or not uses_any(node, self.inner):
             return node
         var = Var("quotient", node.dtype)
-        self.found[var] = (node.a, node.b)
+        self.divisions[var] = (node.a, node.b)
         return var
 
 
@@ -339,8 +340,8 @@ def declared_buffer(node: Allocate) -> Buffer | None:
     buffer = node.body.buffer if isinstance(node.body, DeclBuffer) else _only_view(node)
     if buffer is None:
         return None
-    mine = buffer.data is node.buffer_var and buffer.dtype == node.dtype
-    return buffer if mine and structural_equal(buffer.shape, node.extents) else None
+    matches = buffer.data is node.buffer_var and buffer.dtype == node.dtype
+    return buffer if matches and structural_equal(buffer.shape, node.extents) else None
 
 
 def _only_view(node: Allocate) -> Buffer | None:
@@ -433,8 +434,8 @@ def _dimension(ana: Analyzer, extent: Any, dim: IntervalSet, strict: bool) -> tu
         return None, extent
     size = ana.simplify(high - low + 1)
     if isinstance(size, IntImm):  # conditional accesses may seem out of bounds
-        known = strict and isinstance(extent, IntImm)
-        if not 0 < size.value <= (extent.value if known else _UNKNOWN):
+        is_constant = strict and isinstance(extent, IntImm)
+        if not 0 < size.value <= (extent.value if is_constant else _UNKNOWN):
             return None, extent
     elif not ana.can_prove(size <= extent):
         return None, extent
@@ -449,12 +450,12 @@ def _dimension(ana: Analyzer, extent: Any, dim: IntervalSet, strict: bool) -> tu
 
 def _strides(shape: list[Any], aligns: list[tuple[int, int, int]]) -> list[Any]:
     """Row-major strides; the stride of an aligned dimension is offset modulo factor."""
-    wanted = {dim: (factor, offset) for dim, factor, offset in aligns}
+    alignments = {dim: (factor, offset) for dim, factor, offset in aligns}
     strides: list[Any] = []
     step: Any = const(1, shape[0].dtype)
     for dim in reversed(range(len(shape))):
-        if dim in wanted:
-            factor, offset = wanted[dim]
+        if dim in alignments:
+            factor, offset = alignments[dim]
             over = subtract(offset, step)
             step = add(step, subtract(over, multiply(floordiv(over, factor), factor)))
         strides.insert(0, step)
@@ -464,8 +465,9 @@ def _strides(shape: list[Any], aligns: list[tuple[int, int, int]]) -> list[Any]:
 
 @dataclass(frozen=True)
 class CompactBufferAllocation(PrimFuncPass):
-    """See the file's docstring. is_strict: no dimension becomes longer than it was, where accesses
-    under conditions reach outside; the result covers all that are within the buffer."""
+    """Shrinks buffers to the accessed region, starting at 0. is_strict: no dimension becomes longer
+    than it was, where accesses under conditions reach outside; the result covers all that are
+    within the buffer."""
 
     name = "tir.CompactBufferAllocation"
     is_strict: bool = True

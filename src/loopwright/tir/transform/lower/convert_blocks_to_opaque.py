@@ -45,7 +45,7 @@ class _Convert(Substitute):
 
 
 class ConvertBlocksToOpaque(RewriterPass):
-    """See the file's docstring."""
+    """Replaces the axes of blocks by their bindings."""
 
     name = "tir.ConvertBlocksToOpaque"
     rewriter = _Convert

@@ -28,7 +28,7 @@ from ...stmt import For, ForKind, Stmt
 from ..base import RewriterPass, StmtRewriter
 
 TILE_KIND = "tile_kind"  # annotates a loop with the kind it had: vectorized, unrolled
-_MOST_COPIES = 32
+_MOST_COPIES = 32  # of a body by nested unrolled loops: more get no pragma for gcc
 
 
 class _Serial(StmtRewriter):
@@ -45,18 +45,18 @@ class _Serial(StmtRewriter):
         body, notes = self.visit(node.body), node.annotations
         extent = int_value(node.extent) if self.keep_kinds else None
         if extent is not None and extent > 1:
-            wanted = node.kind == ForKind.VECTORIZED
+            unrolls = node.kind == ForKind.VECTORIZED
             if node.kind == ForKind.UNROLLED:
                 self.copies *= extent
-                wanted = self.copies <= _MOST_COPIES
-            if wanted:
+                unrolls = self.copies <= _MOST_COPIES
+            if unrolls:
                 notes = {**notes, TILE_KIND: node.kind.name.lower()}
         return node.replace(kind=kind, body=body, annotations=notes)
 
 
 @dataclass(frozen=True)
 class ConvertForLoopsToSerial(RewriterPass):
-    """See the file's docstring."""
+    """Makes every loop serial."""
 
     name = "tir.ConvertForLoopsToSerial"
     keep_kinds: bool = False

@@ -64,11 +64,11 @@ class _Dots(StmtRewriter):
         return store.replace(value=call_llvm_pure_intrin(str(value.dtype), name, total, *parts))
 
     def pairs(self, factor: PrimExpr, var: Var, lanes: int) -> PrimExpr | None:
-        """Both numbers of each lane side by side; None where they do not lie so in memory."""
+        """Both numbers of each lane side by side; None if they are not adjacent in memory."""
         if isinstance(factor, Broadcast) and isinstance(factor.value, Cast):
             load: Any = factor.value.value
             at = load.indices[-1] if isinstance(load, BufferLoad) else None
-            pair = None if at is None else self.stretch(load, at, var, 2)
+            pair = None if at is None else self.contiguous(load, at, var, 2)
             if pair is None:
                 return None
             both = Broadcast(reinterpret("int32", pair), lanes)
@@ -77,10 +77,10 @@ class _Dots(StmtRewriter):
         index = load.indices[-1] if isinstance(load, BufferLoad) else None
         if not isinstance(index, Ramp) or int_value(index.stride) != 2:
             return None
-        return self.stretch(load, index.base, var, 2 * lanes)
+        return self.contiguous(load, index.base, var, 2 * lanes)
 
-    def stretch(self, load: BufferLoad, at: PrimExpr, var: Var, count: int) -> PrimExpr | None:
-        """So many elements from where `at` begins, if it moves with the variable."""
+    def contiguous(self, load: BufferLoad, at: PrimExpr, var: Var, count: int) -> PrimExpr | None:
+        """`count` elements from where `at` begins, if it moves with the variable."""
         first = self.ana.simplify(substitute(at, {var: const(0, var.dtype)}))
         if str(load.buffer.dtype) != "bfloat16" or load.predicate is not None:
             return None
@@ -91,7 +91,7 @@ class _Dots(StmtRewriter):
 
 @dataclass(frozen=True)
 class DotBfloat16(PrimFuncPass):
-    """See the file's docstring."""
+    """Two products of bfloat16 numbers and their sum are one instruction."""
 
     name = "tir.DotBfloat16"
 

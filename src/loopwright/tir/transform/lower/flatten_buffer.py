@@ -42,25 +42,25 @@ class _Flatten(Simplifying):
         self.aligned: dict[Any, Buffer] = {}  # pointer -> its buffer of the largest alignment
 
     def buffer(self, buffer: Buffer) -> Buffer:
-        known = self.flat.get(buffer)
-        if known is None:
+        flat = self.flat.get(buffer)
+        if flat is None:
             most = self.aligned.get(buffer.data)
             least = ALIGNMENT if most is None else most.data_alignment
             if buffer.data_alignment > least:
                 self.aligned[buffer.data] = buffer
-            known = self.flat[buffer] = self.flattened(buffer)
-        return known
+            flat = self.flat[buffer] = self.flattened(buffer)
+        return flat
 
     def flattened(self, buffer: Buffer) -> Buffer:
-        given = buffer
-        if self.native and given.axis_separators:
-            given = given.replace(axis_separators=())
-        made = given.get_flattened_buffer()
-        if made is not given:
-            made = made.replace(shape=tuple(self.ana.simplify(e) for e in made.shape))
-        if made.elem_offset is not None:
-            made = made.replace(elem_offset=None)
-        return made.replace(dtype=_BYTE) if self.is_byte(made) else made
+        original = buffer
+        if self.native and original.axis_separators:
+            original = original.replace(axis_separators=())
+        flat = original.get_flattened_buffer()
+        if flat is not original:
+            flat = flat.replace(shape=tuple(self.ana.simplify(e) for e in flat.shape))
+        if flat.elem_offset is not None:
+            flat = flat.replace(elem_offset=None)
+        return flat.replace(dtype=_BYTE) if self.is_byte(flat) else flat
 
     def is_byte(self, node: Any) -> bool:
         """Whether the booleans of memory are stored as bytes."""
@@ -88,8 +88,8 @@ class _Flatten(Simplifying):
         flattened, indices = self.buffer(node.buffer), self.index(node.buffer, node.indices)
         if flattened is node.buffer and _same(indices, node.indices):
             return node
-        made = BufferLoad._make(flattened, indices, node.predicate, span=node.span)
-        return cast(node.dtype, made) if self.is_byte(node) else made
+        load = BufferLoad._make(flattened, indices, node.predicate, span=node.span)
+        return cast(node.dtype, load) if self.is_byte(node) else load
 
     def visit_BufferStore(self, node: BufferStore) -> Any:
         node = self.visit_default(node)
@@ -113,9 +113,13 @@ class _Flatten(Simplifying):
         return BufferRegion(flattened, tuple(map(Range.from_min_extent, first, sizes)))
 
     def visit_Block(self, node: Block) -> Block:
-        made = self.visit_default(node)
+        new_block = self.visit_default(node)
         buffers = tuple(map(self.buffer, node.alloc_buffers))
-        return made if _same(buffers, node.alloc_buffers) else made.replace(alloc_buffers=buffers)
+        return (
+            new_block
+            if _same(buffers, node.alloc_buffers)
+            else new_block.replace(alloc_buffers=buffers)
+        )
 
     def visit_DeclBuffer(self, node: DeclBuffer) -> Any:
         flattened, body = self.buffer(node.buffer), self.visit(node.body)
@@ -144,8 +148,8 @@ class _Flatten(Simplifying):
         return node.replace(extents=extents, body=body)
 
 
-def _same(made: tuple[Any, ...], given: tuple[Any, ...]) -> bool:
-    return len(made) == len(given) and all(a is b for a, b in zip(made, given, strict=True))
+def _same(new: tuple[Any, ...], old: tuple[Any, ...]) -> bool:
+    return len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True))
 
 
 def _product(extents: tuple[PrimExpr, ...]) -> PrimExpr:
@@ -157,7 +161,7 @@ def _product(extents: tuple[PrimExpr, ...]) -> PrimExpr:
 
 @dataclass(frozen=True)
 class FlattenBuffer(RewriterPass):
-    """See the file's docstring."""
+    """Flattens accesses of multi-dimensional buffers to the dimensions of their memory."""
 
     name = "tir.FlattenBuffer"
 

@@ -21,9 +21,9 @@ Before (-) and after (+)::
     +             C[i * 4 + j] = B[i % 2 * 4 + j] + T.float32(1)
 
 The loop's body is one flat allocation around the fetch, marked `double_buffer_scope`, and its
-uses. A fetch that depends on what the rest of the body writes is an error. The option
-`tir.InjectDoubleBuffer` ({"split_loop": 2}) writes so many iterations in a row, so that the half that
-each uses is known.
+uses. A fetch that depends on writes of the rest of the body is an error. The option
+`tir.InjectDoubleBuffer` ({"split_loop": 2}) unrolls this number of iterations, so that the half
+that each uses is known.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class _Double(StmtRewriter):
         clash = early.reads & later.writes or (early.writes & later.writes) - {pointer}
         if clash:
             names = ", ".join(sorted(v.name for v in clash))
-            what = f"the fetch into {pointer.name} depends on what the loop writes"
+            what = f"the fetch into {pointer.name} depends on writes of the loop"
             hint = "leave out double_buffer_scope"
             raise ValueError(explain(what, got=names, instead=hint, span=loop.span))
         if len(alloc.extents) != 1:
@@ -134,7 +134,7 @@ class _Double(StmtRewriter):
 
 
 def _in_a_row(loop: For, count: int) -> Stmt:
-    """A loop over groups of so many iterations, then one over those that are left."""
+    """A loop over groups of `count` iterations, then one over the remaining iterations."""
     if count < 2:
         return loop
     group = loop.loop_var.copy_with_suffix("_outer")
@@ -171,7 +171,7 @@ def _marked(loop: For) -> tuple[Allocate, Stmt, list[Stmt]] | None:
 
 @dataclass(frozen=True)
 class InjectDoubleBuffer(PrimFuncPass):
-    """See the file's docstring."""
+    """Fetches the next iteration's data while the current one's is used."""
 
     name = "tir.InjectDoubleBuffer"
 

@@ -139,8 +139,8 @@ class _Inject(StmtRewriter):
         body = self.steps(loop, parts, versions)
         if block is None:
             return body
-        kept = tuple(versions[b][0] if b in versions else b for b in block.alloc_buffers)
-        outer = Block((), (), (), block.name_hint, body, alloc_buffers=kept)
+        buffers = tuple(versions[b][0] if b in versions else b for b in block.alloc_buffers)
+        outer = Block((), (), (), block.name_hint, body, alloc_buffers=buffers)
         outer = outer.replace(annotations=block.annotations, match_buffers=block.match_buffers)
         return realize.replace(block=outer)
 
@@ -165,7 +165,7 @@ class _Inject(StmtRewriter):
 
 
 def _copies(buffer: Buffer, count: int) -> Buffer:
-    """So many buffers one after the other."""
+    """`count` buffers, contiguous in one."""
     shape, strides = buffer.shape, buffer.strides
     return buffer.replace(
         shape=(const(count, shape[0].dtype if shape else "int32"), *shape),
@@ -195,10 +195,10 @@ def _refuse(loop: For, got: str, hint: str) -> NoReturn:
 
 
 def _numbers(loop: For, key: str, count: int) -> list[int]:
-    given = [int_value(v) for v in loop.annotations.get(key, range(count))]
-    numbers = [v for v in given if v is not None and v >= 0]
-    if len(numbers) != count or len(given) != count:
-        _refuse(loop, f"{key} {given} for {count} statements", "a number for each statement")
+    listed = [int_value(v) for v in loop.annotations.get(key, range(count))]
+    numbers = [v for v in listed if v is not None and v >= 0]
+    if len(numbers) != count or len(listed) != count:
+        _refuse(loop, f"{key} {listed} for {count} statements", "a number for each statement")
     return numbers
 
 
@@ -239,7 +239,8 @@ def _check(loop: For, parts: list[_Part], own: set[Buffer]) -> dict[Buffer, int]
 
 
 class InjectSoftwarePipeline(RewriterPass):
-    """See the file's docstring. Runs before `LowerOpaqueBlock`, on loops of constant extent."""
+    """Overlaps stages of different iterations of a loop. Runs before `LowerOpaqueBlock`, on loops
+    of constant extent."""
 
     name = "tir.InjectSoftwarePipeline"
     rewriter = _Inject

@@ -16,11 +16,11 @@ Before (-) and after (+)::
     +         B[0, i] = C[0] + T.float32(1)
     +         B[1, i] = C[1] + T.float32(1)
 
-Memory that is allocated inside is enlarged where what is stored there depends on the thread, so that
-each has a part of its own; that of a "cthread" always is, and each statement runs for each of them. A
-statement with loops, and one for 16 threads or more, runs in a loop over the threads. Where a pointer
-to such memory is passed on (but by `T.tvm_access_ptr`), or it is not flat, all statements run in one
-loop over the threads, and a barrier among them is an error.
+Memory that is allocated inside is enlarged if values stored there depend on the thread, so that
+each has a part of its own; that of a "cthread" always is, and each statement runs for each of them.
+A statement with loops, and one for 16 threads or more, runs in a loop over the threads. Where a
+pointer to such memory is passed on (but by `T.tvm_access_ptr`), or it is not flat, all statements
+run in one loop over the threads, and a barrier among them is an error.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class _Uses(StmtVisitor):
         self.uses: dict[Var, set[Var]] = {}
 
     def record(self, var: Var, *parts: Any) -> None:
-        known = self.uses.setdefault(var, set())
+        memory = self.uses.setdefault(var, set())
         for part in parts:
-            known |= _memory(part)
+            memory |= _memory(part)
 
     def visit_LetStmt(self, node: LetStmt) -> None:
         self.record(node.var, node.value)
@@ -103,7 +103,7 @@ class _Uses(StmtVisitor):
         self.record(node.buffer.data, node.value, *node.indices)
 
     def visit_Evaluate(self, node: Evaluate) -> None:
-        """What is written by a call depends on all that the call gets."""
+        """The memory that a call writes depends on all its arguments."""
 
         def visit(n: Any) -> None:
             if is_call_to(n, "tvm_access_ptr") and (int_value(n.args[4]) or 0) & _WRITES:
@@ -113,11 +113,11 @@ class _Uses(StmtVisitor):
 
     def touched(self, var: Var) -> set[Var]:
         """All that depends on a variable."""
-        found, size = {var}, 0
-        while size != len(found):
-            size = len(found)
-            found |= {v for v, used in self.uses.items() if used & found}
-        return found
+        variables, size = {var}, 0
+        while size != len(variables):
+            size = len(variables)
+            variables |= {v for v, used in self.uses.items() if used & variables}
+        return variables
 
 
 class _Threads(StmtRewriter):
@@ -220,12 +220,12 @@ class _Threads(StmtRewriter):
         return self.ana.simplify(add(index, start))
 
     def access(self, node: BufferStore | BufferLoad) -> Any:
-        made = self.visit_default(node)
+        access = self.visit_default(node)
         size = self.sizes.get(node.buffer.data)
         if size is None:
-            return made
+            return access
         buffer = self.buffer(node.buffer)
-        return made.replace(buffer=buffer, indices=(self.moved(made.indices[0], size),))
+        return access.replace(buffer=buffer, indices=(self.moved(access.indices[0], size),))
 
     visit_BufferLoad = access
 
@@ -300,7 +300,7 @@ def _check_no_barrier(body: Stmt) -> None:
 
 
 class InjectVirtualThread(RewriterPass):
-    """See the file's docstring."""
+    """Runs each statement for all virtual threads before the next one."""
 
     name = "tir.InjectVirtualThread"
     rewriter = _Inject

@@ -49,7 +49,7 @@ def _guarded(block: Block, init: Stmt) -> Stmt:
 
 
 class LowerInitBlock(PrimFuncPass):
-    """See the file's docstring."""
+    """Turns the init of a reduction block into a guarded statement of its body."""
 
     name = "tir.LowerInitBlock"
 

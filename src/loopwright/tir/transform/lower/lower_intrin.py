@@ -24,7 +24,7 @@ class _Lower(Simplifying):
             return True
         if node.dtype.lanes > 1:
             return False
-        # A divisor of 0 gives 0 in both.
+        # A divisor of 0 results in 0 in both.
         return self.ana.any_bound(node.a)[0] >= 0 and self.ana.any_bound(node.b)[0] >= 0
 
     def visit_FloorDiv(self, node: FloorDiv) -> Any:
@@ -37,7 +37,7 @@ class _Lower(Simplifying):
 
 
 class LowerIntrin(RewriterPass):
-    """See the file's docstring."""
+    """Uses truncating division for indices that are not negative."""
 
     name = "tir.LowerIntrin"
     rewriter = _Lower

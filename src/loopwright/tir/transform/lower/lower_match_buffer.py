@@ -62,19 +62,19 @@ class _Lower(Substitute):
         begin = const(0, offset.dtype) if target.elem_offset is None else target.elem_offset
         self.define(target, "elem_offset", begin, offset)
 
-    def define(self, buffer: Buffer, what: str, given: PrimExpr, value: PrimExpr) -> None:
+    def define(self, buffer: Buffer, what: str, declared: PrimExpr, value: PrimExpr) -> None:
         """A variable is defined by what it is matched with; anything else must be that."""
-        known = given
-        if isinstance(given, Var) and given not in self.params:
-            known = self.table.setdefault(given, value)
-        elif not isinstance(given, IntImm):
-            known = self.visit(given)
-        if known is value or (
-            known.dtype.is_integer and self.ana.can_prove_equal(known, cast(known.dtype, value))
+        actual = declared
+        if isinstance(declared, Var) and declared not in self.params:
+            actual = self.table.setdefault(declared, value)
+        elif not isinstance(declared, IntImm):
+            actual = self.visit(declared)
+        if actual is value or (
+            actual.dtype.is_integer and self.ana.can_prove_equal(actual, cast(actual.dtype, value))
         ):
             return
         what = f"{what} of buffer {buffer.name} does not match the region"
-        got = f"{known} for {self.ana.simplify(value)}"
+        got = f"{actual} for {self.ana.simplify(value)}"
         hint = "leave it out, or give a new variable (offset_factor=1 makes one for the offset)"
         raise LoopwrightError(explain(what, got=got, instead=hint, span=buffer.span))
 
@@ -123,8 +123,8 @@ def _row_major(buffer: Buffer) -> list[PrimExpr]:
 
 @dataclass(frozen=True)
 class LowerMatchBuffer(PrimFuncPass):
-    """See the file's docstring. Raises LoopwrightError where an alias states a dimension, stride or
-    offset that the region does not have."""
+    """Replaces aliases of buffer regions by the original buffer. Raises LoopwrightError where an
+    alias states a dimension, stride or offset that the region does not have."""
 
     name = "tir.LowerMatchBuffer"
 

@@ -46,7 +46,7 @@ class _Lower(Substitute):
                 body = st.AttrStmt(const(0, "int32"), key, value, body)
         for entry in block.annotations.get("buffer_dim_align", ()):
             index, *align = entry
-            if index < len(block.writes):  # what nobody reads is not written any more
+            if index < len(block.writes):  # unused writes are removed
                 self.aligns.setdefault(block.writes[int(index)].buffer, []).append([0, *align])
         for buffer in reversed(block.alloc_buffers):
             aligns = self.aligns.get(buffer)
@@ -67,11 +67,11 @@ class _Lower(Substitute):
         body = self.visit(node.body)
         if launched:
             return _launch(node, extent, body)
-        kept = {k: v for k, v in node.annotations.items() if not _is_pragma(k)}
+        annotations = {k: v for k, v in node.annotations.items() if not _is_pragma(k)}
         loop = node.replace(min=low, extent=extent, body=body)
-        if len(kept) == len(node.annotations):
+        if len(annotations) == len(node.annotations):
             return loop
-        stmt: st.Stmt = loop.replace(annotations=kept)
+        stmt: st.Stmt = loop.replace(annotations=annotations)
         for key, value in reversed(node.annotations.items()):
             if _is_pragma(key):
                 stmt = st.AttrStmt(const(0, "int32"), key, value, stmt)
@@ -114,7 +114,7 @@ def _is_pragma(key: str) -> bool:
 
 
 class LowerOpaqueBlock(RewriterPass):
-    """See the file's docstring."""
+    """Removes blocks; their buffers are allocated by statements."""
 
     name = "tir.LowerOpaqueBlock"
     rewriter = _Lower

@@ -78,8 +78,8 @@ MACHINE = frozenset(
 
 @dataclass(frozen=True)
 class LowerScalarOps(PrimFuncPass):
-    """See the file's docstring. `native`: the operations that the emitter has, as in
-    `MACHINE`. Raises ValueError for other names."""
+    """Expands operations on numbers into operations that the emitter has. `native`: the operations
+    that the emitter has, as in `MACHINE`. Raises ValueError for other names."""
 
     native: frozenset[str] = MACHINE
     name = "tir.LowerScalarOps"

@@ -47,7 +47,7 @@ from ..base import PrimFuncPass, StmtRewriter, StmtVisitor
 
 
 class _Scope:
-    """A place where buffers can be allocated: a block or a loop, with its enclosing scopes."""
+    """A scope in which buffers can be allocated: a block or a loop, with its enclosing scopes."""
 
     __slots__ = ("depth", "node", "parent")
 
@@ -82,7 +82,7 @@ class _Guards(StmtVisitor):
         return {var for v in vars_in(expr) for var in self.bound.get(v, {v})}
 
     def under(self, condition: Any, *body: Any) -> None:
-        """Visit what is run where a condition holds, or does not."""
+        """Visit statements that run if a condition holds, or if it does not."""
         outer, self.conditions = self.conditions, self.conditions | self.loops(condition)
         for part in body:
             if part is not None:
@@ -127,10 +127,10 @@ class _Accesses(StmtVisitor):
         self.lca: dict[Any, _Scope] = {}
         self.by_data: dict[Any, Any] = {}
         self.allocated: dict[Any, _Scope] = {}
-        # What a reduction block writes is accessed outside of its loops: it is kept between their
-        # iterations, and so is what only some of them write. What it only reads may be made anew in
-        # each, but not where the axis is opaque, and one iteration may need what another one made.
-        # None: all buffers.
+        # Buffers that a reduction block writes are accessed outside of its loops: they live across
+        # their iterations, and so do those that only some iterations write. Buffers that it only
+        # reads may be allocated in each iteration, but not if the axis is opaque and one iteration
+        # may need values of another. None: all buffers.
         self.limits: list[tuple[_Scope, set[Any] | None]] = []
 
     def access(self, buffer: Any) -> None:
@@ -143,8 +143,8 @@ class _Accesses(StmtVisitor):
                 written is None or owner.data in written
             ) and scope.depth > limit.depth >= home.depth:
                 scope = common(scope, limit)
-        known = self.lca.get(owner)
-        self.lca[owner] = scope if known is None else common(known, scope)
+        previous = self.lca.get(owner)
+        self.lca[owner] = scope if previous is None else common(previous, scope)
 
     def visit_Var(self, node: Any) -> None:
         owner = self.by_data.get(node)
@@ -216,9 +216,9 @@ class _Accesses(StmtVisitor):
 
 
 class _Move(StmtRewriter):
-    def __init__(self, moved: dict[int, list[Any]], gone: set[Any]) -> None:
+    def __init__(self, moved: dict[int, list[Any]], removed: set[Any]) -> None:
         self.moved = moved
-        self.gone = gone
+        self.removed = removed
         self.inside: set[Any] = set()  # moved buffers whose new place is around this
 
     def visit_PrimExpr(self, node: Any) -> Any:
@@ -226,14 +226,14 @@ class _Move(StmtRewriter):
 
     def visit_Block(self, node: Block) -> Block:
         here = self.moved.get(id(node), [])
-        kept = [b for b in node.alloc_buffers if b not in self.gone] + here
-        hidden = self.gone - self.inside  # what lives elsewhere is no business of the block's
+        remaining = [b for b in node.alloc_buffers if b not in self.removed] + here
+        hidden = self.removed - self.inside  # their regions are not listed here
         outer, self.inside = self.inside, self.inside.union(here)
         body = self.visit(node.body)
         init = None if node.init is None else self.visit(node.init)
         self.inside = outer
-        same = len(kept) == len(node.alloc_buffers) and not here
-        buffers = node.alloc_buffers if same else tuple(kept)
+        same = len(remaining) == len(node.alloc_buffers) and not here
+        buffers = node.alloc_buffers if same else tuple(remaining)
         node = node.replace(body=body, init=init, alloc_buffers=buffers)
         if not any(r.buffer in hidden for r in (*node.reads, *node.writes)):
             return node
@@ -263,15 +263,15 @@ def _plan(body: Any) -> tuple[dict[int, list[Any]], set[Any]]:
     accesses = _Accesses(guards.written)
     accesses.visit(body)
     moved: dict[int, list[Any]] = {}
-    gone: set[Any] = set()
+    removed: set[Any] = set()
     for buffer, home in accesses.allocated.items():
         target = _outside_vectors(accesses.lca.get(buffer))
         if target is not None and target.depth < home.depth:
             target = home
         if target is not None and target is not home and target.node is not None:
             moved.setdefault(id(target.node), []).append(buffer)
-            gone.add(buffer)
-    return moved, gone
+            removed.add(buffer)
+    return moved, removed
 
 
 def _outside_vectors(scope: _Scope | None) -> _Scope | None:
@@ -287,10 +287,10 @@ def _outside_vectors(scope: _Scope | None) -> _Scope | None:
 
 @dataclass(frozen=True)
 class PlanAndUpdateBufferAllocationLocation(PrimFuncPass):
-    """See the file's docstring."""
+    """Moves allocations as far inside as possible."""
 
     name = "tir.PlanAndUpdateBufferAllocationLocation"
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        moved, gone = _plan(func.body)
-        return func.replace(body=_Move(moved, gone).visit(func.body)) if gone else func
+        moved, removed = _plan(func.body)
+        return func.replace(body=_Move(moved, removed).visit(func.body)) if removed else func

@@ -1,4 +1,4 @@
-"""PlanUnifiedMemory: places all tensors and the scratch memory of kernels in a few arenas.
+"""PlanUnifiedMemory: assigns all tensors and the scratch memory of kernels to a few arenas.
 
 The allocations of a lowered graph function and of the kernels that it calls are assigned
 offsets in pools (`loopwright.Arena`), so that memory with overlapping live ranges is disjoint. A
@@ -82,18 +82,19 @@ from ...stmt_functor import renew_defs
 from ..base import StmtRewriter
 
 POOLS = "pools"
-STACK_BYTES = 4096
+STACK_BYTES = 4096  # of a kernel's array: a page
 
 
 @dataclass(frozen=True)
 class PlanUnifiedMemory(ModulePass):
-    """See the file's docstring. Runs on a lowered module.
+    """Assigns all tensors and the scratch memory of kernels to a few arenas. Runs on a lowered
+    module.
 
     arenas: in order of preference; by default one "workspace" without a limit.
     algorithm: "greedy_by_size", "greedy_by_conflicts", "hill_climb", or "best" of them.
     in_place: results may be written over inputs.
     stack_bytes: scratch memory of kernels up to this size stays on the stack.
-    pools: "parameters", or "allocate": the function itself allocates each pool, in one piece.
+    pools: "parameters", or "allocate": the function itself makes one allocation for each pool.
     constants are not moved unless an arena takes the kind "constant"; the attribute
         "pool_constants" then lists the [pool, offset, data] that the caller writes there once.
 
@@ -122,7 +123,7 @@ class PlanUnifiedMemory(ModulePass):
     def _check(self, arena: Arena) -> None:
         self.check_alignment(arena.name, arena.alignment)
         if self.pools == "allocate" and "constant" in arena.kinds:
-            what = f"arena {arena.name} takes constants, and is allocated anew at run time"
+            what = f"arena {arena.name} takes constants, and is allocated at run time"
             hint = 'use pools="parameters", or kinds=("tensor", "scratch")'
             raise LoopwrightError(explain(what, instead=hint))
 
@@ -181,8 +182,8 @@ class _Planner:
             own = tuple(k for k, a in enumerate(self.arenas) if a.takes(r.kind, r.name))
             if not own:
                 what = f"no arena takes {r.name} of {self.gvar.name_hint}"
-                taken = ", ".join(f"{a.name} ({', '.join(a.kinds)})" for a in self.arenas)
-                got = f"{r.kind}, {r.size} bytes; arenas: {taken}"
+                kinds = ", ".join(f"{a.name} ({', '.join(a.kinds)})" for a in self.arenas)
+                got = f"{r.kind}, {r.size} bytes; arenas: {kinds}"
                 hint = 'add a last one that takes all: Arena("rest")'
                 raise LoopwrightError(explain(what, got=got, instead=hint))
             items.append(Item(r.name, r.size, r.first, r.last, r.alignment, own))
@@ -193,7 +194,7 @@ class _Planner:
         """Pairs (dying, starting) of memory in calls where one may overwrite the other."""
         for call in self.live.calls:
             func = self.mod[call.callee]
-            told = set(declared(func))
+            allowed = set(declared(func))
             for j, new in enumerate(call.args):
                 if new is None or new.first != call.begin or call.args.count(new) > 1:
                     continue
@@ -203,7 +204,7 @@ class _Planner:
                     if old is None or old is new or old.last != call.end or old in call.loose:
                         continue
                     where = [i for i, r in enumerate(call.args) if r is old]
-                    if all((j, i) in told or self.may(call.callee, i, j) for i in where):
+                    if all((j, i) in allowed or self.may(call.callee, i, j) for i in where):
                         yield self.number[old], self.number[new]
 
     def may(self, callee: GlobalVar, read: int, written: int) -> bool:
@@ -262,8 +263,8 @@ class _Planner:
     # -- errors ------------------------------------------------------------------------------------
 
     def too_small(self, problem: Problem, placement: Placement) -> str:
-        """The error if an arena is too small: what is live at the worst time, and what size would
-        do."""
+        """The error if an arena is too small: the live memory at the worst time, and the size that
+        would suffice."""
         homeless = [i for i, p in zip(problem.items, placement.places, strict=True) if p is None]
         pools = sorted({p for i in homeless for p in i.pools})
         limits = ", ".join(f"{self.arenas[p].name} ({_shown(self.arenas[p])})" for p in pools)
@@ -290,7 +291,8 @@ class _Planner:
         return explain(what, got=got, instead=hint)
 
     def alive(self, problem: Problem, rivals: list[int], time: int) -> list[tuple[int, str]]:
-        """What is live at a time: the bytes it adds beyond what it overwrites, and a text."""
+        """The live items at a time: the bytes that each adds beyond those it overwrites, and a
+        text."""
         listed = []
         items = problem.items
         living = [k for k in rivals if items[k].first <= time <= items[k].last]
@@ -339,7 +341,7 @@ class _Rewriting:
     def __init__(self, planner: _Planner, plan: MemoryPlan, placement: Placement) -> None:
         self.mod, self.gvar = planner.mod, planner.gvar
         self.planner, self.plan = planner, plan
-        self.places = placement.places
+        self.slots = placement.places
         self.planned = planner.planned
         self.pointers = {
             p.name: Var(p.name, "handle", type_annotation=("uint8", "global")) for p in plan.pools
@@ -381,7 +383,7 @@ class _Rewriting:
 
     def address(self, k: int) -> PrimExpr:
         """The pointer to item number k."""
-        pool, offset = self.places[k] or (0, 0)
+        pool, offset = self.slots[k] or (0, 0)
         name = self.planner.arenas[pool].name
         if name not in self.pointers:  # of no bytes, as everything in its pool
             name = next(iter(self.pointers))
@@ -419,11 +421,11 @@ class _Rewriting:
         aliased: set[GlobalVar] = set()
         number = self.planner.number
         for call in self.planner.live.calls:
-            given = [r for r in dict.fromkeys((*call.args, *call.scratch)) if r is not None]
+            memory = [r for r in dict.fromkeys((*call.args, *call.scratch)) if r is not None]
             spans = sorted(
-                (*place, place[1] + r.size)
-                for r in given
-                if (place := self.places[number[r]]) is not None and r.size
+                (*position, position[1] + r.size)
+                for r in memory
+                if (position := self.slots[number[r]]) is not None and r.size
             )
             if any(a[0] == b[0] and b[1] < a[2] for a, b in _pairs(spans)):
                 aliased.add(call.callee)
@@ -531,14 +533,14 @@ class _Inside(StmtRewriter):
         op, params = self.rewriting.kernel(callee)
         if op is callee and not params:
             return node
-        args = (*node.value.args, *self.given(params))
+        args = (*node.value.args, *self.memory_args(params))
         return node.replace(value=node.value.replace(op=op, args=args))
 
     def planned(self, node: st.Allocate) -> Any:
         """The replacement of a placed allocation."""
         raise NotImplementedError
 
-    def given(self, params: tuple[Var, ...]) -> list[Any]:
+    def memory_args(self, params: tuple[Var, ...]) -> list[Any]:
         """The memory arguments of a call."""
         raise NotImplementedError
 
@@ -562,7 +564,7 @@ class _Main(_Inside):
         value = self.address()
         return st.LetStmt(node.buffer_var, value, self.visit(node.body), span=node.span)
 
-    def given(self, params: tuple[Var, ...]) -> list[Any]:
+    def memory_args(self, params: tuple[Var, ...]) -> list[Any]:
         return [self.address() for _ in params]
 
     def visit_AllocateConst(self, node: st.AllocateConst) -> Any:
@@ -584,7 +586,7 @@ class _Kernel(_Inside):
         self.params.append(node.buffer_var)
         return self.visit(node.body)
 
-    def given(self, params: tuple[Var, ...]) -> list[Any]:
+    def memory_args(self, params: tuple[Var, ...]) -> list[Any]:
         more = [Var(p.name, p.dtype, type_annotation=p.type_annotation) for p in params]
         self.params += more
         return list(more)

@@ -1,7 +1,8 @@
 """`TransposeInRegisters`: reads square tiles of a transposed operand row by row.
 
-A vector whose lanes lie apart in memory is gathered element by element. Where an unrolled loop reads
-as many such vectors beside each other as they have lanes, each row of that tile is one vector in
+A vector whose lanes are not adjacent in memory is gathered element by element. Where an unrolled
+loop reads adjacent vectors of this kind, their number equal to that of their lanes, each row of
+that tile is one vector in
 memory: they are loaded, and transposed in registers.
 
 Before (-) and after (+)::
@@ -75,7 +76,7 @@ class _Transpose(StmtRewriter):
         """The loads of a store that read a tile of `size` rows, with the index of its first one."""
         if any_node(store.value, lambda n: is_call_to(n, "if_then_else")):
             return {}
-        found: dict[BufferLoad, Any] = {}
+        bases: dict[BufferLoad, Any] = {}
 
         def visit(load: Any) -> None:
             if not isinstance(load, BufferLoad) or load.predicate is not None:
@@ -90,10 +91,10 @@ class _Transpose(StmtRewriter):
                 return
             first = self.ana.simplify(substitute(index.base, {var: const(0, var.dtype)}))
             if self.ana.can_prove_equal(index.base, add(first, var)):
-                found[load] = index.replace(base=first)
+                bases[load] = index.replace(base=first)
 
         post_order_visit(store.value, visit)
-        return found
+        return bases
 
 
 def transposed(
@@ -116,13 +117,13 @@ def transposed(
         columns[load] = transpose(rows, group, bind)
     stmts: list[st.Stmt] = []
     for k in range(size):
-        column = {load: made[k] for load, made in columns.items()}
+        column = {load: body[k] for load, body in columns.items()}
         value = rewrite(store.value, {BufferLoad: column.get}, keep_buffers)
         stmts.append(Substitute({var: const(k, var.dtype)}).visit(store.replace(value=value)))
-    made = st.seq(*stmts)
+    body = st.seq(*stmts)
     for name, value in reversed(bound):
-        made = st.LetStmt(name, value, made)
-    return made
+        body = st.LetStmt(name, value, body)
+    return body
 
 
 def transpose(rows: list[Var], group: int, bind: Callable[[PrimExpr], Var]) -> list[Var]:
@@ -155,7 +156,7 @@ def transpose(rows: list[Var], group: int, bind: Callable[[PrimExpr], Var]) -> l
 
 
 class TransposeInRegisters(RewriterPass):
-    """See the file's docstring."""
+    """Reads square tiles of a transposed operand row by row."""
 
     name = "tir.TransposeInRegisters"
     rewriter = _Transpose

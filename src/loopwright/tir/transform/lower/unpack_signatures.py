@@ -37,10 +37,10 @@ from ..base import PrimFuncPass, StmtVisitor
 def symbolic_dims(func: PrimFunc) -> list[Var]:
     """The variables that the shapes, strides and offsets of the parameters define."""
     dims: dict[Var, None] = {}
-    given = set(func.params)
+    params_ = set(func.params)
 
     def visit(node: Any) -> None:
-        if isinstance(node, Var) and node not in given:
+        if isinstance(node, Var) and node not in params_:
             dims.setdefault(node)
 
     for buffer in func.buffers:
@@ -76,14 +76,14 @@ class _Calls(StmtVisitor):
         if func is not None and len(node.args) != len(unpacked_params(func)):
             what = f"{node.op.name_hint} takes another number of arguments"
             got = ", ".join(map(str, node.args)) or "none"
-            wanted = ", ".join(p.name for p in unpacked_params(func))
-            hint = f"pass {wanted} (pointers for buffers, symbolic dimensions at the end)"
+            expected = ", ".join(p.name for p in unpacked_params(func))
+            hint = f"pass {expected} (pointers for buffers, symbolic dimensions at the end)"
             raise ValueError(explain(what, got=got, instead=hint, span=node.span))
 
 
 @dataclass(frozen=True)
 class UnpackSignatures(PrimFuncPass):
-    """See the file's docstring."""
+    """Makes a kernel take pointers for its buffers, and its symbolic dimensions."""
 
     name = "tir.UnpackSignatures"
 

@@ -86,12 +86,12 @@ class _Unroll(StmtRewriter):
         before, self.steps, self.depth = self.steps, 0, 0
         body = self.visit(node.body)
         extent = int_value(self.ana.simplify(node.extent))
-        wanted = node.kind == ForKind.UNROLLED
+        unrolls = node.kind == ForKind.UNROLLED
         if extent is not None and node.kind == ForKind.SERIAL and extent > 0:
             small = self.steps * extent <= self.max_step or extent <= self.max_extent
-            wanted = small and self.depth < self.max_depth
-            wanted = wanted or (self.local and _indexes_local(node))
-        if extent is None or not wanted:
+            unrolls = small and self.depth < self.max_depth
+            unrolls = unrolls or (self.local and _indexes_local(node))
+        if extent is None or not unrolls:
             self.steps += before
             kind = ForKind.SERIAL if node.kind == ForKind.UNROLLED else node.kind
             return node.replace(body=body, kind=kind)
@@ -116,8 +116,8 @@ def _indexes_local(loop: For) -> bool:
 class _Uses(Visitor):
     """The ids of the nodes that contain one of some variables and buffers."""
 
-    def __init__(self, wanted: set[Any]) -> None:
-        self.wanted = wanted
+    def __init__(self, sources: set[Any]) -> None:
+        self.sources = sources
         self.dependent: set[int] = set()
         self.seen: set[int] = set()
         self.occurs = False
@@ -134,10 +134,10 @@ class _Uses(Visitor):
         self.occurs = self.occurs or outer
 
     def visit_Var(self, node: Var) -> None:
-        self.occurs = self.occurs or node in self.wanted
+        self.occurs = self.occurs or node in self.sources
 
     def visit_Buffer(self, node: Any) -> None:
-        self.occurs = self.occurs or node in self.wanted
+        self.occurs = self.occurs or node in self.sources
 
     def visit_ConstExpr(self, node: Any) -> None:
         pass
@@ -206,7 +206,7 @@ def _on_memory(body: Stmt, pointers: set[Var]) -> set[Buffer]:
 
 @dataclass(frozen=True)
 class UnrollLoop(PrimFuncPass):
-    """See the file's docstring."""
+    """Unrolls loops of constant extent."""
 
     name = "tir.UnrollLoop"
 

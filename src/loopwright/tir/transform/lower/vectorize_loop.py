@@ -9,12 +9,14 @@ Before (-) and after (+)::
     -             B[i * 8 + j] = A[i * 8 + j] + T.float32(1)
     +         B[i * 8:i * 8 + 8] = A[i * 8:i * 8 + 8] + T.Broadcast(T.float32(1), 8)
 
-What cannot be vectorized (a function call, a store of all lanes to one element) runs in a serial loop
-instead; so does what is under a condition that differs between lanes, unless accesses may be masked:
-with the option `tir.enable_buffer_level_predication`, which is the default for machines with vectors
-of unknown length, a condition `low + i < end` becomes the mask `T.get_active_lane_mask` of all the
-loads and stores under it. With `native`, as in the pipelines of this package, any condition becomes
-a mask, on every machine. With the option `tir.disable_vectorize` all vectorized loops become serial.
+A statement that cannot be vectorized (a function call, a store of all lanes to one element) runs in
+a serial loop instead; so do statements under a condition that differs between lanes, unless
+accesses may be
+masked: with the option `tir.enable_buffer_level_predication`, which is the default for machines
+with vectors of unknown length, a condition `low + i < end` becomes the mask
+`T.get_active_lane_mask` of all the loads and stores under it. With `native`, as in the pipelines of
+this package, any condition becomes a mask, on every machine. With the option
+`tir.disable_vectorize` all vectorized loops become serial.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ class _NotLanewise(Exception):
 
 
 def _lanes(values: Iterable[Any]) -> Lanes:
-    """The lanes of the first vector among values; 1 where there is none."""
+    """The lanes of the first vector among values; 1 without one."""
     widths = (lanes_of(v.dtype) for v in values if isinstance(v, PrimExpr))
     return next((w for w in widths if w != 1), 1)
 
@@ -237,7 +239,7 @@ class _Vectorizer(StmtRewriter):
         vectors = tuple(self.visit(i) for i in indices)
         wide = self.widened(buffer)
         if wide is not None:
-            # A buffer of the loop's body: element i of lane l lies at i * lanes + l.
+            # A buffer of the loop's body: element i of lane l is at i * lanes + l.
             kind = vectors[0].dtype.element
             lane = Ramp._make(const(0, kind), const(1, kind), self.lanes)
             size = cast(kind, self.lanes)
@@ -267,16 +269,16 @@ class _Vectorizer(StmtRewriter):
 
     def _chosen(self, indices: Any) -> PrimExpr | None:
         """A condition of one value in all lanes that chooses an index: whether an extent broadcasts."""
-        found: list[PrimExpr] = []
+        conditions: list[PrimExpr] = []
 
         def visit(node: Any) -> bool:
             if isinstance(node, pe.Select) and id(node.condition) not in self.assumed:
                 differs = not uses_any(node.condition, self.values) and uses_any(node, self.values)
-                found.extend([node.condition] if differs else [])
-            return bool(found)
+                conditions.extend([node.condition] if differs else [])
+            return bool(conditions)
 
         any(any_node(i, visit) for i in indices[-1:])
-        return found[0] if found else None
+        return conditions[0] if conditions else None
 
     def _either(self, node: BufferLoad, condition: PrimExpr) -> Any:
         """Of an element, or of elements side by side: instead of each lane's own index."""
@@ -569,8 +571,9 @@ class _Loops(Simplifying):
         return node
 
     def visit_For(self, node: st.For) -> st.Stmt:
-        # What runs has an extent: in it `extent // size` of a fused loop is no divisor of 0.
-        with self.loop(node), self.given(node.extent > 0, node.body):
+        # In the body the extent is not 0: there, a divisor `extent // size` of a fused loop is not
+        # 0.
+        with self.loop(node), self.assuming(node.extent > 0, node.body):
             if node.kind == st.ForKind.VECTORIZED:
                 return self.vectorized(node)
             return node.replace(body=self.visit(node.body))
@@ -609,7 +612,8 @@ class _Serial(StmtRewriter):
 
 @dataclass(frozen=True)
 class VectorizeLoop(PrimFuncPass):
-    """See the file's docstring. `enable_vectorize=False` makes vectorized loops serial."""
+    """Turns vectorized loops into vector expressions. `enable_vectorize=False` makes vectorized
+    loops serial."""
 
     name = "tir.VectorizeLoop"
     enable_vectorize: bool = True

@@ -1,8 +1,8 @@
-"""What memory holds at a place of the code, found by going back to what stored it.
+"""The contents of memory at a point of the code, found by going back to the store.
 
-`Simplify` asks for it with `propagate_knowns_to_prove_conditional`, `RemoveNoOp` with
-`use_dataflow_analysis`. A load is followed backwards, statement by statement and out of the loops and
-branches around it, to the store (or `T.assume`) that gives its value::
+`Simplify` uses it with `propagate_knowns_to_prove_conditional`, `RemoveNoOp` with
+`use_dataflow_analysis`. A load is followed backwards, statement by statement and out of the loops
+and branches around it, to the store (or `T.assume`) that defines its value::
 
     for i in range(16):
         A[i] = i
@@ -47,8 +47,8 @@ class Before:
 
 
 @dataclass(frozen=True)
-class Known:
-    """A condition that held on the way in."""
+class Assumed:
+    """A condition that holds from here on."""
 
     condition: PrimExpr
 
@@ -63,21 +63,21 @@ class Turn:
 
 @dataclass(frozen=True)
 class Unclear:
-    """A statement whose parts run we do not know when or how often."""
+    """A statement whose parts run at unknown times and with an unknown count."""
 
     stmt: Any
 
 
-Frame = Before | Known | Turn | Unclear
+Frame = Before | Assumed | Turn | Unclear
 Path = tuple[Frame, ...]  # where in the code, from outside to inside
 
 
 class _Same:
-    """What a statement does to a place that it leaves alone."""
+    """The effect of a statement on memory that it does not change."""
 
 
 SAME = _Same()
-Found = PrimExpr | _Same | None  # None: not known
+Value = PrimExpr | _Same | None  # None: not known
 
 
 class KnownValues:
@@ -89,17 +89,17 @@ class KnownValues:
         self.depth = 0
 
     def resolved(self, expr: Any, path: Path) -> Any:
-        """`expr`, evaluated at a place of the code, with loads replaced by what they give where
-        that is known, simplified."""
+        """`expr`, evaluated at a point of the code, with loads replaced by their values where
+        known, simplified."""
         self.steps = 0
 
-        def known(load: Any) -> Any:
+        def loaded(load: Any) -> Any:
             return self.value(load, path) if _plain(load) else None
 
-        return self.ana.simplify(rewrite(expr, {BufferLoad: known}, pre=keep_buffers))
+        return self.ana.simplify(rewrite(expr, {BufferLoad: loaded}, pre=keep_buffers))
 
     def holds_already(self, store: st.BufferStore, path: Path) -> bool:
-        """Whether a statement stores what is there already."""
+        """Whether a statement stores the value that the memory already holds."""
         if store.predicate is not None or any(i.dtype.lanes > 1 for i in store.indices):
             return False
         if has_effect(store.value) or any(map(has_effect, store.indices)):
@@ -113,40 +113,40 @@ class KnownValues:
     # ------------------------------------------------------------------ going back
 
     def value(self, load: BufferLoad, path: Path) -> PrimExpr | None:
-        """What a load gives at a place of the code; None if not known. What other loads gave at
-        other times is an unknown in it, a variable."""
+        """The value of a load at a point of the code; None if not known. Values of other loads at
+        other times are unknowns in it, variables."""
         if self.depth == _DEEPEST:
             return None
         self.depth += 1
         try:
             for n in range(len(path) - 1, -1, -1):
-                found = self._through(path[n], load, path[:n])
-                if not isinstance(found, _Same):
-                    return found
+                value = self._through(path[n], load, path[:n])
+                if not isinstance(value, _Same):
+                    return value
             return None
         finally:
             self.depth -= 1
 
-    def _through(self, frame: Frame, load: BufferLoad, path: Path) -> Found:
-        """What gives the value of a load, of what ran in a frame."""
+    def _through(self, frame: Frame, load: BufferLoad, path: Path) -> Value:
+        """The value of a load according to the statements that ran in a frame."""
         if isinstance(frame, Before):
             return self.sequence(frame.stmts, load, path)
-        if isinstance(frame, Known):
-            return self.given(frame.condition, load)
+        if isinstance(frame, Assumed):
+            return self.from_condition(frame.condition, load)
         if isinstance(frame, Unclear):
             return None if can_change(frame.stmt, load) else SAME
         return SAME if self.others(frame.loop, frame.at, load, path, earlier=True) else None
 
-    def sequence(self, stmts: tuple[st.Stmt, ...], load: BufferLoad, path: Path) -> Found:
-        """What statements leave at a place, one after another."""
+    def sequence(self, stmts: tuple[st.Stmt, ...], load: BufferLoad, path: Path) -> Value:
+        """The value in memory after statements ran one after another."""
         for n in range(len(stmts) - 1, -1, -1):
-            found = self.effect(stmts[n], load, (*path, Before(stmts[:n])))
-            if found is not SAME:
-                return found
+            value = self.effect(stmts[n], load, (*path, Before(stmts[:n])))
+            if value is not SAME:
+                return value
         return SAME
 
-    def effect(self, stmt: Any, load: BufferLoad, path: Path) -> Found:
-        """What a statement that has run leaves at a place."""
+    def effect(self, stmt: Any, load: BufferLoad, path: Path) -> Value:
+        """The value in memory after a statement ran."""
         self.steps += 1
         if self.steps > _STEPS:
             return None
@@ -155,7 +155,7 @@ class KnownValues:
         handler = _EFFECTS.get(type(stmt))
         return None if handler is None else handler(self, stmt, load, path)
 
-    def _store(self, stmt: st.BufferStore, load: BufferLoad, path: Path) -> Found:
+    def _store(self, stmt: st.BufferStore, load: BufferLoad, path: Path) -> Value:
         if stmt.buffer.data is not load.buffer.data:
             return None if has_effect(stmt.value) else SAME
         if stmt.buffer is not load.buffer or stmt.predicate is not None or has_effect(stmt.value):
@@ -172,7 +172,7 @@ class KnownValues:
                 scopes.enter_context(self.ana.constraint_scope(a == b))
             return SAME if self._stored(stmt.value, load, path) is SAME else None
 
-    def _stored(self, value: PrimExpr, load: BufferLoad, path: Path) -> Found:
+    def _stored(self, value: PrimExpr, load: BufferLoad, path: Path) -> Value:
         """A stored value; SAME for what was there before."""
         before = Var("before", load.dtype)
         new = self._then(value, path, (load, before))
@@ -181,7 +181,7 @@ class KnownValues:
         there = self.value(load, path) if before in vars_in(new) else None
         return new if there is None else self.ana.simplify(substitute(new, {before: there}))
 
-    def _lane(self, stmt: st.BufferStore, load: BufferLoad, path: Path) -> Found:
+    def _lane(self, stmt: st.BufferStore, load: BufferLoad, path: Path) -> Value:
         """The same for a store of several elements in a row."""
         index = stmt.indices[-1]
         if len(stmt.indices) > 1 or not isinstance(index, pe.Ramp):
@@ -205,7 +205,7 @@ class KnownValues:
             return None
         return self._stored(value, load, path)
 
-    def _for(self, stmt: st.For, load: BufferLoad, path: Path) -> Found:
+    def _for(self, stmt: st.For, load: BufferLoad, path: Path) -> Value:
         if has_effect(stmt.min) or has_effect(stmt.extent):
             return None
         low, end = stmt.min, add(stmt.min, stmt.extent)
@@ -215,13 +215,13 @@ class KnownValues:
             if not self.others(stmt, at, load, path):
                 continue
             body = SubstituteStmt({stmt.loop_var: at}).visit(stmt.body)
-            found = self.effect(body, load, (*path, Turn(stmt, at)))
-            if found is not None and found is not SAME:
-                return found
+            value = self.effect(body, load, (*path, Turn(stmt, at)))
+            if value is not None and value is not SAME:
+                return value
         return SAME if self.others(stmt, None, load, path) else None
 
     def _turns(self, loop: st.For, load: BufferLoad) -> Iterable[PrimExpr]:
-        """Values of a loop's variable for which the body is about a place."""
+        """Values of a loop's variable for which the body accesses the loaded element."""
         var, seen = loop.loop_var, []
 
         def collect(node: Any) -> bool:
@@ -232,21 +232,21 @@ class KnownValues:
         any_node(loop.body, collect)
         inner = {n for n in vars_in(loop.body) if n is not var}
         fresh = Var(var.name, var.dtype)
-        for index, wanted in seen:
+        for index, other in seen:
             if index.dtype.lanes > 1 or var not in vars_in(index):
                 continue
             index = SubstituteStmt({var: fresh}).visit(index)
-            for at in (fresh + (wanted - index), fresh - (wanted - index)):
+            for at in (fresh + (other - index), fresh - (other - index)):
                 at = self.ana.simplify(at)
                 used = vars_in(at)
-                if fresh not in used and not (used & inner - vars_in(wanted)):
+                if fresh not in used and not (used & inner - vars_in(other)):
                     yield at
 
     def others(
         self, loop: st.For, at: PrimExpr | None, load: BufferLoad, path: Path, earlier: bool = False
     ) -> bool:
-        """Whether the iterations of a loop leave a place alone: all (for None), those that run
-        before the one at `at`, or those after it."""
+        """Whether the iterations of a loop do not change the loaded element: all (for None), those
+        that run before the one at `at`, or those after it."""
         var = Var(loop.loop_var.name, loop.loop_var.dtype)
         body = SubstituteStmt({loop.loop_var: var}).visit(loop.body)
         with ExitStack() as scopes:
@@ -259,44 +259,45 @@ class KnownValues:
                 scopes.enter_context(self.ana.constraint_scope(when))
             return self.effect(body, load, (*path, Turn(loop, var))) is SAME
 
-    def _if(self, stmt: st.IfThenElse, load: BufferLoad, path: Path) -> Found:
+    def _if(self, stmt: st.IfThenElse, load: BufferLoad, path: Path) -> Value:
         if has_effect(stmt.condition):
             return None
         yes, no = (
             conjunction(p for p in parts_of(stmt.condition, holds) if not reads_memory(p))
             for holds in (True, False)
         )
-        found = self._branches(stmt, yes, no, load, path)
-        if found is None and reads_memory(stmt.condition):
+        value = self._branches(stmt, yes, no, load, path)
+        if value is None and reads_memory(stmt.condition):
             condition = self._then(stmt.condition, path)
-            found = self._branches(stmt, condition, pe.Not(condition), load, path)
-        return found
+            value = self._branches(stmt, condition, pe.Not(condition), load, path)
+        return value
 
     def _branches(
         self, stmt: st.IfThenElse, yes: PrimExpr, no: PrimExpr, load: BufferLoad, path: Path
-    ) -> Found:
-        """What the branches leave; `yes`, `no`: what is known where they run."""
-        results: list[Found] = []
+    ) -> Value:
+        """The value in memory after the branches; `yes`, `no`: the conditions under which they
+        run."""
+        results: list[Value] = []
         entered = (stmt.condition, pe.Not(stmt.condition))
-        for case, known, way in zip(
+        for case, condition, branch in zip(
             (stmt.then_case, stmt.else_case), (yes, no), entered, strict=True
         ):
-            if self._is_false(known):
+            if self._is_false(condition):
                 continue
             if case is None:
                 results.append(SAME)
                 continue
-            with self.ana.constraint_scope(known):
-                results.append(self.effect(case, load, (*path, Known(way))))
+            with self.ana.constraint_scope(condition):
+                results.append(self.effect(case, load, (*path, Assumed(branch))))
         first = results[0] if results else None
         return first if all(_equal(first, r) for r in results) else None
 
-    def _evaluate(self, stmt: st.Evaluate, load: BufferLoad, path: Path) -> Found:
+    def _evaluate(self, stmt: st.Evaluate, load: BufferLoad, path: Path) -> Value:
         if is_call_to(stmt.value, "assume"):
-            return self.given(stmt.value.args[0], load)
+            return self.from_condition(stmt.value.args[0], load)
         return None if has_effect(stmt.value) else SAME
 
-    def _let(self, stmt: st.LetStmt, load: BufferLoad, path: Path) -> Found:
+    def _let(self, stmt: st.LetStmt, load: BufferLoad, path: Path) -> Value:
         if has_effect(stmt.value):
             return None
         body = stmt.body
@@ -304,8 +305,8 @@ class KnownValues:
             body = SubstituteStmt({stmt.var: stmt.value}).visit(body)
         return self.effect(body, load, path)
 
-    def given(self, condition: PrimExpr, load: BufferLoad) -> Found:
-        """The value of a load of which a condition that holds says that it is equal to it."""
+    def from_condition(self, condition: PrimExpr, load: BufferLoad) -> Value:
+        """The value of a load that a condition, which holds, says is equal to it."""
         for part in parts_of(condition, True):
             sides = [c for c in disjuncts(part) if reads_memory(c) or not self._is_false(c)]
             if len(sides) != 1 or not isinstance(sides[0], pe.EQ):
@@ -329,20 +330,20 @@ class KnownValues:
 
     def _then(self, expr: Any, path: Path, name: tuple[BufferLoad, Var] | None = None) -> Any:
         """The value of `expr` at a time that may be past, without loads: facts about memory are
-        of now. `name`: what stands for the loads of one place."""
+        of now. `name`: the variable that replaces loads of one element."""
 
-        def known(load: Any) -> Any:
+        def loaded(load: Any) -> Any:
             if name is not None and self._is(load, name[0]):
                 return name[1]
             value = self.value(load, path) if _plain(load) else None
             return Var("unknown", load.dtype) if value is None else value
 
-        return self.ana.simplify(rewrite(expr, {BufferLoad: known}, pre=keep_buffers))
+        return self.ana.simplify(rewrite(expr, {BufferLoad: loaded}, pre=keep_buffers))
 
 
 class Following(Simplifying):
-    """A rewriter that can ask what memory holds. Its methods for sequences, loops and branches say
-    where they are, by `inside`."""
+    """A rewriter that can look up the contents of memory. Its methods for sequences, loops and
+    branches record their position, by `inside`."""
 
     def __init__(self, ana: Analyzer | None = None) -> None:
         super().__init__(ana)
@@ -385,14 +386,14 @@ def disjuncts(condition: Any) -> list[Any]:
     return [condition]
 
 
-def _equal(a: Found, b: Found) -> bool:
+def _equal(a: Value, b: Value) -> bool:
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return a.value == b.value
     return a is b
 
 
-def _body(known: KnownValues, stmt: Any, load: BufferLoad, path: Path) -> Found:
-    return known.effect(stmt.body, load, path)
+def _body(memory: KnownValues, stmt: Any, load: BufferLoad, path: Path) -> Value:
+    return memory.effect(stmt.body, load, path)
 
 
 _EFFECTS: dict[type, Any] = {
@@ -401,7 +402,7 @@ _EFFECTS: dict[type, Any] = {
     st.IfThenElse: KnownValues._if,
     st.Evaluate: KnownValues._evaluate,
     st.LetStmt: KnownValues._let,
-    st.SeqStmt: lambda known, stmt, load, path: known.sequence(tuple(stmt.seq), load, path),
+    st.SeqStmt: lambda memory, stmt, load, path: memory.sequence(tuple(stmt.seq), load, path),
     st.Allocate: _body,
     st.DeclBuffer: _body,
     st.AssertStmt: _body,

@@ -53,9 +53,9 @@ from ...stmt_functor import renew_defs
 from ..base import Simplifying, StmtRewriter, StmtVisitor, Substitute, bind_function
 
 HINT = "pragma_loop_partition_hint"
-_MOST = 64  # parts of a loop: more would be code that nobody reads
+_MOST = 64  # parts of a loop: more would be unreadable code
 
-# Begin, extent, what is known of conditions, by id, and whether that is all.
+# Begin, extent, the known truth of conditions, by id, and whether that is all.
 _Part = tuple[Any, Any, dict[int, bool], bool]
 Ends = tuple[Poly | None, Poly | None]  # [low, high); None: no bound
 
@@ -104,7 +104,7 @@ class _Conditions(StmtVisitor):
         self.hinted = hinted
         self.loops: dict[Var, Any] = {}
         self.unknown: set[Var] = set()
-        self.found: list[_Condition] = []
+        self.conditions: list[_Condition] = []
 
     def visit_For(self, node: For) -> None:
         self.visit((node.min, node.extent))
@@ -134,16 +134,16 @@ class _Conditions(StmtVisitor):
             self.check(node.args[0], self.hinted)
         self.visit_default(node)
 
-    def check(self, condition: PrimExpr, wanted: bool) -> None:
+    def check(self, condition: PrimExpr, holds: bool) -> None:
         """Take up the comparisons in a condition."""
         if isinstance(condition, (pe.And, pe.Or)):
-            self.check(condition.a, wanted)
-            self.check(condition.b, wanted)
+            self.check(condition.a, holds)
+            self.check(condition.b, holds)
         elif isinstance(condition, pe.Not):
-            self.check(condition.a, wanted)
+            self.check(condition.a, holds)
         elif is_call_to(condition, "likely"):
             self.check(condition.args[0], True)
-        elif wanted and isinstance(condition, pe.CmpExpr) and condition.a.dtype.is_int:
+        elif holds and isinstance(condition, pe.CmpExpr) and condition.a.dtype.is_int:
             self.compare(condition)
 
     def compare(self, condition: pe.CmpExpr) -> None:
@@ -167,13 +167,13 @@ class _Conditions(StmtVisitor):
             holds, fails = sides if isinstance(condition, pe.EQ) else sides[::-1]
         else:
             holds, fails = above, below
-        self.found.append(_Condition(condition, holds, fails))
+        self.conditions.append(_Condition(condition, holds, fails))
 
     def solve(self, p: Poly, offset: int = 0) -> list[Ends]:
         """The values of the variable for which p + offset >= 0, in a list; none if not known."""
         p = P.shift(p, offset)
-        mine = Evaluator(self.ana, {self.var: Range(0, 1)})
-        moving = [m for m in p if mine.involved({m: 1})]
+        own = Evaluator(self.ana, {self.var: Range(0, 1)})
+        moving = [m for m in p if own.involved({m: 1})]
         if len(moving) != 1 or len(moving[0]) != 1:
             return []
         (number,), factor = moving[0], p[moving[0]]
@@ -273,8 +273,8 @@ class RangeSplitter(Simplifying):
         if node.kind in kinds[0 if not hinted else 1 :]:
             return super().visit_For(node)
         low, extent = (int_value(self.ana.simplify(e)) for e in (node.min, node.extent))
-        known = low is not None and extent is not None
-        if known and not hinted and not self.const_loops:
+        constant_ends = low is not None and extent is not None
+        if constant_ends and not hinted and not self.const_loops:
             return super().visit_For(node)
         with self.loop(node):
             finder = _Conditions(self.ana, node.loop_var, hinted)
@@ -282,9 +282,9 @@ class RangeSplitter(Simplifying):
         if any_node(node.body, lambda n: isinstance(n, Block)):
             return super().visit_For(node)
         if low is not None and extent is not None:
-            parts = self.constant_parts(low, low + extent, finder.found)
+            parts = self.constant_parts(low, low + extent, finder.conditions)
         else:
-            parts = self.symbolic_parts(node, finder.found)
+            parts = self.symbolic_parts(node, finder.conditions)
         if not parts:
             return self.unsplit(node, hinted)
         return seq(*(self.part(node, *part) for part in parts))
@@ -296,44 +296,44 @@ class RangeSplitter(Simplifying):
             node = node.replace(kind=kind, annotations=_unhinted(node))
         return super().visit_For(node)
 
-    def constant_parts(self, low: int, high: int, found: list[_Condition]) -> list[_Part]:
+    def constant_parts(self, low: int, high: int, conditions: list[_Condition]) -> list[_Part]:
         """The parts of a loop over low .. high."""
         cuts = {low, high}
-        for condition in found:
+        for condition in conditions:
             for ends in condition.holds + condition.fails:
                 values = (P.constant_value(e) for e in ends if e is not None)
                 cuts |= {v for v in values if v is not None}
         order = sorted(c for c in cuts if low <= c <= high)
         parts: list[tuple[int, int, list[bool | None]]] = []
         for a, b in pairwise(order):
-            truths = [c.over(a, b) for c in found]
+            truths = [c.over(a, b) for c in conditions]
             if parts and parts[-1][2] == truths:
                 parts[-1] = (parts[-1][0], b, truths)
             else:
                 parts.append((a, b, truths))
         if not 1 < len(parts) <= _MOST:
             return []
-        return [(a, b - a, _truths(found, t), None not in t) for a, b, t in parts]
+        return [(a, b - a, _truths(conditions, t), None not in t) for a, b, t in parts]
 
-    def symbolic_parts(self, node: For, found: list[_Condition]) -> list[_Part]:
-        """The same for a loop between symbolic ends: the part over which all that can be said
-        holds, and what is before and after it."""
+    def symbolic_parts(self, node: For, conditions: list[_Condition]) -> list[_Part]:
+        """The same for a loop between symbolic ends: the part over which all solvable conditions
+        hold, and the parts before and after it."""
         begin, end = node.min, self.ana.simplify(add(node.min, node.extent))
-        low, high, taken = begin, end, []
-        for condition in found:
+        low, high, decided = begin, end, []
+        for condition in conditions:
             spans = [ends for ends in condition.holds if ends != (None, None)]
             if len(spans) != 1:
                 continue
             a, b = (None if e is None else _built(self.ana, e, node) for e in spans[0])
             low = low if a is None else maximum(low, a)
             high = high if b is None else minimum(high, b)
-            taken.append(condition)
-        if not taken:
+            decided.append(condition)
+        if not decided:
             return []
         low = self.ana.simplify(minimum(low, end))
         high = self.ana.simplify(maximum(high, low))
         first, last = self.ana.simplify(low - begin), self.ana.simplify(end - high)
-        true = _truths(taken, [True] * len(taken))
+        true = _truths(decided, [True] * len(decided))
         middle = (low, self.ana.simplify(high - low), true, True)
         parts: list[_Part] = [(begin, first, {}, False), middle, (high, last, {}, False)]
         return [part for part in parts if int_value(part[1]) != 0]
@@ -345,10 +345,10 @@ class RangeSplitter(Simplifying):
         var = Var(node.loop_var.name, dtype)
         begin, extent = const(begin, dtype), const(extent, dtype)
         once, notes = int_value(extent) == 1, _unhinted(node)
-        place = begin if once and not notes else self.ana.simplify(add(var, begin))
+        value = begin if once and not notes else self.ana.simplify(add(var, begin))
         body = renew_defs(_Decided(truths).visit(node.body))
-        body = _Section({node.loop_var: place}).visit(body)
-        if place is begin:
+        body = _Section({node.loop_var: value}).visit(body)
+        if value is begin:
             return self.visit(body)
         unrolled = hinted and self.unroll and not decided and not once
         kind = ForKind.UNROLLED if unrolled else node.kind
@@ -364,10 +364,10 @@ def _built(ana: Analyzer, end: Poly, node: For) -> PrimExpr:
     return build(ana, end, node.loop_var.dtype)
 
 
-def _truths(found: list[_Condition], truths: list[bool | None]) -> dict[int, bool]:
-    """The truth of conditions by id; one that occurs twice must be so at both places."""
+def _truths(conditions: list[_Condition], truths: list[bool | None]) -> dict[int, bool]:
+    """The truth of conditions by id; one that occurs twice must have it in both."""
     values: dict[int, set[bool | None]] = {}
-    for condition, truth in zip(found, truths, strict=True):
+    for condition, truth in zip(conditions, truths, strict=True):
         values.setdefault(id(condition.node), set()).add(truth)
     return {
         key: truth

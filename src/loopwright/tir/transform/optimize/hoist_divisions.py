@@ -62,7 +62,7 @@ class _Count(StmtVisitor):
         self.scopes: dict[int, _Scope] = {}  # of loops, by id
         # The scopes of the variables that an expression may be moved with.
         self.homes: dict[Var, _Scope | None] = dict.fromkeys(free, self.outermost)
-        self.known: dict[int, _Info | None] = {}
+        self.infos: dict[int, _Info | None] = {}
         self.counts: dict[Any, int] = {}
         self.order: list[tuple[Any, Any]] = []  # keys with their expressions, inner ones first
         self.times = 1
@@ -72,9 +72,9 @@ class _Count(StmtVisitor):
 
     def info(self, node: Any) -> _Info | None:
         """Facts about an expression; None unless it is plain integer arithmetic."""
-        if id(node) not in self.known:
-            self.known[id(node)] = self._info(node)
-        return self.known[id(node)]
+        if id(node) not in self.infos:
+            self.infos[id(node)] = self._info(node)
+        return self.infos[id(node)]
 
     def _info(self, node: Any) -> _Info | None:
         kind = type(node)
@@ -98,24 +98,24 @@ class _Count(StmtVisitor):
     def _nonzero(self, factor: Any, scope: _Scope) -> bool:
         if isinstance(factor, IntImm):
             return factor.value != 0
-        known = self.info(factor)
-        return known is not None and known.key in scope.nonzero
+        info = self.info(factor)
+        return info is not None and info.key in scope.nonzero
 
     def visit_BinaryOpExpr(self, node: Any) -> None:
-        known = self.info(node)
-        if known is not None and not known.divides:
+        info = self.info(node)
+        if info is not None and not info.divides:
             return
-        if known is None or not known.safe or type(node) not in _DIVISIONS:
+        if info is None or not info.safe or type(node) not in _DIVISIONS:
             self.visit(node.a)
             self.visit(node.b)
             return
-        before = self.counts.get(known.key, 0)
-        self.counts[known.key] = before + self.times
+        before = self.counts.get(info.key, 0)
+        self.counts[info.key] = before + self.times
         if before:
-            return  # what is inside is done once, too
+            return  # its parts are computed once, too
         self.visit(node.a)
         self.visit(node.b)
-        self.order.append((known.key, node))
+        self.order.append((info.key, node))
 
     # ------------------------------------------------------------------ statements
 
@@ -169,17 +169,17 @@ class _Bind(StmtRewriter):
             if count.counts[key] > 1:
                 value = self.visit_default(node)
                 var = self.vars[key] = Var("index", node.dtype)
-                info = count.known[id(node)]
+                info = count.infos[id(node)]
                 assert info is not None
                 info.scope.bound.append((var, value))
 
     def visit_BinaryOpExpr(self, node: Any) -> Any:
-        known = self.count.known.get(id(node))
-        if known is not None:
-            if not known.divides:
+        info = self.count.infos.get(id(node))
+        if info is not None:
+            if not info.divides:
                 return node
-            if known.key in self.vars:
-                return self.vars[known.key]
+            if info.key in self.vars:
+                return self.vars[info.key]
         return self.visit_default(node)
 
     def visit_For(self, node: For) -> Stmt:
@@ -196,7 +196,7 @@ def _under(scope: _Scope, body: Stmt) -> Stmt:
 
 @dataclass(frozen=True)
 class HoistDivisions(PrimFuncPass):
-    """See the file's docstring."""
+    """Computes divisions shared by indices once per iteration of their loop."""
 
     name = "tir.HoistDivisions"
 

@@ -134,8 +134,8 @@ def _unwrapped(condition: PrimExpr) -> PrimExpr:
 class _Unchecked(StmtRewriter):
     """The statement under the assumption that some conditions hold."""
 
-    def __init__(self, known: set[int]) -> None:
-        self.known = known
+    def __init__(self, decided: set[int]) -> None:
+        self.decided = decided
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         then = self.visit(node.then_case)
@@ -159,7 +159,7 @@ class _Unchecked(StmtRewriter):
     def left(self, condition: PrimExpr) -> PrimExpr | None:
         """The part of a condition that is not known to hold; None if all is."""
         parts = conjuncts(condition)
-        left = [c for c in parts if id(c) not in self.known]
+        left = [c for c in parts if id(c) not in self.decided]
         if len(left) == len(parts):
             return condition
         rest: PrimExpr | None = None
@@ -241,7 +241,7 @@ class _Partition(Simplifying):
         """The variables that have a single value where a tile is not whole, such as the loop over
         tiles of which only the last one has checks: there they are decided when compiling."""
         left: dict[Any, Any] = {}
-        with self.given(whole, NO_OP, holds=False):
+        with self.assuming(whole, NO_OP, holds=False):
             for var in vars_in(whole):
                 bound = self.ana.const_int_bound(var)
                 if bound.min_value == bound.max_value:
@@ -251,7 +251,7 @@ class _Partition(Simplifying):
 
 @dataclass(frozen=True)
 class LoopPartition(PrimFuncPass):
-    """See the file's docstring."""
+    """Runs interior tiles without boundary checks."""
 
     name = "tir.LoopPartition"
 

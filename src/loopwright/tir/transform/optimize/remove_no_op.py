@@ -11,9 +11,9 @@ Before (-) and after (+)::
     -             T.evaluate(n + 1)
               A[i] = T.float32(0)
 
-A bound value that nobody uses, a loop that never runs and a store of what is there already have no
-effect either. With the option `tir.RemoveNoOp` {"use_dataflow_analysis": True}, neither has a store
-that the next statement overwrites, or of what earlier ones have stored.
+A bound value that is not used, a loop that never runs and a store of the value that memory already
+holds have no effect either. With the option `tir.RemoveNoOp` {"use_dataflow_analysis": True},
+neither has a store that the next statement overwrites, or of what earlier ones have stored.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt_functor import keep_buffers
 from ..base import NO_OP, PrimFuncPass, all_variables, bind_function, is_no_op
-from ._known_values import Before, Following, Known, Turn
+from ._known_values import Assumed, Before, Following, Turn
 
 
 def _effect(value: PrimExpr) -> st.Stmt:
-    """What is left of a value that nobody uses."""
+    """The statement that remains of an unused value."""
     return st.Evaluate(value) if has_effect(value) else NO_OP
 
 
@@ -171,21 +171,21 @@ class NoOpRemover(Following):
     def visit_BufferStore(self, node: st.BufferStore) -> st.Stmt:
         if self.stores_itself(node):
             return NO_OP
-        known = self.overwritten and self.memory.holds_already(node, self.path)
-        return NO_OP if known else node
+        redundant = self.overwritten and self.memory.holds_already(node, self.path)
+        return NO_OP if redundant else node
 
     def is_overwritten(self, one: st.Stmt, after: list[st.Stmt]) -> bool:
         """Whether all that a loop nest stores is overwritten by a later statement, before a look."""
-        mine = loop_nest(one)
-        if mine is None:
+        first = loop_nest(one)
+        if first is None:
             return False
-        pointer = mine.store.buffer.data
+        pointer = first.store.buffer.data
         for stmt in after:
-            theirs = loop_nest(stmt)
-            if theirs is not None and theirs.store.buffer is mine.store.buffer:
-                value = theirs.without_value
+            second = loop_nest(stmt)
+            if second is not None and second.store.buffer is first.store.buffer:
+                value = second.without_value
                 return not looks_at(stmt, pointer) and (
-                    structural_equal(mine.without_value, value) or self.covers(theirs, mine)
+                    structural_equal(first.without_value, value) or self.covers(second, first)
                 )
             if any_node(stmt, lambda n: n is pointer or isinstance(n, (Call, st.AttrStmt))):
                 return False
@@ -208,15 +208,15 @@ class NoOpRemover(Following):
         )
 
     def follows(self, outer: _Nest, inner: _Nest) -> bool:
-        """Whether two nests store at the same places, the first wherever the other does."""
+        """Whether two nests store at the same indices, the first wherever the other does."""
         if len(outer.loops) != len(inner.loops):
             return False
         same = dict(zip(outer.loops, inner.loops, strict=True))
-        ours, theirs = list(inner.loops.values()), list(outer.loops.values())
-        if not all(map(structural_equal, substitute(theirs, same), ours)):
+        inner_ranges, outer_ranges = list(inner.loops.values()), list(outer.loops.values())
+        if not all(map(structural_equal, substitute(outer_ranges, same), inner_ranges)):
             return False
-        places = [substitute(i, same) for i in outer.store.indices]
-        if not all(map(structural_equal, places, inner.store.indices)):
+        indices = [substitute(i, same) for i in outer.store.indices]
+        if not all(map(structural_equal, indices, inner.store.indices)):
             return False
         if any_node(inner.conditions + outer.conditions, lambda n: isinstance(n, BufferLoad)):
             return False
@@ -231,12 +231,12 @@ class NoOpRemover(Following):
         return self._body(node)
 
     def visit_IfThenElse(self, node: st.IfThenElse) -> st.Stmt:
-        known, unknown = Known(node.condition), Known(Not(node.condition))
-        with self.given(node.condition, node.then_case), self.inside(known):
+        holds, unknown = Assumed(node.condition), Assumed(Not(node.condition))
+        with self.assuming(node.condition, node.then_case), self.inside(holds):
             then = self.visit(node.then_case)
         other = node.else_case
         if other is not None:
-            with self.given(node.condition, other, holds=False), self.inside(unknown):
+            with self.assuming(node.condition, other, holds=False), self.inside(unknown):
                 other = self.visit(other)
         if other is not None and is_no_op(other):
             other = None
@@ -248,7 +248,7 @@ class NoOpRemover(Following):
 
 
 class RemoveNoOp(PrimFuncPass):
-    """See the file's docstring."""
+    """Removes statements without effect, and loops and branches that contain only these."""
 
     name = "tir.RemoveNoOp"
 

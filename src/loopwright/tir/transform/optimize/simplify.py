@@ -37,7 +37,7 @@ from ...stmt import (
     seq,
 )
 from ..base import NO_OP, PrimFuncPass, bind_function, is_no_op, occurs, parts_of
-from ._known_values import Before, Following, Known, Turn, disjuncts
+from ._known_values import Assumed, Before, Following, Turn, disjuncts
 
 
 class _Simplify(Following):
@@ -68,8 +68,8 @@ class _Simplify(Following):
                     done.append(self.visit(stmt))
                 if isinstance(stmt, Evaluate) and is_call_to(stmt.value, "assume"):
                     parts = parts_of(stmt.value.args[0], True)
-                    known = conjunction(p for p in parts if not reads_memory(p))
-                    scopes.enter_context(self.ana.constraint_scope(known))
+                    facts = conjunction(p for p in parts if not reads_memory(p))
+                    scopes.enter_context(self.ana.constraint_scope(facts))
         left = [stmt for stmt in done if not is_no_op(stmt)]
         return seq(*left) if left else NO_OP
 
@@ -92,7 +92,7 @@ class _Simplify(Following):
             if isinstance(extent, IntImm):
                 body = self.visit(node.body)
             else:
-                with self.given(extent >= 1, node.body):
+                with self.assuming(extent >= 1, node.body):
                     body = self.visit(node.body)
         single = is_one(extent) and not node.annotations
         if single and node.kind != ForKind.THREAD_BINDING and not occurs(node.loop_var, body):
@@ -104,12 +104,12 @@ class _Simplify(Following):
         if isinstance(condition, IntImm):
             case = node.then_case if condition.value else node.else_case
             return NO_OP if case is None else self.visit(case)
-        with self.given(condition, node.then_case), self.inside(Known(condition)):
+        with self.assuming(condition, node.then_case), self.inside(Assumed(condition)):
             then = self.visit(node.then_case)
         other = node.else_case
         if other is not None:
-            no = Known(Not(condition))
-            with self.given(condition, other, holds=False), self.inside(no):
+            no = Assumed(Not(condition))
+            with self.assuming(condition, other, holds=False), self.inside(no):
                 other = self.visit(other)
         return node.replace(condition=condition, then_case=then, else_case=other)
 
@@ -145,10 +145,10 @@ class _Simplify(Following):
         if isinstance(whole, IntImm):
             return whole
         for frame in reversed(self.path):
-            known = frame.condition if isinstance(frame, Known) else None
-            if isinstance(known, Or) and not reads_memory(known):
+            fact = frame.condition if isinstance(frame, Assumed) else None
+            if isinstance(fact, Or) and not reads_memory(fact):
                 truths: list[Any] = []
-                for case in disjuncts(known):
+                for case in disjuncts(fact):
                     with self.ana.constraint_scope(case):
                         truths.append(self.memory.resolved(condition, self.path))
                 if all(isinstance(t, IntImm) and t.value == truths[0].value for t in truths):
@@ -157,7 +157,7 @@ class _Simplify(Following):
 
     def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
         condition = self.condition(node.condition)
-        with self.given(condition, node.body):
+        with self.assuming(condition, node.body):
             body = self.visit(node.body)
         if is_true(condition):
             return body
@@ -165,7 +165,7 @@ class _Simplify(Following):
 
 
 class Simplify(PrimFuncPass):
-    """See the file's docstring."""
+    """Simplifies index arithmetic and conditions, and removes unreachable code."""
 
     name = "tir.Simplify"
 

@@ -40,7 +40,7 @@ class _Fill(StmtRewriter):
 
 
 class FillNewMemory(RewriterPass):
-    """See the file's docstring."""
+    """New memory holds NaN, or the least integer, so that reads before writes are seen."""
 
     name = "tir.FillNewMemory"
     rewriter = _Fill

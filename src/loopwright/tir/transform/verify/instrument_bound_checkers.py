@@ -31,7 +31,7 @@ from ....ir.prim_expr import Broadcast, IntImm, Let, Not, PrimExpr, Ramp, String
 from ....ir.prim_op import const, logical_and, logical_or
 from ....ir.transform import Pass, PassContext
 from ... import stmt as st
-from ...analysis.places import ChoiceVisitor
+from ...analysis.element_accesses import ChoiceVisitor
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...op import call_intrin
@@ -174,7 +174,8 @@ def _checked(stmt: st.Stmt, checks: _Checks) -> st.Stmt:
 
 @dataclass(frozen=True)
 class InstrumentBoundCheckers(RewriterPass):
-    """See the file's docstring. Best run while buffers have all their dimensions."""
+    """Makes out-of-bounds accesses errors at run time. Best run while buffers have all their
+    dimensions."""
 
     name = "tir.InstrumentBoundCheckers"
     show_source: bool = True

@@ -27,7 +27,7 @@ class _Skip(StmtRewriter):
 
 
 class SkipAssert(RewriterPass):
-    """See the file's docstring."""
+    """Removes assertions."""
 
     name = "tir.SkipAssert"
     rewriter = _Skip

@@ -31,14 +31,14 @@ _CALLS = ("tir.call_extern", "tir.call_pure_extern")
 
 @dataclass(frozen=True)
 class VerifyExterns(PrimFuncPass):
-    """See the file's docstring."""
+    """Checks calls of external C functions against their declarations."""
 
     name = "tir.VerifyExterns"
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        known = prototypes_of(mod)
-        if known:
-            post_order_visit(func.body, lambda node: _check(node, known, func))
+        externs = prototypes_of(mod)
+        if externs:
+            post_order_visit(func.body, lambda node: _check(node, externs, func))
         return func
 
 
@@ -59,13 +59,15 @@ def prototypes_of(mod: Any) -> dict[str, tuple[Prototype, ExternLibrary]]:
     return prototypes
 
 
-def _check(node: Any, known: Mapping[str, tuple[Prototype, ExternLibrary]], func: PrimFunc) -> None:
+def _check(
+    node: Any, externs: Mapping[str, tuple[Prototype, ExternLibrary]], func: PrimFunc
+) -> None:
     if not isinstance(node, Call) or getattr(node.op, "name", "") not in _CALLS:
         return
     name, args = node.args[0], node.args[1:]
-    if not isinstance(name, StringImm) or name.value not in known:
+    if not isinstance(name, StringImm) or name.value not in externs:
         return
-    prototype, library = known[name.value]
+    prototype, library = externs[name.value]
     problem = _problem(node, args, prototype)
     if problem:
         what = f"the call of {name.value} in {func.attrs.get('global_symbol', 'a kernel')} does not agree with its declaration"

@@ -25,7 +25,8 @@ from ..base import PrimFuncPass
 
 @dataclass(frozen=True)
 class VerifyParallel(PrimFuncPass):
-    """See the file's docstring."""
+    """Rejects parallel loops whose iterations write the same element, and vectorized loops whose
+    result differs from serial execution."""
 
     name = "tir.VerifyParallel"
 

@@ -22,32 +22,32 @@ SEEDS = 3  # that `best` climbs from
 
 def place_in_order(problem: Problem, order: Sequence[int]) -> Placement:
     """Place each item of an order at the lowest free offset."""
-    places: list[tuple[int, int] | None] = [None] * len(problem.items)
+    slots: list[tuple[int, int] | None] = [None] * len(problem.items)
     for k in order:
         for pool in problem.items[k].pools:
-            offset = _lowest(problem, k, pool, places)
+            offset = _lowest(problem, k, pool, slots)
             if offset is not None:
-                places[k] = (pool, offset)
+                slots[k] = (pool, offset)
                 break
-    return placement_of(problem, places)
+    return placement_of(problem, slots)
 
 
 def _lowest(
-    problem: Problem, k: int, pool: int, places: Sequence[tuple[int, int] | None]
+    problem: Problem, k: int, pool: int, slots: Sequence[tuple[int, int] | None]
 ) -> int | None:
     """The lowest offset in a pool at which an item fits between those already placed."""
     item, partners = problem.items[k], problem.partners[k]
-    taken, over = [], []
+    used, over = [], []
     for other in problem.neighbours[k]:
-        place = places[other]
-        if place is not None and place[0] == pool and problem.items[other].size:
-            taken.append((place[1], place[1] + problem.items[other].size, place[1], other))
+        slot = slots[other]
+        if slot is not None and slot[0] == pool and problem.items[other].size:
+            used.append((slot[1], slot[1] + problem.items[other].size, slot[1], other))
             if other in partners:
-                over.append(place[1])
-    taken.sort()
+                over.append(slot[1])
+    used.sort()
     align = problem.alignment(k, pool)
     best = 0
-    for begin, end, _, _ in taken:
+    for begin, end, _, _ in used:
         if begin >= best + item.size:
             break
         if end > best:
@@ -58,7 +58,7 @@ def _lowest(
                 end <= offset
                 or begin >= offset + item.size
                 or (other in partners and begin == offset)
-                for begin, end, _, other in taken
+                for begin, end, _, other in used
             )
             if all(clear):
                 best = min(best, offset)
@@ -121,7 +121,7 @@ def _changed(
     problem: Problem, order: list[int], placement: Placement, chance: random.Random
 ) -> list[int]:
     """Another order: an item at the top, or one that conflicts with it, is placed earlier."""
-    critical = [k for k, place in enumerate(placement.places) if _at_the_top(problem, placement, k)]
+    critical = [k for k, slot in enumerate(placement.places) if _at_the_top(problem, placement, k)]
     top = chance.choice(critical)
     chosen = top
     if problem.neighbours[top] and chance.random() < 0.6:
@@ -134,10 +134,10 @@ def _changed(
 
 def _at_the_top(problem: Problem, placement: Placement, k: int) -> bool:
     """Whether an item determines the cost: unplaced, spilled, or at the end of its pool."""
-    place = placement.places[k]
-    if place is None or problem.items[k].pools[0] != place[0]:
+    slot = placement.places[k]
+    if slot is None or problem.items[k].pools[0] != slot[0]:
         return True
-    return place[1] + problem.items[k].size == placement.bytes[place[0]]
+    return slot[1] + problem.items[k].size == placement.bytes[slot[0]]
 
 
 def best(problem: Problem) -> Placement:

@@ -17,9 +17,9 @@ from ..stmt_functor import substitute
 
 
 @dataclass(frozen=True)
-class Place:
-    """One load or store. Indices and guards use only loop variables and parameters; a guard that
-    cannot be expressed in them is None."""
+class ElementAccess:
+    """One load or store. Indices and guards use only loop variables and parameters; None for a
+    guard that cannot be expressed in them."""
 
     node: Any
     buffer: Buffer
@@ -59,7 +59,7 @@ class ChoiceVisitor(Visitor):
         self.visit((condition, yes, no))
 
 
-class Places(ChoiceVisitor):
+class ElementAccesses(ChoiceVisitor):
     """Collects the accesses in program order.
 
     `allocated`: pointer to the loops around its allocation; `by_block`: pointers allocated by a
@@ -67,7 +67,7 @@ class Places(ChoiceVisitor):
     """
 
     def __init__(self) -> None:
-        self.accesses: list[Place] = []
+        self.accesses: list[ElementAccess] = []
         self.allocated: dict[Var, tuple[st.For, ...]] = {}
         self.by_block: set[Var] = set()
         self.loops: tuple[st.For, ...] = ()
@@ -76,7 +76,7 @@ class Places(ChoiceVisitor):
         self.values: dict[Var, PrimExpr] = {}
         self.matched: dict[Buffer, BufferRegion | None] = {}
 
-    def known(self, expr: Any) -> Any:
+    def resolved(self, expr: Any) -> Any:
         """An expression with block axes and let variables replaced by their values."""
         return substitute(expr, self.values) if self.values else expr
 
@@ -90,7 +90,7 @@ class Places(ChoiceVisitor):
         self.guards = outer
 
     def note(self, node: Any) -> None:
-        buffer, indices = node.buffer, tuple(self.known(i) for i in node.indices)
+        buffer, indices = node.buffer, tuple(self.resolved(i) for i in node.indices)
         guards = self.guards if node.predicate is None else (*self.guards, None)
         while buffer in self.matched:
             source = self.matched[buffer]
@@ -98,7 +98,7 @@ class Places(ChoiceVisitor):
                 return
             indices = tuple(add(r.min, i) for r, i in zip(source.region, indices, strict=True))
             buffer = source.buffer
-        self.accesses.append(Place(node, buffer, indices, self.loops, guards, self.block))
+        self.accesses.append(ElementAccess(node, buffer, indices, self.loops, guards, self.block))
 
     def visit_Buffer(self, node: Buffer) -> None:
         pass
@@ -116,7 +116,7 @@ class Places(ChoiceVisitor):
         self.visit(node.min)
         self.visit(node.extent)
         outer = self.loops
-        same = node.replace(min=self.known(node.min), extent=self.known(node.extent))
+        same = node.replace(min=self.resolved(node.min), extent=self.resolved(node.extent))
         self.loops = (*outer, same)
         self.visit(node.body)
         self.loops = outer
@@ -128,18 +128,18 @@ class Places(ChoiceVisitor):
     def visit_And(self, node: And) -> None:
         """The second operand counts where the first holds."""
         self.visit(node.a)
-        self.under(self.known(node.a), node.b)
+        self.under(self.resolved(node.a), node.b)
 
     def visit_IfThenElse(self, node: st.IfThenElse) -> None:
         self.visit(node.condition)
-        condition = self.known(node.condition)
+        condition = self.resolved(node.condition)
         self.under(condition, node.then_case)
         if node.else_case is not None:
             self.under(Not(condition), node.else_case)
 
     def choice(self, condition: Any, yes: Any, no: Any) -> None:
         self.visit(condition)
-        condition = self.known(condition)
+        condition = self.resolved(condition)
         if condition.dtype.lanes > 1:
             self.under(None, yes, no)
             return
@@ -148,7 +148,7 @@ class Places(ChoiceVisitor):
 
     def visit_LetStmt(self, node: st.LetStmt | Let) -> None:
         self.visit(node.value)
-        self.values[node.var] = self.known(node.value)
+        self.values[node.var] = self.resolved(node.value)
         self.visit(node.body)
         del self.values[node.var]
 
@@ -164,20 +164,20 @@ class Places(ChoiceVisitor):
     def visit_BlockRealize(self, node: st.BlockRealize) -> None:
         block, outer_block, outer_values = node.block, self.block, dict(self.values)
         self.visit(node.predicate)
-        predicate = self.known(node.predicate)
+        predicate = self.resolved(node.predicate)
         self.under(predicate, node.iter_values)
         first: list[PrimExpr] = []
         for axis, value in zip(block.iter_vars, node.iter_values, strict=True):
             self.values[axis.var] = substitute(value, outer_values) if outer_values else value
             if axis.iter_type == IterVar.CommReduce:
-                first.append(EQ(self.values[axis.var], self.known(axis.dom.min)))
+                first.append(EQ(self.values[axis.var], self.resolved(axis.dom.min)))
         self.block = block
         for buffer in block.alloc_buffers:
             self.allocated[buffer.data] = self.loops
             self.by_block.add(buffer.data)
         for match in block.match_buffers:
             same_rank = len(match.buffer.shape) == len(match.source.region)
-            source = self.known(match.source.region) if same_rank else None
+            source = self.resolved(match.source.region) if same_rank else None
             self.matched[match.buffer] = (
                 match.source.replace(region=source) if source is not None else None
             )
@@ -190,8 +190,8 @@ class Places(ChoiceVisitor):
         self.block, self.values = outer_block, outer_values
 
 
-def places_of(node: Any) -> Places:
+def accesses_of(node: Any) -> ElementAccesses:
     """The accesses of a function or statement."""
-    walk = Places()
+    walk = ElementAccesses()
     walk.visit(getattr(node, "body", node))
     return walk
