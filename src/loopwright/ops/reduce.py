@@ -380,8 +380,8 @@ def _check_collapse(data, shape):
 
 def _numpy_collapse(data, shape):
     extra = data.ndim - len(shape)
-    kept = tuple(extra + k for k, d in enumerate(shape) if d == 1)
-    summed = widened(data).sum((*range(extra), *kept), keepdims=True)
+    ones = tuple(extra + k for k, d in enumerate(shape) if d == 1)
+    summed = widened(data).sum((*range(extra), *ones), keepdims=True)
     return summed.reshape(shape).astype(data.dtype)
 
 

@@ -34,13 +34,13 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 class LayoutQuery:
     """What a pass knows about a call.
 
-    given: the layout in which each tensor among the arguments is at hand; None: plain.
+    inputs: the layout in which each tensor among the arguments is at hand; None: plain.
     desired: names of layouts that the user wants for this operator: ("NHWC", "OHWI").
     block: the length of the channel blocks that are wanted, 0 for none. The last block is padded
         with zeros: operators that may give NaN or infinity for these answer None.
     """
 
-    given: tuple[Layout | None, ...]
+    inputs: tuple[Layout | None, ...]
     desired: tuple[str, ...] = ()
     block: int = 0
 

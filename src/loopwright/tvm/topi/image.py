@@ -11,7 +11,7 @@ from ...base.errors import explain, suggest
 from ...ops.blocks import spatial
 from ...ops.common import accumulator
 from ...ops.conv import expand_per_axis
-from ...ops.resizing import EXPRESSIONS, METHODS, PLACES, ROUNDING, Span, Style
+from ...ops.resizing import COORDINATE_MODES, EXPRESSIONS, METHODS, ROUNDING, Span, Style
 from ...tir import layout as layout_of
 from .layers import between, pixel
 from .padding import get_pad_tuple, listed
@@ -28,7 +28,7 @@ def _style(method: str, places: str, rounding: str, alpha: float, exclude: Any) 
     # TVM rounds down, but where ends lie on ends, and half of an element up there.
     nearest = rounding or ("round_prefer_ceil" if places == "align_corners" else "floor")
     _known("method", method, METHODS)
-    _known("coordinate_transformation_mode", places, PLACES)
+    _known("coordinate_transformation_mode", places, COORDINATE_MODES)
     return Style(method, places, _known("rounding_method", nearest, ROUNDING), alpha, bool(exclude))
 
 
@@ -91,7 +91,7 @@ def _resize(rank: int) -> Callable[..., te.Tensor]:
             for n, s in enumerate(letters):
                 extent = have[s].astype("float32")
                 ends = (bounds[n], bounds[n + rank])
-                place = PLACES[mode](
+                place = COORDINATE_MODES[mode](
                     at[s].astype("float32"), Span(EXPRESSIONS, extent, sizes[s], roi=ends)
                 )
                 outside += [place < 0, place > extent - 1]
@@ -146,7 +146,7 @@ def crop_and_resize(
                 te.const(sizes[s], "float32"),
                 roi=(boxes(box, n), boxes(box, n + 2)),
             )
-            place = PLACES["tf_crop_and_resize"](at[s].astype("float32"), span)
+            place = COORDINATE_MODES["tf_crop_and_resize"](at[s].astype("float32"), span)
             outside += [place < 0, place > extent - 1]
             taps.append(style.taps(place, extents[s], EXPRESSIONS))
         value = _sampled(data, plan, {**at, "N": box_indices(box)}, taps, style)

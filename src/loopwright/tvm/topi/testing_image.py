@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...ops import OPERATORS
-from ...ops.resizing import ARRAYS, PLACES, Span, Style
+from ...ops.resizing import ARRAYS, COORDINATE_MODES, Span, Style
 from ...tir import layout as layout_of
 from .padding import get_pad_tuple
 
@@ -24,7 +24,7 @@ def _resized(data: Array, scale: Sequence[float], layout: str, method: str, plac
     axes = [plan.index_of(s) for s in "DHW" if s in str(layout)]
     for axis, factor in zip(axes, scale, strict=True):
         have, want = out.shape[axis], round(out.shape[axis] * factor)
-        place = PLACES[places](np.arange(want, dtype="float64"), Span(ARRAYS, have, want))
+        place = COORDINATE_MODES[places](np.arange(want, dtype="float64"), Span(ARRAYS, have, want))
         taps = style.taps(
             np.floor(place + 1e-9) if style.count == 1 and rounding == "floor" else place,
             have,

@@ -15,7 +15,7 @@ from ....base import budget
 from ....base.errors import explain
 from ....ir.prim_expr import PrimExpr
 from ....ir.prim_op import cast, const, floordiv
-from ....ops.resizing import PLACES, ROUNDING, Style
+from ....ops.resizing import COORDINATE_MODES, ROUNDING, Style
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr, StringImm, TupleGetItem
 from ....relax.struct_info import TensorStructInfo
@@ -70,7 +70,7 @@ def resize(
     fill = node.real("extrapolation_value", 0.0)
     mode = _chosen(node.text("mode", "nearest"), _METHODS, "mode")
     transform = "coordinate_transformation_mode"
-    places = _chosen(node.text(transform, "half_pixel"), PLACES, transform)
+    places = _chosen(node.text(transform, "half_pixel"), COORDINATE_MODES, transform)
     nearest = _chosen(node.text("nearest_mode", "round_prefer_floor"), _ROUND, "nearest_mode")
     style = Style(
         _METHODS[mode],
@@ -92,7 +92,7 @@ def resize(
         raise ValueError("it takes either scales or sizes")
     given = scales if scales is not None else sizes
     assert given is not None
-    cropped = style.places == "tf_crop_and_resize"
+    cropped = style.coordinates == "tf_crop_and_resize"
     unknown = given.constant is None if scales is not None else given.elements is None
     if cropped or unknown:
         part = roi if cropped else None
@@ -182,7 +182,7 @@ class _Unknown:
         cx, style, have = self.cx, self.style, PrimValue(x.shape[axis])
         named = {
             "method": style.method,
-            "coordinate_transformation_mode": style.places,
+            "coordinate_transformation_mode": style.coordinates,
             "cubic_alpha": style.cubic_alpha,
             "cubic_exclude": int(style.exclude),
         }
@@ -191,7 +191,7 @@ class _Unknown:
             return _weighed_by(cx, x, axis, matrix), None
         named |= {"rounding_method": style.rounding, "dtype": str(x.dtype)}
         found = cx.emit(op.image.resize_taps(have, PrimValue(size), placed, **named))
-        crops, count = style.places == "tf_crop_and_resize", style.count
+        crops, count = style.coordinates == "tf_crop_and_resize", style.count
         nearest = style.method == "nearest_neighbor"
         if nearest and not crops:
             return _take(cx, x, axis, found), None
@@ -272,7 +272,7 @@ def _at_run_time(
     """An axis with an extent that only the run tells."""
     if smooth and not (scale is not None and scale >= 1):
         shape = (PrimValue(x.shape[axis]), PrimValue(size), None, scale)
-        how = (style.method, style.places, style.cubic_alpha, int(style.exclude))
+        how = (style.method, style.coordinates, style.cubic_alpha, int(style.exclude))
         return _weighed_by(cx, x, axis, op.image.resize_matrix(*shape, *how))
     if scale is not None and scale % 1 == 0 and _repeats(style, int(scale)):
         return cx.value(op.repeat(x.expr, int(scale), axis))
@@ -283,7 +283,7 @@ def _at_run_time(
             None,
             scale,
             style.method,
-            style.places,
+            style.coordinates,
             style.rounding,
             style.cubic_alpha,
             int(style.exclude),
@@ -301,7 +301,7 @@ def _at_run_time(
 
 def _repeats(style: Style, factor: int) -> bool:
     """Whether each element is repeated `factor` times, as far as the first 8 show it."""
-    plain = style.method == "nearest_neighbor" and style.places != "align_corners"
+    plain = style.method == "nearest_neighbor" and style.coordinates != "align_corners"
     if not plain or factor > _SMALL:
         return False
     ((taken, _),) = style.array_taps(8, 8 * factor, factor)
