@@ -64,8 +64,8 @@ class GraphRewriter:
         return block if same else new.with_span(block.span)
 
     def definition(self, value: Any) -> Any:
-        """What a variable is bound to, also through other variables; None for a parameter. Any other
-        expression is its own definition."""
+        """The value that a variable is bound to, also through other variables; None for a parameter. Any
+        other expression is its own definition."""
         while isinstance(value, rx.Var):
             value = self.builder.lookup_binding(value)
         return value

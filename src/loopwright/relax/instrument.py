@@ -8,7 +8,7 @@ from typing import Any
 from ..ir.instrument import PassInstrument
 from .analysis.well_formed import assert_well_formed
 
-# Passes that are there to mend modules in another form.
+# Passes that fix modules that are not well-formed.
 MENDING = frozenset({"Normalize", "NormalizeGlobalVar", "ResolveGlobals"})
 
 

@@ -1,4 +1,4 @@
-"""Relations between struct infos: subsumption, least common ancestor, erasure of what is
+"""Relations between struct infos: subsumption, least common ancestor, erasure of variables
 unknown outside a scope, and the result of a call."""
 
 from __future__ import annotations
@@ -233,8 +233,8 @@ def match_struct_info(
     table: dict[Any, Any],
     analyzer: Analyzer | None = None,
 ) -> BaseCheckResult:
-    """How well `pattern` covers `info`, after binding the symbolic variables that stand alone in it
-    to their values in `info`; the bindings are added to `table`."""
+    """How well `pattern` covers `info`, after binding the symbolic variables that are a dimension of
+    their own in it to their values in `info`; the bindings are added to `table`."""
     return _Checker(table, analyzer).check(pattern, info)
 
 
@@ -295,7 +295,7 @@ def _lca_func(a: si.FuncStructInfo, b: si.FuncStructInfo, analyzer: Any) -> si.S
     if a.params is not None and b.params is not None:
         if structural_equal(a.params, b.params):
             return si.FuncStructInfo(a.params, ret, purity)
-        if len(a.params) == len(b.params):  # their shapes are checked by what is called
+        if len(a.params) == len(b.params):  # their shapes are checked by the callee
             pairs = zip(a.params, b.params, strict=True)
             params = [struct_info_lca(x, y, analyzer) for x, y in pairs]
             return si.FuncStructInfo(params, ret, purity)
@@ -380,10 +380,10 @@ class _Eraser:
             return value
         table: dict[Any, Any] = {}
         for var in vars_in(value):
-            given = self.shape_var_map(var)
-            if given is None:
+            mapped = self.shape_var_map(var)
+            if mapped is None:
                 return None
-            new = convert(given)
+            new = convert(mapped)
             if new is not var:
                 table[var] = new
         if not table:
@@ -397,10 +397,10 @@ def erase_to_params(params: Iterable[RelaxVar], ret: si.StructInfo) -> si.Struct
     if not _may_hold_variables(ret):
         return ret
     erased = list(params)
-    known = set(_unique(v for p in erased for v in tir_vars_in_struct_info(p.struct_info)))
-    given = set(erased)
+    symbols = set(_unique(v for p in erased for v in tir_vars_in_struct_info(p.struct_info)))
+    visible = set(erased)
     return erase_to_well_defined(
-        ret, lambda v: v if v in known else None, lambda v: v if v in given else None
+        ret, lambda v: v if v in symbols else None, lambda v: v if v in visible else None
     )
 
 

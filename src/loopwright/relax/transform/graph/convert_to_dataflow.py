@@ -29,7 +29,7 @@ from .canonicalize import canonicalize
 
 @dataclass(frozen=True, repr=False)
 class ConvertToDataflow(FunctionPass):
-    """See the file's docstring.
+    """Groups runs of pure bindings into dataflow blocks.
 
     min_size: the fewest bindings that are made a block.
     """

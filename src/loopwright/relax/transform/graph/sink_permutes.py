@@ -39,7 +39,7 @@ _LAST = {(0, 2, 1): "ACB", (0, 2, 3, 1): "ADBC", (0, 2, 3, 4, 1): "AEBCD"}
 
 @dataclass(frozen=True)
 class SinkPermutes(ModulePass):
-    """See the file's docstring."""
+    """Moves permutations between channels first and last behind the operators that follow."""
 
     name = "SinkPermutes"
 

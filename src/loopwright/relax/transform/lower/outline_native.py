@@ -64,7 +64,7 @@ _VIEWS = ("relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_offset
 
 
 class OutlineNative(ModulePass):
-    """See the file's docstring."""
+    """Outlines runs of bindings that can be native code."""
 
     name = "OutlineNative"
 
@@ -83,8 +83,8 @@ class _Outliner:
     def __init__(self, builder: BlockBuilder, name: str, func: rx.Function) -> None:
         self.builder, self.name = builder, name
         self.uses = Counter(used_vars(func.body))
-        # What is there from the beginning to the end.
-        self.kept = set(func.params) - overwritten_vars(func) if func.is_pure else set()
+        # The values that live from the beginning to the end.
+        self.persistent = set(func.params) - overwritten_vars(func) if func.is_pure else set()
 
     def seq(self, seq: rx.SeqExpr) -> rx.SeqExpr:
         blocks = [self.block(b) for b in seq.blocks]
@@ -123,7 +123,7 @@ class _Outliner:
     ) -> tuple[list[rx.Binding], list[rx.Binding]]:
         """The bindings of a run that are due where some variables are used, and those that may wait
         for their own use, as they read parameters only: their results need no memory until then."""
-        free: set[rx.Var] = set(self.kept)
+        free: set[rx.Var] = set(self.persistent)
         for binding in run:
             if free.issuperset(used_vars(binding.value)):
                 free.add(binding.var)
@@ -135,7 +135,7 @@ class _Outliner:
             if not _is_kernel(binding) and not due.isdisjoint(used_vars(binding.value)):
                 due.add(binding.var)
         now = [b for b in run if b.var in due]
-        self.kept.update(b.var for b in now if b.var in free and _is_small(b.var.struct_info))
+        self.persistent.update(b.var for b in now if b.var in free and _is_small(b.var.struct_info))
         return now, [b for b in run if b.var not in due]
 
     def branches(self, binding: Any) -> Any:
@@ -178,8 +178,8 @@ class _Outliner:
 
 def _needs_machine(func: rx.Function) -> bool:
     """Whether a function has what native functions have not."""
-    known = [*(p.struct_info for p in func.params), *_leaves(func.body.body.struct_info)]
-    if not all(_is_known(i) or isinstance(i, si.PrimStructInfo) for i in known):
+    infos = [*(p.struct_info for p in func.params), *_leaves(func.body.body.struct_info)]
+    if not all(_is_known(i) or isinstance(i, si.PrimStructInfo) for i in infos):
         return True
     values = [b for block in func.body.blocks for b in block.bindings]
     return any(_is_for_machine(b) for b in values)
@@ -253,9 +253,9 @@ def _leaves(info: Any) -> list[Any]:
 
 
 def _symbols(run: list[rx.Binding], params: list[rx.Var]) -> list[TirVar]:
-    """The symbolic dimensions of a run that are no dimension of a parameter of it."""
+    """The symbolic dimensions of a run that are not a dimension of any of its parameters."""
     free: dict[TirVar, None] = {}
-    given = {d for p in params for d in p.struct_info.shape.values if isinstance(d, TirVar)}
+    defined = {d for p in params for d in p.struct_info.shape.values if isinstance(d, TirVar)}
     exprs: list[Any] = []
     for item in (*params, *(b.var for b in run)):
         for leaf in _leaves(item.struct_info):
@@ -265,5 +265,5 @@ def _symbols(run: list[rx.Binding], params: list[rx.Var]) -> list[TirVar]:
             if isinstance(arg, rx.ShapeExpr):
                 exprs += arg.values
     for expr in exprs:
-        free.update(dict.fromkeys(v for v in vars_in(expr) if v not in given))
+        free.update(dict.fromkeys(v for v in vars_in(expr) if v not in defined))
     return list(free)

@@ -171,12 +171,14 @@ class _Lower(GraphRewriter):
 
     # ------------------------------------------------------------------ checks
 
-    def check(self, value: Any, info: Any, known: Any, context: str, matches: list[_Match]) -> None:
+    def check(
+        self, value: Any, info: Any, static: Any, context: str, matches: list[_Match]
+    ) -> None:
         """Emit the checks of a value's kind that are not known to hold, and collect its
         dimensions to be matched."""
-        if known is not None and not _open(info, known):
+        if static is not None and not _open(info, static):
             return
-        kind_known = known is not None and struct_info_base_check(info, known) in (
+        kind_known = static is not None and struct_info_base_check(info, static) in (
             BaseCheckResult.PASS,
             BaseCheckResult.FAIL_L2,
         )
@@ -203,7 +205,7 @@ class _Lower(GraphRewriter):
             for i, field in enumerate(info.fields):
                 if isinstance(field, si.ObjectStructInfo):
                     continue
-                inner = known.fields[i] if isinstance(known, si.TupleStructInfo) else None
+                inner = static.fields[i] if isinstance(static, si.TupleStructInfo) else None
                 if inner is not None and not _open(field, inner):
                     continue
                 item = self.builder.emit(self.field(value, i))
@@ -303,8 +305,8 @@ class _Lower(GraphRewriter):
         value = self.builder.normalize_argument(self.value(binding.value))
         info = binding.struct_info
         matches: list[_Match] = []
-        place = f"loc={binding.span}, " if binding.span else ""
-        context = self.context(f"match_cast, {place}annotation={info}")
+        site = f"loc={binding.span}, " if binding.span else ""
+        context = self.context(f"match_cast, {site}annotation={info}")
         self.check(value, info, value.struct_info, context, matches)
         self.match(matches)
         self.builder.emit_normalized(binding.replace(value=value))
@@ -351,6 +353,6 @@ def _dims(info: si.StructInfo | None) -> list[PrimExpr]:
     return []
 
 
-def _open(info: si.StructInfo, known: si.StructInfo) -> bool:
+def _open(info: si.StructInfo, static: si.StructInfo) -> bool:
     """Whether a value of `known` may not be of `info`."""
-    return struct_info_base_check(info, known) is not BaseCheckResult.PASS
+    return struct_info_base_check(info, static) is not BaseCheckResult.PASS
