@@ -36,7 +36,7 @@ def active_parser() -> Parser | None:
     return _ACTIVE.parsers[-1] if _ACTIVE.parsers else None
 
 
-# What stands behind names of `R` where an `IRBuilder` is in use, and whether one is.
+# The functions behind names of `R` where an `IRBuilder` is in use, and whether one is.
 BUILDER: Slot[tuple[Mapping[str, Callable[..., Any]], Callable[[], bool]]] = Slot("script.building")
 
 
@@ -139,9 +139,9 @@ class Parser(Evaluator):
     def decorator_of(self, node: ast.FunctionDef | ast.ClassDef) -> Any:
         """The decorator that says how to read a function or class.
 
-        Raises DiagnosticError when there is none, or several.
+        Raises DiagnosticError unless there is exactly one.
         """
-        # @staticmethod tells type checkers that a module's function has no self.
+        # @staticmethod lets type checkers see that a module's function takes no self.
         decorators = [d for d in node.decorator_list if ast.unparse(d) != "staticmethod"]
         if len(decorators) != 1:
             what = f"{node.name} needs exactly one decorator"

@@ -85,7 +85,7 @@ class Evaluator:
 
     source: Source
     scope: Scope
-    # What a stranger's text may do; a decorated function may run any Python.
+    # The rules of an untrusted text; a decorated function may run any Python.
     rules: closed.Rules | None = None
 
     def eval(self, node: ast.expr) -> Any:
@@ -95,7 +95,7 @@ class Evaluator:
             if handler is None:
                 raise TypeError(explain(f"unsupported expression `{type(node).__name__}`"))
             value = handler(self, node)
-            return value if self.rules is None else self.rules.made(value)
+            return value if self.rules is None else self.rules.counted(value)
         except DiagnosticError:
             raise
         except Exception as error:
@@ -233,7 +233,7 @@ class Evaluator:
         item = self.mark(value[self.eval(node.slice)], node)
         if self.rules is None or type(value) is Buffer:  # which makes a load
             return item
-        item = self.rules.found(item, "an item")
+        item = self.rules.checked(item, "an item")
         return self.rules.named(item) if whole else item
 
     def _slice(self, node: ast.Slice) -> Any:
@@ -257,7 +257,7 @@ class Evaluator:
         return nullcontext() if self.rules is None else self.rules.inside(names)
 
     def items(self, values: Any) -> Any:
-        """What a loop goes over."""
+        """The items that a loop iterates over."""
         return values if self.rules is None else self.rules.items(values)
 
     def _tuple(self, node: ast.Tuple) -> Any:
@@ -335,8 +335,8 @@ class Evaluator:
         args = node.args
         defaults = tuple(self.eval(value) for value in args.defaults)
         args = ast.arguments(args.posonlyargs, args.args, args.vararg, [], [], args.kwarg, [])
-        # A function with these parameters: its callers ask how many there are.
-        # No parameter has the names of what it calls.
+        # A function with these parameters: its callers inspect their number.
+        # No parameter has the name of a function that it calls.
         load = ast.Load()
         values = ast.Call(ast.Name("<locals>", load), [], [])
         tree = ast.Lambda(args, ast.Call(ast.Name("<run>", load), [values], []))
@@ -367,7 +367,7 @@ class ExprEvaluator:
 
     @staticmethod
     def eval(parser: Any, value_table: Mapping[str, Any], node: ast.expr) -> Any:
-        """The value of a syntax tree with these values of names; the parser is not asked.
+        """The value of a syntax tree with these values of names; the parser is not involved.
         DiagnosticError for any error."""
         evaluator = Evaluator()
         evaluator.source = Source("<expression>", ast.unparse(node).splitlines())

@@ -127,7 +127,7 @@ class TensorProxy(StructInfoProxy):
             raise ValueError(explain(what, got=f"{shape!r} of type {type(shape).__name__}"))
         if isinstance(shape, (list, tuple)):
             if ndim not in (-1, len(shape)):
-                what = "R.Tensor: ndim does not go with the shape"
+                what = "R.Tensor: ndim is not the rank of the shape"
                 raise ValueError(explain(what, got=f"ndim {ndim} for {len(shape)} dimensions"))
             for dim in shape:
                 _check_dim(dim)

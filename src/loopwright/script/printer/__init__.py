@@ -1,6 +1,6 @@
 """The printer of TVMScript: `script(node)` is its text, `show(node)` prints it.
 
-They are `node.script()`, `node.show()` and `repr(node)`, too, which lie below: see `PRINTER`.
+They are `node.script()`, `node.show()` and `repr(node)`, too, which are in lower layers: see `PRINTER`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def repr_text(node: Node) -> str:
     """What `repr(node)` and `print(node)` show; a node that is ill-formed shows its kind."""
     try:
         return Printer(node, PrinterConfig()).run()
-    except Exception as error:  # a repr is asked for in the middle of errors: it must not add one
+    except Exception as error:  # a repr is often part of an error's report: it must not fail
         return f"<{type(node).__name__} that cannot be printed: {error}>"
 
 

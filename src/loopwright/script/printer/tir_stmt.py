@@ -74,7 +74,7 @@ def _seq_in(p: Printer, node: ts.SeqStmt, frame: Frame) -> None:
 
 @stmt_of(ts.LetStmt)
 def _let(p: Printer, node: ts.LetStmt, out: list) -> None:
-    plain = _plain_scope(p, node) and node.var.dtype.code != "custom"  # which is no annotation
+    plain = _plain_scope(p, node) and node.var.dtype.code != "custom"  # not an annotation
     value = p.expr(node.value)
     defined = p.names.get(node.var) is not None
     with p.frame(node) as frame:
