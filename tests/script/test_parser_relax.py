@@ -692,7 +692,7 @@ def test_errors_of_the_signature(head: str, body: str, message: str):
 
 def test_a_result_that_contradicts_its_annotation_is_a_warning():
     """As in TVM, whose own programs have such: the body is right."""
-    with pytest.warns(UserWarning, match="function f does not return what its annotation says"):
+    with pytest.warns(UserWarning, match="the result of function f contradicts its annotation"):
         function = from_source(
             "@R.function\ndef f(x: R.Tensor((2,))) -> R.Tensor((3,)):\n    return x"
         )

@@ -658,7 +658,7 @@ AXES = HEAD + "for i, j in T.grid(8, 8):\n        with T.block('b'):\n          
     [
         (["v = T.axis.S(8, i)", "v = T.axis.S(8, j)"], "the block has an axis 'v' already"),
         (["v, v = T.axis.remap('SS', [i, j])"], "the block has an axis 'v' already"),
-        (["v = T.axis.S(8, A)"], "what an axis is bound to is an integer"),
+        (["v = T.axis.S(8, A)"], "the binding of an axis is an integer"),
         (["v = T.axis.S(8.5, i)"], "the domain of an axis is an integer"),
         (
             ["T.block_attr({'key': 1})", "T.block_attr({'key': 2})"],

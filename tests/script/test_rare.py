@@ -78,7 +78,7 @@ GRAPHS = [
     (["y: R.Prim() = x", "return x"], "needs a dtype or a value"),
     (["y: R.Prim('int64', 3) = x", "return x"], "a dtype or a value, not both"),
     (["y: R.Tensor((1.5,), 'float32') = x", "return x"], "a dimension is an int, a string"),
-    (["y: R.Callable((R.Tensor,)) = x", "return x"], "needs what it returns"),
+    (["y: R.Callable((R.Tensor,)) = x", "return x"], "needs the struct info of its result"),
     (["y: 'a' + 'b' = x", "return x"], "a struct info is expected"),
     (["y = z = x", "return x"], "instead: write two assignments"),
     (["return x", "return x"], "second return statement"),

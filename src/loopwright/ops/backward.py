@@ -25,7 +25,7 @@ from .statements import long, loops, prim_func
 
 
 def _mark(name: str, doc: str) -> Operator:
-    """An operator whose result is its argument, which is what it is lowered to."""
+    """An operator whose result is its argument; it is lowered to that."""
 
     def body(input: Value):
         return compute(input.shape, lambda *i: input(*i), "T_identity", axes="i")
@@ -54,7 +54,7 @@ def _computed(name: str) -> Any:
 
 
 _mark("no_grad", "`input`, which counts as a constant: no gradient flows into it.")
-_mark("start_checkpoint", "`input`, kept for the backward pass; what follows is computed again.")
+_mark("start_checkpoint", "`input`, kept for the backward pass; later values are computed again.")
 _mark("end_checkpoint", "`input`, where the part that is computed again ends.")
 
 

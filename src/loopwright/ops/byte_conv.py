@@ -491,7 +491,7 @@ def _vector_conv(call: Any) -> Any:
                     first = ib.let("first", (start + shift) * 4)
                     tap = ((c * kernel[0] + kh) * kernel[1] + kw) * (ROWS * 4)
                     tap = ib.let("tap", tap)
-                    if heavy and line:  # of the next block what this step reads of its own
+                    if heavy and line:  # the part of the next block that this step reads of its own
                         ahead = tir.address_of(w[tir.min(block + 1, blocks - 1), tap])
                         ib.emit(tir.call_intrin("void", "tir.prefetch", ahead, 0, 2, 1))
                     body((c, ib.let("phase", phase), first, tap))

@@ -191,14 +191,14 @@ def _times(ib: Any, matrix: np.ndarray, terms: list[Any], name: str) -> list[Any
     """A matrix times vectors. Rows, or columns, that are equal except for signs share their sums: those of
     points a and -a are."""
     matrix, terms = matrix.copy(), list(terms)
-    for i, j in _alike(matrix.T):
+    for i, j in _paired(matrix.T):
         a, b = terms[i], terms[j]
         terms[i], terms[j] = ib.let(f"{name}_sum", a + b), ib.let(f"{name}_difference", a - b)
         first = matrix[:, i].copy()
         equal = first == matrix[:, j]
         matrix[:, i], matrix[:, j] = np.where(equal, first, 0), np.where(equal, 0, first)
     rows: list[Any] = [None] * len(matrix)
-    for i, j in _alike(matrix):
+    for i, j in _paired(matrix):
         equal = matrix[i] == matrix[j]
         a, b = (ib.let(f"{name}_part", _dot(matrix[i] * k, terms)) for k in (equal, ~equal))
         rows[i], rows[j] = a + b, a - b
@@ -206,7 +206,7 @@ def _times(ib: Any, matrix: np.ndarray, terms: list[Any], name: str) -> list[Any
     return [ib.let(f"{name}{k}", row) for k, row in enumerate(products)]
 
 
-def _alike(rows: np.ndarray) -> list[tuple[int, int]]:
+def _paired(rows: np.ndarray) -> list[tuple[int, int]]:
     """Adjacent rows that are equal except for signs: some signs are equal, others opposite."""
     pairs = []
     for k in range(len(rows) - 1):
@@ -322,7 +322,7 @@ def _vector_tiles(call: Any) -> Any:
 
 @op("relax.nn.byte_winograd", alone=True)
 def byte_winograd(data: Tensor, weight: Tensor, tile: int, rows: int, columns: int):
-    """The convolution of what `byte_winograd_tiles` and `byte_winograd_weight` make. int32 (batch, outputs, tile *
+    """The convolution of the results of `byte_winograd_tiles` and `byte_winograd_weight`. int32 (batch, outputs, tile *
     tiles * tile), the tiles filled up to a multiple of 8: of all their first rows, one after another, then
     their second ones, ...; see `byte_image`. The results must be less than 2**29 where tile is 2, than 2**25 where it is 4."""
     m, count = tile + 2, rows * columns

@@ -68,7 +68,7 @@ def broadcast_shape(a: list[Any], b: list[Any]) -> list[Any]:
 
 
 def broadcast_all(shapes: Iterable[Any]) -> list[Any]:
-    """The common shape of several; what cannot be compared is checked at run time."""
+    """The common shape of several; extents that cannot be compared are checked at run time."""
     dims: list[Any] = []
     for shape in shapes:
         broadcast_differ(shape, dims)

@@ -193,7 +193,9 @@ def _conv_layout(call: Call, query: LayoutQuery) -> LayoutPlan | None:
 
 
 PLAIN_LAYOUTS = ("NCW", "OIW"), ("NCHW", "OIHW"), ("NCDHW", "OIDHW")
-_FEW_RESULTS = 4  # with fewer output channels, vectors run along a row instead
+# With fewer output channels, vectors run along a row instead: 32 to 3 channels, 11 x 11, 41.4 to 8.8 ms
+# (docs/performance.md).
+_FEW_RESULTS = 4
 _FEW_CHANNELS = 8  # with fewer input channels, the plain layout is read
 
 
@@ -218,7 +220,7 @@ def _in_blocks(call: Call, size: int, is_blocked: bool) -> LayoutPlan | None:
         source, kernel_layout = None, f"{weights}{size}o"
     else:
         source, changed["data_layout"] = image, f"{plain}{size}c"
-        read = min(channels, size)  # of a block: what fills it up is not
+        read = min(channels, size)  # of a block: its padding is not read
         kernel_layout = f"{weights}{size}o" if depthwise else f"{weights}{read}i{size}o"
         one_tap = {*kernel[2:], *attrs.strides} == {1} and not any(attrs.padding)
         pixels = "merged" if one_tap and attrs.groups == 1 else "apart"

@@ -11,7 +11,7 @@
 
     relu.samples(case((2, 3)), case(("n", 8)))
 
-The function's parameters are the operator's signature; their annotations say what each one is:
+The function's parameters are the operator's signature; their annotations give the kind of each:
 
 | annotation | in the graph | in the body |
 |---|---|---|
@@ -76,7 +76,7 @@ from .params import attribute, graph_argument, public_signature, read_params
 
 # Fusion kinds, as AnnotateTIROpPattern numbers them.
 ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, FUSABLE, TUPLE, OPAQUE = 0, 1, 2, 3, 4, 7, 8
-# What ToMixedPrecision does with an operator, as its policies are numbered: "always" computes in the
+# The policies of ToMixedPrecision for an operator, as they are numbered: "always" computes in the
 # short dtype, "follow" if all its arguments have it, "never" in the original one.
 MIXED = {"always": 0, "follow": 1, "never": 2}
 OPERATORS: Registry[str, Operator] = Registry("operator definition")

@@ -355,10 +355,10 @@ def _triangle(name: str, keep, meaning) -> None:
 
 
 def _diagonal(k):
-    """A diagonal's number, within what can be added to an index."""
+    """A diagonal's number, clamped so that it can be added to an index."""
     return const(min(max(k.value, -_FAR), _FAR), "int64") if isinstance(k, IntImm) else k
 
 
-_FAR = 1 << 62
+_FAR = 1 << 62  # beyond all extents, and an index plus it is still an int64
 _triangle("tril", lambda col, row: col <= row, np.tril)
 _triangle("triu", lambda col, row: row <= col, np.triu)

@@ -91,15 +91,15 @@ def broadcast_differ(shape: Shape, other: Shape, both: bool = True) -> bool:
 
 
 def _to_compare(dim: PrimExpr, have: PrimExpr, both: bool) -> list[tuple[PrimExpr, PrimExpr]]:
-    """Extents and what they must be. Of one that is a part of the other, only the parts before it are
+    """Extents and their required values. Of one that is a part of the other, only the parts before it are
     compared: where they are 1, the other is this one."""
     before = _parts_before(dim, have)
     if before is not None:
-        return [(dim, _beside(dim, part, True)) for part in before]
+        return [(dim, _required(dim, part, True)) for part in before]
     before = _parts_before(have, dim) if both else None
     if before is not None:
-        return [(part, _beside(part, have, True)) for part in before]
-    return [(dim, _beside(dim, have, both))]
+        return [(part, _required(part, have, True)) for part in before]
+    return [(dim, _required(dim, have, both))]
 
 
 def _parts_before(dim: PrimExpr, extent: PrimExpr) -> list[PrimExpr] | None:
@@ -109,7 +109,7 @@ def _parts_before(dim: PrimExpr, extent: PrimExpr) -> list[PrimExpr] | None:
     return None if index is None else parts[:index]
 
 
-def _beside(dim: PrimExpr, have: PrimExpr, both: bool) -> PrimExpr:
+def _required(dim: PrimExpr, have: PrimExpr, both: bool) -> PrimExpr:
     """The value that a dimension must have to broadcast with `have`."""
     if is_one(dim) or (both and is_one(have)) or dims_equal(dim, have):
         return dim

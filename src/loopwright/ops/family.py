@@ -75,7 +75,7 @@ def binary(
     if commutes:
         operator.op.set_attr("commutes", True)
     operator.infer(
-        lambda x1, x2: infer_broadcast(x1, x2, result if mixed or _known(x1, x2, result) else None)
+        lambda x1, x2: infer_broadcast(x1, x2, result if mixed or _fixed(x1, x2, result) else None)
     )
     meaning = _keep_dtype(meaning) if result is None else meaning
     operator.numpy(_in_one_dtype(meaning) if mixed else meaning)
@@ -89,7 +89,7 @@ def binary(
     return operator
 
 
-def _known(x1: TensorStructInfo, x2: TensorStructInfo, result: str | None) -> bool:
+def _fixed(x1: TensorStructInfo, x2: TensorStructInfo, result: str | None) -> bool:
     if result is not None:
         common_dtype(x1, x2)  # raises if they differ
     return result is not None

@@ -1,4 +1,4 @@
-"""Gradients: the hook `grad` of an operator, and what its rules are written with.
+"""Gradients: the hook `grad` of an operator, and the helpers of its rules.
 
     @log.grad
     def _(cx, x):

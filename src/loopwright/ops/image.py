@@ -103,10 +103,10 @@ def _(**arguments):
         if len(numbers) not in (4,):
             raise ValueError(explain("relax.image.resize2d: roi has 4 numbers", got=numbers))
         arguments["roi"] = numbers if any(numbers) else None  # none is given as zeros, too
-    return _known_styles("resize2d", arguments)
+    return _check_styles("resize2d", arguments)
 
 
-def _known_styles(name, arguments):
+def _check_styles(name, arguments):
     for key, table in (
         ("method", METHODS),
         ("coordinate_transformation_mode", COORDINATE_MODES),
@@ -241,7 +241,7 @@ def resize_taps(
 
 @resize_taps.build
 def _(**arguments):
-    return _known_styles("resize_taps", arguments)
+    return _check_styles("resize_taps", arguments)
 
 
 @resize_taps.numpy
@@ -362,7 +362,7 @@ def col2im(data: Tensor, size: Shape, window: Shape, strides: Ints, padding: Int
     are the windows: each pixel is the sum of the elements of the windows over it. padding: the widths that
     are cut off, all before and then all after."""
     rank, taps = len(window), simplify(product(window))
-    counts = _places(size, window, strides, padding, dilation)
+    counts = _window_counts(size, window, strides, padding, dilation)
     extents_of(data, "data", None, None, simplify(product(counts)))
     check_multiple(data.shape[1], taps, "axis 1 of data")
     channels = simplify(floordiv(data.shape[1], taps))
@@ -382,7 +382,7 @@ def col2im(data: Tensor, size: Shape, window: Shape, strides: Ints, padding: Int
     return compute((data.shape[0], channels, *size), cell, "col2im")
 
 
-def _places(size, window, strides, padding, dilation):
+def _window_counts(size, window, strides, padding, dilation):
     """The number of positions of the window along each axis."""
     rank = len(window)
     return [
@@ -396,7 +396,7 @@ def _places(size, window, strides, padding, dilation):
 
 @col2im.numpy
 def _(data, size, window, strides, padding, dilation):
-    rank, counts = len(window), _places(size, window, strides, padding, dilation)
+    rank, counts = len(window), _window_counts(size, window, strides, padding, dilation)
     batch, channels = len(data), data.shape[1] // int(np.prod(window))
     x = data.reshape(batch, channels, *window, *(int(n) for n in counts))
     out = np.zeros((batch, channels, *size), data.dtype)

@@ -142,15 +142,15 @@ def infer_by_body(
     if any(_rank_unknown(args[p.name]) for p in params):
         return _of_any_rank(body, params, args, attrs)
     marks: dict[int, Var] = {}
-    run = partial(_made, body, params, args, attrs, marks)
+    run = partial(_expression, body, params, args, attrs, marks)
     try:
-        return _of_known_rank(run, args, marks)
+        return _of_fixed_rank(run, args, marks)
     except RankUndetermined:
         first = info_of(next(args[p.name] for p in params if p.kind == "Tensor"))
         return si.TensorStructInfo(dtype=first.dtype)
 
 
-def _of_known_rank(
+def _of_fixed_rank(
     run: Callable[..., Any], args: dict[str, Any], marks: dict[int, Var]
 ) -> si.StructInfo:
     if not any(dtype_unknown(value) for value in args.values()):
@@ -174,7 +174,7 @@ def _each(result: Any) -> Any:
     return result if isinstance(result, (list, tuple)) else [result]
 
 
-def _made(
+def _expression(
     body: Callable[..., Any],
     params: list[Param],
     args: dict[str, Any],
@@ -276,10 +276,10 @@ def _te_placeholder(
     return te.placeholder(shape, void if info.dtype.is_void else info.dtype, name)
 
 
-def _struct_info_of(out: Any, marks: dict[int, Var], dtype_known: bool) -> si.StructInfo:
+def _struct_info_of(out: Any, marks: dict[int, Var], has_dtype: bool) -> si.StructInfo:
     if isinstance(out, (list, tuple)):
-        return si.TupleStructInfo([_struct_info_of(o, marks, dtype_known) for o in out])
-    dtype = out.dtype if dtype_known else "void"
+        return si.TupleStructInfo([_struct_info_of(o, marks, has_dtype) for o in out])
+    dtype = out.dtype if has_dtype else "void"
     if marks and any(_mentions(dim, marks) for dim in out.shape):
         return si.TensorStructInfo(dtype=dtype, ndim=len(out.shape))
     return si.TensorStructInfo(tuple(out.shape), dtype)

@@ -1,4 +1,4 @@
-"""Products of bytes, added in int32: what quantized convolutions and matrix products do.
+"""Products of bytes, added in int32: the core of quantized convolutions and matrix products.
 
 Four products at a time: with VNNI an instruction does that for 16 lanes; AVX2 and AVX-512 add pairs of
 products of 16 bits. The lanes are pixels of the image for a convolution, columns for a matrix product.
@@ -238,7 +238,7 @@ SIGNS = {4: "llvm.x86.ssse3.psign.b.128", 8: "llvm.x86.avx2.psign.b"}
 
 
 def joined(vectors: list[Any]) -> Any:
-    """Vectors, one behind the other."""
+    """Vectors, concatenated."""
     return Shuffle(vectors, list(range(sum(v.dtype.lanes for v in vectors))))
 
 
@@ -323,7 +323,7 @@ def sums_of_tile(
 
 
 def bytes_of(call: Any, inputs: int) -> str | None:
-    """The dtype of the bytes that the sums become, None where they stay as they are."""
+    """The dtype of the bytes that the sums become, None where they stay int32."""
     return str(call.attrs.out_dtype) if len(call.args) > inputs else None
 
 
@@ -339,7 +339,7 @@ def buffers_of(dtype: str | None, inputs: dict[str, Any], shape: Any, count: Any
 
 
 def tail_and_out(ib: Any, others: Any) -> tuple[list[Any], Any]:
-    """What follows the inputs in `buffers_of`: what `begun` and `finished` take, and the output."""
+    """The buffers after the inputs in `buffers_of`: those that `begun` and `finished` take, and the output."""
     *tail, out = others
     return [*tail[:2], *(ib.let("zero", cast("int32", z[()])) for z in tail[2:])], out
 

@@ -141,7 +141,7 @@ concatenate.layout(join)
 concatenate.samples(case([(2, 3), (2, 5)], axis=1), case([("n", 3), (4, 3), (1, 3)], axis=0))
 
 
-_MOST_PIECES = 10_000
+_MOST_PIECES = 10_000  # so that a short program as text cannot create a module of any size
 
 
 @op("relax.split", mixed="follow")

@@ -157,7 +157,7 @@ tree_ensemble.samples(
 )
 
 
-_MOST_ROUNDS = 100
+_MOST_ROUNDS = 100  # as in libsvm, whose iteration this is
 
 
 @op("relax.ml.couple_pairs", alone=True)

@@ -13,9 +13,9 @@ from .core import Case, case, op
 from .extents import check_columns, extents_of
 from .overlap import (
     Numbers,
+    bound_box,
     corners,
     fill,
-    kept_box,
     numbers_of,
     overlap,
     rows,
@@ -147,7 +147,7 @@ def non_max_suppression(
                 drop(j)
             with ib.else_scope(), ib.if_scope(out[i, j, score_index] > zero):
                 alive[0] = const(1, "int32")
-                candidate = kept_box(ib, box(j))
+                candidate = bound_box(ib, box(j))
                 with rows(ib, j, "k") as k:
                     rival = [alive[0] > 0, out[i, k, score_index] > zero]
                     if id_index >= 0:
@@ -155,7 +155,7 @@ def non_max_suppression(
                         if not force_suppress:
                             rival.append(out[i, j, id_index].equal(out[i, k, id_index]))
                     with ib.if_scope(tir.all(*rival)):
-                        shared = overlap(candidate, kept_box(ib, box(k)))
+                        shared = overlap(candidate, bound_box(ib, box(k)))
                         with ib.if_scope(shared >= cast(data.dtype, least)):
                             alive[0] = const(0, "int32")
                 with ib.if_scope(alive[0] > 0):
@@ -168,8 +168,8 @@ def non_max_suppression(
         most, least = numbers_of(limits, list(scalars))
         with ExitStack() as stack:
             (i,) = loops(ib, stack, [batch], parallel=True)
-            given_count = tir.max(cast("int64", valid_of[i]), long(0))
-            valid = ib.let("valid", tir.min(given_count, count))
+            claimed = tir.max(cast("int64", valid_of[i]), long(0))
+            valid = ib.let("valid", tir.min(claimed, count))
             best = valid if top_k <= 0 else tir.min(valid, long(top_k))
             with rows(ib, count, "j") as j:
                 with ib.if_scope(j < valid):

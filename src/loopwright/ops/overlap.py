@@ -1,4 +1,4 @@
-"""What operators on boxes share: their overlap, and the greedy choice of those that do not overlap.
+"""Shared by operators on boxes: their overlap, and the greedy choice of those that do not overlap.
 
 A box is two opposite corners, (x, y, x, y) or (y, x, y, x).
 """
@@ -67,7 +67,7 @@ def corners(read: Callable[[int], Any], kit: Any = None) -> list[Any]:
     return [*(kit.min(*p) for p in pairs), *(kit.max(*p) for p in pairs)]
 
 
-def kept_box(ib: IRBuilder, ends: list[Any]) -> list[Any]:
+def bound_box(ib: IRBuilder, ends: list[Any]) -> list[Any]:
     """The ends of a box as variables."""
     return [ib.let(f"end{n}", end) for n, end in enumerate(ends)]
 
@@ -105,10 +105,10 @@ def greedy(
     with rows(ib, count[0], "j") as j, ib.if_scope(tir.all(alive[j] > 0, total[0] < most)):
         keep(j, total[0])
         total[0] = total[0] + 1
-        chosen = kept_box(ib, box(j))
+        chosen = bound_box(ib, box(j))
         with rows(ib, count[0] - j - 1, "k") as k:
             rival = j + 1 + k
-            with ib.if_scope(tir.Not(far(overlap(chosen, kept_box(ib, box(rival)), grown)))):
+            with ib.if_scope(tir.Not(far(overlap(chosen, bound_box(ib, box(rival)), grown)))):
                 alive[rival] = const(0, "int32")
     return total
 

@@ -335,7 +335,7 @@ def _adaptive(rank: int) -> None:
     def _(data: TensorStructInfo, output_size, layout, out_layout):
         def dims(shape, plan):
             sizes = {s: extent(plan, shape, s) for s in spatial(plan)}
-            sizes_out = dict(zip(spatial(plan), _wanted(output_size, sizes), strict=True))
+            sizes_out = dict(zip(spatial(plan), _target_sizes(output_size, sizes), strict=True))
             return [sizes_out.get(n, d) for n, d in zip(plan, shape, strict=True)]
 
         result = infer_image(data, rank, layout, out_layout, dims)
@@ -369,7 +369,7 @@ def _numpy_adaptive(plain, data, output_size=None, layout="", out_layout=None):
 
 def _adaptive_expr(data, output_size, parsed):
     sizes = {s: extent(parsed, data.shape, s) for s in spatial(parsed)}
-    target = dict(zip(spatial(parsed), _wanted(output_size, sizes), strict=True))
+    target = dict(zip(spatial(parsed), _target_sizes(output_size, sizes), strict=True))
     shape = [target.get(n, d) for n, d in zip(parsed, data.shape, strict=True)]
     spans = {}
     for k, s in enumerate(spatial(parsed)):
@@ -421,7 +421,7 @@ def _longest(size, target):
     return simplify(floordiv(size, target) + 2)
 
 
-def _wanted(output_size, sizes):
+def _target_sizes(output_size, sizes):
     if output_size is None:
         return list(sizes.values())
     values = list(output_size) * (len(sizes) if len(output_size) == 1 else 1)

@@ -43,7 +43,7 @@ _min, _abs = _both(tir.min, np.minimum), _both(tir.abs, np.abs)
 _where = _both(tir.Select, np.where)
 _sigmoid = _both(tir.sigmoid, lambda x: 1 / (1 + np.exp(-x)))
 
-# (x, alpha, beta) -> y, and what alpha and beta are by default; of expressions and of arrays.
+# (x, alpha, beta) -> y, and the defaults of alpha and beta; for expressions and for arrays.
 ACTIVATIONS: dict[str, tuple[Callable[[Any, float, float], Any], float, float]] = {
     "Sigmoid": (lambda x, a, b: _sigmoid(x), 0, 0),
     "Tanh": (lambda x, a, b: _tanh(x), 0, 0),

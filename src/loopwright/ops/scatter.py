@@ -45,7 +45,7 @@ from .joining import slice_range
 from .params import Axis, Prim, Tensor, Tensors
 from .statements import loops, prim_func
 
-# What an update does to the element at its index: as an expression, and as numpy's ufunc.
+# How an update is combined with the element at its index: as an expression, and as numpy's ufunc.
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "update": lambda old, new: new,
     "add": lambda old, new: old + new,
@@ -63,7 +63,7 @@ _NUMPY: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _known(reduction: str) -> None:
+def _check_reduction(reduction: str) -> None:
     if reduction not in _COMBINE:
         hint = suggest(reduction, _COMBINE)
         raise ValueError(explain("unknown reduction", got=reduction, instead=hint))
@@ -119,7 +119,7 @@ def scatter_elements(
 
 @scatter_elements.infer
 def _(data, indices, updates, axis=0, reduction="update"):
-    _known(reduction)
+    _check_reduction(reduction)
     need_integers(indices)
     common_dtype(data, updates)
     if data.ndim != -1:
@@ -251,7 +251,7 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, reduction: str = 
 
 @scatter_nd.infer
 def _(data, indices, updates, reduction="update"):
-    _known(reduction)
+    _check_reduction(reduction)
     need_integers(indices)
     common_dtype(data, updates)
     a, b, c = (t.get_shape() for t in (data, indices, updates))

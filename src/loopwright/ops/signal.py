@@ -28,7 +28,7 @@ def _length(length: Any) -> Any:
     return extent
 
 
-def _kept(length: Any, onesided: bool) -> Any:
+def _bins(length: Any, onesided: bool) -> Any:
     """The number of frequencies."""
     return simplify(floordiv(length, 2) + 1) if onesided else length
 
@@ -63,7 +63,7 @@ def dft(data: Tensor, length: Shape, axis: int = -2, inverse: bool = False, ones
 
     cosines = te.compute((n,), lambda i: turn(i)[0], name="cosines")
     sines = te.compute((n,), lambda i: turn(i)[1], name="sines")
-    terms = simplify(tir.min(have, _kept(n, real)))
+    terms = simplify(tir.min(have, _bins(n, real)))
     k = te.reduce_axis((const(0, "int64"), terms), name="k")
 
     def total(*i):
@@ -79,7 +79,7 @@ def dft(data: Tensor, length: Shape, axis: int = -2, inverse: bool = False, ones
         return te.sum(tir.Select(i[-1].equal(0), value, imaginary), axis=k)
 
     shape = list(data.shape)
-    shape[which] = n if inverse else _kept(n, onesided)
+    shape[which] = n if inverse else _bins(n, onesided)
     shape[-1] = const(1 if real else 2, "int64")
     summed = compute(shape, total, "dft_sum")
     if inverse:
@@ -96,7 +96,7 @@ def _(data: TensorStructInfo, length, axis=-2, inverse=False, onesided=False):
     which = _checked(data, axis, inverse, onesided)
     dims: list[Any] = list(shape)
     (n,) = length.values
-    dims[which] = n if inverse else _kept(n, onesided)
+    dims[which] = n if inverse else _bins(n, onesided)
     dims[-1] = 1 if inverse and onesided else 2
     return TensorStructInfo(dims, data.dtype)
 

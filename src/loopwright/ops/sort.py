@@ -1,6 +1,6 @@
 """Operators that visit an axis in order: running sums and products, sorting.
 
-They are TensorIR, not tensor expressions, because they read what they wrote before.
+They are TensorIR, not tensor expressions, because they read elements that they wrote before.
 NaN counts as the greatest value, as in numpy.
 """
 

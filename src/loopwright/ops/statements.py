@@ -1,4 +1,4 @@
-"""What operators are written with that are TensorIR, not tensor expressions: they read what they
+"""Helpers for operators that are TensorIR, not tensor expressions: they read elements that they
 wrote before, or write where an index says."""
 
 from __future__ import annotations

@@ -79,15 +79,15 @@ class DataflowBlockRewrite:
         self._edit(dropped=[v for v in bound_vars(self.root_fn) if v not in used])
 
     def mutated_dfb(self) -> DataflowBlock:
-        """The block as it is now."""
+        """The current block."""
         return self.dfb
 
     def mutated_root_fn(self) -> Function:
-        """The function as it is now."""
+        """The current function."""
         return self.root_fn
 
     def mutate_irmodule(self, irmodule: IRModule) -> IRModule:
-        """A module with the function as it is now in the place of the one that was given."""
+        """A module with the current function instead of the original one."""
         changed = {g: self.root_fn for g, f in irmodule.functions.items() if f is self._original}
         return irmodule.replace(functions={**irmodule.functions, **changed})
 

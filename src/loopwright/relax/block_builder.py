@@ -335,7 +335,7 @@ class BlockBuilder:
         self._begin_dataflow_block()
 
     def branch(self, build: Callable[[], Any]) -> rx.SeqExpr:
-        """What `build` emits and returns, as a branch of an If."""
+        """The bindings that `build` emits and its result, as a branch of an If."""
         function, depth = self._function(), len(self._frames)
         outer, function._blocks = function._blocks, []
         try:
@@ -347,7 +347,7 @@ class BlockBuilder:
                 return self.normalize(rx.SeqExpr(function._blocks, result))
         finally:
             function._blocks = outer
-            del self._frames[depth:]  # what an error left open
+            del self._frames[depth:]  # frames that an error left open
 
     def _define(self, var: rx.Var) -> None:
         if self._scopes and var.struct_info is not None:

@@ -18,7 +18,7 @@ class WellFormedInstrument(PassInstrument):
 
     check_struct_info: also compare the struct infos that the module declares with what follows from
         its operators.
-    validate_before_transform: check what each pass is given as well as what it returns.
+    validate_before_transform: check the input of each pass as well as its output.
     """
 
     check_struct_info: bool = True

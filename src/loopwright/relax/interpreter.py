@@ -345,7 +345,7 @@ def _operator(op: Op, args: Sequence[Any], attrs: dict[str, Any], span: Any = No
 
 
 def run_operator(name: str, attrs: str, *args: Any) -> Any:
-    """What `relax.run.operator` calls: an operator by name, its attributes as JSON."""
+    """Run an operator by name, with its attributes as JSON; called as `relax.run.operator`."""
     values = dict(load_json(attrs).items())
     return _operator(Op.get(name), [to_numpy(a) for a in args], values)
 

@@ -156,7 +156,7 @@ class LayoutRewriter(GraphRewriter):
         return super().function(func)
 
     def block(self, block: BindingBlock) -> BindingBlock:
-        # These tensors are visible in this block only: what follows sees the block's outputs.
+        # These tensors are visible in this block only: later blocks see its outputs.
         outer = self.laid, self.plain, self.packed
         self.laid, self.plain, self.packed = (dict(table) for table in outer)
         rewritten = super().block(block)

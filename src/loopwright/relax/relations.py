@@ -133,12 +133,12 @@ class _Checker:
             base = substitute(base, self.table)
         if can_prove_equal(base, derived, self.analyzer):
             return _PASS
-        both_known = isinstance(base, IntImm) and isinstance(derived, IntImm)
-        return _L0 if both_known else _L2
+        both_literal = isinstance(base, IntImm) and isinstance(derived, IntImm)
+        return _L0 if both_literal else _L2
 
 
-def _of_known(check: Callable[[Any, Any], Any], base: Any, derived: Any) -> BaseCheckResult:
-    """What `check` says, where both are known."""
+def _of_optional(check: Callable[[Any, Any], Any], base: Any, derived: Any) -> BaseCheckResult:
+    """The result of `check`, where both are known."""
     if base is None:
         return _PASS
     return _L2 if derived is None else check(base, derived)
@@ -149,7 +149,7 @@ def _check_prim(
 ) -> BaseCheckResult:
     if base.dtype != derived.dtype:
         return _L0
-    return _of_known(c.value, base.value, derived.value)
+    return _of_optional(c.value, base.value, derived.value)
 
 
 def _check_shape(
@@ -161,7 +161,7 @@ def _check_shape(
         return _L1
     if base.ndim != derived.ndim:
         return _L0
-    return _of_known(c.dims, base.values, derived.values)
+    return _of_optional(c.dims, base.values, derived.values)
 
 
 def _check_tensor(

@@ -52,7 +52,7 @@ class TensorFields:
 
     @property
     def _field(self) -> Callable[..., Any]:
-        """What makes the value of a field of its name."""
+        """The function that computes a field by its name."""
         info = getattr(self, "struct_info", None)
         if info is not None and not isinstance(info, TensorStructInfo):
             what = "only a tensor has a data type, dimensions and offsets"

@@ -153,8 +153,8 @@ class float8_e5m2fnuz(_Dtype, init=False): """A float8_e5m2fnuz variable; with a
 class float8_e8m0fnu(_Dtype, init=False): """A float8_e8m0fnu variable; with an argument, that value as float8_e8m0fnu."""
 def grid(*extents: _Any) -> _ForFrame[tuple[Var, ...]]: """Nested serial loops; an extent may be a pair (start, stop)."""
 class handle(Var):
-    """A pointer variable; `dtype` is what it points to."""
-    def __init__(self, dtype: _Any = None, storage_scope: str = 'global', *, is_size_var: _Any = False) -> None: """A pointer variable; `dtype` is what it points to."""
+    """A pointer variable; `dtype`: the type it points to."""
+    def __init__(self, dtype: _Any = None, storage_scope: str = 'global', *, is_size_var: _Any = False) -> None: """A pointer variable; `dtype`: the type it points to."""
 def index_map(mapping: _Callable[..., _Any], *, inverse_index_map: _Any = None, index_dtype: _Any = 'int64') -> IndexMap: """How indices move: `T.index_map(lambda i, j: (j, i))`."""
 inline: _MacroDecorator
 class int1(_Dtype, init=False): """A int1 variable; with an argument, that value as int1."""

@@ -209,7 +209,7 @@ def test_modules_that_are_no_rule():
         rule(exp, other)
     with pytest.raises(ValueError, match="uses the parameter b, which `pattern` does not"):
         rule(exp, both)
-    with pytest.raises(ValueError, match="must compute what it returns\n  got: a parameter"):
+    with pytest.raises(ValueError, match="must compute its result\n  got: a parameter"):
         rule(nothing, exp)
     with pytest.raises(ValueError, match="calls, tuples and literals only\n  got: a match_cast"):
         rule(cast, exp)

@@ -92,7 +92,7 @@ def test_results_and_targets():
     for targets, wanted in (("aa-", "012"), ("a-b", "01 2"), ("-a-", "012"), ("ab-", "0 12")):
         groups, why = partitioned("EEE", "01E 12E", targets=targets)
         assert groups == wanted
-        assert ("what uses it is for another target" in why.values()) == (wanted != "012")
+        assert ("its users are for another target" in why.values()) == (wanted != "012")
 
 
 def test_reasons():

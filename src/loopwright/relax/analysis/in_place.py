@@ -57,8 +57,8 @@ ELEMENTWISE = {
 
 
 def liveness(block: rx.DataflowBlock) -> dict[rx.Var, tuple[int, int]]:
-    """From which binding to which one each variable is used. What comes from outside starts at -1;
-    what may be used outside ends after the last binding."""
+    """The first and last binding that use each variable. Variables from outside start at -1;
+    those that may be used outside end after the last binding."""
     after = len(block.bindings)
     ranges: dict[rx.Var, tuple[int, int]] = {}
     for index, binding in enumerate(block.bindings):

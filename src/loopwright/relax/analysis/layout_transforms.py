@@ -78,7 +78,7 @@ class _Blocks(Visitor):
             self.follow(node.block, *written, layout)
 
     def follow(self, block: Block, written: Buffer, index_map: IndexMap) -> None:
-        """Add what follows for a block from the layout of the buffer that it writes."""
+        """Add the layouts of a block that follow from the layout of the buffer that it writes."""
         order = [axis.var for axis in block.iter_vars]
         accesses = _Accesses(block, written)
         source = accesses.in_order(written, order)

@@ -119,7 +119,7 @@ class _Lost:
         self.constant, self.users = _constants(self.before)
 
     def reserve(self, backend: Backend) -> None:
-        """Leave a back end what it matches in the folded module: later ones come after it."""
+        """Reserve the matches of a back end in the folded module: later ones come after it."""
         prefix = f"{backend.name}."
         self.reserved.update(v for v, name in self.matched.items() if name.startswith(prefix))
 
@@ -141,7 +141,7 @@ class _Lost:
         return destroyed and not remains <= self.matched.keys()
 
     def heirs(self, var: Var) -> set[Var]:
-        """The folded module's values in the place of a value: its own variable or those of its
+        """The folded module's values that replace a value: its own variable or those of its
         first users that are left, and new ones that these are computed from."""
         work, seen = [var], {var}
         heirs: set[Var] = set()

@@ -135,8 +135,8 @@ def _graph_level(
     work = _Calls(mod, callees)
     changed = {g: work.function(f) for g, f in _callers(mod, entry_functions)}
     for gvar in gvars:
-        made_of = sorted(_composites(mod[gvar]))
-        trace.note("codegen", gvar.name_hint, backend=backend.name, level="graph", of=made_of)
+        composites = sorted(_composites(mod[gvar]))
+        trace.note("codegen", gvar.name_hint, backend=backend.name, level="graph", of=composites)
     mod = _replaced(work, changed, gvars)
     constants = dict((mod.attrs or {}).get(CONSTANTS) or {})
     constants.update({name: constant.data for constant, name in names.items()})
@@ -248,10 +248,10 @@ def _pointer_kernel(func: Function, library: ExternLibrary, symbol: str) -> _Poi
     kernel = PrimFunc(
         [*params, *scalars], st.Evaluate(call, span=func.span), buffer_map=pairs, span=func.span
     )
-    return _PointerKernel(kernel, tensors, [_place(v, func) for v in scalars])
+    return _PointerKernel(kernel, tensors, [_extent_source(v, func) for v in scalars])
 
 
-def _place(var: Any, func: Function) -> tuple[int, int]:
+def _extent_source(var: Any, func: Function) -> tuple[int, int]:
     """The parameter of a region, and the position in it, that defines a symbolic extent."""
     for k, param in enumerate(func.params):
         info = param.struct_info
@@ -333,7 +333,7 @@ def _loop_level(
             _log.warning(missing)
     inside = IRModule(opened)
     with target:
-        # What one call's rule does to its result and the next one's to its input comes together.
+        # The code after one call's result and that before the next one's input become adjacent.
         inside = MergeLayoutChanges()(LegalizeOps(keep=LAYOUT_CHANGES)(inside))
         inside = LegalizeOps()(inside)
     kernels = {g: f for g, f in inside.functions.items() if isinstance(f, PrimFunc)}
@@ -347,8 +347,8 @@ def _loop_level(
     work = _Inliner(mod, {g: inside[g] for g in gvars}, marked)
     changed = {g: work.function(f) for g, f in _callers(mod, entry_functions)}
     for gvar in gvars:
-        made_of = sorted(_composites(mod[gvar]))
-        facts = {"backend": backend.name, "level": "loops", "of": made_of, "target": str(target)}
+        composites = sorted(_composites(mod[gvar]))
+        facts = {"backend": backend.name, "level": "loops", "of": composites, "target": str(target)}
         trace.note("codegen", gvar.name_hint, **facts)
     replaced = _replaced(work, changed, gvars)
     return attach_externals(replaced, libraries)

@@ -37,7 +37,7 @@ def nearest_miss(
     if refused:
         operator, reason = refused[0]
         return Nearest(0, f"{operator} matches, but {reason}")
-    sites = [site for mod in mods for site in _places(mod)]
+    sites = [site for mod in mods for site in _sites(mod)]
     if not sites:
         hint = "relax.transform.ConvertToDataflow makes them"
         return Nearest(0, f"no function in it has a call in a dataflow block; {hint}")
@@ -48,16 +48,16 @@ def nearest_miss(
 
 
 def nearest_misses(mod: IRModule, patterns: Sequence[FusionPattern]) -> dict[str, str]:
-    """Of the operators that are in no match: what came nearest to one."""
+    """For each unmatched operator, the part nearest to a match."""
     by_name: dict[str, list[Nearest]] = {}
-    for binding, values in _places(mod):
+    for binding, values in _sites(mod):
         name = getattr(getattr(binding.value, "op", None), "name", "")
         by_name.setdefault(name, []).extend(_misses(binding, values, patterns))
     best = {name: max(misses, key=lambda m: m.depth) for name, misses in by_name.items() if misses}
     return {name: miss.text for name, miss in best.items()}
 
 
-def _places(mod: IRModule) -> Iterator[tuple[VarBinding, Mapping[Var, Any]]]:
+def _sites(mod: IRModule) -> Iterator[tuple[VarBinding, Mapping[Var, Any]]]:
     """Where patterns are tried, calls and fields that are bound in dataflow blocks, with the values
     that they see."""
     for func in (f for _, f in functions_of(mod) if not is_outlined(f)):

@@ -1,4 +1,4 @@
-"""Selects the regions of a back end in a module: what its patterns match, if that pays.
+"""Selects the regions of a back end in a module: the matches of its patterns, if they pay.
 
     mod = relax.byoc.partition(mod, "onednn")          # then RunCodegen, or loopwright.compile
 
@@ -108,7 +108,7 @@ def _selected(
     filled: PartitionReport,
     explained: bool,
 ) -> IRModule:
-    """`partition`. explained: whether the report says what came nearest to a match."""
+    """`partition`. explained: whether the report has the part nearest to a match."""
     chosen.check_usable()
     own = patterns is None
     selected = chosen.fusion_patterns() if own else [FusionPattern.of(p) for p in patterns or ()]
@@ -173,7 +173,7 @@ class PartitionFor(ModulePass):
 def _worthwhile(mod: IRModule, backend: Backend, cost: Any, report: PartitionReport) -> IRModule:
     """Inline the composites that do not pay."""
     calls = _calls(mod)
-    given_back: dict[GlobalVar, Function] = {}
+    returned: dict[GlobalVar, Function] = {}
     decisions: dict[StructuralKey, tuple[bool, str]] = {}
     for gvar, func in mod.functions.items():
         if not isinstance(func, Function) or COMPOSITE not in func.attrs:
@@ -192,16 +192,16 @@ def _worthwhile(mod: IRModule, backend: Backend, cost: Any, report: PartitionRep
             "offload", name, function=gvar.name_hint, calls=count, offloaded=pays, reason=reason
         )
         if not pays:
-            given_back[gvar] = func
-    if not given_back:
+            returned[gvar] = func
+    if not returned:
         return mod
-    work = _GiveBack(mod, given_back)
+    work = _Inline(mod, returned)
     changed = {
         g: work.function(f)
         for g, f in mod.functions.items()
-        if isinstance(f, Function) and g not in given_back
+        if isinstance(f, Function) and g not in returned
     }
-    return work.builder.get().with_functions(changed, remove=given_back)
+    return work.builder.get().with_functions(changed, remove=returned)
 
 
 def _pays(func: Function, backend: Backend, cost: Any) -> tuple[bool, str]:
@@ -286,7 +286,7 @@ def _shape(info: Any) -> str:
     return f"({', '.join(str(getattr(d, 'value', d)) for d in dims)})"
 
 
-class _GiveBack(GraphRewriter):
+class _Inline(GraphRewriter):
     """Inlines calls of composites."""
 
     def __init__(self, mod: IRModule, functions: dict[GlobalVar, Function]) -> None:

@@ -30,7 +30,7 @@ class Cost(NamedTuple):
 class Backend:
     """An external code generator.
 
-    patterns: what it supports, in the form FuseOpsByPattern takes, or a function that returns
+    patterns: the operators it supports, in the form FuseOpsByPattern takes, or a function that returns
         them. Names start with the back end's: "mine.conv2d".
     codegen: at graph level: (functions, options, constant names) -> modules that have, under each
         function's symbol, a packed function (`runtime.Module`, called with inputs, then results)

@@ -90,9 +90,9 @@ class GraphSearch:
         """`matches` in the matcher's form: (value, original expression)."""
         if self.order:
             matcher = Matcher(Plan(list(self.graph.nodes)), self.values)
-            yield from matcher.solutions((self._place, 0, None, None))
+            yield from matcher.solutions((self._match_next, 0, None, None))
 
-    def _place(self, m: Matcher, number: int, _: Any, rest: Any) -> Any:
+    def _match_next(self, m: Matcher, number: int, _: Any, rest: Any) -> Any:
         """Choose a variable for the next pattern, unless an enclosing call fixed it."""
         if number == len(self.order):
             return rest if self._final(m) else FAIL
@@ -134,7 +134,7 @@ class GraphSearch:
                 both = edge.producer in m.env and edge.consumer in m.env
                 if both and not self._holds(m, edge):
                     return FAIL
-        return (self._place, number + 1, None, rest)
+        return (self._match_next, number + 1, None, rest)
 
     def _holds(self, m: Matcher, edge: Edge) -> bool:
         producer, consumer = m.env[edge.producer][1], m.env[edge.consumer][1]

@@ -84,7 +84,7 @@ class Matcher:
     """Matches the patterns of one plan against expressions with known bindings.
 
     bindings: the values of variables; entries may be added between searches, but not changed.
-    env: what each pattern matched, (its value, the original expression), and the value of each
+    env: the match of each pattern, (its value, the original expression), and the value of each
     symbolic variable, (expression, None).
     """
 
@@ -493,7 +493,7 @@ _RULES: dict[type, Rule] = {
 def match(
     pattern: nd.DFPattern, expr: Any, bindings: Mapping[Any, Any] | None = None
 ) -> dict[nd.DFPattern, Any] | None:
-    """What each pattern inside `pattern` matches if it matches `expr`, else None.
+    """The match of each pattern inside `pattern` if it matches `expr`, else None.
 
     bindings: the values of variables (`analysis.get_var2val(func)`); the matcher looks through
     variables and returns values, not the variables bound to them.

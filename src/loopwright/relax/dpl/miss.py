@@ -68,7 +68,7 @@ def nearest(pattern: DFPattern, expr: Any, bindings: Mapping[Any, Any]) -> Miss 
 
 
 def _detail(pattern: DFPattern, call: rx.Call) -> str:
-    """What of a call a pattern for calls of its operator looks at."""
+    """The part of a call that a pattern for calls of its operator compares."""
     if isinstance(pattern, AttrPattern) and call.attrs is not None:
         own = dict(call.attrs.items())
         return f" with {', '.join(f'{k}={own.get(k)!r}' for k in pattern.attrs)}"
@@ -78,7 +78,7 @@ def _detail(pattern: DFPattern, call: rx.Call) -> str:
 
 
 def shown(value: Any) -> str:
-    """An expression in a few words: an operator, or what else it is, and its type."""
+    """An expression in a few words: its operator or kind, and its type."""
     info = getattr(value, "struct_info", None)
     if isinstance(value, rx.Call):
         op = value.op

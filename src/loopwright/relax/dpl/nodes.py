@@ -116,7 +116,7 @@ class DFPattern(TensorOperators, Node):
     def extract_matched_expr(
         self, expr: Any, var2val: dict[Any, Any] | None = None
     ) -> dict[DFPattern, Any] | None:
-        """What each pattern inside this one matched, or None."""
+        """The match of each pattern inside this one, or None."""
         return DFPattern._match(self, expr, var2val)
 
     # ------------------------------------------------------------------ graphs

@@ -59,7 +59,7 @@ class PatternMatchingRewriter(ModulePass):
     def from_pattern(
         pattern: DFPattern, func: Callback, *, new_struct_info: bool = False
     ) -> PatternMatchingRewriter:
-        """Replace what `pattern` matches by `func(value, matches)`.
+        """Replace the matches of `pattern` by `func(value, matches)`.
 
         func: called with the value and the matches; returns the replacement, or the value
         itself (or None) to change nothing. For a tuple pattern the value is a tuple, and

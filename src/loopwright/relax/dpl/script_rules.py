@@ -45,7 +45,7 @@ class ScriptRule:
     renamed: dict[Any, Any] = field(default_factory=dict)
 
     def __call__(self, value: Any, matches: dict[pt.DFPattern, Any]) -> Any:
-        """The replacement for what was matched."""
+        """The replacement for a match."""
         table: dict[Any, Any] = {}
         for param, pattern in self.params.items():
             match_struct_info(param.struct_info, matches[pattern].struct_info, table)
@@ -175,7 +175,7 @@ def _pattern_of(func: rx.Function) -> tuple[pt.DFPattern, dict[rx.Var, pt.DFPatt
     result = of(func.body.body)
     fields = result.fields if isinstance(result, pt.TuplePattern) else (result,)
     if any(f in params.values() for f in fields):
-        what = "`pattern` of a rewriter must compute what it returns"
+        what = "`pattern` of a rewriter must compute its result"
         raise ValueError(explain(what, got="a parameter itself", span=func.span))
     return result, params
 

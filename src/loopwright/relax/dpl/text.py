@@ -13,8 +13,8 @@ Writer = Callable[[Any, list[str]], str]
 
 
 def render(root: pt.DFPattern, writers: Mapping[type, Writer] | None = None) -> str:
-    """A pattern as one line, after a line `p0 = ...` for each part that occurs twice. writers: what
-    writes patterns, by class, where `_TEXTS` does not know it."""
+    """A pattern as one line, after a line `p0 = ...` for each part that occurs twice. writers: the functions that
+    write patterns, by class, in addition to `_TEXTS`."""
     table = {**_TEXTS, **(writers or {})}
     order = pt.topological([root])
     uses = Counter(part for pattern in order for part in pattern.parts())
@@ -31,7 +31,7 @@ def render(root: pt.DFPattern, writers: Mapping[type, Writer] | None = None) -> 
 
 
 def _writer(kind: type, table: Mapping[type, Writer]) -> Writer:
-    """What writes patterns of a class: its own, or that of the class it is made from."""
+    """The writer of a class of patterns: its own, or that of a base class."""
     return next(table[c] for c in kind.__mro__ if c in table)
 
 

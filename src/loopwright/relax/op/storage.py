@@ -202,7 +202,7 @@ def _infer_view(call: Call, bb: Any) -> StructInfo:
         new = TensorStructInfo(dims, new_dtype, data.vdevice, ndim)
     info = None if offset is None else offset.struct_info
     start = 0 if offset is None else info.value if isinstance(info, PrimStructInfo) else None
-    end = _reach(data, new, start, shape is not None, dtype is not None)
+    end = _view_end(data, new, start, shape is not None, dtype is not None)
     if end is not None:
         need, have, unit = end
         analyzer = Analyzer() if bb is None else bb.analyzer
@@ -213,7 +213,7 @@ def _infer_view(call: Call, bb: Any) -> StructInfo:
     return new
 
 
-def _reach(
+def _view_end(
     old: TensorStructInfo, new: TensorStructInfo, start: Any, shaped: bool, typed: bool
 ) -> tuple[Any, Any, str] | None:
     """(the size of a view, the size available, their unit) as far as they can be compared. start: its byte

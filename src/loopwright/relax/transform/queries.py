@@ -17,7 +17,7 @@ TIR_CALLS = (CALL_TIR, CALL_TIR_INPLACE, CALL_TIR_WITH_GRAD)
 
 
 def _parts(node: Any) -> tuple[Any, ...]:
-    """What an expression consists of, in the order it is evaluated in."""
+    """The parts of an expression, in the order of their evaluation."""
     kind = type(node)
     if kind is rx.Call:
         return (node.op, *node.args)

@@ -1,4 +1,4 @@
-"""`IRBuilder`: what collects the functions and statements that are made inside it."""
+"""`IRBuilder` collects the functions and statements that are created inside it."""
 
 from __future__ import annotations
 

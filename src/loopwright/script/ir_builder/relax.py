@@ -159,5 +159,5 @@ _FUNCTIONS = (
     arg, dataflow, emit, emit_match_cast, emit_te, emit_var_binding, func_attr, func_name,
     func_ret_struct_info, func_ret_value, output,
 )  # fmt: skip
-# What scripts' `R` finds here, and when.
+# The names that scripts' `R` has from here, and when.
 BUILDING = ({f.__name__: f for f in _FUNCTIONS}, IRBuilder.is_in_scope)

@@ -3,7 +3,7 @@
 `from_source(text)` reads a text under these `Rules`. The names that it may use are I, T and R, the
 builtins below, the caller's `extra_vars`, and those that the text itself defines; from there,
 the public names of I, T and R and the attributes in `READABLE`. So a text holds numbers, texts,
-sequences, nodes, and functions that it may call. What it may make is bounded, too: each expression
+sequences, nodes, and functions that it may call. The values it may create are bounded, too: each expression
 that is evaluated counts, and so does the size of each value that a name brings in again, because that
 is how a short text would describe a program of any size.
 """
@@ -27,7 +27,7 @@ from ...ir.prim_expr import Var
 from ...tir.buffer import Buffer
 
 MOST = 100_000  # items of a Python loop or sequence
-STEPS, STEPS_PER_CHARACTER = 200_000, 4
+STEPS, STEPS_PER_CHARACTER = 200_000, 4  # of evaluation; long texts may take more
 DEPTH = 100  # of calls of the text's own functions
 _BITS = 4_096  # of a Python integer
 _NAMESPACES = tuple(
@@ -49,7 +49,7 @@ def refuse(what: str, got: str) -> Closed:
     return Closed(explain(what, got=got[:200], instead=_HINT))
 
 
-# ---------------------------------------------------------------------- what it may make
+# ---------------------------------------------------------------------- bounds on values
 
 
 def bounded(items: Iterable[Any]) -> Iterator[Any]:
@@ -67,7 +67,7 @@ class Rules:
         self.extra = tuple(extra)
         self.most = self.left = STEPS + STEPS_PER_CHARACTER * characters
         self.depth = 0
-        self._known: set[tuple[str, str]] = set()  # names of modules that were read before
+        self._read: set[tuple[str, str]] = set()  # names of modules that were read before
         self._sizes: dict[int, tuple[Any, int]] = {}  # with the value, whose id is taken then
 
     def spend(self, steps: int) -> None:
@@ -129,7 +129,7 @@ class Rules:
     def attribute(self, owner: Any, name: str) -> Any:
         """The attribute of an object, where a text may read it."""
         space = (owner.__name__, name) if type(owner) is ModuleType else ("", "")
-        if space in self._known:
+        if space in self._read:
             return getattr(owner, name)
         reads = READABLE.get(type(owner))
         own = reads is not None and not name.startswith("__") and reads(owner, name)
@@ -143,7 +143,7 @@ class Rules:
             raise refuse(what, f"{name} of {kind}")
         value = self.checked(getattr(owner, name), name)
         if space[0]:
-            self._known.add(space)
+            self._read.add(space)
         return value
 
     def checked(self, value: Any, name: str) -> Any:
@@ -217,7 +217,7 @@ def _is_ours(value: Any) -> bool:
     return name.startswith(_OURS) and not name.startswith(_BASE)
 
 
-# The parser itself, and what would change what all programs mean.
+# The parser itself, and modules that would change the meaning of all programs.
 _INSIDE = {
     f"{PACKAGE}.{name}"
     for name in (

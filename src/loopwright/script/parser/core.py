@@ -1,4 +1,4 @@
-"""Reads the statements of a script; what they mean is said by the dialect in force.
+"""Reads the statements of a script; the current dialect defines their meaning.
 
 A dialect is a class with `visit_<statement>` methods, made per function.
 """

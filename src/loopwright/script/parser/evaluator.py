@@ -136,7 +136,7 @@ class Evaluator:
         return value if self.rules is None else self.rules.named(value)
 
     def _owner(self, node: ast.expr) -> Any:
-        """What an attribute or an item is taken from: it is not used as a whole."""
+        """The owner of an attribute or an item: it is not used as a whole."""
         if self.rules is None or not isinstance(node, (ast.Name, ast.Subscript)):
             return self.eval(node)
         try:

@@ -48,7 +48,7 @@ def emit(stmt: st.Stmt) -> None:
 
 
 def open_rest(frame: Wrap) -> Any:
-    """Open a frame for the rest of the innermost scope; returns what it binds."""
+    """Open a frame for the rest of the innermost scope; returns the value that it binds."""
     frame.span = _STATE.span
     _STATE.frames[-1].stmts.append(frame)
     frame.on_open()
@@ -111,7 +111,7 @@ class Frame:
 
     @property
     def bound(self) -> Any:
-        """What `with frame as ...` binds."""
+        """The value that `with frame as ...` binds."""
         return None
 
     def __enter__(self) -> Any:

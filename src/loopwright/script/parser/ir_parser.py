@@ -32,7 +32,7 @@ class ModuleScope:
         self.name = name
         self.members: dict[str, Any] = {}
         self.return_types: dict[str, Any] = {}
-        # Reads a function; done early where its signature does not say what it returns.
+        # Reads a function; done early where its signature has no result type.
         self.unread: dict[str, Any] = {}
         self.open_results: set[str] = set()
 
@@ -58,7 +58,7 @@ class ModuleScope:
 
 
 def _is_member(scope: ModuleScope, name: str) -> bool:
-    """Of a name that is neither, the scope says what members there are."""
+    """For a name that is neither, the scope lists the members."""
     own = hasattr(ModuleScope, name) or name in vars(scope)
     return name in scope.members or not own
 

@@ -129,7 +129,7 @@ class RelaxDialect(Dialect):
         """Read a whole function."""
         parser, builder = self.parser, self.builder
         body = _Body(node.name, options)
-        # A program that may be in any form is taken as it is written.
+        # A program that may be in any form is not normalized.
         self.builder.applies_fnormalize = options.get("check_well_formed", True)
         span = parser.source.span(node)
         self.bodies.append(body)
@@ -184,7 +184,7 @@ class RelaxDialect(Dialect):
             return params, R.as_info(proxy)
 
     def _proxy(self, node: ast.expr) -> Any:
-        """The struct info of an annotation as it is written."""
+        """The struct info of an annotation, unchanged."""
         value = instance(self.parser.eval(annotation_tree(self.parser, node)))
         if callable(value) and not isinstance(value, (R.StructInfoProxy, Expr)):
             value = value()  # T.int64, R.PackedFunc
@@ -231,7 +231,7 @@ class RelaxDialect(Dialect):
             return inferred
         result = struct_info_base_check(ret, seq.struct_info, self.builder.analyzer)
         if result is BaseCheckResult.FAIL_L0:
-            what = f"function {node.name} does not return what its annotation says"
+            what = f"the result of function {node.name} contradicts its annotation"
             warnings.warn(str(self.error(node.returns, what, got=str(inferred))), stacklevel=2)
             return inferred
         return inferred if ret.is_base_of(inferred) else ret
@@ -443,7 +443,7 @@ class RelaxDialect(Dialect):
         self.bind_value(node.target, node.target.id, value, info)
 
     def visit_Expr(self, node: ast.Expr) -> None:
-        """A call for its effect: what it returns must be the empty tuple."""
+        """A call for its effect: its result must be the empty tuple."""
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             return  # a docstring
         value = self.parser.eval(node.value)

@@ -30,7 +30,7 @@ def block(name: str = "", no_realize: Any = False) -> BlockFrame:
 
 
 def init() -> InitFrame:
-    """What runs at the first iteration of the reduction axes of the block."""
+    """The statements that run at the first iteration of the reduction axes of the block."""
     return InitFrame()
 
 
@@ -89,7 +89,7 @@ def _axis(kind: int, doc: str) -> Callable[..., Var]:
             domain = Range(dom)
         for part in (domain.min, domain.extent):
             as_integer(part, "the domain of an axis")
-        value = as_integer(binding, "what an axis is bound to")
+        value = as_integer(binding, "the binding of an axis")
         parts = (domain.min.dtype.bits, domain.extent.dtype.bits, DataType(dtype).bits)
         wide = DataType(f"int{_py.max(parts)}")
         domain = Range._make(_cast(wide, domain.min), _cast(wide, domain.extent))

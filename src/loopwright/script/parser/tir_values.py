@@ -51,7 +51,7 @@ DTYPES += ["float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn"
 
 
 def handle(dtype: Any = None, storage_scope: str = "global", *, is_size_var: Any = False) -> Var:
-    """A pointer variable; `dtype` is what it points to."""
+    """A pointer variable; `dtype`: the type it points to."""
     kind = SizeVar if is_size_var else Var
     if dtype is None:
         return kind("", "handle")

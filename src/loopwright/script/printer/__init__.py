@@ -37,7 +37,7 @@ def show(
 
 
 def repr_text(node: Node) -> str:
-    """What `repr(node)` and `print(node)` show; a node that is ill-formed shows its kind."""
+    """The text of `repr(node)` and `print(node)`; for an ill-formed node its kind."""
     try:
         return Printer(node, PrinterConfig()).run()
     except Exception as error:  # a repr is often part of an error's report: it must not fail

@@ -31,7 +31,7 @@ IR, TIR, RELAX = "ir", "tir", "relax"
 EXPR: Registry[Any, Callable[[Printer, Any], str]] = Registry("printer of expressions")
 STMT: Registry[Any, Callable[[Printer, Any, list], None]] = Registry("printer of statements")
 MODES: Registry[Any, str] = Registry("dialect to print in")
-# What was chosen for a type: (table, its revision, type) -> function or mode.
+# The choice for a type: (table, its revision, type) -> function or mode.
 _CHOSEN: dict[tuple[str, int, type], Any] = {}
 
 

@@ -12,7 +12,7 @@ _RESERVED = frozenset(keyword.kwlist)
 
 
 class Frame:
-    """A scope being printed: its statements so far and what it defines.
+    """A scope being printed: its statements so far and its definitions.
 
     node: the node that the scope belongs to. last: whether the statement being printed is the scope's last
     one, so that `with` scopes may be written as plain statements. func_vars: while a Relax
@@ -71,7 +71,7 @@ class Names:
         return name
 
     def leave(self, frame: Frame) -> None:
-        """Forget what `frame` defined."""
+        """Forget the definitions of `frame`."""
         for obj, name in frame.defined:
             self.texts.pop(id(obj), None)
             self.used.discard(name)

@@ -27,7 +27,7 @@ _DPS = {
     "relax.call_tir_with_grad",
     "relax.call_dps_packed",
 }
-# Bindings of these need no annotation: the call says what comes out.
+# Bindings of these need no annotation: the call has the struct info of its result.
 _SAYS_OUTPUT = {"relax.call_tir", "relax.call_dps_packed"}
 
 

@@ -102,7 +102,7 @@ def _attr(p: Printer, node: ts.AttrStmt, out: list) -> None:
     plain = _plain_scope(p, node)
     name = None
     launch = node.attr_key in _THREADS and isinstance(node.node, pe.IterVar)
-    if not launch:  # what its line names is defined before it
+    if not launch:  # the names in its line are defined before it
         args = [p.value(node.node), quote(node.attr_key), p.expr(node.value)]
     with p.frame(node) as frame:
         if launch:

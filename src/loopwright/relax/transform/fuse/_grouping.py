@@ -102,9 +102,9 @@ class GroupedRewriter(GraphRewriter):
             if own is not None and not isinstance(binding.var, rx.DataflowVar):
                 outputs[own].setdefault(binding.var)
             for var in used_vars(binding.value):
-                made_in = self.group_of.get(var)
-                if made_in is not None and made_in != own and made_in in outputs:
-                    outputs[made_in].setdefault(var)
+                producer = self.group_of.get(var)
+                if producer is not None and producer != own and producer in outputs:
+                    outputs[producer].setdefault(var)
         for key, group in groups.items():
             group.outputs = [b.var for b in group.bindings if b.var in outputs[key]]
         return groups
@@ -120,8 +120,8 @@ class GroupedRewriter(GraphRewriter):
         gvar = self._add(group)
         self.sources.setdefault(gvar, []).append(group.func)
         if trace.active() is not None:
-            made_of = [n for n in map(name_of, group.bindings) if n]
-            trace.note("group", gvar.name_hint, of=made_of)
+            members = [n for n in map(name_of, group.bindings) if n]
+            trace.note("group", gvar.name_hint, of=members)
         args = [builder.normalize_argument(self.value(a)) for a in group.args]
         call = rx.Call(gvar, args, span=group.func.span)
         escapes = any(not isinstance(v, rx.DataflowVar) for v in group.outputs)
@@ -139,10 +139,10 @@ class GroupedRewriter(GraphRewriter):
         """The new functions that replace several equal groups: their spans are merged from all."""
         mod = self.builder.get()
         several = {gvar: funcs for gvar, funcs in self.sources.items() if len(funcs) > 1}
-        return {gvar: _with_places(mod[gvar], funcs) for gvar, funcs in several.items()}
+        return {gvar: _with_spans(mod[gvar], funcs) for gvar, funcs in several.items()}
 
 
-def _with_places(func: rx.Function, equal: list[rx.Function]) -> rx.Function:
+def _with_spans(func: rx.Function, equal: list[rx.Function]) -> rx.Function:
     """A group's function; the span of each binding is merged from those of that binding in all equal ones."""
     rows = zip(*(f.body.blocks[0].bindings for f in equal), strict=True)
     spans = (merge_spans(*(b.span or b.value.span for b in row)) for row in rows)
@@ -165,8 +165,8 @@ def _in_group_order(
         own = group_of.get(binding.var)
         at = n if own is None else last.get(own, n)
         for var in used_vars(binding.value):
-            made_in = group_of.get(var)
-            if made_in in last and made_in != own and last[made_in] > at:
+            producer = group_of.get(var)
+            if producer in last and producer != own and last[producer] > at:
                 moved = True
     return _sorted_by_group(block, groups, group_of) if moved else list(block.bindings)
 
@@ -239,7 +239,7 @@ class _FunctionMaker:
             names.fresh(var.name_hint)
         with builder.scope(group.params):
             for binding in group.bindings:
-                param = self._given_field(binding.value)
+                param = self._field_param(binding.value)
                 if param is not None and binding.var not in group.outputs:
                     self.map[binding.var] = param
                 else:
@@ -252,7 +252,7 @@ class _FunctionMaker:
         attrs = {"Primitive": True, **group.attrs}
         group.func = rx.Function(group.params, seq, None, True, attrs, span)
 
-    def _given_field(self, value: Any) -> rx.Var | None:
+    def _field_param(self, value: Any) -> rx.Var | None:
         """The parameter for this field of a tuple from outside."""
         if type(value) is not rx.TupleGetItem:
             return None
@@ -354,7 +354,7 @@ class _FunctionMaker:
         if kind is rx.Tuple:
             return rx.Tuple([self.substituted(f) for f in value.fields])
         if kind is rx.TupleGetItem:
-            param = self._given_field(value)
+            param = self._field_param(value)
             if param is not None:
                 return param
             return rx.TupleGetItem(self.substituted(value.tuple_value), value.index, value.span)

@@ -171,7 +171,7 @@ class Partition:
             self.why[node] = f"the group would have more than {self.max_depth} operators"
             return
         if len({self.target[g] for g in groups} - {""}) > 1:
-            self.why[node] = "what uses it is for another target"
+            self.why[node] = "its users are for another target"
             return
         self.why.pop(node, None)
         for between in nodes:

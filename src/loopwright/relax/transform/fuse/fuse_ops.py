@@ -86,7 +86,7 @@ class _Fuser(GroupedRewriter):
     def __init__(self, mod: IRModule, max_depth: int) -> None:
         super().__init__(mod)
         self.max_depth = max_depth
-        self.groups_made = 0
+        self.group_count = 0
 
     def block(self, block: Any) -> Any:
         if not isinstance(block, DataflowBlock):

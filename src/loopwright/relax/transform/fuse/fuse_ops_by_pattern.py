@@ -115,7 +115,7 @@ class FusionPattern:
 
 @dataclass
 class MatchLog:
-    """What FuseOpsByPattern outlined: the variables of the matches -> their pattern's name.
+    """The matches that FuseOpsByPattern outlined: the variables of the matches -> their pattern's name.
 
     accepts: given the variables of a match, whether to outline it; by default all are.
     """
@@ -166,12 +166,12 @@ class FuseOpsByPattern(ModulePass):
             changed = {
                 gvar: work.function(func)
                 for gvar, func in functions_of(mod)
-                if not is_outlined(func) and self._wanted(gvar.name_hint)
+                if not is_outlined(func) and self._selects(gvar.name_hint)
             }
             mod = work.builder.get().with_functions({**changed, **work.placed()})
         return annotate(mod) if self.annotate_codegen else mod
 
-    def _wanted(self, name: str) -> bool:
+    def _selects(self, name: str) -> bool:
         return self.entry_functions is None or name in self.entry_functions
 
 

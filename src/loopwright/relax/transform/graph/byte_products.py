@@ -27,8 +27,8 @@ uint8. A convolution reads its image as `relax.nn.byte_places` arranges it, a de
 of an unknown size or over one side as `relax.nn.byte_rows` does.
 
 Processors without VNNI multiply 16 bits exactly, so weights are widened to int16, unless bytes do: where no
-pair of weights is too large, or, of a convolution, few: what these have too much is added after. AVX2
-multiplies signed bytes by way of their signs, so there data become int8 where no weight is -128. Windows of
+pair of weights is too large, or, of a convolution, few: the excess of these is added after. AVX2
+multiplies signed bytes using their signs, so there data become int8 where no weight is -128. Windows of
 3 x 3 are added by Winograd's algorithm where that takes fewer instructions; windows of one pixel read
 blocks of pixels.
 """
@@ -104,7 +104,7 @@ class _Weight:
     shift: int
 
     def with_ones(self, axis: int) -> np.ndarray:
-        """The values, and where they are shifted an output that adds what it is given."""
+        """The values, and where they are shifted one more output, the sum of the data."""
         if not self.shift:
             return self.values
         ones = np.ones_like(np.take(self.values, [0], axis))
@@ -112,7 +112,7 @@ class _Weight:
 
 
 def _padded(array: np.ndarray, more: list[int]) -> np.ndarray:
-    """The array with zeros behind each axis."""
+    """The array padded with zeros at the end of each axis."""
     return np.pad(array, [(0, k) for k in more]) if any(more) else array
 
 
@@ -142,10 +142,11 @@ def _narrow(weights: np.ndarray, least: int) -> np.ndarray | None:
     return np.concatenate([done.astype(np.int8).reshape(blocks, -1), more], 1)
 
 
-# Instructions for 8 products of a convolution in 16 bits, in bytes (signed, narrow), and of Winograd's algorithm.
+# Vector instructions for 8 products of a convolution in 16 bits, in bytes (signed, narrow), and of Winograd's
+# algorithm, counted in their kernels: 46 for 256 products in 16 bits, 22 for 128 of tiles (docs/performance.md).
 _COST, _COST_SIGNED, _COST_NARROW, _COST_OF_TILES = 1.4, 1.2, 0.95, 1.4
 _AGAIN, _AGAIN_SIGNED = 3, 4  # one step in this number may be repeated, at most
-_OF_TILE = 10  # those of a number of a tile, read or made, for all 8
+_OF_TILE = 10  # the same for an element of a tile, read or written, for all 8 tiles of a vector
 _BYTES_OF_TILES = 1 << 24  # of what one image becomes, at most: not measured beyond
 # Bits of the results of byte_winograd by tile; see there.
 _BITS = {4: 25, 2: 29}

@@ -158,9 +158,9 @@ class _Cleaner:
             a is b for a, b in zip(blocks, seq.blocks, strict=True)
         ):
             return seq
-        made_seq = SeqExpr._make(tuple(blocks), seq.body, span=seq.span)
-        made_seq._update_struct_info(seq.struct_info)
-        return made_seq
+        result = SeqExpr._make(tuple(blocks), seq.body, span=seq.span)
+        result._update_struct_info(seq.struct_info)
+        return result
 
     def binding(self, binding: Any, live: set[Var]) -> Any:
         value = binding.value

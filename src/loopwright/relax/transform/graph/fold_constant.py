@@ -71,7 +71,7 @@ _PRODUCT = 1 << 32  # multiplications of a matrix product
 _WINDOWS = 1 << 26  # the same of a convolution, elements that a pool looks at
 _WINDOW = 1 << 10  # largest attribute of a window: numpy pads before it looks
 _SIZES = 64  # elements of a tensor that holds sizes
-_OURS = ("relax.run.", "vm.builtin.tensor_to_shape")  # functions of the run time that only compute
+_OURS = ("relax.run.", "vm.builtin.tensor_to_shape")  # functions of the runtime that only compute
 _OF_WINDOWS = {"strides", "padding", "dilation", "pool_size", "pad_width", "output_padding"}
 _OF_PRODUCTS = ("matmul", "einsum", "conv", "attention")
 
@@ -86,7 +86,7 @@ def register_evaluator(run: Evaluator) -> Evaluator:
 
 @dataclass(frozen=True, repr=False)
 class FoldConstant(FunctionPass):
-    """Evaluate what depends on constants only."""
+    """Evaluate the values that depend on constants only."""
 
     name = "FoldConstant"
     function_type = rx.Function
@@ -213,7 +213,7 @@ class _Folder(GraphRewriter):
 
 
 def _key(call: rx.Call, args: list[Any]) -> Any:
-    """What calls have in common that give the same."""
+    """The key of a call; calls with equal keys have equal results."""
 
     def leaf(arg: Any) -> Any:
         if isinstance(arg, rx.Tuple):

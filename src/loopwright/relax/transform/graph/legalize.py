@@ -63,7 +63,7 @@ class LegalizeOps(ModulePass):
 
     customize_legalize_map: operator name -> rule f(bb, call), or a PrimFunc; tried first.
     enable_warning: log the operators without a rule.
-    keep: names of operators that stay as they are.
+    keep: names of operators that remain unchanged.
     """
 
     name = "LegalizeOps"

@@ -32,7 +32,7 @@ from ..decorators import RewriterPass
 class _Namer(GraphRewriter):
     def function(self, func: rx.Function) -> rx.Function:
         self.operands = _operands(func)
-        self.casts: dict[rx.MatchCast, rx.Var] = {}  # those made here, and what they rename
+        self.casts: dict[rx.MatchCast, rx.Var] = {}  # created here -> the variable it renames
         if not self.operands:
             return func
         first = [self.named(p, p) for p in func.params if self.is_open(p, p)]

@@ -17,7 +17,7 @@ Before (-) and after (+)::
                   R.output(gv)
               return gv
 
-A reshape moves behind the elementwise operators and the products by a matrix that follow it, until it
+A reshape moves below the elementwise operators and the products by a matrix that use it, until it
 meets one that undoes it, with which it vanishes, or an operator that needs the original shape.
 Between a product and the operators fused into it no reshape is left. The rows of a product are one axis:
 several are reshaped into one.
@@ -42,7 +42,7 @@ from ..products import is_call, shape_of
 
 @dataclass(frozen=True)
 class SinkReshapes(ModulePass):
-    """Moves reshapes behind elementwise operators and products."""
+    """Moves reshapes below elementwise operators and products."""
 
     name = "SinkReshapes"
 

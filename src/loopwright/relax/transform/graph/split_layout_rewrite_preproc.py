@@ -1,4 +1,4 @@
-"""SplitLayoutRewritePreproc: what only rearranges a kernel's inputs becomes a kernel of its own.
+"""SplitLayoutRewritePreproc: splits the rearrangement of a kernel's inputs into a kernel of its own.
 
 Before::
 
@@ -100,7 +100,7 @@ class SplitLayoutRewritePreproc(ModulePass):
 
 @dataclass(frozen=True)
 class _Parts:
-    """A kernel in two. inputs: which arguments the first takes; outputs: what it writes."""
+    """A kernel in two. inputs: which arguments the first takes; outputs: the buffers that it writes."""
 
     pack: PrimFunc
     rest: PrimFunc
@@ -114,7 +114,7 @@ def split(kernel: PrimFunc) -> _Parts | None:
         return None
     root = kernel.body.block
     stmts = root.body.seq if isinstance(root.body, SeqStmt) else (root.body,)
-    packed_as: dict[Buffer, Buffer] = {}  # input -> what it is stored in
+    packed_as: dict[Buffer, Buffer] = {}  # input -> the buffer it is rearranged into
     before, after = [], []
     for stmt in stmts:
         if not any_node(stmt, _is_marked, skip=_LEAVES):

@@ -45,6 +45,7 @@ from ..rewriting import SweepingRewriter
 
 SIZE = 3
 TILES = (2, 4)
+# Both from the times of 64 to 512 channels, see "Winograd's algorithm on request" in docs/performance.md.
 TRANSFORM = 12  # multiply-adds in the time of one element of a transformed tile
 READ = 10  # multiply-adds in the time in which a factor of a weight is read from memory
 
@@ -116,7 +117,7 @@ class _Rewriter(SweepingRewriter):
 
 
 def _best(n: int, inputs: int, outputs: int, sides: list[int], most: int) -> tuple[int, float]:
-    """The tile that takes the least time, and what part that is of the time by windows."""
+    """The tile that takes the least time, and its share of the time by windows."""
 
     def cost(tile: int) -> float:
         tiles = n * math.prod(-(-side // tile) for side in sides)

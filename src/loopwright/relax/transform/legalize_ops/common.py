@@ -119,7 +119,7 @@ def register_legalize(
         what = f"the legalization of {op_name} is a function f(bb, call)"
         hint = "give a kernel as tir=" if isinstance(legal_func, PrimFunc) else None
         raise TypeError(explain(what, got=repr(legal_func), instead=hint))
-    _check_known(op_name)
+    _check_operator(op_name)
     rule = legal_func if when is None else Conditional(legal_func, when)
     op = register_op(op_name)
     if target is None and not op.has_attr("FLegalize"):
@@ -130,7 +130,7 @@ def register_legalize(
     return legal_func
 
 
-def _check_known(op_name: str) -> None:
+def _check_operator(op_name: str) -> None:
     """Other names than "relax.NAME" may be those of a back end's patterns, or be defined later."""
     exists = op_name in OPS or not op_name.startswith("relax.")
     if exists or not load_definitions() or op_name in OPS:

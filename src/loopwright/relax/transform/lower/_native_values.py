@@ -1,4 +1,4 @@
-"""What values of a graph function are in the native one that `GraphToTIR` makes of it, and who
+"""The form of a graph function's values in the native one that `GraphToTIR` builds, and who
 calls kernels."""
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def _expectation(have: PrimExpr, want: PrimExpr, where: str) -> str:
                 return f"{plain(other)} must be at least {plain(want)} {where}"
     if isinstance(have, FloorMod) and is_zero(want):
         return f"{plain(have.a)} must be a multiple of {plain(have.b)} {where}"
-    both = f"({plain(have)} against {_wanted(have, want)})"
+    both = f"({plain(have)} against {_required(have, want)})"
     return f"another extent than expected {where} {both}; give inputs whose shapes agree"
 
 
@@ -128,7 +128,7 @@ class GraphToTIR(ModulePass):
 
 
 def why_not_native(mod: IRModule, name: str) -> str:
-    """What keeps a graph function with the virtual machine."""
+    """Raised for a graph function that the virtual machine must run."""
     gvar = mod.get_global_var(name)
     try:
         _Converter(mod, gvar, mod[gvar]).run()
@@ -142,7 +142,7 @@ class _Converter:
         self, mod: IRModule, gvar: GlobalVar, func: rx.Function, workspace: str = "one"
     ) -> None:
         self.apart = workspace == "tensors"
-        # What calls a native function knows its symbols by name.
+        # Callers of a native function pass its symbols by name.
         self.mod, self.name, self.func = mod, gvar.name_hint, with_distinct_symbols(func)
         self.env: dict[rx.Var, Any] = {}
         self.values: dict[rx.Var, Any] = {}
@@ -585,7 +585,7 @@ class _Converter:
         return body
 
 
-def _wanted(have: PrimExpr, want: PrimExpr) -> str:
+def _required(have: PrimExpr, want: PrimExpr) -> str:
     """The required extent, in a message: "m or 1" where it broadcasts with m."""
     if not (isinstance(want, Select) and structural_equal(want.true_value, have)):
         return plain(want)

@@ -120,7 +120,7 @@ def _to_device(work: _Lower, call: Call) -> Any:
 
 
 def _view(work: _Lower, call: Call) -> Any:
-    """The data itself if the view changes nothing; else what changes is stated in full."""
+    """The data itself if the view changes nothing; else a view with all properties explicit."""
     data, shape, dtype, offset = call.args
     info = tensor_argument(call)
     if all(optional(arg) is None for arg in (shape, dtype, offset)):

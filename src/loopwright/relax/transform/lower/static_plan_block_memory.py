@@ -75,7 +75,7 @@ from ...op.storage import (
 from ...struct_info import ShapeStructInfo
 from ..queries import used_vars
 
-_WINDOW = 16  # a storage is reused for sizes that differ by no more than this factor
+_WINDOW = 16  # a storage is reused for sizes that differ by at most this factor, as in TVM
 _BOUNDS, _PLAN_OUTPUT = "tir_var_upper_bound", "relax.memory_plan_dynamic_func_output"
 
 
@@ -285,15 +285,15 @@ class _Planner:
     def _computed_size(self, call: Call) -> PrimExpr:
         """Bytes of an element times the bounded dimensions, times the product of the others."""
         dtype: DataType = call.args[1].value
-        nbytes_known = (dtype.bits * dtype.lanes + 7) // 8
+        nbytes = (dtype.bits * dtype.lanes + 7) // 8
         others: PrimExpr | None = None
         for dim in call.args[0].struct_info.values:
             most = self._most(dim)
             if most is not None:
-                nbytes_known *= most
+                nbytes *= most
             else:
                 others = dim if others is None else multiply(others, dim)
-        literal = const(nbytes_known, "int64")
+        literal = const(nbytes, "int64")
         return literal if others is None else Mul(literal, others)
 
     def _most(self, dim: PrimExpr) -> int | None:

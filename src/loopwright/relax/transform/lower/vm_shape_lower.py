@@ -178,29 +178,29 @@ class _Lower(GraphRewriter):
         dimensions to be matched."""
         if static is not None and not _open(info, static):
             return
-        kind_known = static is not None and struct_info_base_check(info, static) in (
+        kind_proven = static is not None and struct_info_base_check(info, static) in (
             BaseCheckResult.PASS,
             BaseCheckResult.FAIL_L2,
         )
         text = rx.StringImm(context)
         if isinstance(info, si.TensorStructInfo):
-            if not kind_known:
+            if not kind_proven:
                 self.packed("check_tensor_info", value, info.ndim, rx.DataTypeImm(info.dtype), text)
             dims = info.get_shape()
             if dims is not None and isinstance(info.shape, rx.ShapeExpr):
                 matches.append(_Match(value, dims, context))
         elif isinstance(info, si.ShapeStructInfo):
-            if not kind_known:
+            if not kind_proven:
                 self.packed("check_shape_info", value, info.ndim, text)
             if info.values is not None:
                 matches.append(_Match(value, info.values, context))
         elif isinstance(info, si.PrimStructInfo):
-            if not kind_known:
+            if not kind_proven:
                 self.packed("check_prim_value_info", value, rx.DataTypeImm(info.dtype), text)
             if info.value is not None and info.value.dtype.is_integer:
                 matches.append(_Match(value, (info.value,), context, scalar=True))
         elif isinstance(info, si.TupleStructInfo):
-            if not kind_known:
+            if not kind_proven:
                 self.packed("check_tuple_info", value, len(info.fields), text)
             for i, field in enumerate(info.fields):
                 if isinstance(field, si.ObjectStructInfo):
@@ -210,7 +210,7 @@ class _Lower(GraphRewriter):
                     continue
                 item = self.builder.emit(self.field(value, i))
                 self.check(item, field, inner, context, matches)
-        elif isinstance(info, si.FuncStructInfo) and not kind_known:
+        elif isinstance(info, si.FuncStructInfo) and not kind_proven:
             self.packed("check_func_info", value, text)
 
     def field(self, value: Any, index: int) -> rx.Expr:

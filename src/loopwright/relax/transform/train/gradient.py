@@ -194,7 +194,7 @@ class _Reverse:
         return self.bb.emit_output(gradient, f"{name}_out")
 
     def step(self, binding: rx.Binding, grad: rx.Var) -> None:
-        """Pass the gradient of a binding's variable on to what its value uses."""
+        """Pass the gradient of a binding's variable on to the variables that its value uses."""
         value: Any = binding.value
         if isinstance(value, (rx.Var, rx.Tuple)):
             self.add(value, grad)
@@ -215,7 +215,7 @@ class _Reverse:
                     self.add(arg, partial)
 
     def recomputed(self, value: Any) -> Any:
-        """A value of variables that are there: what checkpoints drop is computed again."""
+        """A value with its variables available: those that checkpoints drop are computed again."""
         missing, stack = set(), list(used_vars(value))
         while stack:
             var = stack.pop()
