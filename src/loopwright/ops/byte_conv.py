@@ -286,7 +286,7 @@ def byte_conv2d(
 
 
 def _again(inputs: Any, weight: Any, dtype: str, kernel: Any) -> tuple[int, int]:
-    """How many steps are done again, and where they begin in the weights. Raises ValueError where these do not
+    """The number of repeated steps, and where they begin in the weights. Raises ValueError where these do not
     end with one."""
     fours, size = int_value(inputs), int_value(weight[1])
     if fours is None or size is None or dtype != "int8":

@@ -18,7 +18,7 @@ from .statements import long
 def byte_rows(
     data: Tensor, zero: Tensor, kernel: Ints, strides: Ints, dilation: Ints, padding: Ints
 ):
-    """uint8 (batch, *sides, channels) as (batch, *places, *kernel, channels filled up to a multiple of 4):
+    """uint8 (batch, *sides, channels) as (batch, *positions, *kernel, channels filled up to a multiple of 4):
     the elements that the window of each pixel reads. Pixels outside are `zero`; the padding of the channels
     has any value; `padding`: the padding before each side, then after each."""
     batch, *sides, channels = extents_of(data, "data", *[None] * (len(kernel) + 2))

@@ -5,7 +5,7 @@ for each row of results:                                # `_Rows.rolling`
     store the sums of the first window, which is whole; keep the others
 
 A row is read as a vector of 64 bytes at most, of which a shuffle takes for each lane what its window
-needs: four neighbours, which are multiplied and added in one instruction, or every other byte.
+needs: four adjacent bytes, which are multiplied and added in one instruction, or every other byte.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ class _Rows(NamedTuple):
     @contextmanager
     def rolling(self, frame: Any, pitch: int, start: Any, height: int, first: Any) -> Iterator[Any]:
         """A loop over rows of results, whose body gets (number, sums). A row of the channel is read once, for all
-        windows that see it, whose sums so far are kept. first: what sums begin with."""
+        windows that see it, whose partial sums are kept. first: the initial sums."""
         high, stride = len(self.taps), self.stride
         ahead = -(-(high - stride) // stride) if high > stride else 0
         sums = self.ib.allocate(

@@ -237,7 +237,7 @@ def check_multiple(size: Any, factor: Any, what: str) -> None:
 
 
 def shorter(size: PrimExpr, least: PrimExpr | int) -> bool:
-    """`differ` of an extent that must be at least so long."""
+    """`differ` of an extent that must be `least` or more."""
     bound = const(least, "int64") if isinstance(least, int) else least
     value = int_value(bound)
     if value is not None and value <= 0:  # no extent is negative

@@ -358,7 +358,7 @@ pixel_shuffle.samples(case((2, 8, 3, 2), upscale_factor=2), case(("n", 9, 1, 2),
 
 @op("relax.image.col2im")
 def col2im(data: Tensor, size: Shape, window: Shape, strides: Ints, padding: Ints, dilation: Ints):
-    """The image (batch, channels, *size) of which data (batch, channels * product of `window`, places)
+    """The image (batch, channels, *size) of which data (batch, channels * product of `window`, positions)
     are the windows: each pixel is the sum of the elements of the windows over it. padding: the widths that
     are cut off, all before and then all after."""
     rank, taps = len(window), simplify(product(window))

@@ -20,7 +20,7 @@ from .params import Param
 
 
 class RankUndetermined(ValueError):
-    """A body cannot say how many axes its result has: a dimension that is not known decides it."""
+    """The rank of a body's result is unknown: it depends on an unknown dimension."""
 
 
 def info_of(value: Any) -> Any:

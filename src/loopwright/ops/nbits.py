@@ -155,7 +155,7 @@ def _kernel(
 ) -> Any:
     """A kernel for vectors: tiles of many rows that use each number, or, where there are fewer, of one row, with
     a number of vectors each. inputs: name and dtype of each; tile(ib, buffers, rows, vectors, panel, column) computes
-    one. None where an extent of the weight is not known, and where there are no vectors."""
+    one. None where an extent of the weight is not known, or where the target has no vectors."""
     *before, weight, scale, zero = [a.struct_info.get_shape() for a in call.args]
     unknown = any(int_value(d) is None for d in (before[0][1], *weight, *scale))
     if unknown or int_value(before[0][0]) == 0:
@@ -190,7 +190,7 @@ def _kernel(
 
 
 def _sizes(call: Any) -> tuple[int, int, Any]:
-    """The bits of a number, the rows of a block, how many blocks there are."""
+    """The bits of a number, the rows of a block, the number of blocks."""
     block = int(call.attrs.block)
     return int(call.attrs.bits), block, call.args[0].struct_info.get_shape()[1] // block
 

@@ -179,7 +179,7 @@ dft.samples(
 @op("relax.signal.frame")
 def frame(data: Tensor, size: Shape):
     """Pieces of data (batch, length, parts) that may overlap: (batch, pieces, size[0], parts), the first
-    elements of two neighbours size[1] apart."""
+    elements of adjacent pieces size[1] apart."""
     length, step = size
     if shorter(data.shape[1], simplify(length - step)):  # then the number of pieces is negative
         what = "the data must be as long as a piece, less its distance to the next"

@@ -52,7 +52,7 @@ class LayoutPlan:
     inputs: the layout that each tensor among the arguments must have; None: plain.
     outputs: the layout of each result.
     attrs: attributes with other values.
-    args: arguments to be replaced, by place.
+    args: arguments to be replaced, by index.
     moves_nothing: the result is the first tensor as it is stored, in another layout.
     elementwise: the loops are those of the plain call, over another shape.
     pixels: whether rows and columns may be one axis: "apart", "any", or "merged" where that is

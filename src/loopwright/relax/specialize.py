@@ -239,8 +239,8 @@ class _Inliner(GraphRewriter):
         return super().seq(self.expanded(seq), in_dataflow)
 
     def expanded(self, seq: SeqExpr) -> SeqExpr:
-        """A body with the blocks of other functions in the place of their calls. What was the
-        result of a call is in `var_map`."""
+        """A body with the blocks of other functions instead of their calls. The results
+        of the calls are in `var_map`."""
         blocks = [part for block in seq.blocks for part in self.parts(block)]
         if len(blocks) == len(seq.blocks) and all(map(operator.is_, blocks, seq.blocks)):
             return seq
@@ -271,7 +271,7 @@ class _Inliner(GraphRewriter):
         return self.with_visible_vars(parts)
 
     def callee(self, binding: Any) -> Function | None:
-        """The function whose body takes the place of a binding's value."""
+        """The function whose body replaces a binding's value."""
         value = binding.value
         is_call = isinstance(binding, VarBinding) and isinstance(value, Call)
         func = self.functions.get(value.op) if is_call and type(value.op) is GlobalVar else None

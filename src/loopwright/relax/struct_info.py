@@ -1,4 +1,4 @@
-"""Struct info: the static knowledge about a graph value (its shape, dtype, place)."""
+"""Struct info: the static knowledge about a graph value (its shape, dtype, device)."""
 
 from __future__ import annotations
 

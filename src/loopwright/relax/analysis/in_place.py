@@ -27,7 +27,7 @@ _VIEWS = {
         "invoke_pure_closure",
     )
 }
-# Operators that compute each element from the elements at its place.
+# Operators that compute each element from the elements at its index.
 ELEMENTWISE = {
     f"relax.{name}"
     for name in [
@@ -144,7 +144,7 @@ class Aliases:
 
 
 class InplaceOpportunity(NamedTuple):
-    """A call that may write over an argument: its place in the block, and which arguments."""
+    """A call that may write over an argument: its index in the block, and which arguments."""
 
     binding_idx: int
     arg_idxs: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""How much memory the tensors of graph functions take, with storages shared and without."""
+"""The memory of the tensors of graph functions, with and without shared storages."""
 
 from __future__ import annotations
 

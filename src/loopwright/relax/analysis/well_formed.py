@@ -55,7 +55,7 @@ RULES = {
 
 @dataclass(frozen=True)
 class Violation:
-    """A violated rule: its name in `RULES`, the message, the function and the place."""
+    """A violated rule: its name in `RULES`, the message, the function and the span."""
 
     rule: str
     message: str

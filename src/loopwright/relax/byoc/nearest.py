@@ -27,7 +27,7 @@ class Nearest(NamedTuple):
 def nearest_miss(
     mods: Iterable[IRModule], patterns: Sequence[FusionPattern], refused: Sequence[tuple[str, str]]
 ) -> Nearest:
-    """Why nothing in some modules is a match: the check that refused one, else the place where the
+    """Why nothing in some modules is a match: the check that refused one, else the node where the
     search for a pattern got furthest.
 
     refused: the reasons of FuseOpsByPattern for rejected matches.

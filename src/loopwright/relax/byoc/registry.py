@@ -94,7 +94,7 @@ class Backend:
 
     def named(self, part: str, what: str = "", of: Any = None) -> AbstractContextManager[None]:
         """Within it, an error of its function `part` names it and `what` it was called for, at the
-        place of the node `of`."""
+        span of the node `of`."""
         text = f"the function {part} of back end {self.name}{what and f', called for {what},'}"
         return named_errors(text, getattr(self, part), lambda: getattr(of, "span", None))
 

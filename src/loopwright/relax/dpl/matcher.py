@@ -362,7 +362,7 @@ def _assign(m: Matcher, patterns: tuple[Any, ...], fields: tuple[Any, ...], rest
 
 
 def _all_fit(fits: list[set[int]]) -> bool:
-    """Whether there is a matching that assigns each a distinct place (Kuhn's algorithm)."""
+    """Whether there is a matching that assigns each a distinct field (Kuhn's algorithm)."""
     owner: dict[int, int] = {}
 
     def assign(one: int, seen: set[int]) -> bool:

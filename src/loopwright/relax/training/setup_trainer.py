@@ -65,7 +65,7 @@ class SetupTrainer(ModulePass):
         return LegalizeOps()(mod) if self.legalize else mod
 
     def _inputs(self, backbone: Function, parameters: int, states: int) -> int:
-        """How many inputs the model takes."""
+        """The number of the model's inputs."""
         body = backbone.body.body
         results = len(body.fields) if isinstance(body, Tuple) else 1
         expected = self.loss.num_backbone_outputs + states

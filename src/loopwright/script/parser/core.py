@@ -115,7 +115,7 @@ class Parser(Evaluator):
             self.visit(dialect, stmt)
 
     def visit(self, dialect: Dialect, stmt: ast.stmt) -> None:
-        """Read one statement. Any error becomes a DiagnosticError at its place."""
+        """Read one statement. Any error becomes a DiagnosticError at its span."""
         handler = getattr(dialect, f"visit_{type(stmt).__name__}", None)
         if handler is None:
             what = f"unsupported statement `{type(stmt).__name__}` in {dialect.title}"
@@ -128,7 +128,7 @@ class Parser(Evaluator):
 
     @contextmanager
     def located(self, node: Any) -> Iterator[None]:
-        """Errors inside that have no place yet are said to happen at `node`."""
+        """Errors inside that have no span yet get that of `node`."""
         try:
             yield
         except DiagnosticError:

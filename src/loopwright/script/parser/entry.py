@@ -152,7 +152,7 @@ def from_source(
         `closed`: a stranger's text can do nothing but describe a program.
 
     Returns an IRModule, a PrimFunc or a relax.Function; a macro or several definitions are
-    errors. Raises DiagnosticError with the place for everything that is wrong with the program.
+    errors. Raises DiagnosticError with the location for everything that is wrong with the program.
     """
     if not isinstance(program, str):
         what = "a program is given as text"

@@ -1,6 +1,6 @@
 """Evaluates the expressions of a script in the scope of its names.
 
-Expressions are walked, so that each node made has the place it was written at and an error
+Expressions are walked, so that each new node has the span of its source and an error
 points to the sub-expression that failed. In a text that is not trusted, `closed` says what names,
 attributes and calls may be used.
 """
@@ -89,7 +89,7 @@ class Evaluator:
     rules: closed.Rules | None = None
 
     def eval(self, node: ast.expr) -> Any:
-        """The value of an expression. Any error becomes a DiagnosticError at its place."""
+        """The value of an expression. Any error becomes a DiagnosticError at its span."""
         try:
             handler = _EVAL.get(type(node))
             if handler is None:
@@ -105,7 +105,7 @@ class Evaluator:
         """The error, said to happen at `node`."""
         text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
         if "\n --> " in text:
-            return DiagnosticError(text)  # it says its place, which is a closer one
+            return DiagnosticError(text)  # it has a span, which is a more precise one
         if isinstance(error, RecursionError):
             text = "this is nested too deeply to be read"
         elif isinstance(error, SyntaxError):
@@ -119,7 +119,7 @@ class Evaluator:
         return fn(*args, **kwargs)
 
     def mark(self, value: Any, node: ast.expr) -> Any:
-        """Give the nodes in `value` that have no place the place of `node`."""
+        """Set the span of `node` on the nodes in `value` that have none."""
         if isinstance(value, Node):
             if value.span is None and not isinstance(value, _LEFT_ALONE):
                 _mark(value, self.source.span(node))

@@ -33,7 +33,7 @@ _STATE = _State()
 
 
 def set_span(span: Span | None) -> None:
-    """The place of the statement that is being read; statements made get it."""
+    """The span of the statement that is being read; new statements get it."""
     _STATE.span = span
 
 

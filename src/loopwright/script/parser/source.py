@@ -29,7 +29,7 @@ class Source:
         self.lines = lines
 
     def span(self, node: Any) -> Span:
-        """The place of a syntax tree node."""
+        """The span of a syntax tree node."""
         line, end_line = node.lineno, node.end_lineno
         start = self._column(line, node.col_offset)
         return Span(self.name, line, end_line, start, self._column(end_line, node.end_col_offset))

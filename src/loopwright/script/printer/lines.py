@@ -61,7 +61,7 @@ class _Numbered(Printer):
 
     @staticmethod
     def head(node: Node, out: list, start: int) -> int:
-        """The place of a statement's own line: definitions of free buffers come before it."""
+        """The index of a statement's own line: definitions of free buffers come before it."""
         if isinstance(node, _NESTS):
             nests = (k for k in range(start, len(out)) if type(out[k]) is Nest)
             return next(nests, start)

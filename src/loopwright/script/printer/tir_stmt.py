@@ -542,7 +542,7 @@ def _has_block(node: Any) -> bool:
 
 @expr_of(ts.Stmt)
 def _stmt_as_expr(p: Printer, node: Any) -> str:
-    """A statement in an attribute's place."""
+    """A statement as the value of an attribute."""
     with p.frame(node) as frame:
         p.body(node, frame)
     return quote(p.render(frame.stmts))

@@ -98,7 +98,7 @@ class _Attentions(GroupedRewriter):
             v for v in values if isinstance(v, rx.DataflowVar) and uses.get(v) == 1
         }
         self.group_of = {}
-        moved: dict[rx.Var, rx.Var] = {}  # softmax -> the product that takes its place
+        moved: dict[rx.Var, rx.Var] = {}  # softmax -> the product that replaces it
         for n, binding in enumerate(block.bindings):
             path = _scores(binding.value, values, alone)
             if path is not None and not any(

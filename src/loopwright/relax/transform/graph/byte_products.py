@@ -321,8 +321,8 @@ class _Products(SweepingRewriter):
         return self.real(total, len(shape) - 1, zero, operand, weight, 1)
 
     def product(self, data: Any, matrix: np.ndarray, signed: bool = False) -> tuple[Any, int]:
-        """The product of rows of bytes, a multiple of 4, with a matrix, and how much less than the data it is
-        of; signed: these may become int8."""
+        """The product of rows of bytes, a multiple of 4, with a matrix, and the offset subtracted from the
+        data; signed: these may become int8."""
         depth, columns = matrix.shape
         wide = _padded(matrix, [0, -columns % self.lanes])
         packed = np.empty((wide.shape[1] // self.lanes, depth // 4, self.lanes, 4), np.int8)
@@ -416,7 +416,7 @@ class _Products(SweepingRewriter):
         return self.real(total, 1, zero, operand, weight, 0)
 
     def conv_of_one(self, data: Any, values: np.ndarray, image: list[Any]) -> tuple[Any, int]:
-        """The sums of windows of one pixel, and how much less than the data they are of."""
+        """The sums of windows of one pixel, and the offset subtracted from their data."""
         batch, outputs, high, wide = image
         packed, narrow, signed = self.packed(values)
         pixels = high * wide

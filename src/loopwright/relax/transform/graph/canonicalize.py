@@ -153,7 +153,7 @@ class _Canonicalizer(GraphRewriter):
                     self.var_map[var] = value
                     return
             elif isinstance(value, rx.Var):
-                if value is self.var_map.get(var, var):  # the output is bound in its alias's place
+                if value is self.var_map.get(var, var):  # the output is bound instead of its alias
                     return
                 inner = isinstance(value, rx.DataflowVar) and var in self.shown
                 if not inner and _same_info(var, value):

@@ -57,7 +57,7 @@ class _Merge(GraphRewriter):
         return call.args[0] if self.changes_nothing(call) else call
 
     def changes_nothing(self, call: Call) -> bool:
-        """Whether a permutation leaves all axes in place, or a reshape is to the shape at hand."""
+        """Whether a permutation leaves all axes in place, or a reshape keeps the shape."""
         if _kind(call) == "relax.permute_dims":
             return _axes(call) == sorted(_axes(call))
         if _kind(call) != "relax.reshape":

@@ -50,7 +50,7 @@ class _Namer(GraphRewriter):
         if binding in self.casts:
             self.builder.emit_normalized(binding)
             info = old.struct_info
-            is_shape = isinstance(info, ShapeStructInfo)  # its dimensions are used in its place
+            is_shape = isinstance(info, ShapeStructInfo)  # its dimensions are used instead
             self.var_map[self.casts[binding]] = rx.ShapeExpr(info.values) if is_shape else old
             return
         super().binding(binding)
