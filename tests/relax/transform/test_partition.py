@@ -97,8 +97,9 @@ def test_results_and_targets():
 
 def test_reasons():
     assert (
-        partitioned("FE", "01B")[1][0] == "a out ewise fusable cannot be fused with a broadcast use"
+        partitioned("FE", "01B")[1][0]
+        == "an out ewise fusable cannot be fused with a broadcast use"
     )
-    assert partitioned("IR", "01R")[1][0] == "the part after a injective is too complex"
-    assert partitioned("RE", "01E")[1][0] == "a comm reduce cannot be fused with a elemwise use"
+    assert partitioned("IR", "01R")[1][0] == "the part after an injective is too complex"
+    assert partitioned("RE", "01E")[1][0] == "a comm reduce cannot be fused with an elemwise use"
     assert partitioned("OE", "01E")[1][0] == "opaque"

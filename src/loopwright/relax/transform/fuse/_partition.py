@@ -180,7 +180,8 @@ class Partition:
 
 
 def _name(kind: int) -> str:
-    return f"a {OpPattern(kind).name.lower().replace('_', ' ')}"
+    name = OpPattern(kind).name.lower().replace("_", " ")
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def _all_broadcast(kind: int, is_sink: bool) -> bool:
