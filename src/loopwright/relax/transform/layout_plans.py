@@ -1,5 +1,5 @@
-"""Tensors kept in other layouts from one call to the next, as the hooks of operators plan it: what
-ConvertLayout and SinkPermutes share."""
+"""Tensors kept in other layouts from one call to the next, as the hooks of operators plan it: shared by
+ConvertLayout and SinkPermutes."""
 
 from __future__ import annotations
 

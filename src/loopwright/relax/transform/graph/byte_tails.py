@@ -1,4 +1,4 @@
-"""ByteTails: sums of bytes are made bytes again where they are added.
+"""ByteTails: rescales sums of bytes to bytes in the kernels that add them.
 
 Pass::
 

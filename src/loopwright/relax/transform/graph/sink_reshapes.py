@@ -1,4 +1,4 @@
-"""SinkReshapes: removes pairs of reshapes that undo each other.
+"""SinkReshapes: moves reshapes below the operators that use them, until they cancel.
 
 Before (-) and after (+)::
 

@@ -99,7 +99,7 @@ class _Rewriter(GraphRewriter):
         outs: list[Any],
         allocated: list[Any],
     ) -> Any:
-        """The outputs as one value; the allocated ones are appended to `given`."""
+        """The outputs as one value; the allocated ones are appended to `allocated`."""
         if isinstance(info, TupleStructInfo):
             fields = [self.allocate(call, f, inputs, inplace, outs, allocated) for f in info.fields]
             return Tuple(fields)

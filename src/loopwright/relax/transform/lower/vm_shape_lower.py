@@ -354,5 +354,5 @@ def _dims(info: si.StructInfo | None) -> list[PrimExpr]:
 
 
 def _open(info: si.StructInfo, static: si.StructInfo) -> bool:
-    """Whether a value of `known` may not be of `info`."""
+    """Whether a value of the struct info `static` may fail to be of `info`."""
     return struct_info_base_check(info, static) is not BaseCheckResult.PASS
