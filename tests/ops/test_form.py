@@ -209,7 +209,7 @@ def test_an_operator_without_a_body_is_left_to_its_hooks():
     call = relax.BlockBuilder().normalize(outside.builder(var(2)))
     assert call.struct_info.get_shape()[0] == 7
     assert not Op.get("testform.outside").has_attr("FLegalize")
-    with pytest.raises(TypeError, match="(?s)gives no tensor expression.*body=False"):
+    with pytest.raises(TypeError, match="(?s)returns no tensor expression.*body=False"):
         inferred(forgotten.builder(var(2)))
 
 

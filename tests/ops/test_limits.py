@@ -103,7 +103,7 @@ def test_attention_in_groups():
     assert list(normal(op.nn.attention(q, k, tensor(1, 7, 2, 3))).struct_info.shape) == [1, 5, 6, 3]
     with pytest.raises(ValueError, match="heads must be a multiple of 4"):
         normal(op.nn.attention(q, *[tensor(1, 7, 4, 4)] * 2))
-    with pytest.raises(ValueError, match="do not go together"):
+    with pytest.raises(ValueError, match="do not match"):
         normal(op.nn.attention(q, k, tensor(1, 7, 3, 4)))
     with pytest.raises(ValueError, match="heads must be a multiple of 0"):
         normal(op.nn.attention(q, *[tensor(1, 7, 0, 4)] * 2))

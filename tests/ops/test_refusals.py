@@ -19,7 +19,7 @@ def tensor(*shape, dtype="float32"):
 
 REFUSED = {
     "a dimension is an integer": lambda: op.reshape(tensor(2, 3), (2.0, 3)),
-    "which has not so many\n  got: (2, 3) into (2, 3, 0)": lambda: op.reshape(
+    "whose rank is too low\n  got: (2, 3) into (2, 3, 0)": lambda: op.reshape(
         tensor(2, 3), (2, 3, 0)
     ),
     "axes must name every axis once\n  got: [1, 2, 3, 3] for rank 4": lambda: op.permute_dims(
@@ -84,7 +84,7 @@ REFUSED = {
     "the padding takes more than the result has": lambda: op.nn.conv1d_transpose(
         tensor(1, 3, 2), tensor(3, 4, 1), padding=2
     ),
-    "last_channel is no column of 8\n  got: 8": lambda: op.nn.unpack_channels(
+    "last_channel is not a column of 8\n  got: 8": lambda: op.nn.unpack_channels(
         tensor(1, 2, 3, 3, 4), 9
     ),
     "of 1 or more\n  got: tile 0, window 3": lambda: op.nn.winograd_tiles(
@@ -93,7 +93,7 @@ REFUSED = {
     "of 1 or more\n  got: tile -1, window 3": lambda: op.nn.winograd_weight(
         tensor(5, 3, 3, 3), -1, 4
     ),
-    "last_row is no column of 6\n  got: 6": lambda: op.nn.winograd_join(
+    "last_row is not a column of 6\n  got: 6": lambda: op.nn.winograd_join(
         tensor(4, 4, 1, 3, 2, 8), tile=2, sides=[7, 4], block=4
     ),
     "output_padding is smaller": lambda: op.nn.conv2d_transpose(
@@ -144,10 +144,10 @@ REFUSED = {
         kernel_layout="OIHW4i4o",
     ),
     "take more than there is\n  got: 1 in 3 of 1": lambda: op.split(tensor(1), 3),
-    "less what is between two\n  got: 2 for 4 and 1": lambda: op.signal.frame(
+    "less its distance to the next\n  got: 2 for 4 and 1": lambda: op.signal.frame(
         tensor(1, 2, 1), [4, 1]
     ),
-    "more updates than places\n  got: 3 for 2": lambda: op.tensor_scatter(
+    "more updates than elements\n  got: 3 for 2": lambda: op.tensor_scatter(
         tensor(1, 2, 2), tensor(1, 3, 2), tensor(1, dtype="int64"), circular=True
     ),
     "axis 1 of data must be a multiple of 9": lambda: op.image.col2im(
@@ -163,7 +163,7 @@ REFUSED = {
     "one number a row": lambda: op.multinomial_from_uniform(
         tensor(2, 3), tensor(3, 2), tensor(3, 1, dtype="int64")
     ),
-    "values must broadcast to what the indices name\n  got: (3) for (2)": lambda: op.index_put(
+    "values must broadcast to the indexed elements\n  got: (3) for (2)": lambda: op.index_put(
         tensor(4), tensor(2, dtype="int64"), tensor(3)
     ),
     "x may not be empty": lambda: op.grad.take_backward(

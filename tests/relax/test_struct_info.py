@@ -48,9 +48,9 @@ def test_construction():
     assert unknown.is_unknown_dtype() and unknown.is_unknown_ndim()
     assert TensorStructInfo(ndim=3).get_shape() is None
     assert PrimStructInfo(value=n).dtype == "int64"
-    with pytest.raises(ValueError, match="ndim does not go with the shape"):
+    with pytest.raises(ValueError, match="ndim is not the rank of the shape"):
         TensorStructInfo([1, 2], ndim=3)
-    with pytest.raises(ValueError, match="ndim does not go with the values"):
+    with pytest.raises(ValueError, match="ndim is not the number of the values"):
         ShapeStructInfo([1, 2], ndim=3)
     assert PrimStructInfo(n).value is n and PrimStructInfo(n).dtype == "int64"
     assert PrimStructInfo("int8", 3).dtype == "int8"

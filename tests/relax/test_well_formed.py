@@ -118,7 +118,7 @@ BROKEN = {
     "dataflow-pure": [
         (
             function([DataflowBlock([bind(d, BRANCH)])], x, params=(x, COND)),
-            "a branch stands in a dataflow block",
+            "a branch is inside a dataflow block",
         ),
         (
             function(
@@ -165,7 +165,7 @@ BROKEN = {
     "callee": [
         (
             IRModule({"f": function([BindingBlock([bind(a, CALL_TIR)])], a)}),
-            "there is no function 'kernel'",
+            "the function 'kernel' does not exist",
         ),
     ],
     "operator": [
@@ -185,8 +185,8 @@ BROKEN = {
             "kernel is not a PrimFunc; call it directly",
         ),
         (in_place([x, relax.const([1.0] * 4)], [1]), "call_tir_inplace writes over a constant"),
-        (in_place([x, x], [2]), "there is no argument 2 to write over"),
-        (in_place([x, x], [-2]), "there is no argument -2 to write over"),
+        (in_place([x, x], [2]), "the argument 2 to write over does not exist"),
+        (in_place([x, x], [-2]), "the argument -2 to write over does not exist"),
         (in_place([x, var("y", 5)], [1]), "is not written over an argument of R.Tensor((5,)"),
         (in_place([x, relax.PrimValue(1)], [1]), "is not written over an argument of R.Prim"),
         (in_place(PAIR, [0]), "its arguments must be a tuple written in place"),

@@ -135,5 +135,5 @@ def test_a_generator_that_takes_relay() -> None:
 
 
 def test_where_nobody_generates_code_the_error_says_so() -> None:
-    with pytest.raises(lw.LoopwrightError, match="no code generator for the back end toy"):
+    with pytest.raises(lw.LoopwrightError, match="the back end toy has no code generator"):
         relay.build(partitioned(BODY), target="llvm")

@@ -92,5 +92,5 @@ def test_scopes():
         IRBuilder.current()
     with pytest.raises(ValueError, match="0 of them"):
         outer.get()
-    with pytest.raises(ValueError, match="stands in no function"), IRBuilder():
+    with pytest.raises(ValueError, match="outside a function"), IRBuilder():
         R.func_name("f")

@@ -587,7 +587,7 @@ def error(body: str, head: str = HEAD) -> str:
         ("return y", "undefined variable 'y'"),
         (
             "@T.prim_func\ndef g(A: T.Buffer((2,))):\n    A[0] = T.float32(0)\nreturn x",
-            "g cannot stand in a graph function",
+            "g is not allowed in a graph function",
         ),
         (
             "y: R.Tensor((2,), 'float32') = R.add(x, x)\nreturn y",
@@ -608,9 +608,9 @@ def error(body: str, head: str = HEAD) -> str:
         ),
         (
             "with R.dataflow():\n    a = x\n    R.output(a)\n    R.output(a)\nreturn a",
-            "R.output stands twice in a dataflow block",
+            "R.output twice in a dataflow block",
         ),
-        ("R.output(x)\nreturn x", "R.output stands outside a dataflow block"),
+        ("R.output(x)\nreturn x", "R.output outside a dataflow block"),
         (
             "y = x\nwith R.dataflow():\n    R.output(y)\nreturn y",
             "R.output names variables that its dataflow block binds",
@@ -677,7 +677,7 @@ def test_errors(body: str, message: str):
         (
             "@R.function\ndef f(x: R.Tensor((2,), ndim=3)):\n",
             "return x",
-            "R.Tensor: ndim does not go with the shape",
+            "R.Tensor: ndim is not the rank of the shape",
         ),
         (
             "@R.function(pure=False)\ndef f(x: R.Tensor):\n",
@@ -692,7 +692,7 @@ def test_errors_of_the_signature(head: str, body: str, message: str):
 
 def test_a_result_that_contradicts_its_annotation_is_a_warning():
     """As in TVM, whose own programs have such: the body is right."""
-    with pytest.warns(UserWarning, match="function f does not return what its annotation says"):
+    with pytest.warns(UserWarning, match="the result of function f contradicts its annotation"):
         function = from_source(
             "@R.function\ndef f(x: R.Tensor((2,))) -> R.Tensor((3,)):\n    return x"
         )

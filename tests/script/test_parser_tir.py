@@ -523,7 +523,7 @@ HEAD = '@T.prim_func\ndef f(A: T.Buffer((8,), "float32"), n: T.int32):\n    '
         ("T.alloc_bufer((8,))", "T has no 'alloc_bufer'"),
         ("with T.block(n): A[0] = 1.0", "the name of a block is a string"),
         ("with n: pass", "invalid context expression in a with statement"),
-        ("for i in n: pass", "a for loop goes over T.grid, T.serial, T.parallel, range, ..."),
+        ("for i in n: pass", "a for loop iterates over T.grid, T.serial, T.parallel, range, ..."),
         ("x: T.int64 = n", "variable x is annotated as int64"),
         ("n[0] = 1", "only buffers are stored to"),
         ("T.block('b')", "a T.block is opened by a with or for statement"),
@@ -531,7 +531,7 @@ HEAD = '@T.prim_func\ndef f(A: T.Buffer((8,), "float32"), n: T.int32):\n    '
         ("return None", "the value returned by a prim_func must be a scalar expression"),
         ("T.func_attr(3)", "'int' object is not iterable"),
         ("x, y = T.grid(2, 3, 4), 1", "a loop is opened by a with statement"),
-        ("T.evaluate(A)", "a buffer is no value"),
+        ("T.evaluate(A)", "a buffer is not a value"),
         ("T.alloc_buffer('(8,)')", "an extent of a buffer is an integer or an expression of one"),
         ("for i in T.serial('1'): pass", "a bound of a loop is an integer"),
         ("with T.block('b') as x: pass", "a T.block has nothing to name"),
@@ -605,7 +605,7 @@ def test_a_program_defines_one_thing():
 
 def test_a_failed_read_leaves_no_open_frame():
     error(HEAD + "for i in range(4):\n        A[i] = undefined")
-    with pytest.raises(ValueError, match="stands in no function"):
+    with pytest.raises(ValueError, match="is outside a function"):
         T.evaluate(0)
 
 
@@ -658,7 +658,7 @@ AXES = HEAD + "for i, j in T.grid(8, 8):\n        with T.block('b'):\n          
     [
         (["v = T.axis.S(8, i)", "v = T.axis.S(8, j)"], "the block has an axis 'v' already"),
         (["v, v = T.axis.remap('SS', [i, j])"], "the block has an axis 'v' already"),
-        (["v = T.axis.S(8, A)"], "what an axis is bound to is an integer"),
+        (["v = T.axis.S(8, A)"], "the binding of an axis is an integer"),
         (["v = T.axis.S(8.5, i)"], "the domain of an axis is an integer"),
         (
             ["T.block_attr({'key': 1})", "T.block_attr({'key': 2})"],

@@ -27,7 +27,7 @@ def graph(*body: str, params: str = "x: R.Tensor((2,), 'float32')", ret: str = "
 
 KERNELS = [
     (["T.serial(3)"], "is opened by a with or for statement"),
-    (["T.float32"], "cannot stand as a statement"),
+    (["T.float32"], "is not a statement"),
     (["x: 3 = n"], "an annotation in a prim_func is a scalar type"),
     (["A[0]: T.float32 = 1.0"], "an annotation in a prim_func is a scalar type"),
     (["return"], "must be a scalar expression"),
@@ -35,7 +35,7 @@ KERNELS = [
     (["for i in range(0, n, 2):", "    A[i] = 0.0"], "a loop over range has step 1"),
     (["B = T.match_buffer(n)"], "needs a shape"),
     (["m = T.int32()", "B = T.match_buffer(m, (2,))"], "needs a parameter of the function"),
-    (["T.evaluate(A)"], "a buffer is no value"),
+    (["T.evaluate(A)"], "a buffer is not a value"),
     (["for i in T.thread_binding(3):", "    A[i] = 0.0"], "needs the name of a thread axis"),
     (["with T.block('b'):", "    with T.init():", "        A[0] = 0.0", "    with T.init():", "        A[1] = 0.0"], "has a T.init already"),
     (["A.name = 3"], "this cannot be assigned to"),
@@ -69,13 +69,16 @@ GRAPHS = [
     (["n = T.int64()", "n = T.int32()", "return x"], "symbolic variable n is defined twice"),
     (["assert 1 > 2, 'no'", "return x"], "assertion failed: no"),
     (["x", "return x"], "the value of this expression is not used"),
-    (["3", "return x"], "cannot stand as a statement of a graph function"),
-    (["@I.ir_module", "def g():", "    return x", "return x"], "cannot stand in a graph function"),
+    (["3", "return x"], "is not a statement of a graph function"),
+    (
+        ["@I.ir_module", "def g():", "    return x", "return x"],
+        "is not allowed in a graph function",
+    ),
     (["y: R.Shape(3) = x", "return x"], "the values of R.Shape are a list"),
     (["y: R.Prim() = x", "return x"], "needs a dtype or a value"),
     (["y: R.Prim('int64', 3) = x", "return x"], "a dtype or a value, not both"),
     (["y: R.Tensor((1.5,), 'float32') = x", "return x"], "a dimension is an int, a string"),
-    (["y: R.Callable((R.Tensor,)) = x", "return x"], "needs what it returns"),
+    (["y: R.Callable((R.Tensor,)) = x", "return x"], "needs the struct info of its result"),
     (["y: 'a' + 'b' = x", "return x"], "a struct info is expected"),
     (["y = z = x", "return x"], "instead: write two assignments"),
     (["return x", "return x"], "second return statement"),
@@ -90,7 +93,7 @@ def test_refused_in_a_graph_function(body, text):
 
 MODULE = "@I.ir_module\nclass M:\n    @R.function\n    def f(x: R.Tensor((2,), 'int8')):\n        return x\n"
 MODULES = [
-    ("    @T.macro\n    def g(x):\n        pass\n", "g cannot stand in a module"),
+    ("    @T.macro\n    def g(x):\n        pass\n", "g is not allowed in a module"),
     ("    @R.function\n    def f(x: R.Object):\n        return x\n", "has a function 'f' already"),
     ("    a, b = 1, 2\n", "assigned to one name"),
     ("    a = b = 1\n", "assigned to one name"),
@@ -267,12 +270,12 @@ def test_steps_of_a_graph_function():
     assert closed == [1]
     values = [type(b).__name__ for b in ib.get().body.blocks[0].bindings]
     assert values == ["VarBinding", "MatchCast", "VarBinding"]
-    outside = pytest.raises(ValueError, match="R.output stands outside a dataflow block")
+    outside = pytest.raises(ValueError, match="R.output outside a dataflow block")
     with IRBuilder(), outside, BR.function():
         BR.output()
-    with IRBuilder(), pytest.raises(ValueError, match="R.emit stands in no function"):
+    with IRBuilder(), pytest.raises(ValueError, match="R.emit outside a function"):
         BR.emit(R.const(1))
-    with pytest.raises(ValueError, match="R.emit stands in no graph function"):
+    with pytest.raises(ValueError, match="R.emit outside a graph function"):
         R.emit(R.const(1))
 
 

@@ -26,7 +26,7 @@ def _c(value, x):
 
 
 def _between(cx, x, low, high):
-    """1 where x lies between the bounds, else 0."""
+    """1 where x is between the bounds, else 0."""
     inside = R.logical_and(x > cx.number(low), x < cx.number(high))
     return R.where(inside, cx.number(1), cx.number(0))
 

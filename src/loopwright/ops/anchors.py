@@ -1,4 +1,4 @@
-"""Anchors: boxes at every place of an image, and those that a network predicts beside them.
+"""Anchors: boxes at every pixel of an image, and the boxes that a network predicts relative to them.
 
 References: Liu et al., "SSD: Single Shot MultiBox Detector", 2016; Ren et al., "Faster R-CNN", 2015.
 """
@@ -18,12 +18,12 @@ from .core import case, op
 from .extents import extents_of, simplify
 from .overlap import Numbers, fill, greedy, overlap, rows
 from .params import Tensor
-from .sort import argsort, sorted_places
+from .sort import argsort, sorted_indices
 from .statements import long, loops, written
 
 
 def _sides(sizes: Any, ratios: Any) -> list[tuple[float, float]]:
-    """(width, height) of the boxes at a place: of all sizes, then the first one in other ratios."""
+    """(width, height) of the boxes of a pixel: of all sizes, then the first one in other ratios."""
     roots = [math.sqrt(r) for r in ratios[1:]]
     return [(s, s) for s in sizes] + [(sizes[0] * r, sizes[0] / r) for r in roots]
 
@@ -37,9 +37,9 @@ def multibox_prior(
     offsets: Any = (0.5, 0.5),
     clip: bool = False,
 ):
-    """Boxes (1, boxes, 4) around the places of data NCHW as parts of the image: of each of `sizes`, and
-    of the first one in each ratio but the first. `steps`: from place to place, down and right (not
-    positive: the whole image); `offsets`: of the first place. `clip`: nothing outside."""
+    """Boxes (1, boxes, 4) around the pixels of data NCHW as parts of the image: of each of `sizes`, and
+    of the first one in each ratio but the first. `steps`: from pixel to pixel, down and right (not
+    positive: the whole image); `offsets`: of the first pixel. `clip`: nothing outside."""
     _, _, high, wide = data.shape
     sides, kind = _sides(sizes, ratios), data.dtype
     count = len(sides)
@@ -50,13 +50,13 @@ def multibox_prior(
     ]
 
     def cell(_, box, end):
-        place = (box // count // wide, box // count % wide)
+        index = (box // count // wide, box // count % wide)
         value: Any = None
         for k, (width, height) in enumerate(sides):
             half = const(width / 2, kind) * real(high) / real(wide), const(height / 2, kind)
             parts = []
             for axis in (1, 0):
-                middle = (real(place[axis]) + const(offsets[axis], kind)) * step[axis]
+                middle = (real(index[axis]) + const(offsets[axis], kind)) * step[axis]
                 parts.append((middle, half[1 - axis]))
             ends = [m - h for m, h in parts] + [m + h for m, h in parts]
             chosen = ends[3]
@@ -103,8 +103,8 @@ def multibox_transform_loc(
     keep_background: bool = False,
 ):
     """The boxes (class, score, x, y, x, y) of the most probable classes (batch, classes, boxes), moved
-    from their anchors by predictions (batch, boxes * 4), and how many there are; class 0, the
-    background, or what is below the threshold, is left out unless it is kept. The rest is -1."""
+    from their anchors by predictions (batch, boxes * 4), and their number. Class 0, the background,
+    and scores below the threshold are left out unless `keep_background`. The rest is -1."""
     batch, classes, count = extents_of(cls_prob, "cls_prob", None, None, None)
     extents_of(loc_pred, "loc_pred", batch, simplify(count * 4))
     extents_of(anchor, "anchor", 1, count, 4)
@@ -114,23 +114,23 @@ def multibox_transform_loc(
     def moved(locations, anchors, i, j):
         """The box number j, from its anchor."""
         ends = [anchors[0, j, n] for n in range(4)]
-        given = [locations[i, j * 4 + n] * const(variances[n], kind) for n in range(4)]
+        moves = [locations[i, j * 4 + n] * const(variances[n], kind) for n in range(4)]
         lower, upper = [], []
         for axis in (0, 1):
             size = ends[axis + 2] - ends[axis]
-            middle = given[axis] * size + (ends[axis] + ends[axis + 2]) * half
-            reach = tir.exp(given[axis + 2]) * size * half
-            lower.append(middle - reach)
-            upper.append(middle + reach)
+            middle = moves[axis] * size + (ends[axis] + ends[axis + 2]) * half
+            radius = tir.exp(moves[axis + 2]) * size * half
+            lower.append(middle - radius)
+            upper.append(middle + radius)
         inside = lambda v: tir.max(const(0, kind), tir.min(const(1, kind), v))  # noqa: E731
         return [inside(v) if clip else v for v in (*lower, *upper)]
 
     def write(ib, prob, locations, anchors, out, valid):
         with ExitStack() as stack:
             (i,) = loops(ib, stack, [batch], parallel=True)
-            kept, best = ib.allocate("int64", 1, "kept"), ib.allocate("int64", 1, "best")
+            number, best = ib.allocate("int64", 1, "kept"), ib.allocate("int64", 1, "best")
             score = ib.allocate(kind, 1, "score")
-            kept[0] = long(0)
+            number[0] = long(0)
             with rows(ib, count, "j") as j:
                 score[0], best[0] = none, long(0)
                 with rows(ib, classes - first, "c") as c:
@@ -141,14 +141,14 @@ def multibox_transform_loc(
                 with ib.if_scope(score[0] < const(threshold, kind)):
                     best[0] = long(0)
                 with ib.if_scope(tir.any(best[0] > 0, tir.const(keep_background, "bool"))):
-                    out[i, kept[0], 0] = cast(kind, best[0] - first)
-                    out[i, kept[0], 1] = score[0]
+                    out[i, number[0], 0] = cast(kind, best[0] - first)
+                    out[i, number[0], 1] = score[0]
                     for n, value in enumerate(moved(locations, anchors, i, j)):
-                        out[i, kept[0], n + 2] = value
-                    kept[0] = kept[0] + 1
-            valid[i] = cast("int32", kept[0])
-            with rows(ib, count - kept[0], "j") as j:
-                fill(ib, out, (i, kept[0] + j), long(6), none)
+                        out[i, number[0], n + 2] = value
+                    number[0] = number[0] + 1
+            valid[i] = cast("int32", number[0])
+            with rows(ib, count - number[0], "j") as j:
+                fill(ib, out, (i, number[0] + j), long(6), none)
 
     shapes = [(batch, count, long(6)), (batch,)]
     inputs = [cls_prob, loc_pred, anchor]
@@ -166,12 +166,12 @@ def _(prob, locations, anchor, clip, threshold, variances, keep_background=False
         best = np.where(score < threshold, 0, best)
         chosen = np.flatnonzero(keep_background | (best > 0))
         low, high = anchor[0, :, :2], anchor[0, :, 2:]
-        given = locations[i].reshape(-1, 4) * np.array(variances)
-        middle, reach = (
-            given[:, :2] * (high - low) + (low + high) / 2,
-            np.exp(given[:, 2:]) * (high - low) / 2,
+        moves = locations[i].reshape(-1, 4) * np.array(variances)
+        middle, radius = (
+            moves[:, :2] * (high - low) + (low + high) / 2,
+            np.exp(moves[:, 2:]) * (high - low) / 2,
         )
-        box = np.concatenate([middle - reach, middle + reach], 1)
+        box = np.concatenate([middle - radius, middle + radius], 1)
         rows_ = np.concatenate(
             [(best - first)[:, None], score[:, None], box.clip(0, 1) if clip else box], 1
         )
@@ -192,7 +192,7 @@ multibox_transform_loc.samples(
 
 
 def _anchor(ratio: float, scale: float, base: float) -> tuple[float, ...]:
-    """The box of one ratio and scale around the first place of a step `base`, in whole pixels."""
+    """The box of one ratio and scale around the first pixel of a step `base`, in whole pixels."""
     middle = 0.5 * (base - 1.0)
     width = math.floor(math.sqrt(math.floor(base * base / ratio)) + 0.5)
     height = math.floor(width * ratio + 0.5) * scale
@@ -208,9 +208,9 @@ def _predicted(box: list[Any], moves: list[Any], iou_loss: bool, exp: Any) -> li
     for axis in (0, 1):
         size = box[axis + 2] - box[axis] + 1.0
         middle = moves[axis] * size + box[axis] + 0.5 * (size - 1.0)
-        reach = 0.5 * (exp(moves[axis + 2]) * size - 1.0)
-        lower.append(middle - reach)
-        upper.append(middle + reach)
+        radius = 0.5 * (exp(moves[axis + 2]) * size - 1.0)
+        lower.append(middle - radius)
+        upper.append(middle + radius)
     return [*lower, *upper]
 
 
@@ -247,19 +247,19 @@ def proposal(
                 at = (y * wide + x) * number + k
                 shift = [cast(kind, v * feature_stride) for v in (x, y, x, y)]
                 box = [const(a, kind) + s for a, s in zip(anchor, shift, strict=True)]
-                given = [moves[b, k * 4 + n, y, x] for n in range(4)]
+                shifts = [moves[b, k * 4 + n, y, x] for n in range(4)]
                 limits = [info[b, n] - one for n in (1, 0, 1, 0)]
-                ends = _predicted(box, given, iou_loss, tir.exp)
+                ends = _predicted(box, shifts, iou_loss, tir.exp)
                 ends = [tir.max(tir.min(e, m), zero) for e, m in zip(ends, limits, strict=True)]
                 ends = [ib.let(f"end{n}", e) for n, e in enumerate(ends)]
                 least = info[b, 2] * const(rpn_min_size, kind)
                 small = tir.any(*(ends[n + 2] - ends[n] + one < least for n in (0, 1)))
                 here = [cast("int64", info[b, n] / const(feature_stride, kind)) for n in (0, 1)]
-                gone = tir.any(small, y >= here[0], x >= here[1])
+                invalid = tir.any(small, y >= here[0], x >= here[1])
                 for n, end in enumerate(ends):
                     grown = least * const(0.5 if n > 1 else -0.5, kind)
                     out[b, at, n] = tir.if_then_else(small, end + grown, end)
-                out[b, at, 4] = tir.if_then_else(gone, -one, prob[b, number + k, y, x])
+                out[b, at, 4] = tir.if_then_else(invalid, -one, prob[b, number + k, y, x])
 
     inputs = [cls_prob, bbox_pred, im_info]
     boxes = written([(batch, count, long(5))], inputs, predict, [kind], "predict")
@@ -269,12 +269,12 @@ def proposal(
     def choose(ib, of, by_score, out):
         with ExitStack() as stack:
             (b,) = loops(ib, stack, [batch], parallel=True)
-            kept = ib.allocate("int64", best, "kept")
+            picks = ib.allocate("int64", best, "kept")
 
             def keep(j, n):
-                kept[n] = j
+                picks[n] = j
 
-            found = greedy(
+            chosen = greedy(
                 ib,
                 (best, best),
                 best,
@@ -286,8 +286,8 @@ def proposal(
             with rows(ib, long(rpn_post_nms_top_n), "r") as r:
                 at = b * rpn_post_nms_top_n + r
                 out[at, 0] = cast(kind, b)
-                with ib.if_scope(found[0] > 0):
-                    source = ib.let("source", by_score[b, kept[r % found[0]]])
+                with ib.if_scope(chosen[0] > 0):
+                    source = ib.let("source", by_score[b, picks[r % chosen[0]]])
                     for n in range(4):
                         out[at, n + 1] = of[b, source, n]
                 with ib.else_scope():
@@ -305,7 +305,7 @@ def _(prob, moves, info, scales, ratios, feature_stride, threshold, rpn_pre_nms_
     shapes = [_anchor(r, s, feature_stride) for r in ratios for s in scales]
     out = []
     for b in range(batch):
-        found = []
+        scored = []
         for y, x, k in np.ndindex(high, wide, len(shapes)):
             box = [a + s * feature_stride for a, s in zip(shapes[k], (x, y, x, y), strict=True)]
             ends = _predicted(box, list(moves[b, k * 4 : k * 4 + 4, y, x]), iou_loss, np.exp)
@@ -313,20 +313,20 @@ def _(prob, moves, info, scales, ratios, feature_stride, threshold, rpn_pre_nms_
             ends = [np.maximum(np.minimum(e, m), 0) for e, m in zip(ends, limits, strict=True)]
             least = info[b, 2] * rpn_min_size
             small = any(ends[n + 2] - ends[n] + 1 < least for n in (0, 1))
-            gone = (
+            invalid = (
                 small
                 or y >= int(info[b, 0] / feature_stride)
                 or x >= int(info[b, 1] / feature_stride)
             )
             ends = [e + least * (0.5 if n > 1 else -0.5) * small for n, e in enumerate(ends)]
-            found.append((-1.0 if gone else prob[b, len(shapes) + k, y, x], ends))
-        order = sorted_places(np.array([score for score, _ in found]), 0, descending=True)
-        kept: list[Any] = []
-        for place in order[: rpn_pre_nms_top_n if rpn_pre_nms_top_n > 0 else None]:
-            box = found[place][1]
-            if all(overlap(other, box, 1.0, Numbers) <= threshold for other in kept):
-                kept.append(box)
-        out += [[b, *kept[n % len(kept)]] for n in range(rpn_post_nms_top_n)]
+            scored.append((-1.0 if invalid else prob[b, len(shapes) + k, y, x], ends))
+        order = sorted_indices(np.array([score for score, _ in scored]), 0, descending=True)
+        picks: list[Any] = []
+        for candidate in order[: rpn_pre_nms_top_n if rpn_pre_nms_top_n > 0 else None]:
+            box = scored[candidate][1]
+            if all(overlap(other, box, 1.0, Numbers) <= threshold for other in picks):
+                picks.append(box)
+        out += [[b, *picks[n % len(picks)]] for n in range(rpn_post_nms_top_n)]
     return np.array(out, np.float32).reshape(-1, 5)
 
 

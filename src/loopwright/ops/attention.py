@@ -31,7 +31,9 @@ from .params import Tensor, Tensors
 from .statements import loops, written
 
 MASKS = ("TopLeft", "BottomRight")
-_MANY = 8  # queries, for which keys are transposed
+# From this number of queries on keys are transposed first, as the schedule rule `attention` needs them: 128
+# queries took 2,764 us before and 227 after; with one, nothing is gained (docs/performance.md).
+_MANY = 8
 
 
 @op("relax.nn.attention", kind=OPAQUE, mixed="always")
@@ -90,7 +92,7 @@ def attention(
 
     shape = [b, length, heads, width]
     whole = compute(shape, mixed, "attention_mixed")
-    some = const(1, "float32")  # what a sum is at least, but of no keys
+    some = const(1, "float32")  # the lower bound of a sum over at least one key
 
     def share(n, row, h, col):
         sums = total(n, h, row, 0)
@@ -113,15 +115,15 @@ def _hidden(row, col, length, other, causal_mask, window_size):
 
 
 @attention.build
-def check_masks(**given):
-    """The attributes of an attention. Raises ValueError for a mask that is none."""
-    if given["causal_mask"] not in (None, *MASKS):
+def check_masks(**arguments):
+    """The attributes of an attention. Raises ValueError for an unknown mask."""
+    if arguments["causal_mask"] not in (None, *MASKS):
         hint = f"use {' or '.join(MASKS)}"
-        raise ValueError(explain("unknown causal_mask", got=given["causal_mask"], instead=hint))
-    if given["window_size"] is not None and given["causal_mask"] is None:
+        raise ValueError(explain("unknown causal_mask", got=arguments["causal_mask"], instead=hint))
+    if arguments["window_size"] is not None and arguments["causal_mask"] is None:
         what = "a window needs a causal_mask"
-        raise ValueError(explain(what, got=f"window_size {given['window_size']}"))
-    return given
+        raise ValueError(explain(what, got=f"window_size {arguments['window_size']}"))
+    return arguments
 
 
 @attention.infer
@@ -137,7 +139,7 @@ def _(query: TensorStructInfo, key, value, bias=None, **_):
     for x, y in [(q[0], k[0]), (q[0], v[0]), (k[2], v[2]), (q[3], k[3]), (k[1], v[1])]:
         if differ(y, x):
             got = "; ".join(f"({', '.join(map(str, s))})" for s in (q, k, v))
-            raise ValueError(explain("query, key and value do not go together", got=got))
+            raise ValueError(explain("query, key and value do not match", got=got))
     scores = (q[0], q[2], q[1], k[1])
     added = () if bias is None or bias.get_shape() is None else bias.get_shape()
     if len(added) > 4 or broadcast_differ(added, scores, both=False):
@@ -223,9 +225,9 @@ def linear_attention(
     factor = const(scale, wide) if scale is not None else tir.rsqrt(cast(wide, size))
 
     def write(ib, q, k, v, start, *others):
-        given, (out, last) = list(others[:-2]), others[-2:]
-        rate = given.pop() if beta is not None else None
-        gate = given.pop() if decay is not None else None
+        tensors, (out, last) = list(others[:-2]), others[-2:]
+        rate = tensors.pop() if beta is not None else None
+        gate = tensors.pop() if decay is not None else None
         with ExitStack() as stack:
             b, g = loops(ib, stack, [batch, groups], parallel=True)
             memory = ib.allocate(wide, [size, width], "memory")
@@ -243,9 +245,9 @@ def linear_attention(
                     with rows(ib, size, "i") as i:
                         assert decay is not None
                         at = aligned_index(decay.shape, (b, t, g, i), key.shape)
-                        kept = ib.let("kept", tir.exp(cast(wide, gate[tuple(at)])))
+                        retention = ib.let("kept", tir.exp(cast(wide, gate[tuple(at)])))
                         with rows(ib, width, "j") as j:
-                            memory[i, j] = memory[i, j] * kept
+                            memory[i, j] = memory[i, j] * retention
                 if rate is not None:
                     with rows(ib, size, "i") as i, rows(ib, width, "j") as j:
                         total[j] = total[j] + memory[i, j] * cast(wide, k[b, t, g, i])
@@ -274,11 +276,11 @@ def linear_attention(
 
 
 @linear_attention.build
-def _(**given):
-    if given["update_rule"] not in _GATES:
+def _(**arguments):
+    if arguments["update_rule"] not in _GATES:
         hint = ", ".join(_GATES)
-        raise ValueError(explain("unknown update rule", got=given["update_rule"], instead=hint))
-    return given
+        raise ValueError(explain("unknown update rule", got=arguments["update_rule"], instead=hint))
+    return arguments
 
 
 @linear_attention.numpy

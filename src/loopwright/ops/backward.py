@@ -25,7 +25,7 @@ from .statements import long, loops, prim_func
 
 
 def _mark(name: str, doc: str) -> Operator:
-    """An operator whose result is its argument, which is what it is lowered to."""
+    """An operator whose result is its argument; it is lowered to that."""
 
     def body(input: Value):
         return compute(input.shape, lambda *i: input(*i), "T_identity", axes="i")
@@ -54,8 +54,8 @@ def _computed(name: str) -> Any:
 
 
 _mark("no_grad", "`input`, which counts as a constant: no gradient flows into it.")
-_mark("start_checkpoint", "`input`, kept for the backward pass; what follows is computed again.")
-_mark("end_checkpoint", "`input`, where what is computed again ends.")
+_mark("start_checkpoint", "`input`, kept for the backward pass; later values are computed again.")
+_mark("end_checkpoint", "`input`, where the part that is computed again ends.")
 
 
 def _pool_backward(average: bool) -> None:
@@ -75,7 +75,7 @@ def _pool_backward(average: bool) -> None:
     ):
         plan = layout_of(layout)
         windows = pool_windows(data.shape, plan, pool_size, strides, padding, dilation, ceil_mode)
-        given, source = (tir.decl_buffer(t.shape, t.dtype, "in") for t in (output_grad, data))
+        incoming, source = (tir.decl_buffer(t.shape, t.dtype, "in") for t in (output_grad, data))
         result = tir.decl_buffer(data.shape, data.dtype, "out")
 
         def write(ib, grad, x, out):
@@ -90,15 +90,15 @@ def _pool_backward(average: bool) -> None:
                 else:
                     _to_greatest(ib, at, plan, windows, x, out, grad[tuple(at)])
 
-        func = prim_func([given, source, result], write)
+        func = prim_func([incoming, source, result], write)
         return te.extern_primfunc([output_grad, data], func, name=f"{name}_backward")
 
     body.__name__ = f"{name}_backward"
     body.__doc__ = f"The gradient of {name} for `data`." + (
-        "" if average else " It goes to the first of equal elements of a window."
+        "" if average else " It is added to the first of equal elements of a window."
     )
     operator = op(f"relax.grad.{name}_backward")(body)
-    operator.build(lambda **values: pool_arguments(2, values))
+    operator.build(lambda **arguments: pool_arguments(2, arguments))
 
     @operator.infer
     def _(output_grad, data, **attrs):
@@ -143,26 +143,26 @@ def _add(out: Any, where: Any, value: Any) -> None:
 
 
 def _to_greatest(ib: Any, at: Any, plan: Any, windows: Any, x: Any, out: Any, value: Any) -> None:
-    """Adds `value` to the place of the greatest element of the window."""
-    place = ib.allocate("int64", len(windows), "place")
+    """Adds `value` at the index of the greatest element of the window."""
+    best = ib.allocate("int64", len(windows), "place")
     for k in range(len(windows)):
-        place[k] = long(-1)
+        best[k] = long(-1)
     axes = [plan.index_of(s) for s in windows]
 
     def chosen() -> tuple[Any, ...]:
         where = list(at)
         for k, axis in enumerate(axes):
-            where[axis] = tir.max(place[k], long(0))
+            where[axis] = tir.max(best[k], long(0))
         return tuple(where)
 
     def better(where: Any) -> None:
-        with ib.if_scope(tir.any(place[0] < 0, x[where] > x[chosen()])):
+        with ib.if_scope(tir.any(best[0] < 0, x[where] > x[chosen()])):
             for k, axis in enumerate(axes):
-                place[k] = where[axis]
+                best[k] = where[axis]
 
     with ExitStack() as stack:
         _each(ib, stack, at, plan, windows, better)
-    with ib.if_scope(place[0] >= 0):
+    with ib.if_scope(best[0] >= 0):
         _add(out, chosen(), value)
 
 
@@ -208,12 +208,12 @@ def _conv2d_gradient(
     small = cx.out.struct_info.get_shape()
     top, left, bottom, right = padding
     more = []
-    for size, tap, made, k, sides in (
+    for size, tap, out, k, sides in (
         (high, kernel[2], small[2], 0, top + bottom),
         (wide, kernel[3], small[3], 1, left + right),
     ):
-        reach = (cx.known(made) - 1) * strides[k] + (cx.known(tap) - 1) * dilation[k] + 1
-        more.append(cx.known(size) - (reach - sides))
+        covered = (cx.literal(out) - 1) * strides[k] + (cx.literal(tap) - 1) * dilation[k] + 1
+        more.append(cx.literal(size) - (covered - sides))
     of_data = R.nn.conv2d_transpose(
         cx.grad,
         weight,
@@ -223,12 +223,12 @@ def _conv2d_gradient(
         dilation=dilation,
         groups=groups,
     )
-    each = cx.known(channels) // groups
+    each = cx.literal(channels) // groups
     cut = R.reshape(data, [batch, groups, each, high, wide])
-    turned = R.permute_dims(cut, [2, 1, 0, 3, 4])
-    turned = R.reshape(turned, [each, groups * cx.known(batch), high, wide])
+    by_channel = R.permute_dims(cut, [2, 1, 0, 3, 4])
+    by_channel = R.reshape(by_channel, [each, groups * cx.literal(batch), high, wide])
     of_weight = R.nn.conv2d(
-        turned,
+        by_channel,
         R.permute_dims(cx.grad, [1, 0, 2, 3]),
         strides=dilation,
         padding=padding,

@@ -242,8 +242,8 @@ def _(x1: TensorStructInfo, x2: TensorStructInfo, x3: TensorStructInfo):
         if any(differ(b, a) for a, b in pairwise(dims)):
             what = "the tensors must have one shape"
             raise ValueError(explain(what, got=", ".join(map(str, infos))))
-    known = all(dims_equal(dims[0], d) for dims in zip(*shapes, strict=True) for d in dims)
-    return TensorStructInfo(x1.shape if known else None, dtype, ndim=x1.ndim)
+    all_equal = all(dims_equal(dims[0], d) for dims in zip(*shapes, strict=True) for d in dims)
+    return TensorStructInfo(x1.shape if all_equal else None, dtype, ndim=x1.ndim)
 
 
 @ewise_fma.numpy

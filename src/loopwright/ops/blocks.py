@@ -25,10 +25,10 @@ def spatial(layout: Layout) -> str:
 def extent(layout: Layout, shape: Any, letter: str) -> PrimExpr:
     """The extent of an axis in a tensor of that shape, including padding; 1 if the layout
     lacks the axis."""
-    place, factor = layout.index_of(letter), layout.factor_of(letter)
-    if place < 0:
+    axis, factor = layout.index_of(letter), layout.factor_of(letter)
+    if axis < 0:
         return const(1, "int64")
-    return multiply(shape[place], factor) if factor > 0 else shape[place]
+    return multiply(shape[axis], factor) if factor > 0 else shape[axis]
 
 
 def index_in(layout: Layout, at: dict[str, Any]) -> list[Any]:
@@ -36,12 +36,12 @@ def index_in(layout: Layout, at: dict[str, Any]) -> list[Any]:
     axis."""
     indices = []
     for (letter, factor), step in zip(layout.parts, layout.steps(), strict=True):
-        place = at[letter.upper()]
-        if isinstance(place, tuple):
-            indices.append(place[factor > 0])
+        index = at[letter.upper()]
+        if isinstance(index, tuple):
+            indices.append(index[factor > 0])
             continue
-        place = floordiv(place, step) if step > 1 else place
-        indices.append(floormod(place, factor) if factor > 0 else place)
+        index = floordiv(index, step) if step > 1 else index
+        indices.append(floormod(index, factor) if factor > 0 else index)
     return indices
 
 
@@ -64,9 +64,9 @@ def to_plain(array: np.ndarray, layout: str, plain: str) -> np.ndarray:
     parsed = layout_of(layout)
     order, shape = [], []
     for letter in plain:
-        places = [p for p in (parsed.index_of(letter), parsed.index_of(letter.lower())) if p >= 0]
-        order += places
-        shape.append(int(np.prod([array.shape[p] for p in places])))
+        axes = [p for p in (parsed.index_of(letter), parsed.index_of(letter.lower())) if p >= 0]
+        order += axes
+        shape.append(int(np.prod([array.shape[p] for p in axes])))
     return array.transpose(order).reshape(shape)
 
 
@@ -87,12 +87,12 @@ def from_plain(array: np.ndarray, layout: str, plain: str) -> np.ndarray:
 def sliding(array: np.ndarray, window: Any, strides: Any, dilation: Any) -> np.ndarray:
     """numpy: the windows that slide along the last axes of `array`, none along one that is shorter; the
     elements of a window are the last axes of the result."""
-    kept = array.ndim - len(window)
-    sizes = zip(array.shape[kept:], window, strides, dilation, strict=True)
+    lead = array.ndim - len(window)
+    sizes = zip(array.shape[lead:], window, strides, dilation, strict=True)
     counts = [max((n - d * (k - 1) - 1) // s + 1, 0) for n, k, s, d in sizes]
-    apart = array.strides[kept:]
+    apart = array.strides[lead:]
     steps = [a * step for by in (strides, dilation) for a, step in zip(apart, by, strict=True)]
-    shape = (*array.shape[:kept], *counts, *window)
+    shape = (*array.shape[:lead], *counts, *window)
     return np.lib.stride_tricks.as_strided(
-        array, shape, (*array.strides[:kept], *steps), writeable=False
+        array, shape, (*array.strides[:lead], *steps), writeable=False
     )

@@ -1,6 +1,6 @@
-"""Convolutions of bytes, added in int32: the image in places whose channels lie side by side in fours.
+"""Convolutions of bytes, added in int32: four channels of a pixel are adjacent.
 
-The lanes of a vector are places of the image, its rows output channels.
+The lanes of a vector are pixels of the image, its rows output channels.
 """
 
 from __future__ import annotations
@@ -62,20 +62,20 @@ def byte_places(
     signed: bool = False,
 ):
     """uint8 (batch, channels, h, w) as `byte_conv2d` reads it: (batch, channels / 4, stride * stride, height
-    * width * 4), with channel 4 * c + v of place (stride * i + a, stride * j + b) at [c, stride * a + b,
-    (width * i + j) * 4 + v]; `before`: how much is put before h and w. What lies outside is `zero`, and what
-    is of no channel anything. signed: int8, all 128 less."""
+    * width * 4), with channel 4 * c + v of pixel (stride * i + a, stride * j + b) at [c, stride * a + b,
+    (width * i + j) * 4 + v]; `before`: the padding before h and w. Pixels outside are `zero`; the padding
+    of the channels has any value. signed: int8, all 128 less."""
     batch, channels, h, w = extents_of(data, "data", None, None, None, None)
     fill = zero() if isinstance(zero, te.Tensor) else zero
     dims = [batch, (channels + 3) // 4, long(stride * stride), long(height * width * 4)]
-    _, made = _kinds(signed)
+    _, as_kind = _kinds(signed)
 
     def cell(n, c, phase, k):
         row = k // (4 * width) * stride + phase // stride - before[0]
         column = k // 4 % width * stride + phase % stride - before[1]
         inside = tir.all(row >= 0, row < h, column >= 0, column < w)
         channel = tir.min(c * 4 + k % 4, channels - 1)
-        return made(tir.if_then_else(inside, data(n, channel, row, column), fill))
+        return as_kind(tir.if_then_else(inside, data(n, channel, row, column), fill))
 
     return compute(dims, cell, "byte_places")
 
@@ -84,8 +84,8 @@ def _centered(value: Any) -> Any:
     """uint8 as int8, 128 less."""
     flip = const(128, "uint8")
     lanes = value.dtype.lanes
-    turned = tir.bitwise_xor(value, flip if lanes == 1 else Broadcast(flip, lanes))
-    return tir.reinterpret("int8" if lanes == 1 else f"int8x{lanes}", turned)
+    flipped = tir.bitwise_xor(value, flip if lanes == 1 else Broadcast(flip, lanes))
+    return tir.reinterpret("int8" if lanes == 1 else f"int8x{lanes}", flipped)
 
 
 @byte_places.numpy
@@ -95,8 +95,8 @@ def _(data, zero, before, stride, height, width, signed):
     data = np.concatenate([data, np.repeat(data[:, -1:], fours * 4 - channels, 1)], 1)
     out = np.full((batch, fours * 4, height * stride, width * stride), zero, np.uint8)
     rows, columns = min(h, height * stride - before[0]), min(w, width * stride - before[1])
-    place = out[:, :, before[0] : before[0] + rows, before[1] : before[1] + columns]
-    place[...] = data[:, :, :rows, :columns]
+    inner = out[:, :, before[0] : before[0] + rows, before[1] : before[1] + columns]
+    inner[...] = data[:, :, :rows, :columns]
     split = out.reshape(batch, fours, 4, height, stride, width, stride)
     split = split.transpose(0, 1, 4, 6, 3, 5, 2)
     split = split.reshape(batch, fours, stride * stride, height * width * 4)
@@ -104,19 +104,19 @@ def _(data, zero, before, stride, height, width, signed):
 
 
 def _kinds(signed: Any) -> tuple[str, Any]:
-    """The dtype of places or blocks, and what makes an element of one of the data's."""
+    """The dtype of pixels or blocks, and the function that converts an element of the data to it."""
     return ("int8", _centered) if signed else ("uint8", lambda value: value)
 
 
 def _vector_places(call: Any) -> Any:
     """A kernel of whole vectors; None where an extent is not known or a row too short."""
-    data, given = open_shape(call.args[0].struct_info.get_shape()), call.attrs
+    data, attrs = open_shape(call.args[0].struct_info.get_shape()), call.attrs
     if call.args[1].struct_info.ndim or not all(isinstance(d, IntImm) for d in data[1:]):
         return None
     channels, h, w = (d.value for d in data[1:])
-    top, left = (int(b) for b in given.before)
-    stride, height, width = int(given.stride), int(given.height), int(given.width)
-    # Of each phase of the columns the first place and the count of those inside.
+    top, left = (int(b) for b in attrs.before)
+    stride, height, width = int(attrs.stride), int(attrs.height), int(attrs.width)
+    # Of each phase of the columns the first one inside and their count.
     spans = [(max(-(-(left - b) // stride), 0), b) for b in range(stride)]
     spans = [(j, min((w - 1 + left - b) // stride + 1, width) - j, b) for j, b in spans]
     lanes = min([LANES, *(1 << count.bit_length() - 1 for _, count, _ in spans if count > 0)])
@@ -124,7 +124,7 @@ def _vector_places(call: Any) -> Any:
         return None
     fours, size = -(-channels // 4), height * width * 4
     dims = (data, (), (data[0], long(fours), long(stride * stride), long(size)))
-    kind, made = _kinds(given.signed)
+    kind, as_kind = _kinds(attrs.signed)
     names = {"data": "uint8", "zero": "uint8", "out": kind}
     buffers = [tir.decl_buffer(s, k, n) for s, (n, k) in zip(dims, names.items(), strict=True)]
     order = [v * lanes + k for k in range(lanes) for v in range(4)]
@@ -138,7 +138,7 @@ def _vector_places(call: Any) -> Any:
             begin = ib.let("begin", band * height // bands)
             end = ib.let("end", (band + 1) * height // bands)
             own = [ib.let(f"channel{v}", tir.min(c * 4 + v, channels - 1)) for v in range(4)]
-            outside = ib.let("outside", made(zero[()]))
+            outside = ib.let("outside", as_kind(zero[()]))
             for phase in range(stride * stride):
                 a, (first, count, b) = phase // stride, spans[phase % stride]
                 with ib.for_range(begin, end, "i", "int64") as i:
@@ -152,27 +152,27 @@ def _vector_places(call: Any) -> Any:
                             column = long((first + j) * stride + b - left)
                             at = Ramp(column, long(stride), lanes)
                             parts = [x[n, own[v], row, at] for v in range(4)]
-                            place = ramp(start + (first + j) * 4, 4 * lanes)
-                            out[n, c, phase, place] = made(Shuffle(parts, order))
+                            target = ramp(start + (first + j) * 4, 4 * lanes)
+                            out[n, c, phase, target] = as_kind(Shuffle(parts, order))
 
     return prim_func(buffers, write)
 
 
 @op("relax.nn.byte_blocks", alone=True)
 def byte_blocks(data: Tensor, block: int, signed: bool = False):
-    """uint8 (batch, channels, places) in blocks of places, as `byte_conv2d` reads them for windows of one place:
-    (batch, places / block, channels / 4, block * 4), with channel 4 * c + v of place block * b + p at [b, c, 4 * p +
-    v]. What is of no channel or place anything. signed: int8, all 128 less."""
-    batch, channels, places = extents_of(data, "data", None, None, None)
+    """uint8 (batch, channels, pixels) in blocks of pixels, as `byte_conv2d` reads them for windows of one pixel:
+    (batch, pixels / block, channels / 4, block * 4), with channel 4 * c + v of pixel block * b + p at [b, c, 4 * p +
+    v]. The padding of channels and pixels has any value. signed: int8, all 128 less."""
+    batch, channels, pixels = extents_of(data, "data", None, None, None)
     if block < 1:
         raise ValueError(explain("block must be 1 or more", got=str(block)))
-    _, made = _kinds(signed)
+    _, as_kind = _kinds(signed)
 
     def cell(n, b, c, k):
         channel = tir.min(c * 4 + k % 4, channels - 1)
-        return made(data(n, channel, tir.min(b * block + k // 4, places - 1)))
+        return as_kind(data(n, channel, tir.min(b * block + k // 4, pixels - 1)))
 
-    count = simplify((places + block - 1) // block)
+    count = simplify((pixels + block - 1) // block)
     return compute(
         [batch, count, simplify((channels + 3) // 4), long(block * 4)], cell, "byte_blocks"
     )
@@ -182,21 +182,21 @@ def byte_blocks(data: Tensor, block: int, signed: bool = False):
 def _(data, block, signed):
     fill = [(0, 0), (0, -data.shape[1] % 4), (0, -data.shape[2] % block)]
     data = np.pad(data, fill, "edge")
-    batch, channels, places = data.shape
-    split = data.reshape(batch, channels // 4, 4, places // block, block).transpose(0, 3, 1, 4, 2)
-    split = split.reshape(batch, places // block, channels // 4, block * 4)
+    batch, channels, pixels = data.shape
+    split = data.reshape(batch, channels // 4, 4, pixels // block, block).transpose(0, 3, 1, 4, 2)
+    split = split.reshape(batch, pixels // block, channels // 4, block * 4)
     return (split ^ 128).view(np.int8) if signed else split.copy()
 
 
 def _vector_blocks(call: Any) -> Any:
-    """A kernel of whole vectors; None where an extent is not known or places are few."""
+    """A kernel of whole vectors; None where an extent is not known or there are few pixels."""
     data, block = open_shape(call.args[0].struct_info.get_shape()), int(call.attrs.block)
-    channels, places = int_value(data[1]), int_value(data[2])
-    if not channels or not places or places < block:
+    channels, pixels = int_value(data[1]), int_value(data[2])
+    if not channels or not pixels or pixels < block:
         return None
-    fours, count = -(-channels // 4), -(-places // block)
+    fours, count = -(-channels // 4), -(-pixels // block)
     out_shape = (data[0], long(count), long(fours), long(block * 4))
-    kind, made = _kinds(call.attrs.signed)
+    kind, as_kind = _kinds(call.attrs.signed)
     buffers = [tir.decl_buffer(data, "uint8", "data"), tir.decl_buffer(out_shape, kind, "out")]
 
     def write(ib, x, out):
@@ -207,12 +207,12 @@ def _vector_blocks(call: Any) -> Any:
             def move(b, have):
                 parts = [x[n, channel, ramp(b * block, have)] for channel in own]
                 order = [v * have + min(k, have - 1) for k in range(block) for v in range(4)]
-                out[n, b, c, ramp(long(0), block * 4)] = made(Shuffle(parts, order))
+                out[n, b, c, ramp(long(0), block * 4)] = as_kind(Shuffle(parts, order))
 
-            with ib.for_range(long(0), long(places // block), "b", "int64") as b:
+            with ib.for_range(long(0), long(pixels // block), "b", "int64") as b:
                 move(b, block)
-            if places % block:
-                move(long(places // block), places % block)
+            if pixels % block:
+                move(long(pixels // block), pixels % block)
 
     return prim_func(buffers, write)
 
@@ -229,13 +229,13 @@ def byte_conv2d(
     narrow: bool = False,
     block: int = 0,
 ):
-    """data: what `byte_places` makes of the image; weight int8 (outputs / 8, channels / 4 * window * 8 * 4):
-    of eight outputs their bytes for four channels side by side, in the order in which a tile reads them; in
-    int16 in the order `HALVES`. int32 (batch, outputs, places): each place is one of the image's rows of
-    `width` one after another. narrow: two products fit 16 bits: no weight is -128 if data are int8, and if they are
+    """data: the result of `byte_places`; weight int8 (outputs / 8, channels / 4 * window * 8 * 4):
+    of eight outputs their bytes for four adjacent channels, in the order in which a tile reads them; in
+    int16 in the order `HALVES`. int32 (batch, outputs, places): the pixels of the image, whose rows of
+    `width` follow one another. narrow: two products fit 16 bits: no weight is -128 if data are int8, and if they are
     uint8, of each pair of int8 weights those of one sign add up to at most 128. Where they would not, the rest follows: steps that are done again, for
-    each its number in 4 bytes (the last one for any greater), and 32 weights more. block: data is what `byte_blocks` makes of the image,
-    of which a window sees one place."""
+    each its number in 4 bytes (the last one for any greater), and 32 weights more. block: data is the result of `byte_blocks`,
+    of which a window reads one pixel."""
     batch, first, second, _ = extents_of(data, "data", None, None, None, None)
     fours = second if block else first
     blocks, _ = extents_of(weight, "weight", None, None)
@@ -286,7 +286,7 @@ def byte_conv2d(
 
 
 def _again(inputs: Any, weight: Any, dtype: str, kernel: Any) -> tuple[int, int]:
-    """How many steps are done again, and where they begin in the weights. Raises ValueError where these do not
+    """The number of repeated steps, and where they begin in the weights. Raises ValueError where these do not
     end with one."""
     fours, size = int_value(inputs), int_value(weight[1])
     if fours is None or size is None or dtype != "int8":
@@ -299,7 +299,7 @@ def _again(inputs: Any, weight: Any, dtype: str, kernel: Any) -> tuple[int, int]
 
 
 def _tap(kh, kw, stride, dilation, width):
-    """Which of the phases a tap of the window reads, and how far from the place."""
+    """The phase that a tap of the window reads, and its distance from the pixel."""
     row, column = kh * dilation, kw * dilation
     phase = (row % stride) * stride + column % stride
     return phase, (row // stride) * width + column // stride
@@ -318,7 +318,7 @@ def _conv_info(data, weight, kernel, stride, dilation, width, places, narrow, bl
         check_extent("data", 3, a[3], long(block * 4))
         _check_axes(a, {1: -(-places // block)}, min(block, places))
         if [*kernel, stride] != [1, 1, 1]:
-            raise ValueError(explain("blocks are for windows of one place", got=str([*kernel])))
+            raise ValueError(explain("blocks are for windows of one pixel", got=str([*kernel])))
         return TensorStructInfo([a[0], simplify(b[0] * ROWS), places], "int32")
     phase, shift = zip(*(_tap(i, j, stride, dilation, width) for i, j in np.ndindex(*kernel)))
     _check_axes(a, {2: max(phase) + 1, 3: (max(shift) + places) * 4}, min(*shift, places))
@@ -326,9 +326,9 @@ def _conv_info(data, weight, kernel, stride, dilation, width, places, narrow, bl
 
 
 def _check_axes(shape: Any, least: dict[int, int], lowest: int) -> None:
-    """Check that what is read of axes is within them."""
+    """Check that the elements read of each axis are within it."""
     if lowest < 0:
-        raise ValueError(explain("extents and places are no less than 0", got=str(lowest)))
+        raise ValueError(explain("extents and places must be 0 or more", got=str(lowest)))
     for axis, size in least.items():
         if shorter(shape[axis], size):
             what = f"axis {axis} of data must be of at least {size}"
@@ -378,8 +378,8 @@ def byte_image(
     tile: int = 1,
     apart: int = 0,
 ):
-    """The image (batch, channels, height, columns) in the places of `byte_conv2d`, whose rows are of `width`,
-    or in those of `byte_winograd`: first those rows that are the first of `tile` ones, then, `apart` places from
+    """The image (batch, channels, height, columns) as `byte_conv2d` computes it, in rows of `width` pixels,
+    or as `byte_winograd` does: first the rows that are the first of `tile` ones, then, `apart` pixels after
     them, the second ones, ..."""
     (batch, *_) = extents_of(data, "data", None, None, None)
     dims = [batch, long(channels), long(height), long(columns)]
@@ -406,12 +406,12 @@ def _(data, channels, height, columns, width, tile, apart):
 def _(data, channels, height, columns, width, tile, apart):
     rows = np.arange(height)
     rows = rows % tile * apart + rows // tile * width
-    places = rows[:, None] + np.arange(columns)
-    return np.ascontiguousarray(data[:, :channels, places])
+    pixels = rows[:, None] + np.arange(columns)
+    return np.ascontiguousarray(data[:, :channels, pixels])
 
 
-def _spread(places: int, lanes: int) -> tuple[int, int, int]:
-    """Places over tiles: (vectors of a tile, how many tiles, how many places are left over, filled up to a
+def _spread(pixels: int, lanes: int) -> tuple[int, int, int]:
+    """Pixels over tiles: (vectors of a tile, number of tiles, number of pixels left over, rounded up to a
     multiple of the processor's lanes).
 
     A tile of one vector loads 9 or 10 times for 8 products, where the processor does two of each in a
@@ -420,8 +420,8 @@ def _spread(places: int, lanes: int) -> tuple[int, int, int]:
     cost = lambda some: some * (1.25 if some == 1 else 1)  # noqa: E731
     options = []
     for count in range(VECTORS, 0, -1):
-        full = places // (count * LANES)
-        rest = -(-(places - full * count * LANES) // lanes) * lanes
+        full = pixels // (count * LANES)
+        rest = -(-(pixels - full * count * LANES) // lanes) * lanes
         if full:
             whole = full * cost(count) + cost(rest / LANES)
             options.append((whole, -count, (count, full, rest)))
@@ -437,7 +437,7 @@ def tiles_of_tasks(
     own, parts = (tiles, _FEW) if heavy else (1, _PARTS if tiles < _FEW else 1)
     parts = min(parts, blocks)
     tasks = tiles // own * parts
-    loop = lambda *given: stack.enter_context(ib.for_range(long(0), *given))  # noqa: E731
+    loop = lambda *args: stack.enter_context(ib.for_range(long(0), *args))  # noqa: E731
     item = loop(batch * tasks, "task", "int64", "parallel")
     n, part = ib.let("n", item // tasks), item % parts
     begin = ib.let("begin", part * blocks // parts)
@@ -449,29 +449,29 @@ def tiles_of_tasks(
 def _vector_conv(call: Any) -> Any:
     """The kernel for x86; None where the extents do not fill tiles."""
     data, weight = (open_shape(a.struct_info.get_shape()) for a in call.args[:2])
-    given = call.attrs
-    kernel = [int(k) for k in given.kernel]
-    stride, dilation = int(given.stride), int(given.dilation)
-    width, places = int(given.width), int(given.places)
+    attrs = call.attrs
+    kernel = [int(k) for k in attrs.kernel]
+    stride, dilation = int(attrs.stride), int(attrs.dilation)
+    width, pixels = int(attrs.width), int(attrs.places)
     blocks = int_value(weight[0])
     of_data, dtype = (str(a.struct_info.dtype) for a in call.args[:2])
     some = 4 if dtype == "int8" else 2  # numbers in the bits of an int32
-    dots = dots_for(of_data, bool(given.narrow) and some == 4)
-    if not (dots and blocks and places >= LANES) or (dots.in_one and some == 2):
+    dots = dots_for(of_data, bool(attrs.narrow) and some == 4)
+    if not (dots and blocks and pixels >= LANES) or (dots.in_one and some == 2):
         return None
     outputs = long(blocks * ROWS)
     buffers = buffers_of(
         bytes_of(call, 2),
         {"data": (data, of_data), "weight": (weight, dtype)},
-        (data[0], outputs, long(places)),
+        (data[0], outputs, long(pixels)),
         outputs,
     )
-    block_size = int(given.block)
-    count, tiles, rest = _spread(places, block_size or dots.lanes)
+    block_size = int(attrs.block)
+    count, tiles, rest = _spread(pixels, block_size or dots.lanes)
     taps, phases = kernel[0] * kernel[1], stride * stride
     fours = data[2] if block_size else data[1]
     again, behind = _again(fours, weight, dtype, kernel)
-    heavy = blocks * ROWS * taps > places * phases
+    heavy = blocks * ROWS * taps > pixels * phases
 
     def write(ib, x, w, *others):
         tail, out = tail_and_out(ib, others)
@@ -491,19 +491,19 @@ def _vector_conv(call: Any) -> Any:
                     first = ib.let("first", (start + shift) * 4)
                     tap = ((c * kernel[0] + kh) * kernel[1] + kw) * (ROWS * 4)
                     tap = ib.let("tap", tap)
-                    if heavy and line:  # of the next block what this step reads of its own
+                    if heavy and line:  # the part of the next block that this step reads of its own
                         ahead = tir.address_of(w[tir.min(block + 1, blocks - 1), tap])
                         ib.emit(tir.call_intrin("void", "tir.prefetch", ahead, 0, 2, 1))
                     body((c, ib.let("phase", phase), first, tap))
 
                 def steps(body):
-                    known = int_value(fours) if taps == 1 else None
-                    if known:  # two at a time
-                        with ib.for_range(long(0), long(known // 2), "c", "int64") as c:
+                    depth = int_value(fours) if taps == 1 else None
+                    if depth:  # two at a time
+                        with ib.for_range(long(0), long(depth // 2), "c", "int64") as c:
                             for k in range(2):
                                 one(body, c * 2 + k, 0, 0, k == 0 or some == 2)
-                        if known % 2:
-                            one(body, long(known - 1), 0, 0, True)
+                        if depth % 2:
+                            one(body, long(depth - 1), 0, 0, True)
                     else:
                         with (
                             ib.for_range(long(0), fours, "c", "int64") as c,
@@ -546,15 +546,15 @@ def _vector_conv(call: Any) -> Any:
             sums(ib.let("start", tile * (count * LANES)), count)
             if rest:  # the last tile does them, as they may overlap it
                 with ib.if_scope(tile.equal(tiles - 1)):
-                    first = tiles * count * LANES if block_size else places - rest
+                    first = tiles * count * LANES if block_size else pixels - rest
                     last = rest % LANES  # lanes of a vector that is not whole, or not all used
-                    if first + rest > places:
+                    if first + rest > pixels:
                         last = last or LANES
                     if whole := (rest - last) // LANES:
                         sums(long(first), whole)
                     if last:
                         first += whole * LANES
-                        sums(long(first), 1, last, min(last, places - first))
+                        sums(long(first), 1, last, min(last, pixels - first))
 
     return prim_func(buffers, write)
 

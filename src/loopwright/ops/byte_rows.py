@@ -18,20 +18,20 @@ from .statements import long
 def byte_rows(
     data: Tensor, zero: Tensor, kernel: Ints, strides: Ints, dilation: Ints, padding: Ints
 ):
-    """uint8 (batch, *sides, channels) as (batch, *places, *kernel, channels filled up to a multiple of 4):
-    what each place's window sees. What lies outside is `zero`, and what is of no channel anything; `padding`:
-    how much is put before each side, then after each."""
+    """uint8 (batch, *sides, channels) as (batch, *positions, *kernel, channels filled up to a multiple of 4):
+    the elements that the window of each pixel reads. Pixels outside are `zero`; the padding of the channels
+    has any value; `padding`: the padding before each side, then after each."""
     batch, *sides, channels = extents_of(data, "data", *[None] * (len(kernel) + 2))
     fill = zero() if isinstance(zero, te.Tensor) else zero
     count = len(kernel)
-    places = [
+    extents = [
         simplify(floordiv(add(side, before + after - (k - 1) * d - 1), long(s)) + 1)
         for side, k, s, d, before, after in zip(
             sides, kernel, strides, dilation, padding[:count], padding[count:], strict=True
         )
     ]
     whole = multiply(floordiv(add(channels, 3), 4), 4)
-    shape = [batch, *places, *map(long, kernel), simplify(whole)]
+    shape = [batch, *extents, *map(long, kernel), simplify(whole)]
 
     def cell(*i):
         n, *i, c = i
@@ -51,9 +51,9 @@ def _(data, zero, kernel, strides, dilation, padding):
     data = np.concatenate([data, np.repeat(data[..., -1:], -channels % 4, -1)], -1)
     around = [(0, 0), *zip(padding[:count], padding[count:], strict=True), (0, 0)]
     data = np.pad(data, around, constant_values=zero)
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    window = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
     axes = tuple(range(1, count + 1))
-    seen = np.lib.stride_tricks.sliding_window_view(data, reach, axes)
+    seen = np.lib.stride_tricks.sliding_window_view(data, window, axes)
     steps = [slice(None, None, s) for s in strides]
     taps = [slice(None, None, d) for d in dilation]
     seen = np.moveaxis(seen, count + 1, -1)

@@ -5,7 +5,7 @@ for each row of results:                                # `_Rows.rolling`
     store the sums of the first window, which is whole; keep the others
 
 A row is read as a vector of 64 bytes at most, of which a shuffle takes for each lane what its window
-needs: four neighbours, which are multiplied and added in one instruction, or every other byte.
+needs: four adjacent bytes, which are multiplied and added in one instruction, or every other byte.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def byte_depthwise(
     height: int,
     width: int,
 ):
-    """The convolution of each channel of data, uint8 (batch, channels, h, w), with a window of its own; what
-    lies outside is `zero`; `before`: how far the first window begins before h and w. weight int8 (channels,
+    """The convolution of each channel of data, uint8 (batch, channels, h, w), with a window of its own.
+    Pixels outside are `zero`; `before`: the padding before h and w. weight int8 (channels,
     kernel rows * row): the rows of the window, each filled up with 0 to a multiple of 4. int32 (batch,
     channels, height, width)."""
     batch, channels, h, w = extents_of(data, "data", None, None, None, None)
@@ -120,7 +120,7 @@ byte_depthwise_bytes = as_bytes(byte_depthwise)
 
 
 def pieces(count: int, lanes: int) -> list[int]:
-    """Where vectors of `lanes` begin that cover `count` places; the last may overlap the one before."""
+    """The starts of vectors of `lanes` that cover `count` pixels; the last may overlap the one before."""
     return list(dict.fromkeys([*range(0, count - lanes, lanes), count - lanes]))
 
 
@@ -139,8 +139,8 @@ def framed(
     sides: tuple[int, int],
     before: tuple[int, int],
 ) -> None:
-    """Fill a frame of `size` bytes, whose rows are of `pitch`, with a channel, `row(i, places)` of which are its
-    pixels, and with what is outside."""
+    """Fill a frame of `size` bytes, whose rows are of `pitch`, with a channel, whose pixels are
+    `row(i, columns)`, and with `outside` around it."""
     (h, w), (top, left) = sides, before
     with ib.for_range(long(0), long(size // READ), "k", "int64") as k:
         frame[ramp(k * READ, READ)] = Broadcast(outside, READ)
@@ -153,7 +153,7 @@ def framed(
 
 def _vector_depthwise(call: Any) -> Any:
     """The kernel for x86: a channel is copied into a frame. None where rows are too short."""
-    given = call.attrs
+    attrs = call.attrs
     data = open_shape(call.args[0].struct_info.get_shape())
     weight = call.args[2].struct_info.get_shape()
     scalar = not call.args[1].struct_info.ndim
@@ -163,19 +163,19 @@ def _vector_depthwise(call: Any) -> Any:
     if not all(isinstance(d, IntImm) and d.value for d in data[1:]):
         return None
     h, w = (d.value for d in data[2:])
-    (top, left), kernel = ([int(v) for v in a] for a in (given.before, given.kernel))
-    stride, height, width = int(given.stride), int(given.height), int(given.width)
+    (top, left), kernel = ([int(v) for v in a] for a in (attrs.before, attrs.kernel))
+    stride, height, width = int(attrs.stride), int(attrs.height), int(attrs.width)
     pitch = max(left + w, (width - 1) * stride + kernel[1])
     rows = max(top + h, (height - 1) * stride + kernel[0])
     size = -(-(rows * pitch + 2 * READ) // READ) * READ
-    reach = (LANES - 1) * stride + 4
-    if width < 4 or reach > READ or min(top, left) < 0 or size > _MOST:
+    span = (LANES - 1) * stride + 4
+    if width < 4 or span > READ or min(top, left) < 0 or size > _MOST:
         return None
     inputs = {"data": (data, "uint8"), "zero": ((), "uint8"), "weight": (weight, "int8")}
     buffers = buffers_of(bytes_of(call, 3), inputs, (*data[:2], long(height), long(width)), data[1])
     lanes = min(LANES, largest_power(width)) if dots.in_one else LANES
     starts = pieces(width, lanes) if width >= lanes else [0]
-    # All rows one after another, with what lies between them, where those are far fewer vectors.
+    # All rows one after another, including the gaps between them, where those are far fewer vectors.
     flat = -(-((height - 1) * pitch + width) // LANES)
     flat = flat if stride == 1 and 0 < flat * 5 < height * len(starts) * 4 else 0
 
@@ -226,7 +226,7 @@ class _Rows(NamedTuple):
     lanes: int
     stride: int
     taps: list[list[Any]]  # of each row of the window, by groups of columns
-    seen: Any  # (frame, place) -> of these groups the bytes or words for each part
+    seen: Any  # (frame, start) -> of these groups the bytes or words for each part
     dot: Any  # (sums, bytes or words, tap) -> sums
     joined: Any  # (parts) -> the sums in their order
 
@@ -242,10 +242,10 @@ class _Rows(NamedTuple):
     @contextmanager
     def rolling(self, frame: Any, pitch: int, start: Any, height: int, first: Any) -> Iterator[Any]:
         """A loop over rows of results, whose body gets (number, sums). A row of the channel is read once, for all
-        windows that see it, whose sums so far are kept. first: what sums begin with."""
+        windows that see it, whose partial sums are kept. first: the initial sums."""
         high, stride = len(self.taps), self.stride
         ahead = -(-(high - stride) // stride) if high > stride else 0
-        kept = self.ib.allocate(
+        sums = self.ib.allocate(
             "int32", max(ahead, 1) * self.parts * self.lanes, "kept", scope="local"
         )
         at = lambda q, k: ramp(long((q * self.parts + k) * self.lanes), self.lanes)  # noqa: E731
@@ -260,14 +260,14 @@ class _Rows(NamedTuple):
         def keep(totals: list[Any]) -> None:
             for q, total in enumerate(totals):
                 for k, value in enumerate(total):
-                    kept[at(q, k)] = value
+                    sums[at(q, k)] = value
 
         before: list[Any] = [first] * ahead
         for row in range(max(high - stride, 0)):
             read(before, row, row)
         keep(before)
         with self.ib.for_range(long(0), long(height), "i", "int64") as i:
-            totals = [[kept[at(q, k)] for k in range(self.parts)] for q in range(ahead)] + [first]
+            totals = [[sums[at(q, k)] for k in range(self.parts)] for q in range(ahead)] + [first]
             for own in range(max(high - stride, 0), high):
                 read(totals, i * stride + own, own)
             totals = [[self.ib.let("sums", v) for v in total] for total in totals]
@@ -284,8 +284,8 @@ def _fours(ib: Any, dots: Dots, lanes: int, stride: int, kernel: list[int], weig
     def tap(k: int) -> Any:
         return ib.let("tap", tir.reinterpret("int32", weight(ramp(long(k), 4))))
 
-    def seen(frame: Any, place: Any) -> list[Any]:
-        rows = [Shuffle([frame[ramp(place + j, read)]], order) for j in groups]
+    def seen(frame: Any, start: Any) -> list[Any]:
+        rows = [Shuffle([frame[ramp(start + j, read)]], order) for j in groups]
         return [[ib.let("fours", tir.reinterpret(f"int32x{lanes}", row))] for row in rows]
 
     taps = [[tap(i * _filled(kernel) + j) for j in groups] for i in range(kernel[0])]
@@ -293,12 +293,12 @@ def _fours(ib: Any, dots: Dots, lanes: int, stride: int, kernel: list[int], weig
 
 
 def _pairs(ib: Any, dots: Dots, lanes: int, stride: int, kernel: list[int], weight: Any) -> _Rows:
-    """Products of 16 bits, of two columns at a time: those of places 0 to 3 and 8 to 11, and the others, as
+    """Products of 16 bits, of two columns at a time: those of lanes 0 to 3 and 8 to 11, and the others, as
     processors unpack vectors of 32 bytes."""
     groups = [range(j, min(j + 2, kernel[1])) for j in range(0, kernel[1], 2)]
     quarters = [range(k, k + 4) for k in (0, 8, 4, 12)]
     halves = [[v + b for q in quarters[k : k + 2] for v in q for b in (0, lanes)] for k in (0, 2)]
-    places = [v for q in quarters for v in q]
+    order_out = [v for q in quarters for v in q]
 
     def tap(row: int, columns: range) -> Any:
         low, *high = [cast("int32", weight(row * _filled(kernel) + j)) for j in columns]
@@ -315,33 +315,33 @@ def _pairs(ib: Any, dots: Dots, lanes: int, stride: int, kernel: list[int], weig
             row = Shuffle([row], [k * stride for k in range(lanes)])
         return cast(f"int16x{lanes}", row)
 
-    def seen(frame: Any, place: Any) -> list[Any]:
-        made = []
+    def seen(frame: Any, start: Any) -> list[Any]:
+        out = []
         for columns in groups:
-            values = [ib.let("words", words(frame, place + j)) for j in columns]
+            values = [ib.let("words", words(frame, start + j)) for j in columns]
             both = [Shuffle([values[0], values[-1]], order) for order in halves]
-            made.append([ib.let("pairs", tir.reinterpret(f"int32x{lanes // 2}", v)) for v in both])
-        return made
+            out.append([ib.let("pairs", tir.reinterpret(f"int32x{lanes // 2}", v)) for v in both])
+        return out
 
     def joined(parts: list[Any]) -> Any:
-        return Shuffle(parts, [places.index(v) for v in range(lanes)])
+        return Shuffle(parts, [order_out.index(v) for v in range(lanes)])
 
     taps = [[tap(i, columns) for columns in groups] for i in range(kernel[0])]
     return _Rows(ib, 2, lanes // 2, stride, taps, seen, dots.of_words, joined)
 
 
 def _vector_max_pool(call: Any) -> Any:
-    """Pooling of bytes, the greatest of the rows first. A row outside is taken for the nearest one inside,
-    which the window has, too. None for what is not plain."""
-    given, info = call.attrs, call.args[0].struct_info
+    """Max pooling of bytes, first over rows. A row outside is replaced by the nearest one inside,
+    which the window has, too. None for other layouts, dtypes and sizes."""
+    attrs, info = call.attrs, call.args[0].struct_info
     data, out = open_shape(info.get_shape() or ()), call.struct_info.get_shape()
     dtype = str(info.dtype)
-    layouts = {str(v) for v in (given.layout, given.out_layout) if v}
+    layouts = {str(v) for v in (attrs.layout, attrs.out_layout) if v}
     if dtype not in ("uint8", "int8") or layouts != {"NCHW"} or not data or out is None:
         return None
     if not all(isinstance(d, IntImm) and d.value for d in (*data[1:], *out[1:])):
         return None
-    lists = (given.pool_size, given.strides, given.dilation, given.padding)
+    lists = (attrs.pool_size, attrs.strides, attrs.dilation, attrs.padding)
     pool, strides, dilation, (top, left, *_) = ([int(v) for v in a] for a in lists)
     h, w = (d.value for d in data[2:])
     height, width = (d.value for d in out[2:])
@@ -349,8 +349,8 @@ def _vector_max_pool(call: Any) -> Any:
     while lanes > 1 and (lanes - 1) * strides[1] >= READ:
         lanes //= 2
     read = largest_power(2 * ((lanes - 1) * strides[1] + 1) - 1)
-    reach = (width - 1) * strides[1] + (pool[1] - 1) * dilation[1]
-    # Every window must have a place inside: then the nearest one is a place of it.
+    span = (width - 1) * strides[1] + (pool[1] - 1) * dilation[1]
+    # Every window must have a pixel inside: then the nearest one belongs to it.
     last = [(n - 1) * s - b for n, s, b in zip((height, width), strides, (top, left), strict=True)]
     inside = all(a < d for a, d in zip(last, (h, w), strict=True))
     inside = inside and all(
@@ -358,7 +358,7 @@ def _vector_max_pool(call: Any) -> Any:
     )
     if lanes < 4 or not inside or read > READ:
         return None
-    size = -(-(max(left + w, reach + 1) + 2 * READ) // READ) * READ
+    size = -(-(max(left + w, span + 1) + 2 * READ) // READ) * READ
     whole = min(READ, largest_power(w))
     order = [k * strides[1] for k in range(lanes)]
     dims = {"data": data, "out": (*data[:2], *out[2:])}

@@ -1,8 +1,8 @@
 """Convolutions of bytes with windows of 3 x 3 by Winograd's algorithm, exact: in int16, added in int32.
 
 As in `ops.winograd`, with its matrices in whole numbers: G without its rows' divisors, which A^T has
-instead, so that the results are multiples of `_unit(tile)` squared. int32 counts modulo 2**32, which an
-odd factor can be divided out of; what is left is a power of 2, so results must be that much smaller.
+instead, so that the results are multiples of `_unit(tile)` squared. int32 is exact modulo 2**32, where a
+division by an odd factor is a product; the factor left is a power of 2, by which results must be smaller.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ def whole(tile: int) -> tuple[Transforms, int]:
     tiles whose matrices are not whole numbers."""
     if tile not in (2, 4):
         raise ValueError(explain("tile must be 2 or 4", got=str(tile)))
-    given = transforms(tile)
-    divisors = np.array([*np.rint(1 / given.window[:-1, 0]), 1]).astype(np.int64)
+    real = transforms(tile)
+    divisors = np.array([*np.rint(1 / real.window[:-1, 0]), 1]).astype(np.int64)
     unit = int(np.lcm.reduce(divisors))
-    window = np.rint(given.window * divisors[:, None])
-    results = given.results * (unit / divisors)
-    return Transforms(*(m.astype(np.int64) for m in (results, given.data, window))), unit
+    window = np.rint(real.window * divisors[:, None])
+    results = real.results * (unit / divisors)
+    return Transforms(*(m.astype(np.int64) for m in (results, real.data, window))), unit
 
 
 def _divided(value: Any, unit: int) -> Any:
@@ -81,7 +81,7 @@ def _divided(value: Any, unit: int) -> Any:
 @op("relax.nn.byte_winograd_weight")
 def byte_winograd_weight(weight: Tensor, tile: int):
     """Windows (outputs, inputs, 3, 3) in int8 as `byte_winograd` reads them: int16 (outputs / 4, m * m, inputs / 2
-    * 8) with m = tile + 2. Of each place of G g G^T, the numbers of two inputs side by side for four outputs.
+    * 8) with m = tile + 2. Of each element of G g G^T, the numbers of two adjacent inputs for four outputs.
     Zeros fill up outputs and inputs."""
     outputs, inputs, _, _ = extents_of(weight, "weight", None, None, 3, 3)
     matrix, m = whole(tile)[0].window, tile + 2
@@ -93,10 +93,10 @@ def byte_winograd_weight(weight: Tensor, tile: int):
 
     filled = compute([blocks * ROWS, pairs * 2, 3, 3], window, "winograd_window")
     half = compute([blocks * ROWS, pairs * 2, m, 3], along(matrix, filled, 2), "winograd_rows")
-    made = compute([blocks * ROWS, pairs * 2, m, m], along(matrix, half, 3), "winograd_cols")
+    tiles = compute([blocks * ROWS, pairs * 2, m, m], along(matrix, half, 3), "winograd_cols")
 
     def cell(block, at, k):
-        return made(block * ROWS + k // 2 % ROWS, k // (2 * ROWS) * 2 + k % 2, at // m, at % m)
+        return tiles(block * ROWS + k // 2 % ROWS, k // (2 * ROWS) * 2 + k % 2, at // m, at % m)
 
     shape = [simplify(blocks), long(m * m), simplify(pairs * (2 * ROWS))]
     return compute(shape, cell, "byte_winograd_weight")
@@ -106,11 +106,11 @@ def byte_winograd_weight(weight: Tensor, tile: int):
 def _(weight, tile):
     fill = [(0, -weight.shape[0] % ROWS), (0, weight.shape[1] % 2), (0, 0), (0, 0)]
     matrix = whole(tile)[0].window
-    made = np.pad(weight, fill).astype(np.int16)
-    made = np.einsum("ay,kcyx,bx->kcab", matrix, made, matrix, optimize=True).astype(np.int16)
-    outputs, inputs, m, _ = made.shape
-    made = made.reshape(outputs // ROWS, ROWS, inputs // 2, 2, m * m).transpose(0, 4, 2, 1, 3)
-    return np.ascontiguousarray(made).reshape(outputs // ROWS, m * m, inputs * ROWS)
+    tiles = np.pad(weight, fill).astype(np.int16)
+    tiles = np.einsum("ay,kcyx,bx->kcab", matrix, tiles, matrix, optimize=True).astype(np.int16)
+    outputs, inputs, m, _ = tiles.shape
+    tiles = tiles.reshape(outputs // ROWS, ROWS, inputs // 2, 2, m * m).transpose(0, 4, 2, 1, 3)
+    return np.ascontiguousarray(tiles).reshape(outputs // ROWS, m * m, inputs * ROWS)
 
 
 # ---------------------------------------------------------------- tiles of the image
@@ -121,9 +121,9 @@ def byte_winograd_tiles(
     data: Tensor, zero: Tensor, before: Ints, tile: int, rows: int, columns: int
 ):
     """uint8 (batch, channels, h, w) as int16 (batch, m * m, tiles / 8, channels / 2, 16) with m = tile + 2: B^T d B of
-    rows * columns tiles of m x m pixels that overlap by 2, of 8 tiles those of two channels side by side.
-    `before`: how much is put before h and w. What lies outside is `zero`, what is of no channel anything, and
-    what is of no tile 0."""
+    rows * columns tiles of m x m pixels that overlap by 2, with two adjacent channels of 8 tiles in a vector.
+    `before`: the padding before h and w. Pixels outside are `zero`, the padding of the channels has any value,
+    and that of the tiles is 0."""
     batch, channels, h, w = extents_of(data, "data", None, None, None, None)
     fill = zero() if isinstance(zero, te.Tensor) else zero
     matrix, m, count = whole(tile)[0].data, tile + 2, rows * columns
@@ -138,11 +138,11 @@ def byte_winograd_tiles(
     shape = [long(m), long(m), batch, pairs * 2, long(count)]
     pixels = compute(shape, pixel, "winograd_pixels")
     half = compute(shape, along(matrix, pixels, 0), "winograd_rows")
-    made = compute(shape, along(matrix, half, 1), "winograd_cols")
+    tiles = compute(shape, along(matrix, half, 1), "winograd_cols")
 
     def cell(n, at, block, c, k):
         t = block * LANES + k // 2
-        value = made(at // m, at % m, n, c * 2 + k % 2, tir.min(t, count - 1))
+        value = tiles(at // m, at % m, n, c * 2 + k % 2, tir.min(t, count - 1))
         return tir.if_then_else(t < count, value, const(0, "int16"))
 
     shape = [batch, long(m * m), long(-(-count // LANES)), simplify(pairs), long(2 * LANES)]
@@ -178,34 +178,36 @@ def _(data, zero, before, tile, rows, columns):
     views = np.lib.stride_tricks.sliding_window_view(framed, (tile + 2, tile + 2), (2, 3))
     views = views[:, :, ::tile, ::tile]
     matrix = whole(tile)[0].data.astype(np.int16)
-    made = np.einsum("ay,bx,ncpqyx->nabcpq", matrix, matrix, views)
-    made = made.reshape(batch, (tile + 2) ** 2, data.shape[1] // 2, 2, rows * columns)
-    made = np.pad(made, [(0, 0)] * 4 + [(0, -made.shape[4] % LANES)])
-    made = made.reshape(*made.shape[:4], made.shape[4] // LANES, LANES).transpose(0, 1, 4, 2, 5, 3)
-    return np.ascontiguousarray(made).reshape(*made.shape[:4], 2 * LANES)
+    tiles = np.einsum("ay,bx,ncpqyx->nabcpq", matrix, matrix, views)
+    tiles = tiles.reshape(batch, (tile + 2) ** 2, data.shape[1] // 2, 2, rows * columns)
+    tiles = np.pad(tiles, [(0, 0)] * 4 + [(0, -tiles.shape[4] % LANES)])
+    tiles = tiles.reshape(*tiles.shape[:4], tiles.shape[4] // LANES, LANES).transpose(
+        0, 1, 4, 2, 5, 3
+    )
+    return np.ascontiguousarray(tiles).reshape(*tiles.shape[:4], 2 * LANES)
 
 
 def _times(ib: Any, matrix: np.ndarray, terms: list[Any], name: str) -> list[Any]:
-    """A matrix times vectors. Rows, or columns, that are equal but for signs share their sums: those of
+    """A matrix times vectors. Rows, or columns, that are equal except for signs share their sums: those of
     points a and -a are."""
     matrix, terms = matrix.copy(), list(terms)
-    for i, j in _alike(matrix.T):
+    for i, j in _paired(matrix.T):
         a, b = terms[i], terms[j]
         terms[i], terms[j] = ib.let(f"{name}_sum", a + b), ib.let(f"{name}_difference", a - b)
         first = matrix[:, i].copy()
         equal = first == matrix[:, j]
         matrix[:, i], matrix[:, j] = np.where(equal, first, 0), np.where(equal, 0, first)
     rows: list[Any] = [None] * len(matrix)
-    for i, j in _alike(matrix):
+    for i, j in _paired(matrix):
         equal = matrix[i] == matrix[j]
         a, b = (ib.let(f"{name}_part", _dot(matrix[i] * k, terms)) for k in (equal, ~equal))
         rows[i], rows[j] = a + b, a - b
-    made = [_dot(matrix[k], terms) if row is None else row for k, row in enumerate(rows)]
-    return [ib.let(f"{name}{k}", row) for k, row in enumerate(made)]
+    products = [_dot(matrix[k], terms) if row is None else row for k, row in enumerate(rows)]
+    return [ib.let(f"{name}{k}", row) for k, row in enumerate(products)]
 
 
-def _alike(rows: np.ndarray) -> list[tuple[int, int]]:
-    """Neighbours equal but for signs, some of which are and some are not."""
+def _paired(rows: np.ndarray) -> list[tuple[int, int]]:
+    """Adjacent rows that are equal except for signs: some signs are equal, others opposite."""
     pairs = []
     for k in range(len(rows) - 1):
         a, b = rows[k], rows[k + 1]
@@ -237,13 +239,13 @@ def _dot(numbers: np.ndarray, terms: list[Any]) -> Any:
 
 def _vector_tiles(call: Any) -> Any:
     """The kernel for x86; None where an extent is not known or tiles are few."""
-    given, data = call.attrs, open_shape(call.args[0].struct_info.get_shape())
-    known = all(isinstance(d, IntImm) and d.value for d in data[1:])
-    tile, rows, columns = int(given.tile), int(given.rows), int(given.columns)
-    if not known or call.args[1].struct_info.ndim or tile not in (2, 4) or columns < 2:
+    attrs, data = call.attrs, open_shape(call.args[0].struct_info.get_shape())
+    literal = all(isinstance(d, IntImm) and d.value for d in data[1:])
+    tile, rows, columns = int(attrs.tile), int(attrs.rows), int(attrs.columns)
+    if not literal or call.args[1].struct_info.ndim or tile not in (2, 4) or columns < 2:
         return None
     channels, h, w = (d.value for d in data[1:])
-    top, left = (int(b) for b in given.before)
+    top, left = (int(b) for b in attrs.before)
     matrix, m, pairs = whole(tile)[0].data, tile + 2, -(-channels // 2)
     lanes = min(8, largest_power(columns))
     pitch = max(left + w, columns * tile + 2)
@@ -288,18 +290,18 @@ def _vector_tiles(call: Any) -> Any:
             ):
                 j = ib.let("j", tir.min(part * step, long(starts[-1])))
                 first = ib.let("first", i * (tile * pitch) + j * tile)
-                places: list[list[Any]] = [[] for _ in range(m)]
+                columns_of: list[list[Any]] = [[] for _ in range(m)]
                 for a in range(m):
                     for b in range(0, m, tile):
                         words = [word(f, first + (a * pitch + b)) for f in frames]
                         for k in range(min(tile, m - b)):
-                            places[b + k].append(ib.let("pixel", pixel(words, k)))
-                halves = [_times(ib, matrix, column, "half") for column in places]
-                place = (i * columns + j) * 2
+                            columns_of[b + k].append(ib.let("pixel", pixel(words, k)))
+                halves = [_times(ib, matrix, column, "half") for column in columns_of]
+                offset = (i * columns + j) * 2
                 for a in range(m):
-                    made = _times(ib, matrix, [half[a] for half in halves], "made")
-                    for b, value in enumerate(made):
-                        lines[ramp(place + (a * m + b) * length, 2 * lanes)] = value
+                    tiles = _times(ib, matrix, [half[a] for half in halves], "made")
+                    for b, value in enumerate(tiles):
+                        lines[ramp(offset + (a * m + b) * length, 2 * lanes)] = value
             with ib.for_range(long(0), long(m * m), "p", "int64") as p:
                 unused = length - 2 * rows * columns
                 if unused:
@@ -320,12 +322,12 @@ def _vector_tiles(call: Any) -> Any:
 
 @op("relax.nn.byte_winograd", alone=True)
 def byte_winograd(data: Tensor, weight: Tensor, tile: int, rows: int, columns: int):
-    """The convolution of what `byte_winograd_tiles` and `byte_winograd_weight` make. int32 (batch, outputs, tile *
+    """The convolution of the results of `byte_winograd_tiles` and `byte_winograd_weight`. int32 (batch, outputs, tile *
     tiles * tile), the tiles filled up to a multiple of 8: of all their first rows, one after another, then
     their second ones, ...; see `byte_image`. The results must be less than 2**29 where tile is 2, than 2**25 where it is 4."""
     m, count = tile + 2, rows * columns
-    given = m * m, -(-count // LANES), None, 2 * LANES
-    batch, _, _, pairs, _ = extents_of(data, "data", None, *given)
+    extents = m * m, -(-count // LANES), None, 2 * LANES
+    batch, _, _, pairs, _ = extents_of(data, "data", None, *extents)
     blocks, _, _ = extents_of(weight, "weight", None, m * m, None)
     (matrix, _, _), unit = whole(tile)
     k = te.reduce_axis((const(0, "int64"), pairs), name="k")
@@ -360,8 +362,8 @@ def _info(data, weight, tile, rows, columns):
     check_extent("data", 4, a[4], long(2 * LANES))
     check_extent("weight", 1, b[1], long((tile + 2) ** 2))
     check_extent("weight", 2, b[2], a[3] * (2 * ROWS))
-    places = tile * -(-rows * columns // LANES) * LANES * tile
-    return TensorStructInfo([a[0], simplify(b[0] * ROWS), places], "int32")
+    pixels = tile * -(-rows * columns // LANES) * LANES * tile
+    return TensorStructInfo([a[0], simplify(b[0] * ROWS), pixels], "int32")
 
 
 @byte_winograd.numpy
@@ -371,9 +373,9 @@ def _numpy(data, weight, tile, rows, columns):
     numbers = weight.astype(np.int64).reshape(len(weight), m, m, pairs, ROWS, 2)
     (matrix, _, _), unit = whole(tile)
     products = np.einsum("nabktv,oabkrv->nabort", values, numbers, optimize=True)
-    made = np.einsum("ia,jb,nabort->noritj", matrix, matrix, products, optimize=True)
+    totals = np.einsum("ia,jb,nabort->noritj", matrix, matrix, products, optimize=True)
     shape = batch, len(weight) * ROWS, tile * blocks * LANES * tile
-    return _divided(made.reshape(shape), unit)
+    return _divided(totals.reshape(shape), unit)
 
 
 byte_winograd_bytes = as_bytes(byte_winograd)
@@ -405,7 +407,7 @@ def _vector_winograd(call: Any) -> Any:
             n, block, at = tiles_of_tasks(ib, stack, data[0], blocks, lines // 2, heavy)
 
             def results(first, count):
-                """Of so many lines of tiles."""
+                """Of `count` lines of tiles."""
                 products = ib.allocate(
                     "int32", m * m * ROWS * count * LANES, "products", scope="local"
                 )
@@ -420,39 +422,39 @@ def _vector_winograd(call: Any) -> Any:
                     for b in range(m):
                         column = []
                         for a in range(m):
-                            place = ((a * m + b) * ROWS + r) * count + q
-                            place = ramp(place * LANES, LANES)
-                            column.append(ib.let("product", products[place]))
+                            offset = ((a * m + b) * ROWS + r) * count + q
+                            offset = ramp(offset * LANES, LANES)
+                            column.append(ib.let("product", products[offset]))
                         halves.append(_times(ib, matrix, column, "half"))
                     for i in range(tile):
-                        made = _times(ib, matrix, [half[i] for half in halves], "made")
-                        made = [ib.let("sum", _divided(v, unit)) for v in made]
-                        value = joined(made)
+                        totals = _times(ib, matrix, [half[i] for half in halves], "made")
+                        totals = [ib.let("sum", _divided(v, unit)) for v in totals]
+                        value = joined(totals)
                         if tail:
                             value = value + begun(tail, row, tile * LANES)
                         pixels = Shuffle([finished(value, tail, row, out)], order)
-                        place = (i * lines + first + q) * (LANES * tile)
-                        out[n, row, ramp(place, tile * LANES)] = pixels
+                        offset = (i * lines + first + q) * (LANES * tile)
+                        out[n, row, ramp(offset, tile * LANES)] = pixels
 
             def add_products(first, count, p, products):
                 some = min(count, dots.lanes // LANES)  # lines of a vector
                 lanes = some * LANES
-                places = [(r, q) for r in range(ROWS) for q in range(0, count, some)]
+                cells = [(r, q) for r in range(ROWS) for q in range(0, count, some)]
                 total = ib.allocate("int32", ROWS * count * LANES, "total", scope="local")
-                own = {(r, q): ramp(long((r * count + q) * LANES), lanes) for r, q in places}
-                for place in places:
-                    total[own[place]] = Broadcast(const(0, "int32"), lanes)
+                own = {(r, q): ramp(long((r * count + q) * LANES), lanes) for r, q in cells}
+                for cell in cells:
+                    total[own[cell]] = Broadcast(const(0, "int32"), lanes)
                 with ib.for_range(long(0), long(pairs), "k", "int64") as k:
                     line = ramp(long(0), 2 * LANES)
                     lines = [x[n, p, first + q, k, line] for q in range(count)]
-                    for r, q in places:
+                    for r, q in cells:
                         values = tir.reinterpret(f"int32x{lanes}", joined(lines[q : q + some]))
                         number = w[block, p, ramp((k * ROWS + r) * 2, 2)]
                         number = Broadcast(tir.reinterpret("int32", number), lanes)
                         total[own[r, q]] = dots.of_words(total[own[r, q]], values, number)
-                for r, q in places:
-                    place = ((p * ROWS + r) * count + q) * LANES
-                    products[ramp(place, lanes)] = total[own[r, q]]
+                for r, q in cells:
+                    offset = ((p * ROWS + r) * count + q) * LANES
+                    products[ramp(offset, lanes)] = total[own[r, q]]
 
             results(ib.let("first", at * 2), 2)
             if lines % 2:

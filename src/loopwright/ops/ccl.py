@@ -1,5 +1,5 @@
-"""Operators between workers. A program runs in one process, so there is one worker: what is
-gathered or scattered is its own tensor, and more workers are an error when it runs."""
+"""Operators between workers. A program runs in one process, so there is one worker: a gathered or
+scattered tensor is the tensor itself, and more workers are an error at run time."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def broadcast_shape(a: list[Any], b: list[Any]) -> list[Any]:
 
 
 def broadcast_all(shapes: Iterable[Any]) -> list[Any]:
-    """The common shape of several; what cannot be compared is checked at run time."""
+    """The common shape of several; extents that cannot be compared are checked at run time."""
     dims: list[Any] = []
     for shape in shapes:
         broadcast_differ(shape, dims)
@@ -97,8 +97,8 @@ def broadcast_index(value: Any, indices: tuple[Any, ...], result: list[Any]) -> 
 def aligned_index(shape: list[Any], indices: Any, result: list[Any]) -> list[Any]:
     """`broadcast_index` of a tensor of that shape."""
     skipped = len(indices) - len(shape)
-    given = zip(shape, indices[skipped:], result[skipped:], strict=True)
-    return [_aligned(d, i, r) for d, i, r in given]
+    triples = zip(shape, indices[skipped:], result[skipped:], strict=True)
+    return [_aligned(d, i, r) for d, i, r in triples]
 
 
 def _aligned(dim: Any, index: Any, result: Any) -> Any:
@@ -123,7 +123,7 @@ def infer_broadcast(
         return TensorStructInfo(dtype=result)
     a, b = x1.get_shape(), x2.get_shape()
     if a is None or b is None:
-        # A scalar operand, or the same shape variable, gives x1's shape.
+        # With a scalar operand, or the same shape variable, the result has x1's shape.
         if x2.ndim == 0 or (x1.shape is not None and x1.shape is x2.shape):
             return TensorStructInfo(x1.shape, result, ndim=x1.ndim)
         if x1.ndim == 0:
@@ -252,5 +252,5 @@ def need_integers(indices: Any) -> None:
 
 
 def void_or(dtype: Any, default: Any) -> DataType:
-    """`dtype`, or `default` if it is None or void."""
+    """`dtype`, or `default` if `dtype` is None or void."""
     return DataType(default if dtype in (None, "void", "") else dtype)

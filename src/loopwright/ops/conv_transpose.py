@@ -57,8 +57,8 @@ def conv2d_transpose(
     if data_layout == out_layout and _is_apart(weight.shape, layouts, *options):
         return _transposed_apart(data, weight, layouts, dtype)
     plain = _plain(data, layouts[0], "NCHW"), _plain(weight, layouts[1], "IOHW")
-    made = transposed(*plain, *options, dtype)
-    return _stored(made, layout_of(out_layout or data_layout), "NCHW")
+    result = transposed(*plain, *options, dtype)
+    return _stored(result, layout_of(out_layout or data_layout), "NCHW")
 
 
 def _plain(x, layout, plain):
@@ -122,24 +122,24 @@ def transposed(
     per_out, per_in = weight.shape[1], simplify(floordiv(weight.shape[0], groups))
     zero = const(0, "int64")
     rc = te.reduce_axis((zero, per_in), name="rc")
-    ways = [
+    axes = [
         _Taps(*one)
         for one in zip(weight.shape[2:], data.shape[2:], strides, dilation, before, strict=True)
     ]
     taps = [
-        te.reduce_axis((zero, way.count), name=f"r{s}")
-        for way, s in zip(ways, letters.lower(), strict=True)
+        te.reduce_axis((zero, axis.count), name=f"r{s}")
+        for axis, s in zip(axes, letters.lower(), strict=True)
     ]
 
     def cell(nn, ff, *at):
         group, inner = floordiv(ff, per_out), floormod(ff, per_out)
         channel = group * per_in + rc if groups > 1 else rc
-        found = [way.at(place, r) for way, place, r in zip(ways, at, taps, strict=True)]
+        reads = [axis.at(index, r) for axis, index, r in zip(axes, at, taps, strict=True)]
         term = multiply(
-            cast(wide, data(nn, channel, *(source for source, _, _ in found))),
-            cast(wide, weight(channel, inner if groups > 1 else ff, *(k for _, k, _ in found))),
+            cast(wide, data(nn, channel, *(source for source, _, _ in reads))),
+            cast(wide, weight(channel, inner if groups > 1 else ff, *(k for _, k, _ in reads))),
         )
-        fits = tir.all(*(c for _, _, inside in found for c in inside))
+        fits = tir.all(*(c for _, _, inside in reads for c in inside))
         return te.sum(tir.if_then_else(fits, term, const(0, wide)), axis=[rc, *taps])
 
     shape = [data.shape[0], simplify(per_out * groups), *extents]
@@ -182,7 +182,7 @@ def _apart_shape(shape, kernel):
 
 
 class _Taps:
-    """The data that contributes to a place along one axis of a transposed convolution. Only each
+    """The data that contributes to an output pixel along one axis of a transposed convolution. Only each
     `stride`-th tap of the kernel meets a data element; without a dilation, only these are visited."""
 
     def __init__(
@@ -193,9 +193,9 @@ class _Taps:
         self.skips = stride > 1 and dilation == 1
         self.count = simplify(ceildiv(window, stride)) if self.skips else window
 
-    def at(self, place, r):
+    def at(self, index, r):
         """(data index, kernel index, conditions that they exist) of tap number r."""
-        start, stride = place + self.before, self.stride
+        start, stride = index + self.before, self.stride
         if self.skips:
             source, tap = floordiv(start, stride) - r, floormod(start, stride) + r * stride
             inside = [source >= 0, source < self.extent]
@@ -214,24 +214,24 @@ def _transposed_extents(shape, kernel, strides, padding, output_padding, dilatio
     before, after = expand_padding(padding, rank)
     extents = []
     for k in range(rank):
-        reach = (kernel[2 + k] - 1) * dilation[k] + 1
-        grown = (shape[2 + k] - 1) * strides[k] + reach
+        window = (kernel[2 + k] - 1) * dilation[k] + 1
+        grown = (shape[2 + k] - 1) * strides[k] + window
         extents.append(simplify(grown - (before[k] + after[k]) + output_padding[k]))
     return extents
 
 
 @conv2d_transpose.build
-def _(**values):
-    check_groups(values["groups"])
-    values["strides"] = expand_per_axis(listed(values["strides"]), 2, "strides")
-    before, after = expand_padding(listed(values["padding"]), 2)
-    values["padding"] = [*before, *after]
-    values["output_padding"] = expand_per_axis(
-        listed(values["output_padding"]), 2, "output_padding"
+def _(**arguments):
+    check_groups(arguments["groups"])
+    arguments["strides"] = expand_per_axis(listed(arguments["strides"]), 2, "strides")
+    before, after = expand_padding(listed(arguments["padding"]), 2)
+    arguments["padding"] = [*before, *after]
+    arguments["output_padding"] = expand_per_axis(
+        listed(arguments["output_padding"]), 2, "output_padding"
     )
-    values["dilation"] = expand_per_axis(listed(values["dilation"]), 2, "dilation")
-    values["out_layout"] = values["out_layout"] or values["data_layout"]
-    return values
+    arguments["dilation"] = expand_per_axis(listed(arguments["dilation"]), 2, "dilation")
+    arguments["out_layout"] = arguments["out_layout"] or arguments["data_layout"]
+    return arguments
 
 
 def _infer(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs):
@@ -336,8 +336,8 @@ conv2d_transpose.samples(
 @op("relax.nn.join_phases")
 def join_phases(data: Tensor, strides: Ints, before: Ints, after: Ints):
     """(batch, product of strides * channels, *sides) as (batch, channels, *(side * stride - before - after)):
-    places that lie a stride apart come from one group of channels, the first places from the first group;
-    before, after: what is cut off at the ends."""
+    pixels that are a stride apart come from one group of channels, the first pixels from the first group;
+    before, after: the widths that are cut off at the ends."""
     batch, phases, *sides = data.shape
     channels = simplify(floordiv(phases, math.prod(strides)))
     pairs = zip(sides, strides, before, after, strict=True)
@@ -345,11 +345,11 @@ def join_phases(data: Tensor, strides: Ints, before: Ints, after: Ints):
 
     def cell(*i):
         n, c, *at = i
-        phase, places = const(0, "int64"), []
+        phase, pixel = const(0, "int64"), []
         for p, s, b in zip(at, strides, before, strict=True):
             phase = phase * s + floormod(p + b, s)
-            places.append(floordiv(p + b, s))
-        return data(n, phase * channels + c, *places)
+            pixel.append(floordiv(p + b, s))
+        return data(n, phase * channels + c, *pixel)
 
     return compute([batch, channels, *cut], cell, "join_phases", axes="i", tag="injective")
 
@@ -423,19 +423,19 @@ def conv1d_transpose(
     )
     shape = [wide.shape[0], wide.shape[1], wide.shape[3]]
     zero = const(0, "int64")
-    made = compute(shape, lambda n, c, w: wide(n, c, zero, w), "T_squeeze", tag="injective")
-    return _stored(made, layout_of(out_layout or data_layout), "NCW")
+    result = compute(shape, lambda n, c, w: wide(n, c, zero, w), "T_squeeze", tag="injective")
+    return _stored(result, layout_of(out_layout or data_layout), "NCW")
 
 
 @conv1d_transpose.build
-def _(**values):
-    check_groups(values["groups"])
-    before, after = expand_padding(listed(values["padding"]), 1)
-    values["padding"] = [*before, *after]
+def _(**arguments):
+    check_groups(arguments["groups"])
+    before, after = expand_padding(listed(arguments["padding"]), 1)
+    arguments["padding"] = [*before, *after]
     for name in ("strides", "output_padding", "dilation"):
-        values[name] = expand_per_axis(listed(values[name]), 1, name)
-    values["out_layout"] = values["out_layout"] or values["data_layout"]
-    return values
+        arguments[name] = expand_per_axis(listed(arguments[name]), 1, name)
+    arguments["out_layout"] = arguments["out_layout"] or arguments["data_layout"]
+    return arguments
 
 
 conv1d_transpose.infer(_infer)

@@ -11,7 +11,7 @@
 
     relu.samples(case((2, 3)), case(("n", 8)))
 
-The function's parameters are the operator's signature; their annotations say what each one is:
+The function's parameters are the operator's signature; their annotations give the kind of each:
 
 | annotation | in the graph | in the body |
 |---|---|---|
@@ -26,13 +26,13 @@ The function's parameters are the operator's signature; their annotations say wh
 | `Callee` | a function | not passed |
 | anything else | an attribute | its Python value |
 
-Attribute annotations convert what the user gives (`DType`, `Axes`, `Axis`, `Ints`, `Sections`, int,
+Attribute annotations convert the user's argument (`DType`, `Axes`, `Axis`, `Ints`, `Sections`, int,
 float, bool, str). The body is the default legalization; by running it on placeholders the struct info
 is inferred too, so a shape is not written twice. With `@op(..., body=False)` the body is `...`, and
 the hooks say everything.
 
-Hooks (a closed list): `numpy` the meaning; `infer` the struct info, where the body cannot tell;
-`build` checks and completes arguments before the call is built; `legalize` another lowering than
+Hooks (a closed list): `numpy` the meaning; `infer` the struct info, where the body cannot infer it;
+`build` checks and completes the arguments before the call is built; `legalize` another lowering than
 the body; `tir` a TensorIR body; `layout`; `grad` the gradient (`gradient`); `samples` the cases of
 the test matrix. `@op(..., mixed=...)` says how it takes part in mixed precision.
 """
@@ -76,7 +76,7 @@ from .params import attribute, graph_argument, public_signature, read_params
 
 # Fusion kinds, as AnnotateTIROpPattern numbers them.
 ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, FUSABLE, TUPLE, OPAQUE = 0, 1, 2, 3, 4, 7, 8
-# What ToMixedPrecision does with an operator, as its policies are numbered: "always" computes in the
+# The policies of ToMixedPrecision for an operator, as they are numbered: "always" computes in the
 # short dtype, "follow" if all its arguments have it, "never" in the original one.
 MIXED = {"always": 0, "follow": 1, "never": 2}
 OPERATORS: Registry[str, Operator] = Registry("operator definition")
@@ -156,11 +156,11 @@ class Operator:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The tensor expression itself: `softmax(te_tensor, axis=1)`; of scalars, for an operator that
         takes them in place of tensors, the scalar expression."""
-        made = self.body(*args, **kwargs)
-        given = (*args, *kwargs.values())
-        if not self.takes_scalars or any(isinstance(a, te.Tensor) for a in given):
-            return made
-        (value,) = made.op.body
+        result = self.body(*args, **kwargs)
+        values = (*args, *kwargs.values())
+        if not self.takes_scalars or any(isinstance(a, te.Tensor) for a in values):
+            return result
+        (value,) = result.op.body
         return value
 
     # -- hooks ---------------------------------------------------------------------------------
@@ -233,33 +233,33 @@ class Operator:
         builder.operator = self
         return builder
 
-    def make_call(self, values: dict[str, Any]) -> Call:
+    def make_call(self, arguments: dict[str, Any]) -> Call:
         """The call with all arguments given by name."""
         try:
-            return self._make_call(values)
+            return self._make_call(arguments)
         except (ValueError, TypeError) as err:
             raise call_error(err) from err
 
-    def _make_call(self, values: dict[str, Any]) -> Call:
+    def _make_call(self, arguments: dict[str, Any]) -> Call:
         if "build" in self.hooks:
-            values = self.hooks["build"](**values)
+            arguments = self.hooks["build"](**arguments)
         graph: list[Any] = []
-        siblings = [values[p.name] for p in self.graph_params]
+        siblings = [arguments[p.name] for p in self.graph_params]
         for p in self.graph_params:
-            value = values[p.name]
+            value = arguments[p.name]
             if value is None and p.optional:
                 continue
             graph.append(graph_argument(self.name, p, value, siblings))
-        attrs = {p.name: attribute(self.name, p, values[p.name]) for p in self.attr_params}
+        attrs = {p.name: attribute(self.name, p, arguments[p.name]) for p in self.attr_params}
         return Call(self.op, graph, Attrs(self.name, attrs) if attrs else None)
 
     def attrs_of(self, call: Call) -> dict[str, Any]:
-        """A call's attributes in the form that the body takes (an unknown dtype is None)."""
+        """A call's attributes in the form that the body takes (None for an unknown dtype)."""
         if call.attrs is None:
             return {}
-        known = {p.name: p for p in self.attr_params}
+        params = {p.name: p for p in self.attr_params}
         return {
-            k: None if known[k].annotation == "DType" and v == "void" else v
+            k: None if params[k].annotation == "DType" and v == "void" else v
             for k, v in call.attrs.items()
         }
 
@@ -269,8 +269,8 @@ class Operator:
         optional = [p.name for p in self.graph_params if p.optional]
         missing = len(names) - len(call.args)
         left_out = set(optional[len(optional) - missing :]) if missing > 0 else set()
-        given = iter(call.args)
-        return {n: None if n in left_out else next(given) for n in names}
+        passed = iter(call.args)
+        return {n: None if n in left_out else next(passed) for n in names}
 
     # -- derived facts -------------------------------------------------------------------------
 

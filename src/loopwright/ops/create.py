@@ -77,7 +77,7 @@ def _(bb, call):
 
 
 def _kind_of(call):
-    """The dtype of what is filled like another tensor."""
+    """The dtype of a tensor created like another one."""
     dtype = call.attrs.dtype
     return call.args[0].struct_info.dtype if DataType(dtype).is_void else dtype
 
@@ -145,11 +145,11 @@ _filled("ones", 1)
 def arange(start: Prim, end: Prim | None = None, step: Prim = 1, dtype: DType | None = None):
     """start, start + step, ... below `end`; with one bound only, from 0 up to it. The dtype is
     int64 for whole numbers and float32 for others, unless it is given."""
-    given: list[Any] = [start, end, step]
-    literal: list[Any] = [getattr(v, "value", None) for v in given]
+    bounds: list[Any] = [start, end, step]
+    literal: list[Any] = [getattr(v, "value", None) for v in bounds]
     if all(isinstance(v, (int, float)) for v in literal):
         count = const(_count(*literal), "int64")
-    elif all(v.dtype.is_integer for v in given):
+    elif all(v.dtype.is_integer for v in bounds):
         count = _symbolic_count(start, end, step)
     else:
         real = subtract(cast("float64", end), cast("float64", start))
@@ -355,10 +355,10 @@ def _triangle(name: str, keep, meaning) -> None:
 
 
 def _diagonal(k):
-    """A diagonal's number, within what can be added to an index."""
+    """A diagonal's number, clamped so that it can be added to an index."""
     return const(min(max(k.value, -_FAR), _FAR), "int64") if isinstance(k, IntImm) else k
 
 
-_FAR = 1 << 62
+_FAR = 1 << 62  # beyond all extents, and an index plus it is still an int64
 _triangle("tril", lambda col, row: col <= row, np.tril)
 _triangle("triu", lambda col, row: row <= col, np.triu)

@@ -24,7 +24,7 @@ from .overlap import (
     tensors_of,
 )
 from .params import Tensor
-from .sort import argsort, sorted_places
+from .sort import argsort, sorted_indices
 from .statements import long, written
 
 
@@ -62,9 +62,9 @@ def all_class_non_max_suppression(
     kind = boxes.dtype
 
     def write(ib, box_of, score_of, by_score, *others):
-        given = others[: -2 if onnx else -3]
+        scalars = others[: -2 if onnx else -3]
         out, total = others[-2 if onnx else -3], others[-1]
-        most, least, worst = numbers_of(limits, list(given))
+        most, least, worst = numbers_of(limits, list(scalars))
         start = ib.allocate("int64", 1, "start")
         if onnx:
             start[0] = long(0)
@@ -72,34 +72,34 @@ def all_class_non_max_suppression(
             if not onnx:
                 start[0] = long(0)
             with rows(ib, classes, "c") as c:
-                place = lambda j: by_score[b, c, j]  # noqa: E731
-                above = lambda j: score_of[b, c, place(j)] > cast(scores.dtype, worst)  # noqa: E731
+                box_at = lambda j: by_score[b, c, j]  # noqa: E731
+                above = lambda j: score_of[b, c, box_at(j)] > cast(scores.dtype, worst)  # noqa: E731
                 candidates = _above(ib, count, above)
 
                 def keep(j, n):
                     at = start[0] + n
                     if onnx:
-                        for k, value in enumerate((b, c, place(j))):
+                        for k, value in enumerate((b, c, box_at(j))):
                             out[at, k] = cast("int64", value)
                         return
                     out[b, at, 0] = cast("int64", c)
-                    out[b, at, 1] = cast("int64", place(j))
-                    others[-2][b, at] = score_of[b, c, place(j)]
+                    out[b, at, 1] = cast("int64", box_at(j))
+                    others[-2][b, at] = score_of[b, c, box_at(j)]
 
-                found = greedy(
+                chosen = greedy(
                     ib,
                     (candidates, count),
                     tir.if_then_else(
                         most > 0, cast("int64", most), long(0) if exact else candidates
                     ),
-                    lambda j: corners(lambda n: box_of[b, place(j), n]),
+                    lambda j: corners(lambda n: box_of[b, box_at(j), n]),
                     lambda shared: (
                         shared <= cast(kind, least) if exact else shared < cast(kind, least)
                     ),
                     keep,
                     good=above,
                 )
-                start[0] = start[0] + found[0]
+                start[0] = start[0] + chosen[0]
             if not onnx:
                 total[b] = start[0]
                 with rows(ib, classes * count - start[0], "r") as r:
@@ -120,21 +120,21 @@ def all_class_non_max_suppression(
 
 
 @all_class_non_max_suppression.build
-def _(**given):
-    if given["output_format"] not in ("onnx", "onnx_exact", "tensorflow"):
+def _(**arguments):
+    if arguments["output_format"] not in ("onnx", "onnx_exact", "tensorflow"):
         what = 'output_format is "onnx", "onnx_exact" or "tensorflow"'
-        raise ValueError(explain(what, got=repr(given["output_format"])))
-    return given
+        raise ValueError(explain(what, got=repr(arguments["output_format"])))
+    return arguments
 
 
 def _chosen(boxes, scores, most, far, above) -> list[int]:
     """The numbers of the boxes (lower ends, upper ends) that are chosen greedily."""
-    kept: list[int] = []
-    for j in sorted_places(scores, 0, descending=True):
-        apart = (far(overlap(list(boxes[k]), list(boxes[j]), kit=Numbers)) for k in kept)
-        if len(kept) < most and above(scores[j]) and all(apart):
-            kept.append(int(j))
-    return kept
+    chosen: list[int] = []
+    for j in sorted_indices(scores, 0, descending=True):
+        apart = (far(overlap(list(boxes[k]), list(boxes[j]), kit=Numbers)) for k in chosen)
+        if len(chosen) < most and above(scores[j]) and all(apart):
+            chosen.append(int(j))
+    return chosen
 
 
 @all_class_non_max_suppression.numpy
@@ -144,13 +144,13 @@ def _(boxes, scores, most, least, worst, output_format="onnx"):
     limit = int(most) if most > 0 else 0 if exact else count
     far = lambda s: s <= least if exact else s < least  # noqa: E731
     sides = np.stack(corners(lambda n: boxes[..., n], Numbers), -1)
-    found = [
+    chosen = [
         [(b, c, j) for c in range(classes) for j in _chosen(
             sides[b], scores[b, c], limit, far, lambda s: s > worst)]
         for b in range(batch)
     ]  # fmt: skip
     if output_format != "tensorflow":
-        flat = [row for rows_ in found for row in rows_]
+        flat = [row for rows_ in chosen for row in rows_]
         out = np.zeros((batch * classes * count, 3), np.int64)
         out[: len(flat)] = np.reshape(flat, (-1, 3))
         return out, np.array([len(flat)], np.int64)
@@ -158,10 +158,10 @@ def _(boxes, scores, most, least, worst, output_format="onnx"):
         np.zeros((batch, classes * count, 2), np.int64),
         np.zeros((batch, classes * count), scores.dtype),
     )
-    for b, rows_ in enumerate(found):
+    for b, rows_ in enumerate(chosen):
         for n, (_, c, j) in enumerate(rows_):
             out[b, n], values[b, n] = (c, j), scores[b, c, j]
-    return out, values, np.array([len(rows_) for rows_ in found], np.int64)
+    return out, values, np.array([len(rows_) for rows_ in chosen], np.int64)
 
 
 _BOXES = some_boxes(2, 8)
@@ -189,7 +189,7 @@ def regular_non_max_suppression(
 ):
     """The `max_detections` best of all classes' boxes (batch, boxes, 4): for each class those with a
     score (batch, boxes, classes, before them the background's) of the threshold or more that do not
-    overlap a better one by more than `iou_threshold`. Gives boxes, classes, scores, and how many."""
+    overlap a better one by more than `iou_threshold`. Returns boxes, classes, scores, and their number."""
     batch, count, _ = extents_of(boxes, "boxes", None, None, 4)
     _, _, with_background = extents_of(scores, "scores", batch, count, None)
     check_columns(with_background, last_class=num_classes - 1)
@@ -198,9 +198,9 @@ def regular_non_max_suppression(
     order = argsort(by_class, axis=2, descending=True, dtype="int32")
 
     def write(ib, box_of, score_of, by_score, out, classes, values, total):
-        held, place = ib.allocate("int64", 1, "held"), ib.allocate("int64", 1, "place")
+        size, slot = ib.allocate("int64", 1, "held"), ib.allocate("int64", 1, "place")
         with rows(ib, batch, "b") as b:
-            held[0] = long(0)
+            size[0] = long(0)
             with rows(ib, most, "r") as r:
                 fill(ib, out, (b, r), long(4), const(0, boxes.dtype))
                 classes[b, r] = const(0, "float32")
@@ -213,23 +213,23 @@ def regular_non_max_suppression(
 
                 def insert(j, n):
                     """Among those kept so far, after those that are as good."""
-                    mine = ib.let("mine", score(j))
-                    better = tir.any(held[0] < most, values[b, most - 1] < mine)
+                    candidate = ib.let("mine", score(j))
+                    better = tir.any(size[0] < most, values[b, most - 1] < candidate)
                     with ib.if_scope(better):
-                        held[0] = tir.min(held[0] + 1, most)
-                        place[0] = held[0] - 1
-                        before = tir.max(place[0] - 1, long(0))
-                        behind = tir.all(place[0] > 0, values[b, before] < mine)
+                        size[0] = tir.min(size[0] + 1, most)
+                        slot[0] = size[0] - 1
+                        before = tir.max(slot[0] - 1, long(0))
+                        behind = tir.all(slot[0] > 0, values[b, before] < candidate)
                         with ib.while_loop(behind):
                             for k in range(4):
-                                out[b, place[0], k] = out[b, place[0] - 1, k]
-                            classes[b, place[0]] = classes[b, place[0] - 1]
-                            values[b, place[0]] = values[b, place[0] - 1]
-                            place[0] = place[0] - 1
+                                out[b, slot[0], k] = out[b, slot[0] - 1, k]
+                            classes[b, slot[0]] = classes[b, slot[0] - 1]
+                            values[b, slot[0]] = values[b, slot[0] - 1]
+                            slot[0] = slot[0] - 1
                         for k in range(4):
-                            out[b, place[0], k] = box_of[b, number(j), k]
-                        classes[b, place[0]] = cast("float32", c)
-                        values[b, place[0]] = mine
+                            out[b, slot[0], k] = box_of[b, number(j), k]
+                        classes[b, slot[0]] = cast("float32", c)
+                        values[b, slot[0]] = candidate
 
                 greedy(
                     ib,
@@ -240,7 +240,7 @@ def regular_non_max_suppression(
                     insert,
                     good=above,
                 )
-            total[b] = cast("int32", held[0])
+            total[b] = cast("int32", size[0])
 
     shapes = [(batch, most, long(4)), (batch, most), (batch, most), (batch,)]
     kinds = [boxes.dtype, "float32", kind, "int32"]
@@ -256,16 +256,16 @@ def _(boxes, scores, max_detections_per_class, max_detections, num_classes, **th
     out, classes = np.zeros((batch, most, 4), boxes.dtype), np.zeros((batch, most), np.float32)
     values, total = np.zeros((batch, most), scores.dtype), np.zeros(batch, np.int32)
     for b in range(batch):
-        found = []
+        candidates = []
         for c in range(num_classes):
             column = scores[b, :, c + wide - num_classes]
             chosen = _chosen(
                 boxes[b], column, per_class, lambda s: s <= least, lambda s: s >= worst
             )
-            found += [(column[j], c, j) for j in chosen]
-        found.sort(key=lambda row: -row[0])
-        total[b] = min(len(found), most)
-        for n, (value, c, j) in enumerate(found[:most]):
+            candidates += [(column[j], c, j) for j in chosen]
+        candidates.sort(key=lambda row: -row[0])
+        total[b] = min(len(candidates), most)
+        for n, (value, c, j) in enumerate(candidates[:most]):
             out[b, n], classes[b, n], values[b, n] = boxes[b, j], c, value
     return out, classes, values, total
 

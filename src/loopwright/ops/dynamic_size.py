@@ -40,8 +40,8 @@ def _(x: TensorStructInfo, sorted, return_index, return_inverse, return_counts, 
         infos += [TensorStructInfo([1], "int64") for f in flags if _literal(f)]
         return infos[0] if len(infos) == 1 else TupleStructInfo(infos)
     infos = [TensorStructInfo(dtype=x.dtype, ndim=1 if axis is None else x.ndim)]
-    for wanted in (return_index, return_inverse, return_counts):
-        if _literal(wanted):
+    for flag in (return_index, return_inverse, return_counts):
+        if _literal(flag):
             infos.append(TensorStructInfo(dtype="int64", ndim=1))
     return infos[0] if len(infos) == 1 else TupleStructInfo(infos)
 

@@ -1,7 +1,7 @@
 """Extents compared: now where they can be, else by checks that LegalizeOps puts before the kernel.
 
-`differ(a, b)` is what an operator's inference asks of extents that must be equal. Where the answer is
-open it is noted, and `open_pairs` gives the notes: what must be equal when the program runs.
+`differ(a, b)` is how an operator's inference compares extents that must be equal. Where the answer is
+not known it is noted, and `open_pairs` yields the notes: the pairs that must be equal at run time.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def open_pairs() -> Iterator[list[tuple[PrimExpr, PrimExpr]]]:
 
 
 def check_filled(what: str, *extents: PrimExpr) -> None:
-    """Check that no extent is 0. Raises ValueError where a literal is; what is open is checked at run time."""
+    """Check that no extent is 0. Raises ValueError where a literal is; a symbolic one is checked at run time."""
     if any(shorter(d, 1) for d in extents):
         raise ValueError(explain(f"{what} may not be empty", got=", ".join(map(text, extents))))
 
@@ -91,41 +91,41 @@ def broadcast_differ(shape: Shape, other: Shape, both: bool = True) -> bool:
 
 
 def _to_compare(dim: PrimExpr, have: PrimExpr, both: bool) -> list[tuple[PrimExpr, PrimExpr]]:
-    """Extents and what they must be. Of one that is a part of the other, only the parts before it are
+    """Extents and their required values. Of one that is a part of the other, only the parts before it are
     compared: where they are 1, the other is this one."""
     before = _parts_before(dim, have)
     if before is not None:
-        return [(dim, _beside(dim, part, True)) for part in before]
+        return [(dim, _required(dim, part, True)) for part in before]
     before = _parts_before(have, dim) if both else None
     if before is not None:
-        return [(part, _beside(part, have, True)) for part in before]
-    return [(dim, _beside(dim, have, both))]
+        return [(part, _required(part, have, True)) for part in before]
+    return [(dim, _required(dim, have, both))]
 
 
 def _parts_before(dim: PrimExpr, extent: PrimExpr) -> list[PrimExpr] | None:
     parts = broadcast_parts(extent)
-    places = (k for k, part in enumerate(parts) if len(parts) > 1 and dims_equal(part, dim))
-    place = next(places, None)
-    return None if place is None else parts[:place]
+    indices = (k for k, part in enumerate(parts) if len(parts) > 1 and dims_equal(part, dim))
+    index = next(indices, None)
+    return None if index is None else parts[:index]
 
 
-def _beside(dim: PrimExpr, have: PrimExpr, both: bool) -> PrimExpr:
-    """What a dimension must be beside one of another shape."""
+def _required(dim: PrimExpr, have: PrimExpr, both: bool) -> PrimExpr:
+    """The value that a dimension must have to broadcast with `have`."""
     if is_one(dim) or (both and is_one(have)) or dims_equal(dim, have):
         return dim
     if isinstance(dim, IntImm) and isinstance(have, IntImm):
         return have
-    kept = equal(dim, 1)
+    is_dim = equal(dim, 1)
     if both and not isinstance(have, IntImm):
-        kept = Or(kept, equal(have, 1))
-    return simplify(Select(kept, dim, have))
+        is_dim = Or(is_dim, equal(have, 1))
+    return simplify(Select(is_dim, dim, have))
 
 
 def broadcast_extent(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """The extent that two broadcast to, of which each is 1 or equal to the other (`broadcast_differ` has
     that checked): one of them where that is known, else the first of their parts that is not 1.
 
-    The parts stand in one order and each once, so that x + y, y + x and (x + y) * x have one extent."""
+    The parts have a fixed order without duplicates, so that x + y, y + x and (x + y) * x have one extent."""
     if is_one(a) or is_one(b):
         return b if is_one(a) else a
     if isinstance(a, IntImm) or isinstance(b, IntImm):
@@ -145,7 +145,7 @@ def broadcast_extent(a: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 
 def is_in_order(extent: PrimExpr) -> bool:
-    """Whether the parts of an extent stand as `broadcast_extent` puts them."""
+    """Whether the parts of an extent are in the order of `broadcast_extent`."""
     parts = broadcast_parts(extent)
     return len(parts) == 1 or (ranks := [*map(_rank, parts)]) == sorted(ranks)
 
@@ -156,7 +156,7 @@ def _rank(part: PrimExpr) -> tuple[bool, str]:
 
 
 def covers(extent: PrimExpr, dim: PrimExpr) -> bool:
-    """Whether an extent is what `dim` broadcasts to beside others: all parts of the one are among
+    """Whether an extent is the result of broadcasting `dim` with others: all parts of the one are among
     those of the other."""
     parts = broadcast_parts(extent)
     return all(any(dims_equal(p, q) for q in parts) for p in broadcast_parts(dim))
@@ -174,41 +174,41 @@ def at_most_one(dim: PrimExpr) -> bool:
     return not isinstance(dim, Var) and _proven(dim <= 1)
 
 
-def equal_beside(a: PrimExpr, b: PrimExpr, known: Analyzer) -> bool:
+def equal_beside(a: PrimExpr, b: PrimExpr, analyzer: Analyzer) -> bool:
     """Whether two extents that broadcast are equal, because neither is 1 unless both are: n and
-    min(512, n). known: what is known of their variables."""
+    min(512, n). analyzer: has the facts about their variables."""
     if not {*vars_in(a)} & {*vars_in(b)}:
         return not (may_be_one(a) or may_be_one(b))
-    a, b = known.simplify(a), known.simplify(b)
-    return _one_with(a, b, known) and _one_with(b, a, known)
+    a, b = analyzer.simplify(a), analyzer.simplify(b)
+    return _one_with(a, b, analyzer) and _one_with(b, a, analyzer)
 
 
-def _one_with(a: PrimExpr, b: PrimExpr, known: Analyzer) -> bool:
+def _one_with(a: PrimExpr, b: PrimExpr, analyzer: Analyzer) -> bool:
     """Whether the first of two extents is known to be 1 only where the other is."""
-    apart = (_proven(not_equal(a, 1), where, known) for where in (b < 1, b > 1))
-    return _proven(equal(b, 1), equal(a, 1), known) or all(apart)
+    apart = (_proven(not_equal(a, 1), where, analyzer) for where in (b < 1, b > 1))
+    return _proven(equal(b, 1), equal(a, 1), analyzer) or all(apart)
 
 
 def _is_unit_of(a: PrimExpr, b: PrimExpr) -> bool:
-    """Whether an extent is known to be at most 1, and less only where `b` is: that of x[:1] beside x."""
+    """Whether an extent is known to be at most 1, and less only where `b` is: that of x[:1] with x."""
     return at_most_one(a) and _proven(a >= 1, b >= 1)
 
 
 def _proven(
-    condition: PrimExpr, given: PrimExpr | None = None, known: Analyzer | None = None
+    condition: PrimExpr, where: PrimExpr | None = None, facts: Analyzer | None = None
 ) -> bool:
-    """Whether a condition holds wherever `given` does. What is in an extent may be negative, such as
-    where a slice begins, where nothing is known of it."""
-    analyzer = Analyzer() if known is None else known
-    if given is None:
+    """Whether a condition holds wherever `where` does. Values in an extent may be negative, such as
+    the begin of a slice, about which nothing is known."""
+    analyzer = Analyzer() if facts is None else facts
+    if where is None:
         return analyzer.can_prove(condition)
-    with analyzer.constraint_scope(given):
+    with analyzer.constraint_scope(where):
         return analyzer.can_prove(condition)
 
 
 def check_within(shape: Shape, other: Shape, axis: int) -> None:
-    """Check that `shape` lies within another on all axes but one. Raises ValueError where literals
-    do not; what is open is checked at run time."""
+    """Check that `shape` is within another on all axes but one. Raises ValueError where literals
+    are not; symbolic extents are checked at run time."""
     for a, (d, most) in enumerate(zip(shape, other, strict=True)):
         least = d if a == axis else simplify(minimum(d, most))
         if differ(d, least):
@@ -216,20 +216,20 @@ def check_within(shape: Shape, other: Shape, axis: int) -> None:
             raise ValueError(explain(what, got=f"{text(d)} and {text(most)}"))
 
 
-def extents_of(tensor: Any, what: str, *wanted: Any) -> list[PrimExpr]:
-    """The extents of a tensor that must be the wanted ones, where None stands for any. Raises
-    ValueError where they are not; what is open is checked at run time."""
+def extents_of(tensor: Any, what: str, *required: Any) -> list[PrimExpr]:
+    """The extents of a tensor, which must be the required ones; None matches any. Raises
+    ValueError where they are not; symbolic ones are checked at run time."""
     shape = list(tensor.shape)
-    pairs = [(d, w) for d, w in zip(shape, wanted, strict=False) if w is not None]
-    if len(shape) != len(wanted) or any(differ(d, const(w, "int64")) for d, w in pairs):
-        need = ", ".join("any" if w is None else text(w) for w in wanted)
+    pairs = [(d, w) for d, w in zip(shape, required, strict=False) if w is not None]
+    if len(shape) != len(required) or any(differ(d, const(w, "int64")) for d, w in pairs):
+        need = ", ".join("any" if w is None else text(w) for w in required)
         got = ", ".join(map(text, shape))
         raise ValueError(explain(f"{what} must have the shape ({need})", got=f"({got})"))
     return shape
 
 
 def check_multiple(size: Any, factor: Any, what: str) -> None:
-    """Check that an extent is a multiple of another. Raises ValueError where it is not; what is open is
+    """Check that an extent is a multiple of another. Raises ValueError where it is not; a symbolic one is
     checked at run time."""
     size, factor = match_types(size, factor)
     if is_zero(factor) or differ(simplify(floormod(size, factor)), const(0, "int64")):
@@ -237,12 +237,12 @@ def check_multiple(size: Any, factor: Any, what: str) -> None:
 
 
 def shorter(size: PrimExpr, least: PrimExpr | int) -> bool:
-    """`differ` of an extent that must be at least so long."""
-    wanted = const(least, "int64") if isinstance(least, int) else least
-    known = int_value(wanted)
-    if known is not None and known <= 0:  # no extent is negative
+    """`differ` of an extent that must be `least` or more."""
+    bound = const(least, "int64") if isinstance(least, int) else least
+    value = int_value(bound)
+    if value is not None and value <= 0:  # no extent is negative
         return False
-    return differ(simplify(minimum(wanted, size)), wanted)
+    return differ(simplify(minimum(bound, size)), bound)
 
 
 def check_columns(size: PrimExpr, **columns: int) -> None:
@@ -250,4 +250,4 @@ def check_columns(size: PrimExpr, **columns: int) -> None:
     is checked at run time."""
     for name, column in columns.items():
         if column < 0 or shorter(size, column + 1):
-            raise ValueError(explain(f"{name} is no column of {text(size)}", got=str(column)))
+            raise ValueError(explain(f"{name} is not a column of {text(size)}", got=str(column)))

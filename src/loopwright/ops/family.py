@@ -49,7 +49,7 @@ def binary(
 ) -> Operator:
     """A broadcasting operator of two tensors. `result` is its dtype if it differs from the
     operands'; `mixed`: those may have two dtypes and meet in the wider one, as in C; `finite`: see `flow.broadcasting`; `commutes`: patterns match its operands in either
-    order. slopes(cx, x1, x2) gives the gradients before they are summed to the operands' shapes; an
+    order. slopes(cx, x1, x2) returns the gradients before they are summed to the operands' shapes; an
     operator without has none."""
     short = name.rsplit(".", 1)[-1]
 
@@ -75,7 +75,7 @@ def binary(
     if commutes:
         operator.op.set_attr("commutes", True)
     operator.infer(
-        lambda x1, x2: infer_broadcast(x1, x2, result if mixed or _known(x1, x2, result) else None)
+        lambda x1, x2: infer_broadcast(x1, x2, result if mixed or _fixed(x1, x2, result) else None)
     )
     meaning = _keep_dtype(meaning) if result is None else meaning
     operator.numpy(_in_one_dtype(meaning) if mixed else meaning)
@@ -89,7 +89,7 @@ def binary(
     return operator
 
 
-def _known(x1: TensorStructInfo, x2: TensorStructInfo, result: str | None) -> bool:
+def _fixed(x1: TensorStructInfo, x2: TensorStructInfo, result: str | None) -> bool:
     if result is not None:
         common_dtype(x1, x2)  # raises if they differ
     return result is not None
@@ -186,8 +186,8 @@ def reduction(
     slope: Callable[..., Any] | None = None,
 ) -> Operator:
     """A reduction `combine(values, axis=...)` over `axis` (None: all). `grows`: the result may need
-    more digits than the values, so that short floats are widened. start(type) is what numpy's
-    `meaning` gives of no values, where it has no answer of its own. slope(cx, x, y, g) is the
+    more digits than the values, so that short floats are widened. start(type) is the result for no
+    values, where numpy's `meaning` has none. slope(cx, x, y, g) is the
     gradient, where y and g (result and its gradient) have the reduced axes again."""
     short = name.rsplit(".", 1)[-1]
 

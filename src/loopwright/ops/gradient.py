@@ -1,4 +1,4 @@
-"""Gradients: the hook `grad` of an operator, and what its rules are written with.
+"""Gradients: the hook `grad` of an operator, and the helpers of its rules.
 
     @log.grad
     def _(cx, x):
@@ -55,14 +55,14 @@ class Backward:
 
     def fit(self, value: Any, x: Any) -> Any:
         """A gradient of the result's shape, summed where the argument `x` was broadcast."""
-        wanted = self.shape(x)
-        if can_prove_shape_equal(self.shape(self.out), wanted):
+        shape = self.shape(x)
+        if can_prove_shape_equal(self.shape(self.out), shape):
             return value
-        return relax.op.collapse_sum_to(value, wanted)
+        return relax.op.collapse_sum_to(value, shape)
 
     def spread(self, value: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-        """What a reduction of `x` over `axis` gave, in a form that can be broadcast to `x`: with the
-        reduced axes put back, a scalar where those are all."""
+        """The result of a reduction of `x` over `axis`, in a form that can be broadcast to `x`: with the
+        reduced axes put back, a scalar if all are reduced."""
         if keepdims or axis is None:
             return value
         rank = x.struct_info.ndim
@@ -72,14 +72,14 @@ class Backward:
         """The number of elements over `axis` (None: all), of the result's dtype."""
         dims = x.struct_info.get_shape()
         over = [dims[a] for a in (range(len(dims)) if axis is None else axis)]
-        known = [int(d) for d in over if isinstance(d, IntImm)]
-        total = self.number(prod(known))
+        literals = [int(d) for d in over if isinstance(d, IntImm)]
+        total = self.number(prod(literals))
         for d in over:
             if not isinstance(d, IntImm):
                 total = total * relax.op.sum(relax.op.ones([d], self.kind))
         return total
 
-    def known(self, dim: Any) -> int:
+    def literal(self, dim: Any) -> int:
         """A literal extent. Raises NotImplementedError for a symbolic one."""
         if isinstance(dim, int | IntImm):
             return int(dim)
@@ -97,13 +97,13 @@ def gradient_of(operator: Operator, rule: Rule) -> FGradient:
     @wraps(rule)
     def gradient(out: Var, call: Call, grad: Any, bb: Any) -> list[Any]:
         args = operator.args_of(call)
-        made = rule(Backward(out, call, grad, bb), **args, **operator.attrs_of(call))
-        given = [value for value in args.values() if value is not None]
-        listed = made if isinstance(made, list) else [made]
-        assert len(listed) <= len(given), operator.name
+        result = rule(Backward(out, call, grad, bb), **args, **operator.attrs_of(call))
+        inputs = [value for value in args.values() if value is not None]
+        listed = result if isinstance(result, list) else [result]
+        assert len(listed) <= len(inputs), operator.name
         return [
             relax.op.grad.no_grad(arg) if one is None else one
-            for one, arg in zip(listed, given, strict=False)
+            for one, arg in zip(listed, inputs, strict=False)
         ]
 
     return gradient

@@ -23,7 +23,7 @@ from .core import case, op
 from .extents import check_filled, check_multiple, extents_of, simplify
 from .layout_rules import image
 from .params import DType, Ints, Prim, Shape, Tensor
-from .resizing import ARRAYS, EXPRESSIONS, METHODS, PLACES, ROUNDING, Span, Style
+from .resizing import ARRAYS, COORDINATE_MODES, EXPRESSIONS, METHODS, ROUNDING, Span, Style
 
 
 def _style(
@@ -52,28 +52,28 @@ def resize2d(
     out_dtype: DType | None = None,
 ):
     """The image in another size. `method`: "nearest_neighbor" (rounded by `rounding_method`),
-    "linear" or "cubic" (with the parameter `cubic_alpha`; `cubic_exclude` leaves out what lies
-    outside). `coordinate_transformation_mode` says where pixels lie, as ONNX does; for
-    "tf_crop_and_resize" `roi` is [top, left, bottom, right] as parts of the image, and what
-    lies outside is `extrapolation_value`."""
+    "linear" or "cubic" (with the parameter `cubic_alpha`; `cubic_exclude` leaves out pixels
+    outside). `coordinate_transformation_mode` maps coordinates as ONNX does; for
+    "tf_crop_and_resize" `roi` is [top, left, bottom, right] as parts of the image, and pixels
+    outside are `extrapolation_value`."""
     plan = layout_of(layout)
     sizes = dict(zip("HW", size, strict=True))
     shape = [sizes.get(n, d) for n, d in zip(plan, data.shape, strict=True)]
     f32 = lambda v: cast("float32", v)  # noqa: E731
-    places = coordinate_transformation_mode
-    style = _style(method, places, rounding_method, cubic_alpha, cubic_exclude)
+    mode = coordinate_transformation_mode
+    style = _style(method, mode, rounding_method, cubic_alpha, cubic_exclude)
 
     def axis_taps(s, v, bounds):
         have = extent(plan, data.shape, s)
         span = Span(EXPRESSIONS, f32(have), sizes[s], roi=bounds)
-        place = PLACES[places](f32(v), span)
-        outside = tir.any(place < const(0, "float32"), place > span.have - 1)
-        return style.taps(place, have, EXPRESSIONS), outside
+        x = COORDINATE_MODES[mode](f32(v), span)
+        outside = tir.any(x < const(0, "float32"), x > span.have - 1)
+        return style.taps(x, have, EXPRESSIONS), outside
 
     def cell(*i):
         at = dict(zip(plan, i, strict=True))
         rows, above = axis_taps("H", at["H"], _bounds(roi, 0))
-        cols, beside = axis_taps("W", at["W"], _bounds(roi, 1))
+        cols, outside_columns = axis_taps("W", at["W"], _bounds(roi, 1))
         value: Any = const(0, "float32")
         for (r, a), (c, b) in itertools.product(rows, cols):
             where = {**at, "H": r, "W": c}
@@ -81,41 +81,43 @@ def resize2d(
             value = picked if method == "nearest_neighbor" else value + a * b * picked
         if coordinate_transformation_mode == "tf_crop_and_resize":
             fill = const(extrapolation_value, "float32")
-            value = tir.if_then_else(tir.any(above, beside), fill, value)
+            value = tir.if_then_else(tir.any(above, outside_columns), fill, value)
         return cast(void_or(out_dtype, data.dtype), value)
 
     return compute(shape, cell, "resize", tag="injective")
 
 
 def _bounds(roi, axis):
-    given = [0.0, 0.0, 1.0, 1.0] if roi is None else [float(v) for v in roi]
-    return given[axis], given[axis + 2]
+    box = [0.0, 0.0, 1.0, 1.0] if roi is None else [float(v) for v in roi]
+    return box[axis], box[axis + 2]
 
 
 @resize2d.build
-def _(**values):
-    size = values["size"]
+def _(**arguments):
+    size = arguments["size"]
     if isinstance(size, (int, tir.PrimExpr)):
-        values["size"] = [size, size]
-    roi = values["roi"]
+        arguments["size"] = [size, size]
+    roi = arguments["roi"]
     if roi is not None:
         numbers = [float(getattr(v, "value", v)) for v in (roi if len(roi) else (0.0,) * 4)]
         if len(numbers) not in (4,):
             raise ValueError(explain("relax.image.resize2d: roi has 4 numbers", got=numbers))
-        values["roi"] = numbers if any(numbers) else None  # none is given as zeros, too
-    return _known_styles("resize2d", values)
+        arguments["roi"] = numbers if any(numbers) else None  # none is given as zeros, too
+    return _check_styles("resize2d", arguments)
 
 
-def _known_styles(name, values):
-    for key, known in (
+def _check_styles(name, arguments):
+    for key, table in (
         ("method", METHODS),
-        ("coordinate_transformation_mode", PLACES),
+        ("coordinate_transformation_mode", COORDINATE_MODES),
         ("rounding_method", (*ROUNDING, "")),
     ):
-        if values[key] not in known:
+        if arguments[key] not in table:
             what = f"relax.image.{name}: unknown {key}"
-            raise ValueError(explain(what, got=values[key], instead=suggest(values[key], known)))
-    return values
+            raise ValueError(
+                explain(what, got=arguments[key], instead=suggest(arguments[key], table))
+            )
+    return arguments
 
 
 @resize2d.infer
@@ -133,20 +135,20 @@ def _(data: TensorStructInfo, size: ShapeStructInfo, layout="NCHW", out_dtype=No
     if shape is None or size.values is None:
         return TensorStructInfo(dtype=dtype, ndim=len(plan))
     sizes = dict(zip("HW", size.values, strict=True))
-    for axis, wanted in sizes.items():
-        if int_value(wanted):
+    for axis, extent_out in sizes.items():
+        if int_value(extent_out):
             check_filled("an image's axis", extent(plan, shape, axis))
     return TensorStructInfo([sizes.get(n, d) for n, d in zip(plan, shape, strict=True)], dtype)
 
 
 def _numpy_axis(x, axis, n, bounds, style):
-    """One axis resized: (values, whether a place lies outside)."""
+    """One axis resized: (values, whether a position is outside)."""
     f, m = np.float32, x.shape[axis]
     with np.errstate(all="ignore"):
         span = Span(ARRAYS, f(m), f(n), roi=tuple(map(f, bounds)))
-        places = PLACES[style.places](np.arange(n, dtype=f), span).astype(f)
-        taps = style.taps(places, m, ARRAYS)
-    return _picked(x, axis, taps), (places < 0) | (places > m - 1)
+        at = COORDINATE_MODES[style.coordinates](np.arange(n, dtype=f), span).astype(f)
+        taps = style.taps(at, m, ARRAYS)
+    return _picked(x, axis, taps), (at < 0) | (at > m - 1)
 
 
 def _picked(x, axis, taps) -> Any:
@@ -157,8 +159,8 @@ def _picked(x, axis, taps) -> Any:
 
 @resize2d.layout
 def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-    given = query.given[0]
-    if query.block or not (given is None or str(given).isupper()):
+    layout = query.inputs[0]
+    if query.block or not (layout is None or str(layout).isupper()):
         return None
     return image("layout")(call, query)
 
@@ -169,9 +171,9 @@ def _(data, size, roi=None, layout="NCHW", extrapolation_value=0.0, out_dtype=No
     rows, cols = (int(s) for s in size)
     style = _style(**attrs)
     x, above = _numpy_axis(x, 2, rows, _bounds(roi, 0), style)
-    x, beside = _numpy_axis(x, 3, cols, _bounds(roi, 1), style)
+    x, outside_columns = _numpy_axis(x, 3, cols, _bounds(roi, 1), style)
     if attrs["coordinate_transformation_mode"] == "tf_crop_and_resize":
-        x = np.where(above[:, None] | beside[None, :], extrapolation_value, x)
+        x = np.where(above[:, None] | outside_columns[None, :], extrapolation_value, x)
     kind = data.dtype if out_dtype is None else numpy_dtype(out_dtype)
     return from_plain(x.astype(kind), layout, "NCHW")
 
@@ -201,14 +203,14 @@ def resize_taps(
     cubic_exclude: int = 0,
     dtype: DType = "float32",
 ):
-    """What the elements of an axis of extent `want` are made of when one of extent `have` is
-    resized as ONNX's Resize does it: the indices of the elements picked, then their weights of type
+    """The taps of an axis of extent `have` resized to extent `want` as ONNX's Resize does it:
+    the indices of the elements picked, then their weights of type
     `dtype`, a vector of each for every tap; the indices only of nearest ones. `scale`, the factor
-    that places are computed with, is by default the ratio of the extents; the other attributes are
+    of the coordinates, is by default the ratio of the extents; the other attributes are
     those of `resize2d`. placed: the factor, then the part of the axis that is read (first, last),
-    which only the run tells; "tf_crop_and_resize" gives also which elements lie outside the axis."""
-    places = coordinate_transformation_mode
-    style = _style(method, places, rounding_method, cubic_alpha, cubic_exclude)
+    known only at run time; "tf_crop_and_resize" also returns which elements are outside the axis."""
+    mode = coordinate_transformation_mode
+    style = _style(method, mode, rounding_method, cubic_alpha, cubic_exclude)
     f = lambda v: cast(style.dtype, v)  # noqa: E731
     if placed is not None:
         extents_of(placed, "placed", 3)
@@ -218,41 +220,41 @@ def resize_taps(
         factor = f(want) / f(have) if scale is None else const(scale, style.dtype)
     span = Span(EXPRESSIONS, f(have), f(want), factor, roi)
 
-    def beside(i):
-        place = PLACES[places](f(i), span)
-        return tir.any(place < const(0, place.dtype), place > span.have - const(1, place.dtype))
+    def is_outside(i):
+        x = COORDINATE_MODES[mode](f(i), span)
+        return tir.any(x < const(0, x.dtype), x > span.have - const(1, x.dtype))
 
     def vector(tap, part, kind):
         def cell(i):
-            place = PLACES[places](f(i), span)
-            return cast(kind, style.taps(place, have, EXPRESSIONS)[tap][part])
+            x = COORDINATE_MODES[mode](f(i), span)
+            return cast(kind, style.taps(x, have, EXPRESSIONS)[tap][part])
 
         return compute([want], cell, "taps", tag="injective")
 
     parts = [vector(t, 0, "int64") for t in range(style.count)]
     if method != "nearest_neighbor":
         parts += [vector(t, 1, dtype) for t in range(style.count)]
-    if places == "tf_crop_and_resize":
-        parts.append(compute([want], beside, "outside", tag="injective"))
+    if mode == "tf_crop_and_resize":
+        parts.append(compute([want], is_outside, "outside", tag="injective"))
     return parts if len(parts) > 1 else parts[0]
 
 
 @resize_taps.build
-def _(**values):
-    return _known_styles("resize_taps", values)
+def _(**arguments):
+    return _check_styles("resize_taps", arguments)
 
 
 @resize_taps.numpy
 def _(have, want, placed=None, scale=None, dtype="float32", **attrs):
     style = _style(**attrs)
     factor, first, last = (scale, 0.0, 1.0) if placed is None else map(float, placed)
-    places = style.array_places(int(have), int(want), factor, (first, last))
-    taps = style.taps(places, int(have), ARRAYS)
+    positions = style.array_positions(int(have), int(want), factor, (first, last))
+    taps = style.taps(positions, int(have), ARRAYS)
     parts = [at for at, _ in taps]
     if len(taps) > 1:
         parts += [w.astype(numpy_dtype(dtype)) for _, w in taps]
-    if style.places == "tf_crop_and_resize":
-        parts.append((places < 0) | (places > int(have) - 1))
+    if style.coordinates == "tf_crop_and_resize":
+        parts.append((positions < 0) | (positions > int(have) - 1))
     return tuple(parts) if len(parts) > 1 else parts[0]
 
 
@@ -276,8 +278,8 @@ def resize_matrix(
     cubic_alpha: float = -0.75,
     cubic_exclude: int = 0,
 ):
-    """[want, have], float32: the weights of an axis resized with antialiasing whose extents only the run
-    tells, or its factor, the first element of `placed`; attributes as in `resize_taps`."""
+    """[want, have], float32: the weights of an axis resized with antialiasing whose extents are known only
+    at run time, or its factor, the first element of `placed`; attributes as in `resize_taps`."""
 
 
 @resize_matrix.infer
@@ -297,9 +299,9 @@ def _(have, want, placed=None, scale=None, **attrs):
 
 @resize_matrix.legalize
 def _(bb, call):
-    given = [StringImm(call.op.name), StringImm(save_json(dict(call.attrs.items())))]
+    leading = [StringImm(call.op.name), StringImm(save_json(dict(call.attrs.items())))]
     info = call.struct_info
-    return relax.op.call_pure_packed("relax.run.operator", *given, *call.args, sinfo_args=info)
+    return relax.op.call_pure_packed("relax.run.operator", *leading, *call.args, sinfo_args=info)
 
 
 resize_matrix.samples(
@@ -356,11 +358,11 @@ pixel_shuffle.samples(case((2, 8, 3, 2), upscale_factor=2), case(("n", 9, 1, 2),
 
 @op("relax.image.col2im")
 def col2im(data: Tensor, size: Shape, window: Shape, strides: Ints, padding: Ints, dilation: Ints):
-    """The image (batch, channels, *size) of which data (batch, channels * product of `window`, places)
-    are the windows: each pixel is the sum of what the windows over it have there. padding: what is cut
-    off, all before and then all after."""
+    """The image (batch, channels, *size) of which data (batch, channels * product of `window`, positions)
+    are the windows: each pixel is the sum of the elements of the windows over it. padding: the widths that
+    are cut off, all before and then all after."""
     rank, taps = len(window), simplify(product(window))
-    counts = _places(size, window, strides, padding, dilation)
+    counts = _window_counts(size, window, strides, padding, dilation)
     extents_of(data, "data", None, None, simplify(product(counts)))
     check_multiple(data.shape[1], taps, "axis 1 of data")
     channels = simplify(floordiv(data.shape[1], taps))
@@ -368,20 +370,20 @@ def col2im(data: Tensor, size: Shape, window: Shape, strides: Ints, padding: Int
 
     def cell(*i):
         n, c, *at = i
-        place, tap, covered = const(0, "int64"), const(0, "int64"), []
+        position, tap, covered = const(0, "int64"), const(0, "int64"), []
         for k in range(rank):
             start = at[k] + padding[k] - spans[k] * dilation[k]
             index = floordiv(start, strides[k])
             covered += [floormod(start, strides[k]).equal(0), index >= 0, index < counts[k]]
-            place, tap = place * counts[k] + index, tap * window[k] + spans[k]
-        value = data(n, c * taps + tap, place)
+            position, tap = position * counts[k] + index, tap * window[k] + spans[k]
+        value = data(n, c * taps + tap, position)
         return te.sum(tir.if_then_else(tir.all(*covered), value, const(0, data.dtype)), axis=spans)
 
     return compute((data.shape[0], channels, *size), cell, "col2im")
 
 
-def _places(size, window, strides, padding, dilation):
-    """The number of places of the window along each axis."""
+def _window_counts(size, window, strides, padding, dilation):
+    """The number of positions of the window along each axis."""
     rank = len(window)
     return [
         simplify(
@@ -394,15 +396,15 @@ def _places(size, window, strides, padding, dilation):
 
 @col2im.numpy
 def _(data, size, window, strides, padding, dilation):
-    rank, counts = len(window), _places(size, window, strides, padding, dilation)
+    rank, counts = len(window), _window_counts(size, window, strides, padding, dilation)
     batch, channels = len(data), data.shape[1] // int(np.prod(window))
     x = data.reshape(batch, channels, *window, *(int(n) for n in counts))
     out = np.zeros((batch, channels, *size), data.dtype)
     for at in np.ndindex(*window, *x.shape[2 + rank :]):
-        tap, place = at[:rank], at[rank:]
+        tap, position = at[:rank], at[rank:]
         here = [
             p * s + t * d - b
-            for p, s, t, d, b in zip(place, strides, tap, dilation, padding, strict=False)
+            for p, s, t, d, b in zip(position, strides, tap, dilation, padding, strict=False)
         ]
         if all(0 <= h < e for h, e in zip(here, size, strict=True)):
             out[(slice(None), slice(None), *here)] += x[(slice(None), slice(None), *at)]

@@ -103,7 +103,7 @@ def _(indices, on_value, off_value, depth, axis=-1):
     shape = [1] * (indices.ndim + 1)
     shape[which] = depth
     at = np.expand_dims(indices, which) == np.arange(depth).reshape(shape)
-    # The dtype that PrimValue gives a Python number.
+    # The default dtype of a PrimValue of a Python number.
     kind = {bool: np.bool_, int: np.int64, float: np.float32}[type(on_value)]
     return np.where(at, on_value, off_value).astype(kind)
 
@@ -136,13 +136,13 @@ def _(data: TensorStructInfo, indices: TensorStructInfo, axis=0):
         raise ValueError(explain(what, got=f"{data.ndim} and {indices.ndim}"))
     need_integers(indices)
     if data.ndim != -1:
-        which, extents, found = (
+        which, extents, queried = (
             normalize_axis(axis, data.ndim),
             data.get_shape(),
             indices.get_shape(),
         )
-        if extents is not None and found is not None:
-            check_within(found, extents, which)
+        if extents is not None and queried is not None:
+            check_within(queried, extents, which)
     return TensorStructInfo(indices.shape, data.dtype, ndim=indices.ndim)
 
 
@@ -202,9 +202,9 @@ def _vector_length(indices, data, batch_dims):
 def _(data, indices, batch_dims=0):
     lead = data.shape[:batch_dims]
     at = list(np.indices((*lead, *indices.shape[batch_dims:-1]), sparse=True)[:batch_dims])
-    found = data[(*at, *(indices[..., k] for k in range(indices.shape[-1])))]
+    picked = data[(*at, *(indices[..., k] for k in range(indices.shape[-1])))]
     shape = (*indices.shape[:-1], *data.shape[batch_dims + indices.shape[-1] :])
-    return np.broadcast_to(found, shape).copy()  # a vector of no numbers takes all
+    return np.broadcast_to(picked, shape).copy()  # a vector of no numbers takes all
 
 
 @gather_nd.grad
@@ -248,8 +248,8 @@ def _(input_tensor: TensorStructInfo, boundaries: TensorStructInfo, out_int32=Fa
 
 @bucketize.numpy
 def _(input_tensor, boundaries, out_int32=False, right=False):
-    found = np.searchsorted(boundaries, input_tensor, "right" if right else "left")
-    return np.asarray(found, np.int32 if out_int32 else np.int64)
+    buckets = np.searchsorted(boundaries, input_tensor, "right" if right else "left")
+    return np.asarray(buckets, np.int32 if out_int32 else np.int64)
 
 
 _EDGES = np.array([-1, 0, 0.5, 1], np.float32)
@@ -282,10 +282,10 @@ def multinomial_from_uniform(
         below = total(n, k) < cast(wide, uniform_sample(n, zero))
         return te.sum(tir.Select(below, const(1, "int64"), zero), axis=k)
 
-    found = te.compute([rows, const(1, "int64")], count, name="below")
+    counts = te.compute([rows, const(1, "int64")], count, name="below")
     last = classes - 1
     return compute(
-        found.shape, lambda *i: cast(dtype, tir.min(found(*i), last)), "multinomial_from_uniform"
+        counts.shape, lambda *i: cast(dtype, tir.min(counts(*i), last)), "multinomial_from_uniform"
     )
 
 
@@ -321,8 +321,8 @@ def _(prob, uniform_sample, sample_indices, dtype="int64"):
 @multinomial_from_uniform.numpy
 def _(prob, uniform_sample, sample_indices, dtype="int64"):
     total = np.cumsum(prob, 1)[sample_indices[:, 0]]
-    found = (total < uniform_sample).sum(1, keepdims=True)
-    return np.minimum(found, prob.shape[1] - 1).astype(numpy_dtype(dtype))
+    below = (total < uniform_sample).sum(1, keepdims=True)
+    return np.minimum(below, prob.shape[1] - 1).astype(numpy_dtype(dtype))
 
 
 multinomial_from_uniform.samples(

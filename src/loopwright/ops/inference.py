@@ -20,7 +20,7 @@ from .params import Param
 
 
 class RankUndetermined(ValueError):
-    """A body cannot say how many axes its result has: a dimension that is not known decides it."""
+    """The rank of a body's result is unknown: it depends on an unknown dimension."""
 
 
 def info_of(value: Any) -> Any:
@@ -77,9 +77,9 @@ def device_of(args: dict[str, Any]) -> VDevice | None:
                 placed.setdefault(name, info.vdevice)
     devices = list(placed.values())
     if any(not structural_equal(device, devices[0]) for device in devices):
-        places = ", ".join(f"{name} on {device.target}" for name, device in placed.items())
+        text = ", ".join(f"{name} on {device.target}" for name, device in placed.items())
         hint = "move one of them with R.to_vdevice"
-        raise TypeError(explain("tensors on different devices", got=places, instead=hint))
+        raise TypeError(explain("tensors on different devices", got=text, instead=hint))
     return devices[0] if devices else None
 
 
@@ -103,7 +103,7 @@ def of_scalars(info: si.StructInfo, params: list[Param], args: dict[str, Any]) -
 
 def with_shape_argument(info: si.StructInfo, args: dict[str, Any]) -> si.StructInfo:
     """The struct info of a tensor whose shape is the argument `shape`, a variable. Where tensors are
-    read too, known dimensions tell more than the variable."""
+    read too, known dimensions say more than the variable."""
     shape = args.get("shape")
     if not isinstance(shape, GraphVar) or not isinstance(info, si.TensorStructInfo):
         return info
@@ -142,39 +142,39 @@ def infer_by_body(
     if any(_rank_unknown(args[p.name]) for p in params):
         return _of_any_rank(body, params, args, attrs)
     marks: dict[int, Var] = {}
-    run = partial(_made, body, params, args, attrs, marks)
+    run = partial(_expression, body, params, args, attrs, marks)
     try:
-        return _of_known_rank(run, args, marks)
+        return _of_fixed_rank(run, args, marks)
     except RankUndetermined:
         first = info_of(next(args[p.name] for p in params if p.kind == "Tensor"))
         return si.TensorStructInfo(dtype=first.dtype)
 
 
-def _of_known_rank(
+def _of_fixed_rank(
     run: Callable[..., Any], args: dict[str, Any], marks: dict[int, Var]
 ) -> si.StructInfo:
     if not any(dtype_unknown(value) for value in args.values()):
         return _struct_info_of(run(), marks, True)
-    found: list[Any] = []
+    results: list[Any] = []
     for void in _ANY_DTYPE:
         try:
-            found.append(run(void))
+            results.append(run(void))
         except TypeError:
-            if void == _ANY_DTYPE[-1] and not found:
+            if void == _ANY_DTYPE[-1] and not results:
                 raise
-    kinds = {str([one.dtype for one in _each(made)]) for made in found}
-    return _struct_info_of(found[0], marks, len(found) > 1 and len(kinds) == 1)
+    kinds = {str([one.dtype for one in _each(result)]) for result in results}
+    return _struct_info_of(results[0], marks, len(results) > 1 and len(kinds) == 1)
 
 
-# What stands for an unknown dtype: a result of one dtype for all that the body takes has that.
+# Tried for an unknown dtype: a result that has one dtype for all that the body takes has that.
 _ANY_DTYPE = ("float32", "float64", "int32", "int64")
 
 
-def _each(made: Any) -> Any:
-    return made if isinstance(made, (list, tuple)) else [made]
+def _each(result: Any) -> Any:
+    return result if isinstance(result, (list, tuple)) else [result]
 
 
-def _made(
+def _expression(
     body: Callable[..., Any],
     params: list[Param],
     args: dict[str, Any],
@@ -189,36 +189,36 @@ def _made(
 def _of_any_rank(
     body: Callable[..., Any], params: list[Param], args: dict[str, Any], attrs: dict[str, Any]
 ) -> si.StructInfo:
-    """What a body gives where the rank of a tensor is unknown: what its results have in common for
-    all ranks that it takes."""
+    """The results of a body where the rank of a tensor is unknown: the struct info that they have in common
+    for all ranks that it takes."""
     plain = all(p.kind in ("Tensor", "Prim", "Prims") or args[p.name] is None for p in params)
-    known = not any(dtype_unknown(value) for value in args.values())
-    found: list[si.StructInfo] = []
+    typed = not any(dtype_unknown(value) for value in args.values())
+    infos: list[si.StructInfo] = []
     for rank in range(1, 7) if plain else ():
-        given = []
+        inputs = []
         for p in params:
             info = info_of(args[p.name])
             if isinstance(info, si.TensorStructInfo) and info.ndim == -1:
                 info = si.TensorStructInfo(dtype=info.dtype, ndim=rank)
-                given.append(_te_placeholder(info, p.name, {}))
+                inputs.append(_te_placeholder(info, p.name, {}))
             else:
-                given.append(_placeholder(p, args[p.name], {}))
+                inputs.append(_placeholder(p, args[p.name], {}))
         try:
-            made = run_body(body, attrs, *given)
+            result = run_body(body, attrs, *inputs)
         except (ValueError, TypeError, IndexError):
             continue
-        found.append(_ranks_of(made, known))
-    if found:
-        same = all(structural_equal(f, found[0]) for f in found)
-        return found[0] if same else _without_rank(found[0])
+        infos.append(_ranks_of(result, typed))
+    if infos:
+        same = all(structural_equal(f, infos[0]) for f in infos)
+        return infos[0] if same else _without_rank(infos[0])
     some = any(p.kind == "Tensors" for p in params)
     return si.ObjectStructInfo() if some else si.TensorStructInfo(dtype="void")
 
 
-def _ranks_of(made: Any, known: bool) -> si.StructInfo:
-    if isinstance(made, (list, tuple)):
-        return si.TupleStructInfo([_ranks_of(m, known) for m in made])
-    return si.TensorStructInfo(dtype=made.dtype if known else "void", ndim=len(made.shape))
+def _ranks_of(result: Any, typed: bool) -> si.StructInfo:
+    if isinstance(result, (list, tuple)):
+        return si.TupleStructInfo([_ranks_of(m, typed) for m in result])
+    return si.TensorStructInfo(dtype=result.dtype if typed else "void", ndim=len(result.shape))
 
 
 def _without_rank(info: si.StructInfo) -> si.StructInfo:
@@ -227,12 +227,12 @@ def _without_rank(info: si.StructInfo) -> si.StructInfo:
     return si.TensorStructInfo(dtype=info.dtype)
 
 
-def run_body(body: Callable[..., Any], attrs: dict[str, Any], *given: Any) -> Any:
+def run_body(body: Callable[..., Any], attrs: dict[str, Any], *inputs: Any) -> Any:
     """The tensor expression of a body. Raises TypeError if it returns None."""
-    out = body(*given, **attrs)
+    out = body(*inputs, **attrs)
     if out is None:
         hint = "return te.compute(...), or define it with @op(..., body=False) and hooks"
-        raise TypeError(explain("its body gives no tensor expression", instead=hint))
+        raise TypeError(explain("its body returns no tensor expression", instead=hint))
     return out
 
 
@@ -240,7 +240,7 @@ _counter = itertools.count()
 
 
 def _placeholder(p: Param, value: Any, marks: dict[int, Var], void: str = "float32") -> Any:
-    """void: the dtype that stands for an unknown one."""
+    """void: the dtype used for an unknown one."""
     info = info_of(value)
     if value is None or p.kind == "Callee":
         return None
@@ -276,10 +276,10 @@ def _te_placeholder(
     return te.placeholder(shape, void if info.dtype.is_void else info.dtype, name)
 
 
-def _struct_info_of(out: Any, marks: dict[int, Var], dtype_known: bool) -> si.StructInfo:
+def _struct_info_of(out: Any, marks: dict[int, Var], has_dtype: bool) -> si.StructInfo:
     if isinstance(out, (list, tuple)):
-        return si.TupleStructInfo([_struct_info_of(o, marks, dtype_known) for o in out])
-    dtype = out.dtype if dtype_known else "void"
+        return si.TupleStructInfo([_struct_info_of(o, marks, has_dtype) for o in out])
+    dtype = out.dtype if has_dtype else "void"
     if marks and any(_mentions(dim, marks) for dim in out.shape):
         return si.TensorStructInfo(dtype=dtype, ndim=len(out.shape))
     return si.TensorStructInfo(tuple(out.shape), dtype)

@@ -1,7 +1,7 @@
-"""Products of bytes, added in int32: what quantized convolutions and matrix products do.
+"""Products of bytes, added in int32: the core of quantized convolutions and matrix products.
 
 Four products at a time: with VNNI an instruction does that for 16 lanes; AVX2 and AVX-512 add pairs of
-products of 16 bits. The lanes are places of the image for a convolution, columns for a matrix product.
+products of 16 bits. The lanes are pixels of the image for a convolution, columns for a matrix product.
 """
 
 from __future__ import annotations
@@ -82,10 +82,10 @@ def as_bytes(products: Operator) -> Operator:
 
     def in_two(first: Any, then: Any) -> Any:
         def both(*args: Any, **attrs: Any) -> Any:
-            given = signature.bind(*args, **attrs)
-            given.apply_defaults()
-            rest = {p.name: given.arguments.pop(p.name) for p in (*tail, out_dtype)}
-            return then(first(**given.arguments), **rest)
+            bound = signature.bind(*args, **attrs)
+            bound.apply_defaults()
+            rest = {p.name: bound.arguments.pop(p.name) for p in (*tail, out_dtype)}
+            return then(first(**bound.arguments), **rest)
 
         return both
 
@@ -94,10 +94,10 @@ def as_bytes(products: Operator) -> Operator:
     body.__signature__ = signature
     body.__doc__ = f"""round((`{products.te_name}` + offset) * factor) + zero_out in `out_dtype`, int8 or uint8,
     saturated; offset (int32) and factor (float32): one for each index of axis 1."""
-    made = op(f"{products.name}_bytes", alone=True)(body)
-    made.infer(in_two(infer, _bytes_again_info))
-    made.numpy(in_two(numpy, _bytes_again_numpy))
-    return made
+    operator = op(f"{products.name}_bytes", alone=True)(body)
+    operator.infer(in_two(infer, _bytes_again_info))
+    operator.numpy(in_two(numpy, _bytes_again_numpy))
+    return operator
 
 
 def shrunk(total: Any, factor: Any, zero: Any, dtype: str) -> Any:
@@ -105,7 +105,7 @@ def shrunk(total: Any, factor: Any, zero: Any, dtype: str) -> Any:
     lanes = total.dtype.lanes
     wide = lambda v, kind="int32": Broadcast(cast(kind, v), lanes)  # noqa: E731
     value = cast(f"float32x{lanes}", total) * factor
-    # What is beyond int32 is the least one there, which an unsigned zero leaves below all bytes.
+    # Too small a value casts to the least int32, which stays below all bytes if the zero point is unsigned.
     value = tir.min(value, wide(1 << 16, "float32"))
     if dtype == "int8":
         value = tir.max(value, wide(-1 << 16, "float32"))
@@ -154,9 +154,9 @@ def check_dtypes(**tensors: Any) -> None:
             raise TypeError(explain(what, got=str(info.dtype)))
 
 
-def check_extent(name: str, axis: int, got: PrimExpr, wanted: PrimExpr) -> None:
-    if differ(got, wanted := simplify(wanted)):
-        raise ValueError(explain(f"axis {axis} of {name} must be {text(wanted)}", got=text(got)))
+def check_extent(name: str, axis: int, got: PrimExpr, required: PrimExpr) -> None:
+    if differ(got, required := simplify(required)):
+        raise ValueError(explain(f"axis {axis} of {name} must be {text(required)}", got=text(got)))
 
 
 @byte_matmul.numpy
@@ -171,7 +171,7 @@ byte_matmul_bytes = as_bytes(byte_matmul)
 
 
 def open_shape(shape: Any) -> list[Any]:
-    """A shape with variables of its own for what is not known."""
+    """A shape with new variables for its unknown extents."""
     return [d if isinstance(d, IntImm) else tir.Var(f"d{k}", "int64") for k, d in enumerate(shape)]
 
 
@@ -223,8 +223,8 @@ class Dots(NamedTuple):
 
     def _in_parts(self, add: Any, total: Any, *others: Any) -> Any:
         """`add`, of vectors of more lanes than the processor's."""
-        starts, given = range(0, total.dtype.lanes, self.lanes), (total, *others)
-        parts = [add(self, *(part(v, k, self.lanes) for v in given)) for k in starts]
+        starts, vectors = range(0, total.dtype.lanes, self.lanes), (total, *others)
+        parts = [add(self, *(part(v, k, self.lanes) for v in vectors)) for k in starts]
         return joined(parts)
 
 
@@ -238,7 +238,7 @@ SIGNS = {4: "llvm.x86.ssse3.psign.b.128", 8: "llvm.x86.avx2.psign.b"}
 
 
 def joined(vectors: list[Any]) -> Any:
-    """Vectors, one behind the other."""
+    """Vectors, concatenated."""
     return Shuffle(vectors, list(range(sum(v.dtype.lanes for v in vectors))))
 
 
@@ -285,10 +285,10 @@ def sums_of_tile(
     store: Any,
     lanes: int = LANES,
 ) -> None:
-    """dots: also how much of the tile is computed at a time. size: so many rows, each of so many vectors of
-    sums. steps(body) makes the loops around `body(k)`; vectors(k, n): the bytes of `lanes` lanes; fours(k, r):
-    four bytes of a row, in one int32, or in two (`HALVES`); begin(r, n): what the sums begin with; store(r, n,
-    sums) puts them away."""
+    """dots: also how much of the tile is computed at a time. size: (rows, vectors of sums of each).
+    steps(body) makes the loops around `body(k)`; vectors(k, n): the bytes of `lanes` lanes; fours(k, r):
+    four bytes of a row, in one int32, or in two (`HALVES`); begin(r, n): the initial sums; store(r, n,
+    sums) stores them."""
     rows, count = size
     tall = min(rows, dots.rows)
     wide = min(count, dots.rows * dots.vectors // tall)
@@ -296,20 +296,20 @@ def sums_of_tile(
     at = lambda r, n: ramp(long((r * wide + n) * lanes), lanes)  # noqa: E731
 
     def together(row: int, some: int, vector: Any, many: int) -> None:
-        places = [*itertools.product(range(some), range(many))]
-        for r, n in places:
+        tile = [*itertools.product(range(some), range(many))]
+        for r, n in tile:
             total[at(r, n)] = begin(row + r, vector + n)
 
         def step(k: Any) -> None:
             own = [vectors(k, vector + n) for n in range(many)]
             own = [tir.reinterpret(f"int32x{lanes}", v) for v in own]
-            for r, n in places:
+            for r, n in tile:
                 four = [Broadcast(part, lanes) for part in fours(k, row + r)]
                 pair = (*four, own[n]) if signed_lanes else (own[n], *four)
                 total[at(r, n)] = dots(total[at(r, n)], *pair)
 
         steps(step)
-        for r, n in places:
+        for r, n in tile:
             store(row + r, vector + n, total[at(r, n)])
 
     for row in range(0, rows, tall):
@@ -323,29 +323,29 @@ def sums_of_tile(
 
 
 def bytes_of(call: Any, inputs: int) -> str | None:
-    """The dtype of the bytes that the sums become, None where they stay as they are."""
+    """The dtype of the bytes that the sums become, None where they stay int32."""
     return str(call.attrs.out_dtype) if len(call.args) > inputs else None
 
 
-def buffers_of(dtype: str | None, given: dict[str, Any], shape: Any, count: Any) -> list[Any]:
+def buffers_of(dtype: str | None, inputs: dict[str, Any], shape: Any, count: Any) -> list[Any]:
     """Buffers of the inputs (name: shape and dtype), of what `finished` needs, if the sums become bytes
     of `dtype`, and of the output."""
     if dtype is None:
         dtype = "int32"
     else:
-        given = given | {"offset": ((count,), "int32"), "factor": ((count,), "float32")}
-        given |= {"zero_out": ((), dtype)}
-    return [tir.decl_buffer(s, k, n) for n, (s, k) in {**given, "out": (shape, dtype)}.items()]
+        inputs = inputs | {"offset": ((count,), "int32"), "factor": ((count,), "float32")}
+        inputs |= {"zero_out": ((), dtype)}
+    return [tir.decl_buffer(s, k, n) for n, (s, k) in {**inputs, "out": (shape, dtype)}.items()]
 
 
 def tail_and_out(ib: Any, others: Any) -> tuple[list[Any], Any]:
-    """What follows the inputs in `buffers_of`: what `begun` and `finished` take, and the output."""
+    """The buffers after the inputs in `buffers_of`: those that `begun` and `finished` take, and the output."""
     *tail, out = others
     return [*tail[:2], *(ib.let("zero", cast("int32", z[()])) for z in tail[2:])], out
 
 
 def begun(tail: Any, at: Any, lanes: int) -> Any:
-    """What a vector of sums begins with; at: the channel, or a vector of them."""
+    """The initial vector of sums; at: the channel, or a vector of them."""
     return _of_channel(tail[0], at, lanes) if tail else Broadcast(const(0, "int32"), lanes)
 
 
@@ -362,7 +362,7 @@ def _of_channel(numbers: Any, at: Any, lanes: int) -> Any:
 
 
 def _vector_matmul(call: Any) -> Any:
-    """The kernel for x86; None where panels are no tiles."""
+    """The kernel for x86; None where the weight is not in panels of this width."""
     data, weight = (a.struct_info.get_shape() for a in call.args[:2])
     rows, depth, panels, wide = map(int_value, (*data, *weight))
     if depth is None or panels is None or wide != depth * _WIDE:
@@ -374,10 +374,10 @@ def _vector_matmul(call: Any) -> Any:
 
 @lru_cache(maxsize=64)  # models have many products of the same extents
 def _matmul_kernel(
-    dots: Dots, given: int | None, depth: int, panels: int, of_data: str, dtype: str | None
+    dots: Dots, size: int | None, depth: int, panels: int, of_data: str, dtype: str | None
 ) -> PrimFunc:
-    rows, columns = open_shape([given if given is None else long(given)])[0], long(panels * _WIDE)
-    height = min(ROWS, given or ROWS)
+    rows, columns = (open_shape([size if size is None else long(size)])[0], long(panels * _WIDE))
+    height = min(ROWS, size or ROWS)
     blocks = (rows + height - 1) // height
     inputs = {
         "data": ((rows, long(depth)), of_data),
@@ -385,7 +385,7 @@ def _matmul_kernel(
     }
     buffers = buffers_of(dtype, inputs, (rows, columns), columns)
     order = [("block", blocks), ("panel", panels)]
-    if given is not None and -(-given // height) <= panels:  # weights are read once, by more tasks
+    if size is not None and -(-size // height) <= panels:  # weights are read once, by more tasks
         order.reverse()
 
     def write(ib, a, b, *rest):
@@ -427,7 +427,7 @@ for _operator in (byte_matmul, byte_matmul_bytes):
 
 
 def random_bytes(*shape: int, dtype: str = "uint8") -> np.ndarray:
-    """What the samples of these operators multiply: of one shape and dtype always the same."""
+    """The operands of these operators' samples: always the same for one shape and dtype."""
     low, high = (0, 256) if dtype == "uint8" else (-128, 128)
     return np.random.default_rng((*shape, high)).integers(low, high, shape).astype(dtype)
 
@@ -455,5 +455,5 @@ byte_matmul_bytes.samples(
         *TAIL,
         np.uint8(3),
         out_dtype="uint8",
-    ),
+    )
 )

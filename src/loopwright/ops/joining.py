@@ -39,7 +39,7 @@ from .layout_rules import cut, join, positions
 from .manipulate import flatten
 from .params import Axis, Prims, Sections, Tensor, Tensors
 
-_MOST = 16  # tensors that one kernel joins or gives: its checks nest, its arguments are compared
+_MOST = 16  # inputs or outputs of one kernel: its checks nest, and its arguments are compared
 
 
 @op("relax.concat", mixed="follow")
@@ -91,7 +91,7 @@ def _(tensors: TupleStructInfo, axis=0):
 
 
 def _groups(items: Sequence[Any], most: int) -> list[Any]:
-    """The items in groups of at most so many."""
+    """The items in groups of at most `most`."""
     return [items[k : k + most] for k in range(0, len(items), most)]
 
 
@@ -130,10 +130,10 @@ def _(cx, tensors, axis=0):
 @concatenate.legalize
 def _(bb, call):
     """Many tensors are joined in groups first."""
-    given, axis = call.args[0], call.attrs.axis
-    if not isinstance(given, Tuple) or len(given.fields) <= _MOST:
+    tensors, axis = call.args[0], call.attrs.axis
+    if not isinstance(tensors, Tuple) or len(tensors.fields) <= _MOST:
         return concatenate._legalize(bb, call)
-    groups = [concatenate.builder(list(g), axis) for g in _groups(given.fields, _MOST)]
+    groups = [concatenate.builder(list(g), axis) for g in _groups(tensors.fields, _MOST)]
     return concatenate.builder([bb.emit(g) for g in groups], axis)
 
 
@@ -141,7 +141,7 @@ concatenate.layout(join)
 concatenate.samples(case([(2, 3), (2, 5)], axis=1), case([("n", 3), (4, 3), (1, 3)], axis=0))
 
 
-_MOST_PIECES = 10_000
+_MOST_PIECES = 10_000  # so that a short program as text cannot create a module of any size
 
 
 @op("relax.split", mixed="follow")
@@ -164,7 +164,7 @@ def split(x: Tensor, indices_or_sections: Sections, axis: Axis = 0):
 def _(x, indices_or_sections, axis):
     many = isinstance(indices_or_sections, (list, tuple))
     if not many and not 0 < int(indices_or_sections) <= _MOST_PIECES:
-        what = f"relax.split: the number of sections goes from 1 to {_MOST_PIECES}"
+        what = f"relax.split: the number of sections must be from 1 to {_MOST_PIECES}"
         raise ValueError(explain(what, got=indices_or_sections))
     return {"x": x, "indices_or_sections": indices_or_sections, "axis": axis}
 
@@ -180,10 +180,10 @@ def _pieces(extent, where):
             raise ValueError(explain(what, got=f"{text(extent)} in {where} of {text(size)}"))
         return [*[(b, size) for b in begins[:-1]], (begins[-1], last)]
     zero = const(0, "int64")
-    known = of_extent(extent)
-    begins = [known(minimum(const(max(w, 0), "int64"), extent)) for w in (0, *where)]
+    as_extent = of_extent(extent)
+    begins = [as_extent(minimum(const(max(w, 0), "int64"), extent)) for w in (0, *where)]
     ends = [*begins[1:], extent]
-    sizes = [known(maximum(subtract(e, b), zero)) for b, e in zip(begins, ends, strict=True)]
+    sizes = [as_extent(maximum(subtract(e, b), zero)) for b, e in zip(begins, ends, strict=True)]
     return list(zip(begins, sizes, strict=True))
 
 
@@ -200,8 +200,8 @@ def _(x: TensorStructInfo, indices_or_sections, axis=0):
     which = normalize_axis(axis, len(shape))
     sizes = [s for _, s in _pieces(shape[which], where)]
     shapes = [[s if a == which else d for a, d in enumerate(shape)] for s in sizes]
-    made = [TensorStructInfo(m, x.dtype) for m in shapes]
-    return TupleStructInfo(made) if count > 1 else made[0]
+    infos = [TensorStructInfo(m, x.dtype) for m in shapes]
+    return TupleStructInfo(infos) if count > 1 else infos[0]
 
 
 @split.legalize
@@ -303,14 +303,14 @@ def _(tensors: TupleStructInfo, axis=0):
         return TensorStructInfo(dtype=dtype)
     which = normalize_axis(axis, min(ranks) + 1)
     shapes = [t.get_shape() for t in infos]
-    known = [s for s in shapes if s is not None]
-    for other in known[1:]:
-        for x, y in zip(known[0], other, strict=True):
+    full = [s for s in shapes if s is not None]
+    for other in full[1:]:
+        for x, y in zip(full[0], other, strict=True):
             if differ(y, x):
-                raise ValueError(explain("tensors of different shape", got=f"{known[0]}, {other}"))
-    if len(known) < len(shapes):
+                raise ValueError(explain("tensors of different shape", got=f"{full[0]}, {other}"))
+    if len(full) < len(shapes):
         return TensorStructInfo(dtype=dtype, ndim=min(ranks) + 1)
-    return TensorStructInfo([*known[0][:which], len(infos), *known[0][which:]], dtype)
+    return TensorStructInfo([*full[0][:which], len(infos), *full[0][which:]], dtype)
 
 
 @stack.numpy
@@ -340,8 +340,8 @@ def meshgrid(tensors: Tensors, indexing: str | None = "ij"):
     shape = [tensors[k].shape[0] for k in order]
 
     def spread(k):
-        place = order.index(k)
-        return compute(shape, lambda *i: tensors[k](i[place]), "T_meshgrid", tag="broadcast")
+        position = order.index(k)
+        return compute(shape, lambda *i: tensors[k](i[position]), "T_meshgrid", tag="broadcast")
 
     return [spread(k) for k in range(len(tensors))]
 
@@ -363,13 +363,13 @@ def _(tensors: TupleStructInfo, indexing="ij"):
             raise ValueError(explain("needs vectors", got=f"rank {t.ndim}"))
     shapes = [t.get_shape() for t in infos]
     if any(s is None for s in shapes):
-        made = TensorStructInfo(dtype=dtype, ndim=len(infos))
+        info = TensorStructInfo(dtype=dtype, ndim=len(infos))
     else:
         dims = [s[0] for s in shapes]
         if indexing == "xy" and len(dims) > 1:
             dims[:2] = dims[1::-1]
-        made = TensorStructInfo(dims, dtype)
-    return TupleStructInfo([made] * len(infos))
+        info = TensorStructInfo(dims, dtype)
+    return TupleStructInfo([info] * len(infos))
 
 
 @meshgrid.legalize
@@ -426,7 +426,7 @@ def slice_range(
     extent: Any, first: Any, last: Any, step: Any, inbound: bool
 ) -> tuple[PrimExpr, Any, PrimExpr]:
     """(first, step, count) of a slice of an axis. A step that is not a number is positive."""
-    first, last, known = cast("int64", first), cast("int64", last), of_extent(extent)
+    first, last, as_extent = cast("int64", first), cast("int64", last), of_extent(extent)
     if not isinstance(step, int):
         if not inbound:
             what, hint = "the stride of a slice is a number", "or assume_inbound=True"
@@ -443,7 +443,7 @@ def slice_range(
     gap = subtract(last, first) if step > 0 else subtract(first, last)
     count = floordiv(add(gap, abs(step) - 1), abs(step))
     count = simplify(count)
-    return first, step, count if inbound else known(tir.max(count, const(0, "int64")))
+    return first, step, count if inbound else as_extent(tir.max(count, const(0, "int64")))
 
 
 def _bound(value, extent, low, high):
@@ -464,13 +464,13 @@ def _bound(value, extent, low, high):
 
 
 @strided_slice.build
-def _(**values):
-    groups = [values[key] for key in ("axes", "begin", "end", "strides")]
+def _(**arguments):
+    groups = [arguments[key] for key in ("axes", "begin", "end", "strides")]
     lengths = {len(g) for g in groups if isinstance(g, (list, tuple))}
     if len(lengths) > 1:
         what = "relax.strided_slice: axes, begin, end and strides must have one length"
         raise ValueError(explain(what, got=", ".join(map(str, sorted(lengths)))))
-    return values
+    return arguments
 
 
 @strided_slice.infer
@@ -480,8 +480,8 @@ def _(x: TensorStructInfo, axes, begin, end, strides=None, assume_inbound=False)
     if not axes.fields:
         return x if shape is None else TensorStructInfo(shape, x.dtype)
     if x.ndim != -1:
-        known = [_value(f) for f in axes.fields]
-        normalize_axes([int(a) for a in known if isinstance(a, IntImm)], x.ndim)
+        literals = [_value(f) for f in axes.fields]
+        normalize_axes([int(a) for a in literals if isinstance(a, IntImm)], x.ndim)
     values: list[Any] = [None if g is None else [_value(f) for f in g.fields] for g in groups]
     missing = any(v is None for g in values if g is not None for v in g)
     if shape is None or missing:
@@ -508,14 +508,14 @@ def _(x, axes, begin, end, strides=None, assume_inbound=False):
 
 @strided_slice.layout
 def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-    given, axes = query.given[0], call.args[1]
-    if given is None or query.block or not isinstance(axes, Tuple):
+    layout, axes = query.inputs[0], call.args[1]
+    if layout is None or query.block or not isinstance(axes, Tuple):
         return None
     values = [_value(f.struct_info) for f in axes.fields]
-    places = None if any(v is None for v in values) else positions(given, values)
-    if places is None:
+    stored_axes = None if any(v is None for v in values) else positions(layout, values)
+    if stored_axes is None:
         return None
-    return LayoutPlan((given,), (given,), args={1: Tuple([PrimValue(p) for p in places])})
+    return LayoutPlan((layout,), (layout,), args={1: Tuple([PrimValue(p) for p in stored_axes])})
 
 
 @strided_slice.grad

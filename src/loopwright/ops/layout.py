@@ -101,14 +101,14 @@ def pack_weight(weight: Tensor, layout: str):
     extents = dict(zip(plain, weight.shape, strict=True))
 
     def cell(*i):
-        place = dict(zip(plan, i, strict=True))
+        index = dict(zip(plan, i, strict=True))
         at, inside = [], []
         for letter in plain:
             block = plan.factor_of(letter)
             if block < 0:
-                at.append(place[letter])
+                at.append(index[letter])
                 continue
-            at.append(add(multiply(place[letter], block), place[letter.lower()]))
+            at.append(add(multiply(index[letter], block), index[letter.lower()]))
             inside.append(at[-1] < extents[letter])
         value = weight(*at)
         if not inside:

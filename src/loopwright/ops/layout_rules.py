@@ -35,11 +35,11 @@ def elementwise(*, finite: bool = False) -> Hook:
     """
 
     def hook(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-        given = query.given[0]
-        if given is None or (query.block and not finite):
+        layout = query.inputs[0]
+        if layout is None or (query.block and not finite):
             return None
-        outputs = (given,) * _count(call)
-        return LayoutPlan((given,), outputs, elementwise=True, pixels="any")
+        outputs = (layout,) * _count(call)
+        return LayoutPlan((layout,), outputs, elementwise=True, pixels="any")
 
     return hook
 
@@ -49,7 +49,7 @@ def broadcasting(*, finite: bool | Callable[[Call], bool] = False) -> Hook:
     `elementwise`, or a predicate on the call."""
 
     def hook(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-        lead = next((layout for layout in query.given if layout is not None), None)
+        lead = next((layout for layout in query.inputs if layout is not None), None)
         shapes = [t.struct_info.get_shape() for t in tensor_arguments(call)]
         if lead is None or any(shape is None for shape in shapes):
             return None
@@ -78,20 +78,20 @@ def reducing(*, finite: bool = False) -> Hook:
     `elementwise`."""
 
     def hook(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-        given, axis = query.given[0], call.attrs.axis
-        if given is None or axis is None:
+        layout, axis = query.inputs[0], call.attrs.axis
+        if layout is None or axis is None:
             return None
         axes = axis if isinstance(axis, list | tuple) else [axis]
-        which = [normalize_axis(a, rank(given)) for a in axes]
-        places = positions(given, which)
-        if places is None:
+        which = [normalize_axis(a, rank(layout)) for a in axes]
+        stored_axes = positions(layout, which)
+        if stored_axes is None:
             return None
-        of_pixels = sorted(which) == list(range(2, rank(given))) and call.attrs.keepdims
+        of_pixels = sorted(which) == list(range(2, rank(layout))) and call.attrs.keepdims
         if query.block and not (finite and of_pixels):
             return None
-        output = given if call.attrs.keepdims else _without(given, which)
-        attrs = {"axis": sorted(places) if isinstance(axis, list | tuple) else places[0]}
-        return LayoutPlan((given,), (output,), attrs, pixels="any" if of_pixels else "apart")
+        output = layout if call.attrs.keepdims else _without(layout, which)
+        attrs = {"axis": sorted(stored_axes) if isinstance(axis, list | tuple) else stored_axes[0]}
+        return LayoutPlan((layout,), (output,), attrs, pixels="any" if of_pixels else "apart")
 
     return hook
 
@@ -103,21 +103,21 @@ def along(*names: str, ordered: bool = False, copies: bool = False) -> Hook:
     elements of the tensor, so that blocks may be filled with zeros."""
 
     def hook(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-        given, attrs = query.given[0], {}
-        if given is None or (query.block and not copies):
+        layout, attrs = query.inputs[0], {}
+        if layout is None or (query.block and not copies):
             return None
         for name in names:
             axis = call.attrs[name]
             if axis is None:
                 return None
             axes = axis if isinstance(axis, list | tuple) else [axis]
-            which = [normalize_axis(a, rank(given)) for a in axes]
-            places = positions(given, sorted(which) if ordered else which)
-            if places is None or (ordered and places != sorted(places)):
+            which = [normalize_axis(a, rank(layout)) for a in axes]
+            stored_axes = positions(layout, sorted(which) if ordered else which)
+            if stored_axes is None or (ordered and stored_axes != sorted(stored_axes)):
                 return None
-            attrs[name] = places if isinstance(axis, list | tuple) else places[0]
-        others = (None,) * (len(query.given) - 1)
-        return LayoutPlan((given, *others), (given, *(None,) * (_count(call) - 1)), attrs)
+            attrs[name] = stored_axes if isinstance(axis, list | tuple) else stored_axes[0]
+        others = (None,) * (len(query.inputs) - 1)
+        return LayoutPlan((layout, *others), (layout, *(None,) * (_count(call) - 1)), attrs)
 
     return hook
 
@@ -127,7 +127,7 @@ def image(name: str) -> Hook:
 
     def hook(call: Call, query: LayoutQuery) -> LayoutPlan | None:
         before = call.attrs[name]
-        layout = query.given[0]
+        layout = query.inputs[0]
         if query.desired:
             layout = numbered(query.desired[0], before)
         if layout is None or is_plain(layout) or not before.isupper():
@@ -169,30 +169,30 @@ def moved(layout: Layout, order: Sequence[int]) -> Layout | None:
 def inserted(layout: Layout, axes: Sequence[int]) -> Layout:
     """The layout with new axes of extent 1 where the new plain tensor has them: at `axes`."""
     ndim = len(layout) + len(axes)
-    kept = "".join(LETTERS[a] for a in range(ndim) if a not in axes)
-    old = iter(str(layout.renamed(LETTERS[: len(kept)], kept)))
+    letters = "".join(LETTERS[a] for a in range(ndim) if a not in axes)
+    old = iter(str(layout.renamed(LETTERS[: len(letters)], letters)))
     return layout_of("".join(LETTERS[a] if a in axes else next(old) for a in range(ndim)))
 
 
 def join(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     """For tensors joined along `attrs.axis`: all take the first available layout."""
-    lead = next((layout for layout in query.given if layout is not None), None)
+    lead = next((layout for layout in query.inputs if layout is not None), None)
     if lead is None or query.block or call.attrs.axis is None:
         return None
-    place = lead.index_of(LETTERS[normalize_axis(call.attrs.axis, rank(lead))])
-    inputs = (lead,) * len(query.given)
-    return LayoutPlan(inputs, (lead,), {"axis": place})
+    stored_axis = lead.index_of(LETTERS[normalize_axis(call.attrs.axis, rank(lead))])
+    inputs = (lead,) * len(query.inputs)
+    return LayoutPlan(inputs, (lead,), {"axis": stored_axis})
 
 
 def cut(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     """For a tensor split along `attrs.axis` into a tuple."""
-    given = query.given[0]
-    if given is None or query.block:
+    layout = query.inputs[0]
+    if layout is None or query.block:
         return None
-    places = positions(given, [normalize_axis(call.attrs.axis, rank(given))])
-    if places is None:
+    stored_axes = positions(layout, [normalize_axis(call.attrs.axis, rank(layout))])
+    if stored_axes is None:
         return None
-    return LayoutPlan((given,), (given,) * _count(call), {"axis": places[0]})
+    return LayoutPlan((layout,), (layout,) * _count(call), {"axis": stored_axes[0]})
 
 
 def _count(call: Call) -> int:
@@ -214,20 +214,20 @@ def positions(layout: Layout, axes: Sequence[Any]) -> list[int] | None:
 
 def _without(layout: Layout, axes: Sequence[int]) -> Layout | None:
     """The layout without some axes of the plain tensor; None if the result is plain."""
-    gone = {LETTERS[axis] for axis in axes}
-    kept = [(c, f) for c, f in layout.parts if c.upper() not in gone]
-    old = "".join(sorted(c for c, _ in kept if c.isupper()))
-    if not kept:
+    dropped = {LETTERS[axis] for axis in axes}
+    parts = [(c, f) for c, f in layout.parts if c.upper() not in dropped]
+    old = "".join(sorted(c for c, _ in parts if c.isupper()))
+    if not parts:
         return None
-    rest = layout_of("".join(f"{f}{c}" if f > 0 else c for c, f in kept))
+    rest = layout_of("".join(f"{f}{c}" if f > 0 else c for c, f in parts))
     return _or_plain(rest.renamed(old, LETTERS[: len(old)]))
 
 
 def _suffix(layout: Layout, dropped: int) -> Layout | None:
     """The layout in which a tensor that lacks the first `dropped` axes broadcasts to one in
     `layout`; None if these axes are not stored first."""
-    gone = LETTERS[:dropped]
-    parts = [letter.upper() in gone for letter in layout]
+    letters = LETTERS[:dropped]
+    parts = [letter.upper() in letters for letter in layout]
     if any(parts[parts.index(False) :]):
         return None
     return _without(layout, range(dropped)) or plain(rank(layout) - dropped)
@@ -235,28 +235,28 @@ def _suffix(layout: Layout, dropped: int) -> Layout | None:
 
 def squeezing(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     """For axes of extent 1 that are dropped: `attrs.axis`, or all."""
-    given = query.given[0]
+    layout = query.inputs[0]
     shape = tensor_arguments(call)[0].struct_info.get_shape()
-    if given is None or query.block or shape is None or not str(given).isupper():
+    if layout is None or query.block or shape is None or not str(layout).isupper():
         return None
     axes = call.attrs.axis
     axes = [a for a, d in enumerate(shape) if is_one(d)] if axes is None else axes
     which = [normalize_axis(a, len(shape)) for a in axes]
-    places = positions(given, which)
-    assert places is not None  # there are no blocks
-    return LayoutPlan((given,), (_without(given, which),), {"axis": sorted(places)})
+    stored_axes = positions(layout, which)
+    assert stored_axes is not None  # the layout has no blocks
+    return LayoutPlan((layout,), (_without(layout, which),), {"axis": sorted(stored_axes)})
 
 
 def padding(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     """For a tensor padded by `attrs.pad_width` = [before, after] for each axis in turn."""
-    given = query.given[0]
-    if given is None or query.block:
+    layout = query.inputs[0]
+    if layout is None or query.block:
         return None
     widths: list[Any] = []
-    for letter, factor in given.parts:
-        place = LETTERS.index(letter.upper())
-        grown = list(call.attrs.pad_width[2 * place : 2 * place + 2])
-        if any(grown) and given.factor_of(letter) > 0:
+    for letter, factor in layout.parts:
+        axis = LETTERS.index(letter.upper())
+        grown = list(call.attrs.pad_width[2 * axis : 2 * axis + 2])
+        if any(grown) and layout.factor_of(letter) > 0:
             return None
         widths += [0, 0] if factor > 0 else grown
-    return LayoutPlan((given,), (given,), {"pad_width": widths})
+    return LayoutPlan((layout,), (layout,), {"pad_width": widths})

@@ -61,12 +61,12 @@ def matmul(x1: Tensor, x2: Tensor, out_dtype: DType | None = None):
 def _(x1: TensorStructInfo, x2: TensorStructInfo, out_dtype=None):
     dtype = out_dtype
     if dtype is None:
-        known = not (x1.dtype.is_void or x2.dtype.is_void)
-        if known and x1.dtype != x2.dtype:
+        typed = not (x1.dtype.is_void or x2.dtype.is_void)
+        if typed and x1.dtype != x2.dtype:
             hint = "cast one side with astype"
             got = f"{x1.dtype} and {x2.dtype}"
             raise TypeError(explain("operands of different dtypes", got=got, instead=hint))
-        dtype = x1.dtype if known else "void"
+        dtype = x1.dtype if typed else "void"
     if x1.ndim == -1 or x2.ndim == -1:
         return TensorStructInfo(dtype=dtype)
     if x1.ndim == 0 or x2.ndim == 0:
@@ -233,8 +233,8 @@ def _(operands: TupleStructInfo, subscripts):
 
 @einsum.numpy
 def _(operands, subscripts):
-    made = np.einsum(subscripts, *map(widened, operands))
-    return np.asarray(made).astype(operands[0].dtype)
+    result = np.einsum(subscripts, *map(widened, operands))
+    return np.asarray(result).astype(operands[0].dtype)
 
 
 einsum.samples(
@@ -291,9 +291,9 @@ def _pivot(ib: Any, rows: Any, best: Any, step: Any, shape: tuple[Any, Any]) -> 
             best[0] = row
     pivot = ib.let("pivot", rows[best[0], step])
     with _loop(ib, width, "j") as j:
-        held = ib.let("held", rows[best[0], j])
+        saved = ib.let("held", rows[best[0], j])
         rows[best[0], j] = rows[step, j]
-        rows[step, j] = held
+        rows[step, j] = saved
     return pivot
 
 
@@ -306,13 +306,13 @@ def inv(x: Tensor):
         raise ValueError(explain("inv is of square matrices", got=shape_text(x.shape)))
     wide = accumulator(x.dtype)
 
-    def write(ib, given, out):
+    def write(ib, matrix, out):
         with ExitStack() as stack:
             at = loops(ib, stack, lead, parallel=True)
             rows, best = ib.allocate(wide, [n, 2 * n], "rows"), ib.allocate("int64", 1, "best")
             loop = partial(_loop, ib)
             with loop(n, "i") as i, loop(n, "j") as j:
-                rows[i, j] = cast(wide, given[(*at, i, j)])
+                rows[i, j] = cast(wide, matrix[(*at, i, j)])
                 rows[i, n + j] = cast(wide, i.equal(j))
             with loop(n, "step") as step:
                 pivot = _pivot(ib, rows, best, step, (n, 2 * n))
@@ -345,14 +345,14 @@ def det(x: Tensor):
         raise ValueError(explain("det is of square matrices", got=shape_text(x.shape)))
     wide = accumulator(x.dtype)
 
-    def write(ib, given, out):
+    def write(ib, matrix, out):
         with ExitStack() as stack:
             at = loops(ib, stack, lead, parallel=True)
             rows = ib.allocate(wide, [n, n], "rows")
             best, total = ib.allocate("int64", 1, "best"), ib.allocate(wide, 1, "total")
             loop = partial(_loop, ib)
             with loop(n, "i") as i, loop(n, "j") as j:
-                rows[i, j] = cast(wide, given[(*at, i, j)])
+                rows[i, j] = cast(wide, matrix[(*at, i, j)])
             total[0] = const(1, wide)
             with loop(n, "step") as step:
                 pivot = _pivot(ib, rows, best, step, (n, n))
@@ -382,8 +382,8 @@ det.samples(
 
 def linear(data: Any, weight: Any, bias: Any = None, out_dtype: Any = None) -> Any:
     """data @ weight^T, plus `bias` if it is given."""
-    made = R.matmul(data, R.permute_dims(weight), out_dtype)
-    return made if bias is None else R.add(made, bias)
+    result = R.matmul(data, R.permute_dims(weight), out_dtype)
+    return result if bias is None else R.add(result, bias)
 
 
 register_relax_view("linear", linear)

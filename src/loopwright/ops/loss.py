@@ -83,17 +83,17 @@ def _picked(targets, weights, classes, ignore_index, kind):
     def cell(*i):
         target = cast("int64", element(targets, list(i)))
         ignored = equal(target, const(ignore_index, "int64"))
-        place = tir.if_then_else(ignored, const(0, "int64"), target)
-        place = simplify(tir.checked_index(simplify(place), classes))
-        weight = const(1, kind) if weights is None else cast(kind, weights(place))
-        return place, simplify(tir.if_then_else(ignored, const(0, kind), weight))
+        label = tir.if_then_else(ignored, const(0, "int64"), target)
+        label = simplify(tir.checked_index(simplify(label), classes))
+        weight = const(1, kind) if weights is None else cast(kind, weights(label))
+        return label, simplify(tir.if_then_else(ignored, const(0, kind), weight))
 
     return cell
 
 
-def _with_class(i, place):
+def _with_class(i, label):
     """The indices into the predictions: (N, C, d1, ...) or (C,)."""
-    return [*i[:1], place, *i[1:]]
+    return [*i[:1], label, *i[1:]]
 
 
 @op("relax.nn.nll_loss")
@@ -111,8 +111,8 @@ def nll_loss(
     pick = _picked(targets, weights, classes, ignore_index, wide)
 
     def loss(*i):
-        place, weight = pick(*i)
-        return -multiply(cast(wide, predictions(*_with_class(i, place))), weight)
+        label, weight = pick(*i)
+        return -multiply(cast(wide, predictions(*_with_class(i, label))), weight)
 
     each = compute(shape_of(targets), loss, "nll_loss")
     if reduction == "none":
@@ -126,11 +126,11 @@ def nll_loss(
 
 
 @nll_loss.build
-def _check_reduction(**given):
-    if given["reduction"] not in ("none", "sum", "mean"):
+def _check_reduction(**arguments):
+    if arguments["reduction"] not in ("none", "sum", "mean"):
         hint = "none, sum or mean"
-        raise ValueError(explain("unknown reduction", got=given["reduction"], instead=hint))
-    return given
+        raise ValueError(explain("unknown reduction", got=arguments["reduction"], instead=hint))
+    return arguments
 
 
 @nll_loss.infer
@@ -174,10 +174,10 @@ def _check_extents(shape, targets, weights):
 
 
 def _numpy_terms(targets, weights, classes, ignore_index, kind):
-    kept = targets != ignore_index
-    place = np.where(kept, targets, 0)
+    counted = targets != ignore_index
+    label = np.where(counted, targets, 0)
     weight = np.ones(classes, kind) if weights is None else weights
-    return place, np.where(kept, weight[place], 0)
+    return label, np.where(counted, weight[label], 0)
 
 
 @nll_loss.numpy
@@ -186,8 +186,8 @@ def _(predictions, targets, weights=None, reduction="mean", ignore_index=-100):
     flat = predictions.ndim == 1
     rows = predictions[None] if flat else predictions
     at = np.asarray(targets)[None] if flat else targets
-    place, weight = _numpy_terms(at, weights, rows.shape[1], ignore_index, kind)
-    each = -np.take_along_axis(widened(rows), place[:, None], 1)[:, 0] * weight
+    label, weight = _numpy_terms(at, weights, rows.shape[1], ignore_index, kind)
+    each = -np.take_along_axis(widened(rows), label[:, None], 1)[:, 0] * weight
     if reduction == "none":
         return np.asarray(each[0] if flat else each).astype(kind)
     total = each.sum() / (weight.sum() if reduction == "mean" else 1)
@@ -232,12 +232,12 @@ def nll_loss_backward(
 
     def cell(*i):
         rest = [*i[:axis], *i[axis + 1 :]]
-        place, weight = pick(*rest)
-        given = cast(wide, element(output_grad, rest if reduction == "none" else []))
-        value = -multiply(given, weight)
+        label, weight = pick(*rest)
+        incoming = cast(wide, element(output_grad, rest if reduction == "none" else []))
+        value = -multiply(incoming, weight)
         if share is not None:
             value = value / share()
-        here = tir.EQ(place, cast("int64", i[axis]))
+        here = tir.EQ(label, cast("int64", i[axis]))
         return cast(predictions.dtype, tir.if_then_else(here, value, const(0, wide)))
 
     return compute(predictions.shape, cell, "nll_loss_backward")
@@ -248,10 +248,10 @@ nll_loss_backward.build(_check_reduction)
 
 @nll_loss_backward.infer
 def _(output_grad, predictions, targets, weights=None, reduction="mean", ignore_index=-100):
-    shape, given = predictions.get_shape(), targets.get_shape()
-    if shape is not None and given is not None:
+    shape, other = predictions.get_shape(), targets.get_shape()
+    if shape is not None and other is not None:
         _check_ranks(predictions, targets, weights)
-        _check_extents(shape, given, None if weights is None else weights.get_shape())
+        _check_extents(shape, other, None if weights is None else weights.get_shape())
         own = output_grad.get_shape()
         if reduction == "none" and own is not None:
             _check_extents(shape, own, None)
@@ -263,11 +263,11 @@ def _(output_grad, predictions, targets, weights=None, reduction="mean", ignore_
     flat = predictions.ndim == 1
     rows = predictions[None] if flat else predictions
     at = np.asarray(targets)[None] if flat else targets
-    place, weight = _numpy_terms(at, weights, rows.shape[1], ignore_index, rows.dtype)
-    given = output_grad if reduction != "none" or not flat else output_grad[None]
-    value = -given * weight / (weight.sum() if reduction == "mean" else 1)
+    label, weight = _numpy_terms(at, weights, rows.shape[1], ignore_index, rows.dtype)
+    incoming = output_grad if reduction != "none" or not flat else output_grad[None]
+    value = -incoming * weight / (weight.sum() if reduction == "mean" else 1)
     out = np.zeros_like(rows)
-    np.put_along_axis(out, place[:, None], value[:, None].astype(rows.dtype), 1)
+    np.put_along_axis(out, label[:, None], value[:, None].astype(rows.dtype), 1)
     return out[0] if flat else out
 
 

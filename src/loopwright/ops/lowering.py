@@ -35,7 +35,7 @@ def lower_by_body(
     """A call of the kernel that `body` defines for the graph arguments `args` (by the names of
     `params`) and the attributes `attrs`; the call itself if a shape is unknown. marks: the kernel's
     own attributes."""
-    given: list[Any] = []
+    values: list[Any] = []
     if isinstance(call.struct_info, PrimStructInfo):
         return call
     one = _is_one_float(call.struct_info)
@@ -52,12 +52,12 @@ def lower_by_body(
         ):
             number = scalar_literal(value)
             value = value if number is None else number
-        given.append(value)
+        values.append(value)
     for value in call.args:
         _check_dtype_known(call, value)
     bound = partial(run_body, body, attrs)  # call_te takes graph arguments only
-    key, tensors, sizes = _loops_key(call, args, given, literals)
-    build = partial(bb.call_te, bound, *given, primfunc_name_hint=hint, primfunc_attrs=marks)
+    key, tensors, sizes = _loops_key(call, args, values, literals)
+    build = partial(bb.call_te, bound, *values, primfunc_name_hint=hint, primfunc_attrs=marks)
     if key is None:
         return build()
     lowered = _LOWERED.setdefault(bb, {})
@@ -81,7 +81,7 @@ def _in_order(info: Any) -> bool:
 
 
 def _is_one_float(info: Any) -> bool:
-    """Whether a result is one number: then a constant beside it is read, so that all share a kernel."""
+    """Whether a result is one number: then a constant operand is loaded, so that all share a kernel."""
     return isinstance(info, TensorStructInfo) and info.ndim == 0 and info.dtype.is_float
 
 
@@ -101,11 +101,11 @@ def _check_dtype_known(call: Call, value: Any) -> None:
 
 
 def _loops_key(
-    call: Call, args: dict[str, Any], given: list[Any], literals: list[bool]
+    call: Call, args: dict[str, Any], values: list[Any], literals: list[bool]
 ) -> tuple[Any, list[Any], list[Var]]:
     """The key of the kernel that a call is lowered to, the tensors passed to it, and the variables
-    of their shapes, whose names are no part of the key. given: the arguments as the body gets them;
-    literals: whether it could get one as a number. It is None if the kernel depends on more."""
+    of their shapes, whose names are not in the key. values: the arguments as they are passed to the body;
+    literals: whether one may be passed as a number. It is None if the kernel depends on more."""
     tensors: list[Any] = []
     dims: list[Any] = []
     attrs = () if call.attrs is None else _plain_key(call.attrs.values)
@@ -113,7 +113,7 @@ def _loops_key(
         _argument_key(value, tensors, dims, literal)
         if number is value or not isinstance(number, (IntImm, FloatImm))
         else ("literal", type(number), str(number.dtype), repr(number.value))
-        for value, number, literal in zip(args.values(), given, literals, strict=True)
+        for value, number, literal in zip(args.values(), values, literals, strict=True)
     ]
     if attrs is None or None in parts:
         return None, tensors, []

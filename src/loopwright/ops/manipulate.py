@@ -42,8 +42,8 @@ def transpose(x: Tensor, axes: Axes | None = None):
 
     def cell(*i):
         source = [None] * len(order)
-        for place, axis in zip(i, order, strict=True):
-            source[axis] = place
+        for index, axis in zip(i, order, strict=True):
+            source[axis] = index
         return x(*source)
 
     return compute([x.shape[a] for a in order], cell, "T_transpose", tag="injective")
@@ -85,11 +85,11 @@ def _(cx, x, axes=None):
 
 @transpose.layout
 def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-    given = query.given[0]
-    if given is None or query.block or not str(given).isupper():
+    layout = query.inputs[0]
+    if layout is None or query.block or not str(layout).isupper():
         return None
     order = _order(call.attrs.axes, call.struct_info.ndim)
-    return LayoutPlan((given,), (moved(given, order),), moves_nothing=True)
+    return LayoutPlan((layout,), (moved(layout, order),), moves_nothing=True)
 
 
 transpose.samples(case((2, 3)), case(("n", 3, 4), axes=[1, 0, 2]))
@@ -128,26 +128,26 @@ def _(x, shape):
         return {"x": x, "shape": shape}
     dims = list(shape)
     info = x.struct_info
-    known = info.get_shape() if isinstance(info, TensorStructInfo) else None
+    old = info.get_shape() if isinstance(info, TensorStructInfo) else None
     literal = [d.value if isinstance(d, IntImm) else d for d in dims]
-    for place, d in enumerate(literal):
-        if isinstance(d, int) and d == 0 and known is not None and not _has_zero(known):
-            if place >= len(known):
-                what = "relax.reshape: a dimension of 0 is copied from the input, which has not so many"
-                raise ValueError(explain(what, got=f"{shape_text(known)} into {shape_text(dims)}"))
-            dims[place] = known[place]
+    for axis, d in enumerate(literal):
+        if isinstance(d, int) and d == 0 and old is not None and not _has_zero(old):
+            if axis >= len(old):
+                what = "relax.reshape: a dimension of 0 is copied from the input, whose rank is too low"
+                raise ValueError(explain(what, got=f"{shape_text(old)} into {shape_text(dims)}"))
+            dims[axis] = old[axis]
         if isinstance(d, int) and d < -1:
             raise ValueError(explain("relax.reshape: a dimension is at least -1", got=literal))
-    holes = [k for k, d in enumerate(literal) if isinstance(d, int) and d == -1]
-    if len(holes) > 1:
+    inferred = [k for k, d in enumerate(literal) if isinstance(d, int) and d == -1]
+    if len(inferred) > 1:
         what = "relax.reshape: only one dimension may be -1"
         raise ValueError(explain(what, got=literal))
-    if holes:
-        if known is None:
+    if inferred:
+        if old is None:
             what = "relax.reshape: -1 needs the input's shape to be known"
             raise ValueError(explain(what, got=str(info), instead="give every dimension"))
-        rest = product([d for k, d in enumerate(dims) if k != holes[0]])
-        dims[holes[0]] = simplify(floordiv(product(known), rest))
+        rest = product([d for k, d in enumerate(dims) if k != inferred[0]])
+        dims[inferred[0]] = simplify(floordiv(product(old), rest))
     return {"x": x, "shape": ShapeExpr(dims)}
 
 
@@ -224,11 +224,11 @@ def _(cx, x, axis):
 
 @expand_dims.layout
 def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-    given = query.given[0]
-    if given is None or query.block or not str(given).isupper():
+    layout = query.inputs[0]
+    if layout is None or query.block or not str(layout).isupper():
         return None
-    output = inserted(given, normalize_axes(call.attrs.axis, call.struct_info.ndim))
-    return LayoutPlan((given,), (output,))
+    output = inserted(layout, normalize_axes(call.attrs.axis, call.struct_info.ndim))
+    return LayoutPlan((layout,), (output,))
 
 
 expand_dims.samples(case((2, 3), axis=[0, 3]), case(("n", 3), axis=[-1]))
@@ -237,15 +237,15 @@ expand_dims.samples(case((2, 3), axis=[0, 3]), case(("n", 3), axis=[-1]))
 @op("relax.squeeze", mixed="follow")
 def squeeze(x: Tensor, axis: Axes | None = None):
     """Drop dimensions of extent 1: those of `axis`, or all."""
-    gone = _squeezed(x.shape, axis)
+    dropped = _squeezed(x.shape, axis)
 
     def cell(*i):
         rest = list(i)
         zero = const(0, "int64")
-        return x(*[zero if a in gone else rest.pop(0) for a in range(len(x.shape))])
+        return x(*[zero if a in dropped else rest.pop(0) for a in range(len(x.shape))])
 
-    kept = [d for a, d in enumerate(x.shape) if a not in gone]
-    return compute(kept, cell, "T_squeeze", tag="injective")
+    dims = [d for a, d in enumerate(x.shape) if a not in dropped]
+    return compute(dims, cell, "T_squeeze", tag="injective")
 
 
 def _squeezed(shape, axis):
@@ -279,8 +279,8 @@ def _(x: TensorStructInfo, axis=None):
         if x.ndim == -1 or axis is None:
             return TensorStructInfo(dtype=x.dtype)
         return TensorStructInfo(dtype=x.dtype, ndim=x.ndim - len(axis))
-    gone = _squeezed(shape, axis)
-    return TensorStructInfo([d for a, d in enumerate(shape) if a not in gone], x.dtype)
+    dropped = _squeezed(shape, axis)
+    return TensorStructInfo([d for a, d in enumerate(shape) if a not in dropped], x.dtype)
 
 
 @squeeze.numpy
@@ -333,16 +333,16 @@ broadcast_to.samples(case((3, 1), [2, 3, 4]), case(("n", 1), ["n", 5]))
 
 
 def _check_mode(mode: str) -> None:
-    known = ("fast", "wrap", "clip", "nan")
-    if mode not in known:
+    modes = ("fast", "wrap", "clip", "nan")
+    if mode not in modes:
         what = "take: unknown mode"
-        raise ValueError(explain(what, got=repr(mode), instead=suggest(mode, known)))
+        raise ValueError(explain(what, got=repr(mode), instead=suggest(mode, modes)))
 
 
 @op("relax.take", mixed="follow")
 def take(x: Tensor, indices: Operand, axis: Axis | None = None, mode: str = "fast"):
-    """x at `indices` along `axis`. `mode` says what an index out of range is: "fast" fails (negative
-    ones count from the end), "wrap" takes it modulo the extent, "clip" clamps it, "nan" gives
+    """x at `indices` along `axis`. `mode`, for an index out of range: "fast" fails (negative
+    ones count from the end), "wrap" takes it modulo the extent, "clip" clamps it, "nan" returns
     NaN."""
     _check_mode(mode)
     if axis is None:
@@ -354,15 +354,15 @@ def take(x: Tensor, indices: Operand, axis: Axis | None = None, mode: str = "fas
     def cell(*i):
         at = indices(*i[which : which + width]) if isinstance(indices, te.Tensor) else indices
         at = cast("int64", at)
-        place = at
+        index = at
         if mode == "wrap":
-            place = indexmod(at, extent)
+            index = indexmod(at, extent)
         elif mode == "clip":
-            place = tir.max(tir.min(at, subtract(extent, 1)), const(0, "int64"))
+            index = tir.max(tir.min(at, subtract(extent, 1)), const(0, "int64"))
         some = isinstance(extent, IntImm) and extent.value > 0
         if mode == "fast" or (mode != "nan" and not some):
-            place = tir.checked_index(place, extent)
-        value = x(*i[:which], place, *i[which + width :])
+            index = tir.checked_index(index, extent)
+        value = x(*i[:which], index, *i[which + width :])
         if mode != "nan":
             return value
         inside = tir.all(const(0, "int64") <= at, at < extent)
@@ -394,11 +394,11 @@ def _(x, indices, axis=None, mode: Any = "fast"):
     if mode == "nan":
         extent = x.size if axis is None else x.shape[axis]
         inside = (indices >= 0) & (indices < extent)
-        taken = np.take(x, np.where(inside, indices, 0), axis)
+        values = np.take(x, np.where(inside, indices, 0), axis)
         width = 1 if axis is None else 0
         shape = [1] * (axis or 0) + list(indices.shape)
-        shape += [1] * (taken.ndim - len(shape)) if not width else []
-        return np.where(inside.reshape(shape), taken, np.array(np.nan, x.dtype))
+        shape += [1] * (values.ndim - len(shape)) if not width else []
+        return np.where(inside.reshape(shape), values, np.array(np.nan, x.dtype))
     return np.take(x, indices, axis, mode="raise" if mode == "fast" else mode)
 
 
@@ -538,8 +538,8 @@ def layout_transform(
         value = x(*inverse.map_indices(list(i)))
         if isinstance(padded, IntImm):
             return value
-        known = dict(zip(inverse.initial_indices, i, strict=True))
-        return tir.if_then_else(substitute(padded, known), fill, value)
+        substitution = dict(zip(inverse.initial_indices, i, strict=True))
+        return tir.if_then_else(substitute(padded, substitution), fill, value)
 
     return compute(shape, cell, "te_layout_transform", axes="i")
 
@@ -548,18 +548,18 @@ layout_transform.te_name = "te_layout_transform"
 
 
 @layout_transform.build
-def _(**values):
-    if not isinstance(values["index_map"], IndexMap):
-        ndim = values["x"].struct_info.ndim
-        index_map, separators = IndexMap.from_func_with_separators(values["index_map"], ndim)
-        values["index_map"] = index_map
-        if separators and values["axis_separators"] is None:
-            values["axis_separators"] = separators
+def _(**arguments):
+    if not isinstance(arguments["index_map"], IndexMap):
+        ndim = arguments["x"].struct_info.ndim
+        index_map, separators = IndexMap.from_func_with_separators(arguments["index_map"], ndim)
+        arguments["index_map"] = index_map
+        if separators and arguments["axis_separators"] is None:
+            arguments["axis_separators"] = separators
     for key in ("axis_separators", "input_axis_separators"):
-        values[key] = values[key] or None
-    fill = values["pad_value"]
-    values["pad_value"] = getattr(getattr(fill, "value", fill), "value", fill)
-    return values
+        arguments[key] = arguments[key] or None
+    fill = arguments["pad_value"]
+    arguments["pad_value"] = getattr(getattr(fill, "value", fill), "value", fill)
+    return arguments
 
 
 @layout_transform.numpy

@@ -1,5 +1,5 @@
-"""What ai.onnx.ml's models need beyond arithmetic: ensembles of decision trees, and the chances of
-classes that a machine for each pair of them gives."""
+"""Operators for ai.onnx.ml's models beyond arithmetic: ensembles of decision trees, and the probabilities
+of classes from the classifiers of all pairs of them."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def tree_ensemble(
     leaves that the row reaches in the trees, added, or the least or greatest of them.
 
     A node of `features` (nodes,) >= 0 tests one column: from node k a row goes to children[k, 0] where
-    its number is at most thresholds[k], else to children[k, 1]; one that is not a number to children
-    [k, 2]. A node of feature -1 is a leaf: it gives weights[e] to targets[e] for e from children[k, 0]
+    its number is at most thresholds[k], else to children[k, 1]; for NaN to children[k, 2]. A node of feature
+    -1 is a leaf: it adds weights[e] to targets[e] for e from children[k, 0]
     up to children[k, 1]. `roots` (trees,) are the first nodes. Children have larger numbers than their
-    node, so that every walk ends: an IndexError where they do not, or where a number is of nothing."""
+    node, so that every walk ends; raises an IndexError where they do not, or where a number is out of range."""
     rows, columns = extents_of(data, "data", None, None)
     (trees,) = extents_of(roots, "roots", None)
     (nodes,) = extents_of(features, "features", None)
@@ -64,27 +64,27 @@ def tree_ensemble(
                 with ib.while_loop(feature[at[0]] >= 0):
                     node = ib.let("node", at[0])
                     value = ib.let("value", x[row, inside(feature[node], columns)])
-                    way = tir.Select(value <= threshold[node], 0, 1)
-                    way = tir.Select(tir.isnan(value), 2, way)
-                    below = ib.let("below", cast("int64", child[node, way]))
+                    branch = tir.Select(value <= threshold[node], 0, 1)
+                    branch = tir.Select(tir.isnan(value), 2, branch)
+                    below = ib.let("below", cast("int64", child[node, branch]))
                     at[0] = inside(tir.Select(below > node, below, nodes), nodes)
                 base = ib.let("base", child[at[0], 0])
                 with ib.for_range(0, child[at[0], 1] - base, "e") as e:
                     leaf = ib.let("leaf", inside(base + e, leaves))
-                    place = ib.let("place", inside(target[leaf], width))
-                    out[row, place] = fold(out[row, place], weight[leaf])
+                    column = ib.let("place", inside(target[leaf], width))
+                    out[row, column] = fold(out[row, column], weight[leaf])
 
-    given = [data, roots, features, thresholds, children, targets, weights, start]
-    return written([(rows, width)], given, write, start.dtype, "tree_ensemble")
+    inputs = [data, roots, features, thresholds, children, targets, weights, start]
+    return written([(rows, width)], inputs, write, start.dtype, "tree_ensemble")
 
 
 @tree_ensemble.build
-def _(**given):
-    if given["aggregate"] not in FOLDS:
+def _(**arguments):
+    if arguments["aggregate"] not in FOLDS:
         what = "relax.ml.tree_ensemble: unknown aggregate"
-        got = repr(given["aggregate"])
+        got = repr(arguments["aggregate"])
         raise ValueError(explain(what, got=got, instead=f"one of {', '.join(FOLDS)}"))
-    return given
+    return arguments
 
 
 @tree_ensemble.infer
@@ -126,8 +126,8 @@ def _(data, roots, features, thresholds, children, targets, weights, start, aggr
         while (features[at] >= 0).any():
             inner = features[at] >= 0
             value = data[rows, np.maximum(features[at], 0)]
-            way = np.where(np.isnan(value), 2, np.where(value <= thresholds[at], 0, 1))
-            below = children[at, way]
+            branch = np.where(np.isnan(value), 2, np.where(value <= thresholds[at], 0, 1))
+            below = children[at, branch]
             if (inner & (below <= at)).any():
                 raise IndexError(explain("a child must have a larger number than its node"))
             at = np.where(inner, below, at)
@@ -157,7 +157,7 @@ tree_ensemble.samples(
 )
 
 
-_MOST_ROUNDS = 100
+_MOST_ROUNDS = 100  # as in libsvm, whose iteration this is
 
 
 @op("relax.ml.couple_pairs", alone=True)
@@ -169,15 +169,15 @@ def couple_pairs(chances: Tensor):
     kind, k = chances.dtype, _classes(pairs)
     one, zero = const(1, kind), const(0, kind)
 
-    def write(ib, given, out):
+    def write(ib, pairwise, out):
         with ib.for_range(long(0), rows, "row", "int64", "parallel") as row:
             r, q = (ib.allocate(kind, k * k, name) for name in ("r", "q"))
-            weighted, held = ib.allocate(kind, k, "weighted"), ib.allocate(kind, 2, "held")
+            weighted, scratch = ib.allocate(kind, k, "weighted"), ib.allocate(kind, 2, "held")
             number = 0
             for i in range(k):
                 for j in range(i + 1, k):
-                    r[i * k + j] = given[row, number]
-                    r[j * k + i] = one - given[row, number]
+                    r[i * k + j] = pairwise[row, number]
+                    r[j * k + i] = one - pairwise[row, number]
                     number += 1
             classes = lambda name: ib.for_range(long(0), long(k), name, "int64")  # noqa: E731
             with classes("t") as t:
@@ -186,7 +186,7 @@ def couple_pairs(chances: Tensor):
                 with classes("j") as j, ib.if_scope(tir.NE(t, j)):
                     q[t * k + t] = q[t * k + t] + r[j * k + t] * r[j * k + t]
                     q[t * k + j] = -r[j * k + t] * r[t * k + j]
-            rounds, total, error = ib.allocate("int32", 1, "rounds"), held, held
+            rounds, total, error = ib.allocate("int32", 1, "rounds"), scratch, scratch
             rounds[0] = const(0, "int32")
             with ib.while_loop(rounds[0] < max(_MOST_ROUNDS, k)):
                 total[0] = zero
@@ -214,7 +214,7 @@ def couple_pairs(chances: Tensor):
 
 
 def _classes(pairs):
-    """The number of classes of so many pairs. Raises ValueError where there is none."""
+    """The number of classes that have this number of pairs. Raises ValueError where there is none."""
     count = pairs.value if isinstance(pairs, IntImm) else 0
     k = (1 + isqrt(1 + 8 * count)) // 2
     if not count or k * (k - 1) // 2 != count:
@@ -228,9 +228,9 @@ def _(chances):
     rows, pairs = chances.shape
     k = (1 + isqrt(1 + 8 * pairs)) // 2
     out = np.full((rows, k), 1 / k, chances.dtype)
-    for p, given in zip(out, chances, strict=True):
+    for p, pairwise in zip(out, chances, strict=True):
         r = np.zeros((k, k), chances.dtype)
-        r[np.triu_indices(k, 1)] = given
+        r[np.triu_indices(k, 1)] = pairwise
         r += np.tril(1 - r.T, -1)
         q = -r.T * r
         np.fill_diagonal(q, (r * r).sum(0))

@@ -1,7 +1,7 @@
-"""Products with weights of 2, 4 or 8 bits, of which so many rows share a scale and a zero point.
+"""Products with weights of 2, 4 or 8 bits, of which `block` rows share a scale and a zero point.
 
-A step of a language model reads all its weights for one row: what counts is how many bytes they are.
-So they stay as they are, and become numbers in registers, where several rows may use them.
+A step of a language model reads all its weights for one row: its time is the number of their bytes.
+So they are stored packed, and unpacked in registers, where several rows may use them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .params import Tensor
 from .statements import long, prim_func
 
 WIDE = 64  # columns of a panel
-_WORD = 32  # bits of what is read at once
+_WORD = 32  # bits loaded at once
 _ROWS = 8  # of a tile of two vectors
 _MOST = 1 << 16  # rows of a block whose sum of products of bytes int32 holds
 
@@ -52,7 +52,7 @@ def _compute(data, weight, cell):
 
 
 def _real(weight, scale, zero, k, j, bits, block):
-    """What the number in row k and column j stands for."""
+    """The dequantized weight in row k and column j."""
     per = _WORD // bits
     word = weight(j // WIDE, k // per * WIDE + j % WIDE)
     number = _number(word, cast("uint32", _shift(k % per, bits)), bits)
@@ -77,9 +77,9 @@ def _number(word: Any, shift: Any, bits: int) -> Any:
 def _info(data, weight, scale, zero, bits, block, kind="float32"):
     kinds = {"data": (data, kind), "weight": (weight, "uint32")}
     kinds |= {"scale": (scale, "float32"), "zero": (zero, "float32")}
-    for name, (info, wanted) in kinds.items():
-        if str(info.dtype) != wanted:
-            raise TypeError(explain(f"{name} must hold {wanted}", got=str(info.dtype)))
+    for name, (info, dtype) in kinds.items():
+        if str(info.dtype) != dtype:
+            raise TypeError(explain(f"{name} must hold {dtype}", got=str(info.dtype)))
     if bits not in (2, 4, 8) or block < 1 or block % (_WORD // bits):
         what = "bits must be 2, 4 or 8, and block a multiple of 32 / bits"
         raise ValueError(explain(what, got=f"{bits} and {block}"))
@@ -126,10 +126,10 @@ def _(data, factor, weight, scale, zero, bits, block):
     info = _info(data, weight, scale, zero, bits, block, "int8")
     if str(factor.dtype) != "float32":
         raise TypeError(explain("factor must hold float32", got=str(factor.dtype)))
-    given, own = data.get_shape(), factor.get_shape()
-    if given is not None and own is not None:
-        check_extent("factor", 0, own[0], given[0])
-        check_extent("factor", 1, own[1], given[1] // block)
+    shape, own = data.get_shape(), factor.get_shape()
+    if shape is not None and own is not None:
+        check_extent("factor", 0, own[0], shape[0])
+        check_extent("factor", 1, own[1], shape[1] // block)
     return info
 
 
@@ -142,10 +142,10 @@ def _(data, factor, weight, scale, zero, bits, block):
 def packed(columns: np.ndarray, bits: int) -> np.ndarray:
     """The weight of `matmul_nbits` of a matrix's columns, uint8 (columns, bytes): of each its numbers from the
     lowest bit of the first byte on. What fills up the last panel is 0."""
-    given, mask = np.ascontiguousarray(columns).view("<u4"), np.uint32((1 << bits) - 1)
-    words = np.zeros((len(given) + -len(given) % WIDE, given.shape[1]), np.uint32)
+    rows, mask = np.ascontiguousarray(columns).view("<u4"), np.uint32((1 << bits) - 1)
+    words = np.zeros((len(rows) + -len(rows) % WIDE, rows.shape[1]), np.uint32)
     for k in range(_WORD // bits):
-        words[: len(given)] |= (given >> np.uint32(k * bits) & mask) << np.uint32(_shift(k, bits))
+        words[: len(rows)] |= (rows >> np.uint32(k * bits) & mask) << np.uint32(_shift(k, bits))
     panels = words.reshape(-1, WIDE, words.shape[1]).transpose(0, 2, 1)
     return np.ascontiguousarray(panels).reshape(len(panels), -1)
 
@@ -153,9 +153,9 @@ def packed(columns: np.ndarray, bits: int) -> np.ndarray:
 def _kernel(
     call: Any, inputs: dict[str, str], many: int, lanes: int, vectors: Any, tile: Any
 ) -> Any:
-    """A kernel for vectors: tiles of many rows that use each number, or, where there are fewer, of one row; with
-    so many vectors each. inputs: name and dtype of each; tile(ib, buffers, rows, vectors, panel, column) computes
-    one. None where an extent of the weight is not known, and where there are no vectors."""
+    """A kernel for vectors: tiles of many rows that use each number, or, where there are fewer, of one row, with
+    a number of vectors each. inputs: name and dtype of each; tile(ib, buffers, rows, vectors, panel, column) computes
+    one. None where an extent of the weight is not known, or where the target has no vectors."""
     *before, weight, scale, zero = [a.struct_info.get_shape() for a in call.args]
     unknown = any(int_value(d) is None for d in (before[0][1], *weight, *scale))
     if unknown or int_value(before[0][0]) == 0:
@@ -168,7 +168,7 @@ def _kernel(
     buffers = [tir.decl_buffer(shape, dtype, name) for shape, (name, dtype) in parts]
     tiles = (rows + many - 1) // many
 
-    def write(ib, *given):
+    def write(ib, *pointers):
         with ib.for_range(long(0), tiles * panels, "item", "int64", "parallel") as item:
             panel = ib.let("panel", item // tiles)
             first = ib.let("first", item % tiles * many)
@@ -176,7 +176,7 @@ def _kernel(
             def across(own, count):
                 wide = count * lanes
                 with ib.for_range(long(0), long(WIDE // wide), "c", "int64") as c:
-                    tile(ib, given, own, count, panel, c * wide)
+                    tile(ib, pointers, own, count, panel, c * wide)
 
             with ib.if_scope(rows < many), ib.for_range(long(0), rows, "i", "int64") as i:
                 across([i], vectors[0])
@@ -190,7 +190,7 @@ def _kernel(
 
 
 def _sizes(call: Any) -> tuple[int, int, Any]:
-    """The bits of a number, the rows of a block, how many blocks there are."""
+    """The bits of a number, the rows of a block, the number of blocks."""
     block = int(call.attrs.block)
     return int(call.attrs.bits), block, call.args[0].struct_info.get_shape()[1] // block
 
@@ -200,22 +200,22 @@ class _Sums:
 
     def __init__(self, ib: Any, name: str, dtype: str, rows: int, count: int, lanes: int) -> None:
         self.count, self.lanes, self.dtype = count, lanes, dtype
-        self.places = [(r, n) for r in range(rows) for n in range(count)]
+        self.keys = [(r, n) for r in range(rows) for n in range(count)]
         self.buffer = ib.allocate(dtype, rows * count * lanes, name, scope="local")
         self.clear()
 
     def clear(self) -> None:
-        for place in self.places:
-            self[place] = Broadcast(const(0, self.dtype), self.lanes)
+        for key in self.keys:
+            self[key] = Broadcast(const(0, self.dtype), self.lanes)
 
-    def _at(self, place: tuple[int, int]) -> Any:
-        return ramp(long((place[0] * self.count + place[1]) * self.lanes), self.lanes)
+    def _at(self, key: tuple[int, int]) -> Any:
+        return ramp(long((key[0] * self.count + key[1]) * self.lanes), self.lanes)
 
-    def __getitem__(self, place: tuple[int, int]) -> Any:
-        return self.buffer[self._at(place)]
+    def __getitem__(self, key: tuple[int, int]) -> Any:
+        return self.buffer[self._at(key)]
 
-    def __setitem__(self, place: tuple[int, int], value: Any) -> None:
-        self.buffer[self._at(place)] = value
+    def __setitem__(self, key: tuple[int, int], value: Any) -> None:
+        self.buffer[self._at(key)] = value
 
 
 _WEIGHT = {"weight": "uint32", "scale": "float32", "zero": "float32"}
@@ -229,17 +229,17 @@ def _vector_matmul(call: Any) -> Any:
     if lanes == 1:
         return None
 
-    def tile(ib, given, own, count, panel, column):
-        x, words, scale, zero, out = given
+    def tile(ib, buffers, own, count, panel, column):
+        x, words, scale, zero, out = buffers
         sums = _Sums(ib, "sums", "float32", len(own), count, lanes)
-        places = [ib.let(f"place{n}", column + n * lanes) for n in range(count)]
-        whole = [ramp(panel * WIDE + p, lanes) for p in places]
+        starts = [ib.let(f"place{n}", column + n * lanes) for n in range(count)]
+        whole = [ramp(panel * WIDE + p, lanes) for p in starts]
         with (
             ib.for_range(long(0), blocks, "b", "int64") as b,
             ib.for_range(long(0), long(block // per), "k", "int64") as k,
         ):
             word = ib.let("word", b * (block // per) + k)
-            read = [words[panel, ramp(word * WIDE + p, lanes)] for p in places]
+            read = [words[panel, ramp(word * WIDE + p, lanes)] for p in starts]
             for j in range(per):
                 for n in range(count):
                     number = _number(read[n], const(_shift(j, bits), "uint32"), bits)
@@ -247,7 +247,7 @@ def _vector_matmul(call: Any) -> Any:
                     for r, i in enumerate(own):
                         factor = Broadcast(x[i, word * per + j], lanes)
                         sums[r, n] = sums[r, n] + factor * real
-        for r, n in sums.places:
+        for r, n in sums.keys:
             out[own[r], whole[n]] = sums[r, n]
 
     many = _ROWS if target.num_vector_registers >= 32 else _ROWS // 2
@@ -264,19 +264,19 @@ def _vector_byte_matmul(call: Any) -> Any:
     wide = lambda v: Broadcast(v, LANES)  # noqa: E731
     signed = lambda v: tir.reinterpret(f"int32x{LANES}", v)  # noqa: E731
 
-    def tile(ib, given, own, count, panel, column):
-        x, factor, words, scale, zero, out = given
+    def tile(ib, buffers, own, count, panel, column):
+        x, factor, words, scale, zero, out = buffers
         sums = _Sums(ib, "sums", "float32", len(own), count, LANES)
         products = _Sums(ib, "products", "int32", len(own), count, LANES)
         data = _Sums(ib, "data_sums", "int32", len(own), 1, LANES)
-        places = [ib.let(f"place{n}", column + n * LANES) for n in range(count)]
-        whole = [ramp(panel * WIDE + p, LANES) for p in places]
+        starts = [ib.let(f"place{n}", column + n * LANES) for n in range(count)]
+        whole = [ramp(panel * WIDE + p, LANES) for p in starts]
         with ib.for_range(long(0), blocks, "b", "int64") as b:
             products.clear()
             data.clear()
             with ib.for_range(long(0), long(block // per), "k", "int64") as k:
                 word = ib.let("word", b * (block // per) + k)
-                read = [words[panel, ramp(word * WIDE + p, LANES)] for p in places]
+                read = [words[panel, ramp(word * WIDE + p, LANES)] for p in starts]
                 for j in range(per // 4):
                     fours = [x[i, ramp(word * per + j * 4, 4)] for i in own]
                     fours = [wide(tir.reinterpret("int32", v)) for v in fours]
@@ -292,7 +292,7 @@ def _vector_byte_matmul(call: Any) -> Any:
                 for n in range(count):
                     total = cast(f"float32x{LANES}", products[r, n]) - own_sum * zero[b, whole[n]]
                     sums[r, n] = sums[r, n] + total * (scale[b, whole[n]] * wide(factor[i, b]))
-        for r, n in sums.places:
+        for r, n in sums.keys:
             out[own[r], whole[n]] = sums[r, n]
 
     inputs = {"data": "int8", "factor": "float32", **_WEIGHT}

@@ -43,10 +43,10 @@ def moments(
         share = lambda *i: total(*i) / cast(total.dtype, count)  # noqa: E731
         return compute(total.shape, share, f"{name}_mean")
 
-    mean = mean_of(lambda full, kept: value(full), name)
+    mean = mean_of(lambda full, outer: value(full), name)
 
-    def squared(full, kept):
-        distance = value(full) - mean(*kept)
+    def squared(full, outer):
+        distance = value(full) - mean(*outer)
         return multiply(distance, distance)
 
     return mean, mean_of(squared, f"{name}_spread")
@@ -56,8 +56,8 @@ def moments_over(x: te.Tensor, axes: list[int], name: str) -> tuple[te.Tensor, t
     """Mean and variance over `axes`, in the type of sums."""
 
     def over(cell, name):
-        kept = lambda i: [v for a, v in enumerate(i) if a not in axes]  # noqa: E731
-        combine = lambda i, k: te.sum(cell(i, kept(i)), axis=k)  # noqa: E731
+        outer = lambda i: [v for a, v in enumerate(i) if a not in axes]  # noqa: E731
+        combine = lambda i, k: te.sum(cell(i, outer(i)), axis=k)  # noqa: E731
         return reduce_over(x, axes, False, combine, name)
 
     value = lambda i: cast(accumulator(x.dtype), x(*i))  # noqa: E731
@@ -267,8 +267,8 @@ def batch_norm(
 
 @batch_norm.infer
 def _(data, gamma, beta, moving_mean, moving_var, axis, **_):
-    given = {"gamma": gamma, "beta": beta, "moving_mean": moving_mean, "moving_var": moving_var}
-    proved = check_params(data, [axis], **given)
+    params = {"gamma": gamma, "beta": beta, "moving_mean": moving_mean, "moving_var": moving_var}
+    proved = check_params(data, [axis], **params)
     return TupleStructInfo([like_data(t, proved) for t in (data, moving_mean, moving_var)])
 
 
@@ -368,7 +368,7 @@ def padded(
             least.sort(key=lambda n: -(int_value(n) or 0))  # the first to fail says the most
             if any(shorter(d, n) for n in least):
                 what = "an axis must have an element to be padded from"
-                what = "an axis must be longer than what is reflected of it" if once else what
+                what = "an axis must be longer than its reflected part" if once else what
                 raise ValueError(explain(what, got=f"{text(d)} by {', '.join(map(text, wide))}"))
 
     def cell(*i):
@@ -378,20 +378,20 @@ def padded(
             if not some and not more:
                 at.append(v)
                 continue
-            place = v - b
+            index = v - b
             if mode == "constant":
                 inside += [v >= b] if some else []
                 inside += [v < d + b] if more else []
             elif mode in ("replicate", "edge"):
-                place = tir.max(tir.min(place, d - 1), const(0, place.dtype))
+                index = tir.max(tir.min(index, d - 1), const(0, index.dtype))
             elif mode == "reflect":
-                place = _reflected(place, d, (b, a))
+                index = _reflected(index, d, (b, a))
             elif mode == "circular":
-                place = tir.floormod(place, d)
+                index = tir.floormod(index, d)
             else:
                 hint = "constant, reflect, replicate, edge or circular"
                 raise ValueError(explain("unknown pad mode", got=mode, instead=hint))
-            at.append(place)
+            at.append(index)
         if not inside:
             return data(*at)
         return tir.if_then_else(tir.all(*inside), data(*at), const(value, data.dtype))
@@ -399,16 +399,16 @@ def padded(
     return compute(shape, cell, name, axes="i", tag="injective")
 
 
-def _reflected(place: Any, extent: Any, widths: tuple[Any, Any]) -> Any:
-    """The index in an axis that one outside of it stands for: mirrored at its ends, as numpy does, again
+def _reflected(index: Any, extent: Any, widths: tuple[Any, Any]) -> Any:
+    """The index in an axis for one outside of it: mirrored at its ends, as numpy does, again
     and again where a known extent is less than a width."""
     last = extent - 1
-    known, wide = int_value(last), [int_value(w) for w in widths]
-    if known is None or all(w is not None and w <= known for w in wide):
-        place = tir.if_then_else(place < 0, -place, place)
-        return tir.if_then_else(place >= extent, last * 2 - place, place)
-    turned = tir.floormod(place, max(2 * known, 1))
-    return tir.if_then_else(turned > last, last * 2 - turned, turned)
+    limit, wide = int_value(last), [int_value(w) for w in widths]
+    if limit is None or all(w is not None and w <= limit for w in wide):
+        index = tir.if_then_else(index < 0, -index, index)
+        return tir.if_then_else(index >= extent, last * 2 - index, index)
+    folded = tir.floormod(index, max(2 * limit, 1))
+    return tir.if_then_else(folded > last, last * 2 - folded, folded)
 
 
 @pad.numpy
@@ -442,7 +442,7 @@ pad.samples(
 @op("relax.nn.pad_by")
 def pad_by(data: Tensor, before: Shape, after: Shape, pad_value: float = 0.0):
     """Grow the tensor by `before` and `after` elements of pad_value along each axis: `pad` by widths
-    that only the run tells. A negative width cuts."""
+    known only at run time. A negative width cuts."""
     return padded(data, before, after, pad_value, "constant", "PadInput")
 
 

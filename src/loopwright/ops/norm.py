@@ -34,15 +34,15 @@ def group_norm(
     rank = len(data.shape)
     channel, which = normalize_axis(channel_axis, rank), normalize_axes(axes, rank)
     each = simplify(floordiv(data.shape[channel], num_groups))
-    kept, wide = [a for a in range(rank) if a not in which], accumulator(data.dtype)
-    dims = [const(num_groups, "int64") if a == channel else data.shape[a] for a in kept]
+    outer, wide = [a for a in range(rank) if a not in which], accumulator(data.dtype)
+    dims = [const(num_groups, "int64") if a == channel else data.shape[a] for a in outer]
 
     def over(cell, name):
         spans = {a: te.reduce_axis((const(0, "int64"), data.shape[a]), name=f"k{a}") for a in which}
         inner = te.reduce_axis((const(0, "int64"), each), name="kc")
 
         def total(*i):
-            at = {**dict(zip(kept, i, strict=True)), **spans}
+            at = {**dict(zip(outer, i, strict=True)), **spans}
             at[channel] = at[channel] * each + inner
             full = [at[a] for a in range(rank)]
             return te.sum(cell(full, i), axis=[inner, *spans.values()])
@@ -54,7 +54,7 @@ def group_norm(
     mean, spread = moments(over, value, count, f"{data.op.name}_red_temp")
 
     def cell(*i):
-        at = [floordiv(i[a], each) if a == channel else i[a] for a in kept]
+        at = [floordiv(i[a], each) if a == channel else i[a] for a in outer]
         normal = (value(i) - mean(*at)) * tir.rsqrt(spread(*at) + const(epsilon, wide))
         c = i[channel]
         normal = scaled(normal, gamma(c) if scale else None, beta(c) if center else None)

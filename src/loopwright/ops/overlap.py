@@ -1,4 +1,4 @@
-"""What operators on boxes share: their overlap, and the greedy choice of those that do not overlap.
+"""Shared by operators on boxes: their overlap, and the greedy choice of those that do not overlap.
 
 A box is two opposite corners, (x, y, x, y) or (y, x, y, x).
 """
@@ -32,8 +32,8 @@ def numbers_of(values: tuple[Any, ...], buffers: list[Any]) -> list[Any]:
 
 
 def overlap(a: list[Any], b: list[Any], grown: float = 0.0, kit: Any = None) -> Any:
-    """The part of the area of two boxes that both have; `grown`: by what a side is longer than the
-    difference of its ends. kit: `Loops` (by default) or `Numbers`."""
+    """The intersection over union of two boxes; `grown`: added to the difference of the ends of a
+    side. kit: `Loops` (by default) or `Numbers`."""
     kit = kit or Loops
     (al, at, ar, ab), (bl, bt, br, bb) = a, b
     width = kit.max(kit.min(ar, br) - kit.max(al, bl) + grown, kit.zero(ar))
@@ -67,7 +67,7 @@ def corners(read: Callable[[int], Any], kit: Any = None) -> list[Any]:
     return [*(kit.min(*p) for p in pairs), *(kit.max(*p) for p in pairs)]
 
 
-def kept_box(ib: IRBuilder, ends: list[Any]) -> list[Any]:
+def bound_box(ib: IRBuilder, ends: list[Any]) -> list[Any]:
     """The ends of a box as variables."""
     return [ib.let(f"end{n}", end) for n, end in enumerate(ends)]
 
@@ -94,23 +94,23 @@ def greedy(
     good: Callable[[Any], Any] = lambda j: tir.const(True, "bool"),
 ) -> Any:
     """Choose of candidates, the best first, at most `most` that do not overlap one chosen before.
-    count: how many there are, and at most can be. box(j) gives the corners, far(shared) whether an
-    overlap is allowed, good(j) whether it may be chosen at all (a score of NaN may not, whatever its
-    place); keep(j, n) writes the chosen one number n. Returns the buffer of how many are chosen."""
-    found = ib.allocate("int64", 1, "found")
+    count: their number, and its upper bound. box(j) returns the corners, far(shared) whether an
+    overlap is allowed, good(j) whether it may be chosen at all (a score of NaN may not, wherever it
+    is sorted); keep(j, n) writes the chosen one number n. Returns the buffer of the number chosen."""
+    total = ib.allocate("int64", 1, "found")
     alive = ib.allocate("int32", count[1], "alive")
-    found[0] = long(0)
+    total[0] = long(0)
     with rows(ib, count[0], "j") as j:
         alive[j] = cast("int32", good(j))
-    with rows(ib, count[0], "j") as j, ib.if_scope(tir.all(alive[j] > 0, found[0] < most)):
-        keep(j, found[0])
-        found[0] = found[0] + 1
-        chosen = kept_box(ib, box(j))
+    with rows(ib, count[0], "j") as j, ib.if_scope(tir.all(alive[j] > 0, total[0] < most)):
+        keep(j, total[0])
+        total[0] = total[0] + 1
+        chosen = bound_box(ib, box(j))
         with rows(ib, count[0] - j - 1, "k") as k:
             rival = j + 1 + k
-            with ib.if_scope(tir.Not(far(overlap(chosen, kept_box(ib, box(rival)), grown)))):
+            with ib.if_scope(tir.Not(far(overlap(chosen, bound_box(ib, box(rival)), grown)))):
                 alive[rival] = const(0, "int32")
-    return found
+    return total
 
 
 def some_boxes(*shape: int) -> np.ndarray:

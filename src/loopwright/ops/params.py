@@ -118,8 +118,8 @@ def graph_argument(name: str, p: Param, value: Any, siblings: list[Any]) -> Any:
         return relax.const(value, _sibling_dtype(siblings))
     if p.annotation == "Operand" and isinstance(value, PrimExpr):
         return PrimValue(value)
-    known = isinstance(value, Expr) or (p.kind != "Shape" and isinstance(value, PrimExpr))
-    if p.kind == "Callee" or known or hasattr(value, "struct_info"):
+    is_expr = isinstance(value, Expr) or (p.kind != "Shape" and isinstance(value, PrimExpr))
+    if p.kind == "Callee" or is_expr or hasattr(value, "struct_info"):
         return value
     what = f"{name}: argument {p.name} must be a Relax expression"
     raise TypeError(explain(what, got=f"{type(value).__name__}: {value!r}"))

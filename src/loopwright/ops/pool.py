@@ -63,7 +63,7 @@ def _out_shape(shape, layout, windows):
 
 
 def _wide(dtype: Any) -> DataType:
-    """What the sum of a window is kept in: bytes and short integers would wrap."""
+    """The dtype that a window is summed in: bytes and short integers would wrap."""
     dtype = DataType(dtype)
     return DataType("int32") if dtype.is_integer and dtype.bits < 32 else accumulator(dtype)
 
@@ -76,14 +76,14 @@ def _padded_input(data, layout, windows, value):
     return padded(data, before, after, value, "constant", "pad_temp")
 
 
-def pool_arguments(rank: int, values: dict[str, Any]) -> dict[str, Any]:
+def pool_arguments(rank: int, arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a pool's builder with one number for each axis, and padding for each side."""
     for key in ("pool_size", "strides", "dilation"):
-        values[key] = expand_per_axis(listed(values[key]), rank, key)
-    before, after = expand_padding(listed(values["padding"]), rank)
-    values["padding"] = [*before, *after]
-    values["out_layout"] = values["out_layout"] or values["layout"]
-    return values
+        arguments[key] = expand_per_axis(listed(arguments[key]), rank, key)
+    before, after = expand_padding(listed(arguments["padding"]), rank)
+    arguments["padding"] = [*before, *after]
+    arguments["out_layout"] = arguments["out_layout"] or arguments["layout"]
+    return arguments
 
 
 def infer_image(
@@ -93,22 +93,22 @@ def infer_image(
     out_layout: str | None,
     dims: Callable[[Any, Layout], Sequence[Any]],
 ) -> TensorStructInfo:
-    """The struct info of an operator on images with `rank` spatial axes. dims(shape, layout) gives
+    """The struct info of an operator on images with `rank` spatial axes. dims(shape, layout) returns
     the result's shape in the layout of `data`."""
     plan, out_plan = layout_of(layout), layout_of(out_layout or layout)
-    for what, given in (("layout", plan), ("out_layout", out_plan)):
-        letters = sorted(n for n in given if n.isupper())
+    for what, axes in (("layout", plan), ("out_layout", out_plan)):
+        letters = sorted(n for n in axes if n.isupper())
         if letters != sorted("NC" + "DHW"[3 - rank :]):
             hint = f"name the axes NC{'DHW'[3 - rank :]} in any order"
-            raise ValueError(explain(f"{what} of other axes", got=str(given), instead=hint))
+            raise ValueError(explain(f"{what} of other axes", got=str(axes), instead=hint))
     if data.ndim not in (-1, len(plan)):
         what = f"data of layout {plan} has {len(plan)} axes"
         raise ValueError(explain(what, got=f"rank {data.ndim}"))
     shape = data.get_shape()
     if shape is None:
         return TensorStructInfo(dtype=data.dtype, ndim=len(out_plan))
-    made = dims(shape, plan)
-    return TensorStructInfo(moved_dims(made, plan, out_plan), data.dtype)
+    pooled = dims(shape, plan)
+    return TensorStructInfo(moved_dims(pooled, plan, out_plan), data.dtype)
 
 
 def moved_dims(dims: Sequence[Any], plan: Layout, out_plan: Layout) -> Sequence[Any]:
@@ -154,7 +154,7 @@ def _pool(rank: int, average: bool) -> None:
     )
     operator = op(f"relax.nn.{name}", mixed="follow")(body)
 
-    operator.build(lambda **values: pool_arguments(rank, values))
+    operator.build(lambda **arguments: pool_arguments(rank, arguments))
 
     @operator.infer
     def _(data: TensorStructInfo, **attrs):
@@ -189,10 +189,10 @@ def relaid(tensor: te.Tensor, plan: Layout, out_plan: Layout) -> te.Tensor:
 
     def cell(*i):
         at = {}
-        for (letter, factor), place in zip(out_plan.parts, i, strict=True):
+        for (letter, factor), index in zip(out_plan.parts, i, strict=True):
             if factor > 0:
-                place = add(multiply(at[letter.upper()], factor), place)
-            at[letter.upper()] = place
+                index = add(multiply(at[letter.upper()], factor), index)
+            at[letter.upper()] = index
         return tensor(*index_in(plan, at))
 
     return compute(moved_dims(tensor.shape, plan, out_plan), cell, "relaid", tag="injective")
@@ -229,8 +229,8 @@ def _pool_expr(
         count = cast(total.dtype, window_count(i, layout, windows, padding, include))
         return cast(data.dtype, div(total(*i), count))
 
-    made = te.compute(shape, mean, name="pool_avg", tag="elemwise", varargs_names=names)
-    return relaid(made, layout, out_plan)
+    pooled = te.compute(shape, mean, name="pool_avg", tag="elemwise", varargs_names=names)
+    return relaid(pooled, layout, out_plan)
 
 
 def window_count(
@@ -248,8 +248,8 @@ def window_count(
         if before == 0 and grown == 0:
             count = multiply(count, window)
             continue
-        place = i[layout.index_of(s)]
-        first = place * stride - before
+        index = i[layout.index_of(s)]
+        first = index * stride - before
         low = const(-before if include else 0, "int64")
         high = size + after[k] if include else size
         end = tir.min(first + window * dil, high)
@@ -313,8 +313,8 @@ def _adaptive(rank: int) -> None:
         out_layout: str | None = None,
     ):
         plan = layout_of(layout)
-        made = _adaptive_expr(data, output_size, plan)
-        return relaid(made, plan, layout_of(out_layout or layout))
+        result = _adaptive_expr(data, output_size, plan)
+        return relaid(result, plan, layout_of(out_layout or layout))
 
     body.__name__ = f"adaptive_avg_pool{rank}d"
     body.__doc__ = (
@@ -324,25 +324,25 @@ def _adaptive(rank: int) -> None:
     operator = op(f"relax.nn.{body.__name__}", mixed="follow")(body)
 
     @operator.build
-    def _(**values):
-        if values["output_size"] is not None:
-            sizes = expand_per_axis(listed(values["output_size"]), rank, "output_size")
-            values["output_size"] = sizes
-        values["out_layout"] = values["out_layout"] or values["layout"]
-        return values
+    def _(**arguments):
+        if arguments["output_size"] is not None:
+            sizes = expand_per_axis(listed(arguments["output_size"]), rank, "output_size")
+            arguments["output_size"] = sizes
+        arguments["out_layout"] = arguments["out_layout"] or arguments["layout"]
+        return arguments
 
     @operator.infer
     def _(data: TensorStructInfo, output_size, layout, out_layout):
         def dims(shape, plan):
             sizes = {s: extent(plan, shape, s) for s in spatial(plan)}
-            wanted = dict(zip(spatial(plan), _wanted(output_size, sizes), strict=True))
-            return [wanted.get(n, d) for n, d in zip(plan, shape, strict=True)]
+            sizes_out = dict(zip(spatial(plan), _target_sizes(output_size, sizes), strict=True))
+            return [sizes_out.get(n, d) for n, d in zip(plan, shape, strict=True)]
 
-        made = infer_image(data, rank, layout, out_layout, dims)
+        result = infer_image(data, rank, layout, out_layout, dims)
         same = output_size is None and layout == (out_layout or layout)
         if same and data.shape is not None:
             return TensorStructInfo(data.shape, data.dtype)
-        return made
+        return result
 
     operator.numpy(partial(_numpy_adaptive, f"NC{letters}"))
     operator.layout(image("layout"))
@@ -369,16 +369,16 @@ def _numpy_adaptive(plain, data, output_size=None, layout="", out_layout=None):
 
 def _adaptive_expr(data, output_size, parsed):
     sizes = {s: extent(parsed, data.shape, s) for s in spatial(parsed)}
-    wanted = dict(zip(spatial(parsed), _wanted(output_size, sizes), strict=True))
-    shape = [wanted.get(n, d) for n, d in zip(parsed, data.shape, strict=True)]
+    target = dict(zip(spatial(parsed), _target_sizes(output_size, sizes), strict=True))
+    shape = [target.get(n, d) for n, d in zip(parsed, data.shape, strict=True)]
     spans = {}
     for k, s in enumerate(spatial(parsed)):
-        longest = _longest(sizes[s], wanted[s])
+        longest = _longest(sizes[s], target[s])
         spans[s] = te.reduce_axis((const(0, "int64"), longest), name=f"rv{k}")
 
     def bounds(s, v):
-        first = floordiv(v * sizes[s], wanted[s])
-        return first, simplify(ceildiv((v + 1) * sizes[s], wanted[s]) - first)
+        first = floordiv(v * sizes[s], target[s])
+        return first, simplify(ceildiv((v + 1) * sizes[s], target[s]) - first)
 
     def cell(*i):
         at, inside = [], []
@@ -388,7 +388,7 @@ def _adaptive_expr(data, output_size, parsed):
                 continue
             first, length = bounds(n, v)
             at.append(simplify(first + spans[n]))
-            if not _divides(wanted[n], sizes[n]):
+            if not _divides(target[n], sizes[n]):
                 inside.append(spans[n].var < length)
         value = cast(_wide(data.dtype), data(*at))
         if inside:
@@ -414,14 +414,14 @@ def _divides(small, size):
     return isinstance(small, IntImm) and isinstance(size, IntImm) and size.value % small.value == 0
 
 
-def _longest(size, wanted):
+def _longest(size, target):
     """The length of the longest window."""
-    if _divides(wanted, size):
-        return simplify(floordiv(size, wanted))
-    return simplify(floordiv(size, wanted) + 2)
+    if _divides(target, size):
+        return simplify(floordiv(size, target))
+    return simplify(floordiv(size, target) + 2)
 
 
-def _wanted(output_size, sizes):
+def _target_sizes(output_size, sizes):
     if output_size is None:
         return list(sizes.values())
     values = list(output_size) * (len(sizes) if len(output_size) == 1 else 1)

@@ -1,4 +1,4 @@
-"""Quantized numbers: q stands for (q - zero_point) * scale."""
+"""Quantized numbers: q represents (q - zero_point) * scale."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def _of_channel(param, i, axis):
     return param(const(0, "int64") if one else i[axis])
 
 
-def _check(data, scale, zero_point, axis, known, made, out):
+def _check(data, scale, zero_point, axis, inputs, outputs, out):
     """Raise TypeError or ValueError where dtypes or extents are not those of quantized numbers."""
     for what, dtype, allowed in (
-        ("out_dtype", DataType(out), made),
-        ("data", data.dtype, known),
+        ("out_dtype", DataType(out), outputs),
+        ("data", data.dtype, inputs),
         ("scale", scale.dtype, ("float32", "float16")),
         ("zero_point", zero_point.dtype, ("int8", "uint8", "int16", "uint16", "int32", "float16")),
     ):
@@ -113,23 +113,23 @@ def _(data, scale, zero_point, axis=-1, out_dtype="int8"):
 
 @op("relax.quantize_range")
 def quantize_range(data: Tensor):
-    """The ends of what is to be quantized: the greatest of -data, and of data. The last axis comes
-    second, so that the others go by vectors of it."""
+    """The range of the data to quantize: the greatest of -data, and of data. The last axis is reduced
+    second, so that the others are reduced in vectors along it."""
     shape = shape_of(data)
 
     def cell(*i):
         k, value = i[0], element(data, i[1:])
         return tir.Select(k.equal(const(0, k.dtype)), -value, value)
 
-    found = compute([const(2, "int64"), *shape], cell, "signed", tag="injective")
+    ends = compute([const(2, "int64"), *shape], cell, "signed", tag="injective")
     for axes in ([*range(1, len(shape))], [1]) if len(shape) > 1 else ([1],) * len(shape):
-        found = reduce_over(found, axes, False, lambda i, k, x=found: te.max(x(*i), axis=k), "most")
-    return found
+        ends = reduce_over(ends, axes, False, lambda i, k, x=ends: te.max(x(*i), axis=k), "most")
+    return ends
 
 
 @op("relax.quantize_scale")
 def quantize_scale(ends: Tensor):
-    """The scale with which uint8 holds zero and what lies between the ends of `quantize_range`; 1 where
+    """The scale with which uint8 represents zero and the range between the ends of `quantize_range`; 1 where
     that is zero alone, for which any would do."""
     apart = tir.max(ends(1), 0.0) + tir.max(ends(0), 0.0)
     scale = tir.Select(apart.equal(0.0), const(1.0, ends.dtype), apart / 255.0)
@@ -138,7 +138,7 @@ def quantize_scale(ends: Tensor):
 
 @op("relax.quantize_zero_point")
 def quantize_zero_point(ends: Tensor, scale: Tensor):
-    """The number in uint8 that stands for zero, where 0 stands for the lower end or for zero."""
+    """The number in uint8 that represents zero, where 0 represents the lower end or zero."""
     steps = tir.max(ends(0), 0.0) / element(scale, ())
     zero = cast("uint8", tir.round(tir.min(steps, 255.0)))
     return compute([], lambda: zero, "zero_point", tag="elemwise")
@@ -202,8 +202,8 @@ def dequantize(
 
 @dequantize.infer
 def _(data, scale, zero_point, axis=-1, out_dtype="float32"):
-    known = (*_SHORT, "int32", "float16", "float32")
-    _check(data, scale, zero_point, axis, known, ("float16", "float32"), out_dtype)
+    inputs = (*_SHORT, "int32", "float16", "float32")
+    _check(data, scale, zero_point, axis, inputs, ("float16", "float32"), out_dtype)
     return TensorStructInfo(data.shape, out_dtype, ndim=data.ndim)
 
 

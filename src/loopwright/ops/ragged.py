@@ -34,9 +34,9 @@ def attention_var_len(
     a group is shared by heads // groups heads. seqstart_q and seqstart_k: the first elements of the
     sequences, and behind them the number of all elements: [0, 2, 7, 10] for lengths 2, 5 and 3 (of
     keys: default those of queries). max_seqlen_q, max_seqlen_k: the greatest lengths; nothing here
-    depends on them. Queries of no sequence, and those that see no key, give zeros. For each query and
+    depends on them. Queries outside of all sequences, and those that see no key, result in zeros. For each query and
     head the keys are read once: Milakov and Gimelshein, "Online normalizer calculation for softmax",
-    2018. Fails with an IndexError where a start is none.
+    2018. Fails with an IndexError where a start is invalid.
     """
     _, length, heads, size = extents_of(queries, "queries", 1, None, None, None)
     _, other, groups, width = extents_of(values, "values", 1, None, None, None)
@@ -108,27 +108,27 @@ def attention_var_len(
 
 
 @attention_var_len.build
-def _(**given):
+def _(**arguments):
     for name in ("seqstart", "max_seqlen"):
-        if given[f"{name}_k"] is None:
-            given[f"{name}_k"] = given[f"{name}_q"]
-    return check_masks(**given)
+        if arguments[f"{name}_k"] is None:
+            arguments[f"{name}_k"] = arguments[f"{name}_q"]
+    return check_masks(**arguments)
 
 
 @attention_var_len.numpy
-def _(queries, keys, values, seqstart_q, max_seqlen_q, seqstart_k, max_seqlen_k, **given):
+def _(queries, keys, values, seqstart_q, max_seqlen_q, seqstart_k, max_seqlen_k, **options):
     out = np.zeros((*queries.shape[:3], values.shape[3]), queries.dtype)
     share = queries.shape[2] // max(keys.shape[2], 1)
     for n in range(len(seqstart_q) - 1):
-        mine, theirs = (slice(s[n], s[n + 1]) for s in (seqstart_q, seqstart_k))
-        one = queries[:, mine], *(t[:, theirs].repeat(share, axis=2) for t in (keys, values))
+        rows, columns = (slice(s[n], s[n + 1]) for s in (seqstart_q, seqstart_k))
+        one = queries[:, rows], *(t[:, columns].repeat(share, axis=2) for t in (keys, values))
         length, other = one[0].shape[1], one[1].shape[1]
         if other:
-            out[:, mine] = attended(*one, **given)
-        if given["causal_mask"] is not None:
-            last = np.arange(length) + (other - length) * (given["causal_mask"] == "BottomRight")
-            unseen = (last < 0) | (last - (given["window_size"] or length + other) >= other - 1)
-            out[:, mine][:, unseen] = 0
+            out[:, rows] = attended(*one, **options)
+        if options["causal_mask"] is not None:
+            last = np.arange(length) + (other - length) * (options["causal_mask"] == "BottomRight")
+            unseen = (last < 0) | (last - (options["window_size"] or length + other) >= other - 1)
+            out[:, rows][:, unseen] = 0
     return out
 
 

@@ -1,7 +1,7 @@
 """Random numbers from keys: the counter-based generator Threefry.
 
-The state of a generator is 10 words of 64 bits: a key (4), a path (2) that tells generators split from
-one another apart, a counter (2), and the place (2) of the path's next bit. Reference: Salmon et al.,
+The state of a generator is 10 words of 64 bits: a key (4), a path (2) that distinguishes generators split
+from one another, a counter (2), and the position (2) of the path's next bit. Reference: Salmon et al.,
 "Parallel Random Numbers: As Easy as 1, 2, 3", 2011; the split of keys: Claessen and Palka, "Splittable
 Pseudorandom Number Generators using Cryptographic Hashing", 2013.
 """
@@ -36,8 +36,8 @@ def threefry(
     keep: Callable[[Any], Any] = lambda value: value,
 ) -> list[Any]:
     """The 4 random words of a key for a counter, as TVM computes them: without the last addition of
-    the key that the reference has. They are of expressions, or of numpy's uint64. word(n) is the
-    number n of their kind; keep(value) a name for what is used several times."""
+    the key that the reference has. They are expressions, or numpy's uint64. word(n) is the
+    number n of that kind; keep(value) binds a value that is used several times to a name."""
     last = word(_PARITY)
     for part in key:
         last = last ^ part
@@ -51,8 +51,8 @@ def threefry(
             for pair, turn in enumerate(_ROTATIONS[(group * 4 + step) % 8]):
                 a, b = state[2 * pair], state[2 * pair + 1]
                 total = keep(a + b)
-                turned = (b << word(turn)) | (b >> word(64 - turn))
-                state[2 * pair], state[2 * pair + 1] = total, keep(total ^ turned)
+                rotated = (b << word(turn)) | (b >> word(64 - turn))
+                state[2 * pair], state[2 * pair + 1] = total, keep(total ^ rotated)
             state = [state[n] for n in (0, 3, 2, 1)]
     return state
 
@@ -67,7 +67,7 @@ def _random(ib: Any, key: list[Any], counter: list[Any]) -> list[Any]:
 
 
 def _half(high: Any, low: Any, choose: Callable[..., Any], word: Callable[[int], Any]) -> list[Any]:
-    """The place of the next bit of a path: the one after that of the words (high, low)."""
+    """The position of the next bit of a path: the one after that of the words (high, low)."""
     moved = choose(high.equal(word(1)), word(1 << 63), word(0))
     return [high >> word(1), choose(high.equal(word(0)), low >> word(1), moved)]
 
@@ -133,12 +133,12 @@ def threefry_generate(key: Tensor, shape: Shape):
 
 
 def _put_at(out: Any, shape: Any, values: list[Any], first: Any) -> None:
-    """Write words one after another from a place of the flat result."""
+    """Write words one after another from an index of the flat result."""
     for n, value in enumerate(values):
-        at, place = [], first + n
+        at, rest = [], first + n
         for dim in reversed(list(shape)):
-            at.append(place % int(dim))
-            place = place // int(dim)
+            at.append(rest % int(dim))
+            rest = rest // int(dim)
         out[tuple(reversed(at))] = value
 
 
@@ -172,8 +172,8 @@ def _(key, shape):
     return state, values.reshape(shape)
 
 
-def _np_half(place: np.ndarray) -> list[Any]:
-    high, low = place
+def _np_half(halves: np.ndarray) -> list[Any]:
+    high, low = halves
     moved = np.uint64(1 << 63 if high == 1 else 0)
     return [high >> np.uint64(1), low >> np.uint64(1) if high == 0 else moved]
 
@@ -185,9 +185,9 @@ def threefry_split(key: Tensor):
 
     def write(ib, gen, left, right):
         with ib.if_scope(tir.all(gen[8].equal(_word(0)), gen[9].equal(_word(0)))):
-            made = _random(ib, _words(gen, 0, 4), _words(gen, 4, 4))
+            words = _random(ib, _words(gen, 0, 4), _words(gen, 4, 4))
             for out, path in ((left, 0), (right, 1 << 63)):
-                _put(out, made)
+                _put(out, words)
                 _put(out, [_word(n) for n in (path, 0, 0, 0, 1 << 62, 0)], 4)
         with ib.else_scope():
             for out in (left, right):
@@ -203,9 +203,9 @@ def threefry_split(key: Tensor):
 def _(key):
     left, right = key.copy(), key.copy()
     if not key[8:].any():
-        made = threefry(list(key[:4]), list(key[4:8]), _np_word)
+        words = threefry(list(key[:4]), list(key[4:8]), _np_word)
         for out, path in ((left, 0), (right, 1 << 63)):
-            out[:4], out[4:] = made, np.array([path, 0, 0, 0, 1 << 62, 0], np.uint64)
+            out[:4], out[4:] = words, np.array([path, 0, 0, 0, 1 << 62, 0], np.uint64)
         return left, right
     left[8:] = right[8:] = _np_half(key[8:])
     right[4:6] |= key[8:]

@@ -26,7 +26,7 @@ from .statements import long, loops, written
 LANES = 16  # of a block of the weight
 _ROWS = 4  # of the batch that share one pass over the weight
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
-WAYS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
 def _zero(x: Any) -> Any:
@@ -43,7 +43,7 @@ _min, _abs = _both(tir.min, np.minimum), _both(tir.abs, np.abs)
 _where = _both(tir.Select, np.where)
 _sigmoid = _both(tir.sigmoid, lambda x: 1 / (1 + np.exp(-x)))
 
-# (x, alpha, beta) -> y, and what alpha and beta are by default; of expressions and of arrays.
+# (x, alpha, beta) -> y, and the defaults of alpha and beta; for expressions and for arrays.
 ACTIVATIONS: dict[str, tuple[Callable[[Any, float, float], Any], float, float]] = {
     "Sigmoid": (lambda x, a, b: _sigmoid(x), 0, 0),
     "Tanh": (lambda x, a, b: _tanh(x), 0, 0),
@@ -87,27 +87,27 @@ class _Cell:
             for n, a, b in zip(activations, alpha, beta, strict=True)
         ]
 
-    def act(self, way: int, n: int, x: Any, clipped: bool = True) -> Any:
+    def act(self, direction: int, n: int, x: Any, clipped: bool = True) -> Any:
         """The activation number n of a direction."""
-        fn, a, b = self.named[way * _COUNT[self.kind] + n]
+        fn, a, b = self.named[direction * _COUNT[self.kind] + n]
         if self.clip > 0 and clipped:
             x = _max(_min(x, _zero(x) + self.clip), _zero(x) - self.clip)
         return fn(x, a, b)
 
-    def lstm(self, way: int, gates: Any, cell: Any, peep: Any) -> tuple[Any, Any]:
+    def lstm(self, direction: int, gates: Any, cell: Any, peep: Any) -> tuple[Any, Any]:
         """(hidden, cell) of the sums of the gates i, o, f, c, the cell before, and the weights by
         which i, o, f see it."""
         i, o, f, c = gates
         see = lambda gate, n, value: gate if peep is None else gate + peep[n] * value  # noqa: E731
-        i = self.act(way, 0, see(i, 0, cell))
-        f = 1 - i if self.tied else self.act(way, 0, see(f, 2, cell))
-        new = f * cell + i * self.act(way, 1, c)
-        return self.act(way, 0, see(o, 1, new)) * self.act(way, 2, new, False), new
+        i = self.act(direction, 0, see(i, 0, cell))
+        f = 1 - i if self.tied else self.act(direction, 0, see(f, 2, cell))
+        new = f * cell + i * self.act(direction, 1, c)
+        return self.act(direction, 0, see(o, 1, new)) * self.act(direction, 2, new, False), new
 
-    def gru(self, way: int, gates: Any, hidden: Any) -> Any:
+    def gru(self, direction: int, gates: Any, hidden: Any) -> Any:
         """The hidden state of the update's sum, the candidate's, and the state before."""
-        z = self.act(way, 0, gates[0])
-        return (1 - z) * self.act(way, 1, gates[1]) + z * hidden
+        z = self.act(direction, 0, gates[0])
+        return (1 - z) * self.act(direction, 1, gates[1]) + z * hidden
 
 
 @op("relax.nn.recurrence", alone=True)
@@ -127,38 +127,38 @@ def recurrence(
     linear_before_reset: bool = False,
     rounded: bool = False,
 ):
-    """The steps of a recurrent layer: (states (length, ways, batch, size), the last state (ways, batch,
-    size), and for "lstm" the last cell).
+    """The steps of a recurrent layer: (states (length, directions, batch, size), the last state
+    (directions, batch, size), and for "lstm" the last cell).
 
-    gates (length, ways, batch, gates * size): what the inputs give the gates, with the biases, in ONNX's
-    order (i o f c; z r h). weight (ways, gates, blocks, size, 16): the recurrent one, whose columns, filled
-    up with zeros, lie in blocks of 16. lengths (batch): of the sequences; states after the end are 0. states: before the first
-    step, (ways, batch, size); for "lstm" the cell, too. extra: an LSTM's peepholes (ways, 3 * size), of i,
-    o and f; with `linear_before_reset` the bias (ways, size) of the recurrent part of a GRU's candidate.
+    gates (length, directions, batch, gates * size): the inputs' part of the gates, with the biases, in ONNX's
+    order (i o f c; z r h). weight (directions, gates, blocks, size, 16): the recurrent one, whose columns, filled
+    up with zeros, are in blocks of 16. lengths (batch): of the sequences; states after the end are 0. states: before the first
+    step, (directions, batch, size); for "lstm" the cell, too. extra: an LSTM's peepholes (directions, 3 * size), of i,
+    o and f; with `linear_before_reset` the bias (directions, size) of the recurrent part of a GRU's candidate.
     activations, with their numbers
-    `alpha` and `beta`: those of each way. clip: the greatest size of what they get, but for the
-    cell that an LSTM shows, as onnxruntime has it; 0 for any. rounded: what the weight gets of a state
-    is rounded to bytes, as in a product of quantized numbers.
+    `alpha` and `beta`: those of each direction. clip: the greatest absolute value of their inputs, except for the
+    cell that an LSTM outputs, as onnxruntime has it; 0 for any. rounded: the state is rounded to bytes before the
+    product with the weight, as in a product of quantized numbers.
     """
-    ways, many, flip = len(WAYS[direction]), GATES[kind], WAYS[direction]
-    length, _, batch, _ = extents_of(gates, "gates", None, ways, None, None)
-    _, _, blocks, size, _ = extents_of(weight, "weight", ways, many, None, None, LANES)
+    directions, many, flip = len(DIRECTIONS[direction]), GATES[kind], DIRECTIONS[direction]
+    length, _, batch, _ = extents_of(gates, "gates", None, directions, None, None)
+    _, _, blocks, size, _ = extents_of(weight, "weight", directions, many, None, None, LANES)
     extents_of(weight, "weight", None, None, simplify((size + (LANES - 1)) // LANES), None, None)
     extents_of(gates, "gates", None, None, None, simplify(size * many))
     extents_of(lengths, "lengths", batch)
-    dims = (long(ways), batch, size)
+    dims = (long(directions), batch, size)
     for state in states:
         extents_of(state, "a state", *dims)
     if len(states) != 1 + (kind == "lstm"):
         raise ValueError(explain("an LSTM has two states, others one", got=len(states)))
     if extra is not None:
-        extents_of(extra, "extra", ways, simplify(size * (3 if kind == "lstm" else 1)))
+        extents_of(extra, "extra", directions, simplify(size * (3 if kind == "lstm" else 1)))
     step_of = _Cell(kind, activations, alpha, beta, clip, input_forget, linear_before_reset)
-    held = 1 if isinstance(batch, IntImm) and batch.value == 1 else _ROWS
+    group = 1 if isinstance(batch, IntImm) and batch.value == 1 else _ROWS
     dtype = str(gates.dtype)
     # Sums that do not wait for each other.
     number = blocks.value if isinstance(blocks, IntImm) else 1
-    together = 1 if held > 1 else next(n for n in (4, 3, 2, 1) if number % n == 0)
+    together = 1 if group > 1 else next(n for n in (4, 3, 2, 1) if number % n == 0)
     late = kind == "gru" and not linear_before_reset  # the candidate's sum needs another gate
 
     def write(ib, x, w, lens, h0, *others):
@@ -176,22 +176,22 @@ def recurrence(
                 gate = n + first
                 tiles = [
                     (m, block * together + s, ib.allocate(dtype, LANES, f"tile{m}_{s}"))
-                    for m in range(held)
+                    for m in range(group)
                     for s in range(together)
                 ]
                 for _, _, tile in tiles:
                     with lanes() as v:
                         tile[v] = const(0, dtype)
                 with rows(ib, size, "k") as k:
-                    for m, place, tile in tiles:
+                    for m, index, tile in tiles:
                         with lanes() as v:
-                            tile[v] = tile[v] + state[m, k] * w[d, gate, place, k, v]
-                for m, place, tile in tiles:
+                            tile[v] = tile[v] + state[m, k] * w[d, gate, index, k, v]
+                for m, index, tile in tiles:
                     with lanes() as v:
-                        sums[m, gate, place * LANES + v] = tile[v]
+                        sums[m, gate, index * LANES + v] = tile[v]
 
         def each(body):
-            """body(j) for all elements of a state, by vectors as far as they go."""
+            """body(j) for all elements of a state, in vectors except for the rest."""
             whole = size // LANES
             with rows(ib, whole, "j") as j, lanes() as v:
                 body(j * LANES + v)
@@ -200,9 +200,9 @@ def recurrence(
                     body(whole * LANES + j)
 
         def by_bytes(state):
-            seen = ib.allocate(dtype, [held, size], "seen")
+            seen = ib.allocate(dtype, [group, size], "seen")
             ends = ib.allocate(dtype, [2], "ends")
-            for m in range(held):
+            for m in range(group):
                 for n in range(2):
                     ends[n] = const(0, dtype)
                 with rows(ib, size, "j") as j:
@@ -220,15 +220,15 @@ def recurrence(
                 each(near)
             return seen
 
-        def run(d, way, block):
-            state = ib.allocate(dtype, [held, size], "state")
+        def run(d, side, block):
+            state = ib.allocate(dtype, [group, size], "state")
             after: Any = None
-            sums = ib.allocate(dtype, [held, many, blocks * LANES], "sums")
-            reset: Any = ib.allocate(dtype, [held, size], "reset") if late else None
+            sums = ib.allocate(dtype, [group, many, blocks * LANES], "sums")
+            reset: Any = ib.allocate(dtype, [group, size], "reset") if late else None
             if kind == "lstm":
-                after = ib.allocate(dtype, [held, size], "cell")
-            row = lambda m: tir.min(block * held + m, batch - 1)  # noqa: E731
-            for m in range(held):
+                after = ib.allocate(dtype, [group, size], "cell")
+            row = lambda m: tir.min(block * group + m, batch - 1)  # noqa: E731
+            for m in range(group):
                 with rows(ib, size, "j") as j:
                     state[m, j] = h0[d, row(m), j]
                     if kind == "lstm":
@@ -236,11 +236,11 @@ def recurrence(
             with rows(ib, length, "t") as t:
                 weigh(state, 0, many - 1 if late else many, sums, d)
                 at, active = [], []
-                for m in range(held):
+                for m in range(group):
                     count = ib.let("count", tir.min(cast("int64", lens[row(m)]), length))
                     active.append(t < count)
                     at.append(
-                        ib.let("at", tir.Select(active[m], count - 1 - t, t) if flip[way] else t)
+                        ib.let("at", tir.Select(active[m], count - 1 - t, t) if flip[side] else t)
                     )
                 gate = lambda m, n, j: (  # noqa: E731
                     x[at[m], d, row(m), j + size * n] + sums[m, n, j]
@@ -248,11 +248,11 @@ def recurrence(
 
                 def step(m, j):
                     if kind == "rnn":
-                        state[m, j] = step_of.act(way, 0, gate(m, 0, j))
+                        state[m, j] = step_of.act(side, 0, gate(m, 0, j))
                     elif kind == "lstm":
                         seen = None if more is None else [more[d, j + size * n] for n in range(3)]
                         sides = [gate(m, n, j) for n in range(4)]
-                        h, c = step_of.lstm(way, sides, after[m, j], seen)
+                        h, c = step_of.lstm(side, sides, after[m, j], seen)
                         state[m, j] = h  # the cell before is read by this, too
                         after[m, j] = c
                     else:
@@ -260,38 +260,38 @@ def recurrence(
                         if not late:
                             inner = sums[m, 2, j]
                             inner = inner if more is None else inner + more[d, j]
-                            opened = step_of.act(way, 0, gate(m, 1, j))
+                            opened = step_of.act(side, 0, gate(m, 1, j))
                             candidate = x[at[m], d, row(m), j + size * 2] + opened * inner
-                        state[m, j] = step_of.gru(way, [gate(m, 0, j), candidate], state[m, j])
+                        state[m, j] = step_of.gru(side, [gate(m, 0, j), candidate], state[m, j])
 
                 if late:
-                    for m in range(held):
+                    for m in range(group):
                         each(
                             lambda j, m=m: reset.__setitem__(
-                                (m, j), step_of.act(way, 0, gate(m, 1, j)) * state[m, j]
+                                (m, j), step_of.act(side, 0, gate(m, 1, j)) * state[m, j]
                             )
                         )
                     weigh(reset, many - 1, 1, sums, d)
-                for m in range(held):
-                    valid = [active[m]] if held == 1 else [active[m], block * held + m < batch]
+                for m in range(group):
+                    valid = [active[m]] if group == 1 else [active[m], block * group + m < batch]
                     with ib.if_scope(tir.all(*valid)):
                         each(lambda j, m=m: step(m, j))
                         with rows(ib, size, "j") as j:
                             out[at[m], d, row(m), j] = state[m, j]
-                    exists = block * held + m < batch
+                    exists = block * group + m < batch
                     with ib.else_scope(), ib.if_scope(exists), rows(ib, size, "j") as j:
                         out[t, d, row(m), j] = const(0, dtype)
 
-            for m in range(held):
-                with ib.if_scope(block * held + m < batch), rows(ib, size, "j") as j:
+            for m in range(group):
+                with ib.if_scope(block * group + m < batch), rows(ib, size, "j") as j:
                     last[d, row(m), j] = state[m, j]
                     for buffer in last_cell:
                         buffer[d, row(m), j] = after[m, j]
 
-        parts = simplify((batch + (held - 1)) // held)
+        parts = simplify((batch + (group - 1)) // group)
         with ExitStack() as stack:
-            d, block = loops(ib, stack, [long(ways), parts], parallel=True)
-            if ways == 1:
+            d, block = loops(ib, stack, [long(directions), parts], parallel=True)
+            if directions == 1:
                 run(d, 0, block)
             else:
                 with ib.if_scope(d.equal(0)):
@@ -299,27 +299,27 @@ def recurrence(
                 with ib.else_scope():
                     run(d, 1, block)
 
-    shapes = [(length, long(ways), batch, size), *[dims] * len(states)]
+    shapes = [(length, long(directions), batch, size), *[dims] * len(states)]
     inputs = [gates, weight, lengths, *states, *([] if extra is None else [extra])]
     return list(written(shapes, inputs, write, [dtype] * len(shapes), "recurrence"))
 
 
 @recurrence.build
-def _(**given):
-    for name, known in (("kind", GATES), ("direction", WAYS)):
-        if given[name] not in known:
-            what = f"{name} is one of {', '.join(known)}"
-            raise ValueError(explain(what, got=repr(given[name])))
-    wanted = _COUNT[given["kind"]] * len(WAYS[given["direction"]])
-    names, a, b = (list(given[n]) for n in ("activations", "alpha", "beta"))
-    if len(names) != wanted or len(a) != wanted or len(b) != wanted:
-        what = f"there are {wanted} activations, each with alpha and beta"
+def _(**arguments):
+    for name, table in (("kind", GATES), ("direction", DIRECTIONS)):
+        if arguments[name] not in table:
+            what = f"{name} is one of {', '.join(table)}"
+            raise ValueError(explain(what, got=repr(arguments[name])))
+    count = _COUNT[arguments["kind"]] * len(DIRECTIONS[arguments["direction"]])
+    names, a, b = (list(arguments[n]) for n in ("activations", "alpha", "beta"))
+    if len(names) != count or len(a) != count or len(b) != count:
+        what = f"there are {count} activations, each with alpha and beta"
         raise ValueError(explain(what, got=f"{names}, {a} and {b}"))
     unknown = [n for n in names if n not in ACTIVATIONS]
     if unknown:
         hint = ", ".join(ACTIVATIONS)
         raise ValueError(explain("unknown activation", got=unknown[0], instead=hint))
-    return given
+    return arguments
 
 
 @recurrence.numpy
@@ -328,7 +328,7 @@ def _(
     activations=("Sigmoid", "Tanh", "Tanh"), alpha=(0.0, 0.0, 0.0), beta=(0.0, 0.0, 0.0), clip=0.0,
     input_forget=False, linear_before_reset=False, rounded=False,
 ):  # fmt: skip
-    flip, (many, blocks, size) = WAYS[direction], weight.shape[1:4]
+    flip, (many, blocks, size) = DIRECTIONS[direction], weight.shape[1:4]
     weight = weight.transpose(0, 3, 1, 2, 4).reshape(-1, size, many, blocks * LANES)
     step_of = _Cell(kind, activations, alpha, beta, clip, input_forget, linear_before_reset)
     see = _by_bytes if rounded else lambda state: state
@@ -339,30 +339,30 @@ def _(
         peep = extra[d].reshape(3, size) if kind == "lstm" and extra is not None else None
         count = min(int(lengths[b]), len(gates))
         for t in range(count - 1, -1, -1) if flip[d] else range(count):
-            given = gates[t, d, b].reshape(many, size)
+            inputs = gates[t, d, b].reshape(many, size)
             sums = np.einsum("k,kgj->gj", see(h), weight[d, :, :, :size])
             if kind == "rnn":
-                h = step_of.act(d, 0, given[0] + sums[0])
+                h = step_of.act(d, 0, inputs[0] + sums[0])
             elif kind == "lstm":
-                h, c = step_of.lstm(d, given + sums, c, peep)
+                h, c = step_of.lstm(d, inputs + sums, c, peep)
             else:
-                opened = step_of.act(d, 0, given[1] + sums[1])
+                opened = step_of.act(d, 0, inputs[1] + sums[1])
                 if linear_before_reset:
                     inner = opened * (sums[2] + (0 if extra is None else extra[d]))
                 else:
                     inner = see(opened * h) @ weight[d, :, 2, :size]
-                h = step_of.gru(d, [given[0] + sums[0], given[2] + inner], h)
+                h = step_of.gru(d, [inputs[0] + sums[0], inputs[2] + inner], h)
             out[t, d, b] = h
         last[d, b], last_cell[d, b] = h, c
     return (out, last, last_cell) if kind == "lstm" else (out, last)
 
 
-def _packed(ways: int, size: int, many: int) -> np.ndarray:
+def _packed(directions: int, size: int, many: int) -> np.ndarray:
     rng = np.random.default_rng(7)
     blocks = -(-size // LANES)
-    weight = np.zeros((ways, many, size, blocks * LANES), np.float32)
-    weight[..., :size] = rng.uniform(-0.5, 0.5, (ways, many, size, size))
-    cut = weight.reshape(ways, many, size, blocks, LANES)
+    weight = np.zeros((directions, many, size, blocks * LANES), np.float32)
+    weight[..., :size] = rng.uniform(-0.5, 0.5, (directions, many, size, size))
+    cut = weight.reshape(directions, many, size, blocks, LANES)
     return np.ascontiguousarray(cut.transpose(0, 1, 3, 2, 4))
 
 

@@ -342,8 +342,8 @@ log_softmax.samples(case((2, 8), axis=-1))
 
 
 def _collapse(data, shape):
-    """`data` summed over the axes that lack in `shape`, or are 1 there; over an axis that may be 1 by as
-    many elements as the run says, from its own on."""
+    """`data` summed over the axes that `shape` lacks, or that are 1 there. Of an axis that may be 1, the
+    number of elements to sum is computed at run time."""
     extra = len(shape_of(data)) - len(shape)
     sizes = dict(enumerate(data.shape[:extra]))
     for a, d in enumerate(shape, extra):
@@ -380,8 +380,8 @@ def _check_collapse(data, shape):
 
 def _numpy_collapse(data, shape):
     extra = data.ndim - len(shape)
-    kept = tuple(extra + k for k, d in enumerate(shape) if d == 1)
-    summed = widened(data).sum((*range(extra), *kept), keepdims=True)
+    ones = tuple(extra + k for k, d in enumerate(shape) if d == 1)
+    summed = widened(data).sum((*range(extra), *ones), keepdims=True)
     return summed.reshape(shape).astype(data.dtype)
 
 

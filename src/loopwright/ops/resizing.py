@@ -1,5 +1,5 @@
-"""Where the elements of a resized axis lie, and what they are made of: for arrays of numpy, which
-importers and references use, and for expressions, of which operators make loops."""
+"""The coordinates and taps of a resized axis: for arrays of numpy, which importers and references use,
+and for expressions, of which operators make loops."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Kit:
     rint: Callable[..., Any]
     choose: Callable[..., Any]
     index: Callable[..., Any]  # a whole number as an int64
-    held: Callable[..., Any]  # (index, extent): the nearest index that is inside
+    clamp: Callable[..., Any]  # (index, extent): the nearest index that is inside
     inside: Callable[..., Any]  # (index, extent)
-    weight: Callable[..., Any]  # (number, place): as a weight at the place
+    weight: Callable[..., Any]  # (number, position): as a weight at the position
 
 
 EXPRESSIONS = Kit(
@@ -46,7 +46,7 @@ EXPRESSIONS = Kit(
     lambda v: cast("int64", v),
     lambda i, extent: tir.max(tir.min(i, extent - 1), const(0, "int64")),
     lambda i, extent: tir.all(i >= 0, i < extent),
-    lambda v, place: const(v, place.dtype) if isinstance(v, float) else v,
+    lambda v, position: const(v, position.dtype) if isinstance(v, float) else v,
 )
 ARRAYS = Kit(
     np.floor,
@@ -56,7 +56,7 @@ ARRAYS = Kit(
     lambda v: v.astype(np.int64),
     lambda i, extent: np.clip(i, 0, extent - 1),
     lambda i, extent: (i >= 0) & (i < extent),
-    lambda v, place: np.broadcast_to(np.float64(v), place.shape),
+    lambda v, position: np.broadcast_to(np.float64(v), position.shape),
 )
 
 
@@ -76,14 +76,14 @@ class Span:
         return x * (self.have / self.want) if self.scale is None else x / self.scale
 
     def between(self, x: Any) -> Any:
-        """The same where the last elements lie on each other, as the first do."""
+        """The same where the last elements coincide, as the first do."""
         if self.scale is None:
             return x * ((self.have - 1) / (self.want - 1))
         # As onnxruntime and torch; ONNX's reference takes the extent before it is rounded down.
         return x * (self.have - 1) / (self.want - 1)
 
     def symmetric(self, x: Any) -> Any:
-        """`back` of a result whose middle lies on the input's."""
+        """`back` of a result whose middle coincides with the input's."""
         if self.scale is None:
             return self.back(x)
         return self.have / 2 * (1 - self.want / (self.scale * self.have)) + self.back(x)
@@ -94,13 +94,13 @@ class Span:
         step = (last - first) * m / (self.want - 1)
         return self.unless_one(first * m + x * step, x * 0 + 0.5 * (first + last) * m)
 
-    def unless_one(self, place: Any, other: Any) -> Any:
-        """`place`, or `other` where the result has one element."""
-        return self.kit.choose(self.want > 1, place, other)
+    def unless_one(self, position: Any, other: Any) -> Any:
+        """`position`, or `other` where the result has one element."""
+        return self.kit.choose(self.want > 1, position, other)
 
 
-# Where the element number x of the result lies in the input; ONNX's coordinate_transformation_mode.
-PLACES: dict[str, Callable[[Any, Span], Any]] = {
+# The coordinate in the input of element x of the result; ONNX's coordinate_transformation_mode.
+COORDINATE_MODES: dict[str, Callable[[Any, Span], Any]] = {
     "half_pixel": lambda x, s: s.back(x + 0.5) - 0.5,
     "asymmetric": lambda x, s: s.back(x),
     "align_corners": lambda x, s: s.unless_one(s.between(x), x * 0),
@@ -109,7 +109,7 @@ PLACES: dict[str, Callable[[Any, Span], Any]] = {
     "half_pixel_symmetric": lambda x, s: s.symmetric(x + 0.5) - 0.5,
     "tf_crop_and_resize": lambda x, s: s.cropped(x),
 }
-# How a place is rounded to the nearest element.
+# How a coordinate is rounded to the nearest element.
 ROUNDING: dict[str, Callable[[Any, Kit], Any]] = {
     "round": lambda x, kit: kit.rint(x),
     "round_prefer_floor": lambda x, kit: kit.ceil(x - 0.5),
@@ -121,18 +121,18 @@ ROUNDING: dict[str, Callable[[Any, Kit], Any]] = {
 
 @dataclass(frozen=True)
 class Style:
-    """How elements between others are made: one of METHODS, PLACES and ROUNDING; the parameter of
-    the cubic, and whether what lies outside has no weight in it."""
+    """How elements between others are interpolated: one of METHODS, COORDINATE_MODES and ROUNDING; the
+    parameter of the cubic, and whether elements outside have no weight in it."""
 
     method: str
-    places: str
+    coordinates: str
     rounding: str = "round"
     cubic_alpha: float = -0.75
     exclude: bool = False
 
     @property
     def dtype(self) -> str:
-        """In which places are computed: for the nearest element it decides ties, and onnxruntime
+        """The dtype of coordinates: for the nearest element it decides ties, and onnxruntime
         computes them in float32."""
         return "float32" if self.method == "nearest_neighbor" else "float64"
 
@@ -141,28 +141,28 @@ class Style:
         """Of the elements that make one."""
         return {"nearest_neighbor": 1, "linear": 2, "cubic": 4}[self.method]
 
-    def taps(self, place: Any, extent: Any, kit: Kit) -> list[tuple[Any, Any]]:
-        """(index, weight) of the elements that make the one at `place`; outside an axis lie
-        repetitions of its ends."""
+    def taps(self, position: Any, extent: Any, kit: Kit) -> list[tuple[Any, Any]]:
+        """(index, weight) of the elements that the one at `position` is interpolated from; outside an
+        axis its ends are repeated."""
         exclude = self.exclude and self.method == "cubic"
         taps = []
-        for at, weight in self._around(place, kit):
+        for at, weight in self._around(position, kit):
             index = kit.index(at)
-            weight = kit.weight(weight, place)
+            weight = kit.weight(weight, position)
             if exclude:
-                nothing = kit.weight(0.0, place)
+                nothing = kit.weight(0.0, position)
                 weight = kit.choose(kit.inside(index, extent), weight, nothing)
-            taps.append((kit.held(index, extent), weight))
+            taps.append((kit.clamp(index, extent), weight))
         if exclude:
             total = sum(w for _, w in taps)
             taps = [(at, w / total) for at, w in taps]
         return taps
 
-    def _around(self, place: Any, kit: Kit) -> list[tuple[Any, Any]]:
+    def _around(self, position: Any, kit: Kit) -> list[tuple[Any, Any]]:
         if self.method == "nearest_neighbor":
-            return [(ROUNDING[self.rounding](place, kit), 1.0)]
-        low = kit.floor(place)
-        t = place - low
+            return [(ROUNDING[self.rounding](position, kit), 1.0)]
+        low = kit.floor(position)
+        t = position - low
         if self.method == "linear":
             return [(low, 1.0 - t), (low + 1.0, t)]
         # Keys' cubic convolution with the parameter a (Keys, 1981).
@@ -174,31 +174,31 @@ class Style:
             (low + 2.0, -a * (t * t * t - t * t)),
         ]
 
-    def array_places(
+    def array_positions(
         self, have: int, want: int, scale: float | None, roi: tuple[float, float] = (0.0, 1.0)
     ) -> Any:
-        """Where all elements of an axis lie, as an array."""
+        """The coordinates of all elements of an axis, as an array."""
         kind = np.dtype(self.dtype).type
         with np.errstate(all="ignore"):
             factor = kind(np.float64(want) / have if scale is None else scale)
             span = Span(ARRAYS, kind(have), kind(want), factor, roi)
-            return PLACES[self.places](np.arange(want, dtype=kind), span)
+            return COORDINATE_MODES[self.coordinates](np.arange(want, dtype=kind), span)
 
     def array_taps(self, have: int, want: int, scale: float | None) -> list[tuple[Any, Any]]:
         """The indices and weights of all elements of an axis, as arrays."""
         with np.errstate(all="ignore"):
-            return self.taps(self.array_places(have, want, scale), have, ARRAYS)
+            return self.taps(self.array_positions(have, want, scale), have, ARRAYS)
 
     def matrix(self, have: int, want: int, scale: float) -> np.ndarray:
-        """[want, have]: what the elements of an axis are made of where it becomes smaller and each
-        is made of all that it covers: the kernel widened by 1 / scale; edge pixels stand for those
+        """[want, have]: the weights of the elements of an axis that becomes smaller, where each
+        is computed from all that it covers: the kernel widened by 1 / scale; edge pixels are repeated
         outside."""
-        places, narrow = self.array_places(have, want, scale), min(scale, 1.0)
-        reach = ceil((1 if self.method == "linear" else 2) / narrow)
-        rows, taps = len(places), 2 * reach + 2
+        positions, narrow = self.array_positions(have, want, scale), min(scale, 1.0)
+        radius = ceil((1 if self.method == "linear" else 2) / narrow)
+        rows, taps = len(positions), 2 * radius + 2
         budget.spend(size=8 * rows * (6 * taps + have))  # taps: a few arrays on the way
-        pixels = np.floor(places)[:, None] + np.arange(-reach, reach + 2)
-        weights = self._kernel((pixels - places[:, None]) * narrow)
+        pixels = np.floor(positions)[:, None] + np.arange(-radius, radius + 2)
+        weights = self._kernel((pixels - positions[:, None]) * narrow)
         if self.exclude:
             weights = weights * ((pixels >= 0) & (pixels < have))
         weights = weights / weights.sum(axis=1, keepdims=True)

@@ -39,10 +39,10 @@ def _image(number: Any, batch: Any) -> Any:
     return tir.checked_index(cast("int64", number), batch)
 
 
-def _check(given: dict[str, Any]) -> dict[str, Any]:
-    size = given["pooled_size"]
-    given["pooled_size"] = [size, size] if isinstance(size, (int, IntImm)) else list(size)
-    return given
+def _check(arguments: dict[str, Any]) -> dict[str, Any]:
+    size = arguments["pooled_size"]
+    arguments["pooled_size"] = [size, size] if isinstance(size, (int, IntImm)) else list(size)
+    return arguments
 
 
 @op("relax.vision.roi_align", alone=True)
@@ -58,7 +58,7 @@ def roi_align(
 ):
     """The mean ("avg") or greatest ("max"; "max_taps": of the pixels' shares in them) value of sample_ratio x sample_ratio points in each of
     pooled_size cells of the regions, times `spatial_scale`; without a ratio, a point for each pixel
-    of the cell; 0 where there are none. Points lie between pixels. aligned: pixels have their
+    of the cell; 0 where there are none. Points are between pixels. aligned: pixels have their
     middle at .5."""
     put, (batch, channels, high, wide) = _plan(data, layout)
     count, _ = extents_of(rois, "rois", None, 5)
@@ -66,14 +66,14 @@ def roi_align(
     extents = (high, wide)
     zero, one = const(0, kind), const(1, kind)
 
-    def taps(place, extent):
-        """(index, weight) of the pixels beside a place, and whether it lies inside, as NaN does
+    def taps(position, extent):
+        """(index, weight) of the pixels around a position, and whether it is inside, which NaN is
         not."""
         last = cast(kind, extent - 1)
-        inside = tir.all(place >= -one, place <= cast(kind, extent))
-        held = tir.min(tir.max(place, zero), last)
-        low = cast("int64", tir.floor(held))
-        part = held - cast(kind, low)
+        inside = tir.all(position >= -one, position <= cast(kind, extent))
+        clamped = tir.min(tir.max(position, zero), last)
+        low = cast("int64", tir.floor(clamped))
+        part = clamped - cast(kind, low)
         return [(low, one - part), (tir.min(low + 1, extent - 1), part)], inside
 
     def write(ib, x, regions, out):
@@ -93,18 +93,18 @@ def roi_align(
             total = ib.allocate(kind, 1, "total")
             total[0] = zero if mode == "avg" else infimum(kind)
             with rows(ib, grid[0], "rh") as rh, rows(ib, grid[1], "rw") as rw:
-                found, inside = [], []
+                taps_of, inside = [], []
                 for axis, r in enumerate((rh, rw)):
                     middle = (
                         (cast(kind, r) + const(0.5, kind)) * bins[axis] / cast(kind, grid[axis])
                     )
-                    near, held = taps(start[axis] + middle, extents[axis])
-                    found.append(near)
-                    inside.append(held)
+                    near, clamped = taps(start[axis] + middle, extents[axis])
+                    taps_of.append(near)
+                    inside.append(clamped)
                 shares = [
                     a * b * cast(kind, x[put((image, c, row, column))])
-                    for row, a in found[0]
-                    for column, b in found[1]
+                    for row, a in taps_of[0]
+                    for column, b in taps_of[1]
                 ]
                 value = functools.reduce(
                     tir.max if mode == "max_taps" else lambda a, b: a + b, shares
@@ -121,10 +121,10 @@ def roi_align(
 
 
 @roi_align.build
-def _(**given):
-    if given["mode"] not in ("avg", "max", "max_taps"):
-        raise ValueError(explain('mode is "avg", "max" or "max_taps"', got=repr(given["mode"])))
-    return _check(given)
+def _(**arguments):
+    if arguments["mode"] not in ("avg", "max", "max_taps"):
+        raise ValueError(explain('mode is "avg", "max" or "max_taps"', got=repr(arguments["mode"])))
+    return _check(arguments)
 
 
 def _between(image, y, x, mode):
@@ -234,8 +234,8 @@ def roi_pool(
 
 
 @roi_pool.build
-def _(**given):
-    return _check(given)
+def _(**arguments):
+    return _check(arguments)
 
 
 @roi_pool.numpy

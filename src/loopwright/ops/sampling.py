@@ -30,46 +30,46 @@ _PADDING = ("zeros", "border", "reflection")
 Keep = Callable[[Any, str], Any]
 
 
-def _mirrored(place: Any, extent: Any, corners: bool, kit: Kit) -> Any:
-    """A place mirrored at the ends of an axis until it lies inside."""
+def _mirrored(x: Any, extent: Any, corners: bool, kit: Kit) -> Any:
+    """A position mirrored at the ends of an axis until it is inside."""
     first, length = (0.0, extent - 1) if corners else (-0.5, extent)
     # In one period of two lengths; an axis of one pixel whose ends are that pixel has no length.
     period = kit.choose(length > 0, length * 2, extent)
-    gone = place - first
-    rest = gone - kit.floor(gone / period) * period
+    distance = x - first
+    rest = distance - kit.floor(distance / period) * period
     back = kit.choose(rest > length, length * 2 - rest, rest)
-    return kit.choose(length > 0, back, place * 0) + first
+    return kit.choose(length > 0, back, x * 0) + first
 
 
-def _reflected(place: Any, extent: Any, corners: bool, kit: Kit, keep: Keep) -> Any:
-    """A place that is inside as it is, any other one mirrored."""
-    place = keep(place, "place")
+def _reflected(x: Any, extent: Any, corners: bool, kit: Kit, keep: Keep) -> Any:
+    """A position that is inside unchanged, any other one mirrored."""
+    x = keep(x, "place")
     first, last = (0.0, extent - 1) if corners else (-0.5, extent - 0.5)
-    inside = keep(_mirrored(place, extent, corners, kit), "mirrored")
-    return kit.choose(place < first, inside, kit.choose(place > last, inside, place))
+    inside = keep(_mirrored(x, extent, corners, kit), "mirrored")
+    return kit.choose(x < first, inside, kit.choose(x > last, inside, x))
 
 
 def _taps(
-    place: Any, extent: Any, style: Style, padding: str, corners: bool, kit: Kit, keep: Keep
+    x: Any, extent: Any, style: Style, padding: str, corners: bool, kit: Kit, keep: Keep
 ) -> list[tuple[Any, Any, Any]]:
-    """(index, weight, whether it is inside) of the pixels of an axis that make a place. extent: a
-    float; keep(value, name): the value, computed once."""
-    place = kit.rint(place) if style.method == "nearest_neighbor" else place
+    """(index, weight, whether it is inside) of the pixels of an axis that a position is interpolated
+    from. extent: a float; keep(value, name): the value, computed once."""
+    x = kit.rint(x) if style.method == "nearest_neighbor" else x
     if padding == "reflection":
-        place = _reflected(place, extent, corners, kit, keep)
-    else:  # far away all is alike, and fits an integer
-        place = keep(place, "place")
-        place = keep(kit.choose(place < -8, place * 0 - 8, place), "place")
-        place = kit.choose(place > extent + 8, place * 0 + (extent + 8), place)
-    place, found = keep(place, "at"), []
-    for at, weight in style._around(place, kit):
+        x = _reflected(x, extent, corners, kit, keep)
+    else:  # far outside all results are equal; a clamped position fits an integer
+        x = keep(x, "place")
+        x = keep(kit.choose(x < -8, x * 0 - 8, x), "place")
+        x = kit.choose(x > extent + 8, x * 0 + (extent + 8), x)
+    x, pixels = keep(x, "at"), []
+    for at, weight in style._around(x, kit):
         if padding == "reflection":
             at = _reflected(at, extent, corners, kit, keep)
         index = keep(kit.index(at), "index")
         within = kit.inside(index, kit.index(extent))
-        held = keep(kit.held(index, kit.index(extent)), "tap")
-        found.append((held, keep(kit.weight(weight, place), "weight"), within))
-    return found
+        pixel = keep(kit.clamp(index, kit.index(extent)), "tap")
+        pixels.append((pixel, keep(kit.weight(weight, x), "weight"), within))
+    return pixels
 
 
 @op("relax.image.grid_sample", alone=True)
@@ -81,25 +81,25 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool = True,
 ):
-    """The data (NCHW or NCDHW) at the places of a grid: x, y (and z) from -1 to 1 on its axis 1, which
+    """The data (NCHW or NCDHW) at the positions of a grid: x, y (and z) from -1 to 1 on its axis 1, which
     are the first and last pixels' middles with `align_corners`, else their sides. `method`: "nearest",
-    "bilinear" or "bicubic"; `padding_mode`, for what lies outside: "zeros", "border" or "reflection".
+    "bilinear" or "bicubic"; `padding_mode`, for positions outside: "zeros", "border" or "reflection".
     """
     rank = _rank(data, grid, method, layout)
     check_filled("the image", *data.shape[2:])
     style, wide = Style(_STYLES[method], "half_pixel"), _wide(data.dtype)
     extents = data.shape[2:]
 
-    def write(ib, x, places, out):
+    def write(ib, x, positions, out):
         keep = lambda value, name: ib.let(name, value)  # noqa: E731
         with ExitStack() as stack:
             n, *i = loops(ib, stack, [data.shape[0], *grid.shape[2:]], parallel=True)
             taps = []
             for k, extent in enumerate(extents):
-                size, value = cast(wide, extent), cast(wide, places[(n, rank - 1 - k, *i)])
+                size, value = cast(wide, extent), cast(wide, positions[(n, rank - 1 - k, *i)])
                 middle = _denormalized(value, size, align_corners)
-                given = (middle, size, style, padding_mode, align_corners, EXPRESSIONS, keep)
-                taps.append(_taps(*given))
+                options = (middle, size, style, padding_mode, align_corners, EXPRESSIONS, keep)
+                taps.append(_taps(*options))
             with rows(ib, data.shape[1], "c") as c:
                 read = lambda *at: x[(n, c, *at)]  # noqa: E731
                 if method == "nearest":
@@ -115,7 +115,7 @@ def grid_sample(
 
 
 def _wide(dtype: Any) -> Any:
-    """The type of places and weights."""
+    """The type of positions and weights."""
     return accumulator(dtype) if DataType(dtype).is_float else DataType("float32")
 
 
@@ -128,7 +128,7 @@ def _read(read: Callable[..., Any], taps: Sequence[Any], padding: str, dtype: An
 
 
 def _share(read: Callable[..., Any], taps: Sequence[Any], padding: str, dtype: Any) -> Any:
-    """What the pixel of a tap for each axis adds to a value between pixels."""
+    """The term of the pixel of a tap for each axis in the value interpolated between pixels."""
     value = _read(lambda *at: cast(dtype, read(*at)), taps, padding, dtype)
     for _, weight, _ in taps:
         value = value * weight
@@ -150,16 +150,18 @@ def _rank(data: Any, grid: Any, method: str, layout: str) -> int:
 
 
 @grid_sample.build
-def _(**values):
-    for key, known in (
+def _(**arguments):
+    for key, table in (
         ("method", tuple(_STYLES)),
         ("layout", ("NCHW", "NCDHW")),
         ("padding_mode", _PADDING),
     ):
-        if values[key] not in known:
+        if arguments[key] not in table:
             what = f"relax.image.grid_sample: unknown {key}"
-            raise ValueError(explain(what, got=values[key], instead=suggest(values[key], known)))
-    return values
+            raise ValueError(
+                explain(what, got=arguments[key], instead=suggest(arguments[key], table))
+            )
+    return arguments
 
 
 @grid_sample.numpy
@@ -172,8 +174,8 @@ def _(
     for k, extent in enumerate(data.shape[2:]):
         size = wide(extent)
         middle = _denormalized(grid[:, rank - 1 - k].astype(wide), size, align_corners)
-        given = (middle, size, style, padding_mode, align_corners, ARRAYS, lambda v, _: v)
-        taps.append(_taps(*given))
+        options = (middle, size, style, padding_mode, align_corners, ARRAYS, lambda v, _: v)
+        taps.append(_taps(*options))
     batch = np.arange(len(data)).reshape(-1, *[1] * rank)
     total: Any = 0
     for corner in itertools.product(*taps):
@@ -202,7 +204,7 @@ grid_sample.samples(
 
 @op("relax.image.affine_grid")
 def affine_grid(data: Tensor, size: Shape, align_corners: bool = True):
-    """The places x, y (and z), between -1 and 1, of the pixels of an image of a `size` (height, width)
+    """The positions x, y (and z), between -1 and 1, of the pixels of an image of a `size` (height, width)
     or (depth, height, width), moved by matrices (batch, rank, rank + 1): (batch, rank, *size), as
     `grid_sample` takes them. With `align_corners` -1 and 1 are the middles of the outer pixels, else
     their sides."""
@@ -212,19 +214,19 @@ def affine_grid(data: Tensor, size: Shape, align_corners: bool = True):
     extents_of(data, "data", None, rank, rank + 1)
     wide = accumulator(data.dtype)
 
-    def place(*indices):
+    def cell(*indices):
         n, axis, *i = indices
         total = cast(wide, data(n, axis, rank))
         for k, (v, extent) in enumerate(zip(i, size, strict=True)):
             have, at = cast(wide, extent), cast(wide, v)
             spot = at * 2 / (have - 1) - 1 if align_corners else (at * 2 + 1) / have - 1
-            if align_corners:  # one pixel lies at the first end
+            if align_corners:  # a single pixel is at the first end
                 spot = tir.Select(have > 1, spot, const(-1, wide))
             total = total + cast(wide, data(n, axis, rank - 1 - k)) * spot
         return cast(data.dtype, total)
 
     return compute(
-        (data.shape[0], const(rank, "int64"), *size), place, "affine_grid", tag="injective"
+        (data.shape[0], const(rank, "int64"), *size), cell, "affine_grid", tag="injective"
     )
 
 
@@ -260,8 +262,8 @@ def deform_conv2d(
     groups: int = 1,
     offset_groups: int = 1,
 ):
-    """A convolution of data (NCHW) by a weight (OIHW) whose taps read moved places, between pixels; 0
-    lies outside. offset: (batch, 2 * offset_groups * taps, rows, columns), a distance down and one to the
+    """A convolution of data (NCHW) by a weight (OIHW) whose taps read moved positions, between pixels; 0
+    outside. offset: (batch, 2 * offset_groups * taps, rows, columns), a distance down and one to the
     right for each tap; mask (batch, offset_groups * taps, rows, columns): factors of the taps.
     padding: top, left, bottom, right."""
     batch, channels, *extents = extents_of(data, "data", None, None, None, None)
@@ -271,8 +273,8 @@ def deform_conv2d(
         check_multiple(channels, long(count), "the number of channels")
     taps = simplify(kernel[0] * kernel[1])
     spots = _windows(extents, kernel, strides, padding, dilation)
-    given = (batch, simplify(taps * (2 * offset_groups)), *spots)
-    extents_of(offset, "offset", *given)
+    options = (batch, simplify(taps * (2 * offset_groups)), *spots)
+    extents_of(offset, "offset", *options)
     if mask is not None:
         extents_of(mask, "mask", batch, simplify(taps * offset_groups), *spots)
     extents_of(weight, "weight", None, simplify(channels // groups), None, None)
@@ -289,23 +291,23 @@ def deform_conv2d(
             at = []
             for k, j in enumerate((u, v)):
                 start = cast(wide, spot[k] * strides[k] - padding[k] + j * dilation[k])
-                place = start + cast(wide, moves[(n, tap * 2 + k, *spot)])
-                given = (place, cast(wide, extents[k]), style, "zeros", True, EXPRESSIONS, keep)
-                at.append(_taps(*given))
+                point = start + cast(wide, moves[(n, tap * 2 + k, *spot)])
+                options = (point, cast(wide, extents[k]), style, "zeros", True, EXPRESSIONS, keep)
+                at.append(_taps(*options))
             each = floordiv(channels, offset_groups)
             with rows(ib, each, "c") as c:
                 channel = group * each + c
                 total: Any = const(0, wide)
                 for corner in itertools.product(*at):
-                    read = lambda *place: x[(n, channel, *place)]  # noqa: E731
+                    read = lambda *point: x[(n, channel, *point)]  # noqa: E731
                     total = total + _share(read, corner, "zeros", wide)
                 if factors is not None:
                     total = total * cast(wide, factors[(n, tap, *spot)])
                 out[(n, channel, u, v, *spot)] = total
 
     shape = (batch, channels, *kernel, *spots)
-    given = [data, offset, *([] if mask is None else [mask])]
-    columns = written([shape], given, write, [str(wide)], "deform_columns")
+    options = [data, offset, *([] if mask is None else [mask])]
+    columns = written([shape], options, write, [str(wide)], "deform_columns")
     spans = [
         te.reduce_axis((const(0, "int64"), e), name=f"k{k}") for k, e in enumerate((inner, *kernel))
     ]
@@ -322,7 +324,7 @@ def deform_conv2d(
 def _windows(
     extents: Sequence[Any], kernel: Sequence[Any], strides: Any, padding: Any, dilation: Any
 ) -> list[Any]:
-    """The number of places of a window along each axis."""
+    """The number of positions of a window along each axis."""
     return [
         simplify(
             (e + padding[k] + padding[k + 2] - dilation[k] * (kernel[k] - 1) - 1) // strides[k] + 1
@@ -346,21 +348,21 @@ def _(
     if mask is not None:
         factors = mask.astype(np.float64).reshape(batch, offset_groups, *kernel, *spots)
     grid = np.indices((*kernel, *spots))
-    place = [
+    point = [
         grid[2 + k] * strides[k] - padding[k] + grid[k] * dilation[k] + moves[:, :, :, :, k]
         for k in (0, 1)
     ]
-    # Far away all is alike, and what is no number lies outside.
-    place = [np.nan_to_num(np.clip(p, -2, e + 1), nan=-2) for p, e in zip(place, extents)]
-    low = [np.floor(p).astype(np.int64) for p in place]
+    # Far outside all results are equal, and NaN is outside.
+    point = [np.nan_to_num(np.clip(p, -2, e + 1), nan=-2) for p, e in zip(point, extents)]
+    low = [np.floor(p).astype(np.int64) for p in point]
     n, g, *_ = np.ogrid[:batch, :offset_groups, :1, :1, :1, :1]
-    columns = np.zeros((*place[0].shape, x.shape[2]))
+    columns = np.zeros((*point[0].shape, x.shape[2]))
     for corner in itertools.product((0, 1), repeat=2) if x.size else ():
         here = [a + b for a, b in zip(low, corner, strict=True)]
         inside = [(h >= 0) & (h < e) for h, e in zip(here, extents, strict=True)]
-        share = [1 - np.abs(p - h) for p, h in zip(place, here, strict=True)]
-        held = [np.clip(h, 0, e - 1) for h, e in zip(here, extents, strict=True)]
-        value = x[n, g, :, held[0], held[1]] * np.expand_dims(share[0] * share[1] * factors, -1)
+        share = [1 - np.abs(p - h) for p, h in zip(point, here, strict=True)]
+        near = [np.clip(h, 0, e - 1) for h, e in zip(here, extents, strict=True)]
+        value = x[n, g, :, near[0], near[1]] * np.expand_dims(share[0] * share[1] * factors, -1)
         columns += np.where(np.expand_dims(inside[0] & inside[1], -1), value, 0)
     columns = np.moveaxis(columns, -1, 2)
     parts = columns.reshape(batch, groups, inner, *kernel, *spots)

@@ -1,7 +1,7 @@
 """Operators that write elements where indices say, and those that read there.
 
 The ones that write copy their data first, then store one update after the other, so that a later
-one wins where two have one place.
+one wins where two have the same index.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from .joining import slice_range
 from .params import Axis, Prim, Tensor, Tensors
 from .statements import loops, prim_func
 
-# What an update does to the element at its place: as an expression, and as numpy's ufunc.
+# How an update is combined with the element at its index: as an expression, and as numpy's ufunc.
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "update": lambda old, new: new,
     "add": lambda old, new: old + new,
@@ -63,16 +63,16 @@ _NUMPY: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _known(reduction: str) -> None:
+def _check_reduction(reduction: str) -> None:
     if reduction not in _COMBINE:
         hint = suggest(reduction, _COMBINE)
         raise ValueError(explain("unknown reduction", got=reduction, instead=hint))
 
 
 def _updated(
-    data: Any, others: list[Any], dims: list[Any], place: Callable[..., Any], name: str, how: str
+    data: Any, others: list[Any], dims: list[Any], update: Callable[..., Any], name: str, how: str
 ) -> Any:
-    """A copy of `data` changed by one update for each index of `dims`. place(at, others) gives the
+    """A copy of `data` changed by one update for each index of `dims`. update(at, others) returns the
     element's indices and the new value, from the updates' indices and the tensors `others`."""
     tensors = [t for t in others if isinstance(t, te.Tensor)]
     sources = [data, *tensors]
@@ -80,15 +80,15 @@ def _updated(
     out = tir.decl_buffer(data.shape, data.dtype, "out")
 
     def write(ib, old, *pointers):
-        *given, result = pointers
+        *reads, result = pointers
         with ExitStack() as stack:
             at = tuple(loops(ib, stack, list(data.shape), parallel=True))
             result[at] = old[at]
-        read = iter(given)
+        read = iter(reads)
         values = [next(read) if isinstance(t, te.Tensor) else t for t in others]
         with ExitStack() as stack:
             at = loops(ib, stack, dims, parallel=False)
-            where, new = place(at, values)
+            where, new = update(at, values)
             where = tuple(where)
             result[where] = _COMBINE[how](result[where], new)
 
@@ -107,19 +107,19 @@ def scatter_elements(
     become: "add", "mul", "mean" (of the two), "min", "max"."""
     which = normalize_axis(axis, len(data.shape))
 
-    def place(at, others):
+    def update(at, others):
         spot, new = others
         where = list(at)
         where[which] = tir.checked_index(cast("int64", spot[tuple(at)]), data.shape[which])
         return where, new[tuple(at)]
 
     dims = list(indices.shape)
-    return _updated(data, [indices, updates], dims, place, "scatter_elements", reduction)
+    return _updated(data, [indices, updates], dims, update, "scatter_elements", reduction)
 
 
 @scatter_elements.infer
 def _(data, indices, updates, axis=0, reduction="update"):
-    _known(reduction)
+    _check_reduction(reduction)
     need_integers(indices)
     common_dtype(data, updates)
     if data.ndim != -1:
@@ -167,8 +167,8 @@ def take_backward(output_grad: Tensor, x: Tensor, indices: Tensor, axis: Axis | 
     shape = list(x.shape)
     zero = compute(shape, lambda *i: const(0, x.dtype), "zero")
 
-    def place(at, others):
-        given, spot = others
+    def update(at, others):
+        gradient, spot = others
         middle = tuple(at[which : which + width])
         index = cast("int64", element_at(spot, middle))
         if axis is None:
@@ -176,12 +176,12 @@ def take_backward(output_grad: Tensor, x: Tensor, indices: Tensor, axis: Axis | 
             for extent in reversed(shape):
                 where.append(tir.indexmod(flat, extent))
                 flat = tir.indexdiv(flat, extent)
-            return where[::-1], element_at(given, tuple(at))
+            return where[::-1], element_at(gradient, tuple(at))
         index = tir.checked_index(index, shape[which])
-        return [*at[:which], index, *at[which + width :]], element_at(given, tuple(at))
+        return [*at[:which], index, *at[which + width :]], element_at(gradient, tuple(at))
 
     dims = shape_of(output_grad)
-    return _updated(zero, [output_grad, indices], dims, place, "take_backward", "add")
+    return _updated(zero, [output_grad, indices], dims, update, "take_backward", "add")
 
 
 def element_at(value: Any, at: tuple[Any, ...]) -> Any:
@@ -200,7 +200,7 @@ def _(output_grad, x, indices, axis=None):
             which = normalize_axis(axis, len(shape))
             want = [*shape[:which], *middle, *shape[which + 1 :]]
         if len(have) != len(want) or any(map(differ, have, want)):
-            what = "output_grad must have the shape of what is taken"
+            what = "output_grad must have the shape of the taken elements"
             raise ValueError(explain(what, got=f"{output_grad} for {shape_text(want)}"))
     return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)
 
@@ -239,19 +239,19 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, reduction: str = 
         raise ValueError(explain(what, got=count, instead="match_cast it"))
     count = count.value
 
-    def place(at, others):
+    def update(at, others):
         spot, new = others
         vector = [cast("int64", spot[(*at[:lead], const(k, "int64"))]) for k in range(count)]
         where = [tir.checked_index(v, data.shape[k]) for k, v in enumerate(vector)]
         return [*where, *at[lead:]], new[tuple(at)]
 
     dims = list(updates.shape)
-    return _updated(data, [indices, updates], dims, place, "scatter_nd", reduction)
+    return _updated(data, [indices, updates], dims, update, "scatter_nd", reduction)
 
 
 @scatter_nd.infer
 def _(data, indices, updates, reduction="update"):
-    _known(reduction)
+    _check_reduction(reduction)
     need_integers(indices)
     common_dtype(data, updates)
     a, b, c = (t.get_shape() for t in (data, indices, updates))
@@ -262,9 +262,9 @@ def _(data, indices, updates, reduction="update"):
         if count > len(a):
             what = "an index vector is longer than the rank of data"
             raise ValueError(explain(what, got=f"{count} for rank {len(a)}"))
-        wanted = [*b[:-1], *a[count:]]
+        required = [*b[:-1], *a[count:]]
         if c is not None and (
-            len(c) != len(wanted) or any(differ(x, y) for x, y in zip(wanted, c, strict=True))
+            len(c) != len(required) or any(differ(x, y) for x, y in zip(required, c, strict=True))
         ):
             what = "updates must have the shape of indices without the last axis, then the slice's"
             raise ValueError(explain(what, got=str(updates)))
@@ -318,13 +318,13 @@ def _(data: TensorStructInfo, indices: TupleStructInfo):
         raise ValueError(explain("needs a tensor of indices", got="none"))
     if data.ndim != -1:
         _axes_of(range(data.ndim), indices.fields)
-    given: list[Any] = list(indices.fields)
-    for t in given:
+    tensors: list[Any] = list(indices.fields)
+    for t in tensors:
         need_integers(t)
-    if all(t.get_shape() is not None for t in given):
-        broadcast_all(t.get_shape() for t in given)
-    whole = given[0]
-    for t in given[1:]:
+    if all(t.get_shape() is not None for t in tensors):
+        broadcast_all(t.get_shape() for t in tensors)
+    whole = tensors[0]
+    for t in tensors[1:]:
         whole = infer_broadcast(whole, t, "int64")
     shape, dims = data.get_shape(), whole.get_shape()
     if shape is not None and dims is not None:
@@ -353,7 +353,7 @@ def index_put(data: Tensor, indices: Tensors, values: Tensor, accumulate: bool =
     front = broadcast_all(shape_of(t) for t in indices)
     dims = [*front, *data.shape[len(indices) :]]
 
-    def place(at, others):
+    def update(at, others):
         *spots, new = others
         where = []
         for a, (t, spot) in enumerate(zip(indices, spots, strict=True)):
@@ -364,7 +364,7 @@ def index_put(data: Tensor, indices: Tensors, values: Tensor, accumulate: bool =
         return [*where, *at[len(front) :]], element_at(new, tuple(here))
 
     how = "add" if accumulate else "update"
-    return _updated(data, [*indices, values], dims, place, "index_put", how)
+    return _updated(data, [*indices, values], dims, update, "index_put", how)
 
 
 @index_put.infer
@@ -380,7 +380,7 @@ def _(data, indices, values, accumulate=False):
         front = broadcast_all(shapes)
         dims = [*front, *shape[len(shapes) :]]
         if len(own) > len(dims) or broadcast_differ(own, dims, both=False):
-            what = "values must broadcast to what the indices name"
+            what = "values must broadcast to the indexed elements"
             raise ValueError(explain(what, got=f"{shape_text(own)} for {shape_text(dims)}"))
     return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
 
@@ -396,7 +396,7 @@ def _(data, indices, values, accumulate):
 
 
 def _listed(indices):
-    """One tensor of indices stands for a tuple of it."""
+    """One tensor of indices is read as a tuple of it."""
     info = getattr(indices, "struct_info", None)
     return [indices] if isinstance(info, TensorStructInfo) else indices
 
@@ -434,8 +434,8 @@ def slice_scatter(
             i[which] < first + count * by,
             tir.EQ(tir.indexmod(tir.max(gap, const(0, "int64")), const(by, "int64")), 0),
         )
-        place = tir.indexdiv(gap, const(by, "int64"))
-        new = src(*i[:which], place, *i[which + 1 :])
+        source = tir.indexdiv(gap, const(by, "int64"))
+        new = src(*i[:which], source, *i[which + 1 :])
         return tir.if_then_else(inside, new, input_tensor(*i))
 
     return compute(input_tensor.shape, cell, "slice_scatter", tag="injective")
@@ -455,8 +455,8 @@ def _(input_tensor, src, start, end, step, axis=0):
         values = [start.value, end.value, step.value]
         if own is not None and all(v is not None for v in values):
             count = slice_range(shape[which], values[0], values[1], int(values[2]), False)[2]
-            wanted = [*shape[:which], count, *shape[which + 1 :]]
-            if any(differ(simplify(a), simplify(b)) for a, b in zip(wanted, own, strict=True)):
+            required = [*shape[:which], count, *shape[which + 1 :]]
+            if any(differ(simplify(a), simplify(b)) for a, b in zip(required, own, strict=True)):
                 what = "src does not have the shape of the slice"
                 raise ValueError(explain(what, got=str(src)))
     return TensorStructInfo(input_tensor.shape, input_tensor.dtype, ndim=input_tensor.ndim)
@@ -479,7 +479,7 @@ def tensor_scatter(
     data: Tensor, updates: Tensor, start: Tensor, axis: Axis = -2, circular: bool = False
 ):
     """The data with updates written along `axis` from start[b] on, for each index b of axis 0; after the
-    end at the beginning again if `circular`. Otherwise what lies outside is not written."""
+    end at the beginning again if `circular`. Otherwise updates outside are not written."""
     which = normalize_axis(axis, data.ndim)
     if which == 0:
         raise ValueError(explain("the updates are not along axis 0", got=axis))
@@ -491,14 +491,14 @@ def tensor_scatter(
     extent, count = data.shape[which], extents_of(updates, "updates", *dims)[which]
     extents_of(start, "start", data.shape[0])
     if circular and shorter(extent, count):
-        what = "there are more updates than places"
+        what = "there are more updates than elements"
         raise ValueError(explain(what, got=f"{text(count)} for {text(extent)}"))
 
     def cell(*i):
-        place = i[which] - cast("int64", start(i[0]))
-        place = floormod(place, extent) if circular else place
-        source = updates(*i[:which], place, *i[which + 1 :])
-        return tir.if_then_else(tir.all(place >= 0, place < count), source, data(*i))
+        offset = i[which] - cast("int64", start(i[0]))
+        offset = floormod(offset, extent) if circular else offset
+        source = updates(*i[:which], offset, *i[which + 1 :])
+        return tir.if_then_else(tir.all(offset >= 0, offset < count), source, data(*i))
 
     return compute(data.shape, cell, "tensor_scatter", tag="injective")
 
@@ -509,10 +509,10 @@ def _(data, updates, start, axis=-2, circular=False):
     extent = data.shape[which]
     for b, first in enumerate(start):
         for n in range(updates.shape[which]):
-            place = (int(first) + n) % extent if circular else int(first) + n
-            if 0 <= place < extent:
+            position = (int(first) + n) % extent if circular else int(first) + n
+            if 0 <= position < extent:
                 rest = (slice(None),) * (which - 1)
-                out[(b, *rest, place)] = updates[(b, *rest, n)]
+                out[(b, *rest, position)] = updates[(b, *rest, n)]
     return out
 
 

@@ -28,7 +28,7 @@ def _length(length: Any) -> Any:
     return extent
 
 
-def _kept(length: Any, onesided: bool) -> Any:
+def _bins(length: Any, onesided: bool) -> Any:
     """The number of frequencies."""
     return simplify(floordiv(length, 2) + 1) if onesided else length
 
@@ -63,23 +63,23 @@ def dft(data: Tensor, length: Shape, axis: int = -2, inverse: bool = False, ones
 
     cosines = te.compute((n,), lambda i: turn(i)[0], name="cosines")
     sines = te.compute((n,), lambda i: turn(i)[1], name="sines")
-    given = simplify(tir.min(have, _kept(n, real)))
-    k = te.reduce_axis((const(0, "int64"), given), name="k")
+    terms = simplify(tir.min(have, _bins(n, real)))
+    k = te.reduce_axis((const(0, "int64"), terms), name="k")
 
     def total(*i):
-        place = floormod(i[which] * k, n)
+        phase = floormod(i[which] * k, n)
         read = lambda part: cast(wide, data(*i[:which], k, *i[which + 1 : -1], part))  # noqa: E731
-        cos, sin = cosines(place), sines(place) if inverse else -sines(place)
-        value, turned = read(0) * cos, read(0) * sin
+        cos, sin = cosines(phase), sines(phase) if inverse else -sines(phase)
+        value, imaginary = read(0) * cos, read(0) * sin
         if parts == 2:
-            value, turned = value - read(1) * sin, turned + read(1) * cos
+            value, imaginary = value - read(1) * sin, imaginary + read(1) * cos
         if real:  # the other half are conjugates
             single = tir.Or(k.var.equal(0), (k.var * 2).equal(n))
             value = tir.Select(single, value, value * 2)
-        return te.sum(tir.Select(i[-1].equal(0), value, turned), axis=k)
+        return te.sum(tir.Select(i[-1].equal(0), value, imaginary), axis=k)
 
     shape = list(data.shape)
-    shape[which] = n if inverse else _kept(n, onesided)
+    shape[which] = n if inverse else _bins(n, onesided)
     shape[-1] = const(1 if real else 2, "int64")
     summed = compute(shape, total, "dft_sum")
     if inverse:
@@ -96,16 +96,16 @@ def _(data: TensorStructInfo, length, axis=-2, inverse=False, onesided=False):
     which = _checked(data, axis, inverse, onesided)
     dims: list[Any] = list(shape)
     (n,) = length.values
-    dims[which] = n if inverse else _kept(n, onesided)
+    dims[which] = n if inverse else _bins(n, onesided)
     dims[-1] = 1 if inverse and onesided else 2
     return TensorStructInfo(dims, data.dtype)
 
 
 def _matrix(rows: int, n: int, parts: int, inverse: bool, onesided: bool) -> np.ndarray:
     """The transform of `rows` elements as a matrix: (rows * parts, frequencies * parts of them)."""
-    kept, real = n // 2 + 1 if onesided and not inverse else n, onesided and inverse
-    places = np.outer(np.arange(rows), np.arange(kept)) % n
-    angle = places * (2 * pi / n) * (1 if inverse else -1)
+    bins, real = n // 2 + 1 if onesided and not inverse else n, onesided and inverse
+    phases = np.outer(np.arange(rows), np.arange(bins)) % n
+    angle = phases * (2 * pi / n) * (1 if inverse else -1)
     cos, sin = np.cos(angle), np.sin(angle)
     whole = np.stack([np.stack([cos, sin], -1), np.stack([-sin, cos], -1)], 1)[:, :parts]
     if real:
@@ -156,11 +156,11 @@ def _(data, length, axis=-2, inverse=False, onesided=False):
     if onesided and inverse:
         out = np.fft.irfft(x, n, which)[..., None]
     elif onesided:
-        found = np.fft.rfft(x.real, n, which)
-        out = np.stack([found.real, found.imag], -1)
+        spectrum = np.fft.rfft(x.real, n, which)
+        out = np.stack([spectrum.real, spectrum.imag], -1)
     else:
-        found = (np.fft.ifft if inverse else np.fft.fft)(x, n, which)
-        out = np.stack([found.real, found.imag], -1)
+        spectrum = (np.fft.ifft if inverse else np.fft.fft)(x, n, which)
+        out = np.stack([spectrum.real, spectrum.imag], -1)
     return out.astype(data.dtype)
 
 
@@ -179,10 +179,10 @@ dft.samples(
 @op("relax.signal.frame")
 def frame(data: Tensor, size: Shape):
     """Pieces of data (batch, length, parts) that may overlap: (batch, pieces, size[0], parts), the first
-    elements of two neighbours size[1] apart."""
+    elements of adjacent pieces size[1] apart."""
     length, step = size
     if shorter(data.shape[1], simplify(length - step)):  # then the number of pieces is negative
-        what = "the data must be as long as a piece, less what is between two"
+        what = "the data must be as long as a piece, less its distance to the next"
         raise ValueError(
             explain(what, got=f"{text(data.shape[1])} for {text(length)} and {text(step)}")
         )
@@ -242,7 +242,7 @@ def mel_weight_matrix(
     bins: Tensor, length: Tensor, rate: Tensor, low: Tensor, high: Tensor, dtype: DType = "float32"
 ):
     """The matrix (length // 2 + 1, bins) that makes of a spectrum of transforms of `length` the energies
-    of triangular filters that lie evenly on the mel scale between the frequencies low and high (Hz).
+    of triangular filters evenly spaced on the mel scale between the frequencies low and high (Hz).
     All are scalars; rate: samples per second."""
 
 
@@ -257,9 +257,9 @@ mel_weight_matrix.numpy(dynamic_sizes.mel_weight_matrix)
 @mel_weight_matrix.legalize
 def _(bb, call):
     kind = relax.StringImm(str(call.struct_info.dtype))
-    given = (*call.args, kind)
+    arguments = (*call.args, kind)
     name = "relax.run.mel_weight_matrix"
-    return relax.op.call_pure_packed(name, *given, sinfo_args=call.struct_info)
+    return relax.op.call_pure_packed(name, *arguments, sinfo_args=call.struct_info)
 
 
 mel_weight_matrix.samples(

@@ -1,6 +1,6 @@
 """Operators that visit an axis in order: running sums and products, sorting.
 
-They are TensorIR, not tensor expressions, because they read what they wrote before.
+They are TensorIR, not tensor expressions, because they read elements that they wrote before.
 NaN counts as the greatest value, as in numpy.
 """
 
@@ -42,25 +42,25 @@ def _running_kernel(short, combine, start, data, axis=None, dtype=None, exclusiv
     source = tir.decl_buffer(shape, data.dtype, "data")
     result = tir.decl_buffer([simplify(product(shape))] if flat else shape, kind, short)
 
-    def step(total, x, out, here, place):
+    def step(total, x, out, here, position):
         if exclusive:
-            out[place] = cast(kind, total[0])
+            out[position] = cast(kind, total[0])
         total[0] = combine(total[0], cast(wide, x[here]))
         if not exclusive:
-            out[place] = cast(kind, total[0])
+            out[position] = cast(kind, total[0])
 
     def write_flat(ib, x, out):
         total = ib.allocate(wide, 1, "total")
         total[0] = const(start, wide)
         with ExitStack() as stack:
             at = loops(ib, stack, shape, parallel=False)
-            place = long(0)
+            position = long(0)
             for i, extent in zip(at, shape, strict=True):
-                place = place * extent + i
-            step(total, x, out, tuple(at), place)
+                position = position * extent + i
+            step(total, x, out, tuple(at), position)
 
     def write_rows(ib, x, out):
-        """Row by row, with the running value beside the result, which has fewer digits."""
+        """Row by row, with a running value of more digits than the result."""
         with ExitStack() as stack:
             rest = loops(ib, stack, [*shape[:which], *shape[which + 1 :]], parallel=True)
             total = ib.allocate(wide, 1, "total")
@@ -140,9 +140,9 @@ def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -
 def _backwards(cx: Backward, data: Any, axis: Any, dtype: Any, exclusive: bool) -> Any:
     """The running sum of the gradient from the end."""
     which = 0 if axis is None else axis
-    made = R.flip(R.cumsum(R.flip(cx.grad, which), which, exclusive=exclusive), which)
-    made = R.reshape(made, cx.shape(data)) if axis is None else made
-    return made if dtype is None else R.astype(made, str(data.struct_info.dtype))
+    sums = R.flip(R.cumsum(R.flip(cx.grad, which), which, exclusive=exclusive), which)
+    sums = R.reshape(sums, cx.shape(data)) if axis is None else sums
+    return sums if dtype is None else R.astype(sums, str(data.struct_info.dtype))
 
 
 cumsum = _running("relax.cumsum", lambda a, b: a + b, 0, np.cumsum)
@@ -189,10 +189,10 @@ def _merge_sort(ib: IRBuilder, size: Any, keys: Any, order: Any, descending: boo
                 both = tir.And(left < middle, right < high)
                 from_right = tir.if_then_else(both, after, right < high)
 
-                def take(place: Any, end: int, value: Any) -> None:
-                    keys[target + low + at] = keys[source + place]
+                def take(source_at: Any, end: int, value: Any) -> None:
+                    keys[target + low + at] = keys[source + source_at]
                     if order is not None:
-                        order[target + low + at] = order[source + place]
+                        order[target + low + at] = order[source + source_at]
                     cursor[end] = value
 
                 with ib.if_scope(from_right):
@@ -218,8 +218,8 @@ def _sorting(
     shape = list(x.get_shape() or ())
     which = normalize_axis(axis, len(shape))
     size = shape[which]
-    kept = size if count is None else long(count)
-    dims = [kept if a == which else d for a, d in enumerate(shape)]
+    length = size if count is None else long(count)
+    dims = [length if a == which else d for a, d in enumerate(shape)]
     source = tir.decl_buffer(shape, x.dtype, "data")
     results = []
     if values is not None:
@@ -231,7 +231,7 @@ def _sorting(
         if count is not None and not isinstance(size, IntImm):
             what = f"topk: the axis has fewer than {count} elements; give a smaller k"
             text = tir.StringImm(what)
-            ib.emit(lambda body: tir.AssertStmt(kept <= size, text, body))
+            ib.emit(lambda body: tir.AssertStmt(length <= size, text, body))
         with ExitStack() as stack:
             rest = loops(ib, stack, [*shape[:which], *shape[which + 1 :]], parallel=True)
             row = lambda k: (*rest[:which], k, *rest[which:])  # noqa: E731
@@ -244,19 +244,19 @@ def _sorting(
                     order[k] = cast(dtype, k)
             begin = _merge_sort(ib, size, keys, order, descending)
             sorted_ = [*([keys] if values is not None else []), *([order] if order else [])]
-            with ib.for_range(long(0), kept, "k", dtype="int64") as k:
+            with ib.for_range(long(0), length, "k", dtype="int64") as k:
                 for out, source in zip(outs, sorted_, strict=True):
                     out[row(k)] = cast(out.dtype, source[begin + k])
 
     return prim_func([source, *results], write)
 
 
-def sorted_places(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
+def sorted_indices(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
     """The indices of a stable sort; NaN counts as the greatest value."""
     if not descending:
         return np.argsort(x, axis, kind="stable")
-    turned = np.argsort(np.flip(x, axis), axis, kind="stable")
-    return x.shape[axis] - 1 - np.flip(turned, axis)
+    reversed_order = np.argsort(np.flip(x, axis), axis, kind="stable")
+    return x.shape[axis] - 1 - np.flip(reversed_order, axis)
 
 
 def _check_axis(x: TensorStructInfo, axis: int) -> None:
@@ -277,7 +277,7 @@ def _(x: TensorStructInfo, axis=-1, descending=False):
 
 @sort.numpy
 def _(x, axis=-1, descending=False):
-    return np.take_along_axis(x, sorted_places(x, axis, descending), axis)
+    return np.take_along_axis(x, sorted_indices(x, axis, descending), axis)
 
 
 @sort.tir
@@ -311,7 +311,7 @@ def _(data: TensorStructInfo, axis=-1, descending=False, dtype="int32"):
 
 @argsort.numpy
 def _(data, axis=-1, descending=False, dtype="int32"):
-    return sorted_places(data, axis, descending).astype(numpy_dtype(void_or(dtype, "int32")))
+    return sorted_indices(data, axis, descending).astype(numpy_dtype(void_or(dtype, "int32")))
 
 
 @argsort.tir
@@ -379,7 +379,7 @@ def _(data: TensorStructInfo, k=1, axis=-1, ret_type="both", largest=True, dtype
 
 @topk.numpy
 def _(data, k=1, axis=-1, ret_type="both", largest=True, dtype="int32"):
-    order = sorted_places(data, axis, largest)
+    order = sorted_indices(data, axis, largest)
     if k > 0:
         order = np.take(order, np.arange(k), axis)
     values = np.take_along_axis(data, order, axis)

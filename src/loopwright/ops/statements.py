@@ -1,4 +1,4 @@
-"""What operators are written with that are TensorIR, not tensor expressions: they read what they
+"""Helpers for operators that are TensorIR, not tensor expressions: they read elements that they
 wrote before, or write where an index says."""
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def prim_func(buffers: list[tir.Buffer], write: Callable[..., None]) -> tir.Prim
 def loops(ib: IRBuilder, stack: ExitStack, dims: list[Any], parallel: bool) -> list[Any]:
     """Nested loops over `dims`, open until the stack is closed; the first long one may be
     parallel."""
-    made = []
+    variables = []
     for n, extent in enumerate(dims):
         kind = "parallel" if parallel and not is_one(extent) else "serial"
         parallel = parallel and kind == "serial"
         loop = ib.for_range(long(0), extent, f"i{n}", dtype="int64", kind=kind)
-        made.append(stack.enter_context(loop))
-    return made
+        variables.append(stack.enter_context(loop))
+    return variables
 
 
 def written(
@@ -55,5 +55,5 @@ def written(
     kinds = [dtypes] * len(shapes) if isinstance(dtypes, str) else dtypes
     ins = [tir.decl_buffer(t.shape, t.dtype, t.op.name) for t in inputs]
     outs = [tir.decl_buffer(s, k, name) for s, k in zip(shapes, kinds, strict=True)]
-    given = list(shapes), list(inputs), body, name
-    return te.extern(*given, dtype=dtypes, in_buffers=ins, out_buffers=outs)
+    spec = list(shapes), list(inputs), body, name
+    return te.extern(*spec, dtype=dtypes, in_buffers=ins, out_buffers=outs)

@@ -59,7 +59,7 @@ def transforms(tile: int, size: int = 3) -> Transforms:
 
 
 def row_of(matrix: np.ndarray, at: PrimExpr, term: Callable[[int], PrimExpr]) -> PrimExpr:
-    """Row `at` of a matrix of constants by a column, whose elements `term` gives by number."""
+    """Row `at` of a matrix of constants by a column, whose elements `term` returns by number."""
     rows = []
     for row in matrix:
         parts = [term(k) if v == 1 else term(k) * v.item() for k, v in enumerate(row) if v]
@@ -102,9 +102,11 @@ def _(weight, tile, block):
     outputs, inputs = weight.shape[:2]
     fill = [(0, -d % block) for d in (outputs, inputs)]
     matrix = transforms(tile).window
-    made = np.einsum("ay,bx,kcyx->abck", matrix, matrix, weight.astype("float64"), optimize=True)
-    made = np.pad(made, [(0, 0), (0, 0), fill[1], fill[0]])
-    return np.ascontiguousarray(made.reshape((tile + 2) ** 2, *made.shape[2:]).astype(weight.dtype))
+    tiles = np.einsum("ay,bx,kcyx->abck", matrix, matrix, weight.astype("float64"), optimize=True)
+    tiles = np.pad(tiles, [(0, 0), (0, 0), fill[1], fill[0]])
+    return np.ascontiguousarray(
+        tiles.reshape((tile + 2) ** 2, *tiles.shape[2:]).astype(weight.dtype)
+    )
 
 
 @op("relax.nn.winograd_tiles", alone=True)
@@ -142,8 +144,8 @@ def _(data, tile, padding):
     views = np.lib.stride_tricks.sliding_window_view(filled, (tile + 2, tile + 2), (2, 3))
     views = views[:, :, ::tile, ::tile]  # n, blocks, high, wide, block, m, m
     matrix = transforms(tile).data.astype(data.dtype)
-    made = np.einsum("ay,bx,ncpqlyx->abnpqcl", matrix, matrix, views)
-    return made.reshape(*made.shape[:5], made.shape[5] * made.shape[6])
+    tiles = np.einsum("ay,bx,ncpqlyx->abnpqcl", matrix, matrix, views)
+    return tiles.reshape(*tiles.shape[:5], tiles.shape[5] * tiles.shape[6])
 
 
 @op("relax.nn.winograd_join")
@@ -159,8 +161,8 @@ def winograd_join(products: Tensor, tile: int, sides: Ints, block: int):
     shape = [tile, count, n, high, wide, channels]
     half = _step(shape, along(matrix, products, 0), "winograd_rows", tile)
 
-    def pixel(*place):
-        i, c, y, x, inner = place
+    def pixel(*index):
+        i, c, y, x, inner = index
         at = (i, floordiv(y, tile), floordiv(x, tile), c * block + inner)
         return row_of(matrix, floormod(x, tile), lambda k: half(floormod(y, tile), k, *at))
 
@@ -177,9 +179,9 @@ def _step(shape, cell, name, tile):
 def _(products, tile, sides, block):
     matrix = transforms(tile).results.astype(products.dtype)
     parts = products.reshape(*products.shape[:5], products.shape[5] // block, block)
-    made = np.einsum("ya,xb,abnpqcl->ncpyqxl", matrix, matrix, parts)
-    n, c, high, _, wide, *_ = made.shape
-    whole = made.reshape(n, c, high * tile, wide * tile, block)
+    pixels = np.einsum("ya,xb,abnpqcl->ncpyqxl", matrix, matrix, parts)
+    n, c, high, _, wide, *_ = pixels.shape
+    whole = pixels.reshape(n, c, high * tile, wide * tile, block)
     return np.ascontiguousarray(whole[:, :, : sides[0], : sides[1]])
 
 

@@ -27,11 +27,11 @@ class DataflowBlockRewrite:
 
     def replace_all_uses(self, old_var: Var, new_var: Var) -> None:
         """Use one variable in place of another in the whole function; both stay defined."""
-        known = bound_vars(self.root_fn)
+        bound = bound_vars(self.root_fn)
         for var in (old_var, new_var):
-            if var not in known:
+            if var not in bound:
                 what = f"the function does not define {var.name_hint}"
-                raise CallValueError(explain(what, got=[v.name_hint for v in known]))
+                raise CallValueError(explain(what, got=[v.name_hint for v in bound]))
         self._edit(renamed={old_var: new_var})
 
     def add_binding(self, binding: Binding) -> None:
@@ -47,10 +47,10 @@ class DataflowBlockRewrite:
         is_dfvar: whether the variable is visible in this block only. Without a name it is `tmp`,
         or tmp1, tmp2, ... where that is taken.
         """
-        taken = {v.name_hint for v in bound_vars(self.root_fn)}
+        names = {v.name_hint for v in bound_vars(self.root_fn)}
         if name is None:
             name, n = "tmp", 0
-            while name in taken:
+            while name in names:
                 n += 1
                 name = f"tmp{n}"
         var = (DataflowVar if is_dfvar else Var)(name, expr.struct_info)
@@ -65,7 +65,7 @@ class DataflowBlockRewrite:
             if allow_undef:
                 return
             what = f"the block does not bind {var.name_hint}"
-            raise CallValueError(explain(what, instead="allow_undef=True, if that is no error"))
+            raise CallValueError(explain(what, instead="allow_undef=True, if that is intended"))
         users = udchain(self.root_fn)[var]
         if users or var in used_vars(self.root_fn.body.body):
             what = f"{var.name_hint} is used"
@@ -75,19 +75,19 @@ class DataflowBlockRewrite:
 
     def remove_all_unused(self) -> None:
         """Remove the unused bindings without side effects, of other blocks too."""
-        kept = set(bound_vars(remove_all_unused(self.root_fn)))
-        self._edit(dropped=[v for v in bound_vars(self.root_fn) if v not in kept])
+        used = set(bound_vars(remove_all_unused(self.root_fn)))
+        self._edit(dropped=[v for v in bound_vars(self.root_fn) if v not in used])
 
     def mutated_dfb(self) -> DataflowBlock:
-        """The block as it is now."""
+        """The current block."""
         return self.dfb
 
     def mutated_root_fn(self) -> Function:
-        """The function as it is now."""
+        """The current function."""
         return self.root_fn
 
     def mutate_irmodule(self, irmodule: IRModule) -> IRModule:
-        """A module with the function as it is now in the place of the one that was given."""
+        """A module with the current function instead of the original one."""
         changed = {g: self.root_fn for g, f in irmodule.functions.items() if f is self._original}
         return irmodule.replace(functions={**irmodule.functions, **changed})
 
@@ -116,12 +116,12 @@ class _Editor(GraphRewriter):
     def block(self, block: BindingBlock) -> BindingBlock:
         is_target = block is self.target
         if self.dropped:
-            kept = [b for b in block.bindings if b.var not in self.dropped]
-            block = block if len(kept) == len(block.bindings) else block.replace(bindings=kept)
+            rest = [b for b in block.bindings if b.var not in self.dropped]
+            block = block if len(rest) == len(block.bindings) else block.replace(bindings=rest)
         if is_target and self.added is not None:
             needed = used_vars(self.added.value)
-            places = [n for n, b in enumerate(block.bindings) if b.var in needed]
-            at = max(places, default=0) + 1
+            positions = [n for n, b in enumerate(block.bindings) if b.var in needed]
+            at = max(positions, default=0) + 1
             bindings = (*block.bindings[:at], self.added, *block.bindings[at:])
             block = block.replace(bindings=bindings)
         new = super().block(block)

@@ -42,19 +42,19 @@ class NameSupply:
     """Fresh names: `add`, `add1`, `add2`... Characters not allowed in identifiers become `_`."""
 
     def __init__(self) -> None:
-        self.taken: dict[str, int] = {}
+        self.counts: dict[str, int] = {}
 
     def fresh(self, prefix: str) -> str:
         """`prefix` if it is free, else with the first free number appended."""
         name = "".join(c if c.isalnum() or c == "_" else "_" for c in prefix)
-        if name not in self.taken:
-            self.taken[name] = 0
+        if name not in self.counts:
+            self.counts[name] = 0
             return name
         unique = name
-        while unique in self.taken:
-            self.taken[name] += 1
-            unique = f"{name}{self.taken[name]}"
-        self.taken[unique] = 0
+        while unique in self.counts:
+            self.counts[name] += 1
+            unique = f"{name}{self.counts[name]}"
+        self.counts[unique] = 0
         return unique
 
 
@@ -70,7 +70,7 @@ class _Frame:
 
 
 class _Scope:
-    """What a function or branch defines; `outer`: the scope whose definitions hold in it, too."""
+    """The definitions of a function or branch; `outer`: the scope whose definitions hold in it, too."""
 
     __slots__ = ("infos", "outer")
 
@@ -79,17 +79,17 @@ class _Scope:
         self.infos: list[StructInfo] = []  # of the variables
 
     def defined(self, symbols: Iterable[TirVar]) -> set[TirVar]:
-        """Those of the symbols that are defined; found when asked, which is seldom."""
+        """Those of the symbols that are defined; computed on request, which is rare."""
         scope: _Scope | None = self
-        found, left = set[TirVar](), set(symbols)
+        defined, left = set[TirVar](), set(symbols)
         while left and scope is not None:
             for info in scope.infos:
-                found.update(left.intersection(definable_tir_vars_in_struct_info(info)))
-                left -= found
+                defined.update(left.intersection(definable_tir_vars_in_struct_info(info)))
+                left -= defined
                 if not left:
                     break
             scope = scope.outer
-        return found
+        return defined
 
 
 class FunctionScope:
@@ -156,7 +156,7 @@ class TestingScope:
 
 
 class BlockBuilder:
-    """Builds functions of a module, normalizing what is emitted.
+    """Builds functions of a module, normalizing the emitted expressions.
 
         bb = BlockBuilder()
         with bb.function("main", [x]):
@@ -335,7 +335,7 @@ class BlockBuilder:
         self._begin_dataflow_block()
 
     def branch(self, build: Callable[[], Any]) -> rx.SeqExpr:
-        """What `build` emits and returns, as a branch of an If."""
+        """The bindings that `build` emits and its result, as a branch of an If."""
         function, depth = self._function(), len(self._frames)
         outer, function._blocks = function._blocks, []
         try:
@@ -347,17 +347,17 @@ class BlockBuilder:
                 return self.normalize(rx.SeqExpr(function._blocks, result))
         finally:
             function._blocks = outer
-            del self._frames[depth:]  # what an error left open
+            del self._frames[depth:]  # frames that an error left open
 
     def _define(self, var: rx.Var) -> None:
         if self._scopes and var.struct_info is not None:
             self._scopes[-1].infos.append(var.struct_info)
 
     def erase_in_scope(self, info: StructInfo) -> StructInfo:
-        """A struct info reduced to what is defined in the current scope."""
+        """A struct info reduced to the variables defined in the current scope."""
         symbols = tir_vars_in_struct_info(info)
-        known = self._scopes[-1].defined(symbols) if self._scopes else ()
-        return erase_to_well_defined(info, {v: v for v in known}, lambda var: var)
+        defined = self._scopes[-1].defined(symbols) if self._scopes else ()
+        return erase_to_well_defined(info, {v: v for v in defined}, lambda var: var)
 
     # ------------------------------------------------------------------ emitting
 
@@ -424,7 +424,7 @@ class BlockBuilder:
 
     @property
     def _normalizer(self) -> Normalizer:
-        """Made anew: in a field, it would keep the builder, and all that it holds, in a cycle."""
+        """Created on each access: in a field, it would keep the builder, and all its state, in a cycle."""
         return Normalizer(self)
 
     def match_cast(self, value: Any, struct_info: StructInfo, name_hint: str = "") -> rx.Var:
@@ -519,24 +519,24 @@ class BlockBuilder:
     def finalize(self) -> IRModule:
         """The module, with every public function renamed to its `global_symbol`."""
         mod = self.get()
-        wanted: dict[str, str] = {}
+        names: dict[str, str] = {}
         for gvar, func in mod.functions.items():
             symbol = getattr(func, "attrs", {}).get("global_symbol")
             if symbol is not None and symbol != gvar.name_hint:
-                wanted[gvar.name_hint] = symbol
-        if not wanted:
+                names[gvar.name_hint] = symbol
+        if not names:
             return mod
         # A private function whose name a public one needs is renamed.
-        for symbol in list(wanted.values()):
-            if symbol in mod and symbol not in wanted:
-                taken = {g.name_hint for g in mod.functions} - wanted.keys() | {*wanted.values()}
+        for symbol in list(names.values()):
+            if symbol in mod and symbol not in names:
+                used = {g.name_hint for g in mod.functions} - names.keys() | {*names.values()}
                 name = self._names.fresh(symbol)
-                while name in taken:
+                while name in used:
                     name = self._names.fresh(symbol)
-                wanted[symbol] = name
-        renamed = mod.replace_global_vars(wanted)
+                names[symbol] = name
+        renamed = mod.replace_global_vars(names)
         graphs = {g: f for g, f in renamed.functions.items() if isinstance(f, rx.Function)}
-        normalize = BlockBuilder(renamed).normalize  # the calls of what is renamed
+        normalize = BlockBuilder(renamed).normalize  # the calls of the renamed functions
         return renamed.with_functions({g: normalize(f) for g, f in graphs.items()})
 
     def _writable(self) -> IRModule:
@@ -550,11 +550,11 @@ class BlockBuilder:
         a structurally equal function, that one is returned instead."""
         table = self._dedup_table()
         key = fingerprint(func)
-        alike = sorted(table.get(key, ()), key=lambda g: g.name_hint)
+        candidates = sorted(table.get(key, ()), key=lambda g: g.name_hint)
         of = self._mod.functions
-        for known in [g for g in alike if of[g] is func] or alike:
-            if structural_equal(of[known], func):
-                return known
+        for candidate in [g for g in candidates if of[g] is func] or candidates:
+            if structural_equal(of[candidate], func):
+                return candidate
         name = self._names.fresh(func_name)
         while name in self._mod:
             name = self._names.fresh(func_name)

@@ -46,7 +46,7 @@ class Expr(TensorFields, TensorOperators, RelaxExpr):
 
     @property
     def struct_info_(self) -> si.StructInfo | None:
-        """TVM's name for `struct_info`, which here is None too where it is not known."""
+        """TVM's name for `struct_info`, which here is also None where it is not known."""
         return self.struct_info
 
     def _update_struct_info(self, info: si.StructInfo | None) -> None:
@@ -96,8 +96,8 @@ def _literal_like(value: Any, other: Any) -> Any:
     """A Python number as a constant of the other operand's dtype."""
     if isinstance(value, (int, float, np.ndarray, np.generic)):
         dtype = getattr(getattr(other, "struct_info", None), "dtype", None)
-        known = dtype is not None and not DataType(dtype).is_void
-        return const(value, str(dtype) if known else None)
+        typed = dtype is not None and not DataType(dtype).is_void
+        return const(value, str(dtype) if typed else None)
     return value
 
 
@@ -170,9 +170,11 @@ class Call(Expr):
             what = "a call needs an operator or a function expression"
             hint = 'give Op.get("relax.add"), a GlobalVar or a Var; builders are called directly'
             raise TypeError(explain(what, got=f"{type(op).__name__}: {op!r}", instead=hint))
-        known = op.struct_info if isinstance(op, Expr) else None
-        if not isinstance(known, (si.FuncStructInfo, si.ObjectStructInfo, type(None))):
-            raise ValueError(explain("only a function can be called", got=f"{op} with {known}"))
+        callee_info = op.struct_info if isinstance(op, Expr) else None
+        if not isinstance(callee_info, (si.FuncStructInfo, si.ObjectStructInfo, type(None))):
+            raise ValueError(
+                explain("only a function can be called", got=f"{op} with {callee_info}")
+            )
         if isinstance(attrs, dict):
             attrs = as_attrs(attrs)
         infos = sinfo_args or ()
@@ -211,8 +213,8 @@ class Tuple(Expr):
 
     def _derive(self) -> None:
         infos = [f.struct_info for f in self.fields]
-        known = all(i is not None for i in infos)
-        self.struct_info = si.TupleStructInfo(infos) if known else None
+        complete = all(i is not None for i in infos)
+        self.struct_info = si.TupleStructInfo(infos) if complete else None
 
     def __len__(self) -> int:
         return len(self.fields)
@@ -245,8 +247,8 @@ class TupleGetItem(Expr):
 
     def _derive(self) -> None:
         info = self.tuple_value.struct_info
-        known = isinstance(info, si.TupleStructInfo)
-        self.struct_info = info.fields[self.index] if known else None
+        is_tuple = isinstance(info, si.TupleStructInfo)
+        self.struct_info = info.fields[self.index] if is_tuple else None
 
 
 class ShapeExpr(Expr):
@@ -348,7 +350,7 @@ class DataTypeImm(Expr):
 
 
 class Binding(Node):
-    """Base class of bindings: `var` stands for `value` from here on."""
+    """Base class of bindings: `var` refers to `value` from here on."""
 
     var: Var = define()
     value: Expr
@@ -360,12 +362,12 @@ class VarBinding(Binding):
     __slots__ = ()
 
     def structural_compare(self, other: VarBinding, comparer: Any, path: str, d: bool) -> None:
-        """The value is compared first, since a difference of it says more than one of what is
-        inferred from it; a function may name its own variable."""
+        """The value is compared first, since its difference says more than a difference of the struct
+        info inferred from it; a function may name its own variable."""
         parts = ("var", "value") if isinstance(self.value, Function) else ("value", "var")
         for part in parts:
-            mine, its = getattr(self, part), getattr(other, part)
-            comparer.compare(mine, its, f"{path}.{part}", d or part == "var")
+            own, its = getattr(self, part), getattr(other, part)
+            comparer.compare(own, its, f"{path}.{part}", d or part == "var")
 
 
 class MatchCast(Binding):
@@ -547,7 +549,7 @@ def get_shape_of(expr: Expr) -> Expr:
     return Call(Op.get("relax.shape_of"), [expr])
 
 
-# What the operators' builders accept as a tensor, a shape and a scalar.
+# The types that operators' builders accept as a tensor, a shape and a scalar.
 TensorLike: TypeAlias = Expr | float | np.ndarray[Any, Any]
 ShapeLike: TypeAlias = Expr | Sequence[int | PrimExpr]
 PrimLike: TypeAlias = Expr | PrimExpr | float

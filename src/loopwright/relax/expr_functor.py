@@ -292,10 +292,10 @@ class PyExprMutator(ExprFunctor):
 
     def with_struct_info(self, var: rx.Var, struct_info: si.StructInfo) -> rx.Var:
         """`var` with another struct info: itself if it already has it, else a copy."""
-        known = var.struct_info
-        if known is struct_info or (known is not None and structural_equal(known, struct_info)):
+        old = var.struct_info
+        if old is struct_info or (old is not None and structural_equal(old, struct_info)):
             return var
-        if known is None:
+        if old is None:
             var._update_struct_info(struct_info)
             return var
         return type(var)(var.vid, struct_info, var.span)

@@ -34,7 +34,7 @@ class GraphRewriter:
         self.builder = BlockBuilder(mod)
         self.var_map: dict[rx.Var, Any] = {}
 
-    # ------------------------------------------------------------------ what passes override
+    # ------------------------------------------------------------------ overridden by passes
 
     def call(self, call: rx.Call) -> Any:
         """The replacement of a call whose arguments are rewritten."""
@@ -64,8 +64,8 @@ class GraphRewriter:
         return block if same else new.with_span(block.span)
 
     def definition(self, value: Any) -> Any:
-        """What a variable is bound to, also through other variables; None for a parameter. Any other
-        expression is its own definition."""
+        """The value that a variable is bound to, also through other variables; None for a parameter. Any
+        other expression is its own definition."""
         while isinstance(value, rx.Var):
             value = self.builder.lookup_binding(value)
         return value
@@ -91,7 +91,7 @@ class GraphRewriter:
         return self.with_params(func, func.params)
 
     def with_params(self, func: rx.Function, params: tuple[rx.Var, ...]) -> rx.Function:
-        """Rewrite a function that gets a variable in the place of each parameter."""
+        """Rewrite a function with new variables for its parameters."""
         self.var_map.update((a, b) for a, b in zip(func.params, params, strict=True) if a is not b)
         with self.builder.scope(params):
             body = self.seq(func.body)

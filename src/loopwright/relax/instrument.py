@@ -8,7 +8,7 @@ from typing import Any
 from ..ir.instrument import PassInstrument
 from .analysis.well_formed import assert_well_formed
 
-# Passes that are there to mend modules in another form.
+# Passes that fix modules that are not well-formed.
 MENDING = frozenset({"Normalize", "NormalizeGlobalVar", "ResolveGlobals"})
 
 
@@ -18,7 +18,7 @@ class WellFormedInstrument(PassInstrument):
 
     check_struct_info: also compare the struct infos that the module declares with what follows from
         its operators.
-    validate_before_transform: check what each pass is given as well as what it returns.
+    validate_before_transform: check the input of each pass as well as its output.
     """
 
     check_struct_info: bool = True

@@ -182,7 +182,7 @@ class Interpreter:
         return self.seq(func.body, frame)
 
     def match(self, what: str, info: si.StructInfo | None, value: Any, frame: _Frame) -> Any:
-        """Check a value against a struct info, binding the symbols that stand alone in it."""
+        """Check a value against a struct info, binding the symbols that are a dimension of their own in it."""
         if isinstance(info, si.TensorStructInfo):
             return self.match_tensor(what, info, value, frame)
         if isinstance(info, si.ShapeStructInfo):
@@ -227,8 +227,8 @@ class Interpreter:
                     self.binding(binding, frame)
                 except Exception as error:
                     var = binding.var
-                    place = f" ({binding.span})" if binding.span else ""
-                    error.add_note(f"while running {var.name_hint} in {frame.name}{place}")
+                    site = f" ({binding.span})" if binding.span else ""
+                    error.add_note(f"while running {var.name_hint} in {frame.name}{site}")
                     raise
         return self.value(seq.body, frame)
 
@@ -337,17 +337,17 @@ def _operator(op: Op, args: Sequence[Any], attrs: dict[str, Any], span: Any = No
             raise
         kind = type(error) if type(error) in (TypeError, IndexError) else ValueError
         what = f"{op.name} cannot be computed: {error}"
-        given = ", ".join(map(_described, args))
-        raise kind(explain(what, got=given, span=span)) from error
+        received = ", ".join(map(_described, args))
+        raise kind(explain(what, got=received, span=span)) from error
     except Exception as error:
         error.add_note(f"in the numpy definition of {op.name}")
         raise
 
 
 def run_operator(name: str, attrs: str, *args: Any) -> Any:
-    """What `relax.run.operator` calls: an operator by name, its attributes as JSON."""
-    given = dict(load_json(attrs).items())
-    return _operator(Op.get(name), [to_numpy(a) for a in args], given)
+    """Run an operator by name, with its attributes as JSON; called as `relax.run.operator`."""
+    values = dict(load_json(attrs).items())
+    return _operator(Op.get(name), [to_numpy(a) for a in args], values)
 
 
 def _described(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Tensors in other layouts: what passes ask an operator's hook `layout`, and what it answers.
+"""Tensors in other layouts: the query that passes send to an operator's hook `layout`, and its answer.
 
 A layout names the axes of the plain tensor A, B, C, ... in the order in which they are stored: an
 NCHW tensor stored as NHWC has the layout "ACDB", stored as NCHW16c "ABCD16b". The hook,
@@ -8,7 +8,7 @@ NCHW tensor stored as NHWC has the layout "ACDB", stored as NCHW16c "ABCD16b". T
         ...  # (Call, LayoutQuery) -> LayoutPlan | None
 
 is the fact "FRelaxInferLayout" of the operator; `ops.layout_rules` has those of families. BlockedLayout and
-ConvertLayout ask it.
+ConvertLayout query it.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 @dataclass(frozen=True)
 class LayoutQuery:
-    """What a pass knows about a call.
+    """The facts that a pass knows about a call.
 
-    given: the layout in which each tensor among the arguments is at hand; None: plain.
-    desired: names of layouts that the user wants for this operator: ("NHWC", "OHWI").
-    block: the length of the channel blocks that are wanted, 0 for none. The last block is padded
-        with zeros: operators that may give NaN or infinity for these answer None.
+    inputs: the layout in which each tensor among the arguments is available; None: plain.
+    desired: names of layouts that the user requests for this operator: ("NHWC", "OHWI").
+    block: the length of the requested channel blocks, 0 for none. The last block is padded
+        with zeros: operators that may compute NaN or infinity from these answer None.
     """
 
-    given: tuple[Layout | None, ...]
+    inputs: tuple[Layout | None, ...]
     desired: tuple[str, ...] = ()
     block: int = 0
 
@@ -52,7 +52,7 @@ class LayoutPlan:
     inputs: the layout that each tensor among the arguments must have; None: plain.
     outputs: the layout of each result.
     attrs: attributes with other values.
-    args: arguments to be replaced, by place.
+    args: arguments to be replaced, by index.
     moves_nothing: the result is the first tensor as it is stored, in another layout.
     elementwise: the loops are those of the plain call, over another shape.
     pixels: whether rows and columns may be one axis: "apart", "any", or "merged" where that is
@@ -100,7 +100,7 @@ def with_tensors(call: Call, tensors: list[Any], plan: LayoutPlan) -> Call:
     """The call with other tensors and with the plan's attributes and arguments."""
     rest = iter(tensors)
     args = []
-    for place, arg in enumerate(call.args):
+    for index, arg in enumerate(call.args):
         if isinstance(arg, Tuple):
             fields = [
                 next(rest) if isinstance(f.struct_info, TensorStructInfo) else f for f in arg.fields
@@ -108,7 +108,7 @@ def with_tensors(call: Call, tensors: list[Any], plan: LayoutPlan) -> Call:
             arg = Tuple(fields)
         elif isinstance(arg.struct_info, TensorStructInfo):
             arg = next(rest)
-        args.append(plan.args.get(place, arg))
+        args.append(plan.args.get(index, arg))
     if not plan.attrs:
         return call.replace(args=tuple(args))
     values = {**call.attrs.values, **plan.attrs}
@@ -123,8 +123,8 @@ def _asked(hook: Hook, call: Call, query: LayoutQuery) -> LayoutPlan | None:
 class LayoutRewriter(GraphRewriter):
     """Keeps tensors in other layouts from one call to the next.
 
-    Override `laid_out`, which gives what stands for a variable in another layout, and `restore`,
-    which gives the plain tensor of that; it is emitted where it is first needed.
+    Override `laid_out`, which returns the form of a variable in another layout, and `restore`,
+    which returns the plain tensor of that; it is emitted where it is first needed.
     """
 
     def __init__(self, mod: IRModule) -> None:
@@ -134,8 +134,8 @@ class LayoutRewriter(GraphRewriter):
         self.packed: dict[Any, Any] = {}  # plain tensors brought into a layout
 
     def laid_out(self, binding: VarBinding) -> Any:
-        """What stands for a bound value in another layout; an expression where its result is
-        plain, None where the binding is to stay as it is."""
+        """The form of a bound value in another layout; an expression where its result is
+        plain, None where the binding remains unchanged."""
         raise NotImplementedError
 
     def restore(self, laid: Any) -> Any:
@@ -156,9 +156,9 @@ class LayoutRewriter(GraphRewriter):
         return super().function(func)
 
     def block(self, block: BindingBlock) -> BindingBlock:
-        # These tensors are visible in this block only: what follows sees the block's outputs.
+        # These tensors are visible in this block only: later blocks see its outputs.
         outer = self.laid, self.plain, self.packed
-        self.laid, self.plain, self.packed = (dict(known) for known in outer)
+        self.laid, self.plain, self.packed = (dict(table) for table in outer)
         rewritten = super().block(block)
         self.laid, self.plain, self.packed = outer
         return rewritten

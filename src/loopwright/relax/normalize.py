@@ -48,7 +48,7 @@ def is_leaf(expr: Any) -> bool:
 
 
 def _may_be_scalar(info: Any) -> bool:
-    """Whether a value may have one element: what has none or several is refused when it runs."""
+    """Whether a value may have one element: one with none or several is refused at run time."""
     shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
     return all(not isinstance(d, IntImm) or d.value == 1 for d in shape or ())
 

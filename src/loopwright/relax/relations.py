@@ -1,4 +1,4 @@
-"""Relations between struct infos: subsumption, least common ancestor, erasure of what is
+"""Relations between struct infos: subsumption, least common ancestor, erasure of variables
 unknown outside a scope, and the result of a call."""
 
 from __future__ import annotations
@@ -133,12 +133,12 @@ class _Checker:
             base = substitute(base, self.table)
         if can_prove_equal(base, derived, self.analyzer):
             return _PASS
-        both_known = isinstance(base, IntImm) and isinstance(derived, IntImm)
-        return _L0 if both_known else _L2
+        both_literal = isinstance(base, IntImm) and isinstance(derived, IntImm)
+        return _L0 if both_literal else _L2
 
 
-def _of_known(check: Callable[[Any, Any], Any], base: Any, derived: Any) -> BaseCheckResult:
-    """What `check` says, where both are known."""
+def _of_optional(check: Callable[[Any, Any], Any], base: Any, derived: Any) -> BaseCheckResult:
+    """The result of `check`, where both are known."""
     if base is None:
         return _PASS
     return _L2 if derived is None else check(base, derived)
@@ -149,7 +149,7 @@ def _check_prim(
 ) -> BaseCheckResult:
     if base.dtype != derived.dtype:
         return _L0
-    return _of_known(c.value, base.value, derived.value)
+    return _of_optional(c.value, base.value, derived.value)
 
 
 def _check_shape(
@@ -161,7 +161,7 @@ def _check_shape(
         return _L1
     if base.ndim != derived.ndim:
         return _L0
-    return _of_known(c.dims, base.values, derived.values)
+    return _of_optional(c.dims, base.values, derived.values)
 
 
 def _check_tensor(
@@ -233,8 +233,8 @@ def match_struct_info(
     table: dict[Any, Any],
     analyzer: Analyzer | None = None,
 ) -> BaseCheckResult:
-    """How well `pattern` covers `info`, after binding the symbolic variables that stand alone in it
-    to their values in `info`; the bindings are added to `table`."""
+    """How well `pattern` covers `info`, after binding the symbolic variables that are a dimension of
+    their own in it to their values in `info`; the bindings are added to `table`."""
     return _Checker(table, analyzer).check(pattern, info)
 
 
@@ -295,7 +295,7 @@ def _lca_func(a: si.FuncStructInfo, b: si.FuncStructInfo, analyzer: Any) -> si.S
     if a.params is not None and b.params is not None:
         if structural_equal(a.params, b.params):
             return si.FuncStructInfo(a.params, ret, purity)
-        if len(a.params) == len(b.params):  # their shapes are checked by what is called
+        if len(a.params) == len(b.params):  # their shapes are checked by the callee
             pairs = zip(a.params, b.params, strict=True)
             params = [struct_info_lca(x, y, analyzer) for x, y in pairs]
             return si.FuncStructInfo(params, ret, purity)
@@ -380,10 +380,10 @@ class _Eraser:
             return value
         table: dict[Any, Any] = {}
         for var in vars_in(value):
-            given = self.shape_var_map(var)
-            if given is None:
+            mapped = self.shape_var_map(var)
+            if mapped is None:
                 return None
-            new = convert(given)
+            new = convert(mapped)
             if new is not var:
                 table[var] = new
         if not table:
@@ -397,10 +397,10 @@ def erase_to_params(params: Iterable[RelaxVar], ret: si.StructInfo) -> si.Struct
     if not _may_hold_variables(ret):
         return ret
     erased = list(params)
-    known = set(_unique(v for p in erased for v in tir_vars_in_struct_info(p.struct_info)))
-    given = set(erased)
+    symbols = set(_unique(v for p in erased for v in tir_vars_in_struct_info(p.struct_info)))
+    visible = set(erased)
     return erase_to_well_defined(
-        ret, lambda v: v if v in known else None, lambda v: v if v in given else None
+        ret, lambda v: v if v in symbols else None, lambda v: v if v in visible else None
     )
 
 

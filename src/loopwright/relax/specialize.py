@@ -100,10 +100,10 @@ def copy_with_new_vars(func: Function) -> Function:
     """A copy with new variables of the same names, including symbolic ones, which get names that
     differ."""
     table: dict[Any, Any] = {}
-    taken: set[str] = set()
+    names: set[str] = set()
     for var in defined_symbolic_vars(func):
-        name = free_name(var.name, taken)
-        taken.add(name)
+        name = free_name(var.name, names)
+        names.add(name)
         table[var] = TirVar._make(name, var.dtype, var.type_annotation)
     return _renormalized(ReplaceVars(table, fresh=True).visit(func))
 
@@ -114,25 +114,25 @@ def with_distinct_symbols(func: Function) -> Function:
     return func if len(set(names)) == len(names) else copy_with_new_vars(func)
 
 
-def _symbol(func: Function, key: Any, known: list[TirVar]) -> TirVar:
+def _symbol(func: Function, key: Any, candidates: list[TirVar]) -> TirVar:
     if isinstance(key, TirVar):
-        matching = [v for v in known if v is key]
+        matching = [v for v in candidates if v is key]
     else:
-        matching = [v for v in known if v.name == key]
+        matching = [v for v in candidates if v.name == key]
     if len(matching) != 1:
         name = key.name if isinstance(key, TirVar) else key
         what = f"the function has {'no' if not matching else 'several'} symbolic variable {name!r}"
-        names = ", ".join(v.name for v in known) or "none"
+        names = ", ".join(v.name for v in candidates) or "none"
         raise CallValueError(explain(what, instead=f"its symbolic variables are: {names}"))
     return matching[0]
 
 
 def bind_symbolic_vars(func: Function, binding_map: Mapping[Any, Any]) -> Function:
     """The function with symbolic variables (by name or variable) replaced by values."""
-    known = list(dict.fromkeys([*defined_symbolic_vars(func), *free_symbolic_vars(func)]))
+    symbols = list(dict.fromkeys([*defined_symbolic_vars(func), *free_symbolic_vars(func)]))
     table: dict[Any, Any] = {}
     for key, value in binding_map.items():
-        var = _symbol(func, key, known)
+        var = _symbol(func, key, symbols)
         if var in table:
             what = f"symbolic variable {var.name!r} is bound twice"
             raise CallValueError(explain(what, instead="give it by name or by variable, not both"))
@@ -146,7 +146,7 @@ def bind_symbolic_vars(func: Function, binding_map: Mapping[Any, Any]) -> Functi
     undefined = [v.name for v in free_symbolic_vars(new) if v not in before]
     if undefined:
         what = "bind_symbolic_vars leaves symbolic variables that no parameter defines"
-        hint = "let a variable stand alone in some dimension"
+        hint = "let some dimension be the variable itself"
         raise CallValueError(explain(what, got=", ".join(undefined), instead=hint))
     return new
 
@@ -204,7 +204,7 @@ def bind_params(func: Function, binding_map: Mapping[Any, Any]) -> Function:
     pairs = list(zip(func.params, params, strict=True))
     rewriter.var_map.update((new, table[old]) for old, new in pairs if old in table)
     left = tuple(new for old, new in pairs if old not in table)
-    with rewriter.builder.scope(left):  # what is known of the values is known of what follows
+    with rewriter.builder.scope(left):  # facts about the values hold for the rest, too
         new_body = rewriter.seq(rewriter.builder.normalize(body))
     keep = ret is not None and new_body.struct_info.is_base_of(ret)
     return Function(left, new_body, ret if keep else None, func.is_pure, func.attrs, func.span)
@@ -239,8 +239,8 @@ class _Inliner(GraphRewriter):
         return super().seq(self.expanded(seq), in_dataflow)
 
     def expanded(self, seq: SeqExpr) -> SeqExpr:
-        """A body with the blocks of other functions in the place of their calls. What was the
-        result of a call is in `var_map`."""
+        """A body with the blocks of other functions instead of their calls. The results
+        of the calls are in `var_map`."""
         blocks = [part for block in seq.blocks for part in self.parts(block)]
         if len(blocks) == len(seq.blocks) and all(map(operator.is_, blocks, seq.blocks)):
             return seq
@@ -271,7 +271,7 @@ class _Inliner(GraphRewriter):
         return self.with_visible_vars(parts)
 
     def callee(self, binding: Any) -> Function | None:
-        """The function whose body takes the place of a binding's value."""
+        """The function whose body replaces a binding's value."""
         value = binding.value
         is_call = isinstance(binding, VarBinding) and isinstance(value, Call)
         func = self.functions.get(value.op) if is_call and type(value.op) is GlobalVar else None
@@ -284,8 +284,8 @@ class _Inliner(GraphRewriter):
     def body(self, func: Function, call: Call) -> SeqExpr:
         func = copy_with_new_vars(func)
         table: dict[Any, Any] = {}
-        for param, given in zip(func.params, call.args, strict=True):
-            arg = self.var_map.get(given, given) if isinstance(given, Var) else given
+        for param, passed in zip(func.params, call.args, strict=True):
+            arg = self.var_map.get(passed, passed) if isinstance(passed, Var) else passed
             _bind(f"parameter {param.name_hint}", param.struct_info, arg.struct_info, table)
             table[param] = arg
         self.open.append(call.op)
@@ -304,13 +304,13 @@ class _Inliner(GraphRewriter):
         return ReplaceVars({result: own}).visit(body), []
 
     def with_visible_vars(self, blocks: list[BindingBlock]) -> list[BindingBlock]:
-        """The parts of one block; what is used in more than one of them can be seen outside."""
+        """The parts of one block; variables used in more than one of them can be seen outside."""
         table: dict[Any, Any] = {}
         now = self.var_map
         used = [{now.get(v, v) for b in part.bindings for v in used_vars(b)} for part in blocks]
-        for place, block in enumerate(blocks):
+        for index, block in enumerate(blocks):
             for var in (b.var for b in block.bindings):
-                elsewhere = any(var in other for i, other in enumerate(used) if i != place)
+                elsewhere = any(var in other for i, other in enumerate(used) if i != index)
                 if isinstance(var, DataflowVar) and (elsewhere or type(block) is BindingBlock):
                     table[var] = Var(var.name_hint, var.struct_info, var.span)
         self.var_map = {old: table.get(new, new) for old, new in now.items()}

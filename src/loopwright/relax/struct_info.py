@@ -1,4 +1,4 @@
-"""Struct info: the static knowledge about a graph value (its shape, dtype, place)."""
+"""Struct info: the static knowledge about a graph value (its shape, dtype, device)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ShapeStructInfo(StructInfo):
     def __init__(self, values: Any = None, ndim: int = -1, span: Span | None = None) -> None:
         dims = None if values is None else tuple(shape_dim(v) for v in values)
         if dims is not None and ndim not in (-1, len(dims)):
-            what = "R.Shape: ndim does not go with the values"
+            what = "R.Shape: ndim is not the number of the values"
             raise ValueError(explain(what, got=f"ndim {ndim} for {len(dims)} values"))
         self._set(dims, ndim if dims is None else len(dims), span)
 
@@ -99,11 +99,11 @@ class TensorStructInfo(StructInfo):
     ) -> None:
         if shape is not None and not isinstance(shape, Node):
             shape = MAKE_SHAPE.get()(shape)
-        known = getattr(getattr(shape, "struct_info", None), "ndim", -1)
-        if shape is not None and ndim not in (-1, known):
-            what = "R.Tensor: ndim does not go with the shape"
-            raise ValueError(explain(what, got=f"ndim {ndim} for a shape of rank {known}"))
-        self._set(shape, DataType(dtype or "void"), vdevice, known if shape is not None else ndim)
+        rank = getattr(getattr(shape, "struct_info", None), "ndim", -1)
+        if shape is not None and ndim not in (-1, rank):
+            what = "R.Tensor: ndim is not the rank of the shape"
+            raise ValueError(explain(what, got=f"ndim {ndim} for a shape of rank {rank}"))
+        self._set(shape, DataType(dtype or "void"), vdevice, rank if shape is not None else ndim)
         self.span = span
 
     def get_shape(self) -> tuple[PrimExpr, ...] | None:
@@ -164,7 +164,7 @@ class FuncStructInfo(StructInfo):
 
 def shape_dim(value: Any) -> PrimExpr:
     """A dimension as an int64 expression (literals become int64)."""
-    given, value = value, convert(value)
+    original, value = value, convert(value)
     if not isinstance(value, PrimExpr) or not value.dtype.is_integer:
-        raise TypeError(explain("a dimension is an integer or an expression", got=repr(given)))
+        raise TypeError(explain("a dimension is an integer or an expression", got=repr(original)))
     return value if value.dtype == "int64" else cast("int64", value)

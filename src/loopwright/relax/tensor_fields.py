@@ -1,4 +1,4 @@
-"""What a tensor is at run time, as attributes of the expression: `x.shape[0]`, `x.dtype.bits`.
+"""The properties of a tensor at run time, as attributes of the expression: `x.shape[0]`, `x.dtype.bits`.
 
 Each is a call of an operator `relax.inspect.*`, or the value itself where it is known.
 """
@@ -13,7 +13,7 @@ from .struct_info import TensorStructInfo
 
 
 class DTypeFields:
-    """`x.dtype`: its parts can be asked for."""
+    """`x.dtype`: an object with its parts as attributes."""
 
     def __init__(self, get: Callable[[str], Any]) -> None:
         self._get = get
@@ -35,7 +35,7 @@ class DTypeFields:
 
 
 class AxisFields:
-    """`x.shape`, `x.strides`: each axis can be asked for, by a number or a scalar expression."""
+    """`x.shape`, `x.strides`: indexed by an axis, a number or a scalar expression."""
 
     def __init__(self, get: Callable[..., Any], name: str) -> None:
         self._get, self._name = get, name
@@ -45,17 +45,17 @@ class AxisFields:
 
 
 class TensorFields:
-    """The attributes. They raise AttributeError for what is known to be no tensor."""
+    """The attributes. They raise AttributeError for a value known not to be a tensor."""
 
     __slots__ = ()
     _build: ClassVar[dict[str, Any]]
 
     @property
     def _field(self) -> Callable[..., Any]:
-        """What makes the value of a field of its name."""
+        """The function that computes a field by its name."""
         info = getattr(self, "struct_info", None)
         if info is not None and not isinstance(info, TensorStructInfo):
-            what = "only a tensor has a data type, dimensions and offsets to be asked for"
+            what = "only a tensor has a data type, dimensions and offsets"
             raise AttributeError(explain(what, got=str(info)))
         return lambda name, *args: self._build[f"inspect.{name}"](self, *args)
 

@@ -38,19 +38,19 @@ class ModuleState:
 
 
 def _state() -> ModuleState:
-    """The module that is being read. Python runs the class's body before the parser does: what
-    is set then goes nowhere."""
+    """The module that is being read. Python runs the class's body before the parser does: anything
+    set then is discarded."""
     return _OPEN.states[-1] if _OPEN.states else ModuleState()
 
 
 def module_attrs(attrs: dict[str, Any], allow_overwrite: bool = False) -> None:
     """Attributes of the module."""
-    known = _state().attrs
-    twice = sorted(set(known) & set(attrs))
+    attributes = _state().attrs
+    twice = sorted(set(attributes) & set(attrs))
     if twice and not allow_overwrite:
         what = f"the module has the attributes {twice} already"
         raise ValueError(explain(what, instead="pass allow_overwrite=True"))
-    known.update(attrs)
+    attributes.update(attrs)
 
 
 def module_get_attr(attr_key: str) -> Any:
@@ -70,8 +70,8 @@ def module_set_attr(attr_key: str, attr_value: Any, allow_overwrite: bool = Fals
 
 def module_global_infos(global_infos: dict[str, list[GlobalInfo]]) -> None:
     """Facts about the whole module, as lists by name."""
-    known = _state().global_infos
-    known.update({name: list(items) for name, items in global_infos.items()})
+    infos = _state().global_infos
+    infos.update({name: list(items) for name, items in global_infos.items()})
 
 
 def dummy_global_info() -> DummyGlobalInfo:
@@ -80,7 +80,7 @@ def dummy_global_info() -> DummyGlobalInfo:
 
 
 def vdevice(target: Any = None, vdevice_id: int = 0, memory_scope: str = "global") -> VDevice:
-    """A place where tensors live."""
+    """A device that tensors are stored on."""
     return VDevice(target, vdevice_id, memory_scope)
 
 
@@ -88,12 +88,12 @@ def lookup_vdevice(target_kind: str | None = None, device_index: int = -1) -> VD
     """A vdevice of the module's global infos, by target kind and its index among that kind; of the
     kind "vdevice" are all.
 
-    Raises ValueError when there is none.
+    Raises ValueError if it does not exist.
     """
-    known = _state().global_infos.get("vdevice", [])
+    registered = _state().global_infos.get("vdevice", [])
     devices = [
         device
-        for device in known
+        for device in registered
         if isinstance(device, VDevice)
         and (
             target_kind == "vdevice"
@@ -102,7 +102,7 @@ def lookup_vdevice(target_kind: str | None = None, device_index: int = -1) -> VD
     ]
     index = 0 if device_index < 0 else device_index
     if index >= len(devices):
-        names = [str(getattr(device, "target", None)) for device in known]
+        names = [str(getattr(device, "target", None)) for device in registered]
         what = f"the module has no vdevice {target_kind}:{index}"
         hint = 'declare it: I.module_global_infos({"vdevice": [I.vdevice("llvm")]})'
         raise ValueError(explain(what, got=names, instead=hint))

@@ -1,4 +1,4 @@
-"""The namespace `R` of TVMScript: what stands behind `R.` in a graph function.
+"""The namespace `R` of TVMScript: the names behind `R.` in a graph function.
 
 Operators are those of `relax.op` (a view that `ops/` fills); struct infos, bindings and literals
 are here.
@@ -66,7 +66,7 @@ Callable = _proxies.CallableProxy
 def _dialect(name: _str) -> Any:
     parser = active_parser()
     if parser is None or not parser.dialects or not hasattr(parser.dialects[-1], "func_attr"):
-        what = f"{name} stands in no graph function"
+        what = f"{name} outside a graph function"
         raise ValueError(explain(what, instead="use it in a function under @R.function"))
     return parser.dialects[-1]
 
@@ -153,8 +153,8 @@ def __getattr__(name: _str) -> Any:
         return vars(_op)[name]
     if name in (building := BUILDER.get()[0]):
         return building[name]
-    known = [n for n in (*globals(), *vars(_op)) if not n.startswith("_")]
-    close = difflib.get_close_matches(name, known)
+    names = [n for n in (*globals(), *vars(_op)) if not n.startswith("_")]
+    close = difflib.get_close_matches(name, names)
     hint = f"did you mean {', '.join('R.' + n for n in close)}?" if close else None
     raise AttributeError(explain(f"R has no operator {name!r}", instead=hint))
 

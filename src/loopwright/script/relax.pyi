@@ -1,4 +1,4 @@
-"""The namespace `R` of TVMScript: what stands behind `R.` in a graph function.
+"""The namespace `R` of TVMScript: the names behind `R.` in a graph function.
 
 Made by `python -m tools.make_stubs`.
 """

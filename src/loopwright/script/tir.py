@@ -1,4 +1,4 @@
-"""The namespace `T` of TVMScript: what stands behind `T.` in a prim_func.
+"""The namespace `T` of TVMScript: the names behind `T.` in a prim_func.
 
 Intrinsics come from the table in `tir/op.py`; loops, blocks, buffers and data types are here.
 """
@@ -150,7 +150,7 @@ class meta_var:
 
 def _range(start: Any, stop: Any) -> Range:
     """From start to stop; the extent is simplified, so that (i * 4, i * 4 + 4) has 4. From 0 on it is
-    what is written."""
+    `stop` as written."""
     low, end = _match_types(start, stop)
     size = end - low
     plain = isinstance(size, IntImm) or _is_zero(low)
@@ -240,7 +240,7 @@ def evaluate(value: Any) -> None:
         value = StringImm(value)
     if isinstance(value, _Buffer):
         hint = "T.evaluate(A[i]), or T.evaluate(A.data)"
-        raise TypeError(explain("a buffer is no value", got=value.name, instead=hint))
+        raise TypeError(explain("a buffer is not a value", got=value.name, instead=hint))
     emit(_stmt.Evaluate(as_operand(value)))
 
 
@@ -248,14 +248,14 @@ def buffer_store(buffer: _Buffer, value: Any, indices: Any, predicate: Any = Non
     """Store `value` at `indices`."""
     points = indices if isinstance(indices, (list, tuple)) else [indices]
     points = tuple(map(_convert, points))
-    wanted = _access_dtype(buffer, points)
+    dtype = _access_dtype(buffer, points)
     stored = as_operand(value)
     if not isinstance(stored, BaseExpr):
         stored = _const(stored, buffer.dtype.element)
-    if stored.dtype == stored.dtype.element and wanted != wanted.element:
-        stored = Broadcast(stored, _lanes_of(wanted))
-    if stored.dtype.element != wanted.element:
-        stored = _cast(wanted.like(stored.dtype), stored)
+    if stored.dtype == stored.dtype.element and dtype != dtype.element:
+        stored = Broadcast(stored, _lanes_of(dtype))
+    if stored.dtype.element != dtype.element:
+        stored = _cast(dtype.like(stored.dtype), stored)
     emit(_stmt.BufferStore(buffer, stored, points, predicate))
 
 
@@ -318,11 +318,11 @@ def realize(buffer_slice: Any, storage_scope: str, condition: Any = True) -> Wra
 
 
 def env_thread(thread_tag: str, dtype: Any = "int32") -> Var:
-    """The variable of a thread axis; `T.launch_thread` gives it its extent."""
+    """The variable of a thread axis; `T.launch_thread` sets its extent."""
     thread_var = Var("", dtype)
     frame = enclosing(FuncFrame)
     if frame is None:
-        raise ValueError(explain("T.env_thread stands in no prim_func"))
+        raise ValueError(explain("T.env_thread outside a prim_func"))
     frame.env_threads[thread_var] = IterVar(None, thread_var, IterVar.ThreadIndex, thread_tag)
     return thread_var
 
@@ -423,7 +423,7 @@ def broadcast(value: Any, lanes: Any) -> PrimExpr:
 
 
 def undef(dtype: Any = "int32") -> Call:
-    """A value nobody reads."""
+    """A value that is never read."""
     return Call(dtype_text(dtype), "tir.undef", [])
 
 
@@ -448,14 +448,14 @@ def __getattr__(name: str) -> Any:
     elif not name.startswith("_") and Op.find(f"tir.{name}") is not None:
         member = intrinsic(name)
     else:
-        known = [n for n in globals() if not n.startswith("_")]
-        raise AttributeError(_unknown("T", name, known))
+        names = [n for n in globals() if not n.startswith("_")]
+        raise AttributeError(_unknown("T", name, names))
     globals()[name] = member
     return member
 
 
-def _unknown(space: str, name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known)
+def _unknown(space: str, name: str, names: list[str]) -> str:
+    close = difflib.get_close_matches(name, names)
     hint = f"did you mean {', '.join(f'{space}.{n}' for n in close)}?" if close else None
     return explain(f"{space} has no {name!r}", instead=hint)
 

@@ -1,4 +1,4 @@
-"""The namespace `T` of TVMScript: what stands behind `T.` in a prim_func.
+"""The namespace `T` of TVMScript: the names behind `T.` in a prim_func.
 
 Made by `python -m tools.make_stubs`.
 """
@@ -134,7 +134,7 @@ def cast(src: _Any, dtype: _Any) -> PrimExpr: """`src` as `dtype`."""
 def comm_reducer(combiner: _Callable[..., _Any], identity: _Any) -> CommReducer: """A commutative reduction: `T.comm_reducer(lambda x, y: x + y, [T.float32(0)])`."""
 class complex128(_Dtype, init=False): """A complex128 variable; with an argument, that value as complex128."""
 class complex64(_Dtype, init=False): """A complex64 variable; with an argument, that value as complex64."""
-def env_thread(thread_tag: str, dtype: _Any = 'int32') -> Var: """The variable of a thread axis; `T.launch_thread` gives it its extent."""
+def env_thread(thread_tag: str, dtype: _Any = 'int32') -> Var: """The variable of a thread axis; `T.launch_thread` sets its extent."""
 def evaluate(value: _Any) -> None: """Evaluate an expression for its effect."""
 fabs = abs
 class float16(_Dtype, init=False): """A float16 variable; with an argument, that value as float16."""
@@ -153,8 +153,8 @@ class float8_e5m2fnuz(_Dtype, init=False): """A float8_e5m2fnuz variable; with a
 class float8_e8m0fnu(_Dtype, init=False): """A float8_e8m0fnu variable; with an argument, that value as float8_e8m0fnu."""
 def grid(*extents: _Any) -> _ForFrame[tuple[Var, ...]]: """Nested serial loops; an extent may be a pair (start, stop)."""
 class handle(Var):
-    """A pointer variable; `dtype` is what it points to."""
-    def __init__(self, dtype: _Any = None, storage_scope: str = 'global', *, is_size_var: _Any = False) -> None: """A pointer variable; `dtype` is what it points to."""
+    """A pointer variable; `dtype`: the type it points to."""
+    def __init__(self, dtype: _Any = None, storage_scope: str = 'global', *, is_size_var: _Any = False) -> None: """A pointer variable; `dtype`: the type it points to."""
 def index_map(mapping: _Callable[..., _Any], *, inverse_index_map: _Any = None, index_dtype: _Any = 'int64') -> IndexMap: """How indices move: `T.index_map(lambda i, j: (j, i))`."""
 inline: _MacroDecorator
 class int1(_Dtype, init=False): """A int1 variable; with an argument, that value as int1."""
@@ -201,7 +201,7 @@ class uint32(_Dtype, init=False): """A uint32 variable; with an argument, that v
 class uint4(_Dtype, init=False): """A uint4 variable; with an argument, that value as uint4."""
 class uint64(_Dtype, init=False): """A uint64 variable; with an argument, that value as uint64."""
 class uint8(_Dtype, init=False): """A uint8 variable; with an argument, that value as uint8."""
-def undef(dtype: _Any = 'int32') -> Call: """A value nobody reads."""
+def undef(dtype: _Any = 'int32') -> Call: """A value that is never read."""
 def unroll(start: _Any, stop: _Any = None, *, annotations: _Any = None) -> _ForFrame[Var]: """A loop whose body is repeated."""
 def vectorized(start: _Any, stop: _Any = None, *, annotations: _Any = None) -> _ForFrame[Var]: """A loop that becomes vector instructions."""
 class void(PrimExpr):

@@ -193,7 +193,7 @@ def test_an_unknown_way_to_decide():
     with pytest.raises(ValueError) as error:
         partition(g.Chain, backend(), cost="guessed")
     assert str(error.value) == (
-        "cost is None, a function, or one of two words\n"
+        "cost must be None, a function or a known name\n"
         "  got: 'guessed'\n"
         '  instead: "declared" or "measured"'
     )
@@ -226,7 +226,7 @@ def test_an_unknown_back_end():
         with pytest.raises(lw.TVMError) as error:
             partition(g.Chain, "acelerator")
         assert str(error.value) == (
-            "there is no back end of this name\n"
+            "unknown back end\n"
             "  got: acelerator\n"
             "  instead: did you mean accelerator?; register_backend adds one"
         )

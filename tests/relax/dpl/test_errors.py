@@ -122,7 +122,7 @@ def test_what_rewrite_bindings_takes():
     ctx, first, second = pair_context()
     with pytest.raises(TypeError, match="must return a dict from variables to expressions"):
         rewrite_bindings(ctx, lambda m, b: R.exp(m[first]), FUNC)
-    with pytest.raises(ValueError, match="replaces what is not bound in the block"):
+    with pytest.raises(ValueError, match="replaces a variable that is not bound in the block"):
         rewrite_bindings(ctx, lambda m, b: {FUNC.params[0]: m[first]}, FUNC)
     with pytest.raises(TypeError, match="must return a Relax expression"):
         rewrite_bindings(ctx, lambda m, b: {m[first]: "a"}, FUNC)
@@ -209,7 +209,7 @@ def test_modules_that_are_no_rule():
         rule(exp, other)
     with pytest.raises(ValueError, match="uses the parameter b, which `pattern` does not"):
         rule(exp, both)
-    with pytest.raises(ValueError, match="must compute what it returns\n  got: a parameter"):
+    with pytest.raises(ValueError, match="must compute its result\n  got: a parameter"):
         rule(nothing, exp)
     with pytest.raises(ValueError, match="calls, tuples and literals only\n  got: a match_cast"):
         rule(cast, exp)

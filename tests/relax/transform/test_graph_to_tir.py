@@ -335,7 +335,7 @@ STAYS = {
         X4,
         'y = R.match_cast(x, R.Tensor(dtype="float32", ndim=1)); return (x, y)',
     ),
-    "it uses what the packed call test.fill returned": (
+    "it uses the result of the packed call test.fill": (
         X4,
         'y = R.call_packed("test.fill", x, sinfo_args=()); _ = R.call_packed("test.fill", y, sinfo_args=());'
         " return x",

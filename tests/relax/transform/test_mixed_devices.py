@@ -135,7 +135,7 @@ def test_kernels_of_different_targets_are_not_fused():
     steps = lw.lower(Two)
     assert not [f for f in steps["FuseOps"].changed_functions() if "fused" in f]
     (note,) = steps.explain("on_npu", "fuse")
-    assert note.facts["reason"] == "what uses it is for another target"
+    assert note.facts["reason"] == "its users are for another target"
 
 
 @pytest.mark.parametrize(("target", "groups"), [("llvm", 1), ("testnpu", 0)])

@@ -17,13 +17,13 @@ KINDS = {
 }  # of nodes and edges, see OpPattern
 
 
-def partitioned(kinds: str, edges: str, most: int = 9, escapes: str = "", places: str = ""):
+def partitioned(kinds: str, edges: str, most: int = 9, escapes: str = "", targets: str = ""):
     """The groups, "01 2", and the reasons; edges are written "01E": node 1 uses 0 so."""
     graph = Graph()
     for n in range(len(kinds)):
         graph.add(str(n) in escapes)
     graph.kinds = [KINDS[k] for k in kinds]
-    graph.places = [p.strip("-") for p in places or "-" * len(kinds)]
+    graph.targets = [p.strip("-") for p in targets or "-" * len(kinds)]
     for source, user, kind in edges.split():
         graph.users[int(source)].append((int(user), KINDS[kind]))
     partition = Partition(graph, most)
@@ -89,14 +89,17 @@ def test_sizes():
 def test_results_and_targets():
     groups, why = partitioned("EEE", "01E 12E", escapes="1")
     assert (groups, why[1]) == ("01 2", "is a result")
-    for places, wanted in (("aa-", "012"), ("a-b", "01 2"), ("-a-", "012"), ("ab-", "0 12")):
-        groups, why = partitioned("EEE", "01E 12E", places=places)
+    for targets, wanted in (("aa-", "012"), ("a-b", "01 2"), ("-a-", "012"), ("ab-", "0 12")):
+        groups, why = partitioned("EEE", "01E 12E", targets=targets)
         assert groups == wanted
-        assert ("what uses it is for another target" in why.values()) == (wanted != "012")
+        assert ("its users are for another target" in why.values()) == (wanted != "012")
 
 
 def test_reasons():
-    assert partitioned("FE", "01B")[1][0] == "a out ewise fusable does not go with a broadcast use"
-    assert partitioned("IR", "01R")[1][0] == "what lies behind a injective is too complex"
-    assert partitioned("RE", "01E")[1][0] == "a comm reduce does not go with a elemwise use"
+    assert (
+        partitioned("FE", "01B")[1][0]
+        == "an out ewise fusable cannot be fused with a broadcast use"
+    )
+    assert partitioned("IR", "01R")[1][0] == "the part after an injective is too complex"
+    assert partitioned("RE", "01E")[1][0] == "a comm reduce cannot be fused with an elemwise use"
     assert partitioned("OE", "01E")[1][0] == "opaque"

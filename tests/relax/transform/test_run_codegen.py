@@ -583,7 +583,7 @@ def test_a_region_of_nobody():
     with pytest.raises(lw.TVMError) as error:
         RunCodegen()(mod)
     assert str(error.value).startswith(
-        "there is no code generator for the back end gone\n"
+        "the back end gone has no code generator\n"
         '  instead: register_backend(Backend("gone", ...)), or '
         'register_func("relax.ext.gone", f)'
     )

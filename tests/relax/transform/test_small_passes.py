@@ -268,7 +268,7 @@ def test_dead_functions_and_entries():
     assert names == ["main", "used"]
     names = sorted(g.name_hint for g in DeadCodeElimination(["unused"])(Mod).functions)
     assert names == ["main", "unused", "used"]
-    with pytest.raises(ValueError, match="no entry function of this name"):
+    with pytest.raises(ValueError, match="an entry function does not exist"):
         DeadCodeElimination(["nobody"])(Mod)
 
 

@@ -27,7 +27,7 @@ _VIEWS = {
         "invoke_pure_closure",
     )
 }
-# Operators that compute each element from the elements at its place.
+# Operators that compute each element from the elements at its index.
 ELEMENTWISE = {
     f"relax.{name}"
     for name in [
@@ -57,15 +57,15 @@ ELEMENTWISE = {
 
 
 def liveness(block: rx.DataflowBlock) -> dict[rx.Var, tuple[int, int]]:
-    """From which binding to which one each variable is used. What comes from outside starts at -1;
-    what may be used outside ends after the last binding."""
+    """The first and last binding that use each variable. Variables from outside start at -1;
+    those that may be used outside end after the last binding."""
     after = len(block.bindings)
     ranges: dict[rx.Var, tuple[int, int]] = {}
-    for place, binding in enumerate(block.bindings):
+    for index, binding in enumerate(block.bindings):
         for var in used_vars(binding.value):
             start = ranges[var][0] if var in ranges else -1
-            ranges[var] = start, place if start >= 0 else after
-        ranges[binding.var] = place, place
+            ranges[var] = start, index if start >= 0 else after
+        ranges[binding.var] = index, index
     for var, (start, _) in ranges.items():
         if not isinstance(var, rx.DataflowVar):
             ranges[var] = start, after
@@ -112,12 +112,12 @@ class Aliases:
             self.fields[new] = [self.of(field) for field in value.fields]
             return {new}
         if isinstance(value, rx.TupleGetItem):
-            found: set[int] = set()
-            for place in self.of(value.tuple_value):
-                known = self.fields.get(place, [])
-                inside = known[value.index] if value.index < len(known) else {place}
-                found |= inside
-            return found
+            memory: set[int] = set()
+            for region in self.of(value.tuple_value):
+                fields = self.fields.get(region, [])
+                inside = fields[value.index] if value.index < len(fields) else {region}
+                memory |= inside
+            return memory
         if isinstance(value, rx.Call):
             plain = isinstance(value.op, Op) and value.op.name not in _VIEWS
             return self.fresh(value.struct_info, True) if plain else self.any_of(value)
@@ -127,24 +127,24 @@ class Aliases:
         """The memory of a result that may be any argument, any part of one, or new."""
         args = [self.of(arg) for arg in call.args if not isinstance(arg, rx.ExternFunc)]
         new = self.fresh(call.struct_info)
-        found = self.parts(new.union(*args))
-        for place in new:
-            if place in self.fields:
-                self.fields[place] = [set(found) for _ in self.fields[place]]
-        return found
+        memory = self.parts(new.union(*args))
+        for region in new:
+            if region in self.fields:
+                self.fields[region] = [set(memory) for _ in self.fields[region]]
+        return memory
 
-    def parts(self, places: set[int]) -> set[int]:
+    def parts(self, regions: set[int]) -> set[int]:
         """Memory and all that is in tuples there."""
-        found, work = set(places), list(places)
+        reached, work = set(regions), list(regions)
         while work:
             for inside in self.fields.get(work.pop(), ()):
-                work += inside - found
-                found |= inside
-        return found
+                work += inside - reached
+                reached |= inside
+        return reached
 
 
 class InplaceOpportunity(NamedTuple):
-    """A call that may write over an argument: its place in the block, and which arguments."""
+    """A call that may write over an argument: its index in the block, and which arguments."""
 
     binding_idx: int
     arg_idxs: tuple[int, ...]
@@ -155,21 +155,21 @@ def in_place_calls(
 ) -> Iterator[InplaceOpportunity]:
     """The elementwise calls whose result has the struct info of an argument that is not used again."""
     aliases, ranges = Aliases(block, inputs), liveness(block)
-    for place, binding in enumerate(block.bindings):
+    for index, binding in enumerate(block.bindings):
         call = binding.value
         if not isinstance(call, rx.Call) or getattr(call.op, "name", "") not in ELEMENTWISE:
             continue
-        later = {v for v, (start, end) in ranges.items() if start < place < end}
+        later = {v for v, (start, end) in ranges.items() if start < index < end}
         busy = set().union(*(aliases.parts(aliases.memory.get(v, {UNKNOWN})) for v in later))
-        found = []
+        writable = []
         for i, arg in enumerate(call.args):
             if not isinstance(arg, rx.Var) or not _same(arg.struct_info, call.struct_info):
                 continue
             memory = aliases.memory.get(arg, {UNKNOWN})
             if memory <= aliases.own and not memory & busy:
-                found.append(i)
-        if found:
-            yield InplaceOpportunity(place, tuple(found))
+                writable.append(i)
+        if writable:
+            yield InplaceOpportunity(index, tuple(writable))
 
 
 def _same(one: Any, other: Any) -> bool:

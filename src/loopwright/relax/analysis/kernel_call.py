@@ -1,4 +1,4 @@
-"""What a `call_tir` passes, compared with what its PrimFunc takes."""
+"""The arguments of a `call_tir` compared with the parameters of its PrimFunc."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def conflicts(func: PrimFunc, passed: Sequence[StructInfo | None]) -> Iterator[s
     """What contradicts the parameters of a kernel, which `passed` are for, arguments and results:
     their ranks, dtypes, and the extents that are proved to differ. The kernel's symbolic extents
     are those of the first tensor that has them."""
-    known: dict[TirVar, PrimExpr] = {}
+    bound: dict[TirVar, PrimExpr] = {}
     ana = Analyzer()
     for param, info in zip(func.params, passed, strict=False):
         buffer = func.buffer_map.get(param)
         if buffer is None:
             if isinstance(info, PrimStructInfo) and info.value is not None:
-                known.setdefault(param, info.value)
+                bound.setdefault(param, info.value)
             continue
         if not isinstance(info, TensorStructInfo):
             continue
@@ -34,17 +34,17 @@ def conflicts(func: PrimFunc, passed: Sequence[StructInfo | None]) -> Iterator[s
         if rank not in (-1, len(buffer.shape)):
             yield f"{buffer.name} has {len(buffer.shape)} dimensions, not {rank}"
         elif dims is not None:
-            yield from _extents(ana, buffer, dims, known)
+            yield from _extents(ana, buffer, dims, bound)
 
 
 def _extents(
-    ana: Analyzer, buffer: Any, dims: Sequence[PrimExpr], known: dict[TirVar, PrimExpr]
+    ana: Analyzer, buffer: Any, dims: Sequence[PrimExpr], bound: dict[TirVar, PrimExpr]
 ) -> Iterator[str]:
     for extent, dim in zip(buffer.shape, dims, strict=True):
         if isinstance(extent, TirVar):
-            known.setdefault(extent, dim)
+            bound.setdefault(extent, dim)
     for k, (extent, dim) in enumerate(zip(buffer.shape, dims, strict=True)):
-        taken = substitute(extent, known)
-        values = [v.value if isinstance(v, IntImm) else v for v in (taken, dim)]
-        if ana.can_prove(taken.astype("int64") != dim.astype("int64")):
+        required = substitute(extent, bound)
+        values = [v.value if isinstance(v, IntImm) else v for v in (required, dim)]
+        if ana.can_prove(required.astype("int64") != dim.astype("int64")):
             yield f"extent {k} of {buffer.name} is {values[0]}, not {values[1]}"

@@ -26,13 +26,13 @@ def suggest_layout_transforms(
     func: PrimFunc, write_buffer_transforms: Sequence[IndexMap | Callable[..., Any]]
 ) -> dict[Block, Layouts]:
     """{block: {the block, or a buffer that it accesses: its new layout}} for new layouts of the
-    function's last parameters, such that each block still goes through its buffers in order.
+    function's last parameters, such that each block still iterates over its buffers in order.
 
     A block follows if it writes one of these buffers, at indices that each run along one of its
     axes, in order; a buffer that it reads follows if its indices do so too.
 
     Raises CallValueError for more layouts than parameters or one of another rank, AssertionError for
-    what is neither an index map nor a function.
+    a layout that is neither an index map nor a function.
     """
     maps = [_index_map(transform) for transform in write_buffer_transforms]
     if len(maps) > len(func.params):
@@ -49,7 +49,7 @@ def suggest_layout_transforms(
     walk = _Blocks(layouts)
     if maps:
         walk.visit(func.body)
-    return walk.found
+    return walk.moves
 
 
 def _index_map(transform: Any) -> IndexMap:
@@ -62,23 +62,23 @@ def _index_map(transform: Any) -> IndexMap:
 
 
 class _Blocks(Visitor):
-    """Goes through the blocks below the root and collects what follows for each."""
+    """Visits the blocks below the root and collects the new layouts of each."""
 
     def __init__(self, layouts: dict[Buffer, IndexMap]) -> None:
         self.layouts = layouts
-        self.found: dict[Block, Layouts] = {}
+        self.moves: dict[Block, Layouts] = {}
 
     def visit_BlockRealize(self, node: BlockRealize) -> None:
         if node.block.name_hint == "root":
             self.visit(node.block.body)
             return
         written = {region.buffer for region in node.block.writes}
-        known = self.layouts.get(next(iter(written))) if len(written) == 1 else None
-        if known is not None:
-            self.follow(node.block, *written, known)
+        layout = self.layouts.get(next(iter(written))) if len(written) == 1 else None
+        if layout is not None:
+            self.follow(node.block, *written, layout)
 
     def follow(self, block: Block, written: Buffer, index_map: IndexMap) -> None:
-        """Add what follows for a block from the layout of the buffer that it writes."""
+        """Add the layouts of a block that follow from the layout of the buffer that it writes."""
         order = [axis.var for axis in block.iter_vars]
         accesses = _Accesses(block, written)
         source = accesses.in_order(written, order)
@@ -87,12 +87,12 @@ class _Blocks(Visitor):
         moved = _carried(index_map, source, tuple(order))
         if moved is None or not _is_bijective(moved, [axis.dom for axis in block.iter_vars]):
             return
-        self.found[block] = {block: moved, written: index_map}
+        self.moves[block] = {block: moved, written: index_map}
         for buffer in dict.fromkeys(region.buffer for region in block.reads):
             axes = accesses.in_order(buffer, order)
             layout = None if axes is None else _carried(index_map, source, axes)
             if layout is not None and buffer not in self.layouts:
-                self.layouts[buffer] = self.found[block][buffer] = layout
+                self.layouts[buffer] = self.moves[block][buffer] = layout
 
 
 class _Accesses(Visitor):
@@ -113,8 +113,8 @@ class _Accesses(Visitor):
     def in_order(self, buffer: Buffer, order: list[Var]) -> Axes | None:
         """The axes along which a buffer is accessed, if they have the order of the block's."""
         axes = self.axes.get(buffer) if self.simple else None
-        places = [order.index(axis) for axis in axes or () if axis is not None]
-        return axes if all(a < b for a, b in pairwise(places)) else None
+        positions = [order.index(axis) for axis in axes or () if axis is not None]
+        return axes if all(a < b for a, b in pairwise(positions)) else None
 
     def visit_Block(self, node: Block) -> None:
         self.simple = False
@@ -129,14 +129,14 @@ class _Accesses(Visitor):
         self.visit_default(node)
 
     def visit_Buffer(self, node: Buffer) -> None:
-        """Its shape is no access."""
+        """Its shape is not an access."""
 
     def note(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
         affine = detect_iter_map(indices, self.domain, check_level=IterMapLevel.NoCheck)
         used = [[v for v in vars_in(index) if v in self.domain] for index in indices]
         axes = None
-        if affine.indices and all(len(found) <= 1 for found in used):
-            axes = tuple(found[0] if found else None for found in used)
+        if affine.indices and all(len(vars_of) <= 1 for vars_of in used):
+            axes = tuple(vars_of[0] if vars_of else None for vars_of in used)
         self.axes[buffer] = axes if self.axes.get(buffer, axes) == axes else None
 
 
@@ -144,27 +144,27 @@ def _carried(index_map: IndexMap, source: Axes, target: Axes) -> IndexMap | None
     """The layout of a buffer accessed along the axes `target` when one accessed along `source` gets
     `index_map`: indices of axes that only `source` has are left out, those of other axes stay where they are.
     None where the map merges axes of which `target` has some only."""
-    kept = {
+    var_of = {
         axis: var
         for axis, var in zip(source, index_map.initial_indices, strict=True)
         if axis in target
     }
-    known, final = set(kept.values()), []
+    shared, final = set(var_of.values()), []
     for index in index_map.final_indices:
         used = vars_in(index)
-        if known.issuperset(used):
+        if shared.issuperset(used):
             final.append(index)
-        elif not known.isdisjoint(used):
+        elif not shared.isdisjoint(used):
             return None
     dtype = str(index_map.initial_indices[0].dtype)
-    initial, place = [], 0
+    initial, position = [], 0
     for n, axis in enumerate(target):
-        if axis in kept:
-            initial.append(kept[axis])
+        if axis in var_of:
+            initial.append(var_of[axis])
         else:
             initial.append(Var(f"d{n}", dtype))
-            final.insert(place, initial[-1])
-        place = min(place + 1, len(final))
+            final.insert(position, initial[-1])
+        position = min(position + 1, len(final))
     return IndexMap(initial, final)
 
 

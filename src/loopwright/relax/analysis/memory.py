@@ -1,4 +1,4 @@
-"""How much memory the tensors of graph functions take, with storages shared and without."""
+"""The memory of the tensors of graph functions, with and without shared storages."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _GB = 1 << 30
 
 
 def estimate_memory_usage(mod: IRModule | rx.Function) -> str:
-    """A text about each function's allocations, once StaticPlanBlockMemory has run: what the tensors
-    take one by one, and what they take with their storages."""
+    """A text about each function's allocations, once StaticPlanBlockMemory has run: the bytes of the
+    tensors one by one, and of their storages."""
     if isinstance(mod, rx.Function):
         functions: dict[str, Any] = {str(mod.attrs.get("global_symbol", "main")): mod}
     else:
@@ -35,13 +35,11 @@ def _lines(func: rx.Function) -> list[str]:
     before, after = _sizes(func, tensors), _sizes(func, storages)
     lines = []
     for what, sizes in (("Without", before), ("With", after)):
-        known = [size for size in sizes if size is not None]
-        text = (
-            f" * {what} memory planning, there are {len(known)} constant-size memory allocation(s)"
-        )
-        lines.append(f"{text} with total size {sum(known) / _GB:.4g} GB.")
-        if len(known) < len(sizes):
-            lines.append(f" * The sizes of {len(sizes) - len(known)} more are known at run time.")
+        literal = [size for size in sizes if size is not None]
+        text = f" * {what} memory planning, there are {len(literal)} constant-size memory allocation(s)"
+        lines.append(f"{text} with total size {sum(literal) / _GB:.4g} GB.")
+        if len(literal) < len(sizes):
+            lines.append(f" * The sizes of {len(sizes) - len(literal)} more are known at run time.")
     total, planned = (sum(s for s in sizes if s is not None) for sizes in (before, after))
     if total:
         percent = f"{planned / total * 100:.3g}%"
@@ -50,7 +48,7 @@ def _lines(func: rx.Function) -> list[str]:
 
 
 def _sizes(func: rx.Function, kinds: dict[str, Any]) -> list[int | None]:
-    """The bytes of each allocation of some operators, None for those that only the run tells."""
+    """The bytes of each allocation of some operators, None for those known only at run time."""
     sizes: list[int | None] = []
     for binding in bindings_of(func):
         value = binding.value
@@ -58,7 +56,7 @@ def _sizes(func: rx.Function, kinds: dict[str, Any]) -> list[int | None]:
             shape, dtype = kinds[value.op.name]
             dims: Any = getattr(value.args[shape], "values", None)
             width = 1 if dtype is None else value.args[dtype].value.lane_bytes
-            known = [dim.value for dim in dims or () if isinstance(dim, IntImm)]
-            complete = dims is not None and len(known) == len(dims)
-            sizes.append(prod(known) * width if complete else None)
+            literal = [dim.value for dim in dims or () if isinstance(dim, IntImm)]
+            complete = dims is not None and len(literal) == len(dims)
+            sizes.append(prod(literal) * width if complete else None)
     return sizes

@@ -248,26 +248,26 @@ def computable_at_compile_time(func: rx.Function) -> list[rx.Var]:
     function attribute; without it all parameters are inputs) and on constants."""
     inputs = func.attrs.get("num_input")
     count = len(func.params) if inputs is None else int(inputs)
-    known = dict.fromkeys(func.params[count:])
+    computable = dict.fromkeys(func.params[count:])
     symbols: set[TirVar] = set()
     defined: set[TirVar] = set()
     for n, param in enumerate(func.params):
-        found = definable_tir_vars_in_struct_info(param.struct_info)
-        defined.update(found)
-        symbols.update(found if n >= count else ())
+        new = definable_tir_vars_in_struct_info(param.struct_info)
+        defined.update(new)
+        symbols.update(new if n >= count else ())
     for binding in bindings_of(func):
         var, value = binding.var, binding.value
-        made: set[TirVar] = set()  # by a match_cast
+        matched: set[TirVar] = set()  # by a match_cast
         if isinstance(binding, rx.MatchCast):
-            made.update(definable_tir_vars_in_struct_info(binding.struct_info))
-            made -= defined
-            defined |= made
-        needed = {*tir_vars_in_struct_info(var.struct_info)} - made
-        if all(v in known for v in used_vars(value)) and symbols.issuperset(needed):
+            matched.update(definable_tir_vars_in_struct_info(binding.struct_info))
+            matched -= defined
+            defined |= matched
+        needed = {*tir_vars_in_struct_info(var.struct_info)} - matched
+        if all(v in computable for v in used_vars(value)) and symbols.issuperset(needed):
             if not contains_impure_call(value):
-                known[var] = None
-                symbols.update(made)
-    return list(known)
+                computable[var] = None
+                symbols.update(matched)
+    return list(computable)
 
 
 # ---------------------------------------------------------------- purity, liveness, recursion
@@ -298,12 +298,12 @@ def overwritten(call: rx.Call) -> list[Any]:
 
 class _Bindings(Visitor):
     def __init__(self) -> None:
-        self.found: list[rx.Binding] = []
+        self.bindings: list[rx.Binding] = []
 
     def visit_Binding(self, binding: rx.Binding) -> None:
         if not isinstance(binding.value, rx.Call):  # whose arguments hold no bindings
             self.visit(binding.value)
-        self.found.append(binding)
+        self.bindings.append(binding)
 
 
 def overwritten_vars(func: rx.Function) -> set[rx.Var]:
@@ -312,7 +312,7 @@ def overwritten_vars(func: rx.Function) -> set[rx.Var]:
     walk = _Bindings()
     walk.visit(func)
     written: set[rx.Var] = set()
-    for binding in reversed(walk.found):
+    for binding in reversed(walk.bindings):
         value = binding.value
         if isinstance(value, rx.Call):
             written.update(v for arg in overwritten(value) for v in _uses(arg).used)
@@ -442,16 +442,16 @@ class _Sweeper:
         return new
 
     def block(self, block: Block, live: set[rx.Var], in_dataflow: bool) -> Block:
-        kept: list[rx.Binding] = []
+        remaining: list[rx.Binding] = []
         for binding in reversed(block.bindings):
             new = self.binding(binding, live)
             if new is not None:
-                kept.append(new)
-        kept.reverse()
-        same = len(kept) == len(block.bindings)
-        if same and all(a is b for a, b in zip(kept, block.bindings, strict=True)):
+                remaining.append(new)
+        remaining.reverse()
+        same = len(remaining) == len(block.bindings)
+        if same and all(a is b for a, b in zip(remaining, block.bindings, strict=True)):
             return block
-        return type(block)(kept, span=block.span)
+        return type(block)(remaining, span=block.span)
 
     def binding(self, binding: rx.Binding, live: set[rx.Var]) -> rx.Binding | None:
         var, value = binding.var, binding.value
@@ -469,7 +469,7 @@ class _Sweeper:
 
 
 def _shape_uses(expr: Any) -> set[rx.Var]:
-    """Graph variables that stand for a tensor's shape."""
+    """Graph variables that represent a tensor's shape."""
     info = expr.struct_info
     is_var = isinstance(info, TensorStructInfo) and isinstance(info.shape, rx.Var)
     return {info.shape} if is_var else set()

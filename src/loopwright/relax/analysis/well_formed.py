@@ -47,7 +47,7 @@ RULES = {
     "pure": "a pure function makes no call with side effects",
     "callee": "a called global function is in the module",
     "operator": "a called operator says what it returns",
-    "call-tir": "call_tir passes what the PrimFunc takes",
+    "call-tir": "the arguments of call_tir match the parameters of the PrimFunc",
     "parameter": "a parameter is a Var that is not a DataflowVar and has struct info",
     "global-symbol": "a function's global_symbol is its name in the module",
 }
@@ -55,7 +55,7 @@ RULES = {
 
 @dataclass(frozen=True)
 class Violation:
-    """A violated rule: its name in `RULES`, the message, the function and the place."""
+    """A violated rule: its name in `RULES`, the message, the function and the span."""
 
     rule: str
     message: str
@@ -154,7 +154,7 @@ class _FunctionCheck:
         for block in seq.blocks:
             self.block(block)
         self.argument(seq.body, "a result")
-        self.known(seq)
+        self.annotated(seq)
 
     def block(self, block: rx.BindingBlock) -> None:
         dataflow = isinstance(block, rx.DataflowBlock)
@@ -168,7 +168,7 @@ class _FunctionCheck:
                     self.report("dataflow-var", text, binding)
             self.binding(binding)
             if dataflow and isinstance(value, rx.If):
-                self.report("dataflow-pure", "a branch stands in a dataflow block", binding)
+                self.report("dataflow-pure", "a branch is inside a dataflow block", binding)
             impure = find_impure_call(value, self.name) if dataflow and _may_call(value) else None
             if impure is not None:
                 text = f"{_callee(impure)} in a dataflow block may have side effects"
@@ -217,7 +217,7 @@ class _FunctionCheck:
         else:
             text = f"a value cannot be a {type(expr).__name__}; bind its parts first"
             self.report("normal-form", text, expr)
-        self.known(expr)
+        self.annotated(expr)
 
     def argument(self, expr: Any, what: str) -> None:
         if not is_leaf(expr):
@@ -237,14 +237,14 @@ class _FunctionCheck:
             return
         elif isinstance(expr, rx.ShapeExpr):
             self.symbolic(expr.struct_info, expr)
-        self.known(expr)
+        self.annotated(expr)
 
     def global_var(self, var: GlobalVar) -> None:
         if self.module is None:
             return
         func = self.module.get(var)
         if func is None:
-            self.report("callee", f"there is no function {var.name_hint!r}", var)
+            self.report("callee", f"the function {var.name_hint!r} does not exist", var)
         elif var.struct_info is None:  # a reference that was not normalized
             var.struct_info = function_struct_info(func)
 
@@ -307,7 +307,7 @@ class _FunctionCheck:
         """A result that is written over an argument is like it."""
         for out, index in zip(outs, indices, strict=False):
             if not -1 <= index < len(infos):
-                self.report("call-tir", f"there is no argument {index} to write over", call)
+                self.report("call-tir", f"the argument {index} to write over does not exist", call)
             elif index >= 0:
                 like = isinstance(infos[index], TensorStructInfo)
                 check = struct_info_base_check(out, infos[index])
@@ -330,7 +330,7 @@ class _FunctionCheck:
         else:
             self.report("defined", f"{var.name_hint} is used but not defined here", var)
 
-    def known(self, expr: Any) -> None:
+    def annotated(self, expr: Any) -> None:
         if self.check_struct_info and expr.struct_info is None:
             text = f"a {type(expr).__name__} has none; normalize it with a BlockBuilder"
             self.report("struct-info", text, expr)

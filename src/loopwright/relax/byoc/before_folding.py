@@ -1,7 +1,7 @@
 """Outlines the matches that folding constants would destroy, before it does.
 
 A pattern `matmul(x, permute_dims(w))` matches what `nn.Linear` exports, but with constant weights
-the permute_dims is folded; so is the dequantize of weights, and a batch norm goes into the
+the permute_dims is folded; so is the dequantize of weights, and a batch norm is folded into the
 convolution before it. Where the folded graph has no match for what remains of such a match, it is
 outlined before; all else is matched in the folded graph, where the patterns of libraries see
 weights and biases as constants.
@@ -27,12 +27,12 @@ from .nearest import Nearest, nearest_miss
 from .registry import Backend, get_backend
 
 _log = logging.getLogger(__name__)
-_COPIES = 1000  # of what is shared: chains that share again and again would take exponentially many
+_COPIES = 1000  # of shared values: chains that share again and again would take exponentially many
 
 
 @dataclass(frozen=True, repr=False)
 class FuseBeforeFolding(ModulePass):
-    """See the file's docstring. Warns about each back end whose patterns match nowhere.
+    """Outlines matches that folding would destroy. Warns about each back end whose patterns match nowhere.
 
     backends: back ends or their names, in order of preference. tidy: the passes that fold.
     """
@@ -45,27 +45,27 @@ class FuseBeforeFolding(ModulePass):
         chosen = list(map(get_backend, self.backends))
         for backend in chosen:
             backend.check_usable()
-        wanted = [(backend, backend.fusion_patterns()) for backend in chosen]
+        patterns_of = [(backend, backend.fusion_patterns()) for backend in chosen]
         folded = Sequential(list(self.tidy))(mod)
         after = MatchLog()
-        refused: dict[str, list[tuple[str, str]]] = {b.name: [] for b, _ in wanted}
+        refused: dict[str, list[tuple[str, str]]] = {b.name: [] for b, _ in patterns_of}
         parted = folded
-        for backend, patterns in wanted:
+        for backend, patterns in patterns_of:
             parted = _fused(parted, backend, patterns, refused, after)
         fused = _Unshared(mod).run()
         lost = _Lost(fused, folded, after.matched)
-        before = MatchLog(wanted=lost)
-        for backend, patterns in wanted:
+        before = MatchLog(accepts=lost)
+        for backend, patterns in patterns_of:
             fused = _fused(fused, backend, patterns, refused, before)
             lost.reserve(backend)
-        final, taken = folded, after
+        final, log = folded, after
         if before.matched:
-            taken = MatchLog(dict(before.matched))
+            log = MatchLog(dict(before.matched))
             final = parted = Sequential(list(self.tidy))(fused)
-            for backend, patterns in wanted:
-                parted = _fused(parted, backend, patterns, refused, taken)
-        for backend, patterns in wanted:
-            if not _names(taken, backend) and not has_regions(mod, backend):
+            for backend, patterns in patterns_of:
+                parted = _fused(parted, backend, patterns, refused, log)
+        for backend, patterns in patterns_of:
+            if not _names(log, backend) and not has_regions(mod, backend):
                 why = Nearest(0, "other back ends take what its patterns match")
                 if not _names(after, backend):
                     why = nearest_miss([mod, folded], patterns, refused[backend.name])
@@ -100,9 +100,9 @@ def has_regions(mod: IRModule, backend: Backend) -> bool:
 
 
 def warn_of_nothing(backend: Backend, why: Nearest) -> None:
-    """Say that a back end that was asked for takes nothing."""
+    """Warn that a requested back end matches nothing."""
     what = f"the back end {backend.name} takes no part of the model"
-    hint = f'relax.byoc.partition(mod, "{backend.name}", report=PartitionReport()) tells of each'
+    hint = f'relax.byoc.partition(mod, "{backend.name}", report=PartitionReport()) reports each'
     _log.warning("%s", explain(what, got=why.text, instead=f"{hint} operator", span=why.span))
 
 
@@ -119,7 +119,7 @@ class _Lost:
         self.constant, self.users = _constants(self.before)
 
     def reserve(self, backend: Backend) -> None:
-        """Leave a back end what it matches in the folded module: later ones come after it."""
+        """Reserve the matches of a back end in the folded module: later ones come after it."""
         prefix = f"{backend.name}."
         self.reserved.update(v for v, name in self.matched.items() if name.startswith(prefix))
 
@@ -141,7 +141,7 @@ class _Lost:
         return destroyed and not remains <= self.matched.keys()
 
     def heirs(self, var: Var) -> set[Var]:
-        """The folded module's values in the place of a value: its own variable or those of its
+        """The folded module's values that replace a value: its own variable or those of its
         first users that are left, and new ones that these are computed from."""
         work, seen = [var], {var}
         heirs: set[Var] = set()
@@ -159,13 +159,13 @@ class _Lost:
 
 
 class _Unshared(GraphRewriter):
-    """Gives each user of what depends on constants only a copy of it: the other users of what a
-    match takes are folded still, and other matches take theirs."""
+    """Gives each user of a value that depends on constants only a copy of it: the other users of a
+    matched value are folded still, and other matches have their own."""
 
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
-        self.known = _values(mod)
-        constant, users = _constants(self.known)
+        self.bound = _values(mod)
+        constant, users = _constants(self.bound)
         self.shared = {v for v in constant if len(users.get(v, ())) > 1}
         self.copies = 0
 
@@ -180,13 +180,13 @@ class _Unshared(GraphRewriter):
             del self.var_map[var]
 
     def copied(self, var: Var) -> Var:
-        value = self.known[var]
+        value = self.bound[var]
         self.copies += 1
         if self.copies > _COPIES:
             return var
         for part in used_vars(value):
             self.var_map[part] = self.copied(part)
-        own = copy(self.value(value))  # matches tell values apart by identity
+        own = copy(self.value(value))  # matches distinguish values by identity
         new = self.builder.emit(own, var.name_hint)
         for part in used_vars(value):
             del self.var_map[part]
@@ -218,5 +218,5 @@ def _values(mod: IRModule) -> dict[Var, Any]:
 
 
 def _operator(value: Any) -> Any:
-    """What tells a call from another one; None without a value."""
+    """The key that distinguishes a call from another one; None without a value."""
     return value.op if isinstance(value, Call) else value and type(value)

@@ -1,4 +1,4 @@
-"""A match of a back end's pattern: a composite function, and the operator that stands for it while
+"""A match of a back end's pattern: a composite function, and the operator that replaces it while
 it is legalized."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..specialize import bind_params
 
 
 def composite_inputs(func: Function) -> list[Var | Constant]:
-    """What a composite computes from: its parameters and the constants in it, in the order in which
+    """The inputs of a composite: its parameters and the constants in it, in the order in which
     its operators use them first. The arguments of its operator correspond to them."""
     inputs: dict[Any, None] = {}
 
@@ -50,8 +50,8 @@ def as_its_body(builder: Any, call: Call) -> Any:
     work = GraphRewriter(None)
     work.builder = builder
     func = call.attrs["composite"]
-    given = dict(zip(composite_inputs(func), call.args, strict=True))
-    return inlined(work, func, [given[p] for p in func.params])
+    arg_of = dict(zip(composite_inputs(func), call.args, strict=True))
+    return inlined(work, func, [arg_of[p] for p in func.params])
 
 
 def attributes_of(func: Function) -> dict[str, Any]:
@@ -69,10 +69,10 @@ def inlined(work: GraphRewriter, func: Function, args: Sequence[Any]) -> Any:
     """Emit the bindings of a function for these arguments, except the last; return its value."""
     inner = GraphRewriter(work.mod)
     inner.builder = work.builder
-    given = dict(zip(func.params, map(work.builder.normalize_argument, args), strict=True))
+    arg_of = dict(zip(func.params, map(work.builder.normalize_argument, args), strict=True))
     if any(tir_vars_in_struct_info(p.struct_info) for p in func.params):
-        func = bind_params(func, given)  # also replaces symbolic variables
-    inner.var_map = dict(given)
+        func = bind_params(func, arg_of)  # also replaces symbolic variables
+    inner.var_map = dict(arg_of)
     for binding in (b for block in func.body.blocks for b in block.bindings):
         value = inner.value(binding.value)
         if binding.var is func.body.body:

@@ -62,26 +62,26 @@ def run_codegen(
     """The module with every region lowered that the entry functions call."""
     check_entries(mod, entry_functions)
     callers = [f for _, f in _callers(mod, entry_functions)]
-    wanted = {gvar for func in callers for gvar in called_functions(func)}
+    reachable = {gvar for func in callers for gvar in called_functions(func)}
     regions: dict[str, list[GlobalVar]] = {}
     for gvar, func in mod.functions.items():
         if isinstance(func, Function) and CODEGEN in func.attrs:
-            if entry_functions is None or gvar in wanted:
+            if entry_functions is None or gvar in reachable:
                 regions.setdefault(str(func.attrs[CODEGEN]), []).append(gvar)
     for name, gvars in regions.items():
         backend = _backend(name, backends, mod[gvars[0]])
-        given = {**backend.options, **dict(options.get(name) or {})}
+        merged_options = {**backend.options, **dict(options.get(name) or {})}
         if backend.codegen is not None:
-            mod = _graph_level(mod, backend, gvars, given, entry_functions)
+            mod = _graph_level(mod, backend, gvars, merged_options, entry_functions)
         else:
-            mod = _loop_level(mod, backend, gvars, given, entry_functions)
+            mod = _loop_level(mod, backend, gvars, merged_options, entry_functions)
     return mod
 
 
-def _backend(name: str, given: Mapping[str, Backend], func: Function) -> Backend:
-    backend = given.get(name) or find_backend(name)
+def _backend(name: str, backends: Mapping[str, Backend], func: Function) -> Backend:
+    backend = backends.get(name) or find_backend(name)
     if backend is None:
-        what = f"there is no code generator for the back end {name}"
+        what = f"the back end {name} has no code generator"
         hint = f'register_backend(Backend("{name}", ...)), or register_func("relax.ext.{name}", f)'
         raise LoopwrightError(explain(what, instead=hint, span=func.span))
     backend.check_level()
@@ -107,7 +107,7 @@ def _callers(mod: IRModule, entry_functions: Sequence[str] | None) -> list[tuple
 
 
 def _replaced(work: GraphRewriter, changed: Mapping[GlobalVar, Any], gvars: Any) -> IRModule:
-    """The module with changed functions and without regions that are no longer called."""
+    """The module with changed functions and without regions that are not called any more."""
     mod = work.builder.get().with_functions(changed)
     called = {v for f in mod.functions.values() for v in called_functions(f)}
     return mod.with_functions(remove=[g for g in gvars if g not in called])
@@ -135,12 +135,12 @@ def _graph_level(
     work = _Calls(mod, callees)
     changed = {g: work.function(f) for g, f in _callers(mod, entry_functions)}
     for gvar in gvars:
-        made_of = sorted(_composites(mod[gvar]))
-        trace.note("codegen", gvar.name_hint, backend=backend.name, level="graph", of=made_of)
+        composites = sorted(_composites(mod[gvar]))
+        trace.note("codegen", gvar.name_hint, backend=backend.name, level="graph", of=composites)
     mod = _replaced(work, changed, gvars)
-    known = dict((mod.attrs or {}).get(CONSTANTS) or {})
-    known.update({name: constant.data for constant, name in names.items()})
-    mod = mod.with_attr(CONSTANTS, known) if known else mod
+    constants = dict((mod.attrs or {}).get(CONSTANTS) or {})
+    constants.update({name: constant.data for constant, name in names.items()})
+    mod = mod.with_attr(CONSTANTS, constants) if constants else mod
     return attach_externals(mod, [*modules, *backend.libraries])
 
 
@@ -220,8 +220,8 @@ def _check_arity(backend: Backend, func: Function, symbol: str, function: Any) -
 
 def _pointer_kernel(func: Function, library: ExternLibrary, symbol: str) -> _PointerKernel:
     """A kernel that passes a region's tensors, then its symbolic extents, to a C function."""
-    given = {p: p.struct_info for p in func.params}
-    tensors = [k for k, i in enumerate(given.values()) if not isinstance(i, _SCALARS)]
+    info_of = {p: p.struct_info for p in func.params}
+    tensors = [k for k, i in enumerate(info_of.values()) if not isinstance(i, _SCALARS)]
     infos = [func.params[k].struct_info for k in tensors] + _leaves(func.ret_struct_info)
     buffers, params, symbols = [], [], {}
     defined: dict[Any, None] = {}
@@ -248,10 +248,10 @@ def _pointer_kernel(func: Function, library: ExternLibrary, symbol: str) -> _Poi
     kernel = PrimFunc(
         [*params, *scalars], st.Evaluate(call, span=func.span), buffer_map=pairs, span=func.span
     )
-    return _PointerKernel(kernel, tensors, [_place(v, func) for v in scalars])
+    return _PointerKernel(kernel, tensors, [_extent_source(v, func) for v in scalars])
 
 
-def _place(var: Any, func: Function) -> tuple[int, int]:
+def _extent_source(var: Any, func: Function) -> tuple[int, int]:
     """The parameter of a region, and the position in it, that defines a symbolic extent."""
     for k, param in enumerate(func.params):
         info = param.struct_info
@@ -309,10 +309,10 @@ class _Calls(GraphRewriter):
         return out.with_span(call.span)
 
 
-def _extent(arg: Any, place: int) -> Any:
+def _extent(arg: Any, index: int) -> Any:
     """A dimension of a shape argument, or a scalar argument, of a region."""
     info = arg.struct_info
-    return info.value if isinstance(info, PrimStructInfo) else info.values[place]
+    return info.value if isinstance(info, PrimStructInfo) else info.values[index]
 
 
 # ---------------------------------------------------------------------- loop level
@@ -333,7 +333,7 @@ def _loop_level(
             _log.warning(missing)
     inside = IRModule(opened)
     with target:
-        # What one call's rule does to its result and the next one's to its input comes together.
+        # The code after one call's result and that before the next one's input become adjacent.
         inside = MergeLayoutChanges()(LegalizeOps(keep=LAYOUT_CHANGES)(inside))
         inside = LegalizeOps()(inside)
     kernels = {g: f for g, f in inside.functions.items() if isinstance(f, PrimFunc)}
@@ -347,8 +347,8 @@ def _loop_level(
     work = _Inliner(mod, {g: inside[g] for g in gvars}, marked)
     changed = {g: work.function(f) for g, f in _callers(mod, entry_functions)}
     for gvar in gvars:
-        made_of = sorted(_composites(mod[gvar]))
-        facts = {"backend": backend.name, "level": "loops", "of": made_of, "target": str(target)}
+        composites = sorted(_composites(mod[gvar]))
+        facts = {"backend": backend.name, "level": "loops", "of": composites, "target": str(target)}
         trace.note("codegen", gvar.name_hint, **facts)
     replaced = _replaced(work, changed, gvars)
     return attach_externals(replaced, libraries)
@@ -357,25 +357,25 @@ def _loop_level(
 def _missing_rule(func: Function, target: Target) -> str:
     """The message for a composite without a rule for it or its operators: the kernel is
     registered under a misspelt name, or not at all."""
-    name, known = str(func.attrs[COMPOSITE]), LEGALIZATIONS.subjects()
+    name, registered = str(func.attrs[COMPOSITE]), LEGALIZATIONS.subjects()
     calls = [b.value for block in func.body.blocks for b in block.bindings]
     inside = {getattr(getattr(c, "op", None), "name", "") for c in calls}
     if any(LEGALIZATIONS.candidates(target, op) for op in (name, *inside)):
         return ""
     kind = target.kind_name
     what = f"no rule for {name} under target {kind}: it is compiled from its operators"
-    close = suggest(name, known, "") if name not in known else ""
-    mended = f'register_legalize("{name}", tir=kernel, target="{kind}")'
-    return explain(what, instead=f"{close} {mended}" if close.startswith("did") else mended)
+    close = suggest(name, registered, "") if name not in registered else ""
+    fix = f'register_legalize("{name}", tir=kernel, target="{kind}")'
+    return explain(what, instead=f"{close} {fix}" if close.startswith("did") else fix)
 
 
 def attach_externals(mod: IRModule, externals: Iterable[Any]) -> IRModule:
     """The module with additional external libraries and modules, each once."""
-    known = list((mod.attrs or {}).get(EXTERNAL_MODS) or ())
+    modules = list((mod.attrs or {}).get(EXTERNAL_MODS) or ())
     for module in externals:
-        if not any(module is k for k in known):
-            known.append(module)
-    return mod.with_attr(EXTERNAL_MODS, known) if known else mod
+        if not any(module is k for k in modules):
+            modules.append(module)
+    return mod.with_attr(EXTERNAL_MODS, modules) if modules else mod
 
 
 def _opened(mod: IRModule, func: Function, target: Target) -> Function:
@@ -403,8 +403,8 @@ class _Opener(GraphRewriter):
         if any(c.rule is not as_its_body for c in candidates(op, self.target, {})):
             attrs = Attrs(op.name, {**attributes_of(func), "composite": func})
             info = self.builder.normalize(call).struct_info  # in the region's symbols
-            given: dict[Any, Any] = dict(zip(func.params, call.args, strict=True))
-            args = [given.get(tensor, tensor) for tensor in composite_inputs(func)]
+            arg_of: dict[Any, Any] = dict(zip(func.params, call.args, strict=True))
+            args = [arg_of.get(tensor, tensor) for tensor in composite_inputs(func)]
             return Call(op, args, attrs, [info], call.span)
         return inlined(self, func, call.args)
 
@@ -470,7 +470,7 @@ class _Inliner(GraphRewriter):
         super().__init__(mod)
         self.regions = regions
         self.kernels = kernels
-        self.known: dict[GlobalVar, GlobalVar] = {}
+        self.names: dict[GlobalVar, GlobalVar] = {}
 
     def call(self, call: Call) -> Any:
         if isinstance(call.op, GlobalVar) and call.op in self.regions:
@@ -480,19 +480,19 @@ class _Inliner(GraphRewriter):
     def renamed(self, func: Function) -> Function:
         """A region whose calls of kernels use the names in this module."""
         for gvar, kernel in self.kernels.items():
-            if gvar not in self.known:
-                self.known[gvar] = self.builder.add_func(kernel, gvar.name_hint)
-        work = _Renamer(self.known)
+            if gvar not in self.names:
+                self.names[gvar] = self.builder.add_func(kernel, gvar.name_hint)
+        work = _Renamer(self.names)
         return work.function(func)
 
 
 class _Renamer(GraphRewriter):
-    def __init__(self, known: Mapping[GlobalVar, GlobalVar]) -> None:
+    def __init__(self, names: Mapping[GlobalVar, GlobalVar]) -> None:
         super().__init__(None)
-        self.known = known
+        self.names = names
 
     def call(self, call: Call) -> Any:
         if call.args and isinstance(call.args[0], GlobalVar):
-            new = self.known.get(call.args[0], call.args[0])
+            new = self.names.get(call.args[0], call.args[0])
             return call if new is call.args[0] else call.replace(args=(new, *call.args[1:]))
         return call

@@ -17,7 +17,7 @@ NO_PATTERN = "no pattern matches it"
 
 
 class Nearest(NamedTuple):
-    """What came nearest to a match: how near, why it is none, and where it is."""
+    """The part nearest to a match: its depth, why it does not match, and where it is."""
 
     depth: int
     text: str
@@ -27,37 +27,37 @@ class Nearest(NamedTuple):
 def nearest_miss(
     mods: Iterable[IRModule], patterns: Sequence[FusionPattern], refused: Sequence[tuple[str, str]]
 ) -> Nearest:
-    """Why nothing in some modules is a match: the check that refused one, else the place where the
+    """Why nothing in some modules is a match: the check that refused one, else the node where the
     search for a pattern got furthest.
 
-    refused: what FuseOpsByPattern tells of rejected matches.
+    refused: the reasons of FuseOpsByPattern for rejected matches.
     """
     if not patterns:
         return Nearest(0, "it has no patterns, and the model no regions of it")
     if refused:
         operator, reason = refused[0]
         return Nearest(0, f"{operator} matches, but {reason}")
-    places = [place for mod in mods for place in _places(mod)]
-    if not places:
+    sites = [site for mod in mods for site in _sites(mod)]
+    if not sites:
         hint = "relax.transform.ConvertToDataflow makes them"
         return Nearest(0, f"no function in it has a call in a dataflow block; {hint}")
-    found = [miss for place in places for miss in _misses(*place, patterns)]
+    misses = [miss for site in sites for miss in _misses(*site, patterns)]
     first = patterns[0]
     none = f"no operator in it is the last of a pattern, as in {first.name}: {first.pattern}"
-    return max(found, key=lambda miss: miss.depth, default=Nearest(0, none))
+    return max(misses, key=lambda miss: miss.depth, default=Nearest(0, none))
 
 
 def nearest_misses(mod: IRModule, patterns: Sequence[FusionPattern]) -> dict[str, str]:
-    """Of the operators that are in no match: what came nearest to one."""
-    found: dict[str, list[Nearest]] = {}
-    for binding, values in _places(mod):
+    """For each unmatched operator, the part nearest to a match."""
+    by_name: dict[str, list[Nearest]] = {}
+    for binding, values in _sites(mod):
         name = getattr(getattr(binding.value, "op", None), "name", "")
-        found.setdefault(name, []).extend(_misses(binding, values, patterns))
-    best = {name: max(misses, key=lambda m: m.depth) for name, misses in found.items() if misses}
+        by_name.setdefault(name, []).extend(_misses(binding, values, patterns))
+    best = {name: max(misses, key=lambda m: m.depth) for name, misses in by_name.items() if misses}
     return {name: miss.text for name, miss in best.items()}
 
 
-def _places(mod: IRModule) -> Iterator[tuple[VarBinding, Mapping[Var, Any]]]:
+def _sites(mod: IRModule) -> Iterator[tuple[VarBinding, Mapping[Var, Any]]]:
     """Where patterns are tried, calls and fields that are bound in dataflow blocks, with the values
     that they see."""
     for func in (f for _, f in functions_of(mod) if not is_outlined(f)):

@@ -1,4 +1,4 @@
-"""Selects the regions of a back end in a module: what its patterns match, if that pays.
+"""Selects the regions of a back end in a module: the matches of its patterns, if they pay.
 
     mod = relax.byoc.partition(mod, "onednn")          # then RunCodegen, or loopwright.compile
 
@@ -78,9 +78,9 @@ class PartitionReport:
         lines = [f"partition for {self.backend}"]
         for row in (head, *rows):
             lines.append("  ".join(c.ljust(w) for c, w in zip(row, wide, strict=True)).rstrip())
-        kept = ", ".join(f"{n} {name}" for name, n in sorted(self.left.items()))
+        left = ", ".join(f"{n} {name}" for name, n in sorted(self.left.items()))
         why = [f"  {name}: {reason}" for name, reason in sorted(self.reasons.items())]
-        return "\n".join([*lines, f"left to the default: {kept or 'nothing'}", *why])
+        return "\n".join([*lines, f"left to the default: {left or 'nothing'}", *why])
 
 
 def partition(
@@ -108,16 +108,16 @@ def _selected(
     filled: PartitionReport,
     explained: bool,
 ) -> IRModule:
-    """`partition`. explained: whether the report says what came nearest to a match."""
+    """`partition`. explained: whether the report has the part nearest to a match."""
     chosen.check_usable()
     own = patterns is None
-    wanted = chosen.fusion_patterns() if own else [FusionPattern.of(p) for p in patterns or ()]
+    selected = chosen.fusion_patterns() if own else [FusionPattern.of(p) for p in patterns or ()]
     refused: list[tuple[str, str]] = []
-    mod = FuseOpsByPattern(wanted, chosen.bind_constants, refused=refused)(mod)
+    mod = FuseOpsByPattern(selected, chosen.bind_constants, refused=refused)(mod)
     filled.backend = chosen.name
     fused = mod
     mod = _worthwhile(fused, chosen, cost, filled)
-    near = nearest_misses(fused, wanted) if explained else {}
+    near = nearest_misses(fused, selected) if explained else {}
     for name, count in _operators_left(mod).items():
         filled.left[name] = count
         reasons = dict.fromkeys(reason for op, reason in refused if op == name)
@@ -173,8 +173,8 @@ class PartitionFor(ModulePass):
 def _worthwhile(mod: IRModule, backend: Backend, cost: Any, report: PartitionReport) -> IRModule:
     """Inline the composites that do not pay."""
     calls = _calls(mod)
-    given_back: dict[GlobalVar, Function] = {}
-    known: dict[StructuralKey, tuple[bool, str]] = {}
+    returned: dict[GlobalVar, Function] = {}
+    decisions: dict[StructuralKey, tuple[bool, str]] = {}
     for gvar, func in mod.functions.items():
         if not isinstance(func, Function) or COMPOSITE not in func.attrs:
             continue
@@ -182,9 +182,9 @@ def _worthwhile(mod: IRModule, backend: Backend, cost: Any, report: PartitionRep
         if name.split(".", 1)[0] != backend.name:
             continue
         key = StructuralKey(func.without_attr("global_symbol"))
-        if key not in known:
-            known[key] = _pays(func, backend, cost)
-        pays, reason = known[key]
+        if key not in decisions:
+            decisions[key] = _pays(func, backend, cost)
+        pays, reason = decisions[key]
         shapes = ", ".join(_shape(p.struct_info) for p in func.params)
         count = calls.get(gvar, 0)
         report.decisions.append(Decision(name, gvar.name_hint, shapes, count, pays, reason))
@@ -192,16 +192,16 @@ def _worthwhile(mod: IRModule, backend: Backend, cost: Any, report: PartitionRep
             "offload", name, function=gvar.name_hint, calls=count, offloaded=pays, reason=reason
         )
         if not pays:
-            given_back[gvar] = func
-    if not given_back:
+            returned[gvar] = func
+    if not returned:
         return mod
-    work = _GiveBack(mod, given_back)
+    work = _Inline(mod, returned)
     changed = {
         g: work.function(f)
         for g, f in mod.functions.items()
-        if isinstance(f, Function) and g not in given_back
+        if isinstance(f, Function) and g not in returned
     }
-    return work.builder.get().with_functions(changed, remove=given_back)
+    return work.builder.get().with_functions(changed, remove=returned)
 
 
 def _pays(func: Function, backend: Backend, cost: Any) -> tuple[bool, str]:
@@ -218,7 +218,7 @@ def _pays(func: Function, backend: Backend, cost: Any) -> tuple[bool, str]:
     elif callable(cost):
         answer, how = cost(func), "asked"
     else:
-        what = "cost is None, a function, or one of two words"
+        what = "cost must be None, a function or a known name"
         raise ValueError(explain(what, got=repr(cost), instead='"declared" or "measured"'))
     if answer is None:
         return True, f"{how}: no answer"
@@ -235,10 +235,10 @@ def _measured(func: Function, backend: Backend) -> Cost | None:
     """The cost of a composite function; measured once per process."""
     main = func.without_attr("Primitive").with_attr("global_symbol", "main")
     key = (backend.name, StructuralKey(main))
-    known = _MEASURED.get(key)
-    if known is None or known[0] is not backend:
-        known = _MEASURED[key] = backend, MEASURE.get()(IRModule({"main": main}), backend)
-    return known[1]
+    cached = _MEASURED.get(key)
+    if cached is None or cached[0] is not backend:
+        cached = _MEASURED[key] = backend, MEASURE.get()(IRModule({"main": main}), backend)
+    return cached[1]
 
 
 def _calls(mod: IRModule) -> dict[GlobalVar, int]:
@@ -286,7 +286,7 @@ def _shape(info: Any) -> str:
     return f"({', '.join(str(getattr(d, 'value', d)) for d in dims)})"
 
 
-class _GiveBack(GraphRewriter):
+class _Inline(GraphRewriter):
     """Inlines calls of composites."""
 
     def __init__(self, mod: IRModule, functions: dict[GlobalVar, Function]) -> None:

@@ -30,7 +30,7 @@ class Cost(NamedTuple):
 class Backend:
     """An external code generator.
 
-    patterns: what it supports, in the form FuseOpsByPattern takes, or a function that returns
+    patterns: the operators it supports, in the form FuseOpsByPattern takes, or a function that returns
         them. Names start with the back end's: "mine.conv2d".
     codegen: at graph level: (functions, options, constant names) -> modules that have, under each
         function's symbol, a packed function (`runtime.Module`, called with inputs, then results)
@@ -58,11 +58,11 @@ class Backend:
 
     def fusion_patterns(self) -> list[FusionPattern]:
         """Its patterns. Raises LoopwrightError if one has another back end's name."""
-        given: Any = self.patterns
+        entries: Any = self.patterns
         if callable(self.patterns):
             with self.named("patterns"):
-                given = self.patterns()
-        patterns = [FusionPattern.of(p) for p in given]
+                entries = self.patterns()
+        patterns = [FusionPattern.of(p) for p in entries]
         for pattern in patterns:
             if not pattern.name.startswith(f"{self.name}."):
                 what = f"a pattern of back end {self.name} has another back end's name"
@@ -94,7 +94,7 @@ class Backend:
 
     def named(self, part: str, what: str = "", of: Any = None) -> AbstractContextManager[None]:
         """Within it, an error of its function `part` names it and `what` it was called for, at the
-        place of the node `of`."""
+        span of the node `of`."""
         text = f"the function {part} of back end {self.name}{what and f', called for {what},'}"
         return named_errors(text, getattr(self, part), lambda: getattr(of, "span", None))
 
@@ -114,8 +114,8 @@ def register_backend(
     origin = origin_of(backend) if origin is None else origin
     if backend.name in BACKENDS and not override:
         what = f"two back ends are named {backend.name}"
-        known = BACKENDS.origin(backend.name)
-        got = f"one of {known or 'this process'}, one of {origin or 'this process'}"
+        registered = BACKENDS.origin(backend.name)
+        got = f"one of {registered or 'this process'}, one of {origin or 'this process'}"
         hint = "rename one, or pass override=True"
         raise LoopwrightError(explain(what, got=got, instead=hint))
     return BACKENDS.register(backend.name, backend, origin=origin, override=override)
@@ -127,10 +127,10 @@ def remove_backend(name: str) -> None:
 
 
 @taker(_GROUP)
-def _take(name: str, given: Any, package: str) -> list[str]:
+def _take(name: str, value: Any, package: str) -> list[str]:
     done: list[str] = []
     try:
-        for backend in records(name, given, Backend):
+        for backend in records(name, value, Backend):
             register_backend(backend, origin=package)
             done.append(backend.name)
     except Exception:
@@ -142,7 +142,7 @@ def _take(name: str, given: Any, package: str) -> list[str]:
 
 def find_backend(name: str) -> Backend | None:
     """The back end of that name: a registered one, a plug-in's, or one wrapping the packed function
-    `relax.ext.NAME`; None if there is none."""
+    `relax.ext.NAME`; None if the name is unknown."""
     if name not in BACKENDS:
         load_group(_GROUP)
     if name in BACKENDS:
@@ -157,7 +157,7 @@ def get_backend(name: str | Backend) -> Backend:
         return name
     backend = find_backend(name)
     if backend is None:
-        what = "there is no back end of this name"
+        what = "unknown back end"
         hint = f"{suggest(name, list_backends(), 'one of')}; register_backend adds one"
         hint = broken(_GROUP, name) or hint
         raise LoopwrightError(explain(what, got=name, instead=hint))

@@ -46,14 +46,14 @@ class _Input:
         if len(dims) != 4 or _axes(m[self.permuted]) != [0, 2, 1, 3]:
             return None
         batch, seq, heads, width = dims
-        wanted = (batch * heads, seq, width)
-        return value if _same(_dims(m[self.flat]), wanted) else None
+        expected = (batch * heads, seq, width)
+        return value if _same(_dims(m[self.flat]), expected) else None
 
 
 def make_attention_rewrite_pattern(
     qkv_layout: str, out_layout: str, with_bias: bool, with_cast: bool, with_kv_repeat: bool = False
 ) -> tuple[DFPattern, Callable[[Any, Matches], Any]]:
-    """(pattern, rewriter) for attention written out in primitives, for `rewrite_call`.
+    """(pattern, rewriter) for attention expanded into primitives, for `rewrite_call`.
 
     qkv_layout, out_layout: "BSNH" (4-d, permuted and reshaped) or "BSH" (3-d, one head).
     with_cast: with the casts of a mixed-precision module. with_kv_repeat: key and value are

@@ -39,7 +39,7 @@ class PatternContext(ConstraintGraph):
 
     @staticmethod
     def current() -> PatternContext:
-        """The innermost open context. Raises ValueError if there is none."""
+        """The innermost open context. Raises ValueError outside of all contexts."""
         graph = current_graph()
         if not isinstance(graph, PatternContext):
             hint = "write it inside `with PatternContext() as ctx:`"
@@ -58,7 +58,7 @@ class PatternContext(ConstraintGraph):
 
 
 class GraphSearch:
-    """The places in some bindings where a graph of patterns matches.
+    """The matches of a graph of patterns in some bindings.
 
     values: variable -> value, in program order. done: variables that patterns may no longer match;
     it may grow between matches.
@@ -90,27 +90,27 @@ class GraphSearch:
         """`matches` in the matcher's form: (value, original expression)."""
         if self.order:
             matcher = Matcher(Plan(list(self.graph.nodes)), self.values)
-            yield from matcher.solutions((self._place, 0, None, None))
+            yield from matcher.solutions((self._match_next, 0, None, None))
 
-    def _place(self, m: Matcher, number: int, _: Any, rest: Any) -> Any:
+    def _match_next(self, m: Matcher, number: int, _: Any, rest: Any) -> Any:
         """Choose a variable for the next pattern, unless an enclosing call fixed it."""
         if number == len(self.order):
             return rest if self._final(m) else FAIL
         pattern = self.order[number]
         if pattern in m.env:
             return (self._settle, number, None, rest)
-        ways = [
+        choices = [
             (match_goal, pattern, var, (self._settle, number, None, rest))
             for var in self._candidates(m, pattern)
         ]
-        if not ways:
+        if not choices:
             return FAIL
-        for way in reversed(ways[1:]):
-            m.choose(way)
-        return ways[0]
+        for choice in reversed(choices[1:]):
+            m.choose(choice)
+        return choices[0]
 
     def _candidates(self, m: Matcher, pattern: DFPattern) -> list[Var]:
-        """The candidate variables of a pattern: neighbours of an already placed neighbour."""
+        """The candidate variables of a pattern: adjacent to an already matched pattern's variable."""
         for edge in self.graph.edges:
             if edge.producer is pattern and edge.consumer in m.env:
                 users = self.operands.get(m.env[edge.consumer][1], ())
@@ -134,7 +134,7 @@ class GraphSearch:
                 both = edge.producer in m.env and edge.consumer in m.env
                 if both and not self._holds(m, edge):
                     return FAIL
-        return (self._place, number + 1, None, rest)
+        return (self._match_next, number + 1, None, rest)
 
     def _holds(self, m: Matcher, edge: Edge) -> bool:
         producer, consumer = m.env[edge.producer][1], m.env[edge.consumer][1]
@@ -189,7 +189,7 @@ _DPS = frozenset(("relax.call_tir", "relax.call_dps_packed", "relax.call_tir_inp
 
 
 def _order(graph: ConstraintGraph) -> list[DFPattern]:
-    """The patterns in an order in which each one but the first has a neighbour before it, if
+    """The patterns in an order in which each one but the first is adjacent to one before it, if
     possible; the most selective ones first."""
     around: dict[DFPattern, list[DFPattern]] = {node: [] for node in graph.nodes}
     for edge in graph.edges:

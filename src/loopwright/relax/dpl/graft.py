@@ -37,15 +37,15 @@ class Graft:
 
     def forget(self, count: int) -> list[Var]:
         """Leave a scope: forget variables beyond the first `count` and return them."""
-        gone = list(self.scope)[count:]
-        for var in gone:
+        removed = list(self.scope)[count:]
+        for var in removed:
             del self.scope[var]
-        return gone
+        return removed
 
     def variable_of(self, expr: Any) -> Var | None:
         """The variable in scope that is bound to this expression object."""
-        known = self.names.get(id(expr))
-        return known[1] if known is not None and known[1] in self.scope else None
+        entry = self.names.get(id(expr))
+        return entry[1] if entry is not None and entry[1] in self.scope else None
 
     def root(self, expr: Any) -> Any:
         """`expr` in normal form with its inner calls bound: a value to bind, or a variable."""

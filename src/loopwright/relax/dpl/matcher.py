@@ -6,7 +6,7 @@ Python stack.
 
 The match of a subpattern depends on its value and on those of its inner patterns that also occur
 elsewhere (its "open" patterns), if these are already bound. Its solutions are memoized
-by these; two solutions are equivalent if they bind the open patterns alike. If all open patterns
+by these; two solutions are equivalent if their bindings of the open patterns are equal. If all open patterns
 were bound, or there are none, all solutions are equivalent and the other choices are dropped. This
 avoids exponential search in nested alternatives.
 """
@@ -84,7 +84,7 @@ class Matcher:
     """Matches the patterns of one plan against expressions with known bindings.
 
     bindings: the values of variables; entries may be added between searches, but not changed.
-    env: what each pattern matched, (its value, the original expression), and the value of each
+    env: the match of each pattern, (its value, the original expression), and the value of each
     symbolic variable, (expression, None).
     """
 
@@ -95,10 +95,10 @@ class Matcher:
         self.env: dict[Any, Any] = {}
         self.trail: list[Any] = []
         self.choices: list[tuple[Any, int, _Attempt | None]] = []
-        # All solutions, by (pattern, id of its value, bound open patterns). `kept` keeps the
+        # All solutions, by (pattern, id of its value, bound open patterns). `alive` keeps the
         # values alive, so that ids are not reused.
         self.table: dict[Any, list[Answer]] = {}
-        self.kept: dict[int, Any] = {}
+        self.alive: dict[int, Any] = {}
 
     def solve(self, goals: Any) -> dict[Any, Any] | None:
         """The bindings of the first solution of `goals`, or None."""
@@ -206,13 +206,13 @@ def match_goal(m: Matcher, pattern: nd.DFPattern, expr: Any, rest: Any) -> Any:
     inner = m.plan.open.get(pattern)
     if inner is None:  # a leaf
         return _RULES[type(pattern)](m, pattern, value, rest)
-    given = [(q, m.env[q][0]) for q in inner if q in m.env]
-    key = (pattern, id(value), tuple((q, id(v)) for q, v in given))
+    assigned = [(q, m.env[q][0]) for q in inner if q in m.env]
+    key = (pattern, id(value), tuple((q, id(v)) for q, v in assigned))
     answers = m.table.get(key)
     if answers is not None:
         return _replay_any(m, answers, rest)
-    m.kept[id(value)] = value
-    m.kept.update((id(v), v) for _, v in given)
+    m.alive[id(value)] = value
+    m.alive.update((id(v), v) for _, v in assigned)
     free = [q for q in inner if q not in m.env] if inner else []
     attempt = _Attempt(key, free, len(m.choices), len(m.trail))
     m.choices.append((None, len(m.trail), attempt))
@@ -278,8 +278,8 @@ def _global_var(m: Matcher, p: nd.GlobalVarPattern, value: Any, rest: Any) -> An
 
 
 def _extern(m: Matcher, p: nd.ExternFuncPattern, value: Any, rest: Any) -> Any:
-    known = isinstance(value, rx.ExternFunc) and p.global_symbol in ("", value.global_symbol)
-    return rest if known else FAIL
+    fits = isinstance(value, rx.ExternFunc) and p.global_symbol in ("", value.global_symbol)
+    return rest if fits else FAIL
 
 
 def _constant(m: Matcher, p: nd.ConstantPattern, value: Any, rest: Any) -> Any:
@@ -294,10 +294,10 @@ def _shape_literal(m: Matcher, p: nd.PrimArrPattern, value: Any, rest: Any) -> A
     return rest if isinstance(value, rx.ShapeExpr) and _same_dims(p.fields, value.values) else FAIL
 
 
-def _same_dims(wanted: tuple[Any, ...], dims: Any) -> bool:
-    if dims is None or len(wanted) != len(dims):
+def _same_dims(expected: tuple[Any, ...], dims: Any) -> bool:
+    if dims is None or len(expected) != len(dims):
         return False
-    return all(w is None or can_prove_equal(w, d) for w, d in zip(wanted, dims, strict=True))
+    return all(w is None or can_prove_equal(w, d) for w, d in zip(expected, dims, strict=True))
 
 
 def _call(m: Matcher, p: nd.CallPattern, value: Any, rest: Any) -> Any:
@@ -308,13 +308,13 @@ def _call(m: Matcher, p: nd.CallPattern, value: Any, rest: Any) -> Any:
     if p.args is None:
         return (match_goal, p.op, value.op, rest)
     args = value.args
-    wanted = len(p.args)
-    if len(args) != wanted and not (p.varg_default_wildcard and len(args) > wanted):
+    count = len(p.args)
+    if len(args) != count and not (p.varg_default_wildcard and len(args) > count):
         return FAIL
-    if wanted == len(args) == 2 and isinstance(value.op, Op) and value.op.get_attr("commutes"):
+    if count == len(args) == 2 and isinstance(value.op, Op) and value.op.get_attr("commutes"):
         swapped = zip((p.op, *p.args), (value.op, args[1], args[0]), strict=True)
         m.choose(_goals(swapped, rest))
-    return _goals(zip((p.op, *p.args), (value.op, *args[:wanted]), strict=True), rest)
+    return _goals(zip((p.op, *p.args), (value.op, *args[:count]), strict=True), rest)
 
 
 def _function(m: Matcher, p: nd.FunctionPattern, value: Any, rest: Any) -> Any:
@@ -350,30 +350,30 @@ def _assign(m: Matcher, patterns: tuple[Any, ...], fields: tuple[Any, ...], rest
     if not patterns:
         return rest
     (pattern, own), *others = patterns
-    ways = []
+    choices = []
     for at, (n, expr) in enumerate(fields):
         if n in own and _all_fit([fit - {n} for _, fit in others]):
             left = fields[:at] + fields[at + 1 :]
             others_left = tuple((p, fit - {n}) for p, fit in others)
-            ways.append((match_goal, pattern, expr, (_assign, others_left, left, rest)))
-    for way in reversed(ways[1:]):
-        m.choose(way)
-    return ways[0]
+            choices.append((match_goal, pattern, expr, (_assign, others_left, left, rest)))
+    for choice in reversed(choices[1:]):
+        m.choose(choice)
+    return choices[0]
 
 
 def _all_fit(fits: list[set[int]]) -> bool:
-    """Whether there is a matching that assigns each a distinct place (Kuhn's algorithm)."""
+    """Whether there is a matching that assigns each a distinct field (Kuhn's algorithm)."""
     owner: dict[int, int] = {}
 
-    def place(one: int, seen: set[int]) -> bool:
+    def assign(one: int, seen: set[int]) -> bool:
         for n in fits[one] - seen:
             seen.add(n)
-            if n not in owner or place(owner[n], seen):
+            if n not in owner or assign(owner[n], seen):
                 owner[n] = one
                 return True
         return False
 
-    return all(place(one, set()) for one in range(len(fits)))
+    return all(assign(one, set()) for one in range(len(fits)))
 
 
 def _matches_alone(m: Matcher, pattern: nd.DFPattern, expr: Any) -> bool:
@@ -405,15 +405,15 @@ def _not(m: Matcher, p: nd.NotPattern, value: Any, rest: Any) -> Any:
 
 
 def _attrs(m: Matcher, p: nd.AttrPattern, value: Any, rest: Any) -> Any:
-    known = value if isinstance(value, Op) else getattr(value, "attrs", None)
-    if known is None:
+    attrs = value if isinstance(value, Op) else getattr(value, "attrs", None)
+    if attrs is None:
         return FAIL
-    for name, wanted in p.attrs.items():
-        present = known.has_attr(name) if isinstance(known, Op) else name in known
+    for name, expected in p.attrs.items():
+        present = attrs.has_attr(name) if isinstance(attrs, Op) else name in attrs
         if not present:
             return FAIL
-        attribute = known.get_attr(name) if isinstance(known, Op) else known.get(name)
-        if not same_attr(wanted, attribute):
+        attribute = attrs.get_attr(name) if isinstance(attrs, Op) else attrs.get(name)
+        if not same_attr(expected, attribute):
             return FAIL
     return (match_goal, p.pattern, value, rest)
 
@@ -434,10 +434,10 @@ def _struct_info(m: Matcher, p: nd.StructInfoPattern, value: Any, rest: Any) -> 
         return FAIL
     symbols = tir_vars_in_struct_info(p.struct_info)
     table = {s: m.env[s][0] for s in symbols if s in m.env}
-    known = set(table)
+    bound = set(table)
     if match_struct_info(p.struct_info, info, table) is not BaseCheckResult.PASS:
         return FAIL
-    for symbol in table.keys() - known:
+    for symbol in table.keys() - bound:
         m.bind(symbol, (table[symbol], None))
     return (match_goal, p.pattern, value, rest)
 
@@ -493,7 +493,7 @@ _RULES: dict[type, Rule] = {
 def match(
     pattern: nd.DFPattern, expr: Any, bindings: Mapping[Any, Any] | None = None
 ) -> dict[nd.DFPattern, Any] | None:
-    """What each pattern inside `pattern` matches if it matches `expr`, else None.
+    """The match of each pattern inside `pattern` if it matches `expr`, else None.
 
     bindings: the values of variables (`analysis.get_var2val(func)`); the matcher looks through
     variables and returns values, not the variables bound to them.

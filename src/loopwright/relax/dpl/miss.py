@@ -25,16 +25,16 @@ class Miss:
     """A part of a pattern that does not match a value, after `depth` parts that do."""
 
     depth: int
-    wanted: DFPattern
+    expected: DFPattern
     value: Any
 
     def text(self) -> str:
-        """What is wanted, and what is there."""
-        wanted, there = self.wanted, shown(self.value)
-        text = render(wanted).splitlines()[-1]
+        """The expected pattern, and the value it does not match."""
+        expected, there = self.expected, shown(self.value)
+        text = render(expected).splitlines()[-1]
         text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
         if isinstance(self.value, rx.Call):
-            there += _detail(wanted, self.value)
+            there += _detail(expected, self.value)
         return f"{text} is wanted where {there} is"
 
 
@@ -67,18 +67,18 @@ def nearest(pattern: DFPattern, expr: Any, bindings: Mapping[Any, Any]) -> Miss 
     return watched.furthest if solved is None else None
 
 
-def _detail(wanted: DFPattern, call: rx.Call) -> str:
-    """What of a call a pattern for calls of its operator looks at."""
-    if isinstance(wanted, AttrPattern) and call.attrs is not None:
+def _detail(pattern: DFPattern, call: rx.Call) -> str:
+    """The part of a call that a pattern for calls of its operator compares."""
+    if isinstance(pattern, AttrPattern) and call.attrs is not None:
         own = dict(call.attrs.items())
-        return f" with {', '.join(f'{k}={own.get(k)!r}' for k in wanted.attrs)}"
-    if isinstance(wanted, CallPattern) and len(wanted.args or ()) != len(call.args):
+        return f" with {', '.join(f'{k}={own.get(k)!r}' for k in pattern.attrs)}"
+    if isinstance(pattern, CallPattern) and len(pattern.args or ()) != len(call.args):
         return f" with {len(call.args)} arguments"
     return ""
 
 
 def shown(value: Any) -> str:
-    """An expression in a few words: an operator, or what else it is, and its type."""
+    """An expression in a few words: its operator or kind, and its type."""
     info = getattr(value, "struct_info", None)
     if isinstance(value, rx.Call):
         op = value.op

@@ -5,7 +5,7 @@
     pattern = is_op("relax.nn.relu")(conv) | conv
     pattern.match(expr)
 
-A pattern object stands for one value: if it occurs twice, both places must hold the same
+A pattern object matches one value: if it occurs twice, both occurrences must match the same
 expression. matcher.py matches; `used_by` and `only_used_by` add edges to the open PatternContext
 (context.py).
 """
@@ -116,7 +116,7 @@ class DFPattern(TensorOperators, Node):
     def extract_matched_expr(
         self, expr: Any, var2val: dict[Any, Any] | None = None
     ) -> dict[DFPattern, Any] | None:
-        """What each pattern inside this one matched, or None."""
+        """The match of each pattern inside this one, or None."""
         return DFPattern._match(self, expr, var2val)
 
     # ------------------------------------------------------------------ graphs
@@ -145,7 +145,7 @@ class DFPattern(TensorOperators, Node):
         return SameShapeConstraint(self, *args)
 
     def dup(self) -> Any:
-        """A copy of this pattern that stands for a different value."""
+        """A copy of this pattern that matches a different value."""
         return self._make(*self.field_values(), span=self.span)
 
 
@@ -376,8 +376,8 @@ class StructInfoPattern(DFPattern):
 
     def __init__(self, pattern: DFPattern, struct_info: Any, span: Any = None) -> None:
         # `R.Tensor` alone is any tensor.
-        given = struct_info() if isinstance(struct_info, type) else struct_info
-        info = as_struct_info(given)
+        value = struct_info() if isinstance(struct_info, type) else struct_info
+        info = as_struct_info(value)
         if not isinstance(info, StructInfo):
             what = "has_struct_info takes a struct info"
             hint = 'write R.Tensor((2, 3), "float32")'
@@ -447,7 +447,7 @@ def _needed_graph(who: str) -> Any:
 class PatternSeq(Node):
     """A chain of patterns, each used by the next: `a ^ b` (used by), `a >> b` (only used by).
 
-    links: for each neighbouring pair (only used by?, operand index).
+    links: for each adjacent pair (only used by?, operand index).
     """
 
     patterns: tuple[DFPattern, ...]
@@ -502,7 +502,7 @@ class PatternSeq(Node):
         return len(self.patterns)
 
     def dup(self) -> PatternSeq:
-        """A copy of the chain that stands for different values. Patterns that are in the context on
+        """A copy of the chain that matches different values. Patterns that are in the context on
         their own (a wildcard shared by several calls) are not copied."""
         table: dict[Any, Any] = {}
 
@@ -530,7 +530,7 @@ class PatternSeq(Node):
 def is_op(op_name: str) -> ExprPattern:
     """The operator of this name; call it for a pattern of its calls.
 
-    Raises AttributeError if there is none.
+    Raises AttributeError for an unknown name.
     """
     return ExprPattern(Op.get(op_name))
 

@@ -34,8 +34,8 @@ def _open_patterns(
     for pattern in order:
         depth[pattern] = depth[above[pattern]] + 1
         for part in pattern.parts():
-            known = above.get(part, part)
-            above[part] = pattern if known is part else _meet(known, pattern, above, depth)
+            owner = above.get(part, part)
+            above[part] = pattern if owner is part else _meet(owner, pattern, above, depth)
     below: dict[Any, list[DFPattern]] = {}
     for pattern, dominator in above.items():
         below.setdefault(dominator, []).append(pattern)

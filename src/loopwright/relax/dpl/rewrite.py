@@ -59,7 +59,7 @@ class PatternMatchingRewriter(ModulePass):
     def from_pattern(
         pattern: DFPattern, func: Callback, *, new_struct_info: bool = False
     ) -> PatternMatchingRewriter:
-        """Replace what `pattern` matches by `func(value, matches)`.
+        """Replace the matches of `pattern` by `func(value, matches)`.
 
         func: called with the value and the matches; returns the replacement, or the value
         itself (or None) to change nothing. For a tuple pattern the value is a tuple, and
@@ -76,8 +76,8 @@ class PatternMatchingRewriter(ModulePass):
 
     @staticmethod
     def from_module(mod: IRModule) -> PatternMatchingRewriter:
-        """Replace what the function `pattern` of a module computes by what its function
-        `replacement` computes; both have the same parameters, which match any values of
+        """Replace the computation of the function `pattern` of a module by that of its function
+        `replacement`; both have the same parameters, which match any values of
         their struct infos. A pattern that returns a tuple replaces several values together."""
         script = read_rule(mod)
         rule: Rule
@@ -101,21 +101,21 @@ class PatternMatchingRewriter(ModulePass):
         raise TypeError(explain(what, got=type(obj).__name__, instead=hint))
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        known, rules = mod, []
+        extended, rules = mod, []
         for rule in self.rules:  # add the functions that scripts' replacements call
             if isinstance(rule.callback, ScriptRule):
-                known, script = add_functions(known, rule.callback)
+                extended, script = add_functions(extended, rule.callback)
                 rule = rule.calling(script)
             rules.append(rule)
         changed = {}
         for gvar, func in mod.functions.items():
             if isinstance(func, Function):
-                rewritten = _rewritten(func, rules, known)
+                rewritten = _rewritten(func, rules, extended)
                 if rewritten is not func:
                     changed[gvar] = rewritten
         if not changed:
             return mod
-        rewritten = known.with_functions(changed)
+        rewritten = extended.with_functions(changed)
         called = set().union(*map(called_global_vars, rewritten.functions.values()))
         return rewritten.with_functions(
             remove=[g for g in rewritten.functions if g not in mod.functions and g not in called]

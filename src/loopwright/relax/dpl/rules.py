@@ -88,9 +88,9 @@ class ExprRewriting(GraphRewriter):
         mark = len(self.graft.scope)
         new = super().block(block)
         if isinstance(block, rx.DataflowBlock):
-            # Its own variables go out of scope, and with them the values computed from them.
-            gone = self.graft.forget(mark)
-            outputs = [v for v in gone if not isinstance(v, rx.DataflowVar)]
+            # Its own variables leave the scope, and with them the values computed from them.
+            removed = self.graft.forget(mark)
+            outputs = [v for v in removed if not isinstance(v, rx.DataflowVar)]
             for var in outputs:
                 self.graft.define(var)
                 value = self.bound.get(var)
@@ -118,7 +118,7 @@ class ExprRewriting(GraphRewriter):
         self.emit(binding, improved)
         var = self.var_map.get(var, var)
         if contains_impure_call(improved):
-            self.bound.clear()  # what is matched together stands together, before or after it
+            self.bound.clear()  # a match must be on one side of this binding, not across it
         self.note(var, improved)
 
     def note(self, var: rx.Var, value: Any) -> None:
@@ -298,13 +298,13 @@ class TupleRewriting(BlockRewriting):
         values = {b.var: b.value for b in block.bindings if not isinstance(b, rx.MatchCast)}
         search = GraphSearch(graph, values)
         for env in search.placements():
-            places = [env[p][1] for p in rule.patterns]
-            key = tuple(places)
-            if key in self.refused or not all(v in values for v in places):
+            matched = [env[p][1] for p in rule.patterns]
+            key = tuple(matched)
+            if key in self.refused or not all(v in values for v in matched):
                 continue
             self.refused.add(key)
             matches = {k: v[0] for k, v in env.items() if isinstance(k, DFPattern)}
-            whole = rx.Tuple([values[v] for v in places])
+            whole = rx.Tuple([values[v] for v in matched])
             result = rule.callback(whole, matches)
             if result is None or result is whole:
                 continue
@@ -312,12 +312,12 @@ class TupleRewriting(BlockRewriting):
             if isinstance(result, rx.Tuple):
                 fields = list(result.fields)
             else:
-                fields = [rx.TupleGetItem(result, i) for i in range(len(places))]
-            if len(fields) != len(places):
+                fields = [rx.TupleGetItem(result, i) for i in range(len(matched))]
+            if len(fields) != len(matched):
                 what = "the replacement of a tuple has another number of fields"
-                got = f"{len(fields)} for {len(places)}"
+                got = f"{len(fields)} for {len(matched)}"
                 raise ValueError(explain(what, got=got, instead="give one for each pattern"))
-            pairs = zip(places, fields, strict=True)
+            pairs = zip(matched, fields, strict=True)
             news = {v: f for v, f in pairs if f is not values[v] and f is not v}
             if not news:
                 continue
@@ -386,7 +386,7 @@ class BindingsRewriting(BlockRewriting):
             raise TypeError(explain(what, got=got, instead=hint, span=span))
         for var, expr in news.items():
             if var not in values:
-                what = "the rewriter replaces what is not bound in the block, or was replaced"
+                what = "the rewriter replaces a variable that is not bound in the block, or was replaced"
                 hint = "use the variables that patterns of calls matched: matchings[pattern]"
                 span = code_span(self.callback)
                 raise ValueError(explain(what, got=repr(var), instead=hint, span=span))

@@ -45,7 +45,7 @@ class ScriptRule:
     renamed: dict[Any, Any] = field(default_factory=dict)
 
     def __call__(self, value: Any, matches: dict[pt.DFPattern, Any]) -> Any:
-        """The replacement for what was matched."""
+        """The replacement for a match."""
         table: dict[Any, Any] = {}
         for param, pattern in self.params.items():
             match_struct_info(param.struct_info, matches[pattern].struct_info, table)
@@ -97,7 +97,7 @@ def read_rule(mod: IRModule) -> ScriptRule:
             hint = "every value of the replacement must come from the pattern"
             raise ValueError(explain(what, got=new.name_hint, instead=hint, span=after.span))
     pairs = zip(after.params, before.params, strict=True)
-    known = {new: params[old] for new, old in pairs if old in params}
+    pattern_of = {new: params[old] for new, old in pairs if old in params}
     functions = {}
     work = [after]
     while work:
@@ -109,7 +109,7 @@ def read_rule(mod: IRModule) -> ScriptRule:
                     raise ValueError(explain(what, instead=hint, span=mod[gvar].span))
                 functions[gvar] = mod[gvar]
                 work.append(mod[gvar])
-    return ScriptRule(pattern, known, _written_out(after), functions)
+    return ScriptRule(pattern, pattern_of, _written_out(after), functions)
 
 
 def _is_used(func: rx.Function, param: rx.Var) -> bool:
@@ -175,7 +175,7 @@ def _pattern_of(func: rx.Function) -> tuple[pt.DFPattern, dict[rx.Var, pt.DFPatt
     result = of(func.body.body)
     fields = result.fields if isinstance(result, pt.TuplePattern) else (result,)
     if any(f in params.values() for f in fields):
-        what = "`pattern` of a rewriter must compute what it returns"
+        what = "`pattern` of a rewriter must compute its result"
         raise ValueError(explain(what, got="a parameter itself", span=func.span))
     return result, params
 
@@ -187,9 +187,9 @@ def add_functions(mod: IRModule, script: ScriptRule) -> tuple[IRModule, ScriptRu
         return mod, script
     builder = BlockBuilder(mod)
     table: dict[Any, Any] = {}
-    taken = {g.name_hint for g in mod.functions}
+    names = {g.name_hint for g in mod.functions}
     for gvar, func in script.functions.items():
-        name = free_name(gvar.name_hint, taken)
-        taken.add(name)
+        name = free_name(gvar.name_hint, names)
+        names.add(name)
         table[gvar] = builder.add_func(func, name)
     return builder.get(), replace(script, renamed=table)

@@ -13,15 +13,15 @@ Writer = Callable[[Any, list[str]], str]
 
 
 def render(root: pt.DFPattern, writers: Mapping[type, Writer] | None = None) -> str:
-    """A pattern as one line, after a line `p0 = ...` for each part that occurs twice. writers: what
-    writes patterns, by class, where `_TEXTS` does not know it."""
-    known = {**_TEXTS, **(writers or {})}
+    """A pattern as one line, after a line `p0 = ...` for each part that occurs twice. writers: the functions that
+    write patterns, by class, in addition to `_TEXTS`."""
+    table = {**_TEXTS, **(writers or {})}
     order = pt.topological([root])
     uses = Counter(part for pattern in order for part in pattern.parts())
     texts: dict[pt.DFPattern, str] = {}
     lines: list[str] = []
     for pattern in reversed(order):
-        text = _writer(type(pattern), known)(pattern, [texts[part] for part in pattern.parts()])
+        text = _writer(type(pattern), table)(pattern, [texts[part] for part in pattern.parts()])
         if uses[pattern] > 1:
             name = f"p{len(lines)}"
             lines.append(f"{name} = {text}")
@@ -30,9 +30,9 @@ def render(root: pt.DFPattern, writers: Mapping[type, Writer] | None = None) -> 
     return "\n".join([*lines, texts[root]])
 
 
-def _writer(kind: type, known: Mapping[type, Writer]) -> Writer:
-    """What writes patterns of a class: its own, or that of the class it is made from."""
-    return next(known[c] for c in kind.__mro__ if c in known)
+def _writer(kind: type, table: Mapping[type, Writer]) -> Writer:
+    """The writer of a class of patterns: its own, or that of a base class."""
+    return next(table[c] for c in kind.__mro__ if c in table)
 
 
 def _named(kind: str, name: str) -> str:
@@ -82,7 +82,7 @@ _TEXTS: dict[type, Writer] = {
     pt.ShapePattern: lambda p, t: f"{t[0]}.has_shape({_dims(p.shape)})",
     pt.StructInfoPattern: lambda p, t: f"{t[0]}.has_struct_info({p.struct_info})",
     pt.TargetPattern: lambda p, t: f"{t[0]}.has_target({p.target})",
-    pt.TupleGetItemPattern: lambda p, t: f"{t[0]}[{'?' if p.index is None else p.index}]",
+    pt.TupleGetItemPattern: lambda p, t: f"{t[0]}[{p.index if p.index is not None else '?'}]",
     pt.TuplePattern: lambda p, t: f"tuple({', '.join(t)})",
     pt.UnorderedTuplePattern: lambda p, t: f"unordered({', '.join(t)})",
     pt.VarPattern: lambda p, t: _named("var", p.name_hint),

@@ -25,15 +25,15 @@ class _View(ModuleType):
 
 
 def _unknown(module: ModuleType, name: str) -> Any:
-    place = module.__name__.split(".", 1)[1]
+    namespace = module.__name__.split(".", 1)[1]
     if not name.startswith("__"):
         if load_definitions() and name in vars(module):
             return vars(module)[name]
-        known = [n for n in vars(module) if not n.startswith("_")]
-        close = difflib.get_close_matches(name, known, 3)
+        names = [n for n in vars(module) if not n.startswith("_")]
+        close = difflib.get_close_matches(name, names, 3)
         hint = f"did you mean {', '.join(close)}?" if close else "dir() lists the operators"
-        raise AttributeError(explain(f"{place} has no operator {name!r}", instead=hint))
-    raise AttributeError(f"module {place!r} has no attribute {name!r}")
+        raise AttributeError(explain(f"{namespace} has no operator {name!r}", instead=hint))
+    raise AttributeError(f"module {namespace!r} has no attribute {name!r}")
 
 
 def __getattr__(name: str) -> Any:
@@ -44,9 +44,9 @@ __dir__ = _public_names(__name__)
 
 
 def _submodule(parent: ModuleType, name: str) -> ModuleType:
-    known = vars(parent).get(name)
-    if isinstance(known, ModuleType):
-        return known
+    member = vars(parent).get(name)
+    if isinstance(member, ModuleType):
+        return member
     full = f"{parent.__name__}.{name}"
     view = _View(full, f"Builders of the operators `{full.removeprefix(__name__ + '.')}.*`.")
     view.__path__ = []  # `from loopwright.relax.op.nn import relu` looks in sys.modules only

@@ -49,7 +49,7 @@ def object_info(call: rx.Call, bb: Any) -> si.StructInfo:
 
 
 def void_info(call: rx.Call, bb: Any) -> si.StructInfo:
-    """Infers the empty tuple, which stands for no value."""
+    """Infers the empty tuple, which represents no value."""
     return si.TupleStructInfo([])
 
 
@@ -227,8 +227,8 @@ def call_packed(
 ) -> rx.Call:
     """Call an external function by name; `sinfo_args` is its result's struct info, `attrs_type_key`
     the kind of the other keywords, its attributes."""
-    kept = Attrs(attrs_type_key, attrs) if attrs else None
-    return rx.Call(_callee(func), args, kept, _sinfo_args(sinfo_args))
+    attributes = Attrs(attrs_type_key, attrs) if attrs else None
+    return rx.Call(_callee(func), args, attributes, _sinfo_args(sinfo_args))
 
 
 @view_as("call_pure_packed")
@@ -350,8 +350,8 @@ def _infer_assert(call: rx.Call, bb: Any) -> si.StructInfo:
     info = call.args[0].struct_info if call.args else None
     scalar = isinstance(info, (si.PrimStructInfo, si.TensorStructInfo))
     dims = info.get_shape() if isinstance(info, si.TensorStructInfo) else ()
-    known = scalar and str(info.dtype) not in ("handle", "void")
-    if not scalar or dims or (known and not info.dtype.is_bool):
+    typed = scalar and str(info.dtype) not in ("handle", "void")
+    if not scalar or dims or (typed and not info.dtype.is_bool):
         what = "assert_op takes a boolean scalar as condition"
         raise TypeError(explain(what, got=str(info), span=call.span))
     return si.TupleStructInfo([])
@@ -388,7 +388,7 @@ def _scalar(value: Any) -> Any:
     )
 
 
-# ---------------------------------------------------------------- places
+# ---------------------------------------------------------------- devices
 
 
 def _infer_to_vdevice(call: rx.Call, bb: Any) -> si.StructInfo:

@@ -1,4 +1,4 @@
-"""The core operators that allocate, place and view memory, and say what a tensor is at run time."""
+"""The core operators that allocate, place and view memory, and inspect a tensor at run time."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def vm_call_tir_dyn(func: Any, args: Any) -> Call:
 # ---------------------------------------------------------------- views of memory
 
 
-def given(arg: Any) -> Any:
+def optional(arg: Any) -> Any:
     """An optional argument: `R.tuple()` if left out."""
     info = arg.struct_info
     return None if isinstance(info, TupleStructInfo) and not info.fields else arg
@@ -183,28 +183,28 @@ def given(arg: Any) -> Any:
 
 def _infer_view(call: Call, bb: Any) -> StructInfo:
     data = tensor_argument(call)
-    shape, dtype, offset = map(given, call.args[1:])
+    shape, dtype, offset = map(optional, call.args[1:])
     if shape is not None and not isinstance(shape.struct_info, ShapeStructInfo):
         what = "memory.view takes its shape as R.shape([...])"
         raise TypeError(explain(what, got=str(shape), span=call.span))
     if dtype is None:
-        made = data.dtype
+        new_dtype = data.dtype
     else:
-        known = bb.lookup_binding(dtype) if isinstance(dtype, Var) and bb is not None else dtype
-        made = known.value if isinstance(known, DataTypeImm) else DataType("void")
+        value = bb.lookup_binding(dtype) if isinstance(dtype, Var) and bb is not None else dtype
+        new_dtype = value.value if isinstance(value, DataTypeImm) else DataType("void")
     if shape is None:
-        new = TensorStructInfo(data.shape, made, data.vdevice, data.ndim)
+        new = TensorStructInfo(data.shape, new_dtype, data.vdevice, data.ndim)
     elif isinstance(shape, ShapeExpr):
-        new = TensorStructInfo(shape, made, data.vdevice)
+        new = TensorStructInfo(shape, new_dtype, data.vdevice)
     else:
         dims = shape.struct_info.values
         ndim = shape.struct_info.ndim if dims is None else -1
-        new = TensorStructInfo(dims, made, data.vdevice, ndim)
+        new = TensorStructInfo(dims, new_dtype, data.vdevice, ndim)
     info = None if offset is None else offset.struct_info
     start = 0 if offset is None else info.value if isinstance(info, PrimStructInfo) else None
-    reach = _reach(data, new, start, shape is not None, dtype is not None)
-    if reach is not None:
-        need, have, unit = reach
+    end = _view_end(data, new, start, shape is not None, dtype is not None)
+    if end is not None:
+        need, have, unit = end
         analyzer = Analyzer() if bb is None else bb.analyzer
         if analyzer.can_prove(need > have):
             what = "memory.view may not reach beyond the tensor"
@@ -213,10 +213,10 @@ def _infer_view(call: Call, bb: Any) -> StructInfo:
     return new
 
 
-def _reach(
+def _view_end(
     old: TensorStructInfo, new: TensorStructInfo, start: Any, shaped: bool, typed: bool
 ) -> tuple[Any, Any, str] | None:
-    """(what a view takes, what there is, of what) as far as it can be compared. start: its byte
+    """(the size of a view, the size available, their unit) as far as they can be compared. start: its byte
     offset, None if unknown; shaped, typed: whether the view has a shape, a dtype of its own."""
     sizes = [None if i.dtype.is_void else -(-i.dtype.bits * i.dtype.lanes // 8) for i in (old, new)]
     counts = [None if i.get_shape() is None else prod(i.get_shape() or ()) for i in (old, new)]
@@ -264,13 +264,14 @@ def ensure_zero_offset(data: Any) -> Call:
     return Call(ENSURE_ZERO_OFFSET, [data])
 
 
-# ---------------------------------------------------------------- what a tensor is at run time
+# ---------------------------------------------------------------- inspecting a tensor at run time
 
-Known = Callable[..., Any]  # (struct info, axis) -> the value, or None where only the run knows it
+# (struct info, axis) -> the value, or None where it is known only at run time.
+Compute = Callable[..., Any]
 
 
 def _axis(call: Call) -> int | None:
-    """The axis that a call asks for, if it is known. Raises ValueError if there is none."""
+    """The axis that a call requests, if it is known. Raises ValueError if the tensor does not have it."""
     info, tensor = call.args[1].struct_info, tensor_argument(call)
     if not isinstance(info, PrimStructInfo):
         what = f"{call.op.name} takes a tensor and a scalar, the axis"
@@ -285,13 +286,13 @@ def _axis(call: Call) -> int | None:
     return axis
 
 
-def _field(name: str, dtype: str, known: Known, numpy: Callable[..., Any]) -> None:
+def _field(name: str, dtype: str, compute: Compute, numpy: Callable[..., Any]) -> None:
     """Define the operator and its builder; calls of known value are that value."""
     by_axis = name.endswith("_i")
 
     def infer(call: Call, bb: Any) -> StructInfo:
         axis = (_axis(call),) if by_axis else ()
-        value = None if None in axis else known(tensor_argument(call), *axis)
+        value = None if None in axis else compute(tensor_argument(call), *axis)
         if value is None:
             return PrimStructInfo(dtype)
         return PrimStructInfo(value=value if isinstance(value, PrimExpr) else const(value, dtype))
@@ -312,7 +313,7 @@ def _field(name: str, dtype: str, known: Known, numpy: Callable[..., Any]) -> No
     Expr._build[f"inspect.{name}"] = view_as(f"inspect.{name}")(build)
 
 
-def _of_dtype(part: int) -> Known:
+def _of_dtype(part: int) -> Compute:
     return lambda info: None if info.dtype.is_void else dl_dtype(info.dtype)[part]
 
 

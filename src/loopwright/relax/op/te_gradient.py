@@ -32,12 +32,12 @@ def register_te_gradient(te_grad_name: str, te_grad_func: Any = None) -> Any:
 
 
 def _gradient(out: rx.Var, call: rx.Call, grad: rx.Var, bb: Any) -> list[Any]:
-    """The call of the kernel that the registered function gives."""
+    """The call of the kernel that the registered function returns."""
     name, values = call.attrs.te_grad_name, dict(call.attrs.te_grad_kwargs or {})
     function, args = TE_GRADIENTS.lookup(name), call.args[1].fields
-    made = bb.emit(bb.call_te(function, grad, *args, primfunc_name_hint=name, **values))
-    single = isinstance(made.struct_info, TensorStructInfo)
-    of_args = rx.Tuple([made]) if single else made
+    result = bb.emit(bb.call_te(function, grad, *args, primfunc_name_hint=name, **values))
+    single = isinstance(result.struct_info, TensorStructInfo)
+    of_args = rx.Tuple([result]) if single else result
     return [None, of_args, *(None for _ in call.args[2:])]
 
 

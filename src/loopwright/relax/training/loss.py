@@ -20,7 +20,7 @@ REDUCTIONS = ("mean", "sum", "none")
 class Loss:
     """Base of losses; a subclass has `value`.
 
-    loss_name: the name of the function. num_backbone_outputs: how many of its first parameters are
+    loss_name: the name of the function. num_backbone_outputs: the number of its first parameters that are
     results of the model. reduction: "mean", "sum" or "none".
     """
 
@@ -34,7 +34,7 @@ class Loss:
 
     @property
     def num_backbone_outputs(self) -> int:
-        """How many of the first parameters are results of the model."""
+        """The number of the first parameters that are results of the model."""
         return self._num_backbone_outputs
 
     def value(self, predictions: Var, targets: Var) -> Expr:

@@ -22,11 +22,11 @@ from ..struct_info import TensorStructInfo, TupleStructInfo
 
 
 class Optimizer:
-    """Base of optimizers. A subclass has `shared`, the initial values of what all parameters share,
-    `slots`, the names of what is kept for each one, starting at 0, and `step`.
+    """Base of optimizers. A subclass has `shared`, the initial values of the state that all parameters
+    share, `slots`, the names of the state of each parameter, starting at 0, and `step`.
 
     After `init`: param_list, dtype, and state, the tensors that the function takes first: the
-    number of steps, what is shared, then each slot of all parameters.
+    number of steps, the shared state, then each slot of all parameters.
     """
 
     shared: Sequence[float] = ()
@@ -40,20 +40,20 @@ class Optimizer:
         self.state: tuple[Tensor, ...] = ()
 
     def init(self, params: Var | Sequence[Var]) -> Any:
-        """Set what is optimized; returns the optimizer. Raises ValueError unless these are different
+        """Set the parameters to optimize; returns the optimizer. Raises ValueError unless these are different
         tensors of one float type and of known shapes."""
-        given = [params] if isinstance(params, Var) else params
-        if not isinstance(given, (list, tuple)):
-            got = f"{type(given).__name__}"
+        listed = [params] if isinstance(params, Var) else params
+        if not isinstance(listed, (list, tuple)):
+            got = f"{type(listed).__name__}"
             raise ValueError(explain("an optimizer takes a list of variables", got=got))
-        for k, var in enumerate(given):
-            self._check(var, given[0])
-            if any(var is other for other in given[:k]):
+        for k, var in enumerate(listed):
+            self._check(var, listed[0])
+            if any(var is other for other in listed[:k]):
                 what = "a parameter is given twice to an optimizer"
                 raise ValueError(explain(what, got=var.name_hint))
-        self.param_list = list(given)
-        self.dtype = str(given[0].struct_info.dtype) if given else "float32"
-        zeros = [np.zeros(_shape(p), self.dtype) for _ in self.slots for p in given]
+        self.param_list = list(listed)
+        self.dtype = str(listed[0].struct_info.dtype) if listed else "float32"
+        zeros = [np.zeros(_shape(p), self.dtype) for _ in self.slots for p in listed]
         numbers = [np.asarray(v, self.dtype) for v in self.shared]
         self.state = tuple(map(tensor, [np.asarray(0, "int64"), *numbers, *zeros]))
         return self
@@ -86,22 +86,22 @@ class Optimizer:
                 steps = bb.emit(states[0], "num_steps")
                 heads = [bb.emit(R.add(steps, const(1, "int64")), "num_steps_new")]
                 heads += self.common(bb, states)
-                made: list[list[Var]] = []
+                updated: list[list[Var]] = []
                 for k, param in enumerate(self.param_list):
                     name, count = param.name_hint, len(self.param_list)
-                    places = range(len(heads) + k, len(self.state), count)
+                    indices = range(len(heads) + k, len(self.state), count)
                     var = bb.emit(params[k], name)
                     grad = bb.emit(gradients[k], f"{name}_grad")
-                    kept = [
+                    slots = [
                         bb.emit(states[at], f"{name}_{slot}")
-                        for at, slot in zip(places, self.slots, strict=True)
+                        for at, slot in zip(indices, self.slots, strict=True)
                     ]
                     if self.weight_decay:
                         decayed = R.add(R.multiply(self.number(self.weight_decay), var), grad)
                         grad = bb.emit(decayed, f"{name}_grad_new")
-                    made.append(self.step(bb, name, var, grad, *kept, *heads[1:]))
+                    updated.append(self.step(bb, name, var, grad, *slots, *heads[1:]))
                 first, *others = (
-                    zip(*made, strict=True) if made else ([], *([] for _ in self.slots))
+                    zip(*updated, strict=True) if updated else ([], *([] for _ in self.slots))
                 )
                 new_params = bb.emit_output(Tuple(first), "params_new")
                 new = Tuple([*heads, *(var for slot in others for var in slot)])
@@ -114,12 +114,12 @@ class Optimizer:
         return const(value, self.dtype)
 
     def common(self, bb: BlockBuilder, states: Var) -> list[Var]:
-        """Emit the new values of what is shared."""
+        """Emit the new values of the shared state."""
         return []
 
-    def step(self, bb: BlockBuilder, name: str, var: Var, grad: Var, *kept: Var) -> list[Var]:
-        """Emit the new values of a parameter and of its slots; `kept` are the slots, then what is
-        shared."""
+    def step(self, bb: BlockBuilder, name: str, var: Var, grad: Var, *state: Var) -> list[Var]:
+        """Emit the new values of a parameter and of its slots; `state` are the slots, then the shared
+        state."""
         raise NotImplementedError
 
     def moved(self, bb: BlockBuilder, name: str, var: Var, direction: Any, lr: float) -> Var:
@@ -134,7 +134,7 @@ class SGD(Optimizer):
         super().__init__("SGD", weight_decay)
         self.lr = float(lr)
 
-    def step(self, bb: BlockBuilder, name: str, var: Var, grad: Var, *kept: Var) -> list[Var]:
+    def step(self, bb: BlockBuilder, name: str, var: Var, grad: Var, *state: Var) -> list[Var]:
         return [self.moved(bb, name, var, grad, self.lr)]
 
 
@@ -156,8 +156,8 @@ class MomentumSGD(Optimizer):
         self.lr, self.momentum = float(lr), float(momentum)
         self.dampening, self.nesterov = float(dampening), nesterov
 
-    def step(self, bb: BlockBuilder, name: str, var: Var, grad: Var, *kept: Var) -> list[Var]:
-        (speed,) = kept
+    def step(self, bb: BlockBuilder, name: str, var: Var, grad: Var, *state: Var) -> list[Var]:
+        (speed,) = state
         momentum = self.number(self.momentum)
         gain = R.multiply(self.number(_rest(self.dampening)), grad) if self.dampening else grad
         speed = bb.emit(R.add(R.multiply(momentum, speed), gain), f"{name}_v_new")
@@ -190,14 +190,14 @@ class Adam(Optimizer):
             for k, beta in enumerate(self.betas, 1)
         ]
 
-    def step(self, bb: BlockBuilder, name: str, var: Var, grad: Var, *kept: Var) -> list[Var]:
+    def step(self, bb: BlockBuilder, name: str, var: Var, grad: Var, *state: Var) -> list[Var]:
         square = R.multiply(grad, grad)
         moments, corrected = [], []
-        for slot, value, old, beta in zip("mv", (grad, square), kept[:2], self.betas, strict=True):
+        for slot, value, old, beta in zip("mv", (grad, square), state[:2], self.betas, strict=True):
             gain = R.multiply(self.number(_rest(beta)), value)
             new = R.add(R.multiply(self.number(beta), old), gain)
             moments.append(bb.emit(new, f"{name}_{slot}_new"))
-        for slot, moment, power in zip("mv", moments, kept[2:], strict=True):
+        for slot, moment, power in zip("mv", moments, state[2:], strict=True):
             full = R.divide(moment, R.subtract(self.number(1), power))
             corrected.append(bb.emit(full, f"{name}_{slot}_hat"))
         root = R.add(R.sqrt(corrected[1]), self.number(self.eps))

@@ -59,20 +59,20 @@ class SetupTrainer(ModulePass):
         mod = AppendLoss(BACKBONE, self.loss(*self.loss_args), count, LOSS)(mod)
         optimizer = self.optimizer.init(list(backbone.params[inputs : inputs + parameters]))
         function = optimizer.get_function().with_attr("global_symbol", OPTIMIZER)
-        wanted = mod[LOSS].params[inputs : inputs + parameters]
-        mod = Gradient(LOSS, wanted)(mod).with_functions({GlobalVar(OPTIMIZER): function})
+        trainable = mod[LOSS].params[inputs : inputs + parameters]
+        mod = Gradient(LOSS, trainable)(mod).with_functions({GlobalVar(OPTIMIZER): function})
         mod = mod.with_attrs({"input_num": inputs, "optim_state": optimizer.state})
         return LegalizeOps()(mod) if self.legalize else mod
 
     def _inputs(self, backbone: Function, parameters: int, states: int) -> int:
-        """How many inputs the model takes."""
+        """The number of the model's inputs."""
         body = backbone.body.body
         results = len(body.fields) if isinstance(body, Tuple) else 1
-        wanted = self.loss.num_backbone_outputs + states
+        expected = self.loss.num_backbone_outputs + states
         inputs = len(backbone.params) - parameters - states
-        if inputs < 0 or results != wanted:
+        if inputs < 0 or results != expected:
             what = f"SetupTrainer: {BACKBONE} takes inputs, {parameters} parameters and {states} "
-            what += f"states, and returns {wanted} values, the new states last"
+            what += f"states, and returns {expected} values, the new states last"
             got = f"{len(backbone.params)} parameters, {results} results"
             raise LoopwrightError(explain(what, got=got))
         return inputs

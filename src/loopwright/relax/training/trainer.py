@@ -50,8 +50,8 @@ class Trainer:
     # ------------------------------------------------------------------ parameters and states
 
     def xaiver_uniform_init_params(self) -> None:
-        """Draw the parameters uniformly from the interval of Glorot and Bengio, which depends on how
-        many values go in and out; those with fewer than two axes count as square."""
+        """Draw the parameters uniformly from the interval of Glorot and Bengio, which depends on
+        the numbers of inputs and outputs; those with fewer than two axes count as square."""
         for var in self._param_vars:
             shape = _shape(var)
             field = int(np.prod(shape[2:])) if len(shape) > 2 else 1
@@ -79,12 +79,12 @@ class Trainer:
         """Set all states, by name. Raises ValueError for missing or unknown names."""
         self._states = self._loaded("states", states, self._states)
 
-    def _loaded(self, what: str, given: Mapping[str, Any], wanted: Values) -> Values:
-        if set(given) != set(wanted):
-            got, names = (", ".join(map(str, part)) or "none" for part in (given, wanted))
+    def _loaded(self, what: str, loaded: Mapping[str, Any], current: Values) -> Values:
+        if set(loaded) != set(current):
+            got, names = (", ".join(map(str, part)) or "none" for part in (loaded, current))
             text = f"a trainer takes all {what} of its model"
             raise ValueError(explain(text, got=got, instead=f"give {names}"))
-        return {name: self._array(given[name]) for name in wanted}
+        return {name: self._array(loaded[name]) for name in current}
 
     def export_params(self) -> dict[str, Tensor]:
         """The parameters by name. Raises LoopwrightError where they are not set."""
@@ -107,34 +107,34 @@ class Trainer:
 
     # ------------------------------------------------------------------ runs
 
-    def _arguments(self, given: Any) -> list[Tensor]:
+    def _arguments(self, values: Any) -> list[Tensor]:
         """The model's arguments for inputs, one or a list."""
-        inputs = self._listed(given)
+        inputs = self._listed(values)
         if len(inputs) != self._input_num:
             got = f"{len(inputs)} inputs"
             raise ValueError(explain(f"the model takes {self._input_num} inputs", got=got))
         params = self._set("parameters", self._params)
         return [*inputs, *params, *self._set("states", self._states)]
 
-    def _listed(self, given: Any) -> list[Tensor]:
-        single = not isinstance(given, (list, tuple))
-        return [self._array(value) for value in ([given] if single else given)]
+    def _listed(self, values: Any) -> list[Tensor]:
+        single = not isinstance(values, (list, tuple))
+        return [self._array(value) for value in ([values] if single else values)]
 
     def predict(self, *input_instances: Any) -> Any:
-        """What the model gives for its inputs; the states stay."""
+        """The model's outputs for its inputs; the states stay."""
         single = len(input_instances) == 1
-        made = self.vm[BACKBONE](
+        outputs = self.vm[BACKBONE](
             *self._arguments(input_instances[0] if single else input_instances)
         )
         if not self._states:
-            return made
-        predictions = list(made)[: -len(self._states)]
+            return outputs
+        predictions = list(outputs)[: -len(self._states)]
         return predictions[0] if len(predictions) == 1 else predictions
 
     def update(self, input_instances: Any, targets: Any) -> Tensor:
         """One step: the loss of the inputs, one or a list, before the parameters are changed.
 
-        targets: what the loss takes besides the predictions, one or a list.
+        targets: the arguments of the loss besides the predictions, one or a list.
         """
         arguments = [*self._arguments(input_instances), *self._listed(targets)]
         results, gradients = self.vm[ADJOINT](*arguments)
@@ -146,7 +146,7 @@ class Trainer:
         return loss
 
     def profile_adjoint(self, input_instances: Sequence[Any], targets: Sequence[Any]) -> Any:
-        """The times of what the function runs that computes loss and gradients."""
+        """The times of the steps of the function that computes loss and gradients."""
         arguments = [*self._arguments(input_instances), *self._listed(targets)]
         return self.vm.profile(ADJOINT, *arguments)
 

@@ -1,4 +1,4 @@
-"""What losses and gradients are attached to models with."""
+"""Helpers to attach losses and gradients to models."""
 
 from ..op.te_gradient import register_te_gradient
 from ..transform.train.append_loss import AppendLoss

@@ -1,5 +1,5 @@
-"""Tensors kept in other layouts from one call to the next, as the hooks of operators plan it: what
-ConvertLayout and SinkPermutes share."""
+"""Tensors kept in other layouts from one call to the next, as the hooks of operators plan it: shared by
+ConvertLayout and SinkPermutes."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ class Converter(LayoutRewriter):
             return None
         tensors = tensor_arguments(call)
         stored = [self.laid.get(t) if isinstance(t, Var) else None for t in tensors]
-        given = tuple(None if s is None else s.layouts[0] for s in stored)
+        layouts = tuple(None if s is None else s.layouts[0] for s in stored)
         desired = self.callback(call).get(call.op.name) if self.callback else None
         if desired is None:
             desired = self.desired.get(call.op.name, ())
-        plan = hook(call, LayoutQuery(given, tuple(desired)))
+        plan = hook(call, LayoutQuery(layouts, tuple(desired)))
         if plan is None or all(is_plain(layout) for layout in (*plan.inputs, *plan.outputs)):
             return None
         info = call.struct_info

@@ -1,4 +1,4 @@
-"""What the passes on matrix products share: how products and transpositions are recognised and built."""
+"""Shared by the passes on matrix products: how products and transpositions are recognised and built."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ TIR_CALLS = (CALL_TIR, CALL_TIR_INPLACE, CALL_TIR_WITH_GRAD)
 
 
 def _parts(node: Any) -> tuple[Any, ...]:
-    """What an expression consists of, in the order it is evaluated in."""
+    """The parts of an expression, in the order of their evaluation."""
     kind = type(node)
     if kind is rx.Call:
         return (node.op, *node.args)
@@ -53,7 +53,7 @@ def used_vars(expr: Any) -> Iterator[rx.Var]:
 
 
 def shape_vars(info: StructInfo | None) -> Iterator[rx.Var]:
-    """The graph variables that stand for shapes in a struct info."""
+    """The graph variables that represent shapes in a struct info."""
     if isinstance(info, TensorStructInfo):
         if isinstance(info.shape, rx.Var):
             yield info.shape
@@ -76,7 +76,7 @@ def is_pure(expr: Any) -> bool:
 
 def is_outlined(func: rx.Function) -> bool:
     """Whether a function is one that a pass outlined: fused calls, a match of a pattern, a region of
-    a back end. What is in it stays as it is."""
+    a back end. Passes leave its body unchanged."""
     return any(func.attrs.get(a) for a in ("Primitive", "Composite", "Codegen"))
 
 

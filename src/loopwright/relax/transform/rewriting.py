@@ -33,7 +33,7 @@ def calls(name: str, *args: Any) -> CallPattern:
 
 
 class SweepingRewriter(GraphRewriter):
-    """Drops from a function that it changes what is no longer used."""
+    """Removes unused bindings from each function that it changes."""
 
     def function(self, func: Function) -> Function:
         new = super().function(func)

@@ -1,4 +1,4 @@
-"""`IRBuilder`: what collects the functions and statements that are made inside it."""
+"""`IRBuilder` collects the functions and statements that are created inside it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OPEN = _Open()
 
 
 class IRBuilder(Frame):
-    """Collects what is built: a module, a function, or statements."""
+    """Collects the parts of a program: a module, a function, or statements."""
 
     title = "an IRBuilder"
 
@@ -49,9 +49,9 @@ class IRBuilder(Frame):
             self.results.append(body_of(self.stmts))
 
     def get(self) -> Any:
-        """What was built. Raises ValueError unless it is one thing."""
+        """The result. Raises ValueError unless it is a single one."""
         if len(self.results) != 1:
-            what = "an IRBuilder gives one module, function or statement"
+            what = "an IRBuilder builds one module, function or statement"
             raise ValueError(explain(what, got=f"{len(self.results)} of them"))
         return self.results[0]
 
@@ -64,7 +64,7 @@ class IRBuilder(Frame):
 
     @staticmethod
     def current() -> IRBuilder:
-        """The builder that is open. Raises ValueError where there is none."""
+        """The builder that is open. Raises ValueError outside of all builders."""
         if not _OPEN.builders:
             raise ValueError(explain("no IRBuilder is open", instead="with IRBuilder() as ib: ..."))
         return _OPEN.builders[-1]

@@ -51,7 +51,7 @@ def ir_module() -> IRModuleFrame:
 
 
 def decl_function(func_name: str, func_signature: Any) -> GlobalVar:
-    """Declare a function of the module that is open; `def_function` gives its body."""
+    """Declare a function of the module that is open; `def_function` sets its body."""
     return IRBuilder.current().module.declare(func_name, func_signature)
 
 

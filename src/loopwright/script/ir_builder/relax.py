@@ -74,7 +74,7 @@ class DataflowFrame(IRBuilderFrame):
 def _frame(name: str) -> FunctionFrame:
     open_ones = [f for f in IRBuilder.current().results if isinstance(f, FunctionFrame)]
     if not open_ones:
-        raise ValueError(explain(f"{name} stands in no function", instead="with R.function(): ..."))
+        raise ValueError(explain(f"{name} outside a function", instead="with R.function(): ..."))
     return open_ones[-1]
 
 
@@ -103,7 +103,7 @@ def arg(name: str, struct_info: Any) -> rx.Var:
 
 
 def func_ret_struct_info(ret_sinfo: Any) -> None:
-    """What the function returns."""
+    """Return a value from the function."""
     _frame("R.func_ret_struct_info").ret_struct_info = as_info(ret_sinfo)
 
 
@@ -121,7 +121,7 @@ def output(*vars: rx.Var) -> None:
     """The results of the dataflow block that is open."""
     frame = _frame("R.output")
     if frame.flow is None:
-        raise ValueError(explain("R.output stands outside a dataflow block"))
+        raise ValueError(explain("R.output outside a dataflow block"))
     for var in vars:
         var.__class__ = rx.Var  # known to be a result only now
     frame.flow.output_vars = vars
@@ -159,5 +159,5 @@ _FUNCTIONS = (
     arg, dataflow, emit, emit_match_cast, emit_te, emit_var_binding, func_attr, func_name,
     func_ret_struct_info, func_ret_value, output,
 )  # fmt: skip
-# What scripts' `R` finds here, and when.
+# The names that scripts' `R` has from here, and when.
 BUILDING = ({f.__name__: f for f in _FUNCTIONS}, IRBuilder.is_in_scope)

@@ -1,4 +1,4 @@
-"""Completes blocks that do not say what they read and write."""
+"""Completes blocks whose read and written regions are not declared."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from ...tir.function import PrimFunc
 
 
 def problems(node: Any) -> Iterator[tuple[str, Span | None]]:
-    """(what is wrong, where) for each broken rule of a module or function; None where the text
-    says the place itself."""
+    """(message, span) of each broken rule of a module or function; None where the message
+    contains the location itself."""
     if isinstance(node, (IRModule, Function)):
         for violation in find_violations(node):
             yield violation.message, violation.span

@@ -1,9 +1,9 @@
-"""What a program of a stranger may do: the closed set of names, attributes and calls.
+"""The rules for an untrusted program: the closed set of names, attributes and calls that it may use.
 
-`from_source(text)` reads a text under these `Rules`. What is reached by a name is I, T and R, the
-builtins below, what the caller gives in `extra_vars`, and what the text itself defines; from there,
-the public names of I, T and R and what `READABLE` says of nodes. So a text holds numbers, texts,
-sequences, nodes, and functions that it may call. What it may make is bounded, too: each expression
+`from_source(text)` reads a text under these `Rules`. The names that it may use are I, T and R, the
+builtins below, the caller's `extra_vars`, and those that the text itself defines; from there,
+the public names of I, T and R and the attributes in `READABLE`. So a text holds numbers, texts,
+sequences, nodes, and functions that it may call. The values it may create are bounded, too: each expression
 that is evaluated counts, and so does the size of each value that a name brings in again, because that
 is how a short text would describe a program of any size.
 """
@@ -27,7 +27,7 @@ from ...ir.prim_expr import Var
 from ...tir.buffer import Buffer
 
 MOST = 100_000  # items of a Python loop or sequence
-STEPS, STEPS_PER_CHARACTER = 200_000, 4
+STEPS, STEPS_PER_CHARACTER = 200_000, 4  # of evaluation; long texts may take more
 DEPTH = 100  # of calls of the text's own functions
 _BITS = 4_096  # of a Python integer
 _NAMESPACES = tuple(
@@ -41,7 +41,7 @@ _PLAIN = (type(None), bool, int, float, complex, slice, range, type(...), DataTy
 
 
 class Closed(PermissionError):
-    """What a text may not do."""
+    """A use that a text is not allowed."""
 
 
 def refuse(what: str, got: str) -> Closed:
@@ -49,7 +49,7 @@ def refuse(what: str, got: str) -> Closed:
     return Closed(explain(what, got=got[:200], instead=_HINT))
 
 
-# ---------------------------------------------------------------------- what it may make
+# ---------------------------------------------------------------------- bounds on values
 
 
 def bounded(items: Iterable[Any]) -> Iterator[Any]:
@@ -61,13 +61,13 @@ def bounded(items: Iterable[Any]) -> Iterator[Any]:
 
 
 class Rules:
-    """The rules of one reading. `given`: what the caller lets a text use besides."""
+    """The rules of one reading. `extra`: more values that the caller lets a text use."""
 
-    def __init__(self, characters: int, given: Iterable[Any] = ()) -> None:
-        self.given = tuple(given)
+    def __init__(self, characters: int, extra: Iterable[Any] = ()) -> None:
+        self.extra = tuple(extra)
         self.most = self.left = STEPS + STEPS_PER_CHARACTER * characters
         self.depth = 0
-        self._known: set[tuple[str, str]] = set()  # names of modules that were read before
+        self._read: set[tuple[str, str]] = set()  # names of modules that were read before
         self._sizes: dict[int, tuple[Any, int]] = {}  # with the value, whose id is taken then
 
     def spend(self, steps: int) -> None:
@@ -77,7 +77,7 @@ class Rules:
             what = "a program as text whose description takes this long to follow"
             raise refuse(what, f"more than {self.most} steps")
 
-    def made(self, value: Any) -> Any:
+    def counted(self, value: Any) -> Any:
         """The value of an expression: its evaluation is one step, and so are 16 of its items."""
         self.left -= 1
         if self.left < 0 or type(value) in _SIZED:
@@ -129,24 +129,24 @@ class Rules:
     def attribute(self, owner: Any, name: str) -> Any:
         """The attribute of an object, where a text may read it."""
         space = (owner.__name__, name) if type(owner) is ModuleType else ("", "")
-        if space in self._known:
+        if space in self._read:
             return getattr(owner, name)
         reads = READABLE.get(type(owner))
         own = reads is not None and not name.startswith("__") and reads(owner, name)
         if name.startswith("_") and not own:
             raise refuse("a program as text reads public attributes only", name)
-        if any(owner is item for item in self.given):
+        if any(owner is item for item in self.extra):
             return getattr(owner, name)
         if not (own or _readable(owner, name)):
             what = "a program as text reads attributes of nodes and of I, T and R only"
             kind = owner.__name__ if isinstance(owner, (type, ModuleType)) else type(owner).__name__
             raise refuse(what, f"{name} of {kind}")
-        value = self.found(getattr(owner, name), name)
+        value = self.checked(getattr(owner, name), name)
         if space[0]:
-            self._known.add(space)
+            self._read.add(space)
         return value
 
-    def found(self, value: Any, name: str) -> Any:
+    def checked(self, value: Any, name: str) -> Any:
         """A value that an attribute or an item holds, if a text may have it."""
         if isinstance(value, ModuleType):
             allowed = value.__name__.startswith(_NAMESPACES)
@@ -155,7 +155,7 @@ class Rules:
         else:
             kind = value if hasattr(value, "__qualname__") else type(value)
             allowed = _is_ours(kind) and kind.__module__ not in _INSIDE
-            allowed = allowed or any(value is item for item in self.given)
+            allowed = allowed or any(value is item for item in self.extra)
             allowed = allowed or isinstance(getattr(value, "dialect", None), str)  # a decorator
         if not allowed:
             raise refuse("a program as text reaches nodes and functions of I, T and R only", name)
@@ -171,7 +171,7 @@ class Rules:
             if args:
                 what = "a program as text has definitions under @, which are not called"
                 raise refuse(what, type(function).__name__)
-        elif not any(function is item for item in self.given):
+        elif not any(function is item for item in self.extra):
             owner = getattr(function, "__self__", function)
             if not (_is_ours(function) or _is_ours(type(owner)) or _is_ours(owner)):
                 raise refuse("a program as text calls functions of I, T and R only", repr(function))
@@ -203,7 +203,7 @@ class Rules:
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    """What a value consists of, as far as it is walked when a program is checked or printed."""
+    """The parts of a value, as far as it is walked when a program is checked or printed."""
     if isinstance(value, Node):
         info = getattr(value, "struct_info", None)
         return value.children() if info is None else (info, *value.children())
@@ -217,7 +217,7 @@ def _is_ours(value: Any) -> bool:
     return name.startswith(_OURS) and not name.startswith(_BASE)
 
 
-# The parser itself, and what would change what all programs mean.
+# The parser itself, and modules that would change the meaning of all programs.
 _INSIDE = {
     f"{PACKAGE}.{name}"
     for name in (
@@ -241,7 +241,7 @@ READABLE: Registry[type, Callable[[Any, str], bool]] = Registry("object that tex
 
 
 class Package:
-    """What a text reaches of this package by its name: `tvm.ir.load_json`, `tvm.script.tir`."""
+    """The part of this package that a text can use by its name: `tvm.ir.load_json`, `tvm.script.tir`."""
 
     def __init__(self, **parts: Any) -> None:
         vars(self).update(parts)
@@ -285,10 +285,10 @@ def _round(number: Any, digits: Any = None) -> Any:
 
 def short_range(*bounds: int) -> range:
     """A range that a text may loop over."""
-    made = range(*bounds)
-    if len(made[: MOST + 1]) > MOST:
-        raise refuse(f"a Python range of more than {MOST} items", str(made))
-    return made
+    result = range(*bounds)
+    if len(result[: MOST + 1]) > MOST:
+        raise refuse(f"a Python range of more than {MOST} items", str(result))
+    return result
 
 
 BUILTINS: dict[str, Any] = {
@@ -304,7 +304,7 @@ _CALLABLE = {id(function) for function in BUILTINS.values()}
 
 
 def check_format(value: Any, spec: str) -> None:
-    """Raise Closed for a format of something that is no number, text or node, or that is too wide."""
+    """Raise Closed for a format of something other than a number, text or node, or for a too wide one."""
     if not (isinstance(value, (int, float, str)) or _is_ours(type(value))):
         raise refuse("an f-string shows numbers, texts and nodes", type(value).__name__)
     if any(len(digits) > 3 for digits in re.findall(r"\d+", spec)):

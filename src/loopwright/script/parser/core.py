@@ -1,4 +1,4 @@
-"""Reads the statements of a script; what they mean is said by the dialect in force.
+"""Reads the statements of a script; the current dialect defines their meaning.
 
 A dialect is a class with `visit_<statement>` methods, made per function.
 """
@@ -36,7 +36,7 @@ def active_parser() -> Parser | None:
     return _ACTIVE.parsers[-1] if _ACTIVE.parsers else None
 
 
-# What stands behind names of `R` where an `IRBuilder` is in use, and whether one is.
+# The functions behind names of `R` where an `IRBuilder` is in use, and whether one is.
 BUILDER: Slot[tuple[Mapping[str, Callable[..., Any]], Callable[[], bool]]] = Slot("script.building")
 
 
@@ -115,7 +115,7 @@ class Parser(Evaluator):
             self.visit(dialect, stmt)
 
     def visit(self, dialect: Dialect, stmt: ast.stmt) -> None:
-        """Read one statement. Any error becomes a DiagnosticError at its place."""
+        """Read one statement. Any error becomes a DiagnosticError at its span."""
         handler = getattr(dialect, f"visit_{type(stmt).__name__}", None)
         if handler is None:
             what = f"unsupported statement `{type(stmt).__name__}` in {dialect.title}"
@@ -128,7 +128,7 @@ class Parser(Evaluator):
 
     @contextmanager
     def located(self, node: Any) -> Iterator[None]:
-        """Errors inside that have no place yet are said to happen at `node`."""
+        """Errors inside that have no span yet get that of `node`."""
         try:
             yield
         except DiagnosticError:
@@ -139,9 +139,9 @@ class Parser(Evaluator):
     def decorator_of(self, node: ast.FunctionDef | ast.ClassDef) -> Any:
         """The decorator that says how to read a function or class.
 
-        Raises DiagnosticError when there is none, or several.
+        Raises DiagnosticError unless there is exactly one.
         """
-        # @staticmethod tells type checkers that a module's function has no self.
+        # @staticmethod lets type checkers see that a module's function takes no self.
         decorators = [d for d in node.decorator_list if ast.unparse(d) != "staticmethod"]
         if len(decorators) != 1:
             what = f"{node.name} needs exactly one decorator"

@@ -22,17 +22,17 @@ from .source import enclosing_class, find_class, find_function, parse_text
 Result = TypeVar("Result")
 Module = TypeVar("Module", bound=IRModule)
 
-# What a decorated function or class becomes, by dialect: (parser, node, options) -> IR.
+# By dialect: (parser, node, options) -> the IR of a decorated function or class.
 READERS: Registry[str, Callable[[Parser, Any, dict[str, Any]], Any]] = Registry(
     "reader of programs"
 )
-# What a program given as text knows without importing it: I, T, R.
+# The names that a program as text has without importing them: I, T, R.
 PRELUDE: Registry[str, Any] = Registry("name in programs as text")
 _SCRIPT = {"ir": "I", "tir": "T", "relax": "R"}  # modules of `script`
 
 
 class Decorator(Generic[Result]):
-    """`@T.prim_func` and its like; called with options it gives a decorator with them."""
+    """`@T.prim_func` and similar; called with options it returns a decorator with them."""
 
     dialect = ""
     defaults: dict[str, Any] = {}
@@ -152,7 +152,7 @@ def from_source(
         `closed`: a stranger's text can do nothing but describe a program.
 
     Returns an IRModule, a PrimFunc or a relax.Function; a macro or several definitions are
-    errors. Raises DiagnosticError with the place for everything that is wrong with the program.
+    errors. Raises DiagnosticError with the location for everything that is wrong with the program.
     """
     if not isinstance(program, str):
         what = "a program is given as text"
@@ -225,16 +225,16 @@ def _read_statement(parser: Parser, stmt: ast.stmt) -> None:
 
 
 def _imported(parser: Parser, stmt: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Any]]:
-    known = _packages(False)
+    packages = _packages(False)
     for alias in stmt.names:
         name = alias.asname or alias.name
         path = getattr(stmt, "module", None) or ""
         package, _, below = path.partition(".")
-        if isinstance(stmt, ast.Import) and alias.name in known:
-            yield name, known[alias.name]
-        elif package in known and below in ("script", "script.parser") and alias.name in _SCRIPT:
+        if isinstance(stmt, ast.Import) and alias.name in packages:
+            yield name, packages[alias.name]
+        elif package in packages and below in ("script", "script.parser") and alias.name in _SCRIPT:
             yield name, PRELUDE[_SCRIPT[alias.name]]
-        elif package in known and below.startswith("script") and alias.name in PRELUDE:
+        elif package in packages and below.startswith("script") and alias.name in PRELUDE:
             yield name, PRELUDE[alias.name]
         elif path != "__future__":
             raise closed.refuse("a program as text imports I, T and R only", ast.unparse(stmt))

@@ -1,6 +1,6 @@
 """Evaluates the expressions of a script in the scope of its names.
 
-Expressions are walked, so that each node made has the place it was written at and an error
+Expressions are walked, so that each new node has the span of its source and an error
 points to the sub-expression that failed. In a text that is not trusted, `closed` says what names,
 attributes and calls may be used.
 """
@@ -85,17 +85,17 @@ class Evaluator:
 
     source: Source
     scope: Scope
-    # What a stranger's text may do; a decorated function may run any Python.
+    # The rules of an untrusted text; a decorated function may run any Python.
     rules: closed.Rules | None = None
 
     def eval(self, node: ast.expr) -> Any:
-        """The value of an expression. Any error becomes a DiagnosticError at its place."""
+        """The value of an expression. Any error becomes a DiagnosticError at its span."""
         try:
             handler = _EVAL.get(type(node))
             if handler is None:
                 raise TypeError(explain(f"unsupported expression `{type(node).__name__}`"))
             value = handler(self, node)
-            return value if self.rules is None else self.rules.made(value)
+            return value if self.rules is None else self.rules.counted(value)
         except DiagnosticError:
             raise
         except Exception as error:
@@ -105,7 +105,7 @@ class Evaluator:
         """The error, said to happen at `node`."""
         text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
         if "\n --> " in text:
-            return DiagnosticError(text)  # it says its place, which is a closer one
+            return DiagnosticError(text)  # it has a span, which is a more precise one
         if isinstance(error, RecursionError):
             text = "this is nested too deeply to be read"
         elif isinstance(error, SyntaxError):
@@ -119,7 +119,7 @@ class Evaluator:
         return fn(*args, **kwargs)
 
     def mark(self, value: Any, node: ast.expr) -> Any:
-        """Give the nodes in `value` that have no place the place of `node`."""
+        """Set the span of `node` on the nodes in `value` that have none."""
         if isinstance(value, Node):
             if value.span is None and not isinstance(value, _LEFT_ALONE):
                 _mark(value, self.source.span(node))
@@ -136,7 +136,7 @@ class Evaluator:
         return value if self.rules is None else self.rules.named(value)
 
     def _owner(self, node: ast.expr) -> Any:
-        """What an attribute or an item is taken from: it is not used as a whole."""
+        """The owner of an attribute or an item: it is not used as a whole."""
         if self.rules is None or not isinstance(node, (ast.Name, ast.Subscript)):
             return self.eval(node)
         try:
@@ -233,7 +233,7 @@ class Evaluator:
         item = self.mark(value[self.eval(node.slice)], node)
         if self.rules is None or type(value) is Buffer:  # which makes a load
             return item
-        item = self.rules.found(item, "an item")
+        item = self.rules.checked(item, "an item")
         return self.rules.named(item) if whole else item
 
     def _slice(self, node: ast.Slice) -> Any:
@@ -257,7 +257,7 @@ class Evaluator:
         return nullcontext() if self.rules is None else self.rules.inside(names)
 
     def items(self, values: Any) -> Any:
-        """What a loop goes over."""
+        """The items that a loop iterates over."""
         return values if self.rules is None else self.rules.items(values)
 
     def _tuple(self, node: ast.Tuple) -> Any:
@@ -335,8 +335,8 @@ class Evaluator:
         args = node.args
         defaults = tuple(self.eval(value) for value in args.defaults)
         args = ast.arguments(args.posonlyargs, args.args, args.vararg, [], [], args.kwarg, [])
-        # A function with these parameters: its callers ask how many there are.
-        # No parameter has the names of what it calls.
+        # A function with these parameters: its callers inspect their number.
+        # No parameter has the name of a function that it calls.
         load = ast.Load()
         values = ast.Call(ast.Name("<locals>", load), [], [])
         tree = ast.Lambda(args, ast.Call(ast.Name("<run>", load), [values], []))
@@ -367,7 +367,7 @@ class ExprEvaluator:
 
     @staticmethod
     def eval(parser: Any, value_table: Mapping[str, Any], node: ast.expr) -> Any:
-        """The value of a syntax tree with these values of names; the parser is not asked.
+        """The value of a syntax tree with these values of names; the parser is not involved.
         DiagnosticError for any error."""
         evaluator = Evaluator()
         evaluator.source = Source("<expression>", ast.unparse(node).splitlines())

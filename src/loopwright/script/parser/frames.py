@@ -33,14 +33,14 @@ _STATE = _State()
 
 
 def set_span(span: Span | None) -> None:
-    """The place of the statement that is being read; statements made get it."""
+    """The span of the statement that is being read; new statements get it."""
     _STATE.span = span
 
 
 def emit(stmt: st.Stmt) -> None:
     """Append a statement to the innermost frame."""
     if not _STATE.frames:
-        what = "this statement stands in no function"
+        what = "this statement is outside a function"
         raise ValueError(explain(what, instead="use it inside a function under @T.prim_func"))
     if stmt.span is None:
         stmt.span = _STATE.span
@@ -48,7 +48,7 @@ def emit(stmt: st.Stmt) -> None:
 
 
 def open_rest(frame: Wrap) -> Any:
-    """Open a frame for the rest of the innermost scope; returns what it binds."""
+    """Open a frame for the rest of the innermost scope; returns the value that it binds."""
     frame.span = _STATE.span
     _STATE.frames[-1].stmts.append(frame)
     frame.on_open()
@@ -111,7 +111,7 @@ class Frame:
 
     @property
     def bound(self) -> Any:
-        """What `with frame as ...` binds."""
+        """The value that `with frame as ...` binds."""
         return None
 
     def __enter__(self) -> Any:
@@ -183,7 +183,7 @@ class FuncFrame(Frame):
         self.ret_type: Any = None
         self.root_buffers: list[Buffer] = []
         self.env_threads: dict[Var, IterVar] = {}
-        self.bare: dict[st.Block, st.Block] = {}  # blocks without the regions that nobody wrote
+        self.bare: dict[st.Block, st.Block] = {}  # blocks without the inferred regions
         self.result: PrimFunc | None = None
 
     def close(self) -> None:
@@ -196,7 +196,7 @@ class FuncFrame(Frame):
         )
 
     def _with_root(self, body: st.Stmt) -> st.Stmt:
-        """Blocks stand below a root block: make one unless the body is one already."""
+        """Blocks are below a root block: make one unless the body is one already."""
         is_root = isinstance(body, st.BlockRealize) and not body.block.iter_vars
         if not self.root_buffers and (is_root or not block_access.has_block(body)):
             bare = self.bare.get(body.block) if is_root else None
@@ -355,7 +355,7 @@ class BranchFrame(Frame):
     def close(self) -> None:
         parent = innermost()
         if not isinstance(parent, IfFrame):
-            raise ValueError(explain("T.Then and T.Else stand directly in T.If"))
+            raise ValueError(explain("T.Then and T.Else must be directly in T.If"))
         if self.is_then:
             parent.then_case = body_of(self.stmts)
         else:

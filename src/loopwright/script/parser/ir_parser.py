@@ -26,22 +26,22 @@ EXTRAS: Registry[str, Any] = Registry("dialect with further functions")
 
 
 class ModuleScope:
-    """What the module's name stands for inside it: `Module.f` is f's global variable."""
+    """The module's name inside it: `Module.f` is f's global variable."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.members: dict[str, Any] = {}
         self.return_types: dict[str, Any] = {}
-        # Reads a function; done early where its signature does not say what it returns.
+        # Reads a function; done early where its signature has no result type.
         self.unread: dict[str, Any] = {}
         self.open_results: set[str] = set()
 
     def __getattr__(self, name: str) -> Any:
         member = self.__dict__.get("members", {}).get(name)
         if member is None:
-            known = ", ".join(self.__dict__.get("members", ()))
+            members = ", ".join(self.__dict__.get("members", ()))
             what = f"module {self.__dict__.get('name')} has no function {name!r}"
-            raise AttributeError(explain(what, instead=f"it has: {known}" if known else None))
+            raise AttributeError(explain(what, instead=f"it has: {members}" if members else None))
         if name in self.open_results:
             self.read(name)
         return member
@@ -58,7 +58,7 @@ class ModuleScope:
 
 
 def _is_member(scope: ModuleScope, name: str) -> bool:
-    """Of a name that is neither, the scope says what members there are."""
+    """For a name that is neither, the scope lists the members."""
     own = hasattr(ModuleScope, name) or name in vars(scope)
     return name in scope.members or not own
 
@@ -78,7 +78,7 @@ class IrDialect(Dialect):
         self.state = I.ModuleState()
 
     def module(self, node: ast.ClassDef, options: dict[str, Any]) -> IRModule:
-        """Read a class: first what is not a function, then all signatures, then all bodies."""
+        """Read a class: first all but functions, then all signatures, then all bodies."""
         parser = self.parser
         members = ModuleScope(node.name)
         outer_module, parser.module = parser.module, members
@@ -97,7 +97,7 @@ class IrDialect(Dialect):
                 own["check_well_formed"] &= options.get("check_well_formed", True)
                 read = partial(self._read, stmt, gvar, FUNCTIONS[decorator.dialect][1], own, outer)
                 members.unread[gvar.name_hint] = read
-            # Loops first: graph functions ask for the signatures of what they call.
+            # PrimFuncs first: graph functions need the signatures of their callees.
             for _, gvar, _ in sorted(declared, key=lambda d: d[2].dialect != "tir"):
                 members.read(gvar.name_hint)
             for extra in EXTRAS.values():
@@ -123,13 +123,13 @@ class IrDialect(Dialect):
             if parser.builder is not None:
                 parser.builder.span = span
         if parser.builder is not None and gvar.struct_info is None:
-            parser.builder.update_func(gvar, func)  # graph functions ask what it takes
+            parser.builder.update_func(gvar, func)  # graph functions look up its signature
 
     def _declare(self, node: ast.FunctionDef) -> tuple[GlobalVar, Any]:
         parser = self.parser
         decorator = parser.decorator_of(node)
         if decorator.dialect not in FUNCTIONS:
-            what = f"{node.name} cannot stand in a module"
+            what = f"{node.name} is not allowed in a module"
             raise parser.source.error(node, what, instead="use @T.prim_func or @R.function")
         if node.name in parser.module.members:
             what = f"the module has a function {node.name!r} already"
@@ -207,8 +207,8 @@ def checked(parser: Parser, node: Any, definition: Node, options: dict[str, Any]
             if "\n --> " in problem:
                 raise DiagnosticError(what)
             hint = "pass check_well_formed=False to look at it"
-            place = span if span is not None and span.line else parser.source.span(node)
-            raise DiagnosticError(explain(what, instead=hint, span=place), place)
+            where = span if span is not None and span.line else parser.source.span(node)
+            raise DiagnosticError(explain(what, instead=hint, span=where), where)
     return definition
 
 

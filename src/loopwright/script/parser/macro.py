@@ -39,7 +39,7 @@ class Macro:
         return lambda *args, **kwargs: self(instance, *args, **kwargs)
 
     def expand(self, parser: Parser, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Read the body in place; returns what its `return` gives."""
+        """Read the body in place; returns the value of its `return`."""
         scope = parser.scope
         if self.hygienic:
             scope = Scope({"range": parser.scope.lookup("range")}, self.names())
@@ -63,32 +63,32 @@ class Macro:
         names = [a.arg for a in (*params.posonlyargs, *params.args)]
         only = [a.arg for a in params.kwonlyargs]
         first = len(names) - len(params.defaults)
-        given: dict[str, Any] = dict(zip(names, args, strict=False))
+        bound: dict[str, Any] = dict(zip(names, args, strict=False))
         if params.vararg is not None:
-            given[params.vararg.arg] = tuple(args[len(names) :])
+            bound[params.vararg.arg] = tuple(args[len(names) :])
         elif len(args) > len(names):
             what = f"macro {self.__name__} takes {len(names)} arguments"
             raise TypeError(explain(what, got=len(args)))
         rest = dict(kwargs)
         for name in (*names, *only):
             if name in rest:
-                if name in given:
+                if name in bound:
                     raise TypeError(f"macro {self.__name__} got two values for {name!r}")
-                given[name] = rest.pop(name)
+                bound[name] = rest.pop(name)
         if params.kwarg is not None:
-            given[params.kwarg.arg], rest = rest, {}
+            bound[params.kwarg.arg], rest = rest, {}
         for name, default in zip(names[first:], params.defaults, strict=True):
-            given.setdefault(name, None)
+            bound.setdefault(name, None)
             if name not in kwargs and names.index(name) >= len(args):
-                given[name] = parser.eval(default)
+                bound[name] = parser.eval(default)
         for name, default in zip(only, params.kw_defaults, strict=True):
-            if name not in given and default is not None:
-                given[name] = parser.eval(default)
-        missing = [name for name in (*names, *only) if name not in given]
+            if name not in bound and default is not None:
+                bound[name] = parser.eval(default)
+        missing = [name for name in (*names, *only) if name not in bound]
         if missing or rest:
             problem = f"lacks {missing}" if missing else f"has no parameter {sorted(rest)}"
             raise TypeError(f"macro {self.__name__} {problem}")
-        return given
+        return bound
 
 
 class MacroDecorator:

@@ -21,7 +21,7 @@ from .source import Source
 
 
 class StructInfoProxy:
-    """A struct info as it is written, whose dimensions may be strings ("n", "n * 2").
+    """A struct info as written in a script, whose dimensions may be strings ("n", "n * 2").
 
     It becomes a StructInfo where the names are known: in the parser, or by `as_struct_info`.
     """
@@ -111,7 +111,7 @@ class ObjectProxy(StructInfoProxy):
         return si.ObjectStructInfo()
 
 
-_MOST_AXES = 1_000
+_MOST_AXES = 1_000  # so that a short program as text cannot create a shape of any rank
 
 
 class TensorProxy(StructInfoProxy):
@@ -127,7 +127,7 @@ class TensorProxy(StructInfoProxy):
             raise ValueError(explain(what, got=f"{shape!r} of type {type(shape).__name__}"))
         if isinstance(shape, (list, tuple)):
             if ndim not in (-1, len(shape)):
-                what = "R.Tensor: ndim does not go with the shape"
+                what = "R.Tensor: ndim is not the rank of the shape"
                 raise ValueError(explain(what, got=f"ndim {ndim} for {len(shape)} dimensions"))
             for dim in shape:
                 _check_dim(dim)
@@ -238,7 +238,7 @@ class CallableProxy(StructInfoProxy):
         self.params = params if many else [params]
         self.ret, self.purity, self.derive_func = ret, purity, derive_func
         if self.params is not None and ret is None:
-            what = "R.Callable with parameters needs what it returns"
+            what = "R.Callable with parameters needs the struct info of its result"
             raise ValueError(explain(what, instead="R.Callable((R.Tensor,), R.Tensor)"))
 
     def get_symbolic_vars(self) -> set[str]:

@@ -9,5 +9,5 @@ from ...tir.stmt import region_load
 
 
 def as_operand(value: Any) -> Any:
-    """A region as the vector load it stands for; anything else as it is."""
+    """A region as the vector load that it represents; any other value unchanged."""
     return region_load(value) if type(value) is BufferRegion else value

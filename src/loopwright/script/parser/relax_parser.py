@@ -88,7 +88,7 @@ class RelaxDialect(Dialect):
 
     @property
     def body(self) -> _Body:
-        """What is being read."""
+        """The part of the function that is being read."""
         return self.bodies[-1]
 
     def before(self, stmt: ast.stmt) -> None:
@@ -105,8 +105,8 @@ class RelaxDialect(Dialect):
 
     def _member(self, gvar: GlobalVar) -> GlobalVar:
         """The module's variable of that name, when it has one."""
-        known = getattr(self.parser.module, "members", {})
-        return known.get(gvar.name_hint, gvar)
+        members = getattr(self.parser.module, "members", {})
+        return members.get(gvar.name_hint, gvar)
 
     def error(self, node: Any, what: str, **facts: Any) -> Exception:
         """An error at a syntax tree node."""
@@ -115,7 +115,7 @@ class RelaxDialect(Dialect):
     # -------------------------------------------------------------- the function
 
     def signature(self, node: ast.FunctionDef, options: dict[str, Any]) -> FuncStructInfo:
-        """What the function takes and returns, by its annotations."""
+        """The parameters and the result of the function, by its annotations."""
         with self.parser.scope.frame():
             self.bodies.append(_Body(node.name, options))
             try:
@@ -129,7 +129,7 @@ class RelaxDialect(Dialect):
         """Read a whole function."""
         parser, builder = self.parser, self.builder
         body = _Body(node.name, options)
-        # A program that may be in any form is taken as it is written.
+        # A program that may be in any form is not normalized.
         self.builder.applies_fnormalize = options.get("check_well_formed", True)
         span = parser.source.span(node)
         self.bodies.append(body)
@@ -159,17 +159,17 @@ class RelaxDialect(Dialect):
         parser, scope = self.parser, self.parser.scope
         self._prelude(node)
         symbols = self.body.symbols
-        given = []
+        values = []
         args = parameters(parser, node)
         for arg in args:
             assert arg.annotation is not None
             value = self._proxy(arg.annotation)
-            given.append(value)
+            values.append(value)
             for name in sorted(getattr(value, "get_symbolic_vars", set)()):
                 if name not in symbols:
                     self._symbol(name, TirVar(name, "int64", parser.source.span(arg)))
         params: list[Var] = []
-        for arg, value in zip(args, given, strict=True):
+        for arg, value in zip(args, values, strict=True):
             with parser.located(arg.annotation):
                 info = R.as_info(value)
             param = Var(arg.arg, info, parser.source.span(arg))
@@ -180,11 +180,11 @@ class RelaxDialect(Dialect):
         with parser.located(node.returns):
             proxy = self._proxy(node.returns)
             if isinstance(proxy, R.Tuple) and not isinstance(node.returns, ast.Call):
-                return params, None  # `R.Tuple` without fields is a tuple of what is returned
+                return params, None  # `R.Tuple` without fields is a tuple of the returned values
             return params, R.as_info(proxy)
 
     def _proxy(self, node: ast.expr) -> Any:
-        """The struct info of an annotation as it is written."""
+        """The struct info of an annotation, unchanged."""
         value = instance(self.parser.eval(annotation_tree(self.parser, node)))
         if callable(value) and not isinstance(value, (R.StructInfoProxy, Expr)):
             value = value()  # T.int64, R.PackedFunc
@@ -224,14 +224,14 @@ class RelaxDialect(Dialect):
     def _result_info(
         self, node: ast.FunctionDef, params: list[Var], ret: StructInfo | None, seq: SeqExpr
     ) -> StructInfo:
-        """The annotation, or what the body says where that is finer, or contradicts it (as in TVM,
-        where this is no error)."""
+        """The annotation, or the struct info of the body where that is finer, or contradicts it (as in TVM,
+        where this is only a warning)."""
         inferred = erase_to_params(params, seq.struct_info)
         if ret is None:
             return inferred
         result = struct_info_base_check(ret, seq.struct_info, self.builder.analyzer)
         if result is BaseCheckResult.FAIL_L0:
-            what = f"function {node.name} does not return what its annotation says"
+            what = f"the result of function {node.name} contradicts its annotation"
             warnings.warn(str(self.error(node.returns, what, got=str(inferred))), stacklevel=2)
             return inferred
         return inferred if ret.is_base_of(inferred) else ret
@@ -240,7 +240,7 @@ class RelaxDialect(Dialect):
 
     @contextmanager
     def _sequence(self) -> Iterator[None]:
-        """Bindings made inside go to the blocks of the body."""
+        """Bindings made inside are added to the blocks of the body."""
         builder = self.builder
         depth = len(builder._frames)
         builder._begin_binding_block()
@@ -282,10 +282,10 @@ class RelaxDialect(Dialect):
         """`R.output(...)`"""
         flow = self.body.flow
         if flow is None:
-            what = "R.output stands outside a dataflow block"
+            what = "R.output outside a dataflow block"
             raise ValueError(explain(what, instead="use it at the end of `with R.dataflow():`"))
         if flow.outputs is not None:
-            what = "R.output stands twice in a dataflow block"
+            what = "R.output twice in a dataflow block"
             raise ValueError(explain(what, instead="name all results in one R.output"))
         for var in variables:
             if not isinstance(var, Var) or id(var) not in flow.locals:
@@ -388,13 +388,13 @@ class RelaxDialect(Dialect):
         if value.name and info is not None:
             scope.define(name, self.emit(value, info, name))
             return
-        known = self.body.function.symbols.get(name)
-        if value.name in ("", name) and known is not None and value is not known:
-            if known.dtype != value.dtype:
+        symbol = self.body.function.symbols.get(name)
+        if value.name in ("", name) and symbol is not None and value is not symbol:
+            if symbol.dtype != value.dtype:
                 what = f"symbolic variable {name} is defined twice"
-                got = f"{known.dtype} and {value.dtype}"
+                got = f"{symbol.dtype} and {value.dtype}"
                 raise TypeError(explain(what, got=got, instead="dimensions are int64"))
-            value = known
+            value = symbol
         T.name_value(name, value)
         scope.define(name, value)
 
@@ -443,7 +443,7 @@ class RelaxDialect(Dialect):
         self.bind_value(node.target, node.target.id, value, info)
 
     def visit_Expr(self, node: ast.Expr) -> None:
-        """A call for its effect: what it returns must be the empty tuple."""
+        """A call for its effect: its result must be the empty tuple."""
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             return  # a docstring
         value = self.parser.eval(node.value)
@@ -457,7 +457,7 @@ class RelaxDialect(Dialect):
                 hint = "bind it to a name: _ = ..."
                 raise self.error(node, what, got=f"a value of {info}", instead=hint)
         elif value is not None:
-            what = "this value cannot stand as a statement of a graph function"
+            what = "this value is not a statement of a graph function"
             raise self.error(node, what, got=type(value).__name__)
 
     def visit_Return(self, node: ast.Return) -> None:
@@ -553,8 +553,8 @@ class RelaxDialect(Dialect):
         elif decorator.dialect == "relax":
             self._local(node, decorator.options)
         else:
-            what = f"{node.name} cannot stand in a graph function"
-            hint = f"write it in the module, beside the graph function, and call cls.{node.name}"
+            what = f"{node.name} is not allowed in a graph function"
+            hint = f"write it in the module, next to the graph function, and call cls.{node.name}"
             raise self.error(node, what, got=decorator.dialect, instead=hint)
 
     def _local(self, node: ast.FunctionDef, options: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Names and what they stand for while a script is read."""
+"""Names and their values while a script is read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Scope:
         self.hints: dict[str, str] = {}
 
     def lookup(self, name: str) -> Any:
-        """What a name stands for. Raises NameError with the close names."""
+        """The value of a name. Raises NameError with the close names."""
         value = self.names.get(name, _ABSENT)
         if value is _ABSENT:
             value = self.fallback.get(name, self.builtins.get(name, _ABSENT))
@@ -39,31 +39,31 @@ class Scope:
         return value
 
     def define(self, name: str, value: Any) -> None:
-        """Let `name` stand for `value` until the innermost frame ends."""
+        """Bind `name` to `value` until the innermost frame ends."""
         self._log[-1].append((name, self.names.get(name, _ABSENT)))
         self.names[name] = value
 
     def holds(self, value: Any) -> bool:
-        """Whether some name of the script stands for this very object."""
+        """Whether some name of the script is bound to this very object."""
         return any(self.names.get(name) is value for log in self._log for name, _ in log)
 
     @contextmanager
     def frame(self, keep: Callable[[Any], bool] | None = None) -> Iterator[None]:
-        """Names defined inside are forgotten at the end, but for those whose value `keep` takes."""
+        """Names defined inside are removed at the end, except those whose value `keep` accepts."""
         self._log.append([])
-        kept: dict[str, Any] = {}
+        remaining: dict[str, Any] = {}
         try:
             yield
             if keep is not None:
                 inside = self.defined_here().items()
-                kept = {name: value for name, value in inside if keep(value)}
+                remaining = {name: value for name, value in inside if keep(value)}
         finally:
             for name, old in reversed(self._log.pop()):
                 if old is _ABSENT:
                     del self.names[name]
                 else:
                     self.names[name] = old
-            for name, value in kept.items():
+            for name, value in remaining.items():
                 self.define(name, value)
 
     def defined_here(self) -> dict[str, Any]:

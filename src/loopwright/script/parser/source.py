@@ -1,4 +1,4 @@
-"""Where a script's text comes from: a function, a class, or a string; and places in it."""
+"""Where a script's text comes from: a function, a class, or a string; and locations in it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Source:
         self.lines = lines
 
     def span(self, node: Any) -> Span:
-        """The place of a syntax tree node."""
+        """The span of a syntax tree node."""
         line, end_line = node.lineno, node.end_lineno
         start = self._column(line, node.col_offset)
         return Span(self.name, line, end_line, start, self._column(end_line, node.end_col_offset))
@@ -49,15 +49,15 @@ class ScriptText:
     """The text of a program, given as such or as a function or class of a file."""
 
     def __init__(self, program: Any) -> None:
-        given = isinstance(program, str)
-        self.source_name = "<str>" if given else inspect.getsourcefile(program) or "<str>"
-        self.start_line = 1 if given else inspect.getsourcelines(program)[1]
-        text = program if given else inspect.getsource(program)
+        is_text = isinstance(program, str)
+        self.source_name = "<str>" if is_text else inspect.getsourcefile(program) or "<str>"
+        self.start_line = 1 if is_text else inspect.getsourcelines(program)[1]
+        text = program if is_text else inspect.getsource(program)
         self.source = textwrap.dedent(text)
         first = text.partition("\n")[0]
-        self.start_column = 0 if given else len(first) - len(first.lstrip())
-        place = None if given else inspect.getmodule(program)
-        self.full_source = self.source if place is None else inspect.getsource(place)
+        self.start_column = 0 if is_text else len(first) - len(first.lstrip())
+        module = None if is_text else inspect.getmodule(program)
+        self.full_source = self.source if module is None else inspect.getsource(module)
 
     def as_ast(self) -> ast.Module:
         """Its syntax tree. DiagnosticError for wrong syntax."""
@@ -88,14 +88,14 @@ def _file_index(filename: str, module_globals: dict[str, Any] | None) -> tuple[S
         what = "the source of this script cannot be read"
         hint = "write it in a file, or give its text to script.from_source"
         raise DiagnosticError(explain(what, got=filename, instead=hint))
-    known = _FILES.get(filename)
-    if known is None or known[0] is not lines:
+    cached = _FILES.get(filename)
+    if cached is None or cached[0] is not lines:
         index: _Index = {}
         for node in ast.walk(ast.parse("".join(lines), filename)):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 index.setdefault(node.name, []).append(node)
-        known = _FILES[filename] = (lines, index)
-    return Source(filename, lines), known[1]
+        cached = _FILES[filename] = (lines, index)
+    return Source(filename, lines), cached[1]
 
 
 def _first_line(node: Any) -> int:
@@ -132,7 +132,7 @@ def find_function(func: Any) -> tuple[Source, ast.FunctionDef]:
 def find_class(cls: type, frame: FrameType) -> tuple[Source, ast.ClassDef]:
     """The syntax tree of a class that is being decorated in `frame`.
 
-    The classes of a name are told apart by where their methods stand, else by the frame's line.
+    Classes of equal names are distinguished by the lines of their methods, else by the frame's line.
     """
     name = cls.__name__
     lines = [
@@ -141,10 +141,10 @@ def find_class(cls: type, frame: FrameType) -> tuple[Source, ast.ClassDef]:
         if hasattr(member, "__code__") and member.__qualname__.startswith(cls.__qualname__ + ".")
     ]
     source, index = _file_index(frame.f_code.co_filename, frame.f_globals)
-    wanted = lines[0] if lines else frame.f_lineno
+    target = lines[0] if lines else frame.f_lineno
 
     def accept(node: ast.ClassDef) -> bool:
-        return _first_line(node) <= wanted <= (node.end_lineno or node.lineno)
+        return _first_line(node) <= target <= (node.end_lineno or node.lineno)
 
     node = _find(index, name, ast.ClassDef, accept)
     if node is None:

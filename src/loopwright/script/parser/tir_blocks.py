@@ -30,7 +30,7 @@ def block(name: str = "", no_realize: Any = False) -> BlockFrame:
 
 
 def init() -> InitFrame:
-    """What runs at the first iteration of the reduction axes of the block."""
+    """The statements that run at the first iteration of the reduction axes of the block."""
     return InitFrame()
 
 
@@ -49,7 +49,7 @@ def _regions(slices: tuple[Any, ...]) -> list[BufferRegion]:
 
 
 def reads(*buffer_slices: Any) -> None:
-    """What the block reads."""
+    """The regions that the block reads."""
     frame = current(BlockFrame, "T.reads")
     if frame.reads is not None:
         raise ValueError(explain("the block has T.reads already", instead="list all regions once"))
@@ -57,7 +57,7 @@ def reads(*buffer_slices: Any) -> None:
 
 
 def writes(*buffer_slices: Any) -> None:
-    """What the block writes."""
+    """The regions that the block writes."""
     frame = current(BlockFrame, "T.writes")
     if frame.writes is not None:
         raise ValueError(explain("the block has T.writes already", instead="list all regions once"))
@@ -66,14 +66,14 @@ def writes(*buffer_slices: Any) -> None:
 
 def block_attr(attrs: dict[str, Any]) -> None:
     """Annotations of the block."""
-    known = current(BlockFrame, "T.block_attr").annotations
+    annotations = current(BlockFrame, "T.block_attr").annotations
     for key, value in attrs.items():
-        old = known.get(key)
+        old = annotations.get(key)
         if isinstance(old, dict) and isinstance(value, dict):
-            known[key] = {**old, **value}
-        elif known.setdefault(key, value) != value:
+            annotations[key] = {**old, **value}
+        elif annotations.setdefault(key, value) != value:
             what = f"the block has the annotation {key!r} already"
-            raise ValueError(explain(what, got=value, instead=f"say it once: {known[key]!r}"))
+            raise ValueError(explain(what, got=value, instead=f"say it once: {annotations[key]!r}"))
 
 
 def _axis(kind: int, doc: str) -> Callable[..., Var]:
@@ -89,7 +89,7 @@ def _axis(kind: int, doc: str) -> Callable[..., Var]:
             domain = Range(dom)
         for part in (domain.min, domain.extent):
             as_integer(part, "the domain of an axis")
-        value = as_integer(binding, "what an axis is bound to")
+        value = as_integer(binding, "the binding of an axis")
         parts = (domain.min.dtype.bits, domain.extent.dtype.bits, DataType(dtype).bits)
         wide = DataType(f"int{_py.max(parts)}")
         domain = Range._make(_cast(wide, domain.min), _cast(wide, domain.extent))

@@ -52,7 +52,7 @@ def func_ret(ret_type: Any) -> Any:
 
 
 def returned_type(value: Any) -> PrimType | None:
-    """The type that `T.int32` or `T.int32()` stands for."""
+    """The type of `T.int32` or `T.int32()`."""
     value = value() if callable(value) else value
     if value is None or isinstance(value, PrimType):
         return value
@@ -148,7 +148,7 @@ def match_buffer(
     if region is None:
         frame = enclosing(FuncFrame)
         if frame is None:
-            raise ValueError(explain("T.match_buffer stands in no prim_func"))
+            raise ValueError(explain("T.match_buffer outside a prim_func"))
         if not _py.any(p is param for p in frame.params):
             what = "T.match_buffer of a variable needs a parameter of the function"
             raise ValueError(explain(what, got=str(param.name)))

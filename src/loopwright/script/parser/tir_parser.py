@@ -230,7 +230,7 @@ class TirDialect(Dialect):
                 if isinstance(item, PrimExpr):
                     frames.emit(Evaluate(item))
         elif not isinstance(value, Buffer):
-            what = "this value cannot stand as a statement of a prim_func"
+            what = "this value is not a statement of a prim_func"
             raise self.parser.source.error(node, what, got=type(value).__name__)
 
     def visit_For(self, node: ast.For) -> None:
@@ -248,7 +248,7 @@ class TirDialect(Dialect):
         elif hasattr(values, "__iter__") and not isinstance(values, (PrimExpr, str)):
             self.loop_in_python(node, values)
         else:
-            what = "a for loop goes over T.grid, T.serial, T.parallel, range, ..."
+            what = "a for loop iterates over T.grid, T.serial, T.parallel, range, ..."
             raise parser.source.error(node.iter, what, got=type(values).__name__)
 
     def visit_While(self, node: ast.While) -> None:
@@ -341,8 +341,8 @@ def _range(*bounds: Any, annotations: dict[str, Any] | None = None) -> Any:
     """`range` in a prim_func: of Python ints it is Python's, else a serial loop; one with
     annotations is a loop always."""
     if annotations is None and not any(isinstance(b, PrimExpr) for b in bounds):
-        made = range(*bounds)
-        return made if len(made[: closed.MOST + 1]) <= closed.MOST else _range_loop(made)
+        result = range(*bounds)
+        return result if len(result[: closed.MOST + 1]) <= closed.MOST else _range_loop(result)
     if len(bounds) > 2 and not (isinstance(bounds[2], (int, IntImm)) and int(bounds[2]) == 1):
         what = "a loop over range has step 1"
         raise ValueError(explain(what, got=bounds[2], instead="scale the variable in the body"))

@@ -51,7 +51,7 @@ DTYPES += ["float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn"
 
 
 def handle(dtype: Any = None, storage_scope: str = "global", *, is_size_var: Any = False) -> Var:
-    """A pointer variable; `dtype` is what it points to."""
+    """A pointer variable; `dtype`: the type it points to."""
     kind = SizeVar if is_size_var else Var
     if dtype is None:
         return kind("", "handle")
@@ -78,8 +78,8 @@ class _Ptr:
     def __call__(self, dtype: Any, storage_scope: str = "global") -> Var:
         return handle(dtype, storage_scope)
 
-    def __getitem__(self, given: Any) -> Var:
-        return self(*given) if isinstance(given, tuple) else self(given)
+    def __getitem__(self, args: Any) -> Var:
+        return self(*args) if isinstance(args, tuple) else self(args)
 
 
 Ptr = _Ptr()
@@ -116,8 +116,8 @@ def name_value(name: str, value: Any) -> None:
 def with_regions(fn: Callable[..., Any]) -> Callable[..., Any]:
     """An intrinsic's builder that takes `A[0:4]` as a vector, and `T.float32` as a dtype.
 
-    `dtype=` may be given to any of them: it goes first where the builder takes one, and says
-    nothing new where the builder finds it from its arguments.
+    `dtype=` may be passed to any of them: it comes first where the builder takes one, and is
+    redundant where the builder infers it from its arguments.
     """
     params = inspect.signature(fn).parameters
     names = [name for name in params if name != "span"]
@@ -146,12 +146,12 @@ def plain_argument(value: Any) -> Any:
 
 
 def as_integer(value: Any, what: str) -> PrimExpr:
-    """An integer expression. `what`: what is one, for the TypeError of anything else."""
-    made = value if isinstance(value, str) else convert(value)
-    if not isinstance(made, PrimExpr) or not made.dtype.is_integer or made.dtype.lanes > 1:
-        got = made.dtype if isinstance(made, PrimExpr) else type(value).__name__
+    """An integer expression. `what`: the subject of the TypeError for any other value."""
+    expr = value if isinstance(value, str) else convert(value)
+    if not isinstance(expr, PrimExpr) or not expr.dtype.is_integer or expr.dtype.lanes > 1:
+        got = expr.dtype if isinstance(expr, PrimExpr) else type(value).__name__
         raise TypeError(explain(f"{what} is an integer", got=got))
-    return made
+    return expr
 
 
 def intrinsic(name: str) -> Callable[..., Call]:

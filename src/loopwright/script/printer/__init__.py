@@ -1,6 +1,6 @@
 """The printer of TVMScript: `script(node)` is its text, `show(node)` prints it.
 
-They are `node.script()`, `node.show()` and `repr(node)`, too, which lie below: see `PRINTER`.
+They are `node.script()`, `node.show()` and `repr(node)`, too, which are in lower layers: see `PRINTER`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def show(
 
 
 def repr_text(node: Node) -> str:
-    """What `repr(node)` and `print(node)` show; a node that is ill-formed shows its kind."""
+    """The text of `repr(node)` and `print(node)`; for an ill-formed node its kind."""
     try:
         return Printer(node, PrinterConfig()).run()
-    except Exception as error:  # a repr is asked for in the middle of errors: it must not add one
+    except Exception as error:  # a repr is often part of an error's report: it must not fail
         return f"<{type(node).__name__} that cannot be printed: {error}>"
 
 

@@ -1,5 +1,5 @@
 """The printer's heart: dispatch on the kind of node, scopes, names, attribute values, and the
-steps from a node to text. What each kind of node looks like stands in `ir.py`, `tir_*.py` and
+steps from a node to text. The text of each kind of node is defined in `ir.py`, `tir_*.py` and
 `relax.py`, as functions registered with `expr_of` and `stmt_of`.
 """
 
@@ -27,11 +27,11 @@ from .uses import Uses
 
 IR, TIR, RELAX = "ir", "tir", "relax"
 
-# Keyed by type; a node key ("tir.IndexMap") stands for a type that need not be loaded yet.
+# Keyed by type; a node key ("tir.IndexMap") names a type that need not be loaded yet.
 EXPR: Registry[Any, Callable[[Printer, Any], str]] = Registry("printer of expressions")
 STMT: Registry[Any, Callable[[Printer, Any, list], None]] = Registry("printer of statements")
 MODES: Registry[Any, str] = Registry("dialect to print in")
-# What was chosen for a type: (table, its revision, type) -> function or mode.
+# The choice for a type: (table, its revision, type) -> function or mode.
 _CHOSEN: dict[tuple[str, int, type], Any] = {}
 
 
@@ -109,7 +109,7 @@ class Printer:
         self.notes = notes
         self.plain = not self.underlined and not notes
         # Expressions, which occur often, and their texts, until a name in them is free again.
-        self.known: dict[int, tuple[Any, str]] = {}
+        self.texts: dict[int, tuple[Any, str]] = {}
         self.fns: dict[type, Callable[[Printer, Any], str] | None] = {}  # chosen in EXPR
 
     # ------------------------------------------------------------------ texts
@@ -131,25 +131,25 @@ class Printer:
 
     def expr(self, node: Any) -> str:
         """The text of an expression; an operation's text is a `Loose`."""
-        known = self.known.get(id(node))
-        if known is not None:
-            return known[1]
+        cached = self.texts.get(id(node))
+        if cached is not None:
+            return cached[1]
         kind = type(node)
         fn = self.fns.get(kind) or self.fns.setdefault(kind, _lookup(EXPR, kind))
         if fn is None:
             return self.value(node) if not isinstance(node, Node) else self.generic(node)
-        return self.kept(node, fn(self, node))
+        return self.cached(node, fn(self, node))
 
-    def kept(self, node: Any, text: str) -> str:
+    def cached(self, node: Any, text: str) -> str:
         """The text of an expression, for the next time."""
         if not self.plain:
             return self.mark(node, text)
         if self.mode == TIR:
-            self.known[id(node)] = node, text
+            self.texts[id(node)] = node, text
         return text
 
     def mark(self, node: Any, text: str) -> str:
-        """The text of `node`, underlined if asked to."""
+        """The text of `node`, underlined if requested."""
         return marked(text) if id(node) in self.underlined else text
 
     def exprs(self, nodes: Any) -> str:
@@ -172,7 +172,7 @@ class Printer:
         self.decorate(node, out, start)
 
     def decorate(self, node: Any, out: list, start: int) -> None:
-        """Underline and annotate the statements of `node`, which begin at `start`, if asked to."""
+        """Underline and annotate the statements of `node`, which begin at `start`, if requested."""
         if self.plain or start == len(out):
             return
         if id(node) in self.underlined:
@@ -228,10 +228,10 @@ class Printer:
 
     def meta(self, key: str, value: Any) -> str:
         """A reference to a value that has no text: `metadata["relax.expr.Constant"][0]`."""
-        known = self.metadata.setdefault(key, [])
-        at = next((i for i, other in enumerate(known) if other is value), len(known))
-        if at == len(known):
-            known.append(value)
+        values = self.metadata.setdefault(key, [])
+        at = next((i for i, other in enumerate(values) if other is value), len(values))
+        if at == len(values):
+            values.append(value)
         return f"metadata[{quote(key)}][{at}]"
 
     def generic(self, node: Node) -> str:
@@ -248,9 +248,9 @@ class Printer:
     @contextmanager
     def frame(self, node: Any, mode: str | None = None, is_func: bool = False) -> Iterator[Frame]:
         """A scope; the names defined in it are free again when it ends."""
-        saved, count = (self.mode, self.int_dtype, self.known), len(self.known)
+        saved, count = (self.mode, self.int_dtype, self.texts), len(self.texts)
         if mode is not None and mode != self.mode:
-            self.mode, self.known, count = mode, {}, 0
+            self.mode, self.texts, count = mode, {}, 0
             self.int_dtype = "int64" if mode == RELAX else self.config.int_dtype
         frame = Frame(node, self.mode, is_func)
         self.frames.append(frame)
@@ -259,9 +259,9 @@ class Printer:
         finally:
             self.frames.pop()
             self.names.leave(frame)
-            while frame.defined and len(self.known) > count:
-                self.known.popitem()
-            self.mode, self.int_dtype, self.known = saved
+            while frame.defined and len(self.texts) > count:
+                self.texts.popitem()
+            self.mode, self.int_dtype, self.texts = saved
 
     def define(self, obj: Any, hint: str, frame: Frame) -> str:
         """A name for `obj`, visible until `frame` ends."""

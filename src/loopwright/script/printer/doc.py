@@ -146,7 +146,7 @@ def render(
 ) -> str:
     """The text of a tree of statements.
 
-    line_numbers: number the lines. context: print only so many lines around an underlined one
+    line_numbers: number the lines. context: the number of lines to print around an underlined one
     (-1: all). underlined: turn marks into a line of carets below each marked line.
     """
     lines = [margin + line for margin, line in flatten(stmts, indent)]
@@ -185,7 +185,7 @@ def _in_context(carets: list[str], context: int) -> list[bool]:
     if context < 0 or not hits:
         return [True] * len(carets)
     keep = [any(abs(i - hit) <= context for hit in hits) for i in range(len(carets))]
-    # A gap that is no longer than the line that would announce it is printed.
+    # A gap that is not longer than the line that would announce it is printed.
     i = 0
     while i < len(keep):
         j = i

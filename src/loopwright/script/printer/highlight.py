@@ -22,8 +22,8 @@ def cprint(
     text = printable if isinstance(printable, str) else printable.script()
     if black_format:
         text = _black(text)
-    wanted = style is not None or getattr(sys.stdout, "isatty", bool)()
-    print(_coloured(text, style) if wanted and find_spec("pygments") else text)
+    colored = style is not None or getattr(sys.stdout, "isatty", bool)()
+    print(_coloured(text, style) if colored and find_spec("pygments") else text)
 
 
 def _black(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Texts of modules and of what they hold: attributes, global infos, targets."""
+"""Texts of modules and their parts: attributes, global infos, targets."""
 
 from __future__ import annotations
 

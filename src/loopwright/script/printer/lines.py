@@ -20,8 +20,8 @@ _NESTS = (ts.For, ts.IfThenElse, ts.While, ts.BlockRealize)
 
 
 class Lines(NamedTuple):
-    """A text by lines, and the statement, binding or function that begins on each; None for a line
-    that goes on, or has none."""
+    """A text by lines, and the statement, binding or function that begins on each; None for a
+    continuation line, or one without a node."""
 
     texts: list[str]
     nodes: list[Node | None]
@@ -49,8 +49,8 @@ class _Numbered(Printer):
         at = self.head(node, out, start)
         line = out[at]
         head = line.heads[0] if type(line) is Nest else line
-        known = head.node if type(head) is _Line else None
-        if _IMPORT.match(head) or (known is not None and known is not getattr(node, "block", None)):
+        owner = head.node if type(head) is _Line else None
+        if _IMPORT.match(head) or (owner is not None and owner is not getattr(node, "block", None)):
             return  # the statement within has marked it
         marked = _Line(head)
         marked.node = node
@@ -61,7 +61,7 @@ class _Numbered(Printer):
 
     @staticmethod
     def head(node: Node, out: list, start: int) -> int:
-        """The place of a statement's own line: definitions of free buffers come before it."""
+        """The index of a statement's own line: definitions of free buffers come before it."""
         if isinstance(node, _NESTS):
             nests = (k for k in range(start, len(out)) if type(out[k]) is Nest)
             return next(nests, start)

@@ -12,9 +12,9 @@ _RESERVED = frozenset(keyword.kwlist)
 
 
 class Frame:
-    """A scope being printed: its statements so far and what it defines.
+    """A scope being printed: its statements so far and its definitions.
 
-    node: what the scope belongs to. last: whether the statement being printed is the scope's last
+    node: the node that the scope belongs to. last: whether the statement being printed is the scope's last
     one, so that `with` scopes may be written as plain statements. func_vars: while a Relax
     function's signature is printed, the symbolic variables in it, which print as strings.
     """
@@ -45,9 +45,9 @@ class Names:
 
     def define(self, obj: Any, hint: str, frame: Frame) -> str:
         """A name for `obj` until `frame` ends, made from `hint`."""
-        known = self.texts.get(id(obj))
-        if known is not None:
-            return known
+        text = self.texts.get(id(obj))
+        if text is not None:
+            return text
         name = self.unique(hint)
         self.used.add(name)
         self.texts[id(obj)] = name
@@ -71,7 +71,7 @@ class Names:
         return name
 
     def leave(self, frame: Frame) -> None:
-        """Forget what `frame` defined."""
+        """Forget the definitions of `frame`."""
         for obj, name in frame.defined:
             self.texts.pop(id(obj), None)
             self.used.discard(name)

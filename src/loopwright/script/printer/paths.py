@@ -1,4 +1,4 @@
-"""What lies at a path such as `<root>.body.seq[1]`, as `ir.assert_structural_equal` names them."""
+"""The object at a path such as `<root>.body.seq[1]`, as `ir.assert_structural_equal` names them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...ir.object_path import ArrayIndexPath, AttributeAccessPath, MapValuePath,
 
 
 def resolve(root: Any, path: ObjectPath | str) -> Any:
-    """The object at `path` below `root`. Raises ValueError when there is none."""
+    """The object at `path` below `root`. Raises ValueError if it does not exist."""
     whole = path if isinstance(path, ObjectPath) else ObjectPath.parse(path)
     here = root
     for step in whole.steps()[1:]:

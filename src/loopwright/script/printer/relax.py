@@ -27,7 +27,7 @@ _DPS = {
     "relax.call_tir_with_grad",
     "relax.call_dps_packed",
 }
-# Bindings of these need no annotation: the call says what comes out.
+# Bindings of these need no annotation: the call has the struct info of its result.
 _SAYS_OUTPUT = {"relax.call_tir", "relax.call_dps_packed"}
 
 
@@ -186,7 +186,7 @@ def _call_dps(p: Printer, node: rx.Call) -> str:
 
 
 def _assert_op(p: Printer, node: rx.Call) -> str:
-    """The format stands before the values it formats, and prints after them."""
+    """The format precedes the values it formats, and prints after them."""
     args = [p.expr(a) for a in (node.args[0], *node.args[2:])]
     return call_text(p.relax("assert_op"), args, {"format": p.expr(node.args[1])})
 
@@ -204,9 +204,9 @@ def _to_vdevice(p: Printer, node: rx.Call) -> str:
 
 def _hint_on_device(p: Printer, node: rx.Call) -> str:
     attrs: Any = node.attrs
-    place = call_text(p.relax("device"), [str(attrs.device_type), str(attrs.index)])
+    device = call_text(p.relax("device"), [str(attrs.device_type), str(attrs.index)])
     scope = {} if attrs.memory_scope == "global" else {"memory_scope": quote(attrs.memory_scope)}
-    return call_text(p.relax("hint_on_device"), [p.expr(node.args[0]), place], scope)
+    return call_text(p.relax("hint_on_device"), [p.expr(node.args[0]), device], scope)
 
 
 _SPECIAL = {
@@ -228,10 +228,10 @@ def _annotation(p: Printer, var: rx.Var, value: Any) -> str:
         return ""
     by_call = isinstance(value, rx.Call) and getattr(value.op, "name", None) in _SAYS_OUTPUT
     if by_call or not p.config.show_all_struct_info:
-        known = getattr(value, "struct_info", None)
+        inferred = getattr(value, "struct_info", None)
         if by_call and value.sinfo_args:
-            known = value.sinfo_args[0]
-        if known is not None and structural_equal(known, info):
+            inferred = value.sinfo_args[0]
+        if inferred is not None and structural_equal(inferred, info):
             return ""
     return f": {p.expr(info)}"
 
@@ -261,14 +261,14 @@ def _var_binding(p: Printer, node: rx.VarBinding, out: list) -> None:
 
 
 def _assigned(p: Printer, value: Any, text: str) -> str:
-    """A tuple stands without parentheses on the right of an assignment."""
+    """A tuple is written without parentheses on the right of an assignment."""
     if isinstance(value, rx.Tuple) and len(value.fields) > 1 and p.plain:
         return text[1:-1]
     return text
 
 
 def _may_drop(p: Printer, node: rx.VarBinding) -> bool:
-    """Whether a void binding is a call to whose result nobody refers."""
+    """Whether a void binding is a call whose result is unused."""
     if not isinstance(node.value, (rx.Call, rx.Tuple)):
         return False
     if p.mentioned is None:

@@ -85,11 +85,11 @@ def device_name(p: Printer, device: VDevice) -> str:
     kind = device.target.kind.name if device.target is not None else ""
     infos = p.module.global_infos.get("vdevice", []) if p.module is not None else []
     same_kind = [d for d in infos if d.target is not None and d.target.kind.name == kind]
-    index = next((i for i, d in enumerate(same_kind) if d is device or _alike(d, device)), -1)
+    index = next((i for i, d in enumerate(same_kind) if d is device or _same_device(d, device)), -1)
     return f"{kind}:{index}"
 
 
-def _alike(a: VDevice, b: VDevice) -> bool:
+def _same_device(a: VDevice, b: VDevice) -> bool:
     same_target = str(a.target) == str(b.target)
     return same_target and a.vdevice_id == b.vdevice_id and a.memory_scope == b.memory_scope
 

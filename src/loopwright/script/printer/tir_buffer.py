@@ -62,7 +62,7 @@ def annotation(p: Printer, node: Buffer) -> str:
 
 
 class _Declaration:
-    """Collects what must be said of a buffer, and the variables that it defines."""
+    """Collects the arguments of a buffer's declaration, and the variables that it defines."""
 
     def __init__(self, p: Printer, node: Buffer, frame: Frame) -> None:
         self.p, self.node, self.frame = p, node, frame

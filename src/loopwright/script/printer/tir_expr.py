@@ -68,7 +68,7 @@ _SCRIPT_NAMES = {
     "tvm_call_packed_lowered": "call_packed_lowered",
     "tvm_call_cpacked_lowered": "call_cpacked_lowered",
 }
-# The type that the function of an intrinsic gives its result.
+# The type that an intrinsic's function infers for its result.
 _RESULTS = {
     **op_target.RESULTS,
     **dict.fromkeys(_SCRIPT_NAMES.values(), "int32"),
@@ -129,14 +129,14 @@ def _iter_var(p: Printer, node: pe.IterVar) -> str:
 
 @expr_of(*_OPERATORS)
 def _binary(p: Printer, node: Any) -> str:
-    if type(node.a) not in _OPERATORS or id(node.a) in p.known:
+    if type(node.a) not in _OPERATORS or id(node.a) in p.texts:
         return _operation(p, node, p.expr(node.a))
     spine = [node]  # `a + b + c + ...` nests to the left, sometimes deeply
-    while type(spine[-1].a) in _OPERATORS and id(spine[-1].a) not in p.known:
+    while type(spine[-1].a) in _OPERATORS and id(spine[-1].a) not in p.texts:
         spine.append(spine[-1].a)
     text = p.expr(spine[-1].a)
     for inner in reversed(spine[1:]):
-        text = p.kept(inner, _operation(p, inner, text))
+        text = p.cached(inner, _operation(p, inner, text))
     return _operation(p, node, text)
 
 

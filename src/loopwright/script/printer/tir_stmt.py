@@ -74,7 +74,7 @@ def _seq_in(p: Printer, node: ts.SeqStmt, frame: Frame) -> None:
 
 @stmt_of(ts.LetStmt)
 def _let(p: Printer, node: ts.LetStmt, out: list) -> None:
-    plain = _plain_scope(p, node) and node.var.dtype.code != "custom"  # which is no annotation
+    plain = _plain_scope(p, node) and node.var.dtype.code != "custom"  # not an annotation
     value = p.expr(node.value)
     defined = p.names.get(node.var) is not None
     with p.frame(node) as frame:
@@ -102,7 +102,7 @@ def _attr(p: Printer, node: ts.AttrStmt, out: list) -> None:
     plain = _plain_scope(p, node)
     name = None
     launch = node.attr_key in _THREADS and isinstance(node.node, pe.IterVar)
-    if not launch:  # what its line names is defined before it
+    if not launch:  # the names in its line are defined before it
         args = [p.value(node.node), quote(node.attr_key), p.expr(node.value)]
     with p.frame(node) as frame:
         if launch:
@@ -542,7 +542,7 @@ def _has_block(node: Any) -> bool:
 
 @expr_of(ts.Stmt)
 def _stmt_as_expr(p: Printer, node: Any) -> str:
-    """A statement in an attribute's place."""
+    """A statement as the value of an attribute."""
     with p.frame(node) as frame:
         p.body(node, frame)
     return quote(p.render(frame.stmts))

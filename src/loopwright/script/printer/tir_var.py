@@ -45,7 +45,7 @@ def lowest_frame(p: Printer, obj: Any) -> Frame:
 
 
 def var_creation(p: Printer, node: pe.Var) -> str:
-    """What makes a variable of this type: `T.int64()`, `T.handle("float32", "global")`."""
+    """The text that creates a variable of this type: `T.int64()`, `T.handle("float32", "global")`."""
     size = {"is_size_var": "True"} if isinstance(node, pe.SizeVar) else None
     if node.type_annotation is not None:
         element, scope = node.type_annotation

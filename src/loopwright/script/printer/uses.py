@@ -16,7 +16,7 @@ from ...tir.stmt import BufferStore, Evaluate, IfThenElse, Stmt
 
 
 class Uses:
-    """The common scopes of each variable's uses below a root, found when first asked for."""
+    """The common scopes of each variable's uses below a root, computed on first use."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
@@ -38,7 +38,7 @@ class _Walk:
     def __init__(self, paths: dict[int, list[Any]]) -> None:
         self.paths = paths
         self.path: list[Any] = []
-        self.seen: dict[int, None] = {}  # in the scopes of the path: once more tells nothing new
+        self.seen: dict[int, None] = {}  # in the scopes of the path: a repetition adds nothing
 
     def visit(self, value: Any, is_case: bool = False) -> None:
         """Note the uses in a value; a case of an `if` is a scope, also if it is one store."""
@@ -64,19 +64,19 @@ class _Walk:
                 seen.popitem()
 
     def use(self, obj: Any) -> None:
-        known = self.paths.get(id(obj))
-        if known is None:
+        path = self.paths.get(id(obj))
+        if path is None:
             self.paths[id(obj)] = list(self.path)
             return
         n = 0
-        for a, b in zip(known, self.path, strict=False):
+        for a, b in zip(path, self.path, strict=False):
             if a is not b:
                 break
             n += 1
-        del known[n:]
+        del path[n:]
 
 
-# What a value is for a walk; what is none of these is left out.
+# The role of a value in a walk; other values are left out.
 _SCOPE, _VARIABLE, _BUFFER, _NODE, _LIST, _DICT = (
     "scope",
     "variable",
@@ -101,7 +101,7 @@ _LEAVES = (DataProducer, IntImm, FloatImm, StringImm)
 
 @cache
 def _walked(kind: type) -> tuple[str, Callable[[Any], Iterable[Any]]]:
-    """What the values of a class are, and what gives the values directly inside one."""
+    """The role of the values of a class, and the function that returns the values directly inside one."""
     if issubclass(kind, _LEAVES):
         return "", _nothing
     role = next((role for kinds, role in _ROLES.items() if issubclass(kind, kinds)), "")
@@ -121,15 +121,15 @@ def _nothing(value: Any) -> tuple[()]:
     return ()
 
 
-def occurs(body: Any, wanted: set[int]) -> set[int]:
+def occurs(body: Any, targets: set[int]) -> set[int]:
     """Those of the variables (by id) that occur in `body`."""
     occurring: set[int] = set()
     seen: set[int] = set()
     stack = [body]
-    while stack and len(occurring) < len(wanted):
+    while stack and len(occurring) < len(targets):
         value = stack.pop()
         role, parts = _walked(type(value))
-        if role is _VARIABLE and id(value) in wanted:
+        if role is _VARIABLE and id(value) in targets:
             occurring.add(id(value))
         if role in (_SCOPE, _BUFFER, _NODE) and id(value) in seen:
             continue

@@ -11,7 +11,7 @@ from ...base.errors import explain, suggest
 from ...ops.blocks import spatial
 from ...ops.common import accumulator
 from ...ops.conv import expand_per_axis
-from ...ops.resizing import EXPRESSIONS, METHODS, PLACES, ROUNDING, Span, Style
+from ...ops.resizing import COORDINATE_MODES, EXPRESSIONS, METHODS, ROUNDING, Span, Style
 from ...tir import layout as layout_of
 from .layers import between, pixel
 from .padding import get_pad_tuple, listed
@@ -30,7 +30,7 @@ def _style(method: str, coordinates: str, rounding: str, alpha: float, exclude: 
     # TVM rounds down, except with "align_corners", where it rounds halves up.
     nearest = rounding or ("round_prefer_ceil" if coordinates == "align_corners" else "floor")
     _checked("method", method, METHODS)
-    _checked("coordinate_transformation_mode", coordinates, PLACES)
+    _checked("coordinate_transformation_mode", coordinates, COORDINATE_MODES)
     return Style(
         method, coordinates, _checked("rounding_method", nearest, ROUNDING), alpha, bool(exclude)
     )
@@ -98,7 +98,7 @@ def _resize(rank: int) -> Callable[..., te.Tensor]:
             for n, s in enumerate(letters):
                 extent = have[s].astype("float32")
                 ends = (bounds[n], bounds[n + rank])
-                coordinate = PLACES[mode](
+                coordinate = COORDINATE_MODES[mode](
                     at[s].astype("float32"), Span(EXPRESSIONS, extent, sizes[s], roi=ends)
                 )
                 outside += [coordinate < 0, coordinate > extent - 1]
@@ -153,7 +153,7 @@ def crop_and_resize(
                 te.const(sizes[s], "float32"),
                 roi=(boxes(box, n), boxes(box, n + 2)),
             )
-            coordinate = PLACES["tf_crop_and_resize"](at[s].astype("float32"), span)
+            coordinate = COORDINATE_MODES["tf_crop_and_resize"](at[s].astype("float32"), span)
             outside += [coordinate < 0, coordinate > extent - 1]
             taps.append(style.taps(coordinate, extents[s], EXPRESSIONS))
         value = _sampled(data, plan, {**at, "N": box_indices(box)}, taps, style)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...ops import OPERATORS
-from ...ops.resizing import ARRAYS, PLACES, Span, Style
+from ...ops.resizing import ARRAYS, COORDINATE_MODES, Span, Style
 from ...tir import layout as layout_of
 from .padding import get_pad_tuple
 
@@ -26,7 +26,9 @@ def _resized(
     axes = [plan.index_of(s) for s in "DHW" if s in str(layout)]
     for axis, factor in zip(axes, scale, strict=True):
         have, want = out.shape[axis], round(out.shape[axis] * factor)
-        coordinate = PLACES[coordinates](np.arange(want, dtype="float64"), Span(ARRAYS, have, want))
+        coordinate = COORDINATE_MODES[coordinates](
+            np.arange(want, dtype="float64"), Span(ARRAYS, have, want)
+        )
         taps = style.taps(
             np.floor(coordinate + 1e-9) if style.count == 1 and rounding == "floor" else coordinate,
             have,

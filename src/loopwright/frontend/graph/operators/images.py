@@ -81,7 +81,7 @@ class Resized:
         cx, style, have = self.cx, self.style, PrimValue(x.shape[axis])
         named = {
             "method": style.method,
-            "coordinate_transformation_mode": style.places,
+            "coordinate_transformation_mode": style.coordinates,
             "cubic_alpha": style.cubic_alpha,
             "cubic_exclude": int(style.exclude),
         }
@@ -90,7 +90,7 @@ class Resized:
             return _weighed_by(cx, x, axis, matrix), None
         named |= {"rounding_method": style.rounding, "dtype": str(x.dtype)}
         taps = cx.emit(op.image.resize_taps(have, PrimValue(size), placed, **named))
-        crops, count = style.places == "tf_crop_and_resize", style.count
+        crops, count = style.coordinates == "tf_crop_and_resize", style.count
         nearest = style.method == "nearest_neighbor"
         if nearest and not crops:
             return _take(cx, x, axis, taps), None
@@ -172,7 +172,7 @@ def _at_run_time(
     """An axis with an extent that only the run tells."""
     if smooth and not (scale is not None and scale >= 1):
         shape = (PrimValue(x.shape[axis]), PrimValue(size), None, scale)
-        how = (style.method, style.places, style.cubic_alpha, int(style.exclude))
+        how = (style.method, style.coordinates, style.cubic_alpha, int(style.exclude))
         return _weighed_by(cx, x, axis, op.image.resize_matrix(*shape, *how))
     if scale is not None and scale % 1 == 0 and _repeats(style, int(scale)):
         return cx.value(op.repeat(x.expr, int(scale), axis))
@@ -183,7 +183,7 @@ def _at_run_time(
             None,
             scale,
             style.method,
-            style.places,
+            style.coordinates,
             style.rounding,
             style.cubic_alpha,
             int(style.exclude),
@@ -201,7 +201,7 @@ def _at_run_time(
 
 def _repeats(style: Style, factor: int) -> bool:
     """Whether each element is repeated `factor` times, as far as the first 8 show it."""
-    plain = style.method == "nearest_neighbor" and style.places != "align_corners"
+    plain = style.method == "nearest_neighbor" and style.coordinates != "align_corners"
     if not plain or factor > _SMALL:
         return False
     ((indices, _),) = style.array_taps(8, 8 * factor, factor)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....base.errors import explain
-from ....ops.recurrent import ACTIVATIONS, GATES, LANES, WAYS
+from ....ops.recurrent import ACTIVATIONS, DIRECTIONS, GATES, LANES
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ...graph.values import Value, literal
@@ -108,10 +108,10 @@ def _layer(kind: str) -> Callable[..., Any]:
     ) -> Any:
         node.skip("output_sequence")
         direction, batched = node.text("direction", "forward"), node.flag("layout")
-        if direction not in WAYS:
+        if direction not in DIRECTIONS:
             what = "attribute direction is unknown"
-            raise ValueError(explain(what, got=direction, instead=", ".join(WAYS)))
-        ways, own = len(WAYS[direction]), literal(recurrent.shape[2])
+            raise ValueError(explain(what, got=direction, instead=", ".join(DIRECTIONS)))
+        ways, own = len(DIRECTIONS[direction]), literal(recurrent.shape[2])
         size = node.integer("hidden_size", own)
         if not isinstance(own, int) or size != own:
             what = "hidden_size is the last extent of R, a known number"

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ....base.errors import explain
-from ....ops.resizing import PLACES, ROUNDING, Style
+from ....ops.resizing import COORDINATE_MODES, ROUNDING, Style
 from ...graph.operators.images import Resized, factors_of, resized
 from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
@@ -58,7 +58,7 @@ def resize(
     fill = node.real("extrapolation_value", 0.0)
     mode = _chosen(node.text("mode", "nearest"), _METHODS, "mode")
     transform = "coordinate_transformation_mode"
-    places = _chosen(node.text(transform, "half_pixel"), PLACES, transform)
+    places = _chosen(node.text(transform, "half_pixel"), COORDINATE_MODES, transform)
     nearest = _chosen(node.text("nearest_mode", "round_prefer_floor"), _ROUND, "nearest_mode")
     style = Style(
         _METHODS[mode],
@@ -80,7 +80,7 @@ def resize(
         raise ValueError("it takes either scales or sizes")
     given = scales if scales is not None else sizes
     assert given is not None
-    cropped = style.places == "tf_crop_and_resize"
+    cropped = style.coordinates == "tf_crop_and_resize"
     unknown = given.constant is None if scales is not None else given.elements is None
     if cropped or unknown:
         part = roi if cropped else None

@@ -49,7 +49,9 @@ class GroupedRewriter(GraphRewriter):
         self.symbols: dict[int, tuple[StructInfo, list[TirVar]]] = {}
         self.group_of: dict[rx.Var, int] = {}
         self.attrs_of: dict[int, dict[str, Any]] = {}
-        self.made: dict[GlobalVar, list[rx.Function]] = {}  # what each new function stands for
+        self.sources: dict[
+            GlobalVar, list[rx.Function]
+        ] = {}  # the groups that each new function replaces
 
     def regroup(self, block: rx.DataflowBlock) -> rx.DataflowBlock:
         """The block with each group replaced by a call at the position of its last binding."""
@@ -78,10 +80,10 @@ class GroupedRewriter(GraphRewriter):
 
     def symbols_of(self, info: StructInfo) -> list[TirVar]:
         """The symbolic variables in a struct info; cached."""
-        known = self.symbols.get(id(info))
-        if known is None:
-            known = self.symbols[id(info)] = (info, tir_vars_in_struct_info(info))
-        return known[1]
+        cached = self.symbols.get(id(info))
+        if cached is None:
+            cached = self.symbols[id(info)] = (info, tir_vars_in_struct_info(info))
+        return cached[1]
 
     def super_block(self, block: Any) -> Any:
         """A block without groups."""
@@ -100,9 +102,9 @@ class GroupedRewriter(GraphRewriter):
             if own is not None and not isinstance(binding.var, rx.DataflowVar):
                 outputs[own].setdefault(binding.var)
             for var in used_vars(binding.value):
-                made_in = self.group_of.get(var)
-                if made_in is not None and made_in != own and made_in in outputs:
-                    outputs[made_in].setdefault(var)
+                producer = self.group_of.get(var)
+                if producer is not None and producer != own and producer in outputs:
+                    outputs[producer].setdefault(var)
         for key, group in groups.items():
             group.outputs = [b.var for b in group.bindings if b.var in outputs[key]]
         return groups
@@ -116,10 +118,10 @@ class GroupedRewriter(GraphRewriter):
         builder = self.builder
         assert group.func is not None
         gvar = self._add(group)
-        self.made.setdefault(gvar, []).append(group.func)
+        self.sources.setdefault(gvar, []).append(group.func)
         if trace.active() is not None:
-            made_of = [n for n in map(name_of, group.bindings) if n]
-            trace.note("group", gvar.name_hint, of=made_of)
+            members = [n for n in map(name_of, group.bindings) if n]
+            trace.note("group", gvar.name_hint, of=members)
         args = [builder.normalize_argument(self.value(a)) for a in group.args]
         call = rx.Call(gvar, args, span=group.func.span)
         escapes = any(not isinstance(v, rx.DataflowVar) for v in group.outputs)
@@ -134,14 +136,14 @@ class GroupedRewriter(GraphRewriter):
             self.var_map[old] = var
 
     def placed(self) -> dict[GlobalVar, rx.Function]:
-        """The new functions that stand for several equal groups: they come from the nodes of all."""
+        """The new functions that replace several equal groups: their spans are merged from all."""
         mod = self.builder.get()
-        several = {gvar: funcs for gvar, funcs in self.made.items() if len(funcs) > 1}
-        return {gvar: _with_places(mod[gvar], funcs) for gvar, funcs in several.items()}
+        several = {gvar: funcs for gvar, funcs in self.sources.items() if len(funcs) > 1}
+        return {gvar: _with_spans(mod[gvar], funcs) for gvar, funcs in several.items()}
 
 
-def _with_places(func: rx.Function, equal: list[rx.Function]) -> rx.Function:
-    """A group's function; each binding comes from the places of that binding in all equal ones."""
+def _with_spans(func: rx.Function, equal: list[rx.Function]) -> rx.Function:
+    """A group's function; the span of each binding is merged from those of that binding in all equal ones."""
     rows = zip(*(f.body.blocks[0].bindings for f in equal), strict=True)
     spans = (merge_spans(*(b.span or b.value.span for b in row)) for row in rows)
     bindings = [b.with_span(s) for b, s in zip(func.body.blocks[0].bindings, spans, strict=True)]
@@ -163,8 +165,8 @@ def _in_group_order(
         own = group_of.get(binding.var)
         at = n if own is None else last.get(own, n)
         for var in used_vars(binding.value):
-            made_in = group_of.get(var)
-            if made_in in last and made_in != own and last[made_in] > at:
+            producer = group_of.get(var)
+            if producer in last and producer != own and last[producer] > at:
                 moved = True
     return _sorted_by_group(block, groups, group_of) if moved else list(block.bindings)
 
@@ -188,7 +190,7 @@ def _sorted_by_group(
     done: set[int] = set()
     order: list[Any] = []
 
-    def place(unit: int) -> None:
+    def visit(unit: int) -> None:
         stack = [(unit, False)]
         while stack:
             at, ready = stack.pop()
@@ -208,7 +210,7 @@ def _sorted_by_group(
             stack.extend((n, False) for n in sorted(needed, reverse=True) if n not in done)
 
     for unit in range(len(units)):
-        place(unit)
+        visit(unit)
     return order
 
 
@@ -237,9 +239,9 @@ class _FunctionMaker:
             names.fresh(var.name_hint)
         with builder.scope(group.params):
             for binding in group.bindings:
-                given = self._given_field(binding.value)
-                if given is not None and binding.var not in group.outputs:
-                    self.map[binding.var] = given
+                param = self._field_param(binding.value)
+                if param is not None and binding.var not in group.outputs:
+                    self.map[binding.var] = param
                 else:
                     bindings.append(self._binding(builder, names, binding))
             body: Any = rx.Tuple([self.map[v] for v in group.outputs])
@@ -250,7 +252,7 @@ class _FunctionMaker:
         attrs = {"Primitive": True, **group.attrs}
         group.func = rx.Function(group.params, seq, None, True, attrs, span)
 
-    def _given_field(self, value: Any) -> rx.Var | None:
+    def _field_param(self, value: Any) -> rx.Var | None:
         """The parameter for this field of a tuple from outside."""
         if type(value) is not rx.TupleGetItem:
             return None
@@ -310,18 +312,18 @@ class _FunctionMaker:
 
     def _partly_used(self) -> set[rx.Var]:
         """Tuples from outside of which the group uses only some fields."""
-        taken: dict[rx.Var, set[int]] = {}
+        used: dict[rx.Var, set[int]] = {}
         whole: set[rx.Var] = set()
         for binding in self.group.bindings:
             value = binding.value
             if type(value) is rx.TupleGetItem and isinstance(value.tuple_value, rx.Var):
                 if value.tuple_value not in self.inside:
-                    taken.setdefault(value.tuple_value, set()).add(value.index)
+                    used.setdefault(value.tuple_value, set()).add(value.index)
             else:
                 whole.update(used_vars(value))
         return {
             var
-            for var, fields in taken.items()
+            for var, fields in used.items()
             if var not in whole and len(fields) < len(var.struct_info.fields)
         }
 
@@ -352,9 +354,9 @@ class _FunctionMaker:
         if kind is rx.Tuple:
             return rx.Tuple([self.substituted(f) for f in value.fields])
         if kind is rx.TupleGetItem:
-            given = self._given_field(value)
-            if given is not None:
-                return given
+            param = self._field_param(value)
+            if param is not None:
+                return param
             return rx.TupleGetItem(self.substituted(value.tuple_value), value.index, value.span)
         if isinstance(value, (rx.Var, rx.Constant, rx.ShapeExpr, rx.PrimValue)):
             return self.map.get(value, value)

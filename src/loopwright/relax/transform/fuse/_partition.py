@@ -21,21 +21,21 @@ Condition = Callable[[int, bool], bool]
 
 class Graph:
     """Numbered nodes, in topological order. `kinds`: each node's fusion kind;
-    `users`: (user, kind of the edge); `escapes`: nodes whose value is used outside; `places`: the
+    `users`: (user, kind of the edge); `escapes`: nodes whose value is used outside; `targets`: the
     targets of nodes ("": any); nodes with different targets do not share a group."""
 
     def __init__(self) -> None:
         self.kinds: list[int] = []
         self.users: list[list[tuple[int, int]]] = []
         self.escapes: list[bool] = []
-        self.places: list[str] = []
+        self.targets: list[str] = []
 
     def add(self, escapes: bool) -> int:
         """Add a node, opaque until its kind is set; return its number."""
         self.kinds.append(_OPAQUE)
         self.users.append([])
         self.escapes.append(escapes)
-        self.places.append("")
+        self.targets.append("")
         return len(self.kinds) - 1
 
 
@@ -49,7 +49,7 @@ class Partition:
         self.max_depth = max_depth
         self.parent = list(range(count))
         self.kind = list(graph.kinds)
-        self.place = list(graph.places)
+        self.target = list(graph.targets)
         self.size = [1] * count
         self.why: dict[int, str] = {}
         self.dominator: list[int] = [-1] * count
@@ -102,7 +102,7 @@ class Partition:
             self.parent[child] = into
             self.size[into] += self.size[child]
             self.kind[into] = max(self.kind[into], self.kind[child])
-            self.place[into] = self.place[into] or self.place[child]
+            self.target[into] = self.target[into] or self.target[child]
 
     def _between(self, source: int, sink: int) -> list[int]:
         """The nodes on the paths from source to sink, both included."""
@@ -157,11 +157,11 @@ class Partition:
             fits, condition = False, _all_injective
         if not fits:
             if phase == 0 or kind in (_INJECTIVE, _TUPLE):
-                self.why[node] = f"{_name(kind)} does not go with {_name(edge)} use"
+                self.why[node] = f"{_name(kind)} cannot be fused with {_name(edge)} use"
             return
         nodes = self._allowed(node, sink, condition)
         if nodes is None:
-            self.why[node] = f"what lies behind {_name(kind)} is too complex"
+            self.why[node] = f"the part after {_name(kind)} is too complex"
             return
         self._commit(node, sink, nodes)
 
@@ -170,8 +170,8 @@ class Partition:
         if sum(self.size[g] for g in groups) > self.max_depth:
             self.why[node] = f"the group would have more than {self.max_depth} operators"
             return
-        if len({self.place[g] for g in groups} - {""}) > 1:
-            self.why[node] = "what uses it is for another target"
+        if len({self.target[g] for g in groups} - {""}) > 1:
+            self.why[node] = "its users are for another target"
             return
         self.why.pop(node, None)
         for between in nodes:
@@ -180,7 +180,8 @@ class Partition:
 
 
 def _name(kind: int) -> str:
-    return f"a {OpPattern(kind).name.lower().replace('_', ' ')}"
+    name = OpPattern(kind).name.lower().replace("_", " ")
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def _all_broadcast(kind: int, is_sink: bool) -> bool:

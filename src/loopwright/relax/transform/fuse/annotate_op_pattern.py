@@ -26,6 +26,7 @@ from ....ir.transform import FunctionPass, PassContext
 from ....tir.analysis.op_pattern import OpPattern, analyze_op_pattern
 from ....tir.function import PrimFunc
 
+# Parameters of a kernel that may be fused: the number of tensors that `ops.joining` joins in one.
 _MOST_BUFFERS = 16
 
 

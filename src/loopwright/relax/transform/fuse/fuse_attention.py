@@ -32,7 +32,7 @@ Before (-) and after (+)::
               return gv
 
 A product, elementwise operators (a scale, a mask), softmax along its rows, and the product by a matrix:
-what is between is used by nothing else. The division comes last, of as many elements as the result has.
+the values between have no other users. The division comes last, of the elements of the result only.
 FuseTIR makes one kernel of the function, which the schedule rule `attention` computes in blocks of rows.
 A transposition of the queries or keys belongs to it. `disabled_pass=["FuseAttention"]` of a PassContext
 leaves the operators apart, and so does a rule of the user that may lower one of them.
@@ -62,7 +62,7 @@ _ELEMENTWISE = ("add", "subtract", "multiply", "divide", "where")
 
 @dataclass(frozen=True, repr=False)
 class FuseAttention(ModulePass):
-    """See the file's docstring."""
+    """Outlines each chain of product, softmax and product as one function."""
 
     name = "FuseAttention"
 
@@ -98,13 +98,13 @@ class _Attentions(GroupedRewriter):
             v for v in values if isinstance(v, rx.DataflowVar) and uses.get(v) == 1
         }
         self.group_of = {}
-        moved: dict[rx.Var, rx.Var] = {}  # softmax -> the product that takes its place
+        moved: dict[rx.Var, rx.Var] = {}  # softmax -> the product that replaces it
         for n, binding in enumerate(block.bindings):
-            found = _scores(binding.value, values, alone)
-            if found is not None and not any(
-                may_be_taken(value, target) for value in (binding.value, *map(values.get, found))
+            path = _scores(binding.value, values, alone)
+            if path is not None and not any(
+                may_be_taken(value, target) for value in (binding.value, *map(values.get, path))
             ):
-                self.group_of |= dict.fromkeys((*found, binding.var), n)
+                self.group_of |= dict.fromkeys((*path, binding.var), n)
                 moved[binding.value.args[0]] = binding.var
         if not moved:
             return self.super_block(block)
@@ -122,12 +122,12 @@ class _Attentions(GroupedRewriter):
 
     def _parts(self, binding: Any, softmax: rx.Call) -> list[rx.VarBinding]:
         """The bindings of a product by a softmax that divides last."""
-        scores, value, found = softmax.args[0], binding.value.args[1], []
+        scores, value, bindings = softmax.args[0], binding.value.args[1], []
 
         def bind(call: rx.Call, name: str, span: Any) -> rx.Var:
             call = self.builder.normalize(call.with_span(span))
-            found.append(rx.VarBinding(rx.DataflowVar(name, call.struct_info), call, span))
-            return found[-1].var
+            bindings.append(rx.VarBinding(rx.DataflowVar(name, call.struct_info), call, span))
+            return bindings[-1].var
 
         span = softmax.span or binding.span
         top = bind(relax_op.max(scores, -1, True), "top", span)
@@ -139,30 +139,30 @@ class _Attentions(GroupedRewriter):
             total = bind(relax_op.maximum(total, rx.const(1, "float32")), "total", span)
         mixed = bind(relax_op.matmul(power, value), "mixed", binding.value.span or binding.span)
         last = self.builder.normalize(relax_op.divide(mixed, total).with_span(span))
-        return [*found, binding.replace(value=last)]
+        return [*bindings, binding.replace(value=last)]
 
 
 def _scores(call: Any, values: Mapping[rx.Var, Any], alone: set[rx.Var]) -> list[rx.Var] | None:
     """The variables from the product that makes the scores on, if `call` multiplies their softmax."""
     if not is_call(call, "relax.matmul") or call.args[0] not in alone or not keeps_dtype(call):
         return None
-    var, found = call.args[0], [call.args[0]]
-    softmax, shape, made = values[var], shape_of(var), shape_of(call)
+    var, path = call.args[0], [call.args[0]]
+    softmax, shape, out = values[var], shape_of(var), shape_of(call)
     if not is_call(softmax, "relax.nn.softmax") or str(var.struct_info.dtype) != "float32":
         return None
     if (
         shape is None
-        or made is None
+        or out is None
         or len(shape) < 3
         or softmax.attrs.axis % len(shape) != len(shape) - 1
     ):
         return None
-    sizes = (shape[-2], shape[-1], made[-1])
+    sizes = (shape[-2], shape[-1], out[-1])
     if any(0 < (int_value(size) or 0) < least for size, least in zip(sizes, _LEAST, strict=True)):
         return None
     at = softmax.args[0]
     while at in alone:
-        found.append(at)
+        path.append(at)
         value = values[at]
         if is_call(value, "relax.matmul"):
             if not keeps_dtype(value) or value.args[0] is value.args[1]:
@@ -170,7 +170,7 @@ def _scores(call: Any, values: Mapping[rx.Var, Any], alone: set[rx.Var]) -> list
             moved = [
                 a for a in value.args if a in alone and is_call(values[a], "relax.permute_dims")
             ]
-            return [*found, *moved]
+            return [*path, *moved]
         if not any(is_call(value, f"relax.{name}") for name in _ELEMENTWISE):
             return None
         inner = [a for a in value.args if a in alone and _same_shape(a, shape)]

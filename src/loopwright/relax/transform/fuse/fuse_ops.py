@@ -1,4 +1,4 @@
-"""FuseOps: groups neighbouring kernel calls into functions.
+"""FuseOps: groups adjacent kernel calls into functions.
 
 In each dataflow block, calls of PrimFuncs are grouped by their fusion kinds (`op_pattern`, see
 AnnotateTIROpPattern) along post-dominators (see `_partition`). A group of more than one becomes a
@@ -86,7 +86,7 @@ class _Fuser(GroupedRewriter):
     def __init__(self, mod: IRModule, max_depth: int) -> None:
         super().__init__(mod)
         self.max_depth = max_depth
-        self.groups_made = 0
+        self.group_count = 0
 
     def block(self, block: Any) -> Any:
         if not isinstance(block, DataflowBlock):
@@ -118,7 +118,7 @@ def build_graph(block: DataflowBlock, mod: Any) -> tuple[Graph, dict[Var, int]]:
             if kind != OpPattern.OPAQUE:
                 if several:
                     own = mod[value.args[0]].attrs.get("target")
-                    graph.places[node] = str(own or Target.current(allow_none=True))
+                    graph.targets[node] = str(own or Target.current(allow_none=True))
                 operands = [v for a in call_fields(value) for v in used_vars(a)]
         elif type(binding) is VarBinding and type(value) is TupleGetItem:
             kind = OpPattern.INJECTIVE

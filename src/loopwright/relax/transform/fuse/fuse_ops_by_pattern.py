@@ -1,4 +1,4 @@
-"""FuseOpsByPattern: outlines what a pattern matches into a composite function.
+"""FuseOpsByPattern: outlines the matches of a pattern into composite functions.
 
 Pass::
 
@@ -97,35 +97,35 @@ class FusionPattern:
     attrs_getter: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
 
     @staticmethod
-    def of(given: Any) -> FusionPattern:
+    def of(value: Any) -> FusionPattern:
         """From a FusionPattern, or a tuple (name, pattern[, annotations][, check])."""
-        if isinstance(given, FusionPattern):
-            return given
+        if isinstance(value, FusionPattern):
+            return value
         what = "a pattern is a FusionPattern or a tuple (name, pattern[, annotations][, check])"
-        if not isinstance(given, (tuple, list)) or not 2 <= len(given) <= 5:
-            raise TypeError(explain(what, got=repr(given)))
-        name, pattern, *rest = given
+        if not isinstance(value, (tuple, list)) or not 2 <= len(value) <= 5:
+            raise TypeError(explain(what, got=repr(value)))
+        name, pattern, *rest = value
         if not isinstance(name, str) or not isinstance(pattern, dpl.DFPattern):
-            raise TypeError(explain(what, got=repr(given)))
+            raise TypeError(explain(what, got=repr(value)))
         annotations = rest.pop(0) if rest and isinstance(rest[0], Mapping) else {}
         if len(rest) > 2 or not all(r is None or callable(r) for r in rest):
-            raise TypeError(explain(what, got=repr(given)))
+            raise TypeError(explain(what, got=repr(value)))
         return FusionPattern(name, pattern, dict(annotations), *rest)
 
 
 @dataclass
 class MatchLog:
-    """What FuseOpsByPattern outlined: the variables of the matches -> their pattern's name.
+    """The matches that FuseOpsByPattern outlined: the variables of the matches -> their pattern's name.
 
-    wanted: given the variables of a match, whether to outline it; by default all are.
+    accepts: given the variables of a match, whether to outline it; by default all are.
     """
 
     matched: dict[rx.Var, str] = field(default_factory=dict)
-    wanted: Callable[[set[rx.Var]], bool] | None = None
+    accepts: Callable[[set[rx.Var]], bool] | None = None
 
 
 class FuseOpsByPattern(ModulePass):
-    """See the file's docstring.
+    """Outlines each match of `patterns` as a function.
 
     patterns: FusionPatterns or tuples; earlier ones have priority.
     bind_constants: whether matched constants stay inside the functions or become parameters.
@@ -166,22 +166,22 @@ class FuseOpsByPattern(ModulePass):
             changed = {
                 gvar: work.function(func)
                 for gvar, func in functions_of(mod)
-                if not is_outlined(func) and self._wanted(gvar.name_hint)
+                if not is_outlined(func) and self._selects(gvar.name_hint)
             }
             mod = work.builder.get().with_functions({**changed, **work.placed()})
         return annotate(mod) if self.annotate_codegen else mod
 
-    def _wanted(self, name: str) -> bool:
+    def _selects(self, name: str) -> bool:
         return self.entry_functions is None or name in self.entry_functions
 
 
 def check_entries(mod: IRModule, names: Sequence[str] | None) -> None:
     """Raise ValueError for a name that is not a function of the module."""
-    known = [g.name_hint for g, _ in functions_of(mod)]
+    defined = [g.name_hint for g, _ in functions_of(mod)]
     for name in names or ():
-        if name not in known:
+        if name not in defined:
             what = "entry_functions names a function that is not in the module"
-            raise ValueError(explain(what, got=name, instead=suggest(name, known, "one of")))
+            raise ValueError(explain(what, got=name, instead=suggest(name, defined, "one of")))
 
 
 def check_definitions(mod: IRModule) -> None:
@@ -267,9 +267,9 @@ class _Matcher(GroupedRewriter):
                 del matches[k]
             matches[n] = (inner, self.attributes(parts))
             owner.update(dict.fromkeys(inner, n))
-        wanted = self.log.wanted
-        if wanted is not None:
-            matches = {n: match for n, match in matches.items() if wanted(match[0])}
+        accepts = self.log.accepts
+        if accepts is not None:
+            matches = {n: match for n, match in matches.items() if accepts(match[0])}
         for inner, _ in matches.values():
             self.log.matched.update(dict.fromkeys(inner, self.pattern.name))
         return matches
@@ -334,11 +334,11 @@ def check_acyclic(block: rx.DataflowBlock, group_of: Mapping[rx.Var, int], patte
     for binding in block.bindings:
         unit = group_of.get(binding.var, binding.var)
         names.setdefault(unit, []).append(binding.var.name_hint)
-        wanted = needs.setdefault(unit, {})
+        sources = needs.setdefault(unit, {})
         for var in used_vars(binding.value):
             source = group_of.get(var, var)
             if source is not unit and source != unit:
-                wanted.setdefault(source)
+                sources.setdefault(source)
     state: dict[Any, int] = {}
     for start in needs:
         stack = [(start, iter(needs[start]))] if start not in state else []

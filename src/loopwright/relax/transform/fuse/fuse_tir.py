@@ -123,7 +123,7 @@ class Fused:
     argument that each output overwrites (-1: none)."""
 
     func: PrimFunc
-    taken: list[bool]
+    used: list[bool]
     inplace: list[int]
     callees: set[GlobalVar]
 
@@ -143,8 +143,8 @@ class _Caller(GraphRewriter):
         scalars: list[PrimExpr] = []
         for arg in call.args:
             self.flatten(arg, arg.struct_info, tensors, scalars)
-        kept = [t for t, keep in zip(tensors, fused.taken, strict=True) if keep]
-        args: list[Any] = [gvar, Tuple(kept)]
+        used = [t for t, keep in zip(tensors, fused.used, strict=True) if keep]
+        args: list[Any] = [gvar, Tuple(used)]
         if scalars:
             args.append(ShapeExpr(scalars))
         info = call.struct_info or self.builder.normalize(call).struct_info
@@ -164,9 +164,9 @@ class _Caller(GraphRewriter):
 
     def flatten(self, arg: Any, info: StructInfo, tensors: list[Any], scalars: list[Any]) -> None:
         if isinstance(info, TupleStructInfo):
-            known = self.builder.lookup_binding(arg) if isinstance(arg, Var) else arg
+            bound = self.builder.lookup_binding(arg) if isinstance(arg, Var) else arg
             for i, inner in enumerate(info.fields):
-                item = known.fields[i] if isinstance(known, Tuple) else TupleGetItem(arg, i)
+                item = bound.fields[i] if isinstance(bound, Tuple) else TupleGetItem(arg, i)
                 self.flatten(item, inner, tensors, scalars)
         elif isinstance(info, ShapeStructInfo):
             scalars.extend(arg.values if isinstance(arg, ShapeExpr) else info.values or ())
@@ -213,7 +213,7 @@ class _Fuser:
     buffer_names: dict[str, int] = field(default_factory=dict)
     targets: list[Any] = field(default_factory=list)
     callees: set[GlobalVar] = field(default_factory=set)
-    place: Any = None  # of the binding whose loops are appended: they come from there
+    span: Any = None  # of the binding whose loops are appended: they come from there
 
     def fuse(self, func: Function) -> Fused | None:
         if not all(self.param(p, p.name_hint, p.struct_info) for p in func.params):
@@ -221,10 +221,10 @@ class _Fuser:
         spans = [func.span]
         for block in func.body.blocks:
             for binding in block.bindings:
-                self.place = binding.span or binding.value.span
+                self.span = binding.span or binding.value.span
                 if not self.binding(binding):
                     return None
-                spans.append(self.place)
+                spans.append(self.span)
         outs = self.flat(func.body.body)
         if outs is None or len({id(s) for s in outs}) != len(outs) or not self.stmts:
             return None
@@ -234,11 +234,11 @@ class _Fuser:
         slot = self.slots(name, info)
         self.values[var] = slot
         if isinstance(info, (ShapeStructInfo, PrimStructInfo)):
-            given: Any = info.values if isinstance(info, ShapeStructInfo) else (info.value,)
-            for value in given or ():
-                known = isinstance(value, TirVar) and value not in self.scalars
-                self.scalars.append(value if known else TirVar("scalar", value.dtype))
-            return given is not None and None not in given
+            dims: Any = info.values if isinstance(info, ShapeStructInfo) else (info.value,)
+            for value in dims or ():
+                fresh = isinstance(value, TirVar) and value not in self.scalars
+                self.scalars.append(value if fresh else TirVar("scalar", value.dtype))
+            return dims is not None and None not in dims
         return slot is not None
 
     def slots(self, name: str, info: StructInfo) -> Any:
@@ -288,25 +288,25 @@ class _Fuser:
         self.used.add(gvar)
         params = list(func.params)
         buffers: dict[Buffer, Buffer] = {}
-        known: dict[Any, Any] = {}
+        bound: dict[Any, Any] = {}
         if len(call.args) > 2:  # shapes may mention these, so they come first
             scalars = call.args[2].struct_info.values
-            known.update(zip(params[len(params) - len(scalars) :], scalars, strict=True))
-        given: list[_Slot | None] = []
+            bound.update(zip(params[len(params) - len(scalars) :], scalars, strict=True))
+        operands: list[_Slot | None] = []
         for arg in call_fields(call):
             if isinstance(arg.struct_info, PrimStructInfo):
-                known[params.pop(0)] = arg.struct_info.value
-                given.append(None)
+                bound[params.pop(0)] = arg.struct_info.value
+                operands.append(None)
                 continue
             operand = self.look(arg)
             if operand is None:
                 return None
             for slot in _leaves(operand):
-                self.bind(func.buffer_map[params.pop(0)], slot, buffers, known)
-                given.append(slot)
+                self.bind(func.buffer_map[params.pop(0)], slot, buffers, bound)
+                operands.append(slot)
         outs = tensor_fields(call.sinfo_args[0])
-        slots = self.outputs(call, outs, params, func, buffers, known, given)
-        self.append(func, buffers, known)
+        slots = self.outputs(call, outs, params, func, buffers, bound, operands)
+        self.append(func, buffers, bound)
         return _like(call.sinfo_args[0], iter(slots))
 
     def outputs(
@@ -316,8 +316,8 @@ class _Fuser:
         params: list[Any],
         func: PrimFunc,
         buffers: dict[Buffer, Buffer],
-        known: dict[Any, Any],
-        given: list[_Slot | None],
+        bound: dict[Any, Any],
+        operands: list[_Slot | None],
     ) -> list[_Slot]:
         """Slots of the outputs, whose parameters are removed from `params`."""
         over = [-1] * len(infos)
@@ -326,16 +326,16 @@ class _Fuser:
         slots: list[_Slot] = []
         for info, index in zip(infos, over, strict=True):
             if index >= 0:
-                slot = given[index]
+                slot = operands[index]
                 assert slot is not None
                 slots.append(slot)
                 continue
             old = func.buffer_map[params.pop(0)]
-            _match(old.shape, info.shape.values, known)
+            _match(old.shape, info.shape.values, bound)
             fresh = TirVar(old.data.name, "handle", type_annotation=old.data.type_annotation)
             name = self.fresh(self.buffer_names, f"{old.name}_intermediate")
-            shape = tuple(substitute(d, known) for d in old.shape)
-            strides = tuple(substitute(d, known) for d in old.strides)
+            shape = tuple(substitute(d, bound) for d in old.shape)
+            strides = tuple(substitute(d, bound) for d in old.strides)
             new = old.replace(data=fresh, name=name, shape=shape, strides=strides)
             buffers[old] = new
             self.allocated.append(new)
@@ -343,10 +343,10 @@ class _Fuser:
         return slots
 
     def bind(
-        self, old: Buffer, slot: _Slot, buffers: dict[Buffer, Buffer], known: dict[Any, Any]
+        self, old: Buffer, slot: _Slot, buffers: dict[Buffer, Buffer], bound: dict[Any, Any]
     ) -> None:
         """Let the kernel's buffer be that of the slot."""
-        _match(old.shape, slot.info.shape.values, known)
+        _match(old.shape, slot.info.shape.values, bound)
         if slot.buffer is None:
             separators = old.axis_separators
             shape, dtype = slot.info.shape.values, slot.info.dtype
@@ -364,12 +364,12 @@ class _Fuser:
 
     # ------------------------------------------------------------------ loops
 
-    def append(self, func: PrimFunc, buffers: dict[Buffer, Buffer], known: dict[Any, Any]) -> None:
+    def append(self, func: PrimFunc, buffers: dict[Buffer, Buffer], bound: dict[Any, Any]) -> None:
         """Append the loops of a function, with buffers and variables replaced."""
         pointers: dict[Any, Any] = {old.data: new.data for old, new in buffers.items()}
-        pointers.update(known)
+        pointers.update(bound)
         aliased = len(set(buffers.values())) < len(buffers)
-        fold = any(not isinstance(v, TirVar) for v in known.values())
+        fold = any(not isinstance(v, TirVar) for v in bound.values())
 
         def pre(node: Any) -> Any:
             if type(node) is Buffer:
@@ -383,9 +383,9 @@ class _Fuser:
             if kind is Block:
                 return self.block(node, aliased)
             if (kind is BufferStore or kind is Evaluate) and node.span is None:
-                return node.with_span(self.place)
+                return node.with_span(self.span)
             if kind is TirCall and node.span is None and is_call_to(node, "checked_index"):
-                return node.with_span(self.place)  # whose error names that one of the nodes
+                return node.with_span(self.span)  # whose error names that one of the nodes
             if kind is GlobalVar:
                 self.callees.add(node)
             return None
@@ -405,12 +405,12 @@ class _Fuser:
         return block.replace(name_hint=name)
 
     @staticmethod
-    def fresh(taken: dict[str, int], name: str, join: str = "_") -> str:
+    def fresh(used: dict[str, int], name: str, join: str = "_") -> str:
         unique = name
-        while unique in taken:
-            taken[name] += 1
-            unique = f"{name}{join}{taken[name]}"
-        taken[unique] = 0
+        while unique in used:
+            used[name] += 1
+            unique = f"{name}{join}{used[name]}"
+        used[unique] = 0
         return unique
 
     # ------------------------------------------------------------------ the function
@@ -418,11 +418,11 @@ class _Fuser:
     def finish(self, outs: list[_Slot], span: Any) -> Fused | None:
         needed = self.symbols()
         defined = {d for s in (*self.inputs, *outs) if s.buffer for d in s.buffer.shape}
-        taken = [s.buffer is not None for s in self.inputs]
+        is_used = [s.buffer is not None for s in self.inputs]
         for i, slot in enumerate(self.inputs):  # an unused tensor may define a dimension
-            if not taken[i] and any(d in needed and d not in defined for d in _vars(slot)):
+            if not is_used[i] and any(d in needed and d not in defined for d in _vars(slot)):
                 slot.buffer = decl_buffer(slot.info.shape.values, slot.info.dtype, slot.name)
-                taken[i] = True
+                is_used[i] = True
         position = {id(s): n for n, s in enumerate(s for s in self.inputs if s.buffer)}
         params: list[TirVar] = []
         views: dict[TirVar, Buffer] = {}
@@ -431,36 +431,36 @@ class _Fuser:
                 params.append(TirVar(f"p_{slot.name}", "handle"))
                 views[params[-1]] = slot.buffer
         inplace = [position.get(id(slot), -1) for slot in outs]
-        given = [slot for slot, at in zip(outs, inplace, strict=True) if at < 0]
-        for n, slot in enumerate(given):
+        written = [slot for slot, at in zip(outs, inplace, strict=True) if at < 0]
+        for n, slot in enumerate(written):
             if slot.buffer is None:  # an argument returned unchanged
                 return None
             params.append(TirVar(f"p_output{n}", "handle"))
             views[params[-1]] = slot.buffer
-        results = {slot.buffer for slot in given}
+        results = {slot.buffer for slot in written}
         stmts, used = self.needed(outs)
-        kept = [b for b in self.allocated if b not in results and b.data in used]
-        root = Block((), (), (), "root", seq(*stmts), alloc_buffers=kept)
+        local = [b for b in self.allocated if b not in results and b.data in used]
+        root = Block((), (), (), "root", seq(*stmts), alloc_buffers=local)
         body = BlockRealize((), const(True), root)
         attrs: dict[str, Any] = {"tir.noalias": True}
         target = self.targets[0]
         if target is not None and all(t == target for t in self.targets):
             attrs["target"] = target
         func = PrimFunc([*params, *self.scalars], body, None, views, attrs, span)
-        return Fused(func, taken, inplace, self.callees)
+        return Fused(func, is_used, inplace, self.callees)
 
     def needed(self, outs: list[_Slot]) -> tuple[list[Stmt], set[TirVar]]:
-        """The loops that outputs need (zeros_like does not read what it is given; a moving mean
-        may be asked by nobody), and the pointers in them."""
+        """The loops that outputs need (zeros_like does not read its argument; a moving mean
+        may be unused), and the pointers in them."""
         used = {s.buffer.data for s in outs if s.buffer is not None}
         own = {b.data for b in self.allocated}
-        kept: list[Stmt] = []
+        needed: list[Stmt] = []
         for stmt in reversed(self.stmts):
             pointers, written = _pointers(stmt)
             if not written or not written <= own or written & used:
-                kept.insert(0, stmt)
+                needed.insert(0, stmt)
                 used |= pointers
-        return kept, used
+        return needed, used
 
     def symbols(self) -> set[TirVar]:
         """The variables in the shapes of the buffers and in the loops."""
@@ -510,8 +510,8 @@ def _like(info: StructInfo, value: Any) -> Any:
     return next(value)
 
 
-def _match(pattern: Any, values: Any, known: dict[Any, Any]) -> None:
+def _match(pattern: Any, values: Any, bound: dict[Any, Any]) -> None:
     """Bind the symbolic dimensions of a kernel to their values in the graph."""
     for dim, value in zip(pattern, values, strict=True):
         if isinstance(dim, TirVar):
-            known.setdefault(dim, value)
+            bound.setdefault(dim, value)

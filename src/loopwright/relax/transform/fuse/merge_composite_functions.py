@@ -1,4 +1,4 @@
-"""MergeCompositeFunctions: merges neighbouring composite functions of one back end into regions.
+"""MergeCompositeFunctions: merges adjacent composite functions of one back end into regions.
 
 Before (-) and after (+)::
 
@@ -62,7 +62,7 @@ _LONGEST = 120  # characters of a region's name
 
 @dataclass(frozen=True, repr=False)
 class MergeCompositeFunctions(ModulePass):
-    """See the file's docstring."""
+    """Merges composite functions of one back end into regions."""
 
     name = "MergeCompositeFunctions"
 
@@ -75,8 +75,8 @@ class MergeCompositeFunctions(ModulePass):
         }
         merged = work.builder.get().with_functions(changed)
         called = {v for _, f in functions_of(merged) for v in called_functions(f)}
-        gone = [g for g in work.merged if g not in called]
-        return merged.with_functions(remove=gone)
+        uncalled = [g for g in work.merged if g not in called]
+        return merged.with_functions(remove=uncalled)
 
 
 class _Merger(GroupedRewriter):
@@ -147,8 +147,8 @@ class _Merger(GroupedRewriter):
         )
         if len(name) > _LONGEST:  # a whole network
             name = f"{name[: _LONGEST - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-        taken = self.mod is not None and name in self.mod
-        self.names[name] = count = self.names.get(name, int(taken) - 1) + 1
+        exists = self.mod is not None and name in self.mod
+        self.names[name] = count = self.names.get(name, int(exists) - 1) + 1
         return f"{name}{count}" if count else name
 
 

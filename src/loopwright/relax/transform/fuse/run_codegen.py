@@ -32,7 +32,7 @@ from ...byoc.registry import Backend
 
 
 class RunCodegen(ModulePass):
-    """See the file's docstring.
+    """Compiles the regions of external back ends and replaces their calls.
 
     target_options: back end's name -> options for its code generator.
     entry_functions: the functions whose regions are lowered; by default all.

@@ -21,8 +21,8 @@ Before (-) and after (+)::
               return gv
 
 A convolution reads whole vectors of output channels when its tensors are laid out NCHW16c
-(NCW16c, NCDHW16c), with the vector length of the target at the end. Each operator's hook `layout` (`relax.layout`) says
-whether and how it works on blocks: convolutions ask for them, other operators follow. The pass
+(NCW16c, NCDHW16c), with the vector length of the target at the end. Each operator's hook `layout` (`relax.layout`)
+returns whether and how it works on blocks: convolutions request them, other operators follow. The pass
 converts back (unpack_channels) where an operator needs the plain tensor, or where the user has
 registered a kernel that does not take blocks. The last block is padded with zeros; only operators
 that keep finite numbers finite see these, and weights multiply them by zero. FoldConstant packs
@@ -55,7 +55,7 @@ _DTYPES = ("float32", "float16", "bfloat16")
 
 @dataclass(frozen=True)
 class BlockedLayout(ModulePass):
-    """See the file's docstring. `block`: channels per block; 0 means the target's vector length."""
+    """Converts to blocks of channels. `block`: channels per block; 0 means the target's vector length."""
 
     name = "BlockedLayout"
     block: int = 0
@@ -162,21 +162,23 @@ class _Blocker(LayoutRewriter):
         tensors = tensor_arguments(call)
         blocked = [self.laid.get(t) if isinstance(t, Var) else None for t in tensors]
         layout = self.in_letters(call.struct_info.ndim)
-        given = tuple(None if b is None else self.in_letters(2 + len(b.sides)) for b in blocked)
-        plan = hook(call, LayoutQuery(given, block=self.size))
+        layouts = tuple(None if b is None else self.in_letters(2 + len(b.sides)) for b in blocked)
+        plan = hook(call, LayoutQuery(layouts, block=self.size))
         target = self.target_of(call)
         owned = may_be_taken(call, target)
         if plan is None or plan.outputs != (layout,) or (owned and not plan.elementwise):
             return None
-        known = [b for b in blocked if b is not None]
-        lead = next((b for b in known if not b.is_pixel), known[0] if known else None)
+        in_blocks = [b for b in blocked if b is not None]
+        lead = next((b for b in in_blocks if not b.is_pixel), in_blocks[0] if in_blocks else None)
         flat = plan.pixels == "merged" or (
-            plan.pixels == "any" and self.same_pixels(known, lead) and any(b.is_flat for b in known)
+            plan.pixels == "any"
+            and self.same_pixels(in_blocks, lead)
+            and any(b.is_flat for b in in_blocks)
         )
         parts: list[Any] = []
-        for tensor, source, wanted in zip(tensors, blocked, plan.inputs, strict=True):
+        for tensor, source, required in zip(tensors, blocked, plan.inputs, strict=True):
             part: Any = source
-            if wanted is None:
+            if required is None:
                 part = self.unblocked(tensor, lead)
             elif source is None:
                 part = self.in_blocks(tensor) if lead is None else self.operand(tensor, lead, flat)
@@ -208,11 +210,11 @@ class _Blocker(LayoutRewriter):
         device = device_of(call.args)
         return self.target if device is None else device.target
 
-    def same_pixels(self, known: list[_Blocked], lead: _Blocked | None) -> bool:
+    def same_pixels(self, tensors: list[_Blocked], lead: _Blocked | None) -> bool:
         """Whether the tensors have the rows and columns of `lead`, or a single pixel."""
         return all(
             self.analyzer.can_prove_equal(x, y)
-            for one in known
+            for one in tensors
             if lead is not None and one is not lead and not one.is_pixel
             for x, y in zip(one.sides, lead.sides, strict=True)
         )

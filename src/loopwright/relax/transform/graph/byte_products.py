@@ -27,10 +27,10 @@ uint8. A convolution reads its image as `relax.nn.byte_places` arranges it, a de
 of an unknown size or over one side as `relax.nn.byte_rows` does.
 
 Processors without VNNI multiply 16 bits exactly, so weights are widened to int16, unless bytes do: where no
-pair of weights is too large, or, of a convolution, few: what these have too much is added after. AVX2
-multiplies signed bytes by way of their signs, so there data become int8 where no weight is -128. Windows of
+pair of weights is too large, or, of a convolution, few: the excess of these is added after. AVX2
+multiplies signed bytes using their signs, so there data become int8 where no weight is -128. Windows of
 3 x 3 are added by Winograd's algorithm where that takes fewer instructions; windows of one pixel read
-blocks of places.
+blocks of pixels.
 """
 
 from __future__ import annotations
@@ -56,17 +56,18 @@ from ..rewriting import SweepingRewriter
 _BYTES = ("uint8", "int8")
 _PRODUCTS = ("relax.matmul", "relax.nn.conv1d", "relax.nn.conv2d")
 _PLAIN = {("NCW", "OIW"), ("NCHW", "OIHW")}
-_BLOCK, _LEAST = 8, 16  # tiles or places of a block; places of an image that is read by blocks
+# Tiles or pixels of a block; the fewest pixels of an image that is read in blocks.
+_BLOCK, _LEAST = 8, 16
 _FEW = 4  # lanes for each output, if more are filled up a product does not pay
 
 
 @dataclass(frozen=True)
 class ByteProducts(ModulePass):
-    """See the file's docstring. Only for a `target` (default: the current one) that adds four products of
-    bytes in few instructions: one with the feature avx512vnni, four with avx2.
+    """Computes products of quantized data as sums of bytes. Only for a `target` (default: the current one) that
+    adds four products of bytes in few instructions: one with the feature avx512vnni, four with avx2.
 
     rows, lanes: outputs of convolutions are filled up to a multiple of `rows`, columns of products to one of
-        `lanes`, of which images have as many places at least: the tiles of `ops.integer`.
+        `lanes`, of which images have at least one vector of pixels: the tiles of `ops.integer`.
     """
 
     name = "ByteProducts"
@@ -103,7 +104,7 @@ class _Weight:
     shift: int
 
     def with_ones(self, axis: int) -> np.ndarray:
-        """The values, and where they are shifted an output that adds what it is given."""
+        """The values, and where they are shifted one more output, the sum of the data."""
         if not self.shift:
             return self.values
         ones = np.ones_like(np.take(self.values, [0], axis))
@@ -111,7 +112,7 @@ class _Weight:
 
 
 def _padded(array: np.ndarray, more: list[int]) -> np.ndarray:
-    """The array with zeros behind each axis."""
+    """The array padded with zeros at the end of each axis."""
     return np.pad(array, [(0, k) for k in more]) if any(more) else array
 
 
@@ -124,8 +125,8 @@ def _over(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 def _narrow(weights: np.ndarray, least: int) -> np.ndarray | None:
     """Weights (blocks, steps, rows, 4) as `byte_conv2d` reads them if bytes times each pair must add up to 16
-    bits: 255 * 128 does, 255 * 129 does not. What is too much of a pair is done again; None where that
-    is more than one of `least` steps."""
+    bits: 255 * 128 does, 255 * 129 does not. The excess of a pair is added in a repeated step; None where
+    more than one of `least` steps would be repeated."""
     blocks, steps = weights.shape[:2]
     pairs = weights.reshape(blocks, steps, -1, 2).astype(np.int16)
     over = _over(pairs[..., 0], pairs[..., 1])
@@ -141,10 +142,11 @@ def _narrow(weights: np.ndarray, least: int) -> np.ndarray | None:
     return np.concatenate([done.astype(np.int8).reshape(blocks, -1), more], 1)
 
 
-# Instructions for 8 products of a convolution in 16 bits, in bytes (signed, narrow), and of Winograd's algorithm.
+# Vector instructions for 8 products of a convolution in 16 bits, in bytes (signed, narrow), and of Winograd's
+# algorithm, counted in their kernels: 46 for 256 products in 16 bits, 22 for 128 of tiles (docs/performance.md).
 _COST, _COST_SIGNED, _COST_NARROW, _COST_OF_TILES = 1.4, 1.2, 0.95, 1.4
-_AGAIN, _AGAIN_SIGNED = 3, 4  # of so many steps at most one is done again
-_OF_TILE = 10  # those of a number of a tile, read or made, for all 8
+_AGAIN, _AGAIN_SIGNED = 3, 4  # one step in this number may be repeated, at most
+_OF_TILE = 10  # the same for an element of a tile, read or written, for all 8 tiles of a vector
 _BYTES_OF_TILES = 1 << 24  # of what one image becomes, at most: not measured beyond
 # Bits of the results of byte_winograd by tile; see there.
 _BITS = {4: 25, 2: 29}
@@ -156,7 +158,7 @@ def _tile(weights: np.ndarray, high: int, wide: int, cost: float) -> int:
     outputs, inputs, *_ = weights.shape
     sums = weights.reshape(outputs, -1).astype(np.int64)
     most = 255 * int(max(sums.clip(0).sum(1).max(), -sums.clip(max=0).sum(1).min()))
-    best, found = cost * outputs * inputs, 0
+    best, choice = cost * outputs * inputs, 0
     for tile, bits in _BITS.items():
         tiles = [-(-d // tile) for d in (high, wide)]
         count = tiles[0] * tiles[1]
@@ -166,8 +168,8 @@ def _tile(weights: np.ndarray, high: int, wide: int, cost: float) -> int:
             continue
         each = _COST_OF_TILES * outputs * inputs + _OF_TILE * (outputs + inputs)
         if (own := (tile + 2) ** 2 * -(-count // 8) * 8 * each) < best:
-            best, found = own, tile
-    return found
+            best, choice = own, tile
+    return choice
 
 
 class _Products(SweepingRewriter):
@@ -183,55 +185,55 @@ class _Products(SweepingRewriter):
             return call
         if is_call(call, "relax.matmul"):
             return self.matmul(call)
-        made = self.conv(call) if is_call(call, "relax.nn.conv2d") else call
-        return self.conv_in_rows(call) if made is call else made
+        product = self.conv(call) if is_call(call, "relax.nn.conv2d") else call
+        return self.conv_in_rows(call) if product is call else product
 
     # -- operands ------------------------------------------------------------------------------
 
     def operand(self, expr: Any) -> _Operand | None:
         """A value as bytes less a zero point, times a scale."""
-        found = self.definition(expr)
-        if is_call(found, "relax.dequantize"):
-            data, scale, zero = found.args
-            if str(data.struct_info.dtype) in _BYTES and found.struct_info.dtype == "float32":
+        value = self.definition(expr)
+        if is_call(value, "relax.dequantize"):
+            data, scale, zero = value.args
+            if str(data.struct_info.dtype) in _BYTES and value.struct_info.dtype == "float32":
                 return _Operand(data, zero, scale)
             return None
         zero: Any = const(np.int32(0))
-        if is_call(found, "relax.subtract"):
-            zero, found = found.args[1], self.definition(found.args[0])
-        wide = is_call(found, "relax.astype") and str(found.struct_info.dtype) == "int32"
-        if not wide or str(found.args[0].struct_info.dtype) not in _BYTES:
+        if is_call(value, "relax.subtract"):
+            zero, value = value.args[1], self.definition(value.args[0])
+        wide = is_call(value, "relax.astype") and str(value.struct_info.dtype) == "int32"
+        if not wide or str(value.args[0].struct_info.dtype) not in _BYTES:
             return None
-        return _Operand(found.args[0], zero, None)
+        return _Operand(value.args[0], zero, None)
 
-    def known(self, expr: Any) -> np.ndarray | None:
+    def constant(self, expr: Any) -> np.ndarray | None:
         """A constant, of another dtype, shape or order of axes perhaps, as an array."""
-        found = self.definition(expr)
-        if isinstance(found, Constant):
-            return found.data.numpy()
-        if is_call(found, "relax.permute_dims"):
-            value = self.known(found.args[0])
-            return None if value is None else value.transpose(found.attrs.axes)
-        if not (is_call(found, "relax.astype") or is_call(found, "relax.reshape")):
+        bound = self.definition(expr)
+        if isinstance(bound, Constant):
+            return bound.data.numpy()
+        if is_call(bound, "relax.permute_dims"):
+            value = self.constant(bound.args[0])
+            return None if value is None else value.transpose(bound.attrs.axes)
+        if not (is_call(bound, "relax.astype") or is_call(bound, "relax.reshape")):
             return None
-        value, shape = self.known(found.args[0]), shape_of(found)
+        value, shape = self.constant(bound.args[0]), shape_of(bound)
         if value is None or shape is None or not all(isinstance(d, IntImm) for d in shape):
             return None
         value = value.reshape([d.value for d in shape])
-        return value.astype(str(found.struct_info.dtype))
+        return value.astype(str(bound.struct_info.dtype))
 
     def weight(self, expr: Any, axis: int) -> _Weight | None:
         """A constant weight, its outputs on `axis`."""
-        turned = self.definition(expr)
-        if is_call(turned, "relax.permute_dims") and transposes(turned) and axis == 1:
-            other = self.weight(turned.args[0], 0)
+        bound = self.definition(expr)
+        if is_call(bound, "relax.permute_dims") and transposes(bound) and axis == 1:
+            other = self.weight(bound.args[0], 0)
             return None if other is None else replace(other, values=other.values.T)
-        found = self.operand(expr)
-        if found is None:
+        operand = self.operand(expr)
+        if operand is None:
             return None
-        data, zero = self.known(found.data), self.known(found.zero)
-        scale = None if found.scale is None else self.known(found.scale)
-        if data is None or zero is None or (found.scale is not None and scale is None):
+        data, zero = self.constant(operand.data), self.constant(operand.zero)
+        scale = None if operand.scale is None else self.constant(operand.scale)
+        if data is None or zero is None or (operand.scale is not None and scale is None):
             return None
         if not data.size:  # a sum of nothing
             return None
@@ -251,29 +253,29 @@ class _Products(SweepingRewriter):
         factor = None if scale is None else scale.reshape(-1 if scale.size > 1 else ())
         return _Weight(data.astype(np.int8, copy=False), factor, shift)
 
-    # -- what is made of them ------------------------------------------------------------------
+    # -- products of operands ------------------------------------------------------------------
 
-    def activation(self, found: _Operand) -> tuple[Any, Any] | None:
-        """(data in uint8, its zero point in int32); None where that is no scalar."""
-        number, zero = self.known(found.zero), found.zero
+    def activation(self, operand: _Operand) -> tuple[Any, Any] | None:
+        """(data in uint8, its zero point in int32); None where that is not a scalar."""
+        number, zero = self.constant(operand.zero), operand.zero
         if number is not None and number.size == 1:
             zero = const(number.astype(np.int32).reshape(()))
-        if zero.struct_info.ndim or (found.scale is not None and found.scale.struct_info.ndim):
+        if zero.struct_info.ndim or (operand.scale is not None and operand.scale.struct_info.ndim):
             return None
         if str(zero.struct_info.dtype) != "int32":
             zero = relax_op.astype(zero, "int32")
-        if str(found.data.struct_info.dtype) == "uint8":
-            return found.data, zero
-        wide = relax_op.add(relax_op.astype(found.data, "int32"), const(np.int32(128)))
+        if str(operand.data.struct_info.dtype) == "uint8":
+            return operand.data, zero
+        wide = relax_op.add(relax_op.astype(operand.data, "int32"), const(np.int32(128)))
         return relax_op.astype(wide, "uint8"), relax_op.add(zero, const(np.int32(128)))
 
     def real(
-        self, total: Any, at: int, zero: Any, found: _Operand, weight: _Weight, axis: int
+        self, total: Any, at: int, zero: Any, operand: _Operand, weight: _Weight, axis: int
     ) -> Any:
-        """What the sums of bytes stand for; the outputs are on the total's axis `at`, the weight's axis
+        """The real values of sums of bytes; the outputs are on the total's axis `at`, the weight's axis
         `axis`."""
         rest = weight.values.ndim - 2 if axis == 0 else 0
-        places = [1] * rest
+        ones = [1] * rest
         count = weight.values.shape[axis]
         others = tuple(k for k in range(weight.values.ndim) if k != axis)
         sums = weight.values.sum(others, dtype=np.int32)
@@ -282,27 +284,27 @@ class _Products(SweepingRewriter):
             own = relax_op.strided_slice(total, [at], [count], [count + 1], assume_inbound=True)
             total = relax_op.strided_slice(total, [at], [0], [count], assume_inbound=True)
             total = relax_op.add(total, relax_op.multiply(own, const(np.int32(weight.shift))))
-        out = relax_op.subtract(total, relax_op.multiply(zero, const(sums.reshape(-1, *places))))
-        if found.scale is None:
+        out = relax_op.subtract(total, relax_op.multiply(zero, const(sums.reshape(-1, *ones))))
+        if operand.scale is None:
             return out
         assert weight.factor is not None
         factor = weight.factor
-        factor = factor.reshape(-1, *places) if factor.size > 1 else factor
-        scale = relax_op.multiply(found.scale, const(factor))
+        factor = factor.reshape(-1, *ones) if factor.size > 1 else factor
+        scale = relax_op.multiply(operand.scale, const(factor))
         return relax_op.multiply(relax_op.astype(out, "float32"), scale)
 
     def matmul(self, call: Call) -> Any:
-        found, weight = self.operand(call.args[0]), self.weight(call.args[1], 1)
+        operand, weight = self.operand(call.args[0]), self.weight(call.args[1], 1)
         shape = shape_of(call.args[0])
-        if found is None or weight is None or shape is None or len(shape) < 2:
+        if operand is None or weight is None or shape is None or len(shape) < 2:
             return call
         if weight.values.ndim != 2:
             return call
         matrix = weight.with_ones(1)
-        given = self.activation(found)
-        if given is None:
+        activation = self.activation(operand)
+        if activation is None:
             return call
-        data, zero = given
+        data, zero = activation
         depth, columns = matrix.shape
         rows: Any = 1
         for d in shape[:-1]:
@@ -316,11 +318,11 @@ class _Products(SweepingRewriter):
             zero = relax_op.subtract(zero, const(np.int32(less)))
         if len(shape) > 2:
             total = relax_op.reshape(total, ShapeExpr([*shape[:-1], columns]))
-        return self.real(total, len(shape) - 1, zero, found, weight, 1)
+        return self.real(total, len(shape) - 1, zero, operand, weight, 1)
 
     def product(self, data: Any, matrix: np.ndarray, signed: bool = False) -> tuple[Any, int]:
-        """The product of rows of bytes, a multiple of 4, with a matrix, and how much less than the data it is
-        of; signed: these may become int8."""
+        """The product of rows of bytes, a multiple of 4, with a matrix, and the offset subtracted from the
+        data; signed: these may become int8."""
         depth, columns = matrix.shape
         wide = _padded(matrix, [0, -columns % self.lanes])
         packed = np.empty((wide.shape[1] // self.lanes, depth // 4, self.lanes, 4), np.int8)
@@ -340,22 +342,22 @@ class _Products(SweepingRewriter):
     def conv_in_rows(self, call: Call) -> Any:
         """A convolution over an image whose size is not known as a product of its windows."""
         attrs = call.attrs
-        found, weight = self.operand(call.args[0]), self.weight(call.args[1], 0)
+        operand, weight = self.operand(call.args[0]), self.weight(call.args[1], 0)
         out, layouts = shape_of(call), (attrs.data_layout, attrs.kernel_layout)
-        if found is None or weight is None or out is None or attrs.groups != 1:
+        if operand is None or weight is None or out is None or attrs.groups != 1:
             return call
         if any(map(is_zero, (*out, *(shape_of(call.args[0]) or ())))):
             return call
         if layouts not in _PLAIN:
             return call
-        given, values = self.activation(found), weight.with_ones(0)
+        activation, values = self.activation(operand), weight.with_ones(0)
         outputs, channels, *kernel = values.shape
-        if given is None or outputs * _FEW < self.lanes:
+        if activation is None or outputs * _FEW < self.lanes:
             return call
-        (data, zero), rank = given, values.ndim
+        (data, zero), rank = activation, values.ndim
         data = relax_op.permute_dims(data, [0, *range(2, rank), 1])
-        places = [[int(v) for v in a] for a in (attrs.strides, attrs.dilation, attrs.padding)]
-        seen = relax_op.nn.byte_rows(data, relax_op.astype(zero, "uint8"), kernel, *places)
+        windows = [[int(v) for v in a] for a in (attrs.strides, attrs.dilation, attrs.padding)]
+        seen = relax_op.nn.byte_rows(data, relax_op.astype(zero, "uint8"), kernel, *windows)
         matrix = _padded(values, [0, -channels % 4, *[0] * len(kernel)])
         matrix = matrix.transpose(*range(2, rank), 1, 0).reshape(-1, outputs)
         rows = reduce(multiply, [out[0], *out[2:]])
@@ -363,26 +365,26 @@ class _Products(SweepingRewriter):
         total, _ = self.product(flat, matrix)
         total = relax_op.reshape(total, ShapeExpr([out[0], *out[2:], outputs]))
         total = relax_op.permute_dims(total, [0, rank - 1, *range(1, rank - 1)])
-        return self.real(total, 1, zero, found, weight, 0)
+        return self.real(total, 1, zero, operand, weight, 0)
 
     def conv(self, call: Call) -> Any:
         attrs = call.attrs
         shape, out = shape_of(call.args[0]), shape_of(call)
         if shape is None or out is None:
             return call
-        known = all(isinstance(d, IntImm) and d.value for d in (*shape[1:], *out[1:]))
+        static = all(isinstance(d, IntImm) and d.value for d in (*shape[1:], *out[1:]))
         plain = (attrs.data_layout, attrs.kernel_layout) == ("NCHW", "OIHW")
         strides, dilations = [[int(v) for v in a] for a in (attrs.strides, attrs.dilation)]
         square = len(set(strides)) == len(set(dilations)) == 1
-        if not (known and plain and square):
+        if not (static and plain and square):
             return call
-        found, weight = self.operand(call.args[0]), self.weight(call.args[1], 0)
-        if found is None or weight is None:
+        operand, weight = self.operand(call.args[0]), self.weight(call.args[1], 0)
+        if operand is None or weight is None:
             return call
-        given = self.activation(found)
-        if given is None:
+        activation = self.activation(operand)
+        if activation is None:
             return call
-        data, zero = given
+        data, zero = activation
         values = weight.with_ones(0)
         outputs, channels, *kernel = values.shape
         stride, dilation = strides[0], dilations[0]
@@ -398,7 +400,7 @@ class _Products(SweepingRewriter):
             total = relax_op.nn.byte_depthwise(
                 data, filled, taps, [top, left], kernel, stride, high, wide
             )
-            return self.real(total, 1, zero, found, weight, 0)
+            return self.real(total, 1, zero, operand, weight, 0)
         pointwise = kernel == [1, 1] and not any(map(int, attrs.padding))
         if stride > 1 and pointwise:  # the other phases are not read
             data = relax_op.strided_slice(data, [2, 3], [0, 0], list(shape[2:]), strides)
@@ -407,21 +409,21 @@ class _Products(SweepingRewriter):
         if pointwise and not self.in_bytes and high * wide >= _LEAST:
             total, less = self.conv_of_one(data, values, image)
         else:
-            given = filled, values, [top, left], stride, dilation, image
-            total, less = self.windows(data, *given)
+            activation = filled, values, [top, left], stride, dilation, image
+            total, less = self.windows(data, *activation)
         if less:
             zero = relax_op.subtract(zero, const(np.int32(less)))
-        return self.real(total, 1, zero, found, weight, 0)
+        return self.real(total, 1, zero, operand, weight, 0)
 
     def conv_of_one(self, data: Any, values: np.ndarray, image: list[Any]) -> tuple[Any, int]:
-        """The sums of windows of one pixel, and how much less than the data they are of."""
+        """The sums of windows of one pixel, and the offset subtracted from their data."""
         batch, outputs, high, wide = image
         packed, narrow, signed = self.packed(values)
-        places = high * wide
-        flat = relax_op.reshape(data, ShapeExpr([batch, values.shape[1], places]))
+        pixels = high * wide
+        flat = relax_op.reshape(data, ShapeExpr([batch, values.shape[1], pixels]))
         blocks = relax_op.nn.byte_blocks(flat, _BLOCK, signed)
-        given = [1, 1], 1, 1, wide, places, narrow, _BLOCK
-        total = relax_op.nn.byte_conv2d(blocks, const(Tensor(packed)), *given)
+        options = [1, 1], 1, 1, wide, pixels, narrow, _BLOCK
+        total = relax_op.nn.byte_conv2d(blocks, const(Tensor(packed)), *options)
         if outputs % self.rows:
             total = relax_op.strided_slice(total, [1], [0], [outputs], assume_inbound=True)
         return relax_op.reshape(total, ShapeExpr(image)), 128 * signed
@@ -436,25 +438,25 @@ class _Products(SweepingRewriter):
         dilation: int,
         image: list[Any],
     ) -> tuple[Any, int]:
-        """The sums of windows, and how much less than the data they are of; before: how far the first begins
-        before the data, which are `zero` there."""
+        """The sums of windows, and the offset subtracted from their data; before: the padding before the
+        data, which is `zero`."""
         _, outputs, high, wide = image
         kernel = list(values.shape[2:])
-        reach = [(k - 1) * dilation // stride for k in kernel]
-        width = wide + reach[1]
-        places = max((high - 1) * width + wide, self.lanes)
+        halo = [(k - 1) * dilation // stride for k in kernel]
+        width = wide + halo[1]
+        pixels = max((high - 1) * width + wide, self.lanes)
         packed, narrow, signed = self.packed(values)
         if not self.in_bytes and kernel == [3, 3] and stride == dilation == 1:
             cost = _COST_NARROW * packed.size / values.size if narrow else _COST
             cost = _COST_SIGNED if signed else cost
-            if tile := _tile(values, high, wide, 9 * places * cost):
+            if tile := _tile(values, high, wide, 9 * pixels * cost):
                 return _of_tiles(data, zero, values, before, tile, high, wide), 0
-        rows = -(-places // width)
-        height = rows + -(-(reach[0] * width + reach[1]) // width)
+        rows = -(-pixels // width)
+        height = rows + -(-(halo[0] * width + halo[1]) // width)
         blocks = relax_op.nn.byte_places(data, zero, before, stride, height, width, signed)
-        given = kernel, stride, dilation, width, places, narrow
-        total = relax_op.nn.byte_conv2d(blocks, const(Tensor(packed)), *given)
-        if outputs % self.rows == 0 and places == high * wide:
+        options = kernel, stride, dilation, width, pixels, narrow
+        total = relax_op.nn.byte_conv2d(blocks, const(Tensor(packed)), *options)
+        if outputs % self.rows == 0 and pixels == high * wide:
             return relax_op.reshape(total, ShapeExpr(image)), 128 * signed
         return relax_op.nn.byte_image(total, outputs, high, wide, width), 128 * signed
 

@@ -1,4 +1,4 @@
-"""ByteTails: sums of bytes are made bytes again where they are added.
+"""ByteTails: rescales sums of bytes to bytes in the kernels that add them.
 
 Pass::
 
@@ -20,9 +20,9 @@ Before (-) and after (+)::
               R.output(gv)
           return gv
 
-The sums, shifted, times a factor that is the scales' quotient: what the standard says of QLinearConv. A bias
-in float32 that is a number of int32 times the same scale becomes that number. What does nothing to quantized
-numbers but move them, or take the greatest, is done to their bytes.
+The sums, shifted, times a factor that is the scales' quotient: the definition of QLinearConv in the standard. A bias
+in float32 that is a number of int32 times the same scale becomes that number. Operators that only move quantized
+numbers, or take the greatest, are applied to their bytes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FOLDED = {"relax.multiply": np.multiply, "relax.divide": np.divide}
 
 
 class ByteTails(FunctionPass):
-    """See the file's docstring."""
+    """Rescales sums of bytes to bytes in the kernel that adds them."""
 
     name = "ByteTails"
 
@@ -68,52 +68,56 @@ class _Tails(SweepingRewriter):
     def call(self, call: Call) -> Any:
         if is_call(call, "relax.quantize"):
             return self.quantized(call)
-        found: Any = self.definition(call.args[0]) if call.args else None
-        if isinstance(call.op, Op) and call.op.name in _KEEP and is_call(found, "relax.dequantize"):
-            if self.number(found.args[1]) is not None:
-                moved = Call(call.op, [found.args[0], *call.args[1:]], call.attrs)
-                return Call(found.op, [moved, *found.args[1:]], found.attrs)
+        source: Any = self.definition(call.args[0]) if call.args else None
+        if (
+            isinstance(call.op, Op)
+            and call.op.name in _KEEP
+            and is_call(source, "relax.dequantize")
+        ):
+            if self.number(source.args[1]) is not None:
+                moved = Call(call.op, [source.args[0], *call.args[1:]], call.attrs)
+                return Call(source.op, [moved, *source.args[1:]], source.attrs)
         return call
 
     def quantized(self, call: Call) -> Any:
-        given, scale, zero = call.args
+        data, scale, zero = call.args
         dtype = str(call.struct_info.dtype)
-        found = self.definition(given)
-        if is_call(found, "relax.dequantize") and str(found.args[0].struct_info.dtype) == dtype:
-            same = [self.number(v) for v in (*found.args[1:], scale, zero)]
+        source = self.definition(data)
+        if is_call(source, "relax.dequantize") and str(source.args[0].struct_info.dtype) == dtype:
+            same = [self.number(v) for v in (*source.args[1:], scale, zero)]
             if None not in same and same[:2] == same[2:]:
-                return found.args[0]
+                return source.args[0]
         fits = dtype in ("uint8", "int8") and not (scale.struct_info.ndim or zero.struct_info.ndim)
-        return (self.tail(given, scale, zero, dtype) if fits else None) or call
+        return (self.tail(data, scale, zero, dtype) if fits else None) or call
 
-    # -- what is known -------------------------------------------------------------------------
+    # -- constants -----------------------------------------------------------------------------
 
-    def known(self, expr: Any) -> np.ndarray | None:
-        """What a constant, or a product or quotient of constants, is."""
-        found = self.definition(expr)
-        if isinstance(found, Constant):
-            return found.data.numpy()
-        if is_call(found, "relax.reshape"):
-            part, dims = self.known(found.args[0]), _numbers(found)
+    def constant(self, expr: Any) -> np.ndarray | None:
+        """The value of a constant, or of a product or quotient of constants."""
+        bound = self.definition(expr)
+        if isinstance(bound, Constant):
+            return bound.data.numpy()
+        if is_call(bound, "relax.reshape"):
+            part, dims = self.constant(bound.args[0]), _numbers(bound)
             return part.reshape(dims) if part is not None and dims else None
-        fold = _FOLDED.get(found.op.name) if isinstance(getattr(found, "op", None), Op) else None
+        fold = _FOLDED.get(bound.op.name) if isinstance(getattr(bound, "op", None), Op) else None
         if fold is None:
             return None
-        parts = [self.known(a) for a in found.args]
+        parts = [self.constant(a) for a in bound.args]
         return None if any(p is None for p in parts) else fold(*parts)
 
     def number(self, expr: Any) -> float | None:
-        value = self.known(expr)
+        value = self.constant(expr)
         return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
 
     def only(self, expr: Any) -> Any:
-        """What a variable with one user is bound to; None for others."""
+        """The definition of a variable with one user; None for others."""
         if isinstance(expr, Var) and len(self.users.get(expr, [expr])) != 1:
             return None
         return self.definition(expr)
 
     def vector(self, expr: Any, axis: int, rank: int, count: int) -> Any:
-        """One number for each channel, as a vector; None for what is not. axis: of `rank`, the channels'."""
+        """One number for each channel, as a vector; None for other shapes. axis: of `rank`, the channels'."""
         dims = _numbers(expr)
         if dims is None:
             return None
@@ -128,16 +132,16 @@ class _Tails(SweepingRewriter):
 
     # -- tails ---------------------------------------------------------------------------------
 
-    def tail(self, given: Any, scale: Any, zero: Any, dtype: str) -> Any:
+    def tail(self, data: Any, scale: Any, zero: Any, dtype: str) -> Any:
         """The bytes of sums in float32; None for anything else."""
-        rank = given.struct_info.ndim
-        found, bias = self.only(given), None
-        if is_call(found, "relax.add"):
-            bias, found = found.args[1], self.only(found.args[0])
-        if not is_call(found, "relax.multiply"):
+        rank = data.struct_info.ndim
+        node, bias = self.only(data), None
+        if is_call(node, "relax.add"):
+            bias, node = node.args[1], self.only(node.args[0])
+        if not is_call(node, "relax.multiply"):
             return None
-        factor, found = found.args[1], self.only(found.args[0])
-        if not is_call(found, "relax.astype"):
+        factor, node = node.args[1], self.only(node.args[0])
+        if not is_call(node, "relax.astype"):
             return None
         terms: list[tuple[str, Any]] = []
         if bias is not None:
@@ -145,20 +149,20 @@ class _Tails(SweepingRewriter):
             if whole is None:
                 return None
             terms.append(("relax.add", whole))
-        found = self.only(found.args[0])
-        while is_call(found, "relax.add") or is_call(found, "relax.subtract"):
-            terms.append((found.op.name, found.args[1]))
-            found = self.only(found.args[0])
-        added, moves = found, []
-        while isinstance(found, Call) and isinstance(found.op, Op) and found.op.name in _MOVES:
-            moves.append(found)
-            found = self.only(found.args[0])
-        if not isinstance(found, Call) or not isinstance(found.op, Op):
+        node = self.only(node.args[0])
+        while is_call(node, "relax.add") or is_call(node, "relax.subtract"):
+            terms.append((node.op.name, node.args[1]))
+            node = self.only(node.args[0])
+        added, moves = node, []
+        while isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _MOVES:
+            moves.append(node)
+            node = self.only(node.args[0])
+        if not isinstance(node, Call) or not isinstance(node.op, Op):
             return None
-        if found.op.name not in _SUMS:
+        if node.op.name not in _SUMS:
             return None
-        at, axis = 1, rank - 1 if found.op.name == "relax.nn.byte_matmul" else 1
-        dims, own, sums = shape_of(given), shape_of(added), shape_of(found)
+        at, axis = 1, rank - 1 if node.op.name == "relax.nn.byte_matmul" else 1
+        dims, own, sums = shape_of(data), shape_of(added), shape_of(node)
         if dims is None or own is None or sums is None or not isinstance(dims[axis], IntImm):
             return None
         if not can_prove_shape_equal(dims, own):  # the sums are broadcast
@@ -180,21 +184,21 @@ class _Tails(SweepingRewriter):
         parts = [offset, relax_op.divide(factors, scale)]
         if more:
             parts = [relax_op.nn.pad(p, [0, more]) for p in parts]
-        make = getattr(relax_op.nn, found.op.name.rpartition(".")[2] + "_bytes")
-        out = make(*found.args, *parts, zero, **_attributes(found), out_dtype=dtype)
+        make = getattr(relax_op.nn, node.op.name.rpartition(".")[2] + "_bytes")
+        out = make(*node.args, *parts, zero, **_attributes(node), out_dtype=dtype)
         for move in reversed(moves):
             out = Call(move.op, [out, *move.args[1:]], move.attrs)
         return out
 
     def whole(self, bias: Any, factor: Any) -> Any:
         """The int32 numbers that a bias is, times the factor; None where it is not."""
-        found, dims = self.definition(bias), _numbers(bias)
-        if is_call(found, "relax.reshape"):
-            found = self.definition(found.args[0])
-        if dims is None or not is_call(found, "relax.dequantize"):
+        source, dims = self.definition(bias), _numbers(bias)
+        if is_call(source, "relax.reshape"):
+            source = self.definition(source.args[0])
+        if dims is None or not is_call(source, "relax.dequantize"):
             return None
-        values, step, zero = (self.known(a) for a in found.args)
-        unit = self.known(factor)
+        values, step, zero = (self.constant(a) for a in source.args)
+        unit = self.constant(factor)
         if values is None or step is None or unit is None or values.dtype != np.int32:
             return None
         if zero is None or zero.any() or step.size not in (1, values.size):

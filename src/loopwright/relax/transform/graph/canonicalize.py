@@ -4,7 +4,7 @@ A variable bound to another one is replaced by it, a field of a known tuple by t
 of all the fields of another tuple by that one, a variable that is a constant by the
 constant. A symbol that a match_cast defines is replaced by the dimension of its value, where that is known,
 and a match_cast that always succeeds and defines nothing by its value. If the output of a dataflow
-block is an alias, the original value gets the output's name; what is used in its block only is no output.
+block is an alias, the original value gets the output's name; a variable used in its block only is not an output.
 
 Before (-) and after (+)::
 
@@ -101,39 +101,39 @@ class _Symbols(PyExprMutator):
 
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
-        self.known: dict[TirVar, PrimExpr] = {}
+        self.solved: dict[TirVar, PrimExpr] = {}
         self.defined: set[TirVar] = set()
 
     def visit_function_(self, op: rx.Function) -> Any:
-        outer = dict(self.known), set(self.defined)
+        outer = dict(self.solved), set(self.defined)
         for param in op.params:
             self.defined.update(definable_tir_vars_in_struct_info(param.struct_info))
         new = super().visit_function_(op)
-        self.known, self.defined = outer
+        self.solved, self.defined = outer
         return new
 
     def visit_with_inner_scope(self, expr: Any) -> Any:
-        outer = dict(self.known), set(self.defined)
+        outer = dict(self.solved), set(self.defined)
         new = super().visit_with_inner_scope(expr)
-        self.known, self.defined = outer
+        self.solved, self.defined = outer
         return new
 
     def visit_match_cast_(self, binding: rx.MatchCast) -> None:
         info, value = self.visit_struct_info(binding.struct_info), self.visit_expr(binding.value)
-        self.known |= _solved(binding, info, value, self.defined)
+        self.solved |= _solved(binding, info, value, self.defined)
         super().visit_match_cast_(binding)
 
     def visit_prim_expr(self, expr: Any) -> Any:
-        new = substitute(expr, self.known)
+        new = substitute(expr, self.solved)
         return expr if new is expr else self.builder_.analyzer.simplify(new)
 
 
 class _Canonicalizer(GraphRewriter):
     def __init__(self, mod: IRModule, func: rx.Function) -> None:
         super().__init__(mod)
-        self.known: dict[rx.Expr, Any] = {}
+        self.bound: dict[rx.Expr, Any] = {}
         self.shown = _used_outside(func)
-        self.names: dict[rx.Var, rx.Var] = {}  # what is bound in a variable's place
+        self.names: dict[rx.Var, rx.Var] = {}  # the variable bound instead of another
 
     def block(self, block: rx.BindingBlock) -> rx.BindingBlock:
         if isinstance(block, rx.DataflowBlock):
@@ -153,7 +153,7 @@ class _Canonicalizer(GraphRewriter):
                     self.var_map[var] = value
                     return
             elif isinstance(value, rx.Var):
-                if value is self.var_map.get(var, var):  # the output is bound in its alias's place
+                if value is self.var_map.get(var, var):  # the output is bound instead of its alias
                     return
                 inner = isinstance(value, rx.DataflowVar) and var in self.shown
                 if not inner and _same_info(var, value):
@@ -162,14 +162,14 @@ class _Canonicalizer(GraphRewriter):
         name: Any = self.names.get(var, var)
         self.emit(binding if name is var else binding.replace(var=name), value)
         bound = self.var_map.get(name, name)
-        self.known[bound] = value
+        self.bound[bound] = value
         if isinstance(value, rx.Constant) and name is var and not isinstance(binding.value, rx.Var):
             self.var_map[var] = value
         elif bound is not var:
             self.var_map[var] = bound
 
     def tuple_get_item(self, node: rx.TupleGetItem) -> Any:
-        bound = self.known.get(node.tuple_value)
+        bound = self.bound.get(node.tuple_value)
         source = node.tuple_value if isinstance(node.tuple_value, rx.Tuple) else bound
         return source.fields[node.index] if isinstance(source, rx.Tuple) else node
 
@@ -181,7 +181,7 @@ class _Canonicalizer(GraphRewriter):
         """The tuple whose fields these are, all and in order; else `fields`."""
         source = None
         for i, field in enumerate(fields.fields):
-            value = self.known.get(field)
+            value = self.bound.get(field)
             if not isinstance(value, rx.TupleGetItem) or value.index != i:
                 return fields
             if source is not None and value.tuple_value is not source:
@@ -256,8 +256,8 @@ def _needed(binding: rx.MatchCast, value: Any) -> bool:
     info = binding.struct_info
     if any(True for _ in shape_vars(info)) or not isinstance(value, (rx.Var, rx.Constant)):
         return True
-    known = set(tir_vars_in_struct_info(value.struct_info))
-    if not known.issuperset(tir_vars_in_struct_info(info)):
+    symbols = set(tir_vars_in_struct_info(value.struct_info))
+    if not symbols.issuperset(tir_vars_in_struct_info(info)):
         return True
     passes = struct_info_base_check(info, value.struct_info) is BaseCheckResult.PASS
     return not (passes and structural_equal(info, value.struct_info))

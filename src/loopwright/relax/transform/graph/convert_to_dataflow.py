@@ -29,7 +29,7 @@ from .canonicalize import canonicalize
 
 @dataclass(frozen=True, repr=False)
 class ConvertToDataflow(FunctionPass):
-    """See the file's docstring.
+    """Groups runs of pure bindings into dataflow blocks.
 
     min_size: the fewest bindings that are made a block.
     """
@@ -53,7 +53,7 @@ class _Converter:
         return func if body is func.body else func.replace(body=body)
 
     def seq(self, seq: rx.SeqExpr) -> rx.SeqExpr:
-        """A body likewise. What follows a dataflow block, or is followed by one, joins it."""
+        """A body likewise. Bindings directly before or after a dataflow block join it."""
         parts: list[tuple[bool, list[rx.Binding]]] = []  # (whether it may flow, bindings)
         joined = set()  # the parts with a dataflow block in them
         for block in seq.blocks:

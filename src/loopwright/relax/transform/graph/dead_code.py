@@ -69,20 +69,20 @@ def eliminate(
     entries = _entries(mod, entry_functions)
     # First the functions, to save work on unreachable ones; then once
     # more, since a dead binding may have contained the last call.
-    kept = _reachable(mod, entries, callees)
-    graphs = {g: f for g, f in kept.functions.items() if isinstance(f, Function)}
+    reachable = _reachable(mod, entries, callees)
+    graphs = {g: f for g, f in reachable.functions.items() if isinstance(f, Function)}
     changed = {g: clean(f, keep_packed) for g, f in graphs.items()}
-    cleaned = kept.with_functions(changed)
-    return kept if cleaned is kept else _reachable(cleaned, entries, callees)
+    cleaned = reachable.with_functions(changed)
+    return reachable if cleaned is reachable else _reachable(cleaned, entries, callees)
 
 
-def _entries(mod: IRModule, given: Iterable[str] | None) -> list[GlobalVar]:
-    names = [given] if isinstance(given, str) else list(given or ())
+def _entries(mod: IRModule, entries: Iterable[str] | None) -> list[GlobalVar]:
+    names = [entries] if isinstance(entries, str) else list(entries or ())
     for name in names:
         if name not in mod:
-            known = ", ".join(sorted(g.name_hint for g in mod.functions))
-            what = "DeadCodeElimination: there is no entry function of this name"
-            raise ValueError(explain(what, got=name, instead=f"one of {known}"))
+            defined = ", ".join(sorted(g.name_hint for g in mod.functions))
+            what = "DeadCodeElimination: an entry function does not exist"
+            raise ValueError(explain(what, got=name, instead=f"one of {defined}"))
     attrs = ((g, getattr(f, "attrs", {})) for g, f in mod.functions.items())
     exposed = [g for g, a in attrs if "global_symbol" in a]
     return list(dict.fromkeys([*exposed, *map(mod.get_global_var, names)]))
@@ -142,25 +142,25 @@ class _Cleaner:
         live.update(used_vars(seq.body))
         blocks: list[Any] = []
         for block in reversed(seq.blocks):
-            kept: list[Any] = []
+            used: list[Any] = []
             for binding in reversed(block.bindings):
                 new = self.binding(binding, live)
                 if new is not None:
-                    kept.append(new)
-            kept.reverse()
-            same = len(kept) == len(block.bindings) and all(
-                a is b for a, b in zip(kept, block.bindings, strict=True)
+                    used.append(new)
+            used.reverse()
+            same = len(used) == len(block.bindings) and all(
+                a is b for a, b in zip(used, block.bindings, strict=True)
             )
-            if kept:
-                blocks.append(block if same else type(block)(kept, span=block.span))
+            if used:
+                blocks.append(block if same else type(block)(used, span=block.span))
         blocks.reverse()
         if len(blocks) == len(seq.blocks) and all(
             a is b for a, b in zip(blocks, seq.blocks, strict=True)
         ):
             return seq
-        made_seq = SeqExpr._make(tuple(blocks), seq.body, span=seq.span)
-        made_seq._update_struct_info(seq.struct_info)
-        return made_seq
+        result = SeqExpr._make(tuple(blocks), seq.body, span=seq.span)
+        result._update_struct_info(seq.struct_info)
+        return result
 
     def binding(self, binding: Any, live: set[Var]) -> Any:
         value = binding.value

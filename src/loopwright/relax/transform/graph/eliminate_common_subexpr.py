@@ -73,7 +73,7 @@ class _Reuser(GraphRewriter):
     def block(self, block: Any) -> Any:
         outer, self.outputs = self.outputs, {}
         new = super().block(block)
-        # Dataflow variables go out of scope with their block; behind it, outputs are used.
+        # Dataflow variables leave the scope with their block; after it, outputs are used.
         for var, key in self.outputs.items():
             del self.var_map[var]
             self.seen[key] = var
@@ -97,7 +97,7 @@ class _Reuser(GraphRewriter):
         if value.struct_info is None:
             value = self.builder.normalize(value)
         key: Any = StructuralKey(value, map_free_vars=False)
-        if cast:  # an equal one defines nothing anew
+        if cast:  # an equal one defines no new symbols
             key = key, StructuralKey(binding.struct_info, map_free_vars=False)
         first = self.seen.get(key)
         if first is None:

@@ -14,7 +14,7 @@ Before (-) and after (+)::
                   R.output(gv)
               return gv
 
-After a convolution with a constant weight the scale goes into the weight; elsewhere the batch norm
+After a convolution with a constant weight the scale is folded into the weight; elsewhere the batch norm
 becomes one multiplication and one addition per channel. Both are constants in float32: with `wide`,
 those of a shorter type are casts of these, which need not be rounded where the cast can be left out.
 """
@@ -40,7 +40,7 @@ from ..rewriting import SweepingRewriter
 
 @dataclass(frozen=True)
 class FoldBatchnormToConv2D(ModulePass):
-    """See the file's docstring.
+    """Folds batch norms with constant statistics.
 
     keep_training: leave batch norms whose `training` is set; otherwise they too are folded by their
         moving mean and variance.
@@ -68,7 +68,7 @@ class _Folder(SweepingRewriter):
 
     @cached_property
     def uses(self) -> Counter[Var]:
-        """How often the arguments of calls are each variable."""
+        """The number of uses of each variable as an argument of calls."""
         uses: Counter[Var] = Counter()
 
         def count(node: Any) -> None:

@@ -4,8 +4,8 @@ Operators are evaluated by their numpy definition, so it is cheapest before Lega
 calls by an evaluator of PrimFuncs: the TensorIR interpreter for small ones, or one that a higher
 layer registers (`register_evaluator`), which may compile them, if they only move data. A result larger than its arguments
 is not folded if it has many elements (a large `full`, a `broadcast_to`), nor is a product or window
-that takes long, nor what the budget of a model file has no room for: these run with the model.
-Of the run time's functions those are evaluated that tell sizes, and the symbols that a match_cast gives to these
+that takes long, nor a result beyond the budget of a model file: these run with the model.
+Of the runtime's functions those that compute sizes are evaluated, and the symbols that a match_cast defines by these
 are replaced, so that a model whose inputs get their sizes late (`BindSymbolicVars`) is as static as one that is
 imported with them.
 
@@ -70,8 +70,8 @@ _INTERPRETED = 1 << 16  # largest result evaluated by the interpreter
 _PRODUCT = 1 << 32  # multiplications of a matrix product
 _WINDOWS = 1 << 26  # the same of a convolution, elements that a pool looks at
 _WINDOW = 1 << 10  # largest attribute of a window: numpy pads before it looks
-_SIZES = 64  # elements of a tensor that tells sizes
-_OURS = ("relax.run.", "vm.builtin.tensor_to_shape")  # functions of the run time that only compute
+_SIZES = 64  # elements of a tensor that holds sizes
+_OURS = ("relax.run.", "vm.builtin.tensor_to_shape")  # functions of the runtime that only compute
 _OF_WINDOWS = {"strides", "padding", "dilation", "pool_size", "pad_width", "output_padding"}
 _OF_PRODUCTS = ("matmul", "einsum", "conv", "attention")
 
@@ -86,7 +86,7 @@ def register_evaluator(run: Evaluator) -> Evaluator:
 
 @dataclass(frozen=True, repr=False)
 class FoldConstant(FunctionPass):
-    """Evaluate what depends on constants only."""
+    """Evaluate the values that depend on constants only."""
 
     name = "FoldConstant"
     function_type = rx.Function
@@ -97,7 +97,7 @@ class FoldConstant(FunctionPass):
         while True:
             folder = _Folder(mod, overwritten_vars(func))
             func = folder.function(func)
-            if not folder.told:
+            if not folder.folds_sizes:
                 return func
             func = canonicalize(func, mod)
 
@@ -107,21 +107,21 @@ class _Folder(GraphRewriter):
 
     def __init__(self, mod: IRModule, written: set[rx.Var]) -> None:
         super().__init__(mod)
-        self.known: dict[rx.Expr, Any] = {}
+        self.bound: dict[rx.Expr, Any] = {}
         self.folded: dict[Any, Any] = {}
         self.written = written
         self.fresh = False  # whether each run of the function needs a value of its own
-        self.told = False  # whether a call that told sizes is folded
+        self.folds_sizes = False  # whether a call that computes sizes is folded
 
     def binding(self, binding: Any) -> None:
         self.fresh = binding.var in self.written
         super().binding(binding)
         value = self.builder.lookup_binding(binding.var)
         if isinstance(value, rx.Constant) or (isinstance(value, rx.Tuple) and self.constant(value)):
-            self.known[binding.var] = value
+            self.bound[binding.var] = value
 
     def emit(self, binding: rx.Binding, value: Any) -> None:
-        """Constants that are bound here stand where their variables are used."""
+        """Constants that are bound here replace the uses of their variables."""
         var, folded = binding.var, isinstance(value, rx.Constant) and value is not binding.value
         if folded and not self.fresh and structural_equal(value.struct_info, var.struct_info):
             self.var_map[var] = value
@@ -129,7 +129,7 @@ class _Folder(GraphRewriter):
         super().emit(binding, value)
 
     def tuple_get_item(self, node: rx.TupleGetItem) -> Any:
-        value = self.known.get(node.tuple_value)
+        value = self.bound.get(node.tuple_value)
         return value.fields[node.index] if isinstance(value, rx.Tuple) else node
 
     def call(self, call: rx.Call) -> Any:
@@ -159,7 +159,7 @@ class _Folder(GraphRewriter):
         if result is None:
             return call
         self.folded[key] = result  # so a weight that many calls use stays one
-        self.told = self.told or call.op is CALL_PURE_PACKED
+        self.folds_sizes = self.folds_sizes or call.op is CALL_PURE_PACKED
         return result
 
     def can_fold(self, call: rx.Call) -> bool:
@@ -175,10 +175,10 @@ class _Folder(GraphRewriter):
                 return False
             return bool(EVALUATORS) or elements <= _INTERPRETED
         if op is CALL_PURE_PACKED:
-            callee, told = call.args[0], call.sinfo_args
-            ours = isinstance(callee, rx.ExternFunc) and callee.global_symbol.startswith(_OURS)
-            return ours and all(
-                isinstance(t, ShapeStructInfo) or _elements(t) <= _SIZES for t in told
+            callee, infos = call.args[0], call.sinfo_args
+            internal = isinstance(callee, rx.ExternFunc) and callee.global_symbol.startswith(_OURS)
+            return internal and all(
+                isinstance(t, ShapeStructInfo) or _elements(t) <= _SIZES for t in infos
             )
         if not (op.get_attr("folds", True) and op.get_attr("FPurity", False)):
             return False
@@ -187,7 +187,7 @@ class _Folder(GraphRewriter):
     def literal(self, arg: Any) -> Any:
         """An argument as constants only, or None."""
         if isinstance(arg, rx.Var):
-            return self.known.get(arg)
+            return self.bound.get(arg)
         if isinstance(arg, rx.Tuple):
             fields = [self.literal(f) for f in arg.fields]
             return None if any(f is None for f in fields) else rx.Tuple(fields)
@@ -195,8 +195,8 @@ class _Folder(GraphRewriter):
             return arg if all(isinstance(v, IntImm) for v in arg.values) else None
         if isinstance(arg, rx.PrimValue):
             return arg if hasattr(arg.value, "value") else None
-        kept = (rx.Constant, rx.DataTypeImm, rx.StringImm, rx.ExternFunc, GlobalVar)
-        return arg if isinstance(arg, kept) else None
+        literals = (rx.Constant, rx.DataTypeImm, rx.StringImm, rx.ExternFunc, GlobalVar)
+        return arg if isinstance(arg, literals) else None
 
     def constant(self, value: rx.Tuple) -> bool:
         """Whether a tuple holds constants only."""
@@ -213,7 +213,7 @@ class _Folder(GraphRewriter):
 
 
 def _key(call: rx.Call, args: list[Any]) -> Any:
-    """What calls have in common that give the same."""
+    """The key of a call; calls with equal keys have equal results."""
 
     def leaf(arg: Any) -> Any:
         if isinstance(arg, rx.Tuple):
@@ -224,7 +224,7 @@ def _key(call: rx.Call, args: list[Any]) -> Any:
 
 
 def _turns(body: Any) -> int:
-    """How often the innermost statements of a kernel run, at most; a large number if that is unknown."""
+    """The number of iterations of the innermost statements of a kernel, at most; a large number if unknown."""
     most = 0
 
     def look(node: Any, times: int) -> None:
@@ -233,8 +233,8 @@ def _turns(body: Any) -> int:
         if type(node) is While:
             most = 1 << 62
         elif type(node) is For:
-            known = isinstance(node.extent, IntImm)
-            look(node.body, times * node.extent.value if known else 1 << 62)
+            literal = isinstance(node.extent, IntImm)
+            look(node.body, times * node.extent.value if literal else 1 << 62)
         else:
             for child in _INSIDE.get(type(node), lambda n: ())(node):
                 look(child, times)
@@ -262,12 +262,12 @@ def _elements(info: StructInfo) -> int:
 
 def _worth(call: rx.Call, args: list[Any]) -> bool:
     """Whether the result is not much larger than the arguments, and there is room for it."""
-    given = sum(_constant_sizes(args))
+    input_bytes = sum(_constant_sizes(args))
     fields = _result_fields(call)
     size = sum(map(_elements, fields))
     if size >= 1 << 62:
         return True
-    if size > max(given * _GROWTH, _SMALL):
+    if size > max(input_bytes * _GROWTH, _SMALL):
         return False
     return budget.room(sum(_elements(f) * f.dtype.lane_bytes for f in fields))
 
@@ -280,16 +280,16 @@ def _constant_sizes(args: list[Any]) -> list[int]:
 
 def _result_fields(call: rx.Call) -> list[Any]:
     info = call.struct_info
-    known = isinstance(info, (TensorStructInfo, TupleStructInfo))
-    return tensor_fields(info) if known else []
+    complete = isinstance(info, (TensorStructInfo, TupleStructInfo))
+    return tensor_fields(info) if complete else []
 
 
 def _takes_long(call: rx.Call, args: list[Any]) -> bool:
     """Whether numpy takes long for the call: a large product, large windows."""
     name = getattr(call.op, "name", "")
     attrs = {} if call.attrs is None else dict(call.attrs.items())
-    given = [attrs[k] for k in _OF_WINDOWS & attrs.keys()]
-    windows = [abs(int(n)) for v in given for n in (v if hasattr(v, "__iter__") else [v])]
+    extents = [attrs[k] for k in _OF_WINDOWS & attrs.keys()]
+    windows = [abs(int(n)) for v in extents for n in (v if hasattr(v, "__iter__") else [v])]
     size = sum(map(_elements, _result_fields(call)))
     if any(n > _WINDOW for n in windows):
         return True

@@ -63,7 +63,7 @@ class LegalizeOps(ModulePass):
 
     customize_legalize_map: operator name -> rule f(bb, call), or a PrimFunc; tried first.
     enable_warning: log the operators without a rule.
-    keep: names of operators that stay as they are.
+    keep: names of operators that remain unchanged.
     """
 
     name = "LegalizeOps"
@@ -201,7 +201,7 @@ class _Legalizer(GraphRewriter):
 
 
 def _checked(builder: Any, lowered: Any, call: Call, winner: Candidate | None) -> Any:
-    """What a rule returned, normalized. Raises TypeError where it is no expression, ValueError
+    """A rule's result, normalized. Raises TypeError where it is not an expression, ValueError
     where it is a value of another shape or dtype."""
     if not isinstance(lowered, RelaxExpr) or isinstance(lowered, PrimFunc):
         what = f"the legalization of {call.op.name} ({winner}) must return a Relax expression"
@@ -223,12 +223,12 @@ def _placed(lowered: Any, info: StructInfo) -> Any:
     if not is_tir_call(lowered):
         return lowered
     whole = lowered.struct_info
-    owns, wanted = tensor_fields(whole), tensor_fields(info)
-    if len(owns) != len(wanted) or not all(
-        isinstance(i, TensorStructInfo) for i in [*owns, *wanted]
+    owns, required = tensor_fields(whole), tensor_fields(info)
+    if len(owns) != len(required) or not all(
+        isinstance(i, TensorStructInfo) for i in [*owns, *required]
     ):
         return lowered
-    pairs = zip(owns, wanted, strict=True)
+    pairs = zip(owns, required, strict=True)
     outs = [TensorStructInfo(o.shape, o.dtype, w.vdevice, o.ndim) for o, w in pairs]
     new = TupleStructInfo(outs) if isinstance(whole, TupleStructInfo) else outs[0]
     lowered = lowered.replace(sinfo_args=(new,))

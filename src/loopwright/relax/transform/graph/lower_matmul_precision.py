@@ -16,7 +16,7 @@ Before (-) and after (+)::
               R.output(gv)
           return gv
 
-Their sums stay float32. Asked for by the option `relax.matmul_precision`; each factor keeps 8 of its 24
+Their sums stay float32. Enabled by the option `relax.matmul_precision`; each factor keeps 8 of its 24
 bits, a relative error of up to 2^-9 each. A processor with such an instruction (avx512bf16) takes half
 the time.
 """
@@ -39,7 +39,7 @@ from ..rewriting import SweepingRewriter
 
 @dataclass(frozen=True)
 class LowerMatmulPrecision(ModulePass):
-    """See the file's docstring. precision: "float32" leaves all as it is; default: the option's."""
+    """Rounds the operands of products to bfloat16. precision: "float32" changes nothing; default: the option's."""
 
     name = "LowerMatmulPrecision"
     precision: str | None = None

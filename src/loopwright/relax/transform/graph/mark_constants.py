@@ -1,4 +1,4 @@
-"""MarkConstants: tells kernels which of their inputs are constants in all calls.
+"""MarkConstants: marks in kernels which of their inputs are constants in all calls.
 
 Before (-) and after (+)::
 
@@ -39,20 +39,20 @@ ATTR = "layout_free_buffers"
 
 @dataclass(frozen=True, repr=False)
 class MarkConstants(ModulePass):
-    """See the file's docstring."""
+    """Marks the inputs of kernels that are constants in all calls."""
 
     name = "MarkConstants"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        places: dict[GlobalVar, set[int]] = {}
+        indices: dict[GlobalVar, set[int]] = {}
         for _, func in functions_of(mod):
             for call in filter(is_tir_call, expressions(func)):
                 fields = enumerate(call_fields(call))
-                found = {i for i, field in fields if isinstance(field, rx.Constant)}
-                places[call.args[0]] = found & places.get(call.args[0], found)
-        kernels = {g: f for g, f in mod.functions.items() if places.get(g)}
+                constant = {i for i, field in fields if isinstance(field, rx.Constant)}
+                indices[call.args[0]] = constant & indices.get(call.args[0], constant)
+        kernels = {g: f for g, f in mod.functions.items() if indices.get(g)}
         marked = {
-            g: f.with_attr(ATTR, sorted(places[g]))
+            g: f.with_attr(ATTR, sorted(indices[g]))
             for g, f in kernels.items()
             if isinstance(f, PrimFunc) and is_private(f) and not f.attrs.get("tir.is_scheduled")
         }

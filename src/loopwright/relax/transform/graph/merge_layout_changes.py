@@ -57,14 +57,14 @@ class _Merge(GraphRewriter):
         return call.args[0] if self.changes_nothing(call) else call
 
     def changes_nothing(self, call: Call) -> bool:
-        """Whether a permutation leaves all axes in place, or a reshape is to the shape at hand."""
+        """Whether a permutation leaves all axes in place, or a reshape keeps the shape."""
         if _kind(call) == "relax.permute_dims":
             return _axes(call) == sorted(_axes(call))
         if _kind(call) != "relax.reshape":
             return False
         old, new = (v.struct_info.get_shape() for v in (call.args[0], self.builder.normalize(call)))
-        known = old is not None and new is not None and len(old) == len(new)
-        return known and all(map(Analyzer().can_prove_equal, old or (), new or ()))
+        comparable = old is not None and new is not None and len(old) == len(new)
+        return comparable and all(map(Analyzer().can_prove_equal, old or (), new or ()))
 
 
 def _kind(call: Any) -> str:
@@ -78,7 +78,7 @@ def _axes(call: Call) -> list[int]:
 
 
 def _index_map(call: Call) -> IndexMap | None:
-    """Where the elements of a permutation or a layout_transform go."""
+    """The target index of each element of a permutation or a layout_transform."""
     if _kind(call) == "relax.layout_transform":
         return call.attrs.index_map
     if _kind(call) == "relax.permute_dims":
@@ -88,8 +88,8 @@ def _index_map(call: Call) -> IndexMap | None:
 
 
 def _is_identity(first: IndexMap | None, second: IndexMap | None, shape: Any) -> bool:
-    """Whether a tensor of this shape is what it was after both maps. As many elements as before means that no
-    padding was added in between."""
+    """Whether both maps together leave a tensor of this shape unchanged. An equal number of elements means that
+    no padding was added in between."""
     if first is None or second is None:
         return False
     analyzer, indices = Analyzer(), [Var(f"i{k}", "int64") for k in range(len(shape))]
@@ -113,7 +113,7 @@ def _product(dims: Any) -> Any:
 
 
 class MergeLayoutChanges(ModulePass):
-    """See the file's docstring."""
+    """Merges consecutive permutations, reshapes and layout transforms."""
 
     name = "MergeLayoutChanges"
 

@@ -58,20 +58,20 @@ from ...op.base import CALL_TIR
 
 @dataclass(frozen=True)
 class NameDimensions(ModulePass):
-    """See the file's docstring."""
+    """Replaces formulas in kernels' dimensions by variables that are passed."""
 
     name = "NameDimensions"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Rewrite the private kernels and their calls."""
         changed: dict[GlobalVar, PrimFunc] = {}
-        kept: dict[GlobalVar, list[int]] = {}
+        scalars: dict[GlobalVar, list[int]] = {}
         for gvar, func in mod.functions.items():
             if isinstance(func, PrimFunc) and func.is_private:
                 renamed = name_dimensions(func)
                 if renamed is not func:
                     changed[gvar] = renamed
-                    kept[gvar] = _scalars_left(func, renamed)
+                    scalars[gvar] = _scalars_left(func, renamed)
         if changed:
             # New variables: the old ones carry the old parameters in their struct infos.
             functions = {
@@ -80,7 +80,7 @@ class NameDimensions(ModulePass):
             }
             mod = IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
         same = _duplicates(mod)
-        return _Caller(mod, kept, same).run() if changed or same else mod
+        return _Caller(mod, scalars, same).run() if changed or same else mod
 
 
 def name_dimensions(func: PrimFunc) -> PrimFunc:
@@ -102,8 +102,8 @@ def name_dimensions(func: PrimFunc) -> PrimFunc:
 
 
 class _Namer(Rewriter):
-    """Puts variables in the place of formulas; a sum may hold another as a part. A remainder whose
-    divisor loses its formula is simplified before, as by what is known of its factors."""
+    """Replaces formulas by variables; a sum may contain another as a part. A remainder whose
+    divisor loses its formula is simplified before, using the facts about its factors."""
 
     def __init__(self, names: dict[StructuralKey, Var], body: Any) -> None:
         self.names, self.body = names, body
@@ -114,7 +114,7 @@ class _Namer(Rewriter):
 
     @cached_property
     def ana(self) -> Analyzer:
-        """What is known of the blocks' axes."""
+        """Has the ranges of the blocks' axes."""
         ana = Analyzer()
 
         def bind(node: Any) -> bool:
@@ -127,10 +127,10 @@ class _Namer(Rewriter):
         return ana
 
     def visit_Node(self, node: Any) -> Any:
-        known = self.memo.get(id(node))
-        if known is None:
-            known = self.memo[id(node)] = (node, self.named(node))
-        return known[1]
+        cached = self.memo.get(id(node))
+        if cached is None:
+            cached = self.memo[id(node)] = (node, self.named(node))
+        return cached[1]
 
     def named(self, node: Any) -> Any:
         if self.sums and type(node) in (Add, Sub):
@@ -149,7 +149,7 @@ class _Namer(Rewriter):
 
     def shorter(self, node: PrimExpr) -> Any:
         """A sum with a name for each dimension that it holds."""
-        whole, found = Sum(node), False
+        whole, changed = Sum(node), False
         for dim, name in self.sums:
             key = next(iter(dim.terms))
             times, rest = divmod(whole.factor(key), dim.factor(key))
@@ -157,8 +157,8 @@ class _Namer(Rewriter):
             same = all(whole.factor(k) == times * f for k, (_, f) in dim.terms.items())
             if times and not rest and exact and same and name.dtype == node.dtype:
                 whole.add(dim.build(), -times).add(name, times)
-                found = True
-        return whole.build() if found else node
+                changed = True
+        return whole.build() if changed else node
 
 
 def _scalars_left(old: PrimFunc, new: PrimFunc) -> list[int]:
@@ -174,10 +174,10 @@ def _duplicates(mod: IRModule) -> dict[GlobalVar, GlobalVar]:
     for gvar, func in sorted(mod.functions.items(), key=lambda item: _order(item[0].name_hint)):
         if not (isinstance(func, PrimFunc) and func.is_private):
             continue
-        alike = seen.setdefault(fingerprint(func), [])
-        first = next((g for g in alike if structural_equal(mod[g], func)), None)
+        candidates = seen.setdefault(fingerprint(func), [])
+        first = next((g for g in candidates if structural_equal(mod[g], func)), None)
         if first is None:
-            alike.append(gvar)
+            candidates.append(gvar)
         else:
             same[gvar] = first
     return same
@@ -191,11 +191,11 @@ class _Caller(GraphRewriter):
     def __init__(
         self,
         mod: IRModule,
-        kept: dict[GlobalVar, list[int]],
+        scalars: dict[GlobalVar, list[int]],
         same: dict[GlobalVar, GlobalVar],
     ) -> None:
         super().__init__(mod)
-        self.kept, self.same = kept, same
+        self.scalars, self.same = scalars, same
         self.named = {gvar: gvar for gvar in mod.functions}
 
     def run(self) -> IRModule:
@@ -207,7 +207,7 @@ class _Caller(GraphRewriter):
         if call.op is not CALL_TIR:
             return call
         gvar, args = call.args[0], list(call.args)
-        left = self.kept.get(gvar)
+        left = self.scalars.get(gvar)
         if left is not None and len(args) > 2:
             values: list[PrimExpr] = [args[2].struct_info.values[k] for k in left]
             args = [*args[:2], ShapeExpr(values)] if values else args[:2]

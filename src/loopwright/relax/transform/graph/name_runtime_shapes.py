@@ -1,4 +1,4 @@
-"""NameRuntimeShapes: gives dimensions that are known only at run time names.
+"""NameRuntimeShapes: names dimensions that are known only at run time.
 
 Before (-) and after (+)::
 
@@ -31,9 +31,9 @@ from ..decorators import RewriterPass
 
 class _Namer(GraphRewriter):
     def function(self, func: rx.Function) -> rx.Function:
-        self.taken = _taken(func)
-        self.casts: dict[rx.MatchCast, rx.Var] = {}  # those made here, and what they rename
-        if not self.taken:
+        self.operands = _operands(func)
+        self.casts: dict[rx.MatchCast, rx.Var] = {}  # created here -> the variable it renames
+        if not self.operands:
             return func
         first = [self.named(p, p) for p in func.params if self.is_open(p, p)]
         if first:
@@ -43,14 +43,14 @@ class _Namer(GraphRewriter):
 
     def is_open(self, old: rx.Var, new: rx.Var) -> bool:
         """Whether a value's shape is to be named."""
-        return old in self.taken and _is_unknown(new.struct_info)
+        return old in self.operands and _is_unknown(new.struct_info)
 
     def binding(self, binding: Any) -> None:
         old = binding.var
         if binding in self.casts:
             self.builder.emit_normalized(binding)
             info = old.struct_info
-            is_shape = isinstance(info, ShapeStructInfo)  # its dimensions are used in its place
+            is_shape = isinstance(info, ShapeStructInfo)  # its dimensions are used instead
             self.var_map[self.casts[binding]] = rx.ShapeExpr(info.values) if is_shape else old
             return
         super().binding(binding)
@@ -62,11 +62,11 @@ class _Namer(GraphRewriter):
         """The match_cast of a value, for the uses of a variable after it."""
         info = var.struct_info
         dims = [TirVar(f"{var.name_hint}_{k}", "int64") for k in range(info.ndim)]
-        known: Any = ShapeStructInfo(dims)
+        named: Any = ShapeStructInfo(dims)
         if isinstance(info, TensorStructInfo):
-            known = TensorStructInfo(rx.ShapeExpr(dims), info.dtype)
+            named = TensorStructInfo(rx.ShapeExpr(dims), info.dtype)
         kind = rx.DataflowVar if isinstance(old, rx.DataflowVar) else rx.Var
-        cast = rx.MatchCast(kind(var.name_hint, known), var, known, var.span)
+        cast = rx.MatchCast(kind(var.name_hint, named), var, named, var.span)
         self.casts[cast] = old
         return cast
 
@@ -78,18 +78,18 @@ def _is_unknown(info: Any) -> bool:
     return tensor and info.ndim >= 0 and not info.dtype.is_void
 
 
-def _taken(func: rx.Function) -> set[rx.Var]:
+def _operands(func: rx.Function) -> set[rx.Var]:
     """The variables that operators with kernels take."""
-    found: set[rx.Var] = set()
+    variables: set[rx.Var] = set()
 
     def visit(node: Any) -> None:
         if isinstance(node, rx.Call) and isinstance(node.op, Op) and _has_kernel(node.op):
             for arg in node.args:
                 fields = arg.fields if isinstance(arg, rx.Tuple) else [arg]
-                found.update(f for f in fields if isinstance(f, rx.Var))
+                variables.update(f for f in fields if isinstance(f, rx.Var))
 
     post_order_visit(func, visit)
-    return found
+    return variables
 
 
 def _has_kernel(op: Op) -> bool:
@@ -97,7 +97,7 @@ def _has_kernel(op: Op) -> bool:
 
 
 class NameRuntimeShapes(RewriterPass):
-    """See the file's docstring."""
+    """Binds unknown shapes of operators' arguments to new symbolic variables."""
 
     name = "NameRuntimeShapes"
     rewriter = _Namer

@@ -16,7 +16,7 @@ Before (-) and after (+)::
                   R.output(gv)
               return gv
 
-A permutation that puts channels last moves behind the operators that follow layouts (`relax.layout`),
+A permutation that puts channels last moves below the operators that have a hook `layout` (`relax.layout`),
 until it meets one that puts them first, with which it vanishes, or an operator that needs the tensor as
 it is.
 """
@@ -39,7 +39,7 @@ _LAST = {(0, 2, 1): "ACB", (0, 2, 3, 1): "ADBC", (0, 2, 3, 4, 1): "AEBCD"}
 
 @dataclass(frozen=True)
 class SinkPermutes(ModulePass):
-    """See the file's docstring."""
+    """Moves permutations between channels first and last below the operators that use them."""
 
     name = "SinkPermutes"
 

@@ -1,4 +1,4 @@
-"""SinkReshapes: what is reshaped back and forth keeps its shape.
+"""SinkReshapes: moves reshapes below the operators that use them, until they cancel.
 
 Before (-) and after (+)::
 
@@ -17,10 +17,10 @@ Before (-) and after (+)::
                   R.output(gv)
               return gv
 
-A reshape moves behind the elementwise operators and the products by a matrix that follow it, until it
-meets one that undoes it, with which it vanishes, or an operator that needs the tensor as it is.
-Between a product and what is fused into it no reshape is left. The rows of a product are one axis:
-what has several is reshaped.
+A reshape moves below the elementwise operators and the products by a matrix that use it, until it
+meets one that undoes it, with which it vanishes, or an operator that needs the original shape.
+Between a product and the operators fused into it no reshape is left. The rows of a product are one axis:
+several are reshaped into one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from ..products import is_call, shape_of
 
 @dataclass(frozen=True)
 class SinkReshapes(ModulePass):
-    """See the file's docstring."""
+    """Moves reshapes below elementwise operators and products."""
 
     name = "SinkReshapes"
 
@@ -110,13 +110,13 @@ class _Sinker(LayoutRewriter):
     def view(
         self, call: Call, sources: list[Any], shape: Any, binding: VarBinding, product: bool
     ) -> _View:
-        """What a call's result is of the same call on sources of its arguments."""
+        """The result of a call as a view of the same call on the sources of its arguments."""
         moved = with_tensors(call, sources, _AS_BEFORE).with_span(call.span)
         emitted = self.builder.emit(moved, binding.var.name_hint)
         return _View(emitted, shape, binding.span, product)
 
     def reshaped(self, tensor: Any, shape: Any, before: Any) -> Any:
-        """A tensor beside a view, in the shape of the view's source if it has the view's."""
+        """Another operand of a view, in the shape of the view's source if it has the view's."""
         value, dims = self.value(tensor), shape_of(tensor) or ()
         if len(dims) < 2 or not can_prove_shape_equal(dims, shape):
             return value
@@ -129,27 +129,27 @@ class _Sinker(LayoutRewriter):
         return name
 
     def source(self, tensor: Any) -> Any:
-        """What a tensor is a view of, or the tensor."""
+        """The source of a tensor that is a view, or the tensor."""
         laid = self.laid.get(tensor) if isinstance(tensor, Var) else None
         return self.value(tensor) if laid is None else laid.source
 
     def is_elementwise(self, call: Call, views: list[_View | None], shape: tuple[Any, ...]) -> bool:
         """Whether a call works on each element of the tensors that its views, of one shape and one
-        source shape, stand for; others are scalars, go along the last axis of both, or, beside a
+        source shape, represent; others are scalars, extend along the last axis of both, or, with a
         product, are of the view's shape."""
-        hook, known = self.hook(call), [v for v in views if v is not None]
-        before = shape_of(known[0].source)
+        hook, present = self.hook(call), [v for v in views if v is not None]
+        before = shape_of(present[0].source)
         same = all(
             can_prove_shape_equal(v.shape, shape)
             and can_prove_shape_equal(shape_of(v.source) or (), before)
-            for v in known
+            for v in present
         )
         if hook is None or not before or not same:
             return False
         last = can_prove_shape_equal(shape[-1:], before[-1:])
         for tensor, view in zip(tensor_arguments(call), views, strict=True):
             dims = shape_of(tensor) if view is None else ()
-            if dims and known[0].product and can_prove_shape_equal(dims, shape):
+            if dims and present[0].product and can_prove_shape_equal(dims, shape):
                 continue
             if dims is None or not (all(map(is_one, dims)) or (len(dims) == 1 and last)):
                 return False

@@ -1,4 +1,4 @@
-"""SplitLayoutRewritePreproc: what only rearranges a kernel's inputs becomes a kernel of its own.
+"""SplitLayoutRewritePreproc: splits the rearrangement of a kernel's inputs into a kernel of its own.
 
 Before::
 
@@ -82,7 +82,7 @@ MARK = "meta_schedule.layout_rewrite_preproc"
 
 @dataclass(frozen=True, repr=False)
 class SplitLayoutRewritePreproc(ModulePass):
-    """See the file's docstring."""
+    """Splits the rearrangement of constant inputs off kernels."""
 
     keep_names: bool = False
     name = "SplitLayoutRewritePreproc"
@@ -100,7 +100,7 @@ class SplitLayoutRewritePreproc(ModulePass):
 
 @dataclass(frozen=True)
 class _Parts:
-    """A kernel in two. inputs: which arguments the first takes; outputs: what it writes."""
+    """A kernel in two. inputs: which arguments the first takes; outputs: the buffers that it writes."""
 
     pack: PrimFunc
     rest: PrimFunc
@@ -114,7 +114,7 @@ def split(kernel: PrimFunc) -> _Parts | None:
         return None
     root = kernel.body.block
     stmts = root.body.seq if isinstance(root.body, SeqStmt) else (root.body,)
-    taken: dict[Buffer, Buffer] = {}  # input -> what it is stored in
+    packed_as: dict[Buffer, Buffer] = {}  # input -> the buffer it is rearranged into
     before, after = [], []
     for stmt in stmts:
         if not any_node(stmt, _is_marked, skip=_LEAVES):
@@ -127,8 +127,8 @@ def split(kernel: PrimFunc) -> _Parts | None:
         if len(blocks) != 1 or len(loads) != 1 or len(stores) != 1:
             return None
         before.append(stmt)
-        taken[loads.pop()] = stores.pop()
-    if not taken:
+        packed_as[loads.pop()] = stores.pop()
+    if not packed_as:
         return None
     inputs = kernel.buffers[:-1]
     left = {node.buffer for node in _nodes(after, (BufferLoad, BufferStore))}
@@ -137,15 +137,15 @@ def split(kernel: PrimFunc) -> _Parts | None:
         and source not in left
         and packed in root.alloc_buffers
         and all(isinstance(dim, IntImm) for dim in packed.shape)
-        for source, packed in taken.items()
+        for source, packed in packed_as.items()
     ):
         return None
-    sources = [b for b in inputs if b in taken]
-    outputs = [taken[b] for b in sources]
+    sources = [b for b in inputs if b in packed_as]
+    outputs = [packed_as[b] for b in sources]
     attrs = {k: v for k, v in kernel.attrs.items() if k not in (ATTR, "global_symbol")}
     unscheduled = {k: v for k, v in attrs.items() if k != "tir.is_scheduled"}
     plain = [rewrite(stmt, {Block: _unmarked}) for stmt in before]
-    swap = {v: taken.get(b, b) for v, b in kernel.buffer_map.items()}
+    swap = {v: packed_as.get(b, b) for v, b in kernel.buffer_map.items()}
     return _Parts(
         PrimFunc([*sources, *outputs], _body(kernel, plain, outputs), attrs=unscheduled),
         PrimFunc(
@@ -157,10 +157,10 @@ def split(kernel: PrimFunc) -> _Parts | None:
 
 
 def _nodes(stmt: Any, kind: Any) -> list[Any]:
-    found: list[Any] = []
+    nodes: list[Any] = []
     for part in stmt if isinstance(stmt, list) else [stmt]:
-        post_order_visit(part, lambda node: found.append(node) if isinstance(node, kind) else None)
-    return found
+        post_order_visit(part, lambda node: nodes.append(node) if isinstance(node, kind) else None)
+    return nodes
 
 
 _LEAVES = (BufferStore, Evaluate, Buffer, BufferRegion)  # no block is inside
@@ -188,8 +188,8 @@ def _body(kernel: PrimFunc, stmts: list[Any], outside: list[Buffer]) -> Any:
 class _Splitter(GraphRewriter):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
-        self.rests: dict[GlobalVar, str] = {}  # what is left of a kernel, and the kernel's name
-        self.known: dict[GlobalVar, Any] = {}  # a kernel's parts, and their names
+        self.rests: dict[GlobalVar, str] = {}  # the rest of a kernel, and the kernel's name
+        self.parts: dict[GlobalVar, Any] = {}  # a kernel's parts, and their names
 
     def parts_of(self, gvar: GlobalVar) -> tuple[_Parts, GlobalVar, GlobalVar] | None:
         """A kernel in two, which are added to the module."""
@@ -207,17 +207,17 @@ class _Splitter(GraphRewriter):
         if call.op is not CALL_TIR:
             return call
         gvar = call.args[0]
-        if gvar not in self.known:
-            self.known[gvar] = self.parts_of(gvar)
-        if self.known[gvar] is None:
+        if gvar not in self.parts:
+            self.parts[gvar] = self.parts_of(gvar)
+        if self.parts[gvar] is None:
             return call
-        parts, pack, rest = self.known[gvar]
+        parts, pack, rest = self.parts[gvar]
         fields = list(call_fields(call))
         infos = [TensorStructInfo(rx.ShapeExpr(b.shape), b.dtype) for b in parts.outputs]
         out = infos[0] if len(infos) == 1 else infos
         packed = self.builder.emit(call_tir(pack, [fields[i] for i in parts.inputs], out))
-        for place, index in enumerate(parts.inputs):
-            fields[index] = packed if len(infos) == 1 else rx.TupleGetItem(packed, place)
+        for field, index in enumerate(parts.inputs):
+            fields[index] = packed if len(infos) == 1 else rx.TupleGetItem(packed, field)
         return self.builder.emit(call.replace(args=(rest, rx.Tuple(fields), *call.args[2:])))
 
 

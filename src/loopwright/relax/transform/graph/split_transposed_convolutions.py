@@ -12,9 +12,9 @@ Before (-) and after (+)::
           return gv
 
 Of a stride s, each s-th element of the result sees the same taps: these are a convolution, and those of
-them with as many taps are one, whose elements are then put side by side. The weight is a finite constant:
-what it meets beyond the data's ends is 0. One whose windows do not overlap and that fills blocks of channels
-is computed in them as it is.
+them with the same number of taps are one, whose elements are then interleaved. The weight is a finite constant:
+beyond the data's ends it is multiplied by 0. One whose windows do not overlap and that fills blocks of channels
+is computed in them unchanged.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class SplitTransposedConvolutions(ModulePass):
-    """See the file's docstring."""
+    """Splits strided transposed convolutions with constant weights into phases."""
 
     name = "SplitTransposedConvolutions"
 
@@ -84,7 +84,7 @@ class _Splitter(SweepingRewriter):
         ):
             return call  # phases without taps; 0 * inf at the ends
         taps = [-(-k // s) for k, s in zip(window, strides, strict=True)]
-        # What the result has less than the joined phases, which are at least as long.
+        # The elements that the joined phases, which are at least as long, have more than the result.
         ends = zip(window, padding[rank:], more, strides, taps, strict=True)
         spare = [s * t - k + after - m for k, after, m, s, t in ends]
         over = [max(-(n // s), 0) for n, s in zip(spare, strides, strict=True)]
@@ -94,15 +94,15 @@ class _Splitter(SweepingRewriter):
         parts = []
         for part in _phases(values, strides):
             around = [t - 1 for t in part.shape[2:]] + behind
-            made = convolve(call.args[0], const(part), padding=around, out_dtype=attrs.out_dtype)
-            parts.append(made)
-        made = parts[0] if len(parts) == 1 else relax_op.concat(parts, axis=1)
-        return relax_op.nn.join_phases(made, strides, padding[:rank], spare)
+            joined = convolve(call.args[0], const(part), padding=around, out_dtype=attrs.out_dtype)
+            parts.append(joined)
+        joined = parts[0] if len(parts) == 1 else relax_op.concat(parts, axis=1)
+        return relax_op.nn.join_phases(joined, strides, padding[:rank], spare)
 
 
 def _phases(values: np.ndarray, strides: list[int]) -> list[np.ndarray]:
     """The weight (channels, outputs, *window) as those of convolutions whose outputs are the phases, one
-    after the other: (phases * outputs, channels, *taps). The phases of one have as many taps."""
+    after the other: (phases * outputs, channels, *taps). The phases of one have the same number of taps."""
     runs = [sorted({0, k % s, s}) for k, s in zip(values.shape[2:], strides, strict=True)]
     if len(runs[-1]) > 2:
         runs[:-1] = [list(range(s + 1)) for s in strides[:-1]]

@@ -15,8 +15,8 @@ Before (-) and after (+)::
           return gv
 
 A product in float16 is computed in float32 anyway, unless the processor has such instructions; an operand
-that many results read is cast once, where it is made. What is kept is not rounded in between, as with
-onnxruntime: rounding where the graph says float16 makes ppocr-rec's error 5 to 20 times as large. Products ask for it, and what uses their results follows. The right side of a matrix product, which is read
+that many results read is cast once, where it is computed. Values kept wide are not rounded in between, as with
+onnxruntime: rounding where the graph has float16 makes ppocr-rec's error 5 to 20 times as large. Products request it, and the users of their results follow. The right side of a matrix product, which is read
 once for many rows, stays short unless it is a result, too.
 """
 
@@ -47,7 +47,7 @@ _REDUCTIONS = {
 
 @dataclass(frozen=True)
 class WidenFloats(ModulePass):
-    """See the file's docstring."""
+    """Removes casts to float16 between products that are computed in float32."""
 
     name = "WidenFloats"
 
@@ -86,15 +86,15 @@ class _Widener(LayoutRewriter):
             return None
         attrs = {"out_dtype": WIDE} if hasattr(call.attrs, "out_dtype") else {}
         plan = LayoutPlan((), (), attrs)
-        kept = tensors[1:] if is_call(call, "relax.matmul") and tensors[1] not in self.laid else ()
-        parts = [self.value(t) if t in kept else self.wide(t) for t in tensors]
+        as_is = tensors[1:] if is_call(call, "relax.matmul") and tensors[1] not in self.laid else ()
+        parts = [self.value(t) if t in as_is else self.wide(t) for t in tensors]
         new = with_tensors(call, parts, plan).with_span(call.span)
         if dtype == WIDE:
             return new
         return _Wide(self.builder.emit(new, binding.var.name_hint), dtype)
 
     def binding(self, binding: Binding) -> None:
-        """A cast to another shape is of what stands for the tensor."""
+        """A cast to another shape applies to the wide form of the tensor."""
         laid = self.laid.get(binding.value) if isinstance(binding.value, Var) else None
         info = binding.struct_info if isinstance(binding, MatchCast) else None
         if laid is None or not (
@@ -114,8 +114,8 @@ class _Widener(LayoutRewriter):
             return Constant(tensor.data.numpy().astype(np.float32))
         if tensor in self.laid:
             return self.laid[tensor].tensor
-        made = self.definition(tensor)
-        whole = made.args[0] if is_call(made, "relax.astype") else None
+        value = self.definition(tensor)
+        whole = value.args[0] if is_call(value, "relax.astype") else None
         if isinstance(whole, Constant) and _dtype(whole) == WIDE:  # not rounded yet
             return whole
         if tensor not in self.packed:

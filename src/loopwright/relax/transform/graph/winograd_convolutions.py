@@ -20,7 +20,7 @@ Before (-) and after (+)::
               R.output(gv)
           return gv
 
-Asked for by the option `relax.winograd_tile`: the most results of a tile along an axis, 2 or 4. They take 2.25 and 4
+Enabled by the option `relax.winograd_tile`: the most results of a tile along an axis, 2 or 4. They take 2.25 and 4
 times fewer multiplications than windows; the pass picks the tile, or leaves the convolution, by counting
 these, the transforms, and the weights that are read. Errors relative to the largest result are about 2e-6 and
 1e-5; an infinity makes the tile around it NaN. The weights take 1.8 and 4 times the memory.
@@ -45,13 +45,14 @@ from ..rewriting import SweepingRewriter
 
 SIZE = 3
 TILES = (2, 4)
+# Both from the times of 64 to 512 channels, see "Winograd's algorithm on request" in docs/performance.md.
 TRANSFORM = 12  # multiply-adds in the time of one element of a transformed tile
 READ = 10  # multiply-adds in the time in which a factor of a weight is read from memory
 
 
 @dataclass(frozen=True)
 class WinogradConvolutions(ModulePass):
-    """See the file's docstring. tile: 0 leaves all as it is; default: the option's. pays: the part of the
+    """Replaces convolutions of 3 x 3 where that pays. tile: 0 changes nothing; default: the option's. pays: the part of the
     time by windows that they may take."""
 
     name = "WinogradConvolutions"
@@ -76,10 +77,10 @@ class _Rewriter(SweepingRewriter):
         if weight is None or may_be_taken(call, Target.current(allow_none=True)):
             return call
         n, *sizes = call.args[0].struct_info.get_shape()
-        known: list[Any] = [int_value(d) for d in sizes]
-        if None in known:
+        literals: list[Any] = [int_value(d) for d in sizes]
+        if None in literals:
             return call
-        blocks, rows, cols, block = known
+        blocks, rows, cols, block = literals
         top, left, bottom, right = padding = [int(p) for p in call.attrs.padding]
         sides = [rows + top + bottom - SIZE + 1, cols + left + right - SIZE + 1]
         channels: Any = int_value(call.struct_info.get_shape()[1])
@@ -96,7 +97,7 @@ class _Rewriter(SweepingRewriter):
         return relax_op.nn.winograd_join(products, tile, sides, block)
 
     def _window(self, call: Call) -> Constant | None:
-        """The weight of a convolution in blocks whose windows of 3 x 3 lie one pixel apart, or None."""
+        """The weight of a convolution in blocks with windows of 3 x 3 and stride 1, or None."""
         if not is_call(call, "relax.nn.conv2d"):
             return None
         attrs, packed = call.attrs, self.definition(call.args[1])
@@ -116,7 +117,7 @@ class _Rewriter(SweepingRewriter):
 
 
 def _best(n: int, inputs: int, outputs: int, sides: list[int], most: int) -> tuple[int, float]:
-    """The tile that takes the least time, and what part that is of the time by windows."""
+    """The tile that takes the least time, and its share of the time by windows."""
 
     def cost(tile: int) -> float:
         tiles = n * math.prod(-(-side // tile) for side in sides)

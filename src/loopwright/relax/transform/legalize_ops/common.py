@@ -37,7 +37,7 @@ class Conditional:
         return self.rule(bb, call) if self.accepts(call) else None
 
     def accepts(self, call: Any) -> bool:
-        """What the predicate says."""
+        """The answer of the predicate."""
         with named_errors(
             lambda: f"the predicate of a rule of {call.op.name}", self.when, lambda: call.span
         ):
@@ -65,7 +65,7 @@ LEGALIZATIONS: RuleTable[Rule] = RuleTable("legalization", _label)
 
 
 def answer(candidate: Candidate[Rule], bb: Any, call: Any) -> Any:
-    """What a rule makes of a call. Raises RuleError where a rule of others fails."""
+    """The result of a rule for a call. Raises RuleError where a rule of others fails."""
     rule = _bare(candidate.rule)
     with named_errors(lambda: f"the rule of {call.op.name} ({candidate})", rule, lambda: call.span):
         return candidate.rule(bb, call)
@@ -119,21 +119,21 @@ def register_legalize(
         what = f"the legalization of {op_name} is a function f(bb, call)"
         hint = "give a kernel as tir=" if isinstance(legal_func, PrimFunc) else None
         raise TypeError(explain(what, got=repr(legal_func), instead=hint))
-    _check_known(op_name)
+    _check_operator(op_name)
     rule = legal_func if when is None else Conditional(legal_func, when)
     op = register_op(op_name)
     if target is None and not op.has_attr("FLegalize"):
         op.set_attr("FLegalize", rule, priority)  # its definition
     else:
-        place = DEFAULT if target is None else target
-        LEGALIZATIONS.add(rule, place, subject=op_name, priority=priority, origin=origin)
+        key = DEFAULT if target is None else target
+        LEGALIZATIONS.add(rule, key, subject=op_name, priority=priority, origin=origin)
     return legal_func
 
 
-def _check_known(op_name: str) -> None:
+def _check_operator(op_name: str) -> None:
     """Other names than "relax.NAME" may be those of a back end's patterns, or be defined later."""
-    known = op_name in OPS or not op_name.startswith("relax.")
-    if known or not load_definitions() or op_name in OPS:
+    exists = op_name in OPS or not op_name.startswith("relax.")
+    if exists or not load_definitions() or op_name in OPS:
         return
     hint = suggest(op_name, [name for name in OPS if name.startswith("relax.")])
     what = "a legalization of an operator that does not exist"
@@ -142,10 +142,10 @@ def _check_known(op_name: str) -> None:
 
 def candidates(op: Op, target: Target | None, custom: dict[str, Rule]) -> list[Candidate[Rule]]:
     """The rules for an operator under a target, in the order in which they are tried."""
-    given = custom.get(op.name)
-    if isinstance(given, PrimFunc):
-        given = Kernel(op.name, given)
-    rules = LEGALIZATIONS.candidates(target, op.name, {} if given is None else {op.name: given})
+    own = custom.get(op.name)
+    if isinstance(own, PrimFunc):
+        own = Kernel(op.name, own)
+    rules = LEGALIZATIONS.candidates(target, op.name, {} if own is None else {op.name: own})
     definition = op.get_attr("FLegalize")
     if definition is None:
         return rules
@@ -158,7 +158,7 @@ def candidates(op: Op, target: Target | None, custom: dict[str, Rule]) -> list[C
 
 
 def may_be_taken(call: Any, target: Target | None) -> bool:
-    """Whether a user's rule takes a call, or may take it (only calling it would tell)."""
+    """Whether a user's rule takes a call, or may take it (only calling it would show)."""
     own = LEGALIZATIONS.candidates(target, call.op.name)  # all but the definition
     return any(refusal(candidate, call) is None for candidate in own)
 

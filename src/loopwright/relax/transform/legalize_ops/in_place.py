@@ -33,16 +33,16 @@ def in_place(builder: BlockBuilder, call: rx.Call, index: int) -> rx.Call | None
     fields = call_fields(values[0])
     if own[index] not in fields:
         return None
-    place = fields.index(own[index])
-    gvar = builder.add_func(over(kernel, place), f"{call.op.name.split('.')[-1]}_inplace")
-    given = [call.args[own.index(f)] if f in own else f for f in fields]
-    return call_tir_inplace(gvar, given, [place], values[0].sinfo_args[0])
+    overwritten = fields.index(own[index])
+    gvar = builder.add_func(over(kernel, overwritten), f"{call.op.name.split('.')[-1]}_inplace")
+    tensors = [call.args[own.index(f)] if f in own else f for f in fields]
+    return call_tir_inplace(gvar, tensors, [overwritten], values[0].sinfo_args[0])
 
 
-def over(kernel: PrimFunc, place: int) -> PrimFunc:
+def over(kernel: PrimFunc, index: int) -> PrimFunc:
     """A kernel of one result that it writes over an input."""
     *inputs, output = kernel.buffers
-    target = inputs[place]
+    target = inputs[index]
     params = [p for p in kernel.params if kernel.buffer_map.get(p) is not output]
     views = {p: b for p, b in kernel.buffer_map.items() if b is not output}
     body = substitute_buffers(kernel.body, {output: target})

@@ -105,21 +105,23 @@ class Kernel:
         if isinstance(scalars, str):
             return scalars
         func = func.specialize(scalars) if scalars else func
-        known = {v: const(e.value, v.dtype) for v, e in table.items() if isinstance(e, IntImm)}
-        if known:
-            func = substitute(func, known)
+        literals = {v: const(e.value, v.dtype) for v, e in table.items() if isinstance(e, IntImm)}
+        if literals:
+            func = substitute(func, literals)
         return func, tensors
 
     def _tensors(self, call: Call, count: int) -> list[Any]:
-        """The tensors that a kernel of so many inputs is passed: all; for a back end's pattern, those
-        that vary, where that is their number. The kernel then knows the others: numbers that the
-        pattern has, or weights for which it was made."""
+        """The tensors passed to a kernel of `count` inputs: all; for a back end's pattern, those
+        that vary, where that is their number. The kernel then has the others built in: numbers of the
+        pattern, or weights that it was made for."""
         tensors = [leaf for a in call.args for leaf in _leaves(a)]
         if len(tensors) == count or call.attrs is None or "composite" not in call.attrs:
             return tensors
-        made = not isinstance(self.tir, PrimFunc)
+        generated = not isinstance(self.tir, PrimFunc)
         vary = [
-            t for t in tensors if not isinstance(t, Constant) or (t.struct_info.ndim and not made)
+            t
+            for t in tensors
+            if not isinstance(t, Constant) or (t.struct_info.ndim and not generated)
         ]
         return vary if len(vary) == count else tensors
 
@@ -128,18 +130,18 @@ class Kernel:
     ) -> dict[Var, Any] | str:
         """The values of the kernel's scalar parameters: the operator's attributes."""
         attrs = {} if call.attrs is None else dict(call.attrs.items())
-        known: dict[Var, Any] = {}
+        scalars: dict[Var, Any] = {}
         for param in func.params:
             if param in func.buffer_map:
                 continue
             value = attrs.get(param.name)
             if isinstance(value, (bool, int, float)):
-                known[param] = const(value, param.dtype)
+                scalars[param] = const(value, param.dtype)
             elif param in table and isinstance(table[param], IntImm):
-                known[param] = table[param]
+                scalars[param] = table[param]
             else:
                 return f"the operator has no number attribute {param.name}"
-        return known
+        return scalars
 
 
 def _match(buffer: Any, info: Any, table: dict[Var, PrimExpr], analyzer: Analyzer) -> str:

@@ -1,4 +1,4 @@
-"""What values of a graph function are in the native one that `GraphToTIR` makes of it, and who
+"""The form of a graph function's values in the native one that `GraphToTIR` builds, and who
 calls kernels."""
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Steps:
 
 
 def callers(mod: IRModule) -> dict[GlobalVar, list[Any]]:
-    """The places of the calls of kernels that have no place themselves."""
-    places: dict[GlobalVar, list[Any]] = {}
+    """The spans of the calls of kernels that have no span themselves."""
+    spans: dict[GlobalVar, list[Any]] = {}
     for func in mod.functions.values():
         for block in func.body.blocks if isinstance(func, rx.Function) else ():
             for binding in block.bindings:
@@ -75,8 +75,8 @@ def callers(mod: IRModule) -> dict[GlobalVar, list[Any]]:
                 for gvar in kernels_of(binding.value) if span else ():
                     kernel = mod.functions.get(gvar)
                     if isinstance(kernel, PrimFunc) and kernel.span is None:
-                        places.setdefault(gvar, []).append(span)
-    return places
+                        spans.setdefault(gvar, []).append(span)
+    return spans
 
 
 def kernels_of(value: Any) -> list[GlobalVar]:

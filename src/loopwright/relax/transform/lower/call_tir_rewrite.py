@@ -74,10 +74,10 @@ class _Rewriter(GraphRewriter):
         if call.op is CALL_TIR_INPLACE:
             inplace = list(call.attrs.inplace_indices)
         outs: list[Any] = []
-        given: list[Any] = []
-        result = self.allocate(call, info, inputs, inplace, outs, given)
+        allocated: list[Any] = []
+        result = self.allocate(call, info, inputs, inplace, outs, allocated)
         callee = call.args[0]
-        args = [*inputs, *given]
+        args = [*inputs, *allocated]
         if len(call.args) > 2:
             shape = call.args[2]
             kernel = isinstance(callee, GlobalVar)
@@ -97,16 +97,16 @@ class _Rewriter(GraphRewriter):
         inputs: list[Any],
         inplace: list[int],
         outs: list[Any],
-        given: list[Any],
+        allocated: list[Any],
     ) -> Any:
-        """The outputs as one value; the allocated ones are appended to `given`."""
+        """The outputs as one value; the allocated ones are appended to `allocated`."""
         if isinstance(info, TupleStructInfo):
-            fields = [self.allocate(call, f, inputs, inplace, outs, given) for f in info.fields]
+            fields = [self.allocate(call, f, inputs, inplace, outs, allocated) for f in info.fields]
             return Tuple(fields)
         at = inplace[len(outs)] if inplace else -1
         var = inputs[at] if at >= 0 else self.alloc(call, info)
         if at < 0:
-            given.append(var)
+            allocated.append(var)
         outs.append(var)
         return var
 

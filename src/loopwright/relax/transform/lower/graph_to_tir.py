@@ -73,21 +73,21 @@ NATIVE_PART = "native_part"  # attribute of a part that a function of the machin
 
 
 def _expectation(have: PrimExpr, want: PrimExpr, where: str) -> str:
-    """What is wrong where an extent is not another one, which may be how an operator asks for a least
-    extent or for a multiple."""
+    """The message for an extent that differs from another one, which may be how an operator requires a
+    least extent or a multiple."""
     if isinstance(have, Min):
         for part, other in ((have.a, have.b), (have.b, have.a)):
             if structural_equal(part, want):
                 return f"{plain(other)} must be at least {plain(want)} {where}"
     if isinstance(have, FloorMod) and is_zero(want):
         return f"{plain(have.a)} must be a multiple of {plain(have.b)} {where}"
-    both = f"({plain(have)} against {_wanted(have, want)})"
+    both = f"({plain(have)} against {_required(have, want)})"
     return f"another extent than expected {where} {both}; give inputs whose shapes agree"
 
 
 @dataclass(frozen=True, repr=False)
 class GraphToTIR(ModulePass):
-    """Turn planned graph functions into native ones. See the file's docstring.
+    """Turns planned graph functions into native ones.
 
     workspace: "one" piece of memory that storages are placed in; "tensors": an allocation for each
         tensor, for `tir.transform.PlanUnifiedMemory` (then omit StaticPlanBlockMemory). Sizes
@@ -128,7 +128,7 @@ class GraphToTIR(ModulePass):
 
 
 def why_not_native(mod: IRModule, name: str) -> str:
-    """What keeps a graph function with the virtual machine."""
+    """Raised for a graph function that the virtual machine must run."""
     gvar = mod.get_global_var(name)
     try:
         _Converter(mod, gvar, mod[gvar]).run()
@@ -142,7 +142,7 @@ class _Converter:
         self, mod: IRModule, gvar: GlobalVar, func: rx.Function, workspace: str = "one"
     ) -> None:
         self.apart = workspace == "tensors"
-        # What calls a native function knows its symbols by name.
+        # Callers of a native function pass its symbols by name.
         self.mod, self.name, self.func = mod, gvar.name_hint, with_distinct_symbols(func)
         self.env: dict[rx.Var, Any] = {}
         self.values: dict[rx.Var, Any] = {}
@@ -154,7 +154,7 @@ class _Converter:
         self.constants: dict[int, tuple[Any, Var]] = {}
         self.analyzer = Analyzer()
         self.outputs: dict[rx.Var, Var] = {}
-        self.known: list[Var] = []
+        self.scope_vars: list[Var] = []
         self.sizes = Sizes()
         kernels = [f for f in mod.functions.values() if isinstance(f, PrimFunc)]
         # Of every tensor in the workspace, in bytes.
@@ -168,7 +168,7 @@ class _Converter:
         if len(func.body.blocks) and any(isinstance(b, rx.DataflowBlock) for b in func.body.blocks):
             raise NotNative("it still has dataflow blocks")
         params, specs = self.parameters()
-        symbols = tuple(v for v, known in self.symbols.items() if v is known)
+        symbols = tuple(v for v, source in self.symbols.items() if v is source)
         self.find_values()
         leaves, tree = self.result_leaves()
         results = [self.result_spec(k, info, len(leaves)) for k, (_, info) in enumerate(leaves)]
@@ -211,7 +211,7 @@ class _Converter:
                 for d in p.struct_info.get_shape() or ():
                     if isinstance(d, Var):
                         self.symbols.setdefault(d, d)
-        self.known = [*(v for v in self.symbols.values()), *scalars]
+        self.scope_vars = [*(v for v in self.symbols.values()), *scalars]
         for p in self.func.params:
             info = p.struct_info
             if isinstance(info, TensorStructInfo):
@@ -232,7 +232,7 @@ class _Converter:
     def check_bound(self, dim: PrimExpr) -> None:
         """Reject a dimension that the caller cannot compute from the arguments."""
         for v in vars_in(dim):
-            if not any(v is k for k in self.known):
+            if not any(v is k for k in self.scope_vars):
                 raise NotNative(f"dimension {v.name} is not the extent of a parameter's axis")
 
     def known_dims(self, info: TensorStructInfo, what: str) -> tuple[PrimExpr, ...]:
@@ -261,7 +261,7 @@ class _Converter:
         return leaves, None if isinstance(tree, int) else tree
 
     def tree_of(self, value: Any, info: Any, leaves: list[tuple[Any, TensorStructInfo]]) -> Any:
-        """The places of a value's tensors among the leaves, where they are added."""
+        """The indices of a value's tensors among the leaves, where they are added."""
         if isinstance(info, TensorStructInfo):
             leaves.append((value, info))
             return len(leaves) - 1
@@ -340,10 +340,10 @@ class _Converter:
 
     def value(self, value: Any, var: rx.Var | None = None) -> Any:
         if isinstance(value, rx.Var):
-            known = self.env[value]
-            if isinstance(known, Nothing):
-                raise NotNative(f"it uses what the packed call {known.symbol} returned")
-            return known
+            native = self.env[value]
+            if isinstance(native, Nothing):
+                raise NotNative(f"it uses the result of the packed call {native.symbol}")
+            return native
         if isinstance(value, rx.StringImm):
             return StringImm(value.value)
         if isinstance(value, rx.Constant):
@@ -381,8 +381,8 @@ class _Converter:
 
     def packed(self, symbol: str, args: list[Any], span: Any) -> Nothing:
         """Call a registered function, or an external code generator's, with the tensors."""
-        given = [self.packed_argument(self.value(a)) for a in args]
-        called = PrimCall("int32", "tir.call_packed", [StringImm(symbol), *given], span)
+        packed = [self.packed_argument(self.value(a)) for a in args]
+        called = PrimCall("int32", "tir.call_packed", [StringImm(symbol), *packed], span)
         self.state.do(st.Evaluate(called, span=span))
         return Nothing(symbol)
 
@@ -406,16 +406,16 @@ class _Converter:
         for a in args:
             value = self.value(a)
             values.extend(value if isinstance(value, (tuple, list)) else [value])
-        given, dims = [], {}
+        passed, dims = [], {}
         if len(values) != len(func.params):
             raise NotNative(f"{gvar.name_hint} takes {len(func.params)} arguments")
         for param, v in zip(func.params, values, strict=True):
             buffer = func.buffer_map.get(param)
             if buffer is None:
-                given.append(cast(param.dtype, v))
-                dims[param] = given[-1]
+                passed.append(cast(param.dtype, v))
+                dims[param] = passed[-1]
                 continue
-            given.append(v.pointer)
+            passed.append(v.pointer)
             for have, want in zip(v.dims, buffer.shape, strict=True):
                 if isinstance(want, Var):
                     dims.setdefault(want, cast(want.dtype, have))
@@ -424,7 +424,7 @@ class _Converter:
             if symbol not in dims:
                 raise NotNative(f"{gvar.name_hint}: dimension {symbol.name} cannot be found")
             extra.append(dims[symbol])
-        called = PrimCall("void", gvar, [*given, *extra], span)
+        called = PrimCall("void", gvar, [*passed, *extra], span)
         self.state.do(st.Evaluate(called, span=span))
 
     # -- operators -----------------------------------------------------------------------------
@@ -459,11 +459,11 @@ class _Converter:
 
     @cached_property
     def bounds(self) -> Analyzer:
-        """An analyzer with the bounds that `tir_var_upper_bound` gives the parameters' symbols."""
+        """An analyzer with the bounds of the parameters' symbols in `tir_var_upper_bound`."""
         analyzer = Analyzer()
-        given = dict(self.func.attrs.get("tir_var_upper_bound", {}).items())
+        bounds = dict(self.func.attrs.get("tir_var_upper_bound", {}).items())
         for symbol, value in self.symbols.items():
-            most = given.get(symbol.name)
+            most = bounds.get(symbol.name)
             if most is not None and isinstance(value, Var):
                 end = const(int(getattr(most, "value", most)) + 1, value.dtype)
                 analyzer.bind(value, Range.from_min_extent(const(0, value.dtype), end))
@@ -493,8 +493,8 @@ class _Converter:
         """Remember a tensor that may be too large at run time."""
         most = self.bounds.const_int_bound(self.bytes_of(dims, dtype)).max_value
         if most > LIMIT and var is not None:
-            place = var.span or self.values[var].span
-            self.sizes.add(dims, dtype, str(place or var.name_hint))
+            site = var.span or self.values[var].span
+            self.sizes.add(dims, dtype, str(site or var.name_hint))
 
     def bytes_of(self, dims: tuple[PrimExpr, ...], dtype: str) -> PrimExpr:
         size: PrimExpr = const(DataType(dtype).lane_bytes, "int64")
@@ -551,9 +551,9 @@ class _Converter:
             b = self.bound(b)
             if self.analyzer.can_prove_equal(a, b):
                 continue
-            place = binding.span or binding.value
+            site = binding.span or binding.value
             axis = f"on axis {k} " if isinstance(binding.struct_info, TensorStructInfo) else ""
-            said = StringImm(f"{self.name}: {_expectation(a, b, f'{axis}at {place}')}")
+            said = StringImm(f"{self.name}: {_expectation(a, b, f'{axis}at {site}')}")
             check = equal(a, b)
             self.state.wrap(lambda rest, c=check, m=said: st.AssertStmt(c, m, rest))
 
@@ -585,8 +585,8 @@ class _Converter:
         return body
 
 
-def _wanted(have: PrimExpr, want: PrimExpr) -> str:
-    """What an extent must be, in a message: "m or 1" for what broadcasts beside m."""
+def _required(have: PrimExpr, want: PrimExpr) -> str:
+    """The required extent, in a message: "m or 1" where it broadcasts with m."""
     if not (isinstance(want, Select) and structural_equal(want.true_value, have)):
         return plain(want)
     others = (p for p in broadcast_parts(want.false_value) if not structural_equal(p, have))

@@ -55,7 +55,7 @@ class _Killer(BodyRewriter):
         if isinstance(block, DataflowBlock):
             return block
         last: dict[Var, int] = {}
-        mine: dict[Var, Op] = {}
+        kills: dict[Var, Op] = {}
         killed: set[Var] = set()
         for n, binding in enumerate(block.bindings):
             value = binding.value
@@ -65,10 +65,10 @@ class _Killer(BodyRewriter):
                 last[var] = n
             kill = _kill_of(binding)
             if kill is not None:
-                mine[binding.var] = kill
+                kills[binding.var] = kill
                 last.setdefault(binding.var, n)
         at: dict[int, list[Var]] = {}
-        for var in mine:
+        for var in kills:
             if var not in live_out and var not in killed:
                 at.setdefault(last[var], []).append(var)
         bindings = []
@@ -76,8 +76,8 @@ class _Killer(BodyRewriter):
             bindings.append(binding.replace(value=self.value(binding.value)))
             dying = at.get(n, ())
             # Tensors before their storage.
-            for var in sorted(dying, key=lambda v: mine[v] is MEMORY_KILL_STORAGE):
-                bindings.append(_kill(mine[var], var))
+            for var in sorted(dying, key=lambda v: kills[v] is MEMORY_KILL_STORAGE):
+                bindings.append(_kill(kills[var], var))
         same = len(bindings) == len(block.bindings) and all(
             a is b for a, b in zip(bindings, block.bindings, strict=True)
         )

@@ -90,7 +90,7 @@ class _Lifter(GraphRewriter):
         gvar.struct_info = FuncStructInfo(infos, ret, pure)
         table = dict(zip(captured, params, strict=True))
         outer, self.var_map = self.var_map, {**self.var_map, **table}
-        self.recursive[var] = gvar, params  # a call of itself passes on what is captured
+        self.recursive[var] = gvar, params  # a call of itself passes the captured values on
         inner = self.function(func)
         del self.recursive[var]
         self.var_map = outer
@@ -102,9 +102,9 @@ class _Lifter(GraphRewriter):
 
     def fresh(self, name: str) -> str:
         """A name that no function has."""
-        taken = {g.name_hint for g in self.builder.get().functions}
+        names = {g.name_hint for g in self.builder.get().functions}
         free, n = name, 0
-        while free in taken:
+        while free in names:
             free, n = f"{name}_{n}", n + 1
         return free
 

@@ -1,4 +1,4 @@
-"""LowerAllocTensor: gives unplanned tensors a storage of their own.
+"""LowerAllocTensor: allocates a storage of its own for each unplanned tensor.
 
 Before (-) and after (+)::
 

@@ -29,7 +29,7 @@ from ...op.storage import (
     MEMORY_ALLOC_TENSOR,
     MEMORY_KILL_STORAGE,
     MEMORY_KILL_TENSOR,
-    given,
+    optional,
     vm_alloc_storage,
     vm_alloc_tensor,
     vm_kill_object,
@@ -120,22 +120,22 @@ def _to_device(work: _Lower, call: Call) -> Any:
 
 
 def _view(work: _Lower, call: Call) -> Any:
-    """The data itself if the view changes nothing; else what changes is stated in full."""
+    """The data itself if the view changes nothing; else a view with all properties explicit."""
     data, shape, dtype, offset = call.args
     info = tensor_argument(call)
-    if all(given(arg) is None for arg in (shape, dtype, offset)):
+    if all(optional(arg) is None for arg in (shape, dtype, offset)):
         return data
-    if given(shape) is None:
+    if optional(shape) is None:
         shape = info.shape
         if not isinstance(shape, ShapeExpr):
             of_rank = ShapeStructInfo(ndim=info.ndim)
             shape = call_packed("vm.builtin.shape_of", data, sinfo_args=[of_rank])
-    if given(dtype) is None:
+    if optional(dtype) is None:
         if info.dtype.is_void:
             what = "memory.view of a tensor whose data type is not known"
             raise LoopwrightError(explain(what, instead="give the view's dtype", span=call.span))
         dtype = DataTypeImm(info.dtype)
-    offset = PrimValue(0) if given(offset) is None else offset
+    offset = PrimValue(0) if optional(offset) is None else offset
     derived = FuncStructInfo.opaque_func(derive_func=INFER_VIEW, purity=True)
     return Call(ExternFunc("runtime.TVMArrayCreateView", derived), [data, shape, dtype, offset])
 

@@ -1,4 +1,4 @@
-"""OutlineNative: what can be native code in a function that the virtual machine runs.
+"""OutlineNative: outlines the native parts of a function that the virtual machine runs.
 
 Before (-) and after (+)::
 
@@ -34,7 +34,7 @@ Before (-) and after (+)::
 
 Calls of kernels that follow each other become a function, which `GraphToTIR` makes native: the
 machine makes one call for them, and their memory is planned. Calls that read parameters only wait until
-a result of theirs is used. A function that is native as a whole stays as it is.
+a result of theirs is used. A function that is native as a whole remains unchanged.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ from ...specialize import copy_with_new_vars
 from ..queries import functions_of, used_vars
 from .graph_to_tir import NATIVE_PART
 
-_SMALL = 1 << 16  # bytes
+_SMALL = 1 << 16  # bytes of a result that may stay alive to the end of the function
 _VIEWS = ("relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_offset")
 
 
 class OutlineNative(ModulePass):
-    """See the file's docstring."""
+    """Outlines runs of bindings that can be native code."""
 
     name = "OutlineNative"
 
@@ -83,8 +83,8 @@ class _Outliner:
     def __init__(self, builder: BlockBuilder, name: str, func: rx.Function) -> None:
         self.builder, self.name = builder, name
         self.uses = Counter(used_vars(func.body))
-        # What is there from the beginning to the end.
-        self.kept = set(func.params) - overwritten_vars(func) if func.is_pure else set()
+        # The values that live from the beginning to the end.
+        self.persistent = set(func.params) - overwritten_vars(func) if func.is_pure else set()
 
     def seq(self, seq: rx.SeqExpr) -> rx.SeqExpr:
         blocks = [self.block(b) for b in seq.blocks]
@@ -123,7 +123,7 @@ class _Outliner:
     ) -> tuple[list[rx.Binding], list[rx.Binding]]:
         """The bindings of a run that are due where some variables are used, and those that may wait
         for their own use, as they read parameters only: their results need no memory until then."""
-        free: set[rx.Var] = set(self.kept)
+        free: set[rx.Var] = set(self.persistent)
         for binding in run:
             if free.issuperset(used_vars(binding.value)):
                 free.add(binding.var)
@@ -131,11 +131,11 @@ class _Outliner:
         for binding in reversed(run):
             if binding.var in due or binding.var not in free:
                 due.update((binding.var, *used_vars(binding.value)))
-        for binding in run:  # a field or a view stays with what it is of
+        for binding in run:  # a field or a view stays with its source
             if not _is_kernel(binding) and not due.isdisjoint(used_vars(binding.value)):
                 due.add(binding.var)
         now = [b for b in run if b.var in due]
-        self.kept.update(b.var for b in now if b.var in free and _is_small(b.var.struct_info))
+        self.persistent.update(b.var for b in now if b.var in free and _is_small(b.var.struct_info))
         return now, [b for b in run if b.var not in due]
 
     def branches(self, binding: Any) -> Any:
@@ -150,7 +150,7 @@ class _Outliner:
         inside = {b.var for b in run}
         used = Counter(v for b in run for v in used_vars(b.value))
         results = [b.var for b in run if self.uses[b.var] > used[b.var]]
-        if not results or any(not _is_known(v.struct_info) for v in results):
+        if not results or any(not _has_shape(v.struct_info) for v in results):
             return list(run)
         params = list(dict.fromkeys(v for v in used if v not in inside))
         symbols = _symbols(run, params)
@@ -177,9 +177,9 @@ class _Outliner:
 
 
 def _needs_machine(func: rx.Function) -> bool:
-    """Whether a function has what native functions have not."""
-    known = [*(p.struct_info for p in func.params), *_leaves(func.body.body.struct_info)]
-    if not all(_is_known(i) or isinstance(i, si.PrimStructInfo) for i in known):
+    """Whether a function needs features that native functions lack."""
+    infos = [*(p.struct_info for p in func.params), *_leaves(func.body.body.struct_info)]
+    if not all(_has_shape(i) or isinstance(i, si.PrimStructInfo) for i in infos):
         return True
     values = [b for block in func.body.blocks for b in block.bindings]
     return any(_is_for_machine(b) for b in values)
@@ -188,7 +188,7 @@ def _needs_machine(func: rx.Function) -> bool:
 def _is_for_machine(binding: Any) -> bool:
     value = binding.value
     if isinstance(binding, rx.MatchCast):
-        return not isinstance(value, rx.ShapeExpr) and not _is_known(value.struct_info)
+        return not isinstance(value, rx.ShapeExpr) and not _has_shape(value.struct_info)
     if isinstance(value, rx.Call):
         if isinstance(value.op, Op):
             return value.op.name in _CALLS_OF_MACHINE
@@ -207,7 +207,7 @@ _CALLS_OF_MACHINE = {
 
 
 def _is_native(binding: Any, inside: set[rx.Var]) -> bool:
-    """Whether a binding calls a kernel, or only names what one of the run gave."""
+    """Whether a binding calls a kernel, or only names a result of one in the run."""
     value = binding.value
     if isinstance(binding, rx.MatchCast) or not isinstance(value, rx.Call | rx.TupleGetItem):
         return False
@@ -217,9 +217,9 @@ def _is_native(binding: Any, inside: set[rx.Var]) -> bool:
         return False
     if _is_kernel(binding):
         fields = value.args[1].fields if isinstance(value.args[1], rx.Tuple) else ()
-        tensors = all(_is_known(f.struct_info) for f in fields)
-        return tensors and all(_is_known(i) for i in _leaves(value.struct_info))
-    return value.op.name in _VIEWS and value.args[0] in inside and _is_known(value.struct_info)
+        tensors = all(_has_shape(f.struct_info) for f in fields)
+        return tensors and all(_has_shape(i) for i in _leaves(value.struct_info))
+    return value.op.name in _VIEWS and value.args[0] in inside and _has_shape(value.struct_info)
 
 
 def _is_kernel(binding: Any) -> bool:
@@ -233,12 +233,12 @@ def _is_harmless(binding: Any) -> bool:
 
 def _is_small(info: Any) -> bool:
     """Whether a tensor may be kept for its last reader."""
-    if not _is_known(info) or not all(isinstance(d, IntImm) for d in info.shape.values):
+    if not _has_shape(info) or not all(isinstance(d, IntImm) for d in info.shape.values):
         return False
     return known_bytes(info.shape.values, info.dtype) <= _SMALL
 
 
-def _is_known(info: Any) -> bool:
+def _has_shape(info: Any) -> bool:
     return (
         isinstance(info, si.TensorStructInfo)
         and isinstance(info.shape, rx.ShapeExpr)
@@ -253,9 +253,9 @@ def _leaves(info: Any) -> list[Any]:
 
 
 def _symbols(run: list[rx.Binding], params: list[rx.Var]) -> list[TirVar]:
-    """The symbolic dimensions of a run that are no dimension of a parameter of it."""
+    """The symbolic dimensions of a run that are not a dimension of any of its parameters."""
     free: dict[TirVar, None] = {}
-    given = {d for p in params for d in p.struct_info.shape.values if isinstance(d, TirVar)}
+    defined = {d for p in params for d in p.struct_info.shape.values if isinstance(d, TirVar)}
     exprs: list[Any] = []
     for item in (*params, *(b.var for b in run)):
         for leaf in _leaves(item.struct_info):
@@ -265,5 +265,5 @@ def _symbols(run: list[rx.Binding], params: list[rx.Var]) -> list[TirVar]:
             if isinstance(arg, rx.ShapeExpr):
                 exprs += arg.values
     for expr in exprs:
-        free.update(dict.fromkeys(v for v in vars_in(expr) if v not in given))
+        free.update(dict.fromkeys(v for v in vars_in(expr) if v not in defined))
     return list(free)

@@ -43,7 +43,7 @@ from ..queries import call_fields, shape_known
 class _Reshapes(GraphRewriter):
     def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
-        self.known: dict[GlobalVar, int | None] = {}
+        self.inputs: dict[GlobalVar, int | None] = {}
         self.inside = False
         self.written: set[Any] = set()  # by in-place calls: a copy of it must stay one
 
@@ -72,18 +72,18 @@ class _Reshapes(GraphRewriter):
         """The argument that a call_tir only reshapes, None for other calls."""
         fields, out = call_fields(call), call.sinfo_args[0]
         gvar = call.args[0]
-        if gvar not in self.known:
+        if gvar not in self.inputs:
             func = self.mod.get(gvar) if self.mod is not None else None
-            self.known[gvar] = reshaped_input(func) if isinstance(func, PrimFunc) else None
-        place = self.known[gvar]
-        if place is None or not isinstance(out, TensorStructInfo):
+            self.inputs[gvar] = reshaped_input(func) if isinstance(func, PrimFunc) else None
+        index = self.inputs[gvar]
+        if index is None or not isinstance(out, TensorStructInfo):
             return None
-        info = fields[place].struct_info
+        info = fields[index].struct_info
         if not isinstance(info, TensorStructInfo) or not (shape_known(info) and shape_known(out)):
             return None
         sizes = [size_of(i.get_shape()) for i in (info, out)]
         same = info.dtype == out.dtype and self.builder.analyzer.can_prove_equal(*sizes)
-        return fields[place] if same else None
+        return fields[index] if same else None
 
 
 class RewriteDataflowReshape(RewriterPass):

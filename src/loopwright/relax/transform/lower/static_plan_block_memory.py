@@ -5,8 +5,8 @@ storages; a storage is reused by a later tensor of its dtype and scope after the
 earlier one. Values that escape (a result, an argument of a graph function, a value used in
 another block) keep their own allocation.
 
-The function attribute `tir_var_upper_bound` ({"n": 16}) gives symbolic sizes a bound, and so a
-static plan; without it a symbolic size is reused only for the same size. With
+The function attribute `tir_var_upper_bound` ({"n": 16}) bounds symbolic sizes, which makes the
+plan static; without it a symbolic size is reused only for the same size. With
 `relax.memory_plan_dynamic_func_output`, results of dynamic shape get storages too, one each.
 
 Before (-) and after (+)::
@@ -75,7 +75,7 @@ from ...op.storage import (
 from ...struct_info import ShapeStructInfo
 from ..queries import used_vars
 
-_WINDOW = 16  # a storage is reused for sizes that differ by no more than this factor
+_WINDOW = 16  # a storage is reused for sizes that differ by at most this factor, as in TVM
 _BOUNDS, _PLAN_OUTPUT = "tir_var_upper_bound", "relax.memory_plan_dynamic_func_output"
 
 
@@ -144,11 +144,11 @@ class _Planner:
         self.plan_output = bool(func.attrs.get(_PLAN_OUTPUT, False))
 
     def _read_bounds(self) -> dict[TirVar, int]:
-        given = self.func.attrs.get(_BOUNDS)
-        if given is None:
+        attribute = self.func.attrs.get(_BOUNDS)
+        if attribute is None:
             return {}
         bounds: dict[str, int] = {}
-        for name, value in dict(given.items()).items():
+        for name, value in dict(attribute.items()).items():
             plain = getattr(value, "value", value)
             if isinstance(plain, bool) or not isinstance(plain, int):
                 what = f"the attribute {_BOUNDS} maps names to integers"
@@ -157,8 +157,8 @@ class _Planner:
                 what = f"an upper bound in {_BOUNDS} is not negative"
                 raise ValueError(explain(what, got=f"{name}: {plain}"))
             bounds[str(name)] = plain
-        known = defined_symbolic_vars(self.func)
-        return {v: bounds[v.name] for v in known if v.name in bounds}
+        symbols = defined_symbolic_vars(self.func)
+        return {v: bounds[v.name] for v in symbols if v.name in bounds}
 
     def plan(self) -> dict[Var, Storage]:
         """The storage of each planned variable."""
@@ -199,8 +199,8 @@ class _Planner:
 
     def _call(self, call: Call, block: Any, n: int, var: Var, own: list[Var]) -> Any:
         if call.op is BUILTIN_ALLOC_TENSOR:
-            known = call.args[0].struct_info.values is not None
-            if not known or call.struct_info is None:
+            literal = call.args[0].struct_info.values is not None
+            if not literal or call.struct_info is None:
                 return None
             token = self.tokens[var] = _Token(call, block, n)
             own.append(var)
@@ -254,10 +254,10 @@ class _Planner:
         for var, size in zip(planned, sizes, strict=True):
             token = self.tokens[var]
             last = len(block.bindings) if token.is_output else token.last
-            # Sizes of equal dimensions are built alike, so structural equality finds them.
+            # Sizes of equal dimensions are built in the same manner, so structural equality matches them.
             symbolic = None if isinstance(size, IntImm) else StructuralKey(size, False)
-            known = size.value if isinstance(size, IntImm) else 0
-            items.append(Item(var.name_hint, known, position[var], last))
+            literal = size.value if isinstance(size, IntImm) else 0
+            items.append(Item(var.name_hint, literal, position[var], last))
             own = var if token.is_output else None  # a result shares with nothing
             kinds.append((_kind(token.call), symbolic, own))
         storages: dict[int, Storage] = {}
@@ -265,8 +265,12 @@ class _Planner:
         for var, piece, size in zip(planned, pieces, sizes, strict=True):
             storage = storages.setdefault(piece, Storage(size, self.tokens[var].call))
             storage.tensors += 1
-            held = storage.bytes
-            if isinstance(size, IntImm) and isinstance(held, IntImm) and size.value > held.value:
+            capacity = storage.bytes
+            if (
+                isinstance(size, IntImm)
+                and isinstance(capacity, IntImm)
+                and size.value > capacity.value
+            ):
                 storage.bytes = size
             plan[var] = storage
 
@@ -281,16 +285,16 @@ class _Planner:
     def _computed_size(self, call: Call) -> PrimExpr:
         """Bytes of an element times the bounded dimensions, times the product of the others."""
         dtype: DataType = call.args[1].value
-        nbytes_known = (dtype.bits * dtype.lanes + 7) // 8
+        nbytes = (dtype.bits * dtype.lanes + 7) // 8
         others: PrimExpr | None = None
         for dim in call.args[0].struct_info.values:
             most = self._most(dim)
             if most is not None:
-                nbytes_known *= most
+                nbytes *= most
             else:
                 others = dim if others is None else multiply(others, dim)
-        known = const(nbytes_known, "int64")
-        return known if others is None else Mul(known, others)
+        literal = const(nbytes, "int64")
+        return literal if others is None else Mul(literal, others)
 
     def _most(self, dim: PrimExpr) -> int | None:
         """The greatest value of a dimension, or None."""

@@ -171,44 +171,46 @@ class _Lower(GraphRewriter):
 
     # ------------------------------------------------------------------ checks
 
-    def check(self, value: Any, info: Any, known: Any, context: str, matches: list[_Match]) -> None:
+    def check(
+        self, value: Any, info: Any, static: Any, context: str, matches: list[_Match]
+    ) -> None:
         """Emit the checks of a value's kind that are not known to hold, and collect its
         dimensions to be matched."""
-        if known is not None and not _open(info, known):
+        if static is not None and not _open(info, static):
             return
-        kind_known = known is not None and struct_info_base_check(info, known) in (
+        kind_proven = static is not None and struct_info_base_check(info, static) in (
             BaseCheckResult.PASS,
             BaseCheckResult.FAIL_L2,
         )
         text = rx.StringImm(context)
         if isinstance(info, si.TensorStructInfo):
-            if not kind_known:
+            if not kind_proven:
                 self.packed("check_tensor_info", value, info.ndim, rx.DataTypeImm(info.dtype), text)
             dims = info.get_shape()
             if dims is not None and isinstance(info.shape, rx.ShapeExpr):
                 matches.append(_Match(value, dims, context))
         elif isinstance(info, si.ShapeStructInfo):
-            if not kind_known:
+            if not kind_proven:
                 self.packed("check_shape_info", value, info.ndim, text)
             if info.values is not None:
                 matches.append(_Match(value, info.values, context))
         elif isinstance(info, si.PrimStructInfo):
-            if not kind_known:
+            if not kind_proven:
                 self.packed("check_prim_value_info", value, rx.DataTypeImm(info.dtype), text)
             if info.value is not None and info.value.dtype.is_integer:
                 matches.append(_Match(value, (info.value,), context, scalar=True))
         elif isinstance(info, si.TupleStructInfo):
-            if not kind_known:
+            if not kind_proven:
                 self.packed("check_tuple_info", value, len(info.fields), text)
             for i, field in enumerate(info.fields):
                 if isinstance(field, si.ObjectStructInfo):
                     continue
-                inner = known.fields[i] if isinstance(known, si.TupleStructInfo) else None
+                inner = static.fields[i] if isinstance(static, si.TupleStructInfo) else None
                 if inner is not None and not _open(field, inner):
                     continue
                 item = self.builder.emit(self.field(value, i))
                 self.check(item, field, inner, context, matches)
-        elif isinstance(info, si.FuncStructInfo) and not kind_known:
+        elif isinstance(info, si.FuncStructInfo) and not kind_proven:
             self.packed("check_func_info", value, text)
 
     def field(self, value: Any, index: int) -> rx.Expr:
@@ -303,8 +305,8 @@ class _Lower(GraphRewriter):
         value = self.builder.normalize_argument(self.value(binding.value))
         info = binding.struct_info
         matches: list[_Match] = []
-        place = f"loc={binding.span}, " if binding.span else ""
-        context = self.context(f"match_cast, {place}annotation={info}")
+        site = f"loc={binding.span}, " if binding.span else ""
+        context = self.context(f"match_cast, {site}annotation={info}")
         self.check(value, info, value.struct_info, context, matches)
         self.match(matches)
         self.builder.emit_normalized(binding.replace(value=value))
@@ -351,6 +353,6 @@ def _dims(info: si.StructInfo | None) -> list[PrimExpr]:
     return []
 
 
-def _open(info: si.StructInfo, known: si.StructInfo) -> bool:
-    """Whether a value of `known` may not be of `info`."""
-    return struct_info_base_check(info, known) is not BaseCheckResult.PASS
+def _open(info: si.StructInfo, static: si.StructInfo) -> bool:
+    """Whether a value of the struct info `static` may fail to be of `info`."""
+    return struct_info_base_check(info, static) is not BaseCheckResult.PASS

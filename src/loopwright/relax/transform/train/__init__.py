@@ -1,1 +1,1 @@
-"""Adds what training takes to a model: its loss, and gradients."""
+"""Passes that prepare a model for training: they add its loss, and gradients."""

@@ -66,8 +66,8 @@ class AppendLoss(ModulePass):
         model = mod[mod.get_global_var(self.func_name)]
         only_dataflow_block(model, self.func_name)
         results = _results(model)
-        taken, left = results[: self.num_backbone_outputs], results[self.num_backbone_outputs :]
-        loss = _bound(self.loss_function, taken, self.num_backbone_outputs)
+        used, left = results[: self.num_backbone_outputs], results[self.num_backbone_outputs :]
+        loss = _bound(self.loss_function, used, self.num_backbone_outputs)
         params = [*model.params, *loss.params]
         (first,), (second,) = model.body.blocks, loss.body.blocks
         local: dict[rx.Var, Any] = {
@@ -98,20 +98,20 @@ def _results(func: rx.Function) -> list[rx.Var]:
     return results
 
 
-def _bound(loss: Any, taken: list[rx.Var], count: int) -> rx.Function:
+def _bound(loss: Any, used: list[rx.Var], count: int) -> rx.Function:
     """The loss of these variables, a function of its other parameters."""
     only_dataflow_block(loss, "the loss function")
-    given = min(len(taken), len(loss.params))
-    if given < count:
+    available = min(len(used), len(loss.params))
+    if available < count:
         what = f"AppendLoss: the loss is to take {count} results of the function"
-        got = f"{len(taken)} results, and a loss of {len(loss.params)} parameters"
+        got = f"{len(used)} results, and a loss of {len(loss.params)} parameters"
         raise LoopwrightError(explain(what, got=got, instead="give num_backbone_outputs"))
     out, info = loss.body.body, loss.body.body.struct_info
     if not isinstance(out, rx.Var) or not isinstance(info, TensorStructInfo) or info.ndim:
         what = "AppendLoss: the loss function must return a scalar variable"
         raise LoopwrightError(explain(what, got=f"{out} with {info}", instead="reduce it"))
     loss = copy_with_new_vars(loss)
-    pairs, symbols = list(zip(loss.params, taken, strict=False)), {}
+    pairs, symbols = list(zip(loss.params, used, strict=False)), {}
     for param, var in pairs:
         fits = match_struct_info(param.struct_info, var.struct_info, symbols)
         if fits is not BaseCheckResult.PASS:

@@ -29,8 +29,8 @@ Before (-) and after (+)::
     +         return (gv, (x_adjoint_out,))
 
 The bindings are walked from the last to the first (reverse mode); an operator's hook `grad`
-("FPrimalGradient") gives the gradients of its arguments. What lies between `R.grad.start_checkpoint`
-and `R.grad.end_checkpoint` is not kept for that but computed again where it is needed.
+("FPrimalGradient") returns the gradients of its arguments. Values between `R.grad.start_checkpoint`
+and `R.grad.end_checkpoint` are not kept for that but computed again where they are needed.
 """
 
 from __future__ import annotations
@@ -78,11 +78,13 @@ class Gradient(ModulePass):
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         func = mod[mod.get_global_var(self.func_name)]
         block = only_dataflow_block(func, self.func_name)
-        given = self.require_grads
-        wanted = (
-            [given] if isinstance(given, rx.Var) else list(func.params if given is None else given)
+        require = self.require_grads
+        required = (
+            [require]
+            if isinstance(require, rx.Var)
+            else list(func.params if require is None else require)
         )
-        _check_wanted(wanted, [*func.params, *(b.var for b in block.bindings)], self.func_name)
+        _check_required(required, [*func.params, *(b.var for b in block.bindings)], self.func_name)
         target = _target(func, self.target_index)
         copy = copy_with_new_vars(func)
         new_block = only_dataflow_block(copy, self.func_name)
@@ -90,10 +92,10 @@ class Gradient(ModulePass):
         for old_binding, binding in zip(block.bindings, new_block.bindings, strict=True):
             new[old_binding.var] = binding.var
         bb = BlockBuilder(mod)
-        reverse = _Reverse(bb, new_block, [new[v] for v in wanted])
+        reverse = _Reverse(bb, new_block, [new[v] for v in required])
         gvar = reverse.function(f"{self.func_name}_adjoint", copy, new[target])
-        made = clean(bb.get()[gvar])
-        bb.update_func(gvar, clean(_Transposes(set(new.values())).function(made)))
+        adjoint = clean(bb.get()[gvar])
+        bb.update_func(gvar, clean(_Transposes(set(new.values())).function(adjoint)))
         return bb.get()
 
 
@@ -112,9 +114,9 @@ def only_dataflow_block(func: Any, name: str) -> rx.DataflowBlock:
     return block
 
 
-def _check_wanted(wanted: Sequence[Any], known: Sequence[rx.Var], name: str) -> None:
-    for var in wanted:
-        if not any(var is k for k in known):
+def _check_required(required: Sequence[Any], variables: Sequence[rx.Var], name: str) -> None:
+    for var in required:
+        if not any(var is k for k in variables):
             what = f"Gradient: {name} has no variable {var}"
             hint = "give parameters of the function or variables that it binds"
             raise LoopwrightError(explain(what, instead=hint))
@@ -144,22 +146,24 @@ def _target(func: rx.Function, index: int) -> rx.Var:
 class _Reverse:
     """The walk back over a block. `adjoint`: of each variable the sum of the gradients found so far.
 
-    reach: the variables through which a wanted one has an influence; others get no gradients.
+    active: the variables that a required one has an influence on; others get no gradients.
     """
 
-    def __init__(self, bb: BlockBuilder, block: rx.DataflowBlock, wanted: Sequence[rx.Var]) -> None:
+    def __init__(
+        self, bb: BlockBuilder, block: rx.DataflowBlock, required: Sequence[rx.Var]
+    ) -> None:
         self.bb = bb
         self.adjoint: dict[rx.Var, rx.Var] = {}
         self.marks: dict[rx.Var, Any] = {}
         self.bindings, self.volatile = _unmarked(block, self.marks)
-        self.place = {b.var: n for n, b in enumerate(self.bindings)}
+        self.position = {b.var: n for n, b in enumerate(self.bindings)}
         self.again: dict[rx.Var, rx.Var] = {}
-        self.wanted = [self.marks.get(v, v) for v in wanted]
-        self.reach = {v for v in self.wanted if isinstance(v, rx.Var)}
+        self.required = [self.marks.get(v, v) for v in required]
+        self.active = {v for v in self.required if isinstance(v, rx.Var)}
         for binding in self.bindings:
             stops = _is_op(binding.value, "no_grad") or not _of_floats(binding.var)
-            if not stops and self.reach.intersection(used_vars(binding.value)):
-                self.reach.add(binding.var)
+            if not stops and self.active.intersection(used_vars(binding.value)):
+                self.active.add(binding.var)
 
     def function(self, name: str, func: rx.Function, target: rx.Var) -> Any:
         """Add the function with its gradients to the builder's module."""
@@ -167,7 +171,7 @@ class _Reverse:
         public = attrs.pop("global_symbol", None) is not None
         with bb.function(name, list(func.params), attrs, not public, func.is_pure):
             with bb.dataflow():
-                for var in (*func.params, *self.place):
+                for var in (*func.params, *self.position):
                     bb.get_unique_name(var.name_hint)
                 for binding in self.bindings:
                     bb.emit_normalized(binding.replace(value=_without_grad(binding.value)))
@@ -178,48 +182,48 @@ class _Reverse:
                         bb.span = binding.span or binding.value.span
                         self.step(binding, self.adjoint[binding.var])
                 bb.span = func.span
-                outs = [self.output(v) for v in self.wanted]
+                outs = [self.output(v) for v in self.required]
             return bb.emit_func_output(rx.Tuple([func.body.body, rx.Tuple(outs)]))
 
     def output(self, var: Any) -> rx.Var:
         """The gradient of a wanted variable; zeros where nothing came."""
         name = f"{getattr(var, 'name_hint', 'const')}_adjoint"
-        made = self.adjoint.get(var)
-        if made is None:
-            made = self.bb.emit(self.zeros(var.struct_info), name)
-        return self.bb.emit_output(made, f"{name}_out")
+        gradient = self.adjoint.get(var)
+        if gradient is None:
+            gradient = self.bb.emit(self.zeros(var.struct_info), name)
+        return self.bb.emit_output(gradient, f"{name}_out")
 
     def step(self, binding: rx.Binding, grad: rx.Var) -> None:
-        """Pass the gradient of a binding's variable on to what its value uses."""
+        """Pass the gradient of a binding's variable on to the variables that its value uses."""
         value: Any = binding.value
         if isinstance(value, (rx.Var, rx.Tuple)):
             self.add(value, grad)
         elif isinstance(value, rx.TupleGetItem):
             self.add_field(value.tuple_value, value.index, grad)
-        elif binding.var in self.reach:
+        elif binding.var in self.active:
             rule = value.op.get_attr("FPrimalGradient") if _is_op(value) else None
             if rule is None:
                 what = f"Gradient: {_called(value)} has no gradient"
                 hint = "register one: relax.op.register_gradient for an operator, for a kernel "
                 hint += "call_tir_with_grad; or stop before it by R.grad.no_grad"
                 raise LoopwrightError(explain(what, instead=hint, span=value.span))
-            var, call = self.known(binding.var), self.known(value)
+            var, call = self.recomputed(binding.var), self.recomputed(value)
             with named_errors(f"the gradient of {_called(value)}", rule, lambda: value.span):
                 partials = rule(var, call, grad, self.bb)
             for arg, partial in zip(value.args, partials, strict=False):
                 if partial is not None and not _is_op(partial, "no_grad"):
                     self.add(arg, partial)
 
-    def known(self, value: Any) -> Any:
-        """A value of variables that are there: what checkpoints drop is computed again."""
+    def recomputed(self, value: Any) -> Any:
+        """A value with its variables available: those that checkpoints drop are computed again."""
         missing, stack = set(), list(used_vars(value))
         while stack:
             var = stack.pop()
             if var in self.volatile and var not in self.again and var not in missing:
                 missing.add(var)
-                stack += used_vars(self.bindings[self.place[var]].value)
-        for var in sorted(missing, key=self.place.__getitem__):
-            again = replace_vars(self.bindings[self.place[var]].value, self.again)
+                stack += used_vars(self.bindings[self.position[var]].value)
+        for var in sorted(missing, key=self.position.__getitem__):
+            again = replace_vars(self.bindings[self.position[var]].value, self.again)
             self.again[var] = self.bb.emit(_without_grad(again), f"{var.name_hint}_cp")
         return replace_vars(value, self.again)
 
@@ -227,7 +231,7 @@ class _Reverse:
         """Whether a gradient of an expression is wanted."""
         if isinstance(target, rx.Tuple):
             return any(self.matters(f) for f in target.fields)
-        return isinstance(target, rx.Var) and target in self.reach
+        return isinstance(target, rx.Var) and target in self.active
 
     def add(self, target: Any, partial: Any) -> None:
         """Add a gradient to that of an argument: a variable or a tuple of them."""
@@ -283,34 +287,34 @@ class _Reverse:
 
 def _unmarked(block: rx.DataflowBlock, marks: dict[rx.Var, Any]) -> tuple[list[Any], set[rx.Var]]:
     """The bindings without the marks of checkpoints, and the variables that are not kept for the
-    walk back. `marks` gets what each mark's variable stands for."""
+    reverse walk. `marks` gets the value that each mark's variable represents."""
     bindings: list[Any] = []
-    kept: set[Any] = set()
+    saved: set[Any] = set()
     ends: list[Any] = []
     for binding in block.bindings:
         value = replace_vars(binding.value, marks)
         start = _is_op(value, "start_checkpoint")
         if start or _is_op(value, "end_checkpoint"):
             (source,) = value.args
-            (kept.add if start else ends.append)(source)
+            (saved.add if start else ends.append)(source)
             if isinstance(binding.var, rx.DataflowVar):
                 marks[binding.var] = source
                 continue
             value = source  # a result of the function, which keeps its name
         bindings.append(binding.replace(value=value))
     values = {b.var: b.value for b in bindings if not isinstance(b, rx.MatchCast)}
-    volatile = set(ends) - kept
+    volatile = set(ends) - saved
     ends += [v for end in ends for v in used_vars(values.get(end, end))]
     while ends:
         var = ends.pop()
-        if var in values and var not in kept and var not in volatile:
+        if var in values and var not in saved and var not in volatile:
             volatile.add(var)
             ends += used_vars(values[var])
     return bindings, volatile & values.keys()
 
 
 def _of_floats(var: rx.Var) -> bool:
-    """Whether a variable holds floats, perhaps among other things."""
+    """Whether a variable holds floats, perhaps among other values."""
     leaves = tensor_fields(var.struct_info)
     return any(isinstance(leaf, TensorStructInfo) and leaf.dtype.is_float for leaf in leaves)
 
