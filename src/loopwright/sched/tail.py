@@ -129,7 +129,9 @@ class _Whole(Rewriter):
             dims = zip(load.indices, load.buffer.shape, strict=True)
             return any(axis in vars_in(i) and may_leave(i, extent) for i, extent in dims)
 
-        written = [zip(w.region, w.buffer.shape, strict=True) for w in block.writes]
+        # A local buffer is compacted to the tile that is computed at once, whatever its extents.
+        shared = [w for w in block.writes if w.buffer.scope() != "local"]
+        written = (zip(w.region, w.buffer.shape, strict=True) for w in shared)
         if not all(stays(r.min, extent) for dims in written for r, extent in dims):
             return None
 
