@@ -434,7 +434,7 @@ def slice_range(
         step = cast("int64", step)
         return first, step, simplify(floordiv(subtract(add(subtract(last, first), step), 1), step))
     if step == 0:
-        raise ValueError("the stride of a slice may not be 0")
+        raise ValueError(explain("the stride of a slice may not be 0"))
     if not inbound:
         low, high = (0, extent) if step > 0 else (-1, subtract(extent, 1))
         # Behind its end a slice has no elements; where it would begin does not matter.

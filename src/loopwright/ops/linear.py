@@ -70,7 +70,7 @@ def _(x1: TensorStructInfo, x2: TensorStructInfo, out_dtype=None):
     if x1.ndim == -1 or x2.ndim == -1:
         return TensorStructInfo(dtype=dtype)
     if x1.ndim == 0 or x2.ndim == 0:
-        raise ValueError("needs tensors of rank 1 or more")
+        raise ValueError(explain("needs tensors of rank 1 or more"))
     rank = max(x1.ndim - 2, x2.ndim - 2, 0) + (x1.ndim > 1) + (x2.ndim > 1)
     a, b = x1.get_shape(), x2.get_shape()
     if a is None or b is None:

@@ -283,7 +283,7 @@ def _infer_same(x: TensorStructInfo, axis: int = -1) -> TensorStructInfo:
     if x.ndim != -1:
         normalize_axis(axis, x.ndim)
     if not (x.dtype.is_void or x.dtype.is_float):
-        raise TypeError(f"softmax needs floats, got {x.dtype}")
+        raise TypeError(explain(f"softmax needs floats, got {x.dtype}"))
     return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)
 
 

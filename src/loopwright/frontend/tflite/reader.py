@@ -234,7 +234,7 @@ class _Reader:
         """Count what is read: each byte of a file is read about once."""
         self.left -= count
         if count < 0 or self.left < 0:
-            raise ValueError("its tables hold more than its bytes can")
+            raise ValueError(explain("its tables hold more than its bytes can"))
         return count
 
     def vector(self, table: Any, name: str) -> Iterator[Any]:
@@ -254,12 +254,12 @@ class _Reader:
     def graphs(self) -> list[TFLiteModel]:
         version = self.model.Version()
         if version != 3:
-            raise ValueError(f"version {version} of the format, which is 3")
+            raise ValueError(explain(f"version {version} of the format, which is 3"))
         codes = [self.code(c) for c in self.vector(self.model, "OperatorCodes")]
         self.buffers = [self.buffer(b) for b in self.vector(self.model, "Buffers")]
         graphs = [self.graph(g, codes) for g in self.vector(self.model, "Subgraphs")]
         if not graphs:
-            raise ValueError("it has no graph")
+            raise ValueError(explain("it has no graph"))
         return graphs
 
     def code(self, code: Any) -> str:
@@ -275,7 +275,7 @@ class _Reader:
         if buffer.Offset() > 1:
             start, size = buffer.Offset(), buffer.Size()
             if start + size > len(self.data):
-                raise ValueError(f"a buffer of {size} bytes at {start}")
+                raise ValueError(explain(f"a buffer of {size} bytes at {start}"))
             return np.frombuffer(self.data[start : start + size], np.uint8)
         return _array(buffer, "Data").view(np.uint8)
 
@@ -304,7 +304,7 @@ class _Reader:
         if index == -1:
             return None
         if not 0 <= index < len(tensors):
-            raise ValueError(f"tensor {index} of {len(tensors)}")
+            raise ValueError(explain(f"tensor {index} of {len(tensors)}"))
         return tensors[index]
 
     def tensor(self, tensor: Any, index: int, taken: set[str]) -> Tensor:
@@ -315,7 +315,7 @@ class _Reader:
         signature = self.integers(tensor, "ShapeSignature")
         number = tensor.Buffer()
         if number >= len(self.buffers) and number > 0:
-            raise ValueError(f"buffer {number} of {len(self.buffers)}")
+            raise ValueError(explain(f"buffer {number} of {len(self.buffers)}"))
         data = self.buffers[number] if number < len(self.buffers) else np.zeros(0, np.uint8)
         return Tensor(
             name,
@@ -356,13 +356,13 @@ class _Reader:
         zero = zero if zero.size else np.zeros(1, np.int64)
         zero = np.broadcast_to(zero, scale.shape) if zero.size == 1 else zero
         if zero.size != scale.size:
-            raise ValueError(f"{zero.size} zero points for {scale.size} scales")
+            raise ValueError(explain(f"{zero.size} zero points for {scale.size} scales"))
         return Quantization(scale, zero, q.QuantizedDimension())
 
     def operator(self, op: Any, codes: list[str], tensors: list[Tensor]) -> Operator:
         number = op.OpcodeIndex()
         if number >= len(codes):
-            raise ValueError(f"operator code {number} of {len(codes)}")
+            raise ValueError(explain(f"operator code {number} of {len(codes)}"))
         given = [self.pick(tensors, k) for k in self.integers(op, "Inputs")]
         gives = [self.pick(tensors, k) for k in self.integers(op, "Outputs")]
         return Operator(

@@ -34,13 +34,13 @@ def _bool_as_bytes(build: Callable[..., Any]) -> Reduce:
     def run(cx: Context, x: Value, axes: list[int] | None, keep: bool) -> Any:
         if x.dtype.is_bool:  # as 0 and 1
             return op.astype(build(op.astype(x.expr, "uint8"), axes, keep), "bool")
-        return build(x.expr, axes, keep)
+        return _plain(build)(cx, x, axes, keep)
 
     return run
 
 
 def _plain(build: Callable[..., Any]) -> Reduce:
-    return lambda cx, x, axes, keep: build(x.expr, axes, keep)
+    return lambda cx, x, axes, keep: x if axes == [] else build(x.expr, axes, keep)
 
 
 REDUCE: dict[str, Reduce] = {
@@ -54,9 +54,7 @@ REDUCE: dict[str, Reduce] = {
 
 def _reduction(name: str, build: Reduce) -> None:
     def convert(cx: Context, x: Value, axes: Value | None = None, keepdims: bool = False) -> Any:
-        if axes is not None and known_numbers(axes) == []:
-            return x
-        return reduced(cx, x, axes, keepdims, True, build)
+        return reduced(cx, x, axes, keepdims, axes is not None, build)
 
     FUNCTIONS.register(name, convert)
 

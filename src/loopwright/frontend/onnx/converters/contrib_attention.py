@@ -159,11 +159,11 @@ def multi_head_attention(
     else:
         q = _heads(cx, query, count)
         if key is None:
-            raise ValueError("input key is missing")
+            raise ValueError(explain("input key is missing"))
         if key.ndim == 5:
             k, v = (o.Gather(key, np.asarray(n), axis=3) for n in range(2))
         elif value is None:
-            raise ValueError("input value is missing")
+            raise ValueError(explain("input value is missing"))
         else:
             k, v = (_heads(cx, t, count) if t.ndim == 3 else _swapped(cx, t) for t in (key, value))
     if bias is not None:
@@ -294,7 +294,7 @@ def group_query_attention(
             raise ValueError(explain(f"attribute {name} must be {off[0]}"))
     node.skip("kv_cache_bit_width", "k_quant_type", "v_quant_type", "qk_norm_epsilon")
     if last is None or total is None:
-        raise ValueError("inputs seqlens_k and total_sequence_length are missing")
+        raise ValueError(explain("inputs seqlens_k and total_sequence_length are missing"))
     if last.ndim != 1:  # one number each, as onnxruntime reads them
         last = o.Reshape(last, [-1])
     if key is None or value is None:  # side by side on the last axis
@@ -324,7 +324,7 @@ def group_query_attention(
     where = o.Add(before, counted(cx, rows))  # (batch, rows)
     if node.flag("do_rotary"):
         if cos is None or sin is None:
-            raise ValueError("inputs cos_cache and sin_cache are missing")
+            raise ValueError(explain("inputs cos_cache and sin_cache are missing"))
         own = where if places is None else places
         mixed = node.flag("rotary_interleaved")
         q, k = (_rotated(cx, t, own, cos, sin, mixed) for t in (q, k))

@@ -434,7 +434,7 @@ def gated_delta_net(
     if query.ndim == 4:
         batch, length = query.shape[:2]
     elif state is None:
-        raise ValueError("input initial_state is missing")
+        raise ValueError(explain("input initial_state is missing"))
     else:
         batch = state.shape[0]
         length = cx.simplify(floordiv(query.shape[0], batch))
@@ -452,7 +452,7 @@ def gated_delta_net(
 
     if act == "softplus" and decay is not None:
         if a_log is None or dt_bias is None:
-            raise ValueError("input a_log or dt_bias is missing")
+            raise ValueError(explain("input a_log or dt_bias is missing"))
         decay = o.Mul(o.Neg(o.Exp(a_log)), o.Softplus(o.Add(_float(cx, decay), dt_bias)))
     if node.text("beta_activation", "none") == "sigmoid" and beta is not None:
         beta = o.Sigmoid(beta)

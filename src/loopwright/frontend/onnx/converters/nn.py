@@ -150,7 +150,7 @@ def batch_normalization(
     node.skip("is_test", "consumed_inputs")
     momentum, epsilon = node.real("momentum", 0.9), node.real("epsilon", 1e-5)
     if not node.integer("spatial", 1):
-        raise ValueError("BatchNormalization with spatial=0 is not supported")
+        raise ValueError(explain("BatchNormalization with spatial=0 is not supported"))
     asked = any(node.outputs[1:])  # before opset 14 what is trained gives statistics
     if node.integer("training_mode", 0) or (node.opset < 14 and asked):
         return _trained(cx, x, scale, bias, (mean, var), momentum, epsilon)

@@ -11,7 +11,6 @@ from ...graph.context import Context, in_float32
 from ...graph.operators.integers import evaluated
 from ...graph.operators.reductions import REDUCE, Reduce, reduced
 from ...graph.operators.shapes import axis_of
-from ...graph.run_time_axes import known_numbers
 from ...graph.values import Value
 from ..context import OnnxContext
 from ..reader import Node
@@ -75,16 +74,12 @@ def _reduction(name: str, by_input: int, build: Reduce) -> None:
     def convert(cx: Context, node: Node, x: Value, axes: Value | None = None) -> Any:
         keep = node.flag("keepdims", True)
         noop = node.flag("noop_with_empty_axes")
-        nothing = axes is None or known_numbers(axes) == []
-        if noop and nothing and name in _IDENTITIES:
-            return x
         return _reduced(cx, x, axes, keep, noop)
 
     register_converter(name, 1, by_attribute)
     register_converter(name, by_input, convert)
 
 
-_IDENTITIES = ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin")
 for _name, (_since, _build) in _REDUCTIONS.items():
     _reduction(_name, _since, _build)
 

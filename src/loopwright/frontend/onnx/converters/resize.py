@@ -77,7 +77,7 @@ def resize(
     if scales is not None and _is_empty(scales):
         scales = None
     if (scales is None) == (sizes is None or _is_empty(sizes)):
-        raise ValueError("it takes either scales or sizes")
+        raise ValueError(explain("it takes either scales or sizes"))
     given = scales if scales is not None else sizes
     assert given is not None
     cropped = style.coordinates == "tf_crop_and_resize"
