@@ -21,6 +21,7 @@ from .base.registry import PACKAGE, being_imported
 # Slot -> what fills it: "module:name", or "module" for the module itself.
 SLOTS: dict[str, str] = {
     "base.own_plugins": "composition:OWN_PLUGINS",
+    "base.views": "explore.views",
     "frontend.compile": "driver:compile",
     "frontend.nn_call_subroutine": "frontend.nn.subroutine:call_subroutine",
     "frontend.nn_export": "frontend.nn.exporter:export",
@@ -45,15 +46,7 @@ SLOTS: dict[str, str] = {
     # what takes the compiler or a code generator: a kept model is loaded without them
     "base.wing": "tvm.compat:WING",
     "runtime.graph_runtime": "tvm.graph_executor:GraphRuntime",
-    "codegen.costs": "explore.costs:costs_of",
-    "codegen.explored": "explore.explored:Explored",
     "codegen.overriding": "driver.build:overriding",
-    "codegen.page": "explore.page",
-    "driver.bisect": "explore.bisect:bisect",
-    "driver.costs": "explore.costs",
-    "driver.explore": "explore.command:explore",
-    "ir.explored": "explore.explored:Explored",
-    "ir.page": "explore.page",
     "codegen.export_library": "codegen.llvm.library:export_library",
     "codegen.plan_of_module": "tir.memory_plan:plan_of_module",
     "codegen.timed_function": "codegen.llvm.profiling:TimedFunction",

@@ -267,7 +267,7 @@ def test_what_cannot_be_explored():
     with pytest.raises(lw.LoopwrightError, match="this trace has no passes"):
         Explored(SimpleNamespace(records=[]))
     exe = lw.compile(model())
-    exe.compiled_from = None
+    exe.compilation = None
     with pytest.raises(lw.LoopwrightError, match="it is not known what this was compiled from"):
         Explored.of(exe)
 

@@ -18,6 +18,7 @@ from ..codegen.c.program import STACK_BYTES, WORKSPACE
 from ..codegen.lowered import Lowered, refuse_machine
 from ..ir.target import Target
 from ..ir.transform import Pass, Sequential
+from ..relax import transform as rt
 from ..runtime.arena import Arena, as_arenas
 from ..tir import transform as tt
 from . import llvm
@@ -44,13 +45,12 @@ def legalize_passes(target: Target | None = None, planned: bool = False) -> list
     """From operators to fused, scheduled loops. planned: the user gives arenas, so that memory counts
     more than time: blocks of channels take more of it."""
     plain = planned or (target is not None and target.vector_bits <= PLAIN_BITS)
-    blocks = ("SplitTransposedConvolutions", "BlockedLayout") if plain else ()
-    return [p for p in llvm.legalize_passes(target) if p.name not in blocks]
+    return llvm.legalize_passes(target, blocked=not plain)
 
 
 def dataflow_lower_passes(target: Target | None = None) -> list[Pass]:
-    """From values to storage. Nothing runs what is not native: it is not taken apart."""
-    return [p for p in llvm.dataflow_lower_passes(target) if p.name != "OutlineNative"]
+    """From values to storage. Without a virtual machine, functions are native as a whole, or not at all."""
+    return [rt.ToNonDataflow(), *llvm.destination_passes()]
 
 
 def finalize_passes(target: Target | None = None, arenas: Sequence[Arena | str] = ()) -> list[Pass]:

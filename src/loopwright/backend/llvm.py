@@ -77,16 +77,16 @@ def library_dispatch_passes(
     ]
 
 
-def legalize_passes(target: Target | None = None) -> list[Pass]:
-    """From operators to fused, scheduled loops."""
+def legalize_passes(target: Target | None = None, blocked: bool = True) -> list[Pass]:
+    """From operators to fused, scheduled loops. blocked: in layouts of blocks of channels."""
+    layouts = [rt.SplitTransposedConvolutions(), rt.BlockedLayout()] if blocked else []
     return [
         rt.LambdaLift(),
         rt.NameRuntimeShapes(),
         rt.ConvertToDataflow(),
         rt.WidenFloats(),
         rt.SinkReshapes(),
-        rt.SplitTransposedConvolutions(),
-        rt.BlockedLayout(),
+        *layouts,
         rt.WinogradConvolutions(),
         rt.LowerMatmulPrecision(),
         rt.FoldConstant(),
@@ -110,13 +110,13 @@ def legalize_passes(target: Target | None = None) -> list[Pass]:
 
 
 def dataflow_lower_passes(target: Target | None = None) -> list[Pass]:
-    """From values to storage."""
-    return [
-        rt.ToNonDataflow(),
-        rt.OutlineNative(),
-        rt.RemovePurityChecking(),
-        rt.CallTIRRewrite(),
-    ]
+    """From values to storage. What runs natively is taken out of functions that the virtual machine runs."""
+    return [rt.ToNonDataflow(), rt.OutlineNative(), *destination_passes()]
+
+
+def destination_passes() -> list[Pass]:
+    """Kernels write to tensors that their caller allocates."""
+    return [rt.RemovePurityChecking(), rt.CallTIRRewrite()]
 
 
 def finalize_passes(target: Target | None = None, arenas: Sequence[Arena | str] = ()) -> list[Pass]:

@@ -46,6 +46,9 @@ class Slot(Generic[V]):
             return None
 
 
+VIEWS: Slot[Any] = Slot("base.views")  # of traces and executables: queries, pages, costs
+
+
 def late_names(module: str) -> Callable[[str], Any]:
     """A module's `__getattr__`: the names that the table has for it, then its submodules."""
     path = module.partition(".")[2]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
 from ..base.errors import LoopwrightError, explain
-from ..base.late import Slot
+from ..base.late import VIEWS, Slot
 from ..runtime.module import Timed, call_args, run_by_name
 from ..runtime.profiler import Profile
 from ..runtime.signature import Argument, Signature, few
@@ -21,14 +22,19 @@ if TYPE_CHECKING:
     from .lowered import Lowered
 
 # A compiled model runs without these.
-EXPLORED: Slot[Any] = Slot("codegen.explored")
-COSTS: Slot[Any] = Slot("codegen.costs")
-PAGE: Slot[Any] = Slot("codegen.page")
 OVERRIDING: Slot[Callable[[Any, Sequence[str]], Any]] = Slot("codegen.overriding")
 PLAN_OF_MODULE: Slot[Callable[[IRModule], MemoryPlan | None]] = Slot("codegen.plan_of_module")
 
 # Attributes of a module: the model's own names.
 _NAMES = ("input_names", "output_names", "overridable_initializers")
+
+
+class Compilation(NamedTuple):
+    """The arguments of `compile`."""
+
+    model: Any
+    target: Any
+    options: Any
 
 
 class CompiledModel(Timed):
@@ -48,7 +54,7 @@ class CompiledModel(Timed):
     lowered: IRModule
     target: Target
 
-    compiled_from: tuple[Any, Any, Any] | None = None  # the model, the target and the options
+    compilation: Compilation | None = None
 
     def __init__(self, lowered: Lowered) -> None:
         self.mod, self.lowered, self.target = lowered.graph, lowered.module, lowered.target
@@ -69,6 +75,19 @@ class CompiledModel(Timed):
         self.names = {k: list(v) for k, v in names.items()}
         self._runs: dict[str, Any] = {}
         self._variants: dict[tuple[str, ...], Any] = {}
+
+    def compiled_from(self, model: Any, target: Any, options: Any) -> Self:
+        """This executable, with the arguments of the `compile` that returns it, for `explored`."""
+        self.compilation = Compilation(model, target, options)
+        return self
+
+    @cached_property
+    def explored(self) -> Any:
+        """The model compiled once more, with a trace. Raises LoopwrightError where its source is not known."""
+        if self.compilation is None:
+            what = "it is not known what this was compiled from"
+            raise LoopwrightError(explain(what, got=repr(self), instead="loopwright.compile"))
+        return VIEWS.get().Explored.compiled(*self.compilation)
 
     @property
     def texts(self) -> Mapping[str, str]:
@@ -211,7 +230,7 @@ class CompiledModel(Timed):
 
     def _repr_html_(self) -> str:
         """The functions of the model and its kernels in a notebook."""
-        return PAGE.get().notebook_executable(self)
+        return VIEWS.get().notebook_executable(self)
 
     # -- files ---------------------------------------------------------------------------------
 
@@ -241,17 +260,17 @@ class CompiledModel(Timed):
         """What became of a node of the model ("/conv1"): kernels, lines of their TensorIR, counts of
         instructions, or the pass that removed it. The model is compiled once more, with a trace.
         Raises UnknownName."""
-        return EXPLORED.get().of(self).origin(node)
+        return self.explored.origin(node)
 
     def where(self, kernel: str, line: int) -> Any:
         """What a line (from 1) of a kernel's lowered TensorIR came from, as gdb, perf and `html`
         number them. Raises UnknownName, ValueError."""
-        return EXPLORED.get().of(self).where(kernel, line)
+        return self.explored.where(kernel, line)
 
     def costs(self, inputs: Mapping[str, Any], number: int = 10) -> Any:
         """Calls, time, GFLOP/s, GB/s and the part of this machine's roof, by kernel and by node of the
         model, in so many runs with inputs by name; print it, `save` it, `compare` it with another."""
-        return COSTS.get()(self, inputs, number)
+        return VIEWS.get().costs_of(self, inputs, number)
 
     def html(
         self,
@@ -264,7 +283,7 @@ class CompiledModel(Timed):
         """One page, written to `file` if it is given, with the model's graph, all passes, machine code,
         memory plan and, with inputs by name, the times of kernels in so many runs; what came from
         what is marked by a click. It needs no network."""
-        return PAGE.get().page_of_executable(self, file, inputs, title=title, number=number)
+        return VIEWS.get().page_of_executable(self, file, inputs, title=title, number=number)
 
     def _cannot(self, what: str) -> NoReturn:
         raise LoopwrightError(explain(f"{self.form} {what}", got=str(self.target)))

@@ -55,18 +55,22 @@ def compile_steps(
     with progress.step("model", "compile"), bounded(model), gc_paused(), target:
         mod = as_module(model)
         start = time.perf_counter()
-        graph = _lower_graph(mod, target, options)
-        passes = _loop_passes(target, options)
-        # Arenas are planned for all functions together.
-        alone = options.tir_pipeline == "default" and unwatched() and not options.arenas
-        lowered = Lowered(
-            graph, passes, target, one_by_one=alone and record.one_by_one, threads=options.threads
-        )
+        lowered = _lowered(mod, target, options)
         before = time.perf_counter() - start - lowered.seconds
         with noted(f"the code generator of target {record.kind}", record.emit):
             compiled = record.emit(lowered)
         passed = before + lowered.seconds
         return compiled, {"passes": passed, "machine code": time.perf_counter() - start - passed}
+
+
+def _lowered(mod: IRModule, target: Target, options: CompileOptions) -> Lowered:
+    """The input of the code generator: the module after the graph passes, and the loop passes, which have
+    run, or run for each function when it is generated."""
+    graph, passes = _lower_graph(mod, target, options), _loop_passes(target, options)
+    # Arenas are planned for all functions together; a trace shows each pass on the whole module.
+    alone = options.tir_pipeline == "default" and unwatched() and not options.arenas
+    one_by_one = alone and backend_of(target).one_by_one
+    return Lowered(graph, passes, target, one_by_one=one_by_one, threads=options.threads)
 
 
 @roomy
@@ -80,8 +84,7 @@ def lower(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> traci
         target = as_target(target)
         backend_of(target).check(target)
         with gc_paused(), target:
-            graph = _lower_graph(mod, target, options)
-            _loop_passes(target, options)(graph)
+            _lowered(mod, target, options)
     return trace
 
 
@@ -129,7 +132,7 @@ def as_module(model: Any) -> IRModule:
 def overriding(compiled: CompiledModel, names: Sequence[str]) -> CompiledModel:
     """A compiled model with initializers as inputs. Raises LoopwrightError where they are folded into the
     module that it was made from."""
-    model, target, options = compiled.compiled_from or (None, None, None)
+    model, target, options = compiled.compilation or (None, None, None)
     if model is None or isinstance(model, (IRModule, Function)):
         what = "the module that was compiled has these initializers folded in"
         hint = (

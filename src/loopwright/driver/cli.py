@@ -30,7 +30,7 @@ from rich.table import Table
 from ..backend.base import backend_of
 from ..base import __version__
 from ..base.errors import LoopwrightError, UnknownName, explain, suggest
-from ..base.late import Slot
+from ..base.late import VIEWS
 from ..base.plugins import plugins
 from ..codegen.llvm.library import c_name
 from ..frontend.onnx.survey import survey
@@ -48,9 +48,6 @@ from .feeds import make_feeds, parts, read_dims, save
 from .front import DEFAULT_TARGET, compile
 from .options import CompileOptions
 
-COSTS: Slot[Any] = Slot("driver.costs")
-BISECT: Slot[Any] = Slot("driver.bisect")
-EXPLORE: Slot[Any] = Slot("driver.explore")
 _FEW = 64  # arrays of one output that are printed
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -178,7 +175,7 @@ def bench(
 ) -> None:
     """Print the median time of a call and what takes most of it: time, GFLOP/s, GB/s and the part of
     this machine's roof."""
-    old = None if compare is None else COSTS.get().Costs.load(compare)
+    old = None if compare is None else VIEWS.get().Costs.load(compare)
     exe = _compiled(model, target, threads)
     given = make_feeds(exe, feeds, dims)
     exe.run(given)
@@ -188,7 +185,7 @@ def bench(
         exe.run(given)
         took.append((time.perf_counter() - start) * 1e3)
     typer.echo(f"median of {len(took)} calls: {statistics.median(took):.4f} ms")
-    found = COSTS.get().costs_of(exe, given, 10)
+    found = VIEWS.get().costs_of(exe, given, 10)
     typer.echo(found.table(12, nodes) if old is None else found.compare(old, 12, nodes))
     if save is not None:
         found.save(save)
@@ -247,7 +244,7 @@ def bisect(
 ) -> None:
     """Find the first pass, kernel and statement after which the numbers of a model differ."""
     _check_runs(target)
-    found = BISECT.get()(
+    found = VIEWS.get().bisect(
         model, lambda exe: make_feeds(exe, feeds, dims), against, tolerance, target
     )
     typer.echo(str(found))
@@ -303,7 +300,9 @@ def explore(
     number: Annotated[int, typer.Option(min=0, help="Runs that are timed; 0: none.")] = 10,
 ) -> None:
     """Write or serve one page that shows all of a model: graph, passes, loops, machine code, times."""
-    EXPLORE.get()(model, target, out, serve, port, lambda e: make_feeds(e, feeds, dims), number)
+    VIEWS.get().explore(
+        model, target, out, serve, port, lambda e: make_feeds(e, feeds, dims), number
+    )
 
 
 @command(app, "plugins")

@@ -51,9 +51,7 @@ def compile(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> Com
         with gc_paused():  # importing the compiler creates many objects, too
             return COMPILE_STEPS.get()(model, target, options)[0]
 
-    compiled = _found_or_made(model, target, options, anew)
-    compiled.compiled_from = (model, target, options)
-    return compiled
+    return _found_or_made(model, target, options, anew).compiled_from(model, target, options)
 
 
 def _found_or_made(

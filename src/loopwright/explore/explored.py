@@ -93,13 +93,7 @@ class Explored:
     @staticmethod
     def of(exe: Any) -> Explored:
         """A compiled model, compiled once more with a trace."""
-        known = exe.__dict__.get("_explored")
-        if known is None:
-            if exe.compiled_from is None:
-                what = "it is not known what this was compiled from"
-                raise LoopwrightError(explain(what, got=repr(exe), instead="loopwright.compile"))
-            known = exe.__dict__["_explored"] = Explored.compiled(*exe.compiled_from)
-        return known
+        return exe.explored
 
     @staticmethod
     def compiled(model: Any, target: Any = None, options: Any = None) -> Explored:

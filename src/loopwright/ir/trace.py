@@ -21,11 +21,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..base.errors import UnknownName, explain, suggest
-from ..base.late import Slot
+from ..base.late import VIEWS
 from .structural import structural_equal
 
-EXPLORED: Slot[Any] = Slot("ir.explored")  # queries on a trace
-PAGE: Slot[Any] = Slot("ir.page")  # what shows one
 _ACTIVE: ContextVar[Trace | None] = ContextVar("active trace", default=None)
 
 
@@ -232,7 +230,7 @@ class Trace:
         what became of its kernels: what they were fused with, who scheduled them.
         """
         if subject in self.nodes or f"onnx:{subject}" in self.nodes:
-            about = EXPLORED.get()(self).subjects(subject)
+            about = VIEWS.get().Explored(self).subjects(subject)
             subject_notes = (
                 n for n in self.notes if n.subject in about or n.facts.get("kernel") in about
             )
@@ -248,11 +246,11 @@ class Trace:
     def html(self, file: str | None = None, title: str = "") -> str:
         """One page, written to `file` if it is given, that shows all passes, the model's graph and
         what came from what; it needs no network."""
-        return PAGE.get().page_of_trace(self, file, title)
+        return VIEWS.get().page_of_trace(self, file, title)
 
     def _repr_html_(self) -> str:
         """The table of passes in a notebook; a row opens to show the changes of the pass."""
-        return PAGE.get().notebook_trace(self)
+        return VIEWS.get().notebook_trace(self)
 
     def table(self) -> str:
         """The passes as text: name, milliseconds, and which functions changed."""
