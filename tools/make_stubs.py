@@ -19,6 +19,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -187,6 +188,7 @@ class Stub:
         """`def name(a: int = 1) -> Call: ...`, with the first paragraph of its text."""
         operator = fn if hasattr(fn, "graph_params") else getattr(fn, "operator", None)
         scope, kinds = getattr(inspect.unwrap(fn), "__globals__", {}), {}
+        scope = {**_for_checkers(scope.get("__name__", "")), **scope}
         signature = inspect.signature(fn) if operator is None else operator.signature
         if operator is not None:
             scope = {**WORDS, "te": te}
@@ -254,6 +256,23 @@ class _Text(str):
 
     __slots__ = ()
     __repr__ = str.__str__
+
+
+@cache
+def _for_checkers(name: str) -> dict[str, Any]:
+    """What a module imports for type checkers only, under `if TYPE_CHECKING`."""
+    module = sys.modules.get(name)
+    if not name.startswith("loopwright") or module is None:
+        return {}
+    found: dict[str, Any] = {}
+    for block in ast.parse(inspect.getsource(module)).body:
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
+            for node in block.body:
+                if isinstance(node, ast.ImportFrom):
+                    home = "." * node.level + (node.module or "")
+                    source = importlib.import_module(home, module.__package__)
+                    found |= {a.asname or a.name: getattr(source, a.name) for a in node.names}
+    return found
 
 
 def _home(value: Any) -> tuple[str, str] | None:

@@ -56,7 +56,14 @@ TABLES = {
         for kind, options in test_recurrent.CASES
     ),
     "run time axes": lambda: (
-        (c[0], [test_run_time_axes.made(c[0], c[1], [v if v is None else np.asarray(v) for v in c[2]])])
+        (
+            c[0],
+            [
+                test_run_time_axes.made(
+                    c[0], c[1], [v if v is None else np.asarray(v) for v in c[2]]
+                )
+            ],
+        )
         for c in test_run_time_axes.CASES
     ),
 }

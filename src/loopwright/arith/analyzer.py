@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from math import inf
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..base.errors import explain
 from ..ir import prim_expr as pe
@@ -26,6 +26,9 @@ from .facts import Facts
 from .interval import NEG_INF, POS_INF, Evaluator, is_infinite, is_neg_inf, is_pos_inf
 from .keys import Keys
 from .poly import Poly
+
+if TYPE_CHECKING:
+    from ..ir.dtype import DataType
 
 
 class ProofStrength(IntEnum):
@@ -74,13 +77,13 @@ class IntSet(Node):
         raise NotImplementedError
 
     @staticmethod
-    def single_point(point: Any) -> IntervalSet:
+    def single_point(point: PrimExpr | int) -> IntervalSet:
         """The set of one value."""
         point = po.convert(point)
         return IntervalSet(point, point)
 
     @staticmethod
-    def vector(vec: Any) -> IntervalSet:
+    def vector(vec: pe.Ramp) -> IntervalSet:
         """The values of a ramp."""
         if vec.dtype.is_scalable:
             return IntervalSet(vec.base, POS_INF)
@@ -94,7 +97,9 @@ class IntervalSet(IntSet):
     min_value: PrimExpr
     max_value: PrimExpr
 
-    def __init__(self, min_value: Any, max_value: Any, span: Any = None) -> None:
+    def __init__(
+        self, min_value: PrimExpr | int, max_value: PrimExpr | int, span: Any = None
+    ) -> None:
         self._set(po.convert(min_value), po.convert(max_value), span)
 
     def is_nothing(self) -> bool:
@@ -179,13 +184,13 @@ class Analyzer:
     canonical_simplify = simplify
     bind_value_bounds = constraints.bind_value_bounds
 
-    def key(self, expr: Any) -> Any:
+    def key(self, expr: PrimExpr | Sequence[PrimExpr]) -> Any:
         """A hashable value, equal only for expressions that always have equal values."""
         return self.keys.of(expr)
 
     # ------------------------------------------------------------------ assumptions
 
-    def bind(self, var: Var, expr: Any, allow_override: bool = True) -> None:
+    def bind(self, var: Var, expr: Range | PrimExpr, allow_override: bool = True) -> None:
         """Bind `var` to a Range or to the value of an expression."""
         expr = po.convert(expr) if not isinstance(expr, (Range, PrimExpr)) else expr
         if not is_index(var.dtype):
@@ -200,7 +205,7 @@ class Analyzer:
         if seen:
             self.cache = Cache()
 
-    def is_one(self, expr: Any) -> bool:
+    def is_one(self, expr: PrimExpr) -> bool:
         """Whether an extent is equal to 1."""
         return P.constant_value(self.poly(expr)) == 1
 
@@ -220,7 +225,7 @@ class Analyzer:
                 self.facts.drop(facts)
                 self.cache = Cache()
 
-    def update(self, var: Var, info: Any, override: bool = False) -> None:
+    def update(self, var: Var, info: Node | int, override: bool = False) -> None:
         """Set the known facts of a variable: a `ConstIntBound`, a `ModularSet` or an interval."""
         number = self.atoms.of_var(var)
         ends = (getattr(info, "min_value", None), getattr(info, "max_value", None))
@@ -254,13 +259,13 @@ class Analyzer:
             constraints.learn(self, self.poly(expr))
             self.cache = Cache()
 
-    def constraint_scope(self, constraint: Any) -> ConstraintScope:
+    def constraint_scope(self, constraint: PrimExpr | int) -> ConstraintScope:
         """A `with` scope in which a condition is assumed to hold."""
         return ConstraintScope(self, po.convert(constraint))
 
     # ------------------------------------------------------------------ questions
 
-    def int_set(self, expr: Any, dom_map: Mapping[Var, Any] | None = None) -> IntervalSet:
+    def int_set(self, expr: PrimExpr, dom_map: Mapping[Var, Any] | None = None) -> IntervalSet:
         """The interval of an expression over `dom_map`, see `eval_set`; without it, from the known
         facts about the variables."""
         expr = po.convert(expr)
@@ -283,7 +288,7 @@ class Analyzer:
         """Reset the counts to 0."""
         self.counts = Counts()
 
-    def const_int_bound(self, expr: Any) -> ConstIntBound:
+    def const_int_bound(self, expr: PrimExpr | int) -> ConstIntBound:
         """Least and greatest value of an integer expression."""
         low, high = self.any_bound(po.convert(expr))
         return ConstIntBound(_from_inf(low), _from_inf(high))
@@ -293,7 +298,7 @@ class Analyzer:
         atom = self.atoms.by_key.get(var)
         return atom is not None and atom.number in self.assumed.bounds
 
-    def modular_set(self, expr: Any) -> ModularSet:
+    def modular_set(self, expr: PrimExpr | int) -> ModularSet:
         """(coeff, base): the value is coeff * k + base for some k."""
         return ModularSet(*self.modular(self.poly(po.convert(expr))))
 
@@ -314,7 +319,7 @@ class Analyzer:
             simple = simple.value
         return is_true(simple)
 
-    def can_prove_equal(self, lhs: Any, rhs: Any) -> bool:
+    def can_prove_equal(self, lhs: PrimExpr | int, rhs: PrimExpr | int) -> bool:
         """Whether two expressions can be proved equal."""
         lhs, rhs = po.convert_pair(lhs, rhs)
         if lhs is rhs:
@@ -323,24 +328,26 @@ class Analyzer:
             return self.is_zero(P.add(self.poly(lhs), self.poly(rhs), -1)) is True
         return self.key(self.simplify(lhs)) == self.key(self.simplify(rhs))
 
-    def can_prove_greater_equal(self, expr: Any, lower_bound: Any) -> bool:
+    def can_prove_greater_equal(self, expr: PrimExpr | int, lower_bound: PrimExpr | int) -> bool:
         """Whether expr >= lower_bound can be proved."""
         return self.nonneg(
             P.add(self.poly(po.convert(expr)), self.poly(po.convert(lower_bound)), -1)
         )
 
-    def can_prove_less(self, expr: Any, upper_bound: Any) -> bool:
+    def can_prove_less(self, expr: PrimExpr | int, upper_bound: PrimExpr | int) -> bool:
         """Whether expr < upper_bound can be proved."""
         diff = P.add(self.poly(po.convert(upper_bound)), self.poly(po.convert(expr)), -1)
         return self.nonneg(P.shift(diff, -1))
 
 
-def interval_set(ctx: Context, low: Poly | None, high: Poly | None, dtype: Any) -> IntervalSet:
+def interval_set(
+    ctx: Context, low: Poly | None, high: Poly | None, dtype: DataType | str
+) -> IntervalSet:
     """The interval with these ends; None, or an end that the type cannot represent, is infinite."""
     return IntervalSet(_end(ctx, low, dtype, NEG_INF), _end(ctx, high, dtype, POS_INF))
 
 
-def _end(ctx: Context, p: Poly | None, dtype: Any, unbounded: PrimExpr) -> PrimExpr:
+def _end(ctx: Context, p: Poly | None, dtype: DataType | str, unbounded: PrimExpr) -> PrimExpr:
     if p is None:
         return unbounded
     try:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from functools import reduce
 from itertools import combinations
-from typing import Any
 
 from ..ir import prim_expr as pe
 from ..ir.prim_expr import FALSE, TRUE, IntImm, PrimExpr
@@ -32,7 +31,7 @@ def and_of_ors(ctx: Context, expr: PrimExpr) -> PrimExpr:
         ctx.enabled_extensions = flags
 
 
-def _clauses(ctx: Context, expr: Any, holds: bool) -> list[Clause] | None:
+def _clauses(ctx: Context, expr: PrimExpr, holds: bool) -> list[Clause] | None:
     """The disjunctions that say the same as `expr`, or as its negation; None for too many."""
     if isinstance(expr, pe.Not):
         return _clauses(ctx, expr.a, not holds)
@@ -61,7 +60,7 @@ def _merged(ctx: Context, clauses: list[Clause]) -> list[Clause]:
             return clauses
 
 
-def _pairwise(ctx: Context, kind: Any, parts: Clause) -> Clause:
+def _pairwise(ctx: Context, kind: type[pe.Or], parts: Clause) -> Clause:
     """The parts of a disjunction; two that are one together take the place of the later."""
     left = list(parts)
     while True:
@@ -91,7 +90,7 @@ def _merge(ctx: Context, a: Clause, b: Clause) -> tuple[int, Clause] | None:
     return 1, _pairwise(ctx, pe.Or, tuple(one if p is right[less[0]] else p for p in b))
 
 
-def _single(ctx: Context, kind: Any, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+def _single(ctx: Context, kind: type[pe.LogicalExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
     """Two conditions as one that is neither a conjunction nor a disjunction, or None."""
     one = ctx.simplified(kind._make(a, b))
     return None if isinstance(one, (pe.And, pe.Or)) else one

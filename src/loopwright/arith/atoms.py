@@ -8,10 +8,11 @@ around. `a % b` has no atom: it is `a - b * (a // b)`, so `x // 8 * 8 + x % 8` i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..ir.dtype import DataType
-from ..ir.prim_expr import Var
+from ..ir.prim_expr import PrimExpr, Var
 from . import poly as P
 from .poly import Poly
 
@@ -20,7 +21,7 @@ OF_PARTS = frozenset((DIV, TRUNC, MIN, MAX))  # whose data are the operands
 INT32, INT64 = DataType("int32"), DataType("int64")
 
 
-def is_index(dtype: Any) -> bool:
+def is_index(dtype: DataType | str) -> bool:
     """Whether the algebra handles this type: int32 and int64. Indices are assumed not to overflow;
     data, which was read from memory, wraps around."""
     return dtype is INT32 or dtype is INT64
@@ -52,7 +53,14 @@ class Atoms:
         self.being_sought: set[int] = set()  # opaque atoms about which something is being sought
         self.read: set[int] = set()  # the atoms that depend on what was read from memory
 
-    def poly(self, key: Any, kind: int, dtype: Any, expr: Any, data: Any = None) -> Poly:
+    def poly(
+        self,
+        key: PrimExpr | Sequence[Any],
+        kind: int,
+        dtype: DataType | str,
+        expr: Any,
+        data: tuple[Any, ...] | None = None,
+    ) -> Poly:
         """The polynomial of the atom with this key, which is created if new."""
         atom = self.by_key.get(key)
         if atom is None:
@@ -72,11 +80,11 @@ class Atoms:
         ((number,),) = self.poly(var, VAR, var.dtype, var)
         return number
 
-    def division(self, n: Poly, d: Poly, dtype: Any, kind: int = DIV) -> Poly:
+    def division(self, n: Poly, d: Poly, dtype: DataType | str, kind: int = DIV) -> Poly:
         """n // d as an atom, or the truncated division."""
         return self.poly((kind, P.key_of(n), P.key_of(d)), kind, dtype, None, (n, d))
 
-    def extreme(self, kind: int, a: Poly, b: Poly, dtype: Any) -> Poly:
+    def extreme(self, kind: int, a: Poly, b: Poly, dtype: DataType | str) -> Poly:
         """min(a, b) or max(a, b) as an atom."""
         sides = frozenset((P.key_of(a), P.key_of(b)))
         new = (kind, sides) not in self.by_key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import gcd, inf
 from typing import Any
 
@@ -297,7 +297,9 @@ def writable(ctx: Context, p: Poly) -> bool:
     )
 
 
-def of_parts(ctx: Context, atom: Atom, find: Callable[[Context, Any], Any], unknown: Any) -> Any:
+def of_parts(
+    ctx: Context, atom: Atom, find: Callable[[Context, Any], Any], unknown: Sequence[float]
+) -> Any:
     """The result of `find` for an opaque atom's expression; `unknown` while that is being sought,
     since simplifying its own parts compares them with the facts about it."""
     busy = ctx.atoms.being_sought
@@ -333,7 +335,7 @@ def _vector_bound(ctx: Context, e: Any) -> Bound:
 # ------------------------------------------------------------------ opaque expressions
 
 
-def expr_bound(ctx: Context, e: Any) -> Bound:
+def expr_bound(ctx: Context, e: pe.PrimExpr) -> Bound:
     """Bounds of an expression that is opaque to the algebra."""
     natural = dtype_bounds(e.dtype)
     if type(e) is pe.Call:
@@ -343,7 +345,7 @@ def expr_bound(ctx: Context, e: Any) -> Bound:
     return natural if rule is None else rule(ctx, e, natural)
 
 
-def scaled_bound(e: Any, bound_of: Callable[[Any], Bound]) -> Bound | None:
+def scaled_bound(e: pe.Cast, bound_of: Callable[[Any], Bound]) -> Bound | None:
     """Bounds of n * scale cast to a whole number, of which Resize makes extents: n, an integer, in
     the type of `scale`, a positive number. Every step keeps the order, so the ends of n give them;
     `bound_of` returns these. None for another expression."""
@@ -360,7 +362,7 @@ def scaled_bound(e: Any, bound_of: Callable[[Any], Bound]) -> Bound | None:
     return (low, high)
 
 
-def whole_in_float(ctx: Context, e: Any) -> Any:
+def whole_in_float(ctx: Context, e: pe.Cast) -> Any:
     """n, where an expression is an integer n cast to a type of floats that holds all its values;
     None for another expression."""
     inner = e.value
@@ -371,7 +373,7 @@ def whole_in_float(ctx: Context, e: Any) -> Any:
     return inner.value if max(-low, high) <= 1 << digits else None
 
 
-def ceil_log2_of(e: Any) -> Any:
+def ceil_log2_of(e: pe.Cast) -> Any:
     """x, where an expression is ceil(log2(x)) of float64 cast to a whole number; else None."""
     x = e.value
     for name in ("tir.ceil", "tir.log2"):
@@ -381,7 +383,7 @@ def ceil_log2_of(e: Any) -> Any:
     return x if str(x.dtype) == "float64" else None
 
 
-def _ceil_log2_bound(ctx: Context, x: Any, natural: Bound) -> Bound:
+def _ceil_log2_bound(ctx: Context, x: pe.PrimExpr, natural: Bound) -> Bound:
     """Bounds of ceil(log2(x)) of a whole number. Below 2 ** 40, the logarithm of a number that is
     no power of two is farther from whole numbers than float64's rounding."""
     if type(x) is pe.FloatImm and x.value.is_integer():
@@ -395,7 +397,7 @@ def _ceil_log2_bound(ctx: Context, x: Any, natural: Bound) -> Bound:
     return ((int(low) - 1).bit_length(), (int(high) - 1).bit_length())
 
 
-def _cast_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
+def _cast_bound(ctx: Context, e: pe.Cast, natural: Bound) -> Bound:
     if (power := ceil_log2_of(e)) is not None:
         return _ceil_log2_bound(ctx, power, natural)
     if e.value.dtype.is_integer:
@@ -409,7 +411,7 @@ def _cast_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
     return (low, high) if natural[0] <= low and high <= natural[1] else natural
 
 
-def _mul_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
+def _mul_bound(ctx: Context, e: pe.BinaryOpExpr, natural: Bound) -> Bound:
     if not e.dtype.is_int:
         return natural
     low, high = mul_bounds(any_bound(ctx, e.a), any_bound(ctx, e.b))
@@ -419,36 +421,36 @@ def _mul_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
     return (low, high) if fits else natural  # a narrow product wraps around
 
 
-def _floordiv_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
+def _floordiv_bound(ctx: Context, e: pe.BinaryOpExpr, natural: Bound) -> Bound:
     low, high = div_bounds(any_bound(ctx, e.a), any_bound(ctx, e.b))
     return (low, high) if natural[0] <= low and high <= natural[1] else natural
 
 
-def _floormod_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
+def _floormod_bound(ctx: Context, e: pe.BinaryOpExpr, natural: Bound) -> Bound:
     low, high = any_bound(ctx, e.b)
     return (0, high - 1) if low >= 1 else natural
 
 
-def _truncdiv_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
+def _truncdiv_bound(ctx: Context, e: pe.BinaryOpExpr, natural: Bound) -> Bound:
     bound = truncdiv_bounds(any_bound(ctx, e.a), any_bound(ctx, e.b)) if e.dtype.is_int else None
     return bound or natural
 
 
-def _truncmod_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
+def _truncmod_bound(ctx: Context, e: pe.BinaryOpExpr, natural: Bound) -> Bound:
     return truncmod_bounds(any_bound(ctx, e.a), any_bound(ctx, e.b)) if e.dtype.is_int else natural
 
 
-def _let_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
+def _let_bound(ctx: Context, e: pe.Let, natural: Bound) -> Bound:
     ctx.bind_value_bounds(e.var, e.value)
     return any_bound(ctx, e.body)
 
 
-def _and_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
+def _and_bound(ctx: Context, e: pe.Call, natural: Bound) -> Bound:
     limits = [high for low, high in (any_bound(ctx, a) for a in e.args) if low >= 0]
     return (0, min(limits)) if limits else natural
 
 
-def _shift_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
+def _shift_bound(ctx: Context, e: pe.Call, natural: Bound) -> Bound:
     ends, (least, most) = any_bound(ctx, e.args[0]), any_bound(ctx, e.args[1])
     if not 0 <= least <= most < 64:
         return natural
@@ -456,18 +458,18 @@ def _shift_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
     return (min(corners), max(corners))
 
 
-def _shift_left_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
+def _shift_left_bound(ctx: Context, e: pe.Call, natural: Bound) -> Bound:
     (low, high), (least, most) = any_bound(ctx, e.args[0]), any_bound(ctx, e.args[1])
     if low < 0 or not 0 <= least <= most < e.dtype.bits or high * 2**most > natural[1]:
         return natural
     return (low * 2**least, high * 2**most)
 
 
-def _bit_count_bound(ctx: Context, e: Any, natural: Bound) -> Bound:
+def _bit_count_bound(ctx: Context, e: pe.Call, natural: Bound) -> Bound:
     return (0, e.args[0].dtype.bits)
 
 
-def _union(ctx: Context, a: Any, b: Any) -> Bound:
+def _union(ctx: Context, a: pe.PrimExpr, b: pe.PrimExpr) -> Bound:
     (a0, a1), (b0, b1) = any_bound(ctx, a), any_bound(ctx, b)
     return (min(a0, b0), max(a1, b1))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..ir import prim_expr as pe
 from ..ir.op import Op
 from ..ir.prim_expr import PrimExpr, Range, Var
@@ -23,7 +21,7 @@ class ConstraintScope:
 
     __slots__ = ("_condition", "_ctx", "_saved")
 
-    def __init__(self, ctx: Context, condition: Any) -> None:
+    def __init__(self, ctx: Context, condition: PrimExpr) -> None:
         self._ctx = ctx
         self._condition = condition
 
@@ -47,7 +45,7 @@ class ConstraintScope:
         ctx.examples.drop_claims(claims)
 
 
-def assume(ctx: Context, condition: Any) -> None:
+def assume(ctx: Context, condition: PrimExpr) -> None:
     """Assume a condition from here on."""
     inequalities: list[Poly] = []
     _collect(ctx, condition, True, inequalities)
@@ -57,7 +55,7 @@ def assume(ctx: Context, condition: Any) -> None:
     ctx.cache = Cache()
 
 
-def _collect(ctx: Context, condition: Any, holds: bool, inequalities: list[Poly]) -> None:
+def _collect(ctx: Context, condition: PrimExpr, holds: bool, inequalities: list[Poly]) -> None:
     """Collect the inequalities p >= 0 implied by a condition."""
     kind = type(condition)
     if kind is pe.Not:
@@ -152,7 +150,7 @@ def _remainder_of(ctx: Context, diff: Poly) -> tuple[Poly, int, int] | None:
 # ------------------------------------------------------------------ variables
 
 
-def bind_value(ctx: Context, var: Var, value: Any, seen: bool) -> None:
+def bind_value(ctx: Context, var: Var, value: PrimExpr, seen: bool) -> None:
     """Put a value in the place of a variable; `seen`: the variable had another value."""
     p = poly(ctx, value)
     number = ctx.atoms.of_var(var)

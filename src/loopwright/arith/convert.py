@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import gcd
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir import prim_expr as pe
 from ..ir.prim_expr import IntImm, PrimExpr, Var
@@ -22,6 +22,9 @@ from .context import Context
 from .division import poly_div, trunc_div, without_multiples
 from .poly import Poly
 from .proof import nonneg
+
+if TYPE_CHECKING:
+    from ..ir.dtype import DataType
 
 # Terms of the longest product of sums that is expanded: longer ones stay opaque, so that products of
 # products do not grow exponentially.
@@ -92,18 +95,18 @@ def _sum(ctx: Context, e: Any) -> Poly:
     return ctx.atoms.joined(total) if ctx.atoms.opposites else total
 
 
-def _mul(ctx: Context, e: Any) -> Poly | None:
+def _mul(ctx: Context, e: pe.BinaryOpExpr) -> Poly | None:
     a, b = ring(ctx, e.a), ring(ctx, e.b)
     if P.terms(a) == 0 or P.terms(b) == 0 or len(a) * len(b) <= _EXPAND:
         return P.multiply(a, b)
     return None
 
 
-def _floordiv(ctx: Context, e: Any) -> Poly | None:
+def _floordiv(ctx: Context, e: pe.BinaryOpExpr) -> Poly | None:
     return poly_div(ctx, poly(ctx, e.a), poly(ctx, e.b), e.dtype)
 
 
-def _floormod(ctx: Context, e: Any) -> Poly | None:
+def _floormod(ctx: Context, e: pe.BinaryOpExpr) -> Poly | None:
     a, b = poly(ctx, e.a), poly(ctx, e.b)
     a = without_multiples(ctx, a, b)
     quotient = poly_div(ctx, a, b, e.dtype)
@@ -112,11 +115,11 @@ def _floormod(ctx: Context, e: Any) -> Poly | None:
     return P.add(a, P.multiply(b, quotient), -1)
 
 
-def _div(ctx: Context, e: Any) -> Poly | None:
+def _div(ctx: Context, e: pe.BinaryOpExpr) -> Poly | None:
     return trunc_div(ctx, poly(ctx, e.a), poly(ctx, e.b), e.dtype)
 
 
-def _mod(ctx: Context, e: Any) -> Poly | None:
+def _mod(ctx: Context, e: pe.BinaryOpExpr) -> Poly | None:
     a, b = poly(ctx, e.a), poly(ctx, e.b)
     if poly_bound(ctx, a)[0] >= 0 and poly_bound(ctx, b)[0] > 0:
         return _floormod(ctx, e)
@@ -126,7 +129,7 @@ def _mod(ctx: Context, e: Any) -> Poly | None:
     return P.add(a, P.multiply(b, quotient), -1)
 
 
-def _cast(ctx: Context, e: Any) -> Poly | None:
+def _cast(ctx: Context, e: pe.Cast) -> Poly | None:
     source = e.value.dtype
     if is_index(source):
         if e.dtype.bits >= source.bits:
@@ -137,7 +140,7 @@ def _cast(ctx: Context, e: Any) -> Poly | None:
     return None
 
 
-def poly_extreme(ctx: Context, kind: int, a: Poly, b: Poly, dtype: Any) -> Poly:
+def poly_extreme(ctx: Context, kind: int, a: Poly, b: Poly, dtype: DataType | str) -> Poly:
     """min(a, b) or max(a, b)."""
     diff = P.add(a, b, -1)
     if nonneg(ctx, diff, effort=1):
@@ -151,7 +154,7 @@ def poly_extreme(ctx: Context, kind: int, a: Poly, b: Poly, dtype: Any) -> Poly:
     return P.add(common, part) if common else part
 
 
-def _extreme_apart(ctx: Context, kind: int, a: Poly, b: Poly, dtype: Any) -> Poly:
+def _extreme_apart(ctx: Context, kind: int, a: Poly, b: Poly, dtype: DataType | str) -> Poly:
     """min or max of polynomials that have no term in common."""
     g = gcd(*a.values(), *b.values())
     if g > 1:
@@ -180,7 +183,7 @@ def _absorbed(ctx: Context, kind: int, a: Poly, b: Poly) -> Poly | None:
 
 
 def _extreme(kind: int) -> Handler:
-    def extreme(ctx: Context, e: Any) -> Poly:
+    def extreme(ctx: Context, e: pe.BinaryOpExpr) -> Poly:
         return poly_extreme(ctx, kind, poly(ctx, e.a), poly(ctx, e.b), e.dtype)
 
     return extreme

@@ -63,17 +63,17 @@ class Costs:
         return entry[1]
 
 
-def _common(a: Any, b: Any) -> bool:
+def _common(a: pe.PrimExpr, b: pe.PrimExpr) -> bool:
     """Whether products have a variable in common: x * 8 % (x * n) is 8 % n * x."""
     divisors = _factors(b)
     return any(x is y for x in _factors(a) if type(x) is not IntImm for y in divisors)
 
 
-def _factors(e: Any) -> list[Any]:
+def _factors(e: pe.PrimExpr) -> list[Any]:
     return [*_factors(e.a), *_factors(e.b)] if type(e) is pe.Mul else [e]
 
 
-def _by_numbers(e: Any) -> bool:
+def _by_numbers(e: pe.FloorMod) -> bool:
     """Whether the divisors of x // a % b are literals."""
     return type(e.b) is IntImm and type(e.a.b) is IntImm
 
@@ -92,5 +92,5 @@ def _untidy(e: Any) -> int:
     return int(type(factor) is IntImm and factor.value < 0)
 
 
-def _of_sum(e: Any) -> bool:
+def _of_sum(e: pe.PrimExpr) -> bool:
     return type(e) is pe.Mul and type(e.a) in _CHAIN and type(e.b) is IntImm

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..ir import prim_op as po
@@ -43,7 +43,7 @@ def hull(
     return _extreme(ana, po.minimum, a[0], b[0]), _extreme(ana, po.maximum, a[1], b[1])
 
 
-def _extreme(ana: Analyzer, pick: Any, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+def _extreme(ana: Analyzer, pick: Callable[..., Any], a: PrimExpr, b: PrimExpr) -> PrimExpr:
     if is_infinite(a) or is_infinite(b):
         return a if is_infinite(a) else b
     return a if not P.add(ana.ring(a), ana.ring(b), -1) else ana.simplify(pick(a, b))
@@ -78,7 +78,7 @@ def union_lower_bound(sets: Sequence[IntervalSet]) -> IntervalSet | None:
 
 
 def estimate_region_upper_bound(
-    region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: Any = True
+    region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: PrimExpr | bool = True
 ) -> list[IntervalSet]:
     """For each dimension an interval that contains all points of `region` while the variables
     range over `var_dom` and `predicate` holds."""
@@ -110,7 +110,7 @@ def _without_points(var_dom: Mapping[Var, Range]) -> dict[Var, Range]:
 
 
 def estimate_region_strict_bound(
-    region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: Any = True
+    region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: PrimExpr | bool = True
 ) -> list[IntervalSet] | None:
     """Like `estimate_region_upper_bound`, but None unless the intervals contain exactly the
     accessed points: each dimension is dense over parts of the iterators of its own."""
@@ -124,7 +124,7 @@ def estimate_region_strict_bound(
 
 
 def estimate_region_lower_bound(
-    region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: Any = True
+    region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: PrimExpr | bool = True
 ) -> list[IntervalSet] | None:
     """Intervals whose points are all accessed, or None if none are known."""
     return estimate_region_strict_bound(region, var_dom, predicate)

@@ -40,7 +40,14 @@ class IntGroupBounds(Node):
     equal: tuple[PrimExpr, ...]
     upper: tuple[PrimExpr, ...]
 
-    def __init__(self, coef: Any, lower: Any, equal: Any, upper: Any, span: Any = None) -> None:
+    def __init__(
+        self,
+        coef: PrimExpr | int,
+        lower: Sequence[PrimExpr | int],
+        equal: Sequence[PrimExpr],
+        upper: Sequence[PrimExpr | int],
+        span: Any = None,
+    ) -> None:
         parts = (tuple(po.convert(e) for e in part) for part in (lower, equal, upper))
         self._set(po.convert(coef), *parts, span)
 
@@ -71,7 +78,9 @@ class IntConstraints(Node):
     ranges: dict[Var, Range]
     relations: tuple[PrimExpr, ...]
 
-    def __init__(self, variables: Any, ranges: Any, relations: Any, span: Any = None) -> None:
+    def __init__(
+        self, variables: list[Any], ranges: Any, relations: Sequence[PrimExpr], span: Any = None
+    ) -> None:
         self._set(tuple(variables), dict(ranges or {}), tuple(relations), span)
 
 
@@ -207,7 +216,9 @@ def _identity(size: int) -> list[list[int]]:
 
 
 def solve_linear_equations(
-    equations: Any, variables: Any = None, ranges: Mapping[Var, Range] | None = None
+    equations: pe.EQ | Sequence[PrimExpr],
+    variables: Var | list[PrimExpr] | None = None,
+    ranges: Mapping[Var, Range] | None = None,
 ) -> IntConstraintsTransform:
     """All integer solutions of equations, in terms of a minimal number of new variables.
 
@@ -331,8 +342,8 @@ class _Bounds:
 
 
 def solve_linear_inequalities(
-    equations: Any,
-    variables: Any = None,
+    equations: PrimExpr | list[PrimExpr],
+    variables: Sequence[PrimExpr] | None = None,
     ranges: Mapping[Var, Range] | None = None,
     deskew_range: bool = False,
 ) -> Any:
@@ -446,7 +457,9 @@ def _at_least_zero(ana: Analyzer, system: _System, p: Poly) -> PrimExpr:
     return ana.simplify(pe.GE(system.build(p), po.const(0, system.dtype)))
 
 
-def _between(ana: Analyzer, low: PrimExpr, a: Any, high: PrimExpr, b: Any) -> Range:
+def _between(
+    ana: Analyzer, low: PrimExpr, a: PrimExpr | int, high: PrimExpr, b: PrimExpr | int
+) -> Range:
     """The x with a * x >= low and b * x <= high."""
     first = ana.simplify(low if int_value(a) == 1 else po.floordiv(low + (a - 1), a))
     last = high if int_value(b) == 1 else po.floordiv(high, b)
@@ -498,7 +511,7 @@ class PresburgerSet(IntSet):
 
     constraint: PrimExpr
 
-    def __init__(self, constraint: Any = TRUE, span: Any = None) -> None:
+    def __init__(self, constraint: PrimExpr | int = TRUE, span: Any = None) -> None:
         self._set(Analyzer().simplify(po.convert(constraint)), span)
 
     @property
@@ -529,7 +542,7 @@ class PresburgerSet(IntSet):
         return Analyzer().can_prove(self.constraint)
 
 
-def _disjuncts(condition: Any) -> list[list[PrimExpr]]:
+def _disjuncts(condition: PrimExpr) -> list[list[PrimExpr]]:
     """The disjuncts, each a list of conjuncts, of a simplified condition."""
     if isinstance(condition, (pe.And, pe.Or)):
         a, b = _disjuncts(condition.a), _disjuncts(condition.b)

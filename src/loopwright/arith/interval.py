@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
@@ -19,6 +19,9 @@ from .convert import poly_extreme, ring
 from .division import paired, poly_div
 from .poly import Monomial, Poly
 from .proof import nonneg
+
+if TYPE_CHECKING:
+    from ..ir.dtype import DataType
 
 Ends = tuple[Poly | None, Poly | None]  # None: no bound
 _UNBOUNDED: Ends = (None, None)
@@ -35,17 +38,17 @@ def neg_inf() -> PrimExpr:
     return NEG_INF
 
 
-def is_pos_inf(e: Any) -> bool:
+def is_pos_inf(e: PrimExpr) -> bool:
     """Whether `e` is `pos_inf()`."""
     return e is POS_INF
 
 
-def is_neg_inf(e: Any) -> bool:
+def is_neg_inf(e: PrimExpr) -> bool:
     """Whether `e` is `neg_inf()`."""
     return e is NEG_INF
 
 
-def is_infinite(e: Any) -> bool:
+def is_infinite(e: PrimExpr) -> bool:
     """Whether `e` is one of the infinities."""
     return e is POS_INF or e is NEG_INF
 
@@ -184,7 +187,7 @@ class Evaluator:
         least = self.ends(p)[0]
         return least is not None and nonneg(self.ctx, least)
 
-    def _opaque_ends(self, e: Any) -> Ends:
+    def _opaque_ends(self, e: PrimExpr | None) -> Ends:
         """Ends of a choice."""
         if type(e) is pe.Select:
             (a0, a1), (b0, b1) = (
@@ -201,7 +204,7 @@ class Evaluator:
             return (a if b is None else b) if helps else None
         return poly_extreme(self.ctx, kind, a, b, self.dtype)
 
-    def _quotient(self, n: Poly, d: Poly, dtype: Any) -> Ends:
+    def _quotient(self, n: Poly, d: Poly, dtype: DataType) -> Ends:
         if self.involved(d) or poly_bound(self.ctx, d)[0] <= 0:
             return _UNBOUNDED
         low, high = self.ends(n)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
@@ -24,6 +24,9 @@ from .atoms import VAR
 from .iter_map_detect import Detector, NotAffine, Split, bind_iterator
 from .iter_map_node import IterMapLevel, IterMapResult, IterMark, IterSplitExpr, IterSumExpr
 
+if TYPE_CHECKING:
+    from ..ir.dtype import DataType
+
 
 def _dtype(indices: Sequence[PrimExpr], iters: Mapping[Var, Range]) -> Any:
     for e in (*indices, *iters):
@@ -34,7 +37,7 @@ def _dtype(indices: Sequence[PrimExpr], iters: Mapping[Var, Range]) -> Any:
 def detect_iter_map(
     indices: Sequence[PrimExpr],
     input_iters: Mapping[Var, Range],
-    predicate: Any = True,
+    predicate: PrimExpr | int = True,
     check_level: IterMapLevel | str = IterMapLevel.Surjective,
     simplify_trivial_iterators: bool = True,
 ) -> IterMapResult:
@@ -92,7 +95,7 @@ def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Var, Range]) -> 
     return worker.node(ordered, base)
 
 
-def normalize_iter_map_to_expr(expr: Any) -> PrimExpr:
+def normalize_iter_map_to_expr(expr: IterMark | PrimExpr) -> PrimExpr:
     """The plain expression of a sum, split or mark."""
     if isinstance(expr, IterSumExpr):
         total: PrimExpr = po.const(0, expr.dtype)
@@ -113,7 +116,7 @@ def normalize_iter_map_to_expr(expr: Any) -> PrimExpr:
 def iter_map_simplify(
     indices: Sequence[PrimExpr],
     input_iters: Mapping[Var, Range],
-    predicate: Any = True,
+    predicate: bool = True,
     check_level: IterMapLevel | str = IterMapLevel.Surjective,
     simplify_trivial_iterators: bool = True,
 ) -> list[PrimExpr]:
@@ -182,7 +185,7 @@ def subspace_divide(
     bindings: Sequence[PrimExpr],
     input_iters: Mapping[Var, Range],
     sub_iters: Sequence[Var],
-    predicate: Any = True,
+    predicate: PrimExpr | int = True,
     check_level: IterMapLevel | str = IterMapLevel.Surjective,
     simplify_trivial_iterators: bool = True,
 ) -> list[list[IterMark]]:
@@ -238,7 +241,7 @@ def iter_sum_terms(ana: Analyzer, sum_expr: IterSumExpr) -> Sequence[IterSplitEx
     return [p.replace(scale=ana.simplify(po.multiply(p.scale, whole.scale))) for p in parts.args]
 
 
-def _extent(ana: Analyzer, splits: Sequence[IterSplitExpr], dtype: Any) -> PrimExpr:
+def _extent(ana: Analyzer, splits: Sequence[IterSplitExpr], dtype: DataType) -> PrimExpr:
     if not splits:
         return po.const(1, dtype)
     return ana.simplify(po.multiply(splits[0].scale, splits[0].extent))
@@ -249,7 +252,7 @@ def _side(split: IterSplitExpr, inside: set[Var]) -> bool | None:
     (None)."""
     sides: set[bool] = set()
 
-    def visit(node: Any) -> None:
+    def visit(node: IterMark | PrimExpr) -> None:
         if isinstance(node, Var):
             sides.add(node in inside)
         elif isinstance(node, Node):

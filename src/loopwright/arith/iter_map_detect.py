@@ -104,7 +104,7 @@ class Detector:
     def __init__(
         self,
         iters: Mapping[Var, Range],
-        predicate: Any,
+        predicate: PrimExpr | int,
         dtype: Any,
         loose: bool = False,
         *,

@@ -53,9 +53,9 @@ class IterSplitExpr(IterMapExpr):
     def __init__(
         self,
         source: IterMark,
-        lower_factor: Any = None,
-        extent: Any = None,
-        scale: Any = None,
+        lower_factor: PrimExpr | int | None = None,
+        extent: PrimExpr | int | None = None,
+        scale: PrimExpr | int | None = None,
         span: Any = None,
     ) -> None:
         one = po.const(1, source.source.dtype)
@@ -77,7 +77,9 @@ class IterSumExpr(IterMapExpr):
     args: tuple[IterSplitExpr, ...]
     base: PrimExpr
 
-    def __init__(self, args: Sequence[IterSplitExpr], base: Any, span: Any = None) -> None:
+    def __init__(
+        self, args: Sequence[IterSplitExpr], base: PrimExpr | int, span: Any = None
+    ) -> None:
         self._set(tuple(args), po.convert(base), span)
 
     def _derive(self) -> None:

@@ -23,7 +23,7 @@ class Keys:
         ] = {}  # by id; holds the node so the id stays its own
         self._reads: dict[int, tuple[Any, bool]] = {}
 
-    def of(self, expr: Any) -> Any:
+    def of(self, expr: object) -> Any:
         """The key of an expression, or of a tuple or list of them."""
         if isinstance(expr, Node):
             entry = self._cache.get(id(expr))
@@ -35,7 +35,7 @@ class Keys:
             return tuple(self.of(item) for item in expr)
         return expr
 
-    def reads(self, expr: Any) -> bool:
+    def reads(self, expr: PrimExpr) -> bool:
         """Whether an expression depends on values read from memory, or returned by a function."""
         kind = type(expr)
         if kind is pe.Var or kind is IntImm:
@@ -50,7 +50,7 @@ class Keys:
             entry = self._reads[id(expr)] = (expr, result)
         return entry[1]
 
-    def _of_node(self, expr: Any) -> Any:
+    def _of_node(self, expr: Node) -> Any:
         kind = type(expr)
         if expr.bound_by_identity:
             return ("id", expr)
@@ -67,6 +67,6 @@ class Keys:
         return (kind, *(self.of(getattr(expr, f.name)) for f in expr.__fields__))
 
 
-def _repeatable(call: Any) -> bool:
+def _repeatable(call: Node) -> bool:
     """Whether evaluating the call again returns the same value."""
     return isinstance(call.op, Op) and call.op.effect in ("pure", "read")

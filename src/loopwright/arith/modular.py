@@ -86,7 +86,7 @@ def _of_atom(ctx: Context, atom: Atom) -> Residues:
     return of_parts(ctx, atom, _of_opaque, ANY)
 
 
-def _of(ctx: Context, e: Any) -> Residues:
+def _of(ctx: Context, e: pe.PrimExpr) -> Residues:
     """The residues of an integer of any type."""
     return modular(ctx, ctx.poly(e))
 
@@ -100,7 +100,7 @@ def _of_opaque(ctx: Context, e: Any) -> Residues:
     return ANY if rule is None or not e.dtype.is_integer else rule(ctx, e)
 
 
-def _cast(ctx: Context, e: Any) -> Residues:
+def _cast(ctx: Context, e: pe.Cast) -> Residues:
     value = e.value if e.value.dtype.is_integer else whole_in_float(ctx, e)
     if value is None or e.dtype.is_bool:  # a bool is whether the value is 0
         return ANY
@@ -110,16 +110,16 @@ def _cast(ctx: Context, e: Any) -> Residues:
     return _of(ctx, value) if fits else _remainder(_of(ctx, value), (1 << e.dtype.bits, 0))
 
 
-def _truncmod(ctx: Context, e: Any) -> Residues:
+def _truncmod(ctx: Context, e: pe.BinaryOpExpr) -> Residues:
     return _remainder(_of(ctx, e.a), _of(ctx, e.b))
 
 
-def _let(ctx: Context, e: Any) -> Residues:
+def _let(ctx: Context, e: pe.Let) -> Residues:
     ctx.bind_value_bounds(e.var, e.value)
     return _of(ctx, e.body)
 
 
-def _and(ctx: Context, e: Any) -> Residues:
+def _and(ctx: Context, e: pe.Call) -> Residues:
     """`x & (2**n - 1)` is x % 2**n."""
     x, mask = e.args
     if isinstance(mask, IntImm) and mask.value >= 0 and not mask.value & (mask.value + 1):
@@ -127,7 +127,7 @@ def _and(ctx: Context, e: Any) -> Residues:
     return ANY
 
 
-def _shift_right(ctx: Context, e: Any) -> Residues:
+def _shift_right(ctx: Context, e: pe.Call) -> Residues:
     x, by = e.args
     if isinstance(by, IntImm) and 0 <= by.value < x.dtype.bits:
         return _quotient(_of(ctx, x), 1 << by.value)

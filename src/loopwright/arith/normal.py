@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import gcd, inf
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..ir import prim_expr as pe
 from ..ir.prim_expr import PrimExpr
@@ -15,8 +15,13 @@ from .division import paired, remainder, without_remainders
 from .poly import ONE, Poly
 from .proof import nonneg
 
+if TYPE_CHECKING:
+    from ..ir.dtype import DataType
 
-def normal(ctx: Context, kind: Any, a: Poly, b: Poly) -> tuple[bool | None, Poly]:
+
+def normal(
+    ctx: Context, kind: type[pe.CmpExpr] | type[PrimExpr], a: Poly, b: Poly
+) -> tuple[bool | None, Poly]:
     """(known truth or None, p): for an order, equivalent to p >= 0; for EQ and NE, to p == 0."""
     if kind is pe.EQ or kind is pe.NE:
         p = P.add(a, b, -1)
@@ -80,7 +85,9 @@ def tightened(ctx: Context, p: Poly) -> Poly:
     return p
 
 
-def comparison(ctx: Context, kind: Any, p: Poly, dtype: Any) -> PrimExpr:
+def comparison(
+    ctx: Context, kind: type[pe.CmpExpr] | type[pe.BinaryOpExpr], p: Poly, dtype: DataType | str
+) -> PrimExpr:
     """The comparison equivalent to p >= 0 or p == 0, in the form of `kind`. Raises ValueError if a
     literal does not fit the type."""
     if kind is pe.EQ or kind is pe.NE:
@@ -110,7 +117,7 @@ def reduced(p: Poly) -> Poly:
     return {m: f // g for m, f in p.items()} if g > 1 else p
 
 
-def _by_sign(ctx: Context, p: Poly, dtype: Any) -> tuple[Poly, Poly, int]:
+def _by_sign(ctx: Context, p: Poly, dtype: DataType | str) -> tuple[Poly, Poly, int]:
     """(plus, minus, k), where p is plus - minus + k: the terms by their signs. A remainder, whose
     quotient has the other sign than its value, stays whole."""
     pairing = paired(ctx, p)

@@ -120,7 +120,7 @@ class _Occurrences:
         self.counts: dict[int, tuple[Any, dict[Any, int]]] = {}
         self.sizes: dict[int, tuple[Any, int]] = {}
 
-    def inside(self, e: Any) -> dict[Any, int]:
+    def inside(self, e: PrimExpr) -> dict[Any, int]:
         """The counts of subexpressions in `e`, itself included, by key."""
         if isinstance(e, (Var, pe.ConstExpr)) or not isinstance(e, PrimExpr):
             return {}
@@ -138,7 +138,7 @@ class _Occurrences:
         self.counts[id(e)] = (e, counts)
         return counts
 
-    def size(self, e: Any) -> int:
+    def size(self, e: PrimExpr) -> int:
         """The number of nodes, with shared ones counted at each occurrence."""
         if not isinstance(e, PrimExpr):
             return 0
@@ -148,5 +148,5 @@ class _Occurrences:
         return cached[1]
 
 
-def _parts(e: Any) -> list[Any]:
+def _parts(e: PrimExpr) -> list[Any]:
     return list(e.args) if isinstance(e, pe.Call) else list(e.children())

@@ -8,7 +8,8 @@ at the result of `rewrite_simplify` expect the forms of this table (`x - 1` is `
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
@@ -18,6 +19,9 @@ from .context import Context
 from .rewrite_rules import RULES
 from .rule_text import Rule
 
+if TYPE_CHECKING:
+    from ..ir.op import Op
+
 
 class _Rewrite(Rewriter):
     """Bottom-up: rules first; `simplify` where none fits."""
@@ -26,7 +30,7 @@ class _Rewrite(Rewriter):
         self.ctx = ctx
         self.simplify = simplify
 
-    def visit(self, node: Any) -> Any:
+    def visit(self, node: Op | PrimExpr | Sequence[PrimExpr]) -> Any:
         if isinstance(node, tuple):
             items = tuple(map(self.visit, node))
             return node if all(map(operator.is_, items, node)) else items
@@ -79,7 +83,7 @@ def folded(node: PrimExpr) -> PrimExpr:
     return node
 
 
-def rewrite_simplify(ctx: Context, expr: Any) -> Any:
+def rewrite_simplify(ctx: Context, expr: PrimExpr | int) -> Any:
     """An equal expression in the form of the table of rules.
 
     Raises DivisionByZero for a division by the literal 0, which `simplify` leaves as it is.

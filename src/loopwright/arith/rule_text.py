@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
 from ..ir.op import Op
 from ..ir.prim_expr import FALSE, TRUE, Call, IntImm, PrimExpr, Select
 from .context import Context
+
+if TYPE_CHECKING:
+    from ..ir.dtype import DataType
 
 _OPERATORS: dict[type, tuple[type, bool]] = {
     ast.Add: (pe.Add, False),
@@ -114,13 +117,13 @@ class Rule:
 
 
 def ctx_nonneg(ctx: Context) -> Callable[[Any], bool]:
-    def holds(value: Any) -> bool:
+    def holds(value: PrimExpr) -> bool:
         return value >= 0 if isinstance(value, int) else ctx.nonneg(ctx.poly(value))
 
     return holds
 
 
-def _matches(tree: ast.expr, node: Any, env: Env, ctx: Context) -> Iterator[Env]:
+def _matches(tree: ast.expr, node: PrimExpr, env: Env, ctx: Context) -> Iterator[Env]:
     """The ways in which a pattern fits an expression."""
     if isinstance(tree, ast.Name):
         value = node
@@ -154,7 +157,9 @@ def _matches(tree: ast.expr, node: Any, env: Env, ctx: Context) -> Iterator[Env]
         yield from _each(patterns, order, env, ctx)
 
 
-def _each(patterns: Any, nodes: Any, env: Env, ctx: Context) -> Iterator[Env]:
+def _each(
+    patterns: Sequence[Any], nodes: Sequence[PrimExpr], env: Env, ctx: Context
+) -> Iterator[Env]:
     if len(patterns) != len(nodes):
         return
     if not patterns:
@@ -164,7 +169,7 @@ def _each(patterns: Any, nodes: Any, env: Env, ctx: Context) -> Iterator[Env]:
         yield from _each(patterns[1:], nodes[1:], binding, ctx)
 
 
-def _same(ctx: Context, a: Any, b: Any) -> bool:
+def _same(ctx: Context, a: PrimExpr, b: PrimExpr) -> bool:
     return a.dtype == b.dtype and ctx.keys.of(a) == ctx.keys.of(b)
 
 
@@ -182,7 +187,7 @@ def _over_literals(tree: ast.expr) -> bool:
     return all(map(_is_literal, names)) and not isinstance(tree, ast.Compare | ast.BoolOp)
 
 
-def _build(tree: ast.expr, env: Env, dtype: Any) -> Any:
+def _build(tree: ast.expr, env: Env, dtype: DataType) -> Any:
     """The expression of a right side; what has only literals is computed. Raises OverflowError for
     one that does not fit its type."""
     if isinstance(tree, ast.Name) and not _is_literal(tree.id):
@@ -208,7 +213,7 @@ def _build(tree: ast.expr, env: Env, dtype: Any) -> Any:
     return kind._make(*values) if result is None else result
 
 
-def _fitting(value: int, dtype: Any) -> int:
+def _fitting(value: int, dtype: DataType) -> int:
     """The value; raises OverflowError if the type cannot hold it."""
     if not pe.int_min(dtype) <= value <= pe.int_max(dtype):
         raise OverflowError(f"{value} does not fit in {dtype}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
@@ -17,8 +17,12 @@ from .constraints import bind_value_bounds
 from .context import Context, Rule
 from .rules_vector import vector
 
+if TYPE_CHECKING:
+    from ..ir.dtype import DataType
+    from ..ir.node import Node
 
-def operand(ctx: Context, value: Any) -> Any:
+
+def operand(ctx: Context, value: Node | int | Sequence[PrimExpr] | None) -> Any:
     """A field or argument with the expressions in it simplified."""
     if type(value) in PrimExpr.__kinds__ and type(value) is not pe.IterVar:
         return ctx.simplified(value)
@@ -29,7 +33,7 @@ def operand(ctx: Context, value: Any) -> Any:
     return value
 
 
-def default(ctx: Context, expr: Any) -> Any:
+def default(ctx: Context, expr: PrimExpr) -> Any:
     """An expression without a rule, with its fields simplified."""
     if type(expr) in pe.BinaryOpExpr.__kinds__:
         return binary(ctx, expr)
@@ -42,7 +46,7 @@ def default(ctx: Context, expr: Any) -> Any:
     return expr._make(*values, span=expr.span) if changed else expr
 
 
-def binary(ctx: Context, expr: Any) -> Any:
+def binary(ctx: Context, expr: PrimExpr) -> Any:
     """An operator with its operands simplified; its value if they are literals."""
     a, b = ctx.simplified(expr.a), ctx.simplified(expr.b)
     kind = type(expr)
@@ -58,7 +62,7 @@ def binary(ctx: Context, expr: Any) -> Any:
     return expr if a is expr.a and b is expr.b else kind._make(a, b, span=expr.span)
 
 
-def _sum(ctx: Context, expr: Any) -> Any:
+def _sum(ctx: Context, expr: PrimExpr) -> Any:
     """A + and - chain with its terms simplified; inner sums are not simplified separately."""
     if not is_index(expr.dtype):
         return binary(ctx, expr)
@@ -76,7 +80,7 @@ def _sum(ctx: Context, expr: Any) -> Any:
     return total
 
 
-def _cast(ctx: Context, expr: Any) -> Any:
+def _cast(ctx: Context, expr: pe.Cast) -> Any:
     value = ctx.simplified(expr.value)
     if isinstance(value, (IntImm, FloatImm)) or value.dtype == expr.dtype:
         return po.cast(expr.dtype, value)
@@ -95,7 +99,7 @@ def _cast(ctx: Context, expr: Any) -> Any:
 _QUOTIENTS = (pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod)
 
 
-def _as_narrow(ctx: Context, e: Any, dtype: Any) -> list[Any] | None:
+def _as_narrow(ctx: Context, e: Any, dtype: DataType) -> list[Any] | None:
     """The operands of a division in a narrower type that has all their values and the result: not
     of the least number by -1."""
     wide = e.dtype.is_integer and dtype.is_integer and e.dtype.bits > dtype.bits
@@ -113,7 +117,7 @@ def _as_narrow(ctx: Context, e: Any, dtype: Any) -> list[Any] | None:
     return parts if low > -1 or high < -1 else None
 
 
-def _let(ctx: Context, expr: Any) -> Any:
+def _let(ctx: Context, expr: pe.Let) -> Any:
     value = ctx.simplified(expr.value)
     if isinstance(value, IntImm):
         return ctx.simplified(substitute(expr.body, {expr.var: value}))
@@ -124,7 +128,7 @@ def _let(ctx: Context, expr: Any) -> Any:
     return pe.Let._make(expr.var, value, body, span=expr.span)
 
 
-def call(ctx: Context, expr: Any) -> Any:
+def call(ctx: Context, expr: pe.Call) -> Any:
     """A call with its arguments simplified; its value if they are literals."""
     name = expr.op.name if isinstance(expr.op, Op) else ""
     simple = with_args(expr, tuple(operand(ctx, a) for a in expr.args))
@@ -135,7 +139,7 @@ def call(ctx: Context, expr: Any) -> Any:
     return simple
 
 
-def with_args(expr: Any, args: tuple[Any, ...]) -> Any:
+def with_args(expr: pe.Call, args: tuple[Any, ...]) -> Any:
     """A call with other arguments; the same object if none differs."""
     if all(a is b for a, b in zip(args, expr.args, strict=True)):
         return expr

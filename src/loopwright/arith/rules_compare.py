@@ -16,7 +16,7 @@ from .poly import Poly
 from .rules_arithmetic import binary
 
 
-def _compare(ctx: Context, expr: Any) -> Any:
+def _compare(ctx: Context, expr: pe.BinaryOpExpr) -> Any:
     if not is_index(expr.a.dtype):
         unified = binary(ctx, expr)
         if type(unified) is not type(expr):
@@ -77,7 +77,7 @@ def _narrowed(ctx: Context, expr: Any, p: Poly) -> Any:
     return None
 
 
-def _by_bounds(ctx: Context, expr: Any) -> Any:
+def _by_bounds(ctx: Context, expr: pe.BinaryOpExpr) -> Any:
     """An order that the ranges of its sides decide: no unsigned number is less than 0."""
     if not expr.a.dtype.is_integer or expr.dtype.lanes != 1:
         return expr
@@ -88,7 +88,7 @@ def _by_bounds(ctx: Context, expr: Any) -> Any:
     return TRUE if high <= least else FALSE if low > most else expr
 
 
-def _same_operands(ctx: Context, expr: Any) -> Any:
+def _same_operands(ctx: Context, expr: pe.BinaryOpExpr) -> Any:
     if not expr.a.dtype.is_integer or expr.dtype.lanes != 1:
         return expr
     if ctx.keys.of(expr.a) == ctx.keys.of(expr.b):

@@ -23,7 +23,7 @@ _DIVISIONS = (pe.FloorDiv, pe.FloorMod, pe.Div, pe.Mod)
 _SHIFTS = ("tir.shift_left", "tir.shift_right")
 
 
-def _and_or(ctx: Context, expr: Any) -> Any:
+def _and_or(ctx: Context, expr: pe.BinaryOpExpr) -> Any:
     if expr.dtype.lanes > 1:
         return binary(ctx, expr)
     if ctx.enabled_extensions & Extension.ConvertBooleanToAndOfOrs:
@@ -42,7 +42,7 @@ def _and_or(ctx: Context, expr: Any) -> Any:
     return expr if a is expr.a and b is expr.b else kind._make(a, b, span=expr.span)
 
 
-def _implies(ctx: Context, condition: Any, conclusion: Any) -> bool:
+def _implies(ctx: Context, condition: PrimExpr, conclusion: PrimExpr) -> bool:
     """Whether `conclusion` holds wherever `condition` does."""
     if not isinstance(condition, pe.CmpExpr) or not is_index(condition.a.dtype):
         return False
@@ -50,7 +50,7 @@ def _implies(ctx: Context, condition: Any, conclusion: Any) -> bool:
         return _holds(ctx, conclusion)
 
 
-def _holds(ctx: Context, conclusion: Any) -> bool:
+def _holds(ctx: Context, conclusion: PrimExpr) -> bool:
     """Whether a condition is known to hold. Its parts are tested one by one: simplifying the whole
     would test again, for each inner `and`, what its operands imply."""
     if isinstance(conclusion, pe.And):
@@ -61,7 +61,7 @@ def _holds(ctx: Context, conclusion: Any) -> bool:
     return is_true(simple)
 
 
-def _under(ctx: Context, condition: Any, holds: bool, expr: Any) -> Any:
+def _under(ctx: Context, condition: PrimExpr, holds: bool, expr: PrimExpr) -> Any:
     """`expr` simplified under the assumption that `condition` is true, or false."""
     if not _plain_condition(condition) or not _worth_it(expr):
         return ctx.simplified(expr)
@@ -70,7 +70,7 @@ def _under(ctx: Context, condition: Any, holds: bool, expr: Any) -> Any:
         return ctx.simplified(expr)
 
 
-def _side(ctx: Context, condition: Any, holds: bool, expr: Any) -> Any:
+def _side(ctx: Context, condition: PrimExpr, holds: bool, expr: PrimExpr) -> Any:
     """Like `_under`, for an operand of a Select or the right operand of `and`. These are evaluated
     even if they are not needed, and must not fail then: they keep the Select or minimum
     that makes a divisor or an address valid."""
@@ -81,7 +81,7 @@ def _side(ctx: Context, condition: Any, holds: bool, expr: Any) -> Any:
     return _under(ctx, condition, holds, expr)
 
 
-def _risk(ctx: Context, expr: Any) -> int:
+def _risk(ctx: Context, expr: PrimExpr) -> int:
     """How evaluating `expr` may fail: flags ZERO, CHANGES, LOADS."""
     kind = type(expr)
     if kind is Var or kind is IntImm or kind is FloatImm:
@@ -104,7 +104,7 @@ def _risk(ctx: Context, expr: Any) -> int:
     return entry[1]
 
 
-def _risk_of_divisor(ctx: Context, divisor: Any) -> int:
+def _risk_of_divisor(ctx: Context, divisor: PrimExpr) -> int:
     if isinstance(divisor, IntImm) or not divisor.dtype.is_integer:
         return 0
     if _worth_it(divisor):
@@ -112,7 +112,7 @@ def _risk_of_divisor(ctx: Context, divisor: Any) -> int:
     return 0 if any_bound(ctx, divisor)[0] > 0 else ZERO
 
 
-def _not(ctx: Context, expr: Any) -> Any:
+def _not(ctx: Context, expr: pe.Not) -> Any:
     a = ctx.simplified(expr.a)
     kind = type(a)
     if kind is IntImm:
@@ -132,7 +132,7 @@ def _not(ctx: Context, expr: Any) -> Any:
     return expr if a is expr.a else pe.Not._make(a, span=expr.span)
 
 
-def _select(ctx: Context, expr: Any) -> Any:
+def _select(ctx: Context, expr: pe.Select) -> Any:
     c = ctx.simplified(expr.condition)
     if isinstance(c, IntImm):
         return ctx.simplified(expr.true_value if c.value else expr.false_value)
@@ -146,12 +146,12 @@ def _select(ctx: Context, expr: Any) -> Any:
     return pe.Select._make(c, t, f, span=expr.span)
 
 
-def _call(ctx: Context, expr: Any) -> Any:
+def _call(ctx: Context, expr: pe.Call) -> Any:
     rule = _CALLS.get(expr.op.name) if isinstance(expr.op, Op) else None
     return call(ctx, expr) if rule is None else rule(ctx, expr)
 
 
-def _if_then_else(ctx: Context, expr: Any) -> Any:
+def _if_then_else(ctx: Context, expr: pe.Call) -> Any:
     c, t, f = expr.args
     c = ctx.simplified(c)
     if isinstance(c, IntImm):
@@ -160,12 +160,12 @@ def _if_then_else(ctx: Context, expr: Any) -> Any:
     return with_args(expr, (c, t, f))
 
 
-def _likely(ctx: Context, expr: Any) -> Any:
+def _likely(ctx: Context, expr: pe.Call) -> Any:
     c = ctx.simplified(expr.args[0])
     return c if isinstance(c, IntImm) else with_args(expr, (c,))
 
 
-def _plain_condition(c: Any) -> bool:
+def _plain_condition(c: PrimExpr) -> bool:
     """Whether a condition is worth recording: comparisons of integers and conjunctions of them."""
     if isinstance(c, pe.And):
         return _plain_condition(c.a) or _plain_condition(c.b)
@@ -176,7 +176,7 @@ def _plain_condition(c: Any) -> bool:
     return isinstance(c, pe.CmpExpr) and is_index(c.a.dtype)
 
 
-def _worth_it(e: Any) -> bool:
+def _worth_it(e: Node) -> bool:
     """Whether anything in `expr` could become simpler under an assumption."""
     if isinstance(e, (Var, IntImm, FloatImm)):
         return False

@@ -15,7 +15,12 @@ from .convert import poly
 from .proof import nonneg
 
 
-def vector(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
+def vector(
+    ctx: Context,
+    kind: type[pe.BinaryOpExpr] | type[pe.Mul] | type[pe.PrimExpr],
+    a: pe.PrimExpr,
+    b: pe.PrimExpr,
+) -> Any:
     """`kind` of two vectors with broadcasts and ramps moved outwards, or None."""
     ta, tb = type(a), type(b)
     if ta is pe.Broadcast and tb is pe.Broadcast and a.value.dtype == b.value.dtype:
@@ -51,7 +56,12 @@ def vector(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
     return None
 
 
-def _scalar(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
+def _scalar(
+    ctx: Context,
+    kind: type[pe.BinaryOpExpr] | type[pe.Mul] | type[pe.PrimExpr],
+    a: pe.PrimExpr,
+    b: pe.PrimExpr,
+) -> Any:
     folded = po.fold_binary(kind, a, b)
     return ctx.simplified(kind._make(a, b) if folded is None else folded)
 
@@ -61,12 +71,12 @@ _DOWN = {pe.FloorDiv: pe.FloorDiv, pe.FloorMod: pe.FloorMod}
 _DOWN |= {pe.Div: pe.FloorDiv, pe.Mod: pe.FloorMod}
 
 
-def _never_negative(ctx: Context, ramp: Any) -> bool:
+def _never_negative(ctx: Context, ramp: pe.PrimExpr) -> bool:
     stride = int_value(ramp.stride)
     return stride is not None and stride >= 0 and nonneg(ctx, poly(ctx, ramp.base))
 
 
-def _ramp_division(ctx: Context, kind: Any, ramp: Any, divisor: Any) -> Any:
+def _ramp_division(ctx: Context, kind: Any, ramp: pe.PrimExpr, divisor: pe.PrimExpr) -> Any:
     """The quotient or remainder of a ramp by a scalar, both rounded down."""
     c, s = int_value(divisor), int_value(ramp.stride)
     if c is None or s is None or c <= 0 or _wraps(ctx, ramp):
@@ -90,7 +100,9 @@ def _ramp_division(ctx: Context, kind: Any, ramp: Any, divisor: Any) -> Any:
     return _without_multiples(ctx, division, ramp, divisor)
 
 
-def _without_multiples(ctx: Context, kind: Any, ramp: Any, divisor: Any) -> Any:
+def _without_multiples(
+    ctx: Context, kind: type[pe.BinaryOpExpr], ramp: pe.PrimExpr, divisor: pe.PrimExpr
+) -> Any:
     """The remainder of a ramp that begins at a multiple of the divisor and a literal, as that of
     one that begins at the literal; None for another."""
     coeff, base = ctx.modular(poly(ctx, ramp.base))
@@ -101,7 +113,7 @@ def _without_multiples(ctx: Context, kind: Any, ramp: Any, divisor: Any) -> Any:
     return kind._make(indices, pe.Broadcast._make(divisor, ramp.lanes))
 
 
-def _vector_compare(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
+def _vector_compare(ctx: Context, kind: type[pe.CmpExpr], a: pe.PrimExpr, b: pe.PrimExpr) -> Any:
     """A comparison of a ramp and a broadcast that has the same result in all lanes."""
     (ab, as_), (bb, bs) = _line(a), _line(b)
     stride = P.constant_value(P.add(poly(ctx, as_), poly(ctx, bs), -1))
@@ -126,7 +138,7 @@ def _vector_compare(ctx: Context, kind: Any, a: Any, b: Any) -> Any:
     return None
 
 
-def _wraps(ctx: Context, v: Any) -> bool:
+def _wraps(ctx: Context, v: pe.PrimExpr) -> bool:
     """Whether the last lane of a ramp that begins at data may be less than the first, or kin."""
     base, stride = _line(v)
     first = poly(ctx, base)
@@ -136,7 +148,7 @@ def _wraps(ctx: Context, v: Any) -> bool:
     return v.dtype.is_scalable or may_wrap(ctx, P.add(first, ends), base.dtype)
 
 
-def _line(v: Any) -> tuple[Any, Any]:
+def _line(v: pe.PrimExpr) -> tuple[Any, Any]:
     """(base, stride) of a ramp; a broadcast has stride 0."""
     if type(v) is pe.Ramp:
         return v.base, v.stride

@@ -5,7 +5,7 @@ If no cheaper form exists, the same object is returned.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base import budget
 from ..base.registry import Registry
@@ -23,6 +23,9 @@ from .division import without_remainders
 from .poly import Poly
 from .rules_arithmetic import default
 
+if TYPE_CHECKING:
+    from ..ir.dtype import DataType
+
 # Higher layers register the rules of the expressions that they define.
 RULES: Registry[type, Rule] = Registry("rule of the simplifier", compiles=True)
 for _rules in (rules_arithmetic.RULES, rules_compare.RULES, rules_logic.RULES):
@@ -33,7 +36,7 @@ _LONG = 64  # terms of a sum whose parts are not worth forms of their own
 _OFTEN = 64  # visits between two looks at the clock
 
 
-def simplify(ctx: Context, expr: Any, steps: int = 2) -> Any:
+def simplify(ctx: Context, expr: PrimExpr | int, steps: int = 2) -> Any:
     """An equal expression that costs no more; the same object if none is better.
 
     Indices, of type int32 and int64, are assumed not to overflow; data wraps around. Python numbers
@@ -98,7 +101,7 @@ def _best_integer(ctx: Context, expr: Any) -> Any:
     return built
 
 
-def _built(ctx: Context, p: Poly, dtype: Any) -> PrimExpr | None:
+def _built(ctx: Context, p: Poly, dtype: DataType) -> PrimExpr | None:
     if not writable(ctx, p):
         return None
     try:
@@ -124,19 +127,19 @@ def _known_truth(ctx: Context, condition: PrimExpr) -> PrimExpr:
     return condition
 
 
-def _is_sum_of_products(expr: Any) -> bool:
+def _is_sum_of_products(expr: PrimExpr) -> bool:
     if isinstance(expr, (pe.Add, pe.Sub)):
         return _is_sum_of_products(expr.a) and _is_sum_of_products(expr.b)
     return not isinstance(expr, pe.Mul) or _is_product(expr)
 
 
-def _is_product(expr: Any) -> bool:
+def _is_product(expr: PrimExpr) -> bool:
     if isinstance(expr, pe.Mul):
         return _is_product(expr.a) and _is_product(expr.b)
     return not isinstance(expr, (pe.Add, pe.Sub))
 
 
-def expand(ctx: Context, expr: Any) -> Any:
+def expand(ctx: Context, expr: PrimExpr) -> Any:
     """An integer as a sum of products, if that costs about the same: sums that differ in
     one term then share the others."""
     simple = simplify(ctx, expr)

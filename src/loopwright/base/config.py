@@ -113,7 +113,7 @@ PASS_OPTIONS: Registry[str, Knob] = Registry("pass option")
 def declare_pass_option(
     name: str,
     kind: type,
-    default: Any,
+    default: str | float | None,
     doc: str,
     fields: Mapping[str, Any] | None = None,
     refused: tuple[str, str] | None = None,

@@ -37,7 +37,7 @@ def named_errors(
 
 
 @contextmanager
-def noted(what: str, function: Any) -> Iterator[None]:
+def noted(what: str, function: Callable[..., Any] | None) -> Iterator[None]:
     """Adds a note that names `what` it is to an exception of `function`, called inside, unless the
     function is of this package."""
     try:

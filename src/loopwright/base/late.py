@@ -79,7 +79,7 @@ def public_names(module: str) -> Callable[[], list[str]]:
     return names
 
 
-def _is_public(name: str, value: Any) -> bool:
+def _is_public(name: str, value: object) -> bool:
     """Whether a name is public: objects of this package, except the helpers of `base`, and
     constants."""
     if name.startswith("_"):

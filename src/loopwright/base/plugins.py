@@ -117,7 +117,7 @@ def load_plugins(points: Iterable[Any]) -> list[Plugin]:
     return loaded
 
 
-def records(name: str, value: Any, kind: type) -> list[Any]:
+def records(name: str, value: object, kind: type) -> list[Any]:
     """The records of a kind that an entry point is: one, a list of them, or a function that returns
     either. Raises LoopwrightError for anything else."""
     value = value() if callable(value) and not isinstance(value, kind) else value
@@ -135,7 +135,7 @@ def _package(point: Any) -> str:
 
 @taker("loopwright.ops")
 @taker("loopwright.legalize")
-def _take_registrations(name: str, value: Any, package: str) -> list[str]:
+def _take_registrations(name: str, value: object, package: str) -> list[str]:
     if callable(value):
         value()
     elif not isinstance(value, ModuleType):
@@ -155,7 +155,7 @@ def _registered_by(package: str, module: str) -> list[str]:
     return [name for name in dict.fromkeys(names) if name not in listed]
 
 
-def _shown(key: Any) -> str:
+def _shown(key: str | Sequence[str | int]) -> str:
     """A registry's key: of a rule (subject, target, number) without its number."""
     parts = key if isinstance(key, tuple) else (key,)
     return " ".join(str(part) for part in parts if part and not isinstance(part, int))

@@ -126,7 +126,7 @@ def create_lower_func(extern_func_map: dict[Any, str]) -> Lower:
     no cast, literal, call or binary operation.
     """
 
-    def lower(op: Any) -> PrimExpr:
+    def lower(op: PrimExpr) -> PrimExpr:
         dtype = bits_type(op.dtype) if op.dtype.code == "custom" else op.dtype
         width: Any = op.dtype.bits
         args: Any = op.args if isinstance(op, Call) else ()
@@ -167,7 +167,7 @@ def create_min_lower_func(
     return lower
 
 
-def _extern(dtype: DataType, name: str, *args: Any) -> PrimExpr:
+def _extern(dtype: DataType, name: str, *args: PrimExpr) -> PrimExpr:
     return Call(dtype, "tir.call_pure_extern", [StringImm(name), *args])
 
 

@@ -153,7 +153,7 @@ class DataType(str):
         return numpy_dtype(self)
 
 
-def _make(text: Any) -> DataType:
+def _make(text: object) -> DataType:
     name = text if isinstance(text, str) else _from_other(text)
     if name in ("void", ""):
         name = "void"

@@ -23,7 +23,7 @@ class BaseFunc(RelaxExpr):
     attrs: DictAttrs = derived()
     opens_scope: ClassVar[bool] = True
 
-    def with_attr(self, attr_key_or_dict: Any, attr_value: Any = None) -> Any:
+    def with_attr(self, attr_key_or_dict: str | dict[str, Any], attr_value: Any = None) -> Any:
         """A copy with one attribute (key, value) or several (a dict) set."""
         new = attr_key_or_dict
         return self.with_attrs(new if isinstance(new, dict) else {new: attr_value})

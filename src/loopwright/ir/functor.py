@@ -8,11 +8,14 @@ which visits or rebuilds the fields. The dispatch table is a dict keyed by type.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .node import Node
+
+if TYPE_CHECKING:
+    from .prim_expr import PointerType
 
 _DEEPEST = 50_000  # frames; Python's default of 1000 is too few for a statement per allocation
 
@@ -55,7 +58,7 @@ class _Dispatching:
         cls._table = _Methods(cls)
         cls._parts = cls._table if cls.visit is _Dispatching.visit else _Own(cls)
 
-    def visit_default(self, node: Any) -> Any:
+    def visit_default(self, node: Node) -> Any:
         raise NotImplementedError
 
     @classmethod
@@ -79,7 +82,7 @@ class _Dispatching:
         return self._table[type(node)](self, node)
 
 
-def _leaf(visitor: Any, value: Any) -> Any:
+def _leaf(visitor: Rewriter | Visitor | _Dispatching, value: Any) -> Any:
     return value
 
 
@@ -92,7 +95,7 @@ class Visitor(_Dispatching):
             return Visitor._visit_items
         return Visitor._visit_dict if issubclass(kind, dict) else _leaf
 
-    def _visit_items(self, value: Any) -> None:
+    def _visit_items(self, value: PointerType | Sequence[Node | None]) -> None:
         parts = self._parts
         for item in value:
             parts[type(item)](self, item)
@@ -140,7 +143,7 @@ class Rewriter(_Dispatching):
             return Rewriter._visit_items
         return Rewriter._visit_dict if issubclass(kind, dict) else _leaf
 
-    def _visit_items(self, value: Any) -> Any:
+    def _visit_items(self, value: PointerType | Sequence[Any]) -> Any:
         parts = self._parts
         items, changed = [], False
         for item in value:
@@ -202,7 +205,7 @@ def post_order_visit(stmt: Any, fvisit: Callable[[Any], Any]) -> None:
     _PostOrder(fvisit).visit(stmt)
 
 
-def pre_order_visit(stmt: Any, fvisit: Callable[[Any], Any]) -> None:
+def pre_order_visit(stmt: Node, fvisit: Callable[[Any], Any]) -> None:
     """Call `fvisit` on every node below and including `stmt`, parents first; where it returns
     False, its children are skipped."""
     _PreOrder(fvisit).visit(stmt)
@@ -216,7 +219,7 @@ def any_node(node: Any, test: Callable[[Any], Any], skip: type | tuple[type, ...
     """Whether `test` holds for a node below and including `node`; nodes of the classes `skip`
     are tested, the nodes below them are not."""
 
-    def visit(n: Any) -> bool:
+    def visit(n: Node) -> bool:
         if test(n):
             raise _Found
         return not isinstance(n, skip)
@@ -249,7 +252,7 @@ class _FnRewriter(Rewriter):
 
 
 def rewrite(
-    node: Any,
+    node: Node | Sequence[Node | Sequence[Node]],
     post: Callable[[Any], Any] | dict[type, Callable[[Any], Any]] | None,
     pre: Callable[[Any], Any] | None = None,
 ) -> Any:
@@ -263,7 +266,7 @@ def rewrite(
 
 
 def _by_type(table: dict[type, Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    def post(node: Any) -> Any:
+    def post(node: Node) -> Any:
         fn = table.get(type(node))
         return fn(node) if fn is not None else None
 

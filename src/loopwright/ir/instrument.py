@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.late import public_names as _public_names
+
+if TYPE_CHECKING:
+    from .module import IRModule
 
 
 class PassInstrument:
@@ -24,14 +27,14 @@ class PassInstrument:
     def exit_pass_ctx(self) -> None:
         """The context is left."""
 
-    def should_run(self, mod: Any, info: Any) -> bool:
+    def should_run(self, mod: IRModule | None, info: Any) -> bool:
         """Whether the pass may run; passes in `required_pass` run anyway."""
         return True
 
-    def run_before_pass(self, mod: Any, info: Any) -> None:
+    def run_before_pass(self, mod: IRModule, info: Any) -> None:
         """Before each pass that runs."""
 
-    def run_after_pass(self, mod: Any, info: Any) -> None:
+    def run_after_pass(self, mod: IRModule, info: Any) -> None:
         """After each pass, with its result."""
 
 
@@ -57,7 +60,7 @@ def pass_instrument(pi_cls: type | None = None) -> Any:
     return decorate if pi_cls is None else decorate(pi_cls)
 
 
-def call_hook(instrument: Any, hook: str, *args: Any, pass_name: str | None = None) -> Any:
+def call_hook(instrument: object, hook: str, *args: Any, pass_name: str | None = None) -> Any:
     """Call a hook where the instrument has it; an exception is given a note that names both."""
     method = getattr(instrument, hook, None)
     if method is None:
@@ -88,12 +91,12 @@ class PassTimingInstrument(PassInstrument):
         self._root = _Timing("", time.perf_counter())
         self._stack = [self._root]
 
-    def run_before_pass(self, mod: Any, info: Any) -> None:
+    def run_before_pass(self, mod: IRModule | None, info: Any) -> None:
         timing = _Timing(info.name, time.perf_counter())
         self._stack[-1].inner.append(timing)
         self._stack.append(timing)
 
-    def run_after_pass(self, mod: Any, info: Any) -> None:
+    def run_after_pass(self, mod: IRModule | None, info: Any) -> None:
         timing = self._stack.pop()
         timing.seconds = time.perf_counter() - timing.start
 
@@ -121,36 +124,40 @@ class PassTimingInstrument(PassInstrument):
         return "\n".join(lines)
 
 
-def _headed(when: str, mod: Any, info: Any) -> str:
+def _headed(when: str, mod: IRModule, info: object) -> str:
     return f"# {when} Running Pass: {info}\n{mod.script()}"
 
 
 class PrintBeforeAll(PassInstrument):
     """Prints the module before each pass."""
 
-    def run_before_pass(self, mod: Any, info: Any) -> None:
+    def run_before_pass(self, mod: IRModule, info: Any) -> None:
         print(_headed("Before", mod, info))
 
 
 class PrintAfterAll(PassInstrument):
     """Prints the module after each pass."""
 
-    def run_after_pass(self, mod: Any, info: Any) -> None:
+    def run_after_pass(self, mod: IRModule, info: Any) -> None:
         print(_headed("After", mod, info))
 
 
 class PassPrintingInstrument(PassInstrument):
     """Prints the module before and after the passes of these names."""
 
-    def __init__(self, print_before_pass_names: Any = (), print_after_pass_names: Any = ()) -> None:
+    def __init__(
+        self,
+        print_before_pass_names: Sequence[str] = (),
+        print_after_pass_names: Sequence[str] = (),
+    ) -> None:
         self.print_before_pass_names = list(print_before_pass_names)
         self.print_after_pass_names = list(print_after_pass_names)
 
-    def run_before_pass(self, mod: Any, pass_info: Any) -> None:
+    def run_before_pass(self, mod: IRModule, pass_info: Any) -> None:
         if pass_info.name in self.print_before_pass_names:
             print(_headed("Before", mod, pass_info))
 
-    def run_after_pass(self, mod: Any, pass_info: Any) -> None:
+    def run_after_pass(self, mod: IRModule, pass_info: Any) -> None:
         if pass_info.name in self.print_after_pass_names:
             print(_headed("After", mod, pass_info))
 
@@ -172,7 +179,7 @@ class DumpIR(PassInstrument):
             for old in self.folder.glob("[0-9][0-9][0-9]_*.py"):
                 old.unlink()
 
-    def run_after_pass(self, mod: Any, info: Any) -> None:
+    def run_after_pass(self, mod: IRModule, info: Any) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         name = re.sub(r"[^\w.-]+", "_", info.name)
         path = self.folder / f"{self.count:03d}_{name}.py"
@@ -186,7 +193,7 @@ class VerifyInstrument(PassInstrument):
     def __init__(self, verify: Callable[[Any], Any]) -> None:
         self.verify = verify
 
-    def run_after_pass(self, mod: Any, info: Any) -> None:
+    def run_after_pass(self, mod: IRModule, info: Any) -> None:
         try:
             self.verify(mod)
         except Exception as error:

@@ -10,29 +10,29 @@ from .prim_op import logical_and
 from .structural import structural_equal
 
 
-def int_value(expr: Any) -> int | None:
+def int_value(expr: PrimExpr | int | None) -> int | None:
     """The value of an integer literal, or None."""
     if isinstance(expr, IntImm):
         return expr.value
     return expr if isinstance(expr, int) else None
 
 
-def is_zero(expr: Any) -> bool:
+def is_zero(expr: PrimExpr | int | None) -> bool:
     """Whether an expression is the integer literal 0."""
     return isinstance(expr, IntImm) and expr.value == 0
 
 
-def is_one(expr: Any) -> bool:
+def is_one(expr: PrimExpr | None) -> bool:
     """Whether an expression is the integer literal 1."""
     return isinstance(expr, IntImm) and expr.value == 1
 
 
-def is_true(expr: Any) -> bool:
+def is_true(expr: PrimExpr | None) -> bool:
     """Whether a condition is the literal True."""
     return isinstance(expr, IntImm) and bool(expr.value)
 
 
-def conjuncts(condition: Any) -> list[Any]:
+def conjuncts(condition: PrimExpr) -> list[Any]:
     """The parts of a conjunction; none for True."""
     if isinstance(condition, And):
         return conjuncts(condition.a) + conjuncts(condition.b)

@@ -6,8 +6,8 @@ in TVM. Passes return a new module: `mod.with_functions({gv: f})`, `mod.clone()`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import explain, suggest
 from ..base.registry import Registry
@@ -16,6 +16,9 @@ from .function import BaseFunc, as_attrs
 from .functor import post_order_visit, rewrite
 from .node import Node, field
 from .target import Target
+
+if TYPE_CHECKING:
+    from .structural import _Comparer, _Hasher
 
 # Called with each module made; the test suite's round trip listens here.
 ON_CREATE: Registry[str, Callable[[IRModule], None]] = Registry("listener to modules")
@@ -46,7 +49,7 @@ class VDevice(GlobalInfo):
 
     def __init__(
         self,
-        target: Any = None,
+        target: str | Mapping[str, str | Sequence[str]] | None = None,
         vdevice_id: int = 0,
         memory_scope: str = "global",
         span: Any = None,
@@ -71,7 +74,7 @@ class IRModule(Node):
     def __init__(
         self,
         functions: Mapping[Any, Any] | None = None,
-        attrs: Any = None,
+        attrs: DictAttrs | Mapping[str, Any] | None = None,
         global_infos: Mapping[str, Iterable[GlobalInfo]] | None = None,
         span: Any = None,
     ) -> None:
@@ -99,7 +102,7 @@ class IRModule(Node):
         name = var.name_hint if isinstance(var, GlobalVar) else var
         return isinstance(name, str) and GlobalVar(name) in self.functions
 
-    def get(self, var: str | GlobalVar, default: Any = None) -> Any:
+    def get(self, var: str | GlobalVar, default: int | None = None) -> Any:
         """The function of that name, or `default`."""
         name = var.name_hint if isinstance(var, GlobalVar) else var
         return self.functions.get(GlobalVar(name), default)
@@ -130,7 +133,7 @@ class IRModule(Node):
 
     # ------------------------------------------------------------------ changing in place
 
-    def __setitem__(self, var: str | GlobalVar, func: Any) -> None:
+    def __setitem__(self, var: str | GlobalVar, func: BaseFunc) -> None:
         if isinstance(var, str) and var in self:
             var = self._known(var)
         self.update_func(_as_global_var(var), func)
@@ -138,11 +141,11 @@ class IRModule(Node):
     def __delitem__(self, var: str | GlobalVar) -> None:
         self.remove(var)
 
-    def update_func(self, var: GlobalVar, func: Any) -> None:
+    def update_func(self, var: GlobalVar, func: BaseFunc) -> None:
         """Set the function of `var`, which is added when it is new."""
         self.functions[var] = _checked(var, func)
 
-    def _add(self, var: str | GlobalVar, val: Any, update: bool = False) -> None:
+    def _add(self, var: str | GlobalVar, val: BaseFunc, update: bool = False) -> None:
         """Add a function; one of that name may be there only with `update`."""
         if not update and var in self:
             name = var if isinstance(var, str) else var.name_hint
@@ -160,7 +163,7 @@ class IRModule(Node):
         """Remove a function. Raises ValueError if none has that name."""
         del self.functions[self._known(var)]
 
-    def update_global_info(self, name: str, global_info: Any) -> None:
+    def update_global_info(self, name: str, global_info: Sequence[GlobalInfo]) -> None:
         """Set the list of facts stored under `name`."""
         one = isinstance(global_info, GlobalInfo)
         self.global_infos[name] = [global_info] if one else list(global_info)
@@ -203,11 +206,11 @@ class IRModule(Node):
         """A copy with some of the functions."""
         return self._copy({gvar: self.functions[gvar] for gvar in gvars}, self.attrs)
 
-    def with_attr(self, attr_key: Any, attr_value: Any = None) -> IRModule:
+    def with_attr(self, attr_key: str, attr_value: Any = None) -> IRModule:
         """A copy with one attribute (key, value) or several (a dict) set."""
         return self.with_attrs(attr_key if isinstance(attr_key, dict) else {attr_key: attr_value})
 
-    def with_attrs(self, attr_map: Any) -> IRModule:
+    def with_attrs(self, attr_map: DictAttrs | dict[str, Any]) -> IRModule:
         """A copy with these attributes set."""
         return self._copy(
             self.functions, DictAttrs({**self.attrs.values, **dict(attr_map.items())})
@@ -218,7 +221,7 @@ class IRModule(Node):
         attrs = {k: v for k, v in self.attrs.items() if k != attr_key}
         return self._copy(self.functions, DictAttrs(attrs))
 
-    def get_attr(self, attr_key: str, default: Any = None) -> Any:
+    def get_attr(self, attr_key: str, default: str | None = None) -> Any:
         """The attribute, or `default`."""
         return self.attrs.get(attr_key, default)
 
@@ -229,7 +232,7 @@ class IRModule(Node):
             return self
         fresh = {old: GlobalVar(new) if isinstance(new, str) else new for old, new in table.items()}
 
-        def renamed(node: Any) -> Any:
+        def renamed(node: GlobalVar) -> Any:
             return fresh.get(node)
 
         functions: dict[GlobalVar, Any] = {}
@@ -257,7 +260,9 @@ class IRModule(Node):
         module[expr.attrs.get("global_symbol", "main")] = expr
         return module
 
-    def astext(self, show_meta_data: bool = True, annotate: Any = None) -> str:
+    def astext(
+        self, show_meta_data: bool = True, annotate: Callable[..., Any] | None = None
+    ) -> str:
         """The text, of functions of Relay with the version of its format; see `relay.astext`."""
         for func in self.functions.values():
             if hasattr(func, "module_text"):
@@ -267,7 +272,9 @@ class IRModule(Node):
 
     # ------------------------------------------------------------------ structure
 
-    def structural_compare(self, other: IRModule, comparer: Any, path: str, defining: bool) -> None:
+    def structural_compare(
+        self, other: IRModule, comparer: _Comparer, path: str, defining: bool
+    ) -> None:
         """Functions are matched by name, whatever their order."""
         own = {gvar.name_hint: func for gvar, func in self.functions_items()}
         others = {gvar.name_hint: func for gvar, func in other.functions_items()}
@@ -275,17 +282,17 @@ class IRModule(Node):
         comparer.compare(self.attrs, other.attrs, f"{path}.attrs", defining)
         comparer.compare(self.global_infos, other.global_infos, f"{path}.global_infos", defining)
 
-    def structural_hash(self, hasher: Any, defining: bool) -> int:
+    def structural_hash(self, hasher: _Hasher, defining: bool) -> int:
         """Of the functions by name, the attributes and the global infos."""
         named = {gvar.name_hint: func for gvar, func in self.functions_items()}
         return hasher.hash([named, self.attrs, self.global_infos], defining)
 
 
-def called_global_vars(func: Any) -> set[GlobalVar]:
+def called_global_vars(func: BaseFunc) -> set[GlobalVar]:
     """The global variables that occur in a function."""
     gvars: set[GlobalVar] = set()
 
-    def collect(node: Any) -> None:
+    def collect(node: Node) -> None:
         if type(node) is GlobalVar:
             gvars.add(node)
 
@@ -293,7 +300,7 @@ def called_global_vars(func: Any) -> set[GlobalVar]:
     return gvars
 
 
-def _as_global_var(name: Any) -> GlobalVar:
+def _as_global_var(name: GlobalVar | str | int) -> GlobalVar:
     if isinstance(name, GlobalVar):
         return name
     if isinstance(name, str):
@@ -302,7 +309,7 @@ def _as_global_var(name: Any) -> GlobalVar:
     raise TypeError(explain(what, got=f"{name!r} of type {type(name).__name__}"))
 
 
-def _checked(gvar: GlobalVar, func: Any) -> Any:
+def _checked(gvar: GlobalVar, func: BaseFunc | int) -> Any:
     # Relax's ExternFunc is a member of modules but not always a BaseFunc: test for a node.
     if not isinstance(func, Node):
         what = f"function {gvar.name_hint!r} of a module must be an IR function"

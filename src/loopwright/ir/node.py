@@ -24,7 +24,7 @@ Nodes are immutable by convention; equality is identity unless a class says othe
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, ClassVar, Literal, NamedTuple, dataclass_transform
 
@@ -75,7 +75,7 @@ class Field:
 
 def field(
     *,
-    default: Any = _MISSING,
+    default: object = _MISSING,
     default_factory: Callable[[], Any] | None = None,
     kw_only: bool = False,
 ) -> Any:
@@ -83,12 +83,12 @@ def field(
     return Field(USE, default, default_factory)
 
 
-def define(*, default: Any = _MISSING, default_factory: Callable[[], Any] | None = None) -> Any:
+def define(*, default: object = _MISSING, default_factory: Callable[[], Any] | None = None) -> Any:
     """A field that defines the variables in it for the fields that follow."""
     return Field(DEF, default, default_factory)
 
 
-def ignore(*, default: Any = _MISSING, default_factory: Callable[[], Any] | None = None) -> Any:
+def ignore(*, default: object = _MISSING, default_factory: Callable[[], Any] | None = None) -> Any:
     """A field that does not count in structural equality (a name hint, a comment)."""
     return Field(IGNORE, default, default_factory)
 
@@ -283,7 +283,7 @@ class Node(metaclass=NodeMeta):
         for f in self.__fields__:
             yield from _nodes_in(getattr(self, f.name))
 
-    def script(self, **options: Any) -> str:
+    def script(self, **options: bool | Sequence[Node]) -> str:
         """This node as TVMScript. Options: see `loopwright.script.printer`."""
         printer = PRINTER.find()
         return self._plain_repr() if printer is None else printer.script(self, **options)
@@ -323,7 +323,7 @@ def _rebuild(cls: type[Node], values: tuple[Any, ...], span: Span | None) -> Nod
     return cls._make(*values, span=span)
 
 
-def _nodes_in(value: Any) -> Iterator[Any]:
+def _nodes_in(value: object) -> Iterator[Any]:
     if isinstance(value, Node):
         yield value
     elif isinstance(value, (tuple, list)):
@@ -335,7 +335,7 @@ def _nodes_in(value: Any) -> Iterator[Any]:
             yield from _nodes_in(item)
 
 
-def plain_attr(value: Any) -> Any:
+def plain_attr(value: object) -> Any:
     """An attribute's plain value: IntImm, bool and int are equal, and so are strings."""
     literal = getattr(value, "attr_literal", None)
     return value if literal is None else literal

@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..base.errors import explain
+
+if TYPE_CHECKING:
+    from .expr import GlobalVar
 
 
 class ObjectPath:
@@ -62,7 +65,7 @@ class ObjectPath:
         """On to an item that a list is too short for."""
         return MissingArrayElementPath(self, f"[<missing element #{int(index)}>]")
 
-    def map_value(self, key: Any) -> ObjectPath:
+    def map_value(self, key: GlobalVar | str) -> ObjectPath:
         """On to the value of a key."""
         text = json.dumps(key) if isinstance(key, str) else getattr(key, "name_hint", key)
         return MapValuePath(self, f"[{text}]")

@@ -6,7 +6,7 @@ Lower layers query `Op`; the definitions live above, in `ops/` and in `tir/op.py
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, ClassVar, NamedTuple
 
@@ -83,7 +83,7 @@ class Op(BaseExpr):
         """Whether a fact of that name is known."""
         return (self.name, attr_name) in FACTS
 
-    def get_attr(self, attr_name: str, default: Any = None) -> Any:
+    def get_attr(self, attr_name: str, default: int | Sequence[Any] | None = None) -> Any:
         """The fact of that name, or `default`."""
         fact = FACTS.get((self.name, attr_name))
         return default if fact is None else fact.value
@@ -175,14 +175,14 @@ def register_op(name: str) -> Op:
     return OPS.register(name, Op(name)) if op is None else op
 
 
-def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
+def register_op_attr(op_name: str, attr_key: str, value: object = None, level: int = 10) -> Any:
     """Store a fact about an operator (made when new); without `value`, a decorator."""
     op = register_op(op_name)
     if value is not None:
         op.set_attr(attr_key, value, level)
         return value
 
-    def decorate(fn: Any) -> Any:
+    def decorate(fn: Callable[..., Any]) -> Any:
         op.set_attr(attr_key, fn, level)
         return fn
 
@@ -216,7 +216,7 @@ class Builders(dict):
             return self[name]
         raise KeyError(name)
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: int | None = None) -> Any:
         """The builder, or `default`."""
         try:
             return self[name]

@@ -199,7 +199,7 @@ def _option(key: str, value: Any) -> Any:
     return value
 
 
-def _typed(knob: knobs.Knob, value: Any) -> Any:
+def _typed(knob: knobs.Knob, value: object) -> Any:
     kind = knob.kind
     plain = plain_attr(value)  # an IntImm for an int, as in TVM's scripts
     if kind is object or value is None:

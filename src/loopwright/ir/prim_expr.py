@@ -10,7 +10,7 @@ house code uses `same(a, b)`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from ..base.errors import CallTypeError, explain
@@ -31,12 +31,12 @@ def _infix(builder: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any]
     """The methods of an operator, that of its left operand and that of its right one. With a tensor
     that has axes as the other operand, the tensor's method applies."""
 
-    def of_left(self: Any, other: Any) -> Any:
+    def of_left(self: Any, other: PrimExpr | float) -> Any:
         if isinstance(other, TensorOperators) and getattr(other, "ndim", None) != 0:
             return NotImplemented
         return getattr(self._build, builder)(self, other)
 
-    def of_right(self: Any, other: Any) -> Any:
+    def of_right(self: Any, other: float) -> Any:
         return getattr(self._build, builder)(other, self)
 
     return of_left, of_right
@@ -85,11 +85,11 @@ class PrimExpr(BaseExpr):
         hint = "use T.if_then_else, T.And / T.Or / T.Not, or compare with `is`"
         raise ValueError(explain(what, got=str(self), instead=hint))
 
-    def equal(self, other: Any, span: Any = None) -> PrimExpr:
+    def equal(self, other: PrimExpr | float, span: Span | None = None) -> PrimExpr:
         """An `EQ` of this and `other`."""
         return self._build.equal(self, other, span)
 
-    def astype(self, dtype: str, span: Any = None) -> PrimExpr:
+    def astype(self, dtype: str, span: Span | None = None) -> PrimExpr:
         """Cast to `dtype`."""
         return self._build.cast(dtype, self, span)
 
@@ -114,7 +114,7 @@ class PrimType(Node):
 
     dtype: DataType
 
-    def __init__(self, dtype: Any, span: Span | None = None) -> None:
+    def __init__(self, dtype: DataType | str, span: Span | None = None) -> None:
         self._set(DataType(dtype), span)
 
     def __eq__(self, other: object) -> bool:
@@ -124,7 +124,7 @@ class PrimType(Node):
         return hash(self.dtype)
 
 
-def as_text(what: str, value: Any) -> str:
+def as_text(what: str, value: str) -> str:
     """A value that must be text."""
     if not isinstance(value, str):
         raise CallTypeError(explain(f"{what} is text", got=repr(value)))
@@ -169,7 +169,7 @@ class Var(PrimExpr):
     def __init__(
         self,
         name: str,
-        dtype: Any = "int32",
+        dtype: DataType | str | PointerType = "int32",
         span: Span | None = None,
         type_annotation: tuple[str, str] | None = None,
     ) -> None:
@@ -202,7 +202,12 @@ class Range(Node):
     min: PrimExpr
     extent: PrimExpr
 
-    def __init__(self, begin: Any, end: Any = None, span: Span | None = None) -> None:
+    def __init__(
+        self,
+        begin: PrimExpr | int | Sequence[PrimExpr | int],
+        end: PrimExpr | int | None = None,
+        span: Span | None = None,
+    ) -> None:
         convert, b = PrimExpr._build.convert, PrimExpr._build
         if end is None:
             extent = convert(begin)
@@ -212,7 +217,9 @@ class Range(Node):
             self._set(begin, b.subtract(end, begin), span)
 
     @staticmethod
-    def from_min_extent(min_value: Any, extent: Any, span: Span | None = None) -> Range:
+    def from_min_extent(
+        min_value: PrimExpr | int, extent: PrimExpr | int, span: Span | None = None
+    ) -> Range:
         """The range [min_value, min_value + extent)."""
         low, size = PrimExpr._build.match_types(min_value, extent)
         return Range._make(low, size, span=span)
@@ -251,8 +258,8 @@ class IterVar(PrimExpr):
 
     def __init__(
         self,
-        dom: Any,
-        var: Any,
+        dom: Range | tuple[PrimExpr | int, PrimExpr | int] | None,
+        var: Var | str,
         iter_type: int = 0,
         thread_tag: str = "",
         span: Span | None = None,
@@ -275,7 +282,7 @@ class IntImm(ConstExpr):
     dtype: DataType
     value: int
 
-    def __init__(self, dtype: Any, value: Any, span: Span | None = None) -> None:
+    def __init__(self, dtype: DataType | str, value: int, span: Span | None = None) -> None:
         dtype, value = DataType(dtype), int(value)
         if not dtype.is_integer or dtype.lanes != 1:
             what = "IntImm holds one integer or bool"
@@ -321,7 +328,7 @@ class FloatImm(ConstExpr):
     dtype: DataType
     value: float
 
-    def __init__(self, dtype: Any, value: Any, span: Span | None = None) -> None:
+    def __init__(self, dtype: DataType | str, value: float, span: Span | None = None) -> None:
         kind = DataType(dtype)
         if kind.is_integer or kind.is_bool:
             raise CallTypeError(explain("FloatImm is for floats", got=kind, instead="IntImm"))
@@ -367,7 +374,9 @@ class Cast(PrimExpr):
     dtype: DataType
     value: PrimExpr
 
-    def __init__(self, dtype: Any, value: Any, span: Span | None = None) -> None:
+    def __init__(
+        self, dtype: DataType | str, value: PrimExpr | float, span: Span | None = None
+    ) -> None:
         self._set(DataType(dtype), PrimExpr._build.convert(value), span)
 
 
@@ -541,7 +550,11 @@ class Select(PrimExpr):
     false_value: PrimExpr
 
     def __init__(
-        self, condition: Any, true_value: Any, false_value: Any, span: Span | None = None
+        self,
+        condition: Any,
+        true_value: PrimExpr | float,
+        false_value: PrimExpr | float,
+        span: Span | None = None,
     ) -> None:
         build = PrimExpr._build
         true_value, false_value = build.match_types(true_value, false_value)
@@ -562,7 +575,13 @@ class Ramp(PrimExpr):
     stride: PrimExpr
     lanes: Lanes
 
-    def __init__(self, base: Any, stride: Any, lanes: Any, span: Span | None = None) -> None:
+    def __init__(
+        self,
+        base: PrimExpr | int,
+        stride: PrimExpr | int,
+        lanes: PrimExpr | int,
+        span: Span | None = None,
+    ) -> None:
         base, stride = PrimExpr._build.match_types(base, stride)
         self._set(base, stride, PrimExpr._build.as_lanes(lanes), span)
 
@@ -576,7 +595,9 @@ class Broadcast(PrimExpr):
     value: PrimExpr
     lanes: Lanes
 
-    def __init__(self, value: Any, lanes: Any, span: Span | None = None) -> None:
+    def __init__(
+        self, value: float | BaseExpr, lanes: PrimExpr | int, span: Span | None = None
+    ) -> None:
         self._set(PrimExpr._build.convert(value), PrimExpr._build.as_lanes(lanes), span)
 
     def _derive(self) -> None:
@@ -589,7 +610,9 @@ class Shuffle(PrimExpr):
     vectors: tuple[PrimExpr, ...]
     indices: tuple[PrimExpr, ...]
 
-    def __init__(self, vectors: Any, indices: Any, span: Span | None = None) -> None:
+    def __init__(
+        self, vectors: Sequence[PrimExpr], indices: list[int], span: Span | None = None
+    ) -> None:
         convert = PrimExpr._build.convert
         self._set(tuple(vectors), tuple(convert(i) for i in indices), span)
 
@@ -604,7 +627,9 @@ class Let(PrimExpr):
     value: PrimExpr
     body: PrimExpr
 
-    def __init__(self, var: Var, value: Any, body: Any, span: Span | None = None) -> None:
+    def __init__(
+        self, var: Var, value: Any, body: PrimExpr | int, span: Span | None = None
+    ) -> None:
         convert = PrimExpr._build.convert
         value = PrimExpr._build.const(value, var.dtype) if type(value) is int else convert(value)
         if value.dtype != var.dtype:
@@ -622,7 +647,7 @@ class Call(PrimExpr):
     op: Op | BaseExpr
     args: tuple[Any, ...]
 
-    def __init__(self, dtype: Any, op: Any, args: Any, span: Span | None = None) -> None:
+    def __init__(self, dtype: DataType | str, op: Any, args: Any, span: Span | None = None) -> None:
         build = PrimExpr._build
         if isinstance(op, str):
             op = build.get_op(op)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, overload
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from .expr import Extent
 from .node import Node
 from .op import Op
 from .prim_expr import FloatImm, IntImm, PrimExpr
+
+if TYPE_CHECKING:
+    from ..base.span import Span
 
 INT32, INT64 = DataType("int32"), DataType("int64")
 FLOAT32, FLOAT64 = DataType("float32"), DataType("float64")
@@ -43,7 +46,7 @@ _SMALL: dict[Any, IntImm] = {
 }
 
 
-def const(value: Any, dtype: Any = None, span: Any = None) -> PrimExpr:
+def const(value: Any, dtype: DataType | str | None = None, span: Span | None = None) -> PrimExpr:
     """A literal of `dtype` (by default bool, int32 or float32 after the Python kind).
 
     A vector dtype results in a broadcast. An integer that does not fit wraps around, as on the
@@ -75,7 +78,9 @@ def const(value: Any, dtype: Any = None, span: Any = None) -> PrimExpr:
     return IntImm(dtype, _wrap(int(value), dtype), span)
 
 
-def literal(value: Any, dtype: Any = None, span: Any = None) -> PrimExpr:
+def literal(
+    value: float, dtype: DataType | str | None = None, span: Span | None = None
+) -> PrimExpr:
     """`const` for users: raises CallValueError for a value that the type cannot hold."""
     number = const(value, dtype, span)
     one = number.value if isinstance(number, pe.Broadcast) else number
@@ -106,7 +111,7 @@ def lanes_of(dtype: DataType) -> pe.Lanes:
     return scalable_lanes(dtype.lanes) if dtype.is_scalable else dtype.lanes
 
 
-def vscale_factor(value: Any) -> int | None:
+def vscale_factor(value: pe.PrimExpr | int) -> int | None:
     """The number in `vscale() * number`; None for other expressions."""
     if not isinstance(value, pe.Mul):
         return None
@@ -122,7 +127,7 @@ class _Lanes(Extent):
     dtype: ClassVar[DataType] = INT32
 
 
-def as_lanes(value: Any) -> pe.Lanes:
+def as_lanes(value: pe.PrimExpr | int) -> pe.Lanes:
     """A number of lanes. Raises LoopwrightError for an expression that is not one."""
     if isinstance(value, PrimExpr) and not isinstance(value, IntImm):
         factor = vscale_factor(value)
@@ -133,7 +138,7 @@ def as_lanes(value: Any) -> pe.Lanes:
     return _Lanes(value.value) if isinstance(value, IntImm) else int(value)
 
 
-def _default_dtype(value: Any) -> DataType:
+def _default_dtype(value: object) -> DataType:
     if isinstance(value, bool):
         return pe.BOOL
     if isinstance(value, int):
@@ -145,6 +150,19 @@ def _default_dtype(value: Any) -> DataType:
     raise TypeError(explain(what, got=f"{value!r} of type {type(value).__name__}", instead=hint))
 
 
+class Wrapper(Protocol):
+    """An object that converts itself to an expression, as tensors and their slices do."""
+
+    def asobject(self) -> Any:
+        """The expression."""
+
+
+@overload
+def convert(value: Wrapper) -> Any: ...
+@overload
+def convert(value: PrimExpr | float) -> PrimExpr: ...
+@overload
+def convert(value: Any) -> Any: ...
 def convert(value: Any) -> Any:
     """Python values to expressions; nodes and None stay; IterVars become their variable."""
     kind = type(value)
@@ -181,7 +199,7 @@ def _round_float(value: float, dtype: DataType) -> float:
         return float(np.asarray(value).astype(numpy_dtype(dtype)))
 
 
-def _is_literal(value: Any) -> bool:
+def _is_literal(value: pe.PrimExpr | float) -> bool:
     return isinstance(value, (int, float, np.generic)) and not isinstance(value, Node)
 
 
@@ -203,7 +221,7 @@ def convert_pair(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
     return convert(a), convert(b)
 
 
-def _literal_like(value: Any, other: PrimExpr) -> PrimExpr:
+def _literal_like(value: np.generic | float | pe.PrimExpr, other: PrimExpr) -> PrimExpr:
     dtype = other.dtype
     fractional = isinstance(value, (float, np.floating)) and not dtype.is_float
     if fractional or dtype.is_handle or (dtype.is_bool and not isinstance(value, (bool, np.bool_))):
@@ -249,7 +267,7 @@ def _wider(a: DataType, b: DataType) -> DataType:
     return b.element if b.is_uint else a.element
 
 
-def cast(dtype: Any, value: Any, span: Any = None) -> PrimExpr:
+def cast(dtype: Any, value: Any, span: Span | None = None) -> PrimExpr:
     """Convert `value`; a value that has the type is returned unchanged, a literal is folded."""
     dtype, value = DataType(dtype), convert(value)
     if value.dtype == dtype:
@@ -286,7 +304,7 @@ def trunc_div(a: int, b: int) -> int:
     return q if (a >= 0) == (b >= 0) else -q
 
 
-def _fold_div(x: Any, y: Any) -> Any:
+def _fold_div(x: float, y: Any) -> Any:
     if isinstance(x, int):
         return None if y == 0 else trunc_div(x, y)
     return x / y if y else None
@@ -339,7 +357,9 @@ def fold_binary(kind: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
     return _fold_identity(kind, a, b, x, y)
 
 
-def _fold_identity(kind: type, a: PrimExpr, b: PrimExpr, x: Any, y: Any) -> PrimExpr | None:
+def _fold_identity(
+    kind: type, a: PrimExpr, b: PrimExpr, x: float | None, y: float | None
+) -> PrimExpr | None:
     if kind is pe.Add:
         return b if x == 0 else a if y == 0 else None
     if kind is pe.Sub:
@@ -360,7 +380,9 @@ def _fold_identity(kind: type, a: PrimExpr, b: PrimExpr, x: Any, y: Any) -> Prim
     return None
 
 
-def _binary(kind: type, a: Any, b: Any, span: Any = None) -> PrimExpr:
+def _binary(
+    kind: type, a: Any, b: pe.PrimExpr | float | None, span: Span | None = None
+) -> PrimExpr:
     a, b = match_types(a, b)
     folded = fold_binary(kind, a, b)
     return kind._make(a, b, span=span) if folded is None else folded
@@ -369,7 +391,7 @@ def _binary(kind: type, a: Any, b: Any, span: Any = None) -> PrimExpr:
 def _builder(name: str, kind: type, doc: str) -> Callable[..., PrimExpr]:
     """The function that builds a binary expression of one kind."""
 
-    def build(a: Any, b: Any, span: Any = None) -> PrimExpr:
+    def build(a: pe.PrimExpr, b: pe.PrimExpr | float, span: Span | None = None) -> PrimExpr:
         return _binary(kind, a, b, span)
 
     build.__name__ = build.__qualname__ = name
@@ -377,22 +399,22 @@ def _builder(name: str, kind: type, doc: str) -> Callable[..., PrimExpr]:
     return build
 
 
-def add(lhs: Any, rhs: Any, span: Any = None) -> PrimExpr:
+def add(lhs: pe.PrimExpr | int, rhs: pe.PrimExpr | float, span: Span | None = None) -> PrimExpr:
     """lhs + rhs"""
     return _binary(pe.Add, lhs, rhs, span)
 
 
-def subtract(lhs: Any, rhs: Any, span: Any = None) -> PrimExpr:
+def subtract(lhs: Any, rhs: pe.PrimExpr | int | None, span: Span | None = None) -> PrimExpr:
     """lhs - rhs"""
     return _binary(pe.Sub, lhs, rhs, span)
 
 
-def multiply(lhs: Any, rhs: Any, span: Any = None) -> PrimExpr:
+def multiply(lhs: pe.PrimExpr | int, rhs: pe.PrimExpr | float, span: Any = None) -> PrimExpr:
     """lhs * rhs"""
     return _binary(pe.Mul, lhs, rhs, span)
 
 
-def div(a: Any, b: Any, span: Any = None) -> PrimExpr:
+def div(a: pe.PrimExpr | float, b: pe.PrimExpr | float, span: Span | None = None) -> PrimExpr:
     """a / b: floats divide, integers round toward zero (use floordiv for shapes)."""
     a, b = match_types(a, b)
     check_divisor(b)
@@ -406,7 +428,7 @@ def check_divisor(b: PrimExpr) -> None:
         raise DivisionByZero(explain("division by the literal 0"))
 
 
-def _integers(name: str, a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
+def _integers(name: str, a: pe.PrimExpr | int, b: pe.PrimExpr | int) -> tuple[PrimExpr, PrimExpr]:
     a, b = match_types(a, b)
     if not a.dtype.is_integer:
         what, hint = f"{name} is for integers", "use div, or floor the quotient"
@@ -415,17 +437,19 @@ def _integers(name: str, a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
     return a, b
 
 
-def truncdiv(a: Any, b: Any, span: Any = None) -> PrimExpr:
+def truncdiv(a: pe.PrimExpr | int, b: pe.PrimExpr | int, span: Span | None = None) -> PrimExpr:
     """a / b on integers, rounded toward zero."""
     return _binary(pe.Div, *_integers("truncdiv", a, b), span)
 
 
-def truncmod(a: Any, b: Any, span: Any = None) -> PrimExpr:
+def truncmod(a: pe.PrimExpr | int, b: pe.PrimExpr | int, span: Span | None = None) -> PrimExpr:
     """Remainder of truncdiv."""
     return _binary(pe.Mod, *_integers("truncmod", a, b), span)
 
 
-def floordiv(a: Any, b: Any, span: Any = None) -> PrimExpr:
+def floordiv(
+    a: pe.PrimExpr | int, b: pe.PrimExpr | int | None, span: Span | None = None
+) -> PrimExpr:
     """a // b on integers, rounded toward minus infinity; on floats floor(a / b)."""
     a, b = match_types(a, b)
     if a.dtype.is_float:
@@ -433,7 +457,7 @@ def floordiv(a: Any, b: Any, span: Any = None) -> PrimExpr:
     return _binary(pe.FloorDiv, *_integers("floordiv", a, b), span)
 
 
-def floormod(a: Any, b: Any, span: Any = None) -> PrimExpr:
+def floormod(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
     """a % b on integers, with the sign of b; on floats a - floor(a / b) * b."""
     a, b = match_types(a, b)
     if a.dtype.is_float:
@@ -441,36 +465,36 @@ def floormod(a: Any, b: Any, span: Any = None) -> PrimExpr:
     return _binary(pe.FloorMod, *_integers("floormod", a, b), span)
 
 
-def indexdiv(a: Any, b: Any, span: Any = None) -> PrimExpr:
+def indexdiv(a: pe.PrimExpr | int, b: pe.PrimExpr | int, span: Span | None = None) -> PrimExpr:
     """Division of an index by an extent, neither negative. By the literal 0 it is 0: where an
     extent is 0, there is nothing to index."""
     a, b = match_types(a, b)
     return b if isinstance(b, IntImm) and b.value == 0 else floordiv(a, b, span)
 
 
-def indexmod(a: Any, b: Any, span: Any = None) -> PrimExpr:
+def indexmod(a: pe.PrimExpr | int, b: pe.PrimExpr | int, span: Span | None = None) -> PrimExpr:
     """Remainder of an index by an extent, neither negative; by the literal 0 it is 0."""
     a, b = match_types(a, b)
     return b if isinstance(b, IntImm) and b.value == 0 else floormod(a, b, span)
 
 
-def ceildiv(lhs: Any, rhs: Any, span: Any = None) -> PrimExpr:
+def ceildiv(lhs: pe.PrimExpr | int, rhs: pe.PrimExpr | int, span: Span | None = None) -> PrimExpr:
     """Integer division rounded up."""
     lhs, rhs = match_types(lhs, rhs)
     return floordiv(add(lhs, subtract(rhs, 1)), rhs, span)
 
 
-def minimum(a: Any, b: Any, span: Any = None) -> PrimExpr:
+def minimum(a: pe.PrimExpr | int, b: pe.PrimExpr | float, span: Span | None = None) -> PrimExpr:
     """The smaller of two values."""
     return _binary(pe.Min, a, b, span)
 
 
-def maximum(a: Any, b: Any, span: Any = None) -> PrimExpr:
+def maximum(a: pe.PrimExpr | int, b: pe.PrimExpr | float, span: Span | None = None) -> PrimExpr:
     """The larger of two values."""
     return _binary(pe.Max, a, b, span)
 
 
-def neg(x: Any, span: Any = None) -> PrimExpr:
+def neg(x: pe.PrimExpr | float, span: Span | None = None) -> PrimExpr:
     """-x: a folded literal, else x * -1 as TVM prints it."""
     x = convert(x)
     value = _literal(x)
@@ -485,7 +509,7 @@ greater = _builder("greater", pe.GT, "a > b")
 greater_equal = _builder("greater_equal", pe.GE, "a >= b")
 
 
-def equal(a: Any, b: Any, span: Any = None) -> Any:
+def equal(a: pe.PrimExpr | int, b: pe.PrimExpr | int, span: Span | None = None) -> Any:
     """a == b. Never folded away to a Python bool; the `EQ` node's truth value is identity."""
     try:
         a, b = match_types(a, b)
@@ -494,7 +518,7 @@ def equal(a: Any, b: Any, span: Any = None) -> Any:
     return pe.EQ._make(a, b, span=span)
 
 
-def not_equal(a: Any, b: Any, span: Any = None) -> Any:
+def not_equal(a: pe.PrimExpr | int, b: pe.PrimExpr | int, span: Span | None = None) -> Any:
     """a != b"""
     try:
         a, b = match_types(a, b)
@@ -503,7 +527,7 @@ def not_equal(a: Any, b: Any, span: Any = None) -> Any:
     return pe.NE._make(a, b, span=span)
 
 
-def _boolean(name: str, *values: Any) -> list[PrimExpr]:
+def _boolean(name: str, *values: pe.PrimExpr | int) -> list[PrimExpr]:
     operands = [convert(v) for v in values]
     for value in operands:
         if not value.dtype.is_bool:
@@ -512,7 +536,7 @@ def _boolean(name: str, *values: Any) -> list[PrimExpr]:
     return operands
 
 
-def logical_and(a: Any, b: Any, span: Any = None) -> PrimExpr:
+def logical_and(a: pe.PrimExpr | int, b: pe.PrimExpr | int, span: Any = None) -> PrimExpr:
     """a and b on booleans."""
     a, b = _boolean("And", a, b)
     if isinstance(a, IntImm):
@@ -522,7 +546,7 @@ def logical_and(a: Any, b: Any, span: Any = None) -> PrimExpr:
     return pe.And._make(*match_types(a, b), span=span)
 
 
-def logical_or(a: Any, b: Any, span: Any = None) -> PrimExpr:
+def logical_or(a: pe.PrimExpr | int, b: pe.PrimExpr | int, span: Any = None) -> PrimExpr:
     """a or b on booleans."""
     a, b = _boolean("Or", a, b)
     if isinstance(a, IntImm):
@@ -532,13 +556,19 @@ def logical_or(a: Any, b: Any, span: Any = None) -> PrimExpr:
     return pe.Or._make(*match_types(a, b), span=span)
 
 
-def logical_not(a: Any, span: Any = None) -> PrimExpr:
+def logical_not(a: pe.PrimExpr | int, span: Span | None = None) -> PrimExpr:
     """not a on booleans."""
     (a,) = _boolean("Not", a)
     return const(not a.value, a.dtype) if isinstance(a, IntImm) else pe.Not._make(a, span=span)
 
 
-def _bitwise(name: str, fold: Callable[[int, int], int], a: Any, b: Any, span: Any) -> PrimExpr:
+def _bitwise(
+    name: str,
+    fold: Callable[[int, int], int],
+    a: pe.PrimExpr | int,
+    b: pe.PrimExpr | float,
+    span: Span | None,
+) -> PrimExpr:
     a, b = match_types(a, b)
     if not a.dtype.is_integer:
         raise CallTypeError(explain(f"{name} is for integers", got=str(a.dtype)))
@@ -547,41 +577,41 @@ def _bitwise(name: str, fold: Callable[[int, int], int], a: Any, b: Any, span: A
     return pe.Call(a.dtype, f"tir.{name}", [a, b], span)
 
 
-def _check_shift(a: Any, b: Any) -> None:
+def _check_shift(a: pe.PrimExpr | int, b: pe.PrimExpr | float) -> None:
     a, b = match_types(a, b)
     if isinstance(b, IntImm) and not 0 <= b.value < a.dtype.bits:
         what = f"the count of a shift of {a.dtype} is from 0 to {a.dtype.bits - 1}"
         raise CallValueError(explain(what, got=b.value, instead="mask the count"))
 
 
-def shift_left(x: Any, y: Any, span: Any = None) -> PrimExpr:
+def shift_left(x: pe.PrimExpr | int, y: pe.PrimExpr | float, span: Span | None = None) -> PrimExpr:
     """x << y"""
     _check_shift(x, y)
     return _bitwise("shift_left", operator.lshift, x, y, span)
 
 
-def shift_right(x: Any, y: Any, span: Any = None) -> PrimExpr:
+def shift_right(x: pe.PrimExpr | int, y: pe.PrimExpr | int, span: Span | None = None) -> PrimExpr:
     """x >> y, keeping the sign of signed integers."""
     _check_shift(x, y)
     return _bitwise("shift_right", operator.rshift, x, y, span)
 
 
-def bitwise_and(x: Any, y: Any, span: Any = None) -> PrimExpr:
+def bitwise_and(x: pe.PrimExpr | int, y: pe.PrimExpr | int, span: Span | None = None) -> PrimExpr:
     """x & y; on booleans the same as `And`."""
     return _bitwise("bitwise_and", operator.and_, x, y, span)
 
 
-def bitwise_or(x: Any, y: Any, span: Any = None) -> PrimExpr:
+def bitwise_or(x: pe.PrimExpr | int, y: pe.PrimExpr | int, span: Span | None = None) -> PrimExpr:
     """x | y"""
     return _bitwise("bitwise_or", operator.or_, x, y, span)
 
 
-def bitwise_xor(x: Any, y: Any, span: Any = None) -> PrimExpr:
+def bitwise_xor(x: pe.PrimExpr | int, y: pe.PrimExpr | int, span: Span | None = None) -> PrimExpr:
     """x ^ y"""
     return _bitwise("bitwise_xor", operator.xor, x, y, span)
 
 
-def bitwise_not(x: Any, span: Any = None) -> PrimExpr:
+def bitwise_not(x: pe.PrimExpr | float, span: Span | None = None) -> PrimExpr:
     """~x"""
     x = convert(x)
     if x.dtype.is_float:
@@ -591,7 +621,7 @@ def bitwise_not(x: Any, span: Any = None) -> PrimExpr:
     return pe.Call(x.dtype, "tir.bitwise_not", [x], span)
 
 
-def min_value(dtype: Any, span: Any = None) -> PrimExpr:
+def min_value(dtype: DataType | str, span: Span | None = None) -> PrimExpr:
     """The least value of a type (for floats the least finite one)."""
     dtype = DataType(dtype)
     if dtype.code == "custom":
@@ -601,7 +631,7 @@ def min_value(dtype: Any, span: Any = None) -> PrimExpr:
     return IntImm(dtype, pe.int_min(dtype), span)
 
 
-def max_value(dtype: Any, span: Any = None) -> PrimExpr:
+def max_value(dtype: DataType | str, span: Span | None = None) -> PrimExpr:
     """The greatest value of a type (for floats the greatest finite one)."""
     dtype = DataType(dtype)
     if dtype.is_float:
@@ -609,13 +639,13 @@ def max_value(dtype: Any, span: Any = None) -> PrimExpr:
     return IntImm(dtype, pe.int_max(dtype), span)
 
 
-def infimum(dtype: Any) -> PrimExpr:
+def infimum(dtype: DataType | str) -> PrimExpr:
     """The lower bound of a type's values: minus infinity, or the least value of a type without."""
     dtype = DataType(dtype)
     return const(-math.inf, dtype) if _has_infinity(dtype) else min_value(dtype)
 
 
-def supremum(dtype: Any) -> PrimExpr:
+def supremum(dtype: DataType | str) -> PrimExpr:
     """The upper bound of a type's values: infinity, or the greatest value of a type without."""
     dtype = DataType(dtype)
     return const(math.inf, dtype) if _has_infinity(dtype) else max_value(dtype)

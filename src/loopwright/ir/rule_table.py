@@ -129,7 +129,7 @@ class Choice(Generic[R]):
     losers: tuple[tuple[Candidate[R], str], ...]
     not_asked: tuple[Candidate[R], ...]
 
-    def facts(self, reason: str = "", **more: Any) -> dict[str, Any]:
+    def facts(self, reason: str = "", **more: str | None) -> dict[str, Any]:
         """For the trace; `reason` where it differs from the one that the order implies."""
         why = "first that took it" if self.losers else "first tried"
         return {

@@ -39,7 +39,7 @@ def register_codec(
     DECODERS.register(tag, decode, override=True)
 
 
-def encoded(value: Any) -> Any:
+def encoded(value: object) -> Any:
     """The value as encoded by the codec of its type; the value itself if its type has no codec."""
     codec = ENCODERS.get(type(value))
     return value if codec is None else codec[1](value)
@@ -82,7 +82,7 @@ class _Writer:
         for value in (*node.field_values(), *node.extras().values()):
             yield from self.nodes_in(value)
 
-    def nodes_in(self, value: Any) -> Iterator[Node]:
+    def nodes_in(self, value: object) -> Iterator[Node]:
         if isinstance(value, Node):
             yield value
         elif isinstance(value, (tuple, list)):
@@ -95,7 +95,7 @@ class _Writer:
         elif type(value) in ENCODERS:
             yield from self.nodes_in(self.plain(value))
 
-    def plain(self, value: Any) -> Any:
+    def plain(self, value: object) -> Any:
         if id(value) not in self.encoded:
             self.encoded[id(value)] = ENCODERS[type(value)][1](value)
             self.keep.append(value)
@@ -120,7 +120,7 @@ class _Writer:
             entry["span"] = _span_out(node.span)
         return entry
 
-    def value(self, value: Any, where: str) -> Any:
+    def value(self, value: object, where: str) -> Any:
         if value is None or type(value) in (bool, int, str):
             return value
         if isinstance(value, DataType):
@@ -144,6 +144,8 @@ class _Writer:
             return {"enum": [type(value).__module__, type(value).__qualname__, value.value]}
         if isinstance(value, Span):
             return {"span": _span_out(value)}
+        if isinstance(value, str) and type(value) not in ENCODERS:  # the text of an error
+            return str(value)
         if isinstance(value, float):
             return value if math.isfinite(value) else {"float": repr(value)}
         if type(value) in ENCODERS:
@@ -225,7 +227,7 @@ class _Reader:
             setattr(node, name, self.value(value))
         return node
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: object) -> Any:
         if isinstance(value, list):
             return [self.value(item) for item in value]
         if not isinstance(value, dict):
@@ -262,7 +264,7 @@ class _Reader:
         return self.nodes[number]
 
 
-def _enum_in(module: str, name: str, value: Any) -> Any:
+def _enum_in(module: str, name: str, value: int) -> Any:
     """An enumeration of a module that is loaded: reading JSON imports nothing."""
     kind = getattr(sys.modules.get(module), "__dict__", {}).get(name)
     if not (isinstance(kind, type) and issubclass(kind, Enum)):

@@ -15,7 +15,8 @@ A first difference is named by its path.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from .node import DEF, IGNORE, Node, plain_attr
 from .object_path import ObjectPath, ObjectPathPair
 from .serialize import encoded
 
+if TYPE_CHECKING:
+    from .prim_expr import PointerType
+
 
 class _Mismatch(Exception):
     def __init__(self, path: str, lhs: Any, rhs: Any, why: str, missing: str = "") -> None:
@@ -32,7 +36,7 @@ class _Mismatch(Exception):
         self.missing = missing  # the side that has nothing there
 
 
-def _node_of(value: Any) -> Any:
+def _node_of(value: object) -> Any:
     """The node for which a value is a shorthand: `R.Tensor((2,), "int8")`."""
     as_object = None if type(value) in Node.__kinds__ else getattr(value, "asobject", None)
     return value if as_object is None else as_object()
@@ -118,7 +122,7 @@ class _Comparer:
         self.backward[id(b)] = a
         self.keep += [a, b]
 
-    def plain(self, a: Any, b: Any, path: str, defining: bool) -> None:
+    def plain(self, a: object, b: object, path: str, defining: bool) -> None:
         if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
             self.items(a, b, path, defining)
         elif isinstance(a, dict) and isinstance(b, dict):
@@ -141,7 +145,13 @@ class _Comparer:
                 if math.copysign(1.0, x) != math.copysign(1.0, y):
                     self.fail(path, a, b, "different values")
 
-    def items(self, a: Any, b: Any, path: str, defining: bool) -> None:
+    def items(
+        self,
+        a: PointerType | Sequence[Any],
+        b: PointerType | Sequence[Any],
+        path: str,
+        defining: bool,
+    ) -> None:
         if len(a) == len(b):
             for i, (x, y) in enumerate(zip(a, b, strict=True)):
                 self.compare(x, y, path + f"[{i}]" if self.with_path else path, defining)
@@ -193,7 +203,9 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     return True
 
 
-def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> tuple[str, Any, Any] | None:
+def first_mismatch(
+    lhs: Node | Sequence[Node], rhs: Node | Sequence[Node], map_free_vars: bool = False
+) -> tuple[str, Any, Any] | None:
     """(path, left, right) of the first difference, or None."""
     try:
         _Comparer(map_free_vars).compare(lhs, rhs, "<root>", map_free_vars)
@@ -203,7 +215,9 @@ def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> tuple[str
 
 
 def get_first_structural_mismatch(
-    lhs: Any, rhs: Any, map_free_vars: bool = False
+    lhs: Sequence[int] | Mapping[str, int],
+    rhs: Sequence[int] | Mapping[str, int],
+    map_free_vars: bool = False,
 ) -> ObjectPathPair | None:
     """Where two nodes differ first, as a path in each, or None."""
     try:
@@ -225,7 +239,7 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
         raise ValueError(explain(what, got=text)) from None
 
 
-def _short(value: Any, limit: int = 1000) -> str:
+def _short(value: object, limit: int = 1000) -> str:
     text = str(value)
     return text if len(text) <= limit else f"{text[:limit]} ... ({len(text)} characters)"
 

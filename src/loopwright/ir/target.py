@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..base.device_types import TYPES
 from ..base.errors import NoContext, explain, suggest
@@ -26,6 +26,9 @@ from ..base.registry import Registry
 from . import cpu_info
 from . import datatype as datatype  # tvm.target.datatype
 from .node import Node, field
+
+if TYPE_CHECKING:
+    from .dtype import DataType
 
 
 @dataclass(frozen=True)
@@ -136,12 +139,12 @@ class Target(Node):
     host: Target | None = field(default=None)
     __slots__ = ("__dict__",)  # where cached properties live
 
-    def __new__(cls, target: Any = None, host: Any = None, **_: Any) -> Target:
+    def __new__(cls, target: object = None, host: Target | str | None = None, **_: Any) -> Target:
         if isinstance(target, Target) and host is None:
             return target
         return super().__new__(cls)
 
-    def __init__(self, target: Any, host: Any = None, span: Any = None) -> None:
+    def __init__(self, target: object, host: Target | str | None = None, span: Any = None) -> None:
         if target is self:
             return
         config = dict(_config_of(target))
@@ -223,18 +226,18 @@ class Target(Node):
         return stack[-1] if stack else None
 
     @staticmethod
-    def target_or_current(target: Any) -> Target:
+    def target_or_current(target: str | Target | None) -> Target:
         """`target` as a Target, or the current one for None."""
         return Target.current(allow_none=False) if target is None else Target(target)
 
     # ------------------------------------------------------------------ host and devices
 
-    def with_host(self, host: Any = None) -> Target:
+    def with_host(self, host: Target | str | None = None) -> Target:
         """This target with another host."""
         return Target(self, host) if host is not None else self
 
     @staticmethod
-    def from_device(device: Any) -> Target:
+    def from_device(device: str) -> Target:
         """The target of a device: a `Device`, or text such as "cpu" or "cuda:0"."""
         name = str(getattr(device, "type", device)).split(":")[0]
         if name in ("cpu", "llvm"):
@@ -251,13 +254,13 @@ class Target(Node):
         return sorted(KINDS)
 
     @staticmethod
-    def canon_target(target: Any) -> Target | None:
+    def canon_target(target: str | None) -> Target | None:
         """None stays None, all else becomes a Target."""
         return None if target is None else Target(target)
 
     @staticmethod
     def canon_target_and_host(
-        target: Any, target_host: Any = None
+        target: str | None, target_host: str | None = None
     ) -> tuple[Target | None, Target | None]:
         """(target with its host, the host). Raises AssertionError for a host without target."""
         if target is None:
@@ -280,7 +283,9 @@ class Target(Node):
         return [Target(target) for target in multi_targets]
 
     @staticmethod
-    def canon_multi_target_and_host(target: Any, target_host: Any = None) -> list[Target]:
+    def canon_multi_target_and_host(
+        target: list[Target | str] | None, target_host: str | None = None
+    ) -> list[Target]:
         """As `canon_multi_target`, with a host for those that have none. Raises AssertionError
         for no target."""
         targets = Target.canon_multi_target(target)
@@ -290,7 +295,7 @@ class Target(Node):
 
     @staticmethod
     def canon_target_map_and_host(
-        target_map: Mapping[Any, Any], target_host: Any = None
+        target_map: Mapping[Any, Any], target_host: str | None = None
     ) -> tuple[dict[Target, Any], Target | None]:
         """A dict by target with its keys as targets, all with a host: the first that one of them
         has, else `target_host`; and that host."""
@@ -441,7 +446,7 @@ class Target(Node):
         """Vector multiply-adds of full width started in a cycle."""
         return self._cpu.fma_per_cycle
 
-    def vector_lanes(self, dtype: Any) -> int:
+    def vector_lanes(self, dtype: DataType | str) -> int:
         """Elements of `dtype` in a vector register: `vector_lanes("float32")` is 16 on AVX-512."""
         from_bits = {"bool": 8}
         bits = getattr(dtype, "bits", None) or from_bits.get(str(dtype)) or _bits_of(str(dtype))
@@ -481,7 +486,7 @@ def _kind(name: Any) -> TargetKind:
     raise ValueError(explain("unknown target kind", got=name, instead=hint))
 
 
-def _config_of(target: Any) -> Mapping[str, Any]:
+def _config_of(target: object) -> Mapping[str, Any]:
     if isinstance(target, Target):
         return target.export()
     if isinstance(target, Mapping):
@@ -534,7 +539,7 @@ def _parse_words(text: str) -> dict[str, Any]:
 VECTOR_WIDTHS = tuple(1 << n for n in range(5, 12))  # 32 bits to the 2048 of SVE
 
 
-def _typed(kind: TargetKind, name: str, value: Any) -> Any:
+def _typed(kind: TargetKind, name: str, value: str | int) -> Any:
     """An option's value in the option's type. Raises ValueError when it is unknown or unfit."""
     expected = kind.options.get(name)
     if expected is None:
@@ -562,7 +567,9 @@ def _typed(kind: TargetKind, name: str, value: Any) -> Any:
     return typed
 
 
-def _keys_of(kind: TargetKind, keys: Any, attrs: Mapping[str, Any]) -> tuple[str, ...]:
+def _keys_of(
+    kind: TargetKind, keys: Sequence[str] | None, attrs: Mapping[str, Any]
+) -> tuple[str, ...]:
     if keys is not None:
         return tuple(dict.fromkeys(keys))
     names = [attrs["device"]] if attrs.get("device") else []
@@ -571,7 +578,7 @@ def _keys_of(kind: TargetKind, keys: Any, attrs: Mapping[str, Any]) -> tuple[str
     return tuple(dict.fromkeys([*names, *kind.default_keys]))
 
 
-def _word(value: Any) -> str:
+def _word(value: str | int | Sequence[str]) -> str:
     if isinstance(value, bool):
         return str(int(value))
     text = ",".join(value) if isinstance(value, (list, tuple)) else str(value)

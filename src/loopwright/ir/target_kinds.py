@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..base.registry import registering
 from .target import Target, register_target_kind
 
@@ -91,7 +89,7 @@ with registering(__name__):
 # ---------------------------------------------------------------------- short forms
 
 
-def create(target: Any) -> Target:
+def create(target: str) -> Target:
     """TVM's older name for `Target(target)`."""
     return Target(target)
 

@@ -14,15 +14,19 @@ active a pass reads one context variable, nothing else.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UnknownName, explain, suggest
 from ..base.late import VIEWS
 from .structural import structural_equal
+
+if TYPE_CHECKING:
+    from .function import BaseFunc
+    from .module import IRModule
 
 _ACTIVE: ContextVar[Trace | None] = ContextVar("active trace", default=None)
 
@@ -160,7 +164,7 @@ class Trace:
 
     # ------------------------------------------------------------------ recording
 
-    def begin(self, name: str, mod: Any) -> PassRecord:
+    def begin(self, name: str, mod: IRModule) -> PassRecord:
         """A pass starts on `mod`."""
         if self._open:
             self._open[-1].group = True
@@ -169,13 +173,15 @@ class Trace:
         self._open.append(record)
         return record
 
-    def end(self, record: PassRecord, mod: Any, ms: float, error: str = "") -> None:
+    def end(self, record: PassRecord, mod: IRModule | None, ms: float, error: str = "") -> None:
         """That pass has ended with `mod` (None after an error)."""
         record.after = None if mod is None else _snapshot(mod)
         record.ms, record.error = ms, error
         del self._open[self._open.index(record) :]
 
-    def note(self, kind: str, subject: str, /, **facts: Any) -> None:
+    def note(
+        self, kind: str, subject: str, /, **facts: str | float | Sequence[str | int] | None
+    ) -> None:
         """Remember a decision."""
         running = tuple(record.name for record in self._open)
         self.notes.append(Note(kind, subject, facts, running))
@@ -284,27 +290,27 @@ def active() -> Trace | None:
     return _ACTIVE.get()
 
 
-def note(kind: str, subject: str, /, **facts: Any) -> None:
+def note(kind: str, subject: str, /, **facts: str | int | Sequence[str | int] | None) -> None:
     """Remember a decision in the active trace: `note("legalize", "relax.add", rule="cpu")`."""
     recording = _ACTIVE.get()
     if recording is not None:
         recording.note(kind, subject, **facts)
 
 
-def _snapshot(mod: Any) -> Any:
+def _snapshot(mod: IRModule) -> Any:
     """A module object is updated in place by users, so the trace keeps one of its own."""
     return mod.frozen_copy()
 
 
-def _named(mod: Any) -> dict[str, Any]:
+def _named(mod: IRModule) -> dict[str, Any]:
     return {} if mod is None else {gvar.name_hint: func for gvar, func in mod.functions.items()}
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: BaseFunc, b: BaseFunc) -> bool:
     return a is b or structural_equal(a, b)
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _equal(a: IRModule, b: IRModule) -> bool:
     old, new = _named(a), _named(b)
     if old.keys() != new.keys() or any(not _same(f, new[name]) for name, f in old.items()):
         return False

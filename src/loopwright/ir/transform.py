@@ -22,7 +22,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..base import budget, progress
 from ..base import config as knobs
@@ -43,6 +43,9 @@ from .pass_context import PassContext as PassContext
 from .pass_context import PassInfo as PassInfo
 from .pass_context import unwatched as unwatched
 from .structural import structural_hash
+
+if TYPE_CHECKING:
+    from .node import Node
 
 PASSES: Registry[str, Callable[[], Pass]] = Registry("pass")
 
@@ -156,7 +159,9 @@ class Pass:
         return f"{type(self).__name__}({self.info.name!r})"
 
 
-def wrong_result(pass_name: str, result: Any, expected: type, code: Any) -> TypeError:
+def wrong_result(
+    pass_name: str, result: BaseFunc | str | int | None, expected: type, code: Callable[..., Any]
+) -> TypeError:
     """The error about a pass that returned something else than `expected`."""
     noun = "module" if issubclass(expected, IRModule) else "function"
     if result is None:
@@ -170,7 +175,7 @@ def wrong_result(pass_name: str, result: Any, expected: type, code: Any) -> Type
     return TypeError(explain(what, got=got, instead=hint, span=code_span(code)))
 
 
-def code_span(function: Any) -> Span | None:
+def code_span(function: Callable[..., Any]) -> Span | None:
     """The line of a Python function's `def`."""
     function = getattr(function, "__wrapped__", function)
     code = getattr(getattr(function, "__func__", function), "__code__", None)
@@ -222,7 +227,7 @@ class FunctionPass(Pass):
         """The new function; the same object when nothing changes."""
         raise NotImplementedError(f"{type(self).__name__} has no method run_function")
 
-    def takes(self, func: Any) -> bool:
+    def takes(self, func: BaseFunc) -> bool:
         """Whether it runs on a function of the module."""
         return isinstance(func, self.function_type)
 
@@ -383,7 +388,7 @@ def make_pass_decorator(
         base = type(f"{base.__name__}Pass", (FunctionPass,), members)
 
     def decorator(
-        pass_func: Any = None,
+        pass_func: Callable[..., Any] | None = None,
         opt_level: int | None = None,
         name: str | None = None,
         required: Iterable[str] | None = None,
@@ -410,7 +415,7 @@ def _wrap_class(cls: type, base: type, hook: str, method: str, info: PassInfo) -
         what = f"class {cls.__name__} is decorated as a pass, but has no method {hook}"
         raise TypeError(explain(what, instead=f"define {hook}(self, ...)"))
 
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+    def __init__(self: Any, *args: str | int, **kwargs: bool) -> None:
         self._instance = cls(*args, **kwargs)
 
     def __getattr__(self: Any, name: str) -> Any:
@@ -418,7 +423,7 @@ def _wrap_class(cls: type, base: type, hook: str, method: str, info: PassInfo) -
             raise AttributeError(name)
         return getattr(self._instance, name)
 
-    def call(self: Any, *args: Any) -> Any:
+    def call(self: Any, *args: PassContext | Node) -> Any:
         return getattr(self._instance, hook)(*args)
 
     members = {
@@ -434,7 +439,9 @@ def _wrap_class(cls: type, base: type, hook: str, method: str, info: PassInfo) -
     return type(cls.__name__, (base,), members)
 
 
-def _wrap_function(function: Any, base: type, hook: str, method: str, info: PassInfo) -> Any:
+def _wrap_function(
+    function: Callable[..., Any], base: type, hook: str, method: str, info: PassInfo
+) -> Any:
     members = {
         method: lambda self, *args: function(*args),
         "info": property(lambda self: info),

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, KeysView, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import prim_expr as pe
 from .functor import Rewriter, Visitor, rewrite
 from .prim_expr import IntImm, PrimExpr, Var
 from .prim_op import cast, const, convert, fold_binary, logical_not, match_types
 
+if TYPE_CHECKING:
+    from ..base.span import Span
+    from .node import Node
+
 
 class _Variables(Visitor):
     def __init__(self) -> None:
         self.variables: dict[Var, None] = {}
 
-    def visit_Var(self, node: Any) -> None:
+    def visit_Var(self, node: Var) -> None:
         if isinstance(node, Var):
             self.variables[node] = None
         else:  # a variable of the graph: its dimensions
             self.visit_default(node)
 
-    def visit_ConstExpr(self, node: Any) -> None:
+    def visit_ConstExpr(self, node: PrimExpr) -> None:
         pass
 
-    def visit_Buffer(self, node: Any) -> None:
+    def visit_Buffer(self, node: Node) -> None:
         pass
 
 
@@ -45,16 +49,16 @@ class _Uses(Visitor):
         self.variables = variables
         self.seen = False
 
-    def visit_Var(self, node: Any) -> None:
+    def visit_Var(self, node: Var) -> None:
         self.seen = self.seen or node in self.variables
 
-    def visit_ConstExpr(self, node: Any) -> None:
+    def visit_ConstExpr(self, node: PrimExpr) -> None:
         pass
 
-    def visit_Buffer(self, node: Any) -> None:
+    def visit_Buffer(self, node: Node) -> None:
         pass
 
-    def visit_default(self, node: Any) -> None:
+    def visit_default(self, node: Node) -> None:
         if not self.seen:
             super().visit_default(node)
 
@@ -88,22 +92,22 @@ class Substitute(Rewriter):
     def __init__(self, table: dict[Any, Any]) -> None:
         self.table = table
 
-    def visit_Var(self, node: Any) -> Any:
+    def visit_Var(self, node: Var) -> Any:
         return self.table.get(node, node)
 
-    def visit_BinaryOpExpr(self, node: Any) -> Any:
+    def visit_BinaryOpExpr(self, node: pe.BinaryOpExpr) -> Any:
         a, b = self.visit(node.a), self.visit(node.b)
         return node if a is node.a and b is node.b else self.folded(type(node), a, b, node.span)
 
-    def visit_Not(self, node: Any) -> Any:
+    def visit_Not(self, node: pe.Not) -> Any:
         a = self.visit(node.a)
         return node if a is node.a else logical_not(a)
 
-    def visit_Cast(self, node: Any) -> Any:
+    def visit_Cast(self, node: pe.Cast) -> Any:
         value = self.visit(node.value)
         return node if value is node.value else cast(node.dtype, value)
 
-    def folded(self, kind: type, a: PrimExpr, b: PrimExpr, span: Any) -> PrimExpr:
+    def folded(self, kind: type, a: PrimExpr, b: PrimExpr, span: Span | None) -> PrimExpr:
         """`kind` of replaced operands."""
         if a.dtype != b.dtype:
             a, b = same_width(a, b)

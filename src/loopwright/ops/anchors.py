@@ -6,6 +6,7 @@ References: Liu et al., "SSD: Single Shot MultiBox Detector", 2016; Ren et al., 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -22,7 +23,7 @@ from .sort import argsort, sorted_indices
 from .statements import long, loops, written
 
 
-def _sides(sizes: Any, ratios: Any) -> list[tuple[float, float]]:
+def _sides(sizes: Sequence[float], ratios: Sequence[float]) -> list[tuple[float, float]]:
     """(width, height) of the boxes of a pixel: of all sizes, then the first one in other ratios."""
     roots = [math.sqrt(r) for r in ratios[1:]]
     return [(s, s) for s in sizes] + [(sizes[0] * r, sizes[0] / r) for r in roots]
@@ -200,7 +201,9 @@ def _anchor(ratio: float, scale: float, base: float) -> tuple[float, ...]:
     return middle - x, middle - y, middle + x, middle + y
 
 
-def _predicted(box: list[Any], moves: list[Any], iou_loss: bool, exp: Any) -> list[Any]:
+def _predicted(
+    box: list[Any], moves: list[Any], iou_loss: bool, exp: Callable[..., Any]
+) -> list[Any]:
     """A box moved by predictions: of its ends, or of its middle and size."""
     if iou_loss:
         return [b + m for b, m in zip(box, moves, strict=True)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from .. import te, tir
 from ..base.errors import explain
 from ..ir.prim_op import cast, const
 from ..relax import op as R
-from ..relax.expr import Constant, Tuple
+from ..relax.expr import Constant, Expr, Tuple
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
 from .common import compute
@@ -22,6 +23,11 @@ from .layout_rules import elementwise
 from .params import Ints, Tensor, Value
 from .pool import pool_arguments, pool_windows, window_count
 from .statements import long, loops, prim_func
+
+if TYPE_CHECKING:
+    from ..ir.prim_expr import PrimExpr
+    from ..tir.data_layout import Layout
+    from ..tir.ir_builder import BufferVar, IRBuilder
 
 
 def _mark(name: str, doc: str) -> Operator:
@@ -44,7 +50,7 @@ def _mark(name: str, doc: str) -> Operator:
 
 
 def _computed(name: str) -> Any:
-    def check(input: Any) -> Any:
+    def check(input: Expr | Sequence[Expr]) -> Any:
         if isinstance(input, (tuple, list, Constant, Tuple)):
             what = f"relax.grad.{name} marks one value that is computed"
             raise TypeError(explain(what, got=type(input).__name__))
@@ -126,7 +132,14 @@ def _pool_backward(average: bool) -> None:
     )  # fmt: skip
 
 
-def _each(ib: Any, stack: ExitStack, at: Any, plan: Any, windows: Any, do: Any) -> None:
+def _each(
+    ib: IRBuilder,
+    stack: ExitStack,
+    at: Sequence[PrimExpr],
+    plan: Layout,
+    windows: Any,
+    do: Callable[..., Any],
+) -> None:
     """`do(indices)` for each element of the window of result `at` that is not padding."""
     taps = loops(ib, stack, [long(w[2]) for w in windows.values()], parallel=False)
     where, inside = list(at), []
@@ -138,11 +151,13 @@ def _each(ib: Any, stack: ExitStack, at: Any, plan: Any, windows: Any, do: Any) 
         do(tuple(where))
 
 
-def _add(out: Any, where: Any, value: Any) -> None:
+def _add(out: BufferVar, where: Sequence[PrimExpr], value: PrimExpr) -> None:
     out[where] = out[where] + value
 
 
-def _to_greatest(ib: Any, at: Any, plan: Any, windows: Any, x: Any, out: Any, value: Any) -> None:
+def _to_greatest(
+    ib: Any, at: list[PrimExpr], plan: Any, windows: Any, x: Any, out: Any, value: Any
+) -> None:
     """Adds `value` at the index of the greatest element of the window."""
     best = ib.allocate("int64", len(windows), "place")
     for k in range(len(windows)):
@@ -155,7 +170,7 @@ def _to_greatest(ib: Any, at: Any, plan: Any, windows: Any, x: Any, out: Any, va
             where[axis] = tir.max(best[k], long(0))
         return tuple(where)
 
-    def better(where: Any) -> None:
+    def better(where: Sequence[PrimExpr]) -> None:
         with ib.if_scope(tir.any(best[0] < 0, x[where] > x[chosen()])):
             for k, axis in enumerate(axes):
                 best[k] = where[axis]
@@ -167,8 +182,8 @@ def _to_greatest(ib: Any, at: Any, plan: Any, windows: Any, x: Any, out: Any, va
 
 
 def _numpy(
-    grad: Any, data: Any, average: bool, pool_size: Any, strides: Any, padding: Any,
-    dilation: Any, ceil_mode: bool, count_include_pad: bool, layout: str, **_: Any,
+    grad: np.ndarray[Any, Any], data: np.ndarray[Any, Any], average: bool, pool_size: Sequence[int], strides: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int], ceil_mode: bool, count_include_pad: bool, layout: str, **_: str,
 ) -> Any:  # fmt: skip
     rows, cols = layout.index("H"), layout.index("W")
     out = np.zeros(data.shape, np.float64)

@@ -12,7 +12,7 @@ from ..base.errors import explain
 from ..ir import prim_op
 from ..ir.prim_expr import PrimExpr
 from ..relax import op as R
-from ..relax.expr import Call, Constant
+from ..relax.expr import Call, Constant, Expr
 from ..relax.struct_info import TensorStructInfo
 from .common import common_dtype, compute, element, shape_of
 from .core import case, op
@@ -67,7 +67,7 @@ def _by_nonzero(call: Call) -> bool:
     return isinstance(divisor, Constant) and bool(np.all(divisor.data.numpy() != 0))
 
 
-def _chosen(cx: Backward, first: Any) -> tuple[Any, Any]:
+def _chosen(cx: Backward, first: Expr) -> tuple[Any, Any]:
     """The gradients where the result is the first operand or else the second one."""
     zero = cx.number(0)
     return R.where(first, cx.grad, zero), R.where(first, zero, cx.grad)

@@ -6,6 +6,7 @@ by zero weights.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ def spatial(layout: Layout) -> str:
     return "".join(letter for letter in layout if letter in "DHW")
 
 
-def extent(layout: Layout, shape: Any, letter: str) -> PrimExpr:
+def extent(layout: Layout, shape: Sequence[PrimExpr], letter: str) -> PrimExpr:
     """The extent of an axis in a tensor of that shape, including padding; 1 if the layout
     lacks the axis."""
     axis, factor = layout.index_of(letter), layout.factor_of(letter)
@@ -84,7 +85,9 @@ def from_plain(array: np.ndarray, layout: str, plain: str) -> np.ndarray:
     return np.ascontiguousarray(split.transpose([axes.index(letter) for letter in parsed]))
 
 
-def sliding(array: np.ndarray, window: Any, strides: Any, dilation: Any) -> np.ndarray:
+def sliding(
+    array: np.ndarray, window: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
+) -> np.ndarray:
     """numpy: the windows that slide along the last axes of `array`, none along one that is shorter; the
     elements of a window are the last axes of the result."""
     lead = array.ndim - len(window)

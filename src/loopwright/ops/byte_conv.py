@@ -5,16 +5,17 @@ The lanes of a vector are pixels of the image, its rows output channels.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
 from ..ir.literals import int_value
-from ..ir.prim_expr import Broadcast, IntImm, Ramp, Shuffle
+from ..ir.prim_expr import Broadcast, IntImm, PrimExpr, Ramp, Shuffle
 from ..ir.prim_op import add, cast, const
 from ..relax.struct_info import TensorStructInfo
 from ..relax.transform.legalize_ops.common import register_legalize
@@ -45,6 +46,10 @@ from .integer import (
 )
 from .params import Ints, Tensor
 from .statements import long, prim_func
+
+if TYPE_CHECKING:
+    from ..relax.expr import Call
+    from ..tir.ir_builder import IRBuilder
 
 _BYTES = ("uint8", "int8")
 _AGAIN = 4 + ROWS * 4  # bytes of a step that is done again
@@ -80,7 +85,7 @@ def byte_places(
     return compute(dims, cell, "byte_places")
 
 
-def _centered(value: Any) -> Any:
+def _centered(value: PrimExpr) -> Any:
     """uint8 as int8, 128 less."""
     flip = const(128, "uint8")
     lanes = value.dtype.lanes
@@ -103,12 +108,12 @@ def _(data, zero, before, stride, height, width, signed):
     return (split ^ 128).view(np.int8) if signed else split.copy()
 
 
-def _kinds(signed: Any) -> tuple[str, Any]:
+def _kinds(signed: bool) -> tuple[str, Any]:
     """The dtype of pixels or blocks, and the function that converts an element of the data to it."""
     return ("int8", _centered) if signed else ("uint8", lambda value: value)
 
 
-def _vector_places(call: Any) -> Any:
+def _vector_places(call: Call) -> Any:
     """A kernel of whole vectors; None where an extent is not known or a row too short."""
     data, attrs = open_shape(call.args[0].struct_info.get_shape()), call.attrs
     if call.args[1].struct_info.ndim or not all(isinstance(d, IntImm) for d in data[1:]):
@@ -188,7 +193,7 @@ def _(data, block, signed):
     return (split ^ 128).view(np.int8) if signed else split.copy()
 
 
-def _vector_blocks(call: Any) -> Any:
+def _vector_blocks(call: Call) -> Any:
     """A kernel of whole vectors; None where an extent is not known or there are few pixels."""
     data, block = open_shape(call.args[0].struct_info.get_shape()), int(call.attrs.block)
     channels, pixels = int_value(data[1]), int_value(data[2])
@@ -285,7 +290,9 @@ def byte_conv2d(
     return compute(shape, lambda *i: total(*i) + rest(*i), "byte_conv2d_sum")
 
 
-def _again(inputs: Any, weight: Any, dtype: str, kernel: Any) -> tuple[int, int]:
+def _again(
+    inputs: PrimExpr | int, weight: Sequence[PrimExpr | int], dtype: str, kernel: Sequence[int]
+) -> tuple[int, int]:
     """The number of repeated steps, and where they begin in the weights. Raises ValueError where these do not
     end with one."""
     fours, size = int_value(inputs), int_value(weight[1])
@@ -325,7 +332,7 @@ def _conv_info(data, weight, kernel, stride, dilation, width, places, narrow, bl
     return TensorStructInfo([a[0], simplify(b[0] * ROWS), places], "int32")
 
 
-def _check_axes(shape: Any, least: dict[int, int], lowest: int) -> None:
+def _check_axes(shape: Sequence[PrimExpr], least: dict[int, int], lowest: int) -> None:
     """Check that the elements read of each axis are within it."""
     if lowest < 0:
         raise ValueError(explain("extents and places must be 0 or more", got=str(lowest)))
@@ -429,7 +436,7 @@ def _spread(pixels: int, lanes: int) -> tuple[int, int, int]:
 
 
 def tiles_of_tasks(
-    ib: Any, stack: ExitStack, batch: Any, blocks: int, tiles: int, heavy: bool
+    ib: IRBuilder, stack: ExitStack, batch: PrimExpr, blocks: int, tiles: int, heavy: bool
 ) -> tuple[Any, Any, Any]:
     """Loops over images, blocks of weights and tiles of the image: (n, block, tile). A task is a tile with all
     weights, or, where these are more than the image (heavy), some weights with all tiles: the greater of
@@ -446,7 +453,7 @@ def tiles_of_tasks(
     return n, block, item % tasks // parts * own + loop(long(own), "j", "int64")
 
 
-def _vector_conv(call: Any) -> Any:
+def _vector_conv(call: Call) -> Any:
     """The kernel for x86; None where the extents do not fill tiles."""
     data, weight = (open_shape(a.struct_info.get_shape()) for a in call.args[:2])
     attrs = call.attrs

@@ -10,15 +10,15 @@ needs: four adjacent bytes, which are multiplied and added in one instruction, o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
-from ..ir.prim_expr import Broadcast, IntImm, Shuffle
+from ..ir.prim_expr import Broadcast, IntImm, PrimExpr, Shuffle
 from ..ir.prim_op import cast, const, min_value
 from ..ir.target import Target
 from ..relax.struct_info import TensorStructInfo
@@ -45,6 +45,11 @@ from .integer import (
 )
 from .params import Ints, Tensor
 from .statements import long, prim_func
+
+if TYPE_CHECKING:
+    from ..relax.expr import Call
+    from ..tir.expr import BufferLoad
+    from ..tir.ir_builder import BufferVar, IRBuilder
 
 READ = 64  # bytes of a vector
 _MOST = 1 << 20  # bytes of a channel within its frame
@@ -82,7 +87,7 @@ def byte_depthwise(
     return compute([batch, channels, long(height), long(width)], cell, "byte_depthwise")
 
 
-def _filled(kernel: Any) -> int:
+def _filled(kernel: Sequence[int]) -> int:
     """The row of a window filled up to a multiple of 4."""
     return -(-int(kernel[1]) // 4) * 4
 
@@ -130,12 +135,12 @@ def largest_power(most: int) -> int:
 
 
 def framed(
-    ib: Any,
-    frame: Any,
+    ib: IRBuilder,
+    frame: BufferVar,
     size: int,
     pitch: int,
-    row: Any,
-    outside: Any,
+    row: Callable[..., Any],
+    outside: BufferLoad,
     sides: tuple[int, int],
     before: tuple[int, int],
 ) -> None:
@@ -151,7 +156,7 @@ def framed(
             frame[ramp(first + j, whole)] = row(i, ramp(long(j), whole))
 
 
-def _vector_depthwise(call: Any) -> Any:
+def _vector_depthwise(call: Call) -> Any:
     """The kernel for x86: a channel is copied into a frame. None where rows are too short."""
     attrs = call.attrs
     data = open_shape(call.args[0].struct_info.get_shape())
@@ -240,7 +245,9 @@ class _Rows(NamedTuple):
         return total
 
     @contextmanager
-    def rolling(self, frame: Any, pitch: int, start: Any, height: int, first: Any) -> Iterator[Any]:
+    def rolling(
+        self, frame: BufferVar, pitch: int, start: PrimExpr, height: int, first: Sequence[PrimExpr]
+    ) -> Iterator[Any]:
         """A loop over rows of results, whose body gets (number, sums). A row of the channel is read once, for all
         windows that see it, whose partial sums are kept. first: the initial sums."""
         high, stride = len(self.taps), self.stride
@@ -250,7 +257,7 @@ class _Rows(NamedTuple):
         )
         at = lambda q, k: ramp(long((q * self.parts + k) * self.lanes), self.lanes)  # noqa: E731
 
-        def read(totals: list[Any], row: Any, own: int) -> None:
+        def read(totals: list[Any], row: PrimExpr | int, own: int) -> None:
             """Add row `row`, which is row `own` of the first of these windows."""
             seen = self.seen(frame, start + row * pitch)
             for q in range(len(totals)):
@@ -275,7 +282,14 @@ class _Rows(NamedTuple):
             yield i, self.joined(totals[0])
 
 
-def _fours(ib: Any, dots: Dots, lanes: int, stride: int, kernel: list[int], weight: Any) -> _Rows:
+def _fours(
+    ib: IRBuilder,
+    dots: Dots,
+    lanes: int,
+    stride: int,
+    kernel: list[int],
+    weight: Callable[..., Any],
+) -> _Rows:
     """Four products in one instruction."""
     read = largest_power(2 * ((lanes - 1) * stride + 4) - 1)
     order = [k * stride + v for k in range(lanes) for v in range(4)]
@@ -284,7 +298,7 @@ def _fours(ib: Any, dots: Dots, lanes: int, stride: int, kernel: list[int], weig
     def tap(k: int) -> Any:
         return ib.let("tap", tir.reinterpret("int32", weight(ramp(long(k), 4))))
 
-    def seen(frame: Any, start: Any) -> list[Any]:
+    def seen(frame: BufferVar, start: PrimExpr) -> list[Any]:
         rows = [Shuffle([frame[ramp(start + j, read)]], order) for j in groups]
         return [[ib.let("fours", tir.reinterpret(f"int32x{lanes}", row))] for row in rows]
 
@@ -292,7 +306,14 @@ def _fours(ib: Any, dots: Dots, lanes: int, stride: int, kernel: list[int], weig
     return _Rows(ib, 1, lanes, stride, taps, seen, dots, lambda parts: parts[0])
 
 
-def _pairs(ib: Any, dots: Dots, lanes: int, stride: int, kernel: list[int], weight: Any) -> _Rows:
+def _pairs(
+    ib: IRBuilder,
+    dots: Dots,
+    lanes: int,
+    stride: int,
+    kernel: list[int],
+    weight: Callable[..., Any],
+) -> _Rows:
     """Products of 16 bits, of two columns at a time: those of lanes 0 to 3 and 8 to 11, and the others, as
     processors unpack vectors of 32 bytes."""
     groups = [range(j, min(j + 2, kernel[1])) for j in range(0, kernel[1], 2)]
@@ -305,7 +326,7 @@ def _pairs(ib: Any, dots: Dots, lanes: int, stride: int, kernel: list[int], weig
         low = tir.bitwise_and(low, const(0xFFFF, "int32"))
         return ib.let("taps", tir.bitwise_or(low, high[0] << const(16, "int32")) if high else low)
 
-    def words(frame: Any, first: Any) -> Any:
+    def words(frame: BufferVar, first: PrimExpr) -> Any:
         if stride == 2:  # the others are the high bytes
             both = tir.reinterpret(f"int16x{lanes}", frame[ramp(first, 2 * lanes)])
             return tir.bitwise_and(both, Broadcast(const(0xFF, "int16"), lanes))
@@ -315,7 +336,7 @@ def _pairs(ib: Any, dots: Dots, lanes: int, stride: int, kernel: list[int], weig
             row = Shuffle([row], [k * stride for k in range(lanes)])
         return cast(f"int16x{lanes}", row)
 
-    def seen(frame: Any, start: Any) -> list[Any]:
+    def seen(frame: BufferVar, start: PrimExpr) -> list[Any]:
         out = []
         for columns in groups:
             values = [ib.let("words", words(frame, start + j)) for j in columns]
@@ -330,7 +351,7 @@ def _pairs(ib: Any, dots: Dots, lanes: int, stride: int, kernel: list[int], weig
     return _Rows(ib, 2, lanes // 2, stride, taps, seen, dots.of_words, joined)
 
 
-def _vector_max_pool(call: Any) -> Any:
+def _vector_max_pool(call: Call) -> Any:
     """Max pooling of bytes, first over rows. A row outside is replaced by the nearest one inside,
     which the window has, too. None for other layouts, dtypes and sizes."""
     attrs, info = call.attrs, call.args[0].struct_info

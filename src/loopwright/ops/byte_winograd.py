@@ -7,16 +7,17 @@ division by an odd factor is a product; the factor left is a power of 2, by whic
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
 from ..ir.literals import int_value
-from ..ir.prim_expr import Broadcast, IntImm, Shuffle
+from ..ir.prim_expr import Broadcast, IntImm, PrimExpr, Shuffle
 from ..ir.prim_op import cast, const
 from ..ir.target import Target
 from ..relax.struct_info import TensorStructInfo
@@ -44,6 +45,10 @@ from .params import Ints, Tensor
 from .statements import long, prim_func
 from .winograd import Transforms, along, row_of, transforms
 
+if TYPE_CHECKING:
+    from ..relax.expr import Call
+    from ..tir.ir_builder import IRBuilder
+
 ROWS = 4  # outputs of a block of weights
 LANES = 8  # tiles of a block
 
@@ -62,7 +67,7 @@ def whole(tile: int) -> tuple[Transforms, int]:
     return Transforms(*(m.astype(np.int64) for m in (results, real.data, window))), unit
 
 
-def _divided(value: Any, unit: int) -> Any:
+def _divided(value: PrimExpr | np.ndarray[Any, Any], unit: int) -> Any:
     """value / unit**2, of int32 modulo 2**32."""
     odd = unit * unit
     shift = (odd & -odd).bit_length() - 1
@@ -187,7 +192,7 @@ def _(data, zero, before, tile, rows, columns):
     return np.ascontiguousarray(tiles).reshape(*tiles.shape[:4], 2 * LANES)
 
 
-def _times(ib: Any, matrix: np.ndarray, terms: list[Any], name: str) -> list[Any]:
+def _times(ib: IRBuilder, matrix: np.ndarray, terms: list[Any], name: str) -> list[Any]:
     """A matrix times vectors. Rows, or columns, that are equal except for signs share their sums: those of
     points a and -a are."""
     matrix, terms = matrix.copy(), list(terms)
@@ -217,7 +222,7 @@ def _paired(rows: np.ndarray) -> list[tuple[int, int]]:
     return pairs
 
 
-def _vector(value: int, like: Any) -> Any:
+def _vector(value: int, like: PrimExpr) -> Any:
     """A number as a vector of the type of another, or as a number of it."""
     number = const(value, like.dtype.with_lanes(1))
     return Broadcast(number, like.dtype.lanes) if like.dtype.lanes > 1 else number
@@ -237,7 +242,7 @@ def _dot(numbers: np.ndarray, terms: list[Any]) -> Any:
     return total
 
 
-def _vector_tiles(call: Any) -> Any:
+def _vector_tiles(call: Call) -> Any:
     """The kernel for x86; None where an extent is not known or tiles are few."""
     attrs, data = call.attrs, open_shape(call.args[0].struct_info.get_shape())
     literal = all(isinstance(d, IntImm) and d.value for d in data[1:])
@@ -381,7 +386,7 @@ def _numpy(data, weight, tile, rows, columns):
 byte_winograd_bytes = as_bytes(byte_winograd)
 
 
-def _vector_winograd(call: Any) -> Any:
+def _vector_winograd(call: Call) -> Any:
     """The kernel for x86; None where tiles are few."""
     data, weight = (open_shape(a.struct_info.get_shape()) for a in call.args[:2])
     tile, rows, columns = (int(v) for v in (call.attrs.tile, call.attrs.rows, call.attrs.columns))
@@ -473,7 +478,7 @@ for _operator, _kernel in _KERNELS.items():
     register_legalize(_operator.name, tir=_kernel, target="llvm")
 
 
-def _random(low: int, high: int, shape: Any, dtype: str) -> np.ndarray:
+def _random(low: int, high: int, shape: Sequence[int], dtype: str) -> np.ndarray:
     return np.random.default_rng(shape).integers(low, high, shape).astype(dtype)
 
 

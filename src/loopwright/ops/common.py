@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from ..ir.prim_op import cast, const, equal, multiply
 from ..relax.expr import ShapeExpr
 from ..relax.struct_info import TensorStructInfo
 from .extents import at_most_one, broadcast_differ, broadcast_extent, dims_equal, may_be_one
+
+if TYPE_CHECKING:
+    from ..te.tensor import Tensor
 
 
 def named(prefix: str, ndim: int) -> list[str]:
@@ -31,7 +34,7 @@ def compute(
     return te.compute(shape, fn, name=name, tag=tag, varargs_names=named(axes, len(shape)))
 
 
-def shape_of(value: Any) -> list[PrimExpr]:
+def shape_of(value: PrimExpr | Tensor | float) -> list[PrimExpr]:
     """The shape of a te tensor; a scalar expression has none."""
     return list(value.shape) if isinstance(value, te.Tensor) else []
 
@@ -41,7 +44,7 @@ def element(value: Any, indices: Sequence[Any]) -> PrimExpr:
     return value(*indices) if isinstance(value, te.Tensor) else value
 
 
-def listed(value: Any) -> Any:
+def listed(value: int | Sequence[int]) -> Any:
     """A list or tuple unchanged; another value as a list of one."""
     return value if isinstance(value, (list, tuple)) else [value]
 
@@ -54,7 +57,7 @@ def product(dims: Any) -> PrimExpr:
     return size
 
 
-def shape_text(dims: Any) -> str:
+def shape_text(dims: tuple | Sequence[PrimExpr | int]) -> str:
     """The text of a shape: "(n, 3)"."""
     return f"({', '.join(str(getattr(d, 'value', d)) for d in dims)})"
 
@@ -76,7 +79,7 @@ def broadcast_all(shapes: Iterable[Any]) -> list[Any]:
     return dims
 
 
-def _common_dim(x: Any, y: Any, a: list[Any], b: list[Any]) -> Any:
+def _common_dim(x: PrimExpr | None, y: PrimExpr | None, a: list[Any], b: list[Any]) -> Any:
     if x is None or y is None:
         return y if x is None else x
     one = is_one(x) or is_one(y)
@@ -87,21 +90,23 @@ def _common_dim(x: Any, y: Any, a: list[Any], b: list[Any]) -> Any:
     return broadcast_extent(x, y)
 
 
-def broadcast_index(value: Any, indices: tuple[Any, ...], result: list[Any]) -> list[Any]:
+def broadcast_index(
+    value: PrimExpr | Tensor | float, indices: tuple[Any, ...], result: list[Any]
+) -> list[Any]:
     """The indices into `value` for the element `indices` of the broadcast result of shape
     `result`. An axis that is 1 in both keeps its index, so that the loops show that it is not
     broadcast."""
     return aligned_index(shape_of(value), indices, result)
 
 
-def aligned_index(shape: list[Any], indices: Any, result: list[Any]) -> list[Any]:
+def aligned_index(shape: list[Any], indices: Sequence[PrimExpr], result: list[Any]) -> list[Any]:
     """`broadcast_index` of a tensor of that shape."""
     skipped = len(indices) - len(shape)
     triples = zip(shape, indices[skipped:], result[skipped:], strict=True)
     return [_aligned(d, i, r) for d, i, r in triples]
 
 
-def _aligned(dim: Any, index: Any, result: Any) -> Any:
+def _aligned(dim: PrimExpr, index: PrimExpr, result: PrimExpr) -> Any:
     if is_one(result) or isinstance(dim, IntImm):
         return const(0, index.dtype) if is_one(dim) and not is_one(result) else index
     if dims_equal(dim, result) or not may_be_one(dim):
@@ -178,7 +183,7 @@ def normalize_axis(axis: int, ndim: int) -> int:
     return axis % ndim
 
 
-def reduced_shape(shape: Any, axes: list[int], keepdims: bool) -> list[Any]:
+def reduced_shape(shape: Sequence[PrimExpr], axes: list[int], keepdims: bool) -> list[Any]:
     """The shape after reducing `axes`."""
     one = const(1, shape[0].dtype) if len(shape) else None
     if keepdims:
@@ -187,12 +192,12 @@ def reduced_shape(shape: Any, axes: list[int], keepdims: bool) -> list[Any]:
 
 
 def reduce_over(
-    x: Any, axes: list[int], keepdims: bool, combine: Callable[..., Any], name: str
+    x: Tensor, axes: list[int], keepdims: bool, combine: Callable[..., Any], name: str
 ) -> Any:
     """te.compute that reduces `axes` of x with `combine(cell(indices), axis=reduce axes)`."""
     spans = [te.reduce_axis((const(0, x.shape[a].dtype), x.shape[a]), name=f"k{a}") for a in axes]
 
-    def cell(*i: Any) -> PrimExpr:
+    def cell(*i: PrimExpr) -> PrimExpr:
         rest, reduced = list(i), iter(spans)
         full = []
         for a in range(len(x.shape)):
@@ -208,7 +213,10 @@ def reduce_over(
 
 
 def infer_reduce(
-    x: TensorStructInfo, axis: Any = None, keepdims: bool = False, dtype: str | None = None
+    x: TensorStructInfo,
+    axis: Sequence[int] | None = None,
+    keepdims: bool = False,
+    dtype: str | None = None,
 ) -> TensorStructInfo:
     """Struct info of a reduction."""
     result = dtype or x.dtype
@@ -225,14 +233,14 @@ def infer_reduce(
     return TensorStructInfo(ShapeExpr(reduced_shape(shape, which, keepdims)), result)
 
 
-def accumulator(dtype: Any) -> DataType:
+def accumulator(dtype: DataType | str) -> DataType:
     """The type that sums and products of values of `dtype` are kept in: float32 for shorter
     floats."""
     dtype = DataType(dtype)
     return DataType("float32") if dtype.is_float and dtype.bits < 32 else dtype
 
 
-def rounded(value: Any, dtype: Any) -> Any:
+def rounded(value: Tensor, dtype: DataType | str) -> Any:
     """A te tensor in `dtype`, the tensor itself if that is its type."""
     if value.dtype == dtype:
         return value
@@ -244,13 +252,13 @@ def widened(array: np.ndarray) -> np.ndarray:
     return array.astype(numpy_dtype(accumulator(str(array.dtype))), copy=False)
 
 
-def need_integers(indices: Any) -> None:
+def need_integers(indices: TensorStructInfo | Tensor) -> None:
     """Raise TypeError if indices are known not to be integers; truth values, which numpy takes for a
     mask, are none."""
     if not (indices.dtype.is_void or indices.dtype.is_integer) or indices.dtype.is_bool:
         raise TypeError(explain("indices must be integers", got=str(indices.dtype)))
 
 
-def void_or(dtype: Any, default: Any) -> DataType:
+def void_or(dtype: DataType | str | None, default: DataType | str) -> DataType:
     """`dtype`, or `default` if `dtype` is None or void."""
     return DataType(default if dtype in (None, "void", "") else dtype)

@@ -52,7 +52,7 @@ def expand_per_axis(values: Iterable[Any], rank: int, name: str) -> list[int]:
 
 
 def conv_extent(
-    size: PrimExpr, kernel: Any, stride: int, dilation: int, before: int, after: int
+    size: PrimExpr, kernel: PrimExpr | int, stride: int, dilation: int, before: int, after: int
 ) -> PrimExpr:
     """Output extent of a window that slides along one axis (rounded down), as TVM writes it: a whole
     multiple of the stride is added outside of the division."""

@@ -42,7 +42,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -73,6 +73,9 @@ from .inference import (
 )
 from .lowering import lower_by_body
 from .params import attribute, graph_argument, public_signature, read_params
+
+if TYPE_CHECKING:
+    from ..relax.block_builder import BlockBuilder
 
 # Fusion kinds, as AnnotateTIROpPattern numbers them.
 ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, FUSABLE, TUPLE, OPAQUE = 0, 1, 2, 3, 4, 7, 8
@@ -274,7 +277,7 @@ class Operator:
 
     # -- derived facts -------------------------------------------------------------------------
 
-    def _infer(self, call: Call, bb: Any) -> StructInfo:
+    def _infer(self, call: Call, bb: BlockBuilder) -> StructInfo:
         try:
             args = self.args_of(call)
             for p in self.graph_params:
@@ -308,7 +311,7 @@ class Operator:
             text = explain(text, got=got, instead=hint, span=call.span)
             raise (call_error(err, text) if expected else RuleError(text)) from err
 
-    def _check_extents(self, bb: Any, call: Call) -> None:
+    def _check_extents(self, bb: BlockBuilder, call: Call) -> None:
         """Bind the checks of the extents that inference could not compare."""
         if not any(vars_in(a.struct_info) for a in call.args):
             return
@@ -318,7 +321,7 @@ class Operator:
             have, want = zip(*dict.fromkeys(pairs), strict=True)
             bb.match_cast(ShapeExpr(have), ShapeStructInfo(want))
 
-    def _legalize(self, bb: Any, call: Call) -> Any:
+    def _legalize(self, bb: BlockBuilder, call: Call) -> Any:
         args, attrs = self.args_of(call), self.attrs_of(call)
         with named_errors(lambda: f"the body of {self.name}", self.body, lambda: call.span):
             marks = {"op_pattern": OPAQUE} if self.alone else {}

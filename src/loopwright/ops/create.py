@@ -11,7 +11,7 @@ from .. import te, tir
 from ..base import budget
 from ..base.errors import CallValueError, explain
 from ..ir.dtype import DataType, numpy_dtype
-from ..ir.prim_expr import IntImm
+from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import add, cast, ceildiv, const, floordiv, multiply, subtract
 from ..relax import op as R
 from ..relax.expr import ShapeExpr
@@ -179,7 +179,7 @@ def _count(first: Any, last: Any, by: Any) -> int:
     return max(-((first - last) // by) if exact else math.ceil((last - first) / by), 0)
 
 
-def _symbolic_count(first: Any, last: Any, by: Any) -> Any:
+def _symbolic_count(first: PrimExpr | None, last: Any, by: PrimExpr | None) -> Any:
     """The same of whole numbers that are not known: less than 0 for none."""
     if isinstance(by, IntImm) and by.value > 0:
         return ceildiv(subtract(last, first), by)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,8 +28,12 @@ from .params import Tensor
 from .sort import argsort, sorted_indices
 from .statements import long, written
 
+if TYPE_CHECKING:
+    from ..ir.prim_expr import PrimExpr
+    from ..tir.ir_builder import IRBuilder
 
-def _above(ib: Any, count: Any, above: Any) -> Any:
+
+def _above(ib: IRBuilder, count: PrimExpr, above: Callable[..., Any]) -> Any:
     """The number of leading candidates that are above a threshold, of those in order."""
     chosen = ib.allocate("int64", 1, "chosen")
     chosen[0] = long(0)

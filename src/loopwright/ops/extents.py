@@ -22,25 +22,25 @@ Shape = Sequence[PrimExpr]
 _NOTES: ContextVar[list[tuple[PrimExpr, PrimExpr]] | None] = ContextVar("open_pairs", default=None)
 
 
-def dims_equal(a: Any, b: Any) -> bool:
+def dims_equal(a: PrimExpr, b: PrimExpr | int) -> bool:
     """Whether two dimensions are provably equal."""
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return a.value == b.value
     return a is b or Analyzer().can_prove_equal(*match_types(a, b))
 
 
-def dims_gap(a: Any, b: Any) -> int | None:
+def dims_gap(a: PrimExpr, b: PrimExpr | int) -> int | None:
     """The difference of two dimensions, None where it is not known."""
     gap = simplify(subtract(a, b))
     return gap.value if isinstance(gap, IntImm) else None
 
 
-def simplify(expr: Any) -> Any:
+def simplify(expr: PrimExpr) -> Any:
     """A dimension or index simplified."""
     return Analyzer().simplify(expr) if isinstance(expr, PrimExpr) else expr
 
 
-def of_extent(dim: Any) -> Callable[[Any], Any]:
+def of_extent(dim: PrimExpr) -> Callable[[Any], Any]:
     """`simplify` for expressions of an extent: the sizes in it are not negative."""
     analyzer = Analyzer()
     for size in vars_in(dim):
@@ -48,12 +48,12 @@ def of_extent(dim: Any) -> Callable[[Any], Any]:
     return analyzer.simplify
 
 
-def text(dim: Any) -> str:
+def text(dim: int | PrimExpr) -> str:
     """A dimension in a message."""
     return str(dim.value if isinstance(dim, IntImm) else dim)
 
 
-def differ(a: Any, b: Any) -> bool:
+def differ(a: PrimExpr, b: Any) -> bool:
     """Whether two extents that must be equal are known to differ; where that is open, it is
     checked at run time."""
     if isinstance(a, IntImm) and isinstance(b, IntImm):
@@ -216,7 +216,7 @@ def check_within(shape: Shape, other: Shape, axis: int) -> None:
             raise ValueError(explain(what, got=f"{text(d)} and {text(most)}"))
 
 
-def extents_of(tensor: Any, what: str, *required: Any) -> list[PrimExpr]:
+def extents_of(tensor: Any, what: str, *required: PrimExpr | int | None) -> list[PrimExpr]:
     """The extents of a tensor, which must be the required ones; None matches any. Raises
     ValueError where they are not; symbolic ones are checked at run time."""
     shape = list(tensor.shape)
@@ -228,7 +228,7 @@ def extents_of(tensor: Any, what: str, *required: Any) -> list[PrimExpr]:
     return shape
 
 
-def check_multiple(size: Any, factor: Any, what: str) -> None:
+def check_multiple(size: PrimExpr, factor: PrimExpr | int, what: str) -> None:
     """Check that an extent is a multiple of another. Raises ValueError where it is not; a symbolic one is
     checked at run time."""
     size, factor = match_types(size, factor)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from ..base.errors import explain
 from ..ir.dtype import numpy_dtype
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const, match_types
-from ..relax.expr import Call
+from ..relax.expr import Call, Expr
 from ..relax.struct_info import TensorStructInfo
 from .common import (
     accumulator,
@@ -56,7 +56,7 @@ def binary(
     def body(x1: Operand, x2: Operand) -> Any:
         dims = broadcast_shape(shape_of(x1), shape_of(x2))
 
-        def cell(*i: Any) -> PrimExpr:
+        def cell(*i: PrimExpr) -> PrimExpr:
             lhs = element(x1, broadcast_index(x1, i, dims))
             return fn(lhs, element(x2, broadcast_index(x2, i, dims)))
 
@@ -66,7 +66,7 @@ def binary(
     operator = op(name, mixed="follow")(body)
     operator.layout(broadcasting(finite=finite))
 
-    def grad(cx: Backward, x1: Any, x2: Any) -> list[Any]:
+    def grad(cx: Backward, x1: Expr, x2: Expr) -> list[Any]:
         assert slopes is not None
         first, second = slopes(cx, x1, x2)
         return [cx.fit(first, x1), cx.fit(second, x2)]
@@ -96,7 +96,7 @@ def _fixed(x1: TensorStructInfo, x2: TensorStructInfo, result: str | None) -> bo
 
 
 def _in_one_dtype(meaning: Callable[..., Any]) -> Callable[..., Any]:
-    def run(x1: Any, x2: Any) -> Any:
+    def run(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
         kinds = {str(x.dtype) for x in (x1, x2) if hasattr(x, "dtype")}
         if len(kinds) < 2:
             return meaning(x1, x2)
@@ -107,7 +107,7 @@ def _in_one_dtype(meaning: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _keep_dtype(meaning: Callable[..., Any]) -> Callable[..., Any]:
-    def run(x1: Any, x2: Any) -> Any:
+    def run(x1: np.ndarray[Any, Any], x2: np.ndarray[Any, Any]) -> Any:
         kind = next(x.dtype for x in (x1, x2) if hasattr(x, "dtype"))  # the other is a number
         both = (np.asarray(x, kind) for x in (x1, x2))
         return np.asarray(meaning(*both)).astype(kind, copy=False)
@@ -168,7 +168,9 @@ def unary(
 def reduction_gradient(slope: Callable[..., Any]) -> Rule:
     """The rule of a reduction: see `reduction`."""
 
-    def grad(cx: Backward, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    def grad(
+        cx: Backward, x: Expr, axis: Sequence[int] | None = None, keepdims: bool = False
+    ) -> Any:
         y, g = (cx.spread(v, x, axis, keepdims) for v in (cx.out, cx.grad))
         return slope(cx, x, y, g)
 
@@ -206,7 +208,9 @@ def reduction(
     if slope is not None:
         operator.grad(reduction_gradient(slope))
 
-    def run(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    def run(
+        x: np.ndarray[Any, Any], axis: Sequence[int] | None = None, keepdims: bool = False
+    ) -> Any:
         which = None if axis is None else tuple(axis)
         more = {} if x.size or start is None else {"initial": start(x.dtype)}
         out = np.asarray(meaning(widened(x), axis=which, keepdims=keepdims, **more))

@@ -12,18 +12,20 @@ at the end may be left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from .. import relax
 from ..base.errors import explain
-from ..ir.prim_expr import IntImm
-from ..relax.expr import Call, Var
+from ..ir.prim_expr import IntImm, PrimExpr
+from ..relax.expr import Call, Expr, Var
 from ..relax.relations import can_prove_shape_equal
 
 if TYPE_CHECKING:
+    from ..ir.dtype import DataType
+    from ..relax.block_builder import BlockBuilder
     from .core import Operator
 
 Rule = Callable[..., Any]
@@ -37,10 +39,10 @@ class Backward:
     out: its result. grad: the gradient of the result, of the result's type. call: the call.
     """
 
-    def __init__(self, out: Var, call: Call, grad: Any, bb: Any) -> None:
+    def __init__(self, out: Var, call: Call, grad: Expr, bb: BlockBuilder) -> None:
         self.out, self.call, self.grad, self.bb = out, call, grad, bb
 
-    def shape(self, value: Any) -> Any:
+    def shape(self, value: Expr) -> Any:
         """The shape of a tensor, which must be known."""
         return value.struct_info.shape
 
@@ -53,14 +55,14 @@ class Backward:
         """The dtype of the result."""
         return str(self.out.struct_info.dtype)
 
-    def fit(self, value: Any, x: Any) -> Any:
+    def fit(self, value: Expr, x: Expr) -> Any:
         """A gradient of the result's shape, summed where the argument `x` was broadcast."""
         shape = self.shape(x)
         if can_prove_shape_equal(self.shape(self.out), shape):
             return value
         return relax.op.collapse_sum_to(value, shape)
 
-    def spread(self, value: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+    def spread(self, value: Expr, x: Expr, axis: Sequence[int] | None, keepdims: bool) -> Any:
         """The result of a reduction of `x` over `axis`, in a form that can be broadcast to `x`: with the
         reduced axes put back, a scalar if all are reduced."""
         if keepdims or axis is None:
@@ -68,7 +70,7 @@ class Backward:
         rank = x.struct_info.ndim
         return relax.op.expand_dims(value, sorted(a % rank for a in axis)) if axis else value
 
-    def count(self, x: Any, axis: Any) -> Any:
+    def count(self, x: Expr, axis: Sequence[int] | None) -> Any:
         """The number of elements over `axis` (None: all), of the result's dtype."""
         dims = x.struct_info.get_shape()
         over = [dims[a] for a in (range(len(dims)) if axis is None else axis)]
@@ -79,7 +81,7 @@ class Backward:
                 total = total * relax.op.sum(relax.op.ones([d], self.kind))
         return total
 
-    def literal(self, dim: Any) -> int:
+    def literal(self, dim: PrimExpr) -> int:
         """A literal extent. Raises NotImplementedError for a symbolic one."""
         if isinstance(dim, int | IntImm):
             return int(dim)
@@ -95,7 +97,7 @@ def gradient_of(operator: Operator, rule: Rule) -> FGradient:
     """The fact "FPrimalGradient" for a rule."""
 
     @wraps(rule)
-    def gradient(out: Var, call: Call, grad: Any, bb: Any) -> list[Any]:
+    def gradient(out: Var, call: Call, grad: Expr, bb: BlockBuilder) -> list[Any]:
         args = operator.args_of(call)
         result = rule(Backward(out, call, grad, bb), **args, **operator.attrs_of(call))
         inputs = [value for value in args.values() if value is not None]
@@ -109,6 +111,6 @@ def gradient_of(operator: Operator, rule: Rule) -> FGradient:
     return gradient
 
 
-def no_gradient(cx: Backward, *args: Any, **values: Any) -> list[None]:
+def no_gradient(cx: Backward, *args: dict[str, Any], **values: DataType | Expr | int) -> list[None]:
     """The rule of operators whose result does not change with their arguments."""
     return [None] * len(cx.call.args)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import te
 from ..base.errors import explain
@@ -14,9 +14,12 @@ from ..ir.module import VDevice
 from ..ir.prim_expr import PrimExpr, Var
 from ..ir.structural import structural_equal
 from ..relax import struct_info as si
-from ..relax.expr import Call, ShapeExpr
+from ..relax.expr import Call, Expr, ShapeExpr
 from ..relax.expr import Var as GraphVar
 from .params import Param
+
+if TYPE_CHECKING:
+    from ..te.tensor import Tensor
 
 
 class RankUndetermined(ValueError):
@@ -28,7 +31,7 @@ def info_of(value: Any) -> Any:
     return getattr(value, "struct_info", None)
 
 
-def operand_info(value: Any) -> Any:
+def operand_info(value: Expr) -> Any:
     """The struct info of an argument, a scalar's as that of a 0-d tensor."""
     info = info_of(value)
     return si.TensorStructInfo([], info.dtype) if isinstance(info, si.PrimStructInfo) else info
@@ -43,7 +46,7 @@ _EXPECTED = {
 }
 
 
-def check_kind(p: Param, value: Any, call: Call) -> None:
+def check_kind(p: Param, value: Expr | None, call: Call) -> None:
     """Raise TypeError if an argument of a call is not of its parameter's kind."""
     expected = _EXPECTED.get(p.kind)
     if value is None or expected is None or p.annotation == "Value":
@@ -62,7 +65,7 @@ def check_kind(p: Param, value: Any, call: Call) -> None:
         raise TypeError(explain(what, got=str(info), span=call.span))
 
 
-def _tensor_infos(value: Any) -> list[si.TensorStructInfo]:
+def _tensor_infos(value: Expr) -> list[si.TensorStructInfo]:
     info = info_of(value)
     fields = info.fields if isinstance(info, si.TupleStructInfo) else [info]
     return [f for f in fields if isinstance(f, si.TensorStructInfo)]
@@ -113,19 +116,19 @@ def with_shape_argument(info: si.StructInfo, args: dict[str, Any]) -> si.StructI
     return si.TensorStructInfo(shape, info.dtype, info.vdevice)
 
 
-def _rank_unknown(value: Any) -> bool:
+def _rank_unknown(value: Expr) -> bool:
     info = info_of(value)
     if isinstance(info, si.ShapeStructInfo):
         return info.values is None
     return any(f.ndim == -1 for f in _tensor_infos(value))
 
 
-def dtype_unknown(value: Any) -> bool:
+def dtype_unknown(value: Expr) -> bool:
     """Whether an argument is, or contains, a tensor of unknown dtype."""
     return any(f.dtype.is_void for f in _tensor_infos(value))
 
 
-def is_static(value: Any) -> bool:
+def is_static(value: Expr) -> bool:
     """Whether every dimension is known as an expression (possibly symbolic)."""
     info = info_of(value)
     if isinstance(info, si.ShapeStructInfo):
@@ -170,7 +173,7 @@ def _of_fixed_rank(
 _ANY_DTYPE = ("float32", "float64", "int32", "int64")
 
 
-def _each(result: Any) -> Any:
+def _each(result: Tensor) -> Any:
     return result if isinstance(result, (list, tuple)) else [result]
 
 
@@ -215,7 +218,7 @@ def _of_any_rank(
     return si.ObjectStructInfo() if some else si.TensorStructInfo(dtype="void")
 
 
-def _ranks_of(result: Any, typed: bool) -> si.StructInfo:
+def _ranks_of(result: Tensor, typed: bool) -> si.StructInfo:
     if isinstance(result, (list, tuple)):
         return si.TupleStructInfo([_ranks_of(m, typed) for m in result])
     return si.TensorStructInfo(dtype=result.dtype if typed else "void", ndim=len(result.shape))
@@ -227,7 +230,11 @@ def _without_rank(info: si.StructInfo) -> si.StructInfo:
     return si.TensorStructInfo(dtype=info.dtype)
 
 
-def run_body(body: Callable[..., Any], attrs: dict[str, Any], *inputs: Any) -> Any:
+def run_body(
+    body: Callable[..., Any],
+    attrs: dict[str, Any],
+    *inputs: PrimExpr | Tensor | Sequence[PrimExpr | Tensor] | None,
+) -> Any:
     """The tensor expression of a body. Raises TypeError if it returns None."""
     out = body(*inputs, **attrs)
     if out is None:
@@ -239,7 +246,7 @@ def run_body(body: Callable[..., Any], attrs: dict[str, Any], *inputs: Any) -> A
 _counter = itertools.count()
 
 
-def _placeholder(p: Param, value: Any, marks: dict[int, Var], void: str = "float32") -> Any:
+def _placeholder(p: Param, value: Expr, marks: dict[int, Var], void: str = "float32") -> Any:
     """void: the dtype used for an unknown one."""
     info = info_of(value)
     if value is None or p.kind == "Callee":
@@ -276,7 +283,9 @@ def _te_placeholder(
     return te.placeholder(shape, void if info.dtype.is_void else info.dtype, name)
 
 
-def _struct_info_of(out: Any, marks: dict[int, Var], has_dtype: bool) -> si.StructInfo:
+def _struct_info_of(
+    out: Tensor | list[Tensor], marks: dict[int, Var], has_dtype: bool
+) -> si.StructInfo:
     if isinstance(out, (list, tuple)):
         return si.TupleStructInfo([_struct_info_of(o, marks, has_dtype) for o in out])
     dtype = out.dtype if has_dtype else "void"

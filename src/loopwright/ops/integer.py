@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import inspect
 import itertools
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,12 @@ from .core import Operator, case, op
 from .extents import check_multiple, differ, extents_of, simplify, text
 from .params import DType, Tensor
 from .statements import long, prim_func
+
+if TYPE_CHECKING:
+    from ..ir.dtype import DataType
+    from ..relax.expr import Call
+    from ..tir.expr import BufferLoad
+    from ..tir.ir_builder import BufferVar, IRBuilder
 
 LANES, ROWS, VECTORS = 16, 8, 3  # a tile: rows x vectors of lanes
 # Four numbers as AVX2 multiplies them in 16 bits: the first of each pair, the others.
@@ -80,8 +87,8 @@ def as_bytes(products: Operator) -> Operator:
     signature = inspect.Signature([*written[:inputs], *tail, *attributes])
     numpy, infer = products.op.get_attr("FNumpy"), products.hooks["infer"]
 
-    def in_two(first: Any, then: Any) -> Any:
-        def both(*args: Any, **attrs: Any) -> Any:
+    def in_two(first: Callable[..., Any], then: Callable[..., Any]) -> Any:
+        def both(*args: Any, **attrs: DataType | int | Sequence[int]) -> Any:
             bound = signature.bind(*args, **attrs)
             bound.apply_defaults()
             rest = {p.name: bound.arguments.pop(p.name) for p in (*tail, out_dtype)}
@@ -100,7 +107,7 @@ def as_bytes(products: Operator) -> Operator:
     return operator
 
 
-def shrunk(total: Any, factor: Any, zero: Any, dtype: str) -> Any:
+def shrunk(total: PrimExpr, factor: PrimExpr, zero: PrimExpr, dtype: str) -> Any:
     """`_bytes_again` of a vector of sums with their offset; factor: a vector."""
     lanes = total.dtype.lanes
     wide = lambda v, kind="int32": Broadcast(cast(kind, v), lanes)  # noqa: E731
@@ -146,7 +153,7 @@ def _matmul_info(data, weight, narrow):
     return TensorStructInfo([a[0], simplify(b[0] * (b[1] // a[1]))], "int32")
 
 
-def check_dtypes(**tensors: Any) -> None:
+def check_dtypes(**tensors: tuple[Any, ...]) -> None:
     """Check the dtypes of tensors: name=(struct info, one dtype or several)."""
     for name, (info, *some) in tensors.items():
         if str(info.dtype) not in some:
@@ -170,7 +177,7 @@ def _matmul_numpy(data, weight, narrow):
 byte_matmul_bytes = as_bytes(byte_matmul)
 
 
-def open_shape(shape: Any) -> list[Any]:
+def open_shape(shape: Sequence[PrimExpr | None]) -> list[Any]:
     """A shape with new variables for its unknown extents."""
     return [d if isinstance(d, IntImm) else tir.Var(f"d{k}", "int64") for k, d in enumerate(shape)]
 
@@ -185,7 +192,7 @@ class Dots(NamedTuple):
     narrow: bool = False  # pairs of products fit 16 bits
     signed: bool = False  # so are both factors; no weight is -128, and there are 4 or 8 lanes
 
-    def __call__(self, total: Any, a: Any, *b: Any) -> Any:
+    def __call__(self, total: PrimExpr, a: PrimExpr, *b: PrimExpr) -> Any:
         """total + sums of four products of a (unsigned, unless `signed`) and b, vectors of 4, 8 or 16 int32; b:
         of the bytes, or of the first and the second of their pairs in 16 bits (`HALVES`)."""
         count = total.dtype.lanes
@@ -213,7 +220,7 @@ class Dots(NamedTuple):
             total = self.of_words(total, *pair)
         return total
 
-    def of_words(self, total: Any, a: Any, b: Any) -> Any:
+    def of_words(self, total: PrimExpr, a: PrimExpr, b: PrimExpr) -> Any:
         """total + sums of two products of 16 bits; a and b: vectors of int32, as these or in int16."""
         count = total.dtype.lanes
         if count > self.lanes:
@@ -221,7 +228,7 @@ class Dots(NamedTuple):
         pair = [tir.reinterpret(f"int16x{2 * count}", v) for v in (a, b)]
         return total + tir.call_llvm_pure_intrin(f"int32x{count}", _PAIRS[count][1], *pair)
 
-    def _in_parts(self, add: Any, total: Any, *others: Any) -> Any:
+    def _in_parts(self, add: Callable[..., Any], total: PrimExpr, *others: PrimExpr) -> Any:
         """`add`, of vectors of more lanes than the processor's."""
         starts, vectors = range(0, total.dtype.lanes, self.lanes), (total, *others)
         parts = [add(self, *(part(v, k, self.lanes) for v in vectors)) for k in starts]
@@ -242,7 +249,7 @@ def joined(vectors: list[Any]) -> Any:
     return Shuffle(vectors, list(range(sum(v.dtype.lanes for v in vectors))))
 
 
-def part(vector: Any, first: int, lanes: int) -> Any:
+def part(vector: PrimExpr, first: int, lanes: int) -> Any:
     """Some lanes of a vector, or of a number in all of them."""
     if lanes == vector.dtype.lanes:
         return vector
@@ -269,20 +276,20 @@ def dots_for(data: str, narrow: bool) -> Dots | None:
     return dots._replace(narrow=narrow, signed=signed)
 
 
-def ramp(start: Any, lanes: int) -> Ramp:
+def ramp(start: PrimExpr, lanes: int) -> Ramp:
     return Ramp(start, long(1), lanes)
 
 
 def sums_of_tile(
-    ib: Any,
+    ib: IRBuilder,
     dots: Dots,
     size: tuple[int, int],
-    steps: Any,
-    vectors: Any,
-    fours: Any,
+    steps: Callable[..., Any],
+    vectors: Callable[..., Any],
+    fours: Callable[..., Any],
     signed_lanes: bool,
-    begin: Any,
-    store: Any,
+    begin: Callable[..., Any],
+    store: Callable[..., Any],
     lanes: int = LANES,
 ) -> None:
     """dots: also how much of the tile is computed at a time. size: (rows, vectors of sums of each).
@@ -295,12 +302,12 @@ def sums_of_tile(
     total = ib.allocate("int32", tall * wide * lanes, "total", scope="local")
     at = lambda r, n: ramp(long((r * wide + n) * lanes), lanes)  # noqa: E731
 
-    def together(row: int, some: int, vector: Any, many: int) -> None:
+    def together(row: int, some: int, vector: PrimExpr | int, many: int) -> None:
         tile = [*itertools.product(range(some), range(many))]
         for r, n in tile:
             total[at(r, n)] = begin(row + r, vector + n)
 
-        def step(k: Any) -> None:
+        def step(k: PrimExpr | Sequence[PrimExpr]) -> None:
             own = [vectors(k, vector + n) for n in range(many)]
             own = [tir.reinterpret(f"int32x{lanes}", v) for v in own]
             for r, n in tile:
@@ -322,12 +329,14 @@ def sums_of_tile(
                 together(row, some, part * wide, wide)
 
 
-def bytes_of(call: Any, inputs: int) -> str | None:
+def bytes_of(call: Call, inputs: int) -> str | None:
     """The dtype of the bytes that the sums become, None where they stay int32."""
     return str(call.attrs.out_dtype) if len(call.args) > inputs else None
 
 
-def buffers_of(dtype: str | None, inputs: dict[str, Any], shape: Any, count: Any) -> list[Any]:
+def buffers_of(
+    dtype: str | None, inputs: dict[str, Any], shape: Sequence[PrimExpr], count: PrimExpr
+) -> list[Any]:
     """Buffers of the inputs (name: shape and dtype), of what `finished` needs, if the sums become bytes
     of `dtype`, and of the output."""
     if dtype is None:
@@ -338,18 +347,18 @@ def buffers_of(dtype: str | None, inputs: dict[str, Any], shape: Any, count: Any
     return [tir.decl_buffer(s, k, n) for n, (s, k) in {**inputs, "out": (shape, dtype)}.items()]
 
 
-def tail_and_out(ib: Any, others: Any) -> tuple[list[Any], Any]:
+def tail_and_out(ib: IRBuilder, others: Sequence[BufferVar]) -> tuple[list[Any], Any]:
     """The buffers after the inputs in `buffers_of`: those that `begun` and `finished` take, and the output."""
     *tail, out = others
     return [*tail[:2], *(ib.let("zero", cast("int32", z[()])) for z in tail[2:])], out
 
 
-def begun(tail: Any, at: Any, lanes: int) -> Any:
+def begun(tail: Sequence[Any], at: PrimExpr, lanes: int) -> Any:
     """The initial vector of sums; at: the channel, or a vector of them."""
     return _of_channel(tail[0], at, lanes) if tail else Broadcast(const(0, "int32"), lanes)
 
 
-def finished(sums: Any, tail: Any, at: Any, out: Any) -> Any:
+def finished(sums: BufferLoad, tail: Sequence[Any], at: PrimExpr, out: BufferVar) -> Any:
     """A vector of sums, begun so, as the output has them."""
     if not tail:
         return sums
@@ -357,11 +366,11 @@ def finished(sums: Any, tail: Any, at: Any, out: Any) -> Any:
     return shrunk(sums, _of_channel(factor, at, sums.dtype.lanes), zero, str(out.dtype))
 
 
-def _of_channel(numbers: Any, at: Any, lanes: int) -> Any:
+def _of_channel(numbers: BufferVar, at: PrimExpr, lanes: int) -> Any:
     return numbers[at] if isinstance(at, Ramp) else Broadcast(numbers[at], lanes)
 
 
-def _vector_matmul(call: Any) -> Any:
+def _vector_matmul(call: Call) -> Any:
     """The kernel for x86; None where the weight is not in panels of this width."""
     data, weight = (a.struct_info.get_shape() for a in call.args[:2])
     rows, depth, panels, wide = map(int_value, (*data, *weight))

@@ -423,7 +423,7 @@ def _slice_ranges(shape, axes, begin, end, steps, inbound):
 
 
 def slice_range(
-    extent: Any, first: Any, last: Any, step: Any, inbound: bool
+    extent: PrimExpr, first: PrimExpr, last: PrimExpr, step: int | PrimExpr, inbound: bool
 ) -> tuple[PrimExpr, Any, PrimExpr]:
     """(first, step, count) of a slice of an axis. A step that is not a number is positive."""
     first, last, as_extent = cast("int64", first), cast("int64", last), of_extent(extent)

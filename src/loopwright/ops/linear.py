@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,6 +33,11 @@ from .core import case, op
 from .extents import broadcast_differ, differ, text
 from .params import DType, Tensor, Tensors
 from .statements import long, loops, written
+
+if TYPE_CHECKING:
+    from ..ir.prim_expr import PrimExpr
+    from ..relax.expr import Expr
+    from ..tir.ir_builder import BufferVar, IRBuilder
 
 
 @op("relax.matmul", mixed="always")
@@ -276,11 +281,13 @@ def _(cx, x1, x2):
 outer.samples(case((3,), (4,)), case(("n",), (2,)))
 
 
-def _loop(ib: Any, extent: Any, name: str) -> Any:
+def _loop(ib: IRBuilder, extent: PrimExpr, name: str) -> Any:
     return ib.for_range(long(0), extent, name, dtype="int64")
 
 
-def _pivot(ib: Any, rows: Any, best: Any, step: Any, shape: tuple[Any, Any]) -> Any:
+def _pivot(
+    ib: IRBuilder, rows: BufferVar, best: BufferVar, step: PrimExpr, shape: tuple[Any, Any]
+) -> Any:
     """The greatest number of a column in the rows from `step` on, whose row (`best`) is exchanged with
     that one."""
     count, width = shape
@@ -380,7 +387,7 @@ det.samples(
 )
 
 
-def linear(data: Any, weight: Any, bias: Any = None, out_dtype: Any = None) -> Any:
+def linear(data: Expr, weight: Expr, bias: Expr | None = None, out_dtype: Any = None) -> Any:
     """data @ weight^T, plus `bias` if it is given."""
     result = R.matmul(data, R.permute_dims(weight), out_dtype)
     return result if bias is None else R.add(result, bias)

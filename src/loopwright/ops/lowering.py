@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from ..ir.prim_expr import FloatImm, IntImm, Var
+from ..ir.prim_expr import FloatImm, IntImm, PrimExpr, Var
 from ..ir.structural import StructuralKey
 from ..ir.variables import substitute, vars_in
-from ..relax.expr import Call, Constant, PrimValue, ShapeExpr, Tuple
+from ..relax.expr import Call, Constant, Expr, PrimValue, ShapeExpr, Tuple
 from ..relax.expr import Var as GraphVar
-from ..relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
+from ..relax.struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo
 from ..relax.te_call import scalar_literal
 from .extents import is_in_order
 from .inference import dtype_unknown, info_of, is_static, run_body
 from .params import Param
+
+if TYPE_CHECKING:
+    from ..relax.block_builder import BlockBuilder
 
 # By block builder: the key of a kernel -> its first call, and the variables of that one's shapes.
 _LOWERED: WeakKeyDictionary[Any, dict[Any, tuple[Call, list[Var]]]] = WeakKeyDictionary()
 
 
 def lower_by_body(
-    bb: Any,
+    bb: BlockBuilder,
     call: Call,
     body: Callable[..., Any],
     params: list[Param],
@@ -74,13 +77,13 @@ def lower_by_body(
     return earlier.replace(args=(earlier.args[0], Tuple(tensors), *more), sinfo_args=infos)
 
 
-def _in_order(info: Any) -> bool:
+def _in_order(info: StructInfo) -> bool:
     """Whether a result's extents are as inference writes them (`broadcast_extent`)."""
     dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
     return all(is_in_order(d) for d in dims or ())
 
 
-def _is_one_float(info: Any) -> bool:
+def _is_one_float(info: StructInfo) -> bool:
     """Whether a result is one number: then a constant operand is loaded, so that all share a kernel."""
     return isinstance(info, TensorStructInfo) and info.ndim == 0 and info.dtype.is_float
 
@@ -92,7 +95,7 @@ def _has_tensor(args: Sequence[Any]) -> bool:
     return any(scalar_literal(tensor) is None for tensor in tensors)
 
 
-def _check_dtype_known(call: Call, value: Any) -> None:
+def _check_dtype_known(call: Call, value: Expr) -> None:
     if dtype_unknown(value):
         raise AssertionError(
             f"To legalize {call.op.name.replace('relax', 'R', 1)} the dtype of its arguments "
@@ -133,7 +136,7 @@ def _plain_key(values: dict[str, Any]) -> tuple[Any, ...] | None:
     return tuple(key)
 
 
-def _argument_key(value: Any, tensors: list[Any], dims: list[Any], literal: bool) -> Any:
+def _argument_key(value: Expr | None, tensors: list[Any], dims: list[Any], literal: bool) -> Any:
     shape = partial(map, partial(_dim_key, dims))
     info = info_of(value)
     if value is None:
@@ -153,7 +156,7 @@ def _argument_key(value: Any, tensors: list[Any], dims: list[Any], literal: bool
     return None
 
 
-def _dim_key(dims: list[Any], dim: Any) -> Any:
+def _dim_key(dims: list[Any], dim: PrimExpr) -> Any:
     """The key of a constant dimension; others are compared together, as `dims`."""
     if isinstance(dim, (IntImm, FloatImm)):
         return dim.value

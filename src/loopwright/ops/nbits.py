@@ -6,14 +6,15 @@ So they are stored packed, and unpacked in registers, where several rows may use
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
 from ..ir.literals import int_value
-from ..ir.prim_expr import Broadcast
+from ..ir.prim_expr import Broadcast, PrimExpr
 from ..ir.prim_op import cast, const
 from ..ir.target import Target
 from ..relax.struct_info import TensorStructInfo
@@ -24,6 +25,9 @@ from .extents import check_multiple, extents_of, simplify
 from .integer import LANES, check_extent, dots_of, open_shape, ramp
 from .params import Tensor
 from .statements import long, prim_func
+
+if TYPE_CHECKING:
+    from ..relax.expr import Call
 
 WIDE = 64  # columns of a panel
 _WORD = 32  # bits loaded at once
@@ -59,12 +63,12 @@ def _real(weight, scale, zero, k, j, bits, block):
     return (number - zero(k // block, j)) * scale(k // block, j)
 
 
-def _shift(k: Any, bits: int) -> Any:
+def _shift(k: PrimExpr | int, bits: int) -> Any:
     """Where the number of a word's row k begins."""
     return k % 4 * 8 + k // 4 * bits
 
 
-def _number(word: Any, shift: Any, bits: int) -> Any:
+def _number(word: PrimExpr, shift: PrimExpr, bits: int) -> Any:
     """The float32 of the bits of a word, or vector of words, from `shift` on."""
     lanes = word.dtype.lanes
     wide = lambda v: v if lanes == 1 else Broadcast(v, lanes)  # noqa: E731
@@ -151,7 +155,7 @@ def packed(columns: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _kernel(
-    call: Any, inputs: dict[str, str], many: int, lanes: int, vectors: Any, tile: Any
+    call: Call, inputs: dict[str, str], many: int, lanes: int, vectors: Sequence[int], tile: Any
 ) -> Any:
     """A kernel for vectors: tiles of many rows that use each number, or, where there are fewer, of one row, with
     a number of vectors each. inputs: name and dtype of each; tile(ib, buffers, rows, vectors, panel, column) computes
@@ -189,7 +193,7 @@ def _kernel(
     return prim_func(buffers, write)
 
 
-def _sizes(call: Any) -> tuple[int, int, Any]:
+def _sizes(call: Call) -> tuple[int, int, Any]:
     """The bits of a number, the rows of a block, the number of blocks."""
     block = int(call.attrs.block)
     return int(call.attrs.bits), block, call.args[0].struct_info.get_shape()[1] // block
@@ -214,14 +218,14 @@ class _Sums:
     def __getitem__(self, key: tuple[int, int]) -> Any:
         return self.buffer[self._at(key)]
 
-    def __setitem__(self, key: tuple[int, int], value: Any) -> None:
+    def __setitem__(self, key: tuple[int, int], value: PrimExpr) -> None:
         self.buffer[self._at(key)] = value
 
 
 _WEIGHT = {"weight": "uint32", "scale": "float32", "zero": "float32"}
 
 
-def _vector_matmul(call: Any) -> Any:
+def _vector_matmul(call: Call) -> Any:
     """The kernel of `matmul_nbits` for vectors of any length."""
     bits, block, blocks = _sizes(call)
     target = Target.current(allow_none=True) or Target("llvm")
@@ -254,7 +258,7 @@ def _vector_matmul(call: Any) -> Any:
     return _kernel(call, {"data": "float32", **_WEIGHT}, many, lanes, (4, 2), tile)
 
 
-def _vector_byte_matmul(call: Any) -> Any:
+def _vector_byte_matmul(call: Call) -> Any:
     """The kernel of `byte_matmul_nbits` for VNNI: sums of a block in int32, less its zero point."""
     bits, block, blocks = _sizes(call)
     dot = dots_of(Target.current(allow_none=True))
@@ -303,7 +307,9 @@ register_legalize(matmul_nbits.name, tir=_vector_matmul, target="llvm")
 register_legalize(byte_matmul_nbits.name, tir=_vector_byte_matmul, target="llvm")
 
 
-def _sample(rows: Any, depth: int, columns: int, bits: int, block: int, *own: Any) -> Any:
+def _sample(
+    rows: str | int, depth: int, columns: int, bits: int, block: int, *own: np.ndarray[Any, Any]
+) -> Any:
     """own: data in bytes and its factors, if it is not of floats."""
     rng = np.random.default_rng((depth, columns, bits))
     weight = packed(rng.integers(0, 256, (columns, depth * bits // 8)).astype(np.uint8), bits)

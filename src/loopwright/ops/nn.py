@@ -30,7 +30,7 @@ from .params import Axes, Axis, Ints, Shape, Tensor
 
 
 def moments(
-    over: Callable[..., te.Tensor], value: Callable[..., PrimExpr], count: Any, name: str
+    over: Callable[..., te.Tensor], value: Callable[..., PrimExpr], count: PrimExpr, name: str
 ) -> tuple[te.Tensor, te.Tensor]:
     """Mean and variance: the mean first, because the difference of two sums, E[x * x] -
     mean * mean, cancels where the mean is large.
@@ -345,7 +345,12 @@ def pad(data: Tensor, pad_width: Ints, pad_mode: str = "constant", pad_value: fl
 
 
 def padded(
-    data: te.Tensor, before: Sequence[Any], after: Sequence[Any], value: Any, mode: str, name: str
+    data: te.Tensor,
+    before: Sequence[Any],
+    after: Sequence[Any],
+    value: PrimExpr | float,
+    mode: str,
+    name: str,
 ) -> te.Tensor:
     """te.compute of `data` grown by `before` and `after` elements along each axis."""
     widths = zip(data.shape, before, after, strict=True)
@@ -399,7 +404,7 @@ def padded(
     return compute(shape, cell, name, axes="i", tag="injective")
 
 
-def _reflected(index: Any, extent: Any, widths: tuple[Any, Any]) -> Any:
+def _reflected(index: PrimExpr, extent: PrimExpr, widths: tuple[Any, Any]) -> Any:
     """The index in an axis for one outside of it: mirrored at its ends, as numpy does, again
     and again where a known extent is less than a width."""
     last = extent - 1

@@ -5,19 +5,23 @@ A box is two opposite corners, (x, y, x, y) or (y, x, y, x).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import te, tir
 from ..ir.prim_op import cast, const
-from ..tir.ir_builder import IRBuilder
+from ..tir.ir_builder import BufferVar, IRBuilder
 from .extents import extents_of
 from .statements import long
 
+if TYPE_CHECKING:
+    from ..ir.prim_expr import PrimExpr
+    from ..te.tensor import Tensor
 
-def tensors_of(*values: Any) -> list[te.Tensor]:
+
+def tensors_of(*values: PrimExpr | Tensor) -> list[te.Tensor]:
     """Those that are tensors, which must be scalars; others are literals."""
     tensors = [v for v in values if isinstance(v, te.Tensor)]
     for tensor in tensors:
@@ -72,12 +76,14 @@ def bound_box(ib: IRBuilder, ends: list[Any]) -> list[Any]:
     return [ib.let(f"end{n}", end) for n, end in enumerate(ends)]
 
 
-def rows(ib: IRBuilder, extent: Any, name: str) -> Any:
+def rows(ib: IRBuilder, extent: PrimExpr, name: str) -> Any:
     """A loop."""
     return ib.for_range(long(0), extent, name, dtype="int64")
 
 
-def fill(ib: IRBuilder, out: Any, at: tuple[Any, ...], count: Any, value: Any) -> None:
+def fill(
+    ib: IRBuilder, out: BufferVar, at: tuple[Any, ...], count: PrimExpr, value: PrimExpr
+) -> None:
     """Write a value to the last axis of a row."""
     with rows(ib, count, "f") as f:
         out[(*at, f)] = value
@@ -85,8 +91,8 @@ def fill(ib: IRBuilder, out: Any, at: tuple[Any, ...], count: Any, value: Any) -
 
 def greedy(
     ib: IRBuilder,
-    count: Any,
-    most: Any,
+    count: Sequence[PrimExpr],
+    most: PrimExpr,
     box: Callable[[Any], Any],
     far: Callable[[Any], Any],
     keep: Callable[[Any, Any], None],

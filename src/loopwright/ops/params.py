@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NewType
 
@@ -155,11 +155,11 @@ _ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _listed(value: Any) -> Any:
+def _listed(value: int | Sequence[int]) -> Any:
     return value if isinstance(value, (list, tuple, np.ndarray)) else [value]
 
 
-def attribute(operator: str, p: Param, value: Any) -> Any:
+def attribute(operator: str, p: Param, value: object) -> Any:
     """A value converted according to its parameter's annotation. Raises TypeError if that fails."""
     convert = _ATTRIBUTES.get(p.annotation)
     if convert is None:

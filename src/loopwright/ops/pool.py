@@ -62,7 +62,7 @@ def _out_shape(shape, layout, windows):
     return dims
 
 
-def _wide(dtype: Any) -> DataType:
+def _wide(dtype: DataType | str) -> DataType:
     """The dtype that a window is summed in: bytes and short integers would wrap."""
     dtype = DataType(dtype)
     return DataType("int32") if dtype.is_integer and dtype.bits < 32 else accumulator(dtype)

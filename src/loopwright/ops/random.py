@@ -8,20 +8,24 @@ Pseudorandom Number Generators using Cryptographic Hashing", 2013.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import tir
 from ..base.errors import explain
-from ..ir.prim_expr import IntImm
+from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const
 from .core import case, op
 from .extents import extents_of
 from .overlap import rows
 from .params import Shape, Tensor
 from .statements import long, written
+
+if TYPE_CHECKING:
+    from ..tir.expr import BufferLoad
+    from ..tir.ir_builder import BufferVar, IRBuilder
 
 _WORDS, _ROUNDS, _STATE = 4, 20, 10
 _ROTATIONS = ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22), (32, 32))
@@ -61,27 +65,29 @@ def _word(value: int) -> Any:
     return const(value, "uint64")
 
 
-def _random(ib: Any, key: list[Any], counter: list[Any]) -> list[Any]:
+def _random(ib: IRBuilder, key: list[Any], counter: list[Any]) -> list[Any]:
     """`threefry` as statements."""
     return threefry(key, counter, _word, lambda value: ib.let("word", value))
 
 
-def _half(high: Any, low: Any, choose: Callable[..., Any], word: Callable[[int], Any]) -> list[Any]:
+def _half(
+    high: BufferLoad, low: BufferLoad, choose: Callable[..., Any], word: Callable[[int], Any]
+) -> list[Any]:
     """The position of the next bit of a path: the one after that of the words (high, low)."""
     moved = choose(high.equal(word(1)), word(1 << 63), word(0))
     return [high >> word(1), choose(high.equal(word(0)), low >> word(1), moved)]
 
 
-def _put(out: Any, values: list[Any], first: int = 0) -> None:
+def _put(out: BufferVar, values: list[Any], first: int = 0) -> None:
     for n, value in enumerate(values):
         out[first + n] = value
 
 
-def _words(buffer: Any, first: int, count: int) -> list[Any]:
+def _words(buffer: BufferVar, first: int, count: int) -> list[Any]:
     return [buffer[first + n] for n in range(count)]
 
 
-def _length(shape: Any) -> int:
+def _length(shape: Sequence[PrimExpr]) -> int:
     total = 1
     for dim in shape:
         if not isinstance(dim, (int, IntImm)):
@@ -132,7 +138,7 @@ def threefry_generate(key: Tensor, shape: Shape):
     return list(written([(long(10),), tuple(shape)], [key], write, kinds, "threefry_generate"))
 
 
-def _put_at(out: Any, shape: Any, values: list[Any], first: Any) -> None:
+def _put_at(out: BufferVar, shape: list[Any], values: list[Any], first: PrimExpr) -> None:
     """Write words one after another from an index of the flat result."""
     for n, value in enumerate(values):
         at, rest = [], first + n

@@ -7,15 +7,15 @@ Encoder-Decoder", 2014.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import tir
 from ..base.errors import explain
-from ..ir.prim_expr import IntImm
+from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const
 from .core import case, op
 from .extents import extents_of, simplify
@@ -23,13 +23,16 @@ from .overlap import rows
 from .params import Tensor, Tensors
 from .statements import long, loops, written
 
+if TYPE_CHECKING:
+    from ..tir.expr import BufferLoad
+
 LANES = 16  # of a block of the weight
 _ROWS = 4  # of the batch that share one pass over the weight
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
-def _zero(x: Any) -> Any:
+def _zero(x: PrimExpr | np.ndarray[Any, Any]) -> Any:
     return const(0, x.dtype) if isinstance(x, tir.PrimExpr) else x * 0
 
 
@@ -74,9 +77,9 @@ class _Cell:
     def __init__(
         self,
         kind: str,
-        activations: Any,
-        alpha: Any,
-        beta: Any,
+        activations: Sequence[str],
+        alpha: Sequence[float],
+        beta: Sequence[float],
         clip: float,
         tied: bool,
         late: bool,
@@ -87,14 +90,22 @@ class _Cell:
             for n, a, b in zip(activations, alpha, beta, strict=True)
         ]
 
-    def act(self, direction: int, n: int, x: Any, clipped: bool = True) -> Any:
+    def act(
+        self, direction: int, n: int, x: PrimExpr | np.ndarray[Any, Any], clipped: bool = True
+    ) -> Any:
         """The activation number n of a direction."""
         fn, a, b = self.named[direction * _COUNT[self.kind] + n]
         if self.clip > 0 and clipped:
             x = _max(_min(x, _zero(x) + self.clip), _zero(x) - self.clip)
         return fn(x, a, b)
 
-    def lstm(self, direction: int, gates: Any, cell: Any, peep: Any) -> tuple[Any, Any]:
+    def lstm(
+        self,
+        direction: int,
+        gates: np.ndarray[Any, Any] | Sequence[PrimExpr],
+        cell: BufferLoad | np.ndarray[Any, Any],
+        peep: np.ndarray[Any, Any] | Sequence[BufferLoad] | None,
+    ) -> tuple[Any, Any]:
         """(hidden, cell) of the sums of the gates i, o, f, c, the cell before, and the weights by
         which i, o, f see it."""
         i, o, f, c = gates
@@ -104,7 +115,12 @@ class _Cell:
         new = f * cell + i * self.act(direction, 1, c)
         return self.act(direction, 0, see(o, 1, new)) * self.act(direction, 2, new, False), new
 
-    def gru(self, direction: int, gates: Any, hidden: Any) -> Any:
+    def gru(
+        self,
+        direction: int,
+        gates: Sequence[PrimExpr | np.ndarray[Any, Any]],
+        hidden: BufferLoad | np.ndarray[Any, Any],
+    ) -> Any:
         """The hidden state of the update's sum, the candidate's, and the state before."""
         z = self.act(direction, 0, gates[0])
         return (1 - z) * self.act(direction, 1, gates[1]) + z * hidden

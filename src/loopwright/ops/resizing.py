@@ -12,13 +12,13 @@ import numpy as np
 
 from .. import tir
 from ..base import budget
-from ..ir.prim_expr import IntImm
+from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const
 
 METHODS = ("nearest_neighbor", "linear", "cubic")
 
 
-def _choose(condition: Any, a: Any, b: Any) -> Any:
+def _choose(condition: PrimExpr | bool, a: PrimExpr, b: PrimExpr) -> Any:
     if isinstance(condition, IntImm):
         return a if condition.value else b
     return tir.if_then_else(condition, a, b)
@@ -71,30 +71,32 @@ class Span:
     scale: Any = None
     roi: Any = (0.0, 1.0)
 
-    def back(self, x: Any) -> Any:
+    def back(self, x: PrimExpr | np.ndarray[Any, Any]) -> Any:
         """A distance in the result as one in the input."""
         return x * (self.have / self.want) if self.scale is None else x / self.scale
 
-    def between(self, x: Any) -> Any:
+    def between(self, x: PrimExpr | np.ndarray[Any, Any]) -> Any:
         """The same where the last elements coincide, as the first do."""
         if self.scale is None:
             return x * ((self.have - 1) / (self.want - 1))
         # As onnxruntime and torch; ONNX's reference takes the extent before it is rounded down.
         return x * (self.have - 1) / (self.want - 1)
 
-    def symmetric(self, x: Any) -> Any:
+    def symmetric(self, x: PrimExpr | np.ndarray[Any, Any]) -> Any:
         """`back` of a result whose middle coincides with the input's."""
         if self.scale is None:
             return self.back(x)
         return self.have / 2 * (1 - self.want / (self.scale * self.have)) + self.back(x)
 
-    def cropped(self, x: Any) -> Any:
+    def cropped(self, x: PrimExpr | np.ndarray[Any, Any]) -> Any:
         """Between the ends of the part that is read; its middle for an extent of 1."""
         (first, last), m = self.roi, self.have - 1
         step = (last - first) * m / (self.want - 1)
         return self.unless_one(first * m + x * step, x * 0 + 0.5 * (first + last) * m)
 
-    def unless_one(self, position: Any, other: Any) -> Any:
+    def unless_one(
+        self, position: PrimExpr | np.ndarray[Any, Any], other: PrimExpr | np.ndarray[Any, Any]
+    ) -> Any:
         """`position`, or `other` where the result has one element."""
         return self.kit.choose(self.want > 1, position, other)
 
@@ -141,7 +143,9 @@ class Style:
         """Of the elements that make one."""
         return {"nearest_neighbor": 1, "linear": 2, "cubic": 4}[self.method]
 
-    def taps(self, position: Any, extent: Any, kit: Kit) -> list[tuple[Any, Any]]:
+    def taps(
+        self, position: PrimExpr | np.ndarray[Any, Any], extent: PrimExpr | int, kit: Kit
+    ) -> list[tuple[Any, Any]]:
         """(index, weight) of the elements that the one at `position` is interpolated from; outside an
         axis its ends are repeated."""
         exclude = self.exclude and self.method == "cubic"
@@ -158,7 +162,7 @@ class Style:
             taps = [(at, w / total) for at, w in taps]
         return taps
 
-    def _around(self, position: Any, kit: Kit) -> list[tuple[Any, Any]]:
+    def _around(self, position: PrimExpr | np.ndarray[Any, Any], kit: Kit) -> list[tuple[Any, Any]]:
         if self.method == "nearest_neighbor":
             return [(ROUNDING[self.rounding](position, kit), 1.0)]
         low = kit.floor(position)
@@ -207,7 +211,7 @@ class Style:
         np.add.at(matrix, (np.arange(rows)[:, None], at), weights)
         return matrix
 
-    def _kernel(self, distance: Any) -> Any:
+    def _kernel(self, distance: np.ndarray[Any, Any]) -> Any:
         """The weight of a pixel at a distance."""
         d = np.abs(distance)
         if self.method == "linear":

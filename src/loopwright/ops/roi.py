@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import functools
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import tir
 from ..base.errors import explain
-from ..ir.prim_expr import IntImm
+from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const, infimum
 from .core import case, op
 from .extents import check_filled, extents_of
 from .overlap import rows
 from .params import Ints, Tensor
 from .statements import long, loops, written
+
+if TYPE_CHECKING:
+    from ..tir.expr import BufferLoad
 
 
 def _plan(data: Any, layout: str) -> tuple[Any, list[Any]]:
@@ -34,7 +37,7 @@ def _plan(data: Any, layout: str) -> tuple[Any, list[Any]]:
     return lambda at: tuple(at[n] for n in order), extents
 
 
-def _image(number: Any, batch: Any) -> Any:
+def _image(number: BufferLoad, batch: PrimExpr) -> Any:
     """The number of an image, which must be one of the batch."""
     return tir.checked_index(cast("int64", number), batch)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from .overlap import rows
 from .params import Ints, Shape, Tensor
 from .resizing import ARRAYS, EXPRESSIONS, Kit, Style
 from .statements import long, loops, written
+
+if TYPE_CHECKING:
+    from ..ir.prim_expr import PrimExpr
+    from ..tir.buffer import DataProducer
 
 _STYLES = {"nearest": "nearest_neighbor", "bilinear": "linear", "bicubic": "cubic"}
 _PADDING = ("zeros", "border", "reflection")
@@ -41,7 +45,9 @@ def _mirrored(x: Any, extent: Any, corners: bool, kit: Kit) -> Any:
     return kit.choose(length > 0, back, x * 0) + first
 
 
-def _reflected(x: Any, extent: Any, corners: bool, kit: Kit, keep: Keep) -> Any:
+def _reflected(
+    x: PrimExpr | np.ndarray[Any, Any], extent: Any, corners: bool, kit: Kit, keep: Keep
+) -> Any:
     """A position that is inside unchanged, any other one mirrored."""
     x = keep(x, "place")
     first, last = (0.0, extent - 1) if corners else (-0.5, extent - 0.5)
@@ -50,7 +56,13 @@ def _reflected(x: Any, extent: Any, corners: bool, kit: Kit, keep: Keep) -> Any:
 
 
 def _taps(
-    x: Any, extent: Any, style: Style, padding: str, corners: bool, kit: Kit, keep: Keep
+    x: PrimExpr | np.ndarray[Any, Any],
+    extent: Any,
+    style: Style,
+    padding: str,
+    corners: bool,
+    kit: Kit,
+    keep: Keep,
 ) -> list[tuple[Any, Any, Any]]:
     """(index, weight, whether it is inside) of the pixels of an axis that a position is interpolated
     from. extent: a float; keep(value, name): the value, computed once."""
@@ -114,12 +126,12 @@ def grid_sample(
     return written([shape], [data, grid], write, [data.dtype], "grid_sample")
 
 
-def _wide(dtype: Any) -> Any:
+def _wide(dtype: DataType | str) -> Any:
     """The type of positions and weights."""
     return accumulator(dtype) if DataType(dtype).is_float else DataType("float32")
 
 
-def _read(read: Callable[..., Any], taps: Sequence[Any], padding: str, dtype: Any) -> Any:
+def _read(read: Callable[..., Any], taps: Sequence[Any], padding: str, dtype: DataType) -> Any:
     """The pixel of a tap for each axis; 0 where it is padding."""
     value = read(*(index for index, _, _ in taps))
     if padding != "zeros":
@@ -127,7 +139,7 @@ def _read(read: Callable[..., Any], taps: Sequence[Any], padding: str, dtype: An
     return tir.if_then_else(tir.all(*(within for *_, within in taps)), value, const(0, dtype))
 
 
-def _share(read: Callable[..., Any], taps: Sequence[Any], padding: str, dtype: Any) -> Any:
+def _share(read: Callable[..., Any], taps: Sequence[Any], padding: str, dtype: DataType) -> Any:
     """The term of the pixel of a tap for each axis in the value interpolated between pixels."""
     value = _read(lambda *at: cast(dtype, read(*at)), taps, padding, dtype)
     for _, weight, _ in taps:
@@ -135,11 +147,11 @@ def _share(read: Callable[..., Any], taps: Sequence[Any], padding: str, dtype: A
     return value
 
 
-def _denormalized(value: Any, size: Any, corners: bool) -> Any:
+def _denormalized(value: np.ndarray[Any, Any] | PrimExpr, size: Any, corners: bool) -> Any:
     return (value + 1) * ((size - 1) * 0.5) if corners else ((value + 1) * size - 1) * 0.5
 
 
-def _rank(data: Any, grid: Any, method: str, layout: str) -> int:
+def _rank(data: Any, grid: DataProducer, method: str, layout: str) -> int:
     rank = len(layout) - 2
     extents_of(data, "data", *[None] * (rank + 2))
     extents_of(grid, "grid", data.shape[0], rank, *[None] * rank)
@@ -322,7 +334,11 @@ def deform_conv2d(
 
 
 def _windows(
-    extents: Sequence[Any], kernel: Sequence[Any], strides: Any, padding: Any, dilation: Any
+    extents: Sequence[Any],
+    kernel: Sequence[Any],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
 ) -> list[Any]:
     """The number of positions of a window along each axis."""
     return [

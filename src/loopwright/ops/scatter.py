@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain, suggest
-from ..ir.prim_expr import IntImm
+from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const, floormod, maximum, minimum
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
 from .common import (
@@ -44,6 +44,9 @@ from .extents import (
 from .joining import slice_range
 from .params import Axis, Prim, Tensor, Tensors
 from .statements import loops, prim_func
+
+if TYPE_CHECKING:
+    from ..tir.ir_builder import BufferVar
 
 # How an update is combined with the element at its index: as an expression, and as numpy's ufunc.
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
@@ -184,7 +187,7 @@ def take_backward(output_grad: Tensor, x: Tensor, indices: Tensor, axis: Axis | 
     return _updated(zero, [output_grad, indices], dims, update, "take_backward", "add")
 
 
-def element_at(value: Any, at: tuple[Any, ...]) -> Any:
+def element_at(value: PrimExpr | BufferVar, at: tuple[Any, ...]) -> Any:
     """An element of a buffer, or a scalar expression itself."""
     return value if isinstance(value, tir.PrimExpr) else value[at]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import pi
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from .. import relax, te, tir
 from ..base.errors import explain
 from ..ir.dtype import numpy_dtype
-from ..ir.prim_expr import IntImm
+from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const, floordiv, floormod
 from ..relax.expr import ShapeExpr
 from ..relax.struct_info import TensorStructInfo
@@ -23,12 +24,12 @@ from .params import DType, Shape, Tensor
 _MOST_TURNS = 1 << 21  # elements of a matrix by which a transform is a product
 
 
-def _length(length: Any) -> Any:
+def _length(length: Sequence[PrimExpr]) -> Any:
     (extent,) = length
     return extent
 
 
-def _bins(length: Any, onesided: bool) -> Any:
+def _bins(length: PrimExpr, onesided: bool) -> Any:
     """The number of frequencies."""
     return simplify(floordiv(length, 2) + 1) if onesided else length
 

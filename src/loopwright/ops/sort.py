@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import tir
 from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
-from ..ir.prim_expr import IntImm
+from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const
 from ..relax import op as R
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
-from ..tir.ir_builder import IRBuilder
+from ..tir.ir_builder import BufferVar, IRBuilder
 from .common import accumulator, normalize_axis, product, void_or
 from .core import Operator, case, op
 from .extents import simplify
@@ -28,6 +28,9 @@ from .gradient import Backward
 from .layout_rules import along
 from .params import Axis, DType, Tensor
 from .statements import long, loops, prim_func
+
+if TYPE_CHECKING:
+    from ..relax.expr import Expr
 
 # ---------------------------------------------------------------- running sums and products
 
@@ -137,7 +140,9 @@ def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -
     return operator
 
 
-def _backwards(cx: Backward, data: Any, axis: Any, dtype: Any, exclusive: bool) -> Any:
+def _backwards(
+    cx: Backward, data: Expr, axis: int | None, dtype: DataType | None, exclusive: bool
+) -> Any:
     """The running sum of the gradient from the end."""
     which = 0 if axis is None else axis
     sums = R.flip(R.cumsum(R.flip(cx.grad, which), which, exclusive=exclusive), which)
@@ -152,7 +157,7 @@ cumprod = _running("relax.cumprod", lambda a, b: a * b, 1, np.cumprod)
 # ---------------------------------------------------------------- sorting
 
 
-def _comes_after(a: Any, b: Any, descending: bool) -> Any:
+def _comes_after(a: PrimExpr, b: PrimExpr, descending: bool) -> Any:
     """Whether `b` sorts before `a`, which currently precedes it."""
     if not a.dtype.is_float:
         return b > a if descending else b < a
@@ -162,7 +167,9 @@ def _comes_after(a: Any, b: Any, descending: bool) -> Any:
     return tir.Or(b < a, tir.And(tir.isnan(a), tir.Not(tir.isnan(b))))
 
 
-def _merge_sort(ib: IRBuilder, size: Any, keys: Any, order: Any, descending: bool) -> Any:
+def _merge_sort(
+    ib: IRBuilder, size: PrimExpr, keys: BufferVar, order: BufferVar | None, descending: bool
+) -> Any:
     """Sort the first half of `keys` and `order` (buffers of 2 * size elements; `order` may be
     None): runs of 1, 2, 4, ... elements are merged from one half to the other. Returns the start of
     the sorted half. Stable; at most size * ceil(log2(size)) comparisons.
@@ -189,7 +196,7 @@ def _merge_sort(ib: IRBuilder, size: Any, keys: Any, order: Any, descending: boo
                 both = tir.And(left < middle, right < high)
                 from_right = tir.if_then_else(both, after, right < high)
 
-                def take(source_at: Any, end: int, value: Any) -> None:
+                def take(source_at: PrimExpr, end: int, value: PrimExpr) -> None:
                     keys[target + low + at] = keys[source + source_at]
                     if order is not None:
                         order[target + low + at] = order[source + source_at]
@@ -211,7 +218,7 @@ def _sorting(
     count: int | None,
     values: str | None,
     indices: str | None,
-    dtype: Any,
+    dtype: DataType | None,
 ) -> tir.PrimFunc:
     """Each row along `axis` sorted; its first `count` (None: all) values and indices, in results
     with these names."""
@@ -227,7 +234,7 @@ def _sorting(
     if indices is not None:
         results.append(tir.decl_buffer(dims, dtype, indices))
 
-    def write(ib: IRBuilder, data: Any, *outs: Any) -> None:
+    def write(ib: IRBuilder, data: BufferVar, *outs: BufferVar) -> None:
         if count is not None and not isinstance(size, IntImm):
             what = f"topk: the axis has fewer than {count} elements; give a smaller k"
             text = tir.StringImm(what)

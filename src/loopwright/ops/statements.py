@@ -5,13 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import te, tir
 from ..ir.literals import is_one
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import const
 from ..tir.ir_builder import IRBuilder
+
+if TYPE_CHECKING:
+    from ..ir.dtype import DataType
+    from ..tir.buffer import Buffer
 
 
 def long(value: int) -> PrimExpr:
@@ -42,12 +46,12 @@ def written(
     shapes: Sequence[Any],
     inputs: Sequence[te.Tensor],
     write: Callable[..., None],
-    dtypes: Any,
+    dtypes: DataType | str | Sequence[DataType | str],
     name: str,
 ) -> Any:
     """Tensors that `write(ib, *inputs, *results)` writes by statements."""
 
-    def body(ins: Any, outs: Any) -> Any:
+    def body(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Any:
         ib = tir.ir_builder.create()
         write(ib, *(ib.buffer_ptr(b) for b in (*ins, *outs)))
         return ib.get()

@@ -13,7 +13,7 @@ from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_op import cast, const
 from ..relax import op as R
-from ..relax.expr import Constant
+from ..relax.expr import Constant, Expr
 from ..relax.expr import const as constant
 from ..relax.struct_info import TensorStructInfo
 from .common import compute
@@ -31,7 +31,7 @@ def _float(name: str, meaning: Callable[..., Any], doc: str, **options: Any) -> 
     unary(f"relax.{name}", getattr(tir, name), meaning, doc, float_only=True, **options)
 
 
-def _over(cx: Backward, x: Any) -> Any:
+def _over(cx: Backward, x: Expr) -> Any:
     """One over x."""
     return cx.number(1) / x
 

@@ -13,7 +13,7 @@ from ..ir.expr import GlobalVar
 from ..ir.function import BaseFunc
 from ..ir.module import IRModule
 from ..ir.op import Op
-from ..ir.prim_expr import IntImm
+from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_expr import Var as TirVar
 from ..ir.structural import structural_equal
 from ..tir.function import PrimFunc
@@ -370,7 +370,7 @@ class BlockBuilder:
         frame = self._frame()
         return self.bind(self.normalize(expr), frame.is_dataflow, name_hint)
 
-    def bind(self, value: Any, is_dataflow: bool | None = None, name_hint: str = "") -> rx.Var:
+    def bind(self, value: rx.Expr, is_dataflow: bool | None = None, name_hint: str = "") -> rx.Var:
         """Bind an expression already in normal form; `emit` without normalization."""
         frame = self._frame()
         dataflow = frame.is_dataflow if is_dataflow is None else is_dataflow
@@ -415,7 +415,7 @@ class BlockBuilder:
             gvar, call_args, out_sinfo, te_grad_name, te_grad_kwargs, tir_vars
         )
 
-    def emit_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> rx.Var:
+    def emit_te(self, func: Callable[..., Any], *args: rx.Expr | float, **kwargs: Any) -> rx.Var:
         """`emit(call_te(...))`; keyword `name_hint` names the variable."""
         name_hint = kwargs.pop("name_hint", "")
         if "te_grad_name" in kwargs:
@@ -427,7 +427,7 @@ class BlockBuilder:
         """Created on each access: in a field, it would keep the builder, and all its state, in a cycle."""
         return Normalizer(self)
 
-    def match_cast(self, value: Any, struct_info: StructInfo, name_hint: str = "") -> rx.Var:
+    def match_cast(self, value: rx.Expr, struct_info: StructInfo, name_hint: str = "") -> rx.Var:
         """Bind `value`, checked at run time against `struct_info`; its new symbolic variables
         are defined from here on. Raises ValueError if the check can never succeed."""
         frame = self._frame()
@@ -444,7 +444,7 @@ class BlockBuilder:
         self._define(var)
         return var
 
-    def emit_output(self, output: Any, name_hint: str = "") -> rx.Var:
+    def emit_output(self, output: rx.Expr, name_hint: str = "") -> rx.Var:
         """Bind an output of the dataflow block, visible after the block."""
         if not self._frame().is_dataflow:
             what = "emit_output is for dataflow blocks"
@@ -464,7 +464,7 @@ class BlockBuilder:
         self._define(var)
 
     def emit_func_output(
-        self, output: Any, params: rx.Var | list[rx.Var] | tuple[rx.Var, ...] | None = None
+        self, output: rx.Expr, params: rx.Var | list[rx.Var] | tuple[rx.Var, ...] | None = None
     ) -> GlobalVar:
         """Finish the open function with its result, and add it to the module."""
         scope = self._function()
@@ -493,11 +493,11 @@ class BlockBuilder:
         func = rx.Function(scope._params, body, None, scope._is_pure, scope._attrs, self.span)
         return self.add_func(func, scope._name)
 
-    def normalize(self, expr: Any) -> Any:
+    def normalize(self, expr: rx.Expr) -> Any:
         """`expr` in normal form with its struct info; nested calls are bound in the open block."""
         return self._normalizer.visit(rx.as_expr(expr))
 
-    def normalize_argument(self, expr: Any) -> Any:
+    def normalize_argument(self, expr: rx.Expr) -> Any:
         """`expr` as an argument: a nested call is bound to a variable first."""
         return self._normalizer.argument(rx.as_expr(expr))
 
@@ -599,7 +599,7 @@ def fingerprint(func: BaseFunc) -> Any:
     return type(func)
 
 
-def _callees(value: Any) -> list[Any]:
+def _callees(value: rx.Expr) -> list[Any]:
     """The operator of a call and the function that it is given first."""
     nodes = (value.op, *value.args[:1]) if isinstance(value, rx.Call) else ()
     return [n for n in nodes if isinstance(n, (Op, GlobalVar))]
@@ -625,5 +625,5 @@ def _first_store(stmt: Any) -> list[Any]:
     return kinds
 
 
-def _literal(dim: Any) -> int | None:
+def _literal(dim: PrimExpr) -> int | None:
     return dim.value if isinstance(dim, IntImm) else None

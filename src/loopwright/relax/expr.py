@@ -6,7 +6,7 @@ constructor cannot infer it. A rebuilt node starts without it and must be normal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..base.errors import explain
 from ..base.late import Slot
 from ..base.span import Span
 from ..ir.dtype import DataType, numpy_dtype
-from ..ir.expr import BaseExpr, DictAttrs, GlobalVar, RelaxExpr
+from ..ir.expr import Attrs, BaseExpr, DictAttrs, GlobalVar, RelaxExpr
 from ..ir.function import BaseFunc, as_attrs
 from ..ir.node import Node, define, field, ignore
 from ..ir.op import Builders, Op
@@ -62,14 +62,14 @@ class Expr(TensorFields, TensorOperators, RelaxExpr):
     def __neg__(self) -> Any:
         return self._build["negative"](self)
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: Expr) -> Any:
         return self._binary("matmul", self, other)
 
     def astype(self, dtype: str) -> Any:
         """Cast to `dtype`."""
         return self._build["astype"](self, dtype)
 
-    def __call__(self, *args: Any, attrs: dict[str, Any] | None = None) -> Call:
+    def __call__(self, *args: Expr, attrs: dict[str, Any] | None = None) -> Call:
         return Call(self, args, attrs)
 
     def __getitem__(self, index: int) -> Any:
@@ -85,14 +85,14 @@ class Expr(TensorFields, TensorOperators, RelaxExpr):
             raise TypeError(explain(what, got=str(info)))
         return iter([TupleGetItem(self, i) for i in range(len(info.fields))])
 
-    def _binary(self, name: str, a: Any, b: Any) -> Any:
+    def _binary(self, name: str, a: Expr | float, b: Expr | float) -> Any:
         return self._build[name](_literal_like(a, b), _literal_like(b, a))
 
 
 ExprWithOp = Expr
 
 
-def _literal_like(value: Any, other: Any) -> Any:
+def _literal_like(value: Expr | float, other: Any) -> Any:
     """A Python number as a constant of the other operand's dtype."""
     if isinstance(value, (int, float, np.ndarray, np.generic)):
         dtype = getattr(getattr(other, "struct_info", None), "dtype", None)
@@ -117,7 +117,10 @@ class Var(Expr):
     __slots__ = ("_vid",)
 
     def __init__(
-        self, name_hint: Any, struct_info: si.StructInfo | None = None, span: Span | None = None
+        self,
+        name_hint: str | Id,
+        struct_info: si.StructInfo | None = None,
+        span: Span | None = None,
     ) -> None:
         name = name_hint.name_hint if isinstance(name_hint, Id) else name_hint
         self._set(name, as_struct_info(struct_info), span)
@@ -162,8 +165,8 @@ class Call(Expr):
         self,
         op: Any,
         args: Any,
-        attrs: Any = None,
-        sinfo_args: Any = None,
+        attrs: Attrs | dict[str, Any] | None = None,
+        sinfo_args: Sequence[si.StructInfo] | None = None,
         span: Span | None = None,
     ) -> None:
         if not isinstance(op, BaseExpr):
@@ -190,11 +193,11 @@ class If(Expr):
     false_branch: Any
 
     def __init__(
-        self, cond: Expr, true_branch: Any, false_branch: Any, span: Span | None = None
+        self, cond: Expr, true_branch: Expr, false_branch: Expr, span: Span | None = None
     ) -> None:
         self._set(cond, as_seq(true_branch), as_seq(false_branch), span)
 
-    def with_branches(self, true_branch: Any, false_branch: Any) -> If:
+    def with_branches(self, true_branch: SeqExpr, false_branch: SeqExpr) -> If:
         """This if with other branches, whose struct info is the same."""
         if true_branch is self.true_branch and false_branch is self.false_branch:
             return self
@@ -275,7 +278,7 @@ class ShapeExpr(Expr):
         return iter(self.values)
 
 
-def make_shape(shape: Any) -> ShapeExpr:
+def make_shape(shape: Sequence[PrimExpr | int]) -> ShapeExpr:
     """A ShapeExpr from a list of dimensions."""
     if not isinstance(shape, (list, tuple)):
         raise TypeError(explain("a shape is a list of dimensions", got=repr(shape)))
@@ -342,7 +345,7 @@ class DataTypeImm(Expr):
 
     value: DataType
 
-    def __init__(self, value: Any, span: Span | None = None) -> None:
+    def __init__(self, value: DataType | str, span: Span | None = None) -> None:
         self._set(DataType(value), span)
 
     def _derive(self) -> None:
@@ -390,7 +393,7 @@ class BindingBlock(Node):
 
     bindings: tuple[Binding, ...]
 
-    def __init__(self, bindings: Any, span: Span | None = None) -> None:
+    def __init__(self, bindings: Sequence[Binding], span: Span | None = None) -> None:
         self._set(tuple(bindings), span)
 
 
@@ -406,7 +409,9 @@ class SeqExpr(Expr):
     blocks: tuple[BindingBlock, ...]
     body: Expr
 
-    def __init__(self, blocks: Any, body: Any, span: Span | None = None) -> None:
+    def __init__(
+        self, blocks: Sequence[BindingBlock], body: Expr, span: Span | None = None
+    ) -> None:
         self._set(tuple(blocks), as_expr(body), span)
 
     def _derive(self) -> None:
@@ -424,11 +429,11 @@ class Function(BaseFunc, Expr):
 
     def __init__(
         self,
-        params: Any,
-        body: Any,
+        params: Sequence[Expr] | Mapping[Expr, None],
+        body: Expr,
         ret_struct_info: si.StructInfo | None = None,
         is_pure: bool = True,
-        attrs: Any = None,
+        attrs: DictAttrs | dict[str, Any] | None = None,
         span: Span | None = None,
     ) -> None:
         variables = tuple(params)
@@ -452,10 +457,10 @@ class Function(BaseFunc, Expr):
 
     @staticmethod
     def create_empty(
-        params: Any,
+        params: Sequence[Expr],
         ret_struct_info: si.StructInfo,
         is_pure: bool = True,
-        attrs: Any = None,
+        attrs: dict[str, Any] | None = None,
         span: Span | None = None,
     ) -> Function:
         """A signature without a body (the parser declares functions before it reads them)."""
@@ -491,7 +496,7 @@ def extern(name: str, struct_info: si.StructInfo | None = None, span: Span | Non
 _DEFAULT_DTYPES = {"float64": "float32", "int64": "int32"}
 
 
-def const(value: Any, dtype: str | None = None) -> Constant:
+def const(value: object, dtype: str | None = None) -> Constant:
     """A constant from a number, a list, a numpy array or a Tensor.
 
     Python numbers and lists become bool, int32 or float32 unless `dtype` is given.
@@ -526,7 +531,7 @@ def as_expr(value: Any) -> Any:
     return value
 
 
-def as_seq(body: Any) -> SeqExpr:
+def as_seq(body: Expr) -> SeqExpr:
     """A SeqExpr around an expression; a SeqExpr unchanged."""
     if isinstance(body, SeqExpr):
         return body
@@ -535,7 +540,7 @@ def as_seq(body: Any) -> SeqExpr:
     return seq
 
 
-def as_struct_info(info: Any) -> Any:
+def as_struct_info(info: object) -> Any:
     """A StructInfo unchanged, or from a TVMScript proxy (`R.Tensor((2, 3))` outside a script)."""
     to_info = getattr(info, "as_struct_info", None)
     return info if to_info is None else to_info()

@@ -13,9 +13,9 @@ leaner `functor.GraphRewriter`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import is_
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import explain
 from ..ir.expr import GlobalVar
@@ -26,6 +26,11 @@ from ..tir.function import PrimFunc
 from . import expr as rx
 from . import struct_info as si
 from .block_builder import BlockBuilder
+
+if TYPE_CHECKING:
+    from ..base.span import Span
+    from ..ir.node import Node
+    from ..ir.prim_expr import PrimExpr
 
 _EXPR_HOOKS: dict[type, str] = {
     rx.Constant: "visit_constant_",
@@ -47,7 +52,7 @@ _EXPR_HOOKS: dict[type, str] = {
 }
 
 
-def _hook_name(expr: Any) -> str:
+def _hook_name(expr: object) -> str:
     name = _EXPR_HOOKS.get(type(expr))
     if name is None:
         what = "this is not a Relax expression"
@@ -83,7 +88,7 @@ class ExprFunctor:
 
 
 def _no_default(name: str) -> Callable[[Any, Any], Any]:
-    def hook(self: Any, node: Any) -> Any:
+    def hook(self: Any, node: Op) -> Any:
         what = f"{type(self).__name__} has no {name}"
         raise NotImplementedError(explain(what, got=type(node).__name__))
 
@@ -210,10 +215,10 @@ class PyExprVisitor(ExprFunctor):
         """The span."""
         self.visit_span(var.span)
 
-    def visit_span(self, span: Any) -> None:
+    def visit_span(self, span: Span | None) -> None:
         """Nothing."""
 
-    def visit_prim_expr(self, expr: Any) -> None:
+    def visit_prim_expr(self, expr: PrimExpr) -> None:
         """Nothing."""
 
     def visit_struct_info(self, info: si.StructInfo | None) -> None:
@@ -232,7 +237,7 @@ class PyExprVisitor(ExprFunctor):
                 self.visit_struct_info(field)
 
 
-def _changed(new: Any, old: Any) -> bool:
+def _changed(new: Sequence[Node], old: Sequence[Node]) -> bool:
     return len(new) != len(old) or not all(map(is_, new, old))
 
 
@@ -258,22 +263,22 @@ class PyExprMutator(ExprFunctor):
 
     # ------------------------------------------------------------------ entry points
 
-    def visit_expr(self, expr: Any) -> Any:
+    def visit_expr(self, expr: Node) -> Any:
         """Rewrite an expression and bring the result into normal form."""
         if isinstance(expr, PrimFunc):
             return expr
         return self.builder_.normalize(getattr(self, _hook_name(expr))(expr))
 
-    def visit_expr_post_order(self, expr: Any) -> Any:
+    def visit_expr_post_order(self, expr: rx.Call) -> Any:
         """Rewrite the subexpressions of `expr`; for hooks that then inspect the result."""
         return self.builder_.normalize(getattr(PyExprMutator, _hook_name(expr))(self, expr))
 
-    def visit_with_new_scope(self, expr: Any, params: Any = None) -> Any:
+    def visit_with_new_scope(self, expr: rx.SeqExpr, params: list[Any] | None = None) -> Any:
         """Rewrite a body in which only `params` define symbolic variables."""
         with self.builder_.scope(params):
             return self.visit_expr(expr)
 
-    def visit_with_inner_scope(self, expr: Any) -> Any:
+    def visit_with_inner_scope(self, expr: rx.SeqExpr) -> Any:
         """Rewrite a branch, in which the enclosing definitions are visible."""
         with self.builder_.inner_scope():
             return self.visit_expr(expr)
@@ -463,11 +468,11 @@ class PyExprMutator(ExprFunctor):
 
     # ------------------------------------------------------------------ below expressions
 
-    def visit_span(self, span: Any) -> Any:
+    def visit_span(self, span: Span) -> Any:
         """Itself."""
         return span
 
-    def visit_prim_expr(self, expr: Any) -> Any:
+    def visit_prim_expr(self, expr: PrimExpr) -> Any:
         """A scalar expression in a shape: itself."""
         return expr
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import is_
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base import budget
 from ..ir.expr import GlobalVar
@@ -13,6 +13,9 @@ from ..ir.structural import structural_equal
 from . import expr as rx
 from .block_builder import BlockBuilder
 from .normalize import flatten_blocks
+
+if TYPE_CHECKING:
+    from ..base.span import Span
 
 
 class GraphRewriter:
@@ -63,7 +66,7 @@ class GraphRewriter:
         same = len(new.bindings) == len(old) and all(map(is_, new.bindings, old))
         return block if same else new.with_span(block.span)
 
-    def definition(self, value: Any) -> Any:
+    def definition(self, value: GlobalVar | rx.Expr) -> Any:
         """The value that a variable is bound to, also through other variables; None for a parameter. Any
         other expression is its own definition."""
         while isinstance(value, rx.Var):
@@ -116,7 +119,7 @@ class GraphRewriter:
         new._update_struct_info(self.builder.erase_in_scope(body.struct_info))
         return new
 
-    def emit(self, binding: rx.Binding, value: Any) -> None:
+    def emit(self, binding: rx.Binding, value: rx.Expr) -> None:
         """Emit `binding` with a new value; its variable is kept unless its struct info must
         change, in which case it is replaced from here on."""
         var = binding.var
@@ -177,7 +180,7 @@ class GraphRewriter:
         return rx.If._make(cond, true, false, span=node.span)
 
 
-def with_span_of(expr: Any, span: Any) -> Any:
+def with_span_of(expr: rx.Expr, span: Span | None) -> Any:
     """`expr` with the span `span`; variables and literals are unchanged."""
     if span is None or not isinstance(expr, (rx.Call, rx.Tuple, rx.TupleGetItem)):
         return expr

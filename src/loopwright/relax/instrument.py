@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..ir.instrument import PassInstrument
 from .analysis.well_formed import assert_well_formed
+
+if TYPE_CHECKING:
+    from ..ir.module import IRModule
+    from ..ir.pass_context import PassInfo
 
 # Passes that fix modules that are not well-formed.
 MENDING = frozenset({"Normalize", "NormalizeGlobalVar", "ResolveGlobals"})
@@ -24,10 +28,10 @@ class WellFormedInstrument(PassInstrument):
     check_struct_info: bool = True
     validate_before_transform: bool = True
 
-    def run_before_pass(self, mod: Any, pass_info: Any) -> None:
+    def run_before_pass(self, mod: IRModule, pass_info: PassInfo) -> None:
         if self.validate_before_transform and pass_info.name not in MENDING:
             assert_well_formed(mod, self.check_struct_info)
 
-    def run_after_pass(self, mod: Any, pass_info: Any) -> None:
+    def run_after_pass(self, mod: IRModule, pass_info: PassInfo) -> None:
         if pass_info.name not in MENDING:
             assert_well_formed(mod, self.check_struct_info)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from ..tir.function import PrimFunc
 from . import expr as rx
 from . import struct_info as si
 
+if TYPE_CHECKING:
+    from ..base.span import Span
+
 Observer = Callable[[str, rx.Binding, Any], None]
 Symbols = dict[pe.Var, int]
 
@@ -53,7 +56,7 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
 }
 
 
-def evaluate_scalar(expr: Any, symbols: Symbols) -> Any:
+def evaluate_scalar(expr: pe.PrimExpr, symbols: Symbols) -> Any:
     """The value of a scalar expression. Raises KeyError with a variable that has none."""
     if isinstance(expr, (pe.IntImm, pe.StringImm)):
         return bool(expr.value) if expr.dtype.is_bool else expr.value
@@ -105,7 +108,7 @@ class _Frame:
         self.values = values
         self.symbols = symbols
 
-    def scalar(self, expr: Any) -> Any:
+    def scalar(self, expr: pe.PrimExpr) -> Any:
         try:
             return evaluate_scalar(expr, self.symbols)
         except KeyError as missing:
@@ -149,7 +152,7 @@ class Interpreter:
 
         return call
 
-    def run(self, name: str, *args: Any) -> Any:
+    def run(self, name: str, *args: np.ndarray[Any, Any]) -> Any:
         """Call a function by name."""
         return self[name](*args)
 
@@ -159,7 +162,7 @@ class Interpreter:
     # ------------------------------------------------------------------ functions
 
     def call_function(
-        self, func: Any, args: list[Any], name: str, closure: Closure | None = None
+        self, func: rx.Function, args: list[Any], name: str, closure: Closure | None = None
     ) -> Any:
         """Run a relax function on numpy values."""
         if isinstance(func, rx.ExternFunc):
@@ -253,7 +256,7 @@ class Interpreter:
 
     # ------------------------------------------------------------------ expressions
 
-    def value(self, expr: Any, frame: _Frame) -> Any:
+    def value(self, expr: GlobalVar | rx.Expr, frame: _Frame) -> Any:
         """The value of an expression."""
         handler = _HANDLERS.get(type(expr))
         if handler is None:
@@ -322,7 +325,7 @@ class Interpreter:
         return aligned_zeros(frame.dims(dims), numpy_dtype(info.dtype))
 
 
-def _operator(op: Op, args: Sequence[Any], attrs: dict[str, Any], span: Any = None) -> Any:
+def _operator(op: Op, args: Sequence[Any], attrs: dict[str, Any], span: Span | None = None) -> Any:
     """An operator's value by its FNumpy."""
     meaning = op.get_attr("FNumpy")
     if meaning is None:
@@ -350,12 +353,12 @@ def run_operator(name: str, attrs: str, *args: Any) -> Any:
     return _operator(Op.get(name), [to_numpy(a) for a in args], values)
 
 
-def _described(value: Any) -> str:
+def _described(value: np.ndarray[Any, Any] | Sequence[int]) -> str:
     """An argument in a message."""
     return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else f"{value!r:.60}"
 
 
-def _bind_dims(dims: Any, shape: tuple[int, ...], frame: _Frame) -> None:
+def _bind_dims(dims: Sequence[pe.PrimExpr] | None, shape: tuple[int, ...], frame: _Frame) -> None:
     for dim, size in zip(dims or (), shape, strict=False):
         if isinstance(dim, pe.Var):
             frame.symbols.setdefault(dim, int(size))
@@ -376,7 +379,9 @@ def check_symbolic(what: str, info: si.StructInfo | None, value: Any, frame: _Fr
             check_symbolic(f"field {i} of {what}", field, item, frame)
 
 
-def _check_dims(what: str, dims: Any, shape: tuple[int, ...], frame: _Frame) -> None:
+def _check_dims(
+    what: str, dims: Sequence[pe.PrimExpr] | None, shape: tuple[int, ...], frame: _Frame
+) -> None:
     expected = frame.dims(dims)
     for axis, (want, got) in enumerate(zip(expected, shape, strict=True)):
         if want != got:
@@ -384,7 +389,12 @@ def _check_dims(what: str, dims: Any, shape: tuple[int, ...], frame: _Frame) -> 
             raise ValueError(explain(what, got=f"{got}, shape {tuple(shape)}"))
 
 
-def _as_stated(what: str, call: rx.Call, value: Any, frame: _Frame) -> Any:
+def _as_stated(
+    what: str,
+    call: rx.Call,
+    value: np.ndarray[Any, Any] | Sequence[np.ndarray[Any, Any] | int],
+    frame: _Frame,
+) -> Any:
     """The result with its declared struct info: a wider numpy dtype of the same kind is narrowed, a
     wrong shape is an error."""
     info = call.struct_info
@@ -534,7 +544,7 @@ def to_numpy(value: Any) -> Any:
     return value
 
 
-def to_runtime(value: Any) -> Any:
+def to_runtime(value: object) -> Any:
     """An interpreter value in the form for callers and packed functions: arrays as Tensors on
     the same memory, tuples of ints as shapes."""
     if isinstance(value, np.ndarray):

@@ -42,12 +42,12 @@ _LEAVES = (
 _LITERALS = {rx.Var, rx.DataflowVar, rx.Constant}  # normal as they are
 
 
-def is_leaf(expr: Any) -> bool:
+def is_leaf(expr: GlobalVar | rx.Expr) -> bool:
     """Whether an expression may be an argument in normal form."""
     return type(expr) in _LITERALS or isinstance(expr, _LEAVES)
 
 
-def _may_be_scalar(info: Any) -> bool:
+def _may_be_scalar(info: StructInfo) -> bool:
     """Whether a value may have one element: one with none or several is refused at run time."""
     shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
     return all(not isinstance(d, IntImm) or d.value == 1 for d in shape or ())
@@ -95,7 +95,7 @@ class Normalizer:
     def __init__(self, builder: BlockBuilder) -> None:
         self.builder = builder
 
-    def visit(self, expr: Any) -> Any:
+    def visit(self, expr: GlobalVar | rx.Expr) -> Any:
         """`expr` with its parts normalized and its struct info filled in."""
         if self.builder._frames:
             bound = self.builder._frames[-1].normalized.get(id(expr))
@@ -106,7 +106,7 @@ class Normalizer:
             return expr if type(expr) in Node.__kinds__ else self.visit(rx.as_expr(expr))
         return handler(self, expr)
 
-    def argument(self, expr: Any) -> Any:
+    def argument(self, expr: GlobalVar | rx.Expr) -> Any:
         """`expr` as an argument: itself if it is a leaf, else a variable bound to it."""
         if type(expr) in rx.Var.__kinds__:
             return expr

@@ -3,7 +3,7 @@ unknown outside a scope, and the result of a call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -21,7 +21,7 @@ from ..tir.analysis import is_pure_function
 from ..tir.function import PrimFunc
 from . import struct_info as si
 from . import types
-from .expr import ShapeExpr
+from .expr import Call, Expr, ShapeExpr
 from .expr import Var as RelaxVar
 
 Dims = tuple[PrimExpr, ...]
@@ -50,7 +50,7 @@ class Substitute(variables.Substitute):
     """Replaces scalar variables in expressions and struct infos by values of their type and folds
     literals."""
 
-    def visit_Var(self, var: Any) -> Any:
+    def visit_Var(self, var: Var | RelaxVar) -> Any:
         value = self.table.get(var)
         if value is None:
             return var
@@ -59,7 +59,7 @@ class Substitute(variables.Substitute):
         return value
 
 
-def substitute(value: Any, table: dict[Any, Any]) -> Any:
+def substitute(value: PrimExpr, table: dict[Any, Any]) -> Any:
     """`value` (an expression, a struct info or a list of them) with variables replaced."""
     return Substitute(table).visit(value) if table else value
 
@@ -77,7 +77,9 @@ def can_prove_equal(a: PrimExpr, b: PrimExpr, analyzer: Analyzer | None = None) 
     return bool((analyzer or Analyzer()).can_prove_equal(a, b))
 
 
-def can_prove_shape_equal(lhs: Any, rhs: Any, analyzer: Analyzer | None = None) -> bool:
+def can_prove_shape_equal(
+    lhs: Any, rhs: Expr | Sequence[PrimExpr] | None, analyzer: Analyzer | None = None
+) -> bool:
     """Whether two shapes (ShapeExpr, shape variables or lists of dimensions) are provably equal."""
     if lhs is rhs:
         return True
@@ -87,7 +89,7 @@ def can_prove_shape_equal(lhs: Any, rhs: Any, analyzer: Analyzer | None = None) 
     return all(can_prove_equal(x, y, analyzer) for x, y in zip(a, b, strict=True))
 
 
-def _dims_of(shape: Any) -> Dims | None:
+def _dims_of(shape: Expr | si.ShapeStructInfo | Sequence[PrimExpr] | None) -> Dims | None:
     if shape is None or isinstance(shape, (list, tuple)):
         return shape if shape is None else tuple(shape)
     if isinstance(shape, (ShapeExpr, si.ShapeStructInfo)):
@@ -122,7 +124,7 @@ class _Checker:
             return _L1 if isinstance(derived, si.ObjectStructInfo) else _L0
         return _CHECKS[type(base)](self, base, derived)
 
-    def dims(self, base: Any, derived: Any) -> BaseCheckResult:
+    def dims(self, base: Sequence[PrimExpr], derived: Sequence[PrimExpr]) -> BaseCheckResult:
         return min((self.value(a, b) for a, b in zip(base, derived, strict=True)), default=_PASS)
 
     def value(self, base: PrimExpr, derived: PrimExpr) -> BaseCheckResult:
@@ -137,7 +139,11 @@ class _Checker:
         return _L0 if both_literal else _L2
 
 
-def _of_optional(check: Callable[[Any, Any], Any], base: Any, derived: Any) -> BaseCheckResult:
+def _of_optional(
+    check: Callable[[Any, Any], Any],
+    base: PrimExpr | Sequence[PrimExpr] | None,
+    derived: PrimExpr | Sequence[PrimExpr] | None,
+) -> BaseCheckResult:
     """The result of `check`, where both are known."""
     if base is None:
         return _PASS
@@ -253,7 +259,9 @@ def struct_info_lca(
     return si.ObjectStructInfo() if merge is None else merge(lhs, rhs, analyzer)
 
 
-def _lca_prim(a: si.PrimStructInfo, b: si.PrimStructInfo, analyzer: Any) -> si.StructInfo:
+def _lca_prim(
+    a: si.PrimStructInfo, b: si.PrimStructInfo, analyzer: Analyzer | None
+) -> si.StructInfo:
     if a.dtype != b.dtype:
         return si.ObjectStructInfo()
     if a.value is None or (b.value is not None and can_prove_equal(a.value, b.value, analyzer)):
@@ -261,14 +269,18 @@ def _lca_prim(a: si.PrimStructInfo, b: si.PrimStructInfo, analyzer: Any) -> si.S
     return si.PrimStructInfo(a.dtype)
 
 
-def _lca_shape(a: si.ShapeStructInfo, b: si.ShapeStructInfo, analyzer: Any) -> si.StructInfo:
+def _lca_shape(
+    a: si.ShapeStructInfo, b: si.ShapeStructInfo, analyzer: Analyzer | None
+) -> si.StructInfo:
     ndim = a.ndim if a.ndim == b.ndim else -1
     if a.values is not None and not can_prove_shape_equal(a.values, b.values, analyzer):
         return si.ShapeStructInfo(ndim=ndim)
     return a if a.ndim == ndim else si.ShapeStructInfo(ndim=ndim)
 
 
-def _lca_tensor(a: si.TensorStructInfo, b: si.TensorStructInfo, analyzer: Any) -> si.StructInfo:
+def _lca_tensor(
+    a: si.TensorStructInfo, b: si.TensorStructInfo, analyzer: Analyzer | None
+) -> si.StructInfo:
     dtype = a.dtype if a.dtype == b.dtype else "void"
     ndim = a.ndim if a.ndim == b.ndim else -1
     vdevice = a.vdevice if structural_equal(a.vdevice, b.vdevice) else None
@@ -278,7 +290,9 @@ def _lca_tensor(a: si.TensorStructInfo, b: si.TensorStructInfo, analyzer: Any) -
     return si.TensorStructInfo(a.shape if same else None, dtype, vdevice, ndim)
 
 
-def _lca_tuple(a: si.TupleStructInfo, b: si.TupleStructInfo, analyzer: Any) -> si.StructInfo:
+def _lca_tuple(
+    a: si.TupleStructInfo, b: si.TupleStructInfo, analyzer: Analyzer | None
+) -> si.StructInfo:
     if len(a.fields) != len(b.fields):
         return si.ObjectStructInfo()
     pairs = zip(a.fields, b.fields, strict=True)
@@ -513,7 +527,7 @@ def function_struct_info(func: BaseFunc) -> si.StructInfo:
 
 
 def derive_call_ret_struct_info(
-    func_sinfo: si.FuncStructInfo, call: Any, ctx: Any = None
+    func_sinfo: si.FuncStructInfo, call: Call, ctx: object = None
 ) -> si.StructInfo:
     """The struct info of `call`, whose callee has `func_sinfo`; symbolic variables of the
     parameters are replaced by their values in the arguments.
@@ -540,7 +554,7 @@ def derive_call_ret_struct_info(
     return erase_to_well_defined(func_sinfo.ret, table.get, table.get)
 
 
-def infer_by_sinfo_args(call: Any, ctx: Any = None) -> si.StructInfo:
+def infer_by_sinfo_args(call: Call, ctx: Any = None) -> si.StructInfo:
     """The struct info given by a call's `sinfo_args`."""
     infos = call.sinfo_args
     if not infos:
@@ -548,7 +562,7 @@ def infer_by_sinfo_args(call: Any, ctx: Any = None) -> si.StructInfo:
     return infos[0] if len(infos) == 1 else si.TupleStructInfo(infos)
 
 
-def _callee(call: Any) -> str:
+def _callee(call: Call) -> str:
     op = call.op
     return getattr(op, "name_hint", None) or getattr(op, "global_symbol", None) or "the function"
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..arith import Analyzer
 from ..base.errors import CallValueError, explain, suggest
 from ..base.names import as_identifier, free_name
-from ..ir.expr import GlobalVar
+from ..ir.expr import Attrs, GlobalVar
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_expr import Var as TirVar
 from ..ir.prim_op import convert
@@ -25,12 +25,14 @@ from .analysis.variables import (
 )
 from .block_builder import BlockBuilder
 from .expr import (
+    Binding,
     BindingBlock,
     Call,
     Constant,
     DataflowVar,
     Expr,
     Function,
+    MatchCast,
     PrimValue,
     SeqExpr,
     ShapeExpr,
@@ -53,7 +55,7 @@ class ReplaceVars(Substitute):
         super().__init__(table)
         self.fresh = fresh
 
-    def visit_Var(self, var: Any) -> Any:
+    def visit_Var(self, var: TirVar | Var) -> Any:
         if isinstance(var, TirVar):
             return super().visit_Var(var)
         new = self.table.get(var)
@@ -73,11 +75,11 @@ class ReplaceVars(Substitute):
             self.define(param)
         return self.visit_default(func)
 
-    def visit_VarBinding(self, binding: Any) -> Any:
+    def visit_VarBinding(self, binding: VarBinding) -> Any:
         self.define(binding.var)
         return self.visit_default(binding)
 
-    def visit_MatchCast(self, binding: Any) -> Any:
+    def visit_MatchCast(self, binding: MatchCast) -> Any:
         self.define(binding.var)
         return self.visit_default(binding)
 
@@ -85,10 +87,10 @@ class ReplaceVars(Substitute):
         new = self.visit_default(node)
         return new.tuple_value.fields[new.index] if isinstance(new.tuple_value, Tuple) else new
 
-    def visit_Attrs(self, attrs: Any) -> Any:
+    def visit_Attrs(self, attrs: Attrs) -> Any:
         return attrs
 
-    def visit_GlobalVar(self, var: Any) -> Any:
+    def visit_GlobalVar(self, var: GlobalVar) -> Any:
         return var
 
 
@@ -114,7 +116,7 @@ def with_distinct_symbols(func: Function) -> Function:
     return func if len(set(names)) == len(names) else copy_with_new_vars(func)
 
 
-def _symbol(func: Function, key: Any, candidates: list[TirVar]) -> TirVar:
+def _symbol(func: Function, key: TirVar | str, candidates: list[TirVar]) -> TirVar:
     if isinstance(key, TirVar):
         matching = [v for v in candidates if v is key]
     else:
@@ -164,7 +166,7 @@ class _Specialize(ReplaceVars):
 
     visit_PrimStructInfo = visit_PrimValue
 
-    def _simplified(self, node: Any, name: str) -> Any:
+    def _simplified(self, node: Expr, name: str) -> Any:
         old, new = getattr(node, name), self.visit(getattr(node, name))
         if new is old:
             return node
@@ -173,7 +175,7 @@ class _Specialize(ReplaceVars):
         return node.replace(**{name: tuple(map(simplify, new)) if many else simplify(new)})
 
 
-def _as_value(value: Any) -> Any:
+def _as_value(value: Expr | Tensor | np.ndarray[Any, Any]) -> Any:
     if isinstance(value, (Tensor, np.ndarray)):
         return Constant(value)
     return value if isinstance(value, Expr) else const(value)
@@ -210,7 +212,7 @@ def bind_params(func: Function, binding_map: Mapping[Any, Any]) -> Function:
     return Function(left, new_body, ret if keep else None, func.is_pure, func.attrs, func.span)
 
 
-def _param(func: Function, key: Any) -> Var:
+def _param(func: Function, key: Var | str) -> Var:
     matching = [p for p in func.params if p is key or p.name_hint == key]
     if not matching and isinstance(key, str):  # the name in the model: fc1.weight
         matching = [p for p in func.params if p.name_hint == as_identifier(key)]
@@ -270,7 +272,7 @@ class _Inliner(GraphRewriter):
         parts = [part for part in (*parts, type(block)(current)) if part.bindings]
         return self.with_visible_vars(parts)
 
-    def callee(self, binding: Any) -> Function | None:
+    def callee(self, binding: Binding) -> Function | None:
         """The function whose body replaces a binding's value."""
         value = binding.value
         is_call = isinstance(binding, VarBinding) and isinstance(value, Call)
@@ -293,7 +295,7 @@ class _Inliner(GraphRewriter):
         self.open.pop()
         return body
 
-    def with_result(self, body: SeqExpr, binding: Any) -> tuple[SeqExpr, list[Any]]:
+    def with_result(self, body: SeqExpr, binding: Binding) -> tuple[SeqExpr, list[Any]]:
         """A body whose result has the name of the call's, and the binding of a result that is not
         bound in it."""
         result, var = self.value(body.body), binding.var

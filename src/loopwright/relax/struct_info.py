@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ class PrimStructInfo(StructInfo):
     dtype: DataType
     value: PrimExpr | None = field(default=None)
 
-    def __init__(self, dtype: Any = None, value: Any = None, span: Span | None = None) -> None:
+    def __init__(self, dtype: object = None, value: Any = None, span: Span | None = None) -> None:
         if isinstance(dtype, PrimExpr):
             dtype, value = None, dtype
         if value is not None:
@@ -66,7 +66,12 @@ class ShapeStructInfo(StructInfo):
     values: tuple[PrimExpr, ...] | None
     ndim: int
 
-    def __init__(self, values: Any = None, ndim: int = -1, span: Span | None = None) -> None:
+    def __init__(
+        self,
+        values: Sequence[PrimExpr | int] | None = None,
+        ndim: int = -1,
+        span: Span | None = None,
+    ) -> None:
         dims = None if values is None else tuple(shape_dim(v) for v in values)
         if dims is not None and ndim not in (-1, len(dims)):
             what = "R.Shape: ndim is not the number of the values"
@@ -92,8 +97,8 @@ class TensorStructInfo(StructInfo):
     def __init__(
         self,
         shape: Any = None,
-        dtype: Any = "float32",
-        vdevice: Any = None,
+        dtype: DataType | str = "float32",
+        vdevice: VDevice | None = None,
         ndim: int = -1,
         span: Span | None = None,
     ) -> None:
@@ -125,7 +130,7 @@ class TupleStructInfo(StructInfo):
 
     fields: tuple[StructInfo, ...]
 
-    def __init__(self, fields: Any, span: Span | None = None) -> None:
+    def __init__(self, fields: Sequence[StructInfo], span: Span | None = None) -> None:
         self._set(tuple(fields), span)
 
 
@@ -140,7 +145,7 @@ class FuncStructInfo(StructInfo):
 
     def __init__(
         self,
-        params: Any,
+        params: Sequence[StructInfo] | None,
         ret: StructInfo,
         purity: bool = True,
         derive_func: Any = None,
@@ -153,7 +158,7 @@ class FuncStructInfo(StructInfo):
     def opaque_func(
         *,
         ret: StructInfo | None = None,
-        derive_func: Any = None,
+        derive_func: str | Callable[..., Any] | None = None,
         purity: bool = False,
         span: Span | None = None,
     ) -> FuncStructInfo:
@@ -162,7 +167,7 @@ class FuncStructInfo(StructInfo):
         return FuncStructInfo(None, result, purity, derive_func, span)
 
 
-def shape_dim(value: Any) -> PrimExpr:
+def shape_dim(value: PrimExpr | int) -> PrimExpr:
     """A dimension as an int64 expression (literals become int64)."""
     original, value = value, convert(value)
     if not isinstance(value, PrimExpr) or not value.dtype.is_integer:

@@ -31,7 +31,7 @@ def te_tensor(value: Expr, tir_var_map: dict[TirVar, PrimExpr], name: str = "rxp
     return te.placeholder(shape, info.dtype, name)
 
 
-def scalar_literal(expr: Any) -> PrimExpr | None:
+def scalar_literal(expr: Expr | None) -> PrimExpr | None:
     """A 0-d constant tensor as a literal of its dtype, or None; complex numbers have no literals."""
     if not isinstance(expr, Constant) or expr.data.shape:
         return None
@@ -50,7 +50,7 @@ class _TEArguments:
         self.call_args: list[Any] = []
         self.scalars: list[PrimExpr] = []
 
-    def convert(self, arg: Any) -> Any:
+    def convert(self, arg: object) -> Any:
         if isinstance(arg, Expr):
             return self.expression(arg)
         if isinstance(arg, (list, tuple)):
@@ -112,7 +112,7 @@ class _TEArguments:
 
 
 def gen_call_tir_inputs(
-    func: Callable[..., Any], *args: Any, **kwargs: Any
+    func: Callable[..., Any], *args: Any, **kwargs: dict[str, Any] | str
 ) -> tuple[PrimFunc, Tuple, Any, ShapeExpr | None]:
     """(PrimFunc, arguments, output struct info, tir_vars) of a `call_tir` of the te function.
 
@@ -147,7 +147,7 @@ def gen_call_tir_inputs(
     return prim_func, Tuple(arguments.call_args), out_sinfo, tir_vars
 
 
-def _device(info: Any) -> Any:
+def _device(info: TensorStructInfo) -> Any:
     return info.vdevice if isinstance(info, TensorStructInfo) else None
 
 

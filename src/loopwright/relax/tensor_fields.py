@@ -6,10 +6,13 @@ Each is a call of an operator `relax.inspect.*`, or the value itself where it is
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..base.errors import explain
 from .struct_info import TensorStructInfo
+
+if TYPE_CHECKING:
+    from ..ir.node import Node
 
 
 class DTypeFields:
@@ -40,7 +43,7 @@ class AxisFields:
     def __init__(self, get: Callable[..., Any], name: str) -> None:
         self._get, self._name = get, name
 
-    def __getitem__(self, axis: Any) -> Any:
+    def __getitem__(self, axis: Node | int) -> Any:
         return self._get(self._name, axis)
 
 

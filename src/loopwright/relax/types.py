@@ -46,7 +46,9 @@ class TensorType(Type):
     ndim: int
     dtype: DataType
 
-    def __init__(self, ndim: int = -1, dtype: Any = "float32", span: Span | None = None) -> None:
+    def __init__(
+        self, ndim: int = -1, dtype: DataType | str = "float32", span: Span | None = None
+    ) -> None:
         self._set(ndim, DataType(dtype), span)
 
 
@@ -58,7 +60,7 @@ class TupleType(Type):
 
     fields: tuple[Node, ...]
 
-    def __init__(self, fields: Any, span: Span | None = None) -> None:
+    def __init__(self, fields: list[Any], span: Span | None = None) -> None:
         self._set(tuple(fields), span)
 
 
@@ -68,5 +70,5 @@ class FuncType(Type):
     arg_types: tuple[Node, ...]
     ret_type: Node
 
-    def __init__(self, arg_types: Any, ret_type: Node, span: Span | None = None) -> None:
+    def __init__(self, arg_types: list[Any], ret_type: Node, span: Span | None = None) -> None:
         self._set(tuple(arg_types), ret_type, span)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..ir.functor import post_order_visit
 from ..ir.literals import is_true
@@ -88,7 +87,7 @@ def _nested(block: st.Block) -> bool:
     return bool(nested)
 
 
-def loads_in(node: Any) -> list[BufferLoad]:
+def loads_in(node: PrimExpr | st.Stmt) -> list[BufferLoad]:
     """The loads in an expression or statement."""
     loads: list[BufferLoad] = []
     post_order_visit(node, lambda n: loads.append(n) if isinstance(n, BufferLoad) else None)
@@ -158,7 +157,7 @@ def costly_calls(block: st.Block) -> int:
     return sum(name in _COSTLY for name in names)
 
 
-def constant(extent: Any) -> int | None:
+def constant(extent: PrimExpr) -> int | None:
     """The value of a literal extent."""
     return extent.value if isinstance(extent, IntImm) else None
 
@@ -300,7 +299,7 @@ def elementwise_on(info: BlockInfo, buffer: Buffer) -> bool:
     return all(is_identity(at, axes, buffer) for at in (*reads, store.indices))
 
 
-def is_identity(indices: Any, axes: list[IterVar], buffer: Buffer) -> bool:
+def is_identity(indices: Sequence[PrimExpr], axes: list[IterVar], buffer: Buffer) -> bool:
     if len(indices) != len(axes):
         return False
     for index, axis, extent in zip(indices, axes, buffer.shape, strict=True):

@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import explain
 from ..base.foreign import named_errors
@@ -45,6 +45,9 @@ from ..ir.target import Target
 from ..ir.transform import FunctionPass, PassContext
 from ..tir.function import PrimFunc
 from ..tir.stmt import Block, For
+
+if TYPE_CHECKING:
+    from ..tir.buffer import Buffer
 
 Rule = Callable[[PrimFunc, Target], PrimFunc | None]
 SCHEDULES: RuleTable[Rule] = RuleTable("schedule rule")
@@ -152,10 +155,10 @@ class _Apart(Rewriter):
         new = self.visit_default(node)
         return new if name == node.name_hint else new.replace(name_hint=name)
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
-    def visit_Buffer(self, node: Any) -> Any:
+    def visit_Buffer(self, node: Buffer) -> Any:
         return node
 
 

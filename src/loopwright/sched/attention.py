@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..ir.prim_expr import Add, IterVar, Max
+from ..ir.prim_expr import Add, BinaryOpExpr, IterVar, Max
 from ..ir.prim_op import const
 from ..ir.target import Target
 from ..ir.variables import uses_any
@@ -137,7 +137,7 @@ def _reads(info: BlockInfo, buffer: Buffer) -> bool:
     return any(x.buffer is buffer for x in loads_in(info.block.body))
 
 
-def _folds(stage: Stage, operator: type) -> bool:
+def _folds(stage: Stage, operator: type[BinaryOpExpr]) -> bool:
     """Whether a stage begins with a fold of a buffer's rows."""
     info = _reduction(stage)
     store = info.store
@@ -147,8 +147,8 @@ def _folds(stage: Stage, operator: type) -> bool:
         and constant(info.spatial[-1].dom.extent) == 1
         and store is not None
         and isinstance(store.value, operator)
-        and isinstance(store.value.b, BufferLoad)  # type: ignore[attr-defined]
-        and store.value.b.indices[-1] is info.reduce[0].var  # type: ignore[attr-defined]
+        and isinstance(store.value.b, BufferLoad)
+        and store.value.b.indices[-1] is info.reduce[0].var
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arith import Analyzer
 from ..ir.functor import Rewriter
@@ -17,6 +17,9 @@ from ..tir.function import PrimFunc
 from ..tir.op import address_of, call_intrin, is_call_to
 from .analysis import BlockInfo, as_product, constant, loads_in
 from .parts import PARTS
+
+if TYPE_CHECKING:
+    from ..tir.buffer import Buffer
 
 # A padded image is copied if each element is read this often: the checks of a tile at the border then
 # cost more than the copy (resnet50's first layer: 2014 to 1827 us, docs/performance.md).
@@ -76,10 +79,10 @@ class _Prefetch(Rewriter):
         self.blocks = blocks
         self.ana = Analyzer()
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
-    def visit_Buffer(self, node: Any) -> Any:
+    def visit_Buffer(self, node: Buffer) -> Any:
         return node
 
     def visit_For(self, node: st.For) -> Any:

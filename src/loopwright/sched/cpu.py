@@ -15,13 +15,13 @@ Pooling and depthwise convolutions have the same form with vectors on both opera
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir.prim_op import const
 from ..ir.target import Target
 from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule
-from ..tir.stmt import BufferStore
+from ..tir.stmt import Block, BufferStore
 from .analysis import (
     BlockInfo,
     Stage,
@@ -55,6 +55,9 @@ from .tiles import (
     unroll_tile,
 )
 from .transposes import transpose_tiles
+
+if TYPE_CHECKING:
+    from ..tir.buffer import Buffer
 
 # Operands of a product of one row that are read in the time of one element of `loops.GRAIN`: such
 # products are limited by memory (llama_decode on two threads: 12.1 to 4.0 ms, docs/performance.md).
@@ -210,7 +213,7 @@ def _packed_side(sch: Schedule, block: Any, reduction: BlockInfo, tile: Tile) ->
     return packed, prepacked
 
 
-def _packing_pays(reduction: BlockInfo, tile: Tile, buffer: Any, width: int) -> bool:
+def _packing_pays(reduction: BlockInfo, tile: Tile, buffer: Buffer, width: int) -> bool:
     """Whether a right side packed in each call is read often enough: large, whole strips, many rows."""
     rows = [constant(v.dom.extent) if v.dom is not None else None for v in reduction.spatial[:-1]]
     if tile.row is None or None in rows or math.prod(r for r in rows if r) < PACKED_ROWS:
@@ -219,7 +222,7 @@ def _packing_pays(reduction: BlockInfo, tile: Tile, buffer: Any, width: int) -> 
     return size >= PACKED_BYTES and buffer.shape[1].value % width == 0
 
 
-def _right_side(block: Any, reduction: BlockInfo) -> Any:
+def _right_side(block: Block, reduction: BlockInfo) -> Any:
     """The buffer that a product over one axis k reads only at [k, last axis], or None."""
     if len(reduction.reduce) != 1 or not isinstance(block.body, BufferStore):
         return None

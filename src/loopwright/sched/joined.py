@@ -32,7 +32,7 @@ class _Join(LeafKeeper):
     def __init__(self, target: Target) -> None:
         self.target = target
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_For(self, node: st.For) -> Any:

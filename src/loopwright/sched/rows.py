@@ -132,7 +132,7 @@ def _common_axes(func: PrimFunc, stages: list[Stage]) -> int:
     return max(n for n in range(count + 1) if all(_follows(b, inner, n) for b in blocks))
 
 
-def _same_extent(axis: Any, other: Any) -> bool:
+def _same_extent(axis: IterVar, other: IterVar) -> bool:
     return structural_equal(axis.dom.extent, other.dom.extent)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir.functor import Rewriter, rewrite
 from ..ir.prim_expr import IterVar, PrimExpr, Var
@@ -11,6 +11,9 @@ from ..tir.analysis.access import get_block_read_write_region
 from ..tir.function import PrimFunc
 from ..tir.stmt_functor import keep_buffers, renew_defs
 from .analysis import loads_in
+
+if TYPE_CHECKING:
+    from ..tir.buffer import Buffer
 
 
 def separate_reductions(func: PrimFunc) -> PrimFunc:
@@ -21,10 +24,10 @@ def separate_reductions(func: PrimFunc) -> PrimFunc:
 
 
 class _Separate(Rewriter):
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
-    def visit_Buffer(self, node: Any) -> Any:
+    def visit_Buffer(self, node: Buffer) -> Any:
         return node
 
     def visit_SeqStmt(self, node: st.SeqStmt) -> Any:
@@ -86,7 +89,7 @@ class _Single(Rewriter):
     def __init__(self, name: str, store: st.BufferStore, start: st.BufferStore) -> None:
         self.name, self.store, self.start = name, store, start
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_BlockRealize(self, node: st.BlockRealize) -> Any:

@@ -10,10 +10,10 @@ A maximum without NaN takes one instruction instead of four, and a row less is i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir.functor import post_order_visit, rewrite
-from ..ir.prim_expr import Add, Div, Let, Max, Mul, Select, Sub, Var
+from ..ir.prim_expr import Add, BinaryOpExpr, Div, Let, Max, Mul, PrimExpr, Select, Sub, Var
 from ..ir.prim_op import less
 from ..ir.structural import structural_equal
 from ..tir.buffer import Buffer
@@ -22,6 +22,9 @@ from ..tir.function import PrimFunc
 from ..tir.op import is_call_to
 from ..tir.stmt import Block, BlockRealize, BufferStore
 from .analysis import BlockInfo, Stage, is_identity, loads_in
+
+if TYPE_CHECKING:
+    from ..ir.node import Node
 
 
 def is_softmax(top: Stage, power: Stage) -> bool:
@@ -46,12 +49,12 @@ def is_softmax(top: Stage, power: Stage) -> bool:
     )
 
 
-def _folded(info: BlockInfo, operator: type) -> Buffer | None:
+def _folded(info: BlockInfo, operator: type[BinaryOpExpr]) -> Buffer | None:
     """The buffer whose whole rows a block folds, each into the element at the row's place, or None."""
     value = None if info.store is None else info.store.value
     if len(info.reduce) != 1 or not isinstance(value, operator):
         return None
-    load, axis = value.b, info.reduce[0]  # type: ignore[attr-defined]
+    load, axis = value.b, info.reduce[0]
     if not isinstance(load, BufferLoad) or axis.dom is None:
         return None
     axes = [*info.spatial[: len(load.indices) - 1], axis]
@@ -83,7 +86,7 @@ def lean_rows(func: PrimFunc, stages: Sequence[Stage]) -> PrimFunc:
     return func
 
 
-def _takes_nan(value: Any, buffer: Buffer) -> bool:
+def _takes_nan(value: PrimExpr, buffer: Buffer) -> bool:
     """Whether a value is NaN where an element of the buffer is."""
     if isinstance(value, BufferLoad):
         return value.buffer is buffer
@@ -95,7 +98,7 @@ def _takes_nan(value: Any, buffer: Buffer) -> bool:
 def max_without_nan(func: PrimFunc) -> PrimFunc:
     """The kernel with maxima, as reductions, that ignore NaN."""
 
-    def lean(node: Any) -> Any:
+    def lean(node: Node) -> Any:
         value = node.value if isinstance(node, BufferStore) else None
         if not isinstance(value, Max) or not isinstance(value.a, BufferLoad):
             return None
@@ -122,7 +125,7 @@ def blocks_by_name(func: PrimFunc) -> dict[str, Block]:
     """The blocks that write."""
     writers: dict[str, Block] = {}
 
-    def note(node: Any) -> None:
+    def note(node: Node) -> None:
         if isinstance(node, Block) and node.writes:
             writers[node.name_hint] = node
 

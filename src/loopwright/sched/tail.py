@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arith import Analyzer, eval_set
 from ..arith.interval import is_infinite
@@ -13,6 +13,7 @@ from ..ir.literals import conjuncts, is_one
 from ..ir.prim_expr import (
     LT,
     And,
+    BinaryOpExpr,
     CmpExpr,
     FloatImm,
     IntImm,
@@ -32,6 +33,10 @@ from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 from ..tir.op import if_then_else, is_call_to
 from ..tir.stmt_functor import keep_buffers
+
+if TYPE_CHECKING:
+    from ..ir.node import Node
+    from ..ir.op import Op
 
 
 def compute_whole_tiles(func: PrimFunc, blocks: set[str]) -> PrimFunc:
@@ -55,7 +60,7 @@ def written_by(func: PrimFunc, blocks: set[str]) -> set[Buffer]:
     """The buffers that the blocks of these names write."""
     buffers: set[Buffer] = set()
 
-    def note(node: Any) -> None:
+    def note(node: Node) -> None:
         if isinstance(node, st.Block) and node.name_hint in blocks:
             buffers.update(w.buffer for w in node.writes)
 
@@ -70,10 +75,10 @@ class _Whole(Rewriter):
         self.loops: dict[Var, Range] = {}
         self.shapes: dict[Buffer, tuple[PrimExpr, ...]] = {}  # of accumulators that grow
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
-    def visit_Buffer(self, node: Any) -> Any:
+    def visit_Buffer(self, node: Buffer) -> Any:
         return node
 
     def visit_For(self, node: st.For) -> Any:
@@ -135,7 +140,7 @@ class _Whole(Rewriter):
         if not all(stays(r.min, extent) for dims in written for r, extent in dims):
             return None
 
-        def guard(load: Any) -> Any:
+        def guard(load: Node) -> Any:
             if not isinstance(load, BufferLoad) or load.buffer in self.own:
                 return None
             conditions = [inner for axis, inner in guards.items() if leaves(load, axis)]
@@ -224,16 +229,18 @@ class _WholeRows(_Whole):
         self.loops[loop] = whole
         store, start = block.body, block.init
         assert isinstance(store, st.BufferStore) and isinstance(start, st.BufferStore)
+        fold = store.value
+        assert isinstance(fold, BinaryOpExpr)
         inside = less(axis.var, extent)
-        term = if_then_else(inside, store.value.b, start.value)  # type: ignore[attr-defined]
-        body = store.replace(value=store.value.replace(b=term))
+        term = if_then_else(inside, fold.b, start.value)
+        body = store.replace(value=fold.replace(b=term))
         wider = axis.replace(dom=Range.from_min_extent(axis.dom.min, whole))
         axes = (*block.iter_vars[:at], wider, *block.iter_vars[at + 1 :])
         return node.replace(block=block.replace(iter_vars=axes, body=body))
 
 
 def whole_columns(
-    func: PrimFunc, axes: dict[str, int], first: str, width: int, fill: Any
+    func: PrimFunc, axes: dict[str, int], first: str, width: int, fill: PrimExpr
 ) -> PrimFunc:
     """Round an axis of some blocks up to a multiple of a width, and with it the last axis of the buffers
     that they write or reduce: beyond its end the block `first` stores `fill`, the others what follows
@@ -247,7 +254,7 @@ def whole_columns(
 
 
 class _WholeColumns(_WholeRows):
-    def __init__(self, axes: dict[str, int], first: str, width: int, fill: Any) -> None:
+    def __init__(self, axes: dict[str, int], first: str, width: int, fill: PrimExpr) -> None:
         super().__init__(dict.fromkeys(axes, width))
         self.axes, self.first, self.fill = axes, first, fill
         self.buffers: set[Buffer] = set()
@@ -271,7 +278,7 @@ class _WholeColumns(_WholeRows):
         if block.name_hint == self.first:
             inside = less(axis.var, extent)
 
-            def guard(load: Any) -> Any:
+            def guard(load: Op | PrimExpr) -> Any:
                 if not isinstance(load, BufferLoad) or load.buffer not in self.arguments:
                     return None
                 return if_then_else(inside, load, const(0, load.dtype))

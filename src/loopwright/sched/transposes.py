@@ -9,12 +9,13 @@ See `tir.TransposeInRegisters` for what becomes of such a loop.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..arith import Analyzer, detect_linear_equation
 from ..ir.functor import any_node
 from ..ir.literals import int_value
-from ..ir.prim_expr import PrimExpr, Range, Var
+from ..ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ..ir.prim_op import add, const, floordiv, floormod, multiply
 from ..ir.target import Target
 from ..ir.variables import substitute, uses_any
@@ -23,6 +24,9 @@ from ..tir.schedule import Schedule
 from ..tir.stmt import BufferStore
 from .analysis import constant, is_costly, loads_in
 from .loops import parallel_tiles
+
+if TYPE_CHECKING:
+    from ..tir.expr import BufferLoad
 
 # Of the largest tile: its rows and columns fill 32 vector registers. 1024 x 1024 took 186 us instead
 # of 3079 with a load for each lane (docs/performance.md).
@@ -74,7 +78,9 @@ class _Axis(NamedTuple):
     loops: int = 1
 
 
-def _joined(iter_vars: Any, addresses: list[PrimExpr]) -> tuple[list[_Axis], list[PrimExpr]]:
+def _joined(
+    iter_vars: Sequence[IterVar], addresses: list[PrimExpr]
+) -> tuple[list[_Axis], list[PrimExpr]]:
     """Fuses adjacent axes where all addresses move along them as if they were one."""
     axes = [_Axis(v.var, constant(v.dom.extent)) for v in iter_vars]
     for at in range(len(axes) - 1, 0, -1):
@@ -91,7 +97,7 @@ def _joined(iter_vars: Any, addresses: list[PrimExpr]) -> tuple[list[_Axis], lis
     return axes, addresses
 
 
-def _address(access: Any) -> PrimExpr:
+def _address(access: BufferLoad | BufferStore) -> PrimExpr:
     """The element that a load or store accesses, counted in row-major order."""
     address: PrimExpr = const(0, "int64")
     for index, extent in zip(access.indices, access.buffer.shape, strict=True):

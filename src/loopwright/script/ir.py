@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..base.errors import explain
@@ -63,7 +64,9 @@ def module_get_attrs() -> dict[str, Any]:
     return dict(_state().attrs)
 
 
-def module_set_attr(attr_key: str, attr_value: Any, allow_overwrite: bool = False) -> None:
+def module_set_attr(
+    attr_key: str, attr_value: int | Mapping[str, int] | None, allow_overwrite: bool = False
+) -> None:
     """Set one attribute of the module."""
     module_attrs({attr_key: attr_value}, allow_overwrite)
 
@@ -79,7 +82,11 @@ def dummy_global_info() -> DummyGlobalInfo:
     return DummyGlobalInfo()
 
 
-def vdevice(target: Any = None, vdevice_id: int = 0, memory_scope: str = "global") -> VDevice:
+def vdevice(
+    target: str | Mapping[str, str | Sequence[str]] | None = None,
+    vdevice_id: int = 0,
+    memory_scope: str = "global",
+) -> VDevice:
     """A device that tensors are stored on."""
     return VDevice(target, vdevice_id, memory_scope)
 

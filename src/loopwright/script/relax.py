@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import explain
 from ..base.late import public_names as _public_names
@@ -37,11 +37,17 @@ from .parser.entry import ModuleDecorator, RelaxFunctionDecorator
 from .parser.macro import MacroDecorator
 from .parser.proxies import MatchCastPair, PackedFunc, StructInfoProxy, as_info, match_cast
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..ir.prim_expr import PrimExpr
+    from ..relax.expr import Expr
+
 
 class RewriterDecorator(ModuleDecorator[PatternMatchingRewriter]):
     """`@R.rewriter`: a class (or a module) with the functions `pattern` and `replacement`."""
 
-    def _apply(self, func: Any, frame: Any) -> PatternMatchingRewriter:
+    def _apply(self, func: type, frame: Any) -> PatternMatchingRewriter:
         mod = func if isinstance(func, IRModule) else super()._apply(func, frame)
         return PatternMatchingRewriter.from_module(mod)
 
@@ -88,13 +94,13 @@ def dataflow() -> DataflowMark:
 
 
 @built
-def output(*vars: Any) -> None:
+def output(*vars: Expr) -> None:
     """The variables of the dataflow block that are seen after it."""
     _dialect("R.output").output(vars)
 
 
 @built
-def emit(value: Any, annotate_struct_info: Any = None) -> Any:
+def emit(value: Expr, annotate_struct_info: Any = None) -> Any:
     """Bind a value to a fresh variable."""
     return _dialect("R.emit").emit(value, annotate_struct_info)
 
@@ -108,17 +114,17 @@ def emit_te(func: Any, *args: Any, **kwargs: Any) -> Any:
 # ------------------------------------------------------------------ literals
 
 
-def tuple(*fields: Any) -> _Tuple:
+def tuple(*fields: Expr | Sequence[Expr]) -> _Tuple:
     """A tuple; `R.tuple()` is the empty one."""
     return _proxies.make_tuple(fields)
 
 
-def shape(value: Any) -> ShapeExpr:
+def shape(value: Expr | Sequence[PrimExpr | int]) -> ShapeExpr:
     """A shape as a value; dimensions may be strings."""
     return _proxies.make_shape(value)
 
 
-def prim_value(value: Any) -> PrimValue:
+def prim_value(value: PrimExpr | float) -> PrimValue:
     """A scalar."""
     return PrimValue(value)
 
@@ -133,12 +139,12 @@ def dtype(value: Any) -> DataTypeImm:
     return DataTypeImm(value)
 
 
-def to_vdevice(data: Any, dst_vdevice: Any) -> Any:
+def to_vdevice(data: Expr, dst_vdevice: Any) -> Any:
     """Copy a tensor to a virtual device, which may be named: "cuda:1"."""
     return _op.to_vdevice(data, _proxies.vdevice(dst_vdevice))
 
 
-def hint_on_device(data: Any, dst_vdevice: Any, memory_scope: _str = "global") -> Any:
+def hint_on_device(data: Expr, dst_vdevice: Any, memory_scope: _str = "global") -> Any:
     """Say where a tensor should live."""
     return _op.hint_on_device(data, _proxies.vdevice(dst_vdevice), memory_scope)
 

@@ -11,7 +11,7 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arith.analyzer import Analyzer as _Analyzer
 from ..base.errors import explain
@@ -115,6 +115,11 @@ from .parser.tir_values import (  # noqa: F401
 )
 from .parser.tir_values import as_integer as _as_integer
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..tir.buffer import BufferRegion
+
 prim_func = PrimFuncDecorator()
 macro = MacroDecorator()
 inline = MacroDecorator()
@@ -148,7 +153,7 @@ class meta_var:
 # ------------------------------------------------------------------ loops and branches
 
 
-def _range(start: Any, stop: Any) -> Range:
+def _range(start: int | PrimExpr, stop: PrimExpr | int | str) -> Range:
     """From start to stop; the extent is simplified, so that (i * 4, i * 4 + 4) has 4. From 0 on it is
     `stop` as written."""
     low, end = _match_types(start, stop)
@@ -158,7 +163,13 @@ def _range(start: Any, stop: Any) -> Range:
     return Range._make(low, size)
 
 
-def _loop(start: Any, stop: Any, kind: ForKind, annotations: Any, tag: str = "") -> ForFrame[Var]:
+def _loop(
+    start: PrimExpr | int,
+    stop: int | PrimExpr | str | None,
+    kind: ForKind,
+    annotations: Any,
+    tag: str = "",
+) -> ForFrame[Var]:
     for bound in (start, stop):
         if bound is not None:
             _as_integer(bound, "a bound of a loop")
@@ -170,28 +181,49 @@ def _loop(start: Any, stop: Any, kind: ForKind, annotations: Any, tag: str = "")
     return ForFrame(doms, kind, tag, annotations)
 
 
-def serial(start: Any, stop: Any = None, *, annotations: Any = None) -> ForFrame[Var]:
+def serial(
+    start: PrimExpr | int,
+    stop: PrimExpr | int | None = None,
+    *,
+    annotations: Mapping[str, Any] | None = None,
+) -> ForFrame[Var]:
     """A loop whose iterations run in order."""
     return _loop(start, stop, ForKind.SERIAL, annotations)
 
 
-def parallel(start: Any, stop: Any = None, *, annotations: Any = None) -> ForFrame[Var]:
+def parallel(
+    start: PrimExpr | int, stop: Any = None, *, annotations: dict[str, Any] | None = None
+) -> ForFrame[Var]:
     """A loop whose iterations run on the threads of the pool."""
     return _loop(start, stop, ForKind.PARALLEL, annotations)
 
 
-def vectorized(start: Any, stop: Any = None, *, annotations: Any = None) -> ForFrame[Var]:
+def vectorized(
+    start: PrimExpr | int,
+    stop: PrimExpr | int | None = None,
+    *,
+    annotations: dict[str, Any] | None = None,
+) -> ForFrame[Var]:
     """A loop that becomes vector instructions."""
     return _loop(start, stop, ForKind.VECTORIZED, annotations)
 
 
-def unroll(start: Any, stop: Any = None, *, annotations: Any = None) -> ForFrame[Var]:
+def unroll(
+    start: PrimExpr | int,
+    stop: PrimExpr | int | None = None,
+    *,
+    annotations: dict[str, Any] | None = None,
+) -> ForFrame[Var]:
     """A loop whose body is repeated."""
     return _loop(start, stop, ForKind.UNROLLED, annotations)
 
 
 def thread_binding(
-    start: Any, stop: Any = None, thread: str | None = None, *, annotations: Any = None
+    start: PrimExpr | int,
+    stop: str | int | None = None,
+    thread: str | None = None,
+    *,
+    annotations: dict[str, Any] | None = None,
 ) -> ForFrame[Var]:
     """A loop whose iterations are the threads of an axis such as "threadIdx.x"."""
     if thread is None and isinstance(stop, str):
@@ -202,7 +234,7 @@ def thread_binding(
     return _loop(start, stop, ForKind.THREAD_BINDING, annotations, thread)
 
 
-def grid(*extents: Any) -> ForFrame[tuple[Var, ...]]:
+def grid(*extents: PrimExpr | int) -> ForFrame[tuple[Var, ...]]:
     """Nested serial loops; an extent may be a pair (start, stop)."""
     doms = []
     for extent in extents:
@@ -211,12 +243,12 @@ def grid(*extents: Any) -> ForFrame[tuple[Var, ...]]:
     return ForFrame(doms, ForKind.SERIAL)
 
 
-def While(condition: Any) -> WhileFrame:
+def While(condition: PrimExpr | int) -> WhileFrame:
     """A loop that runs while the condition holds."""
     return WhileFrame(_convert(condition))
 
 
-def If(condition: Any) -> IfFrame:
+def If(condition: PrimExpr | int) -> IfFrame:
     """A branch: `with T.If(c): with T.Then(): ...`"""
     return IfFrame(_convert(condition))
 
@@ -234,7 +266,7 @@ def Else() -> BranchFrame:
 # ------------------------------------------------------------------ statements
 
 
-def evaluate(value: Any) -> None:
+def evaluate(value: PrimExpr | BufferRegion | int) -> None:
     """Evaluate an expression for its effect."""
     if isinstance(value, str):
         value = StringImm(value)
@@ -244,7 +276,7 @@ def evaluate(value: Any) -> None:
     emit(_stmt.Evaluate(as_operand(value)))
 
 
-def buffer_store(buffer: _Buffer, value: Any, indices: Any, predicate: Any = None) -> None:
+def buffer_store(buffer: _Buffer, value: Any, indices: list[Any], predicate: Any = None) -> None:
     """Store `value` at `indices`."""
     points = indices if isinstance(indices, (list, tuple)) else [indices]
     points = tuple(map(_convert, points))
@@ -259,13 +291,13 @@ def buffer_store(buffer: _Buffer, value: Any, indices: Any, predicate: Any = Non
     emit(_stmt.BufferStore(buffer, stored, points, predicate))
 
 
-def Assert(condition: Any, message: Any) -> Wrap:
+def Assert(condition: PrimExpr | int, message: PrimExpr | str | int) -> Wrap:
     """Check a condition before the rest of the scope runs."""
     cond, text = _convert(condition), _convert(message)
     return Wrap(lambda body: _stmt.AssertStmt(cond, text, body), title="T.Assert")
 
 
-def LetStmt(value: Any, type_annotation: Any = None, *, var: Var | None = None) -> Wrap:
+def LetStmt(value: PrimExpr | int, type_annotation: Any = None, *, var: Var | None = None) -> Wrap:
     """A variable for the rest of the scope."""
     bound = _convert(as_operand(value))
     if var is None:
@@ -277,13 +309,13 @@ def LetStmt(value: Any, type_annotation: Any = None, *, var: Var | None = None) 
     return Wrap(lambda body: _stmt.LetStmt(var, bound, body), var, title="a let")
 
 
-def Let(expr: Any, where: dict[Var, Any] | None = None) -> PrimExpr:
+def Let(expr: PrimExpr | int, where: dict[Var, Any] | None = None) -> PrimExpr:
     """`expr` with variables standing for values: `T.Let(x + 1, where={x: y})`."""
     ((name, value),) = (where or {}).items()
     return _Let(name, _convert(as_operand(value)), _convert(as_operand(expr)))
 
 
-def let(v: Var, value: Any, body: Any = None) -> Any:
+def let(v: Var, value: PrimExpr | int, body: PrimExpr | int | None = None) -> Any:
     """A let expression, or without `body` a let for the rest of the scope."""
     bound = _convert(as_operand(value))
     if body is not None:
@@ -291,12 +323,12 @@ def let(v: Var, value: Any, body: Any = None) -> Any:
     return Wrap(lambda inner: _stmt.LetStmt(v, bound, inner), v, title="a let")
 
 
-def bind(value: Any, type_annotation: Any = None, *, var: Var | None = None) -> Wrap:
+def bind(value: PrimExpr | int, type_annotation: Any = None, *, var: Var | None = None) -> Wrap:
     """A variable for the rest of the scope (newer spelling)."""
     return LetStmt(value, type_annotation, var=var)
 
 
-def attr(node: Any, attr_key: str, value: Any) -> Wrap:
+def attr(node: object, attr_key: str, value: PrimExpr | str | int) -> Wrap:
     """A note about `node` that holds for the rest of the scope."""
     operand = _convert(value)
     about = _convert(node) if isinstance(node, int) else node
@@ -317,7 +349,7 @@ def realize(buffer_slice: Any, storage_scope: str, condition: Any = True) -> Wra
     return Wrap(wrap, title="T.realize")
 
 
-def env_thread(thread_tag: str, dtype: Any = "int32") -> Var:
+def env_thread(thread_tag: str, dtype: DataType | str = "int32") -> Var:
     """The variable of a thread axis; `T.launch_thread` sets its extent."""
     thread_var = Var("", dtype)
     frame = enclosing(FuncFrame)
@@ -327,7 +359,7 @@ def env_thread(thread_tag: str, dtype: Any = "int32") -> Var:
     return thread_var
 
 
-def launch_thread(thread: Var | str, extent: Any) -> Wrap:
+def launch_thread(thread: Var | str, extent: PrimExpr | int) -> Wrap:
     """Run the rest of the scope on `extent` threads of an axis; binds its variable."""
     size = _convert(extent)
     if isinstance(thread, str):
@@ -359,12 +391,12 @@ def launch_thread(thread: Var | str, extent: Any) -> Wrap:
 # ------------------------------------------------------------------ expressions
 
 
-def min(a: Any, b: Any) -> PrimExpr:
+def min(a: PrimExpr | int, b: PrimExpr | float) -> PrimExpr:
     """The smaller of two."""
     return _op.minimum(as_operand(a), as_operand(b))
 
 
-def max(a: Any, b: Any) -> PrimExpr:
+def max(a: PrimExpr | BufferRegion | int, b: PrimExpr | BufferRegion | float) -> PrimExpr:
     """The larger of two."""
     return _op.maximum(as_operand(a), as_operand(b))
 
@@ -376,7 +408,12 @@ def cast(src: Any, dtype: Any) -> PrimExpr:
     return _cast(dtype_text(dtype), as_operand(src))
 
 
-def iter_var(v: Any, dom: Any, iter_type: str, thread_tag: str = "") -> IterVar:
+def iter_var(
+    v: Var | str,
+    dom: Range | tuple[PrimExpr | int, PrimExpr | int],
+    iter_type: str,
+    thread_tag: str = "",
+) -> IterVar:
     """An axis from its parts."""
     names = ("DataPar", "ThreadIndex", "CommReduce", "Ordered", "DimInfo", "Unrolled")
     names += ("Vectorized", "Parallelized", "Tensorized")
@@ -384,7 +421,7 @@ def iter_var(v: Any, dom: Any, iter_type: str, thread_tag: str = "") -> IterVar:
     return IterVar(dom, v, kind, thread_tag)
 
 
-def comm_reducer(combiner: Callable[..., Any], identity: Any) -> CommReducer:
+def comm_reducer(combiner: Callable[..., Any], identity: Sequence[PrimExpr | int]) -> CommReducer:
     """A commutative reduction: `T.comm_reducer(lambda x, y: x + y, [T.float32(0)])`."""
     identities = [_convert(i) for i in identity]
     names = list(inspect.signature(combiner).parameters)
@@ -398,7 +435,10 @@ def comm_reducer(combiner: Callable[..., Any], identity: Any) -> CommReducer:
 
 
 def index_map(
-    mapping: Callable[..., Any], *, inverse_index_map: Any = None, index_dtype: Any = "int64"
+    mapping: Callable[..., Any],
+    *,
+    inverse_index_map: Callable[..., Any] | None = None,
+    index_dtype: DataType | str = "int64",
 ) -> IndexMap:
     """How indices move: `T.index_map(lambda i, j: (j, i))`."""
     inverse = inverse_index_map
@@ -407,22 +447,22 @@ def index_map(
     return IndexMap.from_func(mapping, inverse_index_map=inverse, index_dtype=index_dtype)
 
 
-def target(target_config: Any, host: Any = None) -> Target:
+def target(target_config: str | Mapping[str, Any], host: str | None = None) -> Target:
     """A target, as the value of an attribute."""
     return Target(target_config, host)
 
 
-def ramp(base: Any, stride: Any, lanes: Any) -> PrimExpr:
+def ramp(base: PrimExpr | int, stride: PrimExpr | int, lanes: int) -> PrimExpr:
     """The vector base, base + stride, ..."""
     return Ramp(base, stride, lanes)
 
 
-def broadcast(value: Any, lanes: Any) -> PrimExpr:
+def broadcast(value: PrimExpr | int, lanes: PrimExpr | int) -> PrimExpr:
     """The vector of copies of a value."""
     return Broadcast(value, lanes)
 
 
-def undef(dtype: Any = "int32") -> Call:
+def undef(dtype: DataType | str = "int32") -> Call:
     """A value that is never read."""
     return Call(dtype_text(dtype), "tir.undef", [])
 

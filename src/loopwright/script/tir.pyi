@@ -4,7 +4,7 @@ Made by `python -m tools.make_stubs`.
 """
 
 import builtins as _py
-from collections.abc import Callable as _Callable
+from collections.abc import Callable as _Callable, Mapping as _Mapping, Sequence as _Sequence
 from loopwright.ir.dtype import DataType as DataType
 from loopwright.ir.expr import BaseExpr as BaseExpr
 from loopwright.ir.op import Op as Op
@@ -44,7 +44,7 @@ from loopwright.script.parser.tir_buffers import (
     match_buffer as match_buffer,
 )
 from loopwright.script.parser.tir_values import buffer_var as buffer_var, ptr as ptr, var as var
-from loopwright.tir.buffer import Buffer as _Buffer
+from loopwright.tir.buffer import Buffer as _Buffer, BufferRegion as _BufferRegion
 from loopwright.tir.expr import (
     BufferLoad as BufferLoad, CommReducer as CommReducer, ProducerLoad as ProducerLoad,
     Reduce as Reduce,
@@ -106,36 +106,36 @@ from loopwright.tir.op_target import (
 from loopwright.tir.stmt import ForKind as ForKind
 from typing import Any as _Any
 
-def Assert(condition: _Any, message: _Any) -> _Wrap: """Check a condition before the rest of the scope runs."""
+def Assert(condition: PrimExpr | int, message: PrimExpr | str | int) -> _Wrap: """Check a condition before the rest of the scope runs."""
 class Buffer(_Buffer):
     """A buffer symbol: as the annotation of a parameter, or a view of the memory `data`."""
-    def __init__(self, shape: _Any, dtype: _Any = 'float32', data: Var | None = None, strides: _Any = None, elem_offset: _Any = None, scope: str = 'global', align: int = 0, offset_factor: int = 0, buffer_type: str = '', axis_separators: _Any = None) -> None: """A buffer symbol: as the annotation of a parameter, or a view of the memory `data`."""
+    def __init__(self, shape: int | _Sequence[PrimExpr | int], dtype: DataType | str = 'float32', data: Var | None = None, strides: _Sequence[_Any] | None = None, elem_offset: _Any = None, scope: str = 'global', align: int = 0, offset_factor: int = 0, buffer_type: str = '', axis_separators: _Any = None) -> None: """A buffer symbol: as the annotation of a parameter, or a view of the memory `data`."""
 def Else() -> _BranchFrame: """The branch taken where the condition does not hold."""
-def If(condition: _Any) -> _IfFrame: """A branch: `with T.If(c): with T.Then(): ...`"""
-def Let(expr: _Any, where: dict[Var, _Any] | None = None) -> PrimExpr: """`expr` with variables standing for values: `T.Let(x + 1, where={x: y})`."""
-def LetStmt(value: _Any, type_annotation: _Any = None, *, var: Var | None = None) -> _Wrap: """A variable for the rest of the scope."""
+def If(condition: PrimExpr | int) -> _IfFrame: """A branch: `with T.If(c): with T.Then(): ...`"""
+def Let(expr: PrimExpr | int, where: dict[Var, _Any] | None = None) -> PrimExpr: """`expr` with variables standing for values: `T.Let(x + 1, where={x: y})`."""
+def LetStmt(value: PrimExpr | int, type_annotation: _Any = None, *, var: Var | None = None) -> _Wrap: """A variable for the rest of the scope."""
 class Ptr(Var):
     """`T.Ptr[T.float32]`, `T.Ptr("float32", "shared")`: a pointer variable, as an annotation."""
     def __init__(self, dtype: _Any, storage_scope: str = 'global') -> None: """`T.Ptr[T.float32]`, `T.Ptr("float32", "shared")`: a pointer variable, as an annotation."""
 def Then() -> _BranchFrame: """The branch taken where the condition holds."""
-def While(condition: _Any) -> _WhileFrame: """A loop that runs while the condition holds."""
+def While(condition: PrimExpr | int) -> _WhileFrame: """A loop that runs while the condition holds."""
 alloc_sblock = alloc_buffer
-def atomic_add(*args: _Any, dtype: _Any = 'handle') -> Call: ...
-def attr(node: _Any, attr_key: str, value: _Any) -> _Wrap: """A note about `node` that holds for the rest of the scope."""
+def atomic_add(*args: PrimExpr | int, dtype: DataType | str = 'handle') -> Call: ...
+def attr(node: object, attr_key: str, value: PrimExpr | str | int) -> _Wrap: """A note about `node` that holds for the rest of the scope."""
 def axis_separators(*positions: int) -> list[int]: """Axis separators of a buffer."""
 class bfloat16(_Dtype, init=False): """A bfloat16 variable; with an argument, that value as bfloat16."""
-def bind(value: _Any, type_annotation: _Any = None, *, var: Var | None = None) -> _Wrap: """A variable for the rest of the scope (newer spelling)."""
+def bind(value: PrimExpr | int, type_annotation: _Any = None, *, var: Var | None = None) -> _Wrap: """A variable for the rest of the scope (newer spelling)."""
 class bool(_Dtype, init=False): """A bool variable; with an argument, that value as bool."""
 class boolean(_Dtype, init=False): """A bool variable; with an argument, that value as bool."""
-def broadcast(value: _Any, lanes: _Any) -> PrimExpr: """The vector of copies of a value."""
+def broadcast(value: PrimExpr | int, lanes: PrimExpr | int) -> PrimExpr: """The vector of copies of a value."""
 buffer_decl = buffer
-def buffer_store(buffer: _Buffer, value: _Any, indices: _Any, predicate: _Any = None) -> None: """Store `value` at `indices`."""
+def buffer_store(buffer: _Buffer, value: _Any, indices: list[_Any], predicate: _Any = None) -> None: """Store `value` at `indices`."""
 def cast(src: _Any, dtype: _Any) -> PrimExpr: """`src` as `dtype`."""
-def comm_reducer(combiner: _Callable[..., _Any], identity: _Any) -> CommReducer: """A commutative reduction: `T.comm_reducer(lambda x, y: x + y, [T.float32(0)])`."""
+def comm_reducer(combiner: _Callable[..., _Any], identity: _Sequence[PrimExpr | int]) -> CommReducer: """A commutative reduction: `T.comm_reducer(lambda x, y: x + y, [T.float32(0)])`."""
 class complex128(_Dtype, init=False): """A complex128 variable; with an argument, that value as complex128."""
 class complex64(_Dtype, init=False): """A complex64 variable; with an argument, that value as complex64."""
-def env_thread(thread_tag: str, dtype: _Any = 'int32') -> Var: """The variable of a thread axis; `T.launch_thread` sets its extent."""
-def evaluate(value: _Any) -> None: """Evaluate an expression for its effect."""
+def env_thread(thread_tag: str, dtype: DataType | str = 'int32') -> Var: """The variable of a thread axis; `T.launch_thread` sets its extent."""
+def evaluate(value: PrimExpr | _BufferRegion | int) -> None: """Evaluate an expression for its effect."""
 fabs = abs
 class float16(_Dtype, init=False): """A float16 variable; with an argument, that value as float16."""
 class float32(_Dtype, init=False): """A float32 variable; with an argument, that value as float32."""
@@ -151,11 +151,11 @@ class float8_e4m3fnuz(_Dtype, init=False): """A float8_e4m3fnuz variable; with a
 class float8_e5m2(_Dtype, init=False): """A float8_e5m2 variable; with an argument, that value as float8_e5m2."""
 class float8_e5m2fnuz(_Dtype, init=False): """A float8_e5m2fnuz variable; with an argument, that value as float8_e5m2fnuz."""
 class float8_e8m0fnu(_Dtype, init=False): """A float8_e8m0fnu variable; with an argument, that value as float8_e8m0fnu."""
-def grid(*extents: _Any) -> _ForFrame[tuple[Var, ...]]: """Nested serial loops; an extent may be a pair (start, stop)."""
+def grid(*extents: PrimExpr | int) -> _ForFrame[tuple[Var, ...]]: """Nested serial loops; an extent may be a pair (start, stop)."""
 class handle(Var):
     """A pointer variable; `dtype`: the type it points to."""
-    def __init__(self, dtype: _Any = None, storage_scope: str = 'global', *, is_size_var: _Any = False) -> None: """A pointer variable; `dtype`: the type it points to."""
-def index_map(mapping: _Callable[..., _Any], *, inverse_index_map: _Any = None, index_dtype: _Any = 'int64') -> IndexMap: """How indices move: `T.index_map(lambda i, j: (j, i))`."""
+    def __init__(self, dtype: str | _Callable[..., _Any] | None = None, storage_scope: str = 'global', *, is_size_var: _py.bool = False) -> None: """A pointer variable; `dtype`: the type it points to."""
+def index_map(mapping: _Callable[..., _Any], *, inverse_index_map: _Callable[..., _Any] | None = None, index_dtype: DataType | str = 'int64') -> IndexMap: """How indices move: `T.index_map(lambda i, j: (j, i))`."""
 inline: _MacroDecorator
 class int1(_Dtype, init=False): """A int1 variable; with an argument, that value as int1."""
 class int16(_Dtype, init=False): """A int16 variable; with an argument, that value as int16."""
@@ -164,36 +164,36 @@ class int32(_Dtype, init=False): """A int32 variable; with an argument, that val
 class int4(_Dtype, init=False): """A int4 variable; with an argument, that value as int4."""
 class int64(_Dtype, init=False): """A int64 variable; with an argument, that value as int64."""
 class int8(_Dtype, init=False): """A int8 variable; with an argument, that value as int8."""
-def iter_var(v: _Any, dom: _Any, iter_type: str, thread_tag: str = '') -> IterVar: """An axis from its parts."""
-def large_uint_imm(*args: _Any, dtype: _Any = 'handle') -> Call: ...
-def launch_thread(thread: Var | str, extent: _Any) -> _Wrap: """Run the rest of the scope on `extent` threads of an axis; binds its variable."""
-def let(v: Var, value: _Any, body: _Any = None) -> _Any: """A let expression, or without `body` a let for the rest of the scope."""
+def iter_var(v: Var | str, dom: Range | tuple[PrimExpr | int, PrimExpr | int], iter_type: str, thread_tag: str = '') -> IterVar: """An axis from its parts."""
+def large_uint_imm(*args: PrimExpr | int, dtype: DataType | str = 'handle') -> Call: ...
+def launch_thread(thread: Var | str, extent: PrimExpr | int) -> _Wrap: """Run the rest of the scope on `extent` threads of an axis; binds its variable."""
+def let(v: Var, value: PrimExpr | int, body: PrimExpr | int | None = None) -> _Any: """A let expression, or without `body` a let for the rest of the scope."""
 macro: _MacroDecorator
-def max(a: _Any, b: _Any) -> PrimExpr: """The larger of two."""
+def max(a: PrimExpr | _BufferRegion | int, b: PrimExpr | _BufferRegion | float) -> PrimExpr: """The larger of two."""
 class meta_var:
     """`x = T.meta_var(value)`: x is the Python value itself, no variable of the function."""
     def __init__(self, value: _Any) -> None: ...
     @property
     def meta_value(self) -> _Any: """The value, for a loop over it."""
-def min(a: _Any, b: _Any) -> PrimExpr: """The smaller of two."""
-def parallel(start: _Any, stop: _Any = None, *, annotations: _Any = None) -> _ForFrame[Var]: """A loop whose iterations run on the threads of the pool."""
+def min(a: PrimExpr | int, b: PrimExpr | float) -> PrimExpr: """The smaller of two."""
+def parallel(start: PrimExpr | int, stop: _Any = None, *, annotations: dict[str, _Any] | None = None) -> _ForFrame[Var]: """A loop whose iterations run on the threads of the pool."""
 pow = power
 prim_func: _PrimFuncDecorator
-def ramp(base: _Any, stride: _Any, lanes: _Any) -> PrimExpr: """The vector base, base + stride, ..."""
+def ramp(base: PrimExpr | int, stride: PrimExpr | int, lanes: int) -> PrimExpr: """The vector base, base + stride, ..."""
 def realize(buffer_slice: _Any, storage_scope: str, condition: _Any = True) -> _Wrap: """A region of a buffer exists for the rest of the scope."""
 sblock = block
 sblock_alloc_buffer = alloc_buffer
 sblock_attr = block_attr
-def serial(start: _Any, stop: _Any = None, *, annotations: _Any = None) -> _ForFrame[Var]: """A loop whose iterations run in order."""
-def target(target_config: _Any, host: _Any = None) -> Target: """A target, as the value of an attribute."""
-def thread_binding(start: _Any, stop: _Any = None, thread: str | None = None, *, annotations: _Any = None) -> _ForFrame[Var]: """A loop whose iterations are the threads of an axis such as "threadIdx.x"."""
-def thread_return(*args: _Any, dtype: _Any = 'handle') -> Call: ...
+def serial(start: PrimExpr | int, stop: PrimExpr | int | None = None, *, annotations: _Mapping[str, _Any] | None = None) -> _ForFrame[Var]: """A loop whose iterations run in order."""
+def target(target_config: str | _Mapping[str, _Any], host: str | None = None) -> Target: """A target, as the value of an attribute."""
+def thread_binding(start: PrimExpr | int, stop: str | int | None = None, thread: str | None = None, *, annotations: dict[str, _Any] | None = None) -> _ForFrame[Var]: """A loop whose iterations are the threads of an axis such as "threadIdx.x"."""
+def thread_return(*args: PrimExpr | int, dtype: DataType | str = 'handle') -> Call: ...
 tvm_call_cpacked = call_cpacked
 tvm_call_packed = call_packed
-def tvm_call_trace_packed(*args: _Any, dtype: _Any = 'handle') -> Call: ...
-def tvm_check_return(*args: _Any, dtype: _Any = 'handle') -> Call: ...
-def tvm_context_id(*args: _Any, dtype: _Any = 'handle') -> Call: ...
-def tvm_static_handle(*args: _Any, dtype: _Any = 'handle') -> Call: ...
+def tvm_call_trace_packed(*args: PrimExpr | int, dtype: DataType | str = 'handle') -> Call: ...
+def tvm_check_return(*args: PrimExpr | int, dtype: DataType | str = 'handle') -> Call: ...
+def tvm_context_id(*args: PrimExpr | int, dtype: DataType | str = 'handle') -> Call: ...
+def tvm_static_handle(*args: PrimExpr | int, dtype: DataType | str = 'handle') -> Call: ...
 class uint1(_Dtype, init=False): """A uint1 variable; with an argument, that value as uint1."""
 class uint16(_Dtype, init=False): """A uint16 variable; with an argument, that value as uint16."""
 class uint2(_Dtype, init=False): """A uint2 variable; with an argument, that value as uint2."""
@@ -201,15 +201,15 @@ class uint32(_Dtype, init=False): """A uint32 variable; with an argument, that v
 class uint4(_Dtype, init=False): """A uint4 variable; with an argument, that value as uint4."""
 class uint64(_Dtype, init=False): """A uint64 variable; with an argument, that value as uint64."""
 class uint8(_Dtype, init=False): """A uint8 variable; with an argument, that value as uint8."""
-def undef(dtype: _Any = 'int32') -> Call: """A value that is never read."""
-def unroll(start: _Any, stop: _Any = None, *, annotations: _Any = None) -> _ForFrame[Var]: """A loop whose body is repeated."""
-def vectorized(start: _Any, stop: _Any = None, *, annotations: _Any = None) -> _ForFrame[Var]: """A loop that becomes vector instructions."""
+def undef(dtype: DataType | str = 'int32') -> Call: """A value that is never read."""
+def unroll(start: PrimExpr | int, stop: PrimExpr | int | None = None, *, annotations: dict[str, _Any] | None = None) -> _ForFrame[Var]: """A loop whose body is repeated."""
+def vectorized(start: PrimExpr | int, stop: PrimExpr | int | None = None, *, annotations: dict[str, _Any] | None = None) -> _ForFrame[Var]: """A loop that becomes vector instructions."""
 class void(PrimExpr):
     """A variable of no type."""
-    def __init__(self, expr: _Any = None, *, is_size_var: _Any = False) -> None: """A variable of no type."""
+    def __init__(self, expr: _Any = None, *, is_size_var: _py.bool = False) -> None: """A variable of no type."""
 class _Dtype(PrimExpr):
     """A float32 variable; with an argument, that value as float32."""
-    def __init__(self, expr: _Any = None, is_size_var: _py.bool = False) -> None: """A float32 variable; with an argument, that value as float32."""
+    def __init__(self, expr: PrimExpr | float | None = None, is_size_var: _py.bool = False) -> None: """A float32 variable; with an argument, that value as float32."""
 bfloat16x2 = bfloat16x4 = bfloat16x8 = bfloat16x16 = bfloat16x32 = bfloat16x64 = bfloat16
 booleanx2 = booleanx4 = booleanx8 = booleanx16 = booleanx32 = booleanx64 = boolean
 float16x2 = float16x4 = float16x8 = float16x16 = float16x32 = float16x64 = float16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import explain
 from ..ir.dtype import DataType
@@ -28,8 +28,12 @@ from .tensor import (
     TensorSlice,
 )
 
+if TYPE_CHECKING:
+    from ..base.span import Span
+    from ..ir.node import Node
 
-def _dims(shape: Any) -> tuple[PrimExpr, ...]:
+
+def _dims(shape: Sequence[PrimExpr | int] | int) -> tuple[PrimExpr, ...]:
     if isinstance(shape, (int, PrimExpr)):
         shape = (shape,)
     values = getattr(shape, "values", shape)  # a relax ShapeExpr
@@ -47,14 +51,16 @@ def current_tag(tag: str) -> str:
     return scope
 
 
-def placeholder(shape: Any, dtype: Any = None, name: str = "placeholder") -> Tensor:
+def placeholder(
+    shape: Sequence[PrimExpr | int], dtype: DataType | str | None = None, name: str = "placeholder"
+) -> Tensor:
     """An input tensor; dtype defaults to float32."""
     kind = "float32" if dtype is None else dtype
     return PlaceholderOp(name, _dims(shape), kind).output(0)
 
 
 def compute(
-    shape: Any,
+    shape: Sequence[Any],
     fcompute: Callable[..., Any],
     name: str = "compute",
     tag: str = "",
@@ -92,7 +98,7 @@ def _wrong_rank(ndim: int, count: int) -> ValueError:
     return ValueError(explain(what, got=got, instead="take one index for each dimension"))
 
 
-def _element(name: str, value: Any) -> PrimExpr:
+def _element(name: str, value: PrimExpr) -> PrimExpr:
     if isinstance(value, Tensor) and value.ndim == 0:
         return value()
     element = value.asobject() if isinstance(value, TensorSlice) else convert(value)
@@ -136,13 +142,13 @@ def _from_signature(fn: Callable[..., Any]) -> tuple[list[str], int, bool]:
 
 
 def extern(
-    shape: Any,
+    shape: int | Sequence[Any],
     inputs: Sequence[Tensor],
     fcompute: Callable[..., Any],
     name: str = "extern",
-    dtype: Any = None,
-    in_buffers: Any = None,
-    out_buffers: Any = None,
+    dtype: DataType | str | Sequence[DataType | str] | None = None,
+    in_buffers: Buffer | Sequence[Buffer] | str | None = None,
+    out_buffers: Buffer | list[Buffer] | str | None = None,
     tag: str = "",
     attrs: dict[str, Any] | None = None,
 ) -> Any:
@@ -202,7 +208,7 @@ def _check_buffers(
                 raise ValueError(explain(what, got=f"{extent} of {tensor.op.name}"))
 
 
-def _extern_shapes(shape: Any) -> tuple[list[tuple[PrimExpr, ...]], bool]:
+def _extern_shapes(shape: int | Sequence[Any]) -> tuple[list[tuple[PrimExpr, ...]], bool]:
     if isinstance(shape, (int, PrimExpr)):
         return [_dims(shape)], True
     items = list(getattr(shape, "values", shape))
@@ -211,7 +217,7 @@ def _extern_shapes(shape: Any) -> tuple[list[tuple[PrimExpr, ...]], bool]:
     return [_dims(s) for s in items], len(items) == 1
 
 
-def _input_tensor(name: str, value: Any) -> Tensor:
+def _input_tensor(name: str, value: Tensor) -> Tensor:
     if not isinstance(value, Tensor):
         raise ValueError(explain(f"extern {name} reads tensors", got=type(value).__name__))
     return value
@@ -223,12 +229,14 @@ def _buffer_list(buffers: Any) -> list[Buffer] | None:
     return [buffers] if isinstance(buffers, Buffer) else list(buffers)
 
 
-def _view_of(shape: Any, dtype: Any, name: str) -> Buffer:
+def _view_of(shape: Sequence[PrimExpr], dtype: DataType | str, name: str) -> Buffer:
     offset = Var("elem_offset", "int32")
     return decl_buffer(shape, dtype, name, elem_offset=offset, offset_factor=1)
 
 
-def _extern_dtypes(name: str, dtype: Any, inputs: list[Tensor], count: int) -> list[Any]:
+def _extern_dtypes(
+    name: str, dtype: str | Sequence[str] | None, inputs: list[Tensor], count: int
+) -> list[Any]:
     if dtype is None:
         kinds = {t.dtype for t in inputs}
         if len(kinds) != 1:
@@ -286,7 +294,7 @@ def _roles(
     read: set[Any] = set()
     written: set[Any] = set()
 
-    def look(node: Any) -> None:
+    def look(node: Node) -> None:
         if isinstance(node, (BufferLoad, BufferStore)):
             (read if isinstance(node, BufferLoad) else written).add(node.buffer)
 
@@ -299,22 +307,26 @@ def _roles(
     return buffers[:count], buffers[count:]
 
 
-def var(name: str = "tindex", dtype: Any = "int32", span: Any = None) -> Var:
+def var(name: str = "tindex", dtype: DataType | str = "int32", span: Span | None = None) -> Var:
     """A scalar variable."""
     return Var(name, dtype, span)
 
 
-def size_var(name: str = "size", dtype: Any = "int32", span: Any = None) -> SizeVar:
+def size_var(
+    name: str = "size", dtype: DataType | str = "int32", span: Span | None = None
+) -> SizeVar:
     """A non-negative variable."""
     return SizeVar(name, dtype, span)
 
 
-def const(value: Any, dtype: Any = "int32", span: Any = None) -> PrimExpr:
+def const(
+    value: float | PrimExpr | Tensor, dtype: DataType | str = "int32", span: Span | None = None
+) -> PrimExpr:
     """A literal."""
     return _const(value, dtype, span)
 
 
-def _axis_range(dom: Any) -> Range:
+def _axis_range(dom: Range | int | tuple[PrimExpr | int, PrimExpr | int]) -> Range:
     if isinstance(dom, Range):
         return dom
     if isinstance(dom, (tuple, list)):
@@ -325,14 +337,21 @@ def _axis_range(dom: Any) -> Range:
     return Range(dom)
 
 
-def reduce_axis(dom: Any, name: str = "rv", thread_tag: str = "", span: Any = None) -> IterVar:
+def reduce_axis(
+    dom: Range | int | tuple[PrimExpr | int, PrimExpr | int],
+    name: str = "rv",
+    thread_tag: str = "",
+    span: Span | None = None,
+) -> IterVar:
     """An axis to reduce over: `dom` is (begin, end)."""
     domain = _axis_range(dom)
     var = Var(name, domain.extent.dtype)
     return IterVar(domain, var, IterVar.CommReduce, thread_tag, span)
 
 
-def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Any = None) -> IterVar:
+def thread_axis(
+    dom: Any = None, tag: str = "", name: str = "", span: Span | None = None
+) -> IterVar:
     """An axis over the threads named by `tag` ("threadIdx.x")."""
     if isinstance(dom, str):
         dom, tag = None, dom

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import explain
 from ..base.names import free_name
@@ -21,6 +21,9 @@ from ..tir.op import if_then_else
 from ..tir.stmt_functor import substitute, substitute_buffers
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor
 from .tidy import Tidy
+
+if TYPE_CHECKING:
+    from ..ir.node import Node
 
 
 def in_order(tensors: Iterable[Tensor]) -> list[Operation]:
@@ -163,7 +166,7 @@ class Builder:
         if isinstance(expr, Var):
             return values.get(expr, expr)
 
-        def post(node: Any) -> Any:
+        def post(node: Node) -> Any:
             if isinstance(node, ProducerLoad):
                 producer: Any = node.producer  # a te.Tensor
                 at = self.element(producer, node.indices)
@@ -172,7 +175,7 @@ class Builder:
 
         return self.tidy(rewrite(expr, post))
 
-    def element(self, tensor: Tensor, indices: Any) -> tuple[PrimExpr, ...]:
+    def element(self, tensor: Tensor, indices: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
         """The indices of an element; a tensor that a scan computes row by row has no row
         dimension."""
         time = self.rows.get(tensor)
@@ -228,7 +231,12 @@ class Builder:
         return self.loops(loops, outer, {}, st.BlockRealize(loops, const(True), block))
 
     def nest(
-        self, op: ComputeOp, axes: list[IterVar], values: Any, notes: dict[str, Any], name: str
+        self,
+        op: ComputeOp,
+        axes: list[IterVar],
+        values: dict[Any, Any],
+        notes: dict[str, Any],
+        name: str,
     ) -> st.Stmt:
         if not axes:  # a 0-d result still has an axis, bound to 0
             axis = IterVar(Range(0, 1), Var("vi", "int32"), IterVar.DataPar)
@@ -250,7 +258,9 @@ class Builder:
         low, size = axis.dom.min, axis.dom.extent
         return Range.from_min_extent(self.elements(low, values), self.elements(size, values))
 
-    def loops(self, loops: list[Var], axes: list[IterVar], values: Any, body: st.Stmt) -> st.Stmt:
+    def loops(
+        self, loops: list[Var], axes: list[IterVar], values: dict[Any, Any], body: st.Stmt
+    ) -> st.Stmt:
         for var, axis in zip(reversed(loops), reversed(axes), strict=True):
             dom = self.dom(axis, values)
             body = st.For(var, dom.min, dom.extent, st.ForKind.SERIAL, body)
@@ -350,7 +360,7 @@ def with_regions(block: st.Block, pointers: dict[Var, Buffer]) -> st.Block:
     return block.replace(reads=tuple(reads), writes=tuple(writes))
 
 
-def _arguments(ops: Any) -> list[Any]:
+def _arguments(ops: Sequence[PrimExpr | Tensor]) -> list[Any]:
     args = [ops] if isinstance(ops, (Tensor, Var)) else list(ops)
     for arg in args:
         if not isinstance(arg, (Tensor, Var)):
@@ -359,7 +369,9 @@ def _arguments(ops: Any) -> list[Any]:
     return args
 
 
-def create_prim_func(ops: Any, index_dtype_override: str | None = None) -> PrimFunc:
+def create_prim_func(
+    ops: Sequence[PrimExpr | Tensor], index_dtype_override: str | None = None
+) -> PrimFunc:
     """The PrimFunc of `ops`, its parameters: all inputs and results, and variables.
 
     Every operation becomes a block inside its loops; tensors that are not parameters are allocated.
@@ -371,7 +383,7 @@ def create_prim_func(ops: Any, index_dtype_override: str | None = None) -> PrimF
 
 
 def create_relax_prim_func(
-    inputs_outputs: Any,
+    inputs_outputs: Sequence[Tensor],
     tir_var_list: Iterable[Var] | None = None,
     index_dtype_override: str | None = "int64",
 ) -> PrimFunc:

@@ -44,23 +44,23 @@ class Operators(TensorOperators):
     def __neg__(self) -> Any:
         return self._binary("multiply", self, -1)
 
-    def astype(self, dtype: Any) -> Any:
+    def astype(self, dtype: DataType | str) -> Any:
         """The elements as another type."""
         return self._binary("astype", self, dtype)
 
-    def __lshift__(self, other: Any) -> Any:
+    def __lshift__(self, other: Tensor) -> Any:
         return self._binary("left_shift", self, other)
 
-    def __rshift__(self, other: Any) -> Any:
+    def __rshift__(self, other: Tensor) -> Any:
         return self._binary("right_shift", self, other)
 
-    def __and__(self, other: Any) -> Any:
+    def __and__(self, other: Tensor) -> Any:
         return self._binary("bitwise_and", self, other)
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: Tensor) -> Any:
         return self._binary("bitwise_or", self, other)
 
-    def __xor__(self, other: Any) -> Any:
+    def __xor__(self, other: Tensor) -> Any:
         return self._binary("bitwise_xor", self, other)
 
 
@@ -69,11 +69,11 @@ class TensorSlice:
 
     __slots__ = ("indices", "tensor")
 
-    def __init__(self, tensor: Tensor, indices: Any) -> None:
+    def __init__(self, tensor: Tensor, indices: tuple[Any, ...]) -> None:
         self.tensor = tensor
         self.indices = tuple(indices)
 
-    def __getitem__(self, indices: Any) -> Any:
+    def __getitem__(self, indices: int | Sequence[int]) -> Any:
         more = indices if isinstance(indices, tuple) else (indices,)
         return self.tensor[(*self.indices, *more)]
 
@@ -100,7 +100,9 @@ class Tensor(DataProducer, Operators):
         """The value of the tensor in an expression: its element, if it has no axes."""
         return self if self._shape else self()
 
-    def __init__(self, shape: Any, dtype: Any, op: Operation, value_index: int = 0) -> None:
+    def __init__(
+        self, shape: Sequence[PrimExpr], dtype: DataType | str, op: Operation, value_index: int = 0
+    ) -> None:
         self._shape = tuple(convert(s) for s in shape)
         self._dtype = DataType(dtype)
         self._op = op
@@ -149,7 +151,7 @@ class Tensor(DataProducer, Operators):
             raise ValueError(explain(what, got=f"{len(indices)} indices", instead=hint))
         return ProducerLoad(self, indices)
 
-    def __getitem__(self, indices: Any) -> Any:
+    def __getitem__(self, indices: PrimExpr | Sequence[Any]) -> Any:
         points = indices if isinstance(indices, tuple) else (indices,)
         if len(points) < len(self._shape) or any(isinstance(p, slice) for p in points):
             return TensorSlice(self, points)
@@ -242,7 +244,7 @@ class PlaceholderOp(Operation):
 
     __slots__ = ()
 
-    def __init__(self, name: str, shape: Any, dtype: Any) -> None:
+    def __init__(self, name: str, shape: Sequence[PrimExpr], dtype: DataType | str) -> None:
         super().__init__(name)
         self._outputs = (Tensor(shape, dtype, self),)
 
@@ -283,7 +285,14 @@ class ComputeOp(BaseComputeOp):
     __slots__ = ("_axis", "body")
     inlines: ClassVar[bool] = True
 
-    def __init__(self, name: str, tag: str, attrs: Any, axis: Any, body: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        tag: str,
+        attrs: Mapping[str, Any] | None,
+        axis: Sequence[IterVar],
+        body: Sequence[PrimExpr],
+    ) -> None:
         super().__init__(name, tag, attrs)
         self._axis: tuple[IterVar, ...] = tuple(axis)
         self.body: tuple[PrimExpr, ...] = tuple(body)
@@ -332,10 +341,10 @@ class ComputeOp(BaseComputeOp):
         return ComputeOp(self.name, self.tag, self.attrs, self._axis, body)
 
 
-def replace_tensors(node: Any, table: Mapping[Any, Tensor]) -> Any:
+def replace_tensors(node: PrimExpr | Stmt, table: Mapping[Any, Tensor]) -> Any:
     """An expression or a statement that reads other tensors in place of those in the table."""
 
-    def post(part: Any) -> Any:
+    def post(part: Node) -> Any:
         if isinstance(part, ProducerLoad) and part.producer in table:
             new: Any = table[part.producer]
             return ProducerLoad._make(new, part.indices, span=part.span)
@@ -363,7 +372,7 @@ def _check_reductions(name: str, body: tuple[PrimExpr, ...]) -> None:
             pre_order_visit(part, lambda node: _refuse_reduce(name, node))
 
 
-def _refuse_reduce(name: str, node: Any) -> None:
+def _refuse_reduce(name: str, node: Node) -> None:
     if isinstance(node, Reduce):
         what = f"Reductions are only allowed at the top level of compute (here: {name})"
         hint = "make another tensor of the reduction, then compute with it"
@@ -379,10 +388,10 @@ class ExternOp(Operation):
         self,
         name: str,
         tag: str,
-        attrs: Any,
-        inputs: Any,
-        input_placeholders: Any,
-        output_placeholders: Any,
+        attrs: dict[Any, Any] | None,
+        inputs: Sequence[Tensor],
+        input_placeholders: Sequence[Buffer],
+        output_placeholders: Sequence[Buffer],
         body: Stmt,
     ) -> None:
         super().__init__(name, tag, attrs)

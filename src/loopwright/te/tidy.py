@@ -4,13 +4,16 @@ with added terms first, then constants, then subtracted terms."""
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arith import Analyzer
 from ..ir.functor import Rewriter, pre_order_visit
 from ..ir.prim_expr import GE, GT, LE, LT, Add, BinaryOpExpr, IntImm, PrimExpr, Sub
 from ..ir.prim_op import add, const, subtract
 from ..tir.buffer import Buffer
+
+if TYPE_CHECKING:
+    from ..ir.node import Node
 
 
 class Tidy:
@@ -32,7 +35,7 @@ def _kinds(expr: PrimExpr) -> tuple[bool, bool]:
     """(has integer arithmetic, has > or >=)"""
     counts = compares = False
 
-    def visit(node: Any) -> bool | None:
+    def visit(node: Node) -> bool | None:
         nonlocal counts, compares
         if isinstance(node, Buffer):
             return False
@@ -51,7 +54,7 @@ class _Ordered(Rewriter):
     def __init__(self) -> None:
         self.memo: dict[int, tuple[Any, Any]] = {}  # keeps the key's node alive
 
-    def visit_Node(self, node: Any) -> Any:
+    def visit_Node(self, node: Node) -> Any:
         cached = self.memo.get(id(node))
         if cached is None:
             if isinstance(node, (Add, Sub)) and node.dtype.is_int:

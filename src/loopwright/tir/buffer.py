@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -14,6 +14,9 @@ from ..ir.literals import is_zero
 from ..ir.node import Node, define, field, ignore
 from ..ir.prim_expr import IntImm, PointerType, PrimExpr, Range, Var
 from ..ir.prim_op import add, const, convert, multiply
+
+if TYPE_CHECKING:
+    from ..base.span import Span
 
 
 class Access(NamedTuple):
@@ -75,12 +78,12 @@ class Buffer(Node):
         ends = [0, *self.axis_separators, len(self.shape)]
         return [slice(first, last) for first, last in pairwise(ends)]
 
-    def offset_of(self, indices: Any) -> list[PrimExpr]:
+    def offset_of(self, indices: Sequence[PrimExpr | int]) -> list[PrimExpr]:
         """Element offset of `indices` from the start of `data`, simplified: one for each dimension
         of the memory: a single one without axis separators."""
         return [Analyzer().simplify(offset) for offset in self.offsets(indices)]
 
-    def offsets(self, indices: Any) -> list[PrimExpr]:
+    def offsets(self, indices: Sequence[PrimExpr | int]) -> list[PrimExpr]:
         """`offset_of` as the sum of products that it is."""
         converted = [convert(i) for i in indices]
         if not self.axis_separators:
@@ -125,11 +128,21 @@ class Buffer(Node):
                 size = multiply(size, extent)
         return multiply(size, const(literal, size.dtype))
 
-    def vload(self, begin: Any, dtype: Any = None, predicate: Any = None) -> PrimExpr:
+    def vload(
+        self,
+        begin: int | Sequence[PrimExpr | int],
+        dtype: DataType | str | None = None,
+        predicate: PrimExpr | None = None,
+    ) -> PrimExpr:
         """Load from the index `begin`; a vector `dtype` loads consecutive elements."""
         return ACCESS.get().load(self, begin, dtype, predicate)
 
-    def vstore(self, begin: Any, value: Any, predicate: Any = None) -> Any:
+    def vstore(
+        self,
+        begin: Sequence[PrimExpr | int],
+        value: PrimExpr | int,
+        predicate: PrimExpr | None = None,
+    ) -> Any:
         """Store `value` at the index `begin`; a vector value stores consecutive elements."""
         return ACCESS.get().store(self, begin, value, predicate)
 
@@ -138,8 +151,8 @@ class Buffer(Node):
         access_mask: int | str = "rw",
         ptr_type: str = "handle",
         content_lanes: int = 1,
-        offset: Any = 0,
-        extent: Any = None,
+        offset: PrimExpr | int = 0,
+        extent: PrimExpr | int | None = None,
     ) -> PrimExpr:
         """A pointer into the buffer for external calls; mask "r" is 1, "w" is 2."""
         return ACCESS.get().pointer(self, access_mask, ptr_type, content_lanes, offset, extent)
@@ -159,14 +172,14 @@ class DataProducer(Node):
     __slots__ = ()
 
 
-def normalize_shape(shape: Any) -> tuple[PrimExpr, ...]:
+def normalize_shape(shape: int | Sequence[PrimExpr | int]) -> tuple[PrimExpr, ...]:
     """A shape from an int, an expression or a sequence of them."""
     if isinstance(shape, (int, PrimExpr)):
         shape = (shape,)
     return tuple(map(_extent, shape))
 
 
-def _extent(value: Any) -> PrimExpr:
+def _extent(value: PrimExpr | int) -> PrimExpr:
     extent = convert(value)
     if not isinstance(extent, PrimExpr) or not extent.dtype.is_integer:
         what = "an extent of a buffer is an integer or an expression of one"
@@ -181,17 +194,17 @@ def pointed(dtype: DataType, scope: str) -> PointerType:
 
 def decl_buffer(
     shape: Any,
-    dtype: Any = None,
+    dtype: DataType | str | None = None,
     name: str = "buffer",
     data: Var | None = None,
-    strides: Any = None,
-    elem_offset: Any = None,
+    strides: Sequence[PrimExpr | int] | None = None,
+    elem_offset: PrimExpr | int | None = None,
     scope: str = "",
     data_alignment: int = -1,
     offset_factor: int = 0,
     buffer_type: str = "",
-    axis_separators: Any = None,
-    span: Any = None,
+    axis_separators: Sequence[Any] | None = None,
+    span: Span | None = None,
 ) -> Buffer:
     """A buffer symbol. dtype defaults to float32; strides may mix ints and expressions.
 
@@ -254,7 +267,7 @@ class BufferRegion(Node):
         return BufferRegion(buffer, tuple(ranges))
 
     @staticmethod
-    def from_point(buffer: Buffer, indices: Any) -> BufferRegion:
+    def from_point(buffer: Buffer, indices: Sequence[PrimExpr]) -> BufferRegion:
         """One element of a buffer."""
         points = [convert(i) for i in indices]
         return BufferRegion(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..ir import prim_expr as pe
 from ..ir.dtype import DataType
@@ -129,6 +128,6 @@ class Sizes:
         return body
 
 
-def plain(dim: Any) -> str:
+def plain(dim: PrimExpr | int) -> str:
     """A dimension in a message, literals as bare numbers."""
     return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(dim))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arith import Analyzer
 from ..base.errors import explain
@@ -15,6 +15,9 @@ from ..ir.node import Node
 from ..ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ..ir.prim_op import add, ceildiv, const, convert, floordiv, floormod, multiply
 from .index_map import IndexMap
+
+if TYPE_CHECKING:
+    from ..base.span import Span
 
 _PART = re.compile(r"(\d*)([A-Za-z])")
 
@@ -27,7 +30,7 @@ class Layout(Node):
     name: str
     dtype: DataType  # of indices
 
-    def __init__(self, name: str, dtype: str = "int32", span: Any = None) -> None:
+    def __init__(self, name: str, dtype: str = "int32", span: Span | None = None) -> None:
         if dtype not in ("int32", "int64"):
             what = "indices of a layout are int32 or int64"
             raise TypeError(explain(what, got=repr(dtype)))
@@ -109,7 +112,9 @@ class BijectiveLayout(Node):
     src_layout: Layout
     dst_layout: Layout
 
-    def __init__(self, src_layout: Any, dst_layout: Any, span: Any = None) -> None:
+    def __init__(
+        self, src_layout: Layout | str, dst_layout: Layout | str, span: Span | None = None
+    ) -> None:
         src, dst = layout(src_layout), layout(dst_layout)
         if not len(src) or {a.upper() for a in src} != {a.upper() for a in dst}:
             what = "two layouts of the same axes are needed"
@@ -196,13 +201,13 @@ def _layout(name: str, dtype: str) -> Layout:
     return Layout(name, dtype)
 
 
-def layout(layout_str: Any, dtype: str = "int32") -> Layout:
+def layout(layout_str: Layout | str, dtype: str = "int32") -> Layout:
     """The layout of that name, with indices of a type. Raises TypeError for others than int32 and
     int64."""
     return layout_str if isinstance(layout_str, Layout) else _layout(str(layout_str), dtype)
 
 
-def bijective_layout(src_layout: Any, dst_layout: Any) -> BijectiveLayout | None:
+def bijective_layout(src_layout: str, dst_layout: Layout | str) -> BijectiveLayout | None:
     """The bijection from one layout to another; None between layouts of different axes."""
     try:
         return BijectiveLayout(src_layout, dst_layout)

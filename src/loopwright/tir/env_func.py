@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ir.node import Node
@@ -25,5 +25,5 @@ class EnvFunc(Node):
         """The function itself. Raises ValueError where none is registered any more."""
         return get_global_func(self.name)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Sequence[Any]) -> Any:
         return self.func(*args)

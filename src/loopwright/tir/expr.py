@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import CallValueError, explain
 from ..ir.node import Node, define, field
 from ..ir.prim_expr import ConstExpr, IterVar, PrimExpr, Var, vector_type
 from ..ir.prim_op import const, convert, lanes_of
 from .buffer import Buffer, DataProducer
+
+if TYPE_CHECKING:
+    from ..base.span import Span
 
 
 class BufferLoad(PrimExpr):
@@ -20,7 +23,11 @@ class BufferLoad(PrimExpr):
     predicate: PrimExpr | None = field(default=None)
 
     def __init__(
-        self, buffer: Buffer, indices: Any, predicate: Any = None, span: Any = None
+        self,
+        buffer: Buffer,
+        indices: Any,
+        predicate: PrimExpr | None = None,
+        span: Span | None = None,
     ) -> None:
         points = tuple(convert(i) for i in indices)
         check_indices(buffer, points)
@@ -61,7 +68,7 @@ def check_indices(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> None:
             raise ValueError(explain(what, got=f"index {axis}: {index}", instead=hint))
 
 
-def check_predicate(indices: tuple[PrimExpr, ...], predicate: Any, what: str) -> None:
+def check_predicate(indices: tuple[PrimExpr, ...], predicate: PrimExpr | None, what: str) -> None:
     """Raise ValueError unless a mask has one truth value for each lane that is accessed.
     what: "load" or "store"."""
     if predicate is None:
@@ -91,7 +98,7 @@ class ProducerLoad(PrimExpr):
     producer: DataProducer
     indices: tuple[PrimExpr, ...]
 
-    def __init__(self, producer: DataProducer, indices: Any, span: Any = None) -> None:
+    def __init__(self, producer: DataProducer, indices: Any, span: Span | None = None) -> None:
         self._set(producer, tuple(convert(i) for i in indices), span)
 
     def _derive(self) -> None:
@@ -124,10 +131,10 @@ class Reduce(PrimExpr):
         combiner: CommReducer,
         source: Sequence[Any],
         axis: Sequence[IterVar],
-        condition: Any,
+        condition: PrimExpr | int | None,
         value_index: int = 0,
         init: Sequence[PrimExpr] = (),
-        span: Any = None,
+        span: Span | None = None,
     ) -> None:
         test = const(True, "bool") if condition is None else convert(condition)
         if not (isinstance(source, tuple) and all(isinstance(s, PrimExpr) for s in source)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import explain, suggest
 from ..base.late import Slot
@@ -13,12 +13,15 @@ from ..ir.expr import DictAttrs
 from ..ir.function import BaseFunc, as_attrs
 from ..ir.functor import Rewriter, rewrite
 from ..ir.node import Node, define, field
-from ..ir.prim_expr import BinaryOpExpr, IntImm, PrimExpr, Var
+from ..ir.prim_expr import BinaryOpExpr, IntImm, PrimExpr, PrimType, Var
 from ..ir.prim_op import cast, convert, fold_binary
 from ..ir.structural import structural_equal
 from ..ir.variables import substitute
 from .buffer import Buffer
 from .stmt import DeclBuffer, LetStmt, Stmt
+
+if TYPE_CHECKING:
+    from ..base.span import Span
 
 STRUCT_INFO: Slot[Callable[[Any], Any]] = Slot("tir.struct_info")
 
@@ -35,12 +38,12 @@ class PrimFunc(BaseFunc):
 
     def __init__(
         self,
-        params: Any,
+        params: list[Var | Buffer] | list[Var] | tuple[Var, Var, Var, Var],
         body: Stmt,
-        ret_type: Any = None,
+        ret_type: PrimType | None = None,
         buffer_map: dict[Var, Buffer] | None = None,
-        attrs: Any = None,
-        span: Any = None,
+        attrs: dict[str, Any] | DictAttrs | None = None,
+        span: Span | None = None,
     ) -> None:
         variables: list[Var] = []
         views = dict(buffer_map or {})
@@ -59,7 +62,7 @@ class PrimFunc(BaseFunc):
                 raise TypeError(explain(what, got=type(item).__name__))
         self._set(tuple(variables), views, body, ret_type, as_attrs(attrs), span)
 
-    def with_body(self, new_body: Stmt, span: Any = None) -> PrimFunc:
+    def with_body(self, new_body: Stmt, span: Span | None = None) -> PrimFunc:
         """The same signature with another body."""
         return self.replace(body=new_body, span=span or self.span)
 
@@ -147,7 +150,7 @@ class _BindPointers(Rewriter):
         return let
 
 
-def _folded(node: Any) -> Any:
+def _folded(node: Node) -> Any:
     """The value of an operation on literals."""
     return fold_binary(type(node), node.a, node.b) if isinstance(node, BinaryOpExpr) else None
 

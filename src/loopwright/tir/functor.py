@@ -69,14 +69,14 @@ class _Dispatch:
             raise TypeError(explain(what, got=type(node).__name__))
         return getattr(self, name)(node)
 
-    def _default(self, op: Any) -> Any:
+    def _default(self, op: PrimExpr | Stmt) -> Any:
         raise NotImplementedError
 
 
 def _install(cls: type, doc: str) -> None:
     for kind, name in _METHODS.items():
 
-        def method(self: Any, op: Any) -> Any:
+        def method(self: Any, op: PrimExpr | Stmt) -> Any:
             return self._default(op)
 
         method.__name__ = name
@@ -87,12 +87,12 @@ def _install(cls: type, doc: str) -> None:
 class PyStmtExprVisitor(_Dispatch):
     """Visits nodes; the methods' results are ignored."""
 
-    def _default(self, op: Any) -> None:
+    def _default(self, op: PrimExpr | Stmt) -> None:
         for f in op.__fields__:
             if not _defined(op, f.name, f.role):
                 self._visit(getattr(op, f.name))
 
-    def _visit(self, value: Any) -> None:
+    def _visit(self, value: object) -> None:
         if isinstance(value, IterVar):
             self._visit(value.dom)
         elif isinstance(value, PrimExpr):
@@ -114,7 +114,7 @@ class PyStmtExprVisitor(_Dispatch):
 class PyStmtExprMutator(_Dispatch):
     """Rebuilds nodes; the methods return the new node, or the same object if nothing changed."""
 
-    def _default(self, op: Any) -> Any:
+    def _default(self, op: PrimExpr | Stmt) -> Any:
         values, changed = [], False
         for f in op.__fields__:
             old = getattr(op, f.name)
@@ -123,7 +123,7 @@ class PyStmtExprMutator(_Dispatch):
             values.append(new)
         return op._make(*values, span=op.span) if changed else op
 
-    def _mutate(self, value: Any) -> Any:
+    def _mutate(self, value: object) -> Any:
         if isinstance(value, IterVar):
             return value.replace(dom=self._mutate(value.dom))
         if isinstance(value, PrimExpr):

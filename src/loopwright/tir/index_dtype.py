@@ -24,7 +24,7 @@ class IndexTypeRewriter(Rewriter):
     force: parameters become `dtype`, too, and so do casts to a wider type of index.
     """
 
-    def __init__(self, dtype: Any, force: bool = False) -> None:
+    def __init__(self, dtype: DataType | str, force: bool = False) -> None:
         self.dtype = DataType(dtype)
         self.force = force
         self.variables: dict[pe.Var, Any] = {}
@@ -108,7 +108,7 @@ class IndexTypeRewriter(Rewriter):
             a, b = match_types(self.literal(a, b), self.literal(b, a))
         return type(node)._make(a, b, span=node.span)
 
-    def literal(self, value: Any, other: Any) -> Any:
+    def literal(self, value: pe.PrimExpr, other: pe.PrimExpr) -> Any:
         """A literal in the new type, where the other operand has got that and can hold it."""
         if not isinstance(value, pe.IntImm) or other.dtype != self.dtype:
             return value
@@ -219,7 +219,7 @@ _SAME_TYPE = {
 }
 
 
-def with_index_dtype(func: PrimFunc, dtype: Any, force: bool = False) -> PrimFunc:
+def with_index_dtype(func: PrimFunc, dtype: DataType | str, force: bool = False) -> PrimFunc:
     """`func` with indices of type `dtype` ("int64"): loops, block axes, shapes and indices; see
     `IndexTypeRewriter`."""
     return IndexTypeRewriter(dtype, force).visit(func)

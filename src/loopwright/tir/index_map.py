@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from ..runtime.tensor import Tensor, tensor
 from .analysis.bounds import bounds_of
 from .index_map_inverse import inverse_of, refuse
 from .stmt_functor import substitute
+
+if TYPE_CHECKING:
+    from ..base.span import Span
 
 
 class IndexMap(Node):
@@ -37,10 +40,10 @@ class IndexMap(Node):
 
     def __init__(
         self,
-        initial_indices: Any,
-        final_indices: Any,
+        initial_indices: Iterable[Any],
+        final_indices: Sequence[pe.PrimExpr | int],
         inverse_index_map: IndexMap | None = None,
-        span: Any = None,
+        span: Span | None = None,
     ) -> None:
         final = tuple(convert(e) for e in final_indices)
         self._set(tuple(initial_indices), final, inverse_index_map, span)
@@ -172,7 +175,9 @@ class IndexMap(Node):
         mapped = self.map_ranges([pe.Range(e) for e in extents])
         return [cast(dtype, r.min + r.extent) for r in mapped]
 
-    def map_ndarray(self, arr_src: Any) -> Any:
+    def map_ndarray(
+        self, arr_src: Tensor | np.ndarray[Any, Any] | Sequence[Sequence[Sequence[Any]]]
+    ) -> Any:
         """An array in the new layout, of numpy or of a Tensor as it came; padding is 0."""
         if isinstance(arr_src, Tensor):
             return tensor(self.map_ndarray(arr_src.numpy()), arr_src.device)
@@ -184,7 +189,7 @@ class IndexMap(Node):
         target[tuple(_evaluate(e, coordinates) for e in self.final_indices)] = source
         return target
 
-    def inverse(self, shape: Any) -> IndexMap:
+    def inverse(self, shape: Sequence[pe.PrimExpr | int]) -> IndexMap:
         """The map back, for indices in `shape`. Raises ValueError if some index of the new
         layout has no source (see `non_surjective_inverse`)."""
         if self.inverse_index_map is not None:
@@ -196,7 +201,7 @@ class IndexMap(Node):
             raise CallValueError(explain(what, got=got, instead="use non_surjective_inverse"))
         return inverted
 
-    def non_surjective_inverse(self, shape: Any) -> tuple[IndexMap, pe.PrimExpr]:
+    def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, pe.PrimExpr]:
         """(the inverse map, the condition on the new indices that holds in padding).
 
         Works for splits, fusions and permutations, of an index or of one plus a constant; a fusion
@@ -244,7 +249,7 @@ def _variables(
 def _retyped(expr: pe.PrimExpr, fresh: dict[pe.Var, pe.Var], dtype: str) -> Any:
     """The expression with other variables; its integer literals take their type."""
 
-    def leaf(node: Any) -> Any:
+    def leaf(node: pe.PrimExpr) -> Any:
         if isinstance(node, pe.IntImm) and node.dtype != "bool":
             return const(node.value, dtype)
         if isinstance(node, pe.Cast) and node.value.dtype == dtype:
@@ -265,7 +270,7 @@ NUMPY: dict[type, Callable[[Any, Any], Any]] = {
 }
 
 
-def _evaluate(expr: Any, coordinates: dict[pe.Var, Any]) -> Any:
+def _evaluate(expr: pe.PrimExpr, coordinates: dict[pe.Var, Any]) -> Any:
     if isinstance(expr, pe.IntImm):
         return expr.value
     if isinstance(expr, pe.Var):

@@ -169,7 +169,7 @@ def _size(row: list[Digit]) -> Any:
     return reduce(multiply, symbols if whole == 1 else [*symbols, whole]) if symbols else whole
 
 
-def _same(a: Any, b: pe.PrimExpr) -> bool:
+def _same(a: pe.PrimExpr | int, b: pe.PrimExpr) -> bool:
     """Whether two sizes are the same; literals are compared without a proof."""
     if isinstance(a, int):
         return isinstance(b, pe.IntImm) and a == b.value

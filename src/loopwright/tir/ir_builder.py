@@ -10,7 +10,7 @@ stmt = ib.get()
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..base.errors import explain
@@ -35,14 +35,14 @@ _KINDS = {
 class WithScope:
     """`with scope as value:`; the statements emitted inside are wrapped at the end of the scope."""
 
-    def __init__(self, enter_value: Any, exit_cb: Callable[[], None]) -> None:
+    def __init__(self, enter_value: PrimExpr | None, exit_cb: Callable[[], None]) -> None:
         self._value = enter_value
         self._exit = exit_cb
 
     def __enter__(self) -> Any:
         return self._value
 
-    def __exit__(self, kind: Any, *_: Any) -> None:
+    def __exit__(self, kind: type | None, *_: Any) -> None:
         if kind is None:
             self._exit()
 
@@ -51,7 +51,7 @@ class BufferVar:
     """A buffer accessed like an array: `p[i] = p[i] + 1`. A flat index into a
     buffer of several dimensions counts elements in row-major order."""
 
-    def __init__(self, builder: IRBuilder, buffer: Buffer, content_type: Any) -> None:
+    def __init__(self, builder: IRBuilder, buffer: Buffer, content_type: DataType | str) -> None:
         self._builder = builder
         self._buffer = buffer
         self._content_type = DataType(content_type)
@@ -78,10 +78,10 @@ class BufferVar:
             points.insert(0, flat)
         return points
 
-    def __getitem__(self, index: Any) -> PrimExpr:
+    def __getitem__(self, index: PrimExpr | int | Sequence[PrimExpr | int]) -> PrimExpr:
         return BufferLoad(self._buffer, self._indices(index) if self._buffer.shape else [])
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: PrimExpr | float) -> None:
         if isinstance(value, PrimExpr) and value.dtype.element != self._buffer.dtype.element:
             what = f"buffer {self._buffer.name} holds {self._buffer.dtype}"
             raise ValueError(explain(what, got=f"a value of {value.dtype}", instead="cast it"))
@@ -96,7 +96,7 @@ class IRBuilder:
         self._scopes: list[list[Any]] = [[]]
         self._counts: dict[str, int] = {}
 
-    def emit(self, stmt: Any) -> None:
+    def emit(self, stmt: st.Stmt | Callable[..., Any]) -> None:
         """Append a statement, an expression to evaluate, or a function from the rest of
         the scope to a statement."""
         if isinstance(stmt, PrimExpr):
@@ -115,17 +115,22 @@ class IRBuilder:
                 body = item(st.Evaluate(0) if body is None else body)
         return st.Evaluate(0) if body is None else body
 
-    def _scope(self, value: Any, wrap: Callable[[st.Stmt], st.Stmt]) -> WithScope:
+    def _scope(self, value: PrimExpr | None, wrap: Callable[[st.Stmt], st.Stmt]) -> WithScope:
         self._scopes.append([])
         return WithScope(value, lambda: self.emit(wrap(self._pop())))
 
-    def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
+    def scope_attr(self, node: PrimExpr, attr_key: str, value: int) -> None:
         """An annotation of `node` for the rest of the scope."""
         node_value = convert(value)
         self.emit(lambda rest: st.AttrStmt(node, attr_key, node_value, rest))
 
     def for_range(
-        self, begin: Any, end: Any, name: str = "i", dtype: Any = None, kind: str = "serial"
+        self,
+        begin: PrimExpr | int,
+        end: PrimExpr | int,
+        name: str = "i",
+        dtype: DataType | str | None = None,
+        kind: str = "serial",
     ) -> WithScope:
         """A loop over [begin, end); its value is the loop variable."""
         if kind not in _KINDS:
@@ -141,11 +146,11 @@ class IRBuilder:
         extent = high - low
         return self._scope(var, lambda body: st.For(var, low, extent, _KINDS[kind], body))
 
-    def while_loop(self, condition: Any) -> WithScope:
+    def while_loop(self, condition: PrimExpr) -> WithScope:
         """A loop while `condition` holds."""
         return self._scope(None, lambda body: st.While(condition, body))
 
-    def if_scope(self, cond: Any) -> WithScope:
+    def if_scope(self, cond: PrimExpr) -> WithScope:
         """Statements that run if `cond` holds."""
         return self._scope(None, lambda body: st.IfThenElse(cond, body))
 
@@ -161,7 +166,7 @@ class IRBuilder:
         """A new scope, for allocations and annotations."""
         return self._scope(None, lambda body: body)
 
-    def let(self, var_name: str, value: Any) -> Var:
+    def let(self, var_name: str, value: PrimExpr | int) -> Var:
         """A variable for the rest of the scope."""
         bound = convert(value)
         var = Var(var_name, bound.dtype)
@@ -171,7 +176,7 @@ class IRBuilder:
     def allocate(
         self,
         dtype: Any,
-        shape: Any,
+        shape: PrimExpr | int | Sequence[PrimExpr | int],
         name: str = "buf",
         axis_separators: Any = None,
         scope: str = "",
@@ -185,7 +190,9 @@ class IRBuilder:
         self.emit(lambda rest: st.Allocate(pointer, element, buffer.shape, const(True), rest))
         return BufferVar(self, buffer, element)
 
-    def pointer(self, content_type: Any, name: str = "ptr", scope: str = "") -> BufferVar:
+    def pointer(
+        self, content_type: DataType | str, name: str = "ptr", scope: str = ""
+    ) -> BufferVar:
         """A pointer from outside, accessed as a flat array."""
         element = DataType(content_type)
         data = Var(name, "handle", type_annotation=(str(element), scope or "global"))
@@ -195,7 +202,7 @@ class IRBuilder:
         """A buffer as an array."""
         return BufferVar(self, buf, buf.dtype)
 
-    def likely(self, expr: Any) -> PrimExpr:
+    def likely(self, expr: PrimExpr) -> PrimExpr:
         """A hint that `expr` is nearly always true."""
         return likely(expr)
 

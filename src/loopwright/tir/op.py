@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,6 +52,10 @@ from ..ir.prim_op import (  # noqa: F401  (they are names of this module, too)
 )
 from .buffer import Buffer
 from .expr import BufferLoad
+
+if TYPE_CHECKING:
+    from ..base.span import Span
+    from ..ir.node import Node
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -202,24 +206,29 @@ def effect_of(call: Call) -> str:
     return call.op.effect if isinstance(call.op, Op) else "opaque"
 
 
-def is_call_to(expr: Any, name: str) -> bool:
+def is_call_to(expr: Node, name: str) -> bool:
     """Whether `expr` calls the intrinsic `tir.<name>`."""
     return type(expr) is Call and isinstance(expr.op, Op) and expr.op.name == f"tir.{name}"
 
 
-def call_intrin(dtype: Any, func_name: Any, *args: Any, span: Any = None) -> Call:
+def call_intrin(
+    dtype: DataType | str,
+    func_name: str,
+    *args: PrimExpr | str | float | None,
+    span: Span | None = None,
+) -> Call:
     """Call the intrinsic `func_name` ("tir.exp", or an Op); buffers become their pointer."""
     if isinstance(func_name, str) and not func_name.startswith("tir."):
         func_name = f"tir.{func_name}"
     return Call(dtype, func_name, [_as_arg(a) for a in args], span)
 
 
-def _as_arg(value: Any) -> Any:
+def _as_arg(value: PrimExpr | str | float | None) -> Any:
     arg = convert(value) if hasattr(value, "asobject") else value
     return arg.data if isinstance(arg, Buffer) else value
 
 
-def _packed_arg(value: Any) -> Any:
+def _packed_arg(value: object) -> Any:
     """A buffer argument of a packed call as a DLTensor view of it."""
     if not isinstance(value, Buffer):
         return value
@@ -233,65 +242,73 @@ def _packed_arg(value: Any) -> Any:
     return call_intrin("handle", "tir.tvm_stack_make_array", *parts)
 
 
-def call_packed(*args: Any, span: Any = None) -> Call:
+def call_packed(*args: Any, span: Span | None = None) -> Call:
     """Call a registered function by name; the result is its return value (int32 by default)."""
     return call_intrin("int32", "tir.call_packed", *map(_packed_arg, args), span=span)
 
 
-def call_cpacked(*args: Any, span: Any = None) -> Call:
+def call_cpacked(*args: Any, span: Span | None = None) -> Call:
     """Call a function of this module with the packed calling convention."""
     return call_intrin("int32", "tir.call_cpacked", *map(_packed_arg, args), span=span)
 
 
-def call_packed_lowered(*args: Any, span: Any = None) -> Call:
+def call_packed_lowered(*args: PrimExpr | str | int, span: Span | None = None) -> Call:
     """`call_packed` with its arguments on the stack."""
     return call_intrin("int32", "tir.call_packed_lowered", *map(_packed_arg, args), span=span)
 
 
-def call_cpacked_lowered(*args: Any, span: Any = None) -> Call:
+def call_cpacked_lowered(*args: Any, span: Span | None = None) -> Call:
     """`call_cpacked` with its arguments on the stack."""
     return call_intrin("int32", "tir.call_cpacked_lowered", *map(_packed_arg, args), span=span)
 
 
-def call_extern(dtype: Any, func_name: str, *args: Any, span: Any = None) -> Call:
+def call_extern(
+    dtype: DataType | str, func_name: str, *args: PrimExpr | str | int, span: Span | None = None
+) -> Call:
     """Call the C function `func_name` with plain arguments (buffers as pointers)."""
     return call_intrin(dtype, "tir.call_extern", func_name, *args, span=span)
 
 
-def call_pure_extern(dtype: Any, func_name: str, *args: Any, span: Any = None) -> Call:
+def call_pure_extern(
+    dtype: DataType | str, func_name: str, *args: PrimExpr | float, span: Span | None = None
+) -> Call:
     """Call a C function that has no side effect."""
     return call_intrin(dtype, "tir.call_pure_extern", func_name, *args, span=span)
 
 
-def call_llvm_intrin(dtype: Any, name: str, *args: Any, span: Any = None) -> Call:
+def call_llvm_intrin(
+    dtype: DataType | str, name: str, *args: PrimExpr | int, span: Span | None = None
+) -> Call:
     """Call an LLVM intrinsic by its name ("llvm.prefetch")."""
     return call_intrin(dtype, "tir.call_llvm_intrin", StringImm(name), *args, span=span)
 
 
-def call_llvm_pure_intrin(dtype: Any, name: str, *args: Any, span: Any = None) -> Call:
+def call_llvm_pure_intrin(
+    dtype: DataType | str, name: str, *args: PrimExpr | int, span: Span | None = None
+) -> Call:
     """Call a side-effect-free LLVM intrinsic by its name ("llvm.fma")."""
     return call_intrin(dtype, "tir.call_llvm_pure_intrin", StringImm(name), *args, span=span)
 
 
-def call_tir(global_var: GlobalVar, *args: Any) -> Call:
+def call_tir(global_var: GlobalVar, *args: PrimExpr | float) -> Call:
     """Call another PrimFunc of the module."""
     return Call("void", global_var, [_as_arg(a) for a in args])
 
 
-def ret(val: Any = None, span: Any = None) -> Call:
+def ret(val: PrimExpr | int | None = None, span: Span | None = None) -> Call:
     """Return from the function."""
     value = const(0, "int32") if val is None else convert(val)
     return call_intrin(value.dtype, "tir.ret", value, span=span)
 
 
-def _float_unary(name: str, x: Any, span: Any = None) -> PrimExpr:
+def _float_unary(name: str, x: PrimExpr, span: Span | None = None) -> PrimExpr:
     x = convert(x)
     if x.dtype.is_integer:
         x = cast(DataType("float32").like(x.dtype), x)
     return Call(x.dtype, f"tir.{name}", [x], span)
 
 
-def _rounding(name: str, x: Any, span: Any = None) -> PrimExpr:
+def _rounding(name: str, x: PrimExpr, span: Span | None = None) -> PrimExpr:
     x = convert(x)
     if x.dtype.is_integer:
         return x
@@ -301,7 +318,7 @@ def _rounding(name: str, x: Any, span: Any = None) -> PrimExpr:
 
 
 def _make_unary(name: str, builder: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
-    def build(x: Any, span: Any = None) -> PrimExpr:
+    def build(x: PrimExpr, span: Span | None = None) -> PrimExpr:
         return builder(name, x, span)
 
     build.__name__ = build.__qualname__ = name
@@ -315,7 +332,7 @@ for _name in _ROUNDING:
     globals()[_name] = _make_unary(_name, _rounding)
 
 
-def abs(x: Any, span: Any = None) -> PrimExpr:
+def abs(x: PrimExpr | float, span: Span | None = None) -> PrimExpr:
     """Absolute value."""
     x = convert(x)
     if isinstance(x, (IntImm, FloatImm)):
@@ -331,13 +348,15 @@ def abs(x: Any, span: Any = None) -> PrimExpr:
 fabs = abs
 
 
-def _of_matched(name: str, x: Any, y: Any, span: Any = None) -> PrimExpr:
+def _of_matched(
+    name: str, x: PrimExpr | float, y: PrimExpr | float, span: Span | None = None
+) -> PrimExpr:
     x, y = match_types(x, y)
     return Call(x.dtype, f"tir.{name}", [x, y], span)
 
 
 def _make_binary(name: str, doc: str) -> Callable[..., PrimExpr]:
-    def build(x1: Any, x2: Any, span: Any = None) -> PrimExpr:
+    def build(x1: PrimExpr, x2: PrimExpr, span: Span | None = None) -> PrimExpr:
         return _of_matched(name, x1, x2, span)
 
     build.__name__ = build.__qualname__ = name
@@ -351,13 +370,13 @@ hypot = _make_binary("hypot", "sqrt(x1² + x2²).")
 copysign = _make_binary("copysign", "x1 with the sign of x2.")
 
 
-def ldexp(x1: Any, x2: Any) -> PrimExpr:
+def ldexp(x1: PrimExpr | int, x2: PrimExpr | int) -> PrimExpr:
     """x1 * 2**x2."""
     x1 = convert(x1)
     return Call(x1.dtype, "tir.ldexp", [x1, convert(x2)])
 
 
-def power(x: Any, y: Any, span: Any = None) -> PrimExpr:
+def power(x: PrimExpr | float, y: PrimExpr | float, span: Span | None = None) -> PrimExpr:
     """x to the power y."""
     return _of_matched("pow", x, y, span)
 
@@ -365,61 +384,63 @@ def power(x: Any, y: Any, span: Any = None) -> PrimExpr:
 pow = power
 
 
-def fmod(x: Any, y: Any) -> PrimExpr:
+def fmod(x: PrimExpr | float, y: PrimExpr | float) -> PrimExpr:
     """Remainder of x / y with the sign of x."""
     return _of_matched("fmod", x, y)
 
 
-def logaddexp(a: Any, b: Any, span: Any = None) -> PrimExpr:
+def logaddexp(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
     """log(exp(a) + exp(b)) without overflow."""
     top, low = maximum(a, b), minimum(a, b)
     return add(top, _float_unary("log1p", _float_unary("exp", subtract(low, top)), span))
 
 
-def popcount(x: Any) -> PrimExpr:
+def popcount(x: PrimExpr | float) -> PrimExpr:
     """Number of set bits."""
     x = convert(x)
     return Call(x.dtype, "tir.popcount", [x])
 
 
-def clz(x: Any) -> PrimExpr:
+def clz(x: PrimExpr | float) -> PrimExpr:
     """Number of leading zero bits."""
     x = convert(x)
     return Call(DataType("int32").like(x.dtype), "tir.clz", [x])
 
 
-def isnan(x: Any, span: Any = None) -> PrimExpr:
+def isnan(x: PrimExpr | float, span: Span | None = None) -> PrimExpr:
     """Whether x is not a number."""
     return _float_test("isnan", x, span)
 
 
-def isinf(x: Any, span: Any = None) -> PrimExpr:
+def isinf(x: PrimExpr | float, span: Span | None = None) -> PrimExpr:
     """Whether x is an infinity."""
     return _float_test("isinf", x, span)
 
 
-def _float_test(name: str, x: Any, span: Any) -> PrimExpr:
+def _float_test(name: str, x: PrimExpr | float, span: Span | None) -> PrimExpr:
     x = convert(x)
     result = DataType("bool").like(x.dtype)
     return const(False, result) if x.dtype.is_integer else Call(result, f"tir.{name}", [x], span)
 
 
-def isfinite(x: Any, span: Any = None) -> PrimExpr:
+def isfinite(x: Any, span: Span | None = None) -> PrimExpr:
     """Whether x is neither an infinity nor NaN."""
     return logical_and(logical_not(isinf(x, span)), logical_not(isnan(x, span)))
 
 
-def isnullptr(x: Any, span: Any = None) -> PrimExpr:
+def isnullptr(x: PrimExpr | float, span: Span | None = None) -> PrimExpr:
     """Whether a handle is null."""
     return call_intrin("bool", "tir.isnullptr", x, span=span)
 
 
-def infinity(dtype: Any, span: Any = None) -> PrimExpr:
+def infinity(dtype: Any, span: Span | None = None) -> PrimExpr:
     """Positive infinity of a float type."""
     return FloatImm(dtype, math.inf, span)
 
 
-def reinterpret(dtype: Any, value: Any, span: Any = None) -> PrimExpr:
+def reinterpret(
+    dtype: DataType | str, value: PrimExpr | float, span: Span | None = None
+) -> PrimExpr:
     """The same bits as another type."""
     value = convert(value)
     if value.dtype == DataType(dtype):
@@ -427,13 +448,15 @@ def reinterpret(dtype: Any, value: Any, span: Any = None) -> PrimExpr:
     return call_intrin(dtype, "tir.reinterpret", value, span=span)
 
 
-def likely(cond: Any, span: Any = None) -> PrimExpr:
+def likely(cond: PrimExpr | int, span: Span | None = None) -> PrimExpr:
     """A hint that `cond` is nearly always true."""
     cond = convert(cond)
     return cond if isinstance(cond, IntImm) else call_intrin(cond.dtype, "tir.likely", cond)
 
 
-def checked_index(index: Any, extent: Any, span: Any = None) -> PrimExpr:
+def checked_index(
+    index: PrimExpr | int, extent: PrimExpr | int, span: Span | None = None
+) -> PrimExpr:
     """An index that comes from data, for an axis of `extent`: negative ones count from the end.
     Where it is run with another than -extent..extent-1, the function fails with an IndexError.
 
@@ -449,7 +472,9 @@ def checked_index(index: Any, extent: Any, span: Any = None) -> PrimExpr:
     return call_intrin(dtype, "tir.checked_index", index, extent, span=span)
 
 
-def if_then_else(cond: Any, t: Any, f: Any, span: Any = None) -> PrimExpr:
+def if_then_else(
+    cond: PrimExpr | int, t: PrimExpr | int, f: PrimExpr | float, span: Any = None
+) -> PrimExpr:
     """`t` if `cond` holds, else `f`; only the chosen operand is evaluated."""
     t, f = match_types(t, f)
     cond = convert(cond)
@@ -467,7 +492,7 @@ def _first(args: tuple[Any, ...]) -> PrimExpr:
     return convert(args[0])
 
 
-def any(*args: Any, span: Any = None) -> PrimExpr:
+def any(*args: PrimExpr | int, span: Span | None = None) -> PrimExpr:
     """Or of all arguments, at least one."""
     result = _first(args)
     for arg in args[1:]:
@@ -475,7 +500,7 @@ def any(*args: Any, span: Any = None) -> PrimExpr:
     return result
 
 
-def all(*args: Any, span: Any = None) -> PrimExpr:
+def all(*args: PrimExpr | int, span: Span | None = None) -> PrimExpr:
     """And of all arguments, at least one."""
     result = _first(args)
     for arg in args[1:]:
@@ -483,52 +508,67 @@ def all(*args: Any, span: Any = None) -> PrimExpr:
     return result
 
 
-def address_of(obj: Any, span: Any = None) -> PrimExpr:
+def address_of(obj: PrimExpr | float, span: Span | None = None) -> PrimExpr:
     """A pointer to an element (a load) or to element 0 of a buffer."""
     if isinstance(obj, Buffer):
         obj = BufferLoad(obj, [const(0, e.dtype) for e in obj.shape])
     return call_intrin("handle", "tir.address_of", obj, span=span)
 
 
-def lookup_param(param_name: str, span: Any = None) -> PrimExpr:
+def lookup_param(param_name: str, span: Span | None = None) -> PrimExpr:
     """The address of a linked parameter."""
     return call_intrin("handle", "tir.lookup_param", param_name, span=span)
 
 
-def tvm_tuple(*value: Any) -> PrimExpr:
+def tvm_tuple(*value: PrimExpr | str | int) -> PrimExpr:
     """Several values as one argument."""
     return call_intrin("handle", "tir.tvm_tuple", *value)
 
 
-def tvm_stack_alloca(dtype_str: str, num: Any) -> PrimExpr:
+def tvm_stack_alloca(dtype_str: str, num: PrimExpr | int) -> PrimExpr:
     """A stack array of `num` values ("arg_value", "shape", "array")."""
     return call_intrin("handle", "tir.tvm_stack_alloca", dtype_str, num)
 
 
-def tvm_stack_make_shape(*args: Any) -> PrimExpr:
+def tvm_stack_make_shape(*args: int) -> PrimExpr:
     """An int64 array of the arguments on the stack."""
     return call_intrin("handle", "tir.tvm_stack_make_shape", *args)
 
 
 def tvm_stack_make_array(
-    data: Any, shape: Any, strides: Any, ndim: Any, arr_dtype: Any, elem_offset: Any
+    data: PrimExpr | float,
+    shape: PrimExpr | float,
+    strides: PrimExpr | int,
+    ndim: PrimExpr | int,
+    arr_dtype: PrimExpr | float,
+    elem_offset: PrimExpr | int,
 ) -> PrimExpr:
     """A DLTensor on the stack."""
     args = (data, shape, strides, ndim, arr_dtype, elem_offset)
     return call_intrin("handle", "tir.tvm_stack_make_array", *args)
 
 
-def tvm_struct_get(arr: Any, index: int, field: Any, dtype: Any) -> PrimExpr:
+def tvm_struct_get(
+    arr: PrimExpr | float, index: int, field: PrimExpr | int, dtype: DataType | str
+) -> PrimExpr:
     """A field of the `index`-th struct at `arr`."""
     return call_intrin(dtype, "tir.tvm_struct_get", arr, index, field)
 
 
-def tvm_struct_set(arr: Any, index: int, field: Any, value: Any) -> PrimExpr:
+def tvm_struct_set(
+    arr: PrimExpr | float, index: int, field: PrimExpr | int, value: PrimExpr | float
+) -> PrimExpr:
     """Set a field of the `index`-th struct at `arr`."""
     return call_intrin("int32", "tir.tvm_struct_set", arr, index, field, value)
 
 
-def tvm_access_ptr(ptype: Any, data: Any, offset: Any, extent: Any, rw_mask: Any) -> PrimExpr:
+def tvm_access_ptr(
+    ptype: PrimExpr | float,
+    data: PrimExpr | float,
+    offset: PrimExpr | int,
+    extent: PrimExpr | int,
+    rw_mask: PrimExpr | int,
+) -> PrimExpr:
     """A pointer to `extent` elements at `offset` of `data`."""
     return call_intrin("handle", "tir.tvm_access_ptr", ptype, data, offset, extent, rw_mask)
 
@@ -543,7 +583,7 @@ def tvm_storage_sync(storage_scope: str) -> PrimExpr:
     return call_intrin("int32", "tir.tvm_storage_sync", storage_scope)
 
 
-def tvm_thread_allreduce(*freduce_args: Any) -> PrimExpr:
+def tvm_thread_allreduce(*freduce_args: PrimExpr | float) -> PrimExpr:
     """Reduce over the threads of a block."""
     return call_intrin("handle", "tir.tvm_thread_allreduce", *freduce_args)
 
@@ -553,17 +593,17 @@ def tvm_thread_invariant(cond: Any) -> PrimExpr:
     return call_intrin(convert(cond).dtype, "tir.tvm_thread_invariant", cond)
 
 
-def type_annotation(dtype: Any) -> PrimExpr:
+def type_annotation(dtype: DataType | str) -> PrimExpr:
     """A type as an argument."""
     return call_intrin(dtype, "tir.type_annotation")
 
 
-def handle_add_byte_offset(handle: Any, offset: Any) -> PrimExpr:
+def handle_add_byte_offset(handle: PrimExpr | float, offset: PrimExpr | int) -> PrimExpr:
     """A pointer `offset` bytes further."""
     return call_intrin("handle", "tir.handle_add_byte_offset", handle, offset)
 
 
-def assume(cond: Any = None) -> PrimExpr:
+def assume(cond: PrimExpr | float | None = None) -> PrimExpr:
     """An assumption that `cond` holds."""
     return call_intrin("bool", "tir.assume", cond)
 
@@ -573,27 +613,29 @@ def undef() -> PrimExpr:
     return call_intrin("int32", "tir.undef")
 
 
-def ignore_loop_partition(predicate: Any) -> PrimExpr:
+def ignore_loop_partition(predicate: PrimExpr | float) -> PrimExpr:
     """A predicate that LoopPartition ignores."""
     return call_intrin("bool", "tir.ignore_loop_partition", predicate)
 
 
-def vectorlow(dtype: Any, vec: Any) -> PrimExpr:
+def vectorlow(dtype: DataType | str, vec: PrimExpr | float) -> PrimExpr:
     """The lower half of a vector."""
     return call_intrin(dtype, "tir.vectorlow", vec)
 
 
-def vectorhigh(dtype: Any, vec: Any) -> PrimExpr:
+def vectorhigh(dtype: DataType | str, vec: PrimExpr | float) -> PrimExpr:
     """The upper half of a vector."""
     return call_intrin(dtype, "tir.vectorhigh", vec)
 
 
-def vectorcombine(dtype: Any, vec1: Any, vec2: Any) -> PrimExpr:
+def vectorcombine(
+    dtype: DataType | str, vec1: PrimExpr | float, vec2: PrimExpr | float
+) -> PrimExpr:
     """Two vectors as one."""
     return call_intrin(dtype, "tir.vectorcombine", vec1, vec2)
 
 
-def fma(a: Any, b: Any, c: Any) -> PrimExpr:
+def fma(a: PrimExpr | float, b: PrimExpr | float, c: PrimExpr | float) -> PrimExpr:
     """a * b + c rounded once."""
     a, b = match_types(a, b)
     return call_intrin(a.dtype, "tir.fma", a, b, c)

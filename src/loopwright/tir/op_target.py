@@ -6,7 +6,7 @@ import sys
 from ast import literal_eval
 from collections.abc import Callable
 from inspect import Parameter, Signature
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..base.errors import explain
 from ..base.registry import registering
@@ -16,6 +16,9 @@ from ..ir.prim_expr import Call, PrimExpr
 from ..ir.prim_op import const, convert, vscale
 from ..runtime import register_func
 from .op import _packed_arg, call_intrin
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Parameters are words of a text, with defaults as in Python.
 _MMA = "dtype shape A_layout B_layout A_dtype B_dtype C_dtype multiplicand_a a_index multiplicand_b b_index accumulator c_index"
@@ -101,7 +104,7 @@ COUNTS |= dict.fromkeys(_ITEM_CALLS, range(3, sys.maxsize))  # the function and 
 def _builder(name: str, parameters: str) -> Callable[..., PrimExpr]:
     signature = Signature([*map(_parameter, parameters.split())], return_annotation="PrimExpr")
 
-    def build(*args: Any, **keywords: Any) -> PrimExpr:
+    def build(*args: PrimExpr | str | int, **keywords: PrimExpr | int) -> PrimExpr:
         try:
             bound = signature.bind(*args, **keywords)
         except TypeError as error:
@@ -129,7 +132,7 @@ def _publish(name: str, build: Callable[..., PrimExpr]) -> None:
     __all__.append(name)
 
 
-def dp4a(vec1: Any, vec2: Any, acc: Any = 0) -> PrimExpr:
+def dp4a(vec1: PrimExpr | int, vec2: PrimExpr | int, acc: PrimExpr | int = 0) -> PrimExpr:
     """The dot product of two int8x4 vectors, added to `acc`."""
     a, b = convert(vec1), convert(vec2)
     kind = "uint32" if a.dtype.is_uint and b.dtype.is_uint else "int32"
@@ -137,7 +140,9 @@ def dp4a(vec1: Any, vec2: Any, acc: Any = 0) -> PrimExpr:
     return call_intrin(kind, "tir.dp4a", a, b, total)
 
 
-def trace(args: Any, trace_action: str = "tvm.default_trace_action") -> PrimExpr:
+def trace(
+    args: Sequence[PrimExpr | str], trace_action: str = "tvm.default_trace_action"
+) -> PrimExpr:
     """Call the registered function `trace_action` on `args`. The value is what it returns, or the
     last argument where it returns None; the default prints the arguments."""
     values = [convert(trace_action), *(_packed_arg(a) for a in args)]
@@ -145,12 +150,12 @@ def trace(args: Any, trace_action: str = "tvm.default_trace_action") -> PrimExpr
 
 
 @register_func("tvm.default_trace_action", override=True)
-def _print_values(*args: Any) -> None:
+def _print_values(*args: str | int) -> None:
     print(list(args))
 
 
 def anylist_setitem_call_packed(
-    list_handle: Any, index: Any, func_name: str, *args: Any
+    list_handle: PrimExpr | int, index: int, func_name: str, *args: PrimExpr | int
 ) -> PrimExpr:
     """list[index] = the packed function `func_name` applied to `args`."""
     operands = (list_handle, index, func_name, *args)
@@ -158,19 +163,21 @@ def anylist_setitem_call_packed(
 
 
 def anylist_setitem_call_cpacked(
-    list_handle: Any, index: Any, func_name: str, *args: Any
+    list_handle: PrimExpr | int, index: int, func_name: str, *args: PrimExpr | int
 ) -> PrimExpr:
     """list[index] = the function `func_name` of this module applied to `args`."""
     operands = (list_handle, index, func_name, *args)
     return call_intrin("int32", "tir.anylist_setitem_call_cpacked", *operands)
 
 
-def get_active_lane_mask(dtype: Any, base: Any, limit: Any) -> PrimExpr:
+def get_active_lane_mask(
+    dtype: DataType | str, base: PrimExpr | int, limit: PrimExpr | int
+) -> PrimExpr:
     """The mask of the lanes k with base + k < limit."""
     return call_intrin(dtype, "tir.get_active_lane_mask", base, limit)
 
 
-def get_vscale_expr(dtype: Any, min_size: int = 128) -> PrimExpr:
+def get_vscale_expr(dtype: DataType | str, min_size: int = 128) -> PrimExpr:
     """The lanes of a vector register of at least `min_size` bits: vscale times a number."""
     return vscale() * (min_size // (DataType(dtype).lane_bytes * 8))
 

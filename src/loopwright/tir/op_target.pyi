@@ -3,6 +3,7 @@
 Made by `python -m tools.make_stubs`.
 """
 
+from collections.abc import Sequence as _Sequence
 from loopwright.ir.dtype import DataType as DataType
 from loopwright.ir.op import register_op as register_op
 from loopwright.ir.prim_expr import Call as Call, PrimExpr as PrimExpr
@@ -15,13 +16,13 @@ def TVMBackendAllocWorkspace(device_type: _Any, device_id: _Any, nbytes: _Any, d
 def TVMBackendFreeWorkspace(device_type: _Any, device_id: _Any, ptr: _Any) -> PrimExpr: """A call of the intrinsic tir.TVMBackendFreeWorkspace."""
 def anylist_getitem(list_handle: _Any, index: _Any) -> PrimExpr: """A call of the intrinsic tir.anylist_getitem."""
 def anylist_resetitem(list_handle: _Any, index: _Any) -> PrimExpr: """A call of the intrinsic tir.anylist_resetitem."""
-def anylist_setitem_call_cpacked(list_handle: _Any, index: _Any, func_name: str, *args: _Any) -> PrimExpr: """list[index] = the function `func_name` of this module applied to `args`."""
-def anylist_setitem_call_packed(list_handle: _Any, index: _Any, func_name: str, *args: _Any) -> PrimExpr: """list[index] = the packed function `func_name` applied to `args`."""
+def anylist_setitem_call_cpacked(list_handle: PrimExpr | int, index: int, func_name: str, *args: PrimExpr | int) -> PrimExpr: """list[index] = the function `func_name` of this module applied to `args`."""
+def anylist_setitem_call_packed(list_handle: PrimExpr | int, index: int, func_name: str, *args: PrimExpr | int) -> PrimExpr: """list[index] = the packed function `func_name` applied to `args`."""
 def create_barriers(barrier_count: _Any) -> PrimExpr: """A call of the intrinsic tir.create_barriers."""
-def dp4a(vec1: _Any, vec2: _Any, acc: _Any = 0) -> PrimExpr: """The dot product of two int8x4 vectors, added to `acc`."""
+def dp4a(vec1: PrimExpr | int, vec2: PrimExpr | int, acc: PrimExpr | int = 0) -> PrimExpr: """The dot product of two int8x4 vectors, added to `acc`."""
 def end_profile_intrinsic(id: _Any) -> PrimExpr: """A call of the intrinsic tir.end_profile_intrinsic."""
-def get_active_lane_mask(dtype: _Any, base: _Any, limit: _Any) -> PrimExpr: """The mask of the lanes k with base + k < limit."""
-def get_vscale_expr(dtype: _Any, min_size: int = 128) -> PrimExpr: """The lanes of a vector register of at least `min_size` bits: vscale times a number."""
+def get_active_lane_mask(dtype: DataType | str, base: PrimExpr | int, limit: PrimExpr | int) -> PrimExpr: """The mask of the lanes k with base + k < limit."""
+def get_vscale_expr(dtype: DataType | str, min_size: int = 128) -> PrimExpr: """The lanes of a vector register of at least `min_size` bits: vscale times a number."""
 def make_filled_simdgroup_matrix(d: _Any, index: _Any, value: _Any, col: _Any = 8, row: _Any = 8) -> PrimExpr: """A call of the intrinsic tir.make_filled_simdgroup_matrix."""
 def mma_fill(dtype: _Any, local_size: _Any, local_ptr: _Any, offset: _Any) -> PrimExpr: """A call of the intrinsic tir.mma_fill."""
 def mma_store(dtype: _Any, m: _Any, n: _Any, dst_ptr: _Any, src_ptr: _Any, src_offset: _Any, dst_stride: _Any) -> PrimExpr: """A call of the intrinsic tir.mma_store."""
@@ -44,7 +45,7 @@ def simdgroup_load(d: _Any, index: _Any, ptr: _Any, stride: _Any, col: _Any = 8,
 def simdgroup_multiply_accumulate(d: _Any, index_d: _Any, a: _Any, index_a: _Any, b: _Any, index_b: _Any, c: _Any, index_c: _Any) -> PrimExpr: """A call of the intrinsic tir.simdgroup_multiply_accumulate."""
 def simdgroup_store(d: _Any, index: _Any, ptr: _Any, stride: _Any, col: _Any = 8, row: _Any = 8, transpose_matrix: _Any = False) -> PrimExpr: """A call of the intrinsic tir.simdgroup_store."""
 def start_profile_intrinsic(id: _Any) -> PrimExpr: """A call of the intrinsic tir.start_profile_intrinsic."""
-def trace(args: _Any, trace_action: str = 'tvm.default_trace_action') -> PrimExpr: """Call the registered function `trace_action` on `args`. The value is what it returns, or the last argument where it returns None; the default prints the arguments."""
+def trace(args: _Sequence[PrimExpr | str], trace_action: str = 'tvm.default_trace_action') -> PrimExpr: """Call the registered function `trace_action` on `args`. The value is what it returns, or the last argument where it returns None; the default prints the arguments."""
 def tvm_bmma_sync(fragment_d: _Any, index_d: _Any, fragment_a: _Any, index_a: _Any, fragment_b: _Any, index_b: _Any, fragment_c: _Any, index_c: _Any) -> PrimExpr: """A call of the intrinsic tir.tvm_bmma_sync."""
 def tvm_fill_fragment(fragment: _Any, m: _Any, n: _Any, k: _Any, index: _Any, value: _Any) -> PrimExpr: """A call of the intrinsic tir.tvm_fill_fragment."""
 def tvm_load_matrix_sync(fragment: _Any, m: _Any, n: _Any, k: _Any, index: _Any, buffer_ptr: _Any, stride: _Any, layout: _Any) -> PrimExpr: """A call of the intrinsic tir.tvm_load_matrix_sync."""

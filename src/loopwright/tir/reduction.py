@@ -3,9 +3,9 @@ ones; and how the analyzer simplifies their results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce as _fold
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arith.context import Context
 from ..arith.simplify import RULES
@@ -17,12 +17,15 @@ from ..ir.variables import substitute, vars_in
 from .expr import CommReducer, Reduce
 from .op import HARMLESS, effect_of
 
+if TYPE_CHECKING:
+    from ..ir.node import Node
 
-def _as_tuple(value: Any) -> tuple[Any, ...]:
+
+def _as_tuple(value: PrimExpr | float | Sequence[PrimExpr]) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-def _check_axes(name: str, axis: Any) -> tuple[IterVar, ...]:
+def _check_axes(name: str, axis: IterVar | Sequence[IterVar]) -> tuple[IterVar, ...]:
     axes = _as_tuple(axis)
     for item in axes:
         if not isinstance(item, IterVar) or item.iter_type != IterVar.CommReduce:
@@ -32,7 +35,11 @@ def _check_axes(name: str, axis: Any) -> tuple[IterVar, ...]:
 
 
 def make_reduce(
-    combiner: CommReducer, source: Any, axis: Any, where: Any = None, init: Any = None
+    combiner: CommReducer,
+    source: Sequence[PrimExpr],
+    axis: Sequence[IterVar],
+    where: PrimExpr | int | None = None,
+    init: float | None = None,
 ) -> Any:
     """The `Reduce` nodes of a combiner, one per value; a single one is returned bare."""
     values = tuple(convert(v) for v in _as_tuple(source))
@@ -57,7 +64,12 @@ def comm_reducer(
     >>> xor = comm_reducer(lambda a, b: a ^ b, lambda t: const(0, t), name="xor")
     """
 
-    def combine(expr: Any, axis: Any, where: Any, init: Any) -> Any:
+    def combine(
+        expr: PrimExpr | Sequence[PrimExpr] | float,
+        axis: IterVar | Sequence[IterVar],
+        where: PrimExpr | None,
+        init: float | None,
+    ) -> Any:
         axes = _check_axes(name, axis)
         values = [convert(v) for v in _as_tuple(expr)]
         several = isinstance(expr, (tuple, list))
@@ -80,7 +92,13 @@ def comm_reducer(
         nodes = make_reduce(reducer, values, axes, where, init)
         return (nodes,) if several and len(values) == 1 else nodes
 
-    def reducer(expr: Any, axis: Any, where: Any = None, init: Any = None, *args: Any) -> Any:
+    def reducer(
+        expr: PrimExpr | float | Sequence[PrimExpr],
+        axis: PrimExpr | float | Sequence[IterVar],
+        where: PrimExpr | None = None,
+        init: float | None = None,
+        *args: Any,
+    ) -> Any:
         if isinstance(axis, (IterVar, list, tuple)) and not args:
             return combine(expr, axis, where, init)
         values = [expr, axis, *(v for v in (where, init) if v is not None), *args]
@@ -140,7 +158,7 @@ def _needed(e: Reduce) -> list[int]:
     return sorted(needed)
 
 
-def _has_effect(node: Any) -> bool:
+def _has_effect(node: Node) -> bool:
     return type(node) is Call and effect_of(node) not in HARMLESS
 
 

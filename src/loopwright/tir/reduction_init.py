@@ -37,7 +37,7 @@ class EarlyInits(LeafKeeper):
         self.moved: set[Block] = set()
         self.around: set[Var] = set()  # variables of the loops and blocks around
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_BlockRealize(self, node: BlockRealize) -> Any:
@@ -68,7 +68,7 @@ class EarlyInits(LeafKeeper):
         """The blocks under a loop whose reduction it begins and which may be empty."""
         reductions: list[_Reduction] = []
 
-        def walk(stmt: Any, loops: list[For], conditions: list[PrimExpr]) -> None:
+        def walk(stmt: Stmt, loops: list[For], conditions: list[PrimExpr]) -> None:
             if isinstance(stmt, For):
                 walk(stmt.body, [*loops, stmt], conditions)
             elif isinstance(stmt, SeqStmt):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..arith.analyzer import Analyzer
 from ..base.errors import explain
@@ -38,6 +39,9 @@ from . import buffer as _buffer
 from .buffer import Buffer, BufferRegion
 from .expr import BufferLoad, access_dtype, check_indices, check_predicate, check_rank
 
+if TYPE_CHECKING:
+    from ..base.span import Span
+
 
 class Stmt(Node):
     """Base class of statements."""
@@ -52,7 +56,9 @@ class LetStmt(Stmt):
     value: PrimExpr
     body: Stmt
 
-    def __init__(self, var: Var, value: Any, body: Stmt, span: Any = None) -> None:
+    def __init__(
+        self, var: Var, value: PrimExpr | None, body: Stmt, span: Span | None = None
+    ) -> None:
         self._set(var, convert(value), body, span)
 
 
@@ -64,7 +70,14 @@ class AttrStmt(Stmt):
     value: PrimExpr
     body: Stmt
 
-    def __init__(self, node: Any, attr_key: str, value: Any, body: Stmt, span: Any = None) -> None:
+    def __init__(
+        self,
+        node: Any,
+        attr_key: str,
+        value: PrimExpr | str | int,
+        body: Stmt,
+        span: Span | None = None,
+    ) -> None:
         self._set(node, attr_key, convert(value), body, span)
 
 
@@ -86,7 +99,13 @@ class AssertStmt(Stmt):
         text = parts[0].value if isinstance(parts[0], StringImm) else str(parts[0])
         return text, parts[1] if len(parts) > 1 else None
 
-    def __init__(self, condition: Any, message: Any, body: Stmt, span: Any = None) -> None:
+    def __init__(
+        self,
+        condition: PrimExpr | int,
+        message: PrimExpr | str,
+        body: Stmt,
+        span: Span | None = None,
+    ) -> None:
         self._set(convert(condition), convert(message), body, span)
 
 
@@ -103,8 +122,8 @@ class BufferStore(Stmt):
         buffer: Buffer,
         value: Any,
         indices: Any,
-        predicate: Any = None,
-        span: Any = None,
+        predicate: PrimExpr | None = None,
+        span: Span | None = None,
     ) -> None:
         points = tuple(convert(i) for i in indices)
         buffer = buffer if isinstance(buffer, Buffer) else convert(buffer)
@@ -153,13 +172,13 @@ class For(Stmt):
     def __init__(
         self,
         loop_var: Var,
-        min: Any,
-        extent: Any,
+        min: PrimExpr | int,
+        extent: PrimExpr | int,
         kind: int | ForKind,
         body: Stmt,
         thread_binding: IterVar | None = None,
         annotations: dict[str, Any] | None = None,
-        span: Any = None,
+        span: Span | None = None,
     ) -> None:
         low = const(min, loop_var.dtype) if isinstance(min, int) else min
         size = const(extent, loop_var.dtype) if isinstance(extent, int) else extent
@@ -186,7 +205,7 @@ class While(Stmt):
     condition: PrimExpr
     body: Stmt
 
-    def __init__(self, condition: Any, body: Stmt, span: Any = None) -> None:
+    def __init__(self, condition: PrimExpr | int, body: Stmt, span: Span | None = None) -> None:
         self._set(convert(condition), body, span)
 
 
@@ -205,12 +224,12 @@ class Allocate(Stmt):
     def __init__(
         self,
         buffer_var: Var,
-        dtype: Any,
-        extents: Any,
-        condition: Any,
+        dtype: DataType | str,
+        extents: Sequence[PrimExpr | int],
+        condition: PrimExpr | int,
         body: Stmt,
         annotations: dict[str, Any] | None = None,
-        span: Any = None,
+        span: Span | None = None,
     ) -> None:
         sizes = tuple(convert(e) for e in extents)
         notes = dict(annotations or {})
@@ -246,12 +265,12 @@ class AllocateConst(Stmt):
     def __init__(
         self,
         buffer_var: Var,
-        dtype: Any,
-        extents: Any,
+        dtype: DataType | str,
+        extents: Sequence[PrimExpr | int],
         data_or_idx: Any,
         body: Stmt,
         annotations: dict[str, Any] | None = None,
-        span: Any = None,
+        span: Span | None = None,
     ) -> None:
         sizes, notes = tuple(convert(e) for e in extents), dict(annotations or {})
         data = data_or_idx if isinstance(data_or_idx, Tensor) else tensor(data_or_idx, dtype=dtype)
@@ -270,7 +289,7 @@ class SeqStmt(Stmt):
 
     seq: tuple[Stmt, ...]
 
-    def __init__(self, seq: Any, span: Any = None) -> None:
+    def __init__(self, seq: Sequence[Stmt], span: Span | None = None) -> None:
         self._set(tuple(seq), span)
 
     def __getitem__(self, i: int) -> Stmt:
@@ -293,7 +312,7 @@ def seq(*stmts: Any) -> Stmt:
     return flat[0] if len(flat) == 1 else SeqStmt(flat)
 
 
-def stmt_seq(*args: Any) -> Stmt:
+def stmt_seq(*args: Stmt) -> Stmt:
     """One statement from several statements, or expressions to evaluate."""
     return seq(*(a if isinstance(a, Stmt) else Evaluate(a) for a in args))
 
@@ -313,7 +332,11 @@ class IfThenElse(Stmt):
     else_case: Stmt | None = field(default=None)
 
     def __init__(
-        self, condition: Any, then_case: Stmt, else_case: Stmt | None = None, span: Any = None
+        self,
+        condition: PrimExpr | int,
+        then_case: Stmt,
+        else_case: Stmt | None = None,
+        span: Span | None = None,
     ) -> None:
         self._set(convert(condition), then_case, else_case, span)
 
@@ -323,7 +346,7 @@ class Evaluate(Stmt):
 
     value: PrimExpr
 
-    def __init__(self, value: Any, span: Any = None) -> None:
+    def __init__(self, value: PrimExpr | int, span: Span | None = None) -> None:
         self._set(convert(value), span)
 
 
@@ -352,16 +375,16 @@ class Block(Stmt):
 
     def __init__(
         self,
-        iter_vars: Any,
-        reads: Any,
-        writes: Any,
+        iter_vars: Sequence[IterVar],
+        reads: Sequence[BufferRegion],
+        writes: Sequence[BufferRegion],
         name_hint: str,
         body: Stmt,
         init: Stmt | None = None,
-        alloc_buffers: Any = None,
-        match_buffers: Any = None,
+        alloc_buffers: Sequence[Buffer] | None = None,
+        match_buffers: Sequence[MatchBufferRegion] | None = None,
         annotations: dict[str, Any] | None = None,
-        span: Any = None,
+        span: Span | None = None,
     ) -> None:
         if not isinstance(name_hint, str):
             raise TypeError(
@@ -415,11 +438,17 @@ class BlockRealize(Stmt):
     predicate: PrimExpr
     block: Block
 
-    def __init__(self, iter_values: Any, predicate: Any, block: Block, span: Any = None) -> None:
+    def __init__(
+        self,
+        iter_values: Sequence[PrimExpr],
+        predicate: PrimExpr | int,
+        block: Block,
+        span: Span | None = None,
+    ) -> None:
         self._set(tuple(convert(v) for v in iter_values), convert(predicate), block, span)
 
 
-def _vector_index(begin: Any, lanes: Lanes) -> list[PrimExpr]:
+def _vector_index(begin: int | Sequence[PrimExpr | int], lanes: Lanes) -> list[PrimExpr]:
     if isinstance(begin, (int, PrimExpr)):
         begin = [begin]
     indices = [convert(i) for i in begin]
@@ -428,12 +457,22 @@ def _vector_index(begin: Any, lanes: Lanes) -> list[PrimExpr]:
     return indices
 
 
-def _load(buffer: Buffer, begin: Any, dtype: Any, predicate: Any) -> PrimExpr:
+def _load(
+    buffer: Buffer,
+    begin: int | Sequence[PrimExpr | int],
+    dtype: DataType | str | None,
+    predicate: PrimExpr | None,
+) -> PrimExpr:
     lanes = lanes_of(DataType(dtype)) if dtype is not None else 1
     return BufferLoad(buffer, _vector_index(begin, lanes), predicate)
 
 
-def _store(buffer: Buffer, begin: Any, value: Any, predicate: Any) -> Stmt:
+def _store(
+    buffer: Buffer,
+    begin: Sequence[PrimExpr | int],
+    value: PrimExpr | int,
+    predicate: PrimExpr | None,
+) -> Stmt:
     if isinstance(value, BufferRegion):
         value = region_load(value)
     value = convert(value) if isinstance(value, PrimExpr) else const(value, buffer.dtype)
@@ -461,7 +500,7 @@ def _slice_lanes(length: PrimExpr, step: int = 1) -> Lanes:
     return scalable_lanes(factor // step)
 
 
-def _item(buffer: Buffer, indices: Any) -> Any:
+def _item(buffer: Buffer, indices: object) -> Any:
     points = list(indices) if isinstance(indices, (tuple, list)) else [indices]
     if not any(isinstance(i, slice) for i in points):
         return BufferLoad(buffer, points)
@@ -475,7 +514,7 @@ def _pairs(points: list[Any], buffer: Buffer) -> Any:
     return zip(points, buffer.shape, strict=True)
 
 
-def _slice_to_range(item: Any, extent: PrimExpr) -> Range:
+def _slice_to_range(item: slice | PrimExpr | int, extent: PrimExpr) -> Range:
     if not isinstance(item, slice):
         low = convert(item)
         return Range.from_min_extent(low, const(1, low.dtype))
@@ -490,7 +529,7 @@ def _slice_to_range(item: Any, extent: PrimExpr) -> Range:
     return Range.from_min_extent(start, size)
 
 
-def slice_to_index(item: Any, extent: PrimExpr) -> PrimExpr:
+def slice_to_index(item: slice | PrimExpr, extent: PrimExpr) -> PrimExpr:
     """An index from one entry of a subscript; a slice of constant length is a vector."""
     if not isinstance(item, slice):
         return convert(item)
@@ -507,7 +546,12 @@ _MASKS = {"r": 1, "w": 2}
 
 
 def _access_ptr(
-    buffer: Buffer, mask: int | str, ptr_type: str, lanes: int, offset: Any, extent: Any
+    buffer: Buffer,
+    mask: int | str,
+    ptr_type: str,
+    lanes: int,
+    offset: PrimExpr | int,
+    extent: PrimExpr | int | None,
 ) -> PrimExpr:
     if isinstance(mask, str):
         unknown = set(mask) - set(_MASKS)

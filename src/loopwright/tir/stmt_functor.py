@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..ir.functor import Rewriter, Visitor, post_order_visit, pre_order_visit, rewrite
-from ..ir.node import NODE_TYPES
-from ..ir.prim_expr import IntImm, Var
+from ..ir.node import NODE_TYPES, Node
+from ..ir.prim_expr import Call, IntImm, PrimExpr, Var
 from ..ir.variables import Substitute, substitute
 from .buffer import Buffer
 from .function import PrimFunc
 from .op import is_call_to
-from .stmt import Block, DeclBuffer, MatchBufferRegion
+from .stmt import Block, DeclBuffer, MatchBufferRegion, Stmt
 
 
-def substitute_buffers(node: Any, bmap: dict[Buffer, Buffer], vmap: Any = None) -> Any:
+def substitute_buffers(node: Stmt, bmap: dict[Buffer, Buffer], vmap: Any = None) -> Any:
     """`node` with buffers, their data pointers, and the variables of `vmap` replaced."""
     pointers: dict[Any, Any] = {old.data: new.data for old, new in bmap.items()}
     pointers.update(vmap or {})
 
-    def replaced(n: Any) -> Any:
+    def replaced(n: Node) -> Any:
         if isinstance(n, Buffer):
             return bmap.get(n)
         return pointers.get(n) if isinstance(n, Var) else None
@@ -31,7 +31,7 @@ def substitute_buffers(node: Any, bmap: dict[Buffer, Buffer], vmap: Any = None) 
 class LeafKeeper(Rewriter):
     """Rebuilds statements and their expressions; buffers, variables and literals are kept."""
 
-    def visit_Buffer(self, node: Any) -> Any:
+    def visit_Buffer(self, node: Node) -> Any:
         return node
 
     visit_Var = visit_ConstExpr = visit_Op = visit_GlobalVar = visit_Buffer
@@ -47,7 +47,7 @@ class SubstituteStmt(Substitute, LeafKeeper):
         super().__init__({} if table is None else table)
         self.buffers = buffers or {}
 
-    def visit_Buffer(self, node: Any) -> Any:
+    def visit_Buffer(self, node: Buffer) -> Any:
         return self.buffers.get(node, node)
 
     def visit_DeclBuffer(self, node: DeclBuffer) -> Any:
@@ -59,7 +59,7 @@ class SubstituteStmt(Substitute, LeafKeeper):
             self.buffers = {**self.buffers, node.buffer: buffer.replace(**after)}
         return self.visit_default(node)
 
-    def visit_Call(self, node: Any) -> Any:
+    def visit_Call(self, node: Call) -> Any:
         """A choice whose condition became a literal is made, as `if_then_else` and `likely` do."""
         call = self.visit_default(node)
         if call is node or not (call.args and isinstance(call.args[0], IntImm)):
@@ -69,14 +69,14 @@ class SubstituteStmt(Substitute, LeafKeeper):
         return call.args[0] if is_call_to(call, "likely") else call
 
 
-def keep_buffers(node: Any) -> Any:
+def keep_buffers(node: Node) -> Any:
     """For `rewrite(..., pre=keep_buffers)`: buffers stay the same objects, whatever variables
     their shapes have."""
     return node if isinstance(node, Buffer) else None
 
 
 def ir_transform(
-    stmt: Any,
+    stmt: Stmt,
     preorder: Callable[[Any], Any] | None,
     postorder: Callable[[Any], Any] | None,
     only_enable: Iterable[str] | None = None,
@@ -100,7 +100,7 @@ def ir_transform(
 def _defines(field: str) -> Callable[[Any, Any], None]:
     """The method for nodes that define the variable in this field."""
 
-    def visit(self: _Definitions, node: Any) -> None:
+    def visit(self: _Definitions, node: PrimExpr | Stmt) -> None:
         self.variables.setdefault(getattr(node, field))
         self.visit_default(node)
 
@@ -150,20 +150,20 @@ class _Definitions(Visitor):
                 self.variables.setdefault(part)
 
 
-def definitions(node: Any) -> _Definitions:
+def definitions(node: PrimFunc | Stmt) -> _Definitions:
     """The definitions in a function or statement: `.variables` and `.buffers`, in order."""
     visitor = _Definitions()
     visitor.visit(node)
     return visitor
 
 
-def renew_defs(func: Any) -> Any:
+def renew_defs(func: PrimFunc | Stmt) -> Any:
     """A copy of a function or statement in which every variable and buffer it defines is
     replaced by a new one."""
     defined = definitions(func)
     fresh = {old: old.copy_with_suffix("") for old in defined.variables}
 
-    def post(node: Any) -> Any:
+    def post(node: Node) -> Any:
         if isinstance(node, Var):
             return fresh.get(node)
         if isinstance(node, Buffer) and node in defined.buffers:  # unchanged

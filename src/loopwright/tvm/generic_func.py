@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ..base.errors import explain
 from ..base.registry import Registry
 from ..ir.target import Target
+
+if TYPE_CHECKING:
+    from ..ir.node import Node
 
 GENERIC: Registry[str, GenericFunc] = Registry("generic function")
 
@@ -24,7 +27,7 @@ class GenericFunc:
     def __repr__(self) -> str:
         return f"<generic function {self.__name__}, versions for {sorted(self.dispatch_dict)}>"
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Node | int | list[Node] | None) -> Any:
         target = Target.current(allow_none=True)
         return self.version_for(target)(*args)
 

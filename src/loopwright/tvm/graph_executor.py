@@ -8,7 +8,7 @@ y = m.get_output(0)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,10 @@ class GraphRuntime(Module):
     """
 
     def __init__(
-        self, model: Any, device: Any = None, fixed: Mapping[str, Any] | None = None
+        self,
+        model: Any,
+        device: Device | Sequence[Device] | None = None,
+        fixed: Mapping[str, Any] | None = None,
     ) -> None:
         devices = device if isinstance(device, (list, tuple)) else [device]
         for one in devices:
@@ -72,14 +75,14 @@ class GraphRuntime(Module):
         else:
             self.values[index] = tensor(converted)
 
-    def _check_fixed(self, name: str, value: Any) -> None:
+    def _check_fixed(self, name: str, value: Tensor | np.ndarray[Any, Any] | Sequence[int]) -> None:
         """Refuse another value of a parameter that is part of the code."""
         fixed = np.asarray(self.fixed[name])
         if not np.array_equal(fixed, np.asarray(value), equal_nan=fixed.dtype.kind == "f"):
             what = f"the parameter {name} was compiled into the model, with other values"
             raise ValueError(explain(what, instead="build the model without params, or again"))
 
-    def set_input_zero_copy(self, key: Any, value: Any) -> None:
+    def set_input_zero_copy(self, key: str | int, value: Tensor | np.ndarray[Any, Any]) -> None:
         """Let an input be the memory of an array, which is read at each run."""
         index = self._index(key)
         arg = self.args[index]
@@ -88,7 +91,7 @@ class GraphRuntime(Module):
             raise ValueError(explain(what, got=getattr(value, "dtype", type(value).__name__)))
         self.values[index] = value
 
-    def set_output_zero_copy(self, index: int, value: Any) -> None:
+    def set_output_zero_copy(self, index: int, value: Tensor) -> None:
         """Let an output be written to an array at each run."""
         self.placed[self._output(index)] = value
 
@@ -103,7 +106,7 @@ class GraphRuntime(Module):
             self.outputs[index].copyto(target)
             self.outputs[index] = target
 
-    def _output(self, index: Any) -> int:
+    def _output(self, index: str | int) -> int:
         if isinstance(index, str):
             names = [name for name, _, _ in self.model.outputs()]
             if index not in names:
@@ -114,7 +117,7 @@ class GraphRuntime(Module):
             raise ValueError(explain(what, got=index))
         return index
 
-    def get_output(self, index: Any, out: Any = None) -> Any:
+    def get_output(self, index: str | int, out: Tensor | None = None) -> Any:
         """An output of the last run, or what `out` then holds."""
         value = self.outputs[self._output(index)]
         if value is None:
@@ -124,7 +127,7 @@ class GraphRuntime(Module):
         value.copyto(out)
         return out
 
-    def get_input(self, index: Any, out: Any = None) -> Any:
+    def get_input(self, index: str | int, out: Tensor | None = None) -> Any:
         """The value of an input."""
         if isinstance(index, str) and self.get_input_index(index) < 0 and index in self.fixed:
             value = tensor(self.fixed[index])
@@ -157,7 +160,7 @@ class GraphRuntime(Module):
             if self.get_input_index(name) >= 0 or name in self.fixed:
                 self.set_input(name, value)
 
-    def share_params(self, other: Any, params_bytes: bytes | bytearray) -> None:
+    def share_params(self, other: GraphRuntime, params_bytes: bytes | bytearray) -> None:
         """Let the inputs that the bytes name be the memory of another executor's."""
         source = getattr(other, "module", other)
         for name in load_param_dict(params_bytes):
@@ -171,7 +174,7 @@ def _initial(arg: Argument) -> Tensor | None:
     return empty(shape, arg.dtype) if len(shape) == len(arg.dims or ()) else None
 
 
-def _converted(arg: Argument, value: Any) -> Any:
+def _converted(arg: Argument, value: Tensor | np.ndarray[Any, Any] | int) -> Any:
     """An array, a number or a list as an input takes it, in its dtype. Raises ValueError for another
     shape."""
     if not isinstance(value, Tensor) or value.dtype != arg.dtype:
@@ -192,7 +195,12 @@ class GraphModule:
         self.module = module
         vars(self).update({f"_{n}": module[n] for n in ("run", "get_output", "get_input")})
 
-    def set_input(self, key: Any = None, value: Any = None, **params: Any) -> None:
+    def set_input(
+        self,
+        key: Any = None,
+        value: np.ndarray[Any, Any] | Sequence[int] | None = None,
+        **params: np.ndarray[Any, Any] | int | Sequence[int],
+    ) -> None:
         """Set an input by name or position, and others by keyword; names that the model does not
         have are left out, as in TVM."""
         if key is not None:
@@ -201,13 +209,18 @@ class GraphModule:
             if self.module.get_input_index(name) >= 0 or name in self.module.fixed:
                 self.module.set_input(name, array)
 
-    def set_input_zero_copy(self, key: Any = None, value: Any = None, **params: Any) -> None:
+    def set_input_zero_copy(
+        self,
+        key: str | int | None = None,
+        value: Tensor | np.ndarray[Any, Any] | None = None,
+        **params: Tensor,
+    ) -> None:
         """As `set_input`, but the model reads the given tensors' memory at each run."""
         tensors = {} if key is None else {key: value}
         for name, one in {**tensors, **params}.items():
             self.module.set_input_zero_copy(name, one)
 
-    def set_output_zero_copy(self, key: Any, value: Any) -> None:
+    def set_output_zero_copy(self, key: str | int, value: Tensor) -> None:
         """Let an output be written to an array."""
         self.module.set_output_zero_copy(key, value)
 
@@ -225,7 +238,7 @@ class GraphModule:
         """How many inputs there are."""
         return self.module.get_num_inputs()
 
-    def get_input(self, index: Any, out: Any = None) -> Any:
+    def get_input(self, index: str | int, out: Tensor | None = None) -> Any:
         """The value of an input, by name or position."""
         return self.module.get_input(index, out)
 
@@ -238,11 +251,11 @@ class GraphModule:
         info = self.module.get_input_info()
         return info["shape"], info["dtype"]
 
-    def get_output(self, index: Any, out: Any = None) -> Any:
+    def get_output(self, index: str | int, out: Tensor | None = None) -> Any:
         """An output, written to `out` where that is given."""
         return self.module.get_output(index, out)
 
-    def debug_get_output(self, node: Any, out: Any) -> Any:
+    def debug_get_output(self, node: str, out: Tensor | None) -> Any:
         """The value of a node inside. Refused: kernels are fused and share memory."""
         what = "the values between the kernels of a compiled model are not kept"
         hint = "relay.create_executor('debug') of a function that returns the value"
@@ -262,7 +275,7 @@ class GraphModule:
 
     def benchmark(
         self,
-        device: Any,
+        device: Device,
         func_name: str = "run",
         repeat: int = 5,
         number: int = 5,
@@ -298,7 +311,7 @@ class AotModule(GraphModule):
         return self.module.args[index].name
 
 
-def create(graph_json_str: str, libmod: Any, device: Any) -> GraphModule:
+def create(graph_json_str: str, libmod: object, device: Device) -> GraphModule:
     """A model from the tuple that `relay.build` returns; the graph's text only describes it."""
     if not isinstance(graph_json_str, str):
         what = "the graph is a text in JSON"

@@ -127,6 +127,12 @@ class Operator(Node):
     options: Any = None
     custom: bytes = b""
 
+    def operand(self, index: int) -> Tensor:
+        """An input that is not left out."""
+        tensor = self.given[index]
+        assert tensor is not None
+        return tensor
+
     def option(self, name: str, default: Any = _MISSING) -> Any:
         """An option by its name in the schema in camel case; `default` for an operator of a file
         without it. Raises ValueError if there is none."""

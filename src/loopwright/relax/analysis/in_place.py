@@ -4,12 +4,12 @@ over an argument."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...ir.op import Op
 from .. import expr as rx
 from ..relations import struct_info_base_check
-from ..struct_info import TensorStructInfo, TupleStructInfo
+from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from .variables import used_vars
 
 UNKNOWN = -1  # the memory of a value from outside the block
@@ -94,7 +94,7 @@ class Aliases:
         self.count += 1
         return self.count - 1
 
-    def fresh(self, info: Any, own: bool = False) -> set[int]:
+    def fresh(self, info: StructInfo, own: bool = False) -> set[int]:
         """New memory for a value."""
         new = self.number()
         if own:
@@ -103,7 +103,7 @@ class Aliases:
             self.fields[new] = [self.fresh(field, own) for field in info.fields]
         return {new}
 
-    def of(self, value: Any) -> set[int]:
+    def of(self, value: rx.Expr) -> set[int]:
         """The memory that an expression may be in."""
         if isinstance(value, rx.Var):
             return set(self.memory.get(value, {UNKNOWN}))
@@ -172,7 +172,7 @@ def in_place_calls(
             yield InplaceOpportunity(index, tuple(writable))
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: TensorStructInfo, other: StructInfo) -> bool:
     if not isinstance(one, TensorStructInfo) or one.get_shape() is None or one.dtype.is_void:
         return False
     return bool(struct_info_base_check(one, other)) and bool(struct_info_base_check(other, one))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...arith import Analyzer
 from ...ir.prim_expr import IntImm, PrimExpr
@@ -11,6 +11,9 @@ from ...ir.prim_expr import Var as TirVar
 from ...ir.variables import substitute
 from ...tir.function import PrimFunc
 from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo
+
+if TYPE_CHECKING:
+    from ...tir.buffer import Buffer
 
 
 def conflicts(func: PrimFunc, passed: Sequence[StructInfo | None]) -> Iterator[str]:
@@ -38,7 +41,7 @@ def conflicts(func: PrimFunc, passed: Sequence[StructInfo | None]) -> Iterator[s
 
 
 def _extents(
-    ana: Analyzer, buffer: Any, dims: Sequence[PrimExpr], bound: dict[TirVar, PrimExpr]
+    ana: Analyzer, buffer: Buffer, dims: Sequence[PrimExpr], bound: dict[TirVar, PrimExpr]
 ) -> Iterator[str]:
     for extent, dim in zip(buffer.shape, dims, strict=True):
         if isinstance(extent, TirVar):

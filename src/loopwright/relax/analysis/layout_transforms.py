@@ -52,7 +52,7 @@ def suggest_layout_transforms(
     return walk.moves
 
 
-def _index_map(transform: Any) -> IndexMap:
+def _index_map(transform: IndexMap | int | Callable[..., Any]) -> IndexMap:
     if isinstance(transform, IndexMap):
         return transform
     if not callable(transform):

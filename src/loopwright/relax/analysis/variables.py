@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...base.errors import explain
-from ...ir.expr import GlobalVar
+from ...ir.expr import Attrs, GlobalVar
 from ...ir.functor import Visitor
 from ...ir.module import IRModule, called_global_vars
 from ...ir.op import Op
+from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_expr import Var as TirVar
 from ...ir.variables import vars_in
 from .. import expr as rx
 from ..relations import definable_tir_vars_in_struct_info, tir_vars_in_struct_info
 from ..struct_info import FuncStructInfo, StructInfo, TensorStructInfo
+
+if TYPE_CHECKING:
+    from ...tir.function import PrimFunc
 
 Rewritten = TypeVar("Rewritten", rx.Function, rx.SeqExpr, rx.DataflowBlock)
 Block = TypeVar("Block", bound=rx.BindingBlock)
@@ -27,7 +31,7 @@ class _Uses(Visitor):
         self.used: dict[rx.Var, None] = {}
         self.bound: dict[rx.Var, None] = {}
 
-    def visit_Var(self, var: Any) -> None:
+    def visit_Var(self, var: TirVar | rx.Var) -> None:
         if isinstance(var, rx.Var):
             self.used[var] = None
 
@@ -46,17 +50,17 @@ class _Uses(Visitor):
     def visit_StructInfo(self, info: StructInfo) -> None:
         """Shape variables in a struct info are not uses of graph values."""
 
-    def visit_PrimExpr(self, expr: Any) -> None:
+    def visit_PrimExpr(self, expr: PrimExpr) -> None:
         """No graph variables inside."""
 
-    def visit_PrimFunc(self, func: Any) -> None:
+    def visit_PrimFunc(self, func: PrimFunc) -> None:
         """No graph variables inside."""
 
-    def visit_Constant(self, const: Any) -> None:
+    def visit_Constant(self, const: rx.Constant) -> None:
         """A leaf."""
 
 
-def _uses(expr: Any) -> _Uses:
+def _uses(expr: rx.Expr) -> _Uses:
     uses = _Uses()
     uses.visit(expr)
     return uses
@@ -67,24 +71,24 @@ def used_vars(expr: Any) -> list[rx.Var]:
     return list(_uses(expr).used)
 
 
-def bound_vars(expr: Any) -> list[rx.Var]:
+def bound_vars(expr: rx.Function) -> list[rx.Var]:
     """The graph variables that an expression defines: parameters and bindings, in order."""
     return list(_uses(expr).bound)
 
 
-def free_vars(expr: Any) -> list[rx.Var]:
+def free_vars(expr: rx.Expr) -> list[rx.Var]:
     """The graph variables used in an expression that it does not define, in order of use."""
     uses = _uses(expr)
     return [v for v in uses.used if v not in uses.bound]
 
 
-def all_vars(expr: Any) -> list[rx.Var]:
+def all_vars(expr: rx.SeqExpr) -> list[rx.Var]:
     """All graph variables of an expression, used or defined."""
     uses = _uses(expr)
     return list({**uses.bound, **uses.used})
 
 
-def all_global_vars(expr: Any) -> list[GlobalVar]:
+def all_global_vars(expr: rx.Expr) -> list[GlobalVar]:
     """The global variables in an expression, each once, in order."""
     gvars: dict[GlobalVar, None] = {}
 
@@ -92,7 +96,7 @@ def all_global_vars(expr: Any) -> list[GlobalVar]:
         def visit_GlobalVar(self, var: GlobalVar) -> None:
             gvars[var] = None
 
-        def visit_PrimExpr(self, expr: Any) -> None:
+        def visit_PrimExpr(self, expr: IntImm) -> None:
             pass
 
     Collect().visit(expr)
@@ -133,18 +137,18 @@ class _Symbols(Visitor):
     def visit_StructInfo(self, info: StructInfo) -> None:
         self.use(info)
 
-    def visit_Var(self, var: Any) -> None:
+    def visit_Var(self, var: TirVar | rx.Var) -> None:
         if isinstance(var, TirVar):
             self.used[var] = None
 
-    def visit_PrimExpr(self, expr: Any) -> None:
+    def visit_PrimExpr(self, expr: PrimExpr) -> None:
         self.used.update(dict.fromkeys(vars_in(expr)))
 
-    def visit_PrimFunc(self, func: Any) -> None:
+    def visit_PrimFunc(self, func: PrimFunc) -> None:
         """A PrimFunc has its own variables."""
 
 
-def _symbols(func: Any) -> _Symbols:
+def _symbols(func: rx.Function | rx.Binding) -> _Symbols:
     symbols = _Symbols()
     symbols.visit(func)
     return symbols
@@ -155,8 +159,8 @@ def defined_symbolic_vars(func: rx.Function) -> list[TirVar]:
     return list(_symbols(func).defined)
 
 
-def free_symbolic_vars(func: rx.Function) -> list[TirVar]:
-    """The symbolic variables used but not defined in a function."""
+def free_symbolic_vars(func: rx.Function | rx.Binding) -> list[TirVar]:
+    """The symbolic variables used but not defined in a function, or a binding."""
     symbols = _symbols(func)
     return [v for v in symbols.used if v not in symbols.defined]
 
@@ -164,7 +168,7 @@ def free_symbolic_vars(func: rx.Function) -> list[TirVar]:
 # ---------------------------------------------------------------- bindings
 
 
-def bindings_of(func: Any) -> Iterator[rx.Binding]:
+def bindings_of(func: rx.BindingBlock | rx.Expr) -> Iterator[rx.Binding]:
     """All bindings of a function, block or sequence in order, including those of branches and local
     functions."""
     if isinstance(func, rx.Function):
@@ -207,7 +211,7 @@ def udchain(dfb: rx.DataflowBlock | rx.Function) -> dict[rx.Var, list[rx.Var]]:
     return {var: list(users) for var, users in chains.items()}
 
 
-def post_order_visit(expr: Any, fvisit: Callable[[Any], Any]) -> None:
+def post_order_visit(expr: rx.Expr, fvisit: Callable[[Any], Any]) -> None:
     """Call `fvisit` on every graph expression inside `expr` in post-order, once per object."""
     _PostOrder(fvisit).visit(expr)
 
@@ -217,14 +221,14 @@ class _PostOrder(Visitor):
         self.fvisit = fvisit
         self.seen: dict[int, Any] = {}
 
-    def visit_BaseExpr(self, expr: Any) -> None:
+    def visit_BaseExpr(self, expr: Op | rx.Call) -> None:
         if id(expr) in self.seen:
             return
         self.seen[id(expr)] = expr
         self.visit_default(expr)
         self.fvisit(expr)
 
-    def visit_Var(self, var: Any) -> None:
+    def visit_Var(self, var: rx.Var) -> None:
         if isinstance(var, rx.Var) and id(var) not in self.seen:
             self.seen[id(var)] = var
             self.fvisit(var)
@@ -236,10 +240,10 @@ class _PostOrder(Visitor):
     def visit_StructInfo(self, info: StructInfo) -> None:
         """Not part of the graph."""
 
-    def visit_PrimExpr(self, expr: Any) -> None:
+    def visit_PrimExpr(self, expr: PrimExpr) -> None:
         """Not a graph expression."""
 
-    def visit_Attrs(self, attrs: Any) -> None:
+    def visit_Attrs(self, attrs: Attrs) -> None:
         """Not part of the graph."""
 
 
@@ -322,12 +326,12 @@ def overwritten_vars(func: rx.Function) -> set[rx.Var]:
     return written
 
 
-def find_impure_call(expr: Any, own_name: Any = None) -> rx.Call | None:
+def find_impure_call(expr: rx.Expr | GlobalVar, own_name: str | None = None) -> rx.Call | None:
     """The first call with side effects, or None; calls of `own_name` (the function itself, if it
     is recursive) do not count, nor do calls inside local functions."""
     name = getattr(own_name, "name_hint", own_name)
 
-    def search(node: Any) -> rx.Call | None:
+    def search(node: GlobalVar | rx.Expr) -> rx.Call | None:
         if isinstance(node, rx.Function):
             return search(node.body)
         if isinstance(node, rx.SeqExpr):
@@ -352,7 +356,7 @@ def find_impure_call(expr: Any, own_name: Any = None) -> rx.Call | None:
     return search(expr)
 
 
-def contains_impure_call(expr: Any, own_name: Any = None) -> bool:
+def contains_impure_call(expr: rx.Expr, own_name: Any = None) -> bool:
     """Whether a function or expression makes a call that may have side effects."""
     return find_impure_call(expr, own_name) is not None
 
@@ -468,7 +472,7 @@ class _Sweeper:
         return binding if new is value else binding.replace(value=new)
 
 
-def _shape_uses(expr: Any) -> set[rx.Var]:
+def _shape_uses(expr: rx.Expr) -> set[rx.Var]:
     """Graph variables that represent a tensor's shape."""
     info = expr.struct_info
     is_var = isinstance(info, TensorStructInfo) and isinstance(info.shape, rx.Var)

@@ -4,6 +4,7 @@ function."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,7 +148,7 @@ class _FunctionCheck:
             self.covers("the declared result", ret, body, func)
         self.visible, self.symbols = outer
 
-    def seq(self, seq: Any) -> None:
+    def seq(self, seq: rx.SeqExpr) -> None:
         if not isinstance(seq, rx.SeqExpr):
             self.report("normal-form", f"a body is a SeqExpr, not {type(seq).__name__}", seq)
             return
@@ -199,7 +200,7 @@ class _FunctionCheck:
 
     # ------------------------------------------------------------------ expressions
 
-    def value(self, expr: Any) -> None:
+    def value(self, expr: rx.Expr) -> None:
         if is_leaf(expr):
             self.argument(expr, "a value")
             return
@@ -219,7 +220,7 @@ class _FunctionCheck:
             self.report("normal-form", text, expr)
         self.annotated(expr)
 
-    def argument(self, expr: Any, what: str) -> None:
+    def argument(self, expr: GlobalVar | rx.Expr, what: str) -> None:
         if not is_leaf(expr):
             text = f"{what} must be a variable or literal, not a {type(expr).__name__}"
             self.report("normal-form", text, expr)
@@ -303,7 +304,9 @@ class _FunctionCheck:
         for text in conflicts(func, [*infos, *outs]):
             self.report("call-tir", f"{callee.name_hint}: {text}", call)
 
-    def in_place(self, call: rx.Call, infos: list[Any], outs: list[Any], indices: Any) -> None:
+    def in_place(
+        self, call: rx.Call, infos: list[Any], outs: list[Any], indices: Sequence[int]
+    ) -> None:
         """A result that is written over an argument is like it."""
         for out, index in zip(outs, indices, strict=False):
             if not -1 <= index < len(infos):
@@ -330,7 +333,7 @@ class _FunctionCheck:
         else:
             self.report("defined", f"{var.name_hint} is used but not defined here", var)
 
-    def annotated(self, expr: Any) -> None:
+    def annotated(self, expr: rx.Expr) -> None:
         if self.check_struct_info and expr.struct_info is None:
             text = f"a {type(expr).__name__} has none; normalize it with a BlockBuilder"
             self.report("struct-info", text, expr)
@@ -354,7 +357,7 @@ def _is_function_type(info: StructInfo) -> bool:
     return isinstance(info, FuncStructInfo)
 
 
-def _may_call(value: Any) -> bool:
+def _may_call(value: rx.Expr) -> bool:
     return isinstance(value, (rx.Call, rx.Tuple, rx.SeqExpr))
 
 

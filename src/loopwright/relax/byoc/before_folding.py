@@ -19,7 +19,7 @@ from ...base.errors import explain
 from ...ir.module import IRModule
 from ...ir.transform import ModulePass, Pass, PassContext, Sequential
 from ..analysis.variables import bindings_of, used_vars
-from ..expr import Binding, Call, Function, TupleGetItem, Var
+from ..expr import Binding, Call, Expr, Function, TupleGetItem, Var
 from ..functor import GraphRewriter
 from ..transform.fuse.fuse_ops_by_pattern import FuseOpsByPattern, MatchLog
 from ..transform.queries import functions_of, is_outlined
@@ -217,6 +217,6 @@ def _values(mod: IRModule) -> dict[Var, Any]:
     }
 
 
-def _operator(value: Any) -> Any:
+def _operator(value: Expr | None) -> Any:
     """The key that distinguishes a call from another one; None without a value."""
     return value.op if isinstance(value, Call) else value and type(value)

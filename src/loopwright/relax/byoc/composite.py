@@ -4,14 +4,17 @@ it is legalized."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.registry import registering
 from ...ir.op import Op, register_op
 from ..analysis import tir_vars_in_struct_info
-from ..expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from ..expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from ..functor import GraphRewriter
 from ..specialize import bind_params
+
+if TYPE_CHECKING:
+    from ..block_builder import BlockBuilder
 
 
 def composite_inputs(func: Function) -> list[Var | Constant]:
@@ -19,7 +22,7 @@ def composite_inputs(func: Function) -> list[Var | Constant]:
     its operators use them first. The arguments of its operator correspond to them."""
     inputs: dict[Any, None] = {}
 
-    def visit(value: Any) -> None:
+    def visit(value: Expr) -> None:
         if isinstance(value, Constant) or value in func.params:
             inputs.setdefault(value)
         elif isinstance(value, TupleGetItem):
@@ -45,7 +48,7 @@ def composite_op(name: str) -> Op:
     return op
 
 
-def as_its_body(builder: Any, call: Call) -> Any:
+def as_its_body(builder: BlockBuilder, call: Call) -> Any:
     """The fallback rule of a composite, if no rule of the back end applies: its body."""
     work = GraphRewriter(None)
     work.builder = builder

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from ...ir.expr import Attrs, GlobalVar
 from ...ir.literals import int_value
 from ...ir.module import IRModule
 from ...ir.prim_expr import Call as PrimCall
+from ...ir.prim_expr import PrimExpr
 from ...ir.prim_expr import StringImm as PrimString
 from ...ir.prim_expr import Var as PrimVar
 from ...ir.prim_op import cast
@@ -30,7 +31,7 @@ from ...tir import stmt as st
 from ...tir.buffer import decl_buffer
 from ...tir.function import PrimFunc
 from ..analysis import tir_vars_in_struct_info
-from ..expr import Call, Constant, Function, Tuple, Var
+from ..expr import Call, Constant, Expr, Function, Tuple, Var, VarBinding
 from ..functor import GraphRewriter
 from ..op.base import call_dps_packed, call_tir
 from ..struct_info import (
@@ -106,7 +107,9 @@ def _callers(mod: IRModule, entry_functions: Sequence[str] | None) -> list[tuple
     ]
 
 
-def _replaced(work: GraphRewriter, changed: Mapping[GlobalVar, Any], gvars: Any) -> IRModule:
+def _replaced(
+    work: GraphRewriter, changed: Mapping[GlobalVar, Any], gvars: Sequence[GlobalVar]
+) -> IRModule:
     """The module with changed functions and without regions that are not called any more."""
     mod = work.builder.get().with_functions(changed)
     called = {v for f in mod.functions.values() for v in called_functions(f)}
@@ -157,7 +160,7 @@ def _constant_names(
     return names
 
 
-def _constants(value: Any, constants: list[Any]) -> None:
+def _constants(value: Expr, constants: list[Any]) -> None:
     """The constants in a function and its local functions, in order."""
     if isinstance(value, Constant):
         if not any(value is f for f in constants):
@@ -198,7 +201,9 @@ def _callee(backend: Backend, gvar: GlobalVar, func: Function, modules: Sequence
     raise LoopwrightError(explain(what, got=got, instead=hint, span=func.span))
 
 
-def _check_arity(backend: Backend, func: Function, symbol: str, function: Any) -> None:
+def _check_arity(
+    backend: Backend, func: Function, symbol: str, function: Callable[..., Any]
+) -> None:
     """Raise LoopwrightError if a Python function does not take the number of arguments that it
     will be called with."""
     results = len(_leaves(func.ret_struct_info))
@@ -251,7 +256,7 @@ def _pointer_kernel(func: Function, library: ExternLibrary, symbol: str) -> _Poi
     return _PointerKernel(kernel, tensors, [_extent_source(v, func) for v in scalars])
 
 
-def _extent_source(var: Any, func: Function) -> tuple[int, int]:
+def _extent_source(var: PrimVar, func: Function) -> tuple[int, int]:
     """The parameter of a region, and the position in it, that defines a symbolic extent."""
     for k, param in enumerate(func.params):
         info = param.struct_info
@@ -309,7 +314,7 @@ class _Calls(GraphRewriter):
         return out.with_span(call.span)
 
 
-def _extent(arg: Any, index: int) -> Any:
+def _extent(arg: Expr, index: int) -> Any:
     """A dimension of a shape argument, or a scalar argument, of a region."""
     info = arg.struct_info
     return info.value if isinstance(info, PrimStructInfo) else info.values[index]
@@ -389,7 +394,7 @@ class _Opener(GraphRewriter):
         self.target = target
         self.local: dict[Var, Function] = {}
 
-    def binding(self, binding: Any) -> None:
+    def binding(self, binding: VarBinding) -> None:
         if isinstance(binding.value, Function) and COMPOSITE in binding.value.attrs:
             self.local[binding.var] = binding.value
             return
@@ -439,13 +444,13 @@ def _lowered(
     return {g: by_name[g.name_hint] for g in kernels}, list(libraries)
 
 
-def _signature(func: Any) -> str:
+def _signature(func: Function | PrimFunc) -> str:
     """A kernel's parameters as text; symbolic extents are numbered."""
     if not isinstance(func, PrimFunc):
         return type(func).__name__
     numbers: dict[Any, str] = {}
 
-    def dim(extent: Any) -> str:
+    def dim(extent: PrimExpr) -> str:
         if isinstance(extent, PrimVar):
             return numbers.setdefault(extent, f"n{len(numbers)}")
         value = int_value(extent)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
 from ...base.late import Slot
@@ -36,6 +36,9 @@ from .before_folding import has_regions, warn_of_nothing
 from .composite import inlined
 from .nearest import NO_PATTERN, Nearest, nearest_miss, nearest_misses
 from .registry import Backend, Cost, get_backend
+
+if TYPE_CHECKING:
+    from ..struct_info import StructInfo
 
 # Compiles and times a composite function both ways: (mod with it as main, back end) -> Cost.
 MEASURE: Slot[Callable[[IRModule, Backend], Cost | None]] = Slot("relax.measure")
@@ -87,7 +90,7 @@ def partition(
     mod: IRModule,
     backend: str | Backend,
     *,
-    cost: Any = "declared",
+    cost: str | Callable[..., Any] | None = "declared",
     patterns: Sequence[Any] | None = None,
     report: PartitionReport | None = None,
 ) -> IRModule:
@@ -103,7 +106,7 @@ def partition(
 def _selected(
     mod: IRModule,
     chosen: Backend,
-    cost: Any,
+    cost: str | Callable[..., Any] | None,
     patterns: Sequence[Any] | None,
     filled: PartitionReport,
     explained: bool,
@@ -170,7 +173,9 @@ class PartitionFor(ModulePass):
         return parted
 
 
-def _worthwhile(mod: IRModule, backend: Backend, cost: Any, report: PartitionReport) -> IRModule:
+def _worthwhile(
+    mod: IRModule, backend: Backend, cost: str | Callable[..., Any] | None, report: PartitionReport
+) -> IRModule:
     """Inline the composites that do not pay."""
     calls = _calls(mod)
     returned: dict[GlobalVar, Function] = {}
@@ -204,7 +209,9 @@ def _worthwhile(mod: IRModule, backend: Backend, cost: Any, report: PartitionRep
     return work.builder.get().with_functions(changed, remove=returned)
 
 
-def _pays(func: Function, backend: Backend, cost: Any) -> tuple[bool, str]:
+def _pays(
+    func: Function, backend: Backend, cost: str | Callable[..., Any] | None
+) -> tuple[bool, str]:
     if cost is None:
         return True, "all is offloaded"
     if cost == "declared":
@@ -279,7 +286,7 @@ def _operators_left(mod: IRModule) -> dict[str, int]:
     return counts
 
 
-def _shape(info: Any) -> str:
+def _shape(info: StructInfo) -> str:
     dims = info.get_shape() if hasattr(info, "get_shape") else None
     if dims is None:
         return str(info)

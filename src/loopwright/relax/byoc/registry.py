@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...base.errors import LoopwrightError, explain, suggest
 from ...base.foreign import named_errors
@@ -15,6 +15,9 @@ from ...ir.target import Target
 from ...runtime.extern import ExternLibrary
 from ...runtime.packed_func import get_global_func
 from ..transform.fuse.fuse_ops_by_pattern import FusionPattern
+
+if TYPE_CHECKING:
+    from ..expr import Function
 
 Codegen = Callable[[Sequence[Any], Mapping[str, Any], Mapping[Any, str]], Sequence[Any]]
 
@@ -92,7 +95,9 @@ class Backend:
             hint = "compile without partitioning for it"
             raise LoopwrightError(explain(what, got=why, instead=hint))
 
-    def named(self, part: str, what: str = "", of: Any = None) -> AbstractContextManager[None]:
+    def named(
+        self, part: str, what: str = "", of: Function | None = None
+    ) -> AbstractContextManager[None]:
         """Within it, an error of its function `part` names it and `what` it was called for, at the
         span of the node `of`."""
         text = f"the function {part} of back end {self.name}{what and f', called for {what},'}"
@@ -127,7 +132,7 @@ def remove_backend(name: str) -> None:
 
 
 @taker(_GROUP)
-def _take(name: str, value: Any, package: str) -> list[str]:
+def _take(name: str, value: Backend | str | Callable[..., Any], package: str) -> list[str]:
     done: list[str] = []
     try:
         for backend in records(name, value, Backend):

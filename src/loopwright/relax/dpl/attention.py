@@ -5,14 +5,18 @@ TVM's pattern of the same name, for exporters without an attention operator.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
 from .. import op as _op
 from ..relations import can_prove_equal
 from ..struct_info import shape_dim
 from .pattern import DFPattern, is_const, is_op, wildcard
+
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
+    from ..expr import Call, Expr
 
 Matches = dict[DFPattern, Any]
 _LAYOUTS = ("BSNH", "BSH")
@@ -78,7 +82,7 @@ def make_attention_rewrite_pattern(
     if out_layout == "BSNH":
         out = is_op("relax.permute_dims")(is_op("relax.reshape")(product, wildcard()))
 
-    def rewriter(original: Any, m: Matches) -> Any:
+    def rewriter(original: Expr, m: Matches) -> Any:
         q, k, v = (part.restored(m) for part in (query, key, value))
         rank = len(_dims(m[softmax]))
         last = m[softmax].attrs.axis in (-1, rank - 1)
@@ -99,22 +103,22 @@ def make_attention_rewrite_pattern(
     return out, rewriter
 
 
-def _dims(value: Any) -> tuple[Any, ...]:
+def _dims(value: Expr) -> tuple[Any, ...]:
     return value.struct_info.get_shape() or ()
 
 
-def _bsnh(value: Any) -> tuple[Any, ...]:
+def _bsnh(value: Expr) -> tuple[Any, ...]:
     dims = _dims(value)
     return dims if len(dims) == 4 else (dims[0], dims[1], 1, dims[2])
 
 
-def _axes(call: Any) -> list[int]:
+def _axes(call: Call) -> list[int]:
     axes = call.attrs.axes
     rank = len(_dims(call))
     return list(range(rank))[::-1] if axes is None else [int(a) % rank for a in axes]
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: Sequence[PrimExpr], b: Sequence[PrimExpr | int]) -> bool:
     """Whether two shapes are provably equal."""
     if len(a) != len(b):
         return False
@@ -122,7 +126,7 @@ def _same(a: Any, b: Any) -> bool:
     return all(can_prove_equal(x, y) for x, y in pairs)
 
 
-def _bias(bias: Any, batch: Any, seq: Any, heads: Any, keys: Any) -> Any:
+def _bias(bias: Expr, batch: PrimExpr, seq: PrimExpr, heads: PrimExpr | int, keys: PrimExpr) -> Any:
     """The bias as (batch, heads, sequence, keys), with ones for broadcast dimensions; or None."""
     dims = _dims(bias)
     forms = [

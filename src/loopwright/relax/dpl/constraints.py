@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
+
+if TYPE_CHECKING:
+    from ...ir.node import Node
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class ConstraintGraph:
         if edge not in self.edges:
             self.edges.append(edge)
 
-    def add_condition(self, condition: Any) -> None:
+    def add_condition(self, condition: Node) -> None:
         """Add a condition on several patterns (`SameShapeConstraint`)."""
         for pattern in condition.args:
             self.add_node(pattern)

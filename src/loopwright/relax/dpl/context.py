@@ -14,7 +14,7 @@ from typing import Any
 
 from ...base.errors import explain
 from ..analysis.variables import used_vars
-from ..expr import Call, DataflowBlock, DataflowVar, Tuple, TupleGetItem, Var
+from ..expr import Call, DataflowBlock, DataflowVar, Expr, Tuple, TupleGetItem, Var
 from ..relations import can_prove_shape_equal
 from ..struct_info import TensorStructInfo
 from .constraints import ConstraintGraph, Edge, close_graph, current_graph, open_graph
@@ -156,7 +156,7 @@ class GraphSearch:
             return False  # visible outside the block
         return {m.env[edge.consumer][1]}.issuperset(self.users.get(at, ()))
 
-    def _condition(self, m: Matcher, condition: Any) -> bool:
+    def _condition(self, m: Matcher, condition: SameShapeConstraint) -> bool:
         assert isinstance(condition, SameShapeConstraint)
         infos = [m.env[p][0].struct_info for p in condition.args]
         if not all(isinstance(i, TensorStructInfo) for i in infos):
@@ -164,7 +164,7 @@ class GraphSearch:
         return all(can_prove_shape_equal(infos[0].shape, i.shape) for i in infos[1:])
 
 
-def _operands(value: Any) -> Iterator[Any]:
+def _operands(value: Expr) -> Iterator[Any]:
     """The operands of a value, with tuple arguments flattened."""
     if isinstance(value, Var):
         yield value

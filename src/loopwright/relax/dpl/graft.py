@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
 from ...ir.expr import RelaxExpr
@@ -11,9 +11,25 @@ from ...ir.functor import Visitor
 from ...ir.op import Op
 from ...ir.transform import code_span
 from ..block_builder import BlockBuilder
-from ..expr import Call, Function, If, SeqExpr, Tuple, TupleGetItem, Var
+from ..expr import (
+    Call,
+    Expr,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+)
 from ..normalize import is_leaf
 from ..relations import BaseCheckResult, struct_info_base_check
+
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
+    from ..struct_info import StructInfo
+    from .script_rules import ScriptRule
 
 
 class Graft:
@@ -29,7 +45,7 @@ class Graft:
         self.scope: dict[Var, None] = {}
         self.names: dict[int, tuple[Any, Var]] = {}  # id of a value -> (it, its variable)
 
-    def define(self, var: Var, value: Any = None) -> None:
+    def define(self, var: Var, value: Expr | None = None) -> None:
         """Define a variable and its value from here on."""
         self.scope[var] = None
         if value is not None and not is_leaf(value):
@@ -42,12 +58,12 @@ class Graft:
             del self.scope[var]
         return removed
 
-    def variable_of(self, expr: Any) -> Var | None:
+    def variable_of(self, expr: Expr) -> Var | None:
         """The variable in scope that is bound to this expression object."""
         entry = self.names.get(id(expr))
         return entry[1] if entry is not None and entry[1] in self.scope else None
 
-    def root(self, expr: Any) -> Any:
+    def root(self, expr: Expr) -> Any:
         """`expr` in normal form with its inner calls bound: a value to bind, or a variable."""
         var = self.variable_of(expr)
         if var is not None:
@@ -72,7 +88,7 @@ class Graft:
                 self._checked(used)
         return self.builder.normalize(expr)
 
-    def argument(self, expr: Any) -> Any:
+    def argument(self, expr: Expr) -> Any:
         """`expr` as an argument: a variable or literal."""
         var = self.variable_of(expr)
         if var is not None:
@@ -110,7 +126,7 @@ class _Free(Visitor):
         self.used: dict[Var, None] = {}
         self.bound: set[Var] = set()
 
-    def visit_Var(self, var: Any) -> None:
+    def visit_Var(self, var: Var) -> None:
         if isinstance(var, Var):
             self.used[var] = None
 
@@ -118,25 +134,27 @@ class _Free(Visitor):
         self.bound.update(func.params)
         self.visit(func.body)
 
-    def visit_VarBinding(self, binding: Any) -> None:
+    def visit_VarBinding(self, binding: VarBinding) -> None:
         self.bound.add(binding.var)
         self.visit(binding.value)
 
-    def visit_MatchCast(self, binding: Any) -> None:
+    def visit_MatchCast(self, binding: MatchCast) -> None:
         self.bound.add(binding.var)
         self.visit(binding.value)
 
-    def visit_PrimExpr(self, expr: Any) -> None:
+    def visit_PrimExpr(self, expr: PrimExpr) -> None:
         """No graph variables inside."""
 
 
-def _free(expr: Any) -> list[Var]:
+def _free(expr: Expr) -> list[Var]:
     free = _Free()
     free.visit(expr)
     return [v for v in free.used if v not in free.bound]
 
 
-def checked_result(result: Any, callback: Any, at: Any) -> Any:
+def checked_result(
+    result: Expr | str | int, callback: ScriptRule | Callable[..., Any], at: Expr
+) -> Any:
     """The result of a callback, if it is an expression.
 
     Raises TypeError otherwise; `at` is the expression that was to be replaced.
@@ -151,7 +169,9 @@ def checked_result(result: Any, callback: Any, at: Any) -> Any:
     raise TypeError(explain(what, got=got, instead=hint, span=span))
 
 
-def check_struct_info(new: Any, old: Any, name: str, callback: Any, at: Any) -> None:
+def check_struct_info(
+    new: StructInfo, old: StructInfo, name: str, callback: ScriptRule | Callable[..., Any], at: Expr
+) -> None:
     """Raises ValueError if a replacement's struct info contradicts that of the original."""
     worst = min(struct_info_base_check(old, new), struct_info_base_check(new, old))
     if worst is not BaseCheckResult.FAIL_L0:

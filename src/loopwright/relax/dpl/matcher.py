@@ -13,12 +13,12 @@ avoids exponential search in nested alternatives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
 from ...ir.expr import BaseExpr, GlobalVar
-from ...ir.node import plain_attr
+from ...ir.node import Node, plain_attr
 from ...ir.op import Op
 from ...ir.structural import structural_equal
 from .. import expr as rx
@@ -32,6 +32,9 @@ from ..relations import (
 from ..struct_info import TensorStructInfo
 from . import nodes as nd
 from .plan import Plan, plan_of
+
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
 
 Rule = Callable[["Matcher", Any, Any, Any], Any]
 FAIL: Any = object()
@@ -100,11 +103,13 @@ class Matcher:
         self.table: dict[Any, list[Answer]] = {}
         self.alive: dict[int, Any] = {}
 
-    def solve(self, goals: Any) -> dict[Any, Any] | None:
+    def solve(self, goals: Sequence[Any]) -> dict[Any, Any] | None:
         """The bindings of the first solution of `goals`, or None."""
         return self._all() if self._run(goals, len(self.choices)) else None
 
-    def solutions(self, goals: Any) -> Iterator[dict[Any, Any]]:
+    def solutions(
+        self, goals: Sequence[int | Callable[..., Any] | None]
+    ) -> Iterator[dict[Any, Any]]:
         """The bindings of each solution of `goals`."""
         base = len(self.choices)
         solved = self._run(goals, base)
@@ -131,7 +136,7 @@ class Matcher:
         self.trail.clear()
         self.choices.clear()
 
-    def _run(self, goals: Any, base: int) -> bool:
+    def _run(self, goals: Sequence[Any], base: int) -> bool:
         while goals is not None:
             rule, what, value, rest = goals
             goals = rule(self, what, value, rest)
@@ -162,11 +167,11 @@ class Matcher:
         self.env[key] = value
         self.trail.append(key)
 
-    def choose(self, goals: Any) -> None:
+    def choose(self, goals: Sequence[Any]) -> None:
         """Push an alternative, tried if the current one fails."""
         self.choices.append((goals, len(self.trail), None))
 
-    def unwrap(self, expr: Any) -> Any:
+    def unwrap(self, expr: Op | rx.Expr) -> Any:
         """The value behind variables, as far as known."""
         while True:
             if isinstance(expr, rx.Var):
@@ -196,7 +201,9 @@ class Matcher:
         return Answer([(q, self.env[q]) for q in attempt.free if q in self.env], items)
 
 
-def match_goal(m: Matcher, pattern: nd.DFPattern, expr: Any, rest: Any) -> Any:
+def match_goal(
+    m: Matcher, pattern: nd.DFPattern, expr: Op | rx.Expr, rest: Sequence[Any] | None
+) -> Any:
     """The rule of the goal "`pattern` matches `expr`"."""
     value = m.unwrap(expr)
     bound = m.env.get(pattern)
@@ -219,7 +226,7 @@ def match_goal(m: Matcher, pattern: nd.DFPattern, expr: Any, rest: Any) -> Any:
     return _RULES[type(pattern)](m, pattern, value, (_exit, attempt, None, rest))
 
 
-def _exit(m: Matcher, attempt: _Attempt, _: Any, rest: Any) -> Any:
+def _exit(m: Matcher, attempt: _Attempt, _: Any, rest: Sequence[Any] | None) -> Any:
     """The end of a subpattern's match."""
     answer = m.answer(attempt)
     if not attempt.free:
@@ -235,7 +242,7 @@ def _exit(m: Matcher, attempt: _Attempt, _: Any, rest: Any) -> Any:
     return rest
 
 
-def _replay_any(m: Matcher, answers: list[Answer], rest: Any) -> Any:
+def _replay_any(m: Matcher, answers: list[Answer], rest: Sequence[Any] | None) -> Any:
     if not answers:
         return FAIL
     for answer in answers[:0:-1]:
@@ -243,7 +250,7 @@ def _replay_any(m: Matcher, answers: list[Answer], rest: Any) -> Any:
     return _replay(m, answers[0], None, rest)
 
 
-def _replay(m: Matcher, answer: Answer, _: Any, rest: Any) -> Any:
+def _replay(m: Matcher, answer: Answer, _: Any, rest: Sequence[Any] | None) -> Any:
     start = len(m.trail)
     for key, binding in answer.shown:
         m.bind(key, binding)
@@ -254,13 +261,13 @@ def _replay(m: Matcher, answer: Answer, _: Any, rest: Any) -> Any:
 # ---------------------------------------------------------------------- a rule per pattern
 
 
-def _goals(pairs: Any, rest: Any) -> Any:
+def _goals(pairs: Any, rest: Sequence[Any]) -> Any:
     for pattern, expr in reversed(list(pairs)):
         rest = (match_goal, pattern, expr, rest)
     return rest
 
 
-def _expr(m: Matcher, p: nd.ExprPattern, value: Any, rest: Any) -> Any:
+def _expr(m: Matcher, p: nd.ExprPattern, value: Op, rest: Sequence[Any]) -> Any:
     if p.expr is value:
         return rest
     if isinstance(p.expr, Op) or type(p.expr) is not type(value):
@@ -268,39 +275,43 @@ def _expr(m: Matcher, p: nd.ExprPattern, value: Any, rest: Any) -> Any:
     return rest if structural_equal(p.expr, value) else FAIL
 
 
-def _var(m: Matcher, p: nd.VarPattern, value: Any, rest: Any) -> Any:
+def _var(m: Matcher, p: nd.VarPattern, value: rx.Expr, rest: Sequence[Any] | None) -> Any:
     kind = rx.DataflowVar if isinstance(p, nd.DataflowVarPattern) else rx.Var
     return rest if isinstance(value, kind) and p.name_hint in ("", value.name_hint) else FAIL
 
 
-def _global_var(m: Matcher, p: nd.GlobalVarPattern, value: Any, rest: Any) -> Any:
+def _global_var(
+    m: Matcher, p: nd.GlobalVarPattern, value: GlobalVar | rx.Var, rest: Sequence[Any] | None
+) -> Any:
     return rest if isinstance(value, GlobalVar) and p.name_hint in ("", value.name_hint) else FAIL
 
 
-def _extern(m: Matcher, p: nd.ExternFuncPattern, value: Any, rest: Any) -> Any:
+def _extern(m: Matcher, p: nd.ExternFuncPattern, value: rx.ExternFunc, rest: Sequence[Any]) -> Any:
     fits = isinstance(value, rx.ExternFunc) and p.global_symbol in ("", value.global_symbol)
     return rest if fits else FAIL
 
 
-def _constant(m: Matcher, p: nd.ConstantPattern, value: Any, rest: Any) -> Any:
+def _constant(m: Matcher, p: nd.ConstantPattern, value: rx.Expr, rest: Sequence[Any] | None) -> Any:
     return rest if isinstance(value, rx.Constant) else FAIL
 
 
-def _wildcard(m: Matcher, p: nd.WildcardPattern, value: Any, rest: Any) -> Any:
+def _wildcard(m: Matcher, p: nd.WildcardPattern, value: rx.Expr, rest: Sequence[Any]) -> Any:
     return rest
 
 
-def _shape_literal(m: Matcher, p: nd.PrimArrPattern, value: Any, rest: Any) -> Any:
+def _shape_literal(
+    m: Matcher, p: nd.PrimArrPattern, value: rx.ShapeExpr, rest: Sequence[Any] | None
+) -> Any:
     return rest if isinstance(value, rx.ShapeExpr) and _same_dims(p.fields, value.values) else FAIL
 
 
-def _same_dims(expected: tuple[Any, ...], dims: Any) -> bool:
+def _same_dims(expected: tuple[Any, ...], dims: Sequence[PrimExpr] | None) -> bool:
     if dims is None or len(expected) != len(dims):
         return False
     return all(w is None or can_prove_equal(w, d) for w, d in zip(expected, dims, strict=True))
 
 
-def _call(m: Matcher, p: nd.CallPattern, value: Any, rest: Any) -> Any:
+def _call(m: Matcher, p: nd.CallPattern, value: rx.Expr, rest: Sequence[Any]) -> Any:
     if not isinstance(value, rx.Call):
         return FAIL
     if type(p.op) is nd.ExprPattern and p.op.expr is not value.op and isinstance(p.op.expr, Op):
@@ -317,7 +328,12 @@ def _call(m: Matcher, p: nd.CallPattern, value: Any, rest: Any) -> Any:
     return _goals(zip((p.op, *p.args), (value.op, *args[:count]), strict=True), rest)
 
 
-def _function(m: Matcher, p: nd.FunctionPattern, value: Any, rest: Any) -> Any:
+def _function(
+    m: Matcher,
+    p: nd.FunctionPattern,
+    value: rx.Expr,
+    rest: Sequence[_Attempt | Callable[..., Any] | None],
+) -> Any:
     if not isinstance(value, rx.Function):
         return FAIL
     params = () if p.params is None else p.params
@@ -328,13 +344,13 @@ def _function(m: Matcher, p: nd.FunctionPattern, value: Any, rest: Any) -> Any:
     return _goals(pairs, rest)
 
 
-def _tuple(m: Matcher, p: nd.TuplePattern, value: Any, rest: Any) -> Any:
+def _tuple(m: Matcher, p: nd.TuplePattern, value: rx.Expr, rest: Sequence[Any]) -> Any:
     if not isinstance(value, rx.Tuple) or len(p.fields) != len(value.fields):
         return FAIL
     return _goals(zip(p.fields, value.fields, strict=True), rest)
 
 
-def _unordered(m: Matcher, p: nd.UnorderedTuplePattern, value: Any, rest: Any) -> Any:
+def _unordered(m: Matcher, p: nd.UnorderedTuplePattern, value: rx.Expr, rest: Sequence[Any]) -> Any:
     if not isinstance(value, rx.Tuple) or len(p.fields) != len(value.fields):
         return FAIL
     fields = tuple(enumerate(value.fields))
@@ -344,7 +360,9 @@ def _unordered(m: Matcher, p: nd.UnorderedTuplePattern, value: Any, rest: Any) -
     return (_assign, tuple(zip(p.fields, fits, strict=True)), fields, rest)
 
 
-def _assign(m: Matcher, patterns: tuple[Any, ...], fields: tuple[Any, ...], rest: Any) -> Any:
+def _assign(
+    m: Matcher, patterns: tuple[Any, ...], fields: tuple[Any, ...], rest: Sequence[Any]
+) -> Any:
     """Match the first pattern with one of the fields, the rest with the others, if possible:
     patterns that fail on their own are not tried in all orders."""
     if not patterns:
@@ -376,7 +394,7 @@ def _all_fit(fits: list[set[int]]) -> bool:
     return all(assign(one, set()) for one in range(len(fits)))
 
 
-def _matches_alone(m: Matcher, pattern: nd.DFPattern, expr: Any) -> bool:
+def _matches_alone(m: Matcher, pattern: nd.DFPattern, expr: rx.Expr) -> bool:
     """Whether a pattern matches under the current bindings; leaves no bindings."""
     mark, height = len(m.trail), len(m.choices)
     solution = m._run((match_goal, pattern, expr, None), height)
@@ -385,26 +403,28 @@ def _matches_alone(m: Matcher, pattern: nd.DFPattern, expr: Any) -> bool:
     return solution
 
 
-def _tuple_get_item(m: Matcher, p: nd.TupleGetItemPattern, value: Any, rest: Any) -> Any:
+def _tuple_get_item(
+    m: Matcher, p: nd.TupleGetItemPattern, value: rx.Expr, rest: Sequence[Any]
+) -> Any:
     if not isinstance(value, rx.TupleGetItem) or p.index not in (None, value.index):
         return FAIL
     return (match_goal, p.tuple, value.tuple_value, rest)
 
 
-def _or(m: Matcher, p: nd.OrPattern, value: Any, rest: Any) -> Any:
+def _or(m: Matcher, p: nd.OrPattern, value: rx.Expr, rest: Sequence[Any]) -> Any:
     m.choose((match_goal, p.right, value, rest))
     return (match_goal, p.left, value, rest)
 
 
-def _and(m: Matcher, p: nd.AndPattern, value: Any, rest: Any) -> Any:
+def _and(m: Matcher, p: nd.AndPattern, value: rx.Expr, rest: Sequence[Any]) -> Any:
     return (match_goal, p.left, value, (match_goal, p.right, value, rest))
 
 
-def _not(m: Matcher, p: nd.NotPattern, value: Any, rest: Any) -> Any:
+def _not(m: Matcher, p: nd.NotPattern, value: rx.Expr, rest: Sequence[Any]) -> Any:
     return FAIL if _matches_alone(m, p.reject, value) else rest
 
 
-def _attrs(m: Matcher, p: nd.AttrPattern, value: Any, rest: Any) -> Any:
+def _attrs(m: Matcher, p: nd.AttrPattern, value: Op | rx.Expr, rest: Sequence[Any]) -> Any:
     attrs = value if isinstance(value, Op) else getattr(value, "attrs", None)
     if attrs is None:
         return FAIL
@@ -418,7 +438,7 @@ def _attrs(m: Matcher, p: nd.AttrPattern, value: Any, rest: Any) -> Any:
     return (match_goal, p.pattern, value, rest)
 
 
-def same_attr(a: Any, b: Any) -> bool:
+def same_attr(a: object, b: object) -> bool:
     a, b = plain_attr(a), plain_attr(b)
     a, b = getattr(a, "value", a), getattr(b, "value", b)  # compare literals by value
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
@@ -428,7 +448,7 @@ def same_attr(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def _struct_info(m: Matcher, p: nd.StructInfoPattern, value: Any, rest: Any) -> Any:
+def _struct_info(m: Matcher, p: nd.StructInfoPattern, value: rx.Expr, rest: Sequence[Any]) -> Any:
     info = getattr(value, "struct_info", None)
     if info is None:
         return FAIL
@@ -442,18 +462,23 @@ def _struct_info(m: Matcher, p: nd.StructInfoPattern, value: Any, rest: Any) -> 
     return (match_goal, p.pattern, value, rest)
 
 
-def _dtype(m: Matcher, p: nd.DataTypePattern, value: Any, rest: Any) -> Any:
+def _dtype(m: Matcher, p: nd.DataTypePattern, value: rx.Expr, rest: Sequence[Any]) -> Any:
     dtype = getattr(getattr(value, "struct_info", None), "dtype", None)
     return (match_goal, p.pattern, value, rest) if dtype == p.dtype else FAIL
 
 
-def _shape(m: Matcher, p: nd.ShapePattern, value: Any, rest: Any) -> Any:
+def _shape(m: Matcher, p: nd.ShapePattern, value: rx.Expr, rest: Sequence[Any]) -> Any:
     info = getattr(value, "struct_info", None)
     dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
     return (match_goal, p.pattern, value, rest) if _same_dims(p.shape, dims) else FAIL
 
 
-def _target(m: Matcher, p: nd.TargetPattern, value: Any, rest: Any) -> Any:
+def _target(
+    m: Matcher,
+    p: nd.TargetPattern,
+    value: rx.Expr,
+    rest: Sequence[_Attempt | Callable[..., Any] | None],
+) -> Any:
     device = getattr(getattr(value, "struct_info", None), "vdevice", None)
     target = getattr(device, "target", None)
     if target is None:
@@ -491,7 +516,7 @@ _RULES: dict[type, Rule] = {
 
 
 def match(
-    pattern: nd.DFPattern, expr: Any, bindings: Mapping[Any, Any] | None = None
+    pattern: nd.DFPattern, expr: Node, bindings: Mapping[Any, Any] | None = None
 ) -> dict[nd.DFPattern, Any] | None:
     """The match of each pattern inside `pattern` if it matches `expr`, else None.
 
@@ -511,7 +536,7 @@ def matcher_of(
     shared between searches."""
     matcher = Matcher(plan_of(pattern), {} if bindings is None else bindings)
 
-    def run(expr: Any) -> dict[nd.DFPattern, Any] | None:
+    def run(expr: rx.Expr) -> dict[nd.DFPattern, Any] | None:
         matcher.reset()
         env = matcher.solve((match_goal, pattern, expr, None))
         if env is None:

@@ -6,7 +6,7 @@ print(miss.text())   # relax.permute_dims(*) is wanted where a constant of float
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,7 @@ class _Watched(Matcher):
 
     furthest: Miss | None = None
 
-    def _run(self, goals: Any, base: int) -> bool:
+    def _run(self, goals: Sequence[Any], base: int) -> bool:
         while goals is not None:
             rule, what, value, rest = goals
             goals = rule(self, what, value, rest)
@@ -54,13 +54,13 @@ class _Watched(Matcher):
                     return False
         return True
 
-    def failed(self, what: Any, value: Any) -> None:
+    def failed(self, what: DFPattern, value: rx.Expr) -> None:
         depth = len(self.trail)
         if isinstance(what, DFPattern) and (self.furthest is None or depth > self.furthest.depth):
             self.furthest = Miss(depth, what, self.unwrap(value))
 
 
-def nearest(pattern: DFPattern, expr: Any, bindings: Mapping[Any, Any]) -> Miss | None:
+def nearest(pattern: DFPattern, expr: rx.Expr, bindings: Mapping[Any, Any]) -> Miss | None:
     """The furthest failure of a pattern at an expression; None if it matches."""
     watched = _Watched(plan_of(pattern), bindings)
     solved = watched.solve((match_goal, pattern, expr, None))
@@ -77,7 +77,7 @@ def _detail(pattern: DFPattern, call: rx.Call) -> str:
     return ""
 
 
-def shown(value: Any) -> str:
+def shown(value: rx.Expr) -> str:
     """An expression in a few words: its operator or kind, and its type."""
     info = getattr(value, "struct_info", None)
     if isinstance(value, rx.Call):

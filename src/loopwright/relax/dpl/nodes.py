@@ -12,8 +12,8 @@ expression. matcher.py matches; `used_by` and `only_used_by` add edges to the op
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...base.errors import explain
 from ...ir.dtype import DataType
@@ -21,9 +21,14 @@ from ...ir.node import Node, field
 from ...ir.op import Op
 from ...ir.operators import TensorOperators
 from ...ir.target import Target
-from ..expr import as_struct_info
+from ..expr import Expr, as_struct_info
 from ..struct_info import StructInfo, shape_dim
 from .constraints import Edge, current_graph
+
+if TYPE_CHECKING:
+    from ...base.span import Span
+    from ...ir.expr import Attrs, BaseExpr
+    from ...ir.prim_expr import PrimExpr
 
 
 class DFPattern(TensorOperators, Node):
@@ -69,16 +74,16 @@ class DFPattern(TensorOperators, Node):
         """A field of the tuple that this pattern matches; None: any of them."""
         return TupleGetItemPattern(self, index)
 
-    def _binary(self, name: str, a: Any, b: Any) -> CallPattern:
+    def _binary(self, name: str, a: WildcardPattern, b: WildcardPattern) -> CallPattern:
         return is_op(f"relax.{name}")(a, b)
 
-    def __matmul__(self, other: Any) -> CallPattern:
+    def __matmul__(self, other: WildcardPattern) -> CallPattern:
         return is_op("relax.matmul")(self, other)
 
     def __neg__(self) -> CallPattern:
         return is_op("relax.negative")(self)
 
-    def optional(self, option: Any) -> OrPattern:
+    def optional(self, option: ExprPattern) -> OrPattern:
         """`option(self)` where that matches, else this pattern: `conv.optional(is_op(RELU))`."""
         return OrPattern(option(self), self)
 
@@ -99,22 +104,22 @@ class DFPattern(TensorOperators, Node):
         """Of this dtype."""
         return DataTypePattern(self, dtype)
 
-    def has_shape(self, shape: Any) -> ShapePattern:
+    def has_shape(self, shape: Sequence[PrimExpr | int | None]) -> ShapePattern:
         """Of this shape; a dimension None may be anything."""
         return ShapePattern(self, shape)
 
-    def has_target(self, target: Any) -> TargetPattern:
+    def has_target(self, target: Target | str) -> TargetPattern:
         """Placed on a virtual device of this target: a kind ("cuda") or a whole target."""
         return TargetPattern(self, target)
 
     # ------------------------------------------------------------------ matching
 
-    def match(self, expr: Any, var2val: dict[Any, Any] | None = None) -> bool:
+    def match(self, expr: BaseExpr, var2val: dict[Any, Any] | None = None) -> bool:
         """Whether `expr` matches; `var2val` are the values of the variables in it."""
         return DFPattern._match(self, expr, var2val) is not None
 
     def extract_matched_expr(
-        self, expr: Any, var2val: dict[Any, Any] | None = None
+        self, expr: Expr, var2val: dict[Any, Any] | None = None
     ) -> dict[DFPattern, Any] | None:
         """The match of each pattern inside this one, or None."""
         return DFPattern._match(self, expr, var2val)
@@ -149,7 +154,7 @@ class DFPattern(TensorOperators, Node):
         return self._make(*self.field_values(), span=self.span)
 
 
-def _pattern(value: Any) -> DFPattern:
+def _pattern(value: Node) -> DFPattern:
     if isinstance(value, PatternSeq) and len(value) == 1:
         return value[0]
     if not isinstance(value, DFPattern):
@@ -159,7 +164,7 @@ def _pattern(value: Any) -> DFPattern:
     return value
 
 
-def _patterns(values: Any) -> tuple[DFPattern, ...]:
+def _patterns(values: Sequence[Any]) -> tuple[DFPattern, ...]:
     return tuple(_pattern(v) for v in values)
 
 
@@ -221,7 +226,7 @@ class ConstantPattern(DFPattern):
 
     __slots__ = ()
 
-    def __init__(self, span: Any = None) -> None:
+    def __init__(self, span: Span | None = None) -> None:
         self._set(span)
 
 
@@ -230,7 +235,7 @@ class WildcardPattern(DFPattern):
 
     __slots__ = ()
 
-    def __init__(self, span: Any = None) -> None:
+    def __init__(self, span: Span | None = None) -> None:
         self._set(span)
 
 
@@ -239,7 +244,7 @@ class PrimArrPattern(DFPattern):
 
     fields: tuple[Any, ...]
 
-    def __init__(self, shape: Any, span: Any = None) -> None:
+    def __init__(self, shape: Sequence[PrimExpr | int | None], span: Any = None) -> None:
         self._set(_dims(shape), span)
 
     def __getitem__(self, index: int) -> Any:
@@ -250,7 +255,7 @@ class PrimArrPattern(DFPattern):
         return len(self.fields)
 
 
-def _dims(shape: Any) -> tuple[Any, ...]:
+def _dims(shape: Sequence[PrimExpr | int | None]) -> tuple[Any, ...]:
     return tuple(None if d is None else shape_dim(d) for d in shape)
 
 
@@ -270,7 +275,7 @@ class CallPattern(DFPattern):
         args: Any,
         varg_default_wildcard: bool = False,
         add_constraint: bool = True,
-        span: Any = None,
+        span: Span | PrimExpr | int | None = None,
     ) -> None:
         patterns = None if args is None else _patterns(args)
         self._set(_pattern(op), patterns, varg_default_wildcard, span)
@@ -287,7 +292,12 @@ class FunctionPattern(DFPattern):
     params: tuple[DFPattern, ...] | None
     body: DFPattern
 
-    def __init__(self, params: Any, body: DFPattern, span: Any = None) -> None:
+    def __init__(
+        self,
+        params: Sequence[WildcardPattern] | None,
+        body: DFPattern,
+        span: Span | PrimExpr | int | None = None,
+    ) -> None:
         self._set(None if params is None else _patterns(params), _pattern(body), span)
 
 
@@ -296,7 +306,7 @@ class TuplePattern(DFPattern):
 
     fields: tuple[DFPattern, ...]
 
-    def __init__(self, fields: Any, span: Any = None) -> None:
+    def __init__(self, fields: Sequence[DFPattern], span: Span | None = None) -> None:
         self._set(_patterns(fields), span)
 
     def __getitem__(self, index: int | None) -> TupleGetItemPattern:
@@ -315,7 +325,7 @@ class UnorderedTuplePattern(DFPattern):
 
     fields: tuple[DFPattern, ...]
 
-    def __init__(self, fields: Any, span: Any = None) -> None:
+    def __init__(self, fields: Sequence[DFPattern], span: Span | None = None) -> None:
         self._set(_patterns(fields), span)
 
     def __len__(self) -> int:
@@ -328,7 +338,9 @@ class TupleGetItemPattern(DFPattern):
     tuple: DFPattern
     index: int | None = field(default=None)
 
-    def __init__(self, tuple_value: DFPattern, index: int | None = None, span: Any = None) -> None:
+    def __init__(
+        self, tuple_value: DFPattern, index: int | None = None, span: Span | None = None
+    ) -> None:
         self._set(_pattern(tuple_value), index, span)
 
 
@@ -336,7 +348,7 @@ class _PatternPair(DFPattern):
     left: DFPattern
     right: DFPattern
 
-    def __init__(self, left: DFPattern, right: DFPattern, span: Any = None) -> None:
+    def __init__(self, left: DFPattern, right: DFPattern, span: Span | None = None) -> None:
         self._set(_pattern(left), _pattern(right), span)
 
 
@@ -353,7 +365,7 @@ class NotPattern(DFPattern):
 
     reject: DFPattern
 
-    def __init__(self, to_reject: DFPattern, span: Any = None) -> None:
+    def __init__(self, to_reject: DFPattern, span: Span | None = None) -> None:
         self._set(_pattern(to_reject), span)
 
 
@@ -363,7 +375,9 @@ class AttrPattern(DFPattern):
     pattern: DFPattern
     attrs: dict[str, Any]
 
-    def __init__(self, pattern: DFPattern, attrs: Any, span: Any = None) -> None:
+    def __init__(
+        self, pattern: DFPattern, attrs: Attrs | Mapping[str, Any], span: Span | None = None
+    ) -> None:
         self._set(_pattern(pattern), dict(attrs.items()), span)
 
 
@@ -374,7 +388,7 @@ class StructInfoPattern(DFPattern):
     pattern: DFPattern
     struct_info: StructInfo
 
-    def __init__(self, pattern: DFPattern, struct_info: Any, span: Any = None) -> None:
+    def __init__(self, pattern: DFPattern, struct_info: object, span: Span | None = None) -> None:
         # `R.Tensor` alone is any tensor.
         value = struct_info() if isinstance(struct_info, type) else struct_info
         info = as_struct_info(value)
@@ -391,7 +405,7 @@ class DataTypePattern(DFPattern):
     pattern: DFPattern
     dtype: DataType
 
-    def __init__(self, pattern: DFPattern, dtype: str, span: Any = None) -> None:
+    def __init__(self, pattern: DFPattern, dtype: str, span: Span | None = None) -> None:
         self._set(_pattern(pattern), DataType(dtype), span)
 
 
@@ -401,7 +415,9 @@ class ShapePattern(DFPattern):
     pattern: DFPattern
     shape: tuple[Any, ...]
 
-    def __init__(self, pattern: DFPattern, shape: Any, span: Any = None) -> None:
+    def __init__(
+        self, pattern: DFPattern, shape: Sequence[PrimExpr | int | None], span: Span | None = None
+    ) -> None:
         self._set(_pattern(pattern), _dims(shape), span)
 
 
@@ -411,7 +427,7 @@ class TargetPattern(DFPattern):
     pattern: DFPattern
     target: Any
 
-    def __init__(self, pattern: DFPattern, target: Any, span: Any = None) -> None:
+    def __init__(self, pattern: DFPattern, target: Target | str, span: Span | None = None) -> None:
         kind = isinstance(target, str) and " " not in target and "{" not in target
         self._set(_pattern(pattern), target if kind else Target(target), span)
 
@@ -430,7 +446,7 @@ class SameShapeConstraint(DFConstraint):
 
     args: tuple[DFPattern, ...]
 
-    def __init__(self, *args: DFPattern, span: Any = None) -> None:
+    def __init__(self, *args: DFPattern, span: Span | None = None) -> None:
         self._set(_patterns(args), span)
         _needed_graph("SameShapeConstraint").add_condition(self)
 
@@ -455,10 +471,10 @@ class PatternSeq(Node):
 
     def __init__(
         self,
-        patterns: Any,
+        patterns: Sequence[DFPattern],
         only_use: bool = False,
         links: tuple[tuple[bool, int], ...] | None = None,
-        span: Any = None,
+        span: Span | None = None,
     ) -> None:
         converted = _patterns(patterns)
         if not converted:
@@ -506,7 +522,7 @@ class PatternSeq(Node):
         their own (a wildcard shared by several calls) are not copied."""
         table: dict[Any, Any] = {}
 
-        def copied(value: Any) -> Any:
+        def copied(value: object) -> Any:
             if isinstance(value, tuple):
                 return tuple(copied(v) for v in value)
             return table[value] if isinstance(value, DFPattern) else value

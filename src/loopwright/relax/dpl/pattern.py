@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
 from ..expr import Expr
 from . import nodes as nd
 from .nodes import *  # noqa: F403
+
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
 
 
 def wildcard() -> nd.WildcardPattern:
@@ -40,7 +44,9 @@ def is_expr(expr: Expr) -> nd.ExprPattern:
     return nd.ExprPattern(expr)
 
 
-def is_tuple(fields: Any, unordered: bool = False) -> nd.TuplePattern | nd.UnorderedTuplePattern:
+def is_tuple(
+    fields: Sequence[nd.DFPattern], unordered: bool = False
+) -> nd.TuplePattern | nd.UnorderedTuplePattern:
     """A tuple with these fields, in this order or in any."""
     return nd.UnorderedTuplePattern(fields) if unordered else nd.TuplePattern(fields)
 
@@ -52,7 +58,7 @@ def is_tuple_get_item(
     return nd.TupleGetItemPattern(tuple_value, index)
 
 
-def is_shape(shape: Any) -> nd.PrimArrPattern:
+def is_shape(shape: int | Sequence[PrimExpr | int | None]) -> nd.PrimArrPattern:
     """A shape with these dimensions; None may be anything."""
     if not isinstance(shape, (list, tuple)):
         what = "is_shape takes a list of dimensions"
@@ -60,14 +66,21 @@ def is_shape(shape: Any) -> nd.PrimArrPattern:
     return nd.PrimArrPattern(shape)
 
 
-def _call_dps(op_name: str, func: nd.DFPattern, args: Any, *more: nd.DFPattern) -> nd.CallPattern:
+def _call_dps(
+    op_name: str,
+    func: nd.DFPattern,
+    args: nd.DFPattern | Sequence[nd.DFPattern] | None,
+    *more: nd.DFPattern,
+) -> nd.CallPattern:
     inputs = nd.TuplePattern(args) if isinstance(args, (list, tuple)) else args or wildcard()
     loose = args is None
     op = nd.is_op(op_name)
     return op(func, inputs, *more, varg_default_wildcard=loose, add_constraint=False)
 
 
-def is_call_tir(func_name: str, args: Any = None, tir_vars: Any = None) -> nd.CallPattern:
+def is_call_tir(
+    func_name: str, args: nd.DFPattern | Sequence[nd.DFPattern] | None = None, tir_vars: Any = None
+) -> nd.CallPattern:
     """A `call_tir` of a function of the module; `args` None: with any arguments."""
     more = ()
     if tir_vars is not None:
@@ -76,12 +89,16 @@ def is_call_tir(func_name: str, args: Any = None, tir_vars: Any = None) -> nd.Ca
     return _call_dps("relax.call_tir", nd.GlobalVarPattern(func_name), args, *more)
 
 
-def is_call_dps_packed(func_name: str, args: Any = None) -> nd.CallPattern:
+def is_call_dps_packed(
+    func_name: str, args: Sequence[nd.DFPattern] | None = None
+) -> nd.CallPattern:
     """A `call_dps_packed` of an external function; `args` None: with any arguments."""
     return _call_dps("relax.call_dps_packed", nd.ExternFuncPattern(func_name), args)
 
 
-def is_call_packed(func_name: str, args: Any = None) -> nd.CallPattern:
+def is_call_packed(
+    func_name: str, args: Sequence[nd.WildcardPattern] | None = None
+) -> nd.CallPattern:
     """A direct call of an external function; `args` None: with any arguments."""
     return nd.CallPattern(nd.ExternFuncPattern(func_name), args)
 

@@ -70,7 +70,7 @@ def _intervals(below: dict[Any, list[DFPattern]]) -> tuple[dict[Any, int], dict[
     return first, last
 
 
-def _meet(a: Any, b: Any, above: dict[Any, Any], depth: dict[Any, int]) -> Any:
+def _meet(a: DFPattern | None, b: DFPattern, above: dict[Any, Any], depth: dict[Any, int]) -> Any:
     while a is not b:
         if depth[a] >= depth[b]:
             a = above[a]

@@ -90,7 +90,7 @@ class PatternMatchingRewriter(ModulePass):
     def __or__(self, other: PatternMatchingRewriter) -> PatternMatchingRewriter:
         return OrRewriter(self, other)
 
-    def __call__(self, obj: Any) -> Any:
+    def __call__(self, obj: IRModule | Function | int) -> Any:
         """A module or a function, rewritten."""
         if isinstance(obj, IRModule):
             return super().__call__(obj)
@@ -185,7 +185,7 @@ def _has_tuple(pattern: DFPattern) -> bool:
     return isinstance(pattern, TuplePattern)
 
 
-def _checked(pattern: Any) -> DFPattern:
+def _checked(pattern: DFPattern | str) -> DFPattern:
     if not isinstance(pattern, DFPattern):
         what = "a rewriter needs a pattern"
         raise TypeError(explain(what, got=f"{type(pattern).__name__}: {pattern!r}"))
@@ -241,7 +241,7 @@ def rewrite_bindings(
     return func if rewritten is func else tidy(rewritten)
 
 
-def _checked_function(who: str, func: Any) -> None:
+def _checked_function(who: str, func: IRModule | Function) -> None:
     if not isinstance(func, Function):
         what = f"{who} rewrites a relax.Function"
         hint = 'give mod["main"], or apply a PatternMatchingRewriter to the module'

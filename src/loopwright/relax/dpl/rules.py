@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
 from ...ir.module import IRModule
@@ -17,6 +17,9 @@ from .context import GraphSearch
 from .graft import Graft, check_struct_info, checked_result
 from .matcher import matcher_of
 from .pattern import DFPattern
+
+if TYPE_CHECKING:
+    from .script_rules import ScriptRule
 
 # The longest chain of replacements of replacements; a longer one means that a rule feeds itself.
 DEEPEST = 200
@@ -98,7 +101,7 @@ class ExprRewriting(GraphRewriter):
                     del self.bound[var]
         return new
 
-    def binding(self, binding: Any) -> None:
+    def binding(self, binding: rx.VarBinding) -> None:
         value = self.value(binding.value)
         var = binding.var
         if isinstance(binding, rx.MatchCast):
@@ -121,12 +124,12 @@ class ExprRewriting(GraphRewriter):
             self.bound.clear()  # a match must be on one side of this binding, not across it
         self.note(var, improved)
 
-    def note(self, var: rx.Var, value: Any) -> None:
+    def note(self, var: rx.Var, value: rx.Expr) -> None:
         """Record a binding that patterns look through."""
         self.graft.define(var, value)
         self.bound[var] = value
 
-    def improve(self, value: Any, name: str = "a value") -> Any:
+    def improve(self, value: rx.Expr, name: str = "a value") -> Any:
         """`value` rewritten by the rules."""
         outer = self.depth
         try:
@@ -140,7 +143,7 @@ class ExprRewriting(GraphRewriter):
         finally:
             self.depth = outer
 
-    def _once(self, value: Any, name: str) -> Any:
+    def _once(self, value: rx.Expr, name: str) -> Any:
         for rule, search in zip(self.rules, self.searches, strict=True):
             self._catch_up()
             matches = search(value)
@@ -213,7 +216,11 @@ class BlockRewriting(GraphRewriter):
         return new
 
     def replaced(
-        self, block: rx.BindingBlock, news: dict[rx.Var, Any], callback: Any, new_struct_info: bool
+        self,
+        block: rx.BindingBlock,
+        news: dict[rx.Var, Any],
+        callback: ScriptRule | Callable[..., Any],
+        new_struct_info: bool,
     ) -> rx.BindingBlock | list[rx.Var]:
         """The block with new values for some of its variables, its bindings reordered as needed;
         or the variables of a cycle if the new values would create one."""

@@ -44,7 +44,7 @@ class ScriptRule:
     functions: dict[GlobalVar, Any] = field(default_factory=dict)
     renamed: dict[Any, Any] = field(default_factory=dict)
 
-    def __call__(self, value: Any, matches: dict[pt.DFPattern, Any]) -> Any:
+    def __call__(self, value: rx.Expr, matches: dict[pt.DFPattern, Any]) -> Any:
         """The replacement for a match."""
         table: dict[Any, Any] = {}
         for param, pattern in self.params.items():
@@ -60,7 +60,7 @@ class _Instance(Substitute):
         super().__init__(table)
         self.memo: dict[int, Any] = {}
 
-    def visit_Call(self, call: Any) -> Any:
+    def visit_Call(self, call: rx.Call) -> Any:
         pattern = self.memo.get(id(call))
         if pattern is None:
             pattern = self.memo[id(call)] = self.visit_default(call)
@@ -126,7 +126,7 @@ def _written_out(func: rx.Function) -> Any:
     return instance.visit(func.body.body)
 
 
-def _plain(binding: Any, name: str) -> None:
+def _plain(binding: rx.Binding, name: str) -> None:
     if isinstance(binding, rx.MatchCast) or isinstance(
         binding.value, (rx.If, rx.Function, rx.SeqExpr)
     ):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...ir.op import Op
 from . import pattern as pt
+
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
 
 Writer = Callable[[Any, list[str]], str]
 
@@ -39,7 +42,7 @@ def _named(kind: str, name: str) -> str:
     return f"{kind}({name})" if name else kind
 
 
-def _dims(dims: Any) -> str:
+def _dims(dims: Sequence[PrimExpr | None]) -> str:
     return "[" + ", ".join("?" if d is None else str(getattr(d, "value", d)) for d in dims) + "]"
 
 

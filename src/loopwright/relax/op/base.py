@@ -6,20 +6,24 @@ Each has a builder, "FInferStructInfo", "FPurity" and, where possible, "FNumpy".
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...base.errors import explain
 from ...ir.expr import Attrs, GlobalVar
 from ...ir.op import Op, register_op, register_op_attr
-from ...ir.prim_expr import IntImm
+from ...ir.prim_expr import IntImm, PrimExpr
 from ...runtime.effects import require, say
 from .. import expr as rx
 from .. import struct_info as si
 from ..relations import infer_by_sinfo_args
 from . import register_view
+
+if TYPE_CHECKING:
+    from ...ir.module import VDevice
+    from ...runtime.device import Device
 
 Infer = Callable[[rx.Call, Any], si.StructInfo]
 
@@ -78,7 +82,7 @@ def view_as(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 # ---------------------------------------------------------------- calls of loops
 
 
-def argument_tuple(args: Any) -> rx.Expr:
+def argument_tuple(args: rx.Expr | Sequence[rx.Expr]) -> rx.Expr:
     """Call arguments as one tuple: a list is converted, a tuple unchanged, a tensor wrapped."""
     if isinstance(args, (list, tuple)):
         return rx.Tuple(args)
@@ -88,7 +92,7 @@ def argument_tuple(args: Any) -> rx.Expr:
     return rx.Tuple([packed])
 
 
-def _out_sinfo(out_sinfo: Any) -> si.StructInfo:
+def _out_sinfo(out_sinfo: object) -> si.StructInfo:
     if isinstance(out_sinfo, (list, tuple)):
         listed = [rx.as_struct_info(s) for s in out_sinfo]
         return listed[0] if len(listed) == 1 else si.TupleStructInfo(listed)
@@ -100,7 +104,11 @@ def _out_sinfo(out_sinfo: Any) -> si.StructInfo:
     return infos
 
 
-def _tir_args(func: Any, args: Any, tir_vars: Any) -> list[Any]:
+def _tir_args(
+    func: GlobalVar,
+    args: rx.Expr | Sequence[rx.Expr],
+    tir_vars: rx.Expr | Sequence[PrimExpr] | None,
+) -> list[Any]:
     operands = [_callee(func), argument_tuple(args)]
     if tir_vars is not None:
         operands.append(rx.ShapeExpr(tir_vars) if isinstance(tir_vars, (list, tuple)) else tir_vars)
@@ -137,7 +145,12 @@ for _op in (CALL_TIR, CALL_TIR_INPLACE, CALL_TIR_WITH_GRAD):
 
 
 @view_as("call_tir")
-def call_tir(gvar: GlobalVar, args: Any, out_sinfo: Any, tir_vars: Any = None) -> rx.Call:
+def call_tir(
+    gvar: GlobalVar,
+    args: rx.Expr | Sequence[rx.Expr],
+    out_sinfo: Any,
+    tir_vars: rx.Expr | Sequence[PrimExpr] | None = None,
+) -> rx.Call:
     """Call a PrimFunc in destination-passing style: outputs of `out_sinfo` are allocated and
     passed after `args`, then `tir_vars`."""
     return rx.Call(CALL_TIR, _tir_args(gvar, args, tir_vars), None, [_out_sinfo(out_sinfo)])
@@ -146,11 +159,11 @@ def call_tir(gvar: GlobalVar, args: Any, out_sinfo: Any, tir_vars: Any = None) -
 @view_as("call_tir_with_grad")
 def call_tir_with_grad(
     gvar: GlobalVar,
-    args: Any,
+    args: rx.Expr | Sequence[rx.Expr],
     out_sinfo: Any,
     te_grad_name: str,
     te_grad_kwargs: dict[str, Any] | None = None,
-    tir_vars: Any = None,
+    tir_vars: Sequence[PrimExpr] | None = None,
 ) -> rx.Call:
     """`call_tir` whose gradient is the te function registered as `te_grad_name`."""
     values = {"te_grad_name": te_grad_name, "te_grad_kwargs": dict(te_grad_kwargs or {})}
@@ -161,7 +174,11 @@ def call_tir_with_grad(
 
 @view_as("call_tir_inplace")
 def call_tir_inplace(
-    gvar: GlobalVar, args: Any, inplace_indices: Any, out_sinfo: Any, tir_vars: Any = None
+    gvar: GlobalVar,
+    args: Sequence[rx.Expr],
+    inplace_indices: int | Sequence[int],
+    out_sinfo: Any,
+    tir_vars: rx.Expr | Sequence[PrimExpr] | None = None,
 ) -> rx.Call:
     """`call_tir` that writes output i over argument `inplace_indices[i]` (-1: allocate it).
 
@@ -177,7 +194,7 @@ def call_tir_inplace(
     return rx.Call(CALL_TIR_INPLACE, call_args, attrs, [out])
 
 
-def _check_inplace(indices: list[int], args: Any, outs: tuple[si.StructInfo, ...]) -> None:
+def _check_inplace(indices: list[int], args: rx.Tuple, outs: tuple[si.StructInfo, ...]) -> None:
     what = "call_tir_inplace: inplace_indices"
     count = len(args.fields) if isinstance(args, rx.Tuple) else len(args.struct_info.fields)
     if len(indices) != len(outs):
@@ -193,7 +210,7 @@ def _check_inplace(indices: list[int], args: Any, outs: tuple[si.StructInfo, ...
 
 
 @view_as("call_dps_packed")
-def call_dps_packed(func: Any, args: Any, out_sinfo: Any) -> rx.Call:
+def call_dps_packed(func: rx.Expr | str, args: rx.Expr | Sequence[Any], out_sinfo: Any) -> rx.Call:
     """Call an external function (by name) in destination-passing style."""
     return rx.Call(
         CALL_DPS_PACKED, [_callee(func), argument_tuple(args)], None, [_out_sinfo(out_sinfo)]
@@ -211,7 +228,7 @@ INVOKE_PURE_CLOSURE = define("invoke_pure_closure", _stated_all)
 NULL_VALUE = define("null_value", object_info, numpy=lambda: None, folds=False)
 
 
-def _sinfo_args(sinfo_args: Any) -> list[si.StructInfo]:
+def _sinfo_args(sinfo_args: object) -> list[si.StructInfo]:
     if sinfo_args is None:
         return []
     many = sinfo_args if isinstance(sinfo_args, (list, tuple)) else [sinfo_args]
@@ -219,11 +236,11 @@ def _sinfo_args(sinfo_args: Any) -> list[si.StructInfo]:
 
 
 def call_packed(
-    func: Any,
-    *args: Any,
+    func: str | None,
+    *args: rx.Expr,
     sinfo_args: Any = None,
     attrs_type_key: str = "call_packed",
-    **attrs: Any,
+    **attrs: int,
 ) -> rx.Call:
     """Call an external function by name; `sinfo_args` is its result's struct info, `attrs_type_key`
     the kind of the other keywords, its attributes."""
@@ -232,13 +249,15 @@ def call_packed(
 
 
 @view_as("call_pure_packed")
-def call_pure_packed(func: Any, *args: Any, sinfo_args: Any) -> rx.Call:
+def call_pure_packed(func: rx.Var | str, *args: rx.Expr | float, sinfo_args: Any) -> rx.Call:
     """Call an external function that is known to have no side effect."""
     return rx.Call(CALL_PURE_PACKED, [_callee(func), *args], None, _sinfo_args(sinfo_args))
 
 
 @view_as("call_inplace_packed")
-def call_inplace_packed(func: Any, *args: Any, inplace_indices: Any, sinfo_args: Any) -> rx.Call:
+def call_inplace_packed(
+    func: str, *args: rx.Expr, inplace_indices: int | Sequence[int], sinfo_args: Any
+) -> rx.Call:
     """Call an external function whose only effect is on arguments that are not used later."""
     indices = [inplace_indices] if isinstance(inplace_indices, int) else list(inplace_indices)
     attrs = Attrs("relax.call_inplace_packed", {"inplace_indices": [int(i) for i in indices]})
@@ -246,26 +265,33 @@ def call_inplace_packed(func: Any, *args: Any, inplace_indices: Any, sinfo_args:
 
 
 @view_as("call_builtin_with_ctx")
-def call_builtin_with_ctx(func: Any, args: Any, *, sinfo_args: Any = None) -> rx.Call:
+def call_builtin_with_ctx(
+    func: str,
+    args: rx.Expr | Sequence[rx.Expr],
+    *,
+    sinfo_args: si.ObjectStructInfo | Sequence[Any] | None = None,
+) -> rx.Call:
     """Call a builtin of the virtual machine, which gets the machine as first argument."""
     call_args = [_callee(func), argument_tuple(args)]
     return rx.Call(CALL_BUILTIN_WITH_CTX, call_args, None, _sinfo_args(sinfo_args))
 
 
 @view_as("make_closure")
-def make_closure(func: Any, args: Any) -> rx.Call:
+def make_closure(func: GlobalVar | rx.Expr, args: Sequence[rx.Expr]) -> rx.Call:
     """A closure: a function with its first arguments fixed."""
     return rx.Call(MAKE_CLOSURE, [func, argument_tuple(args)])
 
 
 @view_as("invoke_closure")
-def invoke_closure(closure: Any, args: Any, sinfo_args: Any) -> rx.Call:
+def invoke_closure(
+    closure: rx.Expr, args: rx.Expr | Sequence[rx.Expr], sinfo_args: si.StructInfo
+) -> rx.Call:
     """Call a closure."""
     return rx.Call(INVOKE_CLOSURE, [closure, argument_tuple(args)], None, _sinfo_args(sinfo_args))
 
 
 @view_as("invoke_pure_closure")
-def invoke_pure_closure(closure: Any, args: Any, sinfo_args: Any) -> rx.Call:
+def invoke_pure_closure(closure: rx.Expr, args: Sequence[rx.Expr], sinfo_args: Any) -> rx.Call:
     """Call a closure that is known to have no side effect."""
     return rx.Call(
         INVOKE_PURE_CLOSURE, [closure, argument_tuple(args)], None, _sinfo_args(sinfo_args)
@@ -326,19 +352,19 @@ SHAPE_TO_TENSOR = define(
 
 
 @view_as("shape_of")
-def shape_of(expr: Any) -> rx.Call:
+def shape_of(expr: rx.Expr) -> rx.Call:
     """The shape of a tensor."""
     return rx.Call(SHAPE_OF, [expr])
 
 
 @view_as("tensor_to_shape")
-def tensor_to_shape(expr: Any) -> rx.Call:
+def tensor_to_shape(expr: rx.Expr) -> rx.Call:
     """A shape from a 1-d int64 tensor."""
     return rx.Call(TENSOR_TO_SHAPE, [expr])
 
 
 @view_as("shape_to_tensor")
-def shape_to_tensor(expr: Any) -> rx.Call:
+def shape_to_tensor(expr: rx.Expr) -> rx.Call:
     """A 1-d int64 tensor from a shape."""
     return rx.Call(SHAPE_TO_TENSOR, [expr])
 
@@ -362,13 +388,19 @@ ASSERT = define("assert_op", _infer_assert, pure=False, numpy=require)
 
 
 @view_as("print")
-def relax_print(*values: Any, format: Any = "") -> rx.Call:
+def relax_print(
+    *values: rx.Expr | Sequence[rx.Expr | Sequence[Any]], format: rx.StringImm | str = ""
+) -> rx.Call:
     """Print values at run time; `format` is a Python format string."""
     return rx.Call(PRINT, [as_text(format), *(_scalar(v) for v in values)])
 
 
 @view_as("assert_op")
-def assert_op(condition: Any, format_args: Any = None, format: Any = "") -> rx.Call:
+def assert_op(
+    condition: rx.Expr | bool,
+    format_args: rx.Expr | tuple[rx.Expr, ...] | None = None,
+    format: rx.StringImm | str = "",
+) -> rx.Call:
     """Fail at run time unless `condition` holds; `format` and `format_args` make the message."""
     if format_args is None:
         values = []
@@ -377,7 +409,7 @@ def assert_op(condition: Any, format_args: Any = None, format: Any = "") -> rx.C
     return rx.Call(ASSERT, [_scalar(condition), as_text(format), *(_scalar(v) for v in values)])
 
 
-def as_text(value: Any) -> Any:
+def as_text(value: rx.StringImm | str) -> Any:
     """A Python string as an expression."""
     return rx.StringImm(value) if isinstance(value, str) else value
 
@@ -401,13 +433,13 @@ HINT_ON_DEVICE = define("hint_on_device", same_as_argument, numpy=lambda x, **_:
 
 
 @view_as("to_vdevice")
-def to_vdevice(data: Any, dst_vdevice: Any) -> rx.Call:
+def to_vdevice(data: rx.Expr, dst_vdevice: VDevice) -> rx.Call:
     """Copy a tensor to another virtual device."""
     return rx.Call(TO_VDEVICE, [data], Attrs("relax.to_vdevice", {"dst_vdevice": dst_vdevice}))
 
 
 @view_as("hint_on_device")
-def hint_on_device(data: Any, dst_vdevice: Any, memory_scope: str = "global") -> rx.Call:
+def hint_on_device(data: rx.Expr, dst_vdevice: Device, memory_scope: str = "global") -> rx.Call:
     """Request a device for a tensor; RealizeVDevice inserts the copies."""
     values = {
         "device_type": int(dst_vdevice.device_type),
@@ -417,7 +449,9 @@ def hint_on_device(data: Any, dst_vdevice: Any, memory_scope: str = "global") ->
     return rx.Call(HINT_ON_DEVICE, [data], Attrs("relax.hint_on_device", values))
 
 
-def register_gradient(op_name: str, fgradient: Any = None, level: int = 10) -> Any:
+def register_gradient(
+    op_name: str, fgradient: Callable[..., Any] | None = None, level: int = 10
+) -> Any:
     """Set an operator's gradient: (orig_var, orig_call, output_grad, ctx) -> list."""
     return register_op_attr(op_name, "FPrimalGradient", fgradient, level)
 

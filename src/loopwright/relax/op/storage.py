@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ...ir.prim_op import const, convert
 from ...runtime.dtype import dl_dtype
 from ...runtime.packed_func import register_func
 from ...tir.byte_size import plain
-from ..expr import Call, DataTypeImm, Expr, PrimValue, ShapeExpr, Tuple, Var, as_expr
+from ..expr import Call, DataTypeImm, Expr, PrimValue, ShapeExpr, StringImm, Tuple, Var, as_expr
 from ..struct_info import (
     PrimStructInfo,
     ShapeStructInfo,
@@ -38,16 +38,19 @@ from .base import (
     void_info,
 )
 
+if TYPE_CHECKING:
+    from ...ir.expr import GlobalVar
 
-def _shape(value: Any) -> Any:
+
+def _shape(value: Expr | Sequence[PrimExpr | int]) -> Any:
     return ShapeExpr(value) if isinstance(value, (list, tuple)) else value
 
 
-def _dtype(value: Any) -> Any:
+def _dtype(value: DataType | Expr | str) -> Any:
     return value if isinstance(value, Expr) else DataTypeImm(value)
 
 
-def _prim(value: Any) -> Any:
+def _prim(value: Expr | int) -> Any:
     return PrimValue(value) if isinstance(value, (int, PrimExpr)) else value
 
 
@@ -67,11 +70,13 @@ def _allocated(shape_at: int, dtype_at: int, at_run_time: bool = False) -> Infer
     return infer
 
 
-def _storage(size: Any, *_: Any) -> np.ndarray:
+def _storage(size: Sequence[int], *_: str | int) -> np.ndarray:
     return np.zeros(int(np.prod(size, dtype="int64")), "uint8")
 
 
-def _in_storage(storage: np.ndarray, offset: int, shape: Any, dtype: str, *_: Any) -> np.ndarray:
+def _in_storage(
+    storage: np.ndarray, offset: int, shape: Sequence[int], dtype: str, *_: Any
+) -> np.ndarray:
     kind = numpy_dtype(DataType(dtype))
     count = int(np.prod(shape, dtype="int64"))
     if offset + count * kind.itemsize > storage.nbytes:
@@ -81,7 +86,7 @@ def _in_storage(storage: np.ndarray, offset: int, shape: Any, dtype: str, *_: An
     return storage.view("uint8")[offset : offset + count * kind.itemsize].view(kind).reshape(shape)
 
 
-def _nothing(*_: Any) -> tuple[()]:
+def _nothing(*_: np.ndarray[Any, Any]) -> tuple[()]:
     return ()
 
 
@@ -105,7 +110,10 @@ VM_CALL_TIR_DYN = _define("vm.call_tir_dyn", void_info, pure=False)
 
 @view_as("builtin.alloc_tensor")
 def builtin_alloc_tensor(
-    shape: Any, dtype: Any, runtime_device_index: Any = 0, storage_scope: Any = "global"
+    shape: Expr | Sequence[int],
+    dtype: DataType | Expr | str,
+    runtime_device_index: PrimValue | int = 0,
+    storage_scope: StringImm | str = "global",
 ) -> Call:
     """A new tensor; memory planning replaces it."""
     args = [_shape(shape), _dtype(dtype), _prim(runtime_device_index), as_text(storage_scope)]
@@ -113,14 +121,17 @@ def builtin_alloc_tensor(
 
 
 @view_as("builtin.stop_lift_params")
-def stop_lift_params(x: Any) -> Call:
+def stop_lift_params(x: Expr) -> Call:
     """`x`; LiftTransformParams does not look past it."""
     return Call(STOP_LIFT_PARAMS, [x])
 
 
 @view_as("memory.alloc_storage")
 def memory_alloc_storage(
-    size: Any, virtual_device_index: Any, storage_scope: Any, dtype: Any
+    size: Expr | Sequence[PrimExpr | int],
+    virtual_device_index: PrimValue | int,
+    storage_scope: StringImm | str,
+    dtype: DataTypeImm | str,
 ) -> Call:
     """Memory of `size` bytes."""
     args = [_shape(size), _prim(virtual_device_index), as_text(storage_scope), _dtype(dtype)]
@@ -128,26 +139,31 @@ def memory_alloc_storage(
 
 
 @view_as("memory.alloc_tensor")
-def memory_alloc_tensor(storage: Any, offset: Any, shape: Any, dtype: Any) -> Call:
+def memory_alloc_tensor(
+    storage: Expr, offset: PrimValue | int, shape: Expr | Sequence[int], dtype: DataTypeImm | str
+) -> Call:
     """A tensor at byte `offset` of a storage."""
     return Call(MEMORY_ALLOC_TENSOR, [storage, _prim(offset), _shape(shape), _dtype(dtype)])
 
 
 @view_as("memory.kill_storage")
-def memory_kill_storage(storage: Any) -> Call:
+def memory_kill_storage(storage: Expr) -> Call:
     """Release a storage's memory."""
     return Call(MEMORY_KILL_STORAGE, [storage])
 
 
 @view_as("memory.kill_tensor")
-def memory_kill_tensor(tensor: Any) -> Call:
+def memory_kill_tensor(tensor: Expr) -> Call:
     """Mark a tensor as no longer used."""
     return Call(MEMORY_KILL_TENSOR, [tensor])
 
 
 @view_as("vm.alloc_storage")
 def vm_alloc_storage(
-    shape: Any, runtime_device_index: Any, dtype: Any, storage_scope: Any = "global"
+    shape: Expr | Sequence[int],
+    runtime_device_index: PrimValue | int,
+    dtype: DataTypeImm | str,
+    storage_scope: StringImm | str = "global",
 ) -> Call:
     """Memory for a tensor of that shape, as the virtual machine allocates it."""
     args = [_shape(shape), _prim(runtime_device_index), _dtype(dtype), as_text(storage_scope)]
@@ -155,19 +171,21 @@ def vm_alloc_storage(
 
 
 @view_as("vm.alloc_tensor")
-def vm_alloc_tensor(storage: Any, offset: Any, shape: Any, dtype: Any) -> Call:
+def vm_alloc_tensor(
+    storage: Expr, offset: PrimValue | int, shape: Expr | Sequence[int], dtype: DataTypeImm | str
+) -> Call:
     """A tensor at byte `offset` of a storage, as the virtual machine makes it."""
     return Call(VM_ALLOC_TENSOR, [storage, _prim(offset), _shape(shape), _dtype(dtype)])
 
 
 @view_as("vm.kill_object")
-def vm_kill_object(obj: Any) -> Call:
+def vm_kill_object(obj: Expr) -> Call:
     """Drop a value from its register."""
     return Call(VM_KILL_OBJECT, [obj])
 
 
 @view_as("vm.call_tir_dyn")
-def vm_call_tir_dyn(func: Any, args: Any) -> Call:
+def vm_call_tir_dyn(func: GlobalVar, args: Expr | Sequence[Expr]) -> Call:
     """Call a PrimFunc, outputs among the arguments, symbolic values in a last shape."""
     return Call(VM_CALL_TIR_DYN, [func, argument_tuple(args)])
 
@@ -175,7 +193,7 @@ def vm_call_tir_dyn(func: Any, args: Any) -> Call:
 # ---------------------------------------------------------------- views of memory
 
 
-def optional(arg: Any) -> Any:
+def optional(arg: Expr) -> Any:
     """An optional argument: `R.tuple()` if left out."""
     info = arg.struct_info
     return None if isinstance(info, TupleStructInfo) and not info.fields else arg
@@ -214,7 +232,11 @@ def _infer_view(call: Call, bb: Any) -> StructInfo:
 
 
 def _view_end(
-    old: TensorStructInfo, new: TensorStructInfo, start: Any, shaped: bool, typed: bool
+    old: TensorStructInfo,
+    new: TensorStructInfo,
+    start: PrimExpr | int | None,
+    shaped: bool,
+    typed: bool,
 ) -> tuple[Any, Any, str] | None:
     """(the size of a view, the size available, their unit) as far as they can be compared. start: its byte
     offset, None if unknown; shaped, typed: whether the view has a shape, a dtype of its own."""
@@ -231,7 +253,9 @@ def _view_end(
     return None if shaped or typed else (first, convert(0), "bytes further")
 
 
-def _view_numpy(data: np.ndarray, shape: Any, dtype: Any, offset: Any) -> np.ndarray:
+def _view_numpy(
+    data: np.ndarray, shape: Sequence[int], dtype: str | Sequence[Any], offset: Any
+) -> np.ndarray:
     kind = data.dtype if dtype in ((), None) else numpy_dtype(DataType(dtype))
     dims = data.shape if shape in ((), None) else shape
     start = 0 if offset in ((), None) else int(offset)
@@ -247,7 +271,12 @@ ENSURE_ZERO_OFFSET = _define("memory.ensure_zero_offset", same_as_argument, nump
 
 
 @view_as("memory.view")
-def view(data: Any, shape: Any = None, dtype: Any = None, relative_byte_offset: Any = None) -> Call:
+def view(
+    data: Expr,
+    shape: Expr | Sequence[PrimExpr | int] | None = None,
+    dtype: Expr | str | None = None,
+    relative_byte_offset: Expr | int | None = None,
+) -> Call:
     """The same memory as a tensor of another shape or dtype, at a byte offset."""
     args = [
         data,
@@ -259,7 +288,7 @@ def view(data: Any, shape: Any = None, dtype: Any = None, relative_byte_offset: 
 
 
 @view_as("memory.ensure_zero_offset")
-def ensure_zero_offset(data: Any) -> Call:
+def ensure_zero_offset(data: Expr) -> Call:
     """`data`, copied if its byte offset is not zero."""
     return Call(ENSURE_ZERO_OFFSET, [data])
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.registry import Registry
 from .. import expr as rx
 from ..struct_info import TensorStructInfo
 from .base import CALL_TIR_WITH_GRAD
 
+if TYPE_CHECKING:
+    from ..block_builder import BlockBuilder
+
 TE_GRADIENTS: Registry[str, Callable[..., Any]] = Registry(
     "te gradient", add="register_te_gradient"
 )
 
 
-def register_te_gradient(te_grad_name: str, te_grad_func: Any = None) -> Any:
+def register_te_gradient(te_grad_name: str, te_grad_func: Callable[..., Any] | None = None) -> Any:
     """Register the gradient of kernels that are called with this name; a decorator without
     `te_grad_func`.
 
@@ -31,7 +34,7 @@ def register_te_gradient(te_grad_name: str, te_grad_func: Any = None) -> Any:
     return lambda func: TE_GRADIENTS.register(te_grad_name, func)
 
 
-def _gradient(out: rx.Var, call: rx.Call, grad: rx.Var, bb: Any) -> list[Any]:
+def _gradient(out: rx.Var, call: rx.Call, grad: rx.Var, bb: BlockBuilder) -> list[Any]:
     """The call of the kernel that the registered function returns."""
     name, values = call.attrs.te_grad_name, dict(call.attrs.te_grad_kwargs or {})
     function, args = TE_GRADIENTS.lookup(name), call.args[1].fields

@@ -56,7 +56,7 @@ class Loss:
             gvar = builder.emit_func_output(out)
         return builder.get()[gvar]
 
-    def reduced(self, value: Any) -> Any:
+    def reduced(self, value: Expr) -> Any:
         """A value reduced over all its axes."""
         return value if self.reduction == "none" else getattr(R, self.reduction)(value)
 
@@ -92,7 +92,7 @@ class CrossEntropyLoss(Loss):
         super().__init__("cross_entropy_loss", 1, reduction)
         self.ignore_index = ignore_index
 
-    def value(self, predictions: Var, targets: Any, weights: Var | None = None) -> Expr:
+    def value(self, predictions: Var, targets: Expr, weights: Var | None = None) -> Expr:
         logits = R.nn.log_softmax(predictions)
         return R.nn.nll_loss(logits, targets, weights, self.reduction, self.ignore_index)
 
@@ -108,7 +108,7 @@ class CategoricalCrossEntropyLoss(CrossEntropyLoss):
         super().__init__(reduction, ignore_index)
         self.loss_name = "categorical_cross_entropy_loss"
 
-    def value(self, predictions: Var, targets: Any, weights: Var | None = None) -> Expr:
+    def value(self, predictions: Var, targets: Expr, weights: Var | None = None) -> Expr:
         if self.ignore_index >= 0:
             logits = R.nn.log_softmax(predictions)
             classes = R.reshape(R.argmax(targets, axis=1), targets.struct_info.get_shape()[:1])

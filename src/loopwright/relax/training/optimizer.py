@@ -17,7 +17,7 @@ from ...ir.prim_expr import IntImm
 from ...runtime import Tensor, tensor
 from .. import op as R
 from ..block_builder import BlockBuilder
-from ..expr import Constant, Function, Tuple, Var, const
+from ..expr import Constant, Expr, Function, Tuple, Var, const
 from ..struct_info import TensorStructInfo, TupleStructInfo
 
 
@@ -58,7 +58,7 @@ class Optimizer:
         self.state = tuple(map(tensor, [np.asarray(0, "int64"), *numbers, *zeros]))
         return self
 
-    def _check(self, var: Any, first: Any) -> None:
+    def _check(self, var: Expr, first: Expr) -> None:
         info = getattr(var, "struct_info", None)
         what = "an optimizer takes variables that are tensors"
         if not isinstance(var, Var) or not isinstance(info, TensorStructInfo):
@@ -122,7 +122,7 @@ class Optimizer:
         state."""
         raise NotImplementedError
 
-    def moved(self, bb: BlockBuilder, name: str, var: Var, direction: Any, lr: float) -> Var:
+    def moved(self, bb: BlockBuilder, name: str, var: Var, direction: Expr, lr: float) -> Var:
         """Emit var - lr * direction."""
         return bb.emit(R.subtract(var, R.multiply(self.number(lr), direction)), f"{name}_new")
 

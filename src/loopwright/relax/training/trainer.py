@@ -44,7 +44,7 @@ class Trainer:
             self.zero_init_params()
             self.zero_init_states()
 
-    def _array(self, value: Any) -> Tensor:
+    def _array(self, value: Tensor | np.ndarray[Any, Any]) -> Tensor:
         return tensor(value.numpy() if isinstance(value, Tensor) else value, self.device)
 
     # ------------------------------------------------------------------ parameters and states
@@ -120,7 +120,9 @@ class Trainer:
         single = not isinstance(values, (list, tuple))
         return [self._array(value) for value in ([values] if single else values)]
 
-    def predict(self, *input_instances: Any) -> Any:
+    def predict(
+        self, *input_instances: np.ndarray[Any, Any] | Sequence[np.ndarray[Any, Any]]
+    ) -> Any:
         """The model's outputs for its inputs; the states stay."""
         single = len(input_instances) == 1
         outputs = self.vm[BACKBONE](
@@ -131,7 +133,11 @@ class Trainer:
         predictions = list(outputs)[: -len(self._states)]
         return predictions[0] if len(predictions) == 1 else predictions
 
-    def update(self, input_instances: Any, targets: Any) -> Tensor:
+    def update(
+        self,
+        input_instances: np.ndarray[Any, Any] | list[np.ndarray[Any, Any]],
+        targets: np.ndarray[Any, Any] | list[np.ndarray[Any, Any]],
+    ) -> Tensor:
         """One step: the loss of the inputs, one or a list, before the parameters are changed.
 
         targets: the arguments of the loss besides the predictions, one or a list.

@@ -3,7 +3,7 @@
 Made by `python -m tools.make_stubs`.
 """
 
-from collections.abc import Iterable as _Iterable
+from collections.abc import Callable as _Callable, Iterable as _Iterable
 from loopwright.relax.transform import legalize_ops as legalize_ops
 from loopwright.relax.transform.decorators import (
     DataflowBlockPass as DataflowBlockPass, FunctionPass as FunctionPass,
@@ -177,5 +177,5 @@ from loopwright.tvm.relax_transform.update_vdevice import UpdateVDevice as Updat
 from typing import Any as _Any
 
 VMBuiltinLower = LowerRuntimeBuiltin
-def dataflowblock_pass(pass_func: _Any = None, opt_level: int | None = None, name: str | None = None, required: _Iterable[str] | None = None, traceable: bool = False) -> _Any: ...
-def function_pass(pass_func: _Any = None, opt_level: int | None = None, name: str | None = None, required: _Iterable[str] | None = None, traceable: bool = False) -> _Any: ...
+def dataflowblock_pass(pass_func: _Callable[..., _Any] | None = None, opt_level: int | None = None, name: str | None = None, required: _Iterable[str] | None = None, traceable: bool = False) -> _Any: ...
+def function_pass(pass_func: _Callable[..., _Any] | None = None, opt_level: int | None = None, name: str | None = None, required: _Iterable[str] | None = None, traceable: bool = False) -> _Any: ...

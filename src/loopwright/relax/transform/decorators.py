@@ -25,7 +25,7 @@ class RewriterPass(FunctionPass):
 
     rewriter: ClassVar[Any]
 
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+    def run_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Any:
         return self.rewriter(mod).function(func)
 
 
@@ -38,7 +38,7 @@ class DataflowBlockPass(_FunctionPass):
         """The new block; the same object if nothing changes."""
         raise NotImplementedError(f"{type(self).__name__} has no method run_block")
 
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+    def run_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Any:
         return _Blocks(self, mod, ctx).function(func)
 
 

@@ -3,7 +3,7 @@ ConvertLayout and SinkPermutes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from ..layout import (
     tensor_arguments,
     with_tensors,
 )
-from ..struct_info import TupleStructInfo
+from ..struct_info import TensorStructInfo, TupleStructInfo
 
 Layouts = Mapping[str, Sequence[str]]
 
@@ -40,7 +40,9 @@ class _Stored:
 class Converter(LayoutRewriter):
     """Keeps tensors in the layouts that the hooks of operators plan."""
 
-    def __init__(self, mod: IRModule, desired: Layouts, callback: Any) -> None:
+    def __init__(
+        self, mod: IRModule, desired: Layouts, callback: Callable[..., Any] | None
+    ) -> None:
         super().__init__(mod)
         self.desired = desired
         self.callback = callback
@@ -98,7 +100,7 @@ class Converter(LayoutRewriter):
         fields = [TupleGetItem(laid.var, i) for i in range(len(laid.layouts))]
         return Tuple([_moved(f, s, None) for f, s in zip(fields, laid.layouts, strict=True)])
 
-    def stored_as(self, value: Any, layout: Layout | None) -> Any:
+    def stored_as(self, value: Expr, layout: Layout | None) -> Any:
         """A tensor in a layout, converted if it is in another one."""
         laid = self.laid.get(value) if isinstance(value, Var) else None
         if layout is None or is_plain(layout):
@@ -116,7 +118,7 @@ class Converter(LayoutRewriter):
             self.packed[key] = self.builder.normalize_argument(moved)
         return self.packed[key]
 
-    def source(self, value: Any, layout: Layout) -> tuple[Any, Layout | None, Layout]:
+    def source(self, value: Expr, layout: Layout) -> tuple[Any, Layout | None, Layout]:
         """A plain tensor to be converted, its layout and the desired one; or the tensor that it was
         transposed from."""
         bound = self.builder.lookup_binding(value) if isinstance(value, Var) else None
@@ -130,7 +132,7 @@ class Converter(LayoutRewriter):
         return bound.args[0], None, layout.renamed(LETTERS[:ndim], "".join(letters))
 
 
-def _moved(value: Any, old: Layout | None, new: Layout | None) -> Any:
+def _moved(value: Expr, old: Layout | None, new: Layout | None) -> Any:
     """The expression that converts a tensor from the layout `old` to `new` (None: plain)."""
     ndim = rank(old or new or plain(0))
     old, new = old or plain(ndim), new or plain(ndim)
@@ -142,7 +144,7 @@ def _moved(value: Any, old: Layout | None, new: Layout | None) -> Any:
     return relax_op.permute_dims(value, [old.index_of(letter) for letter in new])
 
 
-def _fits(layout: Layout | None, info: Any) -> bool:
+def _fits(layout: Layout | None, info: TensorStructInfo) -> bool:
     """Whether blocks of a layout divide a tensor's axes."""
     if layout is None or str(layout).isupper():
         return True

@@ -10,12 +10,12 @@ from .. import op as relax_op
 from ..struct_info import TensorStructInfo
 
 
-def product(a: Any, b: Any) -> rx.Call:
+def product(a: rx.Expr, b: rx.Expr) -> rx.Call:
     """The call of `matmul`."""
     return relax_op.matmul(a, b)
 
 
-def transposed(x: Any) -> rx.Call:
+def transposed(x: rx.Expr) -> rx.Call:
     """`x` with its last two axes exchanged."""
     rank = x.struct_info.ndim
     if rank == 2:
@@ -23,7 +23,7 @@ def transposed(x: Any) -> rx.Call:
     return relax_op.permute_dims(x, [*range(rank - 2), rank - 1, rank - 2])
 
 
-def is_call(value: Any, name: str) -> bool:
+def is_call(value: rx.Expr | None, name: str) -> bool:
     """Whether this is a call of the operator of this name."""
     return type(value) is rx.Call and isinstance(value.op, Op) and value.op.name == name
 
@@ -52,7 +52,7 @@ def keeps_dtype(call: rx.Call) -> bool:
     return len(dtypes) == 1
 
 
-def shape_of(value: Any) -> tuple[Any, ...] | None:
+def shape_of(value: rx.Expr) -> tuple[Any, ...] | None:
     """The dimensions of a tensor, if known."""
     info = value.struct_info
     return info.get_shape() if isinstance(info, TensorStructInfo) else None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...ir.expr import GlobalVar
+from ...ir.expr import BaseExpr, GlobalVar, RelaxExpr
 from ...ir.module import IRModule, VDevice
 from ...ir.op import Op
 from .. import expr as rx
 from ..analysis.variables import is_impure_call, overwritten
 from ..op.base import CALL_TIR, CALL_TIR_INPLACE, CALL_TIR_WITH_GRAD
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+
+if TYPE_CHECKING:
+    from ...tir.function import PrimFunc
 
 TIR_CALLS = (CALL_TIR, CALL_TIR_INPLACE, CALL_TIR_WITH_GRAD)
 
@@ -62,7 +65,7 @@ def shape_vars(info: StructInfo | None) -> Iterator[rx.Var]:
             yield from shape_vars(field)
 
 
-def is_pure(expr: Any) -> bool:
+def is_pure(expr: rx.Expr) -> bool:
     """Whether evaluating a bound expression has no effect. An in-place call has one, even in a
     function that counts as pure."""
     if isinstance(expr, rx.Call):
@@ -80,7 +83,7 @@ def is_outlined(func: rx.Function) -> bool:
     return any(func.attrs.get(a) for a in ("Primitive", "Composite", "Codegen"))
 
 
-def is_tir_call(expr: Any) -> bool:
+def is_tir_call(expr: BaseExpr | None) -> bool:
     """Whether this is call_tir or one of its variants."""
     return type(expr) is rx.Call and expr.op in TIR_CALLS
 
@@ -91,7 +94,7 @@ def call_fields(call: rx.Call) -> tuple[Any, ...]:
     return args.fields if isinstance(args, rx.Tuple) else (args,)
 
 
-def expressions(expr: Any) -> Iterator[Any]:
+def expressions(expr: RelaxExpr) -> Iterator[Any]:
     """An expression and all that it consists of, in order of appearance."""
     stack = [expr]
     while stack:
@@ -100,7 +103,7 @@ def expressions(expr: Any) -> Iterator[Any]:
         stack.extend(reversed(_parts(node)))
 
 
-def called_functions(func: Any) -> Iterator[GlobalVar]:
+def called_functions(func: rx.Function | PrimFunc) -> Iterator[GlobalVar]:
     """The global variables in a graph function, in order of appearance."""
     return (node for node in expressions(func) if type(node) is GlobalVar)
 
@@ -116,7 +119,7 @@ def functions_of(mod: IRModule) -> list[tuple[GlobalVar, rx.Function]]:
     return [(g, f) for g, f in mod.functions.items() if isinstance(f, rx.Function)]
 
 
-def is_private(func: Any) -> bool:
+def is_private(func: rx.Function | PrimFunc) -> bool:
     """Whether all calls of a function are in its module."""
     return "global_symbol" not in func.attrs
 
@@ -213,7 +216,7 @@ class BodyRewriter:
         new._update_struct_info(seq.struct_info)
         return new
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: rx.Expr) -> Any:
         """A bound value with its variables replaced and nested functions and branches rewritten."""
         if isinstance(value, rx.If):
             cond = replace_vars(value.cond, self.table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.module import IRModule
 from ...ir.transform import PassContext
@@ -13,6 +13,9 @@ from ..expr import Function
 from ..functor import GraphRewriter
 from .decorators import FunctionPass
 
+if TYPE_CHECKING:
+    from ..dpl.nodes import DFPattern
+
 
 class PatternPass(FunctionPass):
     """Rewrites each graph function by `rules(func)` until none of them matches."""
@@ -22,12 +25,12 @@ class PatternPass(FunctionPass):
         them."""
         raise NotImplementedError(f"{type(self).__name__} has no method rules")
 
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+    def run_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Any:
         rules = [rewrite.ExprRule(pattern, replace) for pattern, replace in self.rules(func)]
         return rewrite.PatternMatchingRewriter(rules)(func)
 
 
-def calls(name: str, *args: Any) -> CallPattern:
+def calls(name: str, *args: DFPattern) -> CallPattern:
     """The pattern of the calls of an operator."""
     return is_op(f"relax.{name}")(*args)
 

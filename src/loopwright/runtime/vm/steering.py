@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, isfinite, prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -150,7 +150,7 @@ def pads(widths: Any, axes: Any, ndim: int) -> ShapeTuple:
 
 
 @builtin("relax.run.pad")
-def pad(x: Any, widths: Any, mode: str) -> Any:
+def pad(x: Any, widths: Any, mode: Literal["edge", "reflect", "wrap"]) -> Any:
     """A tensor padded from itself, by numpy's modes "edge", "reflect" and "wrap". A negative width
     cuts, before that."""
     array, ndim = view_of(x), len(x.shape)
@@ -164,7 +164,7 @@ def pad(x: Any, widths: Any, mode: str) -> Any:
     ]
     grown = [(max(b, 0), max(a, 0)) for b, a in pairs]
     try:
-        return arrive(np.pad(array[tuple(cut)], grown, mode=mode))  # type: ignore[call-overload]
+        return arrive(np.pad(array[tuple(cut)], grown, mode=mode))
     except ValueError as error:
         what = f"a tensor of shape {tuple(x.shape)} cannot be padded: {error}"
         raise VMValueError(explain(what, got=given)) from None

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...base.errors import explain
 from ...ir.prim_expr import IterVar
 from ...ir.prim_expr import Var as TirVar
+from ...relax.expr import Function
 from ...relax.expr import Var as RelaxVar
 from ...tir.buffer import Buffer
 from ..parser.frames import Frame, body_of
 from ..parser.tir_values import name_value
+
+if TYPE_CHECKING:
+    from ...tir.function import PrimFunc
 
 Named = TypeVar("Named")
 
@@ -55,7 +59,7 @@ class IRBuilder(Frame):
             raise ValueError(explain(what, got=f"{len(self.results)} of them"))
         return self.results[0]
 
-    def add(self, name: str, function: Any) -> None:
+    def add(self, name: str, function: Function | PrimFunc | None) -> None:
         """Take a function: into the module that is open, else as the result."""
         if self.module is not None:
             self.module.define(name, function)

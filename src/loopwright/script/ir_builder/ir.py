@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.expr import GlobalVar
 from ...ir.module import IRModule
 from .. import ir as _ir
 from .base import IRBuilder, IRBuilderFrame
+
+if TYPE_CHECKING:
+    from ...relax.expr import Function
+    from ...tir.function import PrimFunc
 
 
 class IRModuleFrame(IRBuilderFrame):
@@ -23,13 +27,13 @@ class IRModuleFrame(IRBuilderFrame):
         self.state.__enter__()
         IRBuilder.current().module = self
 
-    def declare(self, name: str, function: Any) -> GlobalVar:
+    def declare(self, name: str, function: Function | PrimFunc) -> GlobalVar:
         """The global variable of a function, which may be defined later."""
         var = self.names.setdefault(name, GlobalVar(name))
         var.struct_info = function.struct_info
         return var
 
-    def define(self, name: str, function: Any) -> None:
+    def define(self, name: str, function: Function | PrimFunc) -> None:
         """Add a function."""
         self.declare(name, function)
         self.functions[name] = function
@@ -50,12 +54,12 @@ def ir_module() -> IRModuleFrame:
     return IRModuleFrame()
 
 
-def decl_function(func_name: str, func_signature: Any) -> GlobalVar:
+def decl_function(func_name: str, func_signature: PrimFunc) -> GlobalVar:
     """Declare a function of the module that is open; `def_function` sets its body."""
     return IRBuilder.current().module.declare(func_name, func_signature)
 
 
-def def_function(func_name: str, func: Any) -> None:
+def def_function(func_name: str, func: PrimFunc) -> None:
     """Give the body of a function of the module that is open."""
     IRBuilder.current().module.define(func_name, func)
 

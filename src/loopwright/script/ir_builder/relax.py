@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...base.errors import explain
@@ -9,7 +10,7 @@ from ...relax import expr as rx
 from ...relax.block_builder import BlockBuilder
 from ...relax.struct_info import StructInfo
 from .. import relax as _relax
-from ..parser.proxies import as_info
+from ..parser.proxies import ObjectProxy, StructInfoProxy, TensorProxy, as_info
 from .base import IRBuilder, IRBuilderFrame
 
 py_print = print
@@ -93,7 +94,7 @@ def func_attr(attrs: dict[str, Any]) -> None:
     _frame("R.func_attr").attrs.update(attrs)
 
 
-def arg(name: str, struct_info: Any) -> rx.Var:
+def arg(name: str, struct_info: StructInfo | StructInfoProxy | type[ObjectProxy]) -> rx.Var:
     """A parameter."""
     frame = _frame("R.arg")
     var = rx.Var(name, as_info(struct_info))
@@ -102,12 +103,12 @@ def arg(name: str, struct_info: Any) -> rx.Var:
     return var
 
 
-def func_ret_struct_info(ret_sinfo: Any) -> None:
+def func_ret_struct_info(ret_sinfo: TensorProxy | type[ObjectProxy]) -> None:
     """Return a value from the function."""
     _frame("R.func_ret_struct_info").ret_struct_info = as_info(ret_sinfo)
 
 
-def func_ret_value(value: Any) -> None:
+def func_ret_value(value: rx.Expr) -> None:
     """The result of the function."""
     _frame("R.func_ret_value").result = rx.as_expr(value)
 
@@ -127,7 +128,7 @@ def output(*vars: rx.Var) -> None:
     frame.flow.output_vars = vars
 
 
-def emit(value: Any, annotate_struct_info: Any = None) -> rx.Var:
+def emit(value: rx.Expr, annotate_struct_info: TensorProxy | None = None) -> rx.Var:
     """Bind a value to a fresh variable."""
     var = _frame("R.emit").builder.emit(rx.as_expr(value))
     if annotate_struct_info is not None:
@@ -135,12 +136,12 @@ def emit(value: Any, annotate_struct_info: Any = None) -> rx.Var:
     return var
 
 
-def emit_te(func: Any, *args: Any, **kwargs: Any) -> rx.Call:
+def emit_te(func: Callable[..., Any], *args: Any, **kwargs: dict[str, Any]) -> rx.Call:
     """A `call_tir` of the PrimFunc made from a tensor expression function."""
     return _frame("R.emit_te").builder.call_te(func, *args, **kwargs)
 
 
-def emit_match_cast(value: Any, struct_info: Any) -> rx.Var:
+def emit_match_cast(value: rx.Expr, struct_info: TensorProxy) -> rx.Var:
     """Bind a value, checked at run time against a struct info."""
     return _frame("R.emit_match_cast").builder.match_cast(value, as_info(struct_info))
 

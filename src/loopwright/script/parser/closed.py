@@ -23,7 +23,7 @@ from ...base.registry import PACKAGE, Registry
 from ...ir.dtype import DataType
 from ...ir.node import Node
 from ...ir.op import Op
-from ...ir.prim_expr import Var
+from ...ir.prim_expr import PrimExpr, Var
 from ...tir.buffer import Buffer
 
 MOST = 100_000  # items of a Python loop or sequence
@@ -84,7 +84,7 @@ class Rules:
             self.spend(len(value) >> 4 if type(value) in _SIZED else 0)
         return value
 
-    def named(self, value: Any) -> Any:
+    def named(self, value: object) -> Any:
         """The value of a name: each node in it counts again."""
         if type(value) in _LIGHT:
             self.left -= 1
@@ -126,7 +126,7 @@ class Rules:
 
     # ------------------------------------------------------------------ attributes, calls
 
-    def attribute(self, owner: Any, name: str) -> Any:
+    def attribute(self, owner: object, name: str) -> Any:
         """The attribute of an object, where a text may read it."""
         space = (owner.__name__, name) if type(owner) is ModuleType else ("", "")
         if space in self._read:
@@ -146,7 +146,7 @@ class Rules:
             self._read.add(space)
         return value
 
-    def checked(self, value: Any, name: str) -> Any:
+    def checked(self, value: object, name: str) -> Any:
         """A value that an attribute or an item holds, if a text may have it."""
         if isinstance(value, ModuleType):
             allowed = value.__name__.startswith(_NAMESPACES)
@@ -176,7 +176,9 @@ class Rules:
             if not (_is_ours(function) or _is_ours(type(owner)) or _is_ours(owner)):
                 raise refuse("a program as text calls functions of I, T and R only", repr(function))
 
-    def operation(self, kind: type[ast.operator], left: Any, right: Any) -> None:
+    def operation(
+        self, kind: type[ast.operator], left: PrimExpr | int, right: PrimExpr | float
+    ) -> None:
         """Raise Closed for an operation whose result is too large, and for one on anything but
         numbers, texts, sequences and nodes."""
         for value in (left, right):
@@ -202,7 +204,7 @@ class Rules:
             raise refuse("a Python value of this size", f"{type(left).__name__} {kind.__name__}")
 
 
-def _parts(value: Any) -> Iterable[Any]:
+def _parts(value: Node | tuple[PrimExpr, ...]) -> Iterable[Any]:
     """The parts of a value, as far as it is walked when a program is checked or printed."""
     if isinstance(value, Node):
         info = getattr(value, "struct_info", None)
@@ -250,7 +252,7 @@ class Package:
 READABLE.register(Package, lambda package, name: name in vars(package))
 
 
-def _readable(owner: Any, name: str) -> bool:
+def _readable(owner: object, name: str) -> bool:
     if isinstance(owner, ModuleType):
         return owner.__name__.startswith(_NAMESPACES) and not name.startswith("register")
     if isinstance(owner, Op):
@@ -269,7 +271,7 @@ def _readable(owner: Any, name: str) -> bool:
 
 def _over(make: Callable[..., Any], many: bool = False) -> Callable[..., Any]:
     @functools.wraps(make)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Callable[..., Any]) -> Any:
         if len(args) == 1 or many:
             args = tuple(bounded(a) if isinstance(a, Iterable) else a for a in args)
         return make(*args, **kwargs)
@@ -277,7 +279,7 @@ def _over(make: Callable[..., Any], many: bool = False) -> Callable[..., Any]:
     return call
 
 
-def _round(number: Any, digits: Any = None) -> Any:
+def _round(number: float, digits: int | None = None) -> Any:
     if isinstance(digits, int) and abs(digits) > 400:
         raise refuse("a rounding to this many digits", str(digits))
     return round(number, digits)
@@ -303,7 +305,7 @@ BUILTINS: dict[str, Any] = {
 _CALLABLE = {id(function) for function in BUILTINS.values()}
 
 
-def check_format(value: Any, spec: str) -> None:
+def check_format(value: str | int, spec: str) -> None:
     """Raise Closed for a format of something other than a number, text or node, or for a too wide one."""
     if not (isinstance(value, (int, float, str)) or _is_ours(type(value))):
         raise refuse("an f-string shows numbers, texts and nodes", type(value).__name__)

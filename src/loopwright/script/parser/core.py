@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...base.errors import DiagnosticError
 from ...base.late import Slot
@@ -20,6 +20,9 @@ from ...ir.prim_expr import PrimExpr
 from .evaluator import Evaluator
 from .scope import Scope
 from .source import Source
+
+if TYPE_CHECKING:
+    from ...relax.expr import Expr
 
 
 class _Active(threading.local):
@@ -44,7 +47,9 @@ def built(plain: Callable[..., Any]) -> Callable[..., Any]:
     """A function of `R` in scripts that is the builder's of that name where an `IRBuilder` is in use."""
 
     @functools.wraps(plain)
-    def choose(*args: Any, **kwargs: Any) -> Any:
+    def choose(
+        *args: Expr | Mapping[str, Any] | Callable[..., Any], **kwargs: dict[str, Any]
+    ) -> Any:
         names, in_use = BUILDER.get()
         used = names[plain.__name__] if active_parser() is None and in_use() else plain
         return used(*args, **kwargs)
@@ -213,7 +218,7 @@ class Dialect:
                 self.assign(node.target, value, self._meta)
                 parser.visit_body(node.body)
 
-    def _meta(self, node: ast.expr, name: str, value: Any) -> None:
+    def _meta(self, node: ast.expr, name: str, value: str | int) -> None:
         self.parser.scope.define(name, value)
 
 

@@ -46,7 +46,7 @@ class Decorator(Generic[Result]):
     def __call__(self, func: Callable[..., object]) -> Result: ...
     @overload
     def __call__(self, func: None = None, **options: Any) -> Self: ...
-    def __call__(self, func: Any = None, **options: Any) -> Any:
+    def __call__(self, func: object = None, **options: bool) -> Any:
         unknown = set(options) - set(self.defaults)
         if unknown:
             what = f"{type(self).__name__} has no option {sorted(unknown)}"
@@ -64,7 +64,7 @@ class FunctionDecorator(Decorator[Result]):
     """A decorator of functions. Inside an `I.ir_module` class it leaves the function alone: the
     module reads it."""
 
-    def _apply(self, func: Any, frame: FrameType) -> Any:
+    def _apply(self, func: staticmethod | int | Callable[..., Any], frame: FrameType) -> Any:
         func = func.__func__ if isinstance(func, staticmethod) else func
         if not hasattr(func, "__code__"):
             what = f"@{self.title} decorates a Python function"
@@ -102,7 +102,7 @@ class ModuleDecorator(Decorator[Result]):
     dialect = "ir"
     defaults = {"check_well_formed": True}
 
-    def _apply(self, func: Any, frame: FrameType) -> Any:
+    def _apply(self, func: Callable[..., Any] | type, frame: FrameType) -> Any:
         if not isinstance(func, type):
             what = "@I.ir_module decorates a class"
             raise TypeError(explain(what, got=f"{func!r} of type {type(func).__name__}"))
@@ -197,7 +197,7 @@ def _packages(run_python: bool) -> dict[str, Any]:
     )
 
 
-def _definition(parser: Parser, stmt: Any, check: bool) -> Any:
+def _definition(parser: Parser, stmt: ast.ClassDef | ast.FunctionDef, check: bool) -> Any:
     decorator = parser.decorator_of(stmt)
     if decorator.dialect == "macro":
         return decorator.define(parser, stmt)

@@ -73,7 +73,7 @@ _LOCATED = (BaseExpr, BufferRegion, Range)
 _LEFT_ALONE = (Op, Var, BaseFunc)
 
 
-def _joined(is_and: bool, a: Any, b: Any) -> PrimExpr:
+def _joined(is_and: bool, a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """a and b, or a or b; lane by lane for vectors."""
     if any(isinstance(e, PrimExpr) and e.dtype.lanes > 1 for e in (a, b)):
         return (bitwise_and if is_and else bitwise_or)(a, b)
@@ -114,7 +114,9 @@ class Evaluator:
             text = f"{type(error).__name__}: {text}"
         return self.source.error(node, text)
 
-    def call_value(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call_value(
+        self, fn: Callable[..., Any] | type, args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
         """Call something; dialects decide what calling a graph or global variable means."""
         return fn(*args, **kwargs)
 
@@ -184,7 +186,7 @@ class Evaluator:
                 result = value
         return result
 
-    def _check_boolean(self, node: ast.BoolOp, value: Any) -> None:
+    def _check_boolean(self, node: ast.BoolOp, value: PrimExpr) -> None:
         if isinstance(value, RelaxExpr):
             what = "`and` and `or` join scalar conditions"
             hint = "use R.logical_and, R.logical_or on tensors"

@@ -144,7 +144,7 @@ class Wrap(Frame):
     def __init__(
         self,
         wrap: Callable[[st.Stmt], st.Stmt],
-        bound: Any = None,
+        bound: PrimExpr | Buffer | None = None,
         declared: tuple[Buffer, ...] = (),
         title: str = "a scope",
     ) -> None:
@@ -368,7 +368,7 @@ class LaunchFrame(Wrap):
     title = "T.launch_thread"
 
 
-def pointer_type(dtype: Any, scope: str) -> tuple[str, str]:
+def pointer_type(dtype: DataType | str, scope: str) -> tuple[str, str]:
     """The type annotation of a pointer variable."""
     pointee = DataType(dtype)
     return ("int8" if pointee.is_bool and pointee.lanes == 1 else str(pointee), scope or "global")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -109,7 +110,12 @@ class IrDialect(Dialect):
         return mod
 
     def _read(
-        self, node: ast.FunctionDef, gvar: GlobalVar, read: Any, options: Any, names: Any
+        self,
+        node: ast.FunctionDef,
+        gvar: GlobalVar,
+        read: Callable[..., Any],
+        options: Mapping[str, Any],
+        names: Mapping[str, Any],
     ) -> None:
         parser = self.parser
         saved = parser.scope, getattr(parser.builder, "span", None)
@@ -161,7 +167,7 @@ class IrDialect(Dialect):
         if node.value is not None and isinstance(node.target, ast.Name):
             self._member(node.target.id, self.parser.eval(node.value), node)
 
-    def _member(self, name: str, value: Any, node: ast.stmt) -> None:
+    def _member(self, name: str, value: BaseFunc | int, node: ast.stmt) -> None:
         parser = self.parser
         if not isinstance(value, BaseFunc):
             parser.scope.define(name, value)
@@ -199,7 +205,9 @@ def read_function(dialect: str) -> Any:
     return read
 
 
-def checked(parser: Parser, node: Any, definition: Node, options: dict[str, Any]) -> Any:
+def checked(
+    parser: Parser, node: ast.ClassDef | ast.FunctionDef, definition: Node, options: dict[str, Any]
+) -> Any:
     """The function or module, when all checks accept it."""
     if options.get("check_well_formed", True):
         for problem, span in problems(definition):

@@ -26,14 +26,14 @@ class Macro:
         self.hygienic = hygienic
         self.__name__ = node.name
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: dict[str, Any]) -> Any:
         parser = active_parser()
         if parser is None:
             what = f"macro {self.__name__} is expanded inside a script"
             raise DiagnosticError(explain(what, instead="call it in a T.prim_func or R.function"))
         return self.expand(parser, args, kwargs)
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         if instance is None:
             return self
         return lambda *args, **kwargs: self(instance, *args, **kwargs)
@@ -103,7 +103,9 @@ class MacroDecorator:
     def __call__(self, func: Callable[..., object]) -> Macro: ...
     @overload
     def __call__(self, func: None = None, *, hygienic: bool | None = None) -> MacroDecorator: ...
-    def __call__(self, func: Any = None, *, hygienic: bool | None = None) -> Any:
+    def __call__(
+        self, func: int | Callable[..., Any] | None = None, *, hygienic: bool | None = None
+    ) -> Any:
         chosen = self.hygienic if hygienic is None else hygienic
         if func is None:
             return MacroDecorator(chosen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Any
 
 from ...base.errors import explain
@@ -50,7 +51,7 @@ class Dims:
         self.names = names
         self.fresh: dict[str, Any] = {}
 
-    def __call__(self, dim: Any) -> Any:
+    def __call__(self, dim: PrimExpr | str | int) -> Any:
         if not isinstance(dim, str):
             return dim
         tree = ast.parse(dim.strip(), mode="eval").body
@@ -118,7 +119,11 @@ class TensorProxy(StructInfoProxy):
     """`R.Tensor(shape, dtype, vdevice, ndim)`"""
 
     def __init__(
-        self, shape: Any = None, dtype: Any = None, vdevice: Any = None, ndim: int = -1
+        self,
+        shape: object = None,
+        dtype: DataType | str | None = None,
+        vdevice: Any = None,
+        ndim: int = -1,
     ) -> None:
         if isinstance(shape, str) and dtype is None:  # R.Tensor("float32")
             shape, dtype = None, shape
@@ -158,13 +163,13 @@ def vdevice(value: Any) -> Any:
     return I.lookup_vdevice(kind, int(index) if index else -1)
 
 
-def _check_dim(dim: Any) -> None:
+def _check_dim(dim: PrimExpr | str | int) -> None:
     if isinstance(dim, bool) or not isinstance(dim, (int, str, PrimExpr)):
         what = "a dimension is an int, a string or a scalar expression"
         raise TypeError(explain(what, got=f"{dim!r} of type {type(dim).__name__}"))
 
 
-def integer_dim(dim: Any) -> Any:
+def integer_dim(dim: PrimExpr | int) -> Any:
     _check_dim(dim)
     if isinstance(dim, PrimExpr) and not (dim.dtype.is_int or dim.dtype.is_uint):
         what = "a dimension is an integer expression"
@@ -175,7 +180,7 @@ def integer_dim(dim: Any) -> Any:
 class ShapeProxy(StructInfoProxy):
     """`R.Shape(values, ndim)`"""
 
-    def __init__(self, values: Any = None, ndim: int = -1) -> None:
+    def __init__(self, values: int | Sequence[Any] | None = None, ndim: int = -1) -> None:
         if values is not None and not isinstance(values, (list, tuple)):
             what = "the values of R.Shape are a list"
             raise TypeError(explain(what, got=repr(values), instead="write R.Shape([n, 4])"))
@@ -192,7 +197,9 @@ class ShapeProxy(StructInfoProxy):
 class PrimProxy(StructInfoProxy):
     """`R.Prim(dtype)`, `R.Prim(value=n)`"""
 
-    def __init__(self, dtype: Any = None, value: Any = None) -> None:
+    def __init__(
+        self, dtype: DataType | str | None = None, value: PrimExpr | str | int | None = None
+    ) -> None:
         if dtype is None and value is None:
             what = "R.Prim needs a dtype or a value"
             raise TypeError(explain(what, instead='write R.Prim("int64") or R.Prim(value=n)'))
@@ -216,7 +223,7 @@ class PrimProxy(StructInfoProxy):
 class TupleProxy(StructInfoProxy):
     """`R.Tuple(field, ...)`"""
 
-    def __init__(self, *fields: Any) -> None:
+    def __init__(self, *fields: StructInfoProxy | Sequence[Any]) -> None:
         if len(fields) == 1 and isinstance(fields[0], (list, tuple)):
             fields = tuple(fields[0])
         self.fields = [_proxy(f) for f in fields]
@@ -232,7 +239,11 @@ class CallableProxy(StructInfoProxy):
     """`R.Callable(params, ret, purity)`"""
 
     def __init__(
-        self, params: Any = None, ret: Any = None, purity: Any = None, derive_func: Any = None
+        self,
+        params: Sequence[StructInfoProxy | type[TensorProxy]] | None = None,
+        ret: StructInfoProxy | None = None,
+        purity: bool | None = None,
+        derive_func: Any = None,
     ) -> None:
         many = params is None or isinstance(params, (list, tuple))
         self.params = params if many else [params]
@@ -254,7 +265,7 @@ class CallableProxy(StructInfoProxy):
         return si.FuncStructInfo(params, ret, True if self.purity is None else self.purity)
 
 
-def _all_names(values: Any) -> set[str]:
+def _all_names(values: list[Any]) -> set[str]:
     proxies = [_proxy(v) for v in values]
     return set().union(*(v.get_symbolic_vars() for v in proxies if isinstance(v, StructInfoProxy)))
 
@@ -277,7 +288,7 @@ class MatchCastPair:
         self.struct_info = struct_info
 
 
-def match_cast(value: Any, struct_info: Any) -> MatchCastPair:
+def match_cast(value: Expr, struct_info: StructInfoProxy) -> MatchCastPair:
     """`value`, checked at run time against `struct_info`, whose new variables it defines."""
     if struct_info is None or value is None:
         raise ValueError(explain("R.match_cast takes a value and a struct info"))
@@ -291,7 +302,7 @@ def make_tuple(fields: tuple[Any, ...]) -> Tuple:
     return Tuple(fields)
 
 
-def make_shape(value: Any) -> ShapeExpr:
+def make_shape(value: Expr | Sequence[PrimExpr | int]) -> ShapeExpr:
     """A shape from a list of dimensions, which may be strings."""
     if isinstance(value, ShapeExpr):
         return value

@@ -8,6 +8,6 @@ from ...tir.buffer import BufferRegion
 from ...tir.stmt import region_load
 
 
-def as_operand(value: Any) -> Any:
+def as_operand(value: object) -> Any:
     """A region as the vector load that it represents; any other value unchanged."""
     return region_load(value) if type(value) is BufferRegion else value

@@ -6,7 +6,7 @@ import ast
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import DiagnosticError, explain
 from ...ir.dtype import DataType
@@ -16,6 +16,7 @@ from ...ir.prim_expr import Var as TirVar
 from ...relax.analysis import BaseCheckResult, find_impure_call, struct_info_base_check
 from ...relax.block_builder import BlockBuilder
 from ...relax.expr import (
+    Binding,
     Call,
     DataflowVar,
     Expr,
@@ -42,6 +43,9 @@ from .core import Dialect, Parser, annotation_tree, parameters
 from .entry import READERS
 from .ir_parser import EXTRAS, FUNCTIONS, ModuleScope, read_function
 from .relax_values import instance, is_graph_tuple, take_last, variables_of
+
+if TYPE_CHECKING:
+    from .proxies import MatchCastPair
 
 _CHAINED = "consequential assignments like `a = b = c` are not supported"
 _SCALARS = (bool, int, float)
@@ -108,7 +112,7 @@ class RelaxDialect(Dialect):
         members = getattr(self.parser.module, "members", {})
         return members.get(gvar.name_hint, gvar)
 
-    def error(self, node: Any, what: str, **facts: Any) -> Exception:
+    def error(self, node: Any, what: str, **facts: str) -> Exception:
         """An error at a syntax tree node."""
         return self.parser.source.error(node, what, **facts)
 
@@ -306,7 +310,7 @@ class RelaxDialect(Dialect):
 
     # -------------------------------------------------------------- bindings
 
-    def emit(self, value: Any, info: Any = None, name: str = "") -> Var:
+    def emit(self, value: Any, info: StructInfo | None = None, name: str = "") -> Var:
         """Bind a value; without a name the builder chooses one."""
         flow = self._open_flow()
         expr = self._checked(as_expr(value))
@@ -320,7 +324,7 @@ class RelaxDialect(Dialect):
         self._add(VarBinding._make(var, expr, span=expr.span or self.builder.span))
         return var
 
-    def _add(self, binding: Any) -> None:
+    def _add(self, binding: Binding) -> None:
         self.builder.emit_normalized(binding)
         if self.body.flow is not None:
             self.body.flow.locals.add(id(binding.var))
@@ -332,7 +336,7 @@ class RelaxDialect(Dialect):
             raise ValueError(explain(what, instead="move the binding in front of R.output"))
         return flow
 
-    def _checked(self, value: Any) -> Any:
+    def _checked(self, value: GlobalVar | Expr) -> Any:
         """The value, when it may be computed here: no effect in a pure function."""
         function = self.body.function
         options = function.options
@@ -362,7 +366,9 @@ class RelaxDialect(Dialect):
             got = f"a value of {inferred}, annotated as {info}"
             raise ValueError(explain(what, got=got, instead="correct or leave out the annotation"))
 
-    def bind_value(self, node: Any, name: str, value: Any, info: Any = None) -> None:
+    def bind_value(
+        self, node: ast.Name, name: str, value: object, info: StructInfo | None = None
+    ) -> None:
         """`name = value`"""
         scope = self.parser.scope
         if isinstance(value, T.meta_var):
@@ -383,7 +389,9 @@ class RelaxDialect(Dialect):
         else:
             scope.define(name, value)  # a Python value: meta-programming
 
-    def _bind_symbol(self, node: Any, name: str, value: TirVar, info: Any) -> None:
+    def _bind_symbol(
+        self, node: ast.Name, name: str, value: TirVar, info: StructInfo | None
+    ) -> None:
         scope = self.parser.scope
         if value.name and info is not None:
             scope.define(name, self.emit(value, info, name))
@@ -398,7 +406,7 @@ class RelaxDialect(Dialect):
         T.name_value(name, value)
         scope.define(name, value)
 
-    def _match_cast(self, name: str, pair: Any, annotation: Any) -> Var:
+    def _match_cast(self, name: str, pair: MatchCastPair, annotation: StructInfo | None) -> Var:
         flow = self._open_flow()
         value = self.builder.normalize_argument(self._checked(as_expr(pair.value)))
         info = pair.struct_info

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...ir.expr import RelaxExpr
 from ...ir.prim_expr import PrimExpr
-from ...relax.expr import Tuple, Var, VarBinding
+from ...relax.expr import Expr, Tuple, Var, VarBinding
 from ...relax.normalize import is_leaf
 from .. import relax as R
 
@@ -27,7 +27,7 @@ def take_last(blocks: list[Any], kind: str) -> tuple[str, Any]:
     return name, last.var
 
 
-def variables_of(value: Any) -> list[Any]:
+def variables_of(value: Expr) -> list[Any]:
     """The variables of a result, through tuples."""
     if isinstance(value, Tuple):
         return [v for field in value.fields for v in variables_of(field)]
@@ -42,7 +42,7 @@ def is_graph_tuple(value: Any) -> bool:
     return inside or value == ()
 
 
-def instance(value: Any) -> Any:
+def instance(value: object) -> Any:
     """`R.Tensor` without parentheses as `R.Tensor()`, in lists too; `R.Any` is newer TVM's
     `R.Object`."""
     if value is Any:

@@ -6,9 +6,12 @@ import builtins
 import difflib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
+
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
 
 _ABSENT: Any = object()
 
@@ -43,7 +46,7 @@ class Scope:
         self._log[-1].append((name, self.names.get(name, _ABSENT)))
         self.names[name] = value
 
-    def holds(self, value: Any) -> bool:
+    def holds(self, value: PrimExpr) -> bool:
         """Whether some name of the script is bound to this very object."""
         return any(self.names.get(name) is value for log in self._log for name, _ in log)
 

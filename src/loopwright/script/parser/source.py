@@ -98,7 +98,7 @@ def _file_index(filename: str, module_globals: dict[str, Any] | None) -> tuple[S
     return Source(filename, lines), cached[1]
 
 
-def _first_line(node: Any) -> int:
+def _first_line(node: ast.ClassDef | ast.FunctionDef) -> int:
     return min([node.lineno, *(d.lineno for d in node.decorator_list)])
 
 

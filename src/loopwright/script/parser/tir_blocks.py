@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import builtins as _py
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
 from ...ir.dtype import DataType
-from ...ir.prim_expr import IterVar, Range, Var
+from ...ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import cast as _cast
 from ...ir.prim_op import const as _const
 from ...ir.prim_op import convert as _convert
@@ -23,8 +23,11 @@ from .frames import (
 from .tir_buffers import as_region
 from .tir_values import as_integer
 
+if TYPE_CHECKING:
+    from ...tir.expr import BufferLoad
 
-def block(name: str = "", no_realize: Any = False) -> BlockFrame:
+
+def block(name: str = "", no_realize: bool = False) -> BlockFrame:
     """A unit of computation."""
     return BlockFrame(name, no_realize)
 
@@ -34,7 +37,7 @@ def init() -> InitFrame:
     return InitFrame()
 
 
-def where(predicate: Any) -> None:
+def where(predicate: PrimExpr | int) -> None:
     """The block runs only where this holds."""
     frame = current(BlockFrame, "T.where")
     if frame.predicate is not None:
@@ -48,7 +51,7 @@ def _regions(slices: tuple[Any, ...]) -> list[BufferRegion]:
     return [as_region(item) for item in slices]
 
 
-def reads(*buffer_slices: Any) -> None:
+def reads(*buffer_slices: BufferRegion | BufferLoad) -> None:
     """The regions that the block reads."""
     frame = current(BlockFrame, "T.reads")
     if frame.reads is not None:
@@ -56,7 +59,7 @@ def reads(*buffer_slices: Any) -> None:
     frame.reads = _regions(buffer_slices)
 
 
-def writes(*buffer_slices: Any) -> None:
+def writes(*buffer_slices: BufferRegion | BufferLoad) -> None:
     """The regions that the block writes."""
     frame = current(BlockFrame, "T.writes")
     if frame.writes is not None:
@@ -79,7 +82,9 @@ def block_attr(attrs: dict[str, Any]) -> None:
 def _axis(kind: int, doc: str) -> Callable[..., Var]:
     """A function that makes the axes of one kind."""
 
-    def axis_of_kind(dom: Any, binding: Any, dtype: Any = "int32") -> Var:
+    def axis_of_kind(
+        dom: PrimExpr | Range | int, binding: PrimExpr | int, dtype: DataType | str = "int32"
+    ) -> Var:
         frame = current(BlockFrame, "T.axis")
         if isinstance(dom, Range):
             domain = dom
@@ -111,7 +116,7 @@ class axis:
     opaque = _axis(IterVar.DimInfo, "An axis of which nothing is known.")
 
     @staticmethod
-    def remap(kinds: str, bindings: Any, dtype: Any = "int32") -> Any:
+    def remap(kinds: str, bindings: Sequence[PrimExpr], dtype: DataType | str = "int32") -> Any:
         """Axes that are loop variables: "SSR" says which is spatial and which is reduced."""
         current(BlockFrame, "T.axis")
         names = {"S": axis.spatial, "R": axis.reduce}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins as _py
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def func_ret(ret_type: Any) -> Any:
     return frame.ret_type
 
 
-def returned_type(value: Any) -> PrimType | None:
+def returned_type(value: object) -> PrimType | None:
     """The type of `T.int32` or `T.int32()`."""
     value = value() if callable(value) else value
     if value is None or isinstance(value, PrimType):
@@ -62,7 +63,7 @@ def returned_type(value: Any) -> PrimType | None:
     return PrimType(value.dtype)
 
 
-def arg(name: str, obj: Any) -> Any:
+def arg(name: str, obj: PrimExpr | _Buffer) -> Any:
     """A parameter: a variable, or a buffer (whose handle is the parameter)."""
     frame = current(FuncFrame, "T.arg")
     if isinstance(obj, _Buffer):
@@ -80,10 +81,10 @@ def arg(name: str, obj: Any) -> Any:
 
 
 def buffer(
-    shape: Any,
-    dtype: Any = "float32",
+    shape: int | Sequence[PrimExpr | int],
+    dtype: DataType | str = "float32",
     data: Var | None = None,
-    strides: Any = None,
+    strides: Sequence[Any] | None = None,
     elem_offset: Any = None,
     scope: str = "global",
     align: int = 0,
@@ -114,7 +115,7 @@ def buffer(
     )
 
 
-def _shape_dtype(shape: Any) -> Any:
+def _shape_dtype(shape: int | Sequence[PrimExpr | int]) -> Any:
     first = shape[0] if isinstance(shape, (list, tuple)) and shape else shape
     return first.dtype if isinstance(first, PrimExpr) else "int32"
 
@@ -125,16 +126,16 @@ buffer_decl = buffer
 
 def match_buffer(
     param: Any,
-    shape: Any = None,
-    dtype: Any = "float32",
+    shape: Sequence[PrimExpr | int] | None = None,
+    dtype: DataType | str = "float32",
     data: Var | None = None,
-    strides: Any = None,
-    elem_offset: Any = None,
+    strides: Sequence[Any] | None = None,
+    elem_offset: PrimExpr | str | int | None = None,
     scope: str = "global",
     align: int = -1,
     offset_factor: int = 0,
     buffer_type: str = "default",
-    axis_separators: Any = None,
+    axis_separators: Sequence[int] | None = None,
 ) -> _Buffer:
     """See a handle parameter as a buffer, or, in a block, a region of a buffer as another one."""
     region = None if isinstance(param, Var) else as_region(param)
@@ -174,11 +175,11 @@ def _check_window(window: _Buffer, region: BufferRegion) -> None:
         )
 
 
-def _literal(extent: Any) -> int | None:
+def _literal(extent: PrimExpr) -> int | None:
     return extent.value if isinstance(extent, _IntImm) else None
 
 
-def as_region(value: Any) -> BufferRegion:
+def as_region(value: BufferRegion | PrimExpr) -> BufferRegion:
     if isinstance(value, BufferRegion):
         return value
     if isinstance(value, BufferLoad):
@@ -201,8 +202,8 @@ def _load_region(load: BufferLoad) -> BufferRegion:
 
 
 def alloc_buffer(
-    shape: Any,
-    dtype: Any = "float32",
+    shape: int | Sequence[PrimExpr | int],
+    dtype: DataType | str = "float32",
     data: Var | None = None,
     strides: Any = None,
     elem_offset: Any = None,
@@ -224,11 +225,11 @@ def alloc_buffer(
 
 
 def decl_buffer(
-    shape: Any,
-    dtype: Any = "float32",
+    shape: int | Sequence[PrimExpr | int],
+    dtype: DataType | str = "float32",
     data: Var | None = None,
-    strides: Any = None,
-    elem_offset: Any = None,
+    strides: Sequence[int] | None = None,
+    elem_offset: PrimExpr | int | None = None,
     scope: str = "global",
     align: int = 0,
     offset_factor: int = 0,
@@ -239,7 +240,7 @@ def decl_buffer(
     rest = (strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators)
     declared = buffer(shape, dtype, data, *rest)
 
-    def wrap(body: Any) -> Any:
+    def wrap(body: _stmt.Stmt) -> Any:
         body = _stmt.DeclBuffer(declared, body)
         if data is not None:
             return body
@@ -251,10 +252,10 @@ def decl_buffer(
 
 
 def allocate(
-    extents: Any,
-    dtype: Any,
+    extents: list[PrimExpr | int],
+    dtype: DataType | str | None,
     scope: str = "global",
-    condition: Any = None,
+    condition: PrimExpr | int | None = None,
     annotations: dict[str, Any] | None = None,
 ) -> Wrap:
     """Memory for the rest of the scope; binds the pointer to it."""
@@ -265,14 +266,17 @@ def allocate(
     )
     cond = _const(True, "bool") if condition is None else _convert(condition)
 
-    def wrap(body: Any) -> Any:
+    def wrap(body: _stmt.Stmt) -> Any:
         return _stmt.Allocate(pointer, element, sizes, cond, body, dict(annotations or {}))
 
     return Wrap(wrap, pointer, title="T.allocate")
 
 
 def allocate_const(
-    data: Any, dtype: Any, extents: Any, annotations: dict[str, Any] | None = None
+    data: Sequence[float],
+    dtype: DataType | str,
+    extents: list[Any],
+    annotations: dict[str, Any] | None = None,
 ) -> Wrap:
     """Constant data for the rest of the scope; binds the pointer to it."""
     element = DataType(dtype_text(dtype))
@@ -281,7 +285,7 @@ def allocate_const(
     array = data if hasattr(data, "dtype") else np.asarray(data, element.numpy())
     shaped = array.reshape([int(e) for e in extents]) if isinstance(array, np.ndarray) else array
 
-    def wrap(body: Any) -> Any:
+    def wrap(body: _stmt.Stmt) -> Any:
         return _stmt.AllocateConst(pointer, element, sizes, shaped, body, dict(annotations or {}))
 
     return Wrap(wrap, pointer, title="T.allocate_const")

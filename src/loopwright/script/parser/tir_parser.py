@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Any
 
 from ...base.errors import explain
 from ...ir.expr import GlobalVar
 from ...ir.prim_expr import Call, IntImm, IterVar, PrimExpr, StringImm, Var
 from ...ir.prim_op import const, convert
-from ...tir.buffer import Buffer
+from ...tir.buffer import Buffer, BufferRegion
 from ...tir.function import PrimFunc
 from ...tir.op import ret
 from ...tir.stmt import Evaluate, LetStmt, Stmt, slice_to_index
@@ -34,7 +35,12 @@ class TirDialect(Dialect):
     def before(self, stmt: ast.stmt) -> None:
         frames.set_span(self.parser.source.span(stmt))
 
-    def call_value(self, fn: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call_value(
+        self,
+        fn: GlobalVar | Callable[..., Any] | type[PrimExpr],
+        args: list[Any],
+        kwargs: dict[str, Any],
+    ) -> Any:
         if isinstance(fn, PrimFunc):
             fn = self._global_of(fn)
         if isinstance(fn, GlobalVar):
@@ -107,12 +113,12 @@ class TirDialect(Dialect):
         else:
             self._let(node, name, value, None)
 
-    def _is_fresh(self, value: Any) -> bool:
+    def _is_fresh(self, value: PrimExpr | Buffer) -> bool:
         """Whether a value has just been made, so that it takes the name it is bound to."""
         fresh = isinstance(value, (Buffer, IterVar))
         return fresh or (isinstance(value, Var) and not self.parser.scope.holds(value))
 
-    def bind_named(self, node: ast.expr, name: str, value: Any) -> None:
+    def bind_named(self, node: ast.expr, name: str, value: PrimExpr | Buffer) -> None:
         """Name a fresh variable, axis or buffer and define it."""
         if isinstance(value, (list, tuple)):
             for i, item in enumerate(value):
@@ -125,7 +131,7 @@ class TirDialect(Dialect):
             value = value.var if isinstance(value, IterVar) else value
         self.parser.scope.define(name, value)
 
-    def _check_new(self, node: ast.expr, name: str, value: Any) -> None:
+    def _check_new(self, node: ast.expr, name: str, value: PrimExpr | Buffer) -> None:
         old_buffer = self.parser.scope.defined_here().get(name)
         if isinstance(value, Buffer) and isinstance(old_buffer, Buffer) and value is not old_buffer:
             what = f"there is a buffer {name!r} here already"
@@ -137,7 +143,9 @@ class TirDialect(Dialect):
             what = f"the block has an axis {name!r} already"
             raise self.parser.source.error(node, what, instead="give each axis a name of its own")
 
-    def _let(self, node: ast.expr, name: str, value: Any, var: Var | None) -> None:
+    def _let(
+        self, node: ast.expr, name: str, value: PrimExpr | int | Buffer, var: Var | None
+    ) -> None:
         bound = as_operand(value)
         if isinstance(bound, (bool, int, float)):
             bound = const(bound, None if var is None else var.dtype)
@@ -168,7 +176,7 @@ class TirDialect(Dialect):
         else:
             self.assign(target, value, self.bind_let)
 
-    def _store(self, target: ast.Subscript, value: Any) -> None:
+    def _store(self, target: ast.Subscript, value: PrimExpr | BufferRegion | float) -> None:
         parser = self.parser
         buffer = parser.eval(target.value)
         index = parser.eval(target.slice)

@@ -22,7 +22,7 @@ from .region import as_operand
 def dtype_constructor(name: str) -> Callable[..., PrimExpr]:
     dtype = DataType(name)
 
-    def make(expr: Any = None, is_size_var: bool = False) -> PrimExpr:
+    def make(expr: PrimExpr | float | None = None, is_size_var: bool = False) -> PrimExpr:
         if expr is None:
             return SizeVar("", dtype) if is_size_var else Var("", dtype)
         if isinstance(expr, str):
@@ -50,7 +50,12 @@ DTYPES += ["float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m
 DTYPES += ["float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"]
 
 
-def handle(dtype: Any = None, storage_scope: str = "global", *, is_size_var: Any = False) -> Var:
+def handle(
+    dtype: str | Callable[..., Any] | None = None,
+    storage_scope: str = "global",
+    *,
+    is_size_var: bool = False,
+) -> Var:
     """A pointer variable; `dtype`: the type it points to."""
     kind = SizeVar if is_size_var else Var
     if dtype is None:
@@ -62,12 +67,12 @@ def dtype_text(dtype: Any) -> str:
     return str(getattr(dtype, "dtype", None) or DataType(dtype))
 
 
-def ptr(dtype: Any, storage_scope: str = "global", is_size_var: Any = False) -> Var:
+def ptr(dtype: DataType | str, storage_scope: str = "global", is_size_var: bool = False) -> Var:
     """A pointer variable."""
     return handle(dtype, storage_scope, is_size_var=is_size_var)
 
 
-def buffer_var(dtype: Any, storage_scope: str = "global") -> Var:
+def buffer_var(dtype: DataType | str, storage_scope: str = "global") -> Var:
     """The pointer variable of a buffer."""
     return Var("", "handle", type_annotation=pointer_type(dtype, storage_scope))
 
@@ -78,19 +83,19 @@ class _Ptr:
     def __call__(self, dtype: Any, storage_scope: str = "global") -> Var:
         return handle(dtype, storage_scope)
 
-    def __getitem__(self, args: Any) -> Var:
+    def __getitem__(self, args: Callable[..., Any]) -> Var:
         return self(*args) if isinstance(args, tuple) else self(args)
 
 
 Ptr = _Ptr()
 
 
-def void(expr: Any = None, *, is_size_var: Any = False) -> PrimExpr:
+def void(expr: Any = None, *, is_size_var: bool = False) -> PrimExpr:
     """A variable of no type."""
     return dtype_constructor("void")(expr, is_size_var)
 
 
-def var(dtype: Any, name: str = "") -> Var:
+def var(dtype: DataType | str, name: str = "") -> Var:
     """A variable."""
     return Var(name, dtype)
 
@@ -125,7 +130,7 @@ def with_regions(fn: Callable[..., Any]) -> Callable[..., Any]:
     variadic = any(p.kind is p.VAR_POSITIONAL for p in params.values())
 
     @functools.wraps(fn)
-    def build(*args: Any, **kwargs: Any) -> Any:
+    def build(*args: Any, **kwargs: str) -> Any:
         values = [plain_argument(a) for a in args]
         words = {name: plain_argument(value) for name, value in kwargs.items()}
         if "dtype" in words and (not takes_dtype or names[0] == "dtype"):
@@ -139,13 +144,13 @@ def with_regions(fn: Callable[..., Any]) -> Callable[..., Any]:
     return build
 
 
-def plain_argument(value: Any) -> Any:
+def plain_argument(value: object) -> Any:
     if callable(value) and hasattr(value, "dtype"):
         return str(value.dtype)
     return as_operand(value)
 
 
-def as_integer(value: Any, what: str) -> PrimExpr:
+def as_integer(value: PrimExpr | str | float, what: str) -> PrimExpr:
     """An integer expression. `what`: the subject of the TypeError for any other value."""
     expr = value if isinstance(value, str) else convert(value)
     if not isinstance(expr, PrimExpr) or not expr.dtype.is_integer or expr.dtype.lanes > 1:
@@ -157,7 +162,7 @@ def as_integer(value: Any, what: str) -> PrimExpr:
 def intrinsic(name: str) -> Callable[..., Call]:
     """The builder of an intrinsic that has none in `tir.op`: its dtype is a keyword."""
 
-    def build(*args: Any, dtype: Any = "handle") -> Call:
+    def build(*args: PrimExpr | int, dtype: DataType | str = "handle") -> Call:
         return Call(plain_argument(dtype), f"tir.{name}", [as_operand(a) for a in args])
 
     build.__name__ = build.__qualname__ = name

@@ -5,7 +5,7 @@ They are `node.script()`, `node.show()` and `repr(node)`, too, which are in lowe
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir import node as _node
 from ...ir.node import Node
@@ -14,8 +14,12 @@ from .config import PrinterConfig
 from .core import Printer
 from .highlight import cprint
 
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ...ir.prim_expr import PrimExpr
 
-def script(node: Any, config: PrinterConfig | None = None, **options: Any) -> str:
+
+def script(node: Node, config: PrinterConfig | None = None, **options: Any) -> str:
     """The TVMScript of a node. Options: the fields of `PrinterConfig`.
 
     Raises TypeError for an unknown option.
@@ -24,7 +28,7 @@ def script(node: Any, config: PrinterConfig | None = None, **options: Any) -> st
 
 
 def show(
-    node: Any,
+    node: IRModule | PrimExpr,
     style: str | None = None,
     black_format: bool | None = None,
     **options: Any,

@@ -6,9 +6,9 @@ steps from a node to text. The text of each kind of node is defined in `ir.py`, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,11 @@ from .doc import Nest, mark_statements, marked, number, quote, render
 from .naming import Frame, Names
 from .paths import resolve
 from .uses import Uses
+
+if TYPE_CHECKING:
+    from ...relax.expr import Function
+    from ...tir.function import PrimFunc
+    from ...tir.stmt import Stmt
 
 IR, TIR, RELAX = "ir", "tir", "relax"
 
@@ -129,7 +134,7 @@ class Printer:
         self.used.add(IR)
         return f"{self.config.ir_prefix}.{name}"
 
-    def expr(self, node: Any) -> str:
+    def expr(self, node: Node) -> str:
         """The text of an expression; an operation's text is a `Loose`."""
         cached = self.texts.get(id(node))
         if cached is not None:
@@ -140,7 +145,7 @@ class Printer:
             return self.value(node) if not isinstance(node, Node) else self.generic(node)
         return self.cached(node, fn(self, node))
 
-    def cached(self, node: Any, text: str) -> str:
+    def cached(self, node: Node, text: str) -> str:
         """The text of an expression, for the next time."""
         if not self.plain:
             return self.mark(node, text)
@@ -148,19 +153,19 @@ class Printer:
             self.texts[id(node)] = node, text
         return text
 
-    def mark(self, node: Any, text: str) -> str:
+    def mark(self, node: Node, text: str) -> str:
         """The text of `node`, underlined if requested."""
         return marked(text) if id(node) in self.underlined else text
 
-    def exprs(self, nodes: Any) -> str:
+    def exprs(self, nodes: Sequence[Any]) -> str:
         """Texts of expressions, separated by commas."""
         return ", ".join([self.expr(n) for n in nodes])
 
-    def tuple(self, nodes: Any) -> str:
+    def tuple(self, nodes: Sequence[Any]) -> str:
         """`(a, b)`, `(a,)`, `()`"""
         return tuple_text([self.expr(n) for n in nodes])
 
-    def stmt(self, node: Any, out: list) -> None:
+    def stmt(self, node: Node, out: list) -> None:
         """Append the lines of a statement."""
         kind = type(node)
         fn = _lookup(STMT, kind)
@@ -171,7 +176,7 @@ class Printer:
         fn(self, node, out)
         self.decorate(node, out, start)
 
-    def decorate(self, node: Any, out: list, start: int) -> None:
+    def decorate(self, node: Node, out: list, start: int) -> None:
         """Underline and annotate the statements of `node`, which begin at `start`, if requested."""
         if self.plain or start == len(out):
             return
@@ -188,7 +193,7 @@ class Printer:
         else:
             out[start] = f"{out[start]}  # {note}"
 
-    def body(self, node: Any, frame: Frame) -> None:
+    def body(self, node: Stmt, frame: Frame) -> None:
         """Print a statement as the body of a scope."""
         frame.last = True
         self.stmt(node, frame.stmts)
@@ -226,7 +231,7 @@ class Printer:
         inner = [f"{self.value(k)}: {self.value(items[k])}" for k in keys]
         return "{" + ", ".join(inner) + "}"
 
-    def meta(self, key: str, value: Any) -> str:
+    def meta(self, key: str, value: object) -> str:
         """A reference to a value that has no text: `metadata["relax.expr.Constant"][0]`."""
         values = self.metadata.setdefault(key, [])
         at = next((i for i, other in enumerate(values) if other is value), len(values))
@@ -246,7 +251,9 @@ class Printer:
     # ------------------------------------------------------------------ scopes
 
     @contextmanager
-    def frame(self, node: Any, mode: str | None = None, is_func: bool = False) -> Iterator[Frame]:
+    def frame(
+        self, node: Node | None, mode: str | None = None, is_func: bool = False
+    ) -> Iterator[Frame]:
         """A scope; the names defined in it are free again when it ends."""
         saved, count = (self.mode, self.int_dtype, self.texts), len(self.texts)
         if mode is not None and mode != self.mode:
@@ -263,13 +270,13 @@ class Printer:
                 self.texts.popitem()
             self.mode, self.int_dtype, self.texts = saved
 
-    def define(self, obj: Any, hint: str, frame: Frame) -> str:
+    def define(self, obj: Node, hint: str, frame: Frame) -> str:
         """A name for `obj`, visible until `frame` ends."""
         if self.config.show_object_address:
             hint = f"{hint}_0x{id(obj):x}"
         return self.names.define(obj, hint, frame)
 
-    def function_name(self, func: Any) -> str:
+    def function_name(self, func: Function | PrimFunc) -> str:
         """The name to print for a function."""
         if self.config.binding_names:
             return self.config.binding_names[-1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...ir.functor import allow_deep_programs
 from ...ir.node import Node
@@ -43,7 +43,7 @@ class _Line(str):
 
 
 class _Numbered(Printer):
-    def decorate(self, node: Any, out: list, start: int) -> None:
+    def decorate(self, node: Node, out: list, start: int) -> None:
         if start == len(out):
             return
         at = self.head(node, out, start)

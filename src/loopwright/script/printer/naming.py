@@ -5,7 +5,11 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ...ir.node import Node
+    from ...ir.prim_expr import PrimExpr
 
 _STRANGE = re.compile(r"[^0-9A-Za-z_]")
 _RESERVED = frozenset(keyword.kwlist)
@@ -39,11 +43,11 @@ class Names:
         self.used = set(reserved)
         self.texts: dict[int, str] = {}
 
-    def get(self, obj: Any) -> str | None:
+    def get(self, obj: Node) -> str | None:
         """How `obj` is called here, or None when it is not defined."""
         return self.texts.get(id(obj))
 
-    def define(self, obj: Any, hint: str, frame: Frame) -> str:
+    def define(self, obj: Node, hint: str, frame: Frame) -> str:
         """A name for `obj` until `frame` ends, made from `hint`."""
         text = self.texts.get(id(obj))
         if text is not None:
@@ -54,7 +58,7 @@ class Names:
         frame.defined.append((obj, name))
         return name
 
-    def define_as(self, obj: Any, text: str, frame: Frame) -> None:
+    def define_as(self, obj: PrimExpr, text: str, frame: Frame) -> None:
         """Refer to `obj` by a text, not a new name, until `frame` ends."""
         self.texts[id(obj)] = text
         frame.defined.append((obj, None))

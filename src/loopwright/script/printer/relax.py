@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,11 +11,15 @@ from ...ir.functor import post_order_visit
 from ...ir.op import Op
 from ...ir.structural import structural_equal
 from ...relax import expr as rx
-from ...relax.struct_info import FuncStructInfo, TupleStructInfo
+from ...relax.struct_info import FuncStructInfo, StructInfo, TupleStructInfo
 from .core import RELAX, Printer, call_of, call_text, dtype_text, expr_of, mode_of, stmt_of
 from .doc import GAP, Nest, number, quote
 from .naming import Frame
 from .relax_info import device_name
+
+if TYPE_CHECKING:
+    from ...ir.node import Node
+    from ...runtime.tensor import Tensor
 
 mode_of(rx.Expr, RELAX)
 mode_of(rx.Binding, RELAX)
@@ -78,7 +82,7 @@ def _constant(p: Printer, node: rx.Constant) -> str:
     return p.meta("relax.expr.Constant", node)
 
 
-def _scalar(data: Any) -> str | None:
+def _scalar(data: Tensor) -> str | None:
     value = np.asarray(data.view())
     if value.dtype.kind in "biu":
         return str(value.item())
@@ -163,7 +167,7 @@ def _keywords(p: Printer, node: rx.Call) -> dict[str, str]:
     return keywords
 
 
-def _callee(p: Printer, node: Any) -> str:
+def _callee(p: Printer, node: GlobalVar | rx.Expr) -> str:
     """A function as an argument; an external one as its name."""
     return quote(node.global_symbol) if isinstance(node, rx.ExternFunc) else p.expr(node)
 
@@ -221,7 +225,7 @@ _SPECIAL = {
 # ---------------------------------------------------------------------- bindings
 
 
-def _annotation(p: Printer, var: rx.Var, value: Any) -> str:
+def _annotation(p: Printer, var: rx.Var, value: rx.Expr) -> str:
     """`: R.Tensor(...)`, or nothing where it follows from the value and need not be said."""
     info = var.struct_info
     if info is None:
@@ -236,7 +240,7 @@ def _annotation(p: Printer, var: rx.Var, value: Any) -> str:
     return f": {p.expr(info)}"
 
 
-def _is_void(info: Any) -> bool:
+def _is_void(info: StructInfo | None) -> bool:
     return isinstance(info, TupleStructInfo) and not info.fields
 
 
@@ -260,7 +264,7 @@ def _var_binding(p: Printer, node: rx.VarBinding, out: list) -> None:
         out.append(f"{_define(p, node.var, frame)}{note} = {text}")
 
 
-def _assigned(p: Printer, value: Any, text: str) -> str:
+def _assigned(p: Printer, value: rx.Expr, text: str) -> str:
     """A tuple is written without parentheses on the right of an assignment."""
     if isinstance(value, rx.Tuple) and len(value.fields) > 1 and p.plain:
         return text[1:-1]
@@ -280,7 +284,7 @@ def _mentioned(root: Any) -> set[int]:
     """The variables (by id) that are used, not only bound."""
     mentioned: set[int] = set()
 
-    def look(node: Any) -> None:
+    def look(node: Node) -> None:
         if isinstance(node, rx.MatchCast):
             mentioned.add(id(node.value))
         elif not isinstance(node, (rx.Function, rx.VarBinding)):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...ir.functor import post_order_visit
 from ...ir.module import VDevice
-from ...ir.prim_expr import IntImm
+from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_expr import Var as TirVar
 from ...relax import struct_info as si
 from ...relax import types as ty
@@ -18,7 +16,7 @@ mode_of(si.StructInfo, RELAX)
 mode_of(ty.Type, RELAX)
 
 
-def dimension(p: Printer, expr: Any) -> str:
+def dimension(p: Printer, expr: PrimExpr) -> str:
     """A dimension; within a function's signature, one with variables prints as a string."""
     text = p.expr(expr)
     if isinstance(expr, IntImm):
@@ -31,10 +29,10 @@ def dimension(p: Printer, expr: Any) -> str:
     return f'"{inner}"'
 
 
-def _mentions(expr: Any, names: set[int]) -> bool:
+def _mentions(expr: PrimExpr, names: set[int]) -> bool:
     mentioned = False
 
-    def look(node: Any) -> None:
+    def look(node: PrimExpr) -> None:
         nonlocal mentioned
         mentioned = mentioned or (isinstance(node, TirVar) and id(node) in names)
 

@@ -49,7 +49,7 @@ def is_simple(node: Buffer) -> bool:
     )
 
 
-def _has_var(expr: Any) -> bool:
+def _has_var(expr: pe.PrimExpr) -> bool:
     if isinstance(expr, pe.IntImm):
         return False
     return isinstance(expr, pe.Var) or any(_has_var(child) for child in expr.children())
@@ -70,7 +70,7 @@ class _Declaration:
         self.makers: list[str] = []
         self.count: dict[int, int] = {}
 
-    def is_new(self, expr: Any) -> TypeGuard[pe.Var]:
+    def is_new(self, expr: pe.PrimExpr | None) -> TypeGuard[pe.Var]:
         return isinstance(expr, pe.Var) and self.p.names.get(expr) is None
 
     def new_line(self, var: pe.Var) -> None:
@@ -103,7 +103,7 @@ class _Declaration:
             self.frame.stmts.append(f"{left} = {right}")
 
 
-def _count(expr: Any, counts: dict[int, int]) -> None:
+def _count(expr: pe.PrimExpr, counts: dict[int, int]) -> None:
     if isinstance(expr, pe.Var):
         counts[id(expr)] = counts.get(id(expr), 0) + 1
     else:
@@ -181,7 +181,7 @@ def load_indices(p: Printer, indices: tuple[Any, ...]) -> str:
     return ", ".join([_index(p, i) for i in indices])
 
 
-def _index(p: Printer, index: Any) -> str:
+def _index(p: Printer, index: pe.PrimExpr) -> str:
     if type(index) is not pe.Ramp or not isinstance(index.stride, pe.IntImm):
         return p.expr(index)
     step, base = index.stride.value, p.expr(index.base)

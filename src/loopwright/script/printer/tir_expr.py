@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir import prim_expr as pe
 from ...ir.expr import GlobalVar
@@ -14,6 +14,9 @@ from ...tir.expr import BufferLoad, CommReducer, ProducerLoad, Reduce
 from .core import TIR, Printer, call_of, call_text, dtype_text, expr_of, mode_of
 from .doc import ADD, AND, COMPARE, LAMBDA, MULTIPLY, NOT, OR, loose, number, operand, quote
 from .tir_buffer import load_indices
+
+if TYPE_CHECKING:
+    from ...tir.index_map import IndexMap
 
 mode_of(pe.PrimExpr, TIR)
 mode_of(CommReducer, TIR)
@@ -140,7 +143,7 @@ def _binary(p: Printer, node: Any) -> str:
     return _operation(p, node, text)
 
 
-def _operation(p: Printer, node: Any, a: str) -> str:
+def _operation(p: Printer, node: pe.BinaryOpExpr, a: str) -> str:
     sign, level, name = _OPERATORS[type(node)]
     b = p.expr(node.b)
     if _unreadable(node):
@@ -150,7 +153,7 @@ def _operation(p: Printer, node: Any, a: str) -> str:
     return loose(f"{left}{sign}{operand(b, level + 1)}", level)
 
 
-def _unreadable(node: Any) -> bool:
+def _unreadable(node: pe.BinaryOpExpr) -> bool:
     """Whether the operator or function would not give the node back: it folds, or refuses a
     division by 0. The node's own name does."""
     kind, a, b = type(node), node.a, node.b
@@ -192,7 +195,7 @@ def _max(p: Printer, node: pe.Max) -> str:
 
 
 @expr_of(pe.And, pe.Or)
-def _logical(p: Printer, node: Any) -> str:
+def _logical(p: Printer, node: pe.BinaryOpExpr) -> str:
     both = type(node) is pe.And
     a, b = p.expr(node.a), p.expr(node.b)
     literal = isinstance(node.a, pe.IntImm) or isinstance(node.b, pe.IntImm)
@@ -310,7 +313,7 @@ def _reduce(p: Printer, node: Reduce) -> str:
 
 
 @expr_of("tir.IndexMap")
-def _index_map(p: Printer, node: Any) -> str:
+def _index_map(p: Printer, node: IndexMap) -> str:
     with p.frame(node) as frame:
         params = [p.define(v, v.name or "v", frame) for v in node.initial_indices]
         results = p.tuple(node.final_indices)

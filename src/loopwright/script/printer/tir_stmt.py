@@ -40,7 +40,7 @@ _MOST_VALUES = 64  # of constant data, written in the text itself
 _THREADS = ("thread_extent", "virtual_thread")
 
 
-def _plain_scope(p: Printer, node: Any) -> bool:
+def _plain_scope(p: Printer, node: ts.Stmt) -> bool:
     """Whether a `with` scope may be written as a plain statement here."""
     return p.frames[-1].last and id(node) not in p.notes
 
@@ -259,7 +259,7 @@ def _decl_buffer(p: Printer, node: ts.DeclBuffer, out: list) -> None:
     _declare(p, node, out, node, own_data=False)
 
 
-def _declare(p: Printer, node: ts.DeclBuffer, out: list, scope: Any, own_data: bool) -> None:
+def _declare(p: Printer, node: ts.DeclBuffer, out: list, scope: ts.Stmt, own_data: bool) -> None:
     plain = _plain_scope(p, scope)
     outer = p.frames[-1]
     with p.frame(scope) as frame:
@@ -398,7 +398,7 @@ def _same_domain(loop: ts.For, axis: pe.IterVar) -> bool:
     return _same(loop.min, axis.dom.min) and _same(loop.extent, axis.dom.extent)
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: pe.PrimExpr, b: pe.PrimExpr) -> bool:
     if a is b:
         return True
     if isinstance(a, pe.IntImm) and isinstance(b, pe.IntImm):
@@ -418,7 +418,9 @@ def _remap(p: Printer, block: ts.Block, realize: Any, group: list[int], frame: F
         frame.stmts.append(f"{', '.join(names)} = {line}")
 
 
-def _axis(p: Printer, block: ts.Block, realize: Any, i: int, frame: Frame) -> None:
+def _axis(
+    p: Printer, block: ts.Block, realize: ts.BlockRealize | None, i: int, frame: Frame
+) -> None:
     axis = block.iter_vars[i]
     low, extent = axis.dom.min, axis.dom.extent
     if int_value(low) == 0:
@@ -509,7 +511,7 @@ def _params(p: Printer, func: PrimFunc, frame: Frame) -> tuple[list[str], set[in
     return texts, inlined
 
 
-def _implicit_root(body: Any) -> ts.Block | None:
+def _implicit_root(body: ts.Stmt) -> ts.Block | None:
     """The root block, where it says nothing that its comment does not."""
     if not isinstance(body, ts.BlockRealize) or body.iter_values:
         return None
@@ -525,7 +527,7 @@ def _implicit_root(body: Any) -> ts.Block | None:
     return block if _has_block(inner) else None
 
 
-def _has_block(node: Any) -> bool:
+def _has_block(node: ts.Stmt) -> bool:
     stack = [node]
     while stack:
         stmt = stack.pop()
@@ -541,7 +543,7 @@ def _has_block(node: Any) -> bool:
 
 
 @expr_of(ts.Stmt)
-def _stmt_as_expr(p: Printer, node: Any) -> str:
+def _stmt_as_expr(p: Printer, node: ts.Stmt) -> str:
     """A statement as the value of an attribute."""
     with p.frame(node) as frame:
         p.body(node, frame)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...ir import prim_expr as pe
 from .core import RELAX, TIR, Printer, call_text, dtype_text, expr_of
 from .doc import quote
 from .naming import Frame
+
+if TYPE_CHECKING:
+    from ...tir.buffer import Buffer
 
 
 @expr_of(pe.Var)
@@ -34,7 +37,7 @@ def _symbolic(p: Printer, node: pe.Var) -> str:
     return text
 
 
-def lowest_frame(p: Printer, obj: Any) -> Frame:
+def lowest_frame(p: Printer, obj: pe.PrimExpr | Buffer) -> Frame:
     """The innermost open scope that holds all uses of a free variable or buffer."""
     open_frames = {id(f.node): f for f in p.frames if f.node is not None and f.mode == TIR}
     for scope in reversed(p.uses.common_scopes(obj)):

@@ -3,33 +3,33 @@ definition of a free one can be printed in the innermost scope that holds them a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Any
 
 from ...ir.node import Node
-from ...ir.prim_expr import FloatImm, IntImm, StringImm, Var
+from ...ir.prim_expr import FloatImm, IntImm, PrimExpr, StringImm, Var
 from ...tir.buffer import Buffer, DataProducer
 from ...tir.function import PrimFunc
-from ...tir.stmt import BufferStore, Evaluate, IfThenElse, Stmt
+from ...tir.stmt import AttrStmt, BufferStore, Evaluate, IfThenElse, Stmt
 
 
 class Uses:
     """The common scopes of each variable's uses below a root, computed on first use."""
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: Node) -> None:
         self.root = root
         self.paths: dict[int, list[Any]] | None = None
 
-    def common_scopes(self, obj: Any) -> list[Any]:
+    def common_scopes(self, obj: PrimExpr | Buffer) -> list[Any]:
         """The statements with bodies and functions around every use of `obj`, outermost first."""
         if self.paths is None:
             self.paths = {}
             _Walk(self.paths).visit([self.root])
         return self.paths.get(id(obj), [])
 
-    def is_above_all_uses(self, node: Any, obj: Any) -> bool:
+    def is_above_all_uses(self, node: AttrStmt, obj: PrimExpr) -> bool:
         """Whether all uses of `obj` are within `node`."""
         return any(scope is node for scope in self.common_scopes(obj))
 
@@ -40,7 +40,7 @@ class _Walk:
         self.path: list[Any] = []
         self.seen: dict[int, None] = {}  # in the scopes of the path: a repetition adds nothing
 
-    def visit(self, value: Any, is_case: bool = False) -> None:
+    def visit(self, value: Node | Sequence[Any] | Mapping[Any, Any], is_case: bool = False) -> None:
         """Note the uses in a value; a case of an `if` is a scope, also if it is one store."""
         role, parts = _walked(type(value))
         seen, is_scope = self.seen, is_case or role is _SCOPE
@@ -121,7 +121,7 @@ def _nothing(value: Any) -> tuple[()]:
     return ()
 
 
-def occurs(body: Any, targets: set[int]) -> set[int]:
+def occurs(body: Stmt | PrimExpr, targets: set[int]) -> set[int]:
     """Those of the variables (by id) that occur in `body`."""
     occurring: set[int] = set()
     seen: set[int] = set()

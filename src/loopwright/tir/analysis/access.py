@@ -73,7 +73,7 @@ class _Accesses(Visitor):
         if not (own or self.inner):
             return box
 
-        def is_own(node: Any) -> bool:
+        def is_own(node: PrimExpr) -> bool:
             loads = isinstance(node, BufferLoad)
             return loads and (node.buffer in own or node.buffer.data in self.inner)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...ir import prim_expr as pe
@@ -42,14 +42,14 @@ def _ramp(expr: pe.Ramp, loops: dict[pe.Var, Bound]) -> Bound:
     return (add(base[0], min(last, 0)), add(base[1], max(last, 0)))
 
 
-def _both(expr: Any, loops: dict[pe.Var, Bound]) -> tuple[Bound, Bound]:
+def _both(expr: pe.PrimExpr, loops: dict[pe.Var, Bound]) -> tuple[Bound, Bound]:
     return bounds_of(expr.a, loops), bounds_of(expr.b, loops)
 
 
 def _ends(build: Callable[[Any, Any], Any], crossed: bool = False) -> Rule:
     """The rule of what grows with both operands; `crossed`: and falls with the second."""
 
-    def rule(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
+    def rule(expr: pe.PrimExpr, loops: dict[pe.Var, Bound]) -> Bound:
         a, b = _both(expr, loops)
         if a is None or b is None:
             return None
@@ -58,7 +58,7 @@ def _ends(build: Callable[[Any, Any], Any], crossed: bool = False) -> Rule:
     return rule
 
 
-def _mul(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
+def _mul(expr: pe.BinaryOpExpr, loops: dict[pe.Var, Bound]) -> Bound:
     a, b = _both(expr, loops)
     if a is None or b is None:
         return None
@@ -71,7 +71,12 @@ def _mul(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
     return (low, high) if factor.value >= 0 else (high, low)
 
 
-def _mul_by_extent(expr: Any, a: Any, b: Any, loops: dict[pe.Var, Bound]) -> Bound:
+def _mul_by_extent(
+    expr: pe.BinaryOpExpr,
+    a: Sequence[pe.PrimExpr],
+    b: Sequence[pe.PrimExpr],
+    loops: dict[pe.Var, Bound],
+) -> Bound:
     """A product with an expression that no loop changes: a shape, taken to be positive."""
     if not uses_any(expr.b, loops):
         return (multiply(a[0], expr.b), multiply(a[1], expr.b))
@@ -80,14 +85,14 @@ def _mul_by_extent(expr: Any, a: Any, b: Any, loops: dict[pe.Var, Bound]) -> Bou
     return None
 
 
-def _floordiv(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
+def _floordiv(expr: pe.BinaryOpExpr, loops: dict[pe.Var, Bound]) -> Bound:
     a = bounds_of(expr.a, loops)
     if a is None or not isinstance(expr.b, pe.IntImm) or expr.b.value <= 0:
         return None
     return (floordiv(a[0], expr.b), floordiv(a[1], expr.b))
 
 
-def _floormod(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
+def _floormod(expr: pe.BinaryOpExpr, loops: dict[pe.Var, Bound]) -> Bound:
     if uses_any(expr.b, loops):
         return None
     a = bounds_of(expr.a, loops)
@@ -101,7 +106,7 @@ def _floormod(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
     return (const(0, expr.dtype), subtract(expr.b, 1))
 
 
-def _cast(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
+def _cast(expr: pe.Cast, loops: dict[pe.Var, Bound]) -> Bound:
     a = bounds_of(expr.value, loops) if expr.dtype.is_integer else None
     return None if a is None else (cast(expr.dtype, a[0]), cast(expr.dtype, a[1]))
 
@@ -111,11 +116,11 @@ def _either(left: pe.PrimExpr, right: pe.PrimExpr, loops: dict[pe.Var, Bound]) -
     return None if a is None or b is None else (minimum(a[0], b[0]), maximum(a[1], b[1]))
 
 
-def _select(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
+def _select(expr: pe.Select, loops: dict[pe.Var, Bound]) -> Bound:
     return _either(expr.true_value, expr.false_value, loops)
 
 
-def _call(expr: Any, loops: dict[pe.Var, Bound]) -> Bound:
+def _call(expr: pe.Call, loops: dict[pe.Var, Bound]) -> Bound:
     if isinstance(expr.op, Op) and expr.op.name == "tir.if_then_else":
         return _either(expr.args[1], expr.args[2], loops)
     return None
@@ -160,7 +165,7 @@ class Sum:
             self._terms[key] = (expr, self.factor(key) + scale)
         return self
 
-    def factor(self, key: Any) -> int:
+    def factor(self, key: StructuralKey | pe.PrimExpr) -> int:
         """The factor of the atom of a key."""
         return self._terms.get(key, (None, 0))[1]
 

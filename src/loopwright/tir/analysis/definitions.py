@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
 from ...ir.functor import Visitor
-from ...ir.prim_expr import Call, IterVar, Let, Var
+from ...ir.prim_expr import Call, IterVar, Let, PrimExpr, Var
 from ...ir.structural import structural_equal
 from .. import stmt as st
 from ..buffer import Buffer
@@ -15,6 +15,10 @@ from ..expr import BufferLoad, CommReducer, Reduce
 from ..function import PrimFunc
 from ..op import is_call_to
 from .query import free_of
+
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ...ir.node import Node
 
 
 class _Scopes(Visitor):
@@ -26,13 +30,13 @@ class _Scopes(Visitor):
 
     # Hooks for subclasses.
 
-    def defined(self, var: Var, node: Any) -> None:
+    def defined(self, var: Var, node: Node) -> None:
         """`var` is defined by `node`, and not live already."""
 
-    def redefined(self, var: Var, node: Any) -> None:
+    def redefined(self, var: Var, node: Node) -> None:
         """`var` is defined by `node` although it is live."""
 
-    def used(self, var: Var, node: Any) -> None:
+    def used(self, var: Var, node: PrimExpr) -> None:
         """`var` is used by `node`."""
 
     def touched(self, buffer: Buffer, node: Any) -> None:
@@ -53,7 +57,7 @@ class _Scopes(Visitor):
             if not self.live[var]:
                 del self.live[var]
 
-    def matched(self, buffer: Buffer, node: Any) -> list[Var]:
+    def matched(self, buffer: Buffer, node: Node) -> list[Var]:
         """Define the variables that a matched buffer takes from its source; returns the new
         variables."""
         defined = []
@@ -124,7 +128,7 @@ class _Scopes(Visitor):
         own = node.buffer.data not in self.live
         self.scope(node.buffer.data if own else None, node, node.condition)
 
-    def scope(self, var: Any, node: Any, *parts: Any) -> None:
+    def scope(self, var: Var | None, node: Let | st.Stmt, *parts: Buffer | PrimExpr) -> None:
         """The parts and the body of `node`, which defines `var` (if any) for them."""
         if var is not None:
             self.define(var, node)
@@ -208,7 +212,7 @@ class _Scopes(Visitor):
         self.visit(node.body)
         self.leave(*defined)
 
-    def _shape_variables(self, buffer: Buffer, node: Any) -> list[Var]:
+    def _shape_variables(self, buffer: Buffer, node: PrimFunc) -> list[Var]:
         defined = []
         for part in (*buffer.shape, *buffer.strides, buffer.elem_offset):
             if isinstance(part, Var) and part not in self.live:
@@ -222,12 +226,12 @@ class _Undefined(_Scopes):
         super().__init__()
         self.undefined: dict[Var, None] = {}
 
-    def used(self, var: Var, node: Any) -> None:
+    def used(self, var: Var, node: PrimExpr) -> None:
         if var not in self.live:
             self.undefined.setdefault(var)
 
 
-def undefined_vars(node: Any, defs: Iterable[Var] | None = None) -> list[Var]:
+def undefined_vars(node: Node, defs: Iterable[Var] | None = None) -> list[Var]:
     """The variables that `node` uses and does not define, in order of first use.
 
     `defs`: variables taken as defined.
@@ -280,7 +284,7 @@ class _WellFormed(_Scopes):
         self.walls: list[st.Block] = []
         self.buffers: dict[Buffer, int] = {}
 
-    def report(self, rule: str, node: Any, got: Any, hint: str, tvm: str | None = None) -> None:
+    def report(self, rule: str, node: Any, got: str, hint: str, tvm: str | None = None) -> None:
         span = getattr(node, "span", None)
         what = f"{rule}: {RULES[rule]}"
         self.errors.append(explain(what, got=got, instead=hint, span=span, tvm=tvm))
@@ -289,7 +293,7 @@ class _WellFormed(_Scopes):
         super().leave(*variables)
         self.ended.update(variables)
 
-    def used(self, var: Var, node: Any) -> None:
+    def used(self, var: Var, node: PrimExpr) -> None:
         if var not in self.live:
             hint = "define it before, or use it inside its scope"
             state = "no longer in-scope" if var in self.ended else "never defined"
@@ -313,18 +317,18 @@ class _WellFormed(_Scopes):
         self.threads.clear()
         super().visit_PrimFunc(node)
 
-    def defined(self, var: Var, node: Any) -> None:
+    def defined(self, var: Var, node: Node) -> None:
         if self.once and var in self.ended - self.threads and isinstance(node, _DEFINING):
             tvm = f"ill-formed, due to multiple definitions of variable {var.name}"
             self.report("defined-again", node, var.name, "make a new variable", tvm)
         if isinstance(node, st.AttrStmt):  # the threads of a function may be launched again
             self.threads.add(var)
 
-    def redefined(self, var: Var, node: Any) -> None:
+    def redefined(self, var: Var, node: st.For) -> None:
         tvm = f"ill-formed, due to multiple nested definitions of variable {var.name}"
         self.report("defined-once", node, var.name, "make a new variable", tvm)
 
-    def touched(self, buffer: Buffer, node: Any) -> None:
+    def touched(self, buffer: Buffer, node: BufferLoad | st.Stmt) -> None:
         if buffer.data not in self.live:
             hint = "allocate, declare or match it around its use"
             self.report("undefined-buffer", node, buffer.name, hint)
@@ -369,7 +373,9 @@ def well_formed_errors(func: PrimFunc) -> list[str]:
     return list(dict.fromkeys(walk.errors))
 
 
-def verify_well_formed(obj: Any, assert_mode: bool = True, *, once: bool = True) -> bool:
+def verify_well_formed(
+    obj: IRModule | PrimFunc, assert_mode: bool = True, *, once: bool = True
+) -> bool:
     """Whether a PrimFunc (or all those of a module) obeys the rules.
 
     once: no two statements may define the same variable, as ones that a pass has copied do.

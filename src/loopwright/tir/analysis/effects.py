@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.functor import any_node
-from ...ir.prim_expr import Call, Var
+from ...ir.prim_expr import Call, PrimExpr, Range, Var
 from ..buffer import Buffer
 from ..expr import BufferLoad
 from ..op import HARMLESS, effect_of
-from ..stmt import BufferStore
+from ..stmt import Block, BufferStore, Stmt
 
 
-def has_effect(expr: Any) -> bool:
+def has_effect(expr: PrimExpr | Block) -> bool:
     """Whether evaluating an expression has a side effect."""
     return any_node(expr, lambda n: type(n) is Call and effect_of(n) not in HARMLESS)
 
 
-def can_change(stmt: Any, what: Any) -> bool:
+def can_change(stmt: Stmt | PrimExpr, what: PrimExpr | Range) -> bool:
     """Whether a statement may change the value of an expression or range: it stores to memory that
     this reads, or calls what may store anywhere."""
     read: set[Var] = set()

@@ -35,7 +35,7 @@ def declared(func: PrimFunc) -> list[tuple[int, int]]:
     """
     names = [p.name for p in func.params]
 
-    def position(param: Any) -> int:
+    def position(param: str | int) -> int:
         value = getattr(param, "value", param)
         if isinstance(value, int) and 0 <= value < len(names):
             return value
@@ -94,7 +94,7 @@ class _Accesses(Visitor):
         self.lets: tuple[st.LetStmt, ...] = ()
         self.time = 0
 
-    def access(self, node: Any) -> _Access:
+    def access(self, node: BufferLoad | st.BufferStore) -> _Access:
         """An access of one of the two."""
         buffer = node.buffer
         at_start = buffer.elem_offset is None or is_zero(buffer.elem_offset)

@@ -9,22 +9,25 @@ live during the whole call.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.expr import GlobalVar
 from ...ir.functor import post_order_visit
 from ...ir.literals import is_true
 from ...ir.module import IRModule
-from ...ir.prim_expr import Call, IntImm, StringImm, Var
+from ...ir.prim_expr import Call, IntImm, PrimExpr, StringImm, Var
 from ...runtime.tensor import Tensor
 from .. import stmt as st
 from ..buffer import ALIGNMENT as COMMON
 from ..buffer import Buffer
 from ..expr import BufferLoad
 from ..function import PrimFunc
+
+if TYPE_CHECKING:
+    from ...ir.node import Node
 
 ALIGNMENT = "alignment"  # attribute of a kernel: of all memory that it is given, in bytes
 _SEPARATE = (st.ForKind.PARALLEL, st.ForKind.THREAD_BINDING)
@@ -117,7 +120,7 @@ class Allocations:
             )
         return handed
 
-    def entered(self, node: Any, separate: bool) -> GlobalVar | None:
+    def entered(self, node: st.Stmt, separate: bool) -> GlobalVar | None:
         """The function that a statement calls, where it has planned allocations."""
         callee = called_function(node, self.mod)
         return callee if callee is not None and not separate and self.has(callee) else None
@@ -149,7 +152,7 @@ class Allocations:
     def _found(self, func: PrimFunc) -> Iterator[Any]:
         """Planned allocations and calls of functions with some."""
 
-        def walk(node: Any, separate: bool) -> Iterator[Any]:
+        def walk(node: st.Stmt, separate: bool) -> Iterator[Any]:
             if isinstance(node, st.Allocate) and not self.stays(node, func, True, separate):
                 yield node
             if self.entered(node, separate) is not None:
@@ -161,12 +164,12 @@ class Allocations:
         return walk(func.body, False)
 
 
-def is_separate(node: Any) -> bool:
+def is_separate(node: st.Stmt) -> bool:
     """Whether a statement runs its body at the same time on several threads."""
     return isinstance(node, st.For) and node.kind in _SEPARATE
 
 
-def parts_of(node: Any) -> list[Any]:
+def parts_of(node: st.Stmt) -> list[Any]:
     """The statements directly inside a statement."""
     if isinstance(node, st.SeqStmt):
         return list(node.seq)
@@ -186,7 +189,7 @@ def size_of(node: st.Allocate) -> int | None:
     return size
 
 
-def called_function(node: Any, mod: IRModule) -> GlobalVar | None:
+def called_function(node: st.Stmt, mod: IRModule) -> GlobalVar | None:
     """The function of the module that a statement calls; None for any other statement."""
     call = node.value if isinstance(node, st.Evaluate) else None
     if isinstance(call, Call) and isinstance(call.op, GlobalVar):
@@ -194,10 +197,10 @@ def called_function(node: Any, mod: IRModule) -> GlobalVar | None:
     return None
 
 
-def _callees(func: Any, mod: IRModule) -> list[GlobalVar]:
+def _callees(func: PrimFunc, mod: IRModule) -> list[GlobalVar]:
     callees: list[GlobalVar] = []
 
-    def visit(node: Any) -> None:
+    def visit(node: Node) -> None:
         if isinstance(node, GlobalVar) and isinstance(mod.get(node), PrimFunc):
             callees.append(node)
 
@@ -215,11 +218,11 @@ def _takes_address(call: Call) -> bool:
     return getattr(call.op, "name", "") == "tir.address_of"
 
 
-def pointers_in(node: Any) -> set[Var]:
+def pointers_in(node: PrimExpr | st.Stmt | Sequence[PrimExpr]) -> set[Var]:
     """The pointers that a statement or expression uses, by themselves or through a buffer."""
     pointers: set[Var] = set()
 
-    def visit(n: Any) -> None:
+    def visit(n: Node) -> None:
         if isinstance(n, Var) and n.dtype.is_handle:
             pointers.add(n)
         elif isinstance(n, Buffer):
@@ -267,14 +270,14 @@ class _Walk:
             r.first = first if r.first < 0 else min(r.first, first)
             r.last = max(r.last, time)
 
-    def used(self, node: Any) -> frozenset[LiveRange]:
+    def used(self, node: PrimExpr | st.Stmt | Sequence[PrimExpr]) -> frozenset[LiveRange]:
         """The memory that an expression points to or reads."""
         ranges: set[LiveRange] = set()
         for var in pointers_in(node):
             ranges |= self.env.get(var, frozenset())
         return frozenset(ranges)
 
-    def leaf(self, node: Any) -> frozenset[LiveRange]:
+    def leaf(self, node: PrimExpr | st.Stmt | Sequence[PrimExpr]) -> frozenset[LiveRange]:
         """A statement or an expression that runs at one time."""
         used = self.used(node)
         self.touch(used, self.tick())
@@ -282,7 +285,7 @@ class _Walk:
 
     # -- statements ------------------------------------------------------------------------------
 
-    def stmt(self, node: Any) -> None:
+    def stmt(self, node: st.Stmt) -> None:
         """A statement."""
         handler = _HANDLERS.get(type(node))
         if handler is not None:
@@ -296,7 +299,7 @@ class _Walk:
             self.label = _label(node)
         self.plain(node)
 
-    def plain(self, node: Any) -> None:
+    def plain(self, node: st.Stmt) -> None:
         """A statement without parts."""
         used = self.leaf(node)
         if _keeps_pointers(node):
@@ -368,7 +371,7 @@ class _Walk:
         for part in node.seq:
             self.stmt(part)
 
-    def inner(self, node: Any) -> None:
+    def inner(self, node: st.DeclBuffer) -> None:
         self.stmt(node.body)
 
     def branch(self, node: st.IfThenElse) -> None:
@@ -391,7 +394,7 @@ class _Walk:
 
         self.repeated(once)
 
-    def repeated(self, body: Any) -> None:
+    def repeated(self, body: Callable[..., Any]) -> None:
         loop = _Loop(self.tick())
         self.loops.append(loop)
         body()
@@ -456,7 +459,7 @@ def alignment_of(func: PrimFunc) -> int:
     return max([alignment, *(b.data_alignment for b in func.buffers if b.data_alignment > COMMON)])
 
 
-def _keeps_pointers(node: Any) -> bool:
+def _keeps_pointers(node: st.Stmt) -> bool:
     """Whether a statement stores a pointer where others may read it."""
     if isinstance(node, st.BufferStore):
         return node.value.dtype.is_handle
@@ -464,7 +467,7 @@ def _keeps_pointers(node: Any) -> bool:
     return isinstance(call, Call) and getattr(call.op, "name", "") in _STORING
 
 
-def _label(node: Any) -> str:
+def _label(node: st.Stmt) -> str:
     """A label for a statement, in a word."""
     if isinstance(node, st.BufferStore):
         return f"store to {node.buffer.name}"

@@ -45,7 +45,7 @@ class _HostAccesses(Visitor):
         self.visit(node.value)
         self.access(node.buffer, node, "writes")
 
-    def access(self, buffer: Buffer, node: Any, does: str) -> None:
+    def access(self, buffer: Buffer, node: BufferLoad | BufferStore, does: str) -> None:
         if buffer.data in self.own:
             return
         what = f"the host {does} {buffer.name}, which is memory of the device"

@@ -7,7 +7,7 @@ whether it reduces; the function's kind is that of its most complex block.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.functor import Visitor
 from ...ir.literals import is_one, is_zero
@@ -17,6 +17,9 @@ from ...ir.variables import vars_in
 from ..expr import BufferLoad
 from ..function import PrimFunc
 from ..stmt import Block, BlockRealize, BufferStore, LetStmt
+
+if TYPE_CHECKING:
+    from ..buffer import Buffer
 
 
 class OpPattern(IntEnum):
@@ -98,7 +101,7 @@ class _Accesses(Visitor):
         self.loads.append(node)
         self.visit(node.indices)
 
-    def visit_Buffer(self, node: Any) -> None:
+    def visit_Buffer(self, node: Buffer) -> None:
         pass
 
 

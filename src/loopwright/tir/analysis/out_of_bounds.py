@@ -48,7 +48,7 @@ def _text(access: ElementAccess, axis: int, value: int, at: dict[Any, int]) -> s
     return explain(what, got=got, instead=hint, span=access.span)
 
 
-def verify_in_bounds(obj: Any, assert_mode: bool = True) -> bool:
+def verify_in_bounds(obj: IRModule | PrimFunc, assert_mode: bool = True) -> bool:
     """Whether no access of a PrimFunc (or of a module's) is known to be outside of its buffer.
 
     Raises IndexError naming the first that does, unless `assert_mode` is false.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...base.errors import explain
@@ -36,7 +37,7 @@ class _ParallelLoops(Visitor):
     def __init__(self) -> None:
         self.any = False
 
-    def visit_PrimExpr(self, node: Any) -> None:
+    def visit_PrimExpr(self, node: PrimExpr) -> None:
         pass
 
     def visit_For(self, node: For) -> None:
@@ -171,7 +172,7 @@ def _plain(indices: tuple[PrimExpr, ...], var: Var) -> bool:
     return any(uses_any(i, {var}) and _is_sum(i) for i in indices)
 
 
-def _is_sum(expr: Any) -> bool:
+def _is_sum(expr: PrimExpr) -> bool:
     if isinstance(expr, (Add, Sub, Mul)):
         return _is_sum(expr.a) and _is_sum(expr.b)
     return isinstance(expr, (Var, IntImm))
@@ -241,7 +242,11 @@ def _depth(access: ElementAccess, loop: For) -> int:
 
 
 def _text(
-    loop: For, access: ElementAccess, element: Any, number: int, other: tuple[int, ElementAccess]
+    loop: For,
+    access: ElementAccess,
+    element: Sequence[int],
+    number: int,
+    other: tuple[int, ElementAccess],
 ) -> str:
     name = loop.loop_var.name
     what = f"iterations of the {together(loop)} loop {name} conflict with each other"
@@ -255,7 +260,7 @@ def _text(
     return "\n".join([text, *dict.fromkeys(s.render() for s in spans)])
 
 
-def verify_parallel(obj: Any, assert_mode: bool = True) -> bool:
+def verify_parallel(obj: PrimFunc, assert_mode: bool = True) -> bool:
     """Whether no parallel or vectorized loop of a PrimFunc (or of all those of a module) is known to race.
 
     Raises ValueError naming the first that does, unless `assert_mode` is false.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...arith import Analyzer
 from ...base.errors import explain
@@ -19,6 +19,7 @@ from ...ir.prim_expr import (
     IntImm,
     IterVar,
     LogicalExpr,
+    PrimExpr,
     Select,
     Var,
 )
@@ -30,14 +31,21 @@ from ..expr import BufferLoad
 from ..function import PrimFunc
 from ..op import effect_of, is_call_to
 
+if TYPE_CHECKING:
+    from ...ir.dtype import DataType
+    from ...ir.module import IRModule
+    from ...ir.node import Node
 
-def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
+
+def expr_deep_equal(lhs: PrimExpr, rhs: PrimExpr) -> bool:
     """Whether two expressions are the same, variables compared by identity."""
     return structural_equal(lhs, rhs)
 
 
 def free_of(
-    errors_of: Callable[[PrimFunc], list[str]], obj: Any, raises: type[Exception] | None
+    errors_of: Callable[[PrimFunc], list[str]],
+    obj: IRModule | PrimFunc,
+    raises: type[Exception] | None,
 ) -> bool:
     """Whether a PrimFunc (or each of a module) has no errors. The first is raised as `raises`, if
     given."""
@@ -50,11 +58,11 @@ def free_of(
     return True
 
 
-def has_if_then_else(node: Any) -> bool:
+def has_if_then_else(node: PrimExpr) -> bool:
     """Whether a conditional statement or `T.if_then_else` occurs."""
     seen = False
 
-    def visit(n: Any) -> None:
+    def visit(n: Op | PrimExpr) -> None:
         nonlocal seen
         seen = seen or isinstance(n, st.IfThenElse) or is_call_to(n, "if_then_else")
 
@@ -71,7 +79,7 @@ class _Flops(Visitor):
         self.ana = Analyzer()
         self.loops: set[Var] = set()
 
-    def count(self, node: Any) -> float:
+    def count(self, node: Node) -> float:
         outer, self.total = self.total, 0.0
         self.visit(node)
         inner, self.total = self.total, outer
@@ -144,7 +152,7 @@ class _Flops(Visitor):
         self.visit(node.body)
 
 
-def estimate_tir_flops(stmt_or_mod: Any) -> float:
+def estimate_tir_flops(stmt_or_mod: Node) -> float:
     """Number of arithmetic operations of a statement, a PrimFunc, or all PrimFuncs of a module.
 
     A function or block may give its number as the attribute `estimated_flops`. Raises
@@ -225,7 +233,7 @@ class _Memory(Visitor):
         for buffer in node.alloc_buffers:
             self.count(buffer.data, buffer.dtype, buffer.shape, -1)
 
-    def count(self, var: Var, dtype: Any, extents: Any, sign: int = 1) -> None:
+    def count(self, var: Var, dtype: DataType, extents: Sequence[PrimExpr], sign: int = 1) -> None:
         size = dtype.lane_bytes * dtype.lanes
         for extent in extents:
             size *= extent.value if isinstance(extent, IntImm) else 0
@@ -234,7 +242,7 @@ class _Memory(Visitor):
         self.most[scope] = max(self.most.get(scope, 0), self.now[scope])
 
 
-def calculate_allocated_bytes(func_or_mod: Any) -> dict[str, dict[str, int]]:
+def calculate_allocated_bytes(func_or_mod: IRModule | PrimFunc) -> dict[str, dict[str, int]]:
     """{function: {storage scope: bytes}} held at one time; symbolic sizes count as 0."""
     if isinstance(func_or_mod, PrimFunc):
         named = {"main": func_or_mod}
@@ -341,7 +349,7 @@ def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Any]:
     return {buffer: path[-1] if path else None for buffer, path in walk.scope_paths().items()}
 
 
-def _blocks(stmt: Any, around: float = 1.0) -> list[tuple[st.Block, float]]:
+def _blocks(stmt: st.Stmt | None, around: float = 1.0) -> list[tuple[st.Block, float]]:
     """(leaf block, number of times it runs) of a statement."""
     if isinstance(stmt, st.For):
         extent = stmt.extent.value if isinstance(stmt.extent, IntImm) else 1
@@ -358,7 +366,7 @@ def _blocks(stmt: Any, around: float = 1.0) -> list[tuple[st.Block, float]]:
     return []
 
 
-def find_anchor_block(mod: Any) -> st.Block | None:
+def find_anchor_block(mod: PrimFunc) -> st.Block | None:
     """The block a schedule is built around: the most expensive reduction, or None."""
     if isinstance(mod, PrimFunc):
         functions = [mod]

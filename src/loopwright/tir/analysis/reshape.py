@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...arith import Analyzer
@@ -54,7 +55,7 @@ def reshaped_input(func: PrimFunc) -> int | None:
     return buffers.index(source) if analyzer.can_prove_equal(read, write) else None
 
 
-def _flat(shape: Any, indices: Any) -> PrimExpr:
+def _flat(shape: Sequence[PrimExpr], indices: Sequence[PrimExpr]) -> PrimExpr:
     total: PrimExpr = const(0, "int64")
     for dim, index in zip(shape, indices, strict=True):
         total = add(multiply(total, dim), index)

@@ -46,7 +46,7 @@ _BINARY: dict[type, Callable[[int, int], Any]] = {
 }
 
 
-def value_at(expr: Any, at: dict[Var, int]) -> int | None:
+def value_at(expr: pe.PrimExpr, at: dict[Var, int]) -> int | None:
     """The value of an integer expression where the variables have the values of `at`; None where
     it depends on more than them."""
     kind = type(expr)
@@ -79,11 +79,11 @@ def value_at(expr: Any, at: dict[Var, int]) -> int | None:
     return None
 
 
-def _parts(select: Any) -> tuple[Any, Any, Any]:
+def _parts(select: pe.PrimExpr) -> tuple[Any, Any, Any]:
     return select.condition, select.true_value, select.false_value
 
 
-def lanes_at(index: Any, at: dict[Var, int]) -> list[int] | None:
+def lanes_at(index: pe.PrimExpr, at: dict[Var, int]) -> list[int] | None:
     """The values of an index: one, or those of a Ramp or Broadcast."""
     if isinstance(index, pe.Ramp):
         base, step = value_at(index.base, at), value_at(index.stride, at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ def calculate_workspace_bytes(func: PrimFunc, workspace_byte_alignment: int = 1)
     return _held(func.body, max(int(workspace_byte_alignment), 1))
 
 
-def _held(node: Any, alignment: int) -> int:
+def _held(node: Stmt, alignment: int) -> int:
     if isinstance(node, Allocate):
         size = node.dtype.lane_bytes * node.dtype.lanes
         for extent in node.extents:
@@ -77,7 +78,7 @@ def identify_memcpy(stmt: Stmt) -> MemCpyDetails | None:
     return MemCpyDetails(_region(ana, load, loops), _region(ana, inner, loops))
 
 
-def _offset(buffer: Buffer, indices: Any) -> PrimExpr:
+def _offset(buffer: Buffer, indices: Sequence[PrimExpr]) -> PrimExpr:
     total: PrimExpr = const(0, indices[0].dtype if indices else "int32")
     for n, index in enumerate(indices):
         if buffer.strides:
@@ -99,7 +100,7 @@ def _strides(ana: Analyzer, offset: PrimExpr, loops: list[For]) -> dict[Var, int
     return strides
 
 
-def _region(ana: Analyzer, access: Any, loops: list[For]) -> BufferRegion:
+def _region(ana: Analyzer, access: BufferLoad | BufferStore, loops: list[For]) -> BufferRegion:
     first = {loop.loop_var: loop.min for loop in loops}
     last = {loop.loop_var: loop.range.last for loop in loops}
     ranges = []

@@ -21,7 +21,7 @@ from __future__ import annotations
 import functools
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from ..reduction_init import EarlyInits
 from ..transform.lower.unpack_signatures import unpacked_params
 from . import meaning
 from .stmt import has_call, translate
+
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
 
 __all__ = ["Compiled", "compile_func", "run"]
 
@@ -61,7 +64,7 @@ class Compiled:
         exec(compile(self.source, "<interpreted PrimFunc>", "exec"), scope)
         self._run: Callable[..., Any] = scope["run"]
 
-    def __call__(self, *args: Any, mod: Any = None) -> Any:
+    def __call__(self, *args: Any, mod: IRModule | None = None) -> Any:
         """Run on `args`, in the order of the parameters."""
         if len(args) != len(self.func.params):
             what = f"the function takes {len(self.func.params)} arguments"
@@ -102,7 +105,7 @@ class _Caller:
                 arg.give_back()
         return result
 
-    def kernel(self, name: str, *args: Any) -> Any:
+    def kernel(self, name: str, *args: np.ndarray[Any, Any] | float) -> Any:
         """A function of the module with the signature that `UnpackSignatures` results in: pointers
         for its buffers, and the symbolic dimensions at the end."""
         func = self.find(name)
@@ -145,7 +148,7 @@ def compile_func(func: PrimFunc) -> Compiled:
     return compiled
 
 
-def run(func: PrimFunc, args: Sequence[Any], mod: Any = None) -> Any:
+def run(func: PrimFunc, args: Sequence[Any], mod: IRModule | None = None) -> Any:
     """Run `func` on numpy arrays (or tensors) and scalars, in place; returns the value of T.ret.
 
     `mod` (an IRModule, or a dict of functions) resolves calls of other functions.

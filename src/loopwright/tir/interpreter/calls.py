@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...ir import prim_expr as pe
@@ -218,7 +218,7 @@ class CallTranslator(VectorTranslator):
         """A function of the module or of the runtime's registry, looked up at each call."""
         return f"_call({', '.join(self.value(a) for a in node.args)})"
 
-    def call_function(self, name: str, args: Any) -> str:
+    def call_function(self, name: str, args: Sequence[pe.PrimExpr]) -> str:
         return f"_call.kernel({', '.join([repr(name), *(self.value(a) for a in args)])})"
 
     def call_address(self, node: Call) -> tuple[str, bool]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...arith import Analyzer
 from ...base.errors import LoopwrightError, explain
@@ -22,6 +22,9 @@ from ...ir.structural import structural_equal
 from ..buffer import Buffer
 from ..expr import BufferLoad
 from . import meaning
+
+if TYPE_CHECKING:
+    from ...base.span import Span
 
 NEVER = 1 << 30  # the depth of expressions that must not be hoisted
 
@@ -211,7 +214,7 @@ class ExprTranslator:
         """Whether an integer depends on loop variables, shapes and literals only."""
         return self.depth_of(node) != NEVER
 
-    def floor(self, node: Any) -> tuple[str, bool]:
+    def floor(self, node: pe.BinaryOpExpr) -> tuple[str, bool]:
         a, b = self.scalar(node.a), self.scalar(node.b)
         quotient = type(node) is pe.FloorDiv
         if node.dtype.is_float:
@@ -247,7 +250,7 @@ class ExprTranslator:
             return self.low_precision(self.library("fmod", a, b), node.dtype), False
         return f"{self.helper(meaning.trunc_mod)}({a}, {b})", False
 
-    def extreme(self, node: Any) -> tuple[str, bool]:
+    def extreme(self, node: pe.BinaryOpExpr) -> tuple[str, bool]:
         """Min and max; of floats, NaN wins. If both are equal (zeros) the result is the first."""
         sign = "<" if isinstance(node, pe.Min) else ">"
         parts, names = [], []
@@ -269,7 +272,7 @@ class ExprTranslator:
     def compare(self, node: pe.CmpExpr) -> tuple[str, bool]:
         return f"({self.scalar(node.a)} {INFIX[type(node)]} {self.scalar(node.b)})", False
 
-    def both(self, node: Any) -> tuple[str, bool]:
+    def both(self, node: pe.BinaryOpExpr) -> tuple[str, bool]:
         word = "and" if isinstance(node, pe.And) else "or"
         return f"({self.scalar(node.a)} {word} {self.scalar(node.b)})", False
 
@@ -392,7 +395,13 @@ class ExprTranslator:
         prove = self.analyzer.can_prove
         return bool(prove(index >= 0) and prove(index < extent))
 
-    def flat(self, buffer: Buffer, indices: Any, span: Any, mask: str | None = None) -> str:
+    def flat(
+        self,
+        buffer: Buffer,
+        indices: Sequence[PrimExpr],
+        span: Span | None,
+        mask: str | None = None,
+    ) -> str:
         """The flat element index of an access as text, with the necessary bounds checks."""
         strides, offset = self.layout(buffer)
         parts: list[tuple[int, str]] = [] if offset is None else [(offset[1], offset[0])]
@@ -420,7 +429,7 @@ class ExprTranslator:
         return self.hoisted(total, at) if at < self.depth else total
 
     def checked_index(
-        self, buffer: Buffer, axis: int, index: PrimExpr, span: Any, mask: str | None
+        self, buffer: Buffer, axis: int, index: PrimExpr, span: Span | None, mask: str | None
     ) -> str:
         extent = buffer.shape[axis]
         where = repr("" if span is None else str(span))
@@ -488,7 +497,7 @@ def is_small(dtype: DataType) -> bool:
     return dtype.is_float and dtype.base not in ("float16", "float32", "float64")
 
 
-def int_of(expr: Any) -> int | None:
+def int_of(expr: PrimExpr) -> int | None:
     """The value of a literal."""
     return expr.value if isinstance(expr, IntImm) else None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -248,7 +248,7 @@ def count_leading_zeros(bits: int) -> Callable[[int], int]:
     return lambda x: bits - (x & mask).bit_length()
 
 
-def dp4a(a: Any, b: Any, total: int) -> int:
+def dp4a(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], total: int) -> int:
     """The dot product of two vectors of bytes, plus an accumulator."""
     return total + int(np.dot(a.astype(np.int64), b.astype(np.int64)))
 
@@ -292,7 +292,7 @@ def _scalar(values: np.ndarray, scalar: bool) -> Any:
     return values[0].item() if scalar else values
 
 
-def atomic_add(array: np.ndarray, value: Any) -> Any:
+def atomic_add(array: np.ndarray, value: float) -> Any:
     """Add to the first element; return the old value."""
     old = array[0].item()
     array[0] = old + value
@@ -323,7 +323,7 @@ def checked(indices: np.ndarray, extent: int, name: str, axis: int, where: str) 
 
 
 def checked_masked(
-    indices: np.ndarray, mask: Any, extent: int, name: str, axis: int, where: str
+    indices: np.ndarray, mask: np.ndarray[Any, Any], extent: int, name: str, axis: int, where: str
 ) -> np.ndarray:
     """A vector of indices, inside the dimension where the mask holds; 0 elsewhere."""
     safe = np.where(mask, indices, 0)
@@ -378,7 +378,7 @@ def allocate(dtype: str, size: int) -> np.ndarray:
 
 
 def tensor_view(
-    data: np.ndarray, shape: tuple[int, ...], strides: Any, dtype: str, offset: int
+    data: np.ndarray, shape: tuple[int, ...], strides: Sequence[int] | None, dtype: str, offset: int
 ) -> Tensor:
     """A runtime tensor over flat memory, for a packed call."""
     per = elements_per_byte(dtype)
@@ -392,7 +392,7 @@ def tensor_view(
     return Tensor(flat[: math.prod(shape)].reshape(shape))
 
 
-def traced(call: Callable[..., Any], *args: Any) -> Any:
+def traced(call: Callable[..., Any], *args: str | float) -> Any:
     """The result of a registered function for the last argument, or the argument itself."""
     value = call(*args)
     return args[-1] if value is None else value
@@ -414,7 +414,7 @@ class Borrowed(PackedTensor):
 
 
 def borrowed(
-    data: np.ndarray, shape: tuple[int, ...], strides: Any, dtype: str, offset: int
+    data: np.ndarray, shape: tuple[int, ...], strides: Sequence[int] | None, dtype: str, offset: int
 ) -> Any:
     """`tensor_view` of int4 and similar types while they have one element per byte."""
     if strides:
@@ -466,7 +466,12 @@ def unpacked(arg: Any, dtype: str, later: list[Any]) -> np.ndarray | None:
     return copy
 
 
-def open_pointer(arg: Any, name: str, dtype: str, later: list[Any]) -> Any:
+def open_pointer(
+    arg: PackedTensor | np.ndarray[Any, Any] | Sequence[np.ndarray[Any, Any] | float] | None,
+    name: str,
+    dtype: str,
+    later: list[Any],
+) -> Any:
     """A data pointer: the flat memory of an array; other values are passed through."""
     values = unpacked(arg, dtype, later)
     if values is not None:
@@ -479,7 +484,7 @@ def open_pointer(arg: Any, name: str, dtype: str, later: list[Any]) -> Any:
 
 
 def open_array(
-    arg: Any, name: str, rank: int, dtype: str, strided: bool, later: list[Any]
+    arg: np.ndarray[Any, Any], name: str, rank: int, dtype: str, strided: bool, later: list[Any]
 ) -> tuple[np.ndarray, tuple[int, ...], tuple[int, ...]]:
     """(flat memory, shape, strides in elements) of a buffer argument.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import LoopwrightError, explain
-from ...ir.dtype import numpy_dtype
+from ...ir.dtype import DataType, numpy_dtype
 from ...ir.functor import any_node, post_order_visit
 from ...ir.op import Op
-from ...ir.prim_expr import Call, IntImm, IterVar, PrimExpr, Range, Var
+from ...ir.prim_expr import Call, IntImm, IterVar, Let, PrimExpr, Range, Var
 from ...ir.prim_op import const
 from .. import stmt as st
 from ..buffer import Buffer
@@ -17,6 +17,9 @@ from ..function import PrimFunc
 from . import lanes, meaning, threads
 from .calls import CallTranslator
 from .expr import NEVER, ViewInfo, int_of
+
+if TYPE_CHECKING:
+    from ...ir.node import Node
 
 _LOOPS_PER_FUNCTION = 15  # CPython allows 20 nested loops in one function
 
@@ -140,14 +143,16 @@ class StmtTranslator(CallTranslator):
         self.line(f"{name} = {text}")
         self.pointers[var] = (name, self.slot(), self.indent)
 
-    def let(self, node: Any) -> Any:
+    def let(self, node: Let | st.LetStmt) -> Any:
         if not isinstance(node, st.LetStmt):
             return super().let(node)
         self.define(node.var, node.value)
         self.stmt(node.body)
         return None
 
-    def alloc(self, var: Var, dtype: Any, extents: Any, lanes: int = 1) -> None:
+    def alloc(
+        self, var: Var, dtype: DataType | str, extents: Sequence[PrimExpr], lanes: int = 1
+    ) -> None:
         sizes = [self.scalar(e) for e in extents] + ([str(lanes)] if lanes > 1 else [])
         size = " * ".join(sizes) or "1"
         self.define_pointer(var, f"{self.helper(meaning.allocate)}({str(dtype)!r}, {size})")
@@ -215,7 +220,7 @@ class StmtTranslator(CallTranslator):
         elif predicate:
             self.block(block, node.iter_values)
 
-    def block(self, block: st.Block, values: Any) -> None:
+    def block(self, block: st.Block, values: Sequence[PrimExpr]) -> None:
         for axis, value in zip(block.iter_vars, values, strict=True):
             self.define(axis.var, value)
         for buffer in block.alloc_buffers:
@@ -262,7 +267,7 @@ class StmtTranslator(CallTranslator):
         for extent, r in zip(buffer.shape, ranges, strict=True):
             self.bind_part(extent, self.scalar(r.extent))
 
-    def bind_part(self, part: Any, text: str) -> None:
+    def bind_part(self, part: PrimExpr | None, text: str) -> None:
         if isinstance(part, Var) and part not in self.vars:
             name = self.fresh(part.name)
             self.line(f"{name} = {text}")
@@ -449,7 +454,7 @@ class StmtTranslator(CallTranslator):
         """Solve an extent such as n * 2 + 1 for n, if n is not otherwise known."""
         unknown: dict[Var, None] = {}
 
-        def visit(node: Any) -> None:
+        def visit(node: PrimExpr) -> None:
             if isinstance(node, Var) and node not in self.vars:
                 unknown.setdefault(node)
 
@@ -483,7 +488,7 @@ def has_call(body: st.Stmt, *names: str) -> bool:
 def _shared_memory(body: st.Stmt) -> list[st.Allocate]:
     allocations: list[st.Allocate] = []
 
-    def visit(node: Any) -> None:
+    def visit(node: Node) -> None:
         if isinstance(node, st.Allocate):
             kind = node.buffer_var.type_annotation
             if kind is not None and (kind[1] or "").startswith("shared"):
@@ -496,7 +501,7 @@ def _shared_memory(body: st.Stmt) -> list[st.Allocate]:
 def _linear_in(expr: PrimExpr, var: Var) -> tuple[int, int] | None:
     """(a, b) with expr = a * var + b and a not 0; None if it has another form."""
 
-    def walk(e: Any) -> tuple[int, int] | None:
+    def walk(e: PrimExpr) -> tuple[int, int] | None:
         if e is var:
             return 1, 0
         if isinstance(e, IntImm):

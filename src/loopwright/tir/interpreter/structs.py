@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def stack_alloca(kind: str, count: int) -> Any:
     return Stack([{} for _ in range(count)])
 
 
-def struct_get(base: Any, index: int, field: int) -> Any:
+def struct_get(base: Stack | np.ndarray[Any, Any] | Sequence[Any], index: int, field: int) -> Any:
     """A field of struct `index` at `base`: structs of this stack, a tensor, or the argument
     list of a packed call."""
     if isinstance(base, Stack):
@@ -53,7 +54,7 @@ def struct_set(base: Stack, index: int, field: int, value: Any) -> int:
     return 0
 
 
-def _argument_field(value: Any, field: int) -> Any:
+def _argument_field(value: object, field: int) -> Any:
     """The type index (in tvm-ffi's numbering) or the value of a packed argument."""
     if field == _VALUE:
         return value

@@ -88,7 +88,7 @@ def sync() -> None:
         raise RuntimeError(explain(what, instead="put barriers where all threads pass"))
 
 
-def shuffle(value: Any, lane: int, width: int, step: int) -> Any:
+def shuffle(value: float, lane: int, width: int, step: int) -> Any:
     """The value of another thread of the warp; out of range, the thread's own."""
     block = getattr(_THREAD, "block", None)
     if block is None:  # a single thread

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...runtime.arena import format_bytes
 from .picture import Box, svg_picture, text_picture
+
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ..function import PrimFunc
 
 ATTRIBUTE = "memory_plan"
 
@@ -140,7 +144,7 @@ class MemoryPlan:
         }
 
 
-def plan_of(func: Any) -> MemoryPlan | None:
+def plan_of(func: PrimFunc) -> MemoryPlan | None:
     """The plan that `PlanUnifiedMemory` attached to a function; None without one."""
     attr = func.attrs.get(ATTRIBUTE)
     if attr is None:
@@ -162,18 +166,18 @@ def plan_of(func: Any) -> MemoryPlan | None:
     )
 
 
-def plan_of_module(mod: Any) -> MemoryPlan | None:
+def plan_of_module(mod: IRModule) -> MemoryPlan | None:
     """The plan of `main`, or of the only planned function of a module; None without one."""
     plans = {g.name_hint: plan_of(f) for g, f in mod.functions.items()}
     planned = [p for p in plans.values() if p is not None]
     return plans.get("main") or (planned[0] if len(planned) == 1 else None)
 
 
-def _text(value: Any) -> str:
+def _text(value: str) -> str:
     return str(getattr(value, "value", value))
 
 
-def _number(value: Any) -> int:
+def _number(value: int) -> int:
     return int(getattr(value, "value", value))
 
 

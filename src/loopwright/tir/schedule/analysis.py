@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .machinery import BlockRV, ScheduleError
 from .machinery.scope import is_output
@@ -14,6 +14,9 @@ from .tensorize_mapping import (
     get_auto_tensorize_mapping_info,
     get_tensorize_loop_mapping,
 )
+
+if TYPE_CHECKING:
+    from .machinery.random_variables import LoopRV
 
 
 def has_block(sch: Schedule, block_name: str) -> bool:
@@ -27,7 +30,7 @@ def is_output_block(sch: Schedule, block: BlockRV) -> bool:
     return is_output(ref, sch.state.func(ref.func))
 
 
-def can_tensorize(sch: Schedule, block: Any, tensor_intrin: Any) -> bool:
+def can_tensorize(sch: Schedule, block: LoopRV, tensor_intrin: str) -> bool:
     """Whether `tensorize` would succeed."""
     try:
         sch.copy().tensorize(block, tensor_intrin)

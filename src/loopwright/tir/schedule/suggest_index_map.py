@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ...arith import Analyzer, detect_iter_map, iter_sum_terms
 from ...ir.prim_expr import PrimExpr, Range, Var
@@ -12,9 +13,12 @@ from ..buffer import Buffer
 from ..index_map import IndexMap
 from ..stmt import For
 
+if TYPE_CHECKING:
+    from ...arith.iter_map_node import IterSplitExpr
+
 
 def suggest_index_map(
-    buffer: Buffer, indices: list[PrimExpr], loops: list[For], predicate: Any
+    buffer: Buffer, indices: list[PrimExpr], loops: list[For], predicate: bool
 ) -> IndexMap | None:
     """A layout of `buffer` in which an access at `indices` walks it in the order of
     `loops` (the outermost first), one index for each digit that a loop drives. None where the
@@ -32,7 +36,7 @@ def suggest_index_map(
         return None
     depth = {f.loop_var: n for n, f in enumerate(loops)}
 
-    def order(digit: Any) -> tuple[int, int]:
+    def order(digit: IterSplitExpr) -> tuple[int, int]:
         variables = vars_in(digit.source.source) & set(depth)
         lower = digit.lower_factor
         return (
@@ -61,7 +65,7 @@ def suggest_index_map(
     return IndexMap(buffer_vars, final, IndexMap(outs, source[::-1]))
 
 
-def _flat(indices: Any, buffer: Buffer) -> PrimExpr:
+def _flat(indices: Sequence[PrimExpr], buffer: Buffer) -> PrimExpr:
     """The place in row-major order."""
     total: PrimExpr = const(0, indices[0].dtype)
     for index, extent in zip(indices, buffer.shape, strict=True):

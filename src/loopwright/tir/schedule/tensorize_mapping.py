@@ -186,7 +186,7 @@ def _described(func: PrimFunc) -> tuple[BlockRealize, list[For]] | None:
     blocks: list[BlockRealize] = []
     loops: list[For] = []
 
-    def note(node: Any) -> None:
+    def note(node: Node) -> None:
         if isinstance(node, BlockRealize):
             blocks.append(node)
         elif isinstance(node, For):
@@ -201,7 +201,7 @@ def _update(block: Block) -> BufferStore | None:
     return block.body if isinstance(block.body, BufferStore) else None
 
 
-def _alike(a: Any, b: Any, pairs: dict[Buffer, tuple[Buffer, Any, Any]]) -> bool:
+def _alike(a: PrimExpr | BufferStore, b: Any, pairs: dict[Buffer, tuple[Buffer, Any, Any]]) -> bool:
     """Whether the program's `b` equals the description's `a` up to indices; records the buffers."""
     if type(a) is not type(b):
         return False

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.structural import assert_structural_equal
 from ..function import PrimFunc
 from .machinery.trace import Trace
 from .schedule import Schedule
 
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+
 
 def assert_structural_equal_ignore_global_symbol(
-    func1: Any, func2: Any, *args: Any, **kwargs: Any
+    func1: IRModule | PrimFunc, func2: IRModule | PrimFunc, *args: Any, **kwargs: dict[str, Any]
 ) -> None:
     """Raise ValueError where two functions (or modules) differ in more than their names."""
     assert_structural_equal(_nameless(func1), _nameless(func2), *args, **kwargs)
 
 
-def _nameless(value: Any) -> Any:
+def _nameless(value: IRModule | PrimFunc) -> Any:
     if isinstance(value, PrimFunc):
         return value.without_attr("global_symbol")
     nameless = value.clone()
@@ -30,7 +33,7 @@ def _nameless(value: Any) -> Any:
 
 def verify_trace_roundtrip(
     sch: Schedule,
-    mod: Any,
+    mod: PrimFunc,
     *,
     debug_mask: str | int = "all",
     text_format: str | list[str] | tuple[str, ...] = ("python", "json"),

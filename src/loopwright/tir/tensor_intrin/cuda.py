@@ -52,22 +52,22 @@ _NAMES = {
 }
 
 
-def shared_16x16_to_ldmatrix_32x8_layout(i: Any, j: Any) -> Index:
+def shared_16x16_to_ldmatrix_32x8_layout(i: PrimExpr, j: PrimExpr) -> Index:
     """(thread, register) of an element of 16 x 16 numbers of 16 bits, or of 32 bits in results."""
     return 4 * (i % 8) + j % 8 // 2, 4 * (j // 8) + i // 8 * 2 + j % 2
 
 
-def shared_16x32_to_ldmatrix_32x16_layout(i: Any, j: Any) -> Index:
+def shared_16x32_to_ldmatrix_32x16_layout(i: PrimExpr, j: PrimExpr) -> Index:
     """(thread, register) of an element of 16 x 32 bytes."""
     return 4 * (i % 8) + j % 16 // 4, 8 * (j // 16) + i // 8 * 4 + j % 4
 
 
-def shared_32x16_to_ldmatrix_32x16_layout(i: Any, j: Any) -> Index:
+def shared_32x16_to_ldmatrix_32x16_layout(i: PrimExpr, j: PrimExpr) -> Index:
     """(thread, register) of an element of 32 x 16 bytes."""
     return 4 * (j % 8) + i % 16 // 4, 8 * (j // 8) + i // 16 * 4 + i % 4
 
 
-def ldmatrix_32x8_to_shared_16x16_layout(thread_id: Any, local_id: Any) -> Index:
+def ldmatrix_32x8_to_shared_16x16_layout(thread_id: PrimExpr, local_id: PrimExpr) -> Index:
     """The inverse of `shared_16x16_to_ldmatrix_32x8_layout`."""
     row = 8 * (local_id % 4 // 2) + thread_id // 4
     return row, 8 * (local_id // 4) + thread_id % 4 * 2 + local_id % 2
@@ -129,7 +129,9 @@ def _copied(name: str, rows: int, columns: int, *layouts: Any) -> Callable[[Buff
     return body
 
 
-def _zeros(name: str, rows: int, columns: int, layout: Any = None) -> Callable[[Buffer], Stmt]:
+def _zeros(
+    name: str, rows: int, columns: int, layout: Callable[..., Any] | None = None
+) -> Callable[[Buffer], Stmt]:
     def body(out: Buffer) -> Stmt:
         def store(*at: Var) -> BufferStore:
             return BufferStore(out, const(0, out.dtype), list(layout(*at) if layout else at))
@@ -139,7 +141,9 @@ def _zeros(name: str, rows: int, columns: int, layout: Any = None) -> Callable[[
     return body
 
 
-def _products(name: str, m: int, n: int, k: int, *layouts: Any) -> Callable[..., Stmt]:
+def _products(
+    name: str, m: int, n: int, k: int, *layouts: Callable[..., Any]
+) -> Callable[..., Stmt]:
     """Loops of C += A * B in C's type; layouts: for each of the three, its indices for i, j and
     k."""
 
@@ -431,7 +435,7 @@ _STORED = ("global", *_SHARED)
 _TURNS = (False, True)
 
 
-def _register(constant: str, name: str, make: Callable[..., Pair], *args: Any) -> None:
+def _register(constant: str, name: str, make: Callable[..., Pair], *args: str | int) -> None:
     globals()[f"{constant}_INTRIN"] = name
     TensorIntrin.register_maker(name, lambda: TensorIntrin(*make(*args)))
 

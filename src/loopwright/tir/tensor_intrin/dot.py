@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from ...ir.functor import pre_order_visit
 from ...ir.prim_expr import Broadcast, IntImm, IterVar, PrimExpr, Ramp, Range, Shuffle, Var
@@ -104,6 +103,6 @@ def four_times(a: Buffer, rows: int) -> PrimExpr:
     return Broadcast(reinterpret("int32", lanes(a)), rows)
 
 
-def register(name: str, spec: Spec, **options: Any) -> None:
+def register(name: str, spec: Spec, **options: int | Sequence[str]) -> None:
     """Register the intrinsic `dot(spec, **options)` under a name; it is built on first use."""
     TensorIntrin.register_maker(name, partial(dot, spec, **options))

@@ -3,7 +3,7 @@
 Made by `python -m tools.make_stubs`.
 """
 
-from collections.abc import Iterable as _Iterable
+from collections.abc import Callable as _Callable, Iterable as _Iterable
 from loopwright.tir.transform.base import PrimFuncPass as PrimFuncPass
 from loopwright.tir.transform.dtype.int4_storage_legalize import (
     Int4StorageLegalize as Int4StorageLegalize,
@@ -153,4 +153,4 @@ from loopwright.tvm.tir_transform.storage_rewrite import StorageRewrite as Stora
 from loopwright.tvm.tir_transform.verify_vtcm_limit import VerifyVTCMLimit as VerifyVTCMLimit
 from typing import Any as _Any
 
-def prim_func_pass(pass_func: _Any = None, opt_level: int | None = None, name: str | None = None, required: _Iterable[str] | None = None, traceable: bool = False) -> _Any: ...
+def prim_func_pass(pass_func: _Callable[..., _Any] | None = None, opt_level: int | None = None, name: str | None = None, required: _Iterable[str] | None = None, traceable: bool = False) -> _Any: ...

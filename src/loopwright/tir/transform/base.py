@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...arith import Analyzer
 from ...ir import prim_expr as pe
@@ -20,6 +20,12 @@ from ..buffer import Buffer
 from ..expr import BufferLoad
 from ..function import PrimFunc
 from ..stmt_functor import LeafKeeper, SubstituteStmt
+
+if TYPE_CHECKING:
+    from ...base.span import Span
+    from ...ir.module import IRModule
+    from ...ir.node import Node
+    from ...ir.pass_context import PassContext
 
 
 class PrimFuncPass(FunctionPass):
@@ -38,7 +44,7 @@ class RewriterPass(PrimFuncPass):
 
     rewriter: ClassVar[Any]
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         rewriter = self.rewriter()
         if isinstance(rewriter, Simplifying):
             bind_function(rewriter.ana, func)
@@ -59,7 +65,7 @@ class StmtRewriter(LeafKeeper):
 class StmtVisitor(Visitor):
     """Visits statements and expressions, but not buffers."""
 
-    def visit_Buffer(self, node: Any) -> None:
+    def visit_Buffer(self, node: Node) -> None:
         pass
 
     visit_Var = visit_ConstExpr = visit_Op = visit_Buffer
@@ -68,7 +74,7 @@ class StmtVisitor(Visitor):
 class Substitute(SubstituteStmt, StmtRewriter):
     """Replaces variables and buffers, folds literals, and drops the branches that never run."""
 
-    def folded(self, kind: type, a: pe.PrimExpr, b: pe.PrimExpr, span: Any) -> pe.PrimExpr:
+    def folded(self, kind: type, a: pe.PrimExpr, b: pe.PrimExpr, span: Span | None) -> pe.PrimExpr:
         folded = super().folded(kind, a, b, span)
         is_sum = kind is pe.Add and type(folded) is pe.Add and a.dtype.is_int
         return _add(a, b, span) if is_sum else folded
@@ -84,7 +90,7 @@ class Substitute(SubstituteStmt, StmtRewriter):
             return node
         return st.IfThenElse._make(condition, then, other, span=node.span)
 
-    def visit_Call(self, node: Any) -> Any:
+    def visit_Call(self, node: pe.Call) -> Any:
         new = self.visit_default(node)
         if new is not node and getattr(new.op, "name", "") == "tir.if_then_else":
             condition = new.args[0]
@@ -93,7 +99,7 @@ class Substitute(SubstituteStmt, StmtRewriter):
         return new
 
 
-def _add(a: Any, b: Any, span: Any) -> Any:
+def _add(a: pe.PrimExpr, b: pe.PrimExpr, span: Span | None) -> Any:
     """a + b with a literal last, so that sums that differ by a literal share the rest."""
     if isinstance(a, pe.IntImm):
         a, b = b, a
@@ -119,7 +125,7 @@ def under_names(
 NO_OP = st.Evaluate(pe.IntImm("int32", 0))
 
 
-def is_no_op(stmt: Any) -> bool:
+def is_no_op(stmt: st.Stmt) -> bool:
     """Whether a statement does nothing."""
     return isinstance(stmt, st.Evaluate) and isinstance(stmt.value, pe.IntImm)
 
@@ -136,7 +142,7 @@ class Simplifying(StmtRewriter):
             return nullcontext()
         return self.ana.loop_scope(node.loop_var, node.range)
 
-    def assuming(self, condition: Any, body: st.Stmt, holds: bool = True) -> Any:
+    def assuming(self, condition: pe.PrimExpr, body: st.Stmt, holds: bool = True) -> Any:
         """A scope in which a condition is known to hold, or not to: those parts of it that `body`
         does not change by what it stores."""
         parts = [c for c in parts_of(condition, holds) if not can_change(body, c)]
@@ -212,7 +218,7 @@ class Simplifying(StmtRewriter):
 VarsOfLets = Mapping[st.Stmt, set[pe.Var]]  # of definitions that were visited before
 
 
-def all_variables(node: Any, visited: VarsOfLets) -> set[pe.Var]:
+def all_variables(node: pe.PrimExpr | st.Stmt, visited: VarsOfLets) -> set[pe.Var]:
     """The variables that a statement or an expression uses, and those that are the memory or a
     dimension of its buffers."""
     finder = _AllVariables(visited)
@@ -235,7 +241,7 @@ class _AllVariables(Visitor):
     def visit_Var(self, node: pe.Var) -> None:
         self.variables.add(node)
 
-    def visit_ConstExpr(self, node: Any) -> None:
+    def visit_ConstExpr(self, node: pe.PrimExpr) -> None:
         pass
 
     def visit_Buffer(self, node: Buffer) -> None:
@@ -245,12 +251,12 @@ class _AllVariables(Visitor):
             self.visit((node.shape, node.strides, node.elem_offset))
 
 
-def occurs(var: pe.Var, stmt: Any) -> bool:
+def occurs(var: pe.Var, stmt: st.Stmt) -> bool:
     """Whether a statement uses a variable, or a buffer of which it is the memory or a dimension."""
     return uses_any(stmt, (var,)) or var in all_variables(stmt, {})
 
 
-def parts_of(condition: Any, holds: bool) -> list[pe.PrimExpr]:
+def parts_of(condition: pe.PrimExpr, holds: bool) -> list[pe.PrimExpr]:
     """The conditions that must all hold for one to hold, or not to."""
     if isinstance(condition, pe.Not):
         return parts_of(condition.a, not holds)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.dtype import DataType
 from ...ir.functor import any_node
 from ...ir.op import Op
-from ...ir.prim_expr import BinaryOpExpr, Call, Cast, FloatImm, Let, Select, Var
+from ...ir.prim_expr import BinaryOpExpr, Call, Cast, FloatImm, Let, PrimExpr, Select, Var
 from ...ir.prim_op import cast, const
 from ..buffer import Buffer
 from ..expr import BufferLoad
 from ..function import PrimFunc
 from ..op import effect_of, is_call_to
-from ..stmt import Allocate, BufferStore, DeclBuffer, LetStmt
+from ..stmt import Allocate, BufferStore, DeclBuffer, LetStmt, Stmt
 from ..stmt_functor import renew_defs
 from .base import StmtRewriter
 from .lower._scalar_ops import bits_as
 from .lower.lower_scalar_ops import ScalarOps
+
+if TYPE_CHECKING:
+    from ...ir.node import Node
 
 
 def has_native(func: PrimFunc, least: int) -> bool:
@@ -61,7 +64,7 @@ class Promote(StmtRewriter):
             self.buffers[node] = node.replace(data=data, dtype=self.widened(node.dtype))
         return self.buffers[node]
 
-    def widened(self, dtype: Any) -> DataType:
+    def widened(self, dtype: DataType) -> DataType:
         return self.wide.with_lanes(dtype.lanes)
 
     def visit_Var(self, node: Var) -> Any:
@@ -100,7 +103,7 @@ class Promote(StmtRewriter):
         bits = node.replace(args=(value,))
         return cast(self.widened(node.dtype), bits) if self.small(node.dtype) else bits
 
-    def bound(self, node: Any) -> Any:
+    def bound(self, node: Let | LetStmt) -> Any:
         value = self.visit(node.value)
         if value.dtype == node.var.dtype:
             return node.replace(value=value, body=self.visit(node.body))
@@ -135,10 +138,10 @@ class Promote(StmtRewriter):
         return BufferStore._make(buffer, made_value, indices, predicate, span=node.span)
 
 
-def _escapes(pointer: Var, body: Any) -> bool:
+def _escapes(pointer: Var, body: Stmt) -> bool:
     """Whether more is done with a pointer than loads and stores."""
 
-    def is_use(node: Any) -> bool:
+    def is_use(node: Node) -> bool:
         if is_call_to(node, "address_of"):
             return node.args[0].buffer.data is pointer
         return node is pointer
@@ -146,7 +149,7 @@ def _escapes(pointer: Var, body: Any) -> bool:
     return any_node(body, is_use, skip=Buffer)
 
 
-def _narrowed(dtype: Any, value: Any) -> Any:
+def _narrowed(dtype: DataType, value: PrimExpr) -> Any:
     """A value rounded for storage; a value that was only widened is stored unchanged."""
     if isinstance(value, Cast) and value.value.dtype == dtype:
         return value.value
@@ -164,15 +167,15 @@ class StoreAsBits(StmtRewriter):
         self.vars: dict[Var, Var] = {}
         self.buffers: dict[Buffer, Buffer] = {}
 
-    def bits(self, dtype: Any) -> DataType:
+    def bits(self, dtype: DataType) -> DataType:
         return DataType(f"uint{dtype.bits}").with_lanes(dtype.lanes)
 
-    def decode(self, bits: Any, dtype: DataType) -> Any:
+    def decode(self, bits: PrimExpr, dtype: DataType) -> Any:
         """The float32 of the bits of a small type."""
         wide = DataType("float32").with_lanes(dtype.lanes)
         return self.convert(Cast._make(wide, Call(dtype, "tir.reinterpret", [bits])))
 
-    def encode(self, value: Any, dtype: DataType) -> Any:
+    def encode(self, value: PrimExpr, dtype: DataType) -> Any:
         """The bits of a float32 rounded to a small type."""
         return bits_as(self.convert(Cast._make(dtype, value)), self.bits(dtype))
 

@@ -97,7 +97,7 @@ class AddedPasses(Pass):
         return mod.with_functions(renamed, remove=removed)
 
 
-def as_pass(entry: Any) -> Pass:
+def as_pass(entry: object) -> Pass:
     """A pass, or a function (func, mod, ctx) -> func as one."""
     if isinstance(entry, Pass):
         return entry
@@ -167,7 +167,7 @@ _PIPELINES: dict[str, Callable[..., Sequential]] = {
 }
 
 
-def get_tir_pipeline(name: str = "default", **kwargs: Any) -> Sequential:
+def get_tir_pipeline(name: str = "default", **kwargs: dict[str, Any]) -> Sequential:
     """The lowering of that name. Raises ValueError with the known names."""
     if name not in _PIPELINES:
         what = "no pipeline has this name"

@@ -87,7 +87,7 @@ class _Merged(ModuleType):
     """A module that serves a folder of files: importing one of them, which is the same module, leaves a
     function of its name where it is (`topi.nn.conv2d` is both)."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if value is not self or name not in vars(self):
             super().__setattr__(name, value)
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Container
-from typing import Any, get_args
+from collections.abc import Callable, Container, Sequence
+from typing import TYPE_CHECKING, Any, get_args
 
 from ...relax.expr import Expr, as_expr
 
+if TYPE_CHECKING:
+    from types import UnionType
 
-def _one(value: Any) -> Any:
+
+def _one(value: float | tuple[int, ...] | None) -> Any:
     return None if value is None else as_expr(value)
 
 
-def _list(value: Any) -> Any:
+def _list(value: int | tuple[str | int, ...]) -> Any:
     if value is not None and not isinstance(value, (list, tuple)):
         raise TypeError(f"a list of expressions is expected, got {value!r}")
     return None if value is None else [as_expr(item) for item in value]
 
 
-def _kind_of(annotation: Any) -> str:
+def _kind_of(annotation: UnionType | type) -> str:
     """The kind of argument that an annotation requests; typing's `List` and `Optional` are the
     same as the builtins."""
     parts = [p for p in get_args(annotation) if p is not type(None)]
@@ -39,7 +42,7 @@ def _converted(func: Callable[..., Any], kinds: dict[str, str]) -> Callable[...,
     signature = inspect.signature(func)
 
     @functools.wraps(func)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: int | Sequence[str | int] | None, **kwargs: float) -> Any:
         bound = signature.bind(*args, **kwargs)
         for name, value in bound.arguments.items():
             if name not in kinds:

@@ -7,16 +7,20 @@ read, as for TVM's fallbacks of convolutions.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...base.errors import explain
 from ...codegen.llvm.target_info import llvm_get_vector_width
 from ..topi.padding import get_pad_tuple, listed
 from ..topi.utils import get_const_tuple
+
+if TYPE_CHECKING:
+    from ...te.tensor import Tensor
 
 
 class FallbackContext(nullcontext[None]):
@@ -84,11 +88,11 @@ _AXES = {
 
 
 def get_workload(
-    data: Any,
-    kernel: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    data: Tensor,
+    kernel: Tensor,
+    stride: int | Sequence[int],
+    padding: str | int,
+    dilation: int,
     out_dtype: str,
     data_layout: str = "NCHW",
 ) -> Workload:
@@ -130,7 +134,7 @@ def _most(size: int, limit: int) -> int:
     return next(n for n in range(limit, 0, -1) if size % n == 0)
 
 
-def context(target: Any, extra_files: Any = None) -> FallbackContext:
+def context(target: str, extra_files: Any = None) -> FallbackContext:
     """`tophub.context`: the context of a target's tuned schedules."""
     return FallbackContext()
 
@@ -142,13 +146,13 @@ def untuned(*args: Any, **options: Any) -> Any:
     raise NotImplementedError(explain(what, got="a call that reads or tunes one", instead=hint))
 
 
-def _template(name: str, func: Any = None) -> Any:
+def _template(name: str, func: Callable[..., Any] | None = None) -> Any:
     """`autotvm.register_topi_compute` and `register_topi_schedule`: a function without its first
     parameter, the choices of a template, which there are none of here."""
 
-    def decorate(fn: Any) -> Any:
+    def decorate(fn: Callable[..., Any]) -> Any:
         @wraps(fn)
-        def plain(*args: Any, **options: Any) -> Any:
+        def plain(*args: int | Sequence[int], **options: int) -> Any:
             return fn(FallbackConfigEntity(), *args, **options)
 
         return plain

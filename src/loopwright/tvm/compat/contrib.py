@@ -35,7 +35,7 @@ def get_cc() -> str | None:
         return None
 
 
-def _link(output: Any, objects: Files, flags: Sequence[str], cc: str | None) -> None:
+def _link(output: Path, objects: Files, flags: Sequence[str], cc: str | None) -> None:
     run_tool([find_compiler(cc), *flags, "-o", str(output), *_files(objects)])
 
 
@@ -97,7 +97,9 @@ def cross_compiler(
     """`create_shared` with another compiler, by name or as a function like it."""
     base, extra = list(options or ()), list(add_files or ())
 
-    def compile_files(outputs: Any, objects: Files, options: Sequence[str] | None = None) -> None:
+    def compile_files(
+        outputs: Path | str, objects: Files, options: Sequence[str] | None = None
+    ) -> None:
         files, flags = [*_files(objects), *extra], [*base, *(options or ())]
         if isinstance(compile_func, str):
             create_shared(outputs, files, flags, cc=compile_func)

@@ -7,12 +7,19 @@ print(m.profile())
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
 from ...runtime.profiler import Profile
-from ..graph_executor import GraphModule
+from ..graph_executor import GraphModule, GraphRuntime
 from ..graph_executor import create as create_plain
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ...codegen.llvm.executable import Executable
+    from ...runtime.device import Device
 
 
 class GraphModuleDebug(GraphModule):
@@ -20,7 +27,11 @@ class GraphModuleDebug(GraphModule):
     for compatibility; nothing is written to a folder."""
 
     def __init__(
-        self, module: Any, device: Any = None, graph_json_str: str = "", dump_root: Any = None
+        self,
+        module: GraphRuntime,
+        device: Device | None = None,
+        graph_json_str: str = "",
+        dump_root: Any = None,
     ) -> None:
         super().__init__(module)
 
@@ -28,7 +39,9 @@ class GraphModuleDebug(GraphModule):
         runtime = self.module
         return runtime.model.profile(*runtime.values, function="main", number=number)
 
-    def profile(self, collectors: Any = None, **input_dict: Any) -> Profile:
+    def profile(
+        self, collectors: Sequence[str] | None = None, **input_dict: np.ndarray[Any, Any]
+    ) -> Profile:
         """Run once and measure each kernel; printed, it is a table. collectors: must be None."""
         if collectors:
             what = "collectors of other metrics are not supported"
@@ -51,7 +64,7 @@ class GraphModuleDebug(GraphModule):
         return [[run[entry.name].mean_us / 1e6 for run in runs] for entry in runs[0]]
 
 
-def create(graph_json_str: str, libmod: Any, device: Any, dump_root: Any = None) -> Any:
+def create(graph_json_str: str, libmod: Executable, device: Device, dump_root: Any = None) -> Any:
     """The executor of the results of `relay.build`."""
     plain = create_plain(graph_json_str, libmod, device)
     return GraphModuleDebug(plain.module, device, graph_json_str, dump_root)

@@ -3,7 +3,7 @@ scripts that run it separately."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...backend.utils import BackendDispatcher
 from ...ir import Op
@@ -13,10 +13,13 @@ from ...ops import OPERATORS, sort
 from ...relax import Function
 from ...relax.expr_functor import mutator
 
+if TYPE_CHECKING:
+    from ...relax.expr import Call
+
 
 @mutator
 class _Dispatcher(BackendDispatcher):
-    def visit_call_(self, call: Any) -> Any:
+    def visit_call_(self, call: Call) -> Any:
         operator = OPERATORS.get(call.op.name) if isinstance(call.op, Op) else None
         if operator is None or not any(operator is member for member in vars(sort).values()):
             return super().visit_call_(call)

@@ -321,7 +321,7 @@ class _Writer:
 
 
 @singledispatch
-def _expr(doc: Any, w: _Writer) -> str:
+def _expr(doc: int, w: _Writer) -> str:
     raise TypeError(explain("a document of an expression is expected", got=type(doc).__name__))
 
 
@@ -388,7 +388,7 @@ def _operation(doc: OperationDoc, w: _Writer) -> str:
 
 
 @singledispatch
-def _stmt(doc: Any, w: _Writer, out: list[Any]) -> None:
+def _stmt(doc: ExprDoc, w: _Writer, out: list[Any]) -> None:
     if not isinstance(doc, ExprDoc):
         raise TypeError(explain("a document of a statement is expected", got=type(doc).__name__))
     out.append(w(doc))
@@ -397,7 +397,7 @@ def _stmt(doc: Any, w: _Writer, out: list[Any]) -> None:
 def _line(kind: type, text: Callable[[Any, _Writer], str]) -> None:
     """A kind of statement of one line; its comment follows it on the line."""
 
-    def write(doc: Any, w: _Writer, out: list[Any]) -> None:
+    def write(doc: StmtDoc, w: _Writer, out: list[Any]) -> None:
         comment = doc.comment or ""
         if "\n" in comment:
             what = "the comment of a statement of one line cannot have newline"
@@ -477,7 +477,7 @@ _stmt.register(CommentDoc)(lambda doc, w, out: out.extend(_comment(doc.comment))
 _stmt.register(DocStringDoc)(lambda doc, w, out: out.extend(_docstring(doc.comment)))
 
 
-def _all_docs(value: Any) -> Iterator[Doc]:
+def _all_docs(value: object) -> Iterator[Doc]:
     if isinstance(value, Doc):
         yield value
         for part in fields(value):

@@ -19,7 +19,7 @@ class Executable(metaclass=ABCMeta):  # noqa: B024
     def __getitem__(self, name: str) -> Any:
         return self.jit()[name]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: int, **kwargs: int) -> Any:
         return self.jit()(*args, **kwargs)
 
     def jit(self, *, force_recompile: bool = False, **options: Any) -> Any:
@@ -29,7 +29,7 @@ class Executable(metaclass=ABCMeta):  # noqa: B024
             self._jitted_mod = self.mod.uncompiled() if again else self.mod
         return self._jitted_mod
 
-    def export_library(self, file_name: str, **options: Any) -> Any:
+    def export_library(self, file_name: str, **options: int) -> Any:
         """Write the code as a shared library."""
         return self.mod.export_library(file_name, **options)
 

@@ -6,19 +6,29 @@ Here numpy computes them all (`runtime/by_numpy.py`), with the BLAS that it was 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import te, tir
 from ...base.errors import explain
 from ...ir.literals import is_one
 
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
+    from ...tir.buffer import Buffer
 
-def _extern(shape: Any, inputs: Sequence[te.Tensor], func: str, args: Any, **options: Any) -> Any:
+
+def _extern(
+    shape: Sequence[PrimExpr | int],
+    inputs: Sequence[te.Tensor],
+    func: str,
+    args: Sequence[Sequence[PrimExpr | int]],
+    **options: Any,
+) -> Any:
     """A tensor computed by a registered function; args: (arguments before the inputs and the
     result, arguments after them)."""
     front, behind = args
 
-    def call(ins: Any, outs: Any) -> Any:
+    def call(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Any:
         return tir.call_packed(f"tvm.contrib.{func}", *front, *ins, outs[0], *behind)
 
     return te.extern(shape, inputs, call, **options)
@@ -49,19 +59,19 @@ def batch_matmul(
     return _extern(shape, [lhs, rhs], "cblas.batch_matmul", options, **{"name": "C", **kwargs})
 
 
-def randint(low: int, high: int, size: Any, dtype: str = "int32") -> te.Tensor:
+def randint(low: int, high: int, size: Sequence[int], dtype: str = "int32") -> te.Tensor:
     """Random integers from `low` up to, and without, `high`. Raises ValueError for a float type."""
     if "int" not in dtype:
         raise ValueError(explain("randint makes integers", got=dtype))
     return _extern(size, [], "random.randint", ((int(low), int(high)), ()), dtype=dtype)
 
 
-def uniform(low: float, high: float, size: Any) -> te.Tensor:
+def uniform(low: float, high: float, size: Sequence[int]) -> te.Tensor:
     """Random float32 numbers from `low` to `high`."""
     return _extern(size, [], "random.uniform", (_floats(low, high), ()), dtype="float32")
 
 
-def normal(loc: float, scale: float, size: Any) -> te.Tensor:
+def normal(loc: float, scale: float, size: Sequence[int]) -> te.Tensor:
     """Random float32 numbers around `loc` with the standard deviation `scale`."""
     return _extern(size, [], "random.normal", (_floats(loc, scale), ()), dtype="float32")
 

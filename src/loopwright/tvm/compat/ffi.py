@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...runtime import (
     PackedFunc,
@@ -20,6 +20,9 @@ from ...runtime import from_dlpack as _from_dlpack
 from ...runtime.ffi import ffi
 from .layout import Array, Map, String
 
+if TYPE_CHECKING:
+    import numpy as np
+
 Function = PackedFunc
 NDArray = Tensor
 Shape = ShapeTuple
@@ -32,7 +35,7 @@ def py_str(value: bytes) -> str:
 
 
 def from_dlpack(
-    ext_tensor: Any,
+    ext_tensor: np.ndarray[Any, Any],
     *,
     required_alignment: int = 8,
     required_contiguous: bool = True,

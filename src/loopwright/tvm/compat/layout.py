@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.expr import GlobalVar
 from ...runtime.device import VirtualDevice
+
+if TYPE_CHECKING:
+    from ...relax.expr import Expr
+    from ...relax.struct_info import StructInfo
 
 
 class _Sequences(type):
@@ -54,7 +58,7 @@ def spans_as_they_are() -> Iterator[None]:
     yield
 
 
-def update_struct_info(expr: Any, info: Any) -> None:
+def update_struct_info(expr: GlobalVar | Expr, info: StructInfo) -> None:
     """Set the struct info of an expression."""
     if isinstance(expr, GlobalVar):
         expr.struct_info = info

@@ -12,14 +12,17 @@ machines that no code is made for raise an error where they are called.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ... import te, tir
 from ...base.errors import explain
 from ...sched import ApplyDefaultSchedule
 from .. import topi
 from ..topi import nn
+
+if TYPE_CHECKING:
+    from ...te.tensor import Tensor
 
 # A variant's name -> the computation.
 VARIANTS = {
@@ -62,7 +65,7 @@ def schedule(outs: Any, *layouts: Any, **options: Any) -> Any:
 
 
 def _refused(name: str) -> Callable[..., Any]:
-    def refuse(*args: Any, **options: Any) -> Any:
+    def refuse(*args: Tensor | Sequence[Tensor], **options: Any) -> Any:
         what = f"{name} is for a machine that no code is made for"
         hint = "use topi's computation with topi.generic's schedule, for a CPU"
         raise NotImplementedError(explain(what, got="a call of it", instead=hint))

@@ -41,7 +41,7 @@ class MapResult(NamedTuple):
     value: Any
 
 
-def _dumps(value: Any) -> bytes:
+def _dumps(value: Sequence[Any]) -> bytes:
     able = find_spec("cloudpickle") is not None
     pickler: Any = import_module("cloudpickle") if able else pickle
     return pickler.dumps(value)
@@ -174,14 +174,16 @@ class PopenPoolExecutor:
         self._threads = ThreadPoolExecutor(max_workers or os.cpu_count() or 1)
         self._own = threading.local()
 
-    def _run(self, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def _run(
+        self, fn: Callable[..., Any], args: Sequence[str | int], kwargs: dict[Any, Any]
+    ) -> Any:
         worker = getattr(self._own, "worker", None)
         if worker is None:
             worker = self._own.worker = PopenWorker(*self._worker_args)
         worker.send(fn, args, kwargs, self._timeout)
         return worker.recv()
 
-    def _result(self, fn: Callable[..., Any], value: Any) -> MapResult:
+    def _result(self, fn: Callable[..., Any], value: str | int) -> MapResult:
         try:
             return MapResult(StatusKind.COMPLETE, self._run(fn, (value,), {}))
         except TimeoutError as error:
@@ -189,7 +191,7 @@ class PopenPoolExecutor:
         except Exception as error:
             return MapResult(StatusKind.EXCEPTION, error)
 
-    def submit(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(self, fn: Callable[..., Any], *args: int, **kwargs: Any) -> Future[Any]:
         """Call a function in a process; the future has its result or exception."""
         return self._threads.submit(self._run, fn, args, kwargs)
 

@@ -5,7 +5,7 @@ them; its tests' `testing.check_bool_expr_is_true` and `check_int_constraints_tr
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ def narrow_predicate(expr: PrimExpr, free_parameters: Mapping[Var, Range]) -> Pr
     return _extreme(expr, dict(free_parameters), True)
 
 
-def _extreme(expr: Any, ranges: dict[Var, Range], most: bool) -> PrimExpr:
+def _extreme(expr: PrimExpr, ranges: dict[Var, Range], most: bool) -> PrimExpr:
     """What replaces a part of the condition, which is weakened where the part grows (`most`)."""
     kind = type(expr)
     if isinstance(expr, Var) and expr in ranges:
@@ -139,7 +139,7 @@ def _copied(nest: For) -> tuple[BufferRegion, BufferRegion] | str:
     return src, dst
 
 
-def _region(buffer: Buffer, indices: Any, ends: dict[Var, Bound]) -> BufferRegion:
+def _region(buffer: Buffer, indices: Sequence[PrimExpr], ends: dict[Var, Bound]) -> BufferRegion:
     """The box of the indices."""
     spans = (bounds_of(index, ends) for index in indices)
     pairs = zip(spans, buffer.shape, strict=True)
@@ -149,7 +149,7 @@ def _region(buffer: Buffer, indices: Any, ends: dict[Var, Bound]) -> BufferRegio
     )
 
 
-def domain_touched(stmt: Any, buffer: Buffer, loads: bool, stores: bool) -> tuple[Range, ...]:
+def domain_touched(stmt: For, buffer: Buffer, loads: bool, stores: bool) -> tuple[Range, ...]:
     """The box of a buffer's elements that a statement reads, writes, or either; none is empty."""
     reads, writes, _ = accessed_regions(Block([], [], [], "touched", stmt), {})
     sides = [*(reads if loads else ()), *(writes if stores else ())]

@@ -9,12 +9,15 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from ctypes.util import find_library
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...backend.base import find_target
 from ...codegen.llvm.target_info import llvm_version_major
 from ...ir.target import Target
 from ...runtime import from_dlpack, get_global_func
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 def enabled(target: str) -> bool:
@@ -71,7 +74,7 @@ def convert_func(
 ) -> Callable[..., Any]:
     """The function for tensors of another library, which are passed without a copy."""
 
-    def call(*args: Any) -> Any:
+    def call(*args: np.ndarray[Any, Any] | int) -> Any:
         tensors = (
             from_dlpack(to_dlpack_func(a)) if isinstance(a, tensor_type) else a for a in args
         )

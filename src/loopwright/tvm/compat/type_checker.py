@@ -24,7 +24,7 @@ def type_checked(func: F) -> F:
     signature, hints = inspect.signature(func), get_type_hints(func)
 
     @functools.wraps(func)
-    def checked(*args: Any, **kwargs: Any) -> Any:
+    def checked(*args: Any, **kwargs: int) -> Any:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         for name, value in bound.arguments.items():

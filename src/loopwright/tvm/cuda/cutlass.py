@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...backend.utils import has_leaking_intermediate_variables
 from ...base.registry import registering
@@ -20,6 +20,9 @@ from ...relax.dpl.well_known import (
 )
 from ...relax.expr import Function
 from ...relax.transform import FuseOpsByPattern, PatternCheckContext
+
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
 
 _FLOATS = ("float16", "float32")
 _RELU, _GELU, _SILU = "relax.nn.relu", "relax.nn.gelu", "relax.nn.silu"
@@ -60,7 +63,7 @@ def _check_layer_norm(context: PatternCheckContext) -> bool:
     return str(info.dtype) in _FLOATS or context.refuse(f"the elements are {info.dtype}")
 
 
-def _is(extent: Any, number: int) -> bool:
+def _is(extent: PrimExpr, number: int) -> bool:
     return getattr(extent, "value", None) == number
 
 

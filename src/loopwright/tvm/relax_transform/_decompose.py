@@ -71,7 +71,7 @@ def batch_norm_for_training(builder: BlockBuilder, call: rx.Call) -> Any:
     outputs = builder.emit(rx.Tuple([_normalized(call, mean, variance), mean, variance]))
     result = builder.emit(rx.TupleGetItem(outputs, 0))
 
-    def moved(old: Any, new: Any) -> Any:
+    def moved(old: rx.Expr, new: Any) -> Any:
         old_share, new_share = (_scalar(c, old) for c in (1 - momentum, momentum))
         return relax_op.add(relax_op.multiply(old_share, old), relax_op.multiply(new_share, new))
 
@@ -106,7 +106,7 @@ def tensor_to_shape(builder: BlockBuilder, call: rx.Call) -> Any:
     return rx.ShapeExpr(names)
 
 
-def _normalized(call: rx.Call, mean: Any, variance: Any) -> Any:
+def _normalized(call: rx.Call, mean: rx.Expr, variance: rx.Var) -> Any:
     """The result of a batch norm with this mean and variance for each channel."""
     data, gamma, beta = call.args[:3]
     spread = lambda v: relax_op.expand_dims(v, _other_axes(call))  # noqa: E731
@@ -115,12 +115,12 @@ def _normalized(call: rx.Call, mean: Any, variance: Any) -> Any:
     return relax_op.add(value, spread(beta)) if call.attrs.center else value
 
 
-def _standardized(data: Any, mean: Any, variance: Any, epsilon: float) -> Any:
+def _standardized(data: rx.Expr, mean: rx.Expr, variance: rx.Expr, epsilon: float) -> Any:
     root = relax_op.sqrt(relax_op.add(variance, _scalar(epsilon, data)))
     return relax_op.divide(relax_op.subtract(data, mean), root)
 
 
-def _scalar(value: float, like: Any) -> rx.Constant:
+def _scalar(value: float, like: rx.Expr) -> rx.Constant:
     return rx.const(value, str(like.struct_info.dtype))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...relax import expr as rx
 from ...relax.analysis import definable_tir_vars_in_struct_info
@@ -15,6 +15,9 @@ from ...relax.specialize import ReplaceVars
 from ...relax.struct_info import ObjectStructInfo
 from ...relax.transform.lower.to_non_dataflow import ToNonDataflow
 from ...relax.transform.queries import bindings_of, used_vars
+
+if TYPE_CHECKING:
+    from ...ir.expr import DictAttrs
 
 
 @dataclass
@@ -46,7 +49,7 @@ class Flat:
         fields, self.result = [self.result], rx.Tuple([])
         return fields
 
-    def function(self, params: Iterable[rx.Var], pure: bool, attrs: Any) -> rx.Function:
+    def function(self, params: Iterable[rx.Var], pure: bool, attrs: DictAttrs) -> rx.Function:
         """The function again."""
         blocks = [rx.BindingBlock(self.bindings)] if self.bindings else []
         body = rx.SeqExpr(blocks, self.result, self.func.body.span)

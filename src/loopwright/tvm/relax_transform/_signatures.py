@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...ir.expr import GlobalVar
+from ...ir.expr import BaseExpr, GlobalVar
 from ...ir.module import IRModule
 from ...relax import expr as rx
 from ...relax.functor import GraphRewriter
@@ -62,11 +62,11 @@ class _Calls(GraphRewriter):
         self.changes = changes
         self.fields: dict[rx.Var, dict[int, Any]] = {}  # of results with fewer fields
 
-    def changed(self, value: Any) -> Signature | None:
+    def changed(self, value: rx.Expr) -> Signature | None:
         called = type(value) is rx.Call and isinstance(value.op, GlobalVar)
         return self.changes.get(value.op) if called else None
 
-    def binding(self, binding: Any) -> None:
+    def binding(self, binding: rx.VarBinding) -> None:
         change = self.changed(binding.value)
         if change is None or change.outputs is None:
             value = self.value(binding.value)
@@ -84,7 +84,7 @@ class _Calls(GraphRewriter):
         fields = [new] if single else [rx.TupleGetItem(new, i) for i in range(len(left))]
         self.fields[var] = dict(zip(left, fields, strict=True))
 
-    def value(self, expr: Any) -> Any:
+    def value(self, expr: BaseExpr) -> Any:
         if isinstance(expr, rx.TupleGetItem) and isinstance(expr.tuple_value, rx.Var):
             fields = self.fields.get(expr.tuple_value)
             if fields is not None:

@@ -18,12 +18,13 @@ first. Otherwise the multiplications decide, counted for one matrix of a batch; 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product as choices
 from typing import Any
 
 from ...arith import Analyzer
-from ...ir.prim_expr import Range, Var
+from ...ir.prim_expr import PrimExpr, Range, Var
 from ...ir.prim_op import const
 from ...ir.variables import vars_in
 from ...relax import expr as rx
@@ -115,7 +116,7 @@ class _Order:
         self.early = set(computable_at_compile_time(func))
         self.bounds = dict(func.attrs.get("tir_var_upper_bound") or {})
 
-    def knows(self, value: Any) -> bool:
+    def knows(self, value: rx.Expr) -> bool:
         """Whether a value is known at compile time."""
         return value in self.early or isinstance(value, rx.Constant)
 
@@ -140,7 +141,7 @@ class _Order:
             return False
         return None
 
-    def always(self, costs: Any, dims: tuple[Any, ...]) -> bool:
+    def always(self, costs: Callable[..., Any], dims: tuple[Any, ...]) -> bool:
         """Whether the first cost is less than the second for all dimensions of at least 1.
 
         Both are linear in each of the four, so that for one with a bound its least and greatest value
@@ -152,7 +153,7 @@ class _Order:
         ends = [self.ends(dim) for dim in dims]
         return all(analyzer.can_prove_less(*costs(*values)) for values in choices(*ends))
 
-    def ends(self, dim: Any) -> list[Any]:
+    def ends(self, dim: PrimExpr) -> list[Any]:
         """The least and the greatest value of a dimension that has a bound; else itself."""
         if not isinstance(dim, Var) or self.bounds.get(dim.name) is None:
             return [dim]

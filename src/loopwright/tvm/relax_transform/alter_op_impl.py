@@ -122,7 +122,7 @@ class _Layout:
             return info
         return TensorStructInfo(self.index_map.map_shape(_dims(info)), info.dtype)
 
-    def applied(self, tensor: Any, index_map: IndexMap | None) -> Any:
+    def applied(self, tensor: rx.Expr, index_map: IndexMap | None) -> Any:
         if index_map is None or tensor.struct_info.ndim == 0:
             return tensor
         separators = self.separators, self.input_separators
@@ -179,7 +179,7 @@ class _Replacer(GraphRewriter):
         rows = zip(*columns, strict=True)
         return [_Layout(_index_map(m), s or None, i or None) for m, s, i in rows]
 
-    def restored(self, value: Any, layout: _Layout, info: TensorStructInfo) -> Any:
+    def restored(self, value: rx.Expr, layout: _Layout, info: TensorStructInfo) -> Any:
         """A result of the new kernel in the layout of the old one."""
         if layout.index_map is None:
             return value

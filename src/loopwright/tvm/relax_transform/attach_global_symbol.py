@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...ir.expr import GlobalVar
+from ...ir.expr import BaseExpr, GlobalVar
 from ...ir.module import IRModule
 from ...ir.transform import ModulePass, PassContext
 from ...relax.expr import Function
@@ -60,5 +60,5 @@ def _renamed(mod: IRModule, names: dict[GlobalVar, str]) -> IRModule:
 class _Rename(GraphRewriter):
     table: dict[GlobalVar, GlobalVar]
 
-    def value(self, expr: Any) -> Any:
+    def value(self, expr: BaseExpr) -> Any:
         return self.table.get(expr, expr) if isinstance(expr, GlobalVar) else super().value(expr)

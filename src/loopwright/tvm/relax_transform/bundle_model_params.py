@@ -17,13 +17,16 @@ none.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.module import IRModule
 from ...ir.transform import FunctionPass, PassContext
 from ...relax import expr as rx
 from ...relax.functor import GraphRewriter
 from ...relax.struct_info import TupleStructInfo
+
+if TYPE_CHECKING:
+    from ...ir.op import Op
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,7 +40,7 @@ class BundleModelParams(FunctionPass):
     function_type = rx.Function
     param_tuple_name: str | None = None
 
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+    def run_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> Any:
         count = func.attrs.get("num_input")
         if count is None:
             return func
@@ -65,14 +68,14 @@ class _Bundler(GraphRewriter):
         self.items = outer
         return new
 
-    def binding(self, binding: Any) -> None:
+    def binding(self, binding: rx.VarBinding) -> None:
         index = self.weights.get(binding.value)
         if index is not None and isinstance(binding, rx.VarBinding):
             self.emit(binding, rx.TupleGetItem(self.bundle, index))
         else:
             super().binding(binding)
 
-    def value(self, expr: Any) -> Any:
+    def value(self, expr: Op | rx.Expr) -> Any:
         if not isinstance(expr, rx.Var) or expr not in self.weights:
             return super().value(expr)
         if expr not in self.items:

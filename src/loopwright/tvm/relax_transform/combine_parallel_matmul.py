@@ -51,7 +51,7 @@ class CombineParallelMatmul(FunctionPass):
     name = "CombineParallelMatmul"
     check: Callable[..., bool] | None = None
 
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+    def run_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> Any:
         return _Combine(mod, self.check).function(func)
 
 
@@ -113,7 +113,7 @@ class _Combine(BlockRewriting):
         return {tail: rx.TupleGetItem(parts, n) for n, tail in enumerate(tails)}
 
 
-def _key(value: Any) -> Any:
+def _key(value: rx.Expr) -> Any:
     """What products that can be combined have in common; None: not such a product."""
     if not is_call(value, "relax.matmul") or not isinstance(value.args[0], rx.Var):
         return None

@@ -31,7 +31,7 @@ After::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.module import IRModule
 from ...ir.prim_expr import FloatImm, IntImm, PrimType, Var
@@ -43,9 +43,12 @@ from ...tir.function import PrimFunc
 from ...tir.op import ret
 from ...tir.stmt import Evaluate
 
+if TYPE_CHECKING:
+    from ...ir.op import Op
+
 
 class _Computed(GraphRewriter):
-    def value(self, expr: Any) -> Any:
+    def value(self, expr: Op | rx.Expr) -> Any:
         if not isinstance(expr, rx.PrimValue) or isinstance(expr.value, (Var, IntImm, FloatImm)):
             return super().value(expr)
         symbols = list(dict.fromkeys(vars_in(expr.value)))

@@ -52,7 +52,7 @@ class ExpandMatmulOfSum(PatternPass):
         return [(calls("matmul", x, total), expand), (calls("matmul", x, permuted), expand)]
 
 
-def _both_matrices(a: Any, b: Any) -> bool:
+def _both_matrices(a: rx.Expr, b: rx.Expr) -> bool:
     """Whether a sum adds whole matrices, perhaps of batches that are broadcast."""
     one, other = ((shape_of(v) or ())[-2:] for v in (a, b))
     return len(one) == len(other) == 2 and all(map(Analyzer().can_prove_equal, one, other))

@@ -42,7 +42,7 @@ from typing import Any
 from ...ir.module import IRModule
 from ...ir.transform import ModulePass, PassContext
 from ...relax import expr as rx
-from ...relax.struct_info import TupleStructInfo
+from ...relax.struct_info import StructInfo, TupleStructInfo
 from ...relax.transform.queries import merge_blocks
 from ._signatures import Signature, only_called, with_signatures
 
@@ -67,7 +67,7 @@ def _expanded(func: rx.Function) -> rx.Function:
     params: list[rx.Var] = []
     bindings = []
 
-    def fields(name: str, info: Any) -> Any:
+    def fields(name: str, info: StructInfo) -> Any:
         if isinstance(info, TupleStructInfo):
             return rx.Tuple([fields(f"{name}_{i}", f) for i, f in enumerate(info.fields)])
         params.append(rx.Var(name, info))
@@ -89,7 +89,7 @@ def _fields_of_arguments(call: rx.Call) -> list[Any]:
     return [field for arg in call.args for field in _fields(arg)]
 
 
-def _fields(value: Any) -> list[Any]:
+def _fields(value: rx.Expr) -> list[Any]:
     info = value.struct_info
     if not isinstance(info, TupleStructInfo):
         return [value]

@@ -39,7 +39,7 @@ class LazyGetInput(FunctionPass):
     name = "LazyGetInput"
     function_type = rx.Function
 
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+    def run_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> Any:
         if is_private(func):
             return func
         count = int(func.attrs.get("num_input", 0))

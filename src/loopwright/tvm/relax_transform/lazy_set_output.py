@@ -38,7 +38,7 @@ class LazySetOutput(FunctionPass):
     name = "LazySetOutput"
     function_type = rx.Function
 
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+    def run_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> Any:
         if is_private(func):
             return func
         count, attrs = func.attrs.get("num_input"), func.attrs
@@ -52,7 +52,7 @@ class LazySetOutput(FunctionPass):
         flat = Flat.of(func)
         outputs = flat.outputs()
 
-        def stores(var: Any) -> list[Any]:
+        def stores(var: rx.Expr) -> list[Any]:
             positions = [i for i, output in enumerate(outputs) if output is var]
             return [called(rx.Call(fset, [rx.PrimValue(i), var])) for i in positions]
 

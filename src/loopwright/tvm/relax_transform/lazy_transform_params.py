@@ -96,7 +96,7 @@ class LazyTransformParams(ModulePass):
         outputs = flat.outputs()
         extra = tuple(self.extra_set_item_params or ())
 
-        def stores(var: Any) -> list[Any]:
+        def stores(var: rx.Expr) -> list[Any]:
             positions = [i for i, output in enumerate(outputs) if output is var]
             calls = [
                 call_packed(

@@ -148,7 +148,7 @@ class _Plan:
         for binding in bindings_of(func):
             if isinstance(binding, rx.VarBinding) and _is_liftable(binding.value):
                 used = set(used_vars(binding.value))
-                if not symbols.issuperset(free_symbolic_vars(binding)):  # type: ignore[arg-type]
+                if not symbols.issuperset(free_symbolic_vars(binding)):
                     continue
                 if not used - self.free.keys():
                     self.free[binding.var] = binding
@@ -210,7 +210,7 @@ class _Plan:
         return func if consume else clean(canonicalize(func, mod))
 
 
-def _is_liftable(value: Any) -> bool:
+def _is_liftable(value: rx.Expr) -> bool:
     if isinstance(value, (rx.If, rx.Function, rx.SeqExpr)) or contains_impure_call(value):
         return False
     return not (isinstance(value, rx.Call) and value.op is STOP_LIFT_PARAMS)
@@ -226,7 +226,7 @@ class _Rest(GraphRewriter):
             body = self.seq(func.body)
         return func.replace(params=params, body=body)
 
-    def binding(self, binding: Any) -> None:
+    def binding(self, binding: rx.VarBinding) -> None:
         if binding.var in self.lifted_out:
             return
         value = binding.value
@@ -261,7 +261,7 @@ class _Transform:
             body = builder.normalize(rx.SeqExpr([builder._end_block()], result))
         return rx.Function([self.params], body)
 
-    def bind(self, binding: Any) -> None:
+    def bind(self, binding: rx.VarBinding) -> None:
         value = ReplaceVars(dict(self.table)).visit(binding.value)
         if isinstance(value, rx.Tuple):
             self.table[binding.var] = value
@@ -270,7 +270,7 @@ class _Transform:
             value = rx.TupleGetItem(self.params, self.weights.index(value))
         self.table[binding.var] = self.builder.emit(self.untupled(value), binding.var.name_hint)
 
-    def untupled(self, value: Any) -> Any:
+    def untupled(self, value: rx.Expr) -> Any:
         """An expression with the weights in it out of the tuple."""
         for weight in dict.fromkeys(used_vars(value)):
             if weight not in self.weights or weight in self.items:

@@ -29,5 +29,5 @@ class Normalize(FunctionPass):
     name = "Normalize"
     function_type = Function
 
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+    def run_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Any:
         return BlockBuilder(mod).normalize(func)

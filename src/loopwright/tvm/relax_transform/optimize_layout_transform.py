@@ -19,8 +19,9 @@ padding again afterwards.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...arith import Analyzer
 from ...ir.module import IRModule
@@ -29,8 +30,11 @@ from ...ir.structural import structural_equal
 from ...ir.transform import PassContext
 from ...relax.dpl import rewrite
 from ...relax.dpl.pattern import TuplePattern, is_op, wildcard
-from ...relax.expr import Call, Function
+from ...relax.expr import Call, Expr, Function
 from ...relax.transform.decorators import FunctionPass
+
+if TYPE_CHECKING:
+    from ...relax.dpl.nodes import DFPattern
 
 _CHANGE = "relax.layout_transform"
 
@@ -48,7 +52,7 @@ class OptimizeLayoutTransform(FunctionPass):
         first = is_op(_CHANGE)(source)
         cut = is_op("relax.call_tir")(kernel, TuplePattern([first]))
 
-        def replace(call: Any, matches: Any) -> Any:
+        def replace(call: Call, matches: Mapping[DFPattern, Any]) -> Any:
             if kernel in matches:
                 attrs = getattr(mod.get(matches[kernel]), "attrs", {})
                 if attrs.get("operator_name") != "remove_pad":
@@ -60,7 +64,7 @@ class OptimizeLayoutTransform(FunctionPass):
         return rewrite.PatternMatchingRewriter(rules)(func)
 
 
-def _undone(value: Any, first: Any, second: Call) -> bool:
+def _undone(value: Expr, first: Call, second: Call) -> bool:
     """Whether the second change of layout takes each element back to where it was."""
     before, after = value.struct_info, second.struct_info
     dims = before.get_shape()

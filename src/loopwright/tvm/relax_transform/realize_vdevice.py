@@ -130,7 +130,7 @@ class _Devices:
             if leaf.vdevice is not None:
                 self.put((var, *path), leaf.vdevice)
 
-    def binding(self, var: rx.Var, value: Any) -> None:
+    def binding(self, var: rx.Var, value: rx.Expr) -> None:
         results = tensors_of(var)
         if isinstance(value, rx.If):
             for branch in (value.true_branch, value.false_branch):
@@ -175,7 +175,7 @@ class _Devices:
         info = self.info(var, var.struct_info)
         return var if info is var.struct_info else type(var)(var.name_hint, info, var.span)
 
-    def info(self, var: rx.Var, info: Any, path: tuple[int, ...] = ()) -> Any:
+    def info(self, var: rx.Var, info: StructInfo, path: tuple[int, ...] = ()) -> Any:
         """A struct info of a variable, with devices."""
         if isinstance(info, TupleStructInfo):
             fields = [self.info(var, f, (*path, i)) for i, f in enumerate(info.fields)]
@@ -196,7 +196,7 @@ def _leaves(info: StructInfo | None, path: tuple[int, ...] = ()) -> Iterator[Any
         yield path, info
 
 
-def tensors_of(expr: Any, path: tuple[int, ...] = ()) -> list[Tensor | None]:
+def tensors_of(expr: rx.Expr, path: tuple[int, ...] = ()) -> list[Tensor | None]:
     """The tensors of an expression, in order; None for one that no variable holds."""
     if isinstance(expr, rx.Tuple):
         return [t for field in expr.fields for t in tensors_of(field)]
@@ -214,7 +214,7 @@ class _Realized(GraphRewriter):
         super().__init__(mod)
         self.devices = devices
 
-    def binding(self, binding: Any) -> None:
+    def binding(self, binding: rx.Binding) -> None:
         var, value = binding.var, binding.value
         if isinstance(binding, rx.MatchCast):
             info = self.devices.info(var, binding.struct_info)

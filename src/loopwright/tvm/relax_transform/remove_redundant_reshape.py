@@ -41,6 +41,6 @@ class RemoveRedundantReshape(PatternPass):
         ]
 
 
-def _same_shape(one: Any, other: Any) -> bool:
+def _same_shape(one: rx.Expr, other: rx.Expr) -> bool:
     dims = shape_of(one), shape_of(other)
     return None not in dims and can_prove_shape_equal(*dims)

@@ -53,7 +53,7 @@ class ReorderTakeAfterMatmul(PatternPass):
         return [(calls("matmul", x, rows), reorder)]
 
 
-def _diagonal(x: Any, table: Any, routes: Any, mode: str) -> Any:
+def _diagonal(x: rx.Expr, table: rx.Expr, routes: rx.Expr, mode: str) -> Any:
     """x[i] times table[routes[i]], from the product of `x` with the whole table."""
     data, shape, count = (shape_of(v) for v in (x, table, routes))
     if data is None or shape is None or count is None:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +38,7 @@ from ...ir.op import Op
 from ...ir.transform import PassContext
 from ...relax import expr as rx
 from ...relax import op as relax_op
-from ...relax.struct_info import TensorStructInfo, TupleStructInfo
+from ...relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from ...relax.transform.decorators import FunctionPass
 from ...relax.transform.products import is_call
 from ...relax.transform.queries import tensor_fields, used_vars
@@ -60,7 +60,7 @@ class ToMixedPrecision(FunctionPass):
     out_dtype: str = FULL
     fp16_input_names: tuple[str, ...] | list[str] | None = None
 
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+    def run_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> Any:
         return _Mixer(mod, self.out_dtype, set(self.fp16_input_names or ())).function(func)
 
 
@@ -108,7 +108,7 @@ class _Mixer(SweepingRewriter):
             self.first = sorted(alone, key=lambda v: positions.get(v, len(positions)))
         return super().block(block)
 
-    def binding(self, binding: Any) -> None:
+    def binding(self, binding: rx.Binding) -> None:
         if not self.builder.current_block_is_dataflow():
             super().binding(binding)
             return
@@ -145,7 +145,7 @@ class _Mixer(SweepingRewriter):
         follows = policy == FOLLOW and leaves and all(map(self.in_half, leaves))
         return self.replaced(call, self.half if follows else self.full)
 
-    def replaced(self, call: rx.Call, each: Any) -> rx.Call:
+    def replaced(self, call: rx.Call, each: Callable[..., Any]) -> rx.Call:
         args = tuple(each(a) for a in call.args)
         same = all(map(operator.is_, args, call.args))
         return call if same else self.builder.normalize(call.replace(args=args))
@@ -158,7 +158,7 @@ class _Mixer(SweepingRewriter):
         current = self.var_map.get(leaf, leaf)
         return leaf in self.short_params or not _holds_full(current.struct_info)
 
-    def half(self, arg: Any) -> Any:
+    def half(self, arg: rx.Expr) -> Any:
         """An argument with float16 in the place of float32."""
         if arg in self.short_params:
             return self.short_params[arg]
@@ -168,14 +168,14 @@ class _Mixer(SweepingRewriter):
             self.casts[current] = new if new is current else self.builder.normalize_argument(new)
         return self.casts[current]
 
-    def full(self, arg: Any) -> Any:
+    def full(self, arg: rx.Expr) -> Any:
         """An argument in the types that it had before."""
         if isinstance(arg, rx.Tuple):
             fields = tuple(map(self.full, arg.fields))
             return arg if all(map(operator.is_, fields, arg.fields)) else rx.Tuple(fields)
         return self.typed(self.value(arg), arg.struct_info)
 
-    def typed(self, value: Any, info: Any) -> Any:
+    def typed(self, value: rx.Expr, info: StructInfo) -> Any:
         """A value cast to the types of a struct info."""
         own = value.struct_info
         if isinstance(info, TensorStructInfo) and isinstance(own, TensorStructInfo):
@@ -192,7 +192,7 @@ class _Mixer(SweepingRewriter):
         return rx.Tuple([self.typed(p, t) for p, t in zip(parts, info.fields, strict=True)])
 
 
-def _policy(value: Any) -> int | None:
+def _policy(value: rx.Expr) -> int | None:
     """The policy of a call; what always computes in float16 does so in the place of float32 only."""
     if not isinstance(value, rx.Call) or not isinstance(value.op, Op):
         return None
@@ -212,15 +212,15 @@ def _leaves(args: Iterable[Any]) -> Iterator[Any]:
             yield arg
 
 
-def _is(info: Any, dtype: str) -> bool:
+def _is(info: StructInfo, dtype: str) -> bool:
     return isinstance(info, TensorStructInfo) and str(info.dtype) == dtype
 
 
-def _holds_full(info: Any) -> bool:
+def _holds_full(info: StructInfo) -> bool:
     return any(_is(leaf, FULL) for leaf in tensor_fields(info))
 
 
-def _retyped(info: Any, dtype: str) -> Any:
+def _retyped(info: StructInfo, dtype: str) -> Any:
     """A struct info with this type in the place of float32."""
     if isinstance(info, TupleStructInfo):
         return TupleStructInfo([_retyped(f, dtype) for f in info.fields])

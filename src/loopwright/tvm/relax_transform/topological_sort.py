@@ -61,7 +61,7 @@ class TopologicalSort(FunctionPass):
                 what = f"TopologicalSort: no such {what}"
                 raise ValueError(explain(what, got=got, instead=f"one of {', '.join(allowed)}"))
 
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+    def run_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> Any:
         return _Sorter(mod, self.order == ORDERS[0], self.direction == DIRECTIONS[0]).function(func)
 
 
@@ -76,7 +76,7 @@ class _Sorter(BodyRewriter):
         self.params = (*self.params, *func.params)
         return super().function(func)
 
-    def block(self, block: Any, live_out: dict[rx.Var, None]) -> Any:
+    def block(self, block: rx.BindingBlock, live_out: dict[rx.Var, None]) -> Any:
         uses = _uses(block)
         if not isinstance(block, rx.DataflowBlock):
             changed = [b.replace(value=self.value(b.value)) for b in block.bindings]

@@ -26,7 +26,7 @@ from typing import Any
 
 from ...base.errors import explain
 from ...ir.expr import Attrs
-from ...ir.module import IRModule, VDevice
+from ...ir.module import GlobalInfo, IRModule, VDevice
 from ...ir.structural import structural_equal
 from ...ir.transform import ModulePass, PassContext
 from ...relax import expr as rx
@@ -67,11 +67,11 @@ class UpdateVDevice(ModulePass):
 
 
 class _Moved(ReplaceVars):
-    def __init__(self, old: Any, new: VDevice) -> None:
+    def __init__(self, old: GlobalInfo, new: VDevice) -> None:
         super().__init__({})
         self.old, self.new = old, new
 
-    def moved(self, device: Any) -> Any:
+    def moved(self, device: VDevice) -> Any:
         return self.new if device is not None and structural_equal(device, self.old) else device
 
     def visit_TensorStructInfo(self, info: TensorStructInfo) -> Any:
@@ -79,7 +79,7 @@ class _Moved(ReplaceVars):
         device = self.moved(new.vdevice)
         return new if device is new.vdevice else new.replace(vdevice=device)
 
-    def visit_Attrs(self, attrs: Any) -> Any:
+    def visit_Attrs(self, attrs: Attrs) -> Any:
         if attrs.get("dst_vdevice") is None:
             return attrs
         device = self.moved(attrs.dst_vdevice)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import LoopwrightError, explain
-from .expr import Call, Tuple, TupleGetItem
+from .expr import Call, Expr, Tuple, TupleGetItem
 from .walk import post_order
+
+if TYPE_CHECKING:
+    from ...ir.op import Op
 
 
 @dataclass(eq=False)
@@ -54,7 +57,11 @@ class AnnotatedRegionSet:
     """The regions of an expression. Raises LoopwrightError where marks do not match."""
 
     def __init__(
-        self, expr: Any, region_begin_op: Any, region_end_op: Any, func_name: str = "default"
+        self,
+        expr: Expr,
+        region_begin_op: Op | None,
+        region_end_op: Op | None,
+        func_name: str = "default",
     ) -> None:
         self.begin_op, self.end_op, self.func_name = region_begin_op, region_end_op, func_name
         self._of: dict[int, AnnotatedRegion] = {}
@@ -70,7 +77,7 @@ class AnnotatedRegionSet:
     def __iter__(self) -> Iterator[AnnotatedRegion]:
         return iter(self._all.values())
 
-    def get_region(self, expr: Any) -> AnnotatedRegion | None:
+    def get_region(self, expr: Expr | Op) -> AnnotatedRegion | None:
         """The region that an expression is in."""
         region = self._of.get(id(expr))
         return None if region is None else region.last()
@@ -94,11 +101,11 @@ class AnnotatedRegionSet:
 
     # ------------------------------------------------------------------ finding them
 
-    def _add(self, region: AnnotatedRegion, node: Any) -> None:
+    def _add(self, region: AnnotatedRegion, node: Expr) -> None:
         self._of[id(node)] = region
         region._nodes[id(node)] = node
 
-    def _visit(self, node: Any) -> None:
+    def _visit(self, node: Op | Expr) -> None:
         if isinstance(node, Call) and node.op is self.begin_op:
             region = AnnotatedRegion(self._count, node.attrs.compiler, self.func_name)
             self._all[region.id] = region
@@ -125,7 +132,7 @@ class AnnotatedRegionSet:
         self._add(region, node)
         region._rets[id(node)] = node
 
-    def _inside(self, node: Any, args: Any) -> None:
+    def _inside(self, node: Expr, args: Sequence[Expr]) -> None:
         """What uses open regions makes one of them, and is in it."""
         ended = (a for a in args if isinstance(a, Call) and a.op is self.end_op)
         closed = {id(a) for a in ended}

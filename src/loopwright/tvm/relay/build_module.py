@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
 from ...ir.module import IRModule
-from ...runtime.device import cpu
+from ...runtime.device import Device, cpu
 from ..graph_executor import GraphRuntime
 from .backend import interpreter
 from .backend.compiling import (
@@ -26,15 +26,20 @@ from .backend.executor_factory import (
 )
 from .backend.vm import VMExecutor
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .expr import Expr, Function
+
 
 def build(
-    ir_mod: Any,
-    target: Any = None,
-    target_host: Any = None,
+    ir_mod: IRModule | Expr,
+    target: str | None = None,
+    target_host: str | None = None,
     executor: Executor = Executor("graph"),  # noqa: B008
     runtime: Runtime = Runtime("cpp"),  # noqa: B008
-    workspace_memory_pools: Any = None,
-    constant_memory_pools: Any = None,
+    workspace_memory_pools: int | None = None,
+    constant_memory_pools: int | None = None,
     params: Mapping[str, Any] | None = None,
     mod_name: str = "default",
 ) -> ExecutorFactoryModule:
@@ -56,8 +61,8 @@ def build(
 
 
 def lower(
-    mod: Any,
-    target: Any = None,
+    mod: IRModule | Function,
+    target: str | None = None,
     params: Mapping[str, Any] | None = None,
     mod_name: str = "default",
 ) -> IRModule:
@@ -68,7 +73,7 @@ def lower(
 
 
 def optimize(
-    mod: Any, target: Any = None, params: Mapping[str, Any] | None = None
+    mod: IRModule, target: str | None = None, params: Mapping[str, Any] | None = None
 ) -> tuple[IRModule, dict[str, Any]]:
     """The module after the passes of a build, and its parameters."""
     return optimized(as_relay_module(mod), one_target(target), params), dict(params or {})
@@ -86,7 +91,11 @@ class BuildModule:
         self.params = dict(params)
 
     def build(
-        self, mod: Any, target: Any = None, target_host: Any = None, **options: Any
+        self,
+        mod: IRModule,
+        target: str | None = None,
+        target_host: str | None = None,
+        **options: Any,
     ) -> tuple[Any, Any, dict[str, Any]]:
         """(the graph as text, the compiled model, its parameters). Options as of `relay.build`."""
         self.set_params(options.pop("params", None) or self.params)
@@ -94,7 +103,11 @@ class BuildModule:
         return tuple(self._outputs)
 
     def optimize(
-        self, mod: Any, target: Any = None, target_host: Any = None, params: Any = None
+        self,
+        mod: IRModule,
+        target: str | None = None,
+        target_host: str | None = None,
+        params: Mapping[str, np.ndarray[Any, Any]] | None = None,
     ) -> tuple[IRModule, dict[str, Any]]:
         """As `relay.optimize`."""
         return optimize(mod, target, params or self.params)
@@ -150,8 +163,8 @@ EXECUTORS: dict[str, type[interpreter.Executor]] = {
 def create_executor(
     kind: str = "debug",
     mod: IRModule | None = None,
-    device: Any = None,
-    target: Any = "llvm",
+    device: Device | None = None,
+    target: str = "llvm",
     params: Mapping[str, Any] | None = None,
 ) -> interpreter.Executor:
     """What evaluates expressions in a module: "debug", "graph", "vm" or "aot".

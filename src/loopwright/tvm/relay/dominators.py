@@ -7,10 +7,13 @@ Reference: Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm".
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .expr import Call, Function, If, Let, Tuple, TupleGetItem
+from .expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem
 from .walk import children, post_order, values_first
+
+if TYPE_CHECKING:
+    from ...ir.op import Op
 
 
 @dataclass(eq=False)
@@ -26,7 +29,7 @@ class FlowNode:
     depth: int = 1
 
 
-def _used(node: Any) -> tuple[Any, ...]:
+def _used(node: Op | Expr) -> tuple[Any, ...]:
     """What flows directly into an expression; into a variable that is bound flows its value."""
     kind = type(node)
     if kind is Function or kind is Let:
@@ -37,7 +40,7 @@ def _used(node: Any) -> tuple[Any, ...]:
 class Flow:
     """The nodes of an expression and of all its parts, operands first."""
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: Expr) -> None:
         order = enumerate(post_order(root, parts=values_first))
         self.nodes = [FlowNode(expr, i) for i, expr in order]
         self._by_id = {id(node.expr): node for node in self.nodes}
@@ -50,7 +53,7 @@ class Flow:
             node.parent = self._meeting(node.users)
             node.depth = 1 if node.parent is None else node.parent.depth + 1
 
-    def _connect(self, expr: Any, user: FlowNode) -> None:
+    def _connect(self, expr: Op | Expr, user: FlowNode) -> None:
         node = self.of(expr)
         if node.index < user.index:  # not a recursive function's use of itself
             node.users.append(user)
@@ -71,11 +74,11 @@ class Flow:
                     meeting, other = meeting.parent, other.parent
         return meeting
 
-    def of(self, expr: Any) -> FlowNode:
+    def of(self, expr: Op | Expr) -> FlowNode:
         """The place of an expression."""
         return self._by_id[id(expr)]
 
-    def dominates(self, expr: Any, node: FlowNode) -> bool:
+    def dominates(self, expr: Op | Expr, node: FlowNode) -> bool:
         """Whether all paths from a node lead through an expression after it."""
         at = node.parent
         goal = self.of(expr)

@@ -7,22 +7,26 @@ may be shared (a graph, not a tree); what walks them does so without recursion: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ...base.errors import LoopwrightError, explain
 from ...base.late import Slot
 from ...base.span import Span
-from ...ir.dtype import numpy_dtype
-from ...ir.expr import BaseExpr, DictAttrs, GlobalVar, RelaxExpr
+from ...ir.dtype import DataType, numpy_dtype
+from ...ir.expr import Attrs, BaseExpr, DictAttrs, GlobalVar, RelaxExpr
 from ...ir.function import BaseFunc, as_attrs
 from ...ir.node import define, field, ignore
 from ...ir.op import Builders
 from ...ir.operators import TensorOperators
 from ...relax.expr import Id as Id
 from ...runtime.tensor import Tensor, tensor
-from .types import TEXT, FuncType, TensorType, Type
+from .types import TEXT, FuncType, TensorType, Type, TypeVar
+
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from .parser.lexer import TextSpan
 
 # The walks of graphs are in a higher file.
 GRAPH: Slot[Any] = Slot("relay.graph")
@@ -50,7 +54,7 @@ class Expr(TensorOperators, RelaxExpr):
             raise ValueError(explain(what, instead=hint, span=self.span))
         return self.struct_info
 
-    def script(self, **options: Any) -> str:
+    def script(self, **options: bool) -> str:
         """The text, as `astext`."""
         return self.astext(options.get("show_meta", True))
 
@@ -62,7 +66,7 @@ class Expr(TensorOperators, RelaxExpr):
 
     __str__ = __repr__
 
-    def structural_compare(self, other: Any, comparer: Any, path: str, defining: bool) -> None:
+    def structural_compare(self, other: Expr, comparer: Any, path: str, defining: bool) -> None:
         """As any node, but along the graph's edges without recursion."""
         GRAPH.get().compare(self, other, comparer, path)
 
@@ -77,10 +81,10 @@ class Expr(TensorOperators, RelaxExpr):
     def __neg__(self) -> Any:
         return self._build["negative"](self)
 
-    def __call__(self, *args: Any) -> Call:
+    def __call__(self, *args: Expr) -> Call:
         return Call(self, args)
 
-    def _binary(self, name: str, a: Any, b: Any) -> Any:
+    def _binary(self, name: str, a: Expr, b: Expr | int) -> Any:
         return self._build[name](_operand(a, b), _operand(b, a))
 
     def as_function(self) -> Function:
@@ -90,7 +94,7 @@ class Expr(TensorOperators, RelaxExpr):
         return Function(GRAPH.get().free_vars(self), self)
 
     @staticmethod
-    def call_global(func: GlobalVar, args: Any) -> Call:
+    def call_global(func: GlobalVar, args: Sequence[Expr]) -> Call:
         """A call of a module's function with such expressions."""
         return Call(func, args)
 
@@ -98,7 +102,7 @@ class Expr(TensorOperators, RelaxExpr):
 ExprWithOp = RelayExpr = Expr
 
 
-def _operand(value: Any, other: Any) -> Any:
+def _operand(value: Expr | int, other: Expr | int) -> Any:
     """The other operand of an expression in Python's arithmetic: only expressions may be one."""
     if isinstance(value, Expr):
         return value
@@ -119,7 +123,7 @@ class Constant(Expr):
     def _derive(self) -> None:
         self.struct_info = TensorType(self.data.shape, self.data.dtype)
 
-    def structural_compare(self, other: Any, comparer: Any, path: str, defining: bool) -> None:
+    def structural_compare(self, other: Constant, comparer: Any, path: str, defining: bool) -> None:
         """By dtype, shape and bytes."""
         if self.data is not other.data:
             comparer.compare(self.data.numpy(), other.data.numpy(), path + ".data", False)
@@ -136,7 +140,7 @@ class Tuple(Expr):
 
     fields: tuple[Any, ...]
 
-    def __init__(self, fields: Any, span: Span | None = None) -> None:
+    def __init__(self, fields: Sequence[Expr | int], span: Span | None = None) -> None:
         self._set(tuple(_expr(f) for f in fields), span)
 
     def __getitem__(self, index: int) -> Any:
@@ -168,7 +172,7 @@ class Var(Expr):
     __slots__ = ("_vid",)
 
     def __init__(
-        self, name_hint: Any, type_annotation: Any = None, span: Span | None = None
+        self, name_hint: str | Id, type_annotation: Type | None = None, span: Span | None = None
     ) -> None:
         name = name_hint.name_hint if isinstance(name_hint, Id) else name_hint
         if not isinstance(name, str):
@@ -197,8 +201,8 @@ class Call(Expr):
     def __init__(
         self,
         op: Any,
-        args: Any,
-        attrs: Any = None,
+        args: Sequence[Expr],
+        attrs: Attrs | None = None,
         type_args: Any = None,
         span: Span | None = None,
     ) -> None:
@@ -216,7 +220,7 @@ class Let(Expr):
     value: Any
     body: Any
 
-    def __init__(self, variable: Var, value: Any, body: Any, span: Span | None = None) -> None:
+    def __init__(self, variable: Var, value: Expr, body: Expr, span: Span | None = None) -> None:
         if not isinstance(variable, Var):
             raise TypeError(explain("let binds a relay.Var", got=repr(variable)))
         self._set(variable, _expr(value), _expr(body), span)
@@ -229,7 +233,9 @@ class If(Expr):
     true_branch: Any
     false_branch: Any
 
-    def __init__(self, cond: Any, true_branch: Any, false_branch: Any, span: Any = None) -> None:
+    def __init__(
+        self, cond: Expr, true_branch: Expr, false_branch: Expr, span: TextSpan | Span | None = None
+    ) -> None:
         self._set(_expr(cond), _expr(true_branch), _expr(false_branch), span)
 
 
@@ -254,11 +260,11 @@ class Function(Expr, BaseFunc):
 
     def __init__(
         self,
-        params: Any,
-        body: Any,
-        ret_type: Any = None,
-        type_params: Any = None,
-        attrs: Any = None,
+        params: Sequence[Expr],
+        body: Expr,
+        ret_type: Type | None = None,
+        type_params: Sequence[TypeVar] | None = None,
+        attrs: dict[str, Any] | DictAttrs | None = None,
         span: Span | None = None,
     ) -> None:
         params = tuple(params)
@@ -269,7 +275,7 @@ class Function(Expr, BaseFunc):
         self._set(tuple(type_params or ()), params, _expr(body), ret_type, as_attrs(attrs), span)
 
     @staticmethod
-    def module_text(mod: Any, **options: Any) -> str:
+    def module_text(mod: IRModule, **options: bool | Callable[..., Any] | None) -> str:
         """The text of a module of such functions."""
         return TEXT.get()(mod, **{"header": options.get("show_meta_data", True), **options})
 
@@ -278,7 +284,7 @@ class Function(Expr, BaseFunc):
         return GRAPH.get().annotated_type(self)
 
 
-def _expr(value: Any) -> Any:
+def _expr(value: Expr | int) -> Any:
     if isinstance(value, TupleWrapper):
         return value.tuple_value
     if not isinstance(value, BaseExpr):
@@ -298,7 +304,7 @@ class TempExpr(Expr):
 class TupleWrapper:
     """An expression of several results, to be indexed and unpacked: `a, b = relay.split(...)`."""
 
-    def __init__(self, tuple_value: Any, size: int) -> None:
+    def __init__(self, tuple_value: Expr, size: int) -> None:
         self.tuple_value = tuple_value
         self.size = size
 
@@ -331,8 +337,8 @@ class TupleWrapper:
 
 def var(
     name_hint: str,
-    type_annotation: Any = None,
-    shape: Any = None,
+    type_annotation: Type | str | None = None,
+    shape: Sequence[Any] | None = None,
     dtype: str = "float32",
     span: Span | None = None,
 ) -> Var:
@@ -347,7 +353,9 @@ def var(
     return Var(name_hint, type_annotation, span)
 
 
-def const(value: Any, dtype: Any = None, span: Span | None = None) -> Constant:
+def const(
+    value: Any, dtype: DataType | TensorType | str | None = None, span: Span | None = None
+) -> Constant:
     """A constant of a number, a list, or an array, of a dtype or a type's. Without a dtype, Python's numbers and numpy's
     default types are 32 bits wide."""
     if isinstance(value, Tensor):
@@ -363,7 +371,7 @@ def const(value: Any, dtype: Any = None, span: Span | None = None) -> Constant:
     return Constant(tensor(array), span)
 
 
-def bind(expr: Any, binds: dict[Var, Any]) -> Any:
+def bind(expr: Expr | GlobalVar | None, binds: dict[Var, Any]) -> Any:
     """The expression with variables replaced; a function loses the parameters that are."""
     return GRAPH.get().bind(expr, binds)
 
@@ -374,7 +382,7 @@ def _with_fields(cls: type, names: Sequence[str] = (), **renamed: str) -> Callab
     names = names or [f.name for f in cls.__fields__]
     order = [*names, "virtual_device", "span"]
 
-    def with_fields(node: Any, *args: Any, **changes: Any) -> Any:
+    def with_fields(node: Expr, *args: Any, **changes: Any) -> Any:
         fields = {**dict(zip(order, args, strict=False)), **changes}
         fields = {renamed.get(k, k): v for k, v in fields.items() if v is not None}
         fields.pop("virtual_device", None)

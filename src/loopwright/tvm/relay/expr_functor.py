@@ -11,13 +11,16 @@ Each node is visited once. The passes of the house use the leaner walks of `walk
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
 from ...ir.functor import allow_deep_programs
 from ...ir.op import Op
-from .expr import Call, Constant, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
+from .expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
 from .walk import children, rebuilt
+
+if TYPE_CHECKING:
+    from .types import TensorType
 
 HOOKS: dict[type, str] = {
     Function: "visit_function",
@@ -40,7 +43,7 @@ class ExprFunctor:
         allow_deep_programs()
         self.memo_map: dict[Any, Any] = {}
 
-    def visit(self, expr: Any) -> Any:
+    def visit(self, expr: Op | Expr) -> Any:
         """The result of the hook for an expression; of one visited before, the earlier result."""
         if expr in self.memo_map:
             return self.memo_map[expr]
@@ -51,7 +54,7 @@ class ExprFunctor:
         result = self.memo_map[expr] = getattr(self, name)(expr)
         return result
 
-    def visit_type(self, typ: Any) -> Any:
+    def visit_type(self, typ: TensorType) -> Any:
         """The type itself."""
         return typ
 
@@ -65,7 +68,7 @@ class ExprMutator(ExprFunctor):
 
 
 def _no_default(name: str, kind: type) -> Callable[[Any, Any], Any]:
-    def hook(self: Any, node: Any) -> Any:
+    def hook(self: Any, node: Expr) -> Any:
         what = f"{type(self).__name__} has no {name}"
         raise NotImplementedError(explain(what, got=type(node).__name__))
 
@@ -73,7 +76,7 @@ def _no_default(name: str, kind: type) -> Callable[[Any, Any], Any]:
 
 
 def _visiting(name: str, kind: type) -> Callable[[Any, Any], Any]:
-    def hook(self: Any, node: Any) -> None:
+    def hook(self: Any, node: Op | Expr) -> None:
         for child in children(node):
             self.visit(child)
 
@@ -81,7 +84,7 @@ def _visiting(name: str, kind: type) -> Callable[[Any, Any], Any]:
 
 
 def _rebuilding(name: str, kind: type) -> Callable[[Any, Any], Any]:
-    def hook(self: Any, node: Any) -> Any:
+    def hook(self: Any, node: Op | Expr) -> Any:
         return rebuilt(node, {id(child): self.visit(child) for child in children(node)})
 
     return hook

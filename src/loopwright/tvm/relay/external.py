@@ -11,28 +11,32 @@ function of its symbol, `f(*inputs, *results)`.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from ...ir.expr import GlobalVar
+from ...ir.expr import BaseExpr, GlobalVar
 from ...ir.module import IRModule
 from ...relax.byoc import Backend
 from ...relax.byoc.registry import find_backend
 from ...relax.transform import RunCodegen
 from ...relax.transform.fuse.fuse_ops_by_pattern import CODEGEN, COMPOSITE
-from ...runtime.packed_func import get_global_func
-from .expr import Function
+from ...runtime.packed_func import PackedFunc, get_global_func
+from .expr import Expr, Function
 from .walk import post_order, rewrite
+
+if TYPE_CHECKING:
+    from ...ir.op import Op
 
 # What only Relay's passes read.
 _DROPPED = ("global_symbol", "Primitive", "hash", "Compiler", "Inline", "PartitionedFromPattern")
 
 
-def is_external(func: Any) -> bool:
+def is_external(func: BaseExpr) -> bool:
     """Whether a function is for another compiler."""
     return isinstance(func, Function) and bool(func.attrs.get("Compiler"))
 
 
-def is_composite(func: Any) -> bool:
+def is_composite(func: Op | Expr) -> bool:
     """Whether a function is the match of a pattern."""
     return isinstance(func, Function) and COMPOSITE in func.attrs
 
@@ -79,8 +83,10 @@ def generated(relay_mod: IRModule, mod: IRModule) -> IRModule:
     return RunCodegen(backends=backends)(mod) if backends else mod
 
 
-def _codegen(make: Any, by_name: dict[str, Function]) -> Any:
-    def codegen(functions: list[Any], options: Any, constant_names: Any) -> list[Any]:
+def _codegen(make: PackedFunc, by_name: dict[str, Function]) -> Any:
+    def codegen(
+        functions: list[Any], options: Mapping[Any, Any], constant_names: Mapping[Any, Any]
+    ) -> list[Any]:
         symbols = [str(f.attrs["global_symbol"]) for f in functions]
         return [make(by_name[s].with_attr("global_symbol", s)) for s in symbols]
 

@@ -63,7 +63,9 @@ def number(text: str) -> tuple[Any, str]:
     ((2, 'int64'), (1e-05, 'float32'))
     """
     sign = text.count("-", 0, len(text) - len(text.lstrip("-"))) % 2
-    body, kind, width = re.fullmatch(r"(.*?)(?:(i|f)(\d*))?", text.lstrip("-")).groups()  # type: ignore[union-attr]
+    match = re.fullmatch(r"(.*?)(?:(i|f)(\d*))?", text.lstrip("-"))
+    assert match is not None  # any text matches
+    body, kind, width = match.groups()
     if body == "in" or (body == "nan" and kind is None):  # the "f" of "inf" is not the suffix
         raise ValueError("an infinity or NaN has a suffix: inff, nanf64")
     if kind == "f":

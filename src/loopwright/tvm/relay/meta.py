@@ -146,7 +146,7 @@ class Writer:
         }
         return json.dumps(whole, indent=2)
 
-    def add(self, value: Any) -> int:
+    def add(self, value: object) -> int:
         """The number of a value."""
         if value is None:
             return 0
@@ -185,7 +185,7 @@ class Writer:
             return {"type_key": "Map", "keys": [str(k) for k in value], "data": data}
         return {"type_key": "Map", "data": [self.add(x) for pair in value.items() for x in pair]}
 
-    def field(self, value: Any, plain: bool) -> str:
+    def field(self, value: object, plain: bool) -> str:
         """The text of a field: a plain value, or a number."""
         if isinstance(value, Tensor):
             self.tensors.append(tensor_text(value))

@@ -17,7 +17,7 @@ from typing import Any
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.expr import BaseExpr
-from .expr import If, Let, TupleWrapper, Var, var
+from .expr import Expr, If, Let, TupleWrapper, Var, var
 from .types import IncompleteType
 
 
@@ -48,7 +48,7 @@ class ScopeBuilder:
     def __init__(self) -> None:
         self._scopes = [_Scope()]
 
-    def let(self, var: Any, value: Any) -> Var:
+    def let(self, var: Var | str | tuple[Any, ...], value: Expr | TupleWrapper) -> Var:
         """Bind a value to a variable: a `relay.Var`, a name, or (name, type). Returns the
         variable."""
         if isinstance(value, TupleWrapper):
@@ -64,7 +64,7 @@ class ScopeBuilder:
         return var
 
     @contextmanager
-    def if_scope(self, cond: Any) -> Iterator[None]:
+    def if_scope(self, cond: Expr) -> Iterator[None]:
         """The scope of what holds under a condition; an `else_scope` must follow."""
         self._check_open()
         self._scopes.append(_Scope())
@@ -85,7 +85,7 @@ class ScopeBuilder:
         here = self._scopes[-1]
         here.half, here.value = None, If(*half, branch)
 
-    def type_of(self, expr: Any) -> Any:
+    def type_of(self, expr: Expr) -> Any:
         """The type of an expression: a variable's annotation, else what inference is to find."""
         if isinstance(expr, Var):
             return expr.type_annotation
@@ -93,7 +93,7 @@ class ScopeBuilder:
         self.let(var("unify", kind), expr)
         return kind
 
-    def ret(self, value: Any) -> None:
+    def ret(self, value: TupleWrapper | Expr | int) -> None:
         """Set the value of the scope."""
         self._check_open()
         if isinstance(value, TupleWrapper):

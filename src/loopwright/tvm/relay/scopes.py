@@ -11,7 +11,7 @@ from typing import Any
 from ...base.errors import LoopwrightError, explain
 from ...ir.expr import GlobalVar
 from ...ir.op import Op
-from .expr import Call, Function, If, Let, Var
+from .expr import Call, Expr, Function, If, Let, Var
 from .walk import children, post_order, rebuilt
 
 _SCOPED = (Function, If, Let)
@@ -25,12 +25,12 @@ class Scope:
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.bindings: list[tuple[Var, Any]] = []
 
-    def bind(self, var: Var, value: Any) -> Var:
+    def bind(self, var: Var, value: Expr | Op) -> Var:
         """Bind a value; returns the variable."""
         self.bindings.append((var, value))
         return var
 
-    def around(self, body: Any) -> Any:
+    def around(self, body: Expr) -> Any:
         """An expression below the scope's bindings."""
         for var, value in reversed(self.bindings):
             body = Let(var, value, body)
@@ -49,7 +49,7 @@ def _common(a: Scope | None, b: Scope) -> Scope:
     return left
 
 
-def _is_kernel(node: Any) -> bool:
+def _is_kernel(node: Op | Expr) -> bool:
     return isinstance(node, Function) and bool(node.attrs.get("Primitive"))
 
 
@@ -57,7 +57,7 @@ class Scopes:
     """The scope of each expression in a program; `lifted`: the identities of those whose first use is not
     in it."""
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: Expr) -> None:
         self._first: dict[int, tuple[Any, int]] = {}
         self._order = list(self._walk(root))  # keeps identities
         self.of: dict[int, Scope] = {id(root): Scope()}
@@ -74,16 +74,16 @@ class Scopes:
             for part, own in zip(_parts(node), inner, strict=True):
                 self.of[id(part)] = _common(self.of.get(id(part)), own)
 
-    def _walk(self, root: Any) -> Any:
+    def _walk(self, root: Expr) -> Any:
         """The parts in the order of use; records the first use of each."""
 
-        def note(node: Any) -> tuple[Any, ...]:
+        def note(node: Op | Expr) -> tuple[Any, ...]:
             parts = _parts(node)
             for position, part in enumerate(parts):
                 self._first.setdefault(id(part), (node, position))
             return parts
 
-        def enter(node: Any) -> tuple[Any, ...]:
+        def enter(node: Op | Expr) -> tuple[Any, ...]:
             return note(node) if isinstance(node, _SCOPED) else _parts(node)
 
         for node in post_order(root, parts=enter):
@@ -91,7 +91,7 @@ class Scopes:
             yield node
 
 
-def _parts(node: Any) -> tuple[Any, ...]:
+def _parts(node: Op | Expr) -> tuple[Any, ...]:
     """The parts of an expression in the order in which they are computed."""
     if _is_kernel(node):
         return ()
@@ -100,7 +100,7 @@ def _parts(node: Any) -> tuple[Any, ...]:
     return (node.var, node.value, node.body) if isinstance(node, Let) else children(node)
 
 
-def _inner_scopes(node: Any, scope: Scope) -> list[Scope]:
+def _inner_scopes(node: Op | Expr, scope: Scope) -> list[Scope]:
     """The scope of each part of an expression in `scope`."""
     count = len(_parts(node))
     if isinstance(node, If):
@@ -113,7 +113,7 @@ class Binder:
     (all=False) for those that are used in other scopes than their own, where a graph would not say
     where they are computed."""
 
-    def __init__(self, root: Any, all: bool) -> None:
+    def __init__(self, root: Expr, all: bool) -> None:
         self.root, self.all = root, all
         self.scopes = Scopes(root)
         self.new: dict[int, Any] = {}
@@ -125,7 +125,7 @@ class Binder:
             self.new[id(node)] = self._new_value(node)
         return self.scopes.of[id(self.root)].around(self.new[id(self.root)])
 
-    def _enter(self, node: Any) -> tuple[Any, ...]:
+    def _enter(self, node: Op | Expr) -> tuple[Any, ...]:
         if isinstance(node, Let):
             value = self.new.get(id(node.value))
             if value is None:
@@ -135,7 +135,7 @@ class Binder:
             return (node.value, node.body)
         return () if isinstance(node, Var) else _parts(node)
 
-    def _new_value(self, node: Any) -> Any:
+    def _new_value(self, node: Op | Expr) -> Any:
         name = self.names.get(id(node))
         if isinstance(node, (Var, GlobalVar, Op)):
             return node if name is None else self.scopes.of[id(node)].bind(name, node)
@@ -150,7 +150,7 @@ class Binder:
             new = new.body
         return scope.bind(Var("x") if name is None else name, new)
 
-    def _rebuilt(self, node: Any) -> Any:
+    def _rebuilt(self, node: Expr) -> Any:
         """An expression with its new parts, each below the bindings of its scope."""
         inner = self.scopes.inner[id(node)]
         if isinstance(node, Let):
@@ -164,7 +164,7 @@ class Binder:
         return rebuilt(node, {} if _is_kernel(node) else self.new)
 
 
-def check_basic_block_normal_form(expr: Any) -> bool:
+def check_basic_block_normal_form(expr: Function) -> bool:
     """True for a program in which each expression has a use in the scope that it belongs to. Raises
     LoopwrightError for any other."""
     for node in Scopes(expr).lifted.values():

@@ -9,7 +9,7 @@ the highest `plevel` whose condition holds is used; a scheduled function is not 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import te
 from ...base.errors import LoopwrightError, explain
@@ -17,9 +17,9 @@ from ...ir import trace
 from ...ir.expr import Attrs
 from ...ir.module import IRModule
 from ...ir.op import Op
-from ...ir.prim_expr import IntImm
+from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.target import Target
-from ...ops.core import OPERATORS
+from ...ops.core import OPERATORS, Operator
 from ...relax import BlockBuilder
 from ...relax import Var as RelaxVar
 from ...relax import expr as rx
@@ -30,7 +30,10 @@ from ..te.specialize import SpecializedCondition
 from .expr import Call
 from .operators.core import Row, row_of
 from .relax_types import Extents
-from .types import TensorType, TupleType
+from .types import TensorType, TupleType, Type
+
+if TYPE_CHECKING:
+    from ...te.tensor import Tensor
 
 STRATEGY = "FTVMStrategy"
 DEFAULT_LEVEL = (
@@ -44,7 +47,13 @@ class OpImplementation:
     """One kernel of an operator: `compute(attrs, inputs, out_type)` and `schedule(attrs, outs,
     target)`."""
 
-    def __init__(self, compute: Any, schedule: Any, name: str, plevel: int) -> None:
+    def __init__(
+        self,
+        compute: PrimFunc | Callable[..., Any],
+        schedule: Callable[..., Any] | None,
+        name: str,
+        plevel: int,
+    ) -> None:
         self._compute, self._schedule = compute, schedule
         self.name, self.plevel = name, plevel
         self.is_row = False  # it is what every operator has: its row
@@ -52,14 +61,16 @@ class OpImplementation:
     def __repr__(self) -> str:
         return f"OpImplementation({self.name!r}, plevel={self.plevel})"
 
-    def compute(self, attrs: Any, inputs: Sequence[te.Tensor], out_type: Any) -> Any:
+    def compute(
+        self, attrs: Attrs | None, inputs: Sequence[te.Tensor], out_type: Type | None
+    ) -> Any:
         """The results as te tensors; of an implementation in TensorIR, the PrimFunc."""
         if isinstance(self._compute, PrimFunc):
             return self._compute
         outputs = self._compute(attrs, list(inputs), out_type)
         return [outputs] if isinstance(outputs, te.Tensor) else outputs
 
-    def schedule(self, attrs: Any, outs: Any, target: Any) -> Any:
+    def schedule(self, attrs: Attrs | None, outs: Sequence[Tensor], target: Target | str) -> Any:
         """The schedule of the results; None where the default rules are to make it."""
         if self._schedule is None:
             return None
@@ -82,7 +93,11 @@ class OpStrategy:
         self.specializations: list[OpSpecialization] = []
 
     def add_implementation(
-        self, compute: Any, schedule: Any = None, name: str = "default", plevel: int = 10
+        self,
+        compute: PrimFunc | int | Callable[..., Any],
+        schedule: Callable[..., Any] | None = None,
+        name: str = "default",
+        plevel: int = 10,
     ) -> None:
         """Add a kernel, under the open `te.SpecializedCondition` if there is one.
 
@@ -107,7 +122,7 @@ class OpStrategy:
 def row_compute(row: Row) -> Callable[..., Any]:
     """The tensor expression of an operator: those of the Relax operators in its body."""
 
-    def compute(attrs: Any, inputs: Sequence[te.Tensor], out_type: Any) -> Any:
+    def compute(attrs: Attrs | None, inputs: Sequence[te.Tensor], out_type: Type) -> Any:
         bb = BlockBuilder()
         params = [
             RelaxVar(t.op.name, TensorStructInfo([_wide(d) for d in t.shape], t.dtype))
@@ -129,7 +144,7 @@ def row_compute(row: Row) -> Callable[..., Any]:
     return compute
 
 
-def _wide(dim: Any) -> Any:
+def _wide(dim: PrimExpr) -> Any:
     return IntImm("int64", dim.value) if isinstance(dim, IntImm) else dim
 
 
@@ -143,7 +158,7 @@ def _as_arguments(row: Row, args: list[Any]) -> list[Any]:
     return args
 
 
-def _te_argument(arg: Any, values: dict[Any, Any], bb: BlockBuilder, operator: Any) -> Any:
+def _te_argument(arg: rx.Expr, values: dict[Any, Any], bb: BlockBuilder, operator: Operator) -> Any:
     """The te value of an argument: a number is a tensor for an operator that takes only these."""
     value = None if arg is None else _te_value(arg, values, bb)
     number = isinstance(arg, rx.Constant) and not operator.takes_scalars
@@ -155,7 +170,7 @@ def _te_tensor(value: Any) -> te.Tensor:
     return value if isinstance(value, te.Tensor) else te.compute((), lambda: value, "number")
 
 
-def _te_value(value: Any, values: dict[Any, Any], bb: BlockBuilder) -> Any:
+def _te_value(value: rx.Expr, values: dict[Any, Any], bb: BlockBuilder) -> Any:
     """The te value of an expression of Relax."""
     if isinstance(value, rx.Var):
         return values[value.vid]
@@ -194,7 +209,9 @@ def default_strategy(row: Row) -> OpStrategy:
 # ---------------------------------------------------------------------- the choice
 
 
-def strategy_of(op: Op, attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpStrategy | None:
+def strategy_of(
+    op: Op, attrs: Attrs | None, inputs: Sequence[Tensor], out_type: Type, target: Target | str
+) -> OpStrategy | None:
     """The strategy of an operator, None where it has none or leaves this call alone."""
     rule = op.get_attr(STRATEGY)
     if rule is None:
@@ -219,7 +236,7 @@ def _holding(strategy: OpStrategy | None) -> list[OpImplementation]:
 
 
 def get_valid_implementations(
-    op: Op, attrs: Any, inputs: Any, out_type: Any, target: Any
+    op: Op, attrs: Attrs | None, inputs: Sequence[Tensor], out_type: Type, target: str
 ) -> list[OpImplementation]:
     """The implementations of the operator's strategy whose condition holds; the default one where
     it has none. Raises if that is missing, too."""
@@ -234,7 +251,12 @@ def get_valid_implementations(
 
 
 def select_implementation(
-    op: Op, attrs: Any, inputs: Any, out_type: Any, target: Any, use_autotvm: bool = True
+    op: Op,
+    attrs: Attrs | None,
+    inputs: Sequence[Tensor],
+    out_type: Type,
+    target: str,
+    use_autotvm: bool = True,
 ) -> tuple[OpImplementation, list[te.Tensor]]:
     """The implementation of the highest level, the first of these, and its results."""
     valid = get_valid_implementations(op, attrs, inputs, out_type, target)
@@ -281,7 +303,9 @@ class StrategyChoice:
         tensors = [f for a in args for f in (a.fields if isinstance(a, rx.Tuple) else [a])]
         return call_tir(gvar, tensors, info)
 
-    def _kernel(self, best: OpImplementation, call: Call, inputs: Any, out_type: Any) -> PrimFunc:
+    def _kernel(
+        self, best: OpImplementation, call: Call, inputs: Sequence[Tensor], out_type: Type
+    ) -> PrimFunc:
         outs = best.compute(call.attrs, inputs, out_type)
         if isinstance(outs, PrimFunc):
             return outs.with_attr({SCHEDULED: True, "global_symbol": None}).without_attr(
@@ -295,7 +319,7 @@ class StrategyChoice:
         return te.create_prim_func([*inputs, *outs]).without_attr("global_symbol")
 
 
-def placeholders(type_: Any) -> list[te.Tensor]:
+def placeholders(type_: Type) -> list[te.Tensor]:
     """A te placeholder for each tensor of a type."""
     if isinstance(type_, TupleType):
         return [p for f in type_.fields for p in placeholders(f)]

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...base.errors import LoopwrightError, explain
 from ...base.span import SequentialSpan, Span
-from ...ir.expr import Attrs, DictAttrs, GlobalVar
+from ...ir.expr import Attrs, BaseExpr, DictAttrs, GlobalVar
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.prim_expr import FloatImm, IntImm, StringImm
@@ -42,6 +42,9 @@ from .types import (
 )
 from .walk import children, post_order
 
+if TYPE_CHECKING:
+    from ...ir.node import Node
+
 HEADER = '#[version = "0.0.5"]\n'
 Annotate = Callable[[Any], str]
 # Nodes whose type and position are printed in a comment.
@@ -49,7 +52,7 @@ _NOTED = (Call, Constant, Var, Function, Tuple, TupleGetItem)
 
 
 def text(
-    node: Any,
+    node: Node,
     show_meta_data: bool = True,
     annotate: Annotate | None = None,
     header: bool = True,
@@ -73,7 +76,7 @@ def text(
     return "".join(parts)
 
 
-def pretty_print(obj: Any) -> str:
+def pretty_print(obj: Expr) -> str:
     """The text without header and metadata."""
     return text(obj, show_meta_data=False, header=False)
 
@@ -99,7 +102,7 @@ def comment(text: str) -> str:
 class Printer:
     """Prints the body of one expression. Names are unique in it, lines numbered from 0."""
 
-    def __init__(self, root: Any, meta: MetaTable, annotate: Annotate | None = None) -> None:
+    def __init__(self, root: Node, meta: MetaTable, annotate: Annotate | None = None) -> None:
         self.meta = meta
         self.annotate = annotate
         self.uses: Counter[int] = Counter()
@@ -131,12 +134,12 @@ class Printer:
         lines, self.lines = [*self.lines, last], outer
         return "\n".join(lines)
 
-    def block(self, node: Any) -> Step:
+    def block(self, node: Expr) -> Step:
         """A body in braces."""
         body = yield self.scope(node)
         return f"{{{_indented(body)}}}"
 
-    def value(self, node: Any, inline: bool = False) -> Step:
+    def value(self, node: object, inline: bool = False) -> Step:
         """The text of a node where it is used: its own, or the name of its line."""
         cached = self.texts.get(id(node))
         if cached is not None:
@@ -155,7 +158,7 @@ class Printer:
         self.texts[id(node)] = text
         return text
 
-    def leaf(self, node: Any) -> str:
+    def leaf(self, node: BaseExpr) -> str:
         """The text of what has nothing inside."""
         if isinstance(node, Constant):
             text = literals.scalar_text(node.data.numpy(), str(node.data.dtype))
@@ -277,7 +280,7 @@ class Printer:
             self.meta.keep.append(kind)
         return text
 
-    def _type(self, kind: Any) -> str:
+    def _type(self, kind: Type) -> str:
         if isinstance(kind, TensorType):
             shape = ", ".join(self.dim(d) for d in kind.shape)
             return f"Tensor[({shape}), {kind.dtype}]" if kind.shape else str(kind.dtype)
@@ -306,7 +309,7 @@ class Printer:
             return str(extent.value)
         return "?" if isinstance(extent, AnyDim) else self.meta.ref(extent)
 
-    def other(self, node: Any) -> str:
+    def other(self, node: Node) -> str:
         """The text of a node that is not an expression."""
         return self.type(node) if isinstance(node, Type) else str(node)
 
@@ -359,7 +362,7 @@ class Printer:
         return self.meta.ref(value)
 
 
-def same_value(value: Any, other: Any) -> bool:
+def same_value(value: object, other: object) -> bool:
     """Whether two values of an attribute have one text."""
     if isinstance(value, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(value) == len(other) and all(map(same_value, value, other))

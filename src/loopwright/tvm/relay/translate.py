@@ -15,13 +15,13 @@ from typing import Any
 
 from ...base.errors import LoopwrightError, explain
 from ...base.span import Span
-from ...ir.expr import GlobalVar
+from ...ir.expr import BaseExpr, GlobalVar
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...relax import BlockBuilder
 from ...relax import expr as rx
 from ...relax.transform.graph.dead_code import DeadCodeElimination
-from .expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
+from .expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
 from .external import is_composite, is_external, lifted, relax_attrs
 from .infer import infer_function
 from .operators.core import row_of
@@ -121,7 +121,7 @@ class Translator:
         gvar = work.function("composite", func)
         return work.bb.get()[gvar]
 
-    def _has_effects(self, node: Any) -> bool:
+    def _has_effects(self, node: BaseExpr) -> bool:
         """Whether a node may not be part of a dataflow block."""
         if isinstance(node, GlobalVar):
             return not (node in self.mod and is_external(self.mod[node]))
@@ -139,11 +139,11 @@ class Translator:
 
     # ------------------------------------------------------------------ values
 
-    def met(self, node: Any) -> Any:
+    def met(self, node: Expr) -> Any:
         """The value of a node that was met, None before."""
         return next((s[id(node)] for s in reversed(self.scopes) if id(node) in s), None)
 
-    def value(self, root: Any) -> Any:
+    def value(self, root: Expr) -> Any:
         """The value of an expression, whose calls are emitted; the graph is walked without
         recursion, except for branches."""
         if isinstance(root, GlobalVar):
@@ -154,7 +154,7 @@ class Translator:
                 self.scopes[-1][id(node)] = self._visit(node)
         return self.met(root)
 
-    def _enter(self, node: Any) -> bool:
+    def _enter(self, node: BaseExpr) -> bool:
         return not isinstance(node, (If, Function, Let))
 
     def _visit(self, node: Any) -> Any:
@@ -185,7 +185,7 @@ class Translator:
         got = getattr(node, "name_hint", str(node))
         raise LoopwrightError(explain(what, got=got, span=node.span))
 
-    def _lets(self, node: Any) -> Any:
+    def _lets(self, node: Let) -> Any:
         """A chain of `let`s, one after another."""
         while isinstance(node, Let) and self.met(node) is None:
             self.scopes[-1][id(node.var)] = self.value(node.value)
@@ -195,7 +195,7 @@ class Translator:
     def _if(self, node: If) -> Any:
         cond = self.value(node.cond)
 
-        def branch(body: Any) -> Any:
+        def branch(body: Expr) -> Any:
             def build() -> Any:
                 self.scopes.append({})
                 result = self.value(body)
@@ -232,7 +232,7 @@ class Translator:
             result.struct_info = self.extents.info(type_)
         return result
 
-    def _emit(self, value: Any) -> Any:
+    def _emit(self, value: rx.Expr) -> Any:
         """Bind a value; a tuple's fields each."""
         if isinstance(value, rx.Tuple):
             return rx.Tuple([self._emit(f) for f in value.fields])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
 from .types import (
@@ -19,6 +19,9 @@ from .types import (
     TypeVar,
 )
 
+if TYPE_CHECKING:
+    from .expr import Expr
+
 HOOKS: dict[type, str] = {
     GlobalTypeVar: "visit_global_type_var",
     TypeVar: "visit_type_var",
@@ -32,7 +35,7 @@ HOOKS: dict[type, str] = {
 }
 
 
-def parts(typ: Any) -> list[Any]:
+def parts(typ: Type) -> list[Any]:
     """The types directly inside one: type variables that it binds, arguments, the result."""
     values: list[Any] = []
     for value in typ.field_values():
@@ -43,7 +46,7 @@ def parts(typ: Any) -> list[Any]:
 class TypeFunctor:
     """Dispatches a type to the hook of its kind; hooks have no defaults."""
 
-    def visit(self, typ: Any) -> Any:
+    def visit(self, typ: Expr | Type) -> Any:
         """The result of the hook for a type."""
         name = next((HOOKS[kind] for kind in type(typ).__mro__ if kind in HOOKS), None)
         if name is None:
@@ -61,7 +64,7 @@ class TypeMutator(TypeFunctor):
 
 
 def _no_default(name: str) -> Callable[[Any, Any], Any]:
-    def hook(self: Any, typ: Any) -> Any:
+    def hook(self: Any, typ: FuncType) -> Any:
         what = f"{type(self).__name__} has no {name}"
         raise NotImplementedError(explain(what, got=type(typ).__name__))
 
@@ -69,7 +72,7 @@ def _no_default(name: str) -> Callable[[Any, Any], Any]:
 
 
 def _visiting(name: str) -> Callable[[Any, Any], Any]:
-    def hook(self: Any, typ: Any) -> None:
+    def hook(self: Any, typ: Type) -> None:
         for part in parts(typ):
             self.visit(part)
 
@@ -77,13 +80,13 @@ def _visiting(name: str) -> Callable[[Any, Any], Any]:
 
 
 def _rebuilding(name: str) -> Callable[[Any, Any], Any]:
-    def new(self: Any, value: Any) -> Any:
+    def new(self: Any, value: object) -> Any:
         if isinstance(value, tuple):
             items = tuple([new(self, item) for item in value])
             return value if all(a is b for a, b in zip(items, value, strict=True)) else items
         return self.visit(value) if isinstance(value, Type) else value
 
-    def hook(self: Any, typ: Any) -> Any:
+    def hook(self: Any, typ: Type) -> Any:
         old = {f.name: getattr(typ, f.name) for f in typ.__fields__}
         changed = {n: v for n, value in old.items() if (v := new(self, value)) is not value}
         return typ.replace(**changed) if changed else typ

@@ -7,12 +7,15 @@ two calls share on one side, they share on the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
 from ...ir.op import Op
 from .expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, Var
 from .types import FuncType, IncompleteType
+
+if TYPE_CHECKING:
+    from ...ir.expr import BaseExpr
 
 # Kinds of which one object is one value: equal graphs share the same ones.
 _SHARED = (Call, Tuple, Let, If, Function)
@@ -36,7 +39,7 @@ def children(node: Any) -> tuple[Any, ...]:
     return () if kind is Var or not isinstance(node, Expr) else _other_children(node)
 
 
-def _other_children(node: Any) -> tuple[Any, ...]:
+def _other_children(node: Expr) -> tuple[Any, ...]:
     """Those of a class made by a user of the house: its fields that are expressions."""
     values: list[Any] = []
     for value in node.field_values():
@@ -44,7 +47,7 @@ def _other_children(node: Any) -> tuple[Any, ...]:
     return tuple(value for value in values if isinstance(value, Expr))
 
 
-def values_first(node: Any) -> tuple[Any, ...]:
+def values_first(node: Op | Expr) -> tuple[Any, ...]:
     """As `children`, but a variable that is bound comes after its value."""
     return (node.value, node.var, node.body) if type(node) is Let else children(node)
 
@@ -61,7 +64,7 @@ def post_order(
     seen = set() if seen is None else seen
     stack: list[tuple[Any, Iterator[Any]]] = []
 
-    def push(node: Any) -> None:
+    def push(node: BaseExpr) -> None:
         seen.add(id(node))
         inside = parts(node) if enter is None or enter(node) else ()
         stack.append((node, iter(inside)))
@@ -106,7 +109,7 @@ def rebuilt(node: Any, new: dict[int, Any]) -> Any:
 
 
 def rewrite(
-    root: Any,
+    root: Expr,
     post: Callable[[Any, Any], Any] | None = None,
     pre: Callable[[Any], Any] | None = None,
     enter: Callable[[Any], bool] | None = None,
@@ -116,7 +119,7 @@ def rewrite(
     (not None) replaces a node, whose parts are not visited. enter: see `post_order`."""
     new: dict[int, Any] = {}
 
-    def inside(node: Any) -> bool:
+    def inside(node: BaseExpr) -> bool:
         if pre is not None and (replaced := pre(node)) is not None:
             new[id(node)] = replaced
             return False
@@ -134,12 +137,12 @@ def rewrite(
 # ---------------------------------------------------------------------- variables
 
 
-def all_vars(expr: Any) -> list[Var]:
+def all_vars(expr: Expr) -> list[Var]:
     """All variables, in the order in which they are bound or first used."""
     return [node for node in post_order(expr) if isinstance(node, Var)]
 
 
-def _vars(expr: Any, are_bound: bool) -> list[Var]:
+def _vars(expr: Expr, are_bound: bool) -> list[Var]:
     bound: set[int] = set()
     for node in post_order(expr):
         if type(node) is Function:
@@ -149,22 +152,22 @@ def _vars(expr: Any, are_bound: bool) -> list[Var]:
     return [var for var in all_vars(expr) if (id(var) in bound) is are_bound]
 
 
-def free_vars(expr: Any) -> list[Var]:
+def free_vars(expr: Expr) -> list[Var]:
     """The variables that are used and not bound, in the order of their first use."""
     return _vars(expr, False)
 
 
-def bound_vars(expr: Any) -> list[Var]:
+def bound_vars(expr: Expr) -> list[Var]:
     """The variables that a function or a `let` binds."""
     return _vars(expr, True)
 
 
-def bind(expr: Any, binds: dict[Var, Any]) -> Any:
+def bind(expr: Expr, binds: dict[Var, Any]) -> Any:
     """The expression with variables replaced; a function loses the parameters that are, and gets
     as parameters the variables that come in."""
     table = {id(var): value for var, value in binds.items()}
 
-    def replaced(node: Any) -> Any:
+    def replaced(node: Op | Expr) -> Any:
         return table.get(id(node)) if isinstance(node, Var) else None
 
     if type(expr) is not Function:
@@ -196,7 +199,7 @@ class _Path:
 
     __slots__ = ("above", "step")
 
-    def __init__(self, above: Any, step: str) -> None:
+    def __init__(self, above: _Path | str, step: str) -> None:
         self.above, self.step = above, step
 
     def __str__(self) -> str:
@@ -211,7 +214,7 @@ class _Path:
         return _Path(self, step)
 
 
-def compare(a: Any, b: Any, comparer: Any, path: Any) -> None:
+def compare(a: Expr, b: Expr, comparer: Any, path: str) -> None:
     """Compare two graphs for a comparer of `ir.structural`."""
     stack: list[tuple[str, Any, Any, Any]] = [("", a, b, path)]
     while stack:
@@ -249,13 +252,15 @@ _FIELDS: dict[type, tuple[tuple[str, str], ...]] = {
 }  # fmt: skip
 
 
-def _fields(node: Any) -> tuple[tuple[str, str], ...]:
+def _fields(node: Expr) -> tuple[tuple[str, str], ...]:
     """The fields that count: an operator's type arguments follow from the others."""
     fields = _FIELDS[type(node)]
     return fields[:-1] if type(node) is Call and isinstance(node.op, Op) else fields
 
 
-def _pairs(a: Any, b: Any, comparer: Any, path: Any) -> Iterator[tuple[str, Any, Any, Any]]:
+def _pairs(
+    a: Expr, b: Expr, comparer: Any, path: _Path | str
+) -> Iterator[tuple[str, Any, Any, Any]]:
     for name, role in _fields(a):
         below = _Path(path, f".{name}")
         x, y = getattr(a, name), getattr(b, name)
@@ -268,7 +273,7 @@ def _pairs(a: Any, b: Any, comparer: Any, path: Any) -> Iterator[tuple[str, Any,
                 yield "", p, q, _Path(below, f"[{i}]")
 
 
-def graph_hash(root: Any, hasher: Any) -> int:
+def graph_hash(root: Function, hasher: Any) -> int:
     """The hash that agrees with `compare`."""
     stack: list[tuple[str, Any]] = [("", root)]
     seen: set[int] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ def connect(
     port: int,
     key: str = "",
     session_timeout: int = 0,
-    session_constructor_args: Any = None,
+    session_constructor_args: Sequence[str] | None = None,
     enable_logging: bool = False,
     *,
     secret: str | None = None,

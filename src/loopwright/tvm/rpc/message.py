@@ -21,7 +21,7 @@ class PeerError(LoopwrightError):
     """The other side is not there, is not what it should be, or sent what cannot be."""
 
 
-def pack(head: dict[str, Any], *blobs: Any) -> bytes:
+def pack(head: dict[str, Any], *blobs: bytearray | memoryview | bytes) -> bytes:
     """A message. Raises ValueError for one that the other side would refuse."""
     sizes = [len(blob) for blob in blobs]
     text = json.dumps({**head, "sizes": sizes}).encode()
@@ -32,7 +32,7 @@ def pack(head: dict[str, Any], *blobs: Any) -> bytes:
     return b"".join([len(text).to_bytes(4, "little"), text, *blobs])
 
 
-def unpack(data: Any) -> tuple[dict[str, Any], list[memoryview]]:
+def unpack(data: str | bytes) -> tuple[dict[str, Any], list[memoryview]]:
     """(head, blobs) of a message. Raises PeerError for invalid data."""
     if not isinstance(data, bytes) or len(data) < 4:
         raise PeerError(explain("this is not a message", got=repr(data[:40])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
 from typing import Any
 
@@ -35,7 +35,7 @@ class Link:
         self._lock = threading.Lock()
         self._dropped: list[int] = []
 
-    def request(self, do: str, *blobs: Any, **values: Any) -> tuple[dict[str, Any], list[Any]]:
+    def request(self, do: str, *blobs: bytes, **values: Any) -> tuple[dict[str, Any], list[Any]]:
         """(head, blobs) of the answer. Raises RemoteError for an exception of the other side,
         PeerError where it is gone."""
         with self._lock:
@@ -56,7 +56,7 @@ class Link:
 
     # -- values ----------------------------------------------------------------------------------
 
-    def departing(self, value: Any) -> Any:
+    def departing(self, value: object) -> Any:
         """An argument as it crosses. Raises TypeError for what does not."""
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
@@ -76,7 +76,7 @@ class Link:
         hint = "numbers, texts, and tensors made with tensor(array, remote.cpu())"
         raise TypeError(explain(what, got=type(value).__name__, instead=hint))
 
-    def arrived(self, value: Any) -> Any:
+    def arrived(self, value: str | float | Mapping[str, Any] | None) -> Any:
         """A result: tensors and functions are proxies of those of the other side."""
         if not isinstance(value, dict):
             return value
@@ -172,7 +172,7 @@ class RemoteTensor(Tensor):
             at += len(part)
         return array
 
-    def copyfrom(self, source: Any) -> Tensor:
+    def copyfrom(self, source: RemoteTensor | np.ndarray[Any, Any]) -> Tensor:
         """Send the values of an array of the same shape, cast to this dtype; returns self."""
         array = source.numpy() if isinstance(source, RemoteTensor) else as_array(source)
         if array.shape != self._shape:
@@ -203,7 +203,7 @@ class RemoteTensor(Tensor):
         """The value of a tensor with one element, as a Python scalar."""
         return self.numpy().item()
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: slice | int | tuple[int, ...]) -> Any:
         """A copy of a part, or a numpy scalar for a single element."""
         value = self.numpy()[index]
         return Tensor(value) if isinstance(value, np.ndarray) else value
@@ -217,7 +217,7 @@ class RemoteTensor(Tensor):
     def __bool__(self) -> bool:
         return bool(self.numpy())
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: np.dtype[Any] | None = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self.numpy(), dtype=dtype)
 
     def __repr__(self) -> str:
@@ -242,7 +242,9 @@ class RemoteFunction:
         head, _ = self.link.request("call", function=self.number, args=values)
         return self.link.arrived(head.get("result"))
 
-    def timed(self, args: Iterable[Any], timing: dict[str, Any], prepare: Any) -> BenchmarkResult:
+    def timed(
+        self, args: Iterable[Any], timing: dict[str, Any], prepare: RemoteFunction | None
+    ) -> BenchmarkResult:
         """How long it takes there; see `runtime.module.Timing`."""
         values = [self.link.departing(a) for a in args]
         first = None if prepare is None else prepare.number
@@ -296,7 +298,7 @@ class RemoteModule(Timed):
         """`main`, or the only function."""
         return self.get_function(self.entry_name)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: RemoteTensor | int) -> Any:
         return self.entry_func(*args)
 
     def time_evaluator(
@@ -310,7 +312,7 @@ class RemoteModule(Timed):
         cooldown_interval_ms: float = 0,
         repeats_to_cooldown: int = 1,
         cache_flush_bytes: int = 0,
-        f_preproc: Any = "",
+        f_preproc: str | Callable[..., Any] = "",
     ) -> Callable[..., BenchmarkResult]:
         """A function that times `func_name` on the other machine; see `runtime.module.Timing`.
 

@@ -73,7 +73,7 @@ class Server:
         custom_addr: str | None = None,
         silent: bool = False,
         no_fork: bool = False,
-        server_init_callback: Any = None,
+        server_init_callback: Callable[..., Any] | None = None,
         reuse_addr: bool = True,
         timeout: float | None = None,
         *,

@@ -27,7 +27,7 @@ class Serving:
         self._objects: dict[int, Any] = {}
         self._next = 0
 
-    def answer(self, data: Any) -> bytes:
+    def answer(self, data: bytes) -> bytes:
         """The answer to a message."""
         try:
             head, blobs = unpack(data)
@@ -51,7 +51,7 @@ class Serving:
         self._objects[self._next] = value
         return self._next
 
-    def _object(self, number: Any, kind: Any = object) -> Any:
+    def _object(self, number: Any, kind: type = object) -> Any:
         value = self._objects.get(number) if isinstance(number, int) else None
         if value is None or not isinstance(value, kind):
             raise PeerError(explain("no such object", got=repr(number)))
@@ -73,7 +73,7 @@ class Serving:
                 return cpu(int(item))
         raise PeerError(explain("a value of no known kind", got=repr(value)[:100]))
 
-    def _departing(self, value: Any) -> Any:
+    def _departing(self, value: object) -> Any:
         """A result as it crosses: tensors and functions stay here, and their numbers cross."""
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
@@ -109,7 +109,7 @@ class Serving:
         module = load_module(self._path(file))
         names = module.function_names()
         signatures = getattr(module, "signatures", {})
-        inputs = {n: module.input_names(n) for n in names if n in signatures}  # type: ignore[attr-defined]
+        inputs = {n: module.input_names(n) for n in names if n in signatures}
         entry = module.entry_name if module.entry_name in names or len(names) != 1 else names[0]
         return {"module": self._keep(module), "names": names, "inputs": inputs, "entry": entry}
 

@@ -203,7 +203,7 @@ class TrackerSession:
         self._addr, self._secret, self._tls = addr, secret, tls
         self.summary()  # the tracker is there, and lets us in
 
-    def _ask(self, timeout: float | None = None, **question: Any) -> dict[str, Any]:
+    def _ask(self, timeout: float | None = None, **question: str | int) -> dict[str, Any]:
         channel, _ = open_channel(*self._addr, self._secret, self._tls, {"role": "client"})
         try:
             channel.send_json(**question)

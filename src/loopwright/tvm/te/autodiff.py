@@ -84,7 +84,7 @@ def _slopes(expr: PrimExpr, seed: PrimExpr, leaf: Callable[[Any], bool]) -> Slop
         yield from _slopes(part, slope, leaf)
 
 
-def _parts(expr: Any, seed: PrimExpr) -> list[tuple[PrimExpr, PrimExpr]]:
+def _parts(expr: PrimExpr, seed: PrimExpr) -> list[tuple[PrimExpr, PrimExpr]]:
     """The operands of an expression, and what their changes are multiplied by."""
     zero = const(0, seed.dtype)
     if isinstance(expr, Cast):
@@ -134,7 +134,7 @@ def _solved(
     values: dict[Var, PrimExpr] = {}
     tests: list[PrimExpr] = []
 
-    def count(pair: Any) -> int:
+    def count(pair: Sequence[PrimExpr]) -> int:
         return sum(uses_any(pair[0], {v}) for v in free)
 
     for expr, point in sorted(zip(indices, at, strict=True), key=count):
@@ -188,12 +188,17 @@ def _contributions(result: Tensor, head: Tensor, dependent: set[Tensor]) -> Iter
         yield load.producer, _gathered(result, head, load, slope, condition, axes)
 
 
-def _reads(node: Any, dependent: set[Tensor]) -> bool:
+def _reads(node: PrimExpr, dependent: set[Tensor]) -> bool:
     return isinstance(node, ProducerLoad) and node.producer in dependent
 
 
 def _gathered(
-    result: Tensor, head: Tensor, load: Any, slope: PrimExpr, condition: PrimExpr, axes: Any
+    result: Tensor,
+    head: Tensor,
+    load: PrimExpr,
+    slope: PrimExpr,
+    condition: PrimExpr,
+    axes: Sequence[IterVar],
 ) -> Tensor:
     """The gradient that one read makes: a sum over the axes that its indices do not determine."""
     target, op = load.producer, result.op
@@ -302,7 +307,9 @@ def _between(order: list[Operation], inputs: list[Tensor]) -> set[Tensor]:
     return {t for t in dependent if t.dtype.is_float}
 
 
-def gradient(output: Tensor, inputs: Any, head: Tensor | None = None) -> list[Tensor]:
+def gradient(
+    output: Tensor, inputs: Tensor | Sequence[Tensor], head: Tensor | None = None
+) -> list[Tensor]:
     """The gradients of a tensor for each of `inputs`: sums over the elements of `output`, each times
     its `head`.
 

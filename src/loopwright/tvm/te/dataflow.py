@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...arith import Analyzer
 from ...base.errors import CallValueError, explain
@@ -28,6 +28,9 @@ from .relations import (
 )
 from .stage import GROUP_ROOT, INLINE, INLINED, Stage, Stages
 from .tensor_compute import TensorComputeOp
+
+if TYPE_CHECKING:
+    from ...ir.node import Node
 
 
 def new_op(s: Stages, stage: Stage, op: Operation) -> None:
@@ -327,7 +330,7 @@ def inline(s: Stages) -> None:
 def _inline_one(s: Stages, op: ComputeOp) -> None:
     results: dict[Any, PrimExpr] = {op.output(n): e for n, e in enumerate(op.body)}
 
-    def post(node: Any) -> Any:
+    def post(node: Node) -> Any:
         if isinstance(node, ProducerLoad) and node.producer in results:
             at = {a.var: i for a, i in zip(op.axis, node.indices, strict=True)}
             return substitute(results[node.producer], at)

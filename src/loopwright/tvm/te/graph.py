@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...base.errors import CallValueError, explain
@@ -160,13 +160,13 @@ class _Union:
     def __init__(self) -> None:
         self.parent: dict[Any, Any] = {}
 
-    def find(self, key: Any) -> Any:
+    def find(self, key: Sequence[Any]) -> Any:
         self.parent.setdefault(key, key)
         while self.parent[key] != key:
             key = self.parent[key]
         return key
 
-    def union(self, a: Any, b: Any) -> None:
+    def union(self, a: Sequence[Tensor | int], b: Sequence[Any]) -> None:
         self.parent[self.find(a)] = self.find(b)
 
 
@@ -177,7 +177,7 @@ def _join_reads(
     inside = {op.output(n) for op in body for n in range(op.num_outputs)}
     inside |= {*scan.state_placeholder}
 
-    def visit(node: Any) -> None:
+    def visit(node: PrimExpr | Tensor) -> None:
         if not isinstance(node, ProducerLoad) or node.producer not in inside:
             return
         tensor: Any = node.producer

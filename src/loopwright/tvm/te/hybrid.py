@@ -16,7 +16,7 @@ of one element.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...te.tensor import Tensor
@@ -28,11 +28,13 @@ from .nest import schedule_ops
 from .schedule import Schedule
 
 
-def build(s: Schedule, inputs: Any, outputs: Any, name: str = "hybrid_func") -> Any:
+def build(
+    s: Schedule, inputs: Sequence[Tensor], outputs: Sequence[Tensor], name: str = "hybrid_func"
+) -> Any:
     """A schedule as the source of a hybrid script (`HybridModule`), without its compilation."""
     normal = s.normalize()
 
-    def current(arg: Any) -> Any:
+    def current(arg: Tensor) -> Any:
         return normal[arg].op.output(arg.value_index) if isinstance(arg, Tensor) else arg
 
     args, results = ([current(a) for a in tensors] for tensors in (inputs, outputs))

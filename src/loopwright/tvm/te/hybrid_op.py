@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...ir.functor import post_order_visit, rewrite
 from ...te.tensor import Operation, Tensor, replace_tensors
 from ...tir.expr import ProducerLoad
 from ...tir.stmt import Stmt
 from .producer import ProducerStore
+
+if TYPE_CHECKING:
+    from ...ir.node import Node
 
 
 class HybridOp(Operation):
@@ -39,7 +42,7 @@ class HybridOp(Operation):
         body = change(self.body)
         read: dict[Any, None] = {}
 
-        def visit(node: Any) -> None:
+        def visit(node: Node) -> None:
             if isinstance(node, ProducerLoad):
                 read.setdefault(node.producer)
 
@@ -54,7 +57,7 @@ class HybridOp(Operation):
         """The statements, on the results themselves."""
         table: dict[Any, Tensor] = {t: self.output(n) for n, t in enumerate(self.outputs)}
 
-        def post(node: Any) -> Any:
+        def post(node: Node) -> Any:
             if isinstance(node, ProducerStore) and node.producer in table:
                 return node.replace(producer=table[node.producer])
             return None

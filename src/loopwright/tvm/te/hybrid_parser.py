@@ -122,7 +122,7 @@ class Parser:
             self.names = scope
         return st.Evaluate(0) if done is None else done
 
-    def emit(self, part: Any) -> None:
+    def emit(self, part: st.Stmt | Sequence[Tensor | str]) -> None:
         self.blocks[-1].append(part)
 
     def statement(self, node: ast.stmt) -> None:
@@ -197,7 +197,7 @@ class Parser:
         self.names = before
         self.emit(stmt)
 
-    def bind(self, node: ast.For, name: str, tag: str, extent: Any) -> None:
+    def bind(self, node: ast.For, name: str, tag: str, extent: PrimExpr | int) -> None:
         var = Var(name, "int32")
         size = cast("int32", convert(extent))
         axis = IterVar(Range.upto(size), var, IterVar.ThreadIndex, tag)
@@ -350,7 +350,12 @@ class Parser:
         raise self.error(node, f"{name} is not a function of hybrid scripts")
 
     def memory(
-        self, how: str, label: str, shape: Any, dtype: str = "float32", scope: str = ""
+        self,
+        how: str,
+        label: str,
+        shape: Sequence[PrimExpr | int],
+        dtype: str = "float32",
+        scope: str = "",
     ) -> Tensor:
         tensor = PlaceholderOp(label, tuple(convert(e) for e in shape), dtype).output(0)
         if how == "output_tensor":
@@ -393,13 +398,13 @@ def _stores(node: ast.FunctionDef) -> dict[str, int]:
     return counts
 
 
-def _tensors(arg: Any) -> list[Tensor]:
+def _tensors(arg: Tensor | int | Sequence[Tensor | int]) -> list[Tensor]:
     if isinstance(arg, Tensor):
         return [arg]
     return [t for item in arg for t in _tensors(item)] if isinstance(arg, (tuple, list)) else []
 
 
-def _symbolic(arg: Any) -> bool:
+def _symbolic(arg: object) -> bool:
     if isinstance(arg, (tuple, list)):
         return any(map(_symbolic, arg))
     return isinstance(arg, (Tensor, PrimExpr))

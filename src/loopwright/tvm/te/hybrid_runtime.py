@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,11 +13,11 @@ def _bind(_: str, extent: int) -> range:
     return range(extent)
 
 
-def _allocate(shape: Any, dtype: str = "float32", scope: str = "global") -> np.ndarray:
+def _allocate(shape: Sequence[int], dtype: str = "float32", scope: str = "global") -> np.ndarray:
     return np.zeros(shape, dtype)
 
 
-def _popcount(x: Any) -> int:
+def _popcount(x: np.generic) -> int:
     return int(x).bit_count()
 
 

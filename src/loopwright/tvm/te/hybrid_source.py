@@ -7,7 +7,7 @@ import ast
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import CallValueError, explain
 from ...base.names import free_name
@@ -17,6 +17,11 @@ from ...tir import stmt as st
 from ...tir.expr import ProducerLoad
 from .hybrid_parser import HybridScript
 from .producer import ProducerRealize, ProducerStore
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ...tir.buffer import DataProducer
 
 _INFIX: dict[type, str] = {
     pe.Add: "+", pe.Sub: "-", pe.Mul: "*", pe.Div: "/", pe.FloorDiv: "//", pe.FloorMod: "%",
@@ -40,7 +45,7 @@ class Source:
         self.lines: list[str] = []
         self.depth = 1
 
-    def name(self, of: Any, hint: str) -> str:
+    def name(self, of: pe.Var | DataProducer, hint: str) -> str:
         """The name of a tensor or a variable."""
         if of not in self.names:
             name = free_name(re.sub(r"\W", "_", hint), self.used)
@@ -98,14 +103,14 @@ class Source:
         else:
             raise self.unknown(node)
 
-    def unknown(self, node: Any) -> CallValueError:
+    def unknown(self, node: st.Stmt | pe.PrimExpr) -> CallValueError:
         what = f"a hybrid script has no {type(node).__name__}"
         return CallValueError(explain(what, got=str(node)[:80], instead="te.build"))
 
     def element(self, tensor: Any, indices: Sequence[Any]) -> str:
         return f"{self.name(tensor, tensor.name)}[{', '.join(map(self.expr, indices))}]"
 
-    def expr(self, node: Any) -> str:
+    def expr(self, node: pe.PrimExpr) -> str:
         """An expression as Python."""
         if isinstance(node, pe.IntImm):
             return str(bool(node.value)) if node.dtype.is_bool else str(node.value)
@@ -157,7 +162,7 @@ class HybridModule:
         self.src_, self.name = text, self.name or node.name
         self.script = HybridScript(scope[node.name], source)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Tensor | np.ndarray[Any, Any]) -> Any:
         if self.script is None:
             raise CallValueError(explain("the module has no source", instead="load one"))
         return self.script(*args)

@@ -5,7 +5,7 @@ in the layout that `transform_layout` sets."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...arith import Analyzer
 from ...base.errors import CallTypeError, CallValueError, explain
@@ -14,7 +14,7 @@ from ...ir.prim_expr import PrimExpr, Range, Var
 from ...ir.prim_op import add, ceildiv, const, floormod, multiply, subtract
 from ...te.tensor import Operation, PlaceholderOp, Tensor
 from ...tir import stmt as st
-from ...tir.buffer import Buffer, BufferRegion, decl_buffer
+from ...tir.buffer import Buffer, BufferRegion, DataProducer, decl_buffer
 from ...tir.expr import BufferLoad, ProducerLoad
 from ...tir.function import PrimFunc
 from ...tir.index_map import IndexMap
@@ -24,6 +24,9 @@ from .producer import BindBuffer, ProducerRealize, ProducerStore
 from .relations import is_const
 from .scan import ScanOp
 from .stage import Stage, Stages
+
+if TYPE_CHECKING:
+    from ...ir.node import Node
 
 _DEFAULT_SCOPES = ("global", "shared", "local")
 
@@ -85,7 +88,9 @@ class Memory(Rewriter):
         self.buffers[tensor] = TensorMemory(buffer, (), layout)
         return buffer
 
-    def element(self, tensor: Any, indices: Sequence[PrimExpr]) -> tuple[Buffer, list[PrimExpr]]:
+    def element(
+        self, tensor: DataProducer, indices: Sequence[PrimExpr]
+    ) -> tuple[Buffer, list[PrimExpr]]:
         buffer, starts, layout, rolls = self.memory_of(tensor)
         at = [self.visit(i) for i in indices]
         if layout is not None:
@@ -101,7 +106,7 @@ class Memory(Rewriter):
 
     # -- nodes -----------------------------------------------------------------------------------
 
-    def visit_Buffer(self, node: Any) -> Any:
+    def visit_Buffer(self, node: Node) -> Any:
         return node
 
     visit_Var = visit_ConstExpr = visit_IterVar = visit_Op = visit_Buffer

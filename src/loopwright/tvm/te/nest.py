@@ -6,7 +6,7 @@ it is computed: the loops of its consumer are around both. Tensors stay tensors 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...arith import Analyzer
 from ...base.errors import CallValueError, explain
@@ -26,6 +26,9 @@ from .scan import ScanOp
 from .stage import GROUP_ROOT, INLINED, SCAN_UPDATE, SCOPE, Stage, Stages
 from .tensor_compute import TensorComputeOp
 from .tensorize import Tensorized
+
+if TYPE_CHECKING:
+    from .tensor_intrin import TensorIntrin
 
 Wrap = Callable[[st.Stmt], st.Stmt]
 _KINDS = {
@@ -378,7 +381,12 @@ class Emitter:
         return self.in_steps(nest, attrs.intrin, part.binds(attrs.intrin), at, tests)
 
     def in_steps(
-        self, nest: Nest, intrin: Any, binds: list[Any], stop: int | None, tests: list[PrimExpr]
+        self,
+        nest: Nest,
+        intrin: TensorIntrin,
+        binds: list[Any],
+        stop: int | None,
+        tests: list[PrimExpr],
     ) -> st.Stmt:
         """An intrinsic on parts of tensors; a reduction around it begins with its reset, or with
         its body in place of the first update."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.node import define, field
 from ...ir.prim_expr import PrimExpr, Range
 from ...ir.prim_op import const, convert
 from ...tir.buffer import Buffer, DataProducer
 from ...tir.stmt import Stmt
+
+if TYPE_CHECKING:
+    from ...base.span import Span
+    from ...te.tensor import Tensor
 
 
 class ProducerStore(Stmt):
@@ -18,7 +22,13 @@ class ProducerStore(Stmt):
     value: PrimExpr
     indices: tuple[PrimExpr, ...]
 
-    def __init__(self, producer: Any, value: Any, indices: Any, span: Any = None) -> None:
+    def __init__(
+        self,
+        producer: Tensor,
+        value: PrimExpr | float | Tensor,
+        indices: Any,
+        span: Span | None = None,
+    ) -> None:
         kind = producer.dtype
         value = convert(value) if isinstance(value, PrimExpr) else const(value, kind)
         self._set(producer, value, tuple(convert(i) for i in indices), span)

@@ -22,7 +22,7 @@ Values = dict[IterVar, PrimExpr]
 Sets = dict[IterVar, IntervalSet]
 
 
-def is_const(expr: Any, value: int) -> bool:
+def is_const(expr: PrimExpr, value: int) -> bool:
     """Whether an expression is this literal."""
     return isinstance(expr, IntImm) and expr.value == value
 

@@ -31,7 +31,7 @@ class ScanOp(Operation):
         self,
         name: str,
         tag: str,
-        attrs: Any,
+        attrs: dict[Any, Any] | None,
         init: Sequence[Tensor],
         update: Sequence[Tensor],
         state_placeholder: Sequence[Tensor],
@@ -92,7 +92,9 @@ class ScanOp(Operation):
         return scan_blocks(builder, self)
 
 
-def _check(name: str, init: Any, update: Any, state: Any) -> None:
+def _check(
+    name: str, init: Sequence[Tensor], update: Sequence[Tensor], state: Sequence[Tensor]
+) -> None:
     if len(set(update)) != len(update):
         what = f"scan {name} updates each state by a tensor of its own"
         raise ValueError(explain(what, got=", ".join(t.op.name for t in update)))
@@ -130,7 +132,7 @@ def _differ(a: PrimExpr, b: PrimExpr) -> bool:
     return isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value
 
 
-def _chain(name: str, update: Any, state: Any) -> tuple[ComputeOp, ...]:
+def _chain(name: str, update: tuple[Any, ...], state: tuple[Any, ...]) -> tuple[ComputeOp, ...]:
     """The operations from the state to the update, each after its inputs."""
     depends: dict[Operation, bool] = {}
     order: list[ComputeOp] = []
@@ -155,10 +157,10 @@ def _chain(name: str, update: Any, state: Any) -> tuple[ComputeOp, ...]:
 
 
 def scan(
-    init: Any,
-    update: Any,
-    state_placeholder: Any,
-    inputs: Any = None,
+    init: Tensor | Sequence[Tensor],
+    update: Tensor | Sequence[Tensor],
+    state_placeholder: Tensor | Sequence[Tensor],
+    inputs: Sequence[Tensor] | None = None,
     name: str = "scan",
     tag: str = "",
     attrs: dict[str, Any] | None = None,

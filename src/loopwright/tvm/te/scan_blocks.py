@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ...ir.functor import post_order_visit, pre_order_visit
-from ...ir.prim_expr import IterVar, Range, Var
+from ...ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import const, subtract
 from ...te.prim_func import Builder, with_regions
 from ...te.tensor import ComputeOp, Tensor
@@ -14,6 +15,7 @@ from ...tir.buffer import Buffer, BufferRegion, decl_buffer
 from ...tir.expr import BufferLoad, ProducerLoad
 
 if TYPE_CHECKING:
+    from ...ir.node import Node
     from .scan import ScanOp
 
 
@@ -83,7 +85,7 @@ def _allocate(
             allocated.append(build.buffers[tensor])
 
 
-def _window(shape: Any, of: Buffer, what: str) -> Buffer:
+def _window(shape: Sequence[PrimExpr], of: Buffer, what: str) -> Buffer:
     offset = Var("elem_offset", shape[0].dtype)
     name = f"{of.name}_{what}"
     return decl_buffer(shape, of.dtype, name, elem_offset=offset, offset_factor=1, scope=of.scope())
@@ -92,7 +94,7 @@ def _window(shape: Any, of: Buffer, what: str) -> Buffer:
 def _used_buffers(body: st.Stmt) -> set[Buffer]:
     buffers: set[Buffer] = set()
 
-    def visit(node: Any) -> None:
+    def visit(node: Node) -> None:
         if isinstance(node, (BufferLoad, st.BufferStore)):
             buffers.add(node.buffer)
 
@@ -106,7 +108,7 @@ def _looks_back(scan: ScanOp, op: ComputeOp) -> bool:
     back = False
     for reader in scan.chain:
 
-        def visit(node: Any, now: Var = reader.axis[0].var) -> None:
+        def visit(node: Node, now: Var = reader.axis[0].var) -> None:
             nonlocal back
             if isinstance(node, ProducerLoad) and node.producer in own:
                 back = back or node.indices[0] is not now

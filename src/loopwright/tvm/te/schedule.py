@@ -16,8 +16,8 @@ the tensor computes with a test of each element's index; nothing is computed bey
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import CallTypeError, CallValueError, explain
 from ...driver.front import compile as compile_model
@@ -50,6 +50,10 @@ from .nest import schedule_ops as ScheduleOps
 from .relations import Fuse, Rebase, Relation, Singleton, Split, Transform
 from .scan import ScanOp
 from .stage import INLINED, SCAN_UPDATE, SCOPE, Stage, Stages
+
+if TYPE_CHECKING:
+    from ...ir.node import Node
+    from ...tir.function import PrimFunc
 
 
 class Schedule(Stages):
@@ -88,7 +92,12 @@ class Schedule(Stages):
                 stage.attach_ivar = _successor(stage.attach_stage, axis)
         return new
 
-    def create_group(self, outputs: Any, inputs: Any, include_inputs: bool = False) -> Stage:
+    def create_group(
+        self,
+        outputs: Tensor | Sequence[Tensor],
+        inputs: Tensor | list[Tensor],
+        include_inputs: bool = False,
+    ) -> Stage:
         """A stage for the operations from `inputs` to `outputs`, which are then computed together:
         `g.compute_at(s[D], loop)`. `include_inputs`: those of the inputs too."""
         group = self._group(_list(outputs), _list(inputs), include_inputs)
@@ -127,7 +136,7 @@ class Schedule(Stages):
         self.groups.append(group)
         return group
 
-    def cache_read(self, tensor: Tensor, scope: str, readers: Any) -> Tensor:
+    def cache_read(self, tensor: Tensor, scope: str, readers: list[Node]) -> Tensor:
         """A copy of a tensor in memory `scope`, which the readers use. Returns the copy."""
         reader_list = _list(readers)
         if not reader_list:
@@ -137,7 +146,7 @@ class Schedule(Stages):
         self.record("cache_read")
         return copy
 
-    def cache_write(self, tensor: Any, scope: str) -> Any:
+    def cache_write(self, tensor: Tensor | list[Tensor], scope: str) -> Any:
         """Compute a tensor in memory `scope`, in the order of the stage's loops, and copy it from
         there. Returns the computed tensor, or for a list (the results of one operation) a list."""
         results = dataflow.cache_write(self, _list(tensor), scope)
@@ -184,7 +193,7 @@ def _successor(stage: Stage, axis: IterVar) -> IterVar:
     return axis
 
 
-def create_schedule(ops: Any) -> Schedule:
+def create_schedule(ops: Operation | list[Operation | int]) -> Schedule:
     """A schedule of operations (or tensors) and all their inputs."""
     items = _list(ops)
     for item in items:
@@ -228,7 +237,11 @@ def _is_elementwise(op: ComputeOp) -> bool:
 
 
 def schedule_to_module(
-    s: Schedule, args: Sequence[Any], name: str = "main", binds: Any = None, debug: bool = False
+    s: Schedule,
+    args: Sequence[Any],
+    name: str = "main",
+    binds: Mapping[Tensor, Buffer] | None = None,
+    debug: bool = False,
 ) -> IRModule:
     """The module of a scheduled computation before it is lowered: one PrimFunc `name` of `args`.
     `binds` has the buffers of some tensors; `debug` keeps loops of one iteration."""
@@ -253,7 +266,7 @@ def lower(
     args: Sequence[Any],
     name: str = "main",
     simple_mode: bool = False,
-    binds: Any = None,
+    binds: Mapping[Tensor, Buffer] | None = None,
 ) -> IRModule:
     """The module of a scheduled computation: one PrimFunc `name` of `args` (tensors, variables).
 
@@ -266,7 +279,7 @@ def lower(
     return mod
 
 
-def _arguments(s: Schedule, args: Any) -> list[Any]:
+def _arguments(s: Schedule, args: Sequence[Any]) -> list[Any]:
     """The arguments as a list. Raises ValueError where a result that no other stage reads is missing,
     or one is not of the schedule; inputs that nothing reads may be."""
     arguments = [args] if isinstance(args, (Tensor, Var)) else list(args)
@@ -279,7 +292,7 @@ def _arguments(s: Schedule, args: Any) -> list[Any]:
     return arguments
 
 
-def _module(func: Any, name: str) -> IRModule:
+def _module(func: PrimFunc, name: str) -> IRModule:
     return IRModule({name: func.with_attr("global_symbol", name)})
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ...arith import Analyzer
 from ...base.errors import explain
 from ...ir.node import Node
-from ...ir.prim_expr import PrimExpr
+from ...ir.prim_expr import GT, PrimExpr
 from ...ir.prim_op import convert
+
+if TYPE_CHECKING:
+    from ...base.span import Span
 
 
 class SpecializedCondition(Node):
@@ -21,7 +24,7 @@ class SpecializedCondition(Node):
     clauses: tuple[PrimExpr, ...]
     _open: ClassVar[list[SpecializedCondition]] = []
 
-    def __init__(self, conditions: Any, span: Any = None) -> None:
+    def __init__(self, conditions: GT | list[PrimExpr | int], span: Span | None = None) -> None:
         listed = conditions if isinstance(conditions, (list, tuple)) else [conditions]
         clauses = tuple(convert(c) for c in listed)
         for clause in clauses:

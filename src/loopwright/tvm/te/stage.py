@@ -176,9 +176,9 @@ class Stage:
     def split(
         self,
         parent: IterVar,
-        factor: Any = None,
-        nparts: Any = None,
-        disable_predication: Any = False,
+        factor: int | None = None,
+        nparts: int | None = None,
+        disable_predication: bool = False,
     ) -> tuple[IterVar, IterVar]:
         """(outer, inner) loops: inner with `factor` iterations, or outer with `nparts`.
 
@@ -244,7 +244,7 @@ class Stage:
         self.schedule.record("reorder")
 
     def tile(
-        self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any
+        self, x_parent: IterVar, y_parent: IterVar, x_factor: int, y_factor: int
     ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
         """(x outer, y outer, x inner, y inner)."""
         xo, xi = self.split(x_parent, x_factor)
@@ -304,7 +304,7 @@ class Stage:
         self.attrs(ivar).thread = thread
         self.schedule.record("bind")
 
-    def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
+    def pragma(self, var: IterVar, pragma_type: str, pragma_value: int | None = None) -> None:
         """Annotate a loop for the passes."""
         value = 1 if pragma_value is None else pragma_value
         if pragma_type == "unroll":
@@ -315,7 +315,7 @@ class Stage:
             self.attrs(var).pragmas.append((pragma_type, convert(value)))
             self.schedule.record("pragma")
 
-    def prefetch(self, tensor: Tensor, var: IterVar, offset: Any) -> None:
+    def prefetch(self, tensor: Tensor, var: IterVar, offset: PrimExpr | int) -> None:
         """A hint that what iteration `var + offset` reads of `tensor` is needed soon. It is kept as
         an annotation of the loop; no code is generated, because processors prefetch by
         themselves."""
@@ -377,7 +377,7 @@ class Stage:
         self.scope = scope
         self.schedule.record("set_scope")
 
-    def storage_align(self, axis: IterVar, factor: Any, offset: Any) -> None:
+    def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
         """Set the stride of dimension `axis` of the result to k * factor + offset."""
         if any(own is axis for own in self.op.axis):
             self.iter_var_attrs.setdefault(axis, LoopAttrs()).align = (factor, offset)
@@ -400,7 +400,7 @@ class Stage:
         self.rolls = True
         self.schedule.record("rolling_buffer")
 
-    def set_store_predicate(self, predicate: Any) -> None:
+    def set_store_predicate(self, predicate: PrimExpr | int) -> None:
         """Store only if `predicate`, over the variables of the stage's loops, holds. Other elements
         keep their value."""
         self.store_predicate = convert(predicate)
@@ -433,7 +433,7 @@ class Stage:
         """The loops."""
         return list(self.leaf_iter_vars)
 
-    def position(self, var: Any) -> int:
+    def position(self, var: IterVar | int) -> int:
         """The position of a loop. Raises ValueError if it is not a loop of this stage."""
         for n, leaf in enumerate(self.leaf_iter_vars):
             if leaf is var:
@@ -485,7 +485,7 @@ _STEPS = {
 }
 
 
-def _loop(name: str, like: IterVar, extent: Any) -> IterVar:
+def _loop(name: str, like: IterVar, extent: PrimExpr | None) -> IterVar:
     kind: DataType = like.var.dtype
     domain = None if extent is None else Range.from_min_extent(const(0, kind), extent)
     return IterVar(domain, Var(name, kind), like.iter_type)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from ...base.errors import explain
@@ -33,7 +34,7 @@ class TagScope:
     def __exit__(self, *_: Any) -> None:
         TagScope._open = Operation.scope_tag = None
 
-    def __call__(self, fn: Any) -> Any:
+    def __call__(self, fn: Callable[..., Any]) -> Any:
         @functools.wraps(fn)
         def tagged(*args: Any, **kwargs: Any) -> Any:
             with TagScope(self.tag):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
-from ...te.tensor import ComputeOp, Operation, Tensor
+from ...te.tensor import ComputeOp, Operation, Tensor, TensorSlice
 from ...tir.buffer import Buffer, decl_buffer
 from ...tir.stmt import Evaluate, Stmt
 from .tensor_compute import TensorIntrinCall, call_intrin
+
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
 
 
 class TensorIntrin:
@@ -33,7 +36,7 @@ class TensorIntrin:
     def __repr__(self) -> str:
         return f"TensorIntrin({self.name})"
 
-    def __call__(self, *args: Any, reduce_axis: Any = None) -> TensorIntrinCall:
+    def __call__(self, *args: TensorSlice | int, reduce_axis: Any = None) -> TensorIntrinCall:
         """The result of a compute's function: the intrinsic on parts of tensors, `A[i, 0:16]`."""
         return call_intrin(self, args, reduce_axis)
 
@@ -43,7 +46,7 @@ def decl_tensor_intrin(
     fcompute: Callable[..., Any],
     name: str = "tensor_intrin",
     binds: dict[Tensor, Buffer] | None = None,
-    scalar_params: Any = None,
+    scalar_params: Sequence[int] | None = None,
     default_buffer_params: dict[str, Any] | None = None,
 ) -> TensorIntrin:
     """An intrinsic for `s[C].tensorize(loop, intrin)`.
@@ -90,5 +93,5 @@ def decl_tensor_intrin(
     return TensorIntrin(name, op, buffers, body, reset, update)
 
 
-def _stmt(value: Any) -> Stmt | None:
+def _stmt(value: PrimExpr | Stmt | None) -> Stmt | None:
     return value if value is None or isinstance(value, Stmt) else Evaluate(value)

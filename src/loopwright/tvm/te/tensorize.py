@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...arith import Analyzer
 from ...arith.int_set import union_interval
@@ -19,6 +19,9 @@ from ...tir.expr import ProducerLoad, Reduce
 from .relations import Sets, Values, is_const, pass_up_sets, point, whole
 from .stage import Stage
 from .tensor_intrin import TensorIntrin
+
+if TYPE_CHECKING:
+    from ...ir.node import Node
 
 Bind = tuple[Buffer, Tensor, Sequence[Range]]
 
@@ -53,7 +56,7 @@ class Tensorized:
             t: [[] for _ in t.shape] for t in self.op.input_tensors
         }
 
-        def visit(node: Any) -> None:
+        def visit(node: Node) -> None:
             if isinstance(node, ProducerLoad):
                 tensor: Any = node.producer
                 for dim, index in zip(dims_of[tensor], node.indices, strict=True):
@@ -146,7 +149,7 @@ class Tensorized:
     ) -> PrimExpr:
         """An element by the intrinsic's axes, reading its tensors from the parts' begin."""
 
-        def post(node: Any) -> Any:
+        def post(node: Node) -> Any:
             if not isinstance(node, ProducerLoad):
                 return None
             tensor: Any = node.producer
@@ -173,13 +176,13 @@ def _narrow(expr: PrimExpr) -> PrimExpr:
     """An element whose indices are int32 where their variables are: how wide an index is computed
     does not change which element it is."""
 
-    def short(node: Any) -> Any:
+    def short(node: PrimExpr) -> Any:
         if isinstance(node, IntImm):
             return const(node.value, "int32")
         whole = isinstance(node, Cast) and node.dtype.is_int and node.value.dtype.is_int
         return node.value if whole else None
 
-    def post(node: Any) -> Any:
+    def post(node: PrimExpr | Tensor) -> Any:
         if not isinstance(node, ProducerLoad):
             return None
         indices = [

@@ -22,7 +22,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,11 +30,16 @@ from ...base.errors import LoopwrightError, explain, suggest
 from ...ir.prim_expr import IntImm
 from ...relax.byoc import Backend
 from ...relax.dpl import is_const, is_op, is_tuple_get_item, wildcard
-from ...relax.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
-from ...relax.struct_info import TensorStructInfo, TupleStructInfo
+from ...relax.expr import Call, Constant, Expr, Function, PrimValue, Tuple, TupleGetItem, Var
+from ...relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from ...relax.transform.fuse.fuse_ops_by_pattern import COMPOSITE, PatternCheckContext
 from ...runtime.module import Module
 from .network import FORMAT, Network
+
+if TYPE_CHECKING:
+    from ...ir.dtype import DataType
+    from ...ir.expr import Extent
+    from ...relax.dpl.nodes import CallPattern
 
 NAME = "tensorrt"
 OPTIONS = {"fp16": False, "max_workspace": 1 << 30, "reference": False, "runner": None}
@@ -89,12 +94,12 @@ def patterns() -> list[Any]:
     return [(name, pattern, {}, _is_supported) for name, pattern in rows]
 
 
-def _activated(op: str, inner: Any) -> Any:
+def _activated(op: str, inner: CallPattern) -> Any:
     rest = [wildcard(), wildcard()] if op == "relax.clip" else []
     return is_op(op)(inner, *rest)
 
 
-def _biased(inner: Any) -> Any:
+def _biased(inner: CallPattern) -> Any:
     return is_op("relax.add")(inner, is_const())
 
 
@@ -160,12 +165,12 @@ CONDITIONS: dict[str, Callable[[Call], bool]] = {
 }
 
 
-def _number(scalar: Any) -> float:
+def _number(scalar: PrimValue) -> float:
     """The value of a scalar argument; NaN if it is not a number."""
     return float(getattr(scalar.value, "value", math.nan))
 
 
-def _ones(values: Any) -> bool:
+def _ones(values: Sequence[Extent]) -> bool:
     return all(int(v) == 1 for v in values or ())
 
 
@@ -175,7 +180,7 @@ def _tensors(call: Call) -> list[Any]:
     return [a for a in flat if isinstance(a, (Var, Constant, Call, TupleGetItem))]
 
 
-def _dims(info: Any) -> list[Any]:
+def _dims(info: StructInfo) -> list[Any]:
     """The extents of a tensor: numbers, and the names of symbolic ones."""
     return [d.value if isinstance(d, IntImm) else str(d) for d in info.get_shape()]
 
@@ -185,7 +190,7 @@ def _target(shape: Sequence[Any]) -> list[int]:
     return [d if isinstance(d, int) else -1 for d in shape]
 
 
-def _one_free(*infos: Any) -> bool:
+def _one_free(*infos: StructInfo) -> bool:
     """Whether tensors can be reshaped: at most one extent of each is known only at run time."""
     return all(_target(_dims(info)).count(-1) <= 1 for info in infos)
 
@@ -237,7 +242,7 @@ class Describer:
         values: dict[Any, Any] = dict(zip(func.params, args, strict=True))
         biased = "conv2d_bias" in str(func.attrs.get(COMPOSITE, ""))
 
-        def look(expr: Any) -> Any:
+        def look(expr: Expr) -> Any:
             if isinstance(expr, Tuple):
                 return [look(f) for f in expr.fields]
             if isinstance(expr, TupleGetItem):
@@ -268,7 +273,12 @@ class Describer:
         return emit(self, call, args)
 
     def layer(
-        self, kind: str, inputs: list[str], dtype: Any, shape: Sequence[Any], **params: Any
+        self,
+        kind: str,
+        inputs: list[str],
+        dtype: DataType | str,
+        shape: Sequence[Any],
+        **params: str | float | Sequence[int] | None,
     ) -> str:
         """Emit a layer; return the name of its result."""
         name = f"{kind.lower()}_{len(self.layers)}"
@@ -278,7 +288,9 @@ class Describer:
         self.layers.append({**fields, "params": params})
         return name
 
-    def of(self, call: Call, kind: str, inputs: list[str], **params: Any) -> str:
+    def of(
+        self, call: Call, kind: str, inputs: list[str], **params: str | float | Sequence[int] | None
+    ) -> str:
         """Emit the layer of an operator; return the name of its result."""
         info = _result(call)
         name = self.layer(kind, inputs, info.dtype, _dims(info), **params)
@@ -286,7 +298,7 @@ class Describer:
             self.layers[-1]["source"] = str(call.span)
         return name
 
-    def input(self, hint: str, info: Any) -> str | None:
+    def input(self, hint: str, info: StructInfo) -> str | None:
         """Declare an input and return its name; a shape argument is also in the shapes of
         tensors."""
         if not isinstance(info, TensorStructInfo):
@@ -313,7 +325,7 @@ class Describer:
         self.weight("bias", add.args[1], [-1])
         return self.layers[-1]["outputs"][0]
 
-    def value(self, operand: Any, rank: int = 0) -> str:
+    def value(self, operand: Constant | str, rank: int = 0) -> str:
         """The tensor of an operand, its shape padded with leading ones to `rank`."""
         constant = isinstance(operand, Constant)
         shape = _dims(operand.struct_info) if constant else self.tensors[operand]["shape"]
@@ -442,7 +454,7 @@ def _permute(net: Describer, call: Call, args: list[Any]) -> str:
     return net.of(call, "SHUFFLE", [x], first_transpose=axes, reshape=None)
 
 
-def _ints(values: Any) -> list[int]:
+def _ints(values: Sequence[Extent]) -> list[int]:
     return [int(v) for v in values]
 
 
@@ -531,7 +543,7 @@ def backend() -> Backend:
     return BACKEND
 
 
-def tensorrt(**options: Any) -> Backend:
+def tensorrt(**options: int | Callable[..., Any]) -> Backend:
     """The back end with options, for `compile(backends=[...])`, `partition` and `RunCodegen`.
 
     fp16: the builder may use float16, except in layers whose weights overflow it.

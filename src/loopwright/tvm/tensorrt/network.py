@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +106,7 @@ class Network:
         """The description as JSON, one line per tensor, weight and layer."""
         return "{\n" + ",\n".join(_section(k, v) for k, v in self.description.items()) + "\n}"
 
-    def run(self, *inputs: Any) -> list[np.ndarray]:
+    def run(self, *inputs: np.ndarray[Any, Any]) -> list[np.ndarray]:
         """The results, computed in numpy in the precision of the tensors."""
         description = self.description
         env = dict(zip(description["inputs"], map(np.asarray, inputs), strict=True))
@@ -187,11 +187,11 @@ def _layer(layer: Mapping[str, Any], description: Mapping[str, Any], defined: se
         _wrong(f"{where}: op is one of {', '.join(words)}", layer["params"]["op"])
 
 
-def _integer(value: Any) -> bool:
+def _integer(value: str | float) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _integers(value: Any) -> bool:
+def _integers(value: Sequence[int]) -> bool:
     return isinstance(value, list) and all(map(_integer, value))
 
 
@@ -206,26 +206,26 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _is(value: Any, kind: type, what: str) -> None:
+def _is(value: int | Mapping[str, Any], kind: type, what: str) -> None:
     if not isinstance(value, kind):
         _wrong(f"{what} is a {kind.__name__}", type(value).__name__)
 
 
-def _has(value: Any, keys: Any, what: str) -> None:
+def _has(value: Any, keys: Sequence[str] | Mapping[str, str], what: str) -> None:
     _is(value, dict, what)
     for key in keys:
         if key not in value:
             _wrong(f"{what} has {key}", ", ".join(value) or "nothing")
 
 
-def _wrong(what: str, got: Any) -> None:
+def _wrong(what: str, got: str | float | list[float]) -> None:
     raise LoopwrightError(explain(f"this is not a network description: {what}", got=got))
 
 
 # ---------------------------------------------------------------------- semantics
 
 
-def _convolution(args: Any, weights: Any, p: Any) -> np.ndarray:
+def _convolution(args: Sequence[np.ndarray[Any, Any]], weights: Any, p: Any) -> np.ndarray:
     kernel, groups = weights["kernel"], p["groups"]
     (x,) = args
     windows = _windows(_padded(x, p, 0), p["kernel_size"], p["stride"], p["dilation"])
@@ -237,7 +237,9 @@ def _convolution(args: Any, weights: Any, p: Any) -> np.ndarray:
     return result + weights["bias"].reshape(-1, 1, 1) if "bias" in weights else result
 
 
-def _deconvolution(args: Any, weights: Any, p: Any) -> np.ndarray:
+def _deconvolution(
+    args: list[np.ndarray[Any, Any]], weights: dict[str, np.ndarray[Any, Any]], p: Any
+) -> np.ndarray:
     """Each input element adds its multiple of the kernel to a window of the result."""
     (x,), kernel, groups = args, weights["kernel"], p["groups"]
     n, c, h, w = x.shape
@@ -257,13 +259,19 @@ def _deconvolution(args: Any, weights: Any, p: Any) -> np.ndarray:
     return result + weights["bias"].reshape(-1, 1, 1) if "bias" in weights else result
 
 
-def _scale(args: Any, weights: Any, p: Any) -> np.ndarray:
+def _scale(
+    args: Sequence[np.ndarray[Any, Any]],
+    weights: Mapping[str, np.ndarray[Any, Any]],
+    p: Mapping[str, int],
+) -> np.ndarray:
     (x,) = args
     shape = [-1 if k == p["axis"] else 1 for k in range(x.ndim)]
     return x * weights["scale"].reshape(shape) + weights["shift"].reshape(shape)
 
 
-def _pooling(args: Any, weights: Any, p: Any) -> np.ndarray:
+def _pooling(
+    args: Sequence[np.ndarray[Any, Any]], weights: Mapping[Any, Any], p: Mapping[str, Any]
+) -> np.ndarray:
     (x,) = args
     more = [_beyond(x.shape[2 + k], p, k) for k in (0, 1)]
 
@@ -278,7 +286,7 @@ def _pooling(args: Any, weights: Any, p: Any) -> np.ndarray:
     return windows(x, 0, 0).sum((-2, -1)) / counted
 
 
-def _beyond(extent: int, p: Any, k: int) -> int:
+def _beyond(extent: int, p: Mapping[str, Any], k: int) -> int:
     """The distance by which the last window exceeds the padded input if sizes are rounded up."""
     whole = extent + p["pre_padding"][k] + p["post_padding"][k] - p["window"][k]
     if p["round"] != "UP":
@@ -289,32 +297,40 @@ def _beyond(extent: int, p: Any, k: int) -> int:
     return max(steps * p["stride"][k] - whole, 0)
 
 
-def _padded(x: np.ndarray, p: Any, value: float) -> np.ndarray:
+def _padded(x: np.ndarray, p: Mapping[str, Any], value: float) -> np.ndarray:
     pairs = list(zip(p["pre_padding"], p["post_padding"], strict=True))
     return np.pad(x, [(0, 0), (0, 0), *pairs], constant_values=value)
 
 
-def _windows(x: np.ndarray, size: Any, stride: Any, dilation: Any) -> np.ndarray:
+def _windows(x: np.ndarray, size: list[int], stride: list[int], dilation: list[int]) -> np.ndarray:
     """(n, c, h, w) -> (n, c, rows, columns, window rows, window columns)"""
     spans = [d * (s - 1) + 1 for s, d in zip(size, dilation, strict=True)]
     views = np.lib.stride_tricks.sliding_window_view(x, spans, axis=(2, 3))
     return views[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
 
 
-def _matmul(args: Any, weights: Any, p: Any) -> np.ndarray:
+def _matmul(
+    args: Sequence[np.ndarray[Any, Any]], weights: Mapping[Any, Any], p: Mapping[str, str]
+) -> np.ndarray:
     flipped = (
         np.swapaxes(x, -1, -2) if p[f"op{k}"] == "TRANSPOSE" else x for k, x in enumerate(args)
     )
     return np.matmul(*flipped)
 
 
-def _softmax(args: Any, weights: Any, p: Any) -> np.ndarray:
+def _softmax(
+    args: Sequence[np.ndarray[Any, Any]], weights: Mapping[Any, Any], p: Mapping[str, int]
+) -> np.ndarray:
     (x,) = args
     powers = np.exp(x - x.max(p["axis"], keepdims=True))
     return powers / powers.sum(p["axis"], keepdims=True)
 
 
-def _shuffle(args: Any, weights: Any, p: Any) -> np.ndarray:
+def _shuffle(
+    args: Sequence[np.ndarray[Any, Any]],
+    weights: Mapping[Any, Any],
+    p: Mapping[str, Sequence[int] | None],
+) -> np.ndarray:
     (x,) = args
     permuted = x if p["first_transpose"] is None else x.transpose(p["first_transpose"])
     return permuted if p["reshape"] is None else permuted.reshape(p["reshape"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,9 +33,16 @@ from .functions import (
 )
 from .gradients import check_numerical_grads
 
+if TYPE_CHECKING:
+    from ...runtime.tensor import Tensor
+
 
 def assert_allclose(
-    actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7, verbose: bool = True
+    actual: Tensor | np.ndarray[Any, Any] | float,
+    desired: np.ndarray[Any, Any] | float,
+    rtol: float = 1e-7,
+    atol: float = 1e-7,
+    verbose: bool = True,
 ) -> None:
     """Raise AssertionError unless shapes are equal and all elements within
     atol + rtol * |desired|."""

@@ -4,10 +4,12 @@ Made by `python -m tools.make_stubs`.
 """
 
 from _pytest.mark.structures import MarkDecorator as _MarkDecorator
+from collections.abc import Callable as _Callable
 from loopwright.arith.analyzer import Analyzer as Analyzer
 from loopwright.ir.dtype import numpy_dtype as numpy_dtype
 from loopwright.ir.prim_expr import PrimExpr as PrimExpr
 from loopwright.ir.structural import structural_equal as structural_equal
+from loopwright.runtime.tensor import Tensor as _Tensor
 from loopwright.tvm.testing.ast_printer import dump_ast as dump_ast
 from loopwright.tvm.testing.cases import (
     fixture as fixture, parameter as parameter, parameters as parameters,
@@ -35,9 +37,10 @@ from loopwright.tvm.testing.marks import (
     requires_package as requires_package, skip_if_32bit as skip_if_32bit,
     skip_if_wheel_test as skip_if_wheel_test,
 )
+from numpy import ndarray as _ndarray
 from typing import Any as _Any
 
-def assert_allclose(actual: _Any, desired: _Any, rtol: float = 1e-07, atol: float = 1e-07, verbose: bool = True) -> None: """Raise AssertionError unless shapes are equal and all elements within atol + rtol * |desired|."""
+def assert_allclose(actual: _Tensor | _ndarray[_Any, _Any] | float, desired: _ndarray[_Any, _Any] | float, rtol: float = 1e-07, atol: float = 1e-07, verbose: bool = True) -> None: """Raise AssertionError unless shapes are equal and all elements within atol + rtol * |desired|."""
 def assert_prim_expr_equal(lhs: PrimExpr, rhs: PrimExpr) -> None: """Raise ValueError unless both expressions are proven equal."""
 def get_dtype_range(dtype: str) -> tuple[_Any, _Any]: """The smallest and the largest value of a dtype."""
 requires_aarch64: Requirement
@@ -77,4 +80,4 @@ requires_x86_amx: Requirement
 requires_x86_avx512: Requirement
 requires_x86_vnni: Requirement
 slow: _MarkDecorator
-def uses_gpu(test: _Any) -> _Any: ...
+def uses_gpu(test: _Callable[..., _Any]) -> _Any: ...

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ... import relax
 from ...ir.expr import Attrs, GlobalVar
@@ -22,6 +22,9 @@ from ...ir.op import Op
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...relax import struct_info, types
 from ...runtime import Tensor
+
+if TYPE_CHECKING:
+    from ...relax.expr import Function, MatchCast
 
 # The fields shown of each kind of node, in this order; names and texts are quoted.
 _FIELDS: dict[type, str] = {
@@ -76,7 +79,7 @@ class ASTPrinter:
         self.include_struct_info_annotations = include_struct_info_annotations
         self.include_call_attrs = include_call_attrs
 
-    def visit_expr(self, node: Any) -> str:
+    def visit_expr(self, node: Node | int) -> str:
         """The text of an expression, a binding, a block, a type or struct info. Raises TypeError."""
         if isinstance(node, PrimExpr):
             return f"PrimExpr(value=`{node}`)"
@@ -89,7 +92,7 @@ class ASTPrinter:
 
     visit_type_ = visit_struct_info_ = visit_expr
 
-    def _fields(self, kind: type, node: Any) -> Iterable[tuple[str, str]]:
+    def _fields(self, kind: type, node: Node | int) -> Iterable[tuple[str, str]]:
         for name in _FIELDS[kind].split():
             value = getattr(node, name)
             if value is None or (name == "ndim" and getattr(node, "shape", None) is not None):
@@ -103,7 +106,7 @@ class ASTPrinter:
             if info is not None:
                 yield "struct_info", self.visit_expr(info)
 
-    def _value(self, value: Any) -> str:
+    def _value(self, value: object) -> str:
         if isinstance(value, (Mapping, Attrs)):
             items = (f'"{key}": {self._attribute(item)}' for key, item in value.items())
             return self._list(items, "{", "}")
@@ -113,7 +116,7 @@ class ASTPrinter:
             return str(value.numpy())
         return self.visit_expr(value) if isinstance(value, Node) else str(value)
 
-    def _attribute(self, value: Any) -> str:
+    def _attribute(self, value: IntImm | str | int) -> str:
         if isinstance(value, IntImm):
             value = bool(value.value) if value.dtype == "bool" else value.value
         return f'"{value}"' if isinstance(value, str) else str(value)
@@ -127,7 +130,7 @@ class ASTPrinter:
 
 
 def dump_ast(
-    exp: Any,
+    exp: Function | MatchCast | int,
     indent_str: str = "    ",
     include_struct_info_annotations: bool = True,
     include_call_attrs: bool = True,

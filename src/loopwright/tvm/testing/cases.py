@@ -12,7 +12,9 @@ import pytest
 
 
 def parameter(
-    *values: Any, ids: Sequence[str] | None = None, by_dict: dict[str, Any] | None = None
+    *values: int | Callable[..., Any],
+    ids: Sequence[str] | None = None,
+    by_dict: dict[str, Any] | None = None,
 ) -> Any:
     """A fixture, called as the variable it is assigned to, that takes each of the values:
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +14,9 @@ from ...ir.module import IRModule
 from ...ir.structural import assert_structural_equal
 from ...script import from_source
 from ...tir import PrimFunc
+
+if TYPE_CHECKING:
+    from ...tir.transform.optimize.simplify import Simplify
 
 FIXTURE = type(pytest.fixture(lambda: None))
 
@@ -37,7 +41,7 @@ class CompareBeforeAfter:
                 setattr(cls, name.lower(), make(member))
 
     @classmethod
-    def _normalize_before(cls, before: Any) -> Any:
+    def _normalize_before(cls, before: Callable[..., Any] | type) -> Any:
         """The fixture `before` or `expected` (TVM's name: its other bases of tests call it)."""
         if isinstance(before, staticmethod):
             before = before.__func__
@@ -50,14 +54,14 @@ class CompareBeforeAfter:
         return pytest.fixture(value)
 
     @classmethod
-    def _applied(cls, transform: Any) -> Any:
+    def _applied(cls, transform: Simplify | Callable[..., Any]) -> Any:
         """The fixture `transform`: a function that takes a module or a function."""
         if inspect.isfunction(transform):
             return pytest.fixture(lambda self: partial(apply, transform(self)))
         return pytest.fixture(lambda self: partial(apply, transform))
 
     @classmethod
-    def _program(cls, program: Any) -> Any:
+    def _program(cls, program: Callable[..., Any] | type) -> Any:
         if inspect.isfunction(program):
             text = "@T.prim_func\n" + textwrap.dedent(inspect.getsource(program))
             return from_source(text, check_well_formed=cls.check_well_formed)
@@ -66,7 +70,12 @@ class CompareBeforeAfter:
         functions = {k: cls._program(v) for k, v in vars(program).items() if k[0] != "_"}
         return IRModule({k: v.with_attr("global_symbol", k) for k, v in functions.items()})
 
-    def test_compare(self, before: Any, expected: Any, transform: Any) -> None:
+    def test_compare(
+        self,
+        before: IRModule | PrimFunc,
+        expected: IRModule | PrimFunc | type[ValueError],
+        transform: Callable[..., Any],
+    ) -> None:
         """Apply the pass and compare."""
         if inspect.isclass(expected) and issubclass(expected, BaseException):
             with pytest.raises(expected):
@@ -75,12 +84,12 @@ class CompareBeforeAfter:
             assert_structural_equal(named(apply(transform, before)), named(expected))
 
 
-def named(program: Any) -> Any:
+def named(program: IRModule | PrimFunc) -> Any:
     """A single function under the name that both sides of a comparison have."""
     return program.with_attr("global_symbol", "main") if isinstance(program, PrimFunc) else program
 
 
-def apply(transform: Any, program: Any) -> Any:
+def apply(transform: Simplify | Callable[..., Any], program: Any) -> Any:
     """The result of a pass on a module, or on a function."""
     if isinstance(transform, partial) or not isinstance(program, PrimFunc):
         return transform(program)

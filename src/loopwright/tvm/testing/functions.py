@@ -15,12 +15,12 @@ from ...ir.prim_op import const
 from ...runtime import get_global_func, register_func
 
 
-def echo(value: Any) -> Any:
+def echo(value: Sequence[int]) -> Any:
     """The value itself."""
     return value
 
 
-def nop(*values: Any) -> None:
+def nop(*values: str | int) -> None:
     """Nothing."""
 
 
@@ -112,7 +112,7 @@ def ErrorTest(x: int, y: int) -> None:
         raise ValueError(f"expect {x} and {y} to be equal")
 
 
-def _expression(value: Any) -> PrimExpr:
+def _expression(value: object) -> PrimExpr:
     if isinstance(value, PrimExpr):
         return value
     if isinstance(value, (bool, int, float, str)):
@@ -121,7 +121,7 @@ def _expression(value: Any) -> PrimExpr:
     raise TypeError(errors.explain(what, got=type(value).__name__, instead="pass a number"))
 
 
-def _variant(value: Any) -> str:
+def _variant(value: object) -> str:
     """The kind of a text or an integer, as TVM names it."""
     if isinstance(value, str):
         return "ffi.String"
@@ -139,7 +139,7 @@ def _first(values: Sequence[Any]) -> Any:
     return values[0]
 
 
-def _at(values: Mapping[Any, Any], key: Any) -> Any:
+def _at(values: Mapping[Any, Any], key: str) -> Any:
     return values[key]
 
 

@@ -33,13 +33,13 @@ def check_numerical_grads(
     keys = list(inputs) if by_name else list(range(len(inputs)))
     values = {key: np.array(inputs[key]) for key in keys}
 
-    def at(key: Any, index: int, step: float) -> float:
+    def at(key: str | int, index: int, step: float) -> float:
         moved = values[key].copy()
         moved.reshape(-1)[index] += step
         arguments = {**values, key: moved}
         return float(function(**arguments) if by_name else function(*arguments.values()))
 
-    def slope(key: Any, index: int, step: float) -> float:
+    def slope(key: str | int, index: int, step: float) -> float:
         return (at(key, index, step) - at(key, index, -step)) / (2 * step)
 
     for key in list(grads) if isinstance(grads, Mapping) else range(len(grads)):

@@ -34,8 +34,10 @@ class Requirement:
             return []
         return [pytest.mark.skipif(not self.present(), reason=f"needs {self.what}")]
 
-    def __call__(self, test: Any = None, *, support_required: str = "compile-and-run") -> Any:
-        def decorate(test: Any) -> Any:
+    def __call__(
+        self, test: Callable[..., Any] | None = None, *, support_required: str = "compile-and-run"
+    ) -> Any:
+        def decorate(test: Callable[..., Any]) -> Any:
             for mark in self.marks(support_required):
                 test = mark(test)
             return test
@@ -113,7 +115,7 @@ def skip_if_32bit(reason: str) -> Any:
     return pytest.mark.skipif(struct.calcsize("P") == 4, reason=reason)
 
 
-def skip_if_wheel_test(func: Any) -> Any:
+def skip_if_wheel_test(func: Callable[..., Any]) -> Any:
     """TVM's mark of tests that need the sources of the package; they are always here."""
     return func
 
@@ -149,7 +151,7 @@ def device_enabled(target: str) -> bool:
     return any(name.split()[0] == kind for name, _ in enabled_targets())
 
 
-def parametrize_targets(*targets: Any) -> Any:
+def parametrize_targets(*targets: str | Callable[..., Any]) -> Any:
     """A test run on these targets, by its parameter `target`, skipped on those that are not enabled;
     bare, on all that are."""
     if len(targets) == 1 and callable(targets[0]):

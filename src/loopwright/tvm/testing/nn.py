@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from ...base.errors import explain
 from ...relax import BlockBuilder
 from ...relax.struct_info import TensorStructInfo
 from ...runtime import Tensor, tensor
+
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ...relax.expr import Expr, Var
 
 
 def _builder() -> BlockBuilder:
@@ -23,17 +27,17 @@ def _builder() -> BlockBuilder:
     return builder
 
 
-def emit(expr: Any, name_hint: str = "") -> relax.Var:
+def emit(expr: Expr, name_hint: str = "") -> relax.Var:
     """Emit into the open function."""
     return _builder().emit(expr, name_hint)
 
 
-def emit_te(func: Callable[..., Any], *args: Any, **kwargs: Any) -> relax.Var:
+def emit_te(func: Callable[..., Any], *args: Expr, **kwargs: Any) -> relax.Var:
     """Emit a kernel given as a tensor expression function."""
     return _builder().emit_te(func, *args, **kwargs)
 
 
-def checkpoint(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def checkpoint(func: Callable[..., Any], *args: Expr, **kwargs: Any) -> Any:
     """func(*args, **kwargs), not emitted, whose values are computed again in the backward pass
     instead of being kept; the arguments are kept. A tuple if `func` returns one."""
     start, end = relax.op.grad.start_checkpoint, relax.op.grad.end_checkpoint
@@ -41,7 +45,7 @@ def checkpoint(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return tuple(map(end, result)) if isinstance(result, (list, tuple)) else end(result)
 
 
-def emit_checkpoint(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def emit_checkpoint(func: Callable[..., Any], *args: Expr, **kwargs: Any) -> Any:
     """Emit `checkpoint`: a variable, or a tuple of them."""
     result = checkpoint(func, *args, **kwargs)
     return tuple(map(emit, result)) if isinstance(result, tuple) else emit(result)
@@ -50,7 +54,7 @@ def emit_checkpoint(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def emit_checkpoint_sequential(
     functions: Sequence[Callable[[Any], Any]],
     segments: int | Sequence[int],
-    input: Any,
+    input: Var,
     checkpoint_last: bool = False,
 ) -> relax.Var:
     """Emit functions one after the other, in segments that are checkpoints; the last one is only
@@ -72,7 +76,7 @@ def emit_checkpoint_sequential(
     return input
 
 
-def Placeholder(shape: Any, dtype: str = "float32", name: str = "data") -> relax.Var:
+def Placeholder(shape: Sequence[int], dtype: str = "float32", name: str = "data") -> relax.Var:
     """An input."""
     dims = shape if isinstance(shape, (list, tuple)) else [shape]
     builder = relax.BlockBuilder.current()
@@ -80,7 +84,7 @@ def Placeholder(shape: Any, dtype: str = "float32", name: str = "data") -> relax
     return relax.Var(name, TensorStructInfo(dims, dtype))
 
 
-def Parameter(shape: Any, dtype: str = "float32", name: str = "param") -> relax.Var:
+def Parameter(shape: Sequence[int], dtype: str = "float32", name: str = "param") -> relax.Var:
     """A weight."""
     return Placeholder(shape, dtype, name)
 
@@ -88,14 +92,14 @@ def Parameter(shape: Any, dtype: str = "float32", name: str = "param") -> relax.
 class Module:
     """A layer: its parameters are the variables among its members, those of parts included."""
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Expr) -> Any:
         return self.forward(*args)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Expr) -> Any:
         """Emit the layer."""
         raise NotImplementedError
 
-    def _members(self, value: Any) -> Iterator[relax.Var]:
+    def _members(self, value: Expr | Module | Sequence[Module] | None) -> Iterator[relax.Var]:
         if isinstance(value, relax.Var):
             yield value
         elif isinstance(value, Module):
@@ -115,7 +119,7 @@ class Sequential(Module):
     def __init__(self, *modules: Callable[[Any], Any]) -> None:
         self.modules = list(modules)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Expr) -> Any:
         """Emit all layers."""
         for module in self.modules:
             input = module(input)
@@ -125,7 +129,7 @@ class Sequential(Module):
 class ReLU(Module):
     """max(x, 0)"""
 
-    def forward(self, input: Any) -> relax.Var:
+    def forward(self, input: Expr) -> relax.Var:
         """Emit the layer."""
         return emit(relax.op.nn.relu(input))
 
@@ -133,7 +137,7 @@ class ReLU(Module):
 class LogSoftmax(Module):
     """log(softmax(x))"""
 
-    def forward(self, input: Any) -> relax.Var:
+    def forward(self, input: Expr) -> relax.Var:
         """Emit the layer."""
         return emit(relax.op.nn.log_softmax(input))
 
@@ -145,13 +149,13 @@ class Linear(Module):
         self.weight = Parameter((in_features, out_features), name="linear_weight")
         self.bias = Parameter((out_features,), name="linear_bias") if bias else None
 
-    def forward(self, input: Any) -> relax.Var:
+    def forward(self, input: Expr) -> relax.Var:
         """Emit the layer."""
         product = emit(relax.op.matmul(input, self.weight))
         return product if self.bias is None else emit(relax.op.add(product, self.bias))
 
 
-def init_params(mod: Any) -> list[Tensor]:
+def init_params(mod: IRModule) -> list[Tensor]:
     """Random values, by a fixed seed, for the parameters of `main` behind its first one."""
     rng = np.random.default_rng(0)
     inputs = []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from ...ir.target import Target
@@ -21,7 +19,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def dev(target: Any) -> Device:
+def dev(target: str) -> Device:
     """The device of a test's target."""
     return device(Target(target).kind.name)
 

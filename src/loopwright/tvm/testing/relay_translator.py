@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain, suggest
 from ...base.names import free_name
@@ -24,10 +24,13 @@ from ..relay.operators.core import row_of
 from ..relay.translate import to_relax
 from ..relay.walk import post_order
 
+if TYPE_CHECKING:
+    from ...relax.block_builder import BlockBuilder
+
 
 def from_relay(
-    func: Any,
-    target: Any,
+    func: Function,
+    target: str,
     relay_params: Mapping[str, Any] | None = None,
     *,
     opt_level: int = 3,
@@ -85,7 +88,7 @@ class _Given:
             )
             raise ValueError(explain(what, instead=suggest(name, sorted(called), "it calls")))
 
-    def choose(self, call: Call, args: list[Any], bb: Any) -> Any:
+    def choose(self, call: Call, args: list[Any], bb: BlockBuilder) -> Any:
         """The call of the operator's kernel; None if it has none."""
         name, row = call.op.name, row_of(call.op)
         kernel = self.kernels.get(name)
@@ -104,7 +107,7 @@ class _Given:
         return rx.Call(CALL_TIR, [gvar, rx.Tuple(tensors)], None, [info])
 
 
-def _tensors(value: Any) -> list[Any]:
+def _tensors(value: rx.Expr) -> list[Any]:
     """The tensors of an argument."""
     info = value.struct_info
     if not isinstance(info, TupleStructInfo):

@@ -2,63 +2,67 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...runtime import register_func, tensor
 
+if TYPE_CHECKING:
+    from ...runtime.device import Device
+    from ...runtime.vm.virtual_machine import VirtualMachine
+
 
 @register_func("test.vm.move", override=True)
-def move(src: Any) -> Any:
+def move(src: tensor.Tensor) -> Any:
     """The value itself."""
     return src
 
 
 @register_func("test.vm.add", override=True)
-def add(a: Any, b: Any) -> Any:
+def add(a: tensor.Tensor, b: tensor.Tensor) -> Any:
     """a + b"""
     return tensor(a.numpy() + b.numpy())
 
 
 @register_func("test.vm.mul", override=True)
-def mul(a: Any, b: Any) -> Any:
+def mul(a: tensor.Tensor, b: tensor.Tensor) -> Any:
     """a * b"""
     return tensor(a.numpy() * b.numpy())
 
 
 @register_func("test.vm.equal_zero", override=True)
-def equal_zero(a: Any) -> Any:
+def equal_zero(a: tensor.Tensor) -> Any:
     """Whether each element is 0."""
     return tensor(a.numpy() == 0)
 
 
 @register_func("test.vm.subtract_one", override=True)
-def subtract_one(a: Any) -> Any:
+def subtract_one(a: tensor.Tensor) -> Any:
     """a - 1"""
     return tensor(np.subtract(a.numpy(), 1))
 
 
 @register_func("test.vm.identity", override=True)
-def identity_packed(a: Any, b: Any) -> None:
+def identity_packed(a: tensor.Tensor, b: tensor.Tensor) -> None:
     """Write a to b."""
     b.copyfrom(a)
 
 
 @register_func("test.vm.tile", override=True)
-def tile_packed(a: Any, b: Any) -> None:
+def tile_packed(a: tensor.Tensor, b: tensor.Tensor) -> None:
     """Write a, twice side by side, to b."""
     b.copyfrom(np.tile(a.numpy(), (1, 2)))
 
 
 @register_func("test.vm.add_scalar", override=True)
-def add_scalar(a: Any, b: Any) -> Any:
+def add_scalar(a: int, b: int) -> Any:
     """a + b of two numbers."""
     return a + b
 
 
 @register_func("test.vm.get_device_id", override=True)
-def get_device_id(device: Any) -> int:
+def get_device_id(device: Device) -> int:
     """The device's number."""
     return device.index
 
@@ -69,7 +73,7 @@ def check_if_defined(obj: Any) -> bool:
     return obj is not None
 
 
-def check_saved_func(vm: Any, func_name: str, *inputs: Any) -> Any:
+def check_saved_func(vm: VirtualMachine, func_name: str, *inputs: tensor.Tensor | int) -> Any:
     """Call a function directly and by a saved closure; both must give the same. Returns it."""
     direct = vm[func_name](*inputs)
     vm.save_function(func_name, "saved", *inputs)

@@ -9,7 +9,7 @@ dict_values([buffer(X, ...), buffer(Y, ...), buffer(Z, ...)])
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import te, tir
 from ...base.errors import explain
@@ -19,10 +19,13 @@ from ...tir import PrimFunc
 from ...tir.tensor_intrin.cuda import WARP_SIZE
 from .. import topi
 
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
+
 _AXES = {1: "l", 2: "hw", 3: "dhw"}
 
 
-def _product(a: Any, b: Any, dtype: str) -> Any:
+def _product(a: PrimExpr, b: PrimExpr, dtype: str) -> Any:
     return a.astype(dtype) * b.astype(dtype)
 
 
@@ -56,7 +59,7 @@ def _convolution(name: str, rank: int) -> Callable[..., tuple[Tensor, ...]]:
         taps, rc = _window(rank, kernel), te.reduce_axis((0, ci // groups), name="rc")
         padded = topi.nn.pad(inputs, [0, *[padding] * rank, 0])
 
-        def element(n: Any, *at: Any) -> Any:
+        def element(n: PrimExpr, *at: PrimExpr) -> Any:
             *spot, c = at
             source = [p * stride + r * dilation for p, r in zip(spot, taps, strict=True)]
             channel = c // (co // groups) * (ci // groups) + rc
@@ -136,7 +139,7 @@ def conv2d_transpose_nhwc(
     rh, rw = _window(2, kernel_size)
     rc = te.reduce_axis((0, CI), name="rc")
 
-    def element(n: Any, h: Any, w: Any, co: Any) -> Any:
+    def element(n: PrimExpr, h: PrimExpr, w: PrimExpr, co: PrimExpr) -> Any:
         y, x = h + rh + skip, w + rw + skip
         value = padded[n, y // stride, x // stride, rc]
         if stride > 1:
@@ -193,7 +196,7 @@ def _matrices(
     b = te.placeholder((*lead, k, m), name=y, dtype=in_dtype)
     r = te.reduce_axis((0, k), name="k")
 
-    def element(*at: Any) -> Any:
+    def element(*at: PrimExpr) -> Any:
         *batch, i, j = at
         return te.sum(_product(a(*batch, i, r), b(*batch, r, j), out_dtype), axis=[r])
 

@@ -16,10 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...tir.function import PrimFunc
 from ...tir.transform.base import PrimFuncPass
+
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ...ir.pass_context import PassContext
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Apply(PrimFuncPass):
     name = "tir.Apply"
     ftransform: Callable[[PrimFunc], PrimFunc] = lambda func: func
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         return self.ftransform(func)
 
     def user_code(self) -> Any:

@@ -11,16 +11,21 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...tir.function import PrimFunc
 from ...tir.transform.base import PrimFuncPass
 from ...tir.transform.low_precision import Promote, has_native
 
+if TYPE_CHECKING:
+    from ...ir.dtype import DataType
+    from ...ir.module import IRModule
+    from ...ir.pass_context import PassContext
+
 NATIVE = 80  # the compute capability from which GPUs have bfloat16
 
 
-def is_bfloat16(dtype: Any) -> bool:
+def is_bfloat16(dtype: DataType) -> bool:
     """Whether a type, or a vector's element, is bfloat16."""
     return str(dtype.element) == "bfloat16"
 
@@ -31,7 +36,7 @@ class BF16ComputeLegalize(PrimFuncPass):
 
     name = "tir.BF16ComputeLegalize"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         if has_native(func, NATIVE):
             return func
         return func.replace(body=Promote(is_bfloat16, "float32").visit(func.body))

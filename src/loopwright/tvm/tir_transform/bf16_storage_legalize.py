@@ -16,12 +16,16 @@ Stores round to nearest, ties to even; NaN stays NaN. It runs after
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...tir.function import PrimFunc
 from ...tir.transform.base import PrimFuncPass
 from ...tir.transform.low_precision import StoreAsBits, has_native
 from .bf16_compute_legalize import NATIVE, is_bfloat16
+
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ...ir.pass_context import PassContext
 
 
 @dataclass(frozen=True)
@@ -31,5 +35,5 @@ class BF16StorageLegalize(PrimFuncPass):
 
     name = "tir.BF16StorageLegalize"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         return func if has_native(func, NATIVE) else StoreAsBits(is_bfloat16).run(func)

@@ -18,11 +18,15 @@ module calls has not.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.target import Target
 from ...tir.function import PrimFunc
 from ...tir.transform.base import PrimFuncPass
+
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ...ir.pass_context import PassContext
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class BindTarget(PrimFuncPass):
     name = "tir.BindTarget"
     target: Any = None
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         own = func.attrs.get("target")
         requested = Target(self.target) if self.target is not None else Target.current()
         exposed = "global_symbol" in func.attrs

@@ -18,15 +18,21 @@ Each value is bound as far outside as its variables are defined.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir import prim_expr as pe
 from ...ir.functor import Visitor
 from ...tir import stmt as st
 from ...tir.function import PrimFunc
 from ...tir.transform.base import PrimFuncPass, Simplifying, StmtRewriter, bind_function
+
+if TYPE_CHECKING:
+    from ...ir.dtype import DataType
+    from ...ir.module import IRModule
+    from ...ir.pass_context import PassContext
+    from ...tir.buffer import Buffer
 
 _TOTAL = (pe.Add, pe.Sub, pe.Mul, pe.Min, pe.Max)
 _DIVISIONS = (pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod)
@@ -40,10 +46,10 @@ class _Candidates(Visitor):
         self.first: dict[Any, tuple[pe.PrimExpr, int, frozenset[pe.Var]]] = {}
         self.inside: set[pe.Var] = set()
 
-    def visit_Buffer(self, node: Any) -> None:
+    def visit_Buffer(self, node: Buffer) -> None:
         pass
 
-    def key(self, node: Any) -> tuple[Any, int, frozenset[pe.Var]] | None:
+    def key(self, node: pe.PrimExpr) -> tuple[Any, int, frozenset[pe.Var]] | None:
         """(key, size, variables) of an expression; None if it is not eligible."""
         kind = type(node)
         if isinstance(node, pe.Var):
@@ -90,7 +96,7 @@ class _Candidates(Visitor):
     def visit_Block(self, node: st.Block) -> None:
         """Blocks are opaque: nothing outside is bound for them."""
 
-    def parts(self, value: Any) -> None:
+    def parts(self, value: pe.PrimExpr) -> None:
         """Count the subexpressions of a bound value."""
         for part in (value.value,) if isinstance(value, pe.Cast) else (value.a, value.b):
             self.key(part)
@@ -105,19 +111,19 @@ class _Candidates(Visitor):
         return max(twice, key=lambda entry: entry[0])[1:] if twice else None
 
 
-def _divides(divisor: Any) -> bool:
+def _divides(divisor: pe.PrimExpr) -> bool:
     return isinstance(divisor, pe.IntImm) and divisor.value > 0
 
 
 class _Replace(StmtRewriter):
-    def __init__(self, key: Any, var: pe.Var) -> None:
+    def __init__(self, key: Sequence[Any], var: pe.Var) -> None:
         self.key, self.var = key, var
         self.keys = _Candidates()
 
     def visit_Block(self, node: st.Block) -> Any:
         return node
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: pe.PrimExpr) -> Any:
         entry = self.keys.key(node) if isinstance(node, (pe.BinaryOpExpr, pe.Cast)) else None
         if entry is not None and entry[0] == self.key:
             return self.var
@@ -128,7 +134,7 @@ class _Eliminate(StmtRewriter):
     def __init__(self, fresh: Callable[[Any], pe.Var]) -> None:
         self.fresh = fresh
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: pe.PrimExpr) -> Any:
         return node
 
     def scope(self, body: st.Stmt) -> st.Stmt:
@@ -193,7 +199,7 @@ class CommonSubexprElimTIR(PrimFuncPass):
     enable_cse_tir: bool = True
     identify_equiv_terms: bool = False
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         if not self.enable_cse_tir or ctx.option("tir.disable_cse_tir"):
             return func
         if self.identify_equiv_terms or ctx.option("tir.enable_equiv_terms_in_cse_tir"):
@@ -202,7 +208,7 @@ class CommonSubexprElimTIR(PrimFuncPass):
             func = func.replace(body=expand.visit(func.body))
         count = 0
 
-        def fresh(dtype: Any) -> pe.Var:
+        def fresh(dtype: DataType | str) -> pe.Var:
             nonlocal count
             count += 1
             return pe.Var(f"cse_v{count}", dtype)

@@ -15,13 +15,17 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.prim_expr import Let, Var
 from ...tir.buffer import Buffer
 from ...tir.function import PrimFunc
-from ...tir.stmt import Allocate, AllocateConst, For, LetStmt
+from ...tir.stmt import Allocate, AllocateConst, For, LetStmt, Stmt
 from ...tir.transform.base import PrimFuncPass, StmtRewriter
+
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ...ir.pass_context import PassContext
 
 
 class _Convert(StmtRewriter):
@@ -44,7 +48,7 @@ class _Convert(StmtRewriter):
             renamed = self.buffers[node] = node.with_data(data)
         return renamed
 
-    def scope(self, node: Any, var: Var, name: str) -> Any:
+    def scope(self, node: Stmt | Let, var: Var, name: str) -> Any:
         """A node whose field `name` defines `var` for its body."""
         if var not in self.defined:
             self.defined.add(var)
@@ -81,6 +85,6 @@ class ConvertSSA(PrimFuncPass):
 
     name = "tir.ConvertSSA"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule | None, ctx: PassContext) -> PrimFunc:
         defined = {*func.params, *(b.data for b in func.buffers)}
         return func.replace(body=_Convert(defined).visit(func.body))

@@ -16,13 +16,17 @@ fit. Raises ValueError for a buffer with more elements than int32 can count.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
 from ...ir.prim_expr import IntImm
 from ...tir.function import PrimFunc
 from ...tir.index_dtype import with_index_dtype
 from ...tir.transform.base import PrimFuncPass
+
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ...ir.pass_context import PassContext
 
 
 def too_large(func: PrimFunc) -> Any:
@@ -42,7 +46,7 @@ class ForceNarrowIndexToInt32(PrimFuncPass):
 
     name = "tir.ForceNarrowIndexToInt32"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         large = too_large(func)
         if large is not None:
             what = f"buffer {large.name} has more elements than int32 counts"

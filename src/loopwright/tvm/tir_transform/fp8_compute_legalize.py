@@ -12,13 +12,16 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...tir.transform.base import RewriterPass
 from ...tir.transform.low_precision import Promote
 
+if TYPE_CHECKING:
+    from ...ir.dtype import DataType
 
-def is_float8(dtype: Any) -> bool:
+
+def is_float8(dtype: DataType) -> bool:
     """Whether a type, or a vector's element, is a float of 8 bits."""
     return str(dtype.element).startswith("float8")
 

@@ -17,7 +17,7 @@ conversions are those of `LowerScalarOps`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...base.errors import explain
 from ...ir.dtype import DataType
@@ -26,13 +26,17 @@ from ...tir.transform.base import PrimFuncPass
 from ...tir.transform.low_precision import StoreAsBits
 from .fp8_compute_legalize import is_float8
 
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ...ir.pass_context import PassContext
+
 _TYPES = [
     f"float8_e{rest}" for rest in ("3m4", "4m3", "4m3b11fnuz", "4m3fn", "4m3fnuz", "5m2", "5m2fnuz")
 ]
 
 
 class _Store(StoreAsBits):
-    def bits(self, dtype: Any) -> DataType:
+    def bits(self, dtype: DataType) -> DataType:
         if dtype.base not in _TYPES:
             hint = ", ".join(_TYPES)
             what = "no storage of this type as bits"
@@ -47,5 +51,5 @@ class FP8StorageLegalize(PrimFuncPass):
 
     name = "tir.FP8StorageLegalize"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         return _Store(is_float8).run(func)

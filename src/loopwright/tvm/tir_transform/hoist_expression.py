@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Flag
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.functor import any_node, rewrite
 from ...ir.prim_expr import (
@@ -53,6 +53,10 @@ from ...tir.transform.optimize.remove_no_op import NoOpRemover, RemoveNoOp
 from ...tir.transform.optimize.simplify import Simplify
 from .convert_ssa import ConvertSSA
 
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ...ir.pass_context import PassContext
+
 _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 
@@ -80,7 +84,7 @@ class HoistedLetBindings(Flag):
 def _movable(expr: PrimExpr, inside: set[Var]) -> bool:
     """Whether an expression uses no variable of a loop's inside and cannot fail before the loop."""
 
-    def bound(node: Any) -> bool:
+    def bound(node: PrimExpr) -> bool:
         divides = isinstance(node, _DIVISIONS) and not isinstance(node.b, IntImm)
         return divides or isinstance(node, (BufferLoad, Call))
 
@@ -197,7 +201,7 @@ class _Hoist(StmtRewriter):
     def __init__(self, conditions: HoistedConditionals, values: HoistedLetBindings) -> None:
         self.conditions, self.values = conditions, values
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_For(self, node: For) -> Stmt:
@@ -232,7 +236,7 @@ class _Hoist(StmtRewriter):
 _CONDITIONS = ~HoistedConditionals.UsingBlockVar
 
 
-def _number(flags: Any) -> int:
+def _number(flags: HoistedConditionals | HoistedLetBindings | bool) -> int:
     return flags.value if isinstance(flags, Flag) else int(flags)
 
 
@@ -243,7 +247,7 @@ class HoistExpression(PrimFuncPass):
 
     name = "tir.HoistExpression"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         options = ctx.option("tir.HoistExpression") or {}
         asked = options.get("hoisted_conditionals", _CONDITIONS)
         conditions = _CONDITIONS if asked is True else HoistedConditionals(_number(asked))

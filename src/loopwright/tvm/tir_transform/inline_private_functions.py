@@ -23,12 +23,12 @@ dimensions that its call does not define; functions without remaining calls are 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.expr import GlobalVar
 from ...ir.functor import any_node, post_order_visit
 from ...ir.module import IRModule
-from ...ir.prim_expr import Call, Var
+from ...ir.prim_expr import Call, PrimExpr, Var
 from ...ir.transform import ModulePass, PassContext
 from ...tir.buffer import Buffer
 from ...tir.function import PrimFunc
@@ -38,11 +38,14 @@ from ...tir.stmt_functor import renew_defs
 from ...tir.transform.base import StmtRewriter, Substitute
 from ...tir.transform.lower.unpack_signatures import symbolic_dims
 
+if TYPE_CHECKING:
+    from ...ir.node import Node
 
-def _called(node: Any) -> set[str]:
+
+def _called(node: Stmt) -> set[str]:
     called: set[str] = set()
 
-    def visit(n: Any) -> None:
+    def visit(n: Node) -> None:
         if isinstance(n, GlobalVar):
             called.add(n.name_hint)
 
@@ -63,7 +66,7 @@ def _body(func: PrimFunc, args: tuple[Any, ...]) -> Stmt:
         values[param if buffer is None else buffer.data] = arg
     buffers: dict[Buffer, Buffer] = {}
 
-    def visit(node: Any) -> None:
+    def visit(node: Node) -> None:
         if isinstance(node, Buffer) and node.data in values:
             parts = {
                 "data": values[node.data],
@@ -80,7 +83,7 @@ class _Inline(StmtRewriter):
     def __init__(self, bodies: dict[str, PrimFunc]) -> None:
         self.bodies = bodies
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_Evaluate(self, node: Evaluate) -> Stmt:

@@ -30,13 +30,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.module import IRModule
 from ...ir.transform import PassContext
 from ...tir.op_target import end_profile_intrinsic, start_profile_intrinsic
 from ...tir.stmt import Evaluate, For, ForKind, SeqStmt, Stmt, seq
 from ...tir.transform.base import PrimFuncPass, StmtRewriter
+
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
 
 
 def _profiled(number: int, stmt: Stmt) -> Stmt:
@@ -52,7 +55,7 @@ class _Instrument(StmtRewriter):
         self.depth = self.height = 0
         self.siblings = self.parallel = False
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_SeqStmt(self, node: SeqStmt) -> Stmt:

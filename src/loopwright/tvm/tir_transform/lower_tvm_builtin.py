@@ -41,9 +41,9 @@ stacks, and so does each parallel loop's body. Device memory, and constant memor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.prim_expr import NE, Call, IntImm, PrimExpr, StringImm, Var
@@ -79,6 +79,10 @@ from .make_packed_api import (
     TYPE_INDEX,
     VALUE,
 )
+
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ...ir.pass_context import PassContext
 
 _ADDRESS, _DEVICE_ID, _PADDING = 0, 9, 14
 _POINTER, _STRING = 4, 8
@@ -132,7 +136,7 @@ class _Lower(StmtRewriter):
         self.stacks = outer
         return stmt
 
-    def leaf(self, node: st.Stmt, **parts: Any) -> st.Stmt:
+    def leaf(self, node: st.Stmt, **parts: PrimExpr | Sequence[PrimExpr]) -> st.Stmt:
         """A statement preceded by what its expressions need."""
         outer, self.before = self.before, []
         self.stacks.used = dict.fromkeys(self.stacks.used, 0)
@@ -304,7 +308,7 @@ class LowerTVMBuiltin(PrimFuncPass):
     name = "tir.LowerTVMBuiltin"
     max_stack_alloca: int = 1024
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         if func.attrs.get("calling_conv") == 2:
             return func
         target = func.attrs.get("target")

@@ -188,7 +188,7 @@ class _Entry:
         if isinstance(buffer.elem_offset, Var) and buffer.elem_offset not in self.defined:
             self.let(buffer.elem_offset, const(0, buffer.elem_offset.dtype))
 
-    def dims(self, buffer: Buffer, field: Any, what: str) -> None:
+    def dims(self, buffer: Buffer, field: Callable[..., Any], what: str) -> None:
         rank = len(buffer.shape)
 
         def array(name: str, code: int) -> Buffer:

@@ -19,17 +19,22 @@ may not fit, is not changed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...arith import Analyzer
 from ...arith.atoms import is_index
-from ...ir.prim_expr import BinaryOpExpr, IntImm
+from ...ir.prim_expr import BinaryOpExpr, IntImm, PrimExpr
 from ...tir.expr import reads_memory
 from ...tir.function import PrimFunc
 from ...tir.index_dtype import with_index_dtype
 from ...tir.stmt import Allocate, Block, For
 from ...tir.transform.base import PrimFuncPass, StmtVisitor
+
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ...ir.pass_context import PassContext
 
 
 class _Sizes(StmtVisitor):
@@ -41,7 +46,7 @@ class _Sizes(StmtVisitor):
         self.computed = 0
         self.ana = Analyzer()
 
-    def size(self, extents: Any) -> None:
+    def size(self, extents: Sequence[PrimExpr]) -> None:
         total = 1
         for extent in extents:
             if not isinstance(extent, IntImm) or self.largest is None:
@@ -88,7 +93,7 @@ class NarrowDataType(PrimFuncPass):
     name = "tir.NarrowDataType"
     target_bits: int = 32
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         sizes = _Sizes()
         for buffer in func.buffers:
             sizes.size(buffer.shape)

@@ -16,11 +16,11 @@ access does not begin at a multiple of the width.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...arith import Analyzer
 from ...ir.literals import is_zero
-from ...ir.prim_expr import IntImm, PointerType, PrimExpr, Ramp, Shuffle, Var
+from ...ir.prim_expr import Call, IntImm, PointerType, PrimExpr, Ramp, Shuffle, Var
 from ...ir.prim_op import truncdiv
 from ...tir.buffer import Buffer
 from ...tir.expr import BufferLoad
@@ -28,6 +28,10 @@ from ...tir.function import PrimFunc
 from ...tir.op import is_call_to
 from ...tir.stmt import Allocate, BufferStore, LetStmt
 from ...tir.transform.base import PrimFuncPass, StmtRewriter, StmtVisitor
+
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ...ir.pass_context import PassContext
 
 
 def _width(node: BufferLoad | BufferStore) -> int | None:
@@ -77,7 +81,7 @@ class _Widths(StmtVisitor):
         self.access(node, False)
         self.visit((node.value, node.indices))
 
-    def visit_Call(self, node: Any) -> None:
+    def visit_Call(self, node: Call) -> None:
         for arg in node.args:
             if is_call_to(node, "address_of") and isinstance(arg, BufferLoad):
                 self.unchanged.add(arg.buffer.data)
@@ -201,5 +205,5 @@ class PointerValueTypeRewrite(PrimFuncPass):
 
     name = "tir.PointerValueTypeRewrite"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         return declare_as_vectors(func)

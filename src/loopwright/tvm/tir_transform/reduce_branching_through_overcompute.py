@@ -18,7 +18,7 @@ they are read. The additional code has to stay inside of its buffers, call nothi
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.functor import rewrite
 from ...ir.prim_expr import And, Call, Div, FloorDiv, FloorMod, IntImm, Mod, Not
@@ -32,6 +32,10 @@ from ...tir.stmt_functor import keep_buffers
 from ...tir.transform.base import NO_OP, PrimFuncPass, Simplifying, bind_function, is_no_op
 from ...tir.transform.optimize.remove_no_op import NoOpRemover, looks_at, loop_nest
 
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ...ir.pass_context import PassContext
+
 _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 
@@ -40,7 +44,7 @@ class _Check(Simplifying):
 
     safe = True
 
-    def access(self, node: Any) -> Any:
+    def access(self, node: BufferLoad | BufferStore) -> Any:
         for index, extent in zip(node.indices, node.buffer.shape, strict=True):
             inside = index.dtype.lanes == 1 and self.ana.can_prove(And(index >= 0, index < extent))
             self.safe = self.safe and inside
@@ -126,7 +130,7 @@ class ReduceBranchingThroughOvercompute(PrimFuncPass):
 
     name = "tir.ReduceBranchingThroughOvercompute"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         options = ctx.option("tir.ReduceBranchingThroughOvercompute") or {}
         while True:
             search = _Search(bool(options.get("use_dataflow_analysis")))

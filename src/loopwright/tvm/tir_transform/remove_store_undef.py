@@ -12,17 +12,22 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import CallValueError, explain
 from ...ir.functor import any_node, post_order_visit
-from ...ir.prim_expr import Call, Var
+from ...ir.prim_expr import Call, PrimExpr, Var
 from ...tir.expr import BufferLoad
 from ...tir.function import PrimFunc
 from ...tir.op import is_call_to
 from ...tir.stmt import BufferStore, LetStmt, Stmt
 from ...tir.transform.base import NO_OP, PrimFuncPass, StmtRewriter
 from ...tir.transform.optimize.remove_no_op import RemoveNoOp
+
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ...ir.node import Node
+    from ...ir.pass_context import PassContext
 
 
 class _Remove(StmtRewriter):
@@ -31,14 +36,14 @@ class _Remove(StmtRewriter):
     def __init__(self) -> None:
         self.unknown: set[Var] = set()
 
-    def is_unknown(self, expr: Any) -> bool:
+    def is_unknown(self, expr: PrimExpr) -> bool:
         """Whether an expression contains `T.undef()`, or a variable that does."""
         return any_node(expr, lambda n: is_call_to(n, "undef") or n in self.unknown)
 
-    def check_indices(self, expr: Any) -> None:
+    def check_indices(self, expr: PrimExpr) -> None:
         """Raise for an index of no known value."""
 
-        def check(node: Any) -> None:
+        def check(node: Node) -> None:
             if isinstance(node, BufferLoad):
                 self.visit(node.indices)
 
@@ -64,7 +69,7 @@ class _Remove(StmtRewriter):
     def visit_Call(self, node: Call) -> Any:
         return self.refuse(node) if is_call_to(node, "undef") else self.visit_default(node)
 
-    def refuse(self, node: Any) -> Any:
+    def refuse(self, node: PrimExpr) -> Any:
         """Raise CallValueError where more than a stored value depends on `T.undef()`."""
         what = "T.undef() cannot be an index or a condition"
         raise CallValueError(explain(what, instead="a known value", span=node.span))
@@ -76,6 +81,6 @@ class RemoveStoreUndef(PrimFuncPass):
 
     name = "tir.RemoveStoreUndef"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         removed = func.replace(body=_Remove().visit(func.body))
         return RemoveNoOp().run_function(removed, mod, ctx)

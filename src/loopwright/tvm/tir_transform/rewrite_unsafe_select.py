@@ -11,22 +11,25 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.functor import any_node
 from ...ir.literals import int_value
-from ...ir.prim_expr import Call, Div, FloorDiv, FloorMod, Mod, Select
+from ...ir.prim_expr import Call, Div, FloorDiv, FloorMod, Mod, PrimExpr, Select
 from ...tir.expr import BufferLoad
 from ...tir.op import effect_of
 from ...tir.transform.base import RewriterPass, StmtRewriter
 
+if TYPE_CHECKING:
+    from ...ir.op import Op
+
 _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 
-def unsafe(expr: Any) -> bool:
+def unsafe(expr: PrimExpr) -> bool:
     """Whether evaluating an expression could fail or has a side effect."""
 
-    def test(node: Any) -> bool:
+    def test(node: Op | PrimExpr) -> bool:
         if isinstance(node, Call):
             return effect_of(node) not in ("pure", "annotation")
         if isinstance(node, _DIVISIONS) and node.dtype.is_integer:

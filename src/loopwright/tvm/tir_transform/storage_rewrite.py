@@ -30,22 +30,23 @@ Allocations move out of serial loops and branches, as far as their extents allow
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.functor import post_order_visit
 from ...ir.literals import is_true
-from ...ir.prim_expr import IntImm, Var
+from ...ir.prim_expr import IntImm, PrimExpr, Var
 from ...ir.structural import StructuralKey
 from ...ir.variables import substitute, uses_any
 from ...tir.analysis.in_place import can_overwrite
 from ...tir.buffer import Buffer
-from ...tir.expr import reads_memory
+from ...tir.expr import BufferLoad, reads_memory
 from ...tir.function import PrimFunc
 from ...tir.memory_plan import Item, share
 from ...tir.stmt import (
     Allocate,
     AttrStmt,
     BlockRealize,
+    BufferStore,
     DeclBuffer,
     For,
     ForKind,
@@ -56,6 +57,11 @@ from ...tir.stmt import (
 )
 from ...tir.transform.base import PrimFuncPass, StmtRewriter, StmtVisitor
 from .pointer_value_type_rewrite import declare_as_vectors
+
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ...ir.node import Node
+    from ...ir.pass_context import PassContext
 
 _RANKS = ("global", "shared", "local", "warp")
 _ALIGN = 32  # bits: where memory in a tagged scope begins, at least
@@ -82,11 +88,11 @@ def _tagged(scope: str) -> bool:
     return rank in _RANKS and tag not in ("", "dyn", "workspace", "vtcm", "barrier")
 
 
-def _uses(stmt: Any, variables: set[Var]) -> set[Var]:
+def _uses(stmt: Stmt | PrimExpr, variables: set[Var]) -> set[Var]:
     """The pointers that a statement uses, directly or through a buffer."""
     used: set[Var] = set()
 
-    def visit(node: Any) -> None:
+    def visit(node: Node) -> None:
         if isinstance(node, Var) and node in variables:
             used.add(node)
         elif isinstance(node, Buffer) and node.data in variables:
@@ -104,7 +110,7 @@ class _Share(StmtRewriter):
         # a pointer -> that whose memory it gets, and where in it, in bits
         self.placed: dict[Var, tuple[Var, int]] = {}
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def whole(self, stmt: Stmt) -> Stmt:
@@ -128,7 +134,7 @@ class _Share(StmtRewriter):
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
         return self._scope_of(node, node.var)
 
-    def _scope_of(self, node: Any, var: Var) -> Stmt:
+    def _scope_of(self, node: Stmt, var: Var) -> Stmt:
         """A statement that defines a variable: allocations that depend on it stay inside."""
         outside, self.free = self.free, []
         body = self.visit(node.body)
@@ -205,7 +211,7 @@ class _Move(StmtRewriter):
         *outer, last = node.shape
         return self.moved.setdefault(node, node.replace(shape=(*outer, last + shift)))
 
-    def visit_BufferLoad(self, node: Any) -> Any:
+    def visit_BufferLoad(self, node: BufferLoad | BufferStore) -> Any:
         shift, node = self.shift(node.buffer), self.visit_default(node)
         *outer, last = node.indices
         return node.replace(indices=(*outer, last + shift)) if shift else node
@@ -218,7 +224,7 @@ def _local(buffer: Buffer, around: list[Any]) -> bool:
     return any(isinstance(w, Allocate) and w.buffer_var is buffer.data for w in around)
 
 
-def _flat(stmt: Any, around: list[Any]) -> list[Stmt]:
+def _flat(stmt: Stmt, around: list[Any]) -> list[Stmt]:
     """The statements in a chain of allocations and declarations, which are put into `around`; those
     before such a chain at the end of a sequence come first."""
     stmts: list[Stmt] = []
@@ -306,7 +312,7 @@ def _aliased(stmts: list[Stmt], pointers: tuple[Var, Var]) -> bool:
     """Whether a pointer is bound to another name somewhere."""
     uses: list[Any] = []
 
-    def visit(node: Any) -> None:
+    def visit(node: Node) -> None:
         if isinstance(node, LetStmt) and node.var.dtype.is_handle:
             uses.extend(_uses(node.value, set(pointers)))
 
@@ -330,7 +336,7 @@ class StorageRewrite(PrimFuncPass):
 
     name = "tir.StorageRewrite"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         if ctx.option("tir.disable_storage_rewrite"):
             return func
         worker = _Share()

@@ -19,7 +19,7 @@ The limit, in bytes, is the pass's, else the option `tir.vtcm_capacity`, else th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...base.errors import explain
 from ...ir.target import Target
@@ -41,6 +41,10 @@ from ...tir.transform.lower.vectorize_loop import VectorizeLoop
 from ...tir.transform.optimize.simplify import Simplify
 from .storage_rewrite import StorageRewrite
 
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ...ir.pass_context import PassContext
+
 
 @dataclass(frozen=True)
 class VerifyVTCMLimit(PrimFuncPass):
@@ -50,7 +54,7 @@ class VerifyVTCMLimit(PrimFuncPass):
     name = "tir.VerifyVTCMLimit"
     limit: int | None = None
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         limit = self.limit
         if limit is None:
             limit = ctx.option("tir.vtcm_capacity") or None

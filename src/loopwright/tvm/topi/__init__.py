@@ -6,7 +6,7 @@ topi's signature differs from the graph operator's, a short function here reorde
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import te
 from ...base.errors import explain
@@ -74,6 +74,12 @@ from .signatures import squeeze as squeeze
 from .signatures import strided_slice as strided_slice
 from .signatures import sum as sum
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...ir.dtype import DataType
+    from ...ir.prim_expr import PrimExpr
+
 for _operator in OPERATORS.values():
     if _operator.name.count(".") == 1:
         globals().setdefault(_operator.te_name.removeprefix("tir_"), _operator)
@@ -85,17 +91,19 @@ def gather(data: te.Tensor, axis: int, indices: te.Tensor) -> te.Tensor:
     return OPERATORS["relax.gather_elements"](data, indices, axis=axis)
 
 
-def full(shape: Any, dtype: Any, fill_value: Any) -> te.Tensor:
+def full(
+    shape: Sequence[PrimExpr | int], dtype: DataType | str, fill_value: PrimExpr | float
+) -> te.Tensor:
     """A tensor of `shape` whose elements are all `fill_value`."""
     return _full(shape, te.const(fill_value, dtype), dtype)
 
 
-def full_like(x: te.Tensor, fill_value: Any) -> te.Tensor:
+def full_like(x: te.Tensor, fill_value: float) -> te.Tensor:
     """A tensor of x's shape and dtype whose elements are all `fill_value`."""
     return full(x.shape, x.dtype, fill_value)
 
 
-def trilu(data: te.Tensor, k: Any, upper: bool) -> te.Tensor:
+def trilu(data: te.Tensor, k: int, upper: bool) -> te.Tensor:
     """The upper (or lower) triangle from diagonal `k` on; the rest is 0."""
     return OPERATORS["relax.triu" if upper else "relax.tril"](data, k)
 

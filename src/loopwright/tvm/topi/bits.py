@@ -3,13 +3,16 @@ highest."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import te
 from ...base.errors import explain
 from ...ir.dtype import DataType
 from ...ops import OPERATORS
 from .utils import get_const_int
+
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
 
 
 def bitpack(
@@ -31,7 +34,7 @@ def bitpack(
     shape[pack_axis] = te.const(size // width, "int64")
     shape.insert(bit_axis, te.const(bits, "int64"))
 
-    def word(*i: Any) -> Any:
+    def word(*i: PrimExpr) -> Any:
         plane, at = i[bit_axis], [v for n, v in enumerate(i) if n != bit_axis]
         first, total = at[pack_axis] * width, None
         for k in range(width):
@@ -51,7 +54,7 @@ def bitunpack(data: te.Tensor, pack_axis: int, bit_axis: int, dtype: str) -> te.
     shape = [d for n, d in enumerate(data.shape) if n != bit_axis]
     shape[pack_axis] = shape[pack_axis] * width
 
-    def number(*i: Any) -> Any:
+    def number(*i: PrimExpr) -> Any:
         at = list(i)
         at[pack_axis] = i[pack_axis] // width
         shift = (width - 1 - i[pack_axis] % width).astype(data.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import te, tir
 from ...base.errors import explain
@@ -17,6 +17,10 @@ from ...ops.conv_transpose import transposed
 from ...tir import layout as layout_of
 from .padding import get_pad_tuple, listed
 from .utils import get_const_int, simplify
+
+if TYPE_CHECKING:
+    from ...ir.dtype import DataType
+    from ...ir.prim_expr import PrimExpr
 
 # Name -> the layouts of data and kernel. Each has a form `group_...` with `groups` (of conv3d, the
 # only form).
@@ -40,13 +44,13 @@ def default_kernel(data_layout: str) -> str:
 def conv(
     inp: te.Tensor,
     filt: te.Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: int | Sequence[int],
+    padding: str | int | Sequence[int],
+    dilation: int | Sequence[int],
     groups: int,
     data_layout: str,
     kernel_layout: str = "",
-    out_dtype: Any = None,
+    out_dtype: DataType | str | None = None,
     out_layout: str | None = None,
 ) -> te.Tensor:
     """A convolution of data and kernel in any layouts."""
@@ -77,7 +81,7 @@ def _spelled(function: Callable[..., te.Tensor], **names: str) -> Callable[..., 
         bound.apply_defaults()
         return function(*bound.args)
 
-    call.__signature__ = signature  # type: ignore[attr-defined]
+    call.__signature__ = signature
     return call
 
 
@@ -91,11 +95,11 @@ def _grouped(name: str, data: str, kernel: str) -> Callable[..., te.Tensor]:
     def convolution(
         Input: te.Tensor,
         Filter: te.Tensor,
-        stride: Any = 1,
-        padding: Any = "VALID",
-        dilation: Any = 1,
+        stride: int | Sequence[int] = 1,
+        padding: str | int = "VALID",
+        dilation: int = 1,
         groups: int = 1,
-        out_dtype: Any = usual,
+        out_dtype: DataType | str | None = usual,
     ) -> te.Tensor:
         return conv(Input, Filter, stride, padding, dilation, groups, data, kernel, out_dtype)
 
@@ -110,10 +114,10 @@ def _plain(name: str, data: str, kernel: str) -> Callable[..., te.Tensor]:
     def convolution(
         Input: te.Tensor,
         Filter: te.Tensor,
-        stride: Any = 1,
-        padding: Any = "VALID",
-        dilation: Any = 1,
-        out_dtype: Any = usual,
+        stride: int | Sequence[int] = 1,
+        padding: str | int | Sequence[int] = "VALID",
+        dilation: int | Sequence[int] = 1,
+        out_dtype: DataType | str | None = usual,
     ) -> te.Tensor:
         return conv(Input, Filter, stride, padding, dilation, 1, data, kernel, out_dtype)
 
@@ -142,9 +146,9 @@ conv3d_ncdhw, conv3d_ndhwc = (
 def conv1d(
     data: te.Tensor,
     kernel: te.Tensor,
-    strides: Any = 1,
-    padding: Any = "VALID",
-    dilation: Any = 1,
+    strides: int = 1,
+    padding: str | int = "VALID",
+    dilation: int = 1,
     groups: int = 1,
     data_layout: str = "NCW",
     kernel_layout: str = "",
@@ -159,9 +163,9 @@ def conv1d(
 def conv2d(
     input: te.Tensor,
     filter: te.Tensor,
-    strides: Any,
-    padding: Any,
-    dilation: Any,
+    strides: int,
+    padding: int | Sequence[int],
+    dilation: int,
     data_layout: str = "NCHW",
     kernel_layout: str = "",
     out_dtype: Any = None,
@@ -173,12 +177,12 @@ def conv2d(
 def conv2d_NCHWc(
     data: te.Tensor,
     kernel: te.Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: int,
+    padding: int,
+    dilation: int,
     layout: str,
     out_layout: str,
-    out_dtype: Any = "float32",
+    out_dtype: DataType | str = "float32",
 ) -> te.Tensor:
     """2-D convolution of data NCHW16c by a kernel OIHW16i16o, the blocks as its extents say."""
     blocks = f"OIHW{get_const_int(kernel.shape[4])}i{get_const_int(kernel.shape[5])}o"
@@ -189,11 +193,11 @@ def conv2d_NCHWc(
     )
 
 
-def unpack_NCHWc_to_nchw(packed_out: te.Tensor, out_dtype: Any) -> te.Tensor:
+def unpack_NCHWc_to_nchw(packed_out: te.Tensor, out_dtype: DataType | str) -> te.Tensor:
     """An image NCHW of one in blocks of channels."""
     n, blocks, height, width, size = packed_out.shape
 
-    def pixel(n: Any, c: Any, h: Any, w: Any) -> Any:
+    def pixel(n: PrimExpr, c: PrimExpr, h: PrimExpr, w: PrimExpr) -> Any:
         return packed_out(n, c // size, h, w, c % size).astype(out_dtype)
 
     shape = (n, simplify(blocks * size), height, width)
@@ -204,12 +208,12 @@ def unpack_NCHWc_to_nchw(packed_out: te.Tensor, out_dtype: Any) -> te.Tensor:
 
 
 def _one_filter_each(
-    data: te.Tensor, kernel: te.Tensor, layout: str, options: tuple[Any, ...], out_dtype: Any
+    data: te.Tensor, kernel: te.Tensor, layout: str, options: tuple[Any, ...], out_dtype: str | None
 ) -> te.Tensor:
     """A convolution with one group per channel; kernel C, multiplier, height, width."""
     channels, times, height, width = kernel.shape
 
-    def weight(o: Any, i: Any, y: Any, x: Any) -> Any:
+    def weight(o: PrimExpr, i: PrimExpr, y: PrimExpr, x: PrimExpr) -> Any:
         return kernel(o // times, o % times, y, x)
 
     flat = kernel
@@ -222,9 +226,9 @@ def _one_filter_each(
 def depthwise_conv2d_nchw(
     Input: te.Tensor,
     Filter: te.Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: int,
+    padding: str | int,
+    dilation: int,
     out_dtype: Any = None,
 ) -> te.Tensor:
     """Each channel of data NCHW by its own filters: a kernel (channel, multiplier, height, width)."""
@@ -234,11 +238,11 @@ def depthwise_conv2d_nchw(
 def depthwise_conv2d_nhwc(
     Input: te.Tensor,
     Filter: te.Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: int,
+    padding: int,
+    dilation: int,
     kernel_layout: str = "HWOI",
-    out_dtype: Any = None,
+    out_dtype: DataType | str | None = None,
 ) -> te.Tensor:
     """Each channel of data NHWC by its own filters: a kernel (height, width, channel, multiplier),
     with the last two swapped for "HWIO"."""
@@ -258,12 +262,12 @@ def depthwise_conv2d_nhwc(
 def depthwise_conv2d_NCHWc(
     Input: te.Tensor,
     Filter: te.Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: int | Sequence[int],
+    padding: int | Sequence[int],
+    dilation: int | Sequence[int],
     layout: str,
     out_layout: str,
-    out_dtype: Any = None,
+    out_dtype: DataType | str | None = None,
 ) -> te.Tensor:
     """Each channel of data in blocks by its own filters: a kernel (block, 1, height, width, 1,
     channel in the block)."""
@@ -286,8 +290,8 @@ def depthwise_conv2d_backward_input_nhwc(
     Out_grad: te.Tensor,
     oshape: Sequence[Any],
     ishape: Sequence[Any],
-    stride: Any,
-    padding: Any,
+    stride: Sequence[int],
+    padding: int,
 ) -> te.Tensor:
     """The gradient of `depthwise_conv2d_nhwc` with respect to its data, of shape `ishape`."""
     height, width, _, times = Filter.shape
@@ -297,7 +301,7 @@ def depthwise_conv2d_backward_input_nhwc(
         te.reduce_axis((0, e), n) for e, n in ((height, "dh"), (width, "dw"), (times, "dc"))
     )
 
-    def element(b: Any, h: Any, w: Any, c: Any) -> Any:
+    def element(b: PrimExpr, h: PrimExpr, w: PrimExpr, c: PrimExpr) -> Any:
         y, x = h + top - dh, w + left - dw
         inside = [y >= 0, y < oshape[1] * steps[0], x >= 0, x < oshape[2] * steps[1]]
         inside += [(v % s).equal(0) for v, s in zip((y, x), steps, strict=True) if s > 1]
@@ -313,8 +317,8 @@ def depthwise_conv2d_backward_weight_nhwc(
     Out_grad: te.Tensor,
     oshape: Sequence[Any],
     fshape: Sequence[Any],
-    stride: Any,
-    padding: Any,
+    stride: int,
+    padding: int,
 ) -> te.Tensor:
     """The gradient of `depthwise_conv2d_nhwc` with respect to its kernel, of shape `fshape`."""
     steps = expand_per_axis(listed(stride), 2, "stride")
@@ -324,7 +328,7 @@ def depthwise_conv2d_backward_weight_nhwc(
         te.reduce_axis((0, e), n) for e, n in zip(oshape[:3], ("db", "dh", "dw"), strict=True)
     )
 
-    def element(fh: Any, fw: Any, c: Any, m: Any) -> Any:
+    def element(fh: PrimExpr, fw: PrimExpr, c: PrimExpr, m: PrimExpr) -> Any:
         y, x = dh * steps[0] + fh - top, dw * steps[1] + fw - left
         inside = tir.all(y >= 0, y < height, x >= 0, x < width)
         grad = Out_grad(db, dh, dw, c * fshape[3] + m)
@@ -337,7 +341,10 @@ def depthwise_conv2d_backward_weight_nhwc(
 
 
 def dilate(
-    data: te.Tensor, strides: Sequence[int], dilation_value: Any = 0.0, name: str = "DilatedInput"
+    data: te.Tensor,
+    strides: Sequence[int],
+    dilation_value: PrimExpr | float = 0.0,
+    name: str = "DilatedInput",
 ) -> te.Tensor:
     """`strides[n] - 1` elements of `dilation_value` between those along each axis n."""
     if len(strides) != data.ndim:
@@ -345,7 +352,7 @@ def dilate(
         raise ValueError(explain(what, got=str(list(strides))))
     gap = te.const(dilation_value, data.dtype)
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         at = [v if s == 1 else v // s for v, s in zip(i, strides, strict=True)]
         there = [(v % s).equal(0) for v, s in zip(i, strides, strict=True) if s != 1]
         return tir.if_then_else(tir.all(*there), data(*at), gap) if there else data(*at)
@@ -357,11 +364,11 @@ def dilate(
 def _transposed(
     data: te.Tensor,
     kernel: te.Tensor,
-    stride: Any,
-    padding: Any,
-    grown: Any,
+    stride: int | Sequence[int],
+    padding: int | Sequence[int],
+    grown: int | Sequence[int],
     groups: int,
-    dtype: Any,
+    dtype: str | None,
 ) -> te.Tensor:
     rank = data.ndim - 2
     steps = expand_per_axis(listed(stride), rank, "stride")
@@ -378,10 +385,10 @@ def _group_transpose(name: str) -> Callable[..., te.Tensor]:
     def convolution(
         data: te.Tensor,
         kernel: te.Tensor,
-        stride: Any,
-        padding: Any,
-        out_dtype: Any,
-        output_padding: Any,
+        stride: int | Sequence[int],
+        padding: int | Sequence[int],
+        out_dtype: DataType | str,
+        output_padding: int | Sequence[int],
         groups: int,
     ) -> te.Tensor:
         return _transposed(data, kernel, stride, padding, output_padding, groups, out_dtype)
@@ -395,10 +402,10 @@ def _transpose(name: str) -> Callable[..., te.Tensor]:
     def convolution(
         data: te.Tensor,
         kernel: te.Tensor,
-        stride: Any,
-        padding: Any,
-        out_dtype: Any,
-        output_padding: Any,
+        stride: int | Sequence[int],
+        padding: int,
+        out_dtype: DataType | str | None,
+        output_padding: int | Sequence[int],
     ) -> te.Tensor:
         return _transposed(data, kernel, stride, padding, output_padding, 1, out_dtype)
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import te, tir
+
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
 
 LIMIT = 88.3762626647949  # beyond it exp overflows float32
 LOG2_E, LN2_HIGH, LN2_LOW = 1.44269504, 0.693359375, -2.12194440e-4
@@ -17,38 +20,38 @@ ERF_SCALE = 0.3275911
 SATURATED = 9.0  # beyond it tanh is 1
 
 
-def _let(name: str, value: Any, body: Callable[[Any], Any]) -> Any:
+def _let(name: str, value: PrimExpr, body: Callable[[Any], Any]) -> Any:
     """`body` of a value that is computed once."""
     var = tir.Var(name, value.dtype)
     return tir.Let(var, value, body(var))
 
 
-def _polynomial(x: Any, coefficients: tuple[float, ...]) -> Any:
+def _polynomial(x: PrimExpr, coefficients: tuple[float, ...]) -> Any:
     """The highest power first."""
     first, *others = (tir.const(c, x.dtype) for c in coefficients)
     return reduce(lambda value, c: value * x + c, others, first)
 
 
-def _clamped(x: Any, limit: float) -> Any:
+def _clamped(x: PrimExpr, limit: float) -> Any:
     return tir.max(tir.min(x, tir.const(limit, "float32")), tir.const(-limit, "float32"))
 
 
-def _exp(x: Any) -> Any:
+def _exp(x: PrimExpr) -> Any:
     """2 to the integer part, as bits, times a polynomial of the rest."""
 
-    def scaled(x: Any, whole: Any) -> Any:
+    def scaled(x: PrimExpr, whole: PrimExpr) -> Any:
         rest = x - whole * LN2_HIGH - whole * LN2_LOW
         scale = tir.reinterpret("float32", (tir.Cast("int32", whole) + 127) << 23)
         return _let("rest", rest, lambda r: _polynomial(r, EXP) * scale)
 
-    def parted(x: Any) -> Any:
+    def parted(x: PrimExpr) -> Any:
         return _let("whole", tir.floor(x * LOG2_E + 0.5), lambda whole: scaled(x, whole))
 
     return _let("x", _clamped(x, LIMIT), parted)
 
 
 def _erf(x: Any) -> Any:
-    def signed(value: Any) -> Any:
+    def signed(value: PrimExpr) -> Any:
         return tir.Select(x < 0.0, value * -1.0, value)
 
     t = tir.const(1.0, "float32") / (tir.abs(x) * ERF_SCALE + 1.0)
@@ -56,7 +59,7 @@ def _erf(x: Any) -> Any:
     return _let("value", tir.const(1.0, "float32") - tail, signed)
 
 
-def _tanh(x: Any) -> Any:
+def _tanh(x: PrimExpr) -> Any:
     raised = _exp(_clamped(x, SATURATED) * 2.0)
     return tir.const(1.0, "float32") - tir.const(2.0, "float32") / (raised + 1.0)
 

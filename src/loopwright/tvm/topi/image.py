@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ... import te, tir
 from ...base.errors import explain, suggest
@@ -17,8 +17,15 @@ from .layers import between, pixel
 from .padding import get_pad_tuple, listed
 from .utils import simplify
 
+if TYPE_CHECKING:
+    from ...ir.dtype import DataType
+    from ...ir.prim_expr import PrimExpr, Var
+    from ...tir.data_layout import Layout
 
-def _checked(what: str, value: str, choices: Any) -> str:
+
+def _checked(
+    what: str, value: str, choices: Sequence[str] | Mapping[str, Callable[..., Any]]
+) -> str:
     if value not in choices:
         raise ValueError(
             explain(f"unknown {what}", got=repr(value), instead=suggest(value, choices))
@@ -26,7 +33,7 @@ def _checked(what: str, value: str, choices: Any) -> str:
     return value
 
 
-def _style(method: str, coordinates: str, rounding: str, alpha: float, exclude: Any) -> Style:
+def _style(method: str, coordinates: str, rounding: str, alpha: float, exclude: int) -> Style:
     # TVM rounds down, except with "align_corners", where it rounds halves up.
     nearest = rounding or ("round_prefer_ceil" if coordinates == "align_corners" else "floor")
     _checked("method", method, METHODS)
@@ -38,7 +45,7 @@ def _style(method: str, coordinates: str, rounding: str, alpha: float, exclude: 
 
 def _sampled(
     data: te.Tensor,
-    plan: Any,
+    plan: Layout,
     at: dict[str, Any],
     taps: Sequence[Any],
     style: Style,
@@ -60,7 +67,7 @@ def _sampled(
     return value
 
 
-def _slack(coordinate: Any, style: Style) -> Any:
+def _slack(coordinate: PrimExpr, style: Style) -> Any:
     """The place for the nearest element below or above, which an error of rounding does not change."""
     if style.method != "nearest_neighbor" or style.rounding not in ("floor", "ceil"):
         return coordinate
@@ -72,8 +79,8 @@ def _resize(rank: int) -> Callable[..., te.Tensor]:
 
     def resize(
         data: te.Tensor,
-        roi: Any,
-        size: Any,
+        roi: Sequence[float] | None,
+        size: int | Sequence[int],
         layout: str = plain,
         method: str = "linear",
         coordinate_transformation_mode: str = "half_pixel",
@@ -81,7 +88,7 @@ def _resize(rank: int) -> Callable[..., te.Tensor]:
         bicubic_alpha: float = -0.75,
         bicubic_exclude: int = 0,
         extrapolation_value: float = 0.0,
-        out_dtype: Any = None,
+        out_dtype: DataType | str | None = None,
         output_shape: Any = None,
     ) -> te.Tensor:
         plan, mode = layout_of(layout), coordinate_transformation_mode
@@ -92,7 +99,7 @@ def _resize(rank: int) -> Callable[..., te.Tensor]:
         have = {n: data.shape[k] for k, n in enumerate(plan) if n in letters}
         bounds = list(roi) if roi is not None and len(roi) else [0.0] * rank + [1.0] * rank
 
-        def cell(*i: Any) -> Any:
+        def cell(*i: PrimExpr) -> Any:
             at = dict(zip(plan, i, strict=True))
             taps, outside = [], []
             for n, s in enumerate(letters):
@@ -126,7 +133,7 @@ def crop_and_resize(
     data: te.Tensor,
     boxes: te.Tensor,
     box_indices: te.Tensor,
-    crop_size: Any,
+    crop_size: Sequence[int],
     layout: str = "NCHW",
     method: str = "bilinear",
     extrapolation_value: float | None = None,
@@ -141,7 +148,7 @@ def crop_and_resize(
     extents = dict(zip(plan, data.shape, strict=True))
     shape = [{"N": box_indices.shape[0], **sizes}.get(n, d) for n, d in extents.items()]
 
-    def cell(*i: Any) -> Any:
+    def cell(*i: PrimExpr) -> Any:
         at = dict(zip(plan, i, strict=True))
         box = at["N"]
         taps, outside = [], []
@@ -163,7 +170,7 @@ def crop_and_resize(
     return te.compute(shape, cell, name="crop_and_resize", tag="injective")
 
 
-def affine_grid(data: te.Tensor, target_shape: Any) -> te.Tensor:
+def affine_grid(data: te.Tensor, target_shape: Sequence[int]) -> te.Tensor:
     """The coordinates (x, y), between -1 and 1, of an image's pixels (height, width), transformed
     by matrices (batch, 2, 3)."""
     if len(target_shape) != 2 or min(map(int, target_shape)) < 2:
@@ -171,7 +178,7 @@ def affine_grid(data: te.Tensor, target_shape: Any) -> te.Tensor:
         raise ValueError(explain(what, got=str(target_shape)))
     steps = [te.const(2 / (int(n) - 1), data.dtype) for n in target_shape]
 
-    def coordinate(n: Any, axis: Any, i: Any, j: Any) -> Any:
+    def coordinate(n: PrimExpr, axis: Var, i: PrimExpr, j: PrimExpr) -> Any:
         y, x = (v.astype(data.dtype) * s - 1 for v, s in zip((i, j), steps, strict=True))
         return data(n, axis, 0) * x + data(n, axis, 1) * y + data(n, axis, 2)
 
@@ -212,7 +219,7 @@ def grid_sample(
         raise ValueError(explain(what, got=layout, instead='"bilinear" or "nearest"'))
     extents = data.shape[2:]
 
-    def inside(coordinate: Any, extent: Any) -> Any:
+    def inside(coordinate: PrimExpr, extent: PrimExpr) -> Any:
         if padding_mode == "reflection":
             coordinate = _folded(coordinate, extent, align_corners)
         if padding_mode != "zeros":
@@ -220,7 +227,7 @@ def grid_sample(
             coordinate = tir.max(tir.min(coordinate, (extent - 1).astype(coordinate.dtype)), zero)
         return coordinate
 
-    def cell(n: Any, c: Any, *i: Any) -> Any:
+    def cell(n: PrimExpr, c: PrimExpr, *i: PrimExpr) -> Any:
         coordinates = []
         for k, extent in enumerate(extents):
             value = grid(n, rank - 1 - k, *i)
@@ -255,9 +262,9 @@ def _dilation2d(layout: str) -> Callable[..., te.Tensor]:
     def dilation2d(
         input: te.Tensor,
         filter: te.Tensor,
-        stride: Any,
-        padding: Any,
-        dilations: Any,
+        stride: int | Sequence[int],
+        padding: int,
+        dilations: int | Sequence[int],
         out_dtype: Any = None,
     ) -> te.Tensor:
         kind = out_dtype or input.dtype
@@ -273,7 +280,7 @@ def _dilation2d(layout: str) -> Callable[..., te.Tensor]:
             shape[a] = simplify((shape[a] + pads[n] + pads[n + 2] - dilated[n]) // steps[n] + 1)
         zero = te.const(0, kind)
 
-        def cell(*i: Any) -> Any:
+        def cell(*i: PrimExpr) -> Any:
             at, sides = list(i), []
             for n, a in enumerate(axes):
                 at[a] = i[a] * steps[n] + k[n] * gaps[n] - pads[n]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import te, tir
 from ...base.errors import explain
 from ...ops import OPERATORS
 from .utils import equal_const_int, get_const_int, simplify
 
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
 
-def expand_like(a: te.Tensor, shape_like: te.Tensor, axis: Any) -> te.Tensor:
+
+def expand_like(a: te.Tensor, shape_like: te.Tensor, axis: int | Sequence[int]) -> te.Tensor:
     """The tensor repeated along the axes `axis` of another tensor's shape, which it lacks."""
     axes = [axis] if isinstance(axis, int) else list(axis)
     new = {n % shape_like.ndim for n in axes}
@@ -21,7 +24,7 @@ def expand_like(a: te.Tensor, shape_like: te.Tensor, axis: Any) -> te.Tensor:
         what = f"expand_like: {a.ndim} axes and {len(new)} new ones are not the {shape_like.ndim}"
         raise ValueError(explain(what, got=f"axis={axis}"))
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         old = [v for n, v in enumerate(i) if n not in new]
         at = [0 if equal_const_int(d, 1) else v for v, d in zip(old, a.shape, strict=True)]
         return a(*at)
@@ -46,7 +49,7 @@ def sliding_window(
     rows = zip(data.shape[first:], window, strides, strict=True)
     counts = [simplify((d - w + s) // s) for d, w, s in rows]
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         steps, inside = i[first : data.ndim], i[data.ndim :]
         at = [v * s + w for v, s, w in zip(steps, strides, inside, strict=True)]
         return data(*i[:first], *at)
@@ -62,11 +65,11 @@ def strided_set(
     if begin.ndim != 1 or end.ndim != 1 or (strides is not None and strides.ndim != 1):
         raise ValueError(explain("strided_set takes vectors", got=str(begin.shape)))
 
-    def vector(t: te.Tensor | None, n: int, missing: Any) -> Any:
+    def vector(t: te.Tensor | None, n: int, missing: PrimExpr) -> Any:
         is_set = t is not None and n < get_const_int(t.shape[0])
         return t(n).astype("int64") if is_set and t is not None else missing
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         at, inside = [], []
         for n, (position, size) in enumerate(zip(i, a.shape, strict=True)):
             extent, here = size.astype("int64"), position.astype("int64")
@@ -86,7 +89,7 @@ def strided_set(
 
 
 def matrix_set_diag(
-    data: te.Tensor, diagonal: te.Tensor, k: Any = 0, align: str = "RIGHT_LEFT"
+    data: te.Tensor, diagonal: te.Tensor, k: int | Sequence[int] = 0, align: str = "RIGHT_LEFT"
 ) -> te.Tensor:
     """Matrices (the last two axes) with other values on diagonal `k`, or on those from k[0] to k[1],
     which are rows of `diagonal` from the highest on. `align`: at which side those above and those
@@ -96,7 +99,7 @@ def matrix_set_diag(
     rows, columns = data.shape[-2:]
     longest = diagonal.shape[-1]
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         row, column = i[-2:]
         d = column - row
         length = tir.min(rows + tir.min(d, 0), columns - tir.max(d, 0))

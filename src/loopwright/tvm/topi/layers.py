@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import te, tir
 from ...base.errors import explain
@@ -12,15 +12,22 @@ from ...ops.common import accumulator
 from .padding import get_pad_tuple
 from .utils import get_const_int, simplify
 
+if TYPE_CHECKING:
+    from ...ir.dtype import DataType
+    from ...ir.prim_expr import PrimExpr
+    from ...te.tensor import Tensor
 
-def _as(dtype: Any, name: str, shape: Sequence[Any], element: Callable[..., Any]) -> te.Tensor:
+
+def _as(dtype: DataType, name: str, shape: Sequence[Any], element: Callable[..., Any]) -> te.Tensor:
     return te.compute(shape, lambda *i: element(*i).astype(dtype), name=name, tag="injective")
 
 
 # -- padding -----------------------------------------------------------------------------------------
 
 
-def get_padded_shape(data: te.Tensor, pad_before: Any, pad_after: Any = None) -> tuple[Any, ...]:
+def get_padded_shape(
+    data: te.Tensor, pad_before: Sequence[int], pad_after: Sequence[int] | None = None
+) -> tuple[Any, ...]:
     """The shape of the padded data."""
     after = pad_before if pad_after is None else pad_after
     if not len(pad_before) == len(after) == data.ndim:
@@ -39,8 +46,8 @@ def named(data: te.Tensor, name: str, attrs: dict[str, Any] | None = None) -> te
 def _padding(mode: str) -> Callable[..., te.Tensor]:
     def padded(
         data: te.Tensor,
-        pad_before: Any,
-        pad_after: Any = None,
+        pad_before: Sequence[int],
+        pad_after: Sequence[int] | None = None,
         name: str = f"{mode.capitalize()}PadInput",
     ) -> te.Tensor:
         after = pad_before if pad_after is None else pad_after
@@ -58,8 +65,8 @@ reflect_pad, replicate_pad, circular_pad = map(_padding, ("reflect", "replicate"
 
 def mirror_pad(
     data: te.Tensor,
-    pad_before: Any,
-    pad_after: Any = None,
+    pad_before: Sequence[int],
+    pad_after: Sequence[int] | None = None,
     mode: str = "SYMMETRIC",
     name: str = "MirrorPadInput",
 ) -> te.Tensor:
@@ -68,7 +75,7 @@ def mirror_pad(
         raise ValueError(explain('mirror_pad: mode is "SYMMETRIC" or "REFLECT"', got=repr(mode)))
     edge = int(mode == "SYMMETRIC")
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         at = []
         for v, d, before in zip(i, data.shape, pad_before, strict=True):
             index = v - before
@@ -100,7 +107,7 @@ def depth_to_space(
     shape = list(data.shape)
     shape[c], shape[h], shape[w] = depth, simplify(shape[h] * b), simplify(shape[w] * b)
 
-    def pixel(*i: Any) -> Any:
+    def pixel(*i: PrimExpr) -> Any:
         at = list(i)
         inside = i[h] % b * b + i[w] % b
         at[c] = inside * depth + i[c] if mode == "DCR" else i[c] * b * b + inside
@@ -117,7 +124,7 @@ def space_to_depth(data: te.Tensor, block_size: int, layout: str = "NCHW") -> te
     shape = list(data.shape)
     shape[c], shape[h], shape[w] = simplify(depth * b * b), shape[h] // b, shape[w] // b
 
-    def pixel(*i: Any) -> Any:
+    def pixel(*i: PrimExpr) -> Any:
         at, inside = list(i), i[c] // depth
         at[c], at[h], at[w] = i[c] % depth, i[h] * b + inside // b, i[w] * b + inside % b
         return data(*at)
@@ -126,7 +133,11 @@ def space_to_depth(data: te.Tensor, block_size: int, layout: str = "NCHW") -> te
 
 
 def space_to_batch_nd(
-    data: te.Tensor, block_shape: Any, pad_before: Any, pad_after: Any, pad_value: float = 0.0
+    data: te.Tensor,
+    block_shape: Sequence[int],
+    pad_before: Sequence[int],
+    pad_after: Sequence[int],
+    pad_value: float = 0.0,
 ) -> te.Tensor:
     """Blocks of the axes after the first, once padded with `pad_value`, as further batches."""
     m = len(block_shape)
@@ -137,7 +148,7 @@ def space_to_batch_nd(
     blocks = [get_const_int(b) for b in block_shape]
     batch = data.shape[0]
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         inside, at = i[0] // batch, []
         for v, b in reversed(list(zip(i[1 : 1 + m], blocks, strict=True))):
             at.append(v * b + inside % b)
@@ -151,7 +162,10 @@ def space_to_batch_nd(
 
 
 def batch_to_space_nd(
-    data: te.Tensor, block_shape: Any, crop_begin_list: Any, crop_end_list: Any
+    data: te.Tensor,
+    block_shape: Sequence[int],
+    crop_begin_list: Sequence[int],
+    crop_end_list: Sequence[int],
 ) -> te.Tensor:
     """The inverse of `space_to_batch_nd`, whose padding is cut."""
     m, blocks = len(block_shape), [get_const_int(b) for b in block_shape]
@@ -161,7 +175,7 @@ def batch_to_space_nd(
     rows = zip(data.shape[1:], blocks, crop_begin_list, crop_end_list, strict=False)
     sizes = [simplify(d * b - before - after) for d, b, before, after in rows]
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         inside: Any = 0
         at = []
         for v, b, before in zip(i[1 : 1 + m], blocks, crop_begin_list, strict=True):
@@ -179,7 +193,7 @@ def fifo_buffer(data: te.Tensor, buffer: te.Tensor, axis: int) -> te.Tensor:
     which = axis % buffer.ndim
     old_rows = simplify(buffer.shape[which] - data.shape[which])
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         moved = lambda by: [v + by if n == which else v for n, v in enumerate(i)]  # noqa: E731
         old = i[which] < old_rows
         return tir.if_then_else(old, buffer(*moved(data.shape[which])), data(*moved(-old_rows)))
@@ -202,7 +216,7 @@ def lrn(
     wide, radius = accumulator(data.dtype), size // 2
     k = te.reduce_axis((0, 2 * radius + 1), name="k")
 
-    def square(*i: Any) -> Any:
+    def square(*i: PrimExpr) -> Any:
         index = i[axis] + k - radius
         at = [index if n == axis else v for n, v in enumerate(i)]
         value = data(*at).astype(wide)
@@ -225,7 +239,7 @@ def correlation_nchw(
     max_displacement: int,
     stride1: int,
     stride2: int,
-    padding: Any,
+    padding: int | Sequence[int],
     is_multiply: bool,
 ) -> te.Tensor:
     """The mean, over a window of `kernel_size` and the channels, of the products (or distances) of two
@@ -243,7 +257,7 @@ def correlation_nchw(
     rc = te.reduce_axis((0, data1.shape[1]), name="rc")
     ry, rx = (te.reduce_axis((0, kernel_size), name=n) for n in ("ry", "rx"))
 
-    def total(n: Any, q: Any, i: Any, j: Any) -> Any:
+    def total(n: PrimExpr, q: PrimExpr, i: PrimExpr, j: PrimExpr) -> Any:
         y, x = i * stride1 + max_displacement + ry, j * stride1 + max_displacement + rx
         down, right = (q // count - steps) * stride2, (q % count - steps) * stride2
         a, b = one(n, rc, y, x), two(n, rc, y + down, x + right)
@@ -260,12 +274,12 @@ def _deformable_for(layout: str, doc: str) -> Callable[..., te.Tensor]:
         data: te.Tensor,
         offset: te.Tensor,
         kernel: te.Tensor,
-        strides: Any,
-        padding: Any,
-        dilation: Any,
+        strides: Sequence[int],
+        padding: Sequence[int],
+        dilation: int | Sequence[int],
         deformable_groups: int,
         groups: int,
-        out_dtype: Any,
+        out_dtype: DataType | str,
     ) -> te.Tensor:
         options = (strides, padding, dilation, deformable_groups, groups)
         return _deformable(data, offset, kernel, *options, layout, out_dtype)
@@ -293,13 +307,13 @@ def _deformable(
     data: te.Tensor,
     offset: te.Tensor,
     kernel: te.Tensor,
-    strides: Any,
-    padding: Any,
-    dilation: Any,
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: int | Sequence[int],
     parts: int,
     groups: int,
     layout: str,
-    out_dtype: Any,
+    out_dtype: str,
 ) -> te.Tensor:
     c, h, w = _image(layout)
     order = [0, 1, 2, 3] if layout == "NCHW" else [3, 2, 0, 1]  # of the kernel: O, I, H, W
@@ -310,10 +324,12 @@ def _deformable(
     height, width = offset.shape[h], offset.shape[w]
     channels = data.shape[c]
 
-    def put(n: Any, channel: Any, y: Any, x: Any) -> list[Any]:
+    def put(n: int | PrimExpr, channel: PrimExpr, y: PrimExpr, x: Tensor | PrimExpr) -> list[Any]:
         return [n, channel, y, x] if layout == "NCHW" else [n, y, x, channel]
 
-    def read(n: Any, channel: Any, ky: Any, kx: Any, y: Any, x: Any) -> Any:
+    def read(
+        n: PrimExpr, channel: PrimExpr, ky: PrimExpr, kx: PrimExpr, y: PrimExpr, x: PrimExpr
+    ) -> Any:
         first = ((channel // (channels // parts)) * rows * columns + ky * columns + kx) * 2
         by, bx = (offset(*put(n, first + k, y, x)) for k in (0, 1))
         at_y = (y * down - top + ky * gap_y).astype(by.dtype) + by
@@ -325,7 +341,7 @@ def _deformable(
     rc = te.reduce_axis((0, in_c), name="rc")
     ry, rx = te.reduce_axis((0, rows), name="ry"), te.reduce_axis((0, columns), name="rx")
 
-    def cell(*i: Any) -> Any:
+    def cell(*i: PrimExpr) -> Any:
         n, f, y, x = i[0], i[c], i[h], i[w]
         channel = f // (out_c // groups) * in_c + rc
         tap = [f, rc, ry, rx]

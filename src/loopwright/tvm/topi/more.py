@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce as _fold
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import te, tir
 from ...base.errors import explain
 from ...ops import OPERATORS
 from .utils import simplify
 
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
 
-def _each(name: str, x: te.Tensor, value: Any) -> te.Tensor:
+
+def _each(name: str, x: te.Tensor, value: Callable[..., Any]) -> te.Tensor:
     return te.compute(x.shape, lambda *i: value(x(*i)), name=name, tag="elemwise")
 
 
@@ -39,7 +42,7 @@ def reinterpret(x: te.Tensor, dtype: str) -> te.Tensor:
 def ceil_log2(x: te.Tensor) -> te.Tensor:
     """The least whole number not below the logarithm to base 2, of the same type."""
 
-    def element(v: Any) -> Any:
+    def element(v: PrimExpr) -> Any:
         if not isinstance(v, tir.PrimExpr) or not str(v.dtype).startswith("int"):
             return tir.ceil(tir.log2(v))
         bits = tir.const(int(str(v.dtype)[3:]), v.dtype)
@@ -48,7 +51,7 @@ def ceil_log2(x: te.Tensor) -> te.Tensor:
     return _each("ceil_log2", x, element)
 
 
-def _shifted_product(v: Any, factor: Any, left: Any, right: Any) -> Any:
+def _shifted_product(v: PrimExpr, factor: PrimExpr, left: PrimExpr, right: bool | PrimExpr) -> Any:
     """v << left times factor / 2**31, rounded, >> right (rounded half up), of int32."""
     wide = lambda e: tir.Cast("int64", e)  # noqa: E731
     product = (wide(v) << wide(left)) * wide(factor)
@@ -69,13 +72,13 @@ def fixed_point_multiply_per_axis(
     y: te.Tensor,
     lshift: te.Tensor,
     rshift: te.Tensor,
-    is_lshift_required: Any,
-    is_rshift_required: Any,
-    axes: Any,
+    is_lshift_required: bool,
+    is_rshift_required: bool,
+    axes: Sequence[int],
 ) -> te.Tensor:
     """`fixed_point_multiply` by the multipliers y and the shifts of the index along `axes`."""
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         at = [i[a] for a in axes]
         zero = tir.const(0, "int32")
         left = lshift(*at) if is_lshift_required else zero
@@ -100,7 +103,7 @@ def elemwise_sum(xs: Sequence[te.Tensor]) -> te.Tensor:
     )
 
 
-def eye(n: Any, m: Any = None, k: int = 0, dtype: str = "float32") -> te.Tensor:
+def eye(n: int, m: int | None = None, k: int = 0, dtype: str = "float32") -> te.Tensor:
     """An n x m matrix (n x n) with ones on diagonal `k`, the rest 0."""
     one, zero = te.const(1, dtype), te.const(0, dtype)
     shape = (n, n if m is None else m)
@@ -129,7 +132,7 @@ def stack(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
     return OPERATORS["relax.concat"](wide, axis=position)
 
 
-def tensordot(a: te.Tensor, b: te.Tensor, axes: Any) -> te.Tensor:
+def tensordot(a: te.Tensor, b: te.Tensor, axes: int | Sequence[int | Sequence[int]]) -> te.Tensor:
     """Products summed over the last `axes` dimensions of a and the first of b, or over the pairs
     of dimensions in (axes of a, axes of b)."""
     if isinstance(axes, int):
@@ -145,7 +148,7 @@ def tensordot(a: te.Tensor, b: te.Tensor, axes: Any) -> te.Tensor:
     free_a = [n for n in range(a.ndim) if n not in axes_a]
     free_b = [n for n in range(b.ndim) if n not in axes_b]
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         in_a = {**dict(zip(free_a, i, strict=False)), **dict(zip(axes_a, sums, strict=True))}
         rest = i[len(free_a) :]
         in_b = {**dict(zip(free_b, rest, strict=True)), **dict(zip(axes_b, sums, strict=True))}
@@ -175,7 +178,7 @@ def meshgrid(a_tuple: Sequence[te.Tensor], indexing: str) -> list[te.Tensor]:
 def shape(array: te.Tensor, dtype: str = "int32") -> te.Tensor:
     """The extents, as a vector."""
 
-    def extent(i: Any) -> Any:
+    def extent(i: PrimExpr) -> Any:
         value = te.const(0, dtype)
         for n, e in enumerate(array.shape):
             value = tir.Select(i.equal(n), e.astype(dtype), value)
@@ -191,7 +194,7 @@ def ndarray_size(array: te.Tensor, dtype: str = "int32") -> te.Tensor:
 
 
 def sequence_mask(
-    data: te.Tensor, valid_length: te.Tensor, mask_value: Any = 0, axis: int = 0
+    data: te.Tensor, valid_length: te.Tensor, mask_value: PrimExpr | float = 0, axis: int = 0
 ) -> te.Tensor:
     """`mask_value` from position `valid_length[batch]` of `axis` on; axis and batch are the first
     two dimensions."""
@@ -221,7 +224,7 @@ def reverse_sequence(
         what = "reverse_sequence: seq_axis and batch_axis are different"
         raise ValueError(explain(what, got=seq_axis))
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         length = seq_lengths(i[batch_axis]).astype(i[seq_axis].dtype)
         back = tir.Select(i[seq_axis] < length, length - 1 - i[seq_axis], i[seq_axis])
         return a(*(back if n == seq_axis else v for n, v in enumerate(i)))
@@ -229,14 +232,16 @@ def reverse_sequence(
     return te.compute(a.shape, element, name="reverse_sequence")
 
 
-def _truth(name: str, data: te.Tensor, axis: Any, keepdims: bool, both: Any, start: bool) -> Any:
+def _truth(
+    name: str, data: te.Tensor, axis: int | None, keepdims: bool, both: Any, start: bool
+) -> Any:
     axes = range(data.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
     reduced = {_axis(name, n, data.ndim) for n in axes}
     reducer = te.comm_reducer(both, lambda t: te.const(start, t), name=name)
     sums = {n: te.reduce_axis((0, data.shape[n]), f"k{n}") for n in sorted(reduced)}
     remaining = [n for n in range(data.ndim) if keepdims or n not in reduced]
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         at = dict(zip(remaining, i, strict=True))
         return reducer(data(*(sums.get(n, at.get(n)) for n in range(data.ndim))), [*sums.values()])
 
@@ -244,12 +249,12 @@ def _truth(name: str, data: te.Tensor, axis: Any, keepdims: bool, both: Any, sta
     return te.compute(dims, element, name=name)
 
 
-def all(data: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
+def all(data: te.Tensor, axis: int | None = None, keepdims: bool = False) -> te.Tensor:
     """Whether all elements of a boolean tensor along `axis` are true."""
     return _truth("all", data, axis, keepdims, tir.And, True)
 
 
-def any(data: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
+def any(data: te.Tensor, axis: int | None = None, keepdims: bool = False) -> te.Tensor:
     """Whether some element of a boolean tensor along `axis` is true."""
     return _truth("any", data, axis, keepdims, tir.Or, False)
 
@@ -257,7 +262,7 @@ def any(data: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
 def unravel_index(indices: te.Tensor, shape: Sequence[Any]) -> te.Tensor:
     """The positions, one row for each dimension of `shape`, of flat indices."""
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         value, position = indices(*i[1:]), te.const(0, indices.dtype)
         for n, extent in reversed(list(enumerate(shape))):
             position = tir.Select(i[0].equal(n), value % extent if n else value, position)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import te
 from ...base.late import public_names as _public_names
@@ -84,6 +84,12 @@ from .upsampling import upsampling as upsampling
 from .upsampling import upsampling3d as upsampling3d
 from .utils import get_const_int, simplify
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...ir.dtype import DataType
+    from ...ir.prim_expr import PrimExpr
+
 _PREFIX = "relax.nn."
 for _operator in OPERATORS.values():
     if _operator.name.startswith(_PREFIX):
@@ -92,7 +98,10 @@ for _operator in OPERATORS.values():
 
 
 def dense(
-    data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: Any = None
+    data: te.Tensor,
+    weight: te.Tensor,
+    bias: te.Tensor | None = None,
+    out_dtype: DataType | str | None = None,
 ) -> te.Tensor:
     """data @ weight transposed, plus `bias`."""
     product = _matmul(data, _transpose(weight), out_dtype)
@@ -167,7 +176,7 @@ def instance_norm(
     data: te.Tensor,
     gamma: te.Tensor,
     beta: te.Tensor,
-    channel_axis: Any,
+    channel_axis: int | Sequence[int],
     axis: Any = None,
     epsilon: float = 1e-5,
 ) -> te.Tensor:
@@ -182,7 +191,7 @@ def instance_norm(
 
 def _scale_shift(layout: str, *axes: int) -> Callable[..., te.Tensor]:
     def scale_shift(Input: te.Tensor, Scale: te.Tensor, Shift: te.Tensor) -> te.Tensor:
-        def element(*i: Any) -> Any:
+        def element(*i: PrimExpr) -> Any:
             channel = [i[a] for a in axes]
             return Input(*i) * Scale(*channel) + Shift(*channel)
 
@@ -199,7 +208,10 @@ scale_shift_nchwc = _scale_shift("nchwc", 1, 4)
 
 
 def dense_pack(
-    data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: Any = None
+    data: te.Tensor,
+    weight: te.Tensor,
+    bias: te.Tensor | None = None,
+    out_dtype: DataType | str | None = None,
 ) -> te.Tensor:
     """`dense` by a weight in blocks of outputs (blocks, inputs, outputs in the block), or by a plain
     one."""
@@ -220,8 +232,8 @@ def softmax_common(x: te.Tensor, axis: int, use_fast_exp: bool) -> te.Tensor:
 
 def pad(
     data: te.Tensor,
-    pad_before: Any,
-    pad_after: Any = None,
+    pad_before: Sequence[PrimExpr | int],
+    pad_after: Sequence[int] | None = None,
     pad_value: float = 0.0,
     name: str = "PadInput",
     attrs: dict[str, Any] | None = None,

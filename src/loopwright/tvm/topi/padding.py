@@ -11,12 +11,14 @@ from ...base.errors import explain
 from .utils import get_const_int
 
 
-def listed(value: Any) -> list[Any]:
+def listed(value: int | Sequence[int]) -> list[Any]:
     """A number or several as a list."""
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def get_pad_tuple_generic(padding: Any, kernel: Sequence[Any]) -> tuple[list[int], list[int]]:
+def get_pad_tuple_generic(
+    padding: str | int | Sequence[int], kernel: Sequence[Any]
+) -> tuple[list[int], list[int]]:
     """(elements before, elements after) along each axis of a window `kernel`. "SAME" puts the odd
     one before. Raises ValueError for another form."""
     rank = len(kernel)
@@ -36,13 +38,13 @@ def get_pad_tuple_generic(padding: Any, kernel: Sequence[Any]) -> tuple[list[int
     return values[:rank], values[-rank:]
 
 
-def get_pad_tuple(padding: Any, kernel: Sequence[Any]) -> tuple[int, ...]:
+def get_pad_tuple(padding: str | int | Sequence[int], kernel: Sequence[Any]) -> tuple[int, ...]:
     """The elements before each axis, then those after: (top, left, down, right) of an image."""
     before, after = get_pad_tuple_generic(padding, kernel)
     return (*before, *after)
 
 
-def get_pad_tuple1d(padding: Any, kernel: Any) -> tuple[int, ...]:
+def get_pad_tuple1d(padding: str, kernel: int) -> tuple[int, ...]:
     """(left, right)"""
     return get_pad_tuple(padding, listed(kernel))
 

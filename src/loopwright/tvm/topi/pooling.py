@@ -3,8 +3,8 @@ gradient."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ... import te, tir
 from ...base.errors import explain
@@ -14,6 +14,9 @@ from ...ops.conv import expand_per_axis
 from ...tir import layout as layout_of
 from .padding import listed
 from .utils import get_const_int, simplify
+
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
 
 
 def _check_type(pool_type: str) -> str:
@@ -27,10 +30,10 @@ def _pool(rank: int) -> Callable[..., te.Tensor]:
 
     def pool(
         data: te.Tensor,
-        kernel: Any,
-        stride: Any,
-        dilation: Any,
-        padding: Any,
+        kernel: int | Sequence[int],
+        stride: int | Sequence[int],
+        dilation: int | Sequence[int],
+        padding: int | Sequence[int],
         pool_type: str,
         ceil_mode: bool = False,
         layout: str = plain,
@@ -84,7 +87,9 @@ def _windows(data: te.Tensor, sizes: dict[str, Any], layout: str) -> tuple[list[
     return shape, window, list(spans.values())
 
 
-def _adaptive(data: te.Tensor, output_size: Any, pool_type: str, layout: str) -> te.Tensor:
+def _adaptive(
+    data: te.Tensor, output_size: int | Sequence[int], pool_type: str, layout: str
+) -> te.Tensor:
     letters = spatial(layout_of(layout))
     sizes = expand_per_axis([get_const_int(v) for v in listed(output_size)], len(letters), "size")
     if _check_type(pool_type) == "avg":
@@ -92,7 +97,7 @@ def _adaptive(data: te.Tensor, output_size: Any, pool_type: str, layout: str) ->
     shape, window_at, spans = _windows(data, dict(zip(letters, sizes, strict=True)), layout)
     lowest = te.min_value(data.dtype)
 
-    def greatest(*i: Any) -> Any:
+    def greatest(*i: PrimExpr) -> Any:
         at, inside = window_at(i)
         return te.max(tir.if_then_else(tir.all(*inside), data(*at), lowest), axis=spans)
 
@@ -100,21 +105,21 @@ def _adaptive(data: te.Tensor, output_size: Any, pool_type: str, layout: str) ->
 
 
 def adaptive_pool(
-    data: te.Tensor, output_size: Any, pool_type: str, layout: str = "NCHW"
+    data: te.Tensor, output_size: Sequence[int], pool_type: str, layout: str = "NCHW"
 ) -> te.Tensor:
     """The "max" or "avg" of output_size windows that cover the image."""
     return _adaptive(data, output_size, pool_type, layout)
 
 
 def adaptive_pool1d(
-    data: te.Tensor, output_size: Any, pool_type: str, layout: str = "NCW"
+    data: te.Tensor, output_size: int, pool_type: str, layout: str = "NCW"
 ) -> te.Tensor:
     """The "max" or "avg" of output_size windows that cover the data."""
     return _adaptive(data, output_size, pool_type, layout)
 
 
 def adaptive_pool3d(
-    data: te.Tensor, output_size: Any, pool_type: str, layout: str = "NCDHW"
+    data: te.Tensor, output_size: Sequence[int], pool_type: str, layout: str = "NCDHW"
 ) -> te.Tensor:
     """The "max" or "avg" of output_size windows that cover the data."""
     return _adaptive(data, output_size, pool_type, layout)
@@ -128,9 +133,9 @@ def global_pool(data: te.Tensor, pool_type: str, layout: str = "NCHW") -> te.Ten
 def pool_grad(
     grads: te.Tensor,
     data: te.Tensor,
-    kernel: Any,
-    stride: Any,
-    padding: Any,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
     pool_type: str,
     ceil_mode: bool = False,
     count_include_pad: bool = True,

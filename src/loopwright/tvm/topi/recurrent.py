@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import te, tir
 from ...base.errors import explain
 from .utils import get_const_int, simplify
+
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
 
 SQNN_DISABLE, SQNN_INT8, SQNN_UINT8, SQNN_INT32 = range(4)
 SQNN_DTYPE_TO_CODE = {"disable": 0, "int8": SQNN_INT8, "uint8": SQNN_UINT8, "int32": SQNN_INT32}
@@ -57,7 +60,7 @@ def lstm(
     h_state = te.placeholder((rows, batch, outputs), Xs.dtype, name="h_state")
     c_state = te.placeholder((rows, batch, hidden), Xs.dtype, name="c_state")
 
-    def first(t: te.Tensor | None, extent: Any, name: str) -> te.Tensor:
+    def first(t: te.Tensor | None, extent: PrimExpr, name: str) -> te.Tensor:
         zero = te.const(0, Xs.dtype)
         return te.compute(
             (1, batch, extent), lambda _, b, i: zero if t is None else t[b, i], name=name
@@ -70,7 +73,7 @@ def lstm(
         name="s_h2h",
     )
 
-    def gate(letter: str, t: Any, b: Any, j: Any) -> Any:
+    def gate(letter: str, t: PrimExpr, b: PrimExpr, j: PrimExpr) -> Any:
         g = weight_layout.index(letter)
         value = projected[length - t if reverse else t - 1, b, g, j] + seen[t, b, g, j]
         for bias in (Bi, Bh):
@@ -78,7 +81,7 @@ def lstm(
         return value
 
     def opened(letter: str, weights: te.Tensor | None, cell: Callable[..., Any]) -> te.Tensor:
-        def element(t: Any, b: Any, j: Any) -> Any:
+        def element(t: PrimExpr, b: PrimExpr, j: PrimExpr) -> Any:
             value = gate(letter, t, b, j)
             return f_act(value if weights is None else value + weights[b, j] * cell(t, b, j))
 
@@ -172,7 +175,7 @@ def binarize_pack(data: te.Tensor, axis: int | None = None, name: str = "PackedI
         what = "binarize_pack takes a multiple of 32 elements"
         raise ValueError(explain(what, got=str(data.shape[which])))
 
-    def word(*i: Any) -> Any:
+    def word(*i: PrimExpr) -> Any:
         packed = te.const(0, "uint32")
         for bit in range(32):
             at = [v * 32 + bit if n == which else v for n, v in enumerate(i)]

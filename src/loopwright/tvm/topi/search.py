@@ -3,21 +3,27 @@ positions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import te, tir
 from ...base.errors import explain
 from ...ops import OPERATORS
 from ...ops.statements import loops, written
-from ...tir.ir_builder import IRBuilder
+from ...tir.ir_builder import BufferVar, IRBuilder
+
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
+    from ...te.tensor import Tensor
+    from ...tir.expr import BufferLoad
 
 
 def argwhere(output_shape: te.Tensor, condition: te.Tensor) -> te.Tensor:
     """The positions of the elements that are not 0, in order, one a row: the number of rows is in
     the tensor `output_shape`."""
 
-    def write(ib: IRBuilder, x: Any, out: Any) -> None:
+    def write(ib: IRBuilder, x: BufferVar, out: BufferVar) -> None:
         count = ib.allocate("int32", (1,), "count")
         count[0] = te.const(0, "int32")
         with ExitStack() as stack:
@@ -35,10 +41,10 @@ def argwhere(output_shape: te.Tensor, condition: te.Tensor) -> te.Tensor:
 
 def binary_search(
     ib: IRBuilder,
-    sequence_offset: Any,
-    search_range: Any,
-    sorted_sequence: Any,
-    value: Any,
+    sequence_offset: PrimExpr | int,
+    search_range: PrimExpr | int,
+    sorted_sequence: BufferVar,
+    value: BufferLoad,
     right: bool,
     out_dtype: str,
 ) -> Any:
@@ -67,7 +73,7 @@ def searchsorted(
     k = te.reduce_axis((0, sorted_sequence.shape[-1]), name="k")
     one, none = te.const(1, out_dtype), te.const(0, out_dtype)
 
-    def count(*i: Any) -> Any:
+    def count(*i: PrimExpr) -> Any:
         bound = sorted_sequence(*(i[:-1] if sorted_sequence.ndim > 1 else ()), k)
         before = bound <= values(*i) if right else bound < values(*i)
         return te.sum(tir.Select(before, one, none), axis=k)
@@ -83,7 +89,7 @@ def unique(data: te.Tensor, is_sorted: bool = True, return_counts: bool = False)
     size = data.shape[0]
     order = OPERATORS["relax.argsort"](data, axis=0, descending=False, dtype="int32")
 
-    def write(ib: IRBuilder, x: Any, by_value: Any, *results: Any) -> None:
+    def write(ib: IRBuilder, x: BufferVar, by_value: BufferVar, *results: BufferVar) -> None:
         values, positions, number, total = results[:4]
         first = ib.allocate(
             "int32", (size,), "first"
@@ -118,15 +124,22 @@ def sparse_reshape(
     sparse_indices: te.Tensor,
     prev_shape: te.Tensor,
     new_shape: te.Tensor,
-    new_sparse_indices_shape: Any,
-    new_shape_shape: Any,
+    new_sparse_indices_shape: Sequence[int],
+    new_shape_shape: Sequence[int],
 ) -> list[te.Tensor]:
     """The positions of a sparse tensor's elements, one a row, in another shape (with -1 for an extent
     that follows from the others), and that shape."""
     old, new = prev_shape.shape[0], new_shape.shape[0]
     kind = prev_shape.dtype
 
-    def write(ib: IRBuilder, indices: Any, before: Any, after: Any, moved: Any, shape: Any) -> None:
+    def write(
+        ib: IRBuilder,
+        indices: BufferVar,
+        before: BufferVar,
+        after: BufferVar,
+        moved: BufferVar,
+        shape: Any,
+    ) -> None:
         flat, product = (ib.allocate(kind, (1,), name) for name in ("flat", "known"))
         flat[0] = product[0] = te.const(1, kind)
         with ib.for_range(0, old, "d") as d:
@@ -151,14 +164,17 @@ def sparse_reshape(
 
 
 def sparse_to_dense(
-    sparse_indices: te.Tensor, output_shape: Any, sparse_values: te.Tensor, default_value: Any = 0
+    sparse_indices: te.Tensor,
+    output_shape: Sequence[int],
+    sparse_values: te.Tensor,
+    default_value: Tensor | float = 0,
 ) -> te.Tensor:
     """A tensor with `sparse_values` at the positions of `sparse_indices` (one a row; a vector or number
     for a result of one axis), and `default_value` elsewhere."""
     kind = sparse_values.dtype
     default_is_tensor = isinstance(default_value, te.Tensor)
 
-    def write(ib: IRBuilder, indices: Any, values: Any, *others: Any) -> None:
+    def write(ib: IRBuilder, indices: BufferVar, values: BufferVar, *others: BufferVar) -> None:
         out = others[-1]
         with ExitStack() as stack:
             at = loops(ib, stack, list(output_shape), parallel=False)

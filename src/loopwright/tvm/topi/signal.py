@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import pi
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import te, tir
 from ...ops.common import accumulator
 from .utils import get_const_int
 
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
 
-def _turn(position: Any, extent: Any, dtype: str) -> tuple[Any, Any]:
+
+def _turn(position: PrimExpr, extent: PrimExpr | int, dtype: str) -> tuple[Any, Any]:
     """(cos, sin) of 2 pi place / extent; the place is reduced first, so that it stays exact."""
     angle = (position % extent).astype(dtype) * (te.const(2 * pi, dtype) / te.const(extent, dtype))
     return tir.cos(angle), tir.sin(angle)
 
 
-def dft(re_data: te.Tensor, im_data: te.Tensor, inverse: Any) -> list[te.Tensor]:
+def dft(re_data: te.Tensor, im_data: te.Tensor, inverse: bool) -> list[te.Tensor]:
     """[real, imaginary] part of the discrete Fourier transform along the last axis, or of its
     inverse."""
     size = get_const_int(re_data.shape[-1])
@@ -25,7 +29,7 @@ def dft(re_data: te.Tensor, im_data: te.Tensor, inverse: Any) -> list[te.Tensor]
     def part(imaginary: bool) -> te.Tensor:
         k = te.reduce_axis((0, size), name="k")
 
-        def total(*i: Any) -> Any:
+        def total(*i: PrimExpr) -> Any:
             cos, sin = _turn(i[-1] * k, size, wide)
             sin = sin if back else -sin
             re, im = (t(*i[:-1], k).astype(wide) for t in (re_data, im_data))
@@ -45,9 +49,9 @@ def stft(
     hop_length: int,
     win_length: int,
     window: te.Tensor,
-    normalized: Any,
-    onesided: Any,
-    output_shape: Any,
+    normalized: bool,
+    onesided: bool,
+    output_shape: Sequence[int],
 ) -> te.Tensor:
     """The Fourier transforms of windows of `win_length`, `hop_length` apart: (batch, frequency, window,
     real and imaginary part). `normalized` divides by the root of `n_fft`; which frequencies there are
@@ -56,7 +60,7 @@ def stft(
     k = te.reduce_axis((0, win_length), name="k")
     scale = te.const(n_fft**-0.5 if normalized else 1, wide)
 
-    def total(b: Any, row: Any, column: Any, part: Any) -> Any:
+    def total(b: PrimExpr, row: PrimExpr, column: PrimExpr, part: PrimExpr) -> Any:
         cos, sin = _turn(row * k, win_length, wide)
         value = (window(k) * data(b, column * hop_length + k)).astype(wide) * scale
         return te.sum(value * tir.Select(part.equal(0), cos, -sin), axis=k)

@@ -14,12 +14,14 @@ from .nn import matmul as _matmul
 from .utils import get_const_int
 
 
-def _axes(axis: Any) -> Any:
+def _axes(axis: int | Sequence[int] | None) -> Any:
     return [axis] if isinstance(axis, int) else axis
 
 
 def _reduction(name: str) -> Callable[..., te.Tensor]:
-    def reduced(data: te.Tensor, axis: Any = None, keepdims: bool = False) -> te.Tensor:
+    def reduced(
+        data: te.Tensor, axis: int | Sequence[int] | None = None, keepdims: bool = False
+    ) -> te.Tensor:
         return OPERATORS[f"relax.{name}"](data, _axes(axis), keepdims)
 
     reduced.__name__ = reduced.__qualname__ = name
@@ -35,7 +37,10 @@ prod = _reduction("prod")
 
 def _arg(name: str) -> Callable[..., te.Tensor]:
     def index(
-        data: te.Tensor, axis: Any = None, keepdims: bool = False, select_last_index: bool = False
+        data: te.Tensor,
+        axis: int | list[int] | None = None,
+        keepdims: bool = False,
+        select_last_index: bool = False,
     ) -> te.Tensor:
         if isinstance(axis, (list, tuple)):
             (axis,) = axis
@@ -95,12 +100,14 @@ def gather_nd(a: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tenso
     return OPERATORS["relax.gather_nd"](a, rows, batch_dims)
 
 
-def squeeze(a: te.Tensor, axis: Any = None) -> te.Tensor:
+def squeeze(a: te.Tensor, axis: int | None = None) -> te.Tensor:
     """The tensor without the dimensions of extent 1 at `axis` (None: all of them)."""
     return OPERATORS["relax.squeeze"](a, _axes(axis))
 
 
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str = "float32") -> te.Tensor:
+def arange(
+    start: float, stop: float | None = None, step: int = 1, dtype: str = "float32"
+) -> te.Tensor:
     """start, start + step, ... below `stop`; with one bound, from 0 up to it."""
     if stop is None:
         start, stop = 0, start
@@ -135,7 +142,12 @@ def strided_slice(
 
 
 def one_hot(
-    indices: te.Tensor, on_value: Any, off_value: Any, depth: int, axis: int, dtype: str
+    indices: te.Tensor,
+    on_value: PrimExpr | float,
+    off_value: PrimExpr | float,
+    depth: int,
+    axis: int,
+    dtype: str,
 ) -> te.Tensor:
     """`on_value` if the position along the new axis equals the index, else `off_value`."""
     values = te.const(on_value, dtype), te.const(off_value, dtype)
@@ -149,7 +161,10 @@ def matmul(a: te.Tensor, b: te.Tensor, transp_a: bool = False, transp_b: bool = 
 
 def _scan(name: str) -> Callable[..., te.Tensor]:
     def scanned(
-        data: te.Tensor, axis: int | None = None, dtype: str | None = None, exclusive: Any = None
+        data: te.Tensor,
+        axis: int | None = None,
+        dtype: str | None = None,
+        exclusive: bool | None = None,
     ) -> te.Tensor:
         options = {"axis": axis, "dtype": dtype, "exclusive": bool(exclusive)}
         return OPERATORS[f"relax.{name}"](data, **options)

@@ -4,12 +4,15 @@ begins (CSR); or blocks of values in their place (BSR)."""
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import te
 from ...ops.overlap import rows
 from ...ops.statements import long, loops, written
 from .utils import simplify
+
+if TYPE_CHECKING:
+    from ...tir.ir_builder import BufferVar, IRBuilder
 
 
 def sparse_dense(
@@ -24,7 +27,14 @@ def sparse_dense(
     high, wide = sparse_data.shape[1:] if blocks else (long(1), long(1))
     count, others = simplify(sparse_indptr.shape[0] - 1), dense_data.shape[0]
 
-    def write(ib: Any, x: Any, values: Any, columns: Any, begin: Any, out: Any) -> None:
+    def write(
+        ib: IRBuilder,
+        x: BufferVar,
+        values: BufferVar,
+        columns: BufferVar,
+        begin: BufferVar,
+        out: BufferVar,
+    ) -> None:
         with ExitStack() as stack:
             i, row, j = loops(ib, stack, [others, count, high], parallel=True)
             total = ib.allocate(dense_data.dtype, 1, "total")
@@ -51,7 +61,7 @@ def sparse_transpose(
     count, kind = simplify(sparse_indptr.shape[0] - 1), sparse_indptr.dtype
     one = te.const(1, kind)
 
-    def write(ib: Any, values: Any, columns: Any, begin: Any, *results: Any) -> None:
+    def write(ib: IRBuilder, values: Any, columns: Any, begin: Any, *results: Any) -> None:
         out, positions, starts = results
         with rows(ib, count + 1, "i") as i:
             starts[i] = te.const(0, kind)
@@ -85,7 +95,14 @@ def sparse_add(
     """dense + sparse (CSR)."""
     count, wide = dense_data.shape
 
-    def write(ib: Any, x: Any, values: Any, columns: Any, begin: Any, out: Any) -> None:
+    def write(
+        ib: IRBuilder,
+        x: BufferVar,
+        values: BufferVar,
+        columns: BufferVar,
+        begin: BufferVar,
+        out: BufferVar,
+    ) -> None:
         with ExitStack() as stack:
             (i,) = loops(ib, stack, [count], parallel=True)
             with rows(ib, wide, "j") as j:

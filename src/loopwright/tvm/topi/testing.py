@@ -9,12 +9,12 @@ The names and arguments are TVM's. The graph's operators have numpy references o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ... import te
-from ...ir.dtype import numpy_dtype
+from ...ir.dtype import DataType, numpy_dtype
 from ...ir.target import Target
 from ...ops import OPERATORS
 from ...ops.blocks import from_plain, to_plain
@@ -37,18 +37,22 @@ from .testing_image import roi_align_nchw_python as roi_align_nchw_python
 from .testing_image import roi_align_nhwc_python as roi_align_nhwc_python
 from .testing_image import roi_pool_nchw_python as roi_pool_nchw_python
 
+if TYPE_CHECKING:
+    from ...runtime.device import Device
+    from ...te.tensor import Tensor
+
 Array = np.ndarray[Any, Any]
 
 
-def dispatch(target: Any, dispatch_map: Mapping[str, Any]) -> Any:
+def dispatch(target: str, dispatch_map: Mapping[str, Any]) -> Any:
     """The entry of the first of a target's keys ("cpu", "gpu", ...) that a table has, else of
     "generic"."""
     keys = Target(target).keys
     return dispatch_map[next((key for key in keys if key in dispatch_map), "generic")]
 
 
-def _schedule(target: Any) -> Callable[[Any], te.Schedule]:
-    def schedule(outs: Any) -> te.Schedule:
+def _schedule(target: str) -> Callable[[Any], te.Schedule]:
+    def schedule(outs: Tensor | Sequence[Tensor]) -> te.Schedule:
         tensors = [outs] if isinstance(outs, te.Tensor) else list(outs)
         return te.create_schedule([t.op for t in tensors])
 
@@ -59,7 +63,7 @@ get_injective_schedule = get_broadcast_schedule = get_elemwise_schedule = _sched
 get_reduce_schedule = _schedule
 
 
-def get_conv2d_nchw_implement(target: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def get_conv2d_nchw_implement(target: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """(computation, schedule) of conv2d for a target."""
     return conv2d_nchw, _schedule(target)
 
@@ -67,8 +71,8 @@ def get_conv2d_nchw_implement(target: Any) -> tuple[Callable[..., Any], Callable
 def compare_numpy_tvm(
     inputs: Sequence[Array],
     output: Array,
-    target: Any,
-    device: Any,
+    target: str,
+    device: Device,
     compute: Callable[..., te.Tensor],
     schedule: Callable[[list[te.Tensor]], te.Schedule],
 ) -> None:
@@ -93,8 +97,8 @@ def _meaning(name: str) -> Callable[..., Any]:
 
 
 def _conv(
-    a: Array, w: Array, stride: Any, padding: Any, data: str, kernel: str, groups: int = 1,
-    dilation: Any = 1,
+    a: Array, w: Array, stride: int | Sequence[int], padding: str | int | Sequence[int], data: str, kernel: str, groups: int = 1,
+    dilation: int = 1,
 ) -> Array:  # fmt: skip
     rank = len(data) - 2
     steps, dilations = (expand_per_axis(listed(v), rank, "stride") for v in (stride, dilation))
@@ -125,7 +129,13 @@ def _conv(
 
 
 def _conv_of(data: str, kernel: str) -> Callable[..., Array]:
-    def conv(a_np: Array, w_np: Array, stride: Any, padding: Any, groups: int = 1) -> Array:
+    def conv(
+        a_np: Array,
+        w_np: Array,
+        stride: int | Sequence[int],
+        padding: str | int | Sequence[int],
+        groups: int = 1,
+    ) -> Array:
         return _conv(a_np, w_np, stride, padding, data, kernel, groups)
 
     return conv
@@ -139,7 +149,12 @@ conv3d_ndhwc_python = _conv_of("NDHWC", "DHWIO")
 
 
 def group_conv1d_ncw_python(
-    a_np: Array, w_np: Array, stride: Any, padding: Any, dilation: Any, groups: int = 1
+    a_np: Array,
+    w_np: Array,
+    stride: int,
+    padding: str | int | Sequence[int],
+    dilation: int,
+    groups: int = 1,
 ) -> Array:
     """A convolution of data NCW by a kernel OIW, in groups."""
     return _conv(a_np, w_np, stride, padding, "NCW", "OIW", groups, dilation)
@@ -149,7 +164,7 @@ conv1d_ncw_python = group_conv1d_ncw_python
 
 
 def depthwise_conv2d_python_nchw(
-    input_np: Array, filter_np: Array, stride: Any, padding: Any
+    input_np: Array, filter_np: Array, stride: int, padding: str | int
 ) -> Array:
     """Each channel of data NCHW by its own filters: a kernel (channel, multiplier, H, W)."""
     channels, times, *window = filter_np.shape
@@ -158,7 +173,7 @@ def depthwise_conv2d_python_nchw(
 
 
 def depthwise_conv2d_python_nhwc(
-    input_np: Array, filter_np: Array, stride: Any, padding: Any
+    input_np: Array, filter_np: Array, stride: int, padding: int
 ) -> Array:
     """Each channel of data NHWC by its own filters: a kernel (H, W, channel, multiplier)."""
     data, kernel = input_np.transpose(0, 3, 1, 2), filter_np.transpose(2, 3, 0, 1)
@@ -166,7 +181,7 @@ def depthwise_conv2d_python_nhwc(
 
 
 def depthwise_conv2d_python_nchwc(
-    input_np: Array, filter_np: Array, stride: Any, padding: Any
+    input_np: Array, filter_np: Array, stride: int, padding: int
 ) -> Array:
     """Each channel of data in blocks by its own filters: a kernel (block, 1, H, W, 1, channel)."""
     n, blocks, height, width, size = input_np.shape
@@ -178,7 +193,7 @@ def depthwise_conv2d_python_nchwc(
 
 
 def dilate_python(
-    input_np: Array, strides: Sequence[int], dilation_value: Any = 0.0, out_dtype: Any = None
+    input_np: Array, strides: Sequence[int], dilation_value: float = 0.0, out_dtype: Any = None
 ) -> Array:
     """`strides[n] - 1` elements of `dilation_value` between those along each axis n."""
     shape = [(d - 1) * s + 1 for d, s in zip(input_np.shape, strides, strict=True)]
@@ -188,7 +203,12 @@ def dilate_python(
 
 
 def group_conv1d_transpose_ncw_python(
-    a_np: Array, w_np: Array, stride: Any, padding: Any, output_padding: Any, groups: int = 1
+    a_np: Array,
+    w_np: Array,
+    stride: int | Sequence[int],
+    padding: int | Sequence[int],
+    output_padding: int | Sequence[int],
+    groups: int = 1,
 ) -> Array:
     """The gradient of a convolution with respect to its data, channels first, kernel IO..."""
     rank = a_np.ndim - 2
@@ -219,8 +239,8 @@ conv2d_transpose_nchw_python = conv3d_transpose_ncdhw_python = group_conv1d_tran
 
 
 def conv2d_transpose_nhwc_python(
-    a_nhwc: Array, weight: Array, weight_format: str, stride: Any, padding: Any,
-    output_padding: Any = (0, 0),
+    a_nhwc: Array, weight: Array, weight_format: str, stride: int, padding: int,
+    output_padding: Sequence[int] = (0, 0),
 ) -> Array:  # fmt: skip
     """A transposed convolution of data NHWC by a kernel of a layout such as "HWIO"."""
     kernel = weight.transpose([weight_format.index(n) for n in "IOHW"])
@@ -243,19 +263,19 @@ def log_softmax_python(a_np: Array, axis: int = 1) -> Array:
 
 
 def layer_norm_python(
-    data: Array, gamma: Array, beta: Array, axis: Any, epsilon: float = 1e-5
+    data: Array, gamma: Array, beta: Array, axis: int, epsilon: float = 1e-5
 ) -> Array:
     """Normalized over `axis`, scaled by gamma, moved by beta."""
     return _meaning("nn.layer_norm")(data, gamma, beta, listed(axis), epsilon)
 
 
-def rms_norm_python(data: Array, weight: Array, axis: Any, epsilon: float = 1e-5) -> Array:
+def rms_norm_python(data: Array, weight: Array, axis: int, epsilon: float = 1e-5) -> Array:
     """Divided by the root of the mean of squares over `axis`, times the weight."""
     return _meaning("nn.rms_norm")(data, weight, listed(axis), epsilon)
 
 
 def group_norm_python(
-    data: Array, gamma: Array, beta: Array, num_groups: int, channel_axis: int, axes: Any,
+    data: Array, gamma: Array, beta: Array, num_groups: int, channel_axis: int, axes: Sequence[int],
     epsilon: float = 1e-5,
 ) -> Array:  # fmt: skip
     """Normalized in groups of channels."""
@@ -264,7 +284,7 @@ def group_norm_python(
 
 
 def instance_norm_python(
-    data: Array, gamma: Array, beta: Array, axis: Any, epsilon: float = 1e-5
+    data: Array, gamma: Array, beta: Array, axis: Sequence[int], epsilon: float = 1e-5
 ) -> Array:
     """Each channel (axis 1) normalized over `axis`."""
     return _meaning("nn.instance_norm")(data, gamma, beta, 1, listed(axis), epsilon)
@@ -280,7 +300,7 @@ def batch_norm(
     return list(norm(*tensors, axis, epsilon, center, scale, momentum, training))
 
 
-def l2_normalize_python(a_np: Array, eps: float, axis: Any = None) -> Array:
+def l2_normalize_python(a_np: Array, eps: float, axis: int | None = None) -> Array:
     """Divided by the root of the sum of squares over `axis`, at least the root of `eps`."""
     total = np.sum(a_np * a_np, None if axis is None else tuple(listed(axis)), keepdims=True)
     return a_np / np.sqrt(np.maximum(total, eps))
@@ -295,8 +315,8 @@ def lrn_python(a_np: Array, size: int, axis: int, bias: float, alpha: float, bet
 
 
 def poolnd_python(
-    np_data: Array, kernel: Any, strides: Any, dilation: Any, padding_before: Any,
-    padding_after: Any, pool_type: str, count_include_pad: bool = True, ceil_mode: bool = False,
+    np_data: Array, kernel: Sequence[int], strides: Sequence[int], dilation: Sequence[int], padding_before: Sequence[int],
+    padding_after: Sequence[int], pool_type: str, count_include_pad: bool = True, ceil_mode: bool = False,
     dtype: str = "float32", layout: str | None = None,
 ) -> Array:  # fmt: skip
     """The "max" or "avg" of windows along one to three axes."""
@@ -311,7 +331,7 @@ def poolnd_python(
     return np.where(np.isneginf(pooled), 0, pooled).astype(dtype)  # padding alone: 0
 
 
-def adaptive_pool(np_data: Array, out_size: Any, pool_type: str, layout: str) -> Array:
+def adaptive_pool(np_data: Array, out_size: Sequence[int], pool_type: str, layout: str) -> Array:
     """The "max" or "avg" of out_size windows that cover the image."""
     axes = [layout.index(n) for n in "DHW" if n in layout]
     out_size = (out_size,) * len(axes) if isinstance(out_size, int) else out_size
@@ -326,7 +346,7 @@ def adaptive_pool(np_data: Array, out_size: Any, pool_type: str, layout: str) ->
 
 
 def pool_grad_nchw(
-    a_np: Array, out_grad_np: Array, pool_size: Any, strides: Any, padding: Any, pool_type: str,
+    a_np: Array, out_grad_np: Array, pool_size: Sequence[int], strides: Sequence[int], padding: Sequence[int], pool_type: str,
     ceil_mode: bool, count_include_pad: bool = True,
 ) -> Array:  # fmt: skip
     """The gradient of a pool with respect to its data."""
@@ -340,7 +360,7 @@ def pool_grad_nchw(
 
 def dense(
     x: Array, y: Array, bias: Array, use_bias: bool = False, use_relu: bool = False,
-    out_dtype: Any = None,
+    out_dtype: DataType | str | None = None,
 ) -> Array:  # fmt: skip
     """x @ y transposed, plus the bias, at least 0."""
     kind = numpy_dtype(out_dtype) if out_dtype else x.dtype
@@ -379,7 +399,9 @@ def gather_nd_python(a_np: Array, indices_np: Array) -> Array:
     return a_np[tuple(indices_np.astype("int64"))]
 
 
-def searchsorted_ref(sorted_sequence: Array, values: Array, right: bool, out_dtype: Any) -> Array:
+def searchsorted_ref(
+    sorted_sequence: Array, values: Array, right: bool, out_dtype: DataType | str
+) -> Array:
     """Where each value would be inserted to keep the (last) axis in order."""
     side: Any = "right" if right else "left"
     rows = np.broadcast_to(sorted_sequence, (*values.shape[:-1], sorted_sequence.shape[-1]))
@@ -389,7 +411,7 @@ def searchsorted_ref(sorted_sequence: Array, values: Array, right: bool, out_dty
     return out
 
 
-def sequence_mask(data: Array, valid_length: Array, mask_value: Any, axis: int) -> Array:
+def sequence_mask(data: Array, valid_length: Array, mask_value: int, axis: int) -> Array:
     """`mask_value` from position `valid_length[batch]` of `axis` on; the batch is the other one
     of the first two axes."""
     positions = np.arange(data.shape[axis])
@@ -404,8 +426,8 @@ def slice_axis_python(data: Array, axis: int, begin: int, end: int | None = None
 
 
 def _slices(
-    shape: Sequence[int], begin: Any, end: Any, strides: Any, slice_mode: str = "end",
-    axes: Any = None,
+    shape: Sequence[int], begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None, slice_mode: str = "end",
+    axes: Sequence[int] | None = None,
 ) -> tuple[slice, ...]:  # fmt: skip
     dims = list(range(len(begin))) if axes is None else [a % len(shape) for a in axes]
     slices = [slice(None)] * len(shape)
@@ -419,13 +441,20 @@ def _slices(
 
 
 def strided_slice_python(
-    data: Array, begin: Any, end: Any, strides: Any, slice_mode: str = "end", axes: Any = None
+    data: Array,
+    begin: Sequence[int],
+    end: Sequence[int],
+    strides: Sequence[int] | None,
+    slice_mode: str = "end",
+    axes: Sequence[int] | None = None,
 ) -> Array:
     """Elements from `begin` to `end` in steps of `strides`, along `axes` (the first ones)."""
     return data[_slices(data.shape, begin, end, strides, slice_mode, axes)]
 
 
-def strided_set_python(data: Array, v: Array, begin: Any, end: Any, strides: Any) -> Array:
+def strided_set_python(
+    data: Array, v: Array, begin: Sequence[int], end: Sequence[int], strides: Sequence[int]
+) -> Array:
     """The data with `v` from `begin` to `end` in steps of `strides`."""
     out = data.copy()
     out[_slices(data.shape, begin, end, strides)] = v
@@ -433,7 +462,7 @@ def strided_set_python(data: Array, v: Array, begin: Any, end: Any, strides: Any
 
 
 def one_hot(
-    indices: Array, on_value: Any, off_value: Any, depth: int, axis: int, dtype: Any
+    indices: Array, on_value: int, off_value: int, depth: int, axis: int, dtype: DataType | str
 ) -> Array:
     """`on_value` where the position along the new axis equals the index, else `off_value`."""
     position = axis % (indices.ndim + 1)
@@ -444,7 +473,7 @@ def one_hot(
 
 
 def matrix_set_diag(
-    input_np: Array, diagonal: Array, k: Any = 0, align: str = "RIGHT_LEFT"
+    input_np: Array, diagonal: Array, k: int | Sequence[int] = 0, align: str = "RIGHT_LEFT"
 ) -> Array:
     """Matrices with other values on diagonal `k`, or on those from k[0] to k[1], which are rows
     from the highest; short ones at the side that `align` says (of those above, below)."""
@@ -480,7 +509,11 @@ def depth_to_space_python(data: Array, block_size: int, mode: str = "DCR") -> Ar
 
 
 def space_to_batch_nd_python(
-    data: Array, block_shape: Any, pad_before: Any, pad_after: Any, pad_value: Any = 0
+    data: Array,
+    block_shape: Sequence[int],
+    pad_before: Sequence[int],
+    pad_after: Sequence[int],
+    pad_value: float = 0,
 ) -> Array:
     """Blocks of the axes after the first, once padded, in the batch."""
     m = len(block_shape)
@@ -497,7 +530,10 @@ def space_to_batch_nd_python(
 
 
 def batch_to_space_nd_python(
-    data: Array, block_shape: Any, crop_begin_list: Any, crop_end_list: Any
+    data: Array,
+    block_shape: Sequence[int],
+    crop_begin_list: Sequence[int],
+    crop_end_list: Sequence[int],
 ) -> Array:
     """The inverse of `space_to_batch_nd_python`; the padding is cut."""
     m, batch = len(block_shape), data.shape[0] // int(np.prod(block_shape))

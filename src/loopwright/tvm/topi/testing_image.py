@@ -138,7 +138,7 @@ def grid_sample_python(
 
 def correlation_nchw_python(
     data1: Array, data2: Array, kernel_size: int, max_displacement: int, stride1: int, stride2: int,
-    padding: Any, is_multiply: bool,
+    padding: int | Sequence[int], is_multiply: bool,
 ) -> Array:  # fmt: skip
     """What two images have in common, for each displacement."""
     top, left, down, right = get_pad_tuple(padding, (1, 1))
@@ -159,7 +159,7 @@ def correlation_nchw_python(
 
 
 def deformable_conv2d_nchw_python(
-    a_np: Array, offset_np: Array, w_np: Array, stride: Any, padding: Any, dilation: Any,
+    a_np: Array, offset_np: Array, w_np: Array, stride: int | Sequence[int], padding: int | Sequence[int], dilation: int,
     deformable_groups: int, groups: int,
 ) -> Array:  # fmt: skip
     """A convolution whose taps are moved by offsets."""
@@ -187,7 +187,7 @@ def deformable_conv2d_nchw_python(
 
 
 def deformable_conv2d_nhwc_python(
-    a_np: Array, offset_np: Array, w_np: Array, stride: Any, padding: Any, dilation: Any,
+    a_np: Array, offset_np: Array, w_np: Array, stride: int, padding: int, dilation: int,
     deformable_groups: int, groups: int,
 ) -> Array:  # fmt: skip
     """The same of data NHWC by a kernel HWIO."""
@@ -235,8 +235,8 @@ def lstm_python(
 
 def _roi_align_of(layout: str) -> Callable[..., Array]:
     def roi_align(
-        a_np: Array, rois_np: Array, pooled_size: Any, spatial_scale: float, sample_ratio: int,
-        mode: Any = b"avg",
+        a_np: Array, rois_np: Array, pooled_size: Sequence[int], spatial_scale: float, sample_ratio: int,
+        mode: bytes = b"avg",
     ) -> Array:  # fmt: skip
         """The mean or greatest value of points in the cells of regions."""
         size = list(pooled_size) if hasattr(pooled_size, "__len__") else [pooled_size] * 2

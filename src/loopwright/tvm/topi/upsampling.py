@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ... import te
@@ -11,7 +12,9 @@ from .image import resize2d, resize3d
 from .utils import get_const_int
 
 
-def _sizes(data: te.Tensor, scales: list[float], layout: str, output_shape: Any) -> list[Any]:
+def _sizes(
+    data: te.Tensor, scales: list[float], layout: str, output_shape: Sequence[int] | None
+) -> list[Any]:
     plan = layout_of(layout)
     axes = [plan.index_of(s) for s in spatial(plan)]
     if output_shape:
@@ -26,7 +29,7 @@ def upsampling(
     layout: str = "NCHW",
     method: str = "nearest_neighbor",
     align_corners: bool = False,
-    output_shape: Any = None,
+    output_shape: Sequence[int] | None = None,
 ) -> te.Tensor:
     """The image enlarged, or in the height and width of `output_shape`."""
     size = _sizes(data, [scale_h, scale_w], layout, output_shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,17 +14,20 @@ from ...ir.prim_expr import FloatImm, IntImm, PrimExpr
 from ...ir.prim_op import const, convert
 from ...ir.target import Target
 
+if TYPE_CHECKING:
+    from ...te.tensor import ComputeOp, Operation
+
 
 class InvalidShapeError(ValueError):
     """A shape that an operator cannot take."""
 
 
-def simplify(expr: Any) -> Any:
+def simplify(expr: PrimExpr) -> Any:
     """The simplest form of an expression; numbers unchanged."""
     return Analyzer().simplify(expr) if isinstance(expr, PrimExpr) else expr
 
 
-def get_const_int(expr: Any) -> int:
+def get_const_int(expr: PrimExpr | int) -> int:
     """The value of an integer literal. Raises ValueError for other expressions."""
     value = simplify(convert(expr))
     if not isinstance(value, IntImm):
@@ -33,7 +36,7 @@ def get_const_int(expr: Any) -> int:
     return value.value
 
 
-def get_const_float(expr: Any) -> float:
+def get_const_float(expr: PrimExpr | float) -> float:
     """The value of a literal. Raises ValueError for other expressions."""
     value = simplify(convert(expr))
     if not isinstance(value, (FloatImm, IntImm)):
@@ -41,7 +44,7 @@ def get_const_float(expr: Any) -> float:
     return float(value.value)
 
 
-def equal_const_int(expr: Any, value: int) -> bool:
+def equal_const_int(expr: PrimExpr | int, value: int) -> bool:
     """Whether an expression is this number."""
     literal = simplify(convert(expr))
     return isinstance(literal, IntImm) and literal.value == value
@@ -69,7 +72,7 @@ def ravel_index(indices: Sequence[Any], shape: Sequence[Any]) -> Any:
     return flat
 
 
-def unravel_index(idx: Any, shape: Sequence[Any]) -> list[Any]:
+def unravel_index(idx: int, shape: Sequence[Any]) -> list[Any]:
     """The position of a flat index."""
     position = []
     for extent in reversed(shape[1:]):
@@ -78,12 +81,14 @@ def unravel_index(idx: Any, shape: Sequence[Any]) -> list[Any]:
     return [idx, *reversed(position)]
 
 
-def const_matrix(matrix: Any, name: str = "const_matrix", attrs: Any = None) -> te.Tensor:
+def const_matrix(
+    matrix: np.ndarray[Any, Any], name: str = "const_matrix", attrs: Any = None
+) -> te.Tensor:
     """A small array of numbers as a tensor."""
     values = np.asarray(matrix)
     dtype = str(values.dtype)
 
-    def element(*i: Any) -> Any:
+    def element(*i: PrimExpr) -> Any:
         result: Any = const(0, dtype)
         for at in np.ndindex(*values.shape):
             here = tir.all(*(v.equal(n) for v, n in zip(i, at, strict=True)))
@@ -93,7 +98,7 @@ def const_matrix(matrix: Any, name: str = "const_matrix", attrs: Any = None) -> 
     return te.compute(values.shape, element, name=name, attrs=attrs)
 
 
-def const_vector(vector: Any, name: str = "const_vector") -> te.Tensor:
+def const_vector(vector: np.ndarray[Any, Any], name: str = "const_vector") -> te.Tensor:
     """A few numbers as a tensor."""
     return const_matrix(vector, name)
 
@@ -111,7 +116,7 @@ def get_max_power2_factor(n: int, max_value: int | None = None) -> int:
     return factor
 
 
-def get_shape(src_shape: Sequence[Any], src_layout: Any, dst_layout: Any) -> tuple[Any, ...]:
+def get_shape(src_shape: Sequence[Any], src_layout: str, dst_layout: str) -> tuple[Any, ...]:
     """A shape with the axes in another order: NHWC for NCHW."""
     source, target = (tir.layout(str(layout)) for layout in (src_layout, dst_layout))
     if sorted(source) != sorted(target):
@@ -136,13 +141,15 @@ ncw_xc_layout, nchw_xc_layout = (
 )
 
 
-def within_index(b: Any, e: Any, s: Any, i: Any) -> PrimExpr:
+def within_index(b: PrimExpr | int, e: PrimExpr | int, s: PrimExpr | int, i: PrimExpr) -> PrimExpr:
     """Whether position i is one of begin, begin + step, ... before the end; steps may be negative."""
     outside = tir.Select(s < 0, tir.any(i > b, i <= e), tir.any(i < b, i >= e))
     return tir.all(tir.Not(outside), ((i - b) % tir.abs(s)).equal(0))
 
 
-def make_idx(b: Any, e: Any, s: Any, z: Any, i: Any) -> PrimExpr:
+def make_idx(
+    b: PrimExpr, e: PrimExpr | int, s: PrimExpr, z: PrimExpr | int, i: PrimExpr
+) -> PrimExpr:
     """Which of the positions of `within_index` i is, along an axis of extent z."""
     first = tir.Select(b > z, z - 1, b)
     return tir.Select(s < 0, first - i, i - first) // tir.abs(s)
@@ -158,7 +165,7 @@ def is_dynamic_shape(shape: Sequence[Any]) -> bool:
     return any(not isinstance(extent, (int, IntImm)) for extent in shape)
 
 
-def ceil_div(a: Any, b: Any) -> Any:
+def ceil_div(a: PrimExpr, b: PrimExpr) -> Any:
     """a / b, rounded up."""
     return tir.indexdiv(a + (b - 1), b)
 
@@ -177,12 +184,12 @@ def is_target(names: str | Sequence[str]) -> bool:
     return any(name in target.keys for name in ([names] if isinstance(names, str) else names))
 
 
-def traverse_inline(s: Any, final_op: Any, callback: Any) -> None:
+def traverse_inline(s: Any, final_op: ComputeOp, callback: Callable[..., Any]) -> None:
     """Call `callback` on the operations behind `final_op`, and inline those that are computed
     elementwise and are not a result."""
     seen: set[Any] = set()
 
-    def visit(op: Any) -> None:
+    def visit(op: Operation) -> None:
         if op in seen:
             return
         seen.add(op)
@@ -192,7 +199,7 @@ def traverse_inline(s: Any, final_op: Any, callback: Any) -> None:
             visit(tensor.op)
         callback(op)
 
-    def is_inlined(op: Any) -> bool:
+    def is_inlined(op: Operation) -> bool:
         return op.tag in ("elemwise", "broadcast", "injective") and op.num_outputs == 1
 
     visit(final_op)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ... import te, tir
 from ...ops import OPERATORS
 from .utils import simplify
+
+if TYPE_CHECKING:
+    from ...ir.prim_expr import PrimExpr
 
 _OPS = {name: OPERATORS[f"relax.vision.{name}"] for name in (
     "get_valid_counts", "non_max_suppression", "all_class_non_max_suppression",
@@ -20,14 +23,14 @@ multibox_transform_loc = _OPS["multibox_transform_loc"]
 proposal = _OPS["proposal"]
 
 
-def _number(value: Any, dtype: str) -> Any:
+def _number(value: PrimExpr | float, dtype: str) -> Any:
     """A limit as a scalar; tensors without axes stay."""
     is_value = isinstance(value, (te.Tensor, tir.PrimExpr))
     return value if is_value else te.const(value, dtype)
 
 
 def get_valid_counts(
-    data: te.Tensor, score_threshold: Any = 0, id_index: int = 0, score_index: int = 1
+    data: te.Tensor, score_threshold: float = 0, id_index: int = 0, score_index: int = 1
 ) -> list[te.Tensor]:
     """The boxes with a score above the threshold, first: how many, the boxes, and their numbers."""
     least = _number(score_threshold, "float32")
@@ -38,8 +41,8 @@ def non_max_suppression(
     data: te.Tensor,
     valid_count: te.Tensor,
     indices: te.Tensor,
-    max_output_size: Any = -1,
-    iou_threshold: Any = 0.5,
+    max_output_size: int = -1,
+    iou_threshold: float = 0.5,
     force_suppress: bool = False,
     top_k: int = -1,
     coord_start: int = 2,
@@ -59,9 +62,9 @@ def non_max_suppression(
 def all_class_non_max_suppression(
     boxes: te.Tensor,
     scores: te.Tensor,
-    max_output_boxes_per_class: Any,
-    iou_threshold: Any,
-    score_threshold: Any,
+    max_output_boxes_per_class: int,
+    iou_threshold: float,
+    score_threshold: float,
     output_format: str = "onnx",
 ) -> list[te.Tensor]:
     """For each class the boxes that no better one overlaps by the threshold."""
@@ -78,7 +81,7 @@ def multibox_detection(
     threshold: float = 0.01,
     nms_threshold: float = 0.5,
     force_suppress: bool = False,
-    variances: Any = (0.1, 0.1, 0.2, 0.2),
+    variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
     nms_topk: int = -1,
 ) -> te.Tensor:
     """The boxes of `multibox_transform_loc` that no better one overlaps."""
@@ -96,9 +99,9 @@ def _roi_align(layout: str) -> Callable[..., te.Tensor]:
     def roi_align(
         data: te.Tensor,
         rois: te.Tensor,
-        pooled_size: Any,
+        pooled_size: Sequence[int],
         spatial_scale: float,
-        mode: Any,
+        mode: bytes,
         sample_ratio: int = -1,
     ) -> te.Tensor:
         size = [pooled_size] * 2 if isinstance(pooled_size, int) else list(pooled_size)
@@ -114,7 +117,7 @@ roi_align_nchw, roi_align_nhwc = map(_roi_align, ("NCHW", "NHWC"))
 
 
 def roi_pool_nchw(
-    data: te.Tensor, rois: te.Tensor, pooled_size: Any, spatial_scale: float
+    data: te.Tensor, rois: te.Tensor, pooled_size: int, spatial_scale: float
 ) -> te.Tensor:
     """The greatest value of the pixels in the cells of regions."""
     size = [pooled_size] * 2 if isinstance(pooled_size, int) else list(pooled_size)
@@ -128,7 +131,7 @@ def reorg(data: te.Tensor, stride: int) -> te.Tensor:
     s, wide = stride, w // stride
     few, high = c // (s * s), h // s
 
-    def pixel(b: Any, channel: Any, y: Any, x: Any) -> Any:
+    def pixel(b: PrimExpr, channel: PrimExpr, y: PrimExpr, x: PrimExpr) -> Any:
         # The element's number among (block row, block column, few, h, w), which is its place there.
         flat = (channel * high + y) * wide + x
         column, row = flat % w, flat // w % h

@@ -63,7 +63,8 @@ _REDUCTIONS: dict[str, tuple[int, Reduce]] = {
 def _reduction(name: str, by_input: int, build: Reduce) -> None:
     def _reduced(cx: Context, x: Value, axes: Value | None, keep: bool, noop: bool) -> Any:
         ours = {"ReduceSum": "sum", "ReduceProd": "prod"}.get(name)
-        known = None if ours is None else evaluated(cx, ours, [x, axes], keepdims=keep)
+        reduces = not noop or (axes is not None and known_numbers(axes) != [])
+        known = evaluated(cx, ours, [x, axes], keepdims=keep) if ours and reduces else None
         return reduced(cx, x, axes, keep, noop, build) if known is None else known
 
     def by_attribute(cx: Context, node: Node, x: Value) -> Any:

@@ -199,7 +199,7 @@ def sequence_map(cx: Context, node: Node, sequence: Value, *rest: Value) -> Any:
         outs = cx.walk.subgraph(body, dict(zip(names, feeds, strict=True)))
         grown = []
         for before, out in zip(found, outs, strict=True):
-            form = Sequence(joined(before.form.item, form_of(out)))  # type: ignore[attr-defined]
+            form = Sequence(joined(before.form.item, form_of(out)))
             grown.append(ObjectValue(cx, form, called(cx, "sequence_insert", before, out)))
         return [go, *grown]
 
@@ -245,7 +245,7 @@ def optional_get_element(cx: Context, node: Node, value: Value) -> Any:
     items = _known_optional(value)
     if items:
         return items[0]
-    form = value.form.item  # type: ignore[attr-defined]
+    form = value.form.item
     if form is None or items is not None:
         raise ValueError(explain("an optional value is empty", instead="OptionalHasElement tells"))
     return taken(cx, form, "element", value)

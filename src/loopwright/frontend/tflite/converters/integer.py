@@ -33,9 +33,9 @@ def multiplier_of(real: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _given(node: Operator, *places: int) -> list[Quantization]:
     """The quantization of inputs."""
-    found = [node.given[k].quantization for k in places]  # type: ignore[union-attr]
-    assert all(q is not None for q in found)
-    return found  # type: ignore[return-value]
+    found = [q for k in places if (q := node.operand(k).quantization) is not None]
+    assert len(found) == len(places)
+    return found
 
 
 def _requantized(cx: Context, node: Operator, total: Any, real: Any, axis: int = 0) -> Any:
@@ -90,7 +90,7 @@ def conv(cx: Context, node: Operator, x: Value, weight: Value, bias: Value | Non
         return None
     kind, sizes = _wide(node), window(node)
     weight, group = weight_of(cx, node, x, weight)
-    image = _centered(cx, channels_first(cx, x), node.given[0], kind)  # type: ignore[arg-type]
+    image = _centered(cx, channels_first(cx, x), node.operand(0), kind)
     taps = _weight(cx, node, weight, kind)
     total = cx.ops.conv(image, taps, groups=group, **sizes)
     if bias is not None:
@@ -117,7 +117,7 @@ def fully_connected(
         return None
     kind = _wide(node)
     rows, weight = rows_of(cx, node, x, weight)
-    left = _centered(cx, rows, node.given[0], kind)  # type: ignore[arg-type]
+    left = _centered(cx, rows, node.operand(0), kind)
     total = cx.ops.matmul(left, _weight(cx, node, weight, kind))
     if bias is not None:
         total = cx.ops.add(total, _as(cx, bias, kind))
@@ -128,8 +128,8 @@ def fully_connected(
 def batch_matmul(cx: Context, node: Operator, a: Value, b: Value) -> Any:
     if not _are_quantized(node, 0, 1) or _products(node).size > 1:
         return None
-    sides = zip(turned(cx, node, a, b), node.given, strict=True)
-    left, right = (_centered(cx, v, t, _wide(node)) for v, t in sides)  # type: ignore[arg-type]
+    sides = zip(turned(cx, node, a, b), (node.operand(0), node.operand(1)), strict=True)
+    left, right = (_centered(cx, v, t, _wide(node)) for v, t in sides)
     return _requantized(cx, node, cx.ops.matmul(left, right), _products(node))
 
 
@@ -142,8 +142,10 @@ def add(cx: Context, node: Operator, a: Value, b: Value) -> Any:
     scales = [q.one_scale for q in _given(node, 0, 1)]
     twice = 2 * max(scales)
     sides = [
-        _in_units(cx, v, t, multiplier_of(s / twice), bits)  # type: ignore[arg-type]
-        for v, t, s in zip(same_rank(cx, a, b), node.given, scales, strict=False)
+        _in_units(cx, v, t, multiplier_of(s / twice), bits)
+        for v, t, s in zip(
+            same_rank(cx, a, b), (node.operand(0), node.operand(1)), scales, strict=False
+        )
     ]
     total = (cx.ops.add if node.op_type == "ADD" else cx.ops.subtract)(*sides)
     assert out.quantization is not None
@@ -160,7 +162,8 @@ def _in_units(cx: Context, x: Value, tensor: Tensor, by: Any, bits: int) -> Valu
     if tensor.dtype == "int16":
         return units(cx.ops.multiply(_centered(cx, x, tensor), 1 << bits).expr)
     info = np.iinfo(tensor.dtype)
-    every = np.arange(info.min, info.max + 1) - tensor.quantization.one_zero  # type: ignore[union-attr]
+    assert tensor.quantization is not None
+    every = np.arange(info.min, info.max + 1) - tensor.quantization.one_zero
     table = units(cx.constant((every << bits).astype(np.int32))).constant
     return cx.value(op.byte_lookup(x.expr, cx.constant(table)))
 
@@ -169,8 +172,8 @@ def _in_units(cx: Context, x: Value, tensor: Tensor, by: Any, bits: int) -> Valu
 def multiply(cx: Context, node: Operator, a: Value, b: Value) -> Any:
     if not _are_quantized(node, 0, 1):
         return None
-    pairs = zip(same_rank(cx, a, b), node.given, strict=False)
-    left, right = (_centered(cx, v, t) for v, t in pairs)  # type: ignore[arg-type]
+    pairs = zip(same_rank(cx, a, b), (node.operand(0), node.operand(1)), strict=False)
+    left, right = (_centered(cx, v, t) for v, t in pairs)
     return _requantized(cx, node, cx.ops.multiply(left, right), _products(node))
 
 
@@ -178,9 +181,11 @@ def multiply(cx: Context, node: Operator, a: Value, b: Value) -> Any:
 def prelu(cx: Context, node: Operator, x: Value, slope: Value) -> Any:
     if not _are_quantized(node, 0, 1):
         return None
-    pairs = zip(same_rank(cx, x, slope), node.given, strict=True)
-    left, right = (_centered(cx, v, t) for v, t in pairs)  # type: ignore[arg-type]
-    real = _given(node, 0)[0].one_scale / node.gives[0].quantization.one_scale  # type: ignore[union-attr]
+    pairs = zip(same_rank(cx, x, slope), (node.operand(0), node.operand(1)), strict=True)
+    left, right = (_centered(cx, v, t) for v, t in pairs)
+    out = node.gives[0].quantization
+    assert out is not None
+    real = _given(node, 0)[0].one_scale / out.one_scale
     kept = _requantized(cx, node, left, real)
     steep = _requantized(cx, node, cx.ops.multiply(left, right), _products(node))
     return cx.ops.where(cx.ops.less(left, 0), steep, kept)
@@ -204,7 +209,7 @@ def mean(cx: Context, node: Operator, x: Value, axes: Value) -> Any:
         return None
     count, out = math.prod(extents), node.gives[0]
     keep = bool(node.option("KeepDims", False))
-    wide = _centered(cx, x, node.given[0])  # type: ignore[arg-type]
+    wide = _centered(cx, x, node.operand(0))
     total = cx.ops.sum(wide, np.array(which), keepdims=keep)
     assert out.quantization is not None
     factor, shift = (
@@ -221,7 +226,7 @@ def requantize(cx: Context, node: Operator, x: Value) -> Any:
         return None
     out, q = node.gives[0].quantization, _given(node, 0)[0]
     assert out is not None
-    wide = _centered(cx, x, node.given[0])  # type: ignore[arg-type]
+    wide = _centered(cx, x, node.operand(0))
     return _requantized(cx, node, wide, q.one_scale / out.one_scale)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.span import merge_spans
 from ....ir import trace
@@ -16,6 +16,9 @@ from ...block_builder import BlockBuilder, NameSupply
 from ...functor import GraphRewriter
 from ...struct_info import ShapeStructInfo, StructInfo
 from ..queries import is_tir_call, used_vars
+
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
 
 
 @dataclass
@@ -44,7 +47,7 @@ class GroupedRewriter(GraphRewriter):
     lift_scalars = True  # among them those of rank 0
     lift_shapes = False  # pass symbolic shape operands as whole shapes
 
-    def __init__(self, mod: Any) -> None:
+    def __init__(self, mod: IRModule | None) -> None:
         super().__init__(mod)
         self.symbols: dict[int, tuple[StructInfo, list[TirVar]]] = {}
         self.group_of: dict[rx.Var, int] = {}
@@ -258,7 +261,7 @@ class _FunctionMaker:
             return None
         return self.fields.get((value.tuple_value, value.index))
 
-    def _binding(self, builder: BlockBuilder, names: NameSupply, binding: Any) -> Any:
+    def _binding(self, builder: BlockBuilder, names: NameSupply, binding: rx.VarBinding) -> Any:
         value = builder.normalize(self.substituted(binding.value))
         old = binding.var
         output = old in self.group.outputs
@@ -281,7 +284,7 @@ class _FunctionMaker:
         for arg in value.args[1:] if is_tir_call(value) else value.args:
             self.need(arg)
 
-    def need(self, arg: Any) -> None:
+    def need(self, arg: rx.Expr) -> None:
         if type(arg) is rx.Tuple:
             for item in arg.fields:
                 self.need(item)
@@ -304,7 +307,7 @@ class _FunctionMaker:
             self.group.params.append(param)
             self.group.args.append(rx.TupleGetItem(source, index))
 
-    def _param(self, outside: Any, name: str, info: StructInfo) -> None:
+    def _param(self, outside: rx.Expr, name: str, info: StructInfo) -> None:
         param = rx.Var(name, info, outside.span)
         self.map[outside] = param
         self.group.params.append(param)
@@ -363,7 +366,7 @@ class _FunctionMaker:
         return value
 
 
-def _infos_in(value: Any) -> list[StructInfo]:
+def _infos_in(value: rx.Expr) -> list[StructInfo]:
     """The struct infos in which an expression mentions symbolic variables."""
     infos: list[StructInfo] = [] if value.struct_info is None else [value.struct_info]
     if type(value) is rx.Call:
@@ -376,7 +379,7 @@ def _infos_in(value: Any) -> list[StructInfo]:
     return infos
 
 
-def name_of(binding: Any) -> str:
+def name_of(binding: rx.Binding) -> str:
     """A binding's contribution to its group's name: the name of its kernel or operator."""
     value = binding.value
     if type(value) is not rx.Call:

@@ -37,7 +37,7 @@ class AnnotateTIROpPattern(FunctionPass):
     name = "AnnotateTIROpPattern"
     function_type = PrimFunc
 
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> Any:
         if "op_pattern" in func.attrs:
             return func
         wide = len(func.params) > _MOST_BUFFERS

@@ -40,9 +40,9 @@ leaves the operators apart, and so does a rule of the user that may lower one of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.literals import int_value
 from ....ir.module import IRModule
@@ -55,6 +55,10 @@ from ..legalize_ops.common import may_be_taken
 from ..products import is_call, keeps_dtype, shape_of
 from ..queries import functions_of, used_vars
 from ._grouping import Group, GroupedRewriter
+
+if TYPE_CHECKING:
+    from ....base.span import Span
+    from ....ir.prim_expr import PrimExpr
 
 _LEAST = (8, 32, 16)  # queries, keys, size of a value: of fewer the scores are small
 _ELEMENTWISE = ("add", "subtract", "multiply", "divide", "where")
@@ -120,11 +124,11 @@ class _Attentions(GroupedRewriter):
                 bindings.append(binding)
         return self.regroup(block.replace(bindings=tuple(bindings)))
 
-    def _parts(self, binding: Any, softmax: rx.Call) -> list[rx.VarBinding]:
+    def _parts(self, binding: rx.Binding, softmax: rx.Call) -> list[rx.VarBinding]:
         """The bindings of a product by a softmax that divides last."""
         scores, value, bindings = softmax.args[0], binding.value.args[1], []
 
-        def bind(call: rx.Call, name: str, span: Any) -> rx.Var:
+        def bind(call: rx.Call, name: str, span: Span | None) -> rx.Var:
             call = self.builder.normalize(call.with_span(span))
             bindings.append(rx.VarBinding(rx.DataflowVar(name, call.struct_info), call, span))
             return bindings[-1].var
@@ -180,6 +184,6 @@ def _scores(call: Any, values: Mapping[rx.Var, Any], alone: set[rx.Var]) -> list
     return None
 
 
-def _same_shape(var: rx.Var, shape: Any) -> bool:
+def _same_shape(var: rx.Var, shape: Sequence[PrimExpr]) -> bool:
     own = shape_of(var)
     return own is not None and can_prove_shape_equal(own, shape)

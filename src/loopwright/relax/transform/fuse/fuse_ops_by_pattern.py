@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import LoopwrightError, explain, suggest
 from ....base.foreign import named_errors
@@ -50,6 +50,10 @@ from ...dpl import pattern as dpl
 from ...dpl.matcher import matcher_of
 from ..queries import functions_of, is_outlined, used_vars
 from ._grouping import GroupedRewriter, name_of
+
+if TYPE_CHECKING:
+    from ....ir.op import Op
+    from ...dpl.nodes import DFPattern
 
 COMPOSITE, CODEGEN = "Composite", "Codegen"
 
@@ -97,7 +101,7 @@ class FusionPattern:
     attrs_getter: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
 
     @staticmethod
-    def of(value: Any) -> FusionPattern:
+    def of(value: FusionPattern | tuple[Any, ...]) -> FusionPattern:
         """From a FusionPattern, or a tuple (name, pattern[, annotations][, check])."""
         if isinstance(value, FusionPattern):
             return value
@@ -205,7 +209,7 @@ class _Matcher(GroupedRewriter):
 
     def __init__(
         self,
-        mod: Any,
+        mod: IRModule,
         pattern: FusionPattern,
         lift_constants: bool,
         refused: list[tuple[str, str]],
@@ -275,7 +279,13 @@ class _Matcher(GroupedRewriter):
         return matches
 
     def refusal(
-        self, binding: Any, parts: Any, inner: set[rx.Var], values: Any, bound: Any, users: Any
+        self,
+        binding: rx.VarBinding,
+        parts: Mapping[DFPattern, Op | rx.Expr],
+        inner: set[rx.Var],
+        values: Any,
+        bound: Any,
+        users: Any,
     ) -> str:
         """Why the pattern's check rejects a match; "" if it accepts it."""
         if self.pattern.check is None:
@@ -306,7 +316,7 @@ class _Matcher(GroupedRewriter):
                 values.update(getter(self.annotated(parts)))
         return values
 
-    def note(self, binding: Any, inner: set[rx.Var], values: Any, refused: str) -> None:
+    def note(self, binding: rx.VarBinding, inner: set[rx.Var], values: Any, refused: str) -> None:
         if trace.active() is None:
             return
         called = name_of(binding) or binding.var.name_hint
@@ -357,7 +367,13 @@ def check_acyclic(block: rx.DataflowBlock, group_of: Mapping[rx.Var, int], patte
                 stack.pop()
 
 
-def _raise_cycle(block: Any, names: Any, unit: Any, source: Any, pattern: str) -> None:
+def _raise_cycle(
+    block: rx.DataflowBlock,
+    names: Mapping[rx.Expr | int, Sequence[str]],
+    unit: rx.Expr,
+    source: int,
+    pattern: str,
+) -> None:
     group = next(u for u in (unit, source) if isinstance(u, int))
     other = source if group == unit else unit
     what = f"A cyclic dependency detected: a match of pattern {pattern} would need its own result"
@@ -395,7 +411,7 @@ def annotate(mod: IRModule) -> IRModule:
 
 
 class _Annotator(GroupedRewriter):
-    def __init__(self, mod: Any) -> None:
+    def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
         self.wrapped: dict[Any, Any] = {}
 

@@ -46,11 +46,12 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import LoopwrightError, explain
-from ....base.span import merge_spans
+from ....base.span import Span, merge_spans
 from ....ir.expr import Attrs, GlobalVar
 from ....ir.functor import post_order_visit, rewrite
 from ....ir.module import IRModule
@@ -66,7 +67,7 @@ from ....tir.function import PrimFunc
 from ....tir.op import is_call_to
 from ....tir.stmt import Block, BlockRealize, BufferStore, Evaluate, SeqStmt, Stmt, seq
 from ....tir.stmt_functor import renew_defs
-from ...expr import Call, Function, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
+from ...expr import Binding, Call, Expr, Function, PrimValue, ShapeExpr, Tuple, TupleGetItem, Var
 from ...functor import GraphRewriter
 from ...op.base import CALL_TIR, CALL_TIR_INPLACE
 from ...relations import function_struct_info, substitute
@@ -80,6 +81,9 @@ from ...struct_info import (
 from ..graph.canonicalize import canonicalize
 from ..graph.dead_code import Callees, DeadCodeElimination, eliminate
 from ..queries import call_fields, tensor_fields
+
+if TYPE_CHECKING:
+    from ....ir.node import Node
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,7 +166,7 @@ class _Caller(GraphRewriter):
         flat = self.builder.emit(new)
         return _nested(info, (TupleGetItem(flat, i) for i in range(len(out.fields))))
 
-    def flatten(self, arg: Any, info: StructInfo, tensors: list[Any], scalars: list[Any]) -> None:
+    def flatten(self, arg: Expr, info: StructInfo, tensors: list[Any], scalars: list[Any]) -> None:
         if isinstance(info, TupleStructInfo):
             bound = self.builder.lookup_binding(arg) if isinstance(arg, Var) else arg
             for i, inner in enumerate(info.fields):
@@ -253,7 +257,7 @@ class _Fuser:
 
     # ------------------------------------------------------------------ bindings
 
-    def binding(self, binding: Any) -> bool:
+    def binding(self, binding: Binding) -> bool:
         value = binding.value
         if isinstance(value, Call) and value.op in (CALL_TIR, CALL_TIR_INPLACE):
             slot = self.call(binding.var, value)
@@ -262,7 +266,7 @@ class _Fuser:
         self.values[binding.var] = slot
         return slot is not None
 
-    def look(self, expr: Any) -> Any:
+    def look(self, expr: Expr) -> Any:
         """The slots of an expression without calls, or None."""
         if isinstance(expr, Var):
             return self.values.get(expr)
@@ -274,7 +278,7 @@ class _Fuser:
             return whole[expr.index] if isinstance(whole, list) else None
         return None
 
-    def flat(self, expr: Any) -> list[_Slot] | None:
+    def flat(self, expr: Expr) -> list[_Slot] | None:
         slot = self.look(expr)
         return None if slot is None else _leaves(slot)
 
@@ -371,7 +375,7 @@ class _Fuser:
         aliased = len(set(buffers.values())) < len(buffers)
         fold = any(not isinstance(v, TirVar) for v in bound.values())
 
-        def pre(node: Any) -> Any:
+        def pre(node: Node) -> Any:
             if type(node) is Buffer:
                 return buffers.get(node)
             return pointers.get(node) if type(node) in TirVar.__kinds__ else None
@@ -415,7 +419,7 @@ class _Fuser:
 
     # ------------------------------------------------------------------ the function
 
-    def finish(self, outs: list[_Slot], span: Any) -> Fused | None:
+    def finish(self, outs: list[_Slot], span: Span | None) -> Fused | None:
         needed = self.symbols()
         defined = {d for s in (*self.inputs, *outs) if s.buffer for d in s.buffer.shape}
         is_used = [s.buffer is not None for s in self.inputs]
@@ -499,7 +503,7 @@ def _content(body: Stmt) -> tuple[Stmt, tuple[Buffer, ...]]:
     return (block.body, block.alloc_buffers) if plain else (body, ())
 
 
-def _leaves(slots: Any) -> list[_Slot]:
+def _leaves(slots: _Slot) -> list[_Slot]:
     return [leaf for s in slots for leaf in _leaves(s)] if isinstance(slots, list) else [slots]
 
 
@@ -510,7 +514,7 @@ def _like(info: StructInfo, value: Any) -> Any:
     return next(value)
 
 
-def _match(pattern: Any, values: Any, bound: dict[Any, Any]) -> None:
+def _match(pattern: Sequence[PrimExpr], values: Sequence[PrimExpr], bound: dict[Any, Any]) -> None:
     """Bind the symbolic dimensions of a kernel to their values in the graph."""
     for dim, value in zip(pattern, values, strict=True):
         if isinstance(dim, TirVar):

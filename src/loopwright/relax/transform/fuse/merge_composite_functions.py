@@ -82,7 +82,7 @@ class MergeCompositeFunctions(ModulePass):
 class _Merger(GroupedRewriter):
     lift_shapes = True
 
-    def __init__(self, mod: Any) -> None:
+    def __init__(self, mod: IRModule) -> None:
         super().__init__(mod)
         self.merged: dict[GlobalVar, None] = {}
         self.regions: dict[StructuralKey, GlobalVar] = {}  # equal regions are one function
@@ -99,7 +99,7 @@ class _Merger(GroupedRewriter):
         self.attrs_of = {}
         return self.regroup(block) if self.group_of else self.super_block(block)
 
-    def composite(self, value: Any) -> str:
+    def composite(self, value: rx.Expr) -> str:
         """The back end of a called composite function; "" for anything else."""
         if not isinstance(value, rx.Call) or not isinstance(value.op, GlobalVar):
             return ""
@@ -152,7 +152,7 @@ class _Merger(GroupedRewriter):
         return f"{name}{count}" if count else name
 
 
-def _with_vars(value: Any, renamed: dict[Any, Any]) -> Any:
+def _with_vars(value: rx.Expr, renamed: dict[Any, Any]) -> Any:
     work = GroupedRewriter(None)
     work.var_map = renamed
     return work.value(value)

@@ -44,9 +44,19 @@ from ....ir.target import Target
 from ....ir.transform import ModulePass, PassContext
 from ....tir import layout as layout_of
 from ... import op as relax_op
-from ...expr import Binding, Call, Constant, DataflowVar, MatchCast, ShapeExpr, Var, VarBinding
+from ...expr import (
+    Binding,
+    Call,
+    Constant,
+    DataflowVar,
+    Expr,
+    MatchCast,
+    ShapeExpr,
+    Var,
+    VarBinding,
+)
 from ...layout import LETTERS, LayoutQuery, LayoutRewriter, tensor_arguments, with_tensors
-from ...struct_info import TensorStructInfo
+from ...struct_info import StructInfo, TensorStructInfo
 from ..legalize_ops.common import may_be_taken, taker
 from ..queries import device_of
 
@@ -219,7 +229,7 @@ class _Blocker(LayoutRewriter):
             for x, y in zip(one.sides, lead.sides, strict=True)
         )
 
-    def unblocked(self, value: Any, lead: _Blocked | None) -> Any:
+    def unblocked(self, value: Expr, lead: _Blocked | None) -> Any:
         """A tensor that needs no blocks; a one-element constant becomes a literal."""
         if lead is not None and isinstance(value, Constant):
             data = value.data
@@ -227,7 +237,7 @@ class _Blocker(LayoutRewriter):
                 return Constant(data.numpy().reshape(()))
         return self.value(value)
 
-    def in_blocks(self, value: Any) -> _Blocked | None:
+    def in_blocks(self, value: Expr) -> _Blocked | None:
         """A plain tensor in blocks; None if its number of channels is unknown."""
         if value in self.packed:
             return self.packed[value]
@@ -241,7 +251,7 @@ class _Blocker(LayoutRewriter):
             self.packed[value] = result
         return result
 
-    def operand(self, value: Any, lead: _Blocked, flat: bool) -> _Blocked | None:
+    def operand(self, value: Expr, lead: _Blocked, flat: bool) -> _Blocked | None:
         """The other operand of a broadcasting operator, in blocks; None if that is not possible."""
         if isinstance(value, Constant) and value.data.ndim == 1 + len(lead.sides):
             value = Constant(value.data.numpy()[None])
@@ -252,13 +262,13 @@ class _Blocker(LayoutRewriter):
             return None
         return self.in_blocks(value)
 
-    def reshaped(self, var: Any, shape: list[Any]) -> Any:
+    def reshaped(self, var: DataflowVar, shape: list[Any]) -> Any:
         """A view of a blocked tensor in another shape."""
         view = relax_op.memory.view(var, ShapeExpr(shape))
         return self.builder.emit(view, f"{var.name_hint}_view")
 
 
-def _channels(info: Any) -> int | None:
+def _channels(info: StructInfo) -> int | None:
     """The channels of an NCW, NCHW or NCDHW tensor of a type that is computed in float32, or None."""
     shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
     if shape is None or len(shape) not in (3, 4, 5) or str(info.dtype) not in _DTYPES:

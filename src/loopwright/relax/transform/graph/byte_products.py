@@ -49,7 +49,7 @@ from ....ir.target import Target
 from ....ir.transform import ModulePass, PassContext
 from ....runtime.tensor import Tensor
 from ... import op as relax_op
-from ...expr import Call, Constant, ShapeExpr, const
+from ...expr import Call, Constant, Expr, ShapeExpr, const
 from ..products import is_call, keeps_dtype, shape_of, transposes
 from ..rewriting import SweepingRewriter
 
@@ -190,7 +190,7 @@ class _Products(SweepingRewriter):
 
     # -- operands ------------------------------------------------------------------------------
 
-    def operand(self, expr: Any) -> _Operand | None:
+    def operand(self, expr: Expr) -> _Operand | None:
         """A value as bytes less a zero point, times a scale."""
         value = self.definition(expr)
         if is_call(value, "relax.dequantize"):
@@ -206,7 +206,7 @@ class _Products(SweepingRewriter):
             return None
         return _Operand(value.args[0], zero, None)
 
-    def constant(self, expr: Any) -> np.ndarray | None:
+    def constant(self, expr: Expr) -> np.ndarray | None:
         """A constant, of another dtype, shape or order of axes perhaps, as an array."""
         bound = self.definition(expr)
         if isinstance(bound, Constant):
@@ -222,7 +222,7 @@ class _Products(SweepingRewriter):
         value = value.reshape([d.value for d in shape])
         return value.astype(str(bound.struct_info.dtype))
 
-    def weight(self, expr: Any, axis: int) -> _Weight | None:
+    def weight(self, expr: Expr, axis: int) -> _Weight | None:
         """A constant weight, its outputs on `axis`."""
         bound = self.definition(expr)
         if is_call(bound, "relax.permute_dims") and transposes(bound) and axis == 1:
@@ -270,7 +270,7 @@ class _Products(SweepingRewriter):
         return relax_op.astype(wide, "uint8"), relax_op.add(zero, const(np.int32(128)))
 
     def real(
-        self, total: Any, at: int, zero: Any, operand: _Operand, weight: _Weight, axis: int
+        self, total: Expr, at: int, zero: Expr, operand: _Operand, weight: _Weight, axis: int
     ) -> Any:
         """The real values of sums of bytes; the outputs are on the total's axis `at`, the weight's axis
         `axis`."""
@@ -320,7 +320,7 @@ class _Products(SweepingRewriter):
             total = relax_op.reshape(total, ShapeExpr([*shape[:-1], columns]))
         return self.real(total, len(shape) - 1, zero, operand, weight, 1)
 
-    def product(self, data: Any, matrix: np.ndarray, signed: bool = False) -> tuple[Any, int]:
+    def product(self, data: Expr, matrix: np.ndarray, signed: bool = False) -> tuple[Any, int]:
         """The product of rows of bytes, a multiple of 4, with a matrix, and the offset subtracted from the
         data; signed: these may become int8."""
         depth, columns = matrix.shape
@@ -430,8 +430,8 @@ class _Products(SweepingRewriter):
 
     def windows(
         self,
-        data: Any,
-        zero: Any,
+        data: Expr,
+        zero: Expr,
         values: np.ndarray,
         before: list[int],
         stride: int,
@@ -482,7 +482,7 @@ def _joined(blocks: np.ndarray) -> np.ndarray:
 
 
 def _of_tiles(
-    data: Any, zero: Any, values: np.ndarray, before: list[int], tile: int, high: int, wide: int
+    data: Expr, zero: Expr, values: np.ndarray, before: list[int], tile: int, high: int, wide: int
 ) -> Any:
     """The convolution with windows of 3 x 3 by Winograd's algorithm."""
     rows, columns = (-(-d // tile) for d in (high, wide))

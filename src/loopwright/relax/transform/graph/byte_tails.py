@@ -27,7 +27,7 @@ numbers, or take the greatest, are applied to their bytes.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,11 +36,14 @@ from ....ir.prim_expr import IntImm
 from ....ir.transform import PassContext
 from ... import op as relax_op
 from ...analysis.variables import udchain, used_vars
-from ...expr import Call, Constant, Function, ShapeExpr, Var, const
+from ...expr import Call, Constant, Expr, Function, ShapeExpr, Var, const
 from ...relations import can_prove_shape_equal
 from ..decorators import FunctionPass
 from ..products import is_call, shape_of
 from ..rewriting import SweepingRewriter
+
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
 
 _SUMS = tuple(f"relax.nn.byte_{name}" for name in ("matmul", "conv2d", "winograd", "depthwise"))
 _MOVES = ("relax.nn.byte_image", "relax.reshape", "relax.strided_slice")
@@ -53,7 +56,7 @@ class ByteTails(FunctionPass):
 
     name = "ByteTails"
 
-    def run_function(self, func: Any, mod: Any, ctx: PassContext) -> Any:
+    def run_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Any:
         """Rewrite a function."""
         return _Tails(mod).function(func)
 
@@ -92,7 +95,7 @@ class _Tails(SweepingRewriter):
 
     # -- constants -----------------------------------------------------------------------------
 
-    def constant(self, expr: Any) -> np.ndarray | None:
+    def constant(self, expr: Expr) -> np.ndarray | None:
         """The value of a constant, or of a product or quotient of constants."""
         bound = self.definition(expr)
         if isinstance(bound, Constant):
@@ -106,17 +109,17 @@ class _Tails(SweepingRewriter):
         parts = [self.constant(a) for a in bound.args]
         return None if any(p is None for p in parts) else fold(*parts)
 
-    def number(self, expr: Any) -> float | None:
+    def number(self, expr: Expr) -> float | None:
         value = self.constant(expr)
         return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
 
-    def only(self, expr: Any) -> Any:
+    def only(self, expr: Expr) -> Any:
         """The definition of a variable with one user; None for others."""
         if isinstance(expr, Var) and len(self.users.get(expr, [expr])) != 1:
             return None
         return self.definition(expr)
 
-    def vector(self, expr: Any, axis: int, rank: int, count: int) -> Any:
+    def vector(self, expr: Expr, axis: int, rank: int, count: int) -> Any:
         """One number for each channel, as a vector; None for other shapes. axis: of `rank`, the channels'."""
         dims = _numbers(expr)
         if dims is None:
@@ -132,7 +135,7 @@ class _Tails(SweepingRewriter):
 
     # -- tails ---------------------------------------------------------------------------------
 
-    def tail(self, data: Any, scale: Any, zero: Any, dtype: str) -> Any:
+    def tail(self, data: Expr, scale: Expr, zero: Expr, dtype: str) -> Any:
         """The bytes of sums in float32; None for anything else."""
         rank = data.struct_info.ndim
         node, bias = self.only(data), None
@@ -190,7 +193,7 @@ class _Tails(SweepingRewriter):
             out = Call(move.op, [out, *move.args[1:]], move.attrs)
         return out
 
-    def whole(self, bias: Any, factor: Any) -> Any:
+    def whole(self, bias: Expr, factor: Expr) -> Any:
         """The int32 numbers that a bias is, times the factor; None where it is not."""
         source, dims = self.definition(bias), _numbers(bias)
         if is_call(source, "relax.reshape"):
@@ -210,7 +213,7 @@ class _Tails(SweepingRewriter):
         return const(values.reshape(dims))
 
 
-def _numbers(expr: Any) -> list[int] | None:
+def _numbers(expr: Expr) -> list[int] | None:
     """The dimensions, where all are numbers."""
     dims = shape_of(expr)
     if dims is None or not all(isinstance(d, IntImm) for d in dims):

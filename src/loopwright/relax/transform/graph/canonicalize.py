@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
 from ....ir.module import IRModule
@@ -46,6 +46,10 @@ from ...functor import GraphRewriter
 from ...relations import match_struct_info, substitute
 from ..queries import shape_vars, used_vars
 
+if TYPE_CHECKING:
+    from ....ir.expr import BaseExpr
+    from ...struct_info import StructInfo
+
 
 @dataclass(frozen=True, repr=False)
 class CanonicalizeBindings(FunctionPass):
@@ -55,7 +59,7 @@ class CanonicalizeBindings(FunctionPass):
     opt_level = 1
     function_type = rx.Function
 
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+    def run_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> Any:
         return canonicalize(func, mod)
 
 
@@ -82,7 +86,7 @@ def _may_know_symbols(func: rx.Function) -> bool:
 
 
 def _solved(
-    binding: rx.MatchCast, info: Any, value: Any, defined: set[TirVar]
+    binding: rx.MatchCast, info: StructInfo, value: rx.Expr, defined: set[TirVar]
 ) -> dict[TirVar, PrimExpr]:
     """The symbols that a match_cast defines whose value is known; all of them are `defined` now."""
     table: dict[Any, Any] = {}
@@ -112,7 +116,7 @@ class _Symbols(PyExprMutator):
         self.solved, self.defined = outer
         return new
 
-    def visit_with_inner_scope(self, expr: Any) -> Any:
+    def visit_with_inner_scope(self, expr: rx.SeqExpr) -> Any:
         outer = dict(self.solved), set(self.defined)
         new = super().visit_with_inner_scope(expr)
         self.solved, self.defined = outer
@@ -123,7 +127,7 @@ class _Symbols(PyExprMutator):
         self.solved |= _solved(binding, info, value, self.defined)
         super().visit_match_cast_(binding)
 
-    def visit_prim_expr(self, expr: Any) -> Any:
+    def visit_prim_expr(self, expr: PrimExpr) -> Any:
         new = substitute(expr, self.solved)
         return expr if new is expr else self.builder_.analyzer.simplify(new)
 
@@ -143,7 +147,7 @@ class _Canonicalizer(GraphRewriter):
             self.names.update(_promoted(block, self.shown))
         return super().block(block)
 
-    def binding(self, binding: Any) -> None:
+    def binding(self, binding: rx.Binding) -> None:
         var, value = binding.var, self.value(binding.value)
         if isinstance(binding, rx.MatchCast) and not _needed(binding, value):
             binding = rx.VarBinding._make(var, binding.value, span=binding.span)
@@ -173,7 +177,7 @@ class _Canonicalizer(GraphRewriter):
         source = node.tuple_value if isinstance(node.tuple_value, rx.Tuple) else bound
         return source.fields[node.index] if isinstance(source, rx.Tuple) else node
 
-    def value(self, expr: Any) -> Any:
+    def value(self, expr: BaseExpr) -> Any:
         new = super().value(expr)
         return self.whole_tuple(new) if type(new) is rx.Tuple else new
 
@@ -198,7 +202,7 @@ def _used_outside(func: rx.Function) -> set[rx.Var]:
     shown: set[rx.Var] = set()
     home: dict[rx.Var, int] = {}  # the block's id
 
-    def look(expr: Any, block: int | None) -> None:
+    def look(expr: rx.Expr, block: int | None) -> None:
         kind = type(expr)
         if kind is rx.Function:
             look(expr.body, None)
@@ -242,7 +246,7 @@ def _promoted(block: rx.DataflowBlock, shown: set[rx.Var]) -> dict[rx.Var, rx.Va
     return promoted
 
 
-def _is_inner(value: Any, shown: set[rx.Var]) -> bool:
+def _is_inner(value: rx.Expr, shown: set[rx.Var]) -> bool:
     """Whether a value is a variable of one dataflow block, declared so or not."""
     return isinstance(value, rx.DataflowVar) or (isinstance(value, rx.Var) and value not in shown)
 
@@ -251,7 +255,7 @@ def _same_info(a: rx.Var, b: rx.Var) -> bool:
     return a.struct_info is b.struct_info or structural_equal(a.struct_info, b.struct_info)
 
 
-def _needed(binding: rx.MatchCast, value: Any) -> bool:
+def _needed(binding: rx.MatchCast, value: rx.Expr) -> bool:
     """Whether a cast checks or defines anything."""
     info = binding.struct_info
     if any(True for _ in shape_vars(info)) or not isinstance(value, (rx.Var, rx.Constant)):

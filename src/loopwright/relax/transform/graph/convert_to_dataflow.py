@@ -38,7 +38,7 @@ class ConvertToDataflow(FunctionPass):
     function_type = rx.Function
     min_size: int = 2
 
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+    def run_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> Any:
         new = _Converter(self.min_size).function(func)
         return func if new is func else canonicalize(new, mod)
 
@@ -76,7 +76,7 @@ class _Converter:
         new._update_struct_info(seq.struct_info)
         return new
 
-    def inside(self, binding: Any) -> Any:
+    def inside(self, binding: rx.Binding) -> Any:
         """A binding with the branches, or the body, of its value converted."""
         node = binding.value
         if isinstance(node, rx.If):
@@ -93,5 +93,5 @@ def _same(a: rx.BindingBlock, b: rx.BindingBlock) -> bool:
     )
 
 
-def _may_flow(binding: Any) -> bool:
+def _may_flow(binding: rx.Binding) -> bool:
     return not isinstance(binding.value, rx.If) and is_pure(binding.value)

@@ -34,7 +34,7 @@ from ....base.errors import explain
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule, called_global_vars
 from ....ir.transform import ModulePass, PassContext
-from ...expr import Call, Function, If, MatchCast, SeqExpr, Var
+from ...expr import Binding, Call, Expr, Function, If, MatchCast, SeqExpr, Var
 from ...op.base import CALL_PURE_PACKED
 from ...struct_info import TupleStructInfo
 from ..queries import called_functions, is_pure, shape_vars, used_vars
@@ -119,7 +119,7 @@ def _with_body(func: Function, body: SeqExpr) -> Function:
     return func.replace(body=body)
 
 
-def _for_effect(value: Any, packed: bool) -> bool:
+def _for_effect(value: Expr, packed: bool) -> bool:
     """Whether this calls a function of the caller's that returns nothing, which has no use but its
     effects, though it is not said to have any; packed: or a packed function that is not of this
     package."""
@@ -162,7 +162,7 @@ class _Cleaner:
         result._update_struct_info(seq.struct_info)
         return result
 
-    def binding(self, binding: Any, live: set[Var]) -> Any:
+    def binding(self, binding: Binding, live: set[Var]) -> Any:
         value = binding.value
         cast = isinstance(binding, MatchCast)
         if binding.var not in live and not cast and is_pure(value):

@@ -26,7 +26,7 @@ from ....ir.op import Op
 from ....ir.structural import StructuralKey
 from ....ir.transform import FunctionPass, PassContext
 from ...analysis.variables import overwritten_vars
-from ...expr import Call, DataflowVar, Function, MatchCast, Var, VarBinding
+from ...expr import Call, DataflowVar, Expr, Function, MatchCast, SeqExpr, Var, VarBinding
 from ...functor import GraphRewriter
 from ...op.storage import (
     BUILTIN_ALLOC_TENSOR,
@@ -58,7 +58,7 @@ class EliminateCommonSubexpr(FunctionPass):
     function_type = Function
     call_only: bool = False
 
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+    def run_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Any:
         return _Reuser(mod, self.call_only, overwritten_vars(func)).function(func)
 
 
@@ -81,13 +81,13 @@ class _Reuser(GraphRewriter):
         self.outputs = outer
         return new
 
-    def seq(self, seq: Any, in_dataflow: bool = False) -> Any:
+    def seq(self, seq: SeqExpr, in_dataflow: bool = False) -> Any:
         outer = dict(self.seen)
         new = super().seq(seq, in_dataflow)
         self.seen = outer  # values computed in a branch are visible only there
         return new
 
-    def binding(self, binding: Any) -> None:
+    def binding(self, binding: VarBinding) -> None:
         value = self.value(binding.value)
         var = binding.var
         cast = isinstance(binding, MatchCast)
@@ -109,7 +109,7 @@ class _Reuser(GraphRewriter):
         self.var_map[var] = first
         self.builder.emit_normalized(VarBinding._make(var, first, span=binding.span))
 
-    def reusable(self, value: Any) -> bool:
+    def reusable(self, value: Expr) -> bool:
         """Whether equal values of this kind are interchangeable."""
         if isinstance(value, Call):
             fresh = value.op in _FRESH if isinstance(value.op, Op) else False

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,10 +32,13 @@ from ....ir.functor import pre_order_visit
 from ....ir.module import IRModule
 from ....ir.transform import ModulePass, PassContext
 from ... import op as relax_op
-from ...expr import Call, Constant, Function, TupleGetItem, Var, const
+from ...expr import Call, Constant, Expr, Function, TupleGetItem, Var, const
 from ..products import is_call
 from ..queries import is_outlined
 from ..rewriting import SweepingRewriter
+
+if TYPE_CHECKING:
+    from ....ir.node import Node
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class _Folder(SweepingRewriter):
         """The number of uses of each variable as an argument of calls."""
         uses: Counter[Var] = Counter()
 
-        def count(node: Any) -> None:
+        def count(node: Node) -> None:
             if isinstance(node, Call):
                 uses.update(a for a in node.args if isinstance(a, Var))
 
@@ -103,7 +106,7 @@ class _Folder(SweepingRewriter):
         plain = conv.attrs.data_layout == "NCHW" and conv.attrs.kernel_layout == "OIHW"
         return plain and isinstance(conv.args[1], Constant) and norm.attrs.axis in (1, -3)
 
-    def per_channel(self, values: np.ndarray, data: Any, norm: Call) -> Any:
+    def per_channel(self, values: np.ndarray, data: Expr, norm: Call) -> Any:
         rank = data.struct_info.ndim
         shape = [1] * rank
         shape[norm.attrs.axis] = -1

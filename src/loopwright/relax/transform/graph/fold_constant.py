@@ -53,6 +53,7 @@ from ....tir.stmt import (
     IfThenElse,
     LetStmt,
     SeqStmt,
+    Stmt,
     While,
 )
 from ... import expr as rx
@@ -91,7 +92,7 @@ class FoldConstant(FunctionPass):
     name = "FoldConstant"
     function_type = rx.Function
 
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+    def run_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> Any:
         if is_outlined(func):
             return func
         while True:
@@ -113,14 +114,14 @@ class _Folder(GraphRewriter):
         self.fresh = False  # whether each run of the function needs a value of its own
         self.folds_sizes = False  # whether a call that computes sizes is folded
 
-    def binding(self, binding: Any) -> None:
+    def binding(self, binding: rx.Binding) -> None:
         self.fresh = binding.var in self.written
         super().binding(binding)
         value = self.builder.lookup_binding(binding.var)
         if isinstance(value, rx.Constant) or (isinstance(value, rx.Tuple) and self.constant(value)):
             self.bound[binding.var] = value
 
-    def emit(self, binding: rx.Binding, value: Any) -> None:
+    def emit(self, binding: rx.Binding, value: rx.Expr) -> None:
         """Constants that are bound here replace the uses of their variables."""
         var, folded = binding.var, isinstance(value, rx.Constant) and value is not binding.value
         if folded and not self.fresh and structural_equal(value.struct_info, var.struct_info):
@@ -184,7 +185,7 @@ class _Folder(GraphRewriter):
             return False
         return op.has_attr("FNumpy")
 
-    def literal(self, arg: Any) -> Any:
+    def literal(self, arg: GlobalVar | rx.Expr) -> Any:
         """An argument as constants only, or None."""
         if isinstance(arg, rx.Var):
             return self.bound.get(arg)
@@ -215,7 +216,7 @@ class _Folder(GraphRewriter):
 def _key(call: rx.Call, args: list[Any]) -> Any:
     """The key of a call; calls with equal keys have equal results."""
 
-    def leaf(arg: Any) -> Any:
+    def leaf(arg: GlobalVar | rx.Expr) -> Any:
         if isinstance(arg, rx.Tuple):
             return tuple(map(leaf, arg.fields))
         return id(arg.data) if isinstance(arg, rx.Constant) else str(arg)
@@ -223,11 +224,11 @@ def _key(call: rx.Call, args: list[Any]) -> Any:
     return call.op, str(call.attrs), *map(str, call.sinfo_args), *map(leaf, args)
 
 
-def _turns(body: Any) -> int:
+def _turns(body: Stmt) -> int:
     """The number of iterations of the innermost statements of a kernel, at most; a large number if unknown."""
     most = 0
 
-    def look(node: Any, times: int) -> None:
+    def look(node: Stmt, times: int) -> None:
         nonlocal most
         most = max(most, times)
         if type(node) is While:

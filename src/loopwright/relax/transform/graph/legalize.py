@@ -33,7 +33,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base import budget
 from ....base.errors import LoopwrightError, explain
@@ -45,13 +45,16 @@ from ....ir.rule_table import Candidate, Choice, ask
 from ....ir.target import Target
 from ....ir.transform import ModulePass, PassContext
 from ....tir.function import PrimFunc
-from ...expr import Call
+from ...expr import BindingBlock, Call, Expr
 from ...functor import GraphRewriter
 from ...relations import BaseCheckResult, struct_info_base_check
 from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from ..legalize_ops.common import answer, candidates, is_checked, refusal
 from ..queries import device_of, is_tir_call, shape_known, tensor_fields
 from .dead_code import DeadCodeElimination
+
+if TYPE_CHECKING:
+    from ...block_builder import BlockBuilder
 
 _DEEPEST = 32  # limit for rules that lower an operator to itself
 _log = logging.getLogger(__name__)
@@ -146,7 +149,7 @@ class _Legalizer(GraphRewriter):
         self.note(call.op, target, choice, "", lowered)
         return self.again(call, lowered, extra)
 
-    def again(self, call: Call, lowered: Any, extra: Any) -> Any:
+    def again(self, call: Call, lowered: Expr, extra: BindingBlock) -> Any:
         """Legalize the bindings and the expression that a rule produced."""
         self.depth += 1
         if self.depth > _DEEPEST:
@@ -159,7 +162,7 @@ class _Legalizer(GraphRewriter):
         self.depth -= 1
         return lowered
 
-    def with_target(self, lowered: Any, target: Target) -> Any:
+    def with_target(self, lowered: Call, target: Target) -> Any:
         """Call a copy of the kernel that carries its target."""
         if not is_tir_call(lowered) or not isinstance(lowered.args[0], GlobalVar):
             return lowered
@@ -200,7 +203,7 @@ class _Legalizer(GraphRewriter):
         trace.note("legalize", op.name, **choice.facts(reason, kernel=kernel, target=shown))
 
 
-def _checked(builder: Any, lowered: Any, call: Call, winner: Candidate | None) -> Any:
+def _checked(builder: BlockBuilder, lowered: Expr, call: Call, winner: Candidate | None) -> Any:
     """A rule's result, normalized. Raises TypeError where it is not an expression, ValueError
     where it is a value of another shape or dtype."""
     if not isinstance(lowered, RelaxExpr) or isinstance(lowered, PrimFunc):
@@ -218,7 +221,7 @@ def _checked(builder: Any, lowered: Any, call: Call, winner: Candidate | None) -
     return lowered
 
 
-def _placed(lowered: Any, info: StructInfo) -> Any:
+def _placed(lowered: Expr, info: StructInfo) -> Any:
     """A kernel call whose results have the operator's virtual device, which rules ignore."""
     if not is_tir_call(lowered):
         return lowered

@@ -21,12 +21,13 @@ another one or as a permutation, where nothing is padded.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ....arith import Analyzer
 from ....ir.module import IRModule
 from ....ir.op import Op
-from ....ir.prim_expr import Range, Var
+from ....ir.prim_expr import PrimExpr, Range, Var
 from ....ir.prim_op import const
 from ....ir.transform import ModulePass, PassContext
 from ....tir.index_map import IndexMap
@@ -67,7 +68,7 @@ class _Merge(GraphRewriter):
         return comparable and all(map(Analyzer().can_prove_equal, old or (), new or ()))
 
 
-def _kind(call: Any) -> str:
+def _kind(call: Call | None) -> str:
     name = call.op.name if isinstance(call, Call) and isinstance(call.op, Op) else ""
     return name if name in LAYOUT_CHANGES else ""
 
@@ -87,7 +88,9 @@ def _index_map(call: Call) -> IndexMap | None:
     return None
 
 
-def _is_identity(first: IndexMap | None, second: IndexMap | None, shape: Any) -> bool:
+def _is_identity(
+    first: IndexMap | None, second: IndexMap | None, shape: Sequence[PrimExpr]
+) -> bool:
     """Whether both maps together leave a tensor of this shape unchanged. An equal number of elements means that
     no padding was added in between."""
     if first is None or second is None:
@@ -105,7 +108,7 @@ def _is_identity(first: IndexMap | None, second: IndexMap | None, shape: Any) ->
     return same and prove(counts[0], counts[1]) and all(map(prove, shape, sizes[2]))
 
 
-def _product(dims: Any) -> Any:
+def _product(dims: Sequence[PrimExpr]) -> Any:
     total = const(1, "int64")
     for dim in dims:
         total = total * dim

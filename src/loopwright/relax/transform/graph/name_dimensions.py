@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
 from ....ir.expr import GlobalVar
@@ -49,11 +49,14 @@ from ....ir.structural import StructuralKey, structural_equal
 from ....ir.transform import ModulePass, PassContext
 from ....tir.analysis.bounds import Sum
 from ....tir.function import PrimFunc
-from ....tir.stmt import Block
+from ....tir.stmt import Block, Stmt
 from ...block_builder import fingerprint
 from ...expr import Call, ShapeExpr
 from ...functor import GraphRewriter
 from ...op.base import CALL_TIR
+
+if TYPE_CHECKING:
+    from ....ir.node import Node
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ class _Namer(Rewriter):
     """Replaces formulas by variables; a sum may contain another as a part. A remainder whose
     divisor loses its formula is simplified before, using the facts about its factors."""
 
-    def __init__(self, names: dict[StructuralKey, Var], body: Any) -> None:
+    def __init__(self, names: dict[StructuralKey, Var], body: Stmt) -> None:
         self.names, self.body = names, body
         self.kinds = {type(key.node) for key in names} - {Add, Sub}
         sums = [(Sum(key.node), v) for key, v in names.items() if type(key.node) in (Add, Sub)]
@@ -117,7 +120,7 @@ class _Namer(Rewriter):
         """Has the ranges of the blocks' axes."""
         ana = Analyzer()
 
-        def bind(node: Any) -> bool:
+        def bind(node: Node) -> bool:
             if isinstance(node, Block):
                 for axis in node.iter_vars:
                     ana.bind(axis.var, axis.dom)
@@ -126,7 +129,7 @@ class _Namer(Rewriter):
         pre_order_visit(self.body, bind)
         return ana
 
-    def visit_Node(self, node: Any) -> Any:
+    def visit_Node(self, node: Node) -> Any:
         cached = self.memo.get(id(node))
         if cached is None:
             cached = self.memo[id(node)] = (node, self.named(node))
@@ -140,7 +143,7 @@ class _Namer(Rewriter):
         name = self.names.get(StructuralKey(node, False)) if type(node) in self.kinds else None
         return self.visit_default(node) if name is None else name
 
-    def parts(self, node: Any) -> Any:
+    def parts(self, node: PrimExpr) -> Any:
         """A sum with its parts named, one by one: none of their sums is a dimension."""
         if type(node) not in (Add, Sub):
             return self.visit(node)

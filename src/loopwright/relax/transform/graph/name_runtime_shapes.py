@@ -18,15 +18,18 @@ that is a value: `R.ones(shape, dtype="float32")`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.functor import post_order_visit
 from ....ir.op import Op
 from ....ir.prim_expr import Var as TirVar
 from ... import expr as rx
 from ...functor import GraphRewriter
-from ...struct_info import ShapeStructInfo, TensorStructInfo
+from ...struct_info import ShapeStructInfo, StructInfo, TensorStructInfo
 from ..decorators import RewriterPass
+
+if TYPE_CHECKING:
+    from ....ir.node import Node
 
 
 class _Namer(GraphRewriter):
@@ -71,7 +74,7 @@ class _Namer(GraphRewriter):
         return cast
 
 
-def _is_unknown(info: Any) -> bool:
+def _is_unknown(info: StructInfo) -> bool:
     if isinstance(info, ShapeStructInfo):
         return info.values is None and info.ndim >= 0
     tensor = isinstance(info, TensorStructInfo) and info.get_shape() is None
@@ -82,7 +85,7 @@ def _operands(func: rx.Function) -> set[rx.Var]:
     """The variables that operators with kernels take."""
     variables: set[rx.Var] = set()
 
-    def visit(node: Any) -> None:
+    def visit(node: Node | None) -> None:
         if isinstance(node, rx.Call) and isinstance(node.op, Op) and _has_kernel(node.op):
             for arg in node.args:
                 fields = arg.fields if isinstance(arg, rx.Tuple) else [arg]

@@ -25,19 +25,23 @@ several are reshaped into one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.literals import is_one
 from ....ir.module import IRModule
 from ....ir.prim_op import multiply
 from ....ir.transform import ModulePass, PassContext
 from ... import op as relax_op
-from ...expr import Call, Var, VarBinding
+from ...expr import Call, Expr, Var, VarBinding
 from ...layout import LayoutPlan, LayoutQuery, LayoutRewriter, plain, tensor_arguments, with_tensors
 from ...relations import can_prove_shape_equal
 from ..products import is_call, shape_of
+
+if TYPE_CHECKING:
+    from ....ir.prim_expr import PrimExpr
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,9 @@ class _Sinker(LayoutRewriter):
         ]
         return self.view(call, sources, shape, binding, first.product)
 
-    def product(self, call: Call, views: list[Any], shape: Any, binding: VarBinding) -> Any:
+    def product(
+        self, call: Call, views: list[Any], shape: Sequence[PrimExpr], binding: VarBinding
+    ) -> Any:
         """A product by a matrix, of rows that are one axis."""
         rows, right = (self.source(t) for t in call.args)
         before, plain_rows = shape_of(rows), shape_of(call.args[0])
@@ -115,7 +121,7 @@ class _Sinker(LayoutRewriter):
         emitted = self.builder.emit(moved, binding.var.name_hint)
         return _View(emitted, shape, binding.span, product)
 
-    def reshaped(self, tensor: Any, shape: Any, before: Any) -> Any:
+    def reshaped(self, tensor: Expr, shape: Sequence[PrimExpr], before: Any) -> Any:
         """Another operand of a view, in the shape of the view's source if it has the view's."""
         value, dims = self.value(tensor), shape_of(tensor) or ()
         if len(dims) < 2 or not can_prove_shape_equal(dims, shape):
@@ -128,7 +134,7 @@ class _Sinker(LayoutRewriter):
     def plain_name(self, name: str) -> str:
         return name
 
-    def source(self, tensor: Any) -> Any:
+    def source(self, tensor: Expr) -> Any:
         """The source of a tensor that is a view, or the tensor."""
         laid = self.laid.get(tensor) if isinstance(tensor, Var) else None
         return self.value(tensor) if laid is None else laid.source

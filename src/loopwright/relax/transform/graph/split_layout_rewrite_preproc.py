@@ -56,8 +56,9 @@ annotation meta_schedule.layout_rewrite_preproc; each reads one input, which not
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.expr import GlobalVar
 from ....ir.functor import any_node
@@ -67,7 +68,16 @@ from ....ir.transform import ModulePass, PassContext
 from ....tir.buffer import Buffer
 from ....tir.expr import BufferLoad
 from ....tir.function import PrimFunc
-from ....tir.stmt import Block, BlockRealize, BufferRegion, BufferStore, Evaluate, SeqStmt, seq
+from ....tir.stmt import (
+    Block,
+    BlockRealize,
+    BufferRegion,
+    BufferStore,
+    Evaluate,
+    SeqStmt,
+    Stmt,
+    seq,
+)
 from ....tir.stmt_functor import post_order_visit, rewrite
 from ... import expr as rx
 from ...functor import GraphRewriter
@@ -76,6 +86,9 @@ from ...struct_info import TensorStructInfo
 from ..queries import call_fields
 from .dead_code import DeadCodeElimination
 from .mark_constants import ATTR
+
+if TYPE_CHECKING:
+    from ....ir.node import Node
 
 MARK = "meta_schedule.layout_rewrite_preproc"
 
@@ -156,7 +169,7 @@ def split(kernel: PrimFunc) -> _Parts | None:
     )
 
 
-def _nodes(stmt: Any, kind: Any) -> list[Any]:
+def _nodes(stmt: Sequence[Stmt] | Stmt, kind: tuple[type[Node], ...] | type[Node]) -> list[Any]:
     nodes: list[Any] = []
     for part in stmt if isinstance(stmt, list) else [stmt]:
         post_order_visit(part, lambda node: nodes.append(node) if isinstance(node, kind) else None)
@@ -166,7 +179,7 @@ def _nodes(stmt: Any, kind: Any) -> list[Any]:
 _LEAVES = (BufferStore, Evaluate, Buffer, BufferRegion)  # no block is inside
 
 
-def _is_marked(node: Any) -> bool:
+def _is_marked(node: Node) -> bool:
     return type(node) is Block and MARK in node.annotations
 
 

@@ -32,7 +32,7 @@ from ....ir.op import Op
 from ....ir.target import Target
 from ....ir.transform import ModulePass, PassContext
 from ... import op as relax_op
-from ...expr import Binding, Call, Constant, DataflowVar, MatchCast, Var, VarBinding
+from ...expr import Binding, Call, Constant, DataflowVar, Expr, MatchCast, Var, VarBinding
 from ...layout import LayoutPlan, LayoutRewriter, tensor_arguments, with_tensors
 from ...struct_info import TensorStructInfo
 from ..legalize_ops.common import may_be_taken
@@ -124,6 +124,6 @@ class _Widener(LayoutRewriter):
         return self.packed[tensor]
 
 
-def _dtype(value: Any) -> str:
+def _dtype(value: Expr) -> str:
     info = value.struct_info
     return str(info.dtype) if isinstance(info, TensorStructInfo) else ""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain, suggest
 from ....base.foreign import named_errors
@@ -21,6 +21,10 @@ from ....ir.rule_table import DEFAULT, Candidate, RuleTable
 from ....ir.target import Target
 from ....tir.function import PrimFunc
 from .kernel import Kernel
+
+if TYPE_CHECKING:
+    from ...block_builder import BlockBuilder
+    from ...expr import Call
 
 Rule = Callable[[Any, Any], Any]
 Predicate = Callable[[Any], bool]
@@ -33,28 +37,28 @@ class Conditional:
         self.rule = rule
         self.when = when
 
-    def __call__(self, bb: Any, call: Any) -> Any:
+    def __call__(self, bb: BlockBuilder, call: Call) -> Any:
         return self.rule(bb, call) if self.accepts(call) else None
 
-    def accepts(self, call: Any) -> bool:
+    def accepts(self, call: Call) -> bool:
         """The answer of the predicate."""
         with named_errors(
             lambda: f"the predicate of a rule of {call.op.name}", self.when, lambda: call.span
         ):
             return self.when(call)
 
-    def refusal(self, call: Any) -> str | None:
+    def refusal(self, call: Call) -> str | None:
         """Why a call is refused: by the predicate, else by the rule."""
         if not self.accepts(call):
             return f"{getattr(self.when, '__name__', 'when')} said no"
         return _refusal(self.rule, call)
 
 
-def _bare(rule: Any) -> Any:
+def _bare(rule: Conditional | Kernel | Callable[..., Any]) -> Any:
     return rule.rule if isinstance(rule, Conditional) else rule
 
 
-def _label(rule: Any) -> str:
+def _label(rule: Conditional | Kernel | Callable[..., Any]) -> str:
     bare = _bare(rule)
     if isinstance(bare, Kernel):
         return str(bare)
@@ -64,19 +68,19 @@ def _label(rule: Any) -> str:
 LEGALIZATIONS: RuleTable[Rule] = RuleTable("legalization", _label)
 
 
-def answer(candidate: Candidate[Rule], bb: Any, call: Any) -> Any:
+def answer(candidate: Candidate[Rule], bb: BlockBuilder, call: Call) -> Any:
     """The result of a rule for a call. Raises RuleError where a rule of others fails."""
     rule = _bare(candidate.rule)
     with named_errors(lambda: f"the rule of {call.op.name} ({candidate})", rule, lambda: call.span):
         return candidate.rule(bb, call)
 
 
-def refusal(candidate: Candidate[Rule], call: Any) -> str | None:
+def refusal(candidate: Candidate[Rule], call: Call) -> str | None:
     """Why a rule does not take a call, if that can be known without calling it."""
     return _refusal(candidate.rule, call)
 
 
-def _refusal(rule: Any, call: Any) -> str | None:
+def _refusal(rule: Conditional | Kernel | Callable[..., Any], call: Call) -> str | None:
     return rule.refusal(call) if isinstance(rule, (Kernel, Conditional)) else None
 
 
@@ -87,8 +91,8 @@ def is_checked(candidate: Candidate[Rule]) -> bool:
 
 def register_legalize(
     op_name: str,
-    legal_func: Any = None,
-    target: Any = None,
+    legal_func: PrimFunc | int | Callable[..., Any] | None = None,
+    target: str | None = None,
     priority: int = 10,
     *,
     tir: Any = None,
@@ -163,7 +167,7 @@ def may_be_taken(call: Any, target: Target | None) -> bool:
     return any(refusal(candidate, call) is None for candidate in own)
 
 
-def taker(call: Any, target: Target | None) -> Candidate[Rule] | None:
+def taker(call: Call, target: Target | None) -> Candidate[Rule] | None:
     """The kernel that will take a call; None if that depends on calling a rule."""
     for candidate in candidates(call.op, target, {}):
         if refusal(candidate, call) is None:

@@ -10,7 +10,7 @@ function makes it for the call, for its weights. The body may contain anything: 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
 from ....base.errors import LoopwrightError, explain
@@ -21,9 +21,13 @@ from ....ir.prim_op import const
 from ....ir.target import Target
 from ....ir.variables import substitute
 from ....tir.function import PrimFunc
-from ...expr import Call, Constant, ShapeExpr, Tuple
+from ...expr import Call, Constant, Expr, ShapeExpr, Tuple
 from ...op.base import call_tir
-from ...struct_info import TensorStructInfo, TupleStructInfo
+from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+
+if TYPE_CHECKING:
+    from ....tir.buffer import Buffer
+    from ...block_builder import BlockBuilder
 
 Maker = Callable[[Call], PrimFunc | None]
 
@@ -47,7 +51,7 @@ class Kernel:
     def __str__(self) -> str:
         return f"kernel {self.name}"
 
-    def __call__(self, bb: Any, call: Call) -> Any:
+    def __call__(self, bb: BlockBuilder, call: Call) -> Any:
         fit = self.fit(call)
         if isinstance(fit, str):
             return None
@@ -144,7 +148,7 @@ class Kernel:
         return scalars
 
 
-def _match(buffer: Any, info: Any, table: dict[Var, PrimExpr], analyzer: Analyzer) -> str:
+def _match(buffer: Buffer, info: StructInfo, table: dict[Var, PrimExpr], analyzer: Analyzer) -> str:
     """Bind the extents of a kernel's buffer to a tensor's; return the reason if they do not fit."""
     name = buffer.name
     if not isinstance(info, TensorStructInfo):
@@ -166,11 +170,11 @@ def _match(buffer: Any, info: Any, table: dict[Var, PrimExpr], analyzer: Analyze
     return ""
 
 
-def _plain(dim: Any) -> str:
+def _plain(dim: PrimExpr) -> str:
     return str(getattr(dim, "value", dim))
 
 
-def _leaves(arg: Any) -> list[Any]:
+def _leaves(arg: Expr) -> list[Any]:
     """The tensors in an argument: itself, a tuple's, none for a shape (its extents are bound)."""
     if isinstance(arg, Tuple):
         return [leaf for f in arg.fields for leaf in _leaves(f)]
@@ -187,7 +191,7 @@ def _out_info(call: Call) -> Any:
     return list(info.fields) if isinstance(info, TupleStructInfo) else info
 
 
-def _name_of(tir: Any, op_name: str) -> str:
+def _name_of(tir: PrimFunc | Callable[..., Any], op_name: str) -> str:
     if isinstance(tir, PrimFunc):
         symbol = tir.attrs.get("global_symbol") if tir.attrs else None
         name = str(symbol) if symbol is not None else getattr(tir, "__name__", "")

@@ -3,6 +3,7 @@ calls kernels."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,7 +56,7 @@ class Steps:
     def do(self, stmt: st.Stmt) -> None:
         self.steps.append(lambda rest: st.seq(stmt, rest))
 
-    def wrap(self, make: Any) -> None:
+    def wrap(self, make: Callable[..., Any]) -> None:
         self.steps.append(make)
 
     def build(self) -> st.Stmt:
@@ -79,7 +80,7 @@ def callers(mod: IRModule) -> dict[GlobalVar, list[Any]]:
     return spans
 
 
-def kernels_of(value: Any) -> list[GlobalVar]:
+def kernels_of(value: rx.Expr) -> list[GlobalVar]:
     """The functions of the module that a bound value names."""
     if isinstance(value, rx.Call):
         return [n for n in (value.op, *value.args) if isinstance(n, GlobalVar)]

@@ -36,6 +36,7 @@ shapes known only at run time) are left to the virtual machine, and the trace sa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -43,7 +44,7 @@ from typing import Any
 from ....arith import Analyzer
 from ....base.errors import explain
 from ....base.names import free_name
-from ....base.span import merge_spans
+from ....base.span import Span, merge_spans
 from ....ir import trace
 from ....ir.dtype import DataType
 from ....ir.expr import GlobalVar
@@ -66,7 +67,13 @@ from ....tir.signature import NATIVE_ENTRY
 from ....tir.transform.lower.unpack_signatures import symbolic_dims
 from ... import expr as rx
 from ...specialize import with_distinct_symbols
-from ...struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo, TupleStructInfo
+from ...struct_info import (
+    PrimStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
 from ._native_values import ByName, Nothing, NotNative, Steps, StorageAt, TensorAt, callers
 
 NATIVE_PART = "native_part"  # attribute of a part that a function of the machine calls
@@ -260,7 +267,9 @@ class _Converter:
         tree = self.tree_of(body, body.struct_info, leaves)
         return leaves, None if isinstance(tree, int) else tree
 
-    def tree_of(self, value: Any, info: Any, leaves: list[tuple[Any, TensorStructInfo]]) -> Any:
+    def tree_of(
+        self, value: rx.Expr, info: StructInfo, leaves: list[tuple[Any, TensorStructInfo]]
+    ) -> Any:
         """The indices of a value's tensors among the leaves, where they are added."""
         if isinstance(info, TensorStructInfo):
             leaves.append((value, info))
@@ -270,7 +279,7 @@ class _Converter:
         parts = zip(self.tuple_fields(value, len(info.fields)), info.fields, strict=True)
         return [self.tree_of(v, i, leaves) for v, i in parts]
 
-    def tuple_fields(self, value: Any, count: int) -> list[Any]:
+    def tuple_fields(self, value: rx.Expr, count: int) -> list[Any]:
         while isinstance(value, rx.Var) and value in self.values:
             value = self.values[value]
         if isinstance(value, rx.Tuple):
@@ -338,7 +347,7 @@ class _Converter:
             return
         self.env[binding.var] = self.value(binding.value, binding.var)
 
-    def value(self, value: Any, var: rx.Var | None = None) -> Any:
+    def value(self, value: rx.Expr, var: rx.Var | None = None) -> Any:
         if isinstance(value, rx.Var):
             native = self.env[value]
             if isinstance(native, Nothing):
@@ -379,14 +388,14 @@ class _Converter:
             raise NotNative(f"call of {name or call.op}")
         return handler(self, call, var)
 
-    def packed(self, symbol: str, args: list[Any], span: Any) -> Nothing:
+    def packed(self, symbol: str, args: list[Any], span: Span | None) -> Nothing:
         """Call a registered function, or an external code generator's, with the tensors."""
         packed = [self.packed_argument(self.value(a)) for a in args]
         called = PrimCall("int32", "tir.call_packed", [StringImm(symbol), *packed], span)
         self.state.do(st.Evaluate(called, span=span))
         return Nothing(symbol)
 
-    def packed_argument(self, value: Any) -> PrimExpr:
+    def packed_argument(self, value: PrimExpr | TensorAt | Sequence[PrimExpr]) -> PrimExpr:
         """The argument of a packed call for a value of the graph."""
         if isinstance(value, PrimExpr):
             return value
@@ -398,7 +407,7 @@ class _Converter:
         zero = [const(0, dtype), const(0, "int64")]
         return PrimCall("handle", "tir.tvm_stack_make_array", [*parts, *zero])
 
-    def kernel(self, gvar: GlobalVar, args: list[Any], span: Any) -> None:
+    def kernel(self, gvar: GlobalVar, args: list[Any], span: Span | None) -> None:
         func = self.mod.functions.get(gvar)
         if not isinstance(func, PrimFunc):
             raise NotNative(f"call of the graph function {gvar.name_hint}")
@@ -541,7 +550,9 @@ class _Converter:
             return
         raise NotNative(f"match_cast of {binding.value}")
 
-    def match_dims(self, have: Any, want: Any, binding: rx.MatchCast) -> None:
+    def match_dims(
+        self, have: Sequence[PrimExpr], want: Sequence[PrimExpr], binding: rx.MatchCast
+    ) -> None:
         if len(have) != len(want):
             raise NotNative("a match_cast that changes the rank")
         for k, (a, b) in enumerate(zip(have, want, strict=True)):

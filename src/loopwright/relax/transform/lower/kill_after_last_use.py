@@ -24,7 +24,7 @@ from typing import Any
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.transform import FunctionPass, PassContext
-from ...expr import Call, DataflowBlock, Function, MatchCast, Var, VarBinding
+from ...expr import Binding, Call, DataflowBlock, Function, MatchCast, Var, VarBinding
 from ...op.storage import (
     MEMORY_ALLOC_STORAGE,
     MEMORY_KILL_STORAGE,
@@ -46,7 +46,7 @@ class KillAfterLastUse(FunctionPass):
     name = "KillAfterLastUse"
     function_type = Function
 
-    def run_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
+    def run_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Any:
         return _Killer(mod).function(canonicalize(func, mod))
 
 
@@ -84,7 +84,7 @@ class _Killer(BodyRewriter):
         return block if same else type(block)(bindings, span=block.span)
 
 
-def _kill_of(binding: Any) -> Op | None:
+def _kill_of(binding: Binding) -> Op | None:
     """The kill operator for a binding's value, or None if it needs none."""
     value = binding.value
     if type(binding) is MatchCast:  # the virtual machine has another register for it

@@ -39,7 +39,7 @@ from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
 from ....ir.transform import ModulePass, PassContext
 from ...analysis import free_vars
-from ...expr import Call, Function, Var
+from ...expr import Binding, Call, Function, Var
 from ...functor import GraphRewriter
 from ...op.base import invoke_closure, invoke_pure_closure, make_closure
 from ...relations import derive_call_ret_struct_info
@@ -69,7 +69,7 @@ class _Lifter(GraphRewriter):
         self.recursive: dict[Any, tuple[GlobalVar, list[Var]]] = {}
         self.closures: dict[Var, Any] = {}  # variable -> the function's struct info
 
-    def binding(self, binding: Any) -> None:
+    def binding(self, binding: Binding) -> None:
         if not isinstance(binding.value, Function):
             super().binding(binding)
             return

@@ -138,7 +138,7 @@ class _Outliner:
         self.persistent.update(b.var for b in now if b.var in free and _is_small(b.var.struct_info))
         return now, [b for b in run if b.var not in due]
 
-    def branches(self, binding: Any) -> Any:
+    def branches(self, binding: rx.Binding) -> Any:
         node = binding.value
         if not isinstance(node, rx.If):
             return binding
@@ -185,7 +185,7 @@ def _needs_machine(func: rx.Function) -> bool:
     return any(_is_for_machine(b) for b in values)
 
 
-def _is_for_machine(binding: Any) -> bool:
+def _is_for_machine(binding: rx.Binding) -> bool:
     value = binding.value
     if isinstance(binding, rx.MatchCast):
         return not isinstance(value, rx.ShapeExpr) and not _has_shape(value.struct_info)
@@ -206,7 +206,7 @@ _CALLS_OF_MACHINE = {
 }
 
 
-def _is_native(binding: Any, inside: set[rx.Var]) -> bool:
+def _is_native(binding: rx.Binding, inside: set[rx.Var]) -> bool:
     """Whether a binding calls a kernel, or only names a result of one in the run."""
     value = binding.value
     if isinstance(binding, rx.MatchCast) or not isinstance(value, rx.Call | rx.TupleGetItem):
@@ -222,23 +222,23 @@ def _is_native(binding: Any, inside: set[rx.Var]) -> bool:
     return value.op.name in _VIEWS and value.args[0] in inside and _has_shape(value.struct_info)
 
 
-def _is_kernel(binding: Any) -> bool:
+def _is_kernel(binding: rx.Binding) -> bool:
     return isinstance(binding.value, rx.Call) and binding.value.op is CALL_TIR
 
 
-def _is_harmless(binding: Any) -> bool:
+def _is_harmless(binding: rx.Binding) -> bool:
     """Whether the calls before a binding may as well be made after it."""
     return isinstance(binding.value, (rx.TupleGetItem, rx.Var, rx.Constant, rx.Tuple))
 
 
-def _is_small(info: Any) -> bool:
+def _is_small(info: si.StructInfo) -> bool:
     """Whether a tensor may be kept for its last reader."""
     if not _has_shape(info) or not all(isinstance(d, IntImm) for d in info.shape.values):
         return False
     return known_bytes(info.shape.values, info.dtype) <= _SMALL
 
 
-def _has_shape(info: Any) -> bool:
+def _has_shape(info: si.StructInfo) -> bool:
     return (
         isinstance(info, si.TensorStructInfo)
         and isinstance(info.shape, rx.ShapeExpr)
@@ -246,7 +246,7 @@ def _has_shape(info: Any) -> bool:
     )
 
 
-def _leaves(info: Any) -> list[Any]:
+def _leaves(info: si.StructInfo) -> list[Any]:
     if isinstance(info, si.TupleStructInfo):
         return [leaf for f in info.fields for leaf in _leaves(f)]
     return [info]

@@ -32,7 +32,7 @@ from ....tir.analysis.reshape import reshaped_input, size_of
 from ....tir.function import PrimFunc
 from ... import op as graph_op
 from ...analysis.variables import overwritten_vars
-from ...expr import DataflowBlock, DataflowVar, Function
+from ...expr import Binding, DataflowBlock, DataflowVar, Function
 from ...functor import GraphRewriter
 from ...op.base import CALL_TIR
 from ...struct_info import TensorStructInfo
@@ -57,7 +57,7 @@ class _Reshapes(GraphRewriter):
         self.inside = outer
         return new
 
-    def binding(self, binding: Any) -> None:
+    def binding(self, binding: Binding) -> None:
         call = binding.value
         # A result of the block may outlive it: it must have its own memory.
         inner = self.inside and isinstance(binding.var, DataflowVar)

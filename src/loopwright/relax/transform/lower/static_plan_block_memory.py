@@ -42,7 +42,7 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +62,7 @@ from ....ir.variables import vars_in
 from ....tir.function import PrimFunc
 from ....tir.memory_plan import Item, share
 from ...analysis import defined_symbolic_vars
-from ...expr import Call, Function, Tuple, TupleGetItem, Var, VarBinding
+from ...expr import BindingBlock, Call, Expr, Function, Tuple, TupleGetItem, Var, VarBinding
 from ...functor import GraphRewriter
 from ...op.storage import (
     BUILTIN_ALLOC_TENSOR,
@@ -176,7 +176,7 @@ class _Planner:
 
     # ------------------------------------------------------------------ lives
 
-    def _collect(self, block: Any) -> None:
+    def _collect(self, block: BindingBlock) -> None:
         own: list[Var] = []
         self.blocks.append((block, own))
         for n, binding in enumerate(block.bindings):
@@ -197,7 +197,7 @@ class _Planner:
                     if inner is not None:
                         self._discard(inner.body)
 
-    def _call(self, call: Call, block: Any, n: int, var: Var, own: list[Var]) -> Any:
+    def _call(self, call: Call, block: BindingBlock, n: int, var: Var, own: list[Var]) -> Any:
         if call.op is BUILTIN_ALLOC_TENSOR:
             literal = call.args[0].struct_info.values is not None
             if not literal or call.struct_info is None:
@@ -219,7 +219,7 @@ class _Planner:
         self._discard(call)
         return None
 
-    def _look(self, expr: Any) -> Any:
+    def _look(self, expr: GlobalVar | Expr) -> Any:
         if isinstance(expr, Var):
             return self.values.get(expr)
         if isinstance(expr, Tuple):
@@ -229,23 +229,23 @@ class _Planner:
             return whole[expr.index] if isinstance(whole, list) else whole
         return None
 
-    def _tokens_in(self, expr: Any) -> Iterator[_Token]:
+    def _tokens_in(self, expr: GlobalVar | Expr) -> Iterator[_Token]:
         yield from _flat(self._look(expr))
 
-    def _use(self, expr: Any, block: Any, n: int) -> None:
+    def _use(self, expr: GlobalVar | Expr, block: BindingBlock, n: int) -> None:
         for token in self._tokens_in(expr):
             if token.block is not block:
                 token.escapes = True
             token.last = max(token.last, n)
 
-    def _discard(self, expr: Any) -> None:
+    def _discard(self, expr: Expr) -> None:
         for var in used_vars(expr):
             for token in self._tokens_in(var):
                 token.escapes = True
 
     # ------------------------------------------------------------------ storages
 
-    def _assign(self, block: Any, variables: list[Var], plan: dict[Var, Storage]) -> None:
+    def _assign(self, block: BindingBlock, variables: list[Var], plan: dict[Var, Storage]) -> None:
         position = {b.var: n for n, b in enumerate(block.bindings)}
         planned = [v for v in variables if not self.tokens[v].escapes]
         sizes = [self._size(self.tokens[v].call) for v in planned]
@@ -315,7 +315,7 @@ class _Planner:
         return None if most >= 2**62 else int(most)
 
 
-def _flat(value: Any) -> Iterator[_Token]:
+def _flat(value: _Token | Sequence[_Token | Sequence[_Token] | None] | None) -> Iterator[_Token]:
     if isinstance(value, _Token):
         yield value
     elif isinstance(value, list):
@@ -337,7 +337,7 @@ class _Rewriter(GraphRewriter):
         super().__init__(mod)
         self.plan = plan
 
-    def binding(self, binding: Any) -> None:
+    def binding(self, binding: VarBinding) -> None:
         storage = self.plan.get(binding.var)
         if storage is None:
             super().binding(binding)
@@ -351,7 +351,7 @@ class _Rewriter(GraphRewriter):
         self.emit(binding, tensor)
 
 
-def nbytes(shape: Any, dtype: DataType) -> PrimExpr:
+def nbytes(shape: Expr, dtype: DataType) -> PrimExpr:
     """The number of bytes of a compact tensor. Raises ValueError if the shape is unknown."""
     info = shape.struct_info
     if not isinstance(info, ShapeStructInfo) or info.values is None:

@@ -23,7 +23,7 @@ from ..queries import BodyRewriter
 
 
 class _Plain(BodyRewriter):
-    def block(self, block: Any, live_out: dict[Var, None]) -> Any:
+    def block(self, block: BindingBlock, live_out: dict[Var, None]) -> Any:
         bindings = []
         for binding in block.bindings:
             value = self.value(binding.value)

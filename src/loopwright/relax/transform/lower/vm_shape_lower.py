@@ -23,7 +23,7 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
 from ....ir.functor import rewrite
@@ -46,6 +46,10 @@ from ...functor import GraphRewriter
 from ...op.base import call_builtin_with_ctx, call_packed, null_value
 from ...relations import BaseCheckResult
 from ..queries import functions_of
+
+if TYPE_CHECKING:
+    from ....ir.expr import BaseExpr
+    from ....ir.op import Op
 
 # How the machine reads its arguments when it makes or matches a shape.
 _USE_IMM, _LOAD = 0, 1
@@ -172,7 +176,12 @@ class _Lower(GraphRewriter):
     # ------------------------------------------------------------------ checks
 
     def check(
-        self, value: Any, info: Any, static: Any, context: str, matches: list[_Match]
+        self,
+        value: rx.Expr,
+        info: Any,
+        static: si.StructInfo | None,
+        context: str,
+        matches: list[_Match],
     ) -> None:
         """Emit the checks of a value's kind that are not known to hold, and collect its
         dimensions to be matched."""
@@ -220,7 +229,7 @@ class _Lower(GraphRewriter):
         args = [value, rx.PrimValue(index)]
         return call_packed("vm.builtin.tuple_getitem", *args, sinfo_args=[si.ObjectStructInfo()])
 
-    def packed(self, name: str, *args: Any) -> None:
+    def packed(self, name: str, *args: rx.Expr | int) -> None:
         """Emit a call of a builtin without a result."""
         operands = [rx.PrimValue(a) if isinstance(a, int) else a for a in args]
         self.builder.emit(call_packed(f"vm.builtin.{name}", *operands, sinfo_args=[_VOID]), "_")
@@ -281,7 +290,7 @@ class _Lower(GraphRewriter):
             return
         heap = decl_buffer((const(len(self.exprs), "int64"),), "int64", "H")
 
-        def load(node: Any) -> Any:
+        def load(node: Op | PrimExpr) -> Any:
             if isinstance(node, TirVar) and node in self.slots:
                 return BufferLoad(heap, [const(self.slots[node], "int64")])
             return None
@@ -298,7 +307,7 @@ class _Lower(GraphRewriter):
 
     # ------------------------------------------------------------------ the body
 
-    def binding(self, binding: Any) -> None:
+    def binding(self, binding: rx.Binding) -> None:
         if not isinstance(binding, rx.MatchCast):
             super().binding(binding)
             return
@@ -311,7 +320,7 @@ class _Lower(GraphRewriter):
         self.match(matches)
         self.builder.emit_normalized(binding.replace(value=value))
 
-    def value(self, expr: Any) -> Any:
+    def value(self, expr: BaseExpr) -> Any:
         if isinstance(expr, rx.ShapeExpr) and not all(isinstance(v, IntImm) for v in expr.values):
             args: list[Any] = [self.heap, len(expr.values)]
             for dim in expr.values:

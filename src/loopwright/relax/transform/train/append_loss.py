@@ -98,7 +98,7 @@ def _results(func: rx.Function) -> list[rx.Var]:
     return results
 
 
-def _bound(loss: Any, used: list[rx.Var], count: int) -> rx.Function:
+def _bound(loss: rx.Function, used: list[rx.Var], count: int) -> rx.Function:
     """The loss of these variables, a function of its other parameters."""
     only_dataflow_block(loss, "the loss function")
     available = min(len(used), len(loss.params))

@@ -99,7 +99,7 @@ class Gradient(ModulePass):
         return bb.get()
 
 
-def only_dataflow_block(func: Any, name: str) -> rx.DataflowBlock:
+def only_dataflow_block(func: rx.Function, name: str) -> rx.DataflowBlock:
     """The dataflow block that the function is. Raises LoopwrightError for one of another form."""
     if not isinstance(func, rx.Function):
         got = type(func).__name__
@@ -185,7 +185,7 @@ class _Reverse:
                 outs = [self.output(v) for v in self.required]
             return bb.emit_func_output(rx.Tuple([func.body.body, rx.Tuple(outs)]))
 
-    def output(self, var: Any) -> rx.Var:
+    def output(self, var: rx.Var) -> rx.Var:
         """The gradient of a wanted variable; zeros where nothing came."""
         name = f"{getattr(var, 'name_hint', 'const')}_adjoint"
         gradient = self.adjoint.get(var)
@@ -214,7 +214,7 @@ class _Reverse:
                 if partial is not None and not _is_op(partial, "no_grad"):
                     self.add(arg, partial)
 
-    def recomputed(self, value: Any) -> Any:
+    def recomputed(self, value: rx.Expr) -> Any:
         """A value with its variables available: those that checkpoints drop are computed again."""
         missing, stack = set(), list(used_vars(value))
         while stack:
@@ -227,7 +227,7 @@ class _Reverse:
             self.again[var] = self.bb.emit(_without_grad(again), f"{var.name_hint}_cp")
         return replace_vars(value, self.again)
 
-    def matters(self, target: Any) -> bool:
+    def matters(self, target: rx.Expr) -> bool:
         """Whether a gradient of an expression is wanted."""
         if isinstance(target, rx.Tuple):
             return any(self.matters(f) for f in target.fields)
@@ -263,7 +263,7 @@ class _Reverse:
                 fields.append(self.bb.normalize_argument(field))
             self.adjoint[target] = self.bb.emit(rx.Tuple(fields), f"{target.name_hint}_adjoint")
 
-    def sum(self, a: Any, b: Any) -> Any:
+    def sum(self, a: rx.Expr, b: rx.Expr) -> Any:
         """The sum of two tensors, or of tuples field by field."""
         a, b = self.bb.normalize_argument(a), self.bb.normalize_argument(b)
         info = a.struct_info
@@ -319,19 +319,19 @@ def _of_floats(var: rx.Var) -> bool:
     return any(isinstance(leaf, TensorStructInfo) and leaf.dtype.is_float for leaf in leaves)
 
 
-def _is_op(value: Any, mark: str = "") -> bool:
+def _is_op(value: rx.Expr, mark: str = "") -> bool:
     """Whether this is a call of an operator, of `relax.grad.<mark>` if it is given."""
     if not isinstance(value, rx.Call) or not isinstance(value.op, Op):
         return False
     return not mark or value.op.name == f"relax.grad.{mark}"
 
 
-def _called(value: Any) -> str:
+def _called(value: rx.Expr | None) -> str:
     op = getattr(value, "op", None)
     return str(getattr(op, "name", op or type(value).__name__))
 
 
-def _without_grad(value: Any) -> Any:
+def _without_grad(value: rx.Expr) -> Any:
     """A call_tir for a call_tir_with_grad."""
     if not _is_op(value) or value.op is not CALL_TIR_WITH_GRAD:
         return value
@@ -340,7 +340,7 @@ def _without_grad(value: Any) -> Any:
     return call
 
 
-def _field(value: Any, index: int) -> Any:
+def _field(value: rx.Expr, index: int) -> Any:
     return value.fields[index] if isinstance(value, rx.Tuple) else rx.TupleGetItem(value, index)
 
 
@@ -382,7 +382,7 @@ class _Transposes(GraphRewriter):
         a, b = (self.transposed(arg) for arg in inner.args)
         return rx.Call(inner.op, [b, a], inner.attrs)
 
-    def transposed(self, value: Any) -> Any:
+    def transposed(self, value: rx.Expr) -> Any:
         """A value with its last two axes exchanged."""
         inner: Any = self.builder.lookup_binding(value) if isinstance(value, rx.Var) else None
         if _transposes(inner):

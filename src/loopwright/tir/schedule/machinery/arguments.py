@@ -11,7 +11,7 @@ import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from ...stmt import Block, For
 from .errors import ScheduleError
 from .random_variables import BlockRV, LoopRV
 from .refs import Ref
+
+if TYPE_CHECKING:
+    from ...function import PrimFunc
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 LARGEST = 1 << 63  # the bound of int64, the type of numbers in TVM's traces
@@ -50,7 +53,7 @@ class Kind:
     plain: frozenset[type]
     convert: Callable[[Any], Any] = field(repr=False)
 
-    def take(self, value: Any) -> Any:
+    def take(self, value: object) -> Any:
         """The value as the primitive takes it; raises Mismatch."""
         return value if type(value) in self.plain else self.convert(value)
 
@@ -59,7 +62,7 @@ def _no(value: Any) -> Any:
     raise Mismatch
 
 
-def _int(value: Any) -> int:
+def _int(value: object) -> int:
     if isinstance(value, IntImm):
         value = value.value
     if not isinstance(value, (int, np.integer, np.bool_)):
@@ -70,14 +73,14 @@ def _int(value: Any) -> int:
     return number
 
 
-def _float(value: Any) -> float:
+def _float(value: object) -> float:
     if isinstance(value, (float, FloatImm, np.floating)):
         return float(getattr(value, "value", value))
     return float(_int(value))
 
 
 def _instance(*kinds: type) -> Callable[[Any], Any]:
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> Any:
         if not isinstance(value, kinds):
             raise Mismatch
         return value
@@ -85,11 +88,11 @@ def _instance(*kinds: type) -> Callable[[Any], Any]:
     return convert
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value.value if isinstance(value, StringImm) else _instance(str)(value)
 
 
-def _callable(value: Any) -> Any:
+def _callable(value: object) -> Any:
     if not callable(value) or isinstance(value, type):
         raise Mismatch
     return value
@@ -155,7 +158,7 @@ def _bounded(kind: Kind, bounds: AtLeast) -> Kind:
 
 
 def _list(item: Kind) -> Kind:
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> Any:
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise Mismatch
         return [v if type(v) in item.plain else item.take(v) for v in value]
@@ -164,7 +167,7 @@ def _list(item: Kind) -> Kind:
 
 
 def _tuple(items: list[Kind]) -> Kind:
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> Any:
         if not isinstance(value, (tuple, list)) or len(value) != len(items):
             raise Mismatch
         return tuple(item.take(v) for item, v in zip(items, value, strict=True))
@@ -187,7 +190,7 @@ def checked(fn: Fn) -> Fn:
         return kinds_of(fn)
 
     @functools.wraps(fn)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Any, *args: PrimFunc, **kwargs: str | int) -> Any:
         kinds = takes()
         converted = [
             converted_argument(kinds[name], name, a) for name, a in zip(names, args, strict=False)
@@ -200,7 +203,7 @@ def checked(fn: Fn) -> Fn:
     return cast(Fn, method)
 
 
-def converted_argument(kind: Kind, name: str, value: Any) -> Any:
+def converted_argument(kind: Kind, name: str, value: object) -> Any:
     """An argument as the primitive takes it. Raises WrongArgument."""
     try:
         return kind.take(value)
@@ -210,6 +213,6 @@ def converted_argument(kind: Kind, name: str, value: Any) -> Any:
         raise WrongArgument(what, got=got, instead=kind.text) from None
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:80]}..."

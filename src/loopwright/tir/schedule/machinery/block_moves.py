@@ -75,7 +75,7 @@ def body_items(at: Ref) -> tuple[Stmt, ...]:
 _AROUND = (AllocateConst, DeclBuffer)
 
 
-def with_items(node: Any, change: Callable[[list[Stmt]], None]) -> Any:
+def with_items(node: Stmt, change: Callable[[list[Stmt]], None]) -> Any:
     """A loop or a block whose `body_items` were changed."""
 
     def rebuilt(body: Stmt) -> Stmt:
@@ -101,7 +101,7 @@ def item_of(at: Ref, block: Ref) -> int:
     raise ScheduleError("the block is not below the loop", at=[at.stmt, block.node])
 
 
-def holds(stmt: Any, inner: Any) -> bool:
+def holds(stmt: Stmt, inner: Stmt) -> bool:
     """Whether a statement is inside one that is neither a loop nor a block."""
     if stmt is inner:
         return True
@@ -288,7 +288,7 @@ def check_inputs(state: ScheduleState, ref: Ref) -> None:
                 raise ScheduleError(what, instead=hint, at=[ref.node, source.node])
 
 
-def is_dense(ana: Analyzer, source: Ref, shared: Ref, buffer: Any, box: Box | None) -> bool:
+def is_dense(ana: Analyzer, source: Ref, shared: Ref, buffer: Buffer, box: Box | None) -> bool:
     """Whether a block writes, in one iteration of a loop, all of the box that its writes span: a
     dimension that inner loops walk in strides has gaps, and so has a box of more elements than the
     loops have iterations."""

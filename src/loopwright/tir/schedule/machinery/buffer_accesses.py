@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ....arith import Analyzer
@@ -73,7 +73,7 @@ class _ToPart(ReplaceBuffer):
         ranges = (Range.from_min_extent(begin, r.extent, r.span) for begin, r in pairs)
         return BufferRegion(region.buffer, tuple(ranges))
 
-    def moved(self, access: Any) -> Any:
+    def moved(self, access: BufferLoad | BufferStore) -> Any:
         """A load or store with the indices of the part."""
         here = access.buffer is self.new
         return access.replace(indices=self.less(access.indices)) if here else access
@@ -160,7 +160,7 @@ def check_no_pointer(buffer: Buffer, ref: Ref) -> None:
         raise ScheduleError(what, instead="plain loads and stores", at=ref.node)
 
 
-def loads_of(node: Any, buffer: Buffer) -> list[BufferLoad]:
+def loads_of(node: PrimExpr | BufferStore, buffer: Buffer) -> list[BufferLoad]:
     """All loads of a buffer."""
     loads: list[BufferLoad] = []
 
@@ -172,7 +172,9 @@ def loads_of(node: Any, buffer: Buffer) -> list[BufferLoad]:
     return loads
 
 
-def index_axes(indices: Any, block: Block, shape: Any) -> dict[Var, int] | None:
+def index_axes(
+    indices: Sequence[PrimExpr], block: Block, shape: Sequence[PrimExpr]
+) -> dict[Var, int] | None:
     """Maps each axis to the dimension that it alone indexes; None unless every index is an axis of
     its own (or a literal, in a dimension of extent 1)."""
     axes = {a.var for a in block.iter_vars}
@@ -205,7 +207,7 @@ def with_matches(
     return table
 
 
-def of_memory(buffer: Buffer, dtype: Any, scope: str) -> Buffer:
+def of_memory(buffer: Buffer, dtype: DataType | str, scope: str) -> Buffer:
     """The buffer with elements of a type, in a scope of memory."""
     data = Var._make(buffer.data.name, buffer.data.dtype, pointed(DataType(dtype), scope))
     return buffer.replace(data=data, dtype=dtype)

@@ -44,7 +44,7 @@ def buffer_name(ref: Ref, buffer: Buffer) -> Any:
     return buffer.name
 
 
-def pick_buffer(ref: Ref, buffer: Any) -> Buffer:
+def pick_buffer(ref: Ref, buffer: Buffer | str | tuple[str | int, ...]) -> Buffer:
     """A buffer of a block: ("read", n), ("write", n), its name, or itself."""
     if isinstance(buffer, (tuple, list)):
         side, n = buffer

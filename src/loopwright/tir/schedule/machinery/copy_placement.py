@@ -298,7 +298,7 @@ def insert(
         for position, nest, _ in sorted(nests, key=lambda n: -n[0]):
             items.insert(position, nest)
 
-    def grow(node: Any) -> Any:
+    def grow(node: Stmt) -> Any:
         return with_items(node, put)
 
     def allocate(block: Block) -> Block:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import LoopwrightError, explain
 from ....ir.module import IRModule
+
+if TYPE_CHECKING:
+    from ...function import PrimFunc
 
 
 class ScheduleError(LoopwrightError):
@@ -31,7 +34,7 @@ class ScheduleError(LoopwrightError):
         self.level = "fast"
         self.func: Any = None
 
-    def located(self, primitive: str, func: Any, level: str) -> ScheduleError:
+    def located(self, primitive: str, func: PrimFunc | None, level: str) -> ScheduleError:
         """The same error, as raised by a primitive applied to `func`."""
         if not self.primitive:
             self.primitive, self.func, self.level = primitive, self.func or func, level

@@ -8,7 +8,7 @@ from typing import Any
 
 from ....arith import Analyzer, detect_iter_map, estimate_region_lower_bound
 from ....ir.literals import is_true
-from ....ir.prim_expr import Range
+from ....ir.prim_expr import PrimExpr, Range
 from ...analysis.gpu import sharing_threads
 from ...buffer import Buffer
 from ...stmt import For
@@ -126,9 +126,9 @@ def _joined(ana: Analyzer, boxes: list[Box]) -> Box | None:
     return total
 
 
-def _same(ana: Analyzer, a: Any, b: Any) -> bool:
+def _same(ana: Analyzer, a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
     return all(ana.can_prove_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
-def _touch(ana: Analyzer, a: Any, b: Any) -> bool:
+def _touch(ana: Analyzer, a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
     return ana.can_prove(a[0] <= b[1] + 1) and ana.can_prove(b[0] <= a[1] + 1)

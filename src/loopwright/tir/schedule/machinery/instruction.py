@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....base.errors import suggest
@@ -82,7 +82,9 @@ class Instruction:
 
     __slots__ = ("attrs", "inputs", "kind", "outputs")
 
-    def __init__(self, kind: InstructionKind, inputs: Any, attrs: Any, outputs: Any) -> None:
+    def __init__(
+        self, kind: InstructionKind, inputs: Sequence[Any], attrs: list[Any], outputs: list[Any]
+    ) -> None:
         self.kind = kind
         self.inputs = list(inputs)
         self.attrs = list(attrs)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ....ir.prim_expr import FloatImm, IntImm, StringImm, Var
-from .random_variables import BlockRV, LoopRV
+from ....ir.prim_expr import FloatImm, IntImm, PrimExpr, StringImm, Var
+from .random_variables import BlockRV, LoopRV, _Reference
 
 if TYPE_CHECKING:
     from .instruction import Instruction
 
 
-def is_rv(value: Any) -> bool:
+def is_rv(value: object) -> bool:
     """Whether a value is a random variable."""
     return isinstance(value, (BlockRV, LoopRV, Var))
 
@@ -25,7 +25,7 @@ class Names:
         self.by_id: dict[int, str] = {}
         self.matter = matter
 
-    def new(self, rv: Any) -> str:
+    def new(self, rv: PrimExpr | _Reference) -> str:
         """The name of another random variable."""
         if not self.matter:
             return "_"
@@ -34,7 +34,7 @@ class Names:
         self.by_id[id(rv)] = name
         return name
 
-    def text(self, value: Any) -> str:
+    def text(self, value: object) -> str:
         """An input of an instruction."""
         if is_rv(value):
             return self.by_id.get(id(value), "_")
@@ -60,7 +60,7 @@ def literal(value: Any) -> str:
     return str(value)
 
 
-def python_line(inst: Instruction, names: Names, decision: Any = None) -> str:
+def python_line(inst: Instruction, names: Names, decision: int | None = None) -> str:
     """An instruction as a line of Python."""
     kind = inst.kind
     args: list[str] = []

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.functor import pre_order_visit
 from ....ir.literals import is_one, is_zero
@@ -39,6 +39,9 @@ from ...stmt import (
 )  # fmt: skip
 from ...stmt_functor import LeafKeeper
 from .rewriting import BlockRewriter, Substitute, substitute
+
+if TYPE_CHECKING:
+    from ....ir.node import Node
 
 
 @dataclass
@@ -184,7 +187,7 @@ class Writes(LeafKeeper):
             self.stores.append(Write(node, self.realize, loops, dict(self.values)))
         return node
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
 
@@ -205,7 +208,7 @@ def is_whole_traversal(write: Write, layout: Layout) -> bool:
     replaced = replaced_axes(write)
     fine = True
 
-    def check(node: Any) -> bool:
+    def check(node: Node) -> bool:
         nonlocal fine
         if isinstance(node, (BufferLoad, BufferStore)) and node.buffer is layout.old:
             fine = fine and structural_equal(node.indices, indices)
@@ -309,7 +312,7 @@ class _Apply(BlockRewriter):
         behind = self.plan.behind
         return seq(new, behind[1]) if behind is not None and behind[0] is node else new
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
 

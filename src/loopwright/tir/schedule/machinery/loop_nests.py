@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ....ir.prim_expr import IntImm, Var
+from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.variables import uses_any
 from ...stmt import For, ForKind
 from .errors import ScheduleError
@@ -76,7 +76,7 @@ def single_path(ref: Ref) -> list[Ref]:
     return chain[::-1]
 
 
-def equal_extents(a: Any, b: Any) -> bool:
+def equal_extents(a: PrimExpr | None, b: PrimExpr) -> bool:
     return a is b or (isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value)
 
 

@@ -77,7 +77,7 @@ def find_reducer(ana: Analyzer, realize: BlockRealize) -> Reducer:
     block = realize.block
     what = f"the reduction of block {block.name_hint!r} is not recognized"
 
-    def refuse(got: Any, hint: str = _HINT) -> ScheduleError:
+    def refuse(got: PrimExpr | str, hint: str = _HINT) -> ScheduleError:
         return ScheduleError(what, got=got, instead=hint, at=realize)
 
     stores, values = _stored(block.body)
@@ -127,7 +127,7 @@ def find_reducer(ana: Analyzer, realize: BlockRealize) -> Reducer:
     return reducer
 
 
-def _stored(body: Any) -> tuple[list[BufferStore], list[PrimExpr]]:
+def _stored(body: Stmt | None) -> tuple[list[BufferStore], list[PrimExpr]]:
     """The stores of a body and their values, with lets substituted. None where there is anything
     else, or a value reads what an earlier store has changed."""
     named: dict[Var, PrimExpr] = {}
@@ -143,7 +143,7 @@ def _stored(body: Any) -> tuple[list[BufferStore], list[PrimExpr]]:
     return stores, [substitute(s.value, named) for s in stores]
 
 
-def _branches(value: Any) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
+def _branches(value: PrimExpr) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
     """(condition, then, else) of a selection."""
     if isinstance(value, Select):
         return value.condition, value.true_value, value.false_value
@@ -152,7 +152,7 @@ def _branches(value: Any) -> tuple[PrimExpr, PrimExpr, PrimExpr] | None:
     return None
 
 
-def _operands(value: Any, itself: Var, own: set[Var]) -> PrimExpr | None:
+def _operands(value: PrimExpr, itself: Var, own: set[Var]) -> PrimExpr | None:
     """The operand that `value` combines with `itself`; None if the combination is not known."""
     branches = _branches(value)
     if branches is not None:
@@ -167,7 +167,9 @@ def _operands(value: Any, itself: Var, own: set[Var]) -> PrimExpr | None:
     return None
 
 
-def _generic(result: Any, reducer: Reducer, n: int, key: Any) -> PrimExpr | None:
+def _generic(
+    result: PrimExpr, reducer: Reducer, n: int, key: Callable[..., Any]
+) -> PrimExpr | None:
     """A result in terms of `itself` and `other` alone; None where it uses more."""
     x, y = reducer.itself[n], reducer.other[n]
     branches = _branches(result)
@@ -183,7 +185,7 @@ def _generic(result: Any, reducer: Reducer, n: int, key: Any) -> PrimExpr | None
     return result.replace(args=(condition, then, other))
 
 
-def _condition(node: Any, reducer: Reducer, key: Any) -> PrimExpr | None:
+def _condition(node: PrimExpr, reducer: Reducer, key: Callable[..., Any]) -> PrimExpr | None:
     """A condition made of comparisons of buffers' elements with their own values."""
     if isinstance(node, (pe.And, pe.Or)):
         a, b = _condition(node.a, reducer, key), _condition(node.b, reducer, key)
@@ -220,7 +222,7 @@ def _associative(reducer: Reducer) -> bool:
     if not compared or len(compared) > 2:
         return False
 
-    def combine(a: Any, b: Any) -> Any:
+    def combine(a: Sequence[int], b: Sequence[int]) -> Any:
         return tuple(test(a, b) for test in tests)
 
     every = list(product(range(3), repeat=len(compared)))
@@ -239,7 +241,7 @@ def _associative(reducer: Reducer) -> bool:
     return True
 
 
-def _compared(result: Any, reducer: Reducer) -> set[int]:
+def _compared(result: PrimExpr, reducer: Reducer) -> set[int]:
     branches = _branches(result)
     if branches is None:
         return set()

@@ -105,7 +105,7 @@ class Index:
         self.root: Ref | None = None
         self.walk(func.body, None)
 
-    def walk(self, stmt: Any, parent: Ref | None) -> None:
+    def walk(self, stmt: Stmt, parent: Ref | None) -> None:
         """Add the loops and blocks in `stmt`."""
         kind = type(stmt)
         if kind is For:

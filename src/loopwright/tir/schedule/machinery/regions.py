@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
 from ....arith import poly as P
@@ -18,6 +18,9 @@ from ...buffer import Buffer
 from .refs import Ref
 from .rewriting import substitute
 from .state import ScheduleState
+
+if TYPE_CHECKING:
+    from ....ir.dtype import DataType
 
 Box = list[tuple[PrimExpr, PrimExpr]]  # least and greatest index of each dimension, both included
 
@@ -109,7 +112,7 @@ def interval(evaluator: Evaluator, rng: Range, dim: PrimExpr) -> tuple[PrimExpr,
     return least, _built(ctx, high, dtype, subtract(dim, 1))
 
 
-def _built(ctx: Context, p: Any, dtype: Any, otherwise: PrimExpr) -> PrimExpr:
+def _built(ctx: Context, p: Any, dtype: DataType, otherwise: PrimExpr) -> PrimExpr:
     # A bound that comes from the type, or that the type cannot hold, is not a bound.
     value = P.constant_value(p)
     if value is not None and abs(value) >= 1 << 30:
@@ -144,7 +147,7 @@ def union_boxes(ana: Analyzer, boxes: Iterable[Box | None]) -> Box:
 
 
 def region_covers(
-    ana: Analyzer, provided: Box | None, needed: Box | None, shape: Any = None
+    ana: Analyzer, provided: Box | None, needed: Box | None, shape: Sequence[PrimExpr] | None = None
 ) -> bool:
     """Whether the box `provided` is proven to contain `needed`."""
     if needed is None:

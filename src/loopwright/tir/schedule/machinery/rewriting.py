@@ -12,7 +12,7 @@ from ....ir.prim_op import const, logical_and
 from ...buffer import Buffer
 from ...expr import reads_memory
 from ...op import if_then_else
-from ...stmt import Block, BlockRealize, For, IfThenElse, SeqStmt, seq
+from ...stmt import Block, BlockRealize, BufferStore, For, IfThenElse, SeqStmt, Stmt, seq
 from ...stmt_functor import LeafKeeper, SubstituteStmt
 
 
@@ -76,7 +76,7 @@ class _Renew(Rewriter):
     def visit_BlockRealize(self, node: BlockRealize) -> Any:
         return node.replace(block=fresh_axes(node.block, self.seen, self))
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
 
@@ -105,7 +105,7 @@ def renew_axes(block: Block, values: dict[Var, Var]) -> Block:
     return renewed.replace(iter_vars=axes)
 
 
-def renew_repeated(stmt: Any) -> Any:
+def renew_repeated(stmt: Stmt) -> Any:
     """`stmt` in which each loop and each axis has a variable of its own."""
     return _Renew().visit(stmt)
 
@@ -165,7 +165,7 @@ class Rebind(Substitute):
         self.inside = False
         return BlockRealize._make(tuple(values), predicate, block, span=node.span)
 
-    def guarded(self, node: Any) -> Any:
+    def guarded(self, node: BufferStore) -> Any:
         """A statement outside of blocks, under the predicate."""
         stmt = self.visit_default(node)
         if self.predicate is None or self.inside:

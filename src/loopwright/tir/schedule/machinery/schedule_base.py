@@ -18,7 +18,7 @@ from ...stmt import Block, For
 from .arguments import checked
 from .errors import NoSuchVariable, NoWorkingFunction, ScheduleError
 from .instruction import Instruction, InstructionKind
-from .random_variables import BlockRV, ExprRV, LoopRV
+from .random_variables import BlockRV, ExprRV, LoopRV, _Reference
 from .refs import Ref
 from .rewriting import substitute
 from .state import Handle, ScheduleState
@@ -94,7 +94,7 @@ class ScheduleBase:
             raise ScheduleError("no such PrimFunc", got=func_name, instead=f"one of {names}")
         self.func_working_on = self.state._mod.get_global_var(func_name)
 
-    def show(self, *args: Any, **kwargs: Any) -> None:
+    def show(self, *args: Any, **kwargs: dict[str, Any]) -> None:
         """Print the program, and the trace."""
         self.mod.show(*args, **kwargs)
         if self.trace.insts:
@@ -146,7 +146,7 @@ class ScheduleBase:
             return self.value(rand_var_or_sref)
         return self.get_sref(rand_var_or_sref).stmt
 
-    def get_sref(self, rand_var_or_stmt: Any) -> Ref:
+    def get_sref(self, rand_var_or_stmt: object) -> Ref:
         """The loop or block at its place: `.stmt`, `.parent`, `.children`."""
         if isinstance(rand_var_or_stmt, Ref):
             return rand_var_or_stmt
@@ -278,7 +278,7 @@ class ScheduleBase:
         self.state.forget_ranges()
         self.state.begin()
 
-    def record_decision(self, decision: Any) -> None:
+    def record_decision(self, decision: int | Sequence[int]) -> None:
         """Record the running primitive's decision in the trace."""
         self._decision = decision
 
@@ -296,7 +296,11 @@ class ScheduleBase:
         return step or (lambda: None)
 
     def record(
-        self, kind: InstructionKind, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+        self,
+        kind: InstructionKind,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result: PrimExpr | _Reference | Sequence[LoopRV] | None,
     ) -> None:
         """Add a step to the trace."""
         values = {**kind.arguments(args, kwargs), **self._record_as}

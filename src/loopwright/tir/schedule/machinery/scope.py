@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.functor import Visitor
 from ....ir.literals import is_one
@@ -15,6 +16,9 @@ from ...expr import BufferLoad
 from ...stmt import Block
 from .errors import ScheduleError
 from .refs import Ref
+
+if TYPE_CHECKING:
+    from ...function import PrimFunc
 
 AXES = (IterVar.DataPar, IterVar.CommReduce)
 
@@ -130,7 +134,7 @@ def consumers(ref: Ref) -> list[Ref]:
     return blocks
 
 
-def is_output(ref: Ref, func: Any) -> bool:
+def is_output(ref: Ref, func: PrimFunc | None) -> bool:
     """Whether a block writes what outlives its scope: not allocated by the block around."""
     return not write_buffers(ref.stmt) <= set(ref.scope().stmt.alloc_buffers)
 
@@ -157,7 +161,7 @@ def is_dominant(ref: Ref) -> bool:
     return all(other is ref or own.isdisjoint(write_buffers(other.stmt)) for other in siblings(ref))
 
 
-def why_not_complete(ref: Ref, axes: Any = axes_of_kinds) -> str | None:
+def why_not_complete(ref: Ref, axes: Callable[..., Any] = axes_of_kinds) -> str | None:
     """Why a block is not complete (None: it is): spatial axes only, the only writer of its
     outputs, and not reading them."""
     block = ref.stmt
@@ -168,7 +172,7 @@ def why_not_complete(ref: Ref, axes: Any = axes_of_kinds) -> str | None:
     return None if is_dominant(ref) else "another block writes the same buffer"
 
 
-def why_not_reduction(ref: Ref, axes: Any = axes_of_kinds) -> str | None:
+def why_not_reduction(ref: Ref, axes: Callable[..., Any] = axes_of_kinds) -> str | None:
     """Why a block is not a reduction (None: it is): an init, spatial and reduction axes, the only
     writer of its outputs, which are indexed by spatial axes."""
     block = ref.stmt

@@ -16,7 +16,7 @@ from ....base.late import Slot
 from ....ir.expr import GlobalVar
 from ....ir.literals import is_one
 from ....ir.module import IRModule
-from ....ir.prim_expr import IntImm, Range, Var
+from ....ir.prim_expr import IntImm, PrimExpr, Range, Var
 from ...function import PrimFunc
 from ...stmt import Block, BlockRealize, Evaluate, For, IfThenElse, SeqStmt, Stmt, seq
 from .errors import ScheduleError
@@ -255,7 +255,7 @@ class BlockDependenceInfo:
         return BlockScope(block_sref)
 
 
-def bind_range(ana: Analyzer, var: Var, low: Any, extent: Any) -> None:
+def bind_range(ana: Analyzer, var: Var, low: PrimExpr, extent: PrimExpr) -> None:
     """Bind a range, but keep the variable of a loop of one iteration."""
     if isinstance(extent, IntImm) and isinstance(low, IntImm):
         last = low.value + max(extent.value, 1) - 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ....base.names import Served
@@ -14,7 +14,7 @@ from ....ir.variables import vars_in
 from .errors import ScheduleError
 from .instruction import Instruction, InstructionKind
 from .instruction_text import Names, is_rv, python_line
-from .random_variables import BlockRV, LoopRV
+from .random_variables import BlockRV, LoopRV, _Reference
 from .rewriting import substitute
 
 
@@ -43,7 +43,7 @@ class Trace:
         """The recorded decision, or None."""
         return self.decisions.get(inst)
 
-    def append(self, inst: Instruction, decision: Any = None) -> None:
+    def append(self, inst: Instruction, decision: int | None = None) -> None:
         """Add an instruction."""
         self.insts.append(inst)
         if decision is not None:
@@ -133,7 +133,13 @@ class Trace:
         return [insts, decisions]
 
     @staticmethod
-    def apply_json_to_schedule(json_obj: Any, sch: Replays) -> None:
+    def apply_json_to_schedule(
+        json_obj: str
+        | Sequence[Sequence[Any] | Mapping[str, str] | None]
+        | Mapping[str, str]
+        | None,
+        sch: Replays,
+    ) -> None:
         """Replay the result of `as_json`, or its text, on a schedule."""
         table: dict[str, Any] = {}
         for kind, inputs, attrs, outputs, decision in _steps(json_obj):
@@ -155,7 +161,7 @@ class Trace:
         print(self)
 
 
-def outputs_of(result: Any) -> list[Any]:
+def outputs_of(result: PrimExpr | _Reference | Sequence[LoopRV] | None) -> list[Any]:
     """The random variables that a primitive gave."""
     if result is None:
         return []
@@ -199,7 +205,7 @@ def _unreadable(error: Exception) -> ScheduleError:
     return ScheduleError(what, got=f"{type(error).__name__}: {error}", instead=hint)
 
 
-def _mapped(value: Any, table: dict[Any, Any]) -> Any:
+def _mapped(value: PrimExpr | _Reference | int | None, table: dict[Any, Any]) -> Any:
     if isinstance(value, (BlockRV, LoopRV)) or (isinstance(value, Var) and value in table):
         return table.get(value, value)
     if isinstance(value, PrimExpr) and not isinstance(value, Var):
@@ -208,7 +214,7 @@ def _mapped(value: Any, table: dict[Any, Any]) -> Any:
     return value
 
 
-def _json(names: Names, value: Any) -> Any:
+def _json(names: Names, value: object) -> Any:
     if is_rv(value):
         return names.by_id[id(value)]
     if isinstance(value, (str, StringImm)):  # in quotes: not the name of a random variable
@@ -216,7 +222,7 @@ def _json(names: Names, value: Any) -> Any:
     return "None" if value is None else _to_json(value)
 
 
-def _to_json(value: Any) -> Any:
+def _to_json(value: object) -> Any:
     if isinstance(value, (IntImm, FloatImm, StringImm)):
         return value.value
     if isinstance(value, (list, tuple)):
@@ -228,7 +234,7 @@ def _to_json(value: Any) -> Any:
     return value
 
 
-def _from_json(value: Any) -> Any:
+def _from_json(value: object) -> Any:
     if isinstance(value, list):
         return [_from_json(v) for v in value]
     if isinstance(value, dict):
@@ -238,7 +244,7 @@ def _from_json(value: Any) -> Any:
     return value
 
 
-def _json_input(value: Any, table: dict[str, Any]) -> Any:
+def _json_input(value: object, table: dict[str, Any]) -> Any:
     try:
         if not isinstance(value, str):
             return _from_json(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ....arith import Analyzer, eval_ranges
@@ -438,7 +439,7 @@ def _divide_tests(ref: Ref, moving: set[Var]) -> tuple[list[PrimExpr], list[Prim
 
 
 def _relaxed(
-    ana: Analyzer, regions: Any, halves: list[Halves], inside: list[Ref]
+    ana: Analyzer, regions: Sequence[BufferRegion], halves: list[Halves], inside: list[Ref]
 ) -> list[BufferRegion]:
     """The regions over all inner axes."""
     domain = loop_domain(inside) | {h.inner.var: h.inner.dom for h in halves if h.inner is not None}
@@ -458,7 +459,7 @@ def _init_nest(
     init: Stmt,
     halves: list[Halves],
     inside: list[Ref],
-    writes: Any,
+    writes: Sequence[BufferRegion],
     tests: list[PrimExpr],
 ) -> Stmt:
     """The init of the outer block: a block over the inner spatial axes."""

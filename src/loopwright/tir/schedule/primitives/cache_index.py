@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ....ir.prim_expr import Call, Cast, IntImm, IterVar, PrimExpr, Var
@@ -92,7 +93,7 @@ def cache_index(
 class _Indices(BlockRewriter):
     """Counts the index expressions of loads that depend on the axes alone."""
 
-    def __init__(self, axes: set[Var], key: Any) -> None:
+    def __init__(self, axes: set[Var], key: Callable[..., Any]) -> None:
         super().__init__()
         self.axes, self.key = axes, key
         self.seen: dict[Any, tuple[PrimExpr, int]] = {}
@@ -115,14 +116,14 @@ def worth(index: PrimExpr) -> bool:
     return bool(vars_in(index)) and not _reads(index)
 
 
-def _reads(expr: Any) -> bool:
+def _reads(expr: PrimExpr) -> bool:
     if isinstance(expr, (BufferLoad, Call)) and not isinstance(expr, Cast):
         return True
     return any(_reads(child) for child in expr.children() if isinstance(child, PrimExpr))
 
 
 class _Replace(BlockRewriter):
-    def __init__(self, table: dict[Any, BufferLoad], key: Any) -> None:
+    def __init__(self, table: dict[Any, BufferLoad], key: Callable[..., Any]) -> None:
         super().__init__()
         self.table, self.key = table, key
         self.buffers = {load.buffer for load in table.values()}

@@ -159,7 +159,9 @@ def check_one_writer(sch: ScheduleBase, ref: Ref, buffer: Buffer) -> list[Ref]:
     return writers
 
 
-def chosen(sch: ScheduleBase, ref: Ref, buffer: Buffer, consumer_blocks: Any) -> list[Ref]:
+def chosen(
+    sch: ScheduleBase, ref: Ref, buffer: Buffer, consumer_blocks: Sequence[BlockArg] | str | None
+) -> list[Ref]:
     """The readers that are to read the copy."""
     if consumer_blocks:
         users = given_consumers(sch, ref, consumer_blocks)
@@ -176,7 +178,7 @@ def chosen(sch: ScheduleBase, ref: Ref, buffer: Buffer, consumer_blocks: Any) ->
     return users
 
 
-def given_consumers(sch: ScheduleBase, ref: Ref, blocks: Any) -> list[Ref]:
+def given_consumers(sch: ScheduleBase, ref: Ref, blocks: Sequence[Any] | None) -> list[Ref]:
     """The consumer_blocks of a call: blocks of the scope."""
     users = [sch.block(b) for b in blocks or ()]
     for user in users:

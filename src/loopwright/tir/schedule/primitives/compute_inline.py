@@ -12,7 +12,7 @@ from ....ir.variables import vars_in
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...op import effect_of
-from ...stmt import Block
+from ...stmt import Block, BufferStore
 from ..machinery import BlockArg, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_accesses import MapLoads, check_no_pointer, index_axes, single_store
 from ..machinery.buffer_lookup import check_allocated, drop_buffer
@@ -97,7 +97,7 @@ class AxisOrder:
         self.fixed = fixed
 
 
-def axis_order(ref: Ref, store: Any) -> AxisOrder:
+def axis_order(ref: Ref, store: BufferStore) -> AxisOrder:
     """The store's dimension for each axis. Raises ScheduleError where an axis does not follow."""
     block = ref.stmt
     dims = index_axes(store.indices, block, store.buffer.shape)
@@ -142,7 +142,7 @@ def readers(ref: Ref, buffer: Buffer) -> list[Ref]:
     return users
 
 
-def _has_effect(node: Any) -> bool:
+def _has_effect(node: PrimExpr | Buffer) -> bool:
     return isinstance(node, Call) and effect_of(node) not in ("pure", "read", "annotation")
 
 

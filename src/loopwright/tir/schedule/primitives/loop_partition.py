@@ -74,7 +74,7 @@ def _check_still_parallel(sch: ScheduleBase, loops: list[Ref]) -> None:
         _check_still_parallel(sch, ref.children)
 
 
-def _lengths(sch: ScheduleBase, ref: Any, factors: Sequence[Any]) -> list[PrimExpr]:
+def _lengths(sch: ScheduleBase, ref: Ref, factors: Sequence[Any]) -> list[PrimExpr]:
     node = ref.stmt
     dtype = node.loop_var.dtype
     ana = sch.state.analyzer(ref)
@@ -113,5 +113,5 @@ class _Renamed(BlockRewriter):
         block = self.visit_default(node)
         return block.replace(name_hint=f"{node.name_hint}_{self.suffix}")
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node

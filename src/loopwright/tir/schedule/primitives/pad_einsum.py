@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
-from typing import Any
 
 from ....arith import Analyzer
 from ....ir.literals import int_value
@@ -188,7 +188,7 @@ def copy_out(target: Buffer, source: Buffer) -> Stmt:
     return _nest(source.name, axes, target.shape, body)
 
 
-def _nest(name: str, axes: list[Var], shape: Any, body: Stmt) -> Stmt:
+def _nest(name: str, axes: list[Var], shape: Sequence[PrimExpr], body: Stmt) -> Stmt:
     doms = [Range.upto(e) for e in shape]
     iters = [IterVar(d, a, IterVar.DataPar) for a, d in zip(axes, doms, strict=True)]
     block = with_detected_regions(Block(iters, (), (), name, body))

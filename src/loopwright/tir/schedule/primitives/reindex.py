@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....arith import IterMapLevel, detect_iter_map
@@ -134,7 +134,7 @@ def reindex_cache_write(
     return _by_map(sch, ref, buffer, True, storage_scope, index_map)
 
 
-def map_of_axes(sch: ScheduleBase, ref: Ref, index_map: Any) -> IndexMap:
+def map_of_axes(sch: ScheduleBase, ref: Ref, index_map: IndexMap | Callable[..., Any]) -> IndexMap:
     """The map of a block's axes that a user gave, in their type, recorded in the trace."""
     axes = ref.stmt.iter_vars
     dtype = str(axes[0].var.dtype) if axes else "int32"
@@ -150,7 +150,12 @@ def map_of_axes(sch: ScheduleBase, ref: Ref, index_map: Any) -> IndexMap:
 
 
 def _by_map(
-    sch: ScheduleBase, ref: Ref, buffer: Buffer, write: bool, storage_scope: str, index_map: Any
+    sch: ScheduleBase,
+    ref: Ref,
+    buffer: Buffer,
+    write: bool,
+    storage_scope: str,
+    index_map: IndexMap | Callable[..., Any],
 ) -> BlockRV:
     check_storage_scope(storage_scope)
     check_one_writer(sch, ref, buffer)
@@ -343,12 +348,12 @@ def around(
     return copy_loops(ana, list(copy.iter_vars), spans, copy, limits, tests, at is scope)
 
 
-def check_inside(sch: ScheduleBase, ref: Ref, buffer: Buffer, indices: Any) -> None:
+def check_inside(sch: ScheduleBase, ref: Ref, buffer: Buffer, indices: Sequence[PrimExpr]) -> None:
     """Raise ScheduleError where only a condition keeps an access, or one of an index, inside the
     buffer."""
     ana = sch.state.analyzer(ref)
 
-    def check(node: Any) -> None:
+    def check(node: PrimExpr | Buffer) -> None:
         if not isinstance(node, BufferLoad):
             return
         for index, extent in zip(node.indices, node.buffer.shape, strict=True):
@@ -381,7 +386,12 @@ def place_beside(ref: Ref, scope: Ref, copy: Block, write: bool) -> tuple[Ref, i
 
 
 def check_same_elements(
-    sch: ScheduleBase, ref: Ref, axes: list[IterVar], old: Any, indices: list[Any], write: bool
+    sch: ScheduleBase,
+    ref: Ref,
+    axes: list[IterVar],
+    old: Sequence[PrimExpr],
+    indices: list[Any],
+    write: bool,
 ) -> None:
     """Raise ScheduleError unless each element of the new buffer corresponds to one of the old."""
     needed = set().union(*map(vars_in, old)) if old else set()

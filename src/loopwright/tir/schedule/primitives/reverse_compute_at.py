@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer, IterMapLevel, detect_iter_map, eval_set
 from ....arith.interval import is_infinite
@@ -28,6 +28,9 @@ from ..machinery.scope import (
 )
 from ..machinery.state import ScheduleState
 from .reverse_compute_inline import reverse_compute_inline
+
+if TYPE_CHECKING:
+    from ...buffer import BufferRegion
 
 
 @primitive("ReverseComputeAt", inputs="block loop", attrs="preserve_unit_loops index")
@@ -104,7 +107,7 @@ def reverse_compute_at(
     move(sch.state, ref, at, spans, position, preserve_unit_loops, more)
 
 
-def points_or_whole(region: Any, axes: set[Var]) -> bool:
+def points_or_whole(region: BufferRegion, axes: set[Var]) -> bool:
     """Whether no axis reads several elements of a dimension: then each value of an axis belongs
     to the iteration that computes its element."""
     return all(not vars_in(r.min) & axes or is_one(r.extent) for r in region.region)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import lcm
 from typing import Any
 
@@ -148,7 +149,7 @@ def sole_producer(ref: Ref, scope: Ref) -> Ref:
     return makers[-1]
 
 
-def check_others(ref: Ref, producer: Ref, buffer: Any) -> None:
+def check_others(ref: Ref, producer: Ref, buffer: Buffer) -> None:
     """Raise ScheduleError where something else reads the buffer, or other inputs of the consumer
     are not ready when the producer runs."""
     blocks = siblings(ref)
@@ -251,7 +252,7 @@ def left_inverse(ana: Analyzer, exprs: list[PrimExpr], domain: dict[Var, Range])
     if not set(domain) <= set(inverse):
         return None
 
-    def values(results: Any) -> dict[Var, PrimExpr]:
+    def values(results: Sequence[PrimExpr]) -> dict[Var, PrimExpr]:
         table = dict(zip(targets, results, strict=True))
         return {v: ana.simplify(substitute(inverse[v], table)) for v in domain}
 
@@ -270,7 +271,7 @@ def _whole_tiles(exprs: list[PrimExpr], domain: dict[Var, Range]) -> dict[Var, R
     which v it is, however many there are."""
     sizes = [1]
 
-    def note(node: Any) -> None:
+    def note(node: PrimExpr) -> None:
         if isinstance(node, (FloorDiv, FloorMod)) and isinstance(node.b, IntImm):
             sizes.append(abs(node.b.value) or 1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....arith import Analyzer
 from ....ir.functor import any_node
@@ -27,6 +27,9 @@ from ..machinery.scope import (
     why_not_reduction,
     write_buffers,
 )
+
+if TYPE_CHECKING:
+    from ....ir.node import Node
 
 LONGEST = 1024  # iterations of a loop whose begins are computed one by one
 
@@ -273,7 +276,7 @@ def _check_rows(ref: Ref, buffer: Buffer, dim: int) -> None:
     """Raise ScheduleError where a block, or one inside of it, sees several rows as one buffer: they
     may wrap around."""
 
-    def several(node: Any) -> bool:
+    def several(node: Node) -> bool:
         match = isinstance(node, MatchBufferRegion) and node.source.buffer is buffer
         return match and not is_one(node.source.region[dim].extent)
 

@@ -16,7 +16,7 @@ from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
 from ...function import TensorIntrin
 from ...index_dtype import with_index_dtype
-from ...stmt import Block, BlockRealize, BufferStore, For, MatchBufferRegion
+from ...stmt import Block, BlockRealize, BufferStore, For, MatchBufferRegion, Stmt
 from ...stmt_functor import renew_defs
 from ..machinery import BlockArg, LoopRV, ScheduleBase, ScheduleError, primitive
 from ..machinery.rewriting import substitute
@@ -100,7 +100,7 @@ class _Match:
         self.buffers: dict[Buffer, Buffer] = {}
         self.base: dict[Buffer, list[PrimExpr]] = {}
 
-    def fail(self, what: str, expected: Any, actual: Any) -> Any:
+    def fail(self, what: str, expected: object, actual: object) -> Any:
         text = f"the intrinsic's description differs from the program: {what}"
         got = f"{actual!s} in the program"
         hint = f"{expected!s}, as in the description"
@@ -108,7 +108,7 @@ class _Match:
         inner = [self.at] if self.at.is_block else self.at.blocks()
         raise ScheduleError(text, got=got, instead=hint, at=[self.at.node, inner[0].stmt.body])
 
-    def stmt(self, a: Any, b: Any) -> None:
+    def stmt(self, a: Stmt, b: Any) -> None:
         """`a` of the description, `b` of the program."""
         if type(a) is not type(b):
             self.fail("other kinds of statement", type(a).__name__, type(b).__name__)
@@ -155,11 +155,11 @@ class _Match:
         self.values[expected] = actual
         self.inner.add(actual)
 
-    def same_number(self, what: str, a: Any, b: Any) -> None:
+    def same_number(self, what: str, a: PrimExpr, b: PrimExpr) -> None:
         if not self.ana.can_prove_equal(cast(b.dtype, substitute(a, self.values)), b):
             self.fail(what, a, b)
 
-    def access(self, a: Any, b: Any) -> None:
+    def access(self, a: BufferLoad | BufferStore, b: Stmt | PrimExpr) -> None:
         bound = self.buffers.setdefault(a.buffer, b.buffer)
         if bound is not b.buffer:
             self.fail("a buffer", f"{a.buffer.name}, which is {bound.name}", b.buffer.name)
@@ -183,7 +183,7 @@ class _Match:
         if not all(self.ana.can_prove_equal(x, y) for x, y in zip(before, base, strict=True)):
             self.fail(f"the offset of {a.buffer.name}", before, base)
 
-    def expr(self, a: Any, b: Any) -> None:
+    def expr(self, a: PrimExpr, b: PrimExpr) -> None:
         if self.same_index(a, b):
             return
         if isinstance(a, Var):
@@ -204,7 +204,7 @@ class _Match:
         else:
             self.children(a, b)
 
-    def same_index(self, a: Any, b: Any) -> bool:
+    def same_index(self, a: PrimExpr, b: PrimExpr) -> bool:
         """Whether two integers computed of loops and axes alone are provably equal."""
         if isinstance(a, (Var, IntImm)) or not all(isinstance(e, PrimExpr) for e in (a, b)):
             return False

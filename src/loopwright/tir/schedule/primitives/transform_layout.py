@@ -134,7 +134,7 @@ def pad_map(pad_value: Any, old: Buffer, shape: Sequence[PrimExpr], ref: Ref) ->
     kind = next((k for name, k in kinds.items() if str(old.dtype).startswith(name)), float)
     dtype = str(shape[0].dtype) if shape else "int32"
 
-    def fits(number: Any) -> bool:
+    def fits(number: PrimExpr | float) -> bool:
         return isinstance(number, kind) and (not old.dtype.is_bool or number in (0, 1))
 
     if callable(pad_value) and not isinstance(pad_value, (PrimExpr, IndexMap)):

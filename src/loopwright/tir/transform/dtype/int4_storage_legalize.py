@@ -17,8 +17,9 @@ change their type. Runs on flat buffers after vectorization; int4 in registers i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,10 +41,15 @@ from ...function import PrimFunc
 from ...stmt_functor import renew_defs, substitute
 from ..base import PrimFuncPass, Simplifying, StmtVisitor, bind_function
 
+if TYPE_CHECKING:
+    from ....base.span import Span
+    from ....ir.module import IRModule
+    from ....ir.pass_context import PassContext
+
 BYTE = DataType("uint8")
 
 
-def is_packed(dtype: Any) -> bool:
+def is_packed(dtype: DataType) -> bool:
     """Whether elements of this type are packed: int4, uint4, int2, ..."""
     return (dtype.is_int or dtype.is_uint) and dtype.bits < 8
 
@@ -76,7 +82,7 @@ class _Finder(StmtVisitor):
         if node.dtype.is_handle and _pointed(node) is not None:
             raise _Found
 
-    def visit_Allocate(self, node: Any) -> None:
+    def visit_Allocate(self, node: st.Stmt) -> None:
         if is_packed(node.dtype):
             raise _Found
         self.visit_default(node)
@@ -129,7 +135,7 @@ class _Packer(Simplifying):
     def is_zero(self, expr: PrimExpr) -> bool:
         return self.ana.can_prove_equal(expr, po.const(0, expr.dtype))
 
-    def bytes_of(self, shape: Any, dtype: DataType) -> PrimExpr:
+    def bytes_of(self, shape: Sequence[PrimExpr], dtype: DataType) -> PrimExpr:
         """The bytes that elements of a shape take."""
         size: PrimExpr = po.const(dtype.lanes, shape[0].dtype if shape else "int32")
         for extent in shape:
@@ -145,7 +151,7 @@ class _Packer(Simplifying):
         var = self.visit(node.buffer_var)
         return new.replace(buffer_var=var, dtype=BYTE, extents=extents)
 
-    def inside_parallel(self, node: Any) -> Any:
+    def inside_parallel(self, node: st.Allocate) -> Any:
         """Memory allocated within a parallel loop is private to an iteration."""
         for loop in self.parallel:
             loop.own.add(node.buffer_var)
@@ -243,7 +249,7 @@ class _Packer(Simplifying):
         return self.store_lanes(buffer, index, value, predicate, node.span)
 
     def store_one(
-        self, buffer: Buffer, index: PrimExpr, value: PrimExpr, predicate: Any, span: Any
+        self, buffer: Buffer, index: PrimExpr, value: PrimExpr, predicate: Any, span: Span | None
     ) -> st.Stmt:
         """Change the bits of one element in its byte."""
         dtype = value.dtype
@@ -257,7 +263,12 @@ class _Packer(Simplifying):
         return st.BufferStore(buffer, po.bitwise_or(other_bits, new), [at], predicate, span)
 
     def store_lanes(
-        self, buffer: Buffer, index: PrimExpr, value: PrimExpr, predicate: Any, span: Any
+        self,
+        buffer: Buffer,
+        index: PrimExpr,
+        value: PrimExpr,
+        predicate: PrimExpr | None,
+        span: Span | None,
     ) -> st.Stmt:
         """A vector whose ends are within bytes: stored lane by lane."""
         values = Var("values", value.dtype)
@@ -335,7 +346,7 @@ class _Packer(Simplifying):
             raise LoopwrightError(explain(what, instead="add in int32", span=node.span))
         return self.visit_default(node)
 
-    def begin(self, index: PrimExpr, node: Any, dtype: DataType | None = None) -> PrimExpr:
+    def begin(self, index: PrimExpr, node: PrimExpr, dtype: DataType | None = None) -> PrimExpr:
         """The byte of a pointer, which must point to the byte's first element."""
         kind = dtype or node.buffer.dtype
         per = 8 // kind.bits
@@ -362,14 +373,14 @@ class _Parallel:
         self.shares_bytes: dict[str, None] = {}
 
 
-def _flat(node: Any) -> PrimExpr:
+def _flat(node: BufferLoad | st.BufferStore) -> PrimExpr:
     if len(node.indices) > 1:
         what = f"buffer {node.buffer.name} of {node.buffer.dtype} is not flat"
         raise LoopwrightError(explain(what, instead="run FlattenBuffer first", span=node.span))
     return node.indices[0] if node.indices else po.const(0, "int32")
 
 
-def _shifted(value: PrimExpr, bits: Any) -> PrimExpr:
+def _shifted(value: PrimExpr, bits: PrimExpr | int) -> PrimExpr:
     if isinstance(bits, int):
         return value if bits == 0 else po.shift_right(value, po.const(bits, value.dtype))
     return po.shift_right(value, bits)
@@ -394,7 +405,7 @@ class Int4StorageLegalize(PrimFuncPass):
 
     name = "tir.Int4StorageLegalize"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         try:
             _Finder().visit((*func.params, *func.buffers, func.body))
             return func

@@ -22,23 +22,27 @@ function of its own is cast from float32.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import LoopwrightError, explain
 from ....ir import datatype
 from ....ir.dtype import CUSTOM_TYPES, DataType
 from ....ir.op import Op
-from ....ir.prim_expr import BinaryOpExpr, Call, Cast, FloatImm, Var
+from ....ir.prim_expr import BinaryOpExpr, Call, Cast, FloatImm, PrimExpr, Var
 from ....ir.target import Target
 from ...function import PrimFunc
 from ..base import PrimFuncPass
 from ..low_precision import StoreAsBits
 
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.pass_context import PassContext
+
 _MOVES = {"tir.if_then_else": datatype.lower_ite}
 _EXTERN = {"tir.call_pure_extern", "tir.call_extern", "tir.call_packed", "tir.reinterpret"}
 
 
-def is_custom(dtype: Any) -> bool:
+def is_custom(dtype: DataType) -> bool:
     """Whether a type was registered with `datatype.register`."""
     return dtype.code == "custom"
 
@@ -48,7 +52,7 @@ class _Lower(StoreAsBits):
         super().__init__(is_custom)
         self.kinds = kinds
 
-    def by(self, op_name: str, dtype: DataType, other: str, node: Any, call: Any) -> Any:
+    def by(self, op_name: str, dtype: DataType, other: str, node: PrimExpr, call: PrimExpr) -> Any:
         """The result of the registered function for `call`, the rebuilt `node`."""
         name = datatype.type_name(dtype)
         lower = datatype.lowering(self.kinds, op_name, name, other)
@@ -127,7 +131,7 @@ class LowerCustomDatatypes(PrimFuncPass):
 
     name = "tir.LowerCustomDatatypes"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         if not CUSTOM_TYPES:
             return func
         target = func.attrs.get("target") or Target.current(allow_none=True)

@@ -18,13 +18,17 @@ runs entirely on one device and is not changed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ....ir.prim_expr import IntImm
 from ....ir.target import Target
 from ...function import PrimFunc
 from ...stmt import AttrStmt, For, ForKind, Stmt
 from ..base import PrimFuncPass, StmtRewriter
+
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.pass_context import PassContext
 
 _REGIONS = ("thread_extent", "device_scope", "pipeline_exec_scope")
 
@@ -53,7 +57,7 @@ class AnnotateDeviceRegions(PrimFuncPass):
 
     name = "tir.AnnotateDeviceRegions"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         target = func.attrs.get("target")
         if target is None or target.host is None:
             return func

@@ -34,7 +34,7 @@ The outer spatial loops of a block are fused, then split by the target's
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.functor import post_order_visit
 from ....ir.module import IRModule
@@ -47,8 +47,12 @@ from ...schedule import Schedule
 from ...stmt import Block, BlockRealize, ForKind
 from ..base import PrimFuncPass
 
+if TYPE_CHECKING:
+    from ....ir.node import Node
+    from ...schedule.machinery.random_variables import BlockRV
 
-def _outer(sch: Schedule, block: Any) -> list[Any] | None:
+
+def _outer(sch: Schedule, block: BlockRV) -> list[Any] | None:
     """The outer spatial loops of a block; None if threads are already bound."""
     loops = list(sch.get_loops(block))
     if any(sch.get(loop).kind == ForKind.THREAD_BINDING for loop in loops):
@@ -68,7 +72,7 @@ def _outer(sch: Schedule, block: Any) -> list[Any] | None:
 def _realize(sch: Schedule, block: Block) -> BlockRealize:
     realizes: list[BlockRealize] = []
 
-    def visit(node: Any) -> None:
+    def visit(node: Node) -> None:
         if isinstance(node, BlockRealize) and node.block is block:
             realizes.append(node)
 
@@ -82,7 +86,7 @@ class DefaultGPUSchedule(PrimFuncPass):
 
     name = "tir.DefaultGPUSchedule"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         target = func.attrs.get("target") or Target.current(allow_none=True)
         if target is None or "gpu" not in target.keys or func.attrs.get("tir.is_scheduled"):
             return func

@@ -55,6 +55,7 @@ The first threads along every axis write the result; if it is in "local" memory,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ....arith import Analyzer
@@ -86,7 +87,7 @@ class _Lower(StmtRewriter):
         allocated, self.allocated = self.allocated, around
         return node.replace(alloc_buffers=(*node.alloc_buffers, *allocated)) if allocated else node
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_For(self, node: For) -> Stmt:
@@ -239,7 +240,13 @@ def _region(buffer: Buffer) -> BufferRegion:
     return BufferRegion(buffer, (Range.from_min_extent(_ZERO, const(1, "int32")),))
 
 
-def _opaque(name: str, reads: Any, writes: Any, body: Stmt, like: Block) -> Stmt:
+def _opaque(
+    name: str,
+    reads: Sequence[BufferRegion],
+    writes: Sequence[BufferRegion],
+    body: Stmt,
+    like: Block,
+) -> Stmt:
     block = Block([], reads, writes, name, body, span=like.span)
     return BlockRealize([], const(True), block, span=like.span)
 

@@ -24,6 +24,7 @@ The global function `tvm.info.mem.<scope>` describes a scope: it returns an obje
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ....base.errors import explain
@@ -32,7 +33,7 @@ from ....runtime.packed_func import get_global_func, register_func
 from ...buffer import decl_buffer
 from ...expr import BufferLoad
 from ...op import address_of, call_pure_extern, is_call_to
-from ...stmt import Allocate, DeclBuffer, LetStmt, Stmt
+from ...stmt import Allocate, BufferStore, DeclBuffer, LetStmt, Stmt
 from ..base import RewriterPass, StmtRewriter
 
 
@@ -44,7 +45,7 @@ def _info(scope: str) -> Any:
     return None if describe is None else describe()
 
 
-def _field(info: Any, name: str) -> Any:
+def _field(info: Mapping[str, int], name: str) -> Any:
     return info.get(name) if isinstance(info, dict) else getattr(info, name, None)
 
 
@@ -66,7 +67,7 @@ class _Lower(StmtRewriter):
             return node.replace(body=body)
         return LetStmt(node.buffer_var, head, body, span=node.span)
 
-    def check(self, node: Allocate, info: Any) -> None:
+    def check(self, node: Allocate, info: Mapping[str, int]) -> None:
         most = _field(info, "max_num_bits")
         bits = node.dtype.bits * node.dtype.lanes
         for extent in node.extents:
@@ -79,7 +80,7 @@ class _Lower(StmtRewriter):
             hint = "keep a smaller tile of it"
             raise ValueError(explain(what, got=got, instead=hint, span=node.span))
 
-    def visit_BufferStore(self, node: Any) -> Stmt:
+    def visit_BufferStore(self, node: BufferStore) -> Stmt:
         self.buffers.setdefault(node.buffer.data, node.buffer)
         return self.visit_default(node)
 

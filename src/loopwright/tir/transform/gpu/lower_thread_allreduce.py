@@ -34,9 +34,10 @@ the place of the buffer given for it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
 from ....ir.literals import int_value, is_true
@@ -49,6 +50,10 @@ from ...op import is_call_to
 from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, Evaluate, IfThenElse, Stmt, seq
 from ..base import PrimFuncPass, StmtRewriter
 from ._warp_reduction import Threads, WarpReduction, Warps, barrier, combined, int32
+
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.pass_context import PassContext
 
 
 class _Lower(StmtRewriter):
@@ -157,7 +162,7 @@ class _Lower(StmtRewriter):
         reducer: CommReducer,
         threads: Threads,
         values: tuple[PrimExpr, ...],
-        results: Any,
+        results: Sequence[BufferLoad],
     ) -> Stmt:
         """The reduction by shuffles; where warps share the result, its buffers are replaced."""
         work = WarpReduction(warps, reducer, threads)
@@ -213,7 +218,13 @@ class _Lower(StmtRewriter):
         return index, size
 
     def combined(
-        self, reducer: CommReducer, shared: list[Buffer], slot: Any, at: Any, step: int, below: int
+        self,
+        reducer: CommReducer,
+        shared: list[Buffer],
+        slot: PrimExpr,
+        at: PrimExpr,
+        step: int,
+        below: int,
     ) -> list[Stmt]:
         """The first threads combine their values with those `step` further."""
         other = add(slot, int32(step))
@@ -223,13 +234,13 @@ class _Lower(StmtRewriter):
         return [IfThenElse(LT(at, int32(below)), body), barrier()]
 
 
-def _is_own(result: Any) -> bool:
+def _is_own(result: BufferLoad) -> bool:
     """Whether a result is the only element of a thread's memory."""
     buffer = result.buffer
     return buffer.scope() == "local" and all(int_value(e) == 1 for e in buffer.shape)
 
 
-def _store(result: Any, value: PrimExpr) -> Stmt:
+def _store(result: BufferLoad, value: PrimExpr) -> Stmt:
     return BufferStore(result.buffer, value, result.indices)
 
 
@@ -240,6 +251,8 @@ class LowerThreadAllreduce(PrimFuncPass):
 
     name = "tir.LowerThreadAllreduce"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(
+        self, func: PrimFunc, mod: IRModule | None, ctx: PassContext | None
+    ) -> PrimFunc:
         lower = _Lower(Warps.of(func.attrs.get("target")))
         return func.replace(body=lower.visit(func.body))

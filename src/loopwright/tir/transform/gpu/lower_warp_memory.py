@@ -28,7 +28,7 @@ number of threads along x if that is less.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer, detect_linear_equation
 from ....base.errors import explain
@@ -44,6 +44,11 @@ from ...function import PrimFunc
 from ...op_target import tvm_warp_activemask, tvm_warp_shuffle
 from ...stmt import Allocate, AttrStmt, BufferStore, For, Stmt
 from ..base import PrimFuncPass, StmtRewriter
+
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.node import Node
+    from ....ir.pass_context import PassContext
 
 
 def _number(value: int) -> PrimExpr:
@@ -110,7 +115,7 @@ class _Lower(StmtRewriter):
         self.lane: Var | None = None
         self.threads = 0
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
@@ -158,7 +163,7 @@ def _step(pointer: Var, lane: Var, body: Stmt) -> int:
     """The distance between the stores of adjacent threads."""
     steps: set[int | None] = set()
 
-    def visit(node: Any) -> None:
+    def visit(node: Node) -> None:
         if isinstance(node, BufferStore) and node.buffer.data is pointer:
             parts = detect_linear_equation(node.indices[0], [lane])
             steps.add(int_value(parts[0]) if parts else None)
@@ -180,7 +185,7 @@ class LowerWarpMemory(PrimFuncPass):
     name = "tir.LowerWarpMemory"
     warp_size: int = 0
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         size = self.warp_size
         if not size:
             target = func.attrs.get("target") or Target.current(allow_none=True)

@@ -26,11 +26,11 @@ disjoint live ranges do not share memory (`StorageRewrite` does that before).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
 from ....ir.functor import post_order_visit
-from ....ir.prim_expr import Call, IntImm, IterVar, Var
+from ....ir.prim_expr import Call, IntImm, IterVar, PrimExpr, Var
 from ....ir.prim_op import add, const
 from ...buffer import Buffer
 from ...expr import BufferLoad
@@ -38,6 +38,9 @@ from ...memory_plan import Item, Problem, place_in_order
 from ...op import handle_add_byte_offset, is_call_to
 from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, Stmt
 from ..base import RewriterPass, StmtRewriter
+
+if TYPE_CHECKING:
+    from ....ir.node import Node
 
 _ALIGN = 16  # bytes: the widest access of a thread, a vector of four float32
 _SCOPE = "shared.dyn"
@@ -47,7 +50,7 @@ def _dynamic(body: Stmt) -> dict[Var, tuple[int, int]]:
     """(offset, size) in bytes of each allocation of constant size, outermost first."""
     sizes: dict[Var, int] = {}
 
-    def visit(node: Any) -> None:
+    def visit(node: Node) -> None:
         if not isinstance(node, Allocate) or node.buffer_var.type_annotation is None:
             return
         if node.buffer_var.type_annotation[1] != _SCOPE or node.buffer_var in sizes:
@@ -94,7 +97,7 @@ class _Merge(StmtRewriter):
             moved = self.buffers[buffer] = (common, first)
         return moved
 
-    def access(self, node: Any) -> Any:
+    def access(self, node: BufferLoad | BufferStore) -> Any:
         moved = self.moved(node.buffer)
         if moved is None:
             return node
@@ -134,7 +137,7 @@ class _Merge(StmtRewriter):
 
 
 class _Launches(StmtRewriter):
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:

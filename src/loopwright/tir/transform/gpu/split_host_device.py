@@ -28,14 +28,14 @@ asserts that.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.names import free_name
 from ....ir.dtype import DataType
 from ....ir.expr import GlobalVar
 from ....ir.functor import pre_order_visit
 from ....ir.module import IRModule
-from ....ir.prim_expr import EQ, Call, PrimType, StringImm, Var
+from ....ir.prim_expr import EQ, Call, PrimExpr, PrimType, StringImm, Var
 from ....ir.prim_op import const
 from ....ir.target import Target
 from ....ir.transform import Pass, PassContext
@@ -57,6 +57,9 @@ from ...stmt import (
 from ...stmt_functor import definitions, renew_defs
 from ..base import StmtRewriter
 
+if TYPE_CHECKING:
+    from ....ir.node import Node
+
 _REPORTING = ("cpu", "ext_dev", "hexagon")
 
 
@@ -65,7 +68,7 @@ class _Split(StmtRewriter):
         self.name, self.used = name, used
         self.kernels: list[tuple[GlobalVar, PrimFunc]] = []
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
@@ -100,7 +103,7 @@ def _declared_outside(body: Stmt, memory: set[Var]) -> list[Buffer]:
     of use."""
     own, buffers = definitions(body).buffers, dict[Buffer, None]()
 
-    def visit(node: Any) -> None:
+    def visit(node: Node) -> None:
         if isinstance(node, (BufferLoad, BufferStore)) and node.buffer.data in memory:
             if node.buffer not in own:
                 buffers.setdefault(node.buffer)

@@ -25,7 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ....ir.prim_expr import Call, StringImm
+from ....ir.prim_expr import Call, PrimExpr, StringImm, Var
 from ...expr import BufferLoad
 from ...op import is_call_to
 from ...stmt import AttrStmt, BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, While, seq
@@ -52,7 +52,7 @@ class _Touched(StmtVisitor):
             self.writes.add(node.buffer.data)
         self.visit_default(node)
 
-    def visit_Var(self, node: Any) -> None:
+    def visit_Var(self, node: Var) -> None:
         """A pointer that escapes may be read and written."""
         kind = node.type_annotation
         if kind is not None and kind[1] == self.scope:
@@ -69,10 +69,10 @@ class _Sync(StmtRewriter):
         self.scope = scope
         self.inside = False
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
-    def touched(self, stmt: Any) -> _Touched:
+    def touched(self, stmt: Stmt) -> _Touched:
         visitor = _Touched(self.scope)
         visitor.visit(stmt)
         return visitor

@@ -26,7 +26,7 @@ Annotations of a bound loop stay on a loop of one iteration in its place.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ....arith import Analyzer
 from ....base.errors import explain
@@ -34,6 +34,9 @@ from ....ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import cast, const
 from ...stmt import AttrStmt, For, ForKind, Stmt
 from ..base import RewriterPass, Substitute
+
+if TYPE_CHECKING:
+    from ....base.span import Span
 
 _LAUNCHES = ("thread_extent", "virtual_thread")
 
@@ -58,7 +61,9 @@ class _Unify(Substitute):
         dom = Range.from_min_extent(const(0, node.value.dtype), node.value)
         return self.bound(node, axis.var, axis.thread_tag, dom, {})
 
-    def bound(self, node: Any, var: Var, tag: str, dom: Range, notes: Any) -> Stmt:
+    def bound(
+        self, node: For | AttrStmt, var: Var, tag: str, dom: Range, notes: dict[str, int]
+    ) -> Stmt:
         """A loop or thread binding, in terms of the variable of its axis."""
         dom = dom.replace(min=self.visit(dom.min), extent=self.visit(dom.extent))
         axis = self.axis(node, var, tag, dom)
@@ -71,7 +76,7 @@ class _Unify(Substitute):
             body = For(Var("once", "int32"), zero, one, ForKind.SERIAL, body, annotations=notes)
         return body if self.depth else self.launch(body, node.span)
 
-    def axis(self, node: Any, var: Var, tag: str, dom: Range) -> Var:
+    def axis(self, node: For | AttrStmt, var: Var, tag: str, dom: Range) -> Var:
         """The variable of an axis in this launch."""
         if tag not in self.axes:
             self.axes[tag] = (Var(var.name, dom.extent.dtype), dom)
@@ -87,7 +92,7 @@ class _Unify(Substitute):
     def equal(self, a: PrimExpr, b: PrimExpr) -> bool:
         return self.ana.can_prove_equal(a, cast(a.dtype, b))
 
-    def launch(self, body: Stmt, span: Any) -> Stmt:
+    def launch(self, body: Stmt, span: Span | None) -> Stmt:
         """The loops around the outermost bound loop."""
         for tag, (var, dom) in reversed(self.axes.items()):
             nowhere = IterVar(None, Var("", "int32"), IterVar.ThreadIndex, tag)

@@ -15,11 +15,15 @@ RuntimeError.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...analysis.memory import host_access_errors
 from ...function import PrimFunc
 from ..base import PrimFuncPass
+
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.pass_context import PassContext
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class VerifyMemory(PrimFuncPass):
 
     name = "tir.VerifyMemory"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         errors = host_access_errors(func)
         if errors:
             raise RuntimeError(errors[0])

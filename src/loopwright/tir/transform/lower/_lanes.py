@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
 from ....ir import prim_expr as pe
@@ -16,6 +16,9 @@ from ... import stmt as st
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ..base import StmtVisitor
+
+if TYPE_CHECKING:
+    from ....ir.node import Node
 
 
 def maskable(stmt: st.Stmt, ana: Analyzer) -> bool:
@@ -32,10 +35,10 @@ def maskable(stmt: st.Stmt, ana: Analyzer) -> bool:
     return False
 
 
-def may_trap(node: Any, ana: Analyzer) -> bool:
+def may_trap(node: PrimExpr | st.BufferStore, ana: Analyzer) -> bool:
     """Whether an inactive lane could divide by 0 or call a function."""
 
-    def traps(n: Any) -> bool:
+    def traps(n: Node) -> bool:
         if isinstance(n, (pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod)):
             safe = isinstance(n.b, IntImm) or not n.dtype.is_integer
             return not (safe or ana.can_prove(not_equal(n.b, 0)))
@@ -95,7 +98,7 @@ def _by_lane(accesses: list[Any], var: Var) -> bool:
     return any(_steps(index, var) for index in first)
 
 
-def _steps(index: Any, var: Var) -> bool:
+def _steps(index: PrimExpr, var: Var) -> bool:
     """Whether an index is a sum with the variable as one term, and in no other."""
     if index is var:
         return True

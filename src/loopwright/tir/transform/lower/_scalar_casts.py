@@ -29,7 +29,7 @@ from ._scalar_ops import (
 )
 
 
-def _cast(ops: Scalars, node: Any) -> PrimExpr:
+def _cast(ops: Scalars, node: Cast) -> PrimExpr:
     """A conversion: through float32 or a wider integer if the emitter has no direct one."""
     x, old, new = node.value, node.value.dtype, node.dtype
     if old == new:
@@ -60,7 +60,7 @@ def _cast(ops: Scalars, node: Any) -> PrimExpr:
     return node if ops.has(f"Cast:{kind_of(old)}", name) else _converted(ops, node)
 
 
-def _converted(ops: Scalars, node: Any) -> PrimExpr:
+def _converted(ops: Scalars, node: Cast) -> PrimExpr:
     """A conversion that no machine has."""
     old, new = node.value.dtype, node.dtype
     if new.is_integer:
@@ -72,7 +72,7 @@ def _converted(ops: Scalars, node: Any) -> PrimExpr:
     return _widened(ops, node)
 
 
-def _to_integer(ops: Scalars, node: Any) -> PrimExpr:
+def _to_integer(ops: Scalars, node: Cast) -> PrimExpr:
     x, new = ops.named(node.value, "x"), node.dtype
     least = int_min(new)
     below = new.bits == 32 and x.dtype.bits == 64  # out-of-range values become the least value
@@ -81,7 +81,7 @@ def _to_integer(ops: Scalars, node: Any) -> PrimExpr:
     return Select._make(inside, Cast._make(new, x), const(least, new))
 
 
-def _to_uint64(ops: Scalars, node: Any) -> PrimExpr:
+def _to_uint64(ops: Scalars, node: Cast) -> PrimExpr:
     x, new = ops.named(node.value, "x"), node.dtype
     low, high = (const(2.0**k, x.dtype) for k in (63, 64))
     signed, moved = (
@@ -103,7 +103,7 @@ def _round_to_odd(ops: Scalars, x: PrimExpr) -> PrimExpr:
     return bits_as(odd, F32)
 
 
-def _widened(ops: Scalars, node: Any) -> PrimExpr:
+def _widened(ops: Scalars, node: Cast) -> PrimExpr:
     """A smaller float as float32, exactly."""
     x, old, wide = node.value, node.value.dtype, like(U32, node)
     bits = Cast._make(wide, bits_as(x, DataType(f"uint{8 * old.lane_bytes}")))
@@ -130,7 +130,7 @@ def _widened(ops: Scalars, node: Any) -> PrimExpr:
     return bits_as(either(sign, result), F32)
 
 
-def _narrowed(ops: Scalars, node: Any) -> PrimExpr:
+def _narrowed(ops: Scalars, node: Cast) -> PrimExpr:
     """A float32 rounded to a smaller float. Normal numbers are rounded in their bits; subnormal
     ones by adding the power of two whose last place is the smallest subnormal. Overflow results in
     ml_dtypes' value."""

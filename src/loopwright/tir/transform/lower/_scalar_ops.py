@@ -50,7 +50,7 @@ class Scalars:
         rule = self.rules[key]
         return node if rule is None else self.apply(rule, node)
 
-    def rule(self, kind: Any, dtype: DataType) -> Rule | None:
+    def rule(self, kind: str | type[pe.PrimExpr], dtype: DataType) -> Rule | None:
         """The rule for an operation on a type; None if it is kept."""
         rule = self.table[kind]
         if kind is pe.Cast:
@@ -125,17 +125,17 @@ def operation(node: pe.PrimExpr) -> Any:
     return getattr(node.op, "name", "") if kind is pe.Call else kind
 
 
-def name_of(kind: Any) -> str:
+def name_of(kind: str | type[pe.PrimExpr]) -> str:
     return kind.removeprefix("tir.") if isinstance(kind, str) else kind.__name__
 
 
-def operands_of(node: Any) -> list[pe.PrimExpr]:
+def operands_of(node: pe.PrimExpr) -> list[pe.PrimExpr]:
     if isinstance(node, pe.Call):
         return list(node.args)
     return [node.value] if isinstance(node, pe.Cast) else [node.a, node.b]
 
 
-def operand_type(node: Any) -> DataType:
+def operand_type(node: pe.PrimExpr) -> DataType:
     """The type of an operation's operands."""
     if type(node) is pe.Call:
         return node.args[0].dtype if node.op.name in _OF_OPERAND else node.dtype
@@ -180,7 +180,7 @@ def shifted(value: pe.PrimExpr, by: int) -> pe.PrimExpr:
     return call(name, value.dtype, value, const(abs(by), value.dtype))
 
 
-def in_float32(ops: Scalars, node: Any) -> pe.PrimExpr:
+def in_float32(ops: Scalars, node: pe.PrimExpr) -> pe.PrimExpr:
     """Widens operands that the emitter does not compute with, and rounds the result."""
     base = operand_type(node).base
 
@@ -197,7 +197,7 @@ def in_float32(ops: Scalars, node: Any) -> pe.PrimExpr:
     return result if dtype is node.dtype else ops(pe.Cast._make(node.dtype, result))
 
 
-def on_flags(ops: Scalars, node: Any) -> pe.PrimExpr:
+def on_flags(ops: Scalars, node: pe.PrimExpr) -> pe.PrimExpr:
     """Arithmetic on bool."""
     return _FLAGS[operation(node)]._make(*operands_of(node))
 

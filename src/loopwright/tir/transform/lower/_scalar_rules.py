@@ -37,7 +37,7 @@ FUNCTIONS = [
 _FLOORS = (pe.FloorDiv, pe.FloorMod)
 
 
-def _division(ops: Scalars, node: Any) -> pe.PrimExpr:
+def _division(ops: Scalars, node: pe.BinaryOpExpr) -> pe.PrimExpr:
     """Div, Mod, FloorDiv, FloorMod."""
     kind, dtype, by = type(node), node.dtype, number_of(node.b)
     quotient = kind is pe.Div or kind is pe.FloorDiv
@@ -64,7 +64,9 @@ def _division(ops: Scalars, node: Any) -> pe.PrimExpr:
     return pe.Select._make(none, zero, result)
 
 
-def _machine_division(ops: Scalars, kind: Any, a: pe.PrimExpr, b: pe.PrimExpr) -> pe.PrimExpr:
+def _machine_division(
+    ops: Scalars, kind: type[pe.BinaryOpExpr], a: pe.PrimExpr, b: pe.PrimExpr
+) -> pe.PrimExpr:
     """Division by a divisor other than 0 and -1. If the remainder and the divisor have different
     signs, the floor is one less than the truncation."""
     if kind not in _FLOORS:
@@ -80,7 +82,7 @@ def _machine_division(ops: Scalars, kind: Any, a: pe.PrimExpr, b: pe.PrimExpr) -
     return pe.Select._make(moved, pe.Sub._make(toward_zero, const(1, dtype)), toward_zero)
 
 
-def _real_division(ops: Scalars, node: Any) -> pe.PrimExpr:
+def _real_division(ops: Scalars, node: pe.BinaryOpExpr) -> pe.PrimExpr:
     """Floor division and its remainder, as in Python."""
     kind, dtype = type(node), node.dtype
     if kind is pe.Div:
@@ -96,7 +98,7 @@ def _real_division(ops: Scalars, node: Any) -> pe.PrimExpr:
     return pe.Select._make(mixed, ops(pe.Add._make(rest, b)), rest)
 
 
-def _extremum(ops: Scalars, node: Any) -> pe.PrimExpr:
+def _extremum(ops: Scalars, node: pe.BinaryOpExpr) -> pe.PrimExpr:
     """Min and Max."""
     a, b, dtype, largest = node.a, node.b, node.dtype, isinstance(node, pe.Max)
     if dtype.is_bool:
@@ -115,7 +117,7 @@ def _extremum(ops: Scalars, node: Any) -> pe.PrimExpr:
     return pe.Select._make(call("isnan", like(BOOL, b), b), const(math.nan, dtype), chosen)
 
 
-def _shift(ops: Scalars, node: Any) -> pe.PrimExpr:
+def _shift(ops: Scalars, node: pe.Call) -> pe.PrimExpr:
     """A shift by the type's width or more shifts every bit out."""
     dtype, (a, b), name = node.dtype, node.args, node.op.name.removeprefix("tir.")
     by = number_of(b)
@@ -131,7 +133,7 @@ def _shift(ops: Scalars, node: Any) -> pe.PrimExpr:
     return pe.Select._make(inside, call(name, dtype, a, pe.Select._make(inside, b, zero)), zero)
 
 
-def _bitwise_not(ops: Scalars, node: Any) -> pe.PrimExpr:
+def _bitwise_not(ops: Scalars, node: pe.Call) -> pe.PrimExpr:
     if node.dtype.is_bool:
         return pe.Not._make(node.args[0])
     return call("bitwise_xor", node.dtype, node.args[0], const(-1, node.dtype))
@@ -140,7 +142,7 @@ def _bitwise_not(ops: Scalars, node: Any) -> pe.PrimExpr:
 # -- functions -------------------------------------------------------------------------------------
 
 
-def _function(ops: Scalars, node: Any) -> pe.PrimExpr:
+def _function(ops: Scalars, node: pe.Call) -> pe.PrimExpr:
     """A function of floats: operands of its type; on float16 mostly through float32."""
     dtype = node.dtype
     if not dtype.is_float:
@@ -153,7 +155,7 @@ def _function(ops: Scalars, node: Any) -> pe.PrimExpr:
     return pe.Call._make(dtype, node.op, tuple(args))
 
 
-def _absolute(ops: Scalars, node: Any) -> pe.PrimExpr:
+def _absolute(ops: Scalars, node: pe.Call) -> pe.PrimExpr:
     (x,), dtype = node.args, node.dtype
     if dtype.is_float:
         return _function(ops, node)
@@ -163,23 +165,23 @@ def _absolute(ops: Scalars, node: Any) -> pe.PrimExpr:
     return pe.Select._make(pe.LT._make(x, zero), pe.Sub._make(zero, x), x)
 
 
-def _is_inf(ops: Scalars, node: Any) -> pe.PrimExpr:
+def _is_inf(ops: Scalars, node: pe.Call) -> pe.PrimExpr:
     (x,) = node.args
     return ops(pe.EQ._make(ops(call("fabs", x.dtype, x)), const(np.inf, x.dtype)))
 
 
-def _inverse_root(ops: Scalars, node: Any) -> pe.PrimExpr:
+def _inverse_root(ops: Scalars, node: pe.Call) -> pe.PrimExpr:
     root = ops(call("sqrt", node.dtype, node.args[0]))
     return ops(pe.Div._make(const(1.0, node.dtype), root))
 
 
-def _power_of_ten(ops: Scalars, node: Any) -> pe.PrimExpr:
+def _power_of_ten(ops: Scalars, node: pe.Call) -> pe.PrimExpr:
     if node.dtype.base == "float16":
         return in_float32(ops, node)
     return ops(call("pow", node.dtype, const(10.0, node.dtype), node.args[0]))
 
 
-def _power(ops: Scalars, node: Any) -> pe.PrimExpr:
+def _power(ops: Scalars, node: pe.Call) -> pe.PrimExpr:
     """Squares and cubes are products."""
     x, exponent = node.args
     while isinstance(exponent, pe.Broadcast):
@@ -190,7 +192,7 @@ def _power(ops: Scalars, node: Any) -> pe.PrimExpr:
     return square if exponent.value == 2.0 else ops(pe.Mul._make(square, x))
 
 
-def _sigmoid(ops: Scalars, node: Any) -> pe.PrimExpr:
+def _sigmoid(ops: Scalars, node: pe.Call) -> pe.PrimExpr:
     dtype, (x,) = node.dtype, node.args
     if dtype.base == "float16":
         return in_float32(ops, node)
@@ -201,7 +203,7 @@ def _sigmoid(ops: Scalars, node: Any) -> pe.PrimExpr:
     return pe.Div._make(above, pe.Add._make(one, power))
 
 
-def _ldexp(ops: Scalars, node: Any) -> pe.PrimExpr:
+def _ldexp(ops: Scalars, node: pe.Call) -> pe.PrimExpr:
     """x * 2**e for e of any type, converted to int32."""
     (x, by), dtype = node.args, node.dtype
     if dtype.base not in ("float32", "float64"):  # LLVM 22 miscompiles vectors of float16
@@ -213,7 +215,7 @@ def _ldexp(ops: Scalars, node: Any) -> pe.PrimExpr:
     return call("ldexp", dtype, x, by if by.dtype == steps else ops(pe.Cast._make(steps, by)))
 
 
-def _nextafter(ops: Scalars, node: Any) -> pe.PrimExpr:
+def _nextafter(ops: Scalars, node: pe.Call) -> pe.PrimExpr:
     """The adjacent number of x toward y, computed on its bits."""
     dtype = node.dtype
     if dtype.bits < 16:
@@ -231,7 +233,7 @@ def _nextafter(ops: Scalars, node: Any) -> pe.PrimExpr:
     return bits_as(pe.Select._make(broken, const(code_of(np.nan, dtype), ints), result), dtype)
 
 
-def _count_bits(ops: Scalars, node: Any) -> pe.PrimExpr:
+def _count_bits(ops: Scalars, node: pe.Call) -> pe.PrimExpr:
     """popcount and clz; the native operation has the operand's type."""
     (x,), old, new = node.args, node.args[0].dtype, node.dtype
     name = name_of(node.op.name)
@@ -254,7 +256,7 @@ def _count_bits(ops: Scalars, node: Any) -> pe.PrimExpr:
     return pe.Sub._make(const(old.bits, new), x) if name == "clz" else x
 
 
-def _multiply_shift(ops: Scalars, node: Any) -> pe.PrimExpr:
+def _multiply_shift(ops: Scalars, node: pe.Call) -> pe.PrimExpr:
     """x * y as numbers with q fraction bits, shifted right by s, rounded half up."""
     wide = like(I64, node)
     args = [a if a.dtype.is_bool else ops(pe.Cast._make(wide, a)) for a in node.args]
@@ -272,7 +274,7 @@ def _multiply_shift(ops: Scalars, node: Any) -> pe.PrimExpr:
     return ops(pe.Cast._make(node.dtype, pe.Select._make(pe.GT._make(total, zero), right, left)))
 
 
-def _large_uint(ops: Scalars, node: Any) -> pe.PrimExpr:
+def _large_uint(ops: Scalars, node: pe.Call) -> pe.PrimExpr:
     low, high = (a.value for a in node.args)
     return const(high << 32 | low & 0xFFFFFFFF, node.dtype)
 

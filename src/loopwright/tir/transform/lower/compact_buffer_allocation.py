@@ -23,8 +23,9 @@ the buffers that it writes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer, IntervalSet, eval_set, neg_inf, pos_inf
 from ....arith.int_set import union_interval
@@ -67,9 +68,15 @@ from ...stmt import (
     IfThenElse,
     LetStmt,
     MatchBufferRegion,
+    Stmt,
 )
 from ..base import PrimFuncPass, StmtRewriter, StmtVisitor, bind_function, parts_of
 from .lower_opaque_block import allocated_shape
+
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.node import Node
+    from ....ir.pass_context import PassContext
 
 Box = list[IntervalSet]
 _UNKNOWN = 1 << 24  # larger extents are artifacts of a type's limits
@@ -187,7 +194,7 @@ class _Regions(StmtVisitor):
         self.visit_given(condition, True, yes)
         self.visit_given(condition, False, no)
 
-    def visit_given(self, condition: PrimExpr, holds: bool, body: Any) -> None:
+    def visit_given(self, condition: PrimExpr, holds: bool, body: PrimExpr | Stmt) -> None:
         """Visit what runs only where a condition holds, or only where it does not."""
         outer = self.gaps
         parts = parts_of(condition, holds)
@@ -277,7 +284,7 @@ class _Regions(StmtVisitor):
                 low = least
         return IntervalSet(low, high)
 
-    def access(self, buffer: Buffer, indices: Any) -> None:
+    def access(self, buffer: Buffer, indices: Sequence[PrimExpr]) -> None:
         start = self.outside.get(buffer)
         if start is None:
             if buffer.data in self.by_data:
@@ -348,7 +355,7 @@ def _only_view(node: Allocate) -> Buffer | None:
     """The buffer through which alone the memory of an allocation is used, without a declaration."""
     views: set[Buffer] = set()
 
-    def look(part: Any) -> None:
+    def look(part: Node) -> None:
         buffer = getattr(part, "buffer", None)
         if isinstance(buffer, Buffer) and buffer.data is node.buffer_var:
             views.add(buffer)
@@ -368,7 +375,7 @@ class _Compact(StmtRewriter):
         self.ana = ana
         self.compacted = compact
 
-    def shifted(self, indices: Any, starts: list[Any]) -> tuple[PrimExpr, ...]:
+    def shifted(self, indices: Sequence[PrimExpr], starts: list[Any]) -> tuple[PrimExpr, ...]:
         return tuple(
             i if s is None else self.ana.simplify(subtract(i, s))
             for i, s in zip(indices, starts, strict=True)
@@ -413,7 +420,7 @@ class _Compact(StmtRewriter):
 
 
 def _compacted(
-    ana: Analyzer, buffer: Buffer, box: Box, aligns: Any, strict: bool
+    ana: Analyzer, buffer: Buffer, box: Box, aligns: list[Any] | None, strict: bool
 ) -> tuple[Buffer, list[Any]]:
     shape: list[Any] = []
     starts: list[Any] = []
@@ -427,7 +434,7 @@ def _compacted(
     return buffer.replace(shape=tuple(shape), strides=tuple(strides)), starts
 
 
-def _dimension(ana: Analyzer, extent: Any, dim: IntervalSet, strict: bool) -> tuple[Any, Any]:
+def _dimension(ana: Analyzer, extent: PrimExpr, dim: IntervalSet, strict: bool) -> tuple[Any, Any]:
     """(first index or None for 0, extent)"""
     low, high = dim.min_value, dim.max_value
     if is_infinite(low) or is_infinite(high) or _reads_memory(low) or _reads_memory(high):
@@ -472,7 +479,7 @@ class CompactBufferAllocation(PrimFuncPass):
     name = "tir.CompactBufferAllocation"
     is_strict: bool = True
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         ana = Analyzer()
         bind_function(ana, func)
         regions = _Regions(ana, self.is_strict)

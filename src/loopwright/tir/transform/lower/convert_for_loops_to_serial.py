@@ -21,11 +21,14 @@ so do unrolled loops as far as the statements within are not written more than 3
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.literals import int_value
 from ...stmt import For, ForKind, Stmt
 from ..base import RewriterPass, StmtRewriter
+
+if TYPE_CHECKING:
+    from ....ir.prim_expr import PrimExpr
 
 TILE_KIND = "tile_kind"  # annotates a loop with the kind it had: vectorized, unrolled
 _MOST_COPIES = 32  # of a body by nested unrolled loops: more get no pragma for gcc
@@ -36,7 +39,7 @@ class _Serial(StmtRewriter):
         self.keep_kinds = keep_kinds
         self.copies = 1  # of the statements of the last loop that was visited
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_For(self, node: For) -> Stmt:

@@ -17,7 +17,7 @@ the annotation does nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
 from ....ir.literals import int_value
@@ -32,6 +32,10 @@ from ...function import PrimFunc
 from ...op import call_llvm_pure_intrin, reinterpret
 from ..base import PrimFuncPass, StmtRewriter, under_names
 
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.pass_context import PassContext
+
 MARK = "dot_bfloat16"
 FEATURE = "avx512bf16"
 
@@ -40,7 +44,7 @@ class _Dots(StmtRewriter):
     def __init__(self) -> None:
         self.ana = Analyzer()
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_For(self, node: st.For) -> Any:
@@ -95,7 +99,7 @@ class DotBfloat16(PrimFuncPass):
 
     name = "tir.DotBfloat16"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         target = func.attrs.get("target") or Target.current(allow_none=True)
         if target is None or FEATURE not in target.features:
             return func

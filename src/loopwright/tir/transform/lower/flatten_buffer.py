@@ -20,7 +20,7 @@ is more than memory has anyway.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.dtype import DataType
 from ....ir.prim_expr import PrimExpr, Ramp, Range
@@ -30,6 +30,9 @@ from ...expr import BufferLoad
 from ...stmt import Allocate, Block, BufferStore, DeclBuffer
 from ..base import RewriterPass, Simplifying
 from .lower_opaque_block import check_alignment
+
+if TYPE_CHECKING:
+    from ....ir.node import Node
 
 _BYTE = DataType("int8")
 
@@ -62,7 +65,7 @@ class _Flatten(Simplifying):
             flat = flat.replace(elem_offset=None)
         return flat.replace(dtype=_BYTE) if self.is_byte(flat) else flat
 
-    def is_byte(self, node: Any) -> bool:
+    def is_byte(self, node: Node) -> bool:
         """Whether the booleans of memory are stored as bytes."""
         return node.dtype.is_bool and not self.native
 

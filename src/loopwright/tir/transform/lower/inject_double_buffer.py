@@ -29,7 +29,7 @@ that each uses is known.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
 from ....ir.literals import int_value
@@ -41,6 +41,10 @@ from ...function import PrimFunc
 from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, SeqStmt, Stmt, seq
 from ...stmt_functor import renew_defs
 from ..base import PrimFuncPass, StmtRewriter, StmtVisitor, Substitute
+
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.pass_context import PassContext
 
 
 class _Touched(StmtVisitor):
@@ -66,10 +70,10 @@ def _touched(stmt: Any) -> _Touched:
 class _Shift(StmtRewriter):
     """Redirects accesses of a buffer to one of its two halves."""
 
-    def __init__(self, pointer: Any, doubled: dict[Buffer, Buffer], offset: PrimExpr) -> None:
+    def __init__(self, pointer: PrimExpr, doubled: dict[Buffer, Buffer], offset: PrimExpr) -> None:
         self.pointer, self.doubled, self.offset = pointer, doubled, offset
 
-    def moved(self, node: Any) -> Any:
+    def moved(self, node: BufferLoad | BufferStore) -> Any:
         node = self.visit_default(node)
         if node.buffer.data is not self.pointer:
             return node
@@ -90,7 +94,7 @@ class _Double(StmtRewriter):
     def __init__(self, together: int) -> None:
         self.together = together  # iterations written in a row
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_For(self, node: For) -> Stmt:
@@ -116,7 +120,7 @@ class _Double(StmtRewriter):
         buffers: dict[Buffer, Buffer] = {}
         zero = const(0, var.dtype)
 
-        def at(stmt: Any, iteration: PrimExpr) -> Any:
+        def at(stmt: Stmt, iteration: PrimExpr) -> Any:
             half = floormod(subtract(iteration, loop.min), 2)
             stmt = Substitute({var: iteration}).visit(stmt)
             return _Shift(pointer, buffers, multiply(half, size)).visit(stmt)
@@ -175,6 +179,6 @@ class InjectDoubleBuffer(PrimFuncPass):
 
     name = "tir.InjectDoubleBuffer"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         options = ctx.option("tir.InjectDoubleBuffer") or {}
         return func.replace(body=_Double(int(options.get("split_loop", 1))).visit(func.body))

@@ -95,7 +95,7 @@ class _Versions(StmtRewriter):
     def slot(self, count: int) -> PrimExpr:
         return floormod(self.iteration, count)
 
-    def moved(self, node: Any) -> Any:
+    def moved(self, node: BufferLoad | BufferStore) -> Any:
         node = self.visit_default(node)
         entry = self.versions.get(node.buffer)
         if entry is None:
@@ -118,7 +118,7 @@ class _Versions(StmtRewriter):
 
 
 class _Inject(StmtRewriter):
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_For(self, node: For) -> Stmt:
@@ -175,7 +175,12 @@ def _copies(buffer: Buffer, count: int) -> Buffer:
 
 
 def _step(
-    loop: For, parts: list[_Part], versions: Any, low: Any, extent: Any, kind: ForKind
+    loop: For,
+    parts: list[_Part],
+    versions: Any,
+    low: PrimExpr,
+    extent: PrimExpr | int,
+    kind: ForKind,
 ) -> Stmt:
     """A loop over steps, in which each statement runs for its current iteration."""
     var = loop.loop_var.copy_with_suffix("")

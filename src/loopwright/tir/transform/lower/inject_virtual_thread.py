@@ -26,7 +26,7 @@ run in one loop over the threads, and a barrier among them is an error.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
 from ....base.errors import explain
@@ -55,6 +55,11 @@ from ...stmt import (
 from ...stmt_functor import renew_defs
 from ..base import RewriterPass, StmtRewriter, StmtVisitor, Substitute
 
+if TYPE_CHECKING:
+    from ....base.span import Span
+    from ....ir.node import Node
+    from ....ir.op import Op
+
 _TAGS = ("vthread", "cthread")
 _WRITES = 2  # the bit of an access mask
 _WRITTEN_OUT = 16  # threads; more run in a loop
@@ -64,11 +69,11 @@ class _Opaque(Exception):
     """The statements cannot be separated."""
 
 
-def _memory(node: Any) -> set[Var]:
+def _memory(node: PrimExpr) -> set[Var]:
     """The variables and the memory that an expression uses."""
     used = set(vars_in(node))
 
-    def visit(n: Any) -> None:
+    def visit(n: Node) -> None:
         if isinstance(n, BufferLoad):
             used.add(n.buffer.data)
 
@@ -82,7 +87,7 @@ class _Uses(StmtVisitor):
     def __init__(self) -> None:
         self.uses: dict[Var, set[Var]] = {}
 
-    def record(self, var: Var, *parts: Any) -> None:
+    def record(self, var: Var, *parts: PrimExpr) -> None:
         memory = self.uses.setdefault(var, set())
         for part in parts:
             memory |= _memory(part)
@@ -105,7 +110,7 @@ class _Uses(StmtVisitor):
     def visit_Evaluate(self, node: Evaluate) -> None:
         """The memory that a call writes depends on all its arguments."""
 
-        def visit(n: Any) -> None:
+        def visit(n: Op | PrimExpr) -> None:
             if is_call_to(n, "tvm_access_ptr") and (int_value(n.args[4]) or 0) & _WRITES:
                 self.record(n.args[1], node.value)
 
@@ -135,7 +140,7 @@ class _Threads(StmtRewriter):
 
     # ------------------------------------------------------------------ statements
 
-    def depends(self, *parts: Any) -> bool:
+    def depends(self, *parts: PrimExpr) -> bool:
         """Whether expressions differ between threads."""
         own = self.touched | self.sizes.keys()
         return any(
@@ -247,7 +252,7 @@ class _Threads(StmtRewriter):
         return node.replace(args=(kind, pointer, start, parts[1], mask))
 
 
-def _loop(var: Var, count: PrimExpr | int, body: Stmt, span: Any = None) -> Stmt:
+def _loop(var: Var, count: PrimExpr | int, body: Stmt, span: Span | None = None) -> Stmt:
     index, low = var.copy_with_suffix("_s"), const(0, var.dtype)
     body = Substitute({var: index}).visit(body)
     return For(index, low, cast(var.dtype, count), ForKind.SERIAL, body, span=span)
@@ -257,7 +262,7 @@ class _Inject(StmtRewriter):
     def __init__(self) -> None:
         self.ana = Analyzer()
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_For(self, node: For) -> Stmt:
@@ -278,7 +283,7 @@ class _Inject(StmtRewriter):
             return node.replace(body=body)
         return self.threads(node.node, node.value, body, node.span)
 
-    def threads(self, axis: IterVar, extent: PrimExpr, body: Stmt, span: Any) -> Stmt:
+    def threads(self, axis: IterVar, extent: PrimExpr, body: Stmt, span: Span | None) -> Stmt:
         count = int_value(extent)
         try:
             if count is None:
@@ -290,7 +295,7 @@ class _Inject(StmtRewriter):
 
 
 def _check_no_barrier(body: Stmt) -> None:
-    def visit(node: Any) -> None:
+    def visit(node: Node) -> None:
         if is_call_to(node, "tvm_storage_sync"):
             what = "a barrier inside of virtual threads"
             hint = "split the loop at the barrier, or bind it to threadIdx"

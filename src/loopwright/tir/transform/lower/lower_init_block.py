@@ -19,17 +19,21 @@ Where a reduction may be empty, its init becomes a nest of its own before the re
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ....ir.prim_expr import EQ, And, IterVar
+from ....ir.prim_expr import EQ, And, IterVar, PrimExpr
 from ...function import PrimFunc
 from ...reduction_init import EarlyInits
 from ...stmt import Block, IfThenElse, Stmt, seq
 from ..base import PrimFuncPass, StmtRewriter
 
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.pass_context import PassContext
+
 
 class _Lower(StmtRewriter):
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_Block(self, node: Block) -> Block:
@@ -53,5 +57,5 @@ class LowerInitBlock(PrimFuncPass):
 
     name = "tir.LowerInitBlock"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         return func.replace(body=_Lower().visit(EarlyInits().visit(func.body)))

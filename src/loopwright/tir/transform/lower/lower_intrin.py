@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir.prim_expr import Div, FloorDiv, FloorMod, Mod
+from ....ir.prim_expr import BinaryOpExpr, Div, FloorDiv, FloorMod, Mod
 from ..base import RewriterPass, Simplifying
 
 
 class _Lower(Simplifying):
-    def _truncates(self, node: Any) -> bool:
+    def _truncates(self, node: BinaryOpExpr) -> bool:
         """Whether floor and truncation agree here."""
         if node.dtype.is_uint:
             return True

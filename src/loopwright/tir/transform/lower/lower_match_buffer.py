@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
 from ....base.errors import LoopwrightError, explain
@@ -29,6 +29,10 @@ from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt import Block, BufferStore, MatchBufferRegion
 from ..base import PrimFuncPass, Substitute
+
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.pass_context import PassContext
 
 
 class _Lower(Substitute):
@@ -128,5 +132,5 @@ class LowerMatchBuffer(PrimFuncPass):
 
     name = "tir.LowerMatchBuffer"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         return func.replace(body=_Lower(func.params).visit(func.body))

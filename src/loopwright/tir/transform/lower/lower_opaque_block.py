@@ -22,7 +22,7 @@ threads by the launch of the threads.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import LoopwrightError, explain
 from ....ir.literals import is_one, is_true, is_zero
@@ -31,6 +31,9 @@ from ....ir.prim_op import add, const
 from ... import stmt as st
 from ...buffer import MOST_ALIGNMENT, Buffer
 from ..base import RewriterPass, Substitute
+
+if TYPE_CHECKING:
+    from ....base.span import Span
 
 
 class _Lower(Substitute):
@@ -87,7 +90,7 @@ def _launch(loop: st.For, extent: PrimExpr, body: st.Stmt) -> st.Stmt:
     return st.AttrStmt(axis, key, extent, body, span=loop.span)
 
 
-def allocate(buffer: Buffer, body: st.Stmt, origin: Any, notes: dict[str, Any]) -> st.Stmt:
+def allocate(buffer: Buffer, body: st.Stmt, origin: st.Block, notes: dict[str, Any]) -> st.Stmt:
     """`body` with the buffer allocated around it."""
     check_alignment(buffer, origin.span)
     inner = st.DeclBuffer(buffer, body, span=origin.span)
@@ -100,7 +103,7 @@ def allocated_shape(buffer: Buffer) -> tuple[PrimExpr, ...]:
     return (buffer.strides[0] * buffer.shape[0],) if buffer.strides else buffer.shape
 
 
-def check_alignment(buffer: Buffer, span: Any) -> None:
+def check_alignment(buffer: Buffer, span: Span | None) -> None:
     """Raise LoopwrightError for a buffer to be allocated with more alignment than memory has."""
     if buffer.data_alignment > MOST_ALIGNMENT:
         what = f"buffer {buffer.name} cannot be aligned to {buffer.data_alignment} bytes"

@@ -44,8 +44,9 @@ types)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.prim_expr import (
     Call,
@@ -61,6 +62,10 @@ from . import _scalar_casts, _scalar_rules
 from ._scalar_ops import Scalars, check_native
 from ._scalar_rules import FUNCTIONS as FUNCTIONS
 from ._scalar_rules import ROUNDING
+
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.pass_context import PassContext
 
 MARK = "tir.scalar_ops"
 # Operations of processors (through LLVM). "name" is an operation on all types, "name:kind" on one.
@@ -87,7 +92,7 @@ class LowerScalarOps(PrimFuncPass):
     def __post_init__(self) -> None:
         check_native(self.native, ScalarOps.table)
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         return lowered(func, self.native)
 
 
@@ -106,7 +111,7 @@ class _Lower(StmtRewriter):
         self.ops = ScalarOps(native)
         self.masked = False  # in an operand of a lane-wise choice, evaluated for all lanes
 
-    def within(self, node: Any, index: bool) -> Any:
+    def within(self, node: PrimExpr | Sequence[PrimExpr], index: bool) -> Any:
         """Rewrite a subexpression that is, or is not, an index."""
         before, self.ops.index = self.ops.index, index and not self.masked
         result = self.visit(node)
@@ -135,7 +140,7 @@ class _Lower(StmtRewriter):
             node = Call._make(node.dtype, node.op, tuple(args), span=node.span)
         return self.ops(node)
 
-    def choice(self, node: Any, condition: PrimExpr) -> Any:
+    def choice(self, node: PrimExpr, condition: PrimExpr) -> Any:
         before, self.masked = self.masked, self.masked or condition.dtype.lanes > 1
         result = self.visit_default(node)
         self.masked = before

@@ -35,15 +35,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ....ir.prim_expr import IntImm, IterVar
+from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Var
 from ....ir.variables import uses_any, vars_in
 from ...analysis.access import get_block_access_region
 from ...buffer import Buffer
 from ...function import PrimFunc
-from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse
+from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, Stmt
 from ..base import PrimFuncPass, StmtRewriter, StmtVisitor
+
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.pass_context import PassContext
 
 
 class _Scope:
@@ -77,11 +81,11 @@ class _Guards(StmtVisitor):
         self.bound: dict[Any, set[Any]] = {}  # a block's axis -> the loop variables in its value
         self.parts: dict[Any, Any] = {}  # data of a matched buffer -> of what it is part of
 
-    def loops(self, expr: Any) -> set[Any]:
+    def loops(self, expr: PrimExpr) -> set[Any]:
         """The loop variables that an expression depends on."""
         return {var for v in vars_in(expr) for var in self.bound.get(v, {v})}
 
-    def under(self, condition: Any, *body: Any) -> None:
+    def under(self, condition: PrimExpr, *body: Stmt | None) -> None:
         """Visit statements that run if a condition holds, or if it does not."""
         outer, self.conditions = self.conditions, self.conditions | self.loops(condition)
         for part in body:
@@ -89,7 +93,7 @@ class _Guards(StmtVisitor):
                 self.visit(part)
         self.conditions = outer
 
-    def visit_PrimExpr(self, node: Any) -> None:
+    def visit_PrimExpr(self, node: PrimExpr) -> None:
         pass
 
     def visit_IfThenElse(self, node: IfThenElse) -> None:
@@ -133,7 +137,7 @@ class _Accesses(StmtVisitor):
         # may need values of another. None: all buffers.
         self.limits: list[tuple[_Scope, set[Any] | None]] = []
 
-    def access(self, buffer: Any) -> None:
+    def access(self, buffer: Buffer) -> None:
         owner = self.by_data.get(buffer.data)
         if owner is None:
             return
@@ -146,12 +150,12 @@ class _Accesses(StmtVisitor):
         previous = self.lca.get(owner)
         self.lca[owner] = scope if previous is None else common(previous, scope)
 
-    def visit_Var(self, node: Any) -> None:
+    def visit_Var(self, node: Var) -> None:
         owner = self.by_data.get(node)
         if owner is not None:
             self.access(owner)
 
-    def visit_Buffer(self, node: Any) -> None:
+    def visit_Buffer(self, node: Buffer) -> None:
         self.access(node)
 
     def visit_For(self, node: For) -> None:
@@ -195,7 +199,7 @@ class _Accesses(StmtVisitor):
             scope = scope.parent
         return loops
 
-    def _source(self, data: Any) -> Any:
+    def _source(self, data: PrimExpr) -> Any:
         """The data of the allocation that a buffer is part of."""
         owner = self.by_data.get(data)
         return data if owner is None else owner.data
@@ -221,7 +225,7 @@ class _Move(StmtRewriter):
         self.removed = removed
         self.inside: set[Any] = set()  # moved buffers whose new place is around this
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_Block(self, node: Block) -> Block:
@@ -257,7 +261,7 @@ class _Move(StmtRewriter):
         return node.replace(body=body)
 
 
-def _plan(body: Any) -> tuple[dict[int, list[Any]], set[Any]]:
+def _plan(body: Stmt) -> tuple[dict[int, list[Any]], set[Any]]:
     guards = _Guards()
     guards.visit(body)
     accesses = _Accesses(guards.written)
@@ -291,6 +295,6 @@ class PlanAndUpdateBufferAllocationLocation(PrimFuncPass):
 
     name = "tir.PlanAndUpdateBufferAllocationLocation"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         moved, removed = _plan(func.body)
         return func.replace(body=_Move(moved, removed).visit(func.body)) if removed else func

@@ -461,12 +461,12 @@ def _needed(mod: IRModule, main: GlobalVar, planned: Allocations) -> set[GlobalV
     return needed
 
 
-def _calls(func: Any, planned: Allocations) -> tuple[set[GlobalVar], set[GlobalVar]]:
+def _calls(func: PrimFunc, planned: Allocations) -> tuple[set[GlobalVar], set[GlobalVar]]:
     """The callees that are passed their memory, and those that are called unchanged."""
     entered: set[GlobalVar] = set()
     apart: set[GlobalVar] = set()
 
-    def walk(node: Any, separate: bool) -> None:
+    def walk(node: st.Stmt, separate: bool) -> None:
         callee = planned.entered(node, separate)
         if callee is not None:
             entered.add(callee)
@@ -503,7 +503,7 @@ class _Inside(StmtRewriter):
         self.rewriting, self.func = rewriting, func
         self.separate = False
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_For(self, node: st.For) -> Any:

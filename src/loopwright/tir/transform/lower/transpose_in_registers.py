@@ -36,7 +36,7 @@ to another buffer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
 from ....ir.functor import any_node, post_order_visit, rewrite
@@ -50,6 +50,9 @@ from ...op import is_call_to
 from ...stmt_functor import keep_buffers
 from ..base import RewriterPass, StmtRewriter, Substitute, under_names
 
+if TYPE_CHECKING:
+    from ...buffer import Buffer
+
 GROUP_BITS = 128  # of the groups within which vectors are interleaved
 SIZES = (2, 4, 8, 16)  # of tiles that fit the registers
 
@@ -58,7 +61,7 @@ class _Transpose(StmtRewriter):
     def __init__(self) -> None:
         self.ana = Analyzer()
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_For(self, node: st.For) -> Any:
@@ -78,7 +81,7 @@ class _Transpose(StmtRewriter):
             return {}
         bases: dict[BufferLoad, Any] = {}
 
-        def visit(load: Any) -> None:
+        def visit(load: PrimExpr | Buffer) -> None:
             if not isinstance(load, BufferLoad) or load.predicate is not None:
                 return
             indices: Any = load.indices

@@ -19,13 +19,12 @@ buffers that are not parameters themselves, by first appearance.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ....base.errors import explain
 from ....ir.expr import GlobalVar
 from ....ir.functor import post_order_visit
 from ....ir.module import IRModule
-from ....ir.prim_expr import Call, IntImm, Var
+from ....ir.prim_expr import Call, IntImm, PrimExpr, Var
 from ....ir.transform import PassContext
 from ...analysis.liveness import ALIGNMENT as ATTRIBUTE
 from ...analysis.liveness import alignment_of
@@ -39,7 +38,7 @@ def symbolic_dims(func: PrimFunc) -> list[Var]:
     dims: dict[Var, None] = {}
     params_ = set(func.params)
 
-    def visit(node: Any) -> None:
+    def visit(node: PrimExpr) -> None:
         if isinstance(node, Var) and node not in params_:
             dims.setdefault(node)
 
@@ -96,7 +95,7 @@ class UnpackSignatures(PrimFuncPass):
                 calls.visit(func.body)
         return super().run(mod, ctx)
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         if func.attrs.get("tir.noalias") and not ctx.option("tir.noalias"):
             func = func.with_attr("tir.noalias", False)
         if not func.buffer_map:

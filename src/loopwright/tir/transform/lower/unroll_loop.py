@@ -20,7 +20,7 @@ variables. With `unroll_local_access`, a loop is unrolled whose variable is in a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
 from ....ir.functor import Visitor, any_node, post_order_visit
@@ -35,9 +35,14 @@ from ...stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt
 from ...stmt_functor import definitions
 from ..base import PrimFuncPass, StmtRewriter, Substitute
 
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.node import Node
+    from ....ir.pass_context import Entries, PassContext
+
 
 class _Unroll(StmtRewriter):
-    def __init__(self, options: Any) -> None:
+    def __init__(self, options: Entries) -> None:
         self.max_step = int(options.auto_max_step)
         self.max_depth = int(options.auto_max_depth)
         self.max_extent = int(options.auto_max_extent)
@@ -47,7 +52,7 @@ class _Unroll(StmtRewriter):
         self.steps = 0  # statements seen since the count was last reset
         self.depth = 0  # of loops that were unrolled, innermost first
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_BufferStore(self, node: BufferStore) -> Stmt:
@@ -122,7 +127,7 @@ class _Uses(Visitor):
         self.seen: set[int] = set()
         self.occurs = False
 
-    def visit_Node(self, node: Any) -> None:
+    def visit_Node(self, node: Node) -> None:
         if id(node) in self.seen:
             self.occurs = self.occurs or id(node) in self.dependent
             return
@@ -136,10 +141,10 @@ class _Uses(Visitor):
     def visit_Var(self, node: Var) -> None:
         self.occurs = self.occurs or node in self.sources
 
-    def visit_Buffer(self, node: Any) -> None:
+    def visit_Buffer(self, node: Buffer) -> None:
         self.occurs = self.occurs or node in self.sources
 
-    def visit_ConstExpr(self, node: Any) -> None:
+    def visit_ConstExpr(self, node: PrimExpr) -> None:
         pass
 
 
@@ -160,7 +165,7 @@ class _At(Substitute):
         if not issubclass(kind, (PrimExpr, Stmt)) or issubclass(kind, (Var, ConstExpr)):
             return rewrite
 
-        def once(self: _At, node: Any) -> Any:
+        def once(self: _At, node: PrimExpr | Stmt) -> Any:
             if id(node) not in self.dependent:
                 return node
             new = self.rewritten.get(id(node))
@@ -196,7 +201,7 @@ def _on_memory(body: Stmt, pointers: set[Var]) -> set[Buffer]:
     buffers: set[Buffer] = set()
     if pointers:
 
-        def visit(node: Any) -> None:
+        def visit(node: Node) -> None:
             if isinstance(node, Buffer) and node.data in pointers:
                 buffers.add(node)
 
@@ -210,6 +215,6 @@ class UnrollLoop(PrimFuncPass):
 
     name = "tir.UnrollLoop"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule | None, ctx: PassContext) -> PrimFunc:
         options = ctx.option("tir.UnrollLoop")
         return func.replace(body=_Unroll(options).visit(func.body))

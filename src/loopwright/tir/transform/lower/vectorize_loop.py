@@ -21,9 +21,9 @@ this package, any condition becomes a mask, on every machine. With the option
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import InternalError, explain
 from ....ir import prim_expr as pe
@@ -44,12 +44,18 @@ from ....ir.target import Target
 from ....ir.variables import substitute, uses_any
 from ... import stmt as st
 from ...buffer import Buffer
-from ...expr import BufferLoad
+from ...expr import BufferLoad, Reduce
 from ...function import PrimFunc
 from ...op import if_then_else, is_call_to
 from ...op_target import get_active_lane_mask
 from ..base import PrimFuncPass, Simplifying, StmtRewriter, Substitute, bind_function
 from ._lanes import maskable, may_trap, reads, separable, writes
+
+if TYPE_CHECKING:
+    from ....arith.analyzer import Analyzer
+    from ....ir.module import IRModule
+    from ....ir.node import Node
+    from ....ir.pass_context import PassContext
 
 
 class _NotLanewise(Exception):
@@ -83,7 +89,7 @@ class _Vectorizer(StmtRewriter):
     """The body of one loop with its variable as the vector low, low + 1, ..."""
 
     def __init__(
-        self, var: Var, low: PrimExpr, lanes: Lanes, ana: Any, masks: bool, native: bool
+        self, var: Var, low: PrimExpr, lanes: Lanes, ana: Analyzer, masks: bool, native: bool
     ) -> None:
         self.lanes = lanes
         self.masks = masks  # whether accesses may have predicates
@@ -100,7 +106,7 @@ class _Vectorizer(StmtRewriter):
     def visit_Var(self, node: Var) -> Any:
         return self.values.get(node, node)
 
-    def visit_BinaryOpExpr(self, node: Any) -> Any:
+    def visit_BinaryOpExpr(self, node: pe.BinaryOpExpr) -> Any:
         a, b = self.visit(node.a), self.visit(node.b)
         if a is node.a and b is node.b:
             return node
@@ -115,7 +121,7 @@ class _Vectorizer(StmtRewriter):
             return ramp
         return kind._make(_spread(a, lanes), _spread(b, lanes), span=node.span)
 
-    def _ramp(self, kind: Any, a: Any, b: Any) -> Any:
+    def _ramp(self, kind: type[pe.BinaryOpExpr], a: PrimExpr, b: PrimExpr) -> Any:
         """Sums and multiples of ramps are ramps."""
         if not a.dtype.is_int:
             return None
@@ -135,7 +141,7 @@ class _Vectorizer(StmtRewriter):
         return None
 
     @staticmethod
-    def _fold(kind: Any, a: Any, b: Any) -> Any:
+    def _fold(kind: type[pe.BinaryOpExpr], a: PrimExpr, b: PrimExpr) -> Any:
         folded = fold_binary(kind, a, b)
         return kind._make(a, b) if folded is None else folded
 
@@ -221,7 +227,7 @@ class _Vectorizer(StmtRewriter):
                 raise _NotLanewise
         return Call._make(pe.vector_type(node.dtype, lanes), node.op, tuple(spread), span=node.span)
 
-    def llvm_call(self, node: Call, args: list[Any], lanes: Any) -> Call:
+    def llvm_call(self, node: Call, args: list[Any], lanes: int | Lanes) -> Call:
         """An intrinsic that has an overload for vectors."""
         head = 2 if isinstance(args[1], IntImm) and args[1].dtype.is_uint and len(args) > 2 else 1
         plain = all(a.dtype.element == node.dtype for a in args[head:])
@@ -230,12 +236,14 @@ class _Vectorizer(StmtRewriter):
         spread = (*args[:head], *(_spread(a, lanes) for a in args[head:]))
         return Call._make(pe.vector_type(node.dtype, lanes), node.op, spread, span=node.span)
 
-    def visit_Reduce(self, node: Any) -> Any:
+    def visit_Reduce(self, node: Reduce) -> Any:
         raise _NotLanewise
 
     # ------------------------------------------------------------------ memory
 
-    def _indices(self, buffer: Buffer, indices: Any) -> tuple[Buffer, tuple[Any, ...]]:
+    def _indices(
+        self, buffer: Buffer, indices: Sequence[PrimExpr]
+    ) -> tuple[Buffer, tuple[Any, ...]]:
         vectors = tuple(self.visit(i) for i in indices)
         wide = self.widened(buffer)
         if wide is not None:
@@ -267,11 +275,11 @@ class _Vectorizer(StmtRewriter):
     def _tidy(self, index: PrimExpr) -> PrimExpr:
         return index if index.dtype.lanes == 1 else self.ana.simplify(index)
 
-    def _chosen(self, indices: Any) -> PrimExpr | None:
+    def _chosen(self, indices: Sequence[PrimExpr]) -> PrimExpr | None:
         """A condition of one value in all lanes that chooses an index: whether an extent broadcasts."""
         conditions: list[PrimExpr] = []
 
-        def visit(node: Any) -> bool:
+        def visit(node: PrimExpr) -> bool:
             if isinstance(node, pe.Select) and id(node.condition) not in self.assumed:
                 differs = not uses_any(node.condition, self.values) and uses_any(node, self.values)
                 conditions.extend([node.condition] if differs else [])
@@ -375,7 +383,7 @@ class _Vectorizer(StmtRewriter):
     def _loads_scalar(self, value: PrimExpr) -> bool:
         """Whether `value` has a scalar load, used by all lanes, that might be out of bounds."""
 
-        def outside(n: Any) -> bool:
+        def outside(n: Node) -> bool:
             return (
                 isinstance(n, BufferLoad)
                 and n.dtype.lanes == 1
@@ -564,7 +572,7 @@ class _Loops(Simplifying):
         self.target = outer
         return node.replace(body=body)
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_BufferStore(self, node: st.BufferStore) -> st.Stmt:
@@ -601,7 +609,7 @@ class _Loops(Simplifying):
 
 
 class _Serial(StmtRewriter):
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_For(self, node: st.For) -> st.Stmt:
@@ -619,7 +627,7 @@ class VectorizeLoop(PrimFuncPass):
     enable_vectorize: bool = True
     native: bool = False
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         if not self.enable_vectorize or ctx.option("tir.disable_vectorize"):
             return func.replace(body=_Serial().visit(func.body))
         target = func.attrs.get("target", Target.current())

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
 from ....ir import prim_expr as pe
@@ -33,6 +33,9 @@ from ...expr import BufferLoad, reads_memory
 from ...op import is_call_to
 from ...stmt_functor import SubstituteStmt, keep_buffers
 from ..base import Simplifying, parts_of
+
+if TYPE_CHECKING:
+    from ....ir.node import Node
 
 _STEPS = 120  # statements looked at for one question
 _DEEPEST = 4  # values within values
@@ -88,12 +91,12 @@ class KnownValues:
         self.steps = 0
         self.depth = 0
 
-    def resolved(self, expr: Any, path: Path) -> Any:
+    def resolved(self, expr: PrimExpr, path: Path) -> Any:
         """`expr`, evaluated at a point of the code, with loads replaced by their values where
         known, simplified."""
         self.steps = 0
 
-        def loaded(load: Any) -> Any:
+        def loaded(load: BufferLoad) -> Any:
             return self.value(load, path) if _plain(load) else None
 
         return self.ana.simplify(rewrite(expr, {BufferLoad: loaded}, pre=keep_buffers))
@@ -145,7 +148,7 @@ class KnownValues:
                 return value
         return SAME
 
-    def effect(self, stmt: Any, load: BufferLoad, path: Path) -> Value:
+    def effect(self, stmt: st.Stmt, load: BufferLoad, path: Path) -> Value:
         """The value in memory after a statement ran."""
         self.steps += 1
         if self.steps > _STEPS:
@@ -224,7 +227,7 @@ class KnownValues:
         """Values of a loop's variable for which the body accesses the loaded element."""
         var, seen = loop.loop_var, []
 
-        def collect(node: Any) -> bool:
+        def collect(node: Node) -> bool:
             if isinstance(node, (st.BufferStore, BufferLoad)) and node.buffer is load.buffer:
                 seen.extend(zip(node.indices, load.indices, strict=True))
             return False
@@ -328,11 +331,11 @@ class KnownValues:
             return False
         return all(map(self.ana.can_prove_equal, a.indices, b.indices))
 
-    def _then(self, expr: Any, path: Path, name: tuple[BufferLoad, Var] | None = None) -> Any:
+    def _then(self, expr: PrimExpr, path: Path, name: tuple[BufferLoad, Var] | None = None) -> Any:
         """The value of `expr` at a time that may be past, without loads: facts about memory are
         of now. `name`: the variable that replaces loads of one element."""
 
-        def loaded(load: Any) -> Any:
+        def loaded(load: BufferLoad) -> Any:
             if name is not None and self._is(load, name[0]):
                 return name[1]
             value = self.value(load, path) if _plain(load) else None
@@ -360,15 +363,15 @@ class Following(Simplifying):
         finally:
             self.path = path
 
-    def visit_While(self, node: Any) -> Any:
+    def visit_While(self, node: st.While) -> Any:
         with self.inside(Unclear(node)):
             return super().visit_default(node)
 
-    def visit_BlockRealize(self, node: Any) -> Any:
+    def visit_BlockRealize(self, node: st.BlockRealize) -> Any:
         with self.inside(Unclear(node)):
             return super().visit_BlockRealize(node)
 
-    def visit_AttrStmt(self, node: Any) -> Any:
+    def visit_AttrStmt(self, node: st.AttrStmt) -> Any:
         with self.inside(Unclear(node)) if isinstance(node.node, pe.IterVar) else nullcontext():
             return super().visit_AttrStmt(node)
 
@@ -377,7 +380,7 @@ def _plain(load: BufferLoad) -> bool:
     return load.predicate is None and all(i.dtype.lanes == 1 for i in load.indices)
 
 
-def disjuncts(condition: Any) -> list[Any]:
+def disjuncts(condition: PrimExpr) -> list[Any]:
     """The conditions of which one must hold."""
     if isinstance(condition, pe.Or):
         return disjuncts(condition.a) + disjuncts(condition.b)

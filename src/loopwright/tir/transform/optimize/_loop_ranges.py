@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
 from ....arith import poly as P
@@ -51,6 +51,11 @@ from ...stmt import (
 )
 from ...stmt_functor import renew_defs
 from ..base import Simplifying, StmtRewriter, StmtVisitor, Substitute, bind_function
+
+if TYPE_CHECKING:
+    from ....arith.atoms import Atom
+    from ....base.span import Span
+    from ....ir.node import Node
 
 HINT = "pragma_loop_partition_hint"
 _MOST = 64  # parts of a loop: more would be unreadable code
@@ -194,7 +199,7 @@ class _Conditions(StmtVisitor):
         return self.solve(P.add(P.scaled(least, divisor), n, -1), divisor - 1)
 
 
-def _is_division(atom: Any) -> bool:
+def _is_division(atom: Atom) -> bool:
     return atom.expr is None and isinstance(atom.data, tuple) and atom.kind == 1
 
 
@@ -210,7 +215,7 @@ class _Decided(StmtRewriter):
     def __init__(self, truths: dict[int, bool]) -> None:
         self.truths = truths
 
-    def visit_CmpExpr(self, node: Any) -> Any:
+    def visit_CmpExpr(self, node: PrimExpr) -> Any:
         truth = self.truths.get(id(node))
         return self.visit_default(node) if truth is None else pe.IntImm("bool", truth)
 
@@ -218,7 +223,7 @@ class _Decided(StmtRewriter):
 class _Section(Substitute):
     """A copy for a part of a loop, with definitions of its own and literal conditions folded."""
 
-    def folded(self, kind: type, a: PrimExpr, b: PrimExpr, span: Any) -> PrimExpr:
+    def folded(self, kind: type, a: PrimExpr, b: PrimExpr, span: Span) -> PrimExpr:
         """A literal that is added comes last, out of sums and products."""
         if isinstance(b, pe.Add) and isinstance(b.b, pe.IntImm) and kind is pe.Add:
             return self.folded(kind, super().folded(kind, a, b.a, span), b.b, span)
@@ -233,7 +238,7 @@ class _Section(Substitute):
     def visit_Or(self, node: pe.Or) -> Any:
         return self.joined(node, False)
 
-    def joined(self, node: Any, neutral: bool) -> Any:
+    def joined(self, node: pe.BinaryOpExpr, neutral: bool) -> Any:
         a, b = self.visit(node.a), self.visit(node.b)
         for one, other in ((a, b), (b, a)):
             if isinstance(one, pe.IntImm):
@@ -264,7 +269,7 @@ class RangeSplitter(Simplifying):
         self.unroll = unroll
         bind_function(self.ana, func)
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_For(self, node: For) -> Stmt:
@@ -338,7 +343,14 @@ class RangeSplitter(Simplifying):
         parts: list[_Part] = [(begin, first, {}, False), middle, (high, last, {}, False)]
         return [part for part in parts if int_value(part[1]) != 0]
 
-    def part(self, node: For, begin: Any, extent: Any, truths: Any, decided: bool) -> Stmt:
+    def part(
+        self,
+        node: For,
+        begin: PrimExpr | int,
+        extent: PrimExpr | int,
+        truths: dict[int, bool],
+        decided: bool,
+    ) -> Stmt:
         """The loop over a part of its range, from 0."""
         hinted = HINT in node.annotations
         dtype = node.loop_var.dtype
@@ -392,7 +404,7 @@ class _Unmarked(StmtRewriter):
 def split_ranges(func: PrimFunc, options: dict[str, Any]) -> PrimFunc:
     """A function with the loops split that are marked, or have conditions that are."""
 
-    def marked(node: Any) -> bool:
+    def marked(node: Node) -> bool:
         if isinstance(node, For):
             return HINT in node.annotations
         return is_call_to(node, "likely") or is_call_to(node, "ignore_loop_partition")

@@ -21,7 +21,7 @@ the extent of an enclosing loop is not 0 inside that loop.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....ir import prim_expr as pe
 from ....ir.prim_expr import IntImm, Var
@@ -29,6 +29,10 @@ from ...analysis import undefined_vars
 from ...function import PrimFunc
 from ...stmt import BlockRealize, For, ForKind, LetStmt, Stmt
 from ..base import PrimFuncPass, StmtRewriter, StmtVisitor
+
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.pass_context import PassContext
 
 _DIVISIONS = frozenset((pe.FloorDiv, pe.FloorMod, pe.Div, pe.Mod))
 _ARITHMETIC = _DIVISIONS | {pe.Add, pe.Sub, pe.Mul, pe.Min, pe.Max}
@@ -70,13 +74,13 @@ class _Count(StmtVisitor):
 
     # ------------------------------------------------------------------ expressions
 
-    def info(self, node: Any) -> _Info | None:
+    def info(self, node: pe.PrimExpr) -> _Info | None:
         """Facts about an expression; None unless it is plain integer arithmetic."""
         if id(node) not in self.infos:
             self.infos[id(node)] = self._info(node)
         return self.infos[id(node)]
 
-    def _info(self, node: Any) -> _Info | None:
+    def _info(self, node: pe.PrimExpr) -> _Info | None:
         kind = type(node)
         if kind is IntImm:
             return _Info((node.dtype, node.value), self.outermost, False, True)
@@ -95,13 +99,13 @@ class _Count(StmtVisitor):
         divides = a.divides or b.divides or kind in _DIVISIONS
         return _Info((kind, a.key, b.key), scope, divides, safe)
 
-    def _nonzero(self, factor: Any, scope: _Scope) -> bool:
+    def _nonzero(self, factor: pe.PrimExpr, scope: _Scope) -> bool:
         if isinstance(factor, IntImm):
             return factor.value != 0
         info = self.info(factor)
         return info is not None and info.key in scope.nonzero
 
-    def visit_BinaryOpExpr(self, node: Any) -> None:
+    def visit_BinaryOpExpr(self, node: pe.BinaryOpExpr) -> None:
         info = self.info(node)
         if info is not None and not info.divides:
             return
@@ -152,7 +156,7 @@ class _Count(StmtVisitor):
         self.visit(node.body)
 
 
-def _factors(expr: Any) -> list[Any]:
+def _factors(expr: pe.PrimExpr) -> list[Any]:
     """The factors of a product."""
     if type(expr) is pe.Mul:
         return _factors(expr.a) + _factors(expr.b)
@@ -173,7 +177,7 @@ class _Bind(StmtRewriter):
                 assert info is not None
                 info.scope.bound.append((var, value))
 
-    def visit_BinaryOpExpr(self, node: Any) -> Any:
+    def visit_BinaryOpExpr(self, node: pe.PrimExpr) -> Any:
         info = self.count.infos.get(id(node))
         if info is not None:
             if not info.divides:
@@ -200,7 +204,9 @@ class HoistDivisions(PrimFuncPass):
 
     name = "tir.HoistDivisions"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(
+        self, func: PrimFunc, mod: IRModule | None, ctx: PassContext | None
+    ) -> PrimFunc:
         count = _Count(undefined_vars(func.body))
         # A root block stays outermost.
         realize = func.body if isinstance(func.body, BlockRealize) else None

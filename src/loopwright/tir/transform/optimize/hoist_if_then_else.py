@@ -18,10 +18,10 @@ a thread's index is moved with the option `tir.HoistIfThenElse` {"support_block_
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.functor import any_node
-from ....ir.prim_expr import Call, Var
+from ....ir.prim_expr import Call, PrimExpr, Var
 from ....ir.variables import uses_any
 from ...expr import BufferLoad
 from ...function import PrimFunc
@@ -29,6 +29,10 @@ from ...op import is_call_to
 from ...stmt import AttrStmt, For, IfThenElse, Stmt
 from ...stmt_functor import renew_defs
 from ..base import PrimFuncPass, StmtRewriter
+
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.pass_context import PassContext
 
 
 class _Hoist(StmtRewriter):
@@ -38,7 +42,7 @@ class _Hoist(StmtRewriter):
         self.of_threads = of_threads
         self.threads: set[Var] = set()
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_For(self, node: For) -> Stmt:
@@ -51,7 +55,7 @@ class _Hoist(StmtRewriter):
         new = node.replace(body=self.visit(node.body))
         return self.hoisted(new, node.node.var) if self.of_threads else new
 
-    def hoisted(self, node: Any, var: Var) -> Stmt:
+    def hoisted(self, node: Stmt, var: Var) -> Stmt:
         """A statement with `var`, in the branches of the conditions that its body begins with."""
         branch = node.body
         if not isinstance(branch, IfThenElse) or not _constant(branch.condition, var):
@@ -65,13 +69,13 @@ class _Hoist(StmtRewriter):
         return branch.replace(then_case=then, else_case=other)
 
 
-def _constant(condition: Any, var: Var) -> bool:
+def _constant(condition: PrimExpr, var: Var) -> bool:
     if uses_any(condition, {var}):
         return False
     return not any_node(condition, _may_change)
 
 
-def _may_change(node: Any) -> bool:
+def _may_change(node: PrimExpr) -> bool:
     return isinstance(node, (BufferLoad, Call)) and not is_call_to(node, "likely")
 
 
@@ -82,7 +86,7 @@ class HoistIfThenElse(PrimFuncPass):
     name = "tir.HoistIfThenElse"
     variant: str | None = None
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         options = ctx.option("tir.HoistIfThenElse") or {}
         of_threads = bool(options.get("support_block_scope_hoisting"))
         return func.replace(body=_Hoist(of_threads).visit(func.body))

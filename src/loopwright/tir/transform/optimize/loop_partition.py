@@ -26,7 +26,7 @@ outside all loops that it does not depend on. Checks are the conditions of `if` 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
 from ....arith.interval import Evaluator
@@ -51,6 +51,10 @@ from ..base import (
 )
 from ..lower.convert_for_loops_to_serial import TILE_KIND
 from ._loop_ranges import split_ranges, variables_of
+
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.pass_context import PassContext
 
 
 def _of_tile(loop: For) -> bool:
@@ -204,7 +208,7 @@ def _constant_loops(func: PrimFunc) -> bool:
 
 
 class _Partition(Simplifying):
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_For(self, node: For) -> Stmt:
@@ -255,7 +259,7 @@ class LoopPartition(PrimFuncPass):
 
     name = "tir.LoopPartition"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         options = ctx.option("tir.LoopPartition") or {}
         if options.get("partition_const_loop", True) or not _constant_loops(func):
             worker = _Partition()

@@ -19,7 +19,7 @@ neither has a store that the next statement overwrites, or of what earlier ones 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer, estimate_region_lower_bound, eval_ranges
 from ....ir.functor import any_node, rewrite
@@ -35,6 +35,11 @@ from ...function import PrimFunc
 from ...stmt_functor import keep_buffers
 from ..base import NO_OP, PrimFuncPass, all_variables, bind_function, is_no_op
 from ._known_values import Assumed, Before, Following, Turn
+
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.node import Node
+    from ....ir.pass_context import PassContext
 
 
 def _effect(value: PrimExpr) -> st.Stmt:
@@ -91,7 +96,7 @@ def loop_nest(stmt: st.Stmt) -> _Nest | None:
 def looks_at(stmt: st.Stmt, pointer: Var) -> bool:
     """Whether a statement loads from memory, or hands it to a call."""
 
-    def looks(node: Any) -> bool:
+    def looks(node: Node) -> bool:
         if isinstance(node, BufferLoad):
             return node.buffer.data is pointer
         return isinstance(node, Call) and any(arg is pointer for arg in node.args)
@@ -107,7 +112,7 @@ class NoOpRemover(Following):
         self.overwritten = overwritten
         self.used: dict[st.Stmt, set[Var]] = {}  # the variables of rows of definitions
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_Evaluate(self, node: st.Evaluate) -> st.Stmt:
@@ -128,7 +133,7 @@ class NoOpRemover(Following):
             return node
         return st.seq(*left) if left else NO_OP
 
-    def _body(self, node: Any, *values: Any) -> st.Stmt:
+    def _body(self, node: st.Stmt, *values: PrimExpr) -> st.Stmt:
         body = self.visit(node.body)
         if is_no_op(body) and not any(map(has_effect, values)):
             return NO_OP
@@ -252,7 +257,7 @@ class RemoveNoOp(PrimFuncPass):
 
     name = "tir.RemoveNoOp"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         options = ctx.option("tir.RemoveNoOp") or {}
         remover = NoOpRemover(bool(options.get("use_dataflow_analysis")))
         bind_function(remover.ana, func)

@@ -13,7 +13,7 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....arith import Extension
 from ....arith.atoms import is_index
@@ -39,6 +39,10 @@ from ...stmt import (
 from ..base import NO_OP, PrimFuncPass, bind_function, is_no_op, occurs, parts_of
 from ._known_values import Assumed, Before, Following, Turn, disjuncts
 
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.pass_context import PassContext
+
 
 class _Simplify(Following):
     """prove, compute: whether what memory holds is looked up to prove conditions, and for values."""
@@ -49,7 +53,7 @@ class _Simplify(Following):
         self.compute = compute
         self.conditions: dict[Var, PrimExpr] = {}  # named by the `let`s around
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         simple = self.ana.simplify(node)
         if self.compute and reads_memory(simple):
             value = self.memory.resolved(simple, self.path)
@@ -128,7 +132,7 @@ class _Simplify(Following):
                 return body
         return node.replace(value=value, body=body)
 
-    def condition(self, condition: Any) -> Any:
+    def condition(self, condition: PrimExpr) -> Any:
         """A condition simplified; its value if it can be proved from those of named conditions."""
         simple = self.ana.simplify(condition)
         whole = simple
@@ -138,7 +142,7 @@ class _Simplify(Following):
             whole = self.proved(whole)
         return whole if isinstance(whole, IntImm) else simple
 
-    def proved(self, condition: Any) -> Any:
+    def proved(self, condition: PrimExpr) -> Any:
         """The truth of a condition on memory, as far as it can be proved: in each of the cases that
         an `or` around it leaves, if need be."""
         whole = self.memory.resolved(condition, self.path)
@@ -169,7 +173,7 @@ class Simplify(PrimFuncPass):
 
     name = "tir.Simplify"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         options = ctx.option("tir.Simplify") or {}
         names = (
             "propagate_knowns_to_prove_conditional",

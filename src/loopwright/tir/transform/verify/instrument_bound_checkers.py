@@ -21,8 +21,9 @@ The default pipeline runs it with `PassContext(config={"tir.instrument_bound_che
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
 from ....ir.literals import is_true
@@ -38,6 +39,10 @@ from ...op import call_intrin
 from ...stmt_functor import substitute
 from ..base import NO_OP, RewriterPass, Simplifying, StmtVisitor
 
+if TYPE_CHECKING:
+    from ....arith.analyzer import Analyzer
+    from ....base.span import Span
+
 
 @dataclass
 class _Check:
@@ -48,7 +53,7 @@ class _Check:
 class _Checks(ChoiceVisitor, StmtVisitor):
     """The checks that the accesses of one statement's expressions need, inner ones first."""
 
-    def __init__(self, ana: Any, span: Any, show_source: bool) -> None:
+    def __init__(self, ana: Analyzer, span: Any, show_source: bool) -> None:
         self.ana = ana
         self.span = span
         self.show_source = show_source
@@ -66,7 +71,7 @@ class _Checks(ChoiceVisitor, StmtVisitor):
         self.visit(node.body)
         del self.values[node.var]
 
-    def choice(self, condition: Any, yes: Any, no: Any) -> None:
+    def choice(self, condition: PrimExpr, yes: BufferLoad, no: PrimExpr) -> None:
         self.visit(condition)
         if condition.dtype.lanes > 1:
             return  # the lanes that are not wanted may be anywhere
@@ -76,7 +81,7 @@ class _Checks(ChoiceVisitor, StmtVisitor):
                 self.visit(value)
             self.guards.pop()
 
-    def access(self, node: Any) -> None:
+    def access(self, node: BufferLoad | st.BufferStore) -> None:
         if node.predicate is not None:
             return
         buffer: Buffer = node.buffer
@@ -115,13 +120,13 @@ class _Instrument(Simplifying):
         super().__init__()
         self.show_source = show_source
 
-    def checks(self, span: Any, *exprs: Any) -> _Checks:
+    def checks(self, span: Span | None, *exprs: PrimExpr | Sequence[PrimExpr]) -> _Checks:
         checks = _Checks(self.ana, span, self.show_source)
         for expr in exprs:
             checks.visit(expr)
         return checks
 
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_BufferStore(self, node: st.BufferStore) -> st.Stmt:

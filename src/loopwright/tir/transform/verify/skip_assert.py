@@ -10,16 +10,19 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.module import IRModule
 from ....ir.transform import Pass, PassContext
 from ...stmt import AssertStmt, Stmt
 from ..base import RewriterPass, StmtRewriter
 
+if TYPE_CHECKING:
+    from ....ir.prim_expr import PrimExpr
+
 
 class _Skip(StmtRewriter):
-    def visit_PrimExpr(self, node: Any) -> Any:
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
     def visit_AssertStmt(self, node: AssertStmt) -> Stmt:

@@ -13,9 +13,9 @@ a pointer points to, or the result differs, a LoopwrightError names the call, th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ....base.errors import LoopwrightError, explain
 from ....ir.dtype import DataType
@@ -26,6 +26,11 @@ from ...expr import BufferLoad
 from ...function import PrimFunc
 from ..base import PrimFuncPass
 
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.node import Node
+    from ....ir.pass_context import PassContext
+
 _CALLS = ("tir.call_extern", "tir.call_pure_extern")
 
 
@@ -35,14 +40,14 @@ class VerifyExterns(PrimFuncPass):
 
     name = "tir.VerifyExterns"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         externs = prototypes_of(mod)
         if externs:
             post_order_visit(func.body, lambda node: _check(node, externs, func))
         return func
 
 
-def prototypes_of(mod: Any) -> dict[str, tuple[Prototype, ExternLibrary]]:
+def prototypes_of(mod: object) -> dict[str, tuple[Prototype, ExternLibrary]]:
     """The declared functions of a module's external libraries. Raises LoopwrightError if two
     libraries declare one name differently."""
     prototypes: dict[str, tuple[Prototype, ExternLibrary]] = {}
@@ -60,7 +65,7 @@ def prototypes_of(mod: Any) -> dict[str, tuple[Prototype, ExternLibrary]]:
 
 
 def _check(
-    node: Any, externs: Mapping[str, tuple[Prototype, ExternLibrary]], func: PrimFunc
+    node: Node, externs: Mapping[str, tuple[Prototype, ExternLibrary]], func: PrimFunc
 ) -> None:
     if not isinstance(node, Call) or getattr(node.op, "name", "") not in _CALLS:
         return
@@ -76,7 +81,7 @@ def _check(
         raise LoopwrightError(explain(what, got=problem, instead=hint, span=span))
 
 
-def _problem(node: Call, args: Any, prototype: Prototype) -> str:
+def _problem(node: Call, args: Sequence[PrimExpr], prototype: Prototype) -> str:
     if len(args) != len(prototype.params):
         return f"{len(args)} arguments for {len(prototype.params)} parameters"
     for k, (arg, param) in enumerate(zip(args, prototype.params, strict=True), 1):

@@ -16,11 +16,15 @@ lines. It reports only certain conflicts: data-dependent accesses pass.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...analysis.parallel import verify_parallel
 from ...function import PrimFunc
 from ..base import PrimFuncPass
+
+if TYPE_CHECKING:
+    from ....ir.module import IRModule
+    from ....ir.pass_context import PassContext
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,6 @@ class VerifyParallel(PrimFuncPass):
 
     name = "tir.VerifyParallel"
 
-    def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+    def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         verify_parallel(func)
         return func

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..annotated_regions import AnnotatedRegionSet
 from ..left_out import served
@@ -29,8 +29,11 @@ from .variables import (
     well_formed,
 )
 
+if TYPE_CHECKING:
+    from ..expr import Expr
 
-def post_order_visit(expr: Any, fvisit: Callable[[Any], Any]) -> None:
+
+def post_order_visit(expr: Expr, fvisit: Callable[[Any], Any]) -> None:
     """Call a function on every node of a graph, once, what it uses first."""
     for node in post_order(expr):
         fvisit(node)

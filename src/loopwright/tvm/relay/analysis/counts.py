@@ -9,18 +9,18 @@ from typing import Any
 from ....base.errors import explain
 from ....ir.module import IRModule
 from ....ir.op import Op
-from ..expr import Call
+from ..expr import Call, Expr, Function
 from ..operators.core import row_of
 from ..types import is_dynamic
 from ..walk import children, post_order
 
 
-def main_of(mod: Any) -> Any:
+def main_of(mod: IRModule | Expr) -> Any:
     """The function `main` of a module; an expression is itself."""
     return mod["main"] if isinstance(mod, IRModule) else mod
 
 
-def count_layers(expr: Any, valid_ops: Sequence[str]) -> int:
+def count_layers(expr: IRModule | Expr, valid_ops: Sequence[str]) -> int:
     """The calls of some operators on the longest path through an expression, or through the
     function `main` of a module."""
     counted = {Op.get(name) for name in valid_ops}
@@ -38,7 +38,7 @@ class LayerCounter:
     def __init__(self, valid_ops: Sequence[str]) -> None:
         self.valid_ops, self._count = valid_ops, 0
 
-    def visit(self, expr: Any) -> None:
+    def visit(self, expr: Expr) -> None:
         """Count the layers of an expression."""
         self._count = count_layers(expr, self.valid_ops)
 
@@ -47,14 +47,14 @@ class LayerCounter:
         return self._count
 
 
-def list_op_freqs(mod: Any) -> dict[str, int]:
+def list_op_freqs(mod: IRModule | Function) -> dict[str, int]:
     """How many calls of each operator `main` has; those inside functions that it calls where they
     are defined count."""
     calls = (node for node in post_order(main_of(mod)) if isinstance(node, Call))
     return dict(Counter(call.op.name for call in calls if isinstance(call.op, Op)))
 
 
-def get_total_mac_number(expr: Any) -> int:
+def get_total_mac_number(expr: Function) -> int:
     """The multiply-accumulates of the convolutions and matrix products in an expression. Raises
     ValueError where the types are not inferred or an extent is not known."""
     total = 0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ....base.errors import LoopwrightError, explain
-from ....ir.expr import GlobalVar
+from ....ir.expr import BaseExpr, GlobalVar
 from ....ir.module import IRModule
 from ....ir.structural import structural_hash
 from ....ir.transform import Sequential
@@ -43,7 +43,7 @@ def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
     return IRModule.from_expr(lines[expr_id])
 
 
-def search_fc_transpose(expr: Any) -> list[str]:
+def search_fc_transpose(expr: Function) -> list[str]:
     """The names of the variables `w` in `nn.dense(x, transpose(w))`."""
     weights = [weight for node in post_order(expr) if (weight := transposed_weight(node))]
     return list(dict.fromkeys(weight.name_hint for weight in weights))
@@ -85,7 +85,7 @@ def get_calibration_data(
     }
 
 
-def _calls_global(node: Any) -> bool:
+def _calls_global(node: BaseExpr) -> bool:
     return isinstance(node, Call) and isinstance(node.op, GlobalVar)
 
 
@@ -96,7 +96,7 @@ def _fields(call: Call) -> list[Any]:
     return [TupleGetItem(call, i) for i in range(count)] or [call]
 
 
-def _plain(func: Any) -> Any:
+def _plain(func: Function) -> Any:
     """A function of a region as one that is put where it is called."""
     if not isinstance(func, Function) or "Compiler" not in func.attrs:
         return func

@@ -8,12 +8,12 @@ from typing import Any
 from ....base.errors import DiagnosticError, explain
 from ....ir.module import IRModule
 from ....ir.op import Op
-from ..expr import Call, Constant, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
-from ..types import FuncType, RelayRefType, TupleType, TypeCall, TypeKind, TypeRelation
+from ..expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
+from ..types import FuncType, RelayRefType, TupleType, Type, TypeCall, TypeKind, TypeRelation
 from ..walk import children, free_vars, post_order
 
 
-def check_kind(t: Any, mod: Any = None) -> TypeKind:
+def check_kind(t: Type, mod: IRModule | None = None) -> TypeKind:
     """The kind of a type. Raises DiagnosticError where a part of it has a kind that cannot be there."""
 
     def check(part: Any, want: TypeKind, what: str) -> None:
@@ -45,7 +45,7 @@ def check_kind(t: Any, mod: Any = None) -> TypeKind:
     return TypeKind(getattr(t, "kind", TypeKind.Type))
 
 
-def check_constant(expr: Any) -> bool:
+def check_constant(expr: Expr) -> bool:
     """Whether an expression is a constant, or a tuple of constants."""
     return all(isinstance(node, (Constant, Tuple)) for node in post_order(expr))
 
@@ -80,7 +80,7 @@ _OF_KIND = {
 _ATOMS = (Var, GlobalVar, Constant, Op)
 
 
-def detect_feature(a: Any, b: Any = None) -> set[Feature]:
+def detect_feature(a: IRModule | Expr, b: Any = None) -> set[Feature]:
     """What an expression, a module, or one of each uses."""
     features: set[Feature] = set()
     for part in (a, b):
@@ -92,7 +92,7 @@ def detect_feature(a: Any, b: Any = None) -> set[Feature]:
     return features
 
 
-def _features(expr: Any) -> set[Feature]:
+def _features(expr: Expr) -> set[Feature]:
     features: set[Feature] = set()
     used: set[int] = set()
     for node in post_order(expr):

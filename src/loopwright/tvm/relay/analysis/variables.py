@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..expr import Call, Function, Let, Var
+from ..expr import Call, Expr, Function, Let, Var
 from ..type_functor import parts
 from ..types import FuncType, Type, TypeVar
 from ..walk import all_vars, bound_vars, children, free_vars, post_order
 
+if TYPE_CHECKING:
+    from ....ir.expr import GlobalVar
+    from ....ir.module import IRModule
+    from ....ir.op import Op
 
-def _types_of(node: Any) -> Iterator[Any]:
+
+def _types_of(node: GlobalVar | Expr) -> Iterator[Any]:
     """The types that are written at an expression."""
     if isinstance(node, Function):
         yield from (*node.type_params, *(p.type_annotation for p in node.params), node.ret_type)
@@ -21,13 +26,13 @@ def _types_of(node: Any) -> Iterator[Any]:
         yield from node.type_args
 
 
-def _type_vars(root: Any) -> tuple[list[TypeVar], set[int]]:
+def _type_vars(root: Expr | FuncType) -> tuple[list[TypeVar], set[int]]:
     """The type variables in the order in which they are met, and the identities of those that a
     function or a type binds."""
     met: dict[int, TypeVar] = {}
     bound: set[int] = set()
 
-    def walk(kind: Any) -> None:
+    def walk(kind: Type) -> None:
         if isinstance(kind, FuncType):
             bound.update(id(p) for p in kind.type_params)
         if isinstance(kind, TypeVar):
@@ -49,28 +54,28 @@ def _type_vars(root: Any) -> tuple[list[TypeVar], set[int]]:
     return list(met.values()), bound
 
 
-def all_type_vars(expr: Any, mod: Any = None) -> list[TypeVar]:
+def all_type_vars(expr: Expr | FuncType, mod: IRModule | None = None) -> list[TypeVar]:
     """The type variables of an expression or a type."""
     return _type_vars(expr)[0]
 
 
-def bound_type_vars(expr: Any, mod: Any = None) -> list[TypeVar]:
+def bound_type_vars(expr: Function, mod: IRModule | None = None) -> list[TypeVar]:
     """Those that a generic function, or its type, binds."""
     met, bound = _type_vars(expr)
     return [v for v in met if id(v) in bound]
 
 
-def free_type_vars(expr: Any, mod: Any = None) -> list[TypeVar]:
+def free_type_vars(expr: Function | FuncType, mod: IRModule | None = None) -> list[TypeVar]:
     """Those that nothing binds."""
     met, bound = _type_vars(expr)
     return [v for v in met if id(v) not in bound]
 
 
-def all_dtypes(expr: Any) -> set[str]:
+def all_dtypes(expr: Function) -> set[str]:
     """The dtypes of all tensors in an expression whose types are known."""
     dtypes: set[str] = set()
 
-    def walk(kind: Any) -> None:
+    def walk(kind: Type) -> None:
         if hasattr(kind, "dtype"):
             dtypes.add(str(kind.dtype))
         for part in parts(kind):
@@ -83,7 +88,7 @@ def all_dtypes(expr: Any) -> set[str]:
     return dtypes
 
 
-def well_formed(expr: Any) -> bool:
+def well_formed(expr: Expr) -> bool:
     """Whether each variable is bound once, and used only where it is bound or nowhere bound."""
     inside: set[int] = set()  # bound where the walk is
     bound: set[int] = set()
@@ -110,7 +115,7 @@ def well_formed(expr: Any) -> bool:
     return True
 
 
-def _scoped(node: Any) -> Iterator[tuple[str, Any]]:
+def _scoped(node: Op | Expr) -> Iterator[tuple[str, Any]]:
     """The parts of a node, and where its variables are bound."""
     if isinstance(node, Let):
         yield from (("bind", [node.var]), ("visit", node.value), ("visit", node.body))

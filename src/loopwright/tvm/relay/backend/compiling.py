@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....backend.pipeline import get_default_pipeline
 from ....base.errors import CallValueError, explain
@@ -13,19 +13,24 @@ from ....ir.target import Target
 from ....ir.transform import Sequential
 from ....tir.function import PrimFunc
 from .. import transform as steps
-from ..expr import Constant, Expr, Function, bind, const
+from ..expr import Constant, Expr, Function, Var, bind, const
 from ..external import generated, lifted
 from ..infer import Mismatch, Unifier, infer_function
 from ..strategy import StrategyChoice
 from ..translate import to_relax
 from .kernels import NameKernels
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ....runtime.tensor import Tensor
+
 SCHEDULED = "ApplyDefaultSchedule"  # after it kernels have their last names
 
 # The compiler is in a higher layer.
 
 
-def as_relay_module(model: Any) -> IRModule:
+def as_relay_module(model: IRModule | Expr | int) -> IRModule:
     """A module from a module, a function or an expression."""
     if isinstance(model, IRModule):
         return model
@@ -67,7 +72,7 @@ def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
     return bind(func, binds) if binds else func
 
 
-def _check_type(param: Any, value: Any) -> None:
+def _check_type(param: Var, value: Expr) -> None:
     """Refuse a constant for a parameter of another type."""
     if param.type_annotation is None or not isinstance(value, Constant):
         return
@@ -78,7 +83,7 @@ def _check_type(param: Any, value: Any) -> None:
         raise CallValueError(explain(what, got=f"an array of {value.checked_type}")) from None
 
 
-def _dtype(value: Any) -> Any:
+def _dtype(value: Tensor | np.ndarray[Any, Any]) -> Any:
     return str(value.dtype) if hasattr(value, "dtype") else None
 
 

@@ -47,7 +47,7 @@ class _Configured:
         return list(cls.table)
 
     @classmethod
-    def list_registered_options(cls, name: Any) -> dict[str, str]:
+    def list_registered_options(cls, name: Executor | str) -> dict[str, str]:
         """The options of a name, with TVM's names of their types."""
         return {key: kind for key, (kind, _) in cls._options(str(name)).items()}
 

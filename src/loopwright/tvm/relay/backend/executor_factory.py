@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.module import IRModule
 from ....ir.target import Target
@@ -13,8 +13,11 @@ from ....tir.signature import signature_of
 from ...graph_executor import GraphRuntime
 from .config import Executor
 
+if TYPE_CHECKING:
+    from ....relax.expr import Function
 
-def is_kernel(func: Any) -> bool:
+
+def is_kernel(func: Function | PrimFunc) -> bool:
     """Whether a lowered function is a kernel, no entry."""
     return isinstance(func, PrimFunc) and signature_of(func) is None
 

@@ -16,7 +16,7 @@ class GraphExecutorCodegen:
 
     mod: accepted for compatibility."""
 
-    def __init__(self, mod: Any, target: Any) -> None:
+    def __init__(self, mod: IRModule, target: Any) -> None:
         self.target = one_target(target)
 
     def codegen(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from ..literals import Names
 from ..translate import to_relax
 from ..types import TensorType, TupleType
 
+if TYPE_CHECKING:
+    from ....runtime.device import Device
+
 
 class ADT(tuple[Any, ...]):
     """The fields of a tuple that an executor computed."""
@@ -26,14 +29,16 @@ class ADT(tuple[Any, ...]):
     tag = 0  # tuples are the only algebraic data type here
 
 
-def _result(value: Any) -> Any:
+def _result(value: Tensor | Sequence[Tensor | Sequence[Tensor]]) -> Any:
     return ADT(map(_result, value)) if isinstance(value, (list, tuple)) else value
 
 
 class Executor:
     """Evaluates expressions in a module. A subclass says how a module's `main` becomes a function."""
 
-    def __init__(self, mod: IRModule | None, device: Any = None, target: Any = None) -> None:
+    def __init__(
+        self, mod: IRModule | None, device: Device | None = None, target: str | None = None
+    ) -> None:
         self.mod = IRModule() if mod is None else mod
         self.device, self.target = device, target
 
@@ -41,7 +46,9 @@ class Executor:
         """The module's `main`, called with arguments in order."""
         raise NotImplementedError(f"{type(self).__name__} has no method _make_function")
 
-    def evaluate(self, expr: Any = None, binds: Mapping[Var, Any] | None = None) -> Any:
+    def evaluate(
+        self, expr: GlobalVar | Expr | None = None, binds: Mapping[Var, Any] | None = None
+    ) -> Any:
         """The value of an expression; of a function, one to call with arrays, in order or by name.
 
         expr: `main` of the module if None. binds: values of free variables.
@@ -57,14 +64,14 @@ class Executor:
             return self._callable(Function([], expr))()
         return self._callable(func)
 
-    def _callable(self, func: Any) -> Callable[..., Any]:
+    def _callable(self, func: Function) -> Callable[..., Any]:
         mod = self.mod.clone()
         mod["main"] = func
         func = infer_function(func, mod)
         mod["main"] = func
         run, params = self._make_function(mod), func.params
 
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: Any, **kwargs: Tensor | np.ndarray[Any, Any] | float) -> Any:
             values = in_order(params, args, kwargs)
             pairs = zip(params, values, strict=True)
             return _result(run(*[argument(p.name_hint, p.checked_type, v) for p, v in pairs]))
@@ -72,7 +79,7 @@ class Executor:
         return call
 
 
-def _as_expr(value: Any) -> Any:
+def _as_expr(value: np.ndarray[Any, Any] | float) -> Any:
     return value if isinstance(value, Expr) else const(value)
 
 

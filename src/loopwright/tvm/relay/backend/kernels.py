@@ -20,12 +20,12 @@ from ....base.span import SequentialSpan, Span
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
 from ....ir.pass_context import PassContext
-from ....ir.prim_expr import IntImm
+from ....ir.prim_expr import IntImm, PrimExpr
 from ....ir.transform import ModulePass
 from ....relax import expr as rx
 from ....relax.functor import GraphRewriter
 from ....relax.op.base import CALL_TIR, CALL_TIR_INPLACE
-from ....relax.struct_info import TensorStructInfo, TupleStructInfo
+from ....relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from ....tir.function import PrimFunc
 from ..expr import Call
 from ..translate import CallSpan
@@ -81,7 +81,7 @@ class _Renamer(GraphRewriter):
         return call if new is None else call.replace(args=(new, *call.args[1:]))
 
 
-def is_kernel_call(value: Any) -> bool:
+def is_kernel_call(value: rx.Expr) -> bool:
     """Whether a value is the call of a kernel of the module."""
     if not isinstance(value, rx.Call) or value.op not in (CALL_TIR, CALL_TIR_INPLACE):
         return False
@@ -121,7 +121,7 @@ def origins(span: Span | None) -> list[CallSpan]:
     return [part for part in parts if isinstance(part, CallSpan)]
 
 
-def kernel_calls(func: Any) -> Iterator[tuple[Any, GlobalVar]]:
+def kernel_calls(func: rx.Function | PrimFunc) -> Iterator[tuple[Any, GlobalVar]]:
     """The bindings of a graph function that call kernels, in order."""
     blocks = list(func.body.blocks) if isinstance(func, rx.Function) else []
     while blocks:
@@ -133,7 +133,7 @@ def kernel_calls(func: Any) -> Iterator[tuple[Any, GlobalVar]]:
                 yield binding, binding.value.args[0]
 
 
-def graph_json(func: Any) -> str:
+def graph_json(func: rx.Function) -> str:
     """The graph of kernels in the form of TVM's graph executor; its memory is planned later, so each
     value has a storage of its own here. "{}" for a function with branches."""
     if not isinstance(func, rx.Function):
@@ -159,11 +159,11 @@ class _Graph:
         self.refs_of: dict[Any, Any] = {}
         self.constants = 0
 
-    def leaf(self, value: Any, name: str) -> Any:
+    def leaf(self, value: rx.Expr, name: str) -> Any:
         self.arguments.append(len(self.nodes))
         return self._node(value, {"op": "null", "name": name, "inputs": []}, value.struct_info)
 
-    def _node(self, value: Any, node: dict[str, Any], info: Any) -> Any:
+    def _node(self, value: rx.Expr, node: dict[str, Any], info: StructInfo) -> Any:
         flat = _tensors(info)
         refs = [[len(self.nodes), i, 0] for i in range(len(flat))]
         self.nodes.append(node)
@@ -171,7 +171,7 @@ class _Graph:
         self.refs_of[value] = refs
         return refs
 
-    def refs(self, value: Any) -> list[list[int]]:
+    def refs(self, value: rx.Expr) -> list[list[int]]:
         """The outputs that a value is."""
         if isinstance(value, rx.Tuple):
             return [ref for f in value.fields for ref in self.refs(f)]
@@ -185,7 +185,7 @@ class _Graph:
             return self.leaf(value, f"p{self.constants - 1}")
         return self.refs_of.get(value, [])
 
-    def bind(self, binding: Any) -> None:
+    def bind(self, binding: rx.Binding) -> None:
         value = binding.value
         if not isinstance(value, rx.Call):
             self.refs_of[binding.var] = self.refs(value)
@@ -201,7 +201,7 @@ class _Graph:
         node = {"op": "tvm_op", "name": called, "attrs": attrs, "inputs": inputs}
         self._node(binding.var, node, info)
 
-    def text(self, result: Any) -> str:
+    def text(self, result: rx.Expr) -> str:
         """The whole graph."""
         flat = [info for infos in self.infos for info in infos]
         shapes = [[_extent(d) for d in info.get_shape() or ()] for info in flat]
@@ -217,11 +217,11 @@ class _Graph:
         return json.dumps({**graph, "attrs": attrs, "node_row_ptr": rows}, indent=2)
 
 
-def _extent(dim: Any) -> int | str:
+def _extent(dim: PrimExpr) -> int | str:
     return dim.value if isinstance(dim, IntImm) else str(dim)
 
 
-def _tensors(info: Any) -> list[Any]:
+def _tensors(info: StructInfo) -> list[Any]:
     if isinstance(info, TupleStructInfo):
         return [t for f in info.fields for t in _tensors(f)]
     return [info] if isinstance(info, TensorStructInfo) else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import LoopwrightError, explain
 from ....ir.module import IRModule
@@ -20,13 +20,17 @@ from ..strategy import OpImplementation, get_valid_implementations, select_imple
 from ..translate import to_relax
 from .compiling import compiled, lowered, one_target
 
+if TYPE_CHECKING:
+    from ....ir.prim_expr import PrimExpr
+    from ..types import Type
 
-def get_shape(shape: Any) -> list[Any]:
+
+def get_shape(shape: Sequence[PrimExpr]) -> list[Any]:
     """A shape with numbers where extents are known."""
     return [getattr(dim, "value", dim) for dim in shape]
 
 
-def lower_to_primfunc(relay_func: Function, target: Any) -> PrimFunc:
+def lower_to_primfunc(relay_func: Function, target: Target | str) -> PrimFunc:
     """One kernel that computes a function: its operators' loops in sequence, as they are before
     schedules. Raises LoopwrightError for a function that is not made of kernels alone."""
     with one_target(target):
@@ -49,7 +53,9 @@ class LoweredOutput:
     implement: OpImplementation
 
 
-def lower_call(call: Call, inputs: Sequence[Any], target: Any, otype: Any = None) -> LoweredOutput:
+def lower_call(
+    call: Call, inputs: Sequence[Any], target: str, otype: Type | None = None
+) -> LoweredOutput:
     """The tensor expression of a call of an operator, by its best implementation.
 
     inputs: te tensors. otype: the result's type, by default the call's. Raises TypeError for a call of
@@ -80,7 +86,9 @@ class TECompiler:
     def __init__(self) -> None:
         self._lowered: list[CachedFunc] = []
 
-    def lower(self, source_func: Function, target: Any = None, mod_name: str = "default") -> Any:
+    def lower(
+        self, source_func: Function, target: str | None = None, mod_name: str = "default"
+    ) -> Any:
         """The kernels of a function whose types are known, as a `CachedFunc`."""
         chosen = one_target(target)
         for cached in self._lowered:
@@ -91,7 +99,7 @@ class TECompiler:
         self._lowered.append(result)
         return result
 
-    def jit(self, source_func: Function, target: Any = None) -> Callable[..., None]:
+    def jit(self, source_func: Function, target: str | None = None) -> Callable[..., None]:
         """A function as code: `f(*arguments, *results)`, which fills the results' tensors."""
         model, _ = compiled(IRModule({"main": source_func}), one_target(target))
         count, run = len(source_func.params), model["main"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.module import IRModule
 from ....runtime.vm import Executable
@@ -11,8 +11,18 @@ from ..expr import Function
 from .compiling import as_relay_module, compiled, optimized
 from .interpreter import Executor
 
+if TYPE_CHECKING:
+    import numpy as np
 
-def compile(mod: Any, target: Any = None, target_host: Any = None, params: Any = None) -> Any:
+    from ....ir.target import Target
+
+
+def compile(
+    mod: IRModule | Function,
+    target: Any = None,
+    target_host: str | None = None,
+    params: dict[str, np.ndarray[Any, Any]] | None = None,
+) -> Any:
     """The compiled model, for `runtime.vm.VirtualMachine`."""
     compiler = VMCompiler()
     if params:
@@ -39,7 +49,12 @@ class VMCompiler:
         """The parameters that are part of the code."""
         return self.params
 
-    def lower(self, mod: Any, target: Any = None, target_host: Any = None) -> None:
+    def lower(
+        self,
+        mod: IRModule | Function,
+        target: str | Target | None = None,
+        target_host: str | None = None,
+    ) -> None:
         """Take a module to be compiled, after the passes of `optimize`."""
         self._mod, self._target = optimized(as_relay_module(mod), target, self.params), target
 
@@ -48,7 +63,11 @@ class VMCompiler:
         self._exec = Executable(compiled(self._mod, self._target)[0])
 
     def optimize(
-        self, mod: Any, target: Any = None, target_host: Any = None, params: Any = None
+        self,
+        mod: IRModule,
+        target: str | None = None,
+        target_host: str | None = None,
+        params: dict[str, np.ndarray[Any, Any]] | None = None,
     ) -> tuple[IRModule, dict[str, Any]]:
         """The module after the passes on Relay, and its parameters."""
         if params:

@@ -7,8 +7,8 @@ elsewhere: hence a list of expressions for each pattern.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
 from ....ir.op import Op
@@ -21,6 +21,9 @@ from ..stackless import Step, run
 from ..types import TensorType
 from . import nodes as nd
 
+if TYPE_CHECKING:
+    from .nodes import DFPattern
+
 _COMMUTE = ("add", "multiply")
 
 
@@ -30,14 +33,14 @@ class Matcher:
     found: what each pattern matched in the last match.
     """
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: rl.Expr) -> None:
         self.flow = Flow(root)
         self.matches: dict[nd.DFPattern, list[Any]] = {}
         self._order: list[nd.DFPattern] = []  # in which the patterns of `found` matched
         self._once = True  # whether a pattern is bound to its match
         self._typer = Typer()
 
-    def match(self, pattern: nd.DFPattern, expr: Any) -> bool:
+    def match(self, pattern: nd.DFPattern, expr: Op | rl.Expr) -> bool:
         """Whether an expression of the graph matches."""
         self.matches, self._order, self._once = {}, [], True
         return run(self.compare(pattern, expr))
@@ -78,7 +81,7 @@ class Matcher:
         self._once = once
         return good
 
-    def type_of(self, expr: Any) -> Any:
+    def type_of(self, expr: rl.Expr) -> Any:
         """The type of an expression, inferred where it is not known."""
         type_ = getattr(expr, "checked_type_", None)
         return self._typer.run(expr) if type_ is None and isinstance(expr, rl.Expr) else type_
@@ -90,7 +93,7 @@ Rule = Callable[[Matcher, Any, Any], Step]
 def _leaf(test: Callable[[Any, Any], bool]) -> Rule:
     """The rule of a pattern without parts."""
 
-    def rule(m: Matcher, p: Any, e: Any) -> Step:
+    def rule(m: Matcher, p: DFPattern, e: Op | rl.Expr) -> Step:
         return test(p, e)
         yield
 
@@ -100,7 +103,7 @@ def _leaf(test: Callable[[Any, Any], bool]) -> Rule:
 def _structure(kind: type, *names: str) -> Rule:
     """The rule of a pattern whose parts have the names of the node's."""
 
-    def rule(m: Matcher, p: Any, e: Any) -> Step:
+    def rule(m: Matcher, p: DFPattern, e: rl.Expr) -> Step:
         if not isinstance(e, kind):
             return False
         return (yield m.compare_all((getattr(p, name), getattr(e, name)) for name in names))
@@ -111,28 +114,28 @@ def _structure(kind: type, *names: str) -> Rule:
 def _typed(test: Callable[[Any, Any], bool]) -> Rule:
     """The rule of a pattern that checks a type first."""
 
-    def rule(m: Matcher, p: Any, e: Any) -> Step:
+    def rule(m: Matcher, p: DFPattern, e: rl.Expr) -> Step:
         type_ = m.type_of(e)
         return type_ is not None and test(p, type_) and (yield m.compare(p.pattern, e))
 
     return rule
 
 
-def _expr(p: nd.ExprPattern, e: Any) -> bool:
+def _expr(p: nd.ExprPattern, e: Op | rl.Expr) -> bool:
     if p.expr is e or isinstance(e, Op):
         return p.expr is e
     return type(p.expr) is type(e) and structural_equal(p.expr, e)
 
 
-def _wildcard(m: Matcher, p: nd.WildcardPattern, e: Any) -> Step:
+def _wildcard(m: Matcher, p: nd.WildcardPattern, e: Op | rl.Expr) -> Step:
     return p.pattern is None or (yield m.again(p.pattern, e))
 
 
-def _alt(m: Matcher, p: nd.AltPattern, e: Any) -> Step:
+def _alt(m: Matcher, p: nd.AltPattern, e: rl.Expr) -> Step:
     return (yield m.compare(p.left, e)) or (yield m.compare(p.right, e))
 
 
-def _attr(m: Matcher, p: nd.AttrPattern, e: Any) -> Step:
+def _attr(m: Matcher, p: nd.AttrPattern, e: Op | rl.Expr) -> Step:
     if not (yield m.compare(p.pattern, e)):
         return False
     if isinstance(e, Op):
@@ -143,7 +146,9 @@ def _attr(m: Matcher, p: nd.AttrPattern, e: Any) -> Step:
     return all(k in attrs and same_attr(v, attrs[k]) for k, v in p.attrs.items())
 
 
-def _paired(patterns: Any, exprs: Any) -> list[tuple[Any, Any]] | None:
+def _paired(
+    patterns: Sequence[DFPattern] | None, exprs: Sequence[rl.Expr]
+) -> list[tuple[Any, Any]] | None:
     """The pairs to compare; None where the numbers differ."""
     if patterns is None:
         return []
@@ -151,21 +156,21 @@ def _paired(patterns: Any, exprs: Any) -> list[tuple[Any, Any]] | None:
     return list(zip(patterns, exprs, strict=True)) if same else None
 
 
-def _several(m: Matcher, patterns: Any, exprs: Any) -> Step:
+def _several(m: Matcher, patterns: tuple[Any, ...] | None, exprs: Sequence[rl.Expr]) -> Step:
     pairs = _paired(patterns, exprs)
     return pairs is not None and (yield m.compare_all(pairs))
 
 
-def _tuple(m: Matcher, p: nd.TuplePattern, e: Any) -> Step:
+def _tuple(m: Matcher, p: nd.TuplePattern, e: rl.Tuple) -> Step:
     return isinstance(e, rl.Tuple) and (yield _several(m, p.fields, e.fields))
 
 
-def _field(m: Matcher, p: nd.TupleGetItemPattern, e: Any) -> Step:
+def _field(m: Matcher, p: nd.TupleGetItemPattern, e: rl.Expr) -> Step:
     good = isinstance(e, rl.TupleGetItem) and p.index in (None, -1, e.index)
     return good and (yield m.compare(p.tuple, e.tuple_value))
 
 
-def _function(m: Matcher, p: nd.FunctionPattern, e: Any) -> Step:
+def _function(m: Matcher, p: nd.FunctionPattern, e: rl.Function) -> Step:
     good = isinstance(e, rl.Function) and (yield _several(m, p.params, e.params))
     return good and (yield m.compare(p.body, e.body))
 
@@ -173,13 +178,13 @@ def _function(m: Matcher, p: nd.FunctionPattern, e: Any) -> Step:
 # ---------------------------------------------------------------------- calls
 
 
-def _name(node: Any) -> str:
+def _name(node: rl.Expr | DFPattern) -> str:
     """The operator that a call, or a pattern of calls, is of; "" for any other."""
     op = getattr(node, "op", None)
     return getattr(op.expr if isinstance(op, nd.ExprPattern) else op, "name", "")
 
 
-def _call(m: Matcher, p: nd.CallPattern, e: Any) -> Step:
+def _call(m: Matcher, p: nd.CallPattern, e: Op | rl.Expr) -> Step:
     if not isinstance(e, rl.Call):
         return False
     if isinstance(p.op, nd.ExprPattern) and isinstance(p.op.expr, Op) and p.op.expr is not e.op:
@@ -219,7 +224,7 @@ def _other_groups(p: nd.CallPattern) -> Iterator[nd.CallPattern]:
 # ---------------------------------------------------------------------- dominators
 
 
-def _dominator(m: Matcher, p: nd.DominatorPattern, e: Any) -> Step:
+def _dominator(m: Matcher, p: nd.DominatorPattern, e: rl.Expr) -> Step:
     if not (yield m.compare(p.child, e)) or not (yield _path(m, p, e, set())):
         return False
     return any(m.flow.dominates(e, m.flow.of(parent)) for parent in m.matches.get(p.parent, ()))
@@ -271,13 +276,13 @@ def checked(pattern: Any, who: str) -> nd.DFPattern:
     raise TypeError(explain(what, got=f"{type(pattern).__name__}: {pattern!r}", instead=hint))
 
 
-def matched(pattern: nd.DFPattern, expr: Any) -> dict[nd.DFPattern, list[Any]] | None:
+def matched(pattern: nd.DFPattern, expr: rl.Expr) -> dict[nd.DFPattern, list[Any]] | None:
     """What each pattern inside one matched in an expression, or None."""
     matcher = Matcher(expr)
     return matcher.matches if matcher.match(checked(pattern, "match"), expr) else None
 
 
-def match(pattern: nd.DFPattern, expr: Any) -> bool:
+def match(pattern: nd.DFPattern, expr: rl.Expr) -> bool:
     """Whether an expression matches."""
     return matched(pattern, expr) is not None
 

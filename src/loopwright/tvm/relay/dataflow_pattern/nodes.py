@@ -8,13 +8,18 @@ and those of what only Relay has.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ....base.errors import explain
 from ....ir.op import Op
 from ....relax.dpl import nodes as nd
 from ..types import TensorType, Type
+
+if TYPE_CHECKING:
+    from ....base.span import Span
+    from ....relax import expr as rx
+    from ..expr import Expr
 
 
 class DFPattern(nd.DFPattern):
@@ -26,7 +31,7 @@ class DFPattern(nd.DFPattern):
     # Installed by `matcher.py` and `rewriting.py`.
     _partition: ClassVar[Any] = None
 
-    def __call__(self, *args: Any) -> CallPattern:
+    def __call__(self, *args: Expr | DFPattern | None) -> CallPattern:
         """A call of this pattern; `pattern(None)` has any arguments."""
         return CallPattern(self, None if args == (None,) else args)
 
@@ -42,7 +47,7 @@ class DFPattern(nd.DFPattern):
     def __getitem__(self, index: int | None) -> TupleGetItemPattern:
         return TupleGetItemPattern(self, index)
 
-    def _binary(self, name: str, a: Any, b: Any) -> CallPattern:
+    def _binary(self, name: str, a: DFPattern, b: DFPattern) -> CallPattern:
         return is_op(name)(a, b)
 
     def __neg__(self) -> CallPattern:
@@ -64,7 +69,7 @@ class DFPattern(nd.DFPattern):
         """Of this dtype."""
         return DataTypePattern(self, dtype)
 
-    def has_shape(self, shape: Any) -> ShapePattern:
+    def has_shape(self, shape: Sequence[int]) -> ShapePattern:
         """Of this shape."""
         return ShapePattern(self, shape)
 
@@ -72,17 +77,17 @@ class DFPattern(nd.DFPattern):
         """All ways from `parent` lead here, through what `path` matches (default: anything)."""
         return DominatorPattern(parent, wildcard() if path is None else path, self)
 
-    def match(self, expr: Any, var2val: Any = None) -> bool:
+    def match(self, expr: Expr, var2val: Any = None) -> bool:
         """Whether an expression matches."""
         return DFPattern._match(self, expr) is not None
 
-    def extract_matched_expr(self, expr: Any, var2val: Any = None) -> Any:
+    def extract_matched_expr(self, expr: rx.Expr, var2val: Any = None) -> Any:
         """The expressions that each pattern inside this one matched, or None."""
         return DFPattern._match(self, expr)
 
     def partition(
         self,
-        expr: Any,
+        expr: Expr,
         attrs: dict[str, Any] | None = None,
         check: Callable[[Any], bool] = lambda x: True,
     ) -> Any:
@@ -129,7 +134,7 @@ class WildcardPattern(DFPattern, nd.WildcardPattern):
 class CallPattern(DFPattern, nd.CallPattern):
     """A call. `args` None: any arguments."""
 
-    def __init__(self, op: Any, args: Any, span: Any = None) -> None:
+    def __init__(self, op: Any, args: tuple[Any, ...] | None, span: Span | None = None) -> None:
         nd.CallPattern.__init__(self, op, args, False, False, span)
 
 
@@ -140,7 +145,7 @@ class FunctionPattern(DFPattern, nd.FunctionPattern):
 class TuplePattern(DFPattern, nd.TuplePattern):
     """A tuple. `fields` None: any fields."""
 
-    def __init__(self, fields: Any, span: Any = None) -> None:
+    def __init__(self, fields: Sequence[DFPattern] | None, span: Span | None = None) -> None:
         if fields is None:
             self._set(None, span)
         else:
@@ -166,14 +171,14 @@ class AttrPattern(DFPattern, nd.AttrPattern):
 class DataTypePattern(DFPattern, nd.DataTypePattern):
     """`pattern` with a dtype."""
 
-    def __init__(self, pattern: DFPattern, dtype: str, span: Any = None) -> None:
+    def __init__(self, pattern: DFPattern, dtype: str, span: Span | None = None) -> None:
         nd.DataTypePattern.__init__(self, pattern, dtype, span)
 
 
 class ShapePattern(DFPattern, nd.ShapePattern):
     """`pattern` with a shape."""
 
-    def __init__(self, pattern: DFPattern, shape: Any, span: Any = None) -> None:
+    def __init__(self, pattern: DFPattern, shape: Sequence[int], span: Span | None = None) -> None:
         self._set(pattern, TensorType(tuple(shape)).shape, span)
 
 
@@ -227,7 +232,7 @@ def is_constant() -> ConstantPattern:
     return ConstantPattern()
 
 
-def is_expr(expr: Any) -> ExprPattern:
+def is_expr(expr: Expr) -> ExprPattern:
     """An expression structurally equal to `expr`."""
     return ExprPattern(expr)
 
@@ -238,7 +243,7 @@ def is_op(op_name: str) -> ExprPattern:
     return ExprPattern(Op.get(op_name))
 
 
-def is_tuple(fields: Any) -> TuplePattern:
+def is_tuple(fields: Sequence[DFPattern] | None) -> TuplePattern:
     """A tuple with these fields; None: any fields."""
     return TuplePattern(fields)
 
@@ -268,7 +273,7 @@ def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:
     return DataTypePattern(wildcard() if pattern is None else pattern, dtype)
 
 
-def has_shape(shape: Any, pattern: DFPattern | None = None) -> ShapePattern:
+def has_shape(shape: Sequence[int], pattern: DFPattern | None = None) -> ShapePattern:
     """`pattern` (default: anything) of this shape."""
     return ShapePattern(wildcard() if pattern is None else pattern, shape)
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.structural import structural_equal
 from ..dominators import Flow
-from ..expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem, Var
+from ..expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
 from ..infer import infer_function
 from ..walk import post_order
 from ..walk import rewrite as rebuilt_graph
 from . import nodes as nd
 from .matcher import Matcher, checked
+
+if TYPE_CHECKING:
+    from .nodes import DFPattern
 
 PARTITIONED = "PartitionedFromPattern"
 _GLOBAL = (Op, Function, Constant)  # not computed in one place: several matches may have them
@@ -45,7 +48,7 @@ class Group:
         return function.with_attrs({PARTITIONED: self.name(), **attrs})
 
 
-def _step(node: Any) -> str:
+def _step(node: Op | Expr) -> str:
     if isinstance(node, Call):
         return f"{node.op.name}_" if isinstance(node.op, Op) else "Call_"
     if isinstance(node, TupleGetItem):
@@ -54,7 +57,7 @@ def _step(node: Any) -> str:
     return names.get(type(node), "")
 
 
-def groups_of(pattern: nd.DFPattern, root: Any) -> dict[int, Group]:
+def groups_of(pattern: nd.DFPattern, root: Expr) -> dict[int, Group]:
     """The matches of a pattern in a graph, from its end, by the identity of their last expression:
     none shares what it computes with another, and a value used outside leads back into it."""
     matcher = Matcher(root)
@@ -117,7 +120,7 @@ def _passed_through(order: list[nd.DFPattern], matches: dict[nd.DFPattern, list[
     return inside
 
 
-def _ends(pattern: nd.DFPattern, exprs: Any) -> list[Any]:
+def _ends(pattern: nd.DFPattern, exprs: Sequence[Op | Expr]) -> list[Any]:
     """Where the match of a pattern ends: at what leaves matched, and at parts that are not said."""
     if isinstance(pattern, nd.TuplePattern) and pattern.fields is None:
         return [field for expr in exprs for field in expr.fields]
@@ -126,7 +129,7 @@ def _ends(pattern: nd.DFPattern, exprs: Any) -> list[Any]:
     return [] if _parts(pattern) else list(exprs)
 
 
-def _embedded(pattern: Any, expr: Any) -> bool:
+def _embedded(pattern: DFPattern, expr: Expr) -> bool:
     """Whether a constant stays in the match: where the pattern says that it is one."""
     constant = isinstance(pattern, nd.ExprPattern) and isinstance(pattern.expr, Constant)
     return isinstance(expr, Constant) and (constant or isinstance(pattern, nd.ConstantPattern))
@@ -148,7 +151,7 @@ def _is_apart(group: Group, flow: Flow, used: set[int]) -> bool:
 
 def partition(
     pattern: nd.DFPattern,
-    expr: Any,
+    expr: Expr,
     attrs: Mapping[str, Any] | None = None,
     check: Callable[[Any], bool] = lambda x: True,
 ) -> Any:
@@ -165,7 +168,7 @@ def partition(
         return expr
     new: dict[int, Any] = {}
 
-    def post(old: Any, copy: Any) -> Any:
+    def post(old: Op | Expr, copy: Op | Expr) -> Any:
         group = groups.get(id(old))
         if group is not None and check(old):
             copy = Call(group.function(attrs or {}), [new[id(a)] for a in group.args])
@@ -187,17 +190,22 @@ class DFPatternCallback:
         self.require_type = require_type
         self.rewrite_once = rewrite_once
 
-    def rewrite(self, expr: Any) -> Any:
+    def rewrite(self, expr: Expr) -> Any:
         """An expression with all matches rewritten."""
         return rewrite(self, expr)
 
-    def callback(self, pre: Any, post: Any, node_map: dict[Any, list[Any]]) -> Any:
+    def callback(
+        self,
+        pre: Callable[[Any], Any] | Op | Expr | None,
+        post: Any,
+        node_map: dict[Any, list[Any]],
+    ) -> Any:
         """The replacement of a match. pre: its last expression; post: the same with rewritten
         inputs; node_map: the expressions that each pattern matched."""
         raise NotImplementedError(f"{type(self).__name__} has no method callback")
 
 
-def rewrite(callbacks: Any, expr: Any, mod: IRModule | None = None) -> Any:
+def rewrite(callbacks: DFPatternCallback, expr: Expr, mod: IRModule | None = None) -> Any:
     """An expression rewritten by one callback, or by several in turn, until nothing changes.
 
     Raises ValueError where that takes more than 100 rounds.
@@ -225,11 +233,11 @@ def rewrite(callbacks: Any, expr: Any, mod: IRModule | None = None) -> Any:
             raise ValueError(explain(what, instead=hint))
 
 
-def _equal(a: Any, b: Any) -> bool:
+def _equal(a: Expr, b: Expr) -> bool:
     return a is b or structural_equal(a, b)
 
 
-def _rewritten(callback: DFPatternCallback, expr: Any, mod: IRModule | None) -> Any:
+def _rewritten(callback: DFPatternCallback, expr: Expr, mod: IRModule | None) -> Any:
     if callback.require_type:
         expr = infer_function(expr, mod)
     groups = groups_of(callback.pattern, expr)
@@ -237,7 +245,7 @@ def _rewritten(callback: DFPatternCallback, expr: Any, mod: IRModule | None) -> 
         return expr
     new: dict[int, Any] = {}
 
-    def post(old: Any, copy: Any) -> Any:
+    def post(old: Op | Expr, copy: Op | Expr) -> Any:
         group = groups.get(id(old))
         if group is not None:
             matches = {

@@ -45,7 +45,7 @@ def from_onnx(
 
 
 def from_tflite(
-    model: Any,
+    model: bytes,
     shape_dict: dict[str, Any] | None = None,
     dtype_dict: str | dict[str, str] | None = None,
 ) -> tuple[IRModule, dict[str, Tensor]]:

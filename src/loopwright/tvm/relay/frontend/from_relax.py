@@ -7,11 +7,11 @@ when run (`by_trial`); `CONVERTERS` has the others. The rest stay calls of Relax
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import islice, product
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,17 +33,21 @@ from ....relax.dpl.matcher import same_attr
 from ....relax.struct_info import (
     PrimStructInfo,
     ShapeStructInfo,
+    StructInfo,
     TensorStructInfo,
     TupleStructInfo,
 )
 from ....runtime.tensor import tensor
 from ....tir.index_map import IndexMap
-from ..expr import Call, Constant, Function, If, Tuple, TupleGetItem, TupleWrapper, Var
+from ..expr import Call, Constant, Expr, Function, If, Tuple, TupleGetItem, TupleWrapper, Var
 from ..infer import call_type
 from ..operators.core import ROWS, Inputs, Row, builder, op, row_of
 from ..operators.tensor import fields
 from ..types import Any as AnyExtent
 from ..types import TensorType, TupleType, same_type
+
+if TYPE_CHECKING:
+    from ....base.span import Span
 
 # ---------------------------------------------------------------------- calls that stay Relax's
 
@@ -59,7 +63,7 @@ def relax_call(args: Inputs, function: str = "") -> Any:
     for param, arg in table.items():
         _match(param.struct_info, arg.struct_info, extents)
 
-    def here(value: Any) -> Any:
+    def here(value: rx.Expr | ShapeStructInfo) -> Any:
         value = rewrite(value, dict.fromkeys((rx.Var, rx.DataflowVar), table.get))
         return rewrite(value, {TirVar: extents.get}) if extents else value
 
@@ -71,13 +75,13 @@ def relax_call(args: Inputs, function: str = "") -> Any:
     return here(func.body.body)
 
 
-def _read_by(info: Any) -> list[TirVar]:
+def _read_by(info: StructInfo) -> list[TirVar]:
     """The variables that are whole extents of a shape that is matched."""
     dims = info.values if isinstance(info, ShapeStructInfo) else None
     return [d for d in dims or () if isinstance(d, TirVar)]
 
 
-def _match(want: Any, have: Any, table: dict[Any, Any]) -> None:
+def _match(want: StructInfo, have: StructInfo, table: dict[Any, Any]) -> None:
     """Find the values of variables that are whole extents of a shape."""
     if isinstance(want, TupleStructInfo):
         for w, h in zip(want.fields, have.fields, strict=True):
@@ -100,7 +104,7 @@ class _Recorder:
     def __getattr__(self, name: str) -> _Recorder:
         return _Recorder(self._calls, f"{self._path}.{name}" if self._path else name)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: bool) -> Any:
         self._calls.append((self._path, args, kwargs, result := object()))
         return result
 
@@ -298,7 +302,7 @@ class _Call:
     def __getattr__(self, name: str) -> Any:
         return self.plain(self.values[name])
 
-    def plain(self, value: Any) -> Any:
+    def plain(self, value: object) -> Any:
         """A tensor as Relay's expression; other values stay."""
         if isinstance(value, (rx.Var, rx.Constant, rx.Tuple, rx.TupleGetItem)):
             return self.work.value(value)
@@ -445,7 +449,7 @@ def _(c: _Call) -> Any:
     return _builder("strided_slice")(c.x, begin, end, strides, "end", axes)
 
 
-def _numbers(values: Any) -> list[int] | None:
+def _numbers(values: rx.Expr | Sequence[int]) -> list[int] | None:
     """Integers of a list or a tuple; None where one is not known."""
     items = [_python(v) for v in getattr(values, "fields", values)]
     return items if all(type(v) is int for v in items) and items else None
@@ -515,27 +519,27 @@ def _composed(name: str) -> Callable[[Callable[..., Any]], None]:
     return add
 
 
-def _hard_sigmoid(x: Any, const: Any) -> Any:
+def _hard_sigmoid(x: Expr, const: Callable[..., Any]) -> Any:
     return _builder("divide")(_builder("clip")(_builder("add")(x, const(3)), 0.0, 6.0), const(6))
 
 
 @_composed("nn.silu")
-def _(x: Any, const: Any) -> Any:
+def _(x: Expr, const: Callable[..., Any]) -> Any:
     return _builder("multiply")(x, _builder("sigmoid")(x))
 
 
 @_composed("nn.hardsigmoid")
-def _(x: Any, const: Any) -> Any:
+def _(x: Expr, const: Callable[..., Any]) -> Any:
     return _hard_sigmoid(x, const)
 
 
 @_composed("nn.hardswish")
-def _(x: Any, const: Any) -> Any:
+def _(x: Expr, const: Callable[..., Any]) -> Any:
     return _builder("multiply")(x, _hard_sigmoid(x, const))
 
 
 @_composed("nn.gelu")
-def _(x: Any, const: Any) -> Any:
+def _(x: Expr, const: Callable[..., Any]) -> Any:
     ratio = _builder("erf")(_builder("multiply")(x, const(0.5**0.5)))
     return _builder("multiply")(
         _builder("multiply")(x, const(0.5)), _builder("add")(ratio, const(1))
@@ -588,7 +592,7 @@ class _Reverser:
                 self._bind(binding)
         return self.value(seq.body)
 
-    def _bind(self, binding: Any) -> None:
+    def _bind(self, binding: rx.Binding) -> None:
         var, value = binding.var, binding.value
         self.definitions[var] = value
         if isinstance(binding, rx.MatchCast):
@@ -602,13 +606,13 @@ class _Reverser:
             if isinstance(binding, rx.MatchCast):
                 self._symbols_of(var)
 
-    def definition(self, value: Any) -> Any:
+    def definition(self, value: rx.Expr) -> Any:
         """The value that a variable is bound to."""
         while isinstance(value, rx.Var) and value in self.definitions:
             value = self.definitions[value]
         return value
 
-    def value(self, value: Any, span: Any = None) -> Any:
+    def value(self, value: rx.Expr, span: Span | None = None) -> Any:
         """The expression of Relay of one of Relax."""
         if isinstance(value, rx.Var):
             if value not in self.values:
@@ -653,7 +657,7 @@ class _Reverser:
         self.types[id(new)] = (new, relay_type(call.struct_info))
         return new
 
-    def _with_span(self, value: Any, span: Any) -> Any:
+    def _with_span(self, value: Expr, span: Span | None) -> Any:
         """An expression with its place."""
         if span is None or not isinstance(value, Call):
             return value
@@ -676,7 +680,7 @@ class _Reverser:
             return False
         return same_type(inferred, relay_type(call.struct_info))
 
-    def type_of(self, expr: Any) -> Any:
+    def type_of(self, expr: Expr) -> Any:
         """The type of an expression that was made here, None where it is not known."""
         if isinstance(expr, Tuple):
             parts = [self.type_of(f) for f in expr.fields]
@@ -705,13 +709,13 @@ class _Reverser:
         leaves: dict[Any, rx.Var] = {}
         args: list[Any] = []
 
-        def leaf(node: Any) -> rx.Var:
+        def leaf(node: rx.Expr) -> rx.Var:
             if node not in leaves:
                 leaves[node] = rx.Var(f"arg{len(args)}", node.struct_info)
                 args.append(self.value(node))
             return leaves[node]
 
-        def inside(node: Any) -> Any:
+        def inside(node: rx.Expr) -> Any:
             if isinstance(node, rx.Var) and node in self.inline:
                 return rewrite(self.inline[node], rules)
             large = isinstance(node, rx.Var) or node.data.numpy().size > 64
@@ -748,7 +752,7 @@ class _Reverser:
         return new
 
 
-def _extent_vars(info: Any) -> list[TirVar]:
+def _extent_vars(info: StructInfo) -> list[TirVar]:
     """The variables that are extents of a tensor, or of one in a tuple."""
     if isinstance(info, TupleStructInfo):
         return [d for f in info.fields for d in _extent_vars(f)]
@@ -756,7 +760,7 @@ def _extent_vars(info: Any) -> list[TirVar]:
     return [d for d in dims or () if isinstance(d, TirVar)]
 
 
-def relay_type(info: Any) -> Any:
+def relay_type(info: StructInfo) -> Any:
     """The type of a value of Relax; an extent that is not a number is unknown in Relay."""
     if isinstance(info, TupleStructInfo):
         return TupleType([relay_type(f) for f in info.fields])

@@ -5,17 +5,29 @@ Each stores a fact under the key that a pass reads; without a value, it is a dec
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import LoopwrightError, explain
 from ....ir.op import Op, register_op, register_op_attr
 from ..operators.core import ROWS
 from ..strategy import STRATEGY, OpStrategy, row_compute
 
+if TYPE_CHECKING:
+    from ....ir.expr import Attrs
+    from ....ir.target import Target
+    from ....te.tensor import Tensor
+    from ...generic_func import GenericFunc
+    from ..types import Type
+
 
 def _registering(name: str, key: str, called: str) -> Callable[..., Any]:
-    def register(op_name: str, value: Any = None, level: int = 10, **named: Any) -> Any:
+    def register(
+        op_name: str,
+        value: GenericFunc | Callable[..., Any] | None = None,
+        level: int = 10,
+        **named: Callable[..., Any],
+    ) -> Any:
         if set(named) - {called}:
             raise TypeError(explain(f"{name} takes op_name, {called} and level", got=str(named)))
         return register_op_attr(op_name, key, named.get(called, value), level)
@@ -58,10 +70,12 @@ def register_stateful(op_name: str, stateful: bool, level: int = 10) -> None:
     register_op(op_name).set_attr("TOpIsStateful", bool(stateful), level)
 
 
-def register_compute(op_name: str, compute: Any = None, level: int = 10) -> Any:
+def register_compute(
+    op_name: str, compute: Callable[..., Any] | None = None, level: int = 10
+) -> Any:
     """The tensor expression of an operator, `f(attrs, inputs, out_type) -> te tensors`."""
 
-    def store(fn: Any) -> Any:
+    def store(fn: Callable[..., Any]) -> Any:
         op = register_op(op_name)
         op.set_attr("FTVMCompute", fn, level)
         return fn
@@ -79,11 +93,13 @@ def _compute_of(op_name: str) -> Any:
     return row_compute(ROWS[op_name])
 
 
-def register_schedule(op_name: str, schedule: Any, level: int = 10) -> Any:
+def register_schedule(op_name: str, schedule: Callable[..., Any] | None, level: int = 10) -> Any:
     """How the tensor expression of an operator is scheduled: `f(attrs, outs, target) ->
     te.Schedule`, or a generic function of these."""
 
-    def strategy(attrs: Any, inputs: Any, out_type: Any, target: Any) -> OpStrategy:
+    def strategy(
+        attrs: Attrs, inputs: Sequence[Tensor], out_type: Type | None, target: Target | None
+    ) -> OpStrategy:
         result = OpStrategy()
         name = f"{op_name.rpartition('.')[2]}.generic"
         result.add_implementation(_compute_of(op_name), schedule, name, level)
@@ -105,7 +121,10 @@ register_reduce_schedule = _by_default_rules
 
 
 def register_shape_func(
-    op_name: str, data_dependent: Any, shape_func: Any = None, level: int = 10
+    op_name: str,
+    data_dependent: bool,
+    shape_func: Callable[..., Any] | None = None,
+    level: int = 10,
 ) -> Any:
     """The shape of an operator's results as values; Relax's inference says it here, and the function
     is stored for `get_attr`."""
@@ -113,7 +132,9 @@ def register_shape_func(
     return register_op_attr(op_name, "FShapeFunc", shape_func, level)
 
 
-def register_external_compiler(op_name: str, fexternal: Any = None, level: int = 10) -> Any:
+def register_external_compiler(
+    op_name: str, fexternal: Callable[..., Any] | None = None, level: int = 10
+) -> Any:
     """The function that an external code generator is, by the fact "FTVMExternalCompiler"."""
     return register_op_attr(op_name, "FTVMExternalCompiler", fexternal, level)
 

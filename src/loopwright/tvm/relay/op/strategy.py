@@ -7,7 +7,7 @@ The attributes of a call that a function takes, in their order, are a row of `TA
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .... import te
 from ....base.errors import explain
@@ -15,6 +15,11 @@ from ....ir.target import Target
 from ...generic_func import GenericFunc
 from ..operators import ROWS
 from ..strategy import STRATEGY, default_strategy
+
+if TYPE_CHECKING:
+    from ....ir.expr import Attrs
+    from ....te.tensor import Tensor
+    from ..types import Type
 
 # "out_dtype": the result's dtype, the first argument's where the attribute is empty. "-": None.
 TAKES: dict[str, str] = {
@@ -41,7 +46,7 @@ _SEARCHES = ("need_auto_scheduler_layout", "need_meta_schedule_layout")
 def wrap_topi_compute(topi_compute: Callable[..., Any]) -> Callable[..., Any]:
     """A function of the inputs alone as the compute of an implementation."""
 
-    def compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:
+    def compute(attrs: Attrs, inputs: Sequence[Any], out_type: Type) -> Any:
         return _results(topi_compute(*inputs))
 
     return compute
@@ -50,7 +55,7 @@ def wrap_topi_compute(topi_compute: Callable[..., Any]) -> Callable[..., Any]:
 def wrap_topi_schedule(topi_schedule: Callable[..., Any]) -> Callable[..., Any]:
     """A function of the results alone as the schedule of an implementation."""
 
-    def schedule(attrs: Any, outs: Any, target: Any) -> Any:
+    def schedule(attrs: Attrs, outs: Sequence[Tensor], target: Target) -> Any:
         with Target(target):
             return topi_schedule(outs)
 
@@ -60,17 +65,17 @@ def wrap_topi_schedule(topi_schedule: Callable[..., Any]) -> Callable[..., Any]:
 def wrap_compute_concat(topi_compute: Callable[..., Any]) -> Callable[..., Any]:
     """A function of a list of inputs and an axis as the compute of an implementation."""
 
-    def compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:
+    def compute(attrs: Attrs, inputs: Sequence[Any], out_type: Type) -> Any:
         return _results(topi_compute(list(inputs), attrs.axis))
 
     return compute
 
 
-def _results(outputs: Any) -> list[Any]:
+def _results(outputs: Tensor | Sequence[Tensor | int]) -> list[Any]:
     return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
 
 
-def _value_of(word: str, attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:
+def _value_of(word: str, attrs: Attrs, inputs: Sequence[Any], out_type: Type) -> Any:
     """The value that a word of a row names."""
     if word == "-":
         return None
@@ -87,7 +92,7 @@ def _wrapper(name: str, row: str) -> Callable[..., Any]:
     option_names = [option for _, _, option in words if option]
 
     def wrap(
-        topi_compute: Callable[..., Any], *positional: Any, **options: Any
+        topi_compute: Callable[..., Any], *positional: Any, **options: bool
     ) -> Callable[..., Any]:
         options = {**dict(zip(option_names, positional, strict=False)), **options}
         unknown = set(options) - {*option_names, *_SEARCHES}
@@ -99,7 +104,7 @@ def _wrapper(name: str, row: str) -> Callable[..., Any]:
                 what = "layouts of searches are not supported"
                 raise NotImplementedError(explain(what, got=option, instead="leave it out"))
 
-        def compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> Any:
+        def compute(attrs: Attrs, inputs: Sequence[Any], out_type: Type) -> Any:
             args = list(inputs)
             for word, _, option in words:
                 if option and not options.get(option):
@@ -125,7 +130,7 @@ for _name, _row in TAKES.items():
 # ---------------------------------------------------------------------- strategies of operators
 
 
-def _schedule(attrs: Any, outs: Any, target: Any) -> Any:
+def _schedule(attrs: Attrs, outs: Sequence[Tensor], target: Target) -> Any:
     """A schedule without steps: the default rules make it."""
     tensors = [outs] if isinstance(outs, te.Tensor) else list(outs)
     return te.create_schedule([out.op for out in tensors])

@@ -9,7 +9,7 @@ from ....relax import expr as rx
 from ...topi import search as topi_search
 from ..expr import Expr, TupleWrapper
 from ..types import Any as AnyDim
-from ..types import TensorType, TupleType
+from ..types import TensorType, TupleType, Type
 from .common import axis_of, dims_in, numbers, shape_of
 from .core import Input, R, builder, kernel, op, view
 
@@ -38,7 +38,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
     return TensorType(types[0].shape, attrs["dtype"])
 
 
-def _results(values: Any, indices: Any, ret_type: str, both: Any) -> Any:
+def _results(values: rx.Expr | Type, indices: Input | TensorType, ret_type: str, both: Any) -> Any:
     results = {"values": values, "indices": indices}
     if ret_type != "both" and ret_type not in results:
         hint = '"both", "values" or "indices"'
@@ -95,8 +95,8 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 @view("topk")
 def _topk(
-    data: Any,
-    k: Any = 1,
+    data: Expr,
+    k: Expr | int = 1,
     axis: int = -1,
     ret_type: str = "both",
     is_ascend: bool = False,

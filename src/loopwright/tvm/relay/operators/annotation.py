@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
 from ....runtime.device import Device, VirtualDevice
 from ....runtime.device import device as device_of
 from .common import same_type
 from .core import Input, op, view
+
+if TYPE_CHECKING:
+    from ..expr import Expr, Function
 
 
 def _mark(name: str, doc: str) -> None:
@@ -49,7 +53,7 @@ def on_device(
 on_device.infer(same_type)
 
 
-def _virtual_device(device: Any) -> VirtualDevice:
+def _virtual_device(device: object) -> VirtualDevice:
     """Where a value is to be, of a device or its name."""
     if isinstance(device, VirtualDevice):
         return device
@@ -61,7 +65,10 @@ def _virtual_device(device: Any) -> VirtualDevice:
 
 @view("annotation.on_device")
 def _on_device(
-    body: Any, device: Any, constrain_result: bool = False, constrain_body: bool = True
+    body: Expr,
+    device: VirtualDevice | str | float,
+    constrain_result: bool = False,
+    constrain_body: bool = True,
 ) -> Any:
     """The same value, computed on a device: the value, its result, or both are held to it."""
     free = not (constrain_result or constrain_body)
@@ -70,7 +77,9 @@ def _on_device(
 
 
 @view("annotation.function_on_device")
-def _function_on_device(function: Any, param_devices: Any, result_device: Any) -> Any:
+def _function_on_device(
+    function: Function, param_devices: Sequence[str], result_device: Device
+) -> Any:
     """The function with the devices of its parameters and result as attributes."""
     devices = tuple(_virtual_device(d) for d in param_devices)
     attrs = {
@@ -90,6 +99,6 @@ device_copy.infer(same_type)
 
 
 @view("device_copy")
-def _device_copy(data: Any, src_device: Any, dst_device: Any) -> Any:
+def _device_copy(data: Expr, src_device: Device | str, dst_device: Device | str) -> Any:
     """The same values on another device, a Device, its name or a VirtualDevice."""
     return device_copy.builder(data, _virtual_device(src_device), _virtual_device(dst_device))

@@ -4,7 +4,7 @@ layouts."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm
@@ -14,7 +14,10 @@ from ....relax.struct_info import ShapeStructInfo
 from ....tir import layout as layout_of
 from ..expr import Constant, Expr, const
 from ..types import TensorType
-from .core import builder, view
+from .core import Input, builder, view
+
+if TYPE_CHECKING:
+    from ....relax.expr import Var
 
 R: Any = relax_op
 LETTERS = {1: "W", 2: "HW", 3: "DHW"}
@@ -45,7 +48,7 @@ def sides(value: Any, rank: int) -> tuple[Any, ...]:
 
 for _rank in LETTERS:
 
-    def _pads(padding: Any, rank: int = _rank) -> tuple[Any, ...]:
+    def _pads(padding: Sequence[int], rank: int = _rank) -> tuple[Any, ...]:
         """The padding before each spatial axis, then after each."""
         return sides(padding, rank)
 
@@ -67,12 +70,12 @@ def numbers(value: Any) -> Any:
     return value.data.numpy().tolist() if isinstance(value, Constant) else value
 
 
-def expression(value: Any, dtype: str) -> Expr:
+def expression(value: Expr | tuple[float, ...], dtype: str) -> Expr:
     """An expression stays; numbers become a constant."""
     return value if isinstance(value, Expr) else const(value, dtype)
 
 
-def axis_of(data: TensorType, axis: Any) -> int:
+def axis_of(data: TensorType, axis: int) -> int:
     """An axis counted from the first. Raises ValueError out of range."""
     rank = len(data.shape)
     if not -rank <= int(axis) < rank:
@@ -94,7 +97,7 @@ def extents(tensor_type: TensorType, layout: str) -> dict[str, Any]:
     return sizes
 
 
-def as_plain(data: Any, layout: str, plain: str) -> Any:
+def as_plain(data: Var | Input, layout: str, plain: str) -> Any:
     """A tensor of a permuted layout in the plain one."""
     if layout == plain:
         return data

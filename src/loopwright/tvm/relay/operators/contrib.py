@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
 from ....ir.dtype import DataType
@@ -14,6 +15,11 @@ from ..types import TensorType
 from .common import extents, shape_of, windows
 from .conv import as_plain, conv_macs, wide
 from .core import Input, R, builder, kernel, op, view
+
+if TYPE_CHECKING:
+    from types import SimpleNamespace
+
+    from ..expr import Expr
 
 # ---------------------------------------------------------------------- blocks of channels
 
@@ -56,14 +62,14 @@ def _blocked(name: str) -> None:
 
     @view(f"nn.{short}_nchwc")
     def build(
-        data: Any,
-        kernel: Any,
-        strides: Any = (1, 1),
-        padding: Any = (0, 0),
-        dilation: Any = (1, 1),
+        data: Expr,
+        kernel: Expr,
+        strides: Sequence[int] = (1, 1),
+        padding: Sequence[int] = (0, 0),
+        dilation: Sequence[int] = (1, 1),
         groups: int = 1,
-        channels: Any = None,
-        kernel_size: Any = None,
+        channels: int | None = None,
+        kernel_size: Sequence[int] | None = None,
         data_layout: str = "NCHW8c",
         kernel_layout: str = "OIHW",
         out_layout: str = "",
@@ -197,7 +203,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
     return TensorType(shape, attrs["pack_type"])
 
 
-def _weights(weight: Any, bits: int, dtype: str, unipolar: bool, packed: tuple[int, int]) -> Any:
+def _weights(weight: Input, bits: int, dtype: str, unipolar: bool, packed: tuple[int, int]) -> Any:
     """The numbers of a weight of bits: 0 and 1, or with `unipolar` -1 and 1 for each. packed: the axes
     of words and of planes, if it is packed, which is one more than its rank."""
     if weight.struct_info.ndim in (3, 5):
@@ -324,14 +330,17 @@ def _parts(matrix: Any) -> tuple[Any, Any, Any]:
 
 
 @view("nn.sparse_dense")
-def _sparse_dense(dense_mat: Any, sparse_mat: Any, sparse_lhs: bool = False) -> Any:
+def _sparse_dense(dense_mat: Expr, sparse_mat: SimpleNamespace, sparse_lhs: bool = False) -> Any:
     """dense @ sparse.T, or sparse @ dense.T; the sparse one as (values, columns, beginnings)."""
     return sparse_dense.builder(dense_mat, *_parts(sparse_mat), sparse_lhs)
 
 
 @view("nn.sparse_conv2d")
 def _sparse_conv2d(
-    dense_mat: Any, sparse_mat: Any, layout: str = "NHWC", kernel_size: Any = (1, 1)
+    dense_mat: Expr,
+    sparse_mat: Sequence[Expr],
+    layout: str = "NHWC",
+    kernel_size: Sequence[int] = (1, 1),
 ) -> Any:
     """A convolution by a sparse matrix, given as (values, columns, beginnings)."""
     return sparse_conv2d.builder(dense_mat, *_parts(sparse_mat), layout, kernel_size)

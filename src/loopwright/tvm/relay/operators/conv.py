@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
-from ....ir.prim_expr import IntImm
+from ....ir.prim_expr import IntImm, PrimExpr
 from ....ops.blocks import shape_in
 from ....tir import layout as layout_of
 from ...topi import nn as topi_nn
@@ -16,8 +16,11 @@ from ..types import TensorType
 from .common import LETTERS, as_plain, extents, shape_of, windows
 from .core import Input, R, Row, builder, kernel, op
 
+if TYPE_CHECKING:
+    from ....relax.expr import Expr
 
-def _static(dim: Any) -> Any:
+
+def _static(dim: IntImm) -> Any:
     return dim.value if isinstance(dim, IntImm) else None
 
 
@@ -54,7 +57,7 @@ def _window_types(
     """The hook `arguments` that infers a weight's shape; lead(channels in, channels out, groups)
     are its extents by O and I."""
 
-    def weight(data: Any, attrs: dict[str, Any]) -> Any:
+    def weight(data: TensorType, attrs: dict[str, Any]) -> Any:
         channels, window = attrs["channels"], attrs["kernel_size"]
         if not isinstance(data, TensorType) or channels is None or window is None:
             return None
@@ -69,7 +72,7 @@ def _window_types(
     return arguments
 
 
-def _share(dim: Any, groups: Any) -> Any:
+def _share(dim: PrimExpr | int, groups: int) -> Any:
     return dim if isinstance(dim, AnyDim) else dim // groups
 
 
@@ -88,7 +91,7 @@ def _check_weight(types: list[Any], attrs: dict[str, Any], out: str) -> None:
     extents(types[0], layout)
 
 
-def conv_macs(types: list[Any], attrs: dict[str, Any], result: Any) -> int:
+def conv_macs(types: list[Any], attrs: dict[str, Any], result: TensorType) -> int:
     """Those of a convolution, and of a transposed one by its results: each element of the result
     takes a window of the channels of its group."""
     channels = extents(types[0], attrs["data_layout"])["C"]
@@ -135,7 +138,7 @@ def _conv(rank: int) -> Row:
 conv1d, conv2d, conv3d = map(_conv, LETTERS)
 
 
-def _transposed(rank: int, data: Any, weight: Any, params: dict[str, Any]) -> Any:
+def _transposed(rank: int, data: Expr, weight: Expr, params: dict[str, Any]) -> Any:
     """A transposed convolution of plain layouts."""
     dtype = params["out_dtype"] or None
     if rank < 3:

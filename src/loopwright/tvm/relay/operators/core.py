@@ -30,7 +30,7 @@ from typing import Any
 
 from ....base.errors import explain
 from ....base.registry import Registry
-from ....ir.expr import Attrs
+from ....ir.expr import Attrs, BaseExpr
 from ....ir.op import Op, register_op
 from ....relax import BlockBuilder
 from ....relax import Call as RelaxCall
@@ -48,7 +48,7 @@ class _Typed:
     def __getattr__(self, name: str) -> Any:
         member = getattr(self._view, name)
 
-        def informed(*args: Any, **kwargs: Any) -> Any:
+        def informed(*args: Any, **kwargs: str | bool | None) -> Any:
             return _informed(member(*args, **kwargs))
 
         value: Any = _Typed(member) if isinstance(member, ModuleType) else informed
@@ -56,7 +56,7 @@ class _Typed:
         return value
 
 
-def _informed(value: Any) -> Any:
+def _informed(value: RelaxCall) -> Any:
     """A call with its struct info."""
     if isinstance(value, RelaxCall) and value.struct_info is None and isinstance(value.op, Op):
         infer = value.op.get_attr("FInferStructInfo")
@@ -74,7 +74,7 @@ def builder() -> Any:
     return _BUILDER.get()
 
 
-def kernel(fn: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def kernel(fn: Callable[..., Any], *args: Any, **options: str | float) -> Any:
     """A te function applied to Relax expressions, for semantics that no operator of Relax has."""
     return builder().emit(builder().call_te(fn, *args, **options))
 
@@ -177,7 +177,7 @@ class Row:
         attrs = {} if call.attrs is None else dict(call.attrs.items())
         return {name: attrs.get(name, self.defaults.get(name)) for name in self.attr_names}
 
-    def apply(self, args: list[Any], attrs: dict[str, Any], bb: Any) -> Any:
+    def apply(self, args: list[Any], attrs: dict[str, Any], bb: BlockBuilder) -> Any:
         """The Relax expression of a call: its arguments are Relax expressions. bb: the BlockBuilder
         of the function that it is for."""
         names = list(self.inputs)
@@ -216,7 +216,7 @@ def _plain(value: Any) -> Any:
 
 
 def op(
-    name: str, results: Any = None, attrs: str = "", view: bool = True
+    name: str, results: int | Callable[..., Any] | None = None, attrs: str = "", view: bool = True
 ) -> Callable[[Callable[..., Any]], Row]:
     """Define an operator: see the module's docstring.
 
@@ -243,6 +243,6 @@ def view(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return register
 
 
-def row_of(operator: Any) -> Row | None:
+def row_of(operator: BaseExpr) -> Row | None:
     """The definition of an operator, None if it has none."""
     return ROWS.get(operator.name) if isinstance(operator, Op) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 @view("full")
-def _full(fill_value: Any, shape: Any = (), dtype: str = "") -> Any:
+def _full(fill_value: Expr, shape: Expr | Sequence[int] = (), dtype: str = "") -> Any:
     """A tensor of one value; the shape may be an expression."""
     shape = as_numbers(shape)
     row = dyn_full if isinstance(shape, Expr) else full
@@ -73,12 +74,12 @@ def arange(start: Input, stop: Input, step: Input, dtype: str = "float32") -> An
     return R.add(low, R.multiply(R.astype(number, dtype), by))
 
 
-def _number(value: Any) -> Any:
+def _number(value: object) -> Any:
     return value.data.numpy().item() if isinstance(value, (rx.Constant, Constant)) else None
 
 
 @arange.infer
-def _(types: list[Any], attrs: dict[str, Any], args: Any = None) -> Any:
+def _(types: list[Any], attrs: dict[str, Any], args: Sequence[Expr] | None = None) -> Any:
     values = [_number(a) for a in args or (None,)]
     if None in values:
         return TensorType((AnyDim(),), attrs["dtype"])
@@ -86,7 +87,9 @@ def _(types: list[Any], attrs: dict[str, Any], args: Any = None) -> Any:
 
 
 @view("arange")
-def _arange(start: Any, stop: Any = None, step: Any = None, dtype: str = "float32") -> Any:
+def _arange(
+    start: Any, stop: Expr | None = None, step: Expr | None = None, dtype: str = "float32"
+) -> Any:
     """The numbers from `start` to before `stop`; with one number, from 0 to before it."""
     if stop is None:
         start, stop = 0, start
@@ -138,7 +141,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 @view("trilu")
-def _trilu(data: Any, k: Any, upper: bool = True) -> Any:
+def _trilu(data: Expr, k: Any, upper: bool = True) -> Any:
     """The upper or lower triangle of matrices, from the k-th diagonal on."""
     k = k if isinstance(k, Expr) else const(k, dtype="int32")
     return trilu.builder(data, k, upper)
@@ -168,7 +171,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 @view("unique")
-def _unique(data: Any, is_sorted: bool = True, return_counts: bool = False) -> Any:
+def _unique(data: Expr, is_sorted: bool = True, return_counts: bool = False) -> Any:
     """The values that occur: see the operator."""
     return unique.builder(data, is_sorted, return_counts)
 
@@ -213,7 +216,7 @@ def stft(
 
 @view("stft")
 def _stft(
-    data: Any, n_fft: int, hop_length: Any = None, win_length: Any = None, window: Any = None,
+    data: Expr, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Expr | None = None,
     normalized: bool = False, onesided: bool = True,
 ) -> Any:  # fmt: skip
     """The Fourier transforms of windows of a signal."""

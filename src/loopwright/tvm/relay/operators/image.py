@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
 from ....tir import layout as layout_of
@@ -13,10 +13,14 @@ from ..types import TensorType
 from .common import LETTERS, dims_in, expression, numbers, per_axis, whole, windows
 from .core import Input, R, Row, kernel, op, view
 
+if TYPE_CHECKING:
+    from ....ir.dtype import DataType
+    from ....relax.expr import Var
+
 # ---------------------------------------------------------------------- resizing
 
 
-def _resized(data: Any, size: list[Any], roi: Any, **options: Any) -> Any:
+def _resized(data: Var | Input, size: list[Any], roi: Any, **options: Any) -> Any:
     """The data in another size, by Relax's operator where it computes the same: the nearest
     element depends on the last bit of a coordinate."""
     options["out_dtype"] = options["out_dtype"] or None
@@ -108,7 +112,7 @@ def _resize_view(rank: int) -> None:
 
     @view(f"image.resize{rank}d")
     def resize(
-        data: Any,
+        data: Expr,
         size: Any,
         roi: Any = None,
         layout: str = plain,
@@ -118,7 +122,7 @@ def _resize_view(rank: int) -> None:
         cubic_alpha: float = -0.5,
         cubic_exclude: int = 0,
         extrapolation_value: float = 0.0,
-        out_dtype: Any = None,
+        out_dtype: DataType | str | None = None,
     ) -> Any:
         """The spatial axes of a batch of images in another size, which may be an expression."""
         size, roi = numbers(size), numbers(roi)

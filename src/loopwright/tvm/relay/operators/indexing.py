@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ....base.errors import explain
-from ....ir.prim_expr import IntImm
+from ....ir.prim_expr import IntImm, PrimExpr
 from ....relax import expr as rx
-from ..expr import Constant, Expr, const
+from ..expr import Constant, Expr, Tuple, const
 from ..types import Any as AnyDim
 from ..types import TensorType
 from .core import VIEWS, Input, Inputs, R, op, view
@@ -17,7 +18,7 @@ from .tensor import broadcast, extent_value, fields, of_rank, shape_of_tensor
 from .transform import as_numbers, dims_of
 
 
-def _i64(value: Any) -> Any:
+def _i64(value: np.ndarray[Any, Any] | int) -> Any:
     return rx.const(np.asarray(value, "int64"))
 
 
@@ -45,7 +46,7 @@ def _bounds(attrs: dict[str, Any], rank: int) -> list[tuple[int, Any, Any, int]]
     return ranges
 
 
-def sliced(extent: Any, low: Any, high: Any, stride: int) -> Any:
+def sliced(extent: int, low: int | None, high: int | None, stride: int) -> Any:
     """(begin, end, number of elements) of a slice of an axis of a known extent."""
     first, last = (0, extent) if stride > 0 else (extent - 1, -1)
     begin = first if low is None else (low + extent if low < 0 else low)
@@ -147,7 +148,12 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 @view("strided_slice")
 def _strided_slice(
-    data: Any, begin: Any, end: Any, strides: Any = None, axes: Any = None, slice_mode: str = "end"
+    data: Expr,
+    begin: Expr | Sequence[int],
+    end: Expr | Sequence[int],
+    strides: Expr | Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    slice_mode: str = "end",
 ) -> Any:
     """A part of a tensor; bounds may be expressions."""
     begin, end, strides = (
@@ -168,7 +174,7 @@ def _strided_slice(
     return strided_slice.builder(data, begin, end, strides, slice_mode, as_numbers(axes))
 
 
-def _const(values: Any, dtype: str) -> Constant:
+def _const(values: Sequence[int], dtype: str) -> Constant:
     return Constant(np.array(values, dtype))
 
 
@@ -201,7 +207,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 @view("strided_set")
-def _strided_set(data: Any, v: Any, begin: Any, end: Any, strides: Any = None) -> Any:
+def _strided_set(data: Expr, v: Expr, begin: Any, end: Any, strides: Any = None) -> Any:
     """`data` with the part that a slice means replaced by `v`."""
     count = len(begin) if isinstance(begin, (list, tuple)) else 0
     strides = (
@@ -211,7 +217,7 @@ def _strided_set(data: Any, v: Any, begin: Any, end: Any, strides: Any = None) -
     return strided_set.builder(data, v, *bounds)
 
 
-def list_or_unknown(value: Any) -> Any:
+def list_or_unknown(value: Expr) -> Any:
     """A list; for an expression one of unknown items."""
     return [None] if isinstance(value, Expr) else value
 
@@ -286,7 +292,7 @@ def take(
     return _batched_take(data, index, axis, batch_dims)
 
 
-def _wrapped(indices: Any, extent: Any, mode: str) -> Any:
+def _wrapped(indices: rx.Var | Input, extent: PrimExpr, mode: str) -> Any:
     """Indices within an axis."""
     wide = _wide(indices)
     size = extent_value(extent)
@@ -333,7 +339,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 @view("take")
 def _take(
-    data: Any, indices: Any, axis: Any = None, batch_dims: int = 0, mode: str = "clip"
+    data: Expr, indices: Expr, axis: int | None = None, batch_dims: int = 0, mode: str = "clip"
 ) -> Any:
     """The elements at indices along an axis."""
     return take.builder(data, indices, batch_dims, axis, mode)
@@ -465,7 +471,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
     return _hot_type(types[0], attrs["depth"], attrs)
 
 
-def _hot_type(indices: Any, depth: Any, attrs: dict[str, Any]) -> Any:
+def _hot_type(indices: TensorType, depth: Any, attrs: dict[str, Any]) -> Any:
     position = len(indices.shape) if attrs["axis"] == -1 else attrs["axis"]
     return TensorType([*indices.shape[:position], depth, *indices.shape[position:]], attrs["dtype"])
 
@@ -499,7 +505,9 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 @view("one_hot")
-def _one_hot(indices: Any, on_value: Any, off_value: Any, depth: Any, axis: int, dtype: str) -> Any:
+def _one_hot(
+    indices: Expr, on_value: Expr, off_value: Expr, depth: Any, axis: int, dtype: str
+) -> Any:
     """A new axis of `depth`, which may be an expression."""
     depth = as_numbers(depth)
     if isinstance(depth, Expr):
@@ -537,7 +545,7 @@ def adv_index(inputs: Inputs) -> Any:
 
 
 @view("adv_index")
-def _adv_index(inputs: Any) -> Any:
+def _adv_index(inputs: Tuple | Sequence[Expr]) -> Any:
     """numpy's indexing of the first tensor by the others."""
     return adv_index.builder(list(inputs) if isinstance(inputs, (list, tuple)) else inputs)
 
@@ -586,7 +594,9 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
     return of_rank(types[1], types[2].dtype)
 
 
-def _to_dense(indices: Any, values: Any, default: Any, shape: Any) -> Any:
+def _to_dense(
+    indices: Any, values: rx.Expr | Input, default: rx.Expr | Input, shape: Input | list[int]
+) -> Any:
     have = indices.struct_info.ndim
     wide = _wide(indices)
     if have == 0:
@@ -611,7 +621,10 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 @view("sparse_to_dense")
 def _sparse_to_dense(
-    sparse_indices: Any, output_shape: Any, sparse_values: Any, default_value: Any = 0
+    sparse_indices: Expr,
+    output_shape: Expr | Sequence[int],
+    sparse_values: Expr,
+    default_value: Expr | float = 0,
 ) -> Any:
     """A tensor of a default value with values at the given indices."""
     default = default_value if isinstance(default_value, Expr) else const(default_value)
@@ -649,7 +662,9 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 @view("matrix_set_diag")
-def _matrix_set_diag(data: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT") -> Any:
+def _matrix_set_diag(
+    data: Expr, diagonal: Expr, k: int | Sequence[int] = 0, align: str = "RIGHT_LEFT"
+) -> Any:
     """Matrices with the diagonals k, or from k[0] to k[1], replaced."""
     low, high = (k, k) if isinstance(k, int) else (k[0], k[-1])
     above, below = align.split("_")
@@ -670,7 +685,9 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 @view("segment_sum")
-def _segment_sum(data: Any, segment_ids: Any, num_segments: Any = None) -> Any:
+def _segment_sum(
+    data: Expr, segment_ids: Expr, num_segments: int | Sequence[int] | None = None
+) -> Any:
     """The sums of the parts of a tensor that have the same number; there are num_segments."""
     one_shape_tail = VIEWS["strided_slice"](VIEWS["shape_of"](data, "int64"), [1], [2**31 - 1])
     data = VIEWS["slice_like"](data, segment_ids, [0])  # rows without a number are left out

@@ -14,14 +14,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ....ir.prim_expr import IntImm
+from ....ir.prim_expr import IntImm, PrimExpr
 from ....tir import Layout
 from ....tir import layout as layout_of
 from .core import ROWS
 from .reduce import axes_of
 from .tensor import BINARY, UNARY
+
+if TYPE_CHECKING:
+    from ....ir.expr import Attrs
+    from ....ir.op import Op
+    from ..types import TupleType, Type
 
 LAYOUT_RULE = "FInferCorrectLayout"
 Layouts = Sequence[Any]
@@ -69,30 +74,39 @@ def _first(layouts: Layouts) -> Any:
     return next((one for one in layouts if one is not None), None)
 
 
-def _rank(type_: Any) -> int:
+def _rank(type_: Type) -> int:
     return len(type_.shape)
 
 
-def _listed(value: Any) -> list[Any]:
+def _listed(value: int | Sequence[int]) -> list[Any]:
     return [value] if isinstance(value, int) else list(value)
 
 
 # ---------------------------------------------------------------------- element by element
 
 
-def elementwise(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+def elementwise(
+    attrs: Attrs | None,
+    new: Sequence[Layout] | None,
+    old: Sequence[Layout | None],
+    types: Sequence[Type],
+) -> Any:
     """As its one argument is stored."""
     layout = new[0] if new else old[0]
     return Output([layout], [layout], attrs)
 
 
-def twice(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+def twice(
+    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout], types: Sequence[Type]
+) -> Any:
     """Two results, as the argument is stored."""
     layout = new[0] if new else old[0]
     return Output([layout], [layout, layout], attrs)
 
 
-def broadcasting(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+def broadcasting(
+    attrs: dict[str, Any], new: list[Any] | None, old: list[Any], types: list[Any]
+) -> Any:
     """Two operands: the smaller one moves as the larger one did."""
     ranks = [_rank(t) for t in types]
     large = 0 if ranks[0] >= ranks[1] else 1
@@ -144,7 +158,7 @@ def moved_like(small: Layout, old: Layout, new: Layout) -> Layout | None:
     return new.renamed("".join(named), "".join(named.values()))
 
 
-def _repeated(target: Layout, old: Layout, shape: Any) -> Layout | None:
+def _repeated(target: Layout, old: Layout, shape: Sequence[PrimExpr]) -> Layout | None:
     """A layout with blocks of one element for axes that are broadcast."""
     parts = []
     for letter, factor in target.parts:
@@ -156,7 +170,7 @@ def _repeated(target: Layout, old: Layout, shape: Any) -> Layout | None:
     return _layout(parts)
 
 
-def _is_one(dim: Any) -> bool:
+def _is_one(dim: PrimExpr) -> bool:
     return isinstance(dim, IntImm) and dim.value == 1
 
 
@@ -167,7 +181,9 @@ def fixed(inputs: Sequence[str], output: str = "") -> Rule:
     """Layouts are read from attributes, whatever the arguments are stored as. A name that is not an
     attribute is a layout. The result has that of the first argument, or that of `out_layout`."""
 
-    def rule(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    def rule(
+        attrs: Any, new: Sequence[Any] | None, old: Sequence[Any], types: Sequence[Any]
+    ) -> Any:
         new_layouts = [layout_of(attrs.get(name, name)) for name in inputs[: len(old)]]
         out = attrs.get("out_layout", "") if not output else attrs.get(output, output)
         return Output(new_layouts, [layout_of(out) if out else new_layouts[0]], attrs)
@@ -175,7 +191,9 @@ def fixed(inputs: Sequence[str], output: str = "") -> Rule:
     return rule
 
 
-def imaging(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+def imaging(
+    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout | None], types: Sequence[Type]
+) -> Any:
     """The attribute `layout` follows the data where the image's axes stay as they are, unless
     `out_layout` is given."""
     layout, out = layout_of(attrs["layout"]), attrs.get("out_layout", "")
@@ -190,13 +208,17 @@ def _keeps_image(new: Layout, old: Layout) -> bool:
     return [c for c in new if c.upper() in "DHW"] == spatial
 
 
-def permuting_image(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+def permuting_image(
+    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout], types: Sequence[Type]
+) -> Any:
     """As `imaging`, for layouts without blocks."""
     blocked = bool(new) and not str(new[0]).isupper()
     return imaging(attrs, None if blocked else new, old, types)
 
 
-def dense(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+def dense(
+    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout | None], types: Sequence[Type]
+) -> Any:
     """A product of rows."""
     rank = _rank(types[0])
     if rank > 6:
@@ -212,7 +234,7 @@ def along(*names: str, inputs: Sequence[str] = (), outputs: Sequence[str] = ("",
     """The attributes `names` are axes of the data. inputs: the layouts of the other arguments;
     outputs: of the results, "" for that of the data."""
 
-    def rule(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+    def rule(attrs: Any, new: Sequence[Any] | None, old: Any, types: Sequence[Any]) -> Any:
         layout, values = old[0], {}
         if layout is None:
             return None
@@ -230,13 +252,20 @@ def along(*names: str, inputs: Sequence[str] = (), outputs: Sequence[str] = ("",
     return rule
 
 
-def ranking(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+def ranking(
+    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout | None], types: Sequence[Type]
+) -> Any:
     """Values and their indices along an axis, or one of them."""
     count = 2 if attrs["ret_type"] == "both" else 1
     return along("axis", outputs=("",) * count)(attrs, new, old, types)
 
 
-def joining(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+def joining(
+    attrs: Attrs,
+    new: Sequence[Layout] | None,
+    old: Sequence[Layout | None],
+    types: Sequence[TupleType],
+) -> Any:
     """Tensors side by side: all in one layout."""
     layout, axis = _first(old), int(attrs["axis"])
     if layout is None or not layout[axis].isupper():
@@ -247,7 +276,9 @@ def joining(attrs: Any, new: Any, old: Any, types: Any) -> Any:
     return Output([layout] * len(old), [layout], attrs)
 
 
-def splitting(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+def splitting(
+    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout | None], types: Sequence[Type]
+) -> Any:
     """A tensor in pieces: of an axis that is split, whole blocks."""
     where, axis, layout = attrs["indices_or_sections"], int(attrs["axis"]), old[0]
     equal = isinstance(where, int)
@@ -274,7 +305,7 @@ def _new_block(letter: str, old: Layout, new: Layout) -> int:
     return 0 if old.factor_of(letter) > 0 else new.factor_of(letter)
 
 
-def squeezing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+def squeezing(attrs: Any, new: Any, old: Sequence[Any], types: Sequence[Type]) -> Any:
     """Axes of extent 1 are removed."""
     layout, axes = old[0], attrs["axis"]
     if layout is None:
@@ -292,7 +323,9 @@ def squeezing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
     return None if rest is None else Output([layout], [rest], attrs)
 
 
-def transposing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+def transposing(
+    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout | None], types: Sequence[Type]
+) -> Any:
     """Axes in another order."""
     layout = old[0]
     if layout is None:
@@ -309,7 +342,9 @@ def transposing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
     return None if result is None else Output([layout], [result], attrs)
 
 
-def padding(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+def padding(
+    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout | None], types: Sequence[Type]
+) -> Any:
     """Widths by axis; an axis that is padded is not split."""
     layout = old[0]
     if layout is None:
@@ -331,7 +366,7 @@ def _grows(width: Any) -> bool:
     return any(not isinstance(w, (int, IntImm)) or int(w) != 0 for w in width)
 
 
-def slicing_like(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+def slicing_like(attrs: Any, new: Any, old: Sequence[Any], types: Sequence[Type]) -> Any:
     """A tensor cut to the extents of another one of the same layout."""
     if old[0] is None or old[0] != old[1]:
         return None
@@ -346,7 +381,9 @@ def slicing_like(attrs: Any, new: Any, old: Any, types: Any) -> Any:
 # ---------------------------------------------------------------------- slices
 
 
-def slicing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+def slicing(
+    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout | None], types: Sequence[Type]
+) -> Any:
     """A part of each axis; of one that is split, whole blocks."""
     layout = old[0]
     if layout is None:
@@ -374,7 +411,7 @@ def slicing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
     return Output(new[:1], new[:1], changed(attrs, **values, slice_mode="end"))
 
 
-def _ranges(attrs: Any, layout: Layout, shape: Any) -> dict[str, Any] | None:
+def _ranges(attrs: Attrs, layout: Layout, shape: Sequence[PrimExpr]) -> dict[str, Any] | None:
     """(begin, end, step) by axis; None where one is not known."""
     begin, end, steps = attrs["begin"], attrs["end"], attrs["strides"]
     if begin is None or end is None:
@@ -397,7 +434,9 @@ def _ranges(attrs: Any, layout: Layout, shape: Any) -> dict[str, Any] | None:
     return ranges
 
 
-def _leading(ranges: dict[int, Any], old: Layout, new: Layout, shape: Any) -> dict[int, Any]:
+def _leading(
+    ranges: dict[int, Any], old: Layout, new: Layout, shape: Sequence[PrimExpr]
+) -> dict[int, Any]:
     """The ranges of all axes up to the last one that has one."""
     for index, letter in enumerate(new):
         if index not in ranges and index < max(ranges, default=-1):
@@ -409,17 +448,27 @@ def _leading(ranges: dict[int, Any], old: Layout, new: Layout, shape: Any) -> di
 # ---------------------------------------------------------------------- reductions
 
 
-def reducing(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+def reducing(
+    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout | None], types: Sequence[Type]
+) -> Any:
     """Over axes; of one that is split, over both parts."""
     return _reduced(attrs, new, old, types, ordered=False)
 
 
-def finding(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+def finding(
+    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout], types: Sequence[Type]
+) -> Any:
     """The place of an element: the reduced axes stay in their order."""
     return _reduced(attrs, new, old, types, ordered=True)
 
 
-def _reduced(attrs: Any, new: Any, old: Any, types: Any, ordered: bool) -> Any:
+def _reduced(
+    attrs: Attrs,
+    new: Sequence[Layout] | None,
+    old: Sequence[Layout | None],
+    types: Sequence[Type],
+    ordered: bool,
+) -> Any:
     if old[0] is None:
         return None
     axes = axes_of(types[0], attrs["axis"], attrs["exclude"])
@@ -444,7 +493,9 @@ def _reduced(attrs: Any, new: Any, old: Any, types: Any, ordered: bool) -> Any:
     return Output([layout, mean][: len(old)], [out], attrs)
 
 
-def prelu(attrs: Any, new: Any, old: Any, types: Any) -> Any:
+def prelu(
+    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout | None], types: Sequence[Type]
+) -> Any:
     """As the data was named before: the slopes belong to an axis."""
     return Output([old[0], layout_of("C")], [old[0]], attrs)
 
@@ -504,7 +555,9 @@ def set_layouts() -> None:
             ROWS[name].op.set_attr(LAYOUT_RULE, rule)
 
 
-def inferred(op: Any, attrs: Any, new: Any, old: Layouts, types: Any) -> Any:
+def inferred(
+    op: Op, attrs: Attrs | None, new: Sequence[Layout] | None, old: Layouts, types: Sequence[Type]
+) -> Any:
     """The answer of an operator's rule; None where it has none or where a layout is missing."""
     rule = op.get_attr(LAYOUT_RULE)
     output = None if rule is None else rule(attrs, new, old, types)

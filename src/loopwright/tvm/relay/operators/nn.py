@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm
@@ -13,6 +13,9 @@ from .common import axis_of, same_type, shape_of, vectors
 from .conv import wide
 from .core import Input, R, builder, kernel, op
 from .tensor import scalar
+
+if TYPE_CHECKING:
+    from ....relax.expr import Var
 
 
 @op("nn.relu")
@@ -76,7 +79,7 @@ def batch_flatten(data: Input) -> Any:
 # ---------------------------------------------------------------------- products
 
 
-def _transposed(matrix: Any, transpose: bool) -> Any:
+def _transposed(matrix: Var | Input, transpose: bool) -> Any:
     rank = matrix.struct_info.ndim
     if not transpose or rank < 2:
         return matrix
@@ -151,7 +154,7 @@ def batch_matmul(
 @matmul.macs
 @dense.macs
 @batch_matmul.macs
-def _(types: list[Any], attrs: dict[str, Any], result: Any) -> int:
+def _(types: list[Any], attrs: dict[str, Any], result: TensorType) -> int:
     """Each element of the result takes a row of the first operand, or a column."""
     inner = types[0].concrete_shape[-2 if attrs.get("transpose_a") else -1]
     return prod(result.concrete_shape) * inner

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ....relax import expr as rx
 from ...topi import nn as topi_nn
 from .common import axis_of, same_type, shape_of, vectors
 from .core import Input, R, Row, builder, kernel, op, view
 from .tensor import scalar
+
+if TYPE_CHECKING:
+    from ..expr import Expr
 
 
 def _softmax(name: str, relax_name: str) -> Row:
@@ -111,7 +115,7 @@ def l2_normalize(data: Input, eps: float, axis: Any = None) -> Any:
 
 
 @l2_normalize.build
-def _(data: Any, eps: Any, axis: Any) -> Any:
+def _(data: Expr, eps: float, axis: Sequence[int]) -> Any:
     return {"data": data, "eps": eps, "axis": [axis] if isinstance(axis, int) else axis}
 
 
@@ -139,7 +143,7 @@ view("nn.dropout_raw")(dropout.builder)
 
 
 @view("nn.dropout")
-def _dropout(data: Any, rate: float = 0.5) -> Any:
+def _dropout(data: Expr, rate: float = 0.5) -> Any:
     """The data, as at inference."""
     return dropout.builder(data, rate)[0]
 

@@ -26,7 +26,7 @@ from .core import Input, R, Row, builder, op
 # ---------------------------------------------------------------------- Winograd
 
 
-def _along(tensor: Any, axes: list[int], matrices: list[Any]) -> Any:
+def _along(tensor: rx.Var | Input, axes: list[int], matrices: list[Any]) -> Any:
     """A tensor times a matrix along each of these axes."""
     bb, rank = builder(), len(shape_of(tensor))
     kind = str(tensor.struct_info.dtype)
@@ -39,7 +39,7 @@ def _along(tensor: Any, axes: list[int], matrices: list[Any]) -> Any:
     return tensor
 
 
-def _of_depth(size: Any) -> bool:
+def _of_depth(size: int) -> bool:
     """Whether the depth of a filter is transformed, too."""
     return 2 < int(size) < 8
 

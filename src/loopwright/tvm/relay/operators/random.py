@@ -102,14 +102,18 @@ normal.infer(_drawn)
 
 
 @view("random.uniform")
-def _uniform(key: Any, shape: Any, dtype: str = "float32", low: Any = 0.0, high: Any = 1.0) -> Any:
+def _uniform(
+    key: Input, shape: Any, dtype: str = "float32", low: Any = 0.0, high: Any = 1.0
+) -> Any:
     """The next key, and numbers from `low` to below `high`."""
     ends = expression(low, dtype), expression(high, dtype)
     return uniform.builder(key, *ends, shape, dtype)
 
 
 @view("random.normal")
-def _normal(key: Any, shape: Any, dtype: str = "float32", mean: Any = 0.0, scale: Any = 1.0) -> Any:
+def _normal(
+    key: Input, shape: Any, dtype: str = "float32", mean: Any = 0.0, scale: Any = 1.0
+) -> Any:
     """The next key, and numbers of a normal distribution."""
     parameters = expression(mean, dtype), expression(scale, dtype)
     return normal.builder(key, *parameters, shape, dtype)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
-from ..expr import Tuple, TupleWrapper
+from ..expr import Expr, Tuple, TupleWrapper
 from ..types import TensorType
 from .core import VIEWS, Input, R, op, view
 from .tensor import extent_value
+
+if TYPE_CHECKING:
+    from ....ir.dtype import DataType
+    from ....relax.expr import Var
 
 
 def axes_of(data: Any, axis: Any, exclude: bool = False) -> list[int]:
@@ -27,7 +32,9 @@ def axes_of(data: Any, axis: Any, exclude: bool = False) -> list[int]:
     return sorted(axes) or list(range(rank))
 
 
-def reduced(types: list[Any], attrs: dict[str, Any], dtype: Any = None) -> TensorType:
+def reduced(
+    types: list[Any], attrs: dict[str, Any], dtype: DataType | str | None = None
+) -> TensorType:
     """The type of a reduction."""
     data = types[0]
     if not isinstance(data, TensorType):
@@ -41,7 +48,7 @@ def reduced(types: list[Any], attrs: dict[str, Any], dtype: Any = None) -> Tenso
     return TensorType(dims, dtype or data.dtype)
 
 
-def _reduction(name: str, compute: Any, dtype: str = "") -> None:
+def _reduction(name: str, compute: Callable[..., Any], dtype: str = "") -> None:
     def body(data: Input, axis: Any = None, keepdims: bool = False, exclude: bool = False) -> Any:
         axes = axes_of(data, axis, exclude)
         return compute(data, axes, keepdims) if axes else data
@@ -50,7 +57,7 @@ def _reduction(name: str, compute: Any, dtype: str = "") -> None:
     row = op(name, attrs="ReduceAttrs")(body)
 
     @row.build
-    def _(data: Any, axis: Any, keepdims: bool, exclude: bool) -> dict[str, Any]:
+    def _(data: Expr, axis: Any, keepdims: bool, exclude: bool) -> dict[str, Any]:
         axis = [axis] if isinstance(axis, int) else axis
         return {"data": data, "axis": axis, "keepdims": keepdims, "exclude": exclude}
 
@@ -106,7 +113,7 @@ def _arg(name: str, relax_name: str) -> None:
     row = op(name, attrs="ArgReduceAttrs")(body)
 
     @row.build
-    def _(axis: Any, **options: Any) -> dict[str, Any]:
+    def _(axis: int | Sequence[int], **options: Expr | bool) -> dict[str, Any]:
         return {"axis": [axis] if isinstance(axis, int) else axis, **options}
 
     @row.infer
@@ -114,7 +121,7 @@ def _arg(name: str, relax_name: str) -> None:
         return reduced(types, attrs, "int32")
 
 
-def moved_extent(data: Any, axes: list[int]) -> Any:
+def moved_extent(data: Var | Input, axes: list[int]) -> Any:
     """The number of elements that are reduced to one."""
     count: Any = 1
     for axis in axes:
@@ -150,22 +157,22 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
     return reduced(types, attrs)
 
 
-def _pair(a: Any, b: Any) -> TupleWrapper:
+def _pair(a: Expr, b: Expr) -> TupleWrapper:
     return TupleWrapper(Tuple([a, b]), 2)
 
 
-def _listed(axis: Any) -> Any:
+def _listed(axis: int | Sequence[int] | None) -> Any:
     return [axis] if isinstance(axis, int) else axis
 
 
 @view("variance")
 def _variance(
-    data: Any,
-    axis: Any = None,
+    data: Expr,
+    axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
     exclude: bool = False,
     unbiased: bool = False,
-    with_mean: Any = None,
+    with_mean: Expr | None = None,
 ) -> Any:
     """The variance over axes. with_mean: the mean, where it is known."""
     axis = _listed(axis)
@@ -176,7 +183,7 @@ def _variance(
 @view("std")
 def _std(
     data: Any,
-    axis: Any = None,
+    axis: int | None = None,
     keepdims: bool = False,
     exclude: bool = False,
     unbiased: bool = False,
@@ -188,7 +195,7 @@ def _std(
 @view("mean_variance")
 def _mean_variance(
     data: Any,
-    axis: Any = None,
+    axis: int | None = None,
     keepdims: bool = False,
     exclude: bool = False,
     unbiased: bool = False,
@@ -202,14 +209,16 @@ def _mean_variance(
 
 
 @view("mean_std")
-def _mean_std(data: Any, axis: Any = None, keepdims: bool = False, exclude: bool = False) -> Any:
+def _mean_std(
+    data: Any, axis: int | None = None, keepdims: bool = False, exclude: bool = False
+) -> Any:
     """The mean and the standard deviation over axes."""
     both = _mean_variance(data, axis, keepdims, exclude)
     return _pair(both[0], VIEWS["sqrt"](both[1]))
 
 
 @view("logsumexp")
-def _logsumexp(data: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def _logsumexp(data: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     """log(sum(exp(data))) over axes, computed from the greatest element."""
     axis = _listed(axis)
     top = VIEWS["max"](data, axis, True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ....relax import expr as rx
-from ..expr import Tuple, TupleGetItem
+from ..expr import Expr, Tuple, TupleGetItem
 from ..types import Any as AnyDim
 from ..types import TensorType, TupleType
 from .core import Input, R, op, view
@@ -56,7 +56,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 @view("sparse_fill_empty_rows")
-def _(sparse_indices: Any, sparse_values: Any, dense_shape: Any, default_value: Any) -> Tuple:
+def _(sparse_indices: Expr, sparse_values: Expr, dense_shape: Expr, default_value: Expr) -> Tuple:
     """The indices and values with a default value in empty rows, and which rows these are."""
     args = (sparse_indices, sparse_values, dense_shape, default_value)
     outputs = sparse_fill_empty_rows.builder(*args)

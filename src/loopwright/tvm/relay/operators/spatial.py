@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ....base.errors import explain
@@ -15,14 +16,14 @@ from ..expr import Expr, const
 from ..types import Any as AnyDim
 from ..types import TensorType
 from .common import dims_in, expression, numbers, shape_of
-from .core import Input, R, builder, kernel, op, view
+from .core import Input, R, Row, builder, kernel, op, view
 
 # ---------------------------------------------------------------------- padding
 
 _MODES = {"constant": "constant", "edge": "edge", "reflect": "reflect"}
 
 
-def _number(value: Any) -> Any:
+def _number(value: rx.Constant | Input) -> Any:
     """A constant of Relax as a number, None where it is known only at run time."""
     return value.data.numpy().item() if isinstance(value, rx.Constant) else None
 
@@ -94,7 +95,12 @@ dyn_pad.infer(_unknown())
 
 
 @view("nn.pad")
-def _pad(data: Any, pad_width: Any, pad_value: Any = 0, pad_mode: str = "constant") -> Any:
+def _pad(
+    data: Expr,
+    pad_width: Expr | Sequence[Sequence[int]],
+    pad_value: Expr | float = 0,
+    pad_mode: str = "constant",
+) -> Any:
     """The data grown along each axis; the widths may be an expression."""
     pad_width = numbers(pad_width)
     value = pad_value if isinstance(pad_value, Expr) else const(pad_value)
@@ -168,7 +174,9 @@ def _grown(data: Any, scales: Scales, layout: str) -> list[Any]:
     return sizes
 
 
-def _enlarged(data: Any, sizes: list[Any], layout: str, method: str, coordinates: str) -> Any:
+def _enlarged(
+    data: rx.Var | Input, sizes: list[Any], layout: str, method: str, coordinates: str
+) -> Any:
     resize = topi_image.resize2d if len(sizes) == 2 else topi_image.resize3d
     return kernel(resize, data, None, sizes, layout, _METHODS.get(method, method), coordinates)
 
@@ -247,7 +255,7 @@ def dyn_upsampling3d(
 
 
 def _scaled(
-    static: Any, dynamic: Any, data: Any, scales: list[Any], options: tuple[Any, ...]
+    static: Row, dynamic: Row, data: Expr, scales: list[Any], options: tuple[Any, ...]
 ) -> Any:
     factors = [numbers(s) for s in scales]
     if any(isinstance(s, Expr) for s in factors):
@@ -257,9 +265,9 @@ def _scaled(
 
 @view("nn.upsampling")
 def _upsampling(
-    data: Any,
-    scale_h: Any = 1,
-    scale_w: Any = 1,
+    data: Expr,
+    scale_h: int = 1,
+    scale_w: float = 1,
     layout: str = "NCHW",
     method: str = "nearest_neighbor",
     align_corners: bool = False,
@@ -271,10 +279,10 @@ def _upsampling(
 
 @view("nn.upsampling3d")
 def _upsampling3d(
-    data: Any,
-    scale_d: Any = 1,
-    scale_h: Any = 1,
-    scale_w: Any = 1,
+    data: Expr,
+    scale_d: int = 1,
+    scale_h: int = 1,
+    scale_w: int = 1,
     layout: str = "NCDHW",
     method: str = "nearest_neighbor",
     coordinate_transformation_mode: str = "half_pixel",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ....base.errors import explain
 from ....ir.dtype import DataType
-from ....ir.prim_expr import IntImm
+from ....ir.prim_expr import IntImm, PrimExpr
 from ....ir.prim_op import max_value, min_value
 from ....relax import expr as rx
 from ... import topi
@@ -47,7 +48,7 @@ for _name, _relax in UNARY.items():
     _unary(_name, _relax)
 
 
-def broadcast(a: Any, b: Any) -> tuple[Any, ...]:
+def broadcast(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> tuple[Any, ...]:
     """The shape of two operands together: an extent of 1 is repeated, one that is not known is
     taken to fit. Raises ValueError."""
     longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
@@ -67,7 +68,7 @@ def broadcast(a: Any, b: Any) -> tuple[Any, ...]:
     return tuple(dims)
 
 
-def _is(dim: Any, value: int) -> bool:
+def _is(dim: PrimExpr, value: int) -> bool:
     return isinstance(dim, IntImm) and dim.value == value
 
 
@@ -94,7 +95,7 @@ _OWN = {"trunc_divide": trunc_divide}
 
 def _binary(name: str, relax_name: str) -> None:
     def body(lhs: Input, rhs: Input) -> Any:
-        return _OWN.get(relax_name, getattr(R, relax_name, None))(lhs, rhs)  # type: ignore[misc]
+        return (_OWN.get(relax_name) or getattr(R, relax_name))(lhs, rhs)
 
     body.__doc__ = f"{relax_name} of two tensors, element by element, with broadcasting."
     row = op(name)(body)
@@ -115,12 +116,12 @@ for _name, _relax in BINARY.items():
     _binary(_name, _relax)
 
 
-def scalar(value: Any, like: Any) -> Any:
+def scalar(value: np.generic | float | None, like: Any) -> Any:
     """A constant without axes of the dtype of an expression."""
     return rx.const(value, str(like.struct_info.dtype))
 
 
-def extent_value(extent: Any) -> Any:
+def extent_value(extent: PrimExpr) -> Any:
     """An extent as an int64 without axes."""
     if isinstance(extent, (int, IntImm)):
         return rx.const(int(getattr(extent, "value", extent)), "int64")
@@ -191,7 +192,7 @@ def dyn_ones(shape: Input, dtype: str = "float32") -> Any:
     return R.ones(shape_of_tensor(shape), dtype)
 
 
-def of_rank(shape: Any, dtype: Any) -> TensorType:
+def of_rank(shape: Any, dtype: DataType | str) -> TensorType:
     """The type of a result whose shape is a value of a known number of extents."""
     (rank,) = shape.shape
     if not isinstance(rank, IntImm):
@@ -206,7 +207,7 @@ for _row in (dyn_zeros, dyn_ones):
         return of_rank(types[0], attrs["dtype"])
 
 
-def _as_static_shape(shape: Any) -> Any:
+def _as_static_shape(shape: Expr | int | Sequence[int]) -> Any:
     """A shape that is given as a constant, as numbers."""
     if isinstance(shape, Constant):
         return [int(d) for d in shape.data.numpy().reshape(-1)]
@@ -214,7 +215,7 @@ def _as_static_shape(shape: Any) -> Any:
 
 
 @view("zeros")
-def _zeros(shape: Any, dtype: str) -> Any:
+def _zeros(shape: Expr | Sequence[int], dtype: str) -> Any:
     """A tensor of zeros; the shape may be an expression."""
     shape = _as_static_shape(shape)
     return (
@@ -223,7 +224,7 @@ def _zeros(shape: Any, dtype: str) -> Any:
 
 
 @view("ones")
-def _ones(shape: Any, dtype: str) -> Any:
+def _ones(shape: Expr | int | Sequence[int], dtype: str) -> Any:
     """A tensor of ones; the shape may be an expression."""
     shape = _as_static_shape(shape)
     return dyn_ones.builder(shape, dtype) if isinstance(shape, Expr) else ones.builder(shape, dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import pairwise
 from operator import mul
@@ -13,7 +14,7 @@ from ....base.errors import explain
 from ....ir.prim_expr import IntImm, PrimExpr
 from ....relax import expr as rx
 from ....tir.data_layout import BijectiveLayout, Layout
-from ..expr import Constant, Expr
+from ..expr import Constant, Expr, Var
 from ..types import Any as AnyDim
 from ..types import TensorType, TupleType
 from .core import Input, Inputs, R, builder, op, view
@@ -130,7 +131,7 @@ def _i64(value: int) -> Any:
 
 
 @view("expand_dims")
-def _expand_dims(data: Any, axis: Any, num_newaxis: int = 1) -> Any:
+def _expand_dims(data: Expr, axis: Any, num_newaxis: int = 1) -> Any:
     """Axes of extent 1 before an axis, which may be an expression."""
     axis = as_numbers(axis)
     if isinstance(axis, Expr):
@@ -178,7 +179,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 @view("squeeze")
-def _squeeze(data: Any, axis: Any = None) -> Any:
+def _squeeze(data: Expr, axis: Var | Sequence[int] | None = None) -> Any:
     """Without axes of extent 1, which may be an expression."""
     axis = as_numbers(axis)
     row = dyn_squeeze if isinstance(axis, Expr) else squeeze
@@ -377,7 +378,9 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 @view("reshape")
-def _reshape(data: Any, newshape: Any, allowzero: bool = False) -> Any:
+def _reshape(
+    data: Expr, newshape: Expr | int | Sequence[str | int], allowzero: bool = False
+) -> Any:
     """The same elements in another shape, which may be an expression."""
     newshape = as_numbers(newshape)
     row = dyn_reshape if isinstance(newshape, Expr) else reshape
@@ -395,7 +398,7 @@ def reverse_reshape(data: Input, newshape: Any, allowzero: bool = False) -> Any:
 
 
 @view("reverse_reshape")
-def _reverse_reshape(data: Any, newshape: Any) -> Any:
+def _reverse_reshape(data: Expr, newshape: Sequence[int]) -> Any:
     """As `reshape`, with the codes read from the last axis to the first."""
     return reverse_reshape.builder(data, as_numbers(newshape))
 
@@ -407,11 +410,13 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
     )
 
 
-def like_shape(old: Any, other: Any, attrs: dict[str, Any]) -> list[Any]:
+def like_shape(
+    old: Sequence[PrimExpr], other: Sequence[PrimExpr], attrs: dict[str, Any]
+) -> list[Any]:
     """`old` with the extents from lhs_begin to lhs_end replaced by those of `other` from rhs_begin to
     rhs_end."""
 
-    def part(dims: Any, side: str) -> slice:
+    def part(dims: Sequence[PrimExpr], side: str) -> slice:
         begin, end = int(attrs[f"{side}_begin"]), attrs[f"{side}_end"]
         count = len(dims)
         begin = begin + count if begin < 0 else begin
@@ -473,7 +478,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 @view("broadcast_to")
-def _broadcast_to(data: Any, shape: Any) -> Any:
+def _broadcast_to(data: Expr, shape: Expr | Sequence[int]) -> Any:
     """The elements repeated to a shape, which may be an expression."""
     shape = as_numbers(shape)
     row = dyn_broadcast_to if isinstance(shape, Expr) else broadcast_to
@@ -551,7 +556,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 @view("tile")
-def _tile(data: Any, reps: Any) -> Any:
+def _tile(data: Expr, reps: Expr) -> Any:
     """The whole tensor repeated; the count may be an expression."""
     reps = as_numbers(reps)
     row = dyn_tile if isinstance(reps, Expr) else tile
@@ -561,7 +566,7 @@ def _tile(data: Any, reps: Any) -> Any:
 # ---------------------------------------------------------------------- parts
 
 
-def _sections(attrs: dict[str, Any], args: Any) -> int:
+def _sections(attrs: dict[str, Any], args: Mapping[str, Any]) -> int:
     parts = attrs["indices_or_sections"]
     return parts if isinstance(parts, int) else len(parts) + 1
 
@@ -600,7 +605,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 @view("split")
-def _split(data: Any, indices_or_sections: Any, axis: int = 0) -> Any:
+def _split(data: Expr, indices_or_sections: int | Sequence[int], axis: int = 0) -> Any:
     """Parts along an axis: n of one size, or between given indices."""
     parts = indices_or_sections
     parts = parts if isinstance(parts, int) else as_numbers(parts)

@@ -141,7 +141,7 @@ def all_class_non_max_suppression(
 
 @view("vision.all_class_non_max_suppression")
 def _all_class_non_max_suppression(
-    boxes: Any,
+    boxes: Input,
     scores: Any,
     max_output_boxes_per_class: Any = -1,
     iou_threshold: Any = -1.0,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ....base.errors import DiagnosticError, suggest
-from ....ir.expr import Attrs, DictAttrs, GlobalVar
+from ....ir.expr import Attrs, BaseExpr, DictAttrs, GlobalVar
 from ....ir.module import IRModule
 from ....ir.node import Node
 from ....ir.op import Op
@@ -18,7 +18,7 @@ from ..left_out import refusal
 from ..operators.core import REQUIRED, Row, row_of
 from ..stackless import Step
 from ..types import Any as AnyDim
-from ..types import FuncType, IncompleteType, TensorType, TupleType, TypeKind, TypeVar
+from ..types import FuncType, IncompleteType, TensorType, TupleType, Type, TypeKind, TypeVar
 from .lexer import Source, Token, tokens
 
 # Operators between operands: the name in Relay, and how strongly it binds.
@@ -249,7 +249,7 @@ class Parser:
             self.bind(_bare(word), var, bound)
         return var, value
 
-    def var(self, word: Token, kind: Any, first: int) -> Var:
+    def var(self, word: Token, kind: Type | None, first: int) -> Var:
         """A new variable. A type that is to be inferred is not an annotation."""
         type_ = None if isinstance(kind, IncompleteType) else kind
         return Var(_bare(word), type_, self.span(first))
@@ -269,7 +269,7 @@ class Parser:
             else value
         )
 
-    def infix(self, value: Any, first: int) -> Step:
+    def infix(self, value: Expr, first: int) -> Step:
         """An operand and the operators behind it, the strongest first."""
         values: list[tuple[Any, int]] = [(value, first)]
         waiting: list[tuple[str, int]] = []
@@ -309,7 +309,7 @@ class Parser:
                     raise self.error("expected an expression", self.words[first])
                 return value
 
-    def call(self, callee: Any, first: int) -> Step:
+    def call(self, callee: BaseExpr, first: int) -> Step:
         """The arguments of a call, and its attributes."""
         args: list[Any] = []
         parsed: dict[str, Any] = {}
@@ -539,7 +539,7 @@ class Parser:
         return (yield self.calls())
 
     def attrs(
-        self, callee: Any, values: dict[str, Any], tokens: dict[str, Token], word: Token
+        self, callee: BaseExpr, values: dict[str, Any], tokens: dict[str, Token], word: Token
     ) -> Attrs | None:
         """The attributes of a call, with those that are as by default."""
         if "attrs_type_key" in values:

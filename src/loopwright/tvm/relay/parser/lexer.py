@@ -87,7 +87,9 @@ def tokens(source: Source) -> Iterator[Token]:
         kind = match.lastgroup or ""
         start, at = match.span(kind)
         if kind == "number" and before.text == ".":  # 0 and 1 of %x.0.1
-            at = max(start + 1, _DIGITS.match(text, start, at).end())  # type: ignore[union-attr]
+            digits = _DIGITS.match(text, start, at)
+            assert digits is not None  # no digit at all is a match, too
+            at = max(start + 1, digits.end())
         elif kind == "sign" and text[start] == "-" and not _ends(before):
             negative = _NEGATIVE.match(text, start)
             kind, at = (kind, at) if negative is None else ("number", negative.end())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,10 +37,13 @@ from . import (
 from .gradients import check_grad
 from .init import create_workload
 
+if TYPE_CHECKING:
+    from ..expr import Expr
+
 __getattr__ = served(__name__)
 
 
-def run_opt_pass(expr: Any, opt_pass: Pass, import_prelude: bool = False) -> Any:
+def run_opt_pass(expr: Expr, opt_pass: Pass, import_prelude: bool = False) -> Any:
     """An expression after a pass on its module, whose types are known before it.
 
     import_prelude: refused; algebraic data types have no meaning here."""
@@ -50,7 +53,7 @@ def run_opt_pass(expr: Any, opt_pass: Pass, import_prelude: bool = False) -> Any
     return func if isinstance(expr, Function) else func.body
 
 
-def run_infer_type(expr: Any) -> Any:
+def run_infer_type(expr: Expr) -> Any:
     """An expression with its types."""
     return run_opt_pass(expr, InferType())
 
@@ -66,7 +69,7 @@ def _np_randn_from_type(type_: TensorType, scale: float = 1, mean: float = 0) ->
     return np.asarray(mean + scale * np.random.standard_normal(shape)).astype(str(type_.dtype))
 
 
-def count_ops(expr: Any) -> Counter[str]:
+def count_ops(expr: Expr) -> Counter[str]:
     """How many calls an expression has of each operator."""
     calls = (node for node in post_order(expr) if isinstance(node, Call))
     return Counter(call.op.name for call in calls if isinstance(call.op, Op))

@@ -19,7 +19,7 @@ class CcompilerAnnotator(ExprMutator):
         super().__init__()
         self._in_product = self._begun = False
 
-    def visit_call(self, call: Any) -> Any:
+    def visit_call(self, call: Call) -> Any:
         """Mark a call that is part of such a region."""
         name = call.op.name
         if name == "multiply":
@@ -35,7 +35,7 @@ class CcompilerAnnotator(ExprMutator):
             return self._with_args(call, begin_all=False)
         return ExprMutator.visit_call(self, call)
 
-    def _with_args(self, call: Any, begin_all: bool) -> Call:
+    def _with_args(self, call: Call, begin_all: bool) -> Call:
         """A call with its arguments visited, and begun where they come from outside."""
         args = [self.visit(arg) for arg in call.args]
         begun = [begin_all or isinstance(arg, Var) for arg in args]

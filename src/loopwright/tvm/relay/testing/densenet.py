@@ -6,7 +6,7 @@ from typing import Any
 
 from ....base.errors import explain
 from .. import op
-from ..expr import Function, var
+from ..expr import Expr, Function, var
 from ..op import nn
 from . import layers
 from .init import create_workload
@@ -20,7 +20,7 @@ SIZES = {
 }
 
 
-def _norm_relu_conv(data: Any, name: str, channels: int, size: int) -> Any:
+def _norm_relu_conv(data: Expr, name: str, channels: int, size: int) -> Any:
     active = nn.relu(layers.batch_norm_infer(data, name=f"{name}_bn"))
     window = {"kernel_size": (size, size), "padding": (size // 2, size // 2)}
     return layers.conv2d(active, channels=channels, name=f"{name}_conv", **window)

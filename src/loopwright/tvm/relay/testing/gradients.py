@@ -45,7 +45,7 @@ def _slope(run: Callable[..., Any], inputs: list[np.ndarray], at: int, eps: floa
 
 
 def check_grad(
-    func: Any,
+    func: Function,
     inputs: Sequence[np.ndarray] | None = None,
     test_inputs: Sequence[np.ndarray] | None = None,
     eps: float = 1e-6,

@@ -3,16 +3,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .. import op
-from ..expr import Function, var
+from ..expr import Expr, Function, var
 from ..op import nn
 from . import layers
 from .init import create_workload
 
 
-def _conv(data: Any, name: str, channels: int, size: Any, stride: int = 1, pad: Any = None) -> Any:
+def _conv(
+    data: Expr,
+    name: str,
+    channels: int,
+    size: Any,
+    stride: int = 1,
+    pad: Sequence[int] | None = None,
+) -> Any:
     """A convolution with what follows it. pad: by default its result is as large as its data."""
     size = (size, size) if isinstance(size, int) else size
     pad = (size[0] // 2, size[1] // 2) if pad is None else pad
@@ -20,17 +28,17 @@ def _conv(data: Any, name: str, channels: int, size: Any, stride: int = 1, pad: 
     return layers.conv_bn_relu(data, name, channels=channels, epsilon=2e-5, **window)
 
 
-def _chain(data: Any, name: str, *steps: tuple[Any, ...]) -> Any:
+def _chain(data: Expr, name: str, *steps: tuple[Any, ...]) -> Any:
     for number, step in enumerate(steps):
         data = _conv(data, f"{name}_{number}", *step)
     return data
 
 
-def _shrunk(data: Any) -> Any:
+def _shrunk(data: Expr) -> Any:
     return nn.max_pool2d(data, pool_size=(3, 3), strides=(2, 2))
 
 
-def _blurred(data: Any) -> Any:
+def _blurred(data: Expr) -> Any:
     return nn.avg_pool2d(
         data, pool_size=(3, 3), strides=(1, 1), padding=(1, 1), count_include_pad=True
     )
@@ -39,7 +47,7 @@ def _blurred(data: Any) -> Any:
 VALID = (0, 0)
 
 
-def _a(data: Any, name: str, pool: int) -> Any:
+def _a(data: Expr, name: str, pool: int) -> Any:
     return [
         _chain(data, f"{name}_1x1", (64, 1)),
         _chain(data, f"{name}_5x5", (48, 1), (64, 5)),
@@ -48,7 +56,7 @@ def _a(data: Any, name: str, pool: int) -> Any:
     ]
 
 
-def _b(data: Any, name: str) -> Any:
+def _b(data: Expr, name: str) -> Any:
     return [
         _chain(data, f"{name}_3x3", (384, 3, 2, VALID)),
         _chain(data, f"{name}_double", (64, 1), (96, 3), (96, 3, 2, VALID)),
@@ -56,7 +64,7 @@ def _b(data: Any, name: str) -> Any:
     ]
 
 
-def _c(data: Any, name: str, width: int) -> Any:
+def _c(data: Expr, name: str, width: int) -> Any:
     row, column = (1, 7), (7, 1)
     double = [(width, 1), (width, column), (width, row), (width, column), (192, row)]
     return [
@@ -67,7 +75,7 @@ def _c(data: Any, name: str, width: int) -> Any:
     ]
 
 
-def _d(data: Any, name: str) -> Any:
+def _d(data: Expr, name: str) -> Any:
     last = (192, 3, 2, VALID)
     return [
         _chain(data, f"{name}_3x3", (192, 1), (320, 3, 2, VALID)),
@@ -76,7 +84,7 @@ def _d(data: Any, name: str) -> Any:
     ]
 
 
-def _e(data: Any, name: str) -> Any:
+def _e(data: Expr, name: str) -> Any:
     narrow = _chain(data, f"{name}_3x3", (384, 1))
     double = _chain(data, f"{name}_double", (448, 1), (384, 3))
     split = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from ....ir.dtype import numpy_dtype
 from ....ir.module import IRModule
 from ....runtime.tensor import Tensor, tensor
 from ..transform import InferType
+
+if TYPE_CHECKING:
+    from ..expr import Function
 
 # The kinds of parameters by the ends of their names; all others are weights.
 VALUES = {"bias": 0.0, "gamma": 1.0, "beta": 0.0, "mean": 0.0, "var": 1.0}
@@ -69,7 +72,7 @@ class Constant(Initializer):
 
 
 def create_workload(
-    net: Any, initializer: Initializer | None = None, seed: int = 0
+    net: Function, initializer: Initializer | None = None, seed: int = 0
 ) -> tuple[IRModule, dict[str, Tensor]]:
     """A network's module with its types, and values of all its parameters but "data"."""
     mod = InferType()(IRModule.from_expr(net))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..expr import Function, var
+from ..expr import Expr, Function, var
 from ..op import nn
 from . import layers
 from .init import create_workload
@@ -16,7 +16,7 @@ DEEP = [*BLOCKS, *[(512, 0)] * 5, (1024, 1), (1024, 0)]
 SHALLOW = [*BLOCKS, (1024, 1), (1024, 1)]
 
 
-def separable(data: Any, name: str, before: int, after: int, halved: bool, layout: str) -> Any:
+def separable(data: Expr, name: str, before: int, after: int, halved: bool, layout: str) -> Any:
     """A convolution of each channel, and one of channels only."""
     window = {"kernel_size": (3, 3), "padding": (1, 1), "strides": (2, 2) if halved else (1, 1)}
     kernel = layers.conv_kernel_layout(layout, is_depthwise=True)

@@ -3,10 +3,11 @@ Mappings in Deep Residual Networks", 2016."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ....base.errors import explain
-from ..expr import Function, var
+from ..expr import Expr, Function, var
 from ..op import nn
 from . import layers
 from .init import create_workload
@@ -26,18 +27,18 @@ class _Layers:
         self.layouts = {"data_layout": layout, "kernel_layout": kernel}
         self.axis = layout.index("C")
 
-    def conv(self, data: Any, channels: int, size: int, stride: int, name: str) -> Any:
+    def conv(self, data: Expr, channels: int, size: int, stride: int, name: str) -> Any:
         """A convolution whose window is centred."""
         pad = size // 2
         shape = {"kernel_size": (size, size), "strides": (stride, stride), "padding": (pad, pad)}
         return layers.conv2d(data, channels=channels, name=name, **shape, **self.layouts)
 
-    def norm(self, data: Any, name: str, **options: Any) -> Any:
+    def norm(self, data: Expr, name: str, **options: bool) -> Any:
         """A batch normalization."""
         return layers.batch_norm_infer(data, epsilon=2e-5, axis=self.axis, name=name, **options)
 
     def unit(
-        self, data: Any, channels: int, stride: int, same: bool, name: str, bottle_neck: bool
+        self, data: Expr, channels: int, stride: int, same: bool, name: str, bottle_neck: bool
     ) -> Any:
         """A residual unit. same: data has its result's shape already."""
         first = nn.relu(self.norm(data, f"{name}_bn1"))
@@ -54,9 +55,9 @@ class _Layers:
 
 
 def resnet(
-    units: Any,
+    units: Sequence[int],
     num_stages: int,
-    filter_list: Any,
+    filter_list: Sequence[int],
     num_classes: int,
     data_shape: tuple[int, ...],
     bottle_neck: bool = True,

@@ -7,7 +7,7 @@ from typing import Any
 
 from ....base.errors import explain
 from .. import op
-from ..expr import Function, var
+from ..expr import Expr, Function, var
 from ..op import nn
 from . import layers
 from .init import create_workload
@@ -20,7 +20,7 @@ VERSIONS: dict[str, tuple[int, int, list[Any]]] = {
 }
 
 
-def _conv(data: Any, channels: int, size: int, name: str, pad: int = 0, stride: int = 1) -> Any:
+def _conv(data: Expr, channels: int, size: int, name: str, pad: int = 0, stride: int = 1) -> Any:
     window = {"kernel_size": (size, size), "padding": (pad, pad), "strides": (stride, stride)}
     conv = layers.conv2d(data, channels=channels, name=name, **window)
     return nn.relu(nn.bias_add(conv, var(f"{name}_bias")))

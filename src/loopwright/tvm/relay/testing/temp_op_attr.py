@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ....ir.op import Op
@@ -11,7 +12,7 @@ class TempOpAttr:
     """`with TempOpAttr("nn.conv2d", "FTVMAlterOpLayout", rule): ...` sets an attribute of an
     operator; afterwards it is what it was."""
 
-    def __init__(self, op_name: str, attr_key: str, attr_value: Any) -> None:
+    def __init__(self, op_name: str, attr_key: str, attr_value: int | Callable[..., Any]) -> None:
         self.op, self.attr_key, self.attr_value = Op.get(op_name), attr_key, attr_value
 
     def __enter__(self) -> TempOpAttr:

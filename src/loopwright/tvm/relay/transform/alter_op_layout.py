@@ -12,7 +12,7 @@ long as the rules of `operators.layouts` allow.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.module import IRModule
 from ....ir.op import Op
@@ -21,6 +21,9 @@ from ..strategy import placeholders
 from ..walk import post_order
 from .base import RelayPass
 from .layout_rewrite import LayoutRewriter, as_call
+
+if TYPE_CHECKING:
+    from ....ir.expr import Attrs
 
 RULE = "FTVMAlterOpLayout"
 
@@ -43,7 +46,7 @@ def _has_rule(op: Op) -> bool:
     return op.get_attr(RULE) is not None
 
 
-def _altered(call: Call, attrs: Any, args: list[Any]) -> Any:
+def _altered(call: Call, attrs: Attrs | None, args: list[Any]) -> Any:
     rule = call.op.get_attr(RULE)
     if rule is None:
         return None

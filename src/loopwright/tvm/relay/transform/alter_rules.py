@@ -10,15 +10,24 @@ No rule is registered: a build chooses blocks of channels on its own (`BlockedLa
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ....ir.dtype import DataType
 from ....ir.prim_expr import IntImm
 from ....ir.target import Target
 from ..operators.core import VIEWS
 
+if TYPE_CHECKING:
+    from ....ir.expr import Attrs
+    from ....te.tensor import Tensor
+    from ..expr import Expr
+    from ..types import TensorType, Type
 
-def conv2d_alter_layout(attrs: Any, inputs: Any, tinfos: Any, out_type: Any) -> Any:
+
+def conv2d_alter_layout(
+    attrs: Attrs, inputs: Sequence[Expr], tinfos: Sequence[Tensor], out_type: Type
+) -> Any:
     """A plain convolution of floating numbers, also one of each channel, in blocks of channels that
     fill vectors. None where it stays."""
     data, weight = tinfos
@@ -45,7 +54,9 @@ def conv2d_alter_layout(attrs: Any, inputs: Any, tinfos: Any, out_type: Any) -> 
     return VIEWS[name](*inputs, **{**dict(attrs.items()), **values})
 
 
-def dense_alter_layout(attrs: Any, inputs: Any, tinfos: Any, out_type: Any) -> Any:
+def dense_alter_layout(
+    attrs: Attrs, inputs: Sequence[Expr], tinfos: Sequence[Tensor], out_type: TensorType
+) -> Any:
     """A product of rows by a weight in blocks of its rows. None where it stays."""
     shapes, lanes = [_static(t) for t in tinfos], _lanes(*(t.dtype for t in tinfos))
     if lanes == 0 or any(s is None or len(s) != 2 for s in shapes):
@@ -63,7 +74,7 @@ def _static(tensor: Any) -> Any:
     return [int(d) for d in dims] if is_static else None
 
 
-def _lanes(*dtypes: Any) -> int:
+def _lanes(*dtypes: DataType) -> int:
     """Elements in a vector; 0 without a rule."""
     target = Target.current()
     kinds = {str(d) for d in dtypes}

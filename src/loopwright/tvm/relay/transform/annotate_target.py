@@ -10,12 +10,12 @@ those of a composite function whose name begins with the compiler's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ....ir.module import IRModule
 from ....ir.op import Op
-from ..expr import Call, Function, If, Let, Tuple, TupleGetItem, Var
+from ..expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, Var
 from ..op import annotation
 from ..walk import rewrite
 from .base import RelayPass
@@ -39,12 +39,12 @@ class AnnotateTarget(RelayPass):
         return _Annotator(self.targets, self.include_non_call_ops).run(func)
 
 
-def is_begin(node: Any) -> bool:
+def is_begin(node: Op | Expr) -> bool:
     """Whether an expression is the begin of a region."""
     return isinstance(node, Call) and node.op is BEGIN
 
 
-def is_end(node: Any) -> bool:
+def is_end(node: Op | Expr) -> bool:
     """Whether an expression is the end of a region."""
     return isinstance(node, Call) and node.op is END
 
@@ -57,13 +57,13 @@ class _Annotator:
         self.keep: list[Any] = []
 
     def run(self, func: Function) -> Function:
-        def composite(node: Any) -> Any:
+        def composite(node: Op | Expr) -> Any:
             inside = isinstance(node, Function) and "Composite" in node.attrs
             return node if inside else None
 
         return rewrite(func, self._visit, composite)
 
-    def _visit(self, old: Any, new: Any) -> Any:
+    def _visit(self, old: Op | Expr, new: Any) -> Any:
         if isinstance(old, Call):
             return self._call(old, new)
         if isinstance(old, (Tuple, TupleGetItem)):
@@ -79,7 +79,7 @@ class _Annotator:
             return Let(new.var, value, self._ended(new.body), new.span)
         return None
 
-    def _assigned(self, node: Any, target: str) -> Any:
+    def _assigned(self, node: Expr, target: str) -> Any:
         self.target[id(node)] = target
         self.keep.append(node)
         return node
@@ -114,7 +114,7 @@ class _Annotator:
                     return target
         return DEFAULT
 
-    def _structure(self, new: Any) -> Any:
+    def _structure(self, new: Expr | Op) -> Any:
         """A tuple, or a field of one."""
         parts = new.fields if isinstance(new, Tuple) else (new.tuple_value,)
         if self.structures:
@@ -129,7 +129,7 @@ class _Annotator:
 
     # ------------------------------------------------------------------ marks
 
-    def _between(self, args: Any, target: str | None = None) -> tuple[str, list[Any]]:
+    def _between(self, args: Sequence[Expr], target: str | None = None) -> tuple[str, list[Any]]:
         """The arguments, each ended for its own compiler and begun for that of their user: `target`,
         by default the one that all of them have."""
         ready: list[tuple[Any, bool]] = []  # an argument, and whether it is begun already
@@ -152,7 +152,7 @@ class _Annotator:
         begin = annotation.compiler_begin
         return target, [arg if begun else begin(arg, target) for arg, begun in ready]
 
-    def _ended(self, node: Any) -> Any:
+    def _ended(self, node: Expr) -> Any:
         """An expression that is used by none of a region: ended for its own compiler."""
         if id(node) not in self.target and is_end(node) and node.attrs.compiler == DEFAULT:
             node = node.args[0]

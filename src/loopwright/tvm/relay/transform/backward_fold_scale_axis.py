@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
-from ..expr import Call, Function
+from ..expr import Call, Expr, Function
 from ..walk import children, post_order
 from .base import RelayPass
 from .scale_axis import (
@@ -95,7 +95,9 @@ def _edits(order: list[Any], demands: dict[int, Any]) -> dict[int, Edit]:
     return edits
 
 
-def _with_factor(call: Call, scale: Any, axes: tuple[int, ...], positions: tuple[int, ...]) -> Edit:
+def _with_factor(
+    call: Call, scale: Expr, axes: tuple[int, ...], positions: tuple[int, ...]
+) -> Edit:
     """A call whose result gets a factor: it is passed to the arguments at `positions`, the other
     one is multiplied by it; of a product, the weight."""
     roles = consumer(call, of_result=True)

@@ -63,7 +63,7 @@ class UserFunctionPass(FunctionPass):
 
     function_type = Function
 
-    def takes(self, func: Any) -> bool:
+    def takes(self, func: Function) -> bool:
         """Whether a function is one of Relay, and this compiler's."""
         return isinstance(func, Function) and not func.attrs.get("Compiler")
 

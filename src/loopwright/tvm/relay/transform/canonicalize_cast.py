@@ -11,7 +11,7 @@ from typing import Any
 
 from ....ir.module import IRModule
 from ....ir.op import Op
-from ..expr import Call, Function
+from ..expr import Call, Expr, Function
 from ..walk import rewrite
 from .base import RelayPass
 
@@ -27,7 +27,7 @@ class CanonicalizeCast(RelayPass):
         used: set[int] = set()
         cast = Op.get("cast")
 
-        def post(old: Any, new: Any) -> Any:
+        def post(old: Op | Expr, new: Op | Expr) -> Any:
             if not isinstance(new, Call) or new.op is cast:
                 return None
             args = list(new.args)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ....ir.module import IRModule
 from ....ir.op import Op
-from ..expr import Call, Function
+from ..expr import Call, Expr, Function
 from ..operators.core import VIEWS
 from ..walk import rewrite
 from .base import RelayPass
@@ -26,7 +26,7 @@ class CanonicalizeOps(RelayPass):
     opt_level = 3
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
-        def post(old: Any, new: Any) -> Any:
+        def post(old: Op | Expr, new: Op | Expr) -> Any:
             if not isinstance(new, Call) or new.op is not Op.get("nn.bias_add"):
                 return None
             rank = len(old.args[0].checked_type.shape)

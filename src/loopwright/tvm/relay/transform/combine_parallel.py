@@ -13,7 +13,7 @@ from typing import Any
 from ....ir.op import Op
 from ....ir.prim_expr import IntImm
 from ....ir.structural import structural_equal
-from ..expr import Call, Function
+from ..expr import Call, Expr, Function
 from ..operators.kinds import BROADCAST, kind_of
 from ..walk import post_order, rewrite
 
@@ -127,12 +127,12 @@ def keeps_axes(first: Call, call: Call) -> bool:
     return not named and len(extents(call)) == len(extents(first))
 
 
-def extents(expr: Any) -> list[Any]:
+def extents(expr: Expr) -> list[Any]:
     """The extents of an expression: numbers where they are known."""
     shape = expr.checked_type.shape
     return [d.value if isinstance(d, IntImm) else d for d in shape]
 
 
-def same_extent(a: Any, b: Any) -> bool:
+def same_extent(a: int, b: int) -> bool:
     """Whether two extents are known to be the same."""
     return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)

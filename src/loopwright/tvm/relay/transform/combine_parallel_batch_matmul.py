@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
-from ..expr import Call, Function
+from ..expr import Call, Expr, Function
 from ..operators.core import VIEWS
 from .base import RelayPass
 from .combine_parallel import Branch, Combiner, extents, keeps_axes, same_extent
@@ -48,7 +48,7 @@ def _fits(product: Call, call: Call, i: int) -> bool:
     return keeps_axes(product, call) and bool(dims) and dims[-1] == _columns(product)
 
 
-def _follow(value: Any, branches: list[Branch], at: int) -> Call:
+def _follow(value: Expr, branches: list[Branch], at: int) -> Call:
     call = branches[0][at]
     rest = [
         VIEWS["concatenate"]([b[at].args[i] for b in branches], axis=-1)
@@ -57,7 +57,7 @@ def _follow(value: Any, branches: list[Branch], at: int) -> Call:
     return Call(call.op, [value, *rest], call.attrs)
 
 
-def _parts(value: Any, branches: list[Branch], at: int) -> list[Any]:
+def _parts(value: Expr, branches: list[Branch], at: int) -> list[Any]:
     begin, parts = 0, []
     for branch in branches:
         count = _columns(branch[0])

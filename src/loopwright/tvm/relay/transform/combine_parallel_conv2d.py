@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
-from ..expr import Call, Function
+from ..expr import Call, Expr, Function
 from ..operators.core import VIEWS
 from .base import RelayPass
 from .combine_parallel import Branch, Combiner, extents, keeps_axes, same_extent
@@ -63,7 +63,7 @@ def _fits(conv: Call, call: Call, i: int) -> bool:
     return keeps_axes(conv, call) and axis >= 0 and dims[axis] == _channels(conv)
 
 
-def _follow(value: Any, branches: list[Branch], at: int) -> Call:
+def _follow(value: Expr, branches: list[Branch], at: int) -> Call:
     call = branches[0][at]
     args = [value]
     for i, arg in enumerate(call.args[1:], 1):
@@ -72,7 +72,7 @@ def _follow(value: Any, branches: list[Branch], at: int) -> Call:
     return Call(call.op, args, call.attrs)
 
 
-def _parts(value: Any, branches: list[Branch], at: int) -> list[Any]:
+def _parts(value: Expr, branches: list[Branch], at: int) -> list[Any]:
     first = branches[0][0]
     axis = _channel_axis(first)
     begin, parts = 0, []

@@ -14,7 +14,7 @@ from typing import Any
 
 from ....ir.module import IRModule
 from ....ir.op import Op
-from ..expr import Call, Function
+from ..expr import Call, Expr, Function
 from ..operators.core import VIEWS
 from .base import RelayPass
 from .combine_parallel import Branch, Combiner, extents, keeps_axes, same_extent
@@ -42,7 +42,7 @@ def _batch_joined(branches: list[Branch]) -> Call:
     return VIEWS["nn.batch_matmul"](data, weight, branches[0][0].attrs.out_dtype)
 
 
-def _batch_follow(value: Any, branches: list[Branch], at: int) -> Call:
+def _batch_follow(value: Expr, branches: list[Branch], at: int) -> Call:
     call = branches[0][at]
     args = [value]
     for i in range(1, len(call.args)):
@@ -57,7 +57,7 @@ def _batch_fits(dense: Call, call: Call, i: int) -> bool:
     return keeps_axes(dense, call) and len(extents(call.args[i])) >= 1
 
 
-def _batch_parts(value: Any, branches: list[Branch], at: int) -> list[Any]:
+def _batch_parts(value: Expr, branches: list[Branch], at: int) -> list[Any]:
     pieces = VIEWS["split"](value, len(branches))
     return [VIEWS["squeeze"](piece, [0]) for piece in pieces]
 
@@ -83,7 +83,7 @@ def _flat_fits(dense: Call, call: Call, i: int) -> bool:
     return not dims or dims[-1] in (1, _units(dense))
 
 
-def _flat_follow(value: Any, branches: list[Branch], at: int) -> Call:
+def _flat_follow(value: Expr, branches: list[Branch], at: int) -> Call:
     call = branches[0][at]
     args = [value]
     for i in range(1, len(call.args)):
@@ -101,7 +101,7 @@ def _flat_follow(value: Any, branches: list[Branch], at: int) -> Call:
     return Call(call.op, args, call.attrs)
 
 
-def _flat_parts(value: Any, branches: list[Branch], at: int) -> list[Any]:
+def _flat_parts(value: Expr, branches: list[Branch], at: int) -> list[Any]:
     last = branches[0][at]
     rank, axis = len(extents(last)), _units_axis(branches[0], at)
     begin, parts = 0, []

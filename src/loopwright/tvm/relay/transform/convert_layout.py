@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ....base.errors import explain
 from ....ir.module import IRModule
@@ -32,6 +32,9 @@ from ..strategy import placeholders
 from .base import RelayPass
 from .canonicalize_ops import CanonicalizeOps
 from .layout_rewrite import LayoutRewriter, as_call
+
+if TYPE_CHECKING:
+    from ....ir.expr import Attrs
 
 RULE = "FTVMConvertOpLayout"
 _PLAIN_2D, _PLAIN_3D = {"NCHW": "OIHW", "NHWC": "HWIO"}, {"NCDHW": "OIDHW", "NDHWC": "DHWIO"}
@@ -115,7 +118,7 @@ class ConvertLayout(RelayPass):
         return rewriter.run(infer_function(CanonicalizeOps().run_function(func, mod), mod))
 
 
-def _converted(call: Call, attrs: Any, args: list[Any], layouts: list[str] | None) -> Any:
+def _converted(call: Call, attrs: Attrs | None, args: list[Any], layouts: list[str] | None) -> Any:
     if layouts is None:
         return None
     rule = call.op.get_attr(RULE)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ....ir.expr import GlobalVar
+from ....ir.expr import BaseExpr, GlobalVar
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ..expr import Call, Function, If, Let, Var
@@ -69,7 +69,7 @@ class _Eliminator:
     def _bind(self, nodes: Iterable[Any]) -> None:
         self.values.update((id(n.var), n.value) for n in nodes if isinstance(n, Let))
 
-    def _count(self, node: Any) -> None:
+    def _count(self, node: BaseExpr) -> None:
         skip = {id(node.var)} if isinstance(node, Let) else set()
         skip |= {id(p) for p in node.params} if isinstance(node, Function) else set()
         for child in children(node):
@@ -80,7 +80,7 @@ class _Eliminator:
         if isinstance(node, Function) and any(node.body is p for p in node.params):
             self.uses[id(node.body)] = self.uses.get(id(node.body), 0) + 1
 
-    def _has_effect(self, node: Any) -> bool:
+    def _has_effect(self, node: BaseExpr) -> bool:
         if isinstance(node, Function):
             return False  # to make one has none
         if any(self.effects.get(id(c), False) for c in children(node)):
@@ -89,7 +89,7 @@ class _Eliminator:
             return False
         return self._calls_with_effect(node.op)
 
-    def _calls_with_effect(self, callee: Any, seen: frozenset[Any] = frozenset()) -> bool:
+    def _calls_with_effect(self, callee: BaseExpr, seen: frozenset[Any] = frozenset()) -> bool:
         """Whether a call of that value may have an effect: of one that is not known, it may."""
         if isinstance(callee, Op):
             return callee.name.startswith(EFFECTS)

@@ -7,12 +7,15 @@ after:  exp(negative(%x))
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.module import IRModule
-from ..expr import Call, Function
+from ..expr import Call, Expr, Function
 from ..walk import bind, rewrite
 from .base import RelayPass
+
+if TYPE_CHECKING:
+    from ....ir.op import Op
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class DefuseOps(RelayPass):
     name = "relay.DefuseOps"
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
-        def post(old: Any, new: Any) -> Any:
+        def post(old: Op | Expr, new: Op | Expr) -> Any:
             if isinstance(new, Call) and isinstance(new.op, Function):
                 table = dict(zip(new.op.params, new.args, strict=True))
                 return bind(new.op.body, table)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ....ir.module import IRModule
 from ....ir.op import Op
-from ..expr import Call, Constant, Function
+from ..expr import Call, Constant, Expr, Function
 from ..operators.core import VIEWS
 from ..walk import rewrite
 from .base import RelayPass
@@ -27,7 +27,7 @@ class DivToMul(RelayPass):
     name = "relay.DivToMul"
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
-        def post(old: Any, new: Any) -> Any:
+        def post(old: Op | Expr, new: Op | Expr) -> Any:
             if not isinstance(new, Call) or new.op is not Op.get("divide"):
                 return None
             divisor = new.args[1]

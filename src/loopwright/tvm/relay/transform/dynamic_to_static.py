@@ -7,19 +7,22 @@ after:  reshape(%x, newshape=[8, 3])
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.module import IRModule
 from ....ir.op import Op
-from ..expr import Call, Constant, Function, If, TupleWrapper
+from ..expr import Call, Constant, Expr, Function, If, TupleWrapper
 from ..infer import infer_function, types_so_far
 from ..operators.core import ROWS, VIEWS
 from ..walk import post_order, rewrite
 from .base import RelayPass
 from .fold_constant import folded
 
+if TYPE_CHECKING:
+    from ....ir.expr import BaseExpr
 
-def numbers(value: Any) -> list[int] | None:
+
+def numbers(value: Expr) -> list[int] | None:
     """The numbers of a constant, None of anything else."""
     if not isinstance(value, Constant):
         return None
@@ -87,11 +90,11 @@ class DynamicToStatic(RelayPass):
         return infer_function(func, mod)
 
 
-def _is_dynamic(node: Any) -> bool:
+def _is_dynamic(node: BaseExpr) -> bool:
     return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name.startswith("dyn.")
 
 
-def _may_change(node: Any) -> bool:
+def _may_change(node: BaseExpr) -> bool:
     return _is_dynamic(node) or (isinstance(node, If) and isinstance(node.cond, Constant))
 
 

@@ -33,7 +33,7 @@ class EliminateCommonSubexpr(RelayPass):
         calls: dict[Any, list[Call]] = {}
         fields: dict[tuple[int, int], TupleGetItem] = {}
 
-        def post(old: Any, new: Any) -> Any:
+        def post(old: Op | Expr, new: Op | Expr) -> Any:
             if isinstance(new, TupleGetItem):
                 return fields.setdefault((id(new.tuple_value), new.index), new)
             if not isinstance(new, Call) or not isinstance(new.op, Op):
@@ -58,7 +58,7 @@ def _same_values(a: Sequence[Any], b: Sequence[Any]) -> bool:
     return len(a) == len(b) and all(map(_same_value, a, b))
 
 
-def _same_value(a: Any, b: Any) -> bool:
+def _same_value(a: Expr, b: Expr) -> bool:
     if a is b:
         return True
     if isinstance(a, Constant) and isinstance(b, Constant):

@@ -11,7 +11,7 @@ from typing import Any
 
 from ....ir.module import IRModule
 from ....ir.op import Op
-from ..expr import Call, Function
+from ..expr import Call, Expr, Function
 from ..walk import rewrite
 from .base import RelayPass
 
@@ -28,7 +28,7 @@ class FastMath(RelayPass):
     opt_level = 4
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
-        def post(old: Any, new: Any) -> Any:
+        def post(old: Op | Expr, new: Op | Expr) -> Any:
             if isinstance(new, Call) and isinstance(new.op, Op) and new.op.name in FAST:
                 return new.replace(op=Op.get(FAST[new.op.name]))
             return None

@@ -7,13 +7,16 @@ after:  nn.conv2d(%x, %w, dilation=[2, 2], padding=...)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ..expr import Call, Function
 from ..walk import rewrite
 from .base import RelayPass
+
+if TYPE_CHECKING:
+    from ....ir.expr import BaseExpr
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class FlattenAtrousConv(RelayPass):
         return rewrite(func, post)
 
 
-def _calls(node: Any, name: str) -> bool:
+def _calls(node: BaseExpr, name: str) -> bool:
     return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == name
 
 

@@ -6,9 +6,10 @@ after:  add(%x, 6f)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,12 +19,15 @@ from ....ir.op import Op
 from ....ir.prim_expr import IntImm
 from ....relax.interpreter import Interpreter
 from ....runtime.tensor import Tensor
-from ..expr import Call, Constant, Function, If, Let, Tuple, TupleGetItem
+from ..expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem
 from ..infer import infer_function
 from ..translate import to_relax
-from ..types import TensorType, TupleType, is_dynamic
+from ..types import TensorType, TupleType, Type, is_dynamic
 from ..walk import rewrite
 from .base import RelayPass
+
+if TYPE_CHECKING:
+    from ....ir.expr import BaseExpr
 
 # Operators whose calls stay: they are marks, or draw numbers.
 NOT_FOLDED = ("annotation.", "on_device", "device_copy", "debug", "random.", "dyn.")
@@ -44,15 +48,15 @@ class FoldConstant(RelayPass):
         return folded(func)
 
 
-def FoldConstantExpr(expr: Any, mod: Any = None, fold_qnn: bool = False) -> Any:
+def FoldConstantExpr(expr: Expr, mod: IRModule | None = None, fold_qnn: bool = False) -> Any:
     """An expression with its constant parts computed. mod, fold_qnn: accepted for compatibility."""
     return folded(expr)
 
 
-def folded(expr: Any) -> Any:
+def folded(expr: Expr) -> Any:
     """An expression with its constant parts computed."""
 
-    def post(old: Any, new: Any) -> Any:
+    def post(old: Any, new: BaseExpr) -> Any:
         if isinstance(new, TupleGetItem) and isinstance(new.tuple_value, Tuple):
             return new.tuple_value.fields[new.index]
         if isinstance(new, If) and isinstance(new.cond, Constant):
@@ -61,17 +65,17 @@ def folded(expr: Any) -> Any:
             return _shape(old, new) or _value(new)
         return None
 
-    def inside(node: Any) -> bool:
+    def inside(node: BaseExpr) -> bool:
         return not (isinstance(node, Function) and node.attrs.get("Primitive"))
 
     return _bound(rewrite(expr, post, enter=inside))
 
 
-def _bound(expr: Any) -> Any:
+def _bound(expr: Expr) -> Any:
     """Constants that `let` binds put where they are used."""
     table: dict[int, Any] = {}
 
-    def post(old: Any, new: Any) -> Any:
+    def post(old: BaseExpr, new: BaseExpr) -> Any:
         if isinstance(new, Let) and isinstance(new.value, Constant):
             table[id(new.var)] = new.value
             return new.body
@@ -114,13 +118,13 @@ def evaluate(func: Function, *args: Any) -> Any:
     return Interpreter(to_relax(IRModule({"main": func}))).run("main", *args)
 
 
-def _constant(value: Any) -> Any:
+def _constant(value: Tensor | Sequence[Tensor]) -> Any:
     if isinstance(value, (tuple, list)):
         return Tuple([_constant(v) for v in value])
     return Constant(value if isinstance(value, Tensor) else np.asarray(value))
 
 
-def _bytes(type_: Any) -> int:
+def _bytes(type_: Type) -> int:
     if isinstance(type_, TupleType):
         return sum(_bytes(f) for f in type_.fields)
     return prod(d.value for d in type_.shape if isinstance(d, IntImm)) * max(

@@ -6,13 +6,14 @@ after:  fn (%p0, %p1, Primitive=1) { exp(add(%p0, %p1)) }(%x, %y)
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.pass_context import PassContext
-from ..expr import Call, Function, Tuple, TupleGetItem, Var
+from ..expr import Call, Expr, Function, Tuple, TupleGetItem, Var
 from ..walk import post_order, rebuilt
 from .base import RelayPass
 from .fusion import Group, Partition
@@ -65,7 +66,7 @@ class _Fuser:
             self.new[id(node)] = self._visit(node)
         return self.new[id(self.func)]
 
-    def _visit(self, node: Any) -> Any:
+    def _visit(self, node: Expr) -> Any:
         if (
             isinstance(node, Call)
             and isinstance(node.op, Op)
@@ -88,14 +89,16 @@ class _Fuser:
         group = self.partition.of(node)
         return group.root is node and group is not self.partition.of(node.tuple_value)
 
-    def _grouped(self, node: Any, args: Any, make: Any) -> Any:
+    def _grouped(
+        self, node: Call | TupleGetItem, args: Sequence[Expr], make: Callable[..., Any]
+    ) -> Any:
         group = self.partition.of(node)
         result = make(self._arguments(args, group))
         if isinstance(node, Call) and isinstance(result, Call):
             result.span = node.span
         return self._kernel(group, result) if group.root is node else result
 
-    def _arguments(self, args: Any, group: Group) -> list[Any]:
+    def _arguments(self, args: Sequence[Expr], group: Group) -> list[Any]:
         """The arguments of a node of a group: nodes of the group, and parameters for all others."""
         new = []
         for arg in args:
@@ -105,7 +108,7 @@ class _Fuser:
                 new.append(self._param(arg, group))
         return new
 
-    def _param(self, arg: Any, group: Group) -> Var:
+    def _param(self, arg: Expr, group: Group) -> Var:
         value = self.new[id(arg)]
         key = (id(group), id(value))
         if key not in self.allocated:
@@ -117,7 +120,7 @@ class _Fuser:
             self.keep += [group, value]
         return self.allocated[key]
 
-    def _kernel(self, group: Group, body: Any) -> Any:
+    def _kernel(self, group: Group, body: Expr) -> Any:
         params = self.params.get(id(group), [])
         calls = [n for n in post_order(body) if isinstance(n, Call)]
         attrs: dict[str, Any] = {"Primitive": 1 if calls else 0}
@@ -127,5 +130,5 @@ class _Fuser:
         return Call(kernel, self.args.get(id(group), []))
 
 
-def _is_primitive(node: Any) -> bool:
+def _is_primitive(node: Op | Expr) -> bool:
     return isinstance(node, Function) and bool(node.attrs.get("Primitive"))

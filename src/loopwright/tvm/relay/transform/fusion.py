@@ -13,7 +13,7 @@ from typing import Any
 
 from ....ir.op import Op
 from ....ir.prim_expr import IntImm
-from ..expr import Call, Constant, Function, Tuple, TupleGetItem
+from ..expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
 from ..operators.kinds import (
     BROADCAST,
     ELEMWISE,
@@ -66,7 +66,7 @@ class Uses:
     """The graph of uses of a function, in post order. link_params: constants are computed where they
     are used."""
 
-    def __init__(self, func: Any, link_params: bool = False) -> None:
+    def __init__(self, func: Function, link_params: bool = False) -> None:
         self.link_params = link_params
         self.nodes: list[Node] = []
         self.by_id: dict[int, Node] = {}
@@ -116,7 +116,7 @@ class Uses:
             for item in value if isinstance(value, tuple) else (value,):
                 self._use(item, None, OPAQUE)
 
-    def _use(self, child: Any, user: Node | None, edge: int) -> None:
+    def _use(self, child: Expr, user: Node | None, edge: int) -> None:
         node = self.by_id[id(child)]
         if user is None:
             node.outside = True
@@ -124,11 +124,11 @@ class Uses:
             node.outputs.append((user, edge))
 
 
-def _primitive(node: Any) -> bool:
+def _primitive(node: Op | Expr) -> bool:
     return isinstance(node, Function) and bool(node.attrs.get("Primitive"))
 
 
-def _same(arg: Any, call: Any) -> bool:
+def _same(arg: Expr, call: Call) -> bool:
     a, b = arg.checked_type_, call.checked_type_
     are_tensors = isinstance(a, TensorType) and isinstance(b, TensorType)
     if not are_tensors or len(a.shape) != len(b.shape):
@@ -182,7 +182,9 @@ def _common(node: Node, tree: list[Any]) -> tuple[Dominator | None, int]:
 class Partition:
     """The groups of a function's nodes. most: of one group; link_params: constants are nodes too."""
 
-    def __init__(self, func: Any, level: int, most: int = 256, link_params: bool = False) -> None:
+    def __init__(
+        self, func: Function, level: int, most: int = 256, link_params: bool = False
+    ) -> None:
         self.uses = Uses(func, link_params)
         self.most = most
         nodes = self.uses.nodes
@@ -195,7 +197,7 @@ class Partition:
                 for node in nodes:
                     self._fuse(node, tree[node.index], phase)
 
-    def of(self, expr: Any) -> Group:
+    def of(self, expr: Expr) -> Group:
         """The group of an expression."""
         return self.groups[self.uses.by_id[id(expr)].index].find()
 

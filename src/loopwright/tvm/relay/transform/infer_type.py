@@ -11,7 +11,7 @@ from typing import Any
 
 from ....ir.module import IRModule
 from ....ir.pass_context import PassContext
-from ..expr import Function
+from ..expr import Expr, Function
 from ..infer import Typer, with_types
 from .base import RelayPass
 
@@ -32,6 +32,6 @@ class InferType(RelayPass):
         return mod.with_functions({g: typer.typed(f) for g, f in funcs.items()})
 
 
-def InferTypeLocal(expr: Any) -> Any:
+def InferTypeLocal(expr: Expr) -> Any:
     """The type of an expression, which stores it from now on, as do its parts."""
     return with_types(expr).checked_type

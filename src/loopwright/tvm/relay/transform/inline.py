@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir.expr import GlobalVar
+from ....ir.expr import BaseExpr, GlobalVar
 from ....ir.module import IRModule
 from ....ir.pass_context import PassContext
 from ..expr import Call, Function
@@ -18,7 +18,7 @@ from ..walk import bind, post_order, rewrite
 from .base import RelayPass
 
 
-def called(func: Any) -> list[str]:
+def called(func: Function) -> list[str]:
     """The names of the functions that one refers to."""
     return [n.name_hint for n in post_order(func) if isinstance(n, GlobalVar)]
 
@@ -78,7 +78,7 @@ def _leaves_first(calls: dict[str, list[str]]) -> list[str]:
 def _inlined(func: Function, small: set[str], done: dict[str, Function]) -> Function:
     """A function with the calls of small ones replaced, whose own are replaced already."""
 
-    def post(old: Any, new: Any) -> Any:
+    def post(old: Any, new: BaseExpr) -> Any:
         if isinstance(new, GlobalVar) and new.name_hint in small:
             return done[new.name_hint]
         if isinstance(new, Call) and isinstance(old.op, GlobalVar) and new.op is not old.op:

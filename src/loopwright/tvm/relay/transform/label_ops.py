@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.module import IRModule
-from ..expr import Call, Function, Var
+from ..expr import Call, Expr, Function, Var
 from ..walk import post_order, rewrite
 from .base import RelayPass
+
+if TYPE_CHECKING:
+    from ....ir.op import Op
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class LabelOps(RelayPass):
     opt_level = 1
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
-        def post(old: Any, new: Any) -> Any:
+        def post(old: Op | Expr, new: Op | Expr) -> Any:
             if not isinstance(new, Function) or "hash" in new.attrs:
                 return None
             return new.with_attrs({"hash": _hash(new), **_layouts(new)})
@@ -37,7 +40,7 @@ def _hash(func: Function) -> str:
     """The hash of a function's text, in which variables have no names of their own."""
     names: dict[int, Var] = {}
 
-    def unnamed(node: Any) -> Var | None:
+    def unnamed(node: Op | Expr) -> Var | None:
         if not isinstance(node, Var):
             return None
         return names.setdefault(id(node), Var(f"v{len(names)}", node.type_annotation))

@@ -15,10 +15,10 @@ from ....base.errors import LoopwrightError, explain
 from ....ir.op import Op
 from ....tir import Layout
 from ....tir import layout as layout_of
-from ..expr import Call, Function, Tuple, TupleGetItem, TupleWrapper
+from ..expr import Call, Expr, Function, Tuple, TupleGetItem, TupleWrapper
 from ..operators.core import VIEWS
-from ..operators.layouts import LAYOUT_RULE, inferred
-from ..types import TensorType, TupleType
+from ..operators.layouts import LAYOUT_RULE, InferCorrectLayoutOutput, inferred
+from ..types import TensorType, TupleType, Type
 from ..walk import children, post_order, rebuilt
 
 # (call before, its attributes, its arguments as they are stored) -> a call, or None
@@ -69,24 +69,24 @@ class LayoutRewriter:
             return Stored(node, stored.old, stored.new)
         return stored
 
-    def _rebuilt(self, node: Any) -> Any:
+    def _rebuilt(self, node: Op | Expr) -> Any:
         return rebuilt(node, {id(c): self.value(c) for c in children(node)})
 
     # ------------------------------------------------------------------ values
 
-    def state(self, node: Any) -> Any:
+    def state(self, node: Expr) -> Any:
         """A value as it is stored."""
         stored = self.stored.get(id(node))
         return Stored(self.value(node)) if stored is None else stored
 
-    def value(self, node: Any) -> Any:
+    def value(self, node: Op | Expr) -> Any:
         """A value in its old layout."""
         if id(node) not in self.plain:
             stored = self.stored.get(id(node))
             self.plain[id(node)] = node if stored is None else self._restored(stored, node)
         return self.plain[id(node)]
 
-    def _restored(self, stored: Any, node: Any) -> Any:
+    def _restored(self, stored: Stored | Sequence[Stored], node: Expr | Op | None) -> Any:
         if isinstance(stored, Stored):
             return self.transform(stored.value, stored.new, stored.old)
         fields = [self._restored(f, None) for f in stored]
@@ -95,7 +95,7 @@ class LayoutRewriter:
             return node if same else Tuple._make(tuple(fields), span=node.span)
         return Tuple(fields)
 
-    def transform(self, value: Any, src: Layout | None, dst: Layout | None) -> Any:
+    def transform(self, value: Expr, src: Layout | None, dst: Layout | None) -> Any:
         """A value moved from one layout to another; one of fewer axes gets those that lack."""
         if src is None or dst is None or src == dst:
             return value
@@ -132,7 +132,14 @@ class LayoutRewriter:
             return self._results(call, self._rebuilt(call), layouts, layouts)
         return self._moved(call, altered, before, flat, types)
 
-    def _moved(self, call: Call, altered: Any, before: Any, flat: list[Stored], types: Any) -> Any:
+    def _moved(
+        self,
+        call: Call,
+        altered: Call | None,
+        before: InferCorrectLayoutOutput,
+        flat: list[Stored],
+        types: Sequence[Type],
+    ) -> Any:
         layouts = before.input_layouts
         new = [w if s.new is None else s.new for s, w in zip(flat, layouts, strict=True)]
         old = [w if s.old is None else s.old for s, w in zip(flat, layouts, strict=True)]
@@ -164,14 +171,14 @@ class LayoutRewriter:
             result = Call(target.op, args, after.new_attrs, span=call.span)
         return self._results(call, result, before.output_layouts, after.output_layouts)
 
-    def _argument(self, arg: Any, stored: Stored, layout: Layout, target: Layout) -> Any:
+    def _argument(self, arg: Expr | Stored, stored: Stored, layout: Layout, target: Layout) -> Any:
         value = arg.value if isinstance(arg, Stored) else arg
         if stored.old == layout:
             return self.transform(value, stored.new, target)
         value = self.transform(value, stored.new, stored.old)
         return self.transform(value, layout, target)
 
-    def _results(self, call: Call, new_call: Any, old: Sequence[Any], new: Sequence[Any]) -> Any:
+    def _results(self, call: Call, new_call: Expr, old: Sequence[Any], new: Sequence[Any]) -> Any:
         if not isinstance(call.checked_type, TupleType):
             return Stored(new_call, old[0], new[0])
         if all(o == n for o, n in zip(old, new, strict=True)):
@@ -180,14 +187,14 @@ class LayoutRewriter:
         return [Stored(TupleGetItem(new_call, n), *layouts) for n, layouts in pairs]
 
 
-def _as_stored(state: Any) -> Any:
+def _as_stored(state: Stored | list[Stored]) -> Any:
     """An argument of the altered call."""
     if isinstance(state, list):
         return Tuple([s.value for s in state])
     return state.value
 
 
-def _tensors(type_: Any) -> bool:
+def _tensors(type_: Type) -> bool:
     fields = type_.fields if isinstance(type_, TupleType) else (type_,)
     return all(isinstance(f, TensorType) for f in fields)
 
@@ -196,7 +203,7 @@ def _whole(layout: Layout) -> str:
     return "".join(c for c in layout if c.isupper())
 
 
-def _transformed(value: Any, src: Layout, dst: Layout) -> Any:
+def _transformed(value: Expr, src: Layout, dst: Layout) -> Any:
     lacking = "".join(c for c in _whole(dst) if c not in src)
     if lacking:
         type_ = value.struct_info
@@ -209,7 +216,7 @@ def _transformed(value: Any, src: Layout, dst: Layout) -> Any:
     return VIEWS["layout_transform"](value, str(src), str(dst))
 
 
-def as_call(value: Any, name: str) -> Any:
+def as_call(value: Expr | None, name: str) -> Any:
     """The result of a rule, as a call. Raises LoopwrightError."""
     call = value.tuple_value if isinstance(value, TupleWrapper) else value
     if call is not None and not isinstance(call, Call):

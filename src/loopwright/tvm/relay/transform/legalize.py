@@ -10,13 +10,16 @@ are those of the arguments and of the result. None leaves the call as it is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ..expr import Call, Function, TupleWrapper
 from ..walk import rewrite
 from .base import RelayPass
+
+if TYPE_CHECKING:
+    from ....ir.expr import BaseExpr
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Legalize(RelayPass):
     opt_level = 1
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
-        def post(old: Any, new: Any) -> Any:
+        def post(old: Any, new: BaseExpr) -> Any:
             if not isinstance(new, Call) or not isinstance(new.op, Op):
                 return None
             rule = new.op.get_attr(self.legalize_map_attr_name)

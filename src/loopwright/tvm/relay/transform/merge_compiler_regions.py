@@ -8,15 +8,18 @@ after:  compiler_end(tanh(abs(compiler_begin(%x))))
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.module import IRModule
 from ..annotated_regions import AnnotatedRegion, AnnotatedRegionSet
-from ..expr import Function, If
+from ..expr import Expr, Function, If
 from ..stackless import Step, run
 from ..walk import post_order, rewrite
 from .annotate_target import BEGIN, END, is_begin, is_end
 from .base import RelayPass
+
+if TYPE_CHECKING:
+    from ....ir.op import Op
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class MergeCompilerRegions(RelayPass):
             if is_end(node):
                 run(merger.merge(node))
 
-        def post(old: Any, new: Any) -> Any:
+        def post(old: Op | Expr, new: Op | Expr) -> Any:
             if is_begin(old) and is_end(old.args[0]):
                 if regions.get_region(old) is regions.get_region(old.args[0]):
                     return new.args[0].args[0]
@@ -57,7 +60,7 @@ class _Merger:
         self.apart: dict[int, int] = {region.id: 0 for region in regions}
         self.members: dict[int, int] = {region.id: 1 << region.id for region in regions}
 
-    def merge(self, end: Any) -> Step:
+    def merge(self, end: Expr) -> Step:
         """Merge the region that ends here with those before it, which are merged first."""
         region: Any = self.regions.get_region(end)
         if region.id in self.done:
@@ -85,7 +88,7 @@ class _Merger:
                 self.members[region.id] |= self.members[other.id]
         self.apart[region.id] = apart
 
-    def _behind_branches(self, expr: Any) -> list[AnnotatedRegion]:
+    def _behind_branches(self, expr: Expr) -> list[AnnotatedRegion]:
         """The regions that the condition and the branches of an `if` end in."""
         regions: list[AnnotatedRegion] = []
         waiting = [expr]

@@ -6,8 +6,8 @@ after:  fn (%a, %b, Composite="add_relu") { nn.relu(add(%a, %b)) }(%x, %y)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
 from ....ir.module import IRModule
@@ -15,6 +15,9 @@ from ..dataflow_pattern import partition
 from ..expr import Function
 from ..infer import infer_function
 from .base import RelayPass
+
+if TYPE_CHECKING:
+    from ..dataflow_pattern.nodes import CallPattern
 
 
 class MergeComposite(RelayPass):
@@ -34,7 +37,7 @@ class MergeComposite(RelayPass):
         return func
 
 
-def _row(row: Any) -> tuple[str, Any, Any]:
+def _row(row: CallPattern | Sequence[Any]) -> tuple[str, Any, Any]:
     if isinstance(row, (tuple, list)) and len(row) in (2, 3):
         name, pattern, *check = row
         return name, pattern, check[0] if check else lambda match: True

@@ -8,7 +8,7 @@ after:  def @main(%x) { @tvmgen_default_c_main_0(%x) }
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
@@ -16,13 +16,16 @@ from ....ir.pass_context import PassContext
 from ....runtime import get_global_func
 from ..annotated_regions import AnnotatedRegion, AnnotatedRegionSet
 from ..backend.name_transforms import sanitize_name
-from ..expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from ..expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from ..infer import infer_function
 from ..op import annotation
 from ..walk import bind, children, post_order, rebuilt, rewrite
 from .annotate_target import BEGIN, DEFAULT, END, is_begin, is_end
 from .base import RelayPass
 from .infer_type import InferType
+
+if TYPE_CHECKING:
+    from ....ir.op import Op
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class PartitionGraph(RelayPass):
 def _plain_marks(func: Function) -> Function:
     """No marks for what no compiler takes; the end of a tuple is one for each field."""
 
-    def post(old: Any, new: Any) -> Any:
+    def post(old: Op | Expr, new: Op | Expr) -> Any:
         if not (is_begin(new) or is_end(new)):
             return None
         inside = new.args[0]
@@ -103,14 +106,14 @@ class _Partitioner:
             self.new[id(node)] = new
         return self.new[id(self.func.body)]
 
-    def _parts(self, node: Any) -> tuple[Any, ...]:
+    def _parts(self, node: Op | Expr) -> tuple[Any, ...]:
         """Where a region ends, all that leaves it belongs to the same call."""
         if not is_end(node):
             return children(node)
         region: Any = self.regions.get_region(node)
         return (node.args[0], *self.region_functions[region.id].leaving.values())
 
-    def _parameter(self, begin: Any) -> Var:
+    def _parameter(self, begin: Call) -> Var:
         region: Any = self.regions.get_region(begin)
         source = begin.args[0]
         while is_begin(source) or is_end(source):
@@ -122,7 +125,7 @@ class _Partitioner:
             region_function.params[id(source)] = (var, self.new[id(begin.args[0])])
         return region_function.params[id(source)][0]
 
-    def _result(self, end: Any) -> Any:
+    def _result(self, end: Call) -> Any:
         region: Any = self.regions.get_region(end)
         region_function = self.region_functions[region.id]
         if not region_function.results:
@@ -157,6 +160,6 @@ class _Partitioner:
         return Call(gvar, [value for _, value in params])
 
 
-def _is_constant(value: Any) -> bool:
+def _is_constant(value: Expr) -> bool:
     parts = value.fields if isinstance(value, Tuple) else (value,)
     return all(isinstance(part, Constant) for part in parts)

@@ -12,13 +12,13 @@ from typing import Any
 from ....ir.expr import Attrs
 from ....ir.module import IRModule
 from ....ir.op import Op
-from ..expr import Call, Tuple
+from ..expr import Call, Expr, Tuple
 from ..infer import with_types
 from ..operators.core import VIEWS
 from ..walk import children, post_order, rewrite
 
 
-def _layers(expr: Any, counted: set[Any]) -> dict[int, int]:
+def _layers(expr: Expr, counted: set[Any]) -> dict[int, int]:
     """How many of the operators are on the longest path to each node, it included."""
     depth: dict[int, int] = {}
     for node in post_order(expr):
@@ -27,14 +27,14 @@ def _layers(expr: Any, counted: set[Any]) -> dict[int, int]:
     return depth
 
 
-def _cast(value: Any, dtype: str) -> Any:
+def _cast(value: Expr, dtype: str) -> Any:
     if isinstance(value, Tuple):
         return Tuple([_cast(field, dtype) for field in value.fields])
     return VIEWS["cast"](value, dtype)
 
 
 def recast(
-    expr: Any,
+    expr: IRModule | Expr,
     dtype: str,
     out_dtype: str,
     ops: Sequence[str] | None = None,
@@ -54,7 +54,7 @@ def recast(
     total = max(depth.values())
     skipped = {n + total if n < 0 else n for n in skip_layers or ()}
 
-    def post(old: Any, new: Any) -> Any:
+    def post(old: Op | Expr, new: Op | Expr) -> Any:
         if not isinstance(old, Call) or old.op not in counted or depth[id(old)] - 1 in skipped:
             return None
         attrs, back = new.attrs, None

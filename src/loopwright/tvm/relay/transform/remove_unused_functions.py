@@ -6,7 +6,7 @@ after:  def @main(%x) { @f(%x) }  def @f(%x) { %x }
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
@@ -23,7 +23,7 @@ class RemoveUnusedFunctions(RelayPass):
     name = "relay.RemoveUnusedFunctions"
     opt_level = 1
 
-    def __init__(self, entry_functions: Any = None) -> None:
+    def __init__(self, entry_functions: Sequence[str] | None = None) -> None:
         self.entry_functions = list(entry_functions or ["main"])
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:

@@ -15,7 +15,7 @@ from ....ir.op import Op
 from ....ir.prim_expr import IntImm
 from ....tir import Layout
 from ....tir import layout as layout_of
-from ..expr import Call, Constant
+from ..expr import Call, Constant, Expr, Function
 from ..infer import with_types
 from ..operators.core import VIEWS
 from ..types import TensorType
@@ -37,7 +37,7 @@ class Demand:
     positive: bool = False
     nonzero: bool = False
 
-    def allows(self, scale: Any) -> bool:
+    def allows(self, scale: Expr) -> bool:
         """Whether a factor may be taken in."""
         if not self.positive and not self.nonzero:
             return True
@@ -45,7 +45,7 @@ class Demand:
         return values is not None and bool(np.all(values > 0 if self.positive else values != 0))
 
 
-def _constant(expr: Any) -> Any:
+def _constant(expr: Expr) -> Any:
     """The elements of a constant that may be reshaped."""
     while name_of(expr) in _VIEWS:
         expr = expr.args[0]
@@ -68,12 +68,12 @@ class Edit:
     factors: dict[int, tuple[str, Any]] = field(default_factory=dict)
 
 
-def edited(func: Any, edits: dict[int, Edit]) -> Any:
+def edited(func: Function, edits: dict[int, Edit]) -> Any:
     """The function with its calls edited, by identity."""
     if not edits:
         return func
 
-    def post(old: Any, new: Any) -> Any:
+    def post(old: Op | Expr, new: Op | Expr) -> Any:
         edit = edits.get(id(old))
         if edit is None:
             return None
@@ -90,12 +90,12 @@ def edited(func: Any, edits: dict[int, Edit]) -> Any:
 # ---------------------------------------------------------------------- calls
 
 
-def name_of(node: Any) -> str:
+def name_of(node: Op | Expr) -> str:
     """The name of the operator that is called, "" of anything else."""
     return node.op.name if isinstance(node, Call) and isinstance(node.op, Op) else ""
 
 
-def shape_of(node: Any) -> list[int] | None:
+def shape_of(node: Expr) -> list[int] | None:
     """The extents of an expression of floating numbers, None where one is not known."""
     type_ = node.checked_type
     if not isinstance(type_, TensorType) or not type_.dtype.is_float:
@@ -138,7 +138,7 @@ def consumer(call: Call, of_result: bool) -> tuple[tuple[int, ...], tuple[int, .
     return None if axes is None or weights is None else (axes, weights)
 
 
-def _extent(plan: Layout, node: Any, letter: str) -> int:
+def _extent(plan: Layout, node: Expr, letter: str) -> int:
     sizes = zip(plan, shape_of(node) or (), strict=True)
     return int(np.prod([size for c, size in sizes if c.upper() == letter]))
 
@@ -146,7 +146,7 @@ def _extent(plan: Layout, node: Any, letter: str) -> int:
 # ---------------------------------------------------------------------- factors
 
 
-def factor_along(large: Any, small: Any, axes: tuple[int, ...]) -> Any:
+def factor_along(large: Expr, small: Expr, axes: tuple[int, ...]) -> Any:
     """The elements of `small`, which `large` is combined with, along axes of `large` alone: `small`
     without its other axes. None where it has other elements."""
     whole, part = shape_of(large), shape_of(small)
@@ -162,12 +162,12 @@ def factor_along(large: Any, small: Any, axes: tuple[int, ...]) -> Any:
     return VIEWS["squeeze"](small, squeezed) if squeezed else small
 
 
-def is_along(large: Any, small: Any, axes: tuple[int, ...]) -> bool:
+def is_along(large: Expr, small: Expr, axes: tuple[int, ...]) -> bool:
     """Whether `small` has elements along axes of `large` alone."""
     return factor_along(large, small, axes) is not None
 
 
-def fitted(scale: Any, shape: list[int], axes: tuple[int, ...]) -> Any:
+def fitted(scale: Expr, shape: list[int], axes: tuple[int, ...]) -> Any:
     """A factor so that it is broadcast along axes of a tensor of that shape."""
     if not with_types(scale).checked_type.shape:
         return scale

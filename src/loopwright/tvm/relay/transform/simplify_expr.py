@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....base.registry import Registry
 from ....ir.dtype import DataType
@@ -27,6 +27,9 @@ from ..walk import rewrite
 from .base import RelayPass
 from .fold_constant import folded
 
+if TYPE_CHECKING:
+    from ....ir.expr import BaseExpr
+
 Rule = Callable[[Call], Any]
 RULES: Registry[str, tuple[Rule, ...]] = Registry("simplification of Relay")
 
@@ -42,7 +45,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def name_of(node: Any) -> str:
+def name_of(node: Expr) -> str:
     """The name of the operator that is called, "" of anything else."""
     return node.op.name if isinstance(node, Call) and isinstance(node.op, Op) else ""
 
@@ -174,7 +177,7 @@ def _widens(narrow: DataType, wide: DataType) -> bool:
     return wide.is_float or narrow.is_uint or (narrow.is_int and wide.is_int)
 
 
-def _in_range(source: Any, have: DataType, want: DataType) -> bool:
+def _in_range(source: Expr, have: DataType, want: DataType) -> bool:
     """Whether a value is clipped to the range of an integer dtype; of one that is not an integer,
     the second cast must drop the fraction that the first one drops."""
     if name_of(source) != "clip" or not have.is_integer:
@@ -197,7 +200,7 @@ def _clips(call: Call) -> Any:
 # ---------------------------------------------------------------------- arithmetic
 
 
-def _fill(node: Any) -> Any:
+def _fill(node: Expr) -> Any:
     """The one value that all elements of an expression have, None if that is not known."""
     if isinstance(node, Constant):
         values = node.data.numpy()
@@ -239,7 +242,7 @@ def _unknown(type_: TensorType) -> bool:
     return any(isinstance(d, AnyDim) for d in type_.shape)
 
 
-def _split(node: Any, name: str) -> tuple[Any, Constant] | None:
+def _split(node: Expr, name: str) -> tuple[Any, Constant] | None:
     """(operand, constant) of a call of a commutative operator with a constant."""
     if name_of(node) != name:
         return None
@@ -308,7 +311,7 @@ def _binomial(call: Call) -> Any:
     return VIEWS["multiply"](first, second)
 
 
-def _operands(node: Any, name: str, most: int) -> list[Any]:
+def _operands(node: Expr, name: str, most: int) -> list[Any]:
     """The operands of a tree of calls of one operator; no more than `most` and one."""
     operands, rest = [], [node]
     while rest and len(operands) + len(rest) <= most + 1:
@@ -320,7 +323,7 @@ def _operands(node: Any, name: str, most: int) -> list[Any]:
     return operands + rest
 
 
-def _product(node: Any) -> tuple[float, Any, Any] | None:
+def _product(node: Expr) -> tuple[float, Any, Any] | None:
     """(k, x, y) of k * x * y in any order, with a scalar k or none."""
     factors = _operands(node, "multiply", 3)
     scalars = [f for f in factors if isinstance(f, Constant) and not f.data.shape]
@@ -349,7 +352,7 @@ class SimplifyExpr(RelayPass):
         return rewrite(func, lambda old, new: _simplified(old, new))
 
 
-def _simplified(old: Any, new: Any) -> Any:
+def _simplified(old: BaseExpr, new: BaseExpr) -> Any:
     if not isinstance(new, Call) or not isinstance(new.op, Op) or new.op.name not in RULES:
         return None
     if new.struct_info is None:
@@ -367,7 +370,7 @@ def _simplified(old: Any, new: Any) -> Any:
     return current if changed else None
 
 
-def _inner(expr: Any) -> Any:
+def _inner(expr: Expr) -> Any:
     """The operands that a step made, simplified too."""
     if not isinstance(expr, Call):
         return expr

@@ -11,17 +11,17 @@ from typing import Any
 
 from ....ir.module import IRModule
 from ....ir.op import Op
-from ..expr import Call, Function, Var
+from ..expr import Call, Expr, Function, Var
 from ..types import TensorType
 from ..walk import free_vars, rewrite
 from .base import RelayPass
 
 
-def _is_call(node: Any, name: str) -> bool:
+def _is_call(node: Op | Expr, name: str) -> bool:
     return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == name
 
 
-def transposed_weight(node: Any) -> Var | None:
+def transposed_weight(node: Op | Expr) -> Var | None:
     """`w` of `nn.dense(x, transpose(w))`, None for other expressions."""
     if not _is_call(node, "nn.dense") or not _is_call(node.args[1], "transpose"):
         return None
@@ -44,7 +44,7 @@ class SimplifyFCTranspose(RelayPass):
         names = {str(name) for name in self.target_weight_name}
         new: dict[int, Var] = {}
 
-        def turn(old: Any, copy: Any) -> Any:
+        def turn(old: Op | Expr, copy: Op | Expr) -> Any:
             weight = transposed_weight(old)
             if weight is None or weight.name_hint not in names:
                 return None

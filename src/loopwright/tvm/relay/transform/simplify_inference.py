@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.module import IRModule
 from ....ir.op import Op
-from ..expr import Call, Function, TupleGetItem, const
+from ..expr import Call, Expr, Function, TupleGetItem, const
 from ..operators.core import VIEWS
 from ..types import TensorType
 from ..walk import rewrite
 from .base import RelayPass
+
+if TYPE_CHECKING:
+    from ....ir.expr import BaseExpr
 
 
 class _Build:
@@ -29,7 +32,7 @@ class _Build:
 B: Any = _Build()
 
 
-def spread(vector: Any, rank: int, axis: int) -> Any:
+def spread(vector: Expr, rank: int, axis: int) -> Any:
     """A vector along an axis of a tensor of some rank, to be broadcast."""
     after = rank - 1 - axis % rank
     return B.expand_dims(vector, axis=1, num_newaxis=after) if after else vector
@@ -112,7 +115,7 @@ class SimplifyInference(RelayPass):
     name = "relay.SimplifyInference"
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
-        def post(old: Any, new: Any) -> Any:
+        def post(old: Any, new: BaseExpr) -> Any:
             if isinstance(new, TupleGetItem) and new.index == 0:
                 return _first(old.tuple_value, new.tuple_value)
             if isinstance(new, Call) and isinstance(new.op, Op) and new.op.name in RULES:
@@ -122,7 +125,7 @@ class SimplifyInference(RelayPass):
         return rewrite(func, post)
 
 
-def _first(old: Any, new: Any) -> Any:
+def _first(old: Any, new: Expr) -> Any:
     """The first result of a batch_norm or dropout."""
     if not isinstance(new, Call) or not isinstance(new.op, Op):
         return None

@@ -11,7 +11,7 @@ from typing import Any
 
 from ....ir.module import IRModule
 from ....ir.op import Op
-from ..expr import Call, Function, Tuple
+from ..expr import Call, Expr, Function, Tuple
 from ..operators.core import VIEWS
 from ..types import TensorType, is_dynamic
 from ..walk import rewrite
@@ -35,7 +35,7 @@ class SplitArgs(RelayPass):
     opt_level = 1
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
-        def post(old: Any, new: Any) -> Any:
+        def post(old: Any, new: Op | Expr) -> Any:
             concat = Op.get("concatenate")
             if not isinstance(new, Call) or new.op is not concat or self.max_function_args <= 0:
                 return None

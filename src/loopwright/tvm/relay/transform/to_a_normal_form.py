@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
-from ..expr import Function
+from ..expr import Expr, Function
 from ..scopes import Binder
 from .base import RelayPass
 
@@ -26,6 +26,6 @@ class ToANormalForm(RelayPass):
         return Binder(func, all=True).run()
 
 
-def ToANormalFormExpr(e: Any) -> Any:
+def ToANormalFormExpr(e: Expr) -> Any:
     """An expression with a `let` for each one in it."""
     return Binder(e, all=True).run()

@@ -7,12 +7,15 @@ after:  %0 = exp(%x); add(%0, %0)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....ir.module import IRModule
-from ..expr import Function, Let, Var
+from ..expr import Expr, Function, Let, Var
 from ..walk import children, post_order, rebuilt
 from .base import RelayPass
+
+if TYPE_CHECKING:
+    from ....ir.op import Op
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class ToGraphNormalForm(RelayPass):
         new: dict[int, Any] = {}
         waiting: dict[int, list[Let]] = {}  # by the value
 
-        def parts(node: Any) -> tuple[Any, ...]:
+        def parts(node: Op | Expr) -> tuple[Any, ...]:
             if not isinstance(node, Let):
                 return children(node)
             if id(node.value) in new:
@@ -46,7 +49,7 @@ class ToGraphNormalForm(RelayPass):
         return new[id(func)]
 
 
-def _unbound(let: Let, value: Any) -> Any:
+def _unbound(let: Let, value: Expr) -> Any:
     """The value of a `let`'s variable."""
     recursive = isinstance(value, Function) and any(n is let.var for n in post_order(value))
     return Let(let.var, value, let.var) if recursive else value

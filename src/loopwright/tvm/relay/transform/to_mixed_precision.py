@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import LoopwrightError, explain
-from ....ir.expr import GlobalVar
+from ....ir.expr import Attrs, GlobalVar
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.pass_context import PassContext
-from ..expr import Call, Constant, Function, Let, Tuple, TupleGetItem, Var
+from ..expr import Call, Constant, Expr, Function, Let, Tuple, TupleGetItem, Var
 from ..infer import with_types
 from ..operators.core import VIEWS
 from ..types import TensorType, TupleType, same_type
@@ -68,12 +68,12 @@ class _Converter:
             func = func.replace(body=self._like(func.body, self.func.body.checked_type))
         return func.replace(ret_type=None)
 
-    def _enter(self, node: Any) -> bool:
+    def _enter(self, node: Op | Expr) -> bool:
         if isinstance(node, Let):
             self.values[id(node.var)] = node.value
         return True
 
-    def _visit(self, node: Any) -> Any:
+    def _visit(self, node: Op | Expr) -> Any:
         if isinstance(node, Var):
             return self._var(node)
         if isinstance(node, Call) and isinstance(node.op, Op):
@@ -126,7 +126,7 @@ class _Converter:
         out = with_types(Call(call.op, new_args, attrs, span=call.span))
         return self._cast(out, result) if short and accumulated != result else out
 
-    def _may_be_short(self, arg: Any) -> bool:
+    def _may_be_short(self, arg: Expr) -> bool:
         """Whether an argument is in the short dtype, or can be cast once and for all."""
         return isinstance(arg, (Var, Constant)) or self._is_short(with_types(arg).checked_type)
 
@@ -136,12 +136,12 @@ class _Converter:
         floating = isinstance(type_, TensorType) and str(type_.dtype) in FLOATS
         return isinstance(type_, TensorType) and (not floating or type_.dtype == self.short)
 
-    def _attrs_allow(self, attrs: Any) -> bool:
+    def _attrs_allow(self, attrs: Attrs | None) -> bool:
         """Whether the dtypes that a call requests are all floating-point types."""
         dtypes = [attrs[n] for n in ("out_dtype", "dtype") if attrs is not None and n in attrs]
         return all(not d or str(d) in FLOATS for d in dtypes)
 
-    def _attrs(self, attrs: Any, dtype: str) -> Any:
+    def _attrs(self, attrs: Attrs | None, dtype: str) -> Any:
         if attrs is None:
             return None
         names = [n for n in ("out_dtype", "dtype") if n in attrs]
@@ -153,7 +153,7 @@ class _Converter:
                 values[name] = dtype
         return attrs.replace(values=values)
 
-    def _cast(self, value: Any, dtype: str) -> Any:
+    def _cast(self, value: Expr, dtype: str) -> Any:
         """A value in a dtype; of a tuple, all fields."""
         type_ = with_types(value).checked_type
         if isinstance(type_, TupleType):
@@ -176,7 +176,7 @@ class _Converter:
             self.keep += [value, converted]
         return self.casts[key]
 
-    def _like(self, value: Any, type_: Any) -> Any:
+    def _like(self, value: Expr, type_: TensorType) -> Any:
         """A value in the dtypes of a type."""
         if isinstance(value, Let):
             return value.replace(body=self._like(value.body, type_))
