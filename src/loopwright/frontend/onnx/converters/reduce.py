@@ -11,6 +11,7 @@ from ...graph.context import Context, in_float32
 from ...graph.operators.integers import evaluated
 from ...graph.operators.reductions import REDUCE, Reduce, reduced
 from ...graph.operators.shapes import axis_of
+from ...graph.run_time_axes import known_numbers
 from ...graph.values import Value
 from ..context import OnnxContext
 from ..reader import Node
