@@ -206,7 +206,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "pass": (["show", MODEL, "--pass", "FuseOpz"], "did you mean FuseOps?"),
     "kernel": (["show", MODEL, "--kernel", "softmx"], "did you mean softmax?"),
     "decision": (["show", MODEL, "--explain", "nope"], "no decision about this name"),
-    "no model": (["run", "FOLDER/none.onnx"], "there is no such ONNX file"),
+    "no model": (["run", "FOLDER/none.onnx"], "the ONNX file does not exist"),
     "no model, no suffix": (["run", "FOLDER/none"], "there is no such file"),
     "folder": (["run", "FOLDER"], "an ONNX model is one file"),
     "other file": (["check", "FILE"], "no ONNX model, or only a part of one"),

@@ -462,7 +462,7 @@ def test_joined_tensors(attributes, wanted, rows):
         ("CastMap", {"cast_to": "TO_INT64"}, {2: 1.5, 0: 2.0}, [[2, 1]]),
         ("CastMap", {"map_form": "SPARSE"}, {2: 1.5, 0: 2.0}, [[2]]),
         ("CastMap", {"map_form": "SPARSE", "max_map": 4}, {2: 1.5, 0: 2.0}, [[2, 0, 1.5, 0]]),
-        ("CastMap", {"cast_to": "TO_STRING"}, {}, "CastMap gives numbers\n  got: TO_STRING"),
+        ("CastMap", {"cast_to": "TO_STRING"}, {}, "CastMap returns numbers\n  got: TO_STRING"),
         ("DictVectorizer", {"int64_vocabulary": [2, 5]}, {2: 1.5, 0: 2.0}, [[1.5, 0]]),
         ("DictVectorizer", {}, {}, "int64_vocabulary or string_vocabulary is missing"),
     ],

@@ -1,4 +1,4 @@
-"""What a converter works with: emitting, constants, known integers, checked shapes."""
+"""The converter's context: emitting, constants, known integers, checked shapes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ from .values import Value, in_type, literal, object_array, wrapped
 
 _MOST_FOLDED = 1 << 20  # elements; larger constants are left to the pass FoldConstant
 _MOST_DIMS = 64  # numpy's
-_MOST_TOLD = 1 << 10  # integers of one tensor that only the run tells
+_MOST_READ = (
+    1 << 10
+)  # integers of one tensor that are known only at run time; a guard against a huge graph
 _MOST_COST = 1 << 16  # of an integer expression: some 2,000 operations
 
 T = TypeVar("T")
@@ -92,7 +94,7 @@ class Context:
         self.dequantized: dict[
             Any, tuple[Any, ...]
         ] = {}  # by blocks: {tensor: inputs, axis, block}
-        self._told: set[TirVar] = set()  # what data decides at run time
+        self._run_time_symbols: set[TirVar] = set()  # what data decides at run time
         self._constants: dict[Any, np.ndarray | None] = {}
         self._made: dict[Any, rx.Constant] = {}
 
@@ -182,7 +184,7 @@ class Context:
         )
 
     def once(self, key: Any, make: Callable[[], rx.Constant]) -> rx.Constant:
-        """The constant that `make` gives, made once for each key."""
+        """The constant that `make` returns, built once for each key."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
@@ -196,7 +198,7 @@ class Context:
             tensor = self.emit(op.reshape(tensor, rx.ShapeExpr(elements.shape)))
         return tensor if dtype == "int64" else self.emit(op.astype(tensor, dtype))
 
-    # -- what is known -------------------------------------------------------------------------
+    # -- known integers ------------------------------------------------------------------------
 
     def simplify(self, value: Any) -> Any:
         """An integer expression simplified, a number where it is one."""
@@ -231,7 +233,7 @@ class Context:
     def integers(
         self, value: Value | None, what: str, dims: bool = False, count: int | None = None
     ) -> list[Any]:
-        """The elements of a 1-d (or 0-d) integer input; what is known only at run time as symbols.
+        """The elements of a 1-d (or 0-d) integer input; those known only at run time as symbols.
         dims: they are sizes, which may not be negative. count: how many there must be."""
         if value is None:
             raise ValueError(explain(f"input {what} is missing"))
@@ -257,15 +259,15 @@ class Context:
         return count
 
     def read(self, name: str, count: int, *args: Any, nonnegative: bool) -> list[Any]:
-        """Symbols for the integers that a function gives at run time as a shape. Raises ValueError for
-        more than _MOST_TOLD."""
-        if count > _MOST_TOLD:
-            what = f"at most {_MOST_TOLD} axes, sizes or places can be told by the run"
+        """Symbols for the integers that a function returns at run time as a shape. Raises ValueError for
+        more than _MOST_READ."""
+        if count > _MOST_READ:
+            what = f"at most {_MOST_READ} axes, sizes or positions can be computed at run time"
             raise ValueError(explain(what, got=count, instead="a constant input"))
         info = ShapeStructInfo(ndim=count)
         shape = self.emit(op.call_pure_packed(name, *args, sinfo_args=info))
         symbols = [TirVar("read", "int64") for _ in range(count)]
-        self._told.update(symbols)
+        self._run_time_symbols.update(symbols)
         if nonnegative:
             for symbol in symbols:
                 self.analyzer.assume_nonnegative(symbol)
@@ -335,7 +337,7 @@ class Context:
                 yield var, bound
 
     def remember(self, var: RelaxVar, constant: rx.Constant) -> None:
-        """Say what a parameter holds, for operators that need its numbers while importing."""
+        """Record the values of a parameter, for operators that need them while importing."""
         self._constants[var.vid] = constant.data.view()
 
     def _fold(self, expr: Any) -> Any:
@@ -377,7 +379,7 @@ class Context:
         info = TensorStructInfo(rx.ShapeExpr(shape), value.dtype)
         return Value(self, self.builder.match_cast(value.expr, info))
 
-    def found(self, expr: Any, *dims: Any) -> Value:
+    def of_shape(self, expr: Any, *dims: Any) -> Value:
         """A tensor of known rank; None among its dimensions is one that its data decides."""
         shape = [self.symbol() if d is None else d for d in dims]
         info = TensorStructInfo(rx.ShapeExpr(shape), expr.struct_info.dtype)
@@ -386,7 +388,7 @@ class Context:
     def symbol(self) -> TirVar:
         """A new dimension that data decides."""
         symbol = TirVar("found", "int64")
-        self._told.add(symbol)
+        self._run_time_symbols.add(symbol)
         self.analyzer.assume_nonnegative(symbol)
         return symbol
 
@@ -394,7 +396,7 @@ class Context:
         """The values with the dimensions that must be equal made so.
 
         `axes` lists groups of dimensions: for each value its axis, or None. Where two dimensions
-        of a group can be neither proven equal nor refuted, the simplest stands for all, and a
+        of a group can be neither proven equal nor refuted, the simplest is used for all, and a
         match_cast checks the others at run time.
         """
         changes: list[dict[int, Any]] = [{} for _ in values]
@@ -444,14 +446,14 @@ class Context:
         return extent
 
     def equal_beside(self, a: Any, b: Any) -> bool:
-        """Whether two extents that broadcast are equal, by what is known of the model's sizes."""
+        """Whether two extents that broadcast are equal, by the facts about the model's sizes."""
         return equal_beside(a, b, self.analyzer)
 
     def meeting(
         self, values: list[Value], axes: Sequence[Sequence[int | None]]
     ) -> tuple[list[Value], list[Any]]:
         """The values, and the extents that groups of their dimensions (see `aligned`) broadcast to.
-        Dimensions that may not be 1 beside another are said to be equal."""
+        Dimensions that may not be 1 where another is not are asserted to be equal."""
         groups: list[list[int | None]] = []
         for group in axes:
             rest = {k: a for k, a in enumerate(group) if a is not None}
@@ -491,7 +493,7 @@ def _broadcast_axis(value: Value, back: int) -> int | None:
 
 
 def _foldable(call: RelaxCall) -> bool:
-    """Whether numpy gives the result of a call, of a known size that is not too large."""
+    """Whether numpy can compute the result of a call, of a known size that is not too large."""
     info = call.struct_info
     if not isinstance(call.op, Op) or call.op.get_attr("FNumpy") is None:
         return False

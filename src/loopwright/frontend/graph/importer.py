@@ -32,7 +32,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 @dataclass(frozen=True)
 class Options:
-    """What the caller of an import asks for.
+    """The options of an import.
 
     shapes: shapes of inputs by name, instead of the model's. dtypes: dtypes of inputs by name, or the one
     for inputs without one. keep_params: weights become parameters. sanitize: names of parameters become
@@ -55,7 +55,7 @@ class Importer(GraphWalk):
         super().__init__(model)
         self.options = options
         self.dims: dict[str, TirVar] = {}
-        self.symbols: set[str] = set()  # names of variables that stand for extents
+        self.symbols: set[str] = set()  # names of variables that are extents
         self.names: set[str] = set()
 
     def run(self) -> IRModule:
@@ -160,7 +160,7 @@ class Importer(GraphWalk):
             if isinstance(dim, TirVar):
                 self.context.analyzer.assume_nonnegative(dim)
             return dim
-        # "?", "None" and the like say nothing: each is a variable of its own.
+        # "?", "None" and similar names say nothing: each is a variable of its own.
         if not isinstance(dim, str) or iskeyword(dim) or not re.search("[A-Za-z]", dim):
             return self._symbol(self._fresh_dim(fresh))
         if dim not in self.dims:

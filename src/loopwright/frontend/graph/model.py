@@ -28,7 +28,7 @@ class Node:
     """An operator of the graph. Attributes are read through `integer`, `integers`, ... which check
     them; one that no converter reads is an error."""
 
-    dialect: ClassVar[str] = ""  # what the file is: "onnx"
+    dialect: ClassVar[str] = ""  # the file format: "onnx"
     op_type: str
     domain: str
     name: str
@@ -36,7 +36,7 @@ class Node:
     outputs: list[str]
     attributes: dict[str, Any]
     opset: int = 1
-    source: Any = None  # what the file holds of it
+    source: Any = None  # its message in the file
     captured: list[str] = field(default_factory=list)  # what its graphs read from outside
     read: set[str] = field(default_factory=set)
 
@@ -138,7 +138,7 @@ class Node:
 @dataclass
 class Port:
     """A graph input or output. `dims`: None for no shape, else ints, names, or None each. kind:
-    what the file says of a value that is not a tensor of numbers."""
+    the file's type of a value that is not a tensor of numbers."""
 
     name: str
     dtype: str
@@ -154,7 +154,7 @@ class Model:
     nodes: list[Node]
     inputs: list[Port]
     outputs: list[Port]
-    initializers: dict[str, Any]  # what the file holds of its constants
+    initializers: dict[str, Any]  # its constants, as stored in the file
     titles: set[str] = field(default_factory=set)  # of all nodes that have been read
     # Initializers that are inputs, too: a run may give others.
     overridable: list[Port] = field(default_factory=list)
@@ -177,7 +177,7 @@ class Model:
 
 
 def remember(nodes: Sequence[Node], titles: set[str]) -> None:
-    """Tell the active trace of the nodes of a graph, also of those that nothing needs. Names that
+    """Report the nodes of a graph to the active trace, unused ones too. Names that
     occur again in the model, whose `titles` are known, are completed by an output and a number."""
     for node in nodes:
         if node.title in titles:
@@ -208,7 +208,7 @@ def ordered(nodes: list[N], available: set[str], outputs: list[str]) -> list[N]:
             giver[name] = node
     for name in outputs:
         if name not in giver and name not in available:
-            what = f"no node gives the output {name}"
+            what = f"no node computes the output {name}"
             raise LoopwrightError(explain(what, got=_short(sorted(giver))))
     order: list[N] = []
     state: dict[int, int] = {}  # 1: on the way, 2: done
@@ -229,7 +229,7 @@ def ordered(nodes: list[N], available: set[str], outputs: list[str]) -> list[N]:
                 continue
             source = giver.get(before)
             if source is None:
-                what = f"{node.op_type} reads a value that nothing gives"
+                what = f"{node.op_type} reads a value that no node computes"
                 raise LoopwrightError(explain(what, got=before, span=node.span))
             if state.get(id(source)) == 1:
                 path = [n for n, _ in stack]

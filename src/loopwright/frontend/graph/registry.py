@@ -67,7 +67,7 @@ def register_converter(
     of the known ones come in the same way.
 
     to: instead of `convert`, the operator that this one is: "mylib.swish", "relax.nn.silu". Inputs
-        are its tensors in order, attributes those of the same name; what is not given has the
+        are its tensors in order, attributes those of the same name; one that is absent has the
         operator's default.
     attributes: with `to`, {attribute of the node: the operator's name of it} where they differ.
     Raises LoopwrightError for an operator that is not defined.

@@ -1,7 +1,7 @@
-"""Operators that data steers: their axes and sizes are inputs that only the run tells.
+"""Operators controlled by data: their axes and sizes are inputs known only at run time.
 
 Such an operator is the one with fixed axes on a view, whose extents functions of the runtime compute
-(`runtime.vm.steering`) and symbols stand for. What is known while importing never comes here.
+(`runtime.vm.steering`) and symbols represent. Values known while importing never come here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def sizes(cx: Context, name: str, count: int, x: Value, *args: Any) -> list[Any]
 
 
 def view(cx: Context, x: Value, dims: list[Any]) -> Value:
-    """x in another shape of as many elements."""
+    """x in another shape with the same number of elements."""
     if any(literal(d) == 0 for d in dims):  # to the operator a 0 is the input's extent
         return cx.value(op.zeros(ShapeExpr(dims), str(x.dtype)))
     return cx.value(op.reshape(x.expr, ShapeExpr(dims)))

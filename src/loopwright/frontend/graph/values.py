@@ -1,8 +1,8 @@
-"""Values of the graph being imported, and what is known of integers among them.
+"""Values of the graph being imported, with the known integers among them.
 
 A model computes shapes with tensor operators: Shape, Gather, Concat, Reshape. Such a value keeps
 its elements as numbers and expressions of symbolic dimensions, and is only made a tensor where
-a tensor is asked for.
+a tensor is needed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_ELEMENTS = 4096
 
 
 class UnknownRankError(ValueError):
-    """An operator asks for a rank that nothing tells."""
+    """An operator needs a rank that is not known."""
 
 
 class Value:
@@ -108,7 +108,7 @@ class Value:
 
     @property
     def info(self) -> TensorStructInfo:
-        """The struct info. Raises TypeError for what is not a tensor."""
+        """The struct info. Raises TypeError for a value that is not a tensor."""
         info = self.expr.struct_info
         if not isinstance(info, TensorStructInfo):
             raise TypeError(explain("an input is not a tensor", got=str(info)))
@@ -134,7 +134,7 @@ class Value:
             return Dimensions(IntImm("int64", d) for d in self._elements.shape)
         dims: Any = self.info.get_shape()
         if dims is None:
-            self._expr = self._context.found(self._expr, *[None] * self.ndim).expr
+            self._expr = self._context.of_shape(self._expr, *[None] * self.ndim).expr
             dims = self.info.get_shape()
         return Dimensions(dims)
 

@@ -340,7 +340,7 @@ class GraphWalk:
             return ObjectValue(self.context, form, self.context.emit(part))
         value = self.context.value(part)
         if value.info.get_shape() is None and form.ndim >= 0:
-            return self.context.found(value.expr, *[None] * form.ndim)
+            return self.context.of_shape(value.expr, *[None] * form.ndim)
         return value
 
 
@@ -400,7 +400,7 @@ def _located(
             text = explain(text, got=inputs)
     else:
         what = f"the inputs or attributes do not fit ({type(error).__name__}: {error})"
-        if isinstance(error, ZeroDivisionError):  # converters divide by what the model says alone
+        if isinstance(error, ZeroDivisionError):  # converters divide by the model's numbers alone
             what = "it divides by an extent, a rank or an attribute that is 0"
             zeros = [n for n, v in node.attributes.items() if isinstance(v, (int, float)) and not v]
             inputs += "".join(f", {name}=0" for name in zeros)

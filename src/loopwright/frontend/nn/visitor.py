@@ -8,7 +8,7 @@ from .core import Effect, Module, ModuleDict, ModuleList, Parameter
 
 
 class Mutator:
-    """Visits the parts of a module by path; what a hook returns takes the part's place.
+    """Visits the parts of a module by path; a hook's result replaces the part.
 
     class Quantize(nn.Mutator):
         def visit_module(self, name, node):

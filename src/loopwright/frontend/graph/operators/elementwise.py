@@ -183,4 +183,4 @@ def matmul(cx: Context, a: Value, b: Value) -> Any:
     out = cx.emit(op.matmul(a.expr, b.expr))
     if out.struct_info.get_shape() is not None:
         return out
-    return cx.found(out, *batch, *a.shape[-2:-1], *b.shape[-1:])
+    return cx.of_shape(out, *batch, *a.shape[-2:-1], *b.shape[-1:])

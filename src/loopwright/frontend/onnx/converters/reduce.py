@@ -63,12 +63,14 @@ _REDUCTIONS: dict[str, tuple[int, Reduce]] = {
 
 def _reduction(name: str, by_input: int, build: Reduce) -> None:
     def _reduced(cx: Context, x: Value, axes: Value | None, keep: bool, noop: bool) -> Any:
-        ours = {"ReduceSum": "sum", "ReduceProd": "prod"}.get(name)
-        known = None if ours is None else evaluated(cx, ours, [x, axes], keepdims=keep)
-        return reduced(cx, x, axes, keep, noop, build) if known is None else known
+        operator = {"ReduceSum": "sum", "ReduceProd": "prod"}.get(name)
+        evaluated_sum = (
+            None if operator is None else evaluated(cx, operator, [x, axes], keepdims=keep)
+        )
+        return reduced(cx, x, axes, keep, noop, build) if evaluated_sum is None else evaluated_sum
 
     def by_attribute(cx: Context, node: Node, x: Value) -> Any:
-        axes = node.integers("axes", None) or None  # an empty list is none
+        axes = node.integers("axes", None) or None  # an empty list means all
         which = None if axes is None else cx.from_elements(axes, "int64")
         return _reduced(cx, x, which, node.flag("keepdims", True), False)
 
@@ -89,10 +91,10 @@ for _name, (_since, _build) in _REDUCTIONS.items():
     _reduction(_name, _since, _build)
 
 
-def _arg(name: str, ours: str) -> None:
+def _arg(name: str, operator: str) -> None:
     def convert(cx: OnnxContext, node: Node, x: Value) -> Any:
         axis, keep = node.integer("axis", 0), node.flag("keepdims", True)
-        return getattr(cx.ops, ours)(
+        return getattr(cx.ops, operator)(
             x, axis=axis, keepdims=keep, last=node.flag("select_last_index")
         )
 
@@ -109,9 +111,9 @@ _arg("ArgMin", "argmin")
 def _hardmax(x: Any, axis: int) -> Any:
     info = x.struct_info
     extent = info.shape[axis]
-    places = op.arange(0, PrimValue(extent), 1, "int64")
+    indices = op.arange(0, PrimValue(extent), 1, "int64")
     row = ShapeExpr([extent if k == axis % info.ndim else 1 for k in range(info.ndim)])
-    first = op.equal(op.argmax(x, axis, True), op.reshape(places, row))
+    first = op.equal(op.argmax(x, axis, True), op.reshape(indices, row))
     return op.astype(first, str(info.dtype))
 
 

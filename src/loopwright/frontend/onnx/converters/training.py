@@ -22,8 +22,8 @@ class _Sums:
     def __init__(self, cx: Context, dtype: str) -> None:
         self.cx, self.dtype = cx, dtype
 
-    def _of(self, build: Callable[..., Any], *given: Any) -> Any:
-        parts = [self.cx.scalar(v, self.dtype) if isinstance(v, float) else v for v in given]
+    def _of(self, build: Callable[..., Any], *args: Any) -> Any:
+        parts = [self.cx.scalar(v, self.dtype) if isinstance(v, float) else v for v in args]
         return self.cx.emit(build(*parts))
 
     def add(self, a: Any, b: Any) -> Any:
@@ -49,18 +49,18 @@ class _Sums:
 def _step(name: str, parts: int, update: Callable[..., list[Any]]) -> None:
     """An optimizer. update(m, node, rate, count, *parts of one parameter): its new parts."""
 
-    def convert(cx: Context, node: Node, rate: Value, count: Value, *given: Value) -> Any:
-        many, left = divmod(len(given), parts)
+    def convert(cx: Context, node: Node, rate: Value, count: Value, *inputs: Value) -> Any:
+        many, left = divmod(len(inputs), parts)
         if left or not many:
             what = f"it takes {parts} inputs for each parameter"
-            raise ValueError(explain(what, got=len(given)))
-        m = _Sums(cx, str(given[0].dtype))
+            raise ValueError(explain(what, got=len(inputs)))
+        m = _Sums(cx, str(inputs[0].dtype))
         steps = [m.cast(rate), m.cast(count)]
-        found = [
-            update(m, node, *steps, *(given[k + n * many].expr for n in range(parts)))
+        results = [
+            update(m, node, *steps, *(inputs[k + n * many].expr for n in range(parts)))
             for k in range(many)
         ]
-        return [found[k][n] for n in range(parts - 1) for k in range(many)]
+        return [results[k][n] for n in range(parts - 1) for k in range(many)]
 
     register_converter(name, 1, convert, _DOMAIN)
 
@@ -100,8 +100,8 @@ def _momentum(m: _Sums, node: Node, rate: Any, count: Any, x: Any, g: Any, v: An
     g = _regular(m, node, x, g)
     later = m._of(op.where, m._of(op.greater, count, 0.0), m._of(op.full_like, count, beta), 1.0)
     new = m.add(m.multiply(v, alpha), m.multiply(g, later))
-    way = new if mode == "standard" else m.add(g, m.multiply(new, alpha))
-    return [m.subtract(x, m.multiply(way, rate)), new]
+    direction = new if mode == "standard" else m.add(g, m.multiply(new, alpha))
+    return [m.subtract(x, m.multiply(direction, rate)), new]
 
 
 _step("Adagrad", 3, _adagrad)
