@@ -72,8 +72,8 @@ def c_type(dtype: DataType) -> str:
     if dtype.code == "complex":
         return "float _Complex" if dtype.bits == 64 else "double _Complex"
     if dtype.is_float:
-        known = {"float32": "float", "float64": "double"}.get(dtype.base)
-        return known or f"uint{dtype.lane_bytes * 8}_t"
+        named = {"float32": "float", "float64": "double"}.get(dtype.base)
+        return named or f"uint{dtype.lane_bytes * 8}_t"
     return f"{'' if dtype.is_int else 'u'}int{held_bits(dtype)}_t"
 
 

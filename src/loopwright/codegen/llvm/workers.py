@@ -55,7 +55,7 @@ class Worker:
         self.output: Any = self.process.stdout
 
     def do(self, kind: str, job: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """The result of a job. Raises CompileError for what is refused, Died where LLVM ends."""
+        """The result of a job. Raises CompileError for code that LLVM rejects, Died where LLVM ends."""
         try:
             compiler.send(self.input, (kind, job, options))
             ok, value = compiler.receive(self.output)
@@ -161,7 +161,7 @@ def optimized_ir(text: str, *machine: str | None, opt: str = "short") -> str:
 
 
 def processor_seconds() -> float:
-    """What the processes that are idle now have used, on Linux."""
+    """The processor time of the processes that are idle now, on Linux."""
     ticks = 0
     for own in _idle:
         with open(f"/proc/{own.process.pid}/stat", encoding="ascii") as file:
