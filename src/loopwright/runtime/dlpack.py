@@ -65,7 +65,7 @@ def capsule_of(
     byte_offset: int = 0,
     before: int = 0,
 ) -> Any:
-    """A capsule that says what lies in the array's memory: dtype, shape, strides in elements, the
+    """A capsule that describes the array's memory: dtype, shape, strides in elements, the
     place of the first element, from `before` bytes before the array on."""
     ndim = len(dims)
     shape, strides = (ctypes.c_int64 * ndim)(*dims), (ctypes.c_int64 * ndim)(*steps)

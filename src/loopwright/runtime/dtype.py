@@ -87,7 +87,7 @@ def is_packed(kind: np.dtype) -> bool:
 def elements_per_byte(dtype: str) -> int:
     """How many elements share a byte of memory: 2 for int4 and uint4, 1 for most types.
 
-    The first element lies in the lowest bits, as in DLPack. Floats below 8 bits take a byte each.
+    The first element is in the lowest bits, as in DLPack. Floats below 8 bits take a byte each.
     """
     match = _PATTERN.match(dtype)
     if match is None or match[1] not in ("int", "uint"):
