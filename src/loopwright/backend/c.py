@@ -41,7 +41,7 @@ def graph_pipeline(
 
 
 def legalize_passes(target: Target | None = None, planned: bool = False) -> list[Pass]:
-    """From operators to fused, scheduled loops. planned: the user gives arenas, so that memory counts
+    """From operators to fused, scheduled loops. planned: with the user's arenas, where memory counts
     more than time: blocks of channels take more of it."""
     plain = planned or (target is not None and target.vector_bits <= PLAIN_BITS)
     blocks = ("SplitTransposedConvolutions", "BlockedLayout") if plain else ()
@@ -49,7 +49,7 @@ def legalize_passes(target: Target | None = None, planned: bool = False) -> list
 
 
 def dataflow_lower_passes(target: Target | None = None) -> list[Pass]:
-    """From values to storage. Nothing runs what is not native: it is not taken apart."""
+    """From values to storage. Without a virtual machine, the whole graph is native: nothing is outlined."""
     return [p for p in llvm.dataflow_lower_passes(target) if p.name != "OutlineNative"]
 
 

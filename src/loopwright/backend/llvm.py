@@ -127,7 +127,7 @@ def finalize_passes(target: Target | None = None, arenas: Sequence[Arena | str] 
 
 
 def machine_passes() -> list[Pass]:
-    """What is left of the graph, in the form that the virtual machine runs."""
+    """The rest of the graph, in the form that the virtual machine runs."""
     return [
         rt.LowerAllocTensor(),
         rt.KillAfterLastUse(),

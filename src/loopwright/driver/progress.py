@@ -1,4 +1,4 @@
-"""What the command line shows of a compilation: a bar while it takes long, a table of its steps."""
+"""The display of a compilation's progress on the command line: a bar while it takes long, a table of its steps."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Watch:
 
     def __call__(self, step: Step) -> None:
         with self.lock:
-            beside, ended = step.kind == "object", step.seconds is not None
-            if self.bar is not None and (beside or len(self.inside) - ended == 1):
+            is_object, ended = step.kind == "object", step.seconds is not None
+            if self.bar is not None and (is_object or len(self.inside) - ended == 1):
                 self.bar.update(
-                    self.bar.task_ids[beside],
+                    self.bar.task_ids[is_object],
                     description=f"{step.kind} {escape(step.name)}",
                     completed=step.number + ended,
                     total=step.total,
                     visible=True,
                 )
-            if beside:
+            if is_object:
                 self.note(("objects",), step.seconds)
                 self.note(("objects", step.name), step.seconds)
             elif step.seconds is None:
@@ -88,7 +88,7 @@ class Watch:
             bar.stop()
 
     def table(self) -> str:
-        """A line for each step, those within it below it: milliseconds, and how often it ran."""
+        """A line for each step, those within it below it: milliseconds, and the number of runs."""
         rows = {path: total for path, total in self.took.items() if total[1]}
         if not rows:
             return "nothing was compiled: what was compiled before is in the cache folder"
@@ -105,7 +105,7 @@ class Watch:
 
 @contextmanager
 def watched(quiet: bool, verbose: bool) -> Iterator[None]:
-    """Show on stderr how compilations within go; with `verbose`, what their steps took."""
+    """Show the progress of compilations within on stderr; with `verbose`, the time of their steps."""
     console = Console(stderr=True)
     watch = Watch(console, bar=console.is_terminal and not quiet)
     if not (verbose or watch.wants_bar):
