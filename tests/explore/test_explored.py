@@ -158,7 +158,7 @@ def test_a_trace_of_own_passes_has_no_code():
     assert mod is not None
     found = Explored(trace)
     assert found.origin("/conv1").bindings == ["lv"]
-    with pytest.raises(lw.LoopwrightError, match="there is no LLVM text of this"):
+    with pytest.raises(lw.LoopwrightError, match="this has no LLVM text"):
         found.code(found.kernels[0])
 
 

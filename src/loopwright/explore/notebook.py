@@ -36,8 +36,8 @@ def _opens(record: Any) -> str:
 def _lines(record: Any, part: str) -> list[str]:
     """The text of the functions that a pass changed, before or after it."""
     mod, names = getattr(record, part), set(record.changed_functions())
-    found = [f for g, f in mod.functions.items() if g.name_hint in names]
-    return [line for func in found for line in func.script().splitlines()]
+    functions = [f for g, f in mod.functions.items() if g.name_hint in names]
+    return [line for func in functions for line in func.script().splitlines()]
 
 
 def notebook_executable(exe: Any) -> str:
