@@ -345,7 +345,9 @@ def plain(value):
 def test_a_sequence_is_not_written_to_memory_of_the_caller():
     exe = lw.compile(parts_and_their_sum("y"))
     x = np.ones((2, 3), np.float32)
-    with pytest.raises(TypeError, match="main: result 0 is no array, so it is not written to one"):
+    with pytest.raises(
+        TypeError, match="main: result 0 is not an array, so it is not written to one"
+    ):
         exe.run({"x": x}, out=[np.empty(2), np.empty((2, 3), np.float32)])
 
 

@@ -31,9 +31,7 @@ from .values import Value, in_type, literal, object_array, wrapped
 
 _MOST_FOLDED = 1 << 20  # elements; larger constants are left to the pass FoldConstant
 _MOST_DIMS = 64  # numpy's
-_MOST_READ = (
-    1 << 10
-)  # integers of one tensor that are known only at run time; a guard against a huge graph
+_MOST_READ = 1 << 10  # symbols for the integers of one tensor known only at run time
 _MOST_COST = 1 << 16  # of an integer expression: some 2,000 operations
 
 T = TypeVar("T")
