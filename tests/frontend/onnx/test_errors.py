@@ -332,13 +332,13 @@ def set_sequence(model):
         ),
         (
             lambda m: m.graph.node.append(node("Exp", ["x"], ["y"], "e")),
-            "two nodes give the value y\n  got: onnx:Relu:y and onnx:e\n"
-            "  instead: each name is given once",
+            "two nodes compute the value y\n  got: onnx:Relu:y and onnx:e\n"
+            "  instead: a unique name for each value",
         ),
         (
             lambda m: m.graph.node.append(node("Exp", ["y"], ["x"], "e")),
-            "two nodes give the value x\n  got: an input or initializer and onnx:e\n"
-            "  instead: each name is given once",
+            "two nodes compute the value x\n  got: an input or initializer and onnx:e\n"
+            "  instead: a unique name for each value",
         ),
     ],
 )
@@ -459,7 +459,7 @@ def test_what_a_converter_does_not_foresee_shows_what_it_was_given(model, text):
 
 def test_a_loop_that_nothing_ends_is_refused():
     text = message(chain(*_loop("c"), shape=[1], weights={"n": ints(2**62).reshape(())}))
-    assert text.startswith(f"Loop: nothing ends this loop\n  got: {2**62} turns\n")
+    assert text.startswith(f"Loop: nothing ends this loop\n  got: {2**62} iterations\n")
     from_onnx(chain(*_loop("no"), shape=[1], weights={"n": ints(2**62).reshape(())}))
 
 

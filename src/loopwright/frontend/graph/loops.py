@@ -87,7 +87,7 @@ class Loop:
         lists = fields[len(infos) :]
         return [*state, *(self.stacked(f, v) for f, v in zip(lists, attempt.items, strict=True))]
 
-    def state_after(self, expr: Any, info: Any) -> Value:
+    def state_after(self, expr: rx.Expr, info: Any) -> Value:
         """A part of the state after the loop."""
         if not isinstance(info, TensorStructInfo):
             return ObjectValue(self.cx, info, self.cx.builder.emit(expr))
@@ -105,7 +105,7 @@ class Loop:
         return self.cx.of_shape(self.cx.builder.emit(called), None, *dims)
 
     def joined(self, k: int, info: Any, value: Value) -> Any:
-        """A struct info, or form, that holds before and after a turn; the same one where `info` does."""
+        """A struct info, or form, that holds before and after an iteration; the same one where `info` does."""
         if not isinstance(info, TensorStructInfo):
             form = joined(info, form_of(value))
             return info if form == info else form
@@ -126,18 +126,18 @@ class Loop:
     def attempt(self, infos: list[Any]) -> _Attempt:
         """The function, for a state of these struct infos and forms."""
         cx, builder = self.cx, self.cx.builder
-        turn, go = rx.Var("i", TensorStructInfo((), "int64")), rx.Var("go", _FLAG)
+        index, go = rx.Var("i", TensorStructInfo((), "int64")), rx.Var("go", _FLAG)
         state = [rx.Var(f"state{k}", info_of(info)) for k, info in enumerate(infos)]
         lists = [rx.Var(f"list{k}", ObjectStructInfo()) for k in range(self.count)]
         limit = [] if self.limit is None else [rx.Var("limit", TensorStructInfo((), "int64"))]
-        feeds = [Value(cx, turn), Value(cx, go), *map(self.fed, state, infos)]
+        feeds = [Value(cx, index), Value(cx, go), *map(self.fed, state, infos)]
         outs: list[Value] = []
         following: list[Any] = []
 
         def inside() -> Any:
             with builder.dataflow():
                 outs.extend(map(self.shaped, self.body(feeds)))
-                new = [op.add(turn, rx.const(np.array(1, np.int64))), _scalar(cx, outs[0])]
+                new = [op.add(index, rx.const(np.array(1, np.int64))), _scalar(cx, outs[0])]
                 new += [v.expr for v in outs[1 : 1 + len(state)]]
                 for item, collected in zip(outs[1 + len(state) :], lists, strict=True):
                     info = ObjectStructInfo()
@@ -149,16 +149,16 @@ class Loop:
                 following.extend(Value(cx, cx.emit(n)).output for n in new)
             return following[0]
 
-        turns = builder.branch(inside)
-        more = builder.branch(lambda: self.test(turn, go, *limit))
-        params = [turn, go, *limit, *state, *lists]
+        body = builder.branch(inside)
+        more = builder.branch(lambda: self.test(index, go, *limit))
+        params = [index, go, *limit, *state, *lists]
         bound = set(params)
-        captured = [v for v in free_vars(turns) if v not in bound]
+        captured = [v for v in free_vars(body) if v not in bound]
         gvar = GlobalVar(free_name("loop", {g.name_hint for g in builder.get().functions}))
         ret = TupleStructInfo([*(self.erased(i) for i in infos), *(v.struct_info for v in lists)])
         arguments = [*following[:2], *limit, *following[2:], *captured]
         first = _function(
-            gvar, [*params, *captured], ret, (more, turns, arguments), [*state, *lists]
+            gvar, [*params, *captured], ret, (more, body, arguments), [*state, *lists]
         )
         symbols = free_symbolic_vars(first)
         numbers = [rx.Var(s.name, PrimStructInfo(value=s)) for s in symbols]
@@ -167,29 +167,29 @@ class Loop:
             gvar,
             [*params, *captured, *numbers],
             ret,
-            (more, turns, [*arguments, *values]),
+            (more, body, [*arguments, *values]),
             [*state, *lists],
         )
         items = outs[1 + len(state) :]
         return _Attempt(gvar, func, [*captured, *values], outs[1 : 1 + len(state)], items)
 
     def fed(self, var: rx.Var, info: Any) -> Value:
-        """A part of the state in a turn."""
+        """A part of the state within an iteration."""
         plain = isinstance(info, TensorStructInfo)
         return Value(self.cx, var) if plain else ObjectValue(self.cx, info, var)
 
     def shaped(self, value: Value) -> Value:
-        """A value whose dimensions have names, where only the rank is known of them."""
+        """A value with symbols for its dimensions, where only its rank is known."""
         info = value.info if value.is_tensor else None
         if not isinstance(info, TensorStructInfo) or info.ndim < 1 or info.get_shape() is not None:
             return value
         return self.cx.of_shape(value.expr, *[None] * info.ndim)
 
-    def test(self, turn: rx.Var, go: rx.Var, limit: rx.Var | None = None) -> Any:
-        """Whether there is another turn."""
+    def test(self, index: rx.Var, go: rx.Var, limit: rx.Var | None = None) -> Any:
+        """Whether there is another iteration."""
         if limit is None:
             return go
-        before = self.cx.builder.emit(op.less(turn, limit))
+        before = self.cx.builder.emit(op.less(index, limit))
         return self.cx.builder.emit(op.logical_and(before, go))
 
     def erased(self, info: Any) -> Any:

@@ -180,7 +180,7 @@ def result_of(cx: Context, form: Any, name: str, *args: Any) -> Value:
 # ---------------------------------------------------------------- texts
 
 
-def known_texts(cx: Context, array: np.ndarray) -> ObjectValue:
+def constant_texts(cx: Context, array: np.ndarray) -> ObjectValue:
     """A constant tensor of texts."""
     data = json.dumps([list(array.shape), [_plain(t) for t in array.reshape(-1)]])
     texts = ObjectValue(cx, Texts(array.ndim), called(cx, "texts", data))
@@ -193,7 +193,7 @@ def _plain(text: Any) -> str:
 
 
 def indices_of(cx: Context, table: Any, texts: ObjectValue) -> Value:
-    """For each text its index in a table, int64; -1 where it is not there."""
+    """For each text its index in a table, int64; -1 where it is missing."""
     dims = texts.dims
     if texts.form.ndim < 0:
         raise ValueError(explain("the rank of an input is not known", got="a tensor of strings"))

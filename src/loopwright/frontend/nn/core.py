@@ -56,7 +56,7 @@ class Scope:
     def __init__(self, builder: BlockBuilder) -> None:
         self.builder = builder
         self.symbols: dict[str, TirVar] = {}
-        self._known: dict[int, tuple[Any, Any]] = {}
+        self._inside_of: dict[int, tuple[Any, Any]] = {}
 
     @staticmethod
     def current() -> Scope | None:
@@ -83,11 +83,11 @@ class Scope:
 
     def define(self, outside: Any, inside: Any) -> None:
         """Let `inside` represent `outside` in this function."""
-        self._known[id(outside)] = (outside, inside)
+        self._inside_of[id(outside)] = (outside, inside)
 
     def resolve(self, expr: Any) -> Any:
         """The value of `expr` in this function; bound there if it is not yet."""
-        resolved = self._known.get(id(expr))
+        resolved = self._inside_of.get(id(expr))
         if resolved is not None:
             return resolved[1]
         if isinstance(expr, relax.Call):

@@ -52,7 +52,7 @@ def _out_infos(out: Any) -> Any:
 
 
 def tensor_ir_op(func: Any, name_hint: str, args: Any, out: Any) -> Any:
-    """A kernel given as a PrimFunc in destination-passing style; `out` says what it returns by
+    """A kernel given as a PrimFunc in destination-passing style; `out` describes its results by
     placeholders. tir.Vars among the arguments come last."""
     builder = Exporter.current().builder
     tensors, symbols = _split_args(args)
@@ -74,7 +74,7 @@ def tensor_ir_inplace_op(
 
 
 def extern(name: str, args: Sequence[Any], out: Any) -> Any:
-    """Call a function by name in destination-passing style; `out` says what it returns by
+    """Call a function by name in destination-passing style; `out` describes its results by
     placeholders. Python's floats are passed as float64."""
     operands = [
         FloatImm("float64", a) if isinstance(a, float) else getattr(a, "_expr", a) for a in args
@@ -83,7 +83,7 @@ def extern(name: str, args: Sequence[Any], out: Any) -> Any:
 
 
 class ExternModule:
-    """Functions of a library, with the types of what they return: `external["scale"](x)` calls one.
+    """Functions of a library, with the types of their results: `external["scale"](x)` calls one.
 
     symbols: by name, a function of the arguments that returns placeholders of the results.
     library: where the functions are defined; a class of its own may load it in `load`.

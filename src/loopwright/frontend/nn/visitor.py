@@ -38,7 +38,7 @@ class Mutator:
         return self.visit(name, node)
 
     def visit(self, name: str, node: Any) -> Any:
-        """Visit the parts of `node`, whose path is `name`, and put in place what they became."""
+        """Visit the parts of `node`, whose path is `name`, and replace each by the hook's result."""
         if isinstance(node, ModuleList):
             for i, part in enumerate(node.modules):
                 node.modules[i] = self._part(_join(name, str(i)), part)

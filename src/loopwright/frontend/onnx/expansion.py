@@ -65,7 +65,7 @@ def count_nodes(proto: Any) -> int:
             _measure(callee, functions, costs)
         count, weight, size = _cost([node], costs)
         total += count - 1
-        budget.spend(nodes=weight - 1, size=size, at=_place(node))
+        budget.spend(nodes=weight - 1, size=size, at=_span_of(node))
     return total
 
 
@@ -115,7 +115,7 @@ class _Inliner:
         return inlined
 
     def opened(self, node: Any) -> Any:
-        """A node with the calls in its graphs expanded; the file's own stays as it is."""
+        """A node with the calls in its graphs expanded; the file's own stays unchanged."""
         if not any(_called([node], self.functions)):
             return node
         copy = type(node)()
@@ -214,7 +214,7 @@ def _check_call(function: Any, call: Any) -> None:
     extra += [f"{side} {n}" for side, formal, actual in sides for n in actual[len(formal) :]]
     if extra:
         what = f"{_shown(_key(call))}: a call passes more than the model's function has"
-        raise LoopwrightError(explain(what, got=", ".join(extra), span=_place(call)))
+        raise LoopwrightError(explain(what, got=", ".join(extra), span=_span_of(call)))
 
 
 def _measure(function_key: Key, functions: dict[Key, Any], costs: dict[Key, Cost]) -> None:
@@ -240,7 +240,7 @@ def _measure(function_key: Key, functions: dict[Key, Any], costs: dict[Key, Cost
 
 
 def _cost(nodes: Iterable[Any], costs: dict[Key, Cost]) -> Cost:
-    """What these become, and the bytes of the bodies that they copy."""
+    """The number of nodes after expansion, and the bytes of the bodies that are copied."""
     count = weight = size = 0
     for node in _all(nodes):
         more, heavier, larger = costs.get(_key(node)) or (1, _weight(node), 0)
@@ -274,7 +274,7 @@ def _shown(key: Key) -> str:
     return "::".join(filter(None, key))[:200]
 
 
-def _place(node: Any) -> Span:
+def _span_of(node: Any) -> Span:
     outputs = map(name_of, node.output)
     name = name_of(node.name) or f"{name_of(node.op_type)}:{next(outputs, '')}"
     return Span(f"onnx:{name[:200]}")

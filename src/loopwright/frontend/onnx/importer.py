@@ -150,10 +150,10 @@ class OnnxImporter(Importer):
         self.values[port.name] = value
         return var
 
-    def find(self, node: Any) -> Entry | None:
+    def find(self, node: Node) -> Entry | None:
         return super().find(node) or expanding(node)
 
-    def call(self, node: Any, entry: Entry, inputs: list[Value | None]) -> Any:
+    def call(self, node: Node, entry: Entry, inputs: list[Value | None]) -> Any:
         _check_complex(node, inputs)
         return moving_texts(node, entry.convert, inputs)(self.context, node, *inputs)
 

@@ -22,9 +22,10 @@ from ...base.errors import LoopwrightError, explain
 from ...ir.serialize import register_codec
 from ...runtime.tensor import Tensor, aligned_empty, row_major, tensor
 
-LEAST = 1 << 16  # bytes of a weight that is left in the file
+# Bytes from which a weight is left in the file; smaller ones are copied with the message.
+LEAST = 1 << 16
 _GRAPH, _INITIALIZER, _RAW_DATA, _NAME = 7, 5, 9, 8  # numbers of fields
-_BYTES = 2  # the wire type of what has a length
+_BYTES = 2  # the wire type of a field with a length
 _FIXED = {1: 8, 5: 4}  # wire type -> its number of bytes
 
 
@@ -38,7 +39,7 @@ class Stored:
     size: int
 
     def read(self) -> np.ndarray:
-        """The bytes, 64-byte aligned and read-only. Raises ValueError where the file is not what it was,
+        """The bytes, 64-byte aligned and read-only. Raises ValueError where the file has changed,
         OSError where it cannot be read."""
         data: Any = aligned_empty((self.size,), np.dtype(np.uint8))
         with open(self.path, "rb") as stream:
@@ -82,7 +83,7 @@ class StoredTensor(Tensor):
         return self._kind.name
 
     def view(self) -> np.ndarray:
-        """The values, read-only. Raises LoopwrightError where the file is not what it was."""
+        """The values, read-only. Raises LoopwrightError where the file has changed."""
         values = self._view() if self._array is None else self._array
         if values is None:
             try:

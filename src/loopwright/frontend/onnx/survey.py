@@ -90,7 +90,7 @@ def survey(model: Any) -> Survey:
 
 
 def _sizes(main: Function) -> Iterator[str]:
-    """The symbolic extents of the inputs, where they are and what they typically are."""
+    """The symbolic extents of the inputs, their positions and typical values."""
     inputs, inputs_of = [], defaultdict(list)
     for param in main.params:
         info = param.struct_info

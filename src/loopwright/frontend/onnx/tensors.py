@@ -49,7 +49,7 @@ EXTERNAL = 1  # TensorProto.EXTERNAL
 
 
 def dtype_of(elem_type: int) -> str:
-    """The dtype of an ONNX element type's number. Raises ValueError for what has none."""
+    """The dtype of an ONNX element type's number. Raises ValueError for a type without one."""
     dtype = DTYPES.get(elem_type)
     if dtype is None:
         name = _REFUSED.get(elem_type, f"number {elem_type}")

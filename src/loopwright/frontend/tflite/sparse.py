@@ -23,7 +23,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Sparsity:
-    """order: what each level walks, a dimension or, from the rank on, a block of one; blocks: the
+    """order: the axis of each level, a dimension or, from the rank on, a block of one; blocks: the
     dimensions that blocks divide."""
 
     order: list[int]

@@ -236,7 +236,7 @@ def _along(
 
 def _weighed(cx: Context, x: Value, axis: int, taps: Iterable[tuple[Any, Any]]) -> Value:
     """The sum of the elements at indices along an axis, each with its weight."""
-    out = None
+    out: Any = None
     for at, weight in taps:
         part = op.multiply(_take(cx, x, axis, at).expr, weight)
         out = part if out is None else op.add(out, part)

@@ -324,11 +324,11 @@ def broadcast_to(cx: Context, data: Value, shape: Value) -> Any:
         elif isinstance(size, int) and isinstance(d, int):
             what = f"dimension {k} cannot be expanded"
             raise ValueError(explain(what, got=f"{size} to {d}", instead="it must be 1"))
-        elif cx.equal_beside(have, const(d, "int64")):
+        elif cx.equal_when_broadcast(have, const(d, "int64")):
             changes[k - (rank - len(old))] = d
             dims.append(d)
         else:
-            dims.append(cx.met(const(d, "int64"), have))
+            dims.append(cx.broadcast_dim(const(d, "int64"), have))
     source = cx.with_dims(data, changes) if changes else data
     if len(dims) == len(old) and all(
         cx.equal(a, b) for a, b in zip(dims, source.shape, strict=True)
@@ -416,7 +416,7 @@ def widened(
             called = op.call_pure_packed("relax.run.pad", *args, sinfo_args=info)
             dims = [cx.simplify(b + d + a) for b, d, a in zip(first, data.shape, last, strict=True)]
             return cx.of_shape(cx.emit(called), *dims)
-        for a in which:  # no more can be cut than there is
+        for a in which:  # a crop is at most the extent
             last[a] = cx.simplify(
                 maximum(last[a] + data.shape[a] + first[a], 0) - data.shape[a] - first[a]
             )

@@ -12,7 +12,7 @@ import numpy as np
 from ....base.errors import explain
 from ....ir.prim_op import floordiv
 from ....relax import op
-from ....relax.expr import ShapeExpr
+from ....relax.expr import Expr, ShapeExpr
 from ...common import padded, same_padding, same_padding_transposed
 from ..context import Context
 from ..values import Value, literal
@@ -89,7 +89,7 @@ def conv(
     return with_bias(cx, out, bias, rank)
 
 
-def with_bias(cx: Context, out: Any, bias: Value | None, rank: int) -> Any:
+def with_bias(cx: Context, out: Value | Expr, bias: Value | None, rank: int) -> Any:
     if bias is None:
         return out
     out = cx.emit(out)

@@ -32,7 +32,7 @@ class AttnKind(enum.IntEnum):
 
 
 class RopeMode(enum.IntEnum):
-    """Whether positions turn queries and keys: never, before keys are kept, or as they are read."""
+    """When queries and keys are rotated by their positions: never, before keys are cached, or when read."""
 
     NONE = 0
     NORMAL = 1

@@ -58,8 +58,8 @@ def linear_attention(
     if state is None:
         dims = ShapeExpr([q.shape[0], groups, size, v.shape[3]])
         state = cx.value(op.zeros(dims, str(query.dtype)))
-    given_tensors = (q.expr, k.expr, v.expr, state.expr, gates)
-    result = cx.emit(op.nn.linear_attention(*given_tensors, rule, scale))
+    tensors = (q.expr, k.expr, v.expr, state.expr, gates)
+    result = cx.emit(op.nn.linear_attention(*tensors, rule, scale))
     out = cx.value(result[0])
     total = cx.simplify(out.shape[2] * out.shape[3])
     flat = op.reshape(out.expr, ShapeExpr([*out.shape[:2], total]))

@@ -322,7 +322,7 @@ def group_query_attention(
     last = o.Where(o.Less(last, np.int64(0)), o.Sub(last, _whole(cx, length)), last)
     last = o.Gather(at, last)
     before = o.Max(o.Sub(o.Add(last, 1), _whole(cx, rows)), np.int64(0))
-    before = o.Unsqueeze(before, [1])  # (batch, 1): the keys that are there already
+    before = o.Unsqueeze(before, [1])  # (batch, 1): the number of cached keys
     where = o.Add(before, counted(cx, rows))  # (batch, rows)
     if node.flag("do_rotary"):
         if cos is None or sin is None:

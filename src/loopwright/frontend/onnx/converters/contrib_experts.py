@@ -38,7 +38,7 @@ def _refused(node: Node, *names: str) -> None:
 # ---------------------------------------------------------------- experts
 
 
-def _known(x: Value, *axes: int) -> list[int]:
+def _fixed_extents(x: Value, *axes: int) -> list[int]:
     if x.ndim <= (most := max(axes)):
         raise ValueError(explain(f"an input needs {most + 1} dimensions or more", got=str(x.info)))
     dims = [literal(x.shape[a]) for a in axes]
@@ -65,7 +65,7 @@ def _gates(cx: Context, logits: Value, k: int, normalized: bool, weights: Value 
 
 
 def _activated(cx: Context, node: Node, x: Value, gate: Value | None) -> Value:
-    """x after the activation of the experts; swiglu: of two parts, side by side or in turns."""
+    """x after the activation of the experts; swiglu: of two parts, concatenated or interleaved."""
     o, kind, fusion = (
         cx.onnx,
         node.text("activation_type", "relu"),
@@ -83,7 +83,7 @@ def _activated(cx: Context, node: Node, x: Value, gate: Value | None) -> Value:
         what = "activation_type must be relu, gelu, silu, swiglu or identity"
         raise ValueError(explain(what, got=kind))
     if fusion == 1:
-        (width,) = _known(x, -1)
+        (width,) = _fixed_extents(x, -1)
         pairs = cx.value(op.reshape(x.expr, ShapeExpr([*x.shape[:-1], width // 2, 2])))
         x, gate = (o.Gather(pairs, np.array(n), axis=-1) for n in (0, 1))
     elif fusion == 2:
@@ -100,7 +100,7 @@ def _mixed(cx: Context, node: Node, x: Value, gates: Value, layers: list[Any]) -
     or None, three times."""
     _refused(node, "use_sparse_mixer", "swiglu_limit_after_activation")
     o = cx.onnx
-    (width,) = _known(x, -1)
+    (width,) = _fixed_extents(x, -1)
     tokens = o.Reshape(x, [1, -1, width])
     gates = o.Unsqueeze(o.Transpose(gates, perm=[1, 0]), [2])
 
@@ -141,8 +141,8 @@ def quantized_experts(
         if w is None or scale is None:
             return None
         wide = o.CastLike(unpacked(cx, w, bits), scale)
-        experts, rows, columns = _known(wide, 0, 1, 2)
-        blocks = 1 if scale.ndim == 2 else _known(scale, 2)[0]
+        experts, rows, columns = _fixed_extents(wide, 0, 1, 2)
+        blocks = 1 if scale.ndim == 2 else _fixed_extents(scale, 2)[0]
         parts = o.Reshape(wide, [experts, rows, blocks, columns // blocks])
         middle: Any = float(1 << bits - 1)
         if zero is not None:
@@ -177,7 +177,7 @@ def causal_conv_with_state(
         raise ValueError(explain("a convolution along one axis", got=str(x.info)))
     if act not in ("none", "silu", "swish"):
         raise ValueError(explain("activation must be none, silu or swish", got=act))
-    channels, taps = _known(w, 0, 2)
+    channels, taps = _fixed_extents(w, 0, 2)
     step = node.integer("dilation", 1)
     size = (taps - 1) * step
     inputs: list[Any] = [None if v is None else o.Transpose(v, perm=[0, 2, 1]) for v in (x, past)]
@@ -199,7 +199,7 @@ def engram_gate(
     query_scale: Value, conv_scale: Value | None = None,
 ) -> Any:  # fmt: skip
     o, epsilon = cx.onnx, node.real("epsilon", 1e-5)
-    (width,) = _known(key, -1)
+    (width,) = _fixed_extents(key, -1)
 
     def norm(x: Value, scale: Value) -> Value:
         return _root_mean_square(cx, _float(cx, x), _float(cx, scale), -1, epsilon)[0]
@@ -215,12 +215,12 @@ def engram_gate(
 def _streams(cx: Context, node: Node, x: Value) -> Value:
     """[..., branches, width] in float32."""
     branches, wide = node.integer("num_branches", 0), _float(cx, x)
-    return _grouped(cx, wide, _known(x, -1)[0] // branches) if branches else wide
+    return _grouped(cx, wide, _fixed_extents(x, -1)[0] // branches) if branches else wide
 
 
 def _for_streams(cx: Context, mix: Value, streams: Value) -> Value:
     """Gates as they broadcast to [..., branches, width]."""
-    branches, width = _known(streams, -2, -1)
+    branches, width = _fixed_extents(streams, -2, -1)
     mix = _float(cx, mix)
     if mix.ndim == streams.ndim:
         return mix
@@ -252,7 +252,7 @@ def multimodal_rotary_embedding(
 ) -> Any:
     """Each pair of a head is rotated by the position in time, of the row or of the column."""
     node.skip("is_packed_batching", "rotary_embedding_dim")
-    sections, (half,) = node.integers("mrope_section"), _known(cos, 1)
+    sections, (half,) = node.integers("mrope_section"), _fixed_extents(cos, 1)
     if len(sections) != 3 or min(sections) < 0 or sum(sections) != half:
         what = "mrope_section must be three numbers that fill half of the rotated part"
         raise ValueError(explain(what, got=f"{sections} for {half}"))
@@ -263,7 +263,9 @@ def multimodal_rotary_embedding(
             which[k : 3 * sections[k] : 3] = k
     o, flat = cx.onnx, x.ndim == 3
     count = node.integer("num_heads", 0)
-    inside = _heads(cx, x, count or _known(x, 2)[0] // (2 * half)) if flat else _swapped(cx, x)
+    inside = (
+        _heads(cx, x, count or _fixed_extents(x, 2)[0] // (2 * half)) if flat else _swapped(cx, x)
+    )
 
     def angles(table: Value) -> Value:
         time, row, column = (o.Gather(table, o.Gather(positions, np.array(k))) for k in range(3))
@@ -313,7 +315,7 @@ def decoder_masked_attention(
 def ngram_repeat_block(cx: Context, node: Node, ids: Value, scores: Value) -> Any:
     """-inf for what would make a group of tokens appear again."""
     o, size = cx.onnx, node.integer("ngram_size")
-    (length,) = _known(ids, 1)
+    (length,) = _fixed_extents(ids, 1)
     if length < size:
         return scores
     last = o.Slice(ids, [length - size + 1], [length], [1])
@@ -427,7 +429,7 @@ def gated_delta_net(
         raise ValueError(explain("packed or ragged inputs", instead="query, key and value"))
     if act not in ("none", "softplus"):
         raise ValueError(explain("gate_activation must be none or softplus", got=act))
-    (heads, size), (own, width) = _known(key, -2, -1), _known(value, -2, -1)
+    (heads, size), (own, width) = _fixed_extents(key, -2, -1), _fixed_extents(value, -2, -1)
     if own % heads:
         what = "the number of value heads must be a multiple of the number of key heads"
         raise ValueError(explain(what, got=f"{own} and {heads}"))
@@ -474,7 +476,7 @@ def group_router(
     o, groups, top = cx.onnx, node.integer("n_group", 1), node.integer("topk_group", 1)
     if weight is not None or len(node.outputs) > 1:
         raise ValueError(explain("the scores of all experts", instead="router_probs alone"))
-    (experts,) = _known(logits, -1)
+    (experts,) = _fixed_extents(logits, -1)
     size, missing = experts // groups, node.real("router_sentinel", -1e4)
     most = min(node.integer("group_topk", 2), size)
     chances = o.Sigmoid(_float(cx, o.Reshape(logits, [-1, experts])))

@@ -42,7 +42,7 @@ def greedy_search(
         """The scores of the next token, of which rules forbid or discourage some."""
         scores = o.Cast(o.Gather(logits, cx.from_elements([-1], "int64"), axis=1), to=1)
         scores = o.Squeeze(scores, [1])
-        if words > 0:  # the decoder's last layer may be filled up
+        if words > 0:  # the decoder's last layer may be padded
             scores = o.Slice(scores, np.array([0]), np.array([words]), np.array([1]))
         if penalty is not None:
             picked = o.GatherElements(scores, row, axis=1)

@@ -36,15 +36,22 @@ def loop(
     if collected < 0:
         what = f"the body must give a condition and {len(state)} carried values"
         raise ValueError(explain(what, got=f"outputs: {len(body.output)}"))
-    turns = None if limit is None else limit.constant
-    if turns is not None and turns.max(initial=0) > _MOST_TURNS and go is None and _goes_on(body):
-        most = f"a condition, or at most {_MOST_TURNS} turns"
-        raise ValueError(explain("nothing ends this loop", got=f"{turns} turns", instead=most))
-    turn = lambda args: cx.walk.subgraph(body, fed(body, args))  # noqa: E731
-    return cx.walk.loop(turn, limit, go, list(state), collected)
+    iterations = None if limit is None else limit.constant
+    if (
+        iterations is not None
+        and iterations.max(initial=0) > _MOST_ITERATIONS
+        and go is None
+        and _goes_on(body)
+    ):
+        most = f"a condition, or at most {_MOST_ITERATIONS} iterations"
+        raise ValueError(
+            explain("nothing ends this loop", got=f"{iterations} iterations", instead=most)
+        )
+    iteration = lambda args: cx.walk.subgraph(body, fed(body, args))  # noqa: E731
+    return cx.walk.loop(iteration, limit, go, list(state), collected)
 
 
-_MOST_TURNS = 1 << 40  # the least turns there are take days
+_MOST_ITERATIONS = 1 << 40  # of a loop; even empty iterations take days
 
 
 def _goes_on(body: Any) -> bool:
@@ -109,18 +116,18 @@ def _steps_first(cx: Context, read: list[Value], axes: list[int], back: list[int
 
 
 def _scanned(cx: Context, body: Any, state: list[Value], read: list[Value]) -> list[Value]:
-    """The state after the last turn, and what turns gave, along a new first axis. read: what each
-    turn gets a part of, along the first axis."""
+    """The state after the last iteration, and the scan outputs, along a new first axis. read: the inputs of which each
+    iteration gets a part, along the first axis."""
     read = cx.aligned(read, [[0] * len(read)])
     names = [v.output for v in read]
     count = cx.value(cx.from_elements([read[0].shape[0]], "int64").expr)
 
-    def turn(args: list[Value]) -> list[Value]:
+    def iteration(args: list[Value]) -> list[Value]:
         number, go, *states = args
         parts = [cx.value(op.take(x, number.expr, 0)) for x in names]
         return [go, *cx.walk.subgraph(body, fed(body, [*states, *parts]))]
 
-    return cx.walk.loop(turn, count, None, state, len(body.output) - len(state))
+    return cx.walk.loop(iteration, count, None, state, len(body.output) - len(state))
 
 
 @converter("Scan", 8)

@@ -11,6 +11,7 @@ import ml_dtypes
 from ....base.errors import explain
 from ....ir.dtype import DataType, numpy_dtype
 from ....relax import op
+from ....relax.expr import Expr
 from ...graph.operators import elementwise
 from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
@@ -49,8 +50,12 @@ for _name in (
     "Tanh",
 ):
     _unary(_name, _name.lower())
-for _name, _ours in {"BitwiseNot": "bitwise_not", "Neg": "negative", "Not": "logical_not"}.items():
-    _unary(_name, _ours)
+for _name, _operator in {
+    "BitwiseNot": "bitwise_not",
+    "Neg": "negative",
+    "Not": "logical_not",
+}.items():
+    _unary(_name, _operator)
 
 
 @converter("Identity")
@@ -108,9 +113,8 @@ def _exponents(cx: Context, x: Value, mode: str, saturate: bool) -> Any:
     shifted = cx.emit(op.right_shift(bits, number(23)))
     exponent = cx.emit(op.bitwise_and(shifted, number(0xFF)))
     part = cx.emit(op.bitwise_and(bits, number(0x7FFFFF)))
-    edge = op.greater(
-        exponent, number(0)
-    )  # a half is rounded to the adjacent even exponent; 0 has none
+    # A half is rounded to the adjacent even exponent; 0 has none.
+    edge = op.greater(exponent, number(0))
     least = op.where(edge, number(0x3FFFFF), number(0x400000)) if mode == "nearest" else number(0)
     grows = op.greater(part, cx.emit(least))
     finite = op.less(exponent, number(0xFE if saturate else 0xFF))
@@ -128,7 +132,7 @@ def bit_cast(cx: Context, node: Node, x: Value) -> Any:
     return bits if bits.dtype == dtype else op.reinterpret(bits.expr, dtype)
 
 
-def saturated(x: Any, dtype: str) -> Any:
+def saturated(x: Expr, dtype: str) -> Expr:
     """Floats in a smaller float type, saturated at its greatest number."""
     edge = float(ml_dtypes.finfo(numpy_dtype(dtype)).max)
     return op.astype(op.clip(x, -edge, edge), dtype)
@@ -356,8 +360,8 @@ _BINARY = {
     "BitwiseOr": "bitwise_or",
     "BitwiseXor": "bitwise_xor",
 }
-for _name, _ours in _BINARY.items():
-    _binary(_name, _ours)
+for _name, _operator in _BINARY.items():
+    _binary(_name, _operator)
 
 
 @converter("Pow")

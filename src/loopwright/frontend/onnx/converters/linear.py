@@ -138,7 +138,7 @@ def _contracted(
 ) -> tuple[Value, str]:
     """The product of two values, summed over the labels both have and that are not used later."""
     shared = [c for c in left if c in right]
-    (a, b), extents = cx.meeting([a, b], [[left.index(c), right.index(c)] for c in shared])
+    (a, b), extents = cx.broadcast_groups([a, b], [[left.index(c), right.index(c)] for c in shared])
     batch = [c for c in shared if c in later]
     inner = [c for c in shared if c not in later]
     rows, columns = [c for c in left if c not in right], [c for c in right if c not in left]

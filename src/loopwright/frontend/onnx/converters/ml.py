@@ -10,7 +10,7 @@ import numpy as np
 
 from ....base.errors import explain
 from ....relax import op
-from ...graph.object_values import indices_of, known_texts, texts_at
+from ...graph.object_values import constant_texts, indices_of, texts_at
 from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
@@ -38,7 +38,7 @@ class Labels:
     def of(self, cx: Context, chosen: Value) -> Value:
         """The labels of the chosen classes."""
         if self.values.dtype == object:
-            return texts_at(cx, known_texts(cx, self.values), chosen)
+            return texts_at(cx, constant_texts(cx, self.values), chosen)
         return cx.onnx.Gather(self.values, chosen)
 
 
@@ -279,7 +279,7 @@ def one_hot_encoder(cx: Context, node: Node, x: Value) -> Any:
     names = node.texts("cats_strings", [])
     if not x.is_tensor:
         kinds = np.arange(len(names))
-        x = indices_of(cx, known_texts(cx, np.asarray(names, object)), texts_of(x))
+        x = indices_of(cx, constant_texts(cx, np.asarray(names, object)), texts_of(x))
     same = o.Equal(o.Unsqueeze(o.Cast(x, to=7), [-1]), kinds)
     if node.flag("zeros", True):
         last = ~np.triu(kinds[:, None] == kinds, 1).any(1)  # of equal kinds, as in onnxruntime
@@ -372,13 +372,13 @@ def _default(node: Node, dtype: Any) -> Any:
 
 
 def _looked_up(cx: Context, x: Value, keys: np.ndarray, values: np.ndarray, default: Any) -> Value:
-    """The value of each key, the first where a key is there twice."""
+    """The value of each key, the first where a key occurs twice."""
     o = cx.onnx
     if values.dtype == object:
         numbers = _looked_up(cx, x, keys, np.arange(len(values)), len(values))
-        return texts_at(cx, known_texts(cx, np.append(values, default)), numbers)
+        return texts_at(cx, constant_texts(cx, np.append(values, default)), numbers)
     if keys.dtype == object:
-        where = indices_of(cx, known_texts(cx, keys), texts_of(x))
+        where = indices_of(cx, constant_texts(cx, keys), texts_of(x))
         return o.Gather(np.append(values, np.asarray(default, values.dtype)), where)
     lost = keys != keys
     unique, first = np.unique(keys[~lost], return_index=True)

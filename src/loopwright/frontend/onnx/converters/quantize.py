@@ -7,7 +7,7 @@ from typing import Any
 from ....base.errors import explain
 from ....ir.prim_op import max_value, min_value
 from ....relax import op
-from ....relax.expr import ShapeExpr
+from ....relax.expr import Expr, ShapeExpr
 from ...graph.operators.windows import spatial_rank
 from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
@@ -206,7 +206,7 @@ def _scaled(
     return _quantize(cx, real, one, y_zero, str(y_zero.dtype), axis, 0)
 
 
-def _float(cx: Context, expr: Any) -> Any:
+def _float(cx: Context, expr: Expr) -> Expr:
     value = cx.emit(expr)
     return value if value.struct_info.dtype == "float32" else op.astype(value, "float32")
 

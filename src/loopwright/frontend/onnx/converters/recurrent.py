@@ -8,7 +8,7 @@ from typing import Any
 from ....base.errors import explain
 from ....ops.recurrent import ACTIVATIONS, GATES, LANES, WAYS
 from ....relax import op
-from ....relax.expr import ShapeExpr
+from ....relax.expr import Expr, ShapeExpr
 from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
@@ -19,35 +19,39 @@ _DEFAULT = {
     "gru": ["Sigmoid", "Tanh"],
     "lstm": ["Sigmoid", "Tanh", "Tanh"],
 }
-_KNOWN = {name.lower(): name for name in ACTIVATIONS}
+_CANONICAL = {name.lower(): name for name in ACTIVATIONS}
 
 
 def _activations(node: Node, kind: str, directions: int) -> dict[str, Any]:
     """The names, and of each its numbers: those given are of the functions that have any, in order."""
     functions = node.texts("activations", _DEFAULT[kind] * directions)
-    unknown = [n for n in functions if n.lower() not in _KNOWN]
+    unknown = [n for n in functions if n.lower() not in _CANONICAL]
     if unknown:
         hint = ", ".join(ACTIVATIONS)
         raise ValueError(explain("unknown activation", got=unknown[0], instead=hint))
-    names = [_KNOWN[n.lower()] for n in functions]
+    names = [_CANONICAL[n.lower()] for n in functions]
     sources = [iter(node.reals(f"activation_{n}", [])) for n in ("alpha", "beta")]
     numbers: list[list[float]] = [[], []]
     for name in names:
-        for source, number, default in zip(sources, numbers, ACTIVATIONS[name][1:], strict=True):
-            number.append(float(next(source, default) if default or name == "Affine" else 0))
+        for source, column, default in zip(sources, numbers, ACTIVATIONS[name][1:], strict=True):
+            column.append(float(next(source, default) if default or name == "Affine" else 0))
     return {"activations": names, "alpha": numbers[0], "beta": numbers[1]}
 
 
 def _biases(
-    cx: Context, bias: Value | None, dtype: Any, sizes: tuple[int, int, int], late: bool
+    cx: Context,
+    bias: Value | None,
+    in_dtype: Callable[[Any], Expr],
+    sizes: tuple[int, int, int],
+    late: bool,
 ) -> tuple[Any, Any]:
     """(the bias of the inputs' part of the gates (directions, gates * size) or None, the bias of a GRU's
     candidate that is added later)."""
     directions, many, size = sizes
     if bias is None:
         return None, None
-    halves = op.reshape(dtype(bias.expr), ShapeExpr([directions, 2, many, size]))
-    parts, own = (
+    halves = op.reshape(in_dtype(bias.expr), ShapeExpr([directions, 2, many, size]))
+    outer, own = (
         cx.emit(op.squeeze(cx.emit(part), [1])) for part in _cut(cx, cx.emit(halves), 1, [1])
     )
     inner = None
@@ -55,16 +59,18 @@ def _biases(
         own, inner = (cx.emit(part) for part in _cut(cx, own, 1, [many - 1]))
         own = cx.emit(op.nn.pad(own, [0, 0, 0, 1, 0, 0]))
         inner = cx.emit(op.reshape(inner, ShapeExpr([directions, size])))
-    total = cx.emit(op.add(parts, own))
+    total = cx.emit(op.add(outer, own))
     return cx.emit(op.reshape(total, ShapeExpr([directions, many * size]))), inner
 
 
-def _cut(cx: Context, expr: Any, axis: int, at: list[int]) -> list[Any]:
+def _cut(cx: Context, expr: Expr, axis: int, at: list[int]) -> list[Expr]:
     parts = cx.emit(op.split(expr, at, axis))
     return [parts[k] for k in range(len(at) + 1)]
 
 
-def _projected(cx: Context, x: Any, weight: Any, added: Any, dims: Any, rows: Any) -> Any:
+def _projected(
+    cx: Context, x: Expr, weight: Expr, added: Expr | None, dims: Any, rows: Any
+) -> Expr:
     """The inputs' part of the gates of all steps, as one product: (length, directions, batch, gates)."""
     (length, batch, inputs), (directions, gates) = dims, rows
     flat = cx.emit(op.reshape(x, ShapeExpr([cx.simplify(length * batch), inputs])))
@@ -78,7 +84,7 @@ def _projected(cx: Context, x: Any, weight: Any, added: Any, dims: Any, rows: An
     return cx.emit(op.permute_dims(parts, [0, 2, 1, 3]))
 
 
-def _packed(cx: Context, weight: Any, sizes: tuple[int, int, int]) -> Any:
+def _packed(cx: Context, weight: Expr, sizes: tuple[int, int, int]) -> Expr:
     """The recurrent weight in the order in which the steps read it."""
     directions, many, size = sizes
     left = -size % LANES

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....relax import op
-from ....relax.expr import PrimValue, ShapeExpr
+from ....relax.expr import Expr, PrimValue, ShapeExpr
 from ...graph.context import Context, in_float32
 from ...graph.operators.integers import evaluated
 from ...graph.operators.reductions import REDUCE, Reduce, reduced
@@ -108,7 +108,7 @@ _arg("ArgMin", "argmin")
 # ---------------------------------------------------------------- softmax
 
 
-def _hardmax(x: Any, axis: int) -> Any:
+def _hardmax(x: Expr, axis: int) -> Expr:
     info = x.struct_info
     extent = info.shape[axis]
     indices = op.arange(0, PrimValue(extent), 1, "int64")

@@ -12,7 +12,7 @@ from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 
-# ONNX's names of what an element and its update become: the operators' names of it.
+# ONNX's names of reductions -> the operators' names of them.
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
 
 

@@ -1,4 +1,4 @@
-"""Sequences, optional values and maps: lists while importing where all is known, else of the run."""
+"""Sequences, optional values and maps: lists while importing where all is known, else objects at run time."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def _sequence(x: Value) -> ObjectValue:
     return x
 
 
-def _made(cx: Context, items: list[Value]) -> ObjectValue:
+def _sequence_of(cx: Context, items: list[Value]) -> ObjectValue:
     form: Any = None
     for item in items:
         form = joined(form, form_of(item))
     return ObjectValue(cx, Sequence(form), items=items)
 
 
-def _place(position: Value | None) -> int | None:
+def _index_of(position: Value | None) -> int | None:
     """A known position."""
     elements = None if position is None else position.elements
     if elements is None or elements.size != 1 or isinstance(elements.flat[0], PrimExpr):
@@ -69,12 +69,12 @@ def sequence_empty(cx: Context, node: Node) -> Any:
 
 @converter("SequenceConstruct", 11)
 def sequence_construct(cx: Context, node: Node, first: Value, *rest: Value) -> Any:
-    return _made(cx, [first, *rest])
+    return _sequence_of(cx, [first, *rest])
 
 
 @converter("SequenceAt", 11)
 def sequence_at(cx: Context, node: Node, sequence: Value, position: Value) -> Any:
-    items, index = _sequence(sequence), _place(position)
+    items, index = _sequence(sequence), _index_of(position)
     if items.items is not None and index is not None:
         if not -len(items.items) <= index < len(items.items):
             what = "input position is out of range"
@@ -89,14 +89,14 @@ def sequence_at(cx: Context, node: Node, sequence: Value, position: Value) -> An
 def sequence_insert(
     cx: Context, node: Node, sequence: Value, tensor: Value, position: Value | None = None
 ) -> Any:
-    elements, index = _sequence(sequence), _place(position)
+    elements, index = _sequence(sequence), _index_of(position)
     if elements.items is not None and (position is None or index is not None):
         items, count = list(elements.items), len(elements.items)
         index = count if index is None else index
         if not -count <= index <= count:
             raise ValueError(explain("input position is out of range", got=f"{index} of {count}"))
         items.insert(index, tensor)
-        return _made(cx, items)
+        return _sequence_of(cx, items)
     form = Sequence(joined(elements.form.item, form_of(tensor)))
     args = [] if position is None else [position]
     return ObjectValue(cx, form, called(cx, "sequence_insert", elements, tensor, *args))
@@ -104,14 +104,14 @@ def sequence_insert(
 
 @converter("SequenceErase", 11)
 def sequence_erase(cx: Context, node: Node, sequence: Value, position: Value | None = None) -> Any:
-    elements, index = _sequence(sequence), _place(position)
+    elements, index = _sequence(sequence), _index_of(position)
     if elements.items is not None and (position is None or index is not None):
         items, count = list(elements.items), len(elements.items)
         index = count - 1 if index is None else index
         if not -count <= index < count:
             raise ValueError(explain("input position is out of range", got=f"{index} of {count}"))
         del items[index]
-        return _made(cx, items)
+        return _sequence_of(cx, items)
     args = [] if position is None else [position]
     return ObjectValue(cx, elements.form, called(cx, "sequence_erase", elements, *args))
 
@@ -149,7 +149,7 @@ def split_to_sequence(cx: Context, node: Node, x: Value, split: Value | None = N
     if sizes is not None and len(sizes) <= _MOST_PARTS:
         parts = cx.onnx.Split(x, sizes, axis=axis, outputs=len(sizes)) if len(sizes) > 1 else [x]
         parts = parts if sizes else []
-        return _made(cx, [v if keep else cx.onnx.Squeeze(v, [axis]) for v in parts])
+        return _sequence_of(cx, [v if keep else cx.onnx.Squeeze(v, [axis]) for v in parts])
     form = TensorStructInfo(dtype=x.dtype, ndim=x.ndim - (not keep))
     split_sizes = split if split is not None else cx.onnx.Identity(np.int64(1))
     return ObjectValue(cx, Sequence(form), called(cx, "sequence_split", x, split_sizes, axis, keep))
@@ -183,7 +183,7 @@ def sequence_map(cx: Context, node: Node, sequence: Value, *rest: Value) -> Any:
             feeds = [v.items[k] if _is_sequence(v) else v for v in inputs]
             turns.append(cx.walk.subgraph(body, dict(zip(names, feeds, strict=True))))
         if turns:
-            return [_made(cx, list(items)) for items in zip(*turns, strict=True)]
+            return [_sequence_of(cx, list(items)) for items in zip(*turns, strict=True)]
         return [ObjectValue(cx, Sequence(None), items=[]) for _ in body.output]
     count = cx.value(called(cx, "sequence_length", each[0], info=TensorStructInfo((), "int64")))
     outputs = [v.output for v in inputs]
@@ -223,8 +223,8 @@ def optional(cx: Context, node: Node, value: Value | None = None) -> Any:
     return ObjectValue(cx, Optional(None if kind is None else declared(kind)), items=[])
 
 
-def _known_optional(value: Value | None) -> list[Value] | None:
-    """What an optional value holds, None where the run decides."""
+def _optional_items(value: Value | None) -> list[Value] | None:
+    """The content of an optional value, None where it is known only at run time."""
     if value is None:
         return []
     if isinstance(value, ObjectValue) and isinstance(value.form, Optional):
@@ -234,7 +234,7 @@ def _known_optional(value: Value | None) -> list[Value] | None:
 
 @converter("OptionalHasElement", 15)
 def optional_has_element(cx: Context, node: Node, value: Value | None = None) -> Any:
-    items = _known_optional(value)
+    items = _optional_items(value)
     if items is not None:
         return cx.from_elements(np.asarray(bool(items), object), "bool")
     return called(cx, "has_element", value, info=TensorStructInfo((), "bool"))
@@ -242,7 +242,7 @@ def optional_has_element(cx: Context, node: Node, value: Value | None = None) ->
 
 @converter("OptionalGetElement", 15)
 def optional_get_element(cx: Context, node: Node, value: Value) -> Any:
-    items = _known_optional(value)
+    items = _optional_items(value)
     if items:
         return items[0]
     form = value.form.item  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ....base.errors import explain
 from ....relax import op
-from ....relax.expr import ShapeExpr
+from ....relax.expr import Expr, ShapeExpr
 from ...graph.values import Value
 from ..context import OnnxContext as Context
 from ..reader import Node
@@ -22,31 +22,31 @@ class _Sums:
     def __init__(self, cx: Context, dtype: str) -> None:
         self.cx, self.dtype = cx, dtype
 
-    def _of(self, build: Callable[..., Any], *args: Any) -> Any:
+    def _of(self, build: Callable[..., Any], *args: Expr | float) -> Expr:
         parts = [self.cx.scalar(v, self.dtype) if isinstance(v, float) else v for v in args]
         return self.cx.emit(build(*parts))
 
-    def add(self, a: Any, b: Any) -> Any:
+    def add(self, a: Expr | float, b: Expr | float) -> Expr:
         return self._of(op.add, a, b)
 
-    def subtract(self, a: Any, b: Any) -> Any:
+    def subtract(self, a: Expr | float, b: Expr | float) -> Expr:
         return self._of(op.subtract, a, b)
 
-    def multiply(self, a: Any, b: Any) -> Any:
+    def multiply(self, a: Expr | float, b: Expr | float) -> Expr:
         return self._of(op.multiply, a, b)
 
-    def divide(self, a: Any, b: Any) -> Any:
+    def divide(self, a: Expr | float, b: Expr | float) -> Expr:
         return self._of(op.divide, a, b)
 
-    def sqrt(self, a: Any) -> Any:
+    def sqrt(self, a: Expr) -> Expr:
         return self._of(op.sqrt, a)
 
-    def cast(self, v: Value) -> Any:
+    def cast(self, v: Value) -> Expr:
         expr = v.expr if v.ndim == 0 else self.cx.emit(op.reshape(v.expr, ShapeExpr([])))
         return expr if v.dtype == self.dtype else self.cx.emit(op.astype(expr, self.dtype))
 
 
-def _step(name: str, parts: int, update: Callable[..., list[Any]]) -> None:
+def _step(name: str, parts: int, update: Callable[..., list[Expr]]) -> None:
     """An optimizer. update(m, node, rate, count, *parts of one parameter): its new parts."""
 
     def convert(cx: Context, node: Node, rate: Value, count: Value, *inputs: Value) -> Any:
@@ -65,11 +65,13 @@ def _step(name: str, parts: int, update: Callable[..., list[Any]]) -> None:
     register_converter(name, 1, convert, _DOMAIN)
 
 
-def _regular(m: _Sums, node: Node, x: Any, g: Any) -> Any:
+def _regular(m: _Sums, node: Node, x: Expr, g: Expr) -> Expr:
     return m.add(m.multiply(x, node.real("norm_coefficient", 0.0)), g)
 
 
-def _adagrad(m: _Sums, node: Node, rate: Any, count: Any, x: Any, g: Any, h: Any) -> list[Any]:
+def _adagrad(
+    m: _Sums, node: Node, rate: Expr, count: Expr, x: Expr, g: Expr, h: Expr
+) -> list[Expr]:
     slower = m.add(m.multiply(count, node.real("decay_factor", 0.0)), 1.0)
     g = _regular(m, node, x, g)
     squares = m.add(h, m.multiply(g, g))
@@ -78,7 +80,9 @@ def _adagrad(m: _Sums, node: Node, rate: Any, count: Any, x: Any, g: Any, h: Any
     return [m.subtract(x, moved), squares]
 
 
-def _adam(m: _Sums, node: Node, rate: Any, count: Any, x: Any, g: Any, v: Any, h: Any) -> list[Any]:
+def _adam(
+    m: _Sums, node: Node, rate: Expr, count: Expr, x: Expr, g: Expr, v: Expr, h: Expr
+) -> list[Expr]:
     alpha, beta = node.real("alpha", 0.9), node.real("beta", 0.999)
     g = _regular(m, node, x, g)
     mean = m.add(m.multiply(v, alpha), m.multiply(g, 1 - alpha))
@@ -92,7 +96,9 @@ def _adam(m: _Sums, node: Node, rate: Any, count: Any, x: Any, g: Any, v: Any, h
     return [m.multiply(new, 1 - node.real("norm_coefficient_post", 0.0)), mean, squares]
 
 
-def _momentum(m: _Sums, node: Node, rate: Any, count: Any, x: Any, g: Any, v: Any) -> list[Any]:
+def _momentum(
+    m: _Sums, node: Node, rate: Expr, count: Expr, x: Expr, g: Expr, v: Expr
+) -> list[Expr]:
     alpha, beta, mode = node.real("alpha"), node.real("beta"), node.text("mode")
     if mode not in ("standard", "nesterov"):
         what = "attribute mode is standard or nesterov"

@@ -25,7 +25,7 @@ _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 @dataclass
 class _Forest:
-    """An ensemble as its file has it. Of each node its mode (or _LEAF), what it tests, the next node
+    """An ensemble as its file has it. Of each node its mode (or _LEAF), the tested feature, the next node
     from it, and the weights of a leaf, sorted by node: `first` (nodes + 1,) is where each one's are."""
 
     mode: np.ndarray

@@ -20,6 +20,7 @@ import numpy as np
 from ....base.errors import explain
 from ....base.registry import Registry
 from ....relax import op
+from ....relax.expr import Expr
 from ...graph.registry import register_converter
 from ...graph.values import Value
 from ..context import TFLiteContext as Context
@@ -164,22 +165,24 @@ def codes(real: Any, tensor: Tensor) -> np.ndarray:
     return (np.sign(scaled) * np.floor(np.abs(scaled) + 0.5)).astype(np.int64) + q.one_zero
 
 
-def away(cx: Context, x: Any) -> Value:
+def away(cx: Context, x: Value | Expr) -> Value:
     """Real numbers rounded to the nearest, halves away from zero."""
     o, x = cx.ops, cx.value(x)
     return o.multiply(o.sign(x), o.floor(o.add(o.abs(x), 0.5)))
 
 
-def stored(cx: Context, x: Any, tensor: Tensor, low: int | None = None, high: Any = None) -> Any:
+def stored(
+    cx: Context, x: Value | Expr, tensor: Tensor, low: int | None = None, high: int | None = None
+) -> Expr:
     """Whole numbers (real or integer ones) limited to a tensor's type, or to less, in it."""
     info = np.iinfo(tensor.dtype)
-    x = cx.emit(x)
-    number = float if x.struct_info.dtype.is_float else int
-    least, most = (info.min, info.max) if low is None else (low, high)
-    return op.astype(op.clip(x, number(least), number(most)), tensor.dtype)
+    value = cx.value(x)
+    number = float if value.dtype.is_float else int
+    least, most = info.min if low is None else low, info.max if high is None else high
+    return op.astype(op.clip(value.expr, number(least), number(most)), tensor.dtype)
 
 
-def quantized(cx: Context, x: Any, tensor: Tensor) -> Any:
+def quantized(cx: Context, x: Value | Expr, tensor: Tensor) -> Expr:
     """Real numbers quantized to integers."""
     q = tensor.quantization
     assert q is not None
@@ -229,7 +232,7 @@ def channels_first(cx: Context, x: Value) -> Value:
     return cx.value(op.permute_dims(x.expr, [0, ndim - 1, *range(1, ndim - 1)]))
 
 
-def channels_last(cx: Context, x: Any) -> Any:
+def channels_last(cx: Context, x: Value | Expr) -> Expr:
     """The inverse of `channels_first`."""
     x = cx.value(x)
     return op.permute_dims(x.expr, [0, *range(2, x.ndim), 1])

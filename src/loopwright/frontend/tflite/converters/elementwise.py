@@ -63,10 +63,10 @@ def _binary(name: str, build: str) -> None:
         return getattr(cx.ops, build)(*same_rank(cx, a, b))
 
 
-for _name, _ours in _UNARY.items():
-    _unary(_name, _ours)
-for _name, _ours in _BINARY.items():
-    _binary(_name, _ours)
+for _name, _build in _UNARY.items():
+    _unary(_name, _build)
+for _name, _build in _BINARY.items():
+    _binary(_name, _build)
 
 
 def same_rank(cx: Context, *values: Any) -> list[Value]:

@@ -149,7 +149,7 @@ def strided_slice(
         last = [b + e for b, e in zip(first, last)]
     added = sum(bit("NewAxisMask", k) for k in range(len(first)))
     plain: tuple[list[Any], ...] = ([], [], [])
-    new, dropped, axis = [], [], 0  # axes of the result before `gone` are dropped
+    new, dropped, axis = [], [], 0  # axes of the result before `dropped` are removed
     for k, (b, e, s) in enumerate(zip(first, last, steps, strict=True)):
         if bit("EllipsisMask", k):
             count = x.ndim - (len(first) - added - 1)
@@ -309,8 +309,8 @@ def _reduction(name: str, build: str) -> None:
         return getattr(cx.ops, build)(x, which, keepdims=keep)
 
 
-for _name, _ours in _REDUCE.items():
-    _reduction(_name, _ours)
+for _name, _build in _REDUCE.items():
+    _reduction(_name, _build)
 
 
 @operator("REDUCE_ANY", "REDUCE_ALL")
