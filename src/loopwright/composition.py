@@ -42,7 +42,7 @@ SLOTS: dict[str, str] = {
     "tir.profiler": ("tvm.tir_transform.instrument_profile_intrinsics:InstrumentProfileIntrinsics"),
     "tir.struct_info": "relax.relations:function_struct_info",
     "tir.buffer_access": "tir.stmt:ACCESS",
-    # what takes the compiler or a code generator: a kept model is loaded without them
+    # parts that need the compiler or a code generator: a cached model is loaded without them
     "base.wing": "tvm.compat:WING",
     "runtime.graph_runtime": "tvm.graph_executor:GraphRuntime",
     "codegen.costs": "explore.costs:costs_of",
@@ -91,7 +91,7 @@ TE = {
     "tag": "TagScope tag_scope",
     "tensor_intrin": "TensorIntrin decl_tensor_intrin",
 }
-# Late name -> what it is; without a dot, one of the front door's.
+# Late name -> its object; without a dot, one of the front door's.
 NAMES: dict[str, str] = {
     "backend.CompiledModel": "backend.base:CompiledModel",
     "backend.cpu": "backend.llvm",
@@ -174,7 +174,7 @@ OWN_PLUGINS = {
     }
 }
 
-# Modules whose names are the passes of folders, one file each: those that the road runs, and TVM's.
+# Modules whose names are the passes of folders, one file each: those of the pipelines, and TVM's.
 PASSES = {
     "relax.transform": (
         *(f"relax.transform.{room}" for room in ("fuse", "graph", "lower", "train")),
@@ -191,7 +191,7 @@ _DEPENDS_ON = {"ops": ("relax", "script"), "script.printer": ("tir", "te", "rela
 
 
 def fill(slot: str) -> Any:
-    """What fills a slot. Raises Unready where that is in the middle of its import."""
+    """The object that fills a slot. Raises Unready while its module is being imported."""
     return _load(SLOTS[slot])
 
 

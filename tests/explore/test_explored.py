@@ -145,7 +145,7 @@ def test_what_was_removed_says_by_what_and_into_what():
     fates = {name: found.origin(name) for name in ("same", "sum", "shape")}
     assert fates["same"].into == ("onnx:product",)
     assert fates["shape"].removed_by == "import"
-    assert "removed by import, into nothing: nobody" in str(found.origin("alone"))
+    assert "removed by import, into nothing: its result is unused" in str(found.origin("alone"))
     assert fates["sum"].into == ("onnx:last",) and fates["sum"].removed_by == "FoldConstant"
     assert "removed by FoldConstant, into onnx:last" in str(fates["sum"])
     for name in ("product", "last"):

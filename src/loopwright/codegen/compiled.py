@@ -80,7 +80,7 @@ class CompiledModel(Timed):
         return {"code": self.texts[name]}
 
     def get_source(self, fmt: str = "") -> str:
-        """All the emitted text; with "asm" or "s", the assembly of what has one."""
+        """All the emitted text; with "asm" or "s", the assembly of native functions."""
         if fmt in ("asm", "s"):
             return "\n".join([*self.levels(name).values()][-1] for name in self.texts)
         return "\n".join(self.texts.values())

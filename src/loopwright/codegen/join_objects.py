@@ -12,7 +12,7 @@ from .objects import FLAGS, NO_DATA, REL, RELA, SYMBOLS, ElfObject, Section
 
 _STRINGS, _GROUP, _ADDRESSES = 3, 17, 0x6FFF4C03  # the last are LLVM's notes on symbols
 _REBUILT = (0, SYMBOLS, _STRINGS, _ADDRESSES, RELA, REL)
-_WEAK = 2
+_WEAK = 2  # STB_WEAK
 _FRAMES = b".eh_frame"
 
 
@@ -51,7 +51,7 @@ class _Joined:
         self.local = [_Symbol(b"", 0, 0, 0, 0, 0)]
         self.visible: dict[bytes, _Symbol] = {}
         self.frames: int | None = None  # the number of their section
-        # by the section that they change: their header, and (an entry, what its symbol became)
+        # by the section that they change: their header, and (an entry, its symbol's new number or name)
         self.changes: dict[int, tuple[Section, list[tuple[tuple[int, ...], int | bytes]]]] = {}
 
     def add(self, elf: ElfObject) -> None:
@@ -60,9 +60,7 @@ class _Joined:
         if any(s.kind == _GROUP for s in elf.sections):
             raise ValueError("an object has groups of sections")
         offsets: dict[int, int] = {}
-        starts: dict[
-            int, int
-        ] = {}  # offsets of sections that are not at the start of their new one
+        starts: dict[int, int] = {}  # of sections not at the start of their new one
         for k, section in enumerate(elf.sections):
             if section.kind in _REBUILT:
                 continue

@@ -29,7 +29,8 @@ from ..tir.function import PrimFunc
 from ..tir.signature import signature_of
 from ..tir.transform.lower.unpack_signatures import symbolic_dims
 
-_BESIDE = 7  # functions lowered together with one: passes take a while on any module
+# Functions lowered together with the requested one: a pass has a fixed cost per module.
+_FOLLOWING = 7
 
 
 class Lowered:
@@ -78,7 +79,7 @@ class Lowered:
             return self._done[name]
         if name not in self._one_by_one:
             start = time.perf_counter()
-            names = [n for n in (name, *following[:_BESIDE]) if n not in self._one_by_one]
+            names = [n for n in (name, *following[:_FOLLOWING]) if n not in self._one_by_one]
             part = self.graph.with_only(map(self.graph.get_global_var, names))
             total = len(self.graph.functions)
             with progress.step("kernel", name, len(self._one_by_one), total):

@@ -123,7 +123,7 @@ class Value:
 class Code(ABC):
     """The body of a function that is being written."""
 
-    scales = False  # whether `scaled` is there
+    scales = False  # whether `scaled` is implemented
 
     @abstractmethod
     def value(self, value: Value | Number, kind: str) -> Value:

@@ -67,7 +67,7 @@ Threads = Annotated[
 
 
 class Weights(StrEnum):
-    """Where C source has its weights."""
+    """The form of the weights in C source."""
 
     arrays = "arrays"
     binary = "binary"
@@ -176,7 +176,7 @@ def bench(
         Path | None, typer.Option(help="Print what changed since the run that --save wrote.")
     ] = None,
 ) -> None:
-    """Print the median time of a call and what takes most of it: time, GFLOP/s, GB/s and the part of
+    """Print the median time of a call and its most expensive kernels: time, GFLOP/s, GB/s and the part of
     this machine's roof."""
     old = None if compare is None else COSTS.get().Costs.load(compare)
     exe = _compiled(model, target, threads)

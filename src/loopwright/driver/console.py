@@ -1,4 +1,4 @@
-"""What all commands share: how much they say, and errors without a traceback."""
+"""Shared parts of all commands: verbosity, and errors without a traceback."""
 
 from __future__ import annotations
 

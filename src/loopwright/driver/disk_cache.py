@@ -41,8 +41,8 @@ from ..runtime.vm.saved import from_bytes, to_bytes
 from .options import DEFAULTS, CompileOptions
 
 _SUFFIXES = (".onnx", ".tflite")  # of files that are a whole model
-_FORMAT = 3
-_ALIGN = 64
+_FORMAT = 3  # increase when `packed` writes something else
+_ALIGN = 64  # bytes: constants are mapped, and native code assumes the alignment of `Tensor`
 _CHUNK = 1 << 20  # bytes of a file read at once
 _REFERENCE = b"location"  # the key of the field that names another file
 _TICK = 2_000_000_000  # ns: more than the step of any file system's times
@@ -208,7 +208,7 @@ def _files_of(package: str) -> list[Path]:
 
 
 def state_of(*paths: Path) -> str:
-    """A hash of files' names, modification times and sizes, of those that are there."""
+    """A hash of files' names, modification times and sizes, of those that exist."""
     digest = hashlib.blake2b(digest_size=16)
     for path in paths:
         try:
@@ -266,7 +266,7 @@ class _Pieces:
         self.end = 0
 
     def put(self, piece: Any, size: int) -> int:
-        """Append a piece; returns its place."""
+        """Append a piece; returns its offset."""
         start = -(-self.end // _ALIGN) * _ALIGN
         self.parts += (bytes(start - self.end), piece)
         self.end = start + size

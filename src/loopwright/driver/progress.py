@@ -17,7 +17,7 @@ _LEAST = 0.005  # of the whole: shorter steps are not in the table
 
 
 class Watch:
-    """Hears of the steps. bar: show one on the console while a model takes longer than `AFTER`."""
+    """A listener for the steps. bar: show one on the console while a model takes longer than `AFTER`."""
 
     def __init__(self, console: Console, bar: bool) -> None:
         self.console, self.wants_bar = console, bar
@@ -51,7 +51,7 @@ class Watch:
             self.start() if step.seconds is None else self.stop()
 
     def note(self, path: tuple[str, ...], seconds: float | None) -> None:
-        """Keep how long a step took; it has its row from its beginning on."""
+        """Record the time of a step; its row exists since its beginning."""
         total = self.took.setdefault(path, [0.0, 0])
         if seconds is not None:
             total[0] += seconds

@@ -43,7 +43,7 @@ from .running import Arrays, Event, Runner, arrays_in, copied, filling, kernels_
 from .work import work_of
 
 _INTERPRETED = 2e8  # operations of a kernel that the interpreter does in half a minute
-CODE = "machine code"  # what follows the last pass
+CODE = "machine code"  # the step after the last pass
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class _Search:
         self.peer: Callable[[Any], dict[str, Any]] | None = None
 
     def find(self, want: Arrays) -> Finding:
-        """The first pass, and in what it made the kernel and the statement."""
+        """The first wrong pass, and the kernel and the statement in its result."""
         whole = _distance(flat(self.exe["main"](*self.args)), want)
         facts: dict[str, Any] = {"difference": whole, "tolerance": self.tolerance}
         if whole <= self.tolerance:
@@ -247,7 +247,7 @@ class _Search:
         if first == 0:
             return Finding(**facts, **self.imported())
         inner = self.kernel(first)
-        if inner is None:  # schedules of ours are wrong, or what they become
+        if inner is None:  # Loopwright's schedules are wrong, or the code they result in
             self.runner = Runner()
             return self.find(want)
         before, after = (self.graphs[k][1] for k in (first - 1, first))
@@ -255,7 +255,7 @@ class _Search:
         return Finding(**{**facts, **inner})
 
     def first_wrong(self, want: Arrays) -> int:
-        """The first graph whose outputs differ. A graph that cannot be run as it is (an operator
+        """The first graph whose outputs differ. A graph that cannot be run (an operator
         without a numpy definition) is left out; the next pass is then named with its own."""
 
         def wrong(k: int) -> bool:
@@ -304,7 +304,7 @@ class _Search:
         mod = self.graphs[first][1]
         if isinstance(mod["main"], PrimFunc):
             return {"kernel": "main"}
-        before = _Known(self.runner.events(self.graphs[first - 1][1], self.args), self)
+        before = _RightValues(self.runner.events(self.graphs[first - 1][1], self.args), self)
         event = before.first_wrong(self.runner.events(mod, self.args))
         if event is None:
             return {}
@@ -426,7 +426,7 @@ class _Search:
         return facts | _shown(lines, note.statements[number])
 
 
-class _Known:
+class _RightValues:
     """The values that ran in a module whose numbers are right."""
 
     def __init__(self, events: list[Event], search: _Search) -> None:

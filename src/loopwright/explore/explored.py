@@ -204,7 +204,7 @@ class Explored:
     # -- questions -----------------------------------------------------------------------------
 
     def origin(self, name: str) -> Origin:
-        """What became of a node of the model. Raises UnknownName."""
+        """The bindings, passes, kernels and lines that a node of the model became. Raises UnknownName."""
         node = self.node(name)
         lines, counts = {}, {}
         for kernel in self.kernels:
@@ -285,7 +285,7 @@ class Explored:
 
     @cached_property
     def readers(self) -> dict[str, Names]:
-        """The nodes that read what each node makes."""
+        """The readers of each node's outputs."""
         maker = {value: n.name for n in self.nodes.values() for value in n.makes}
         readers: dict[str, dict[str, None]] = {}
         for node in self.nodes.values():
@@ -296,7 +296,7 @@ class Explored:
 
     @cached_property
     def makers(self) -> dict[str, Names]:
-        """The nodes that make what each node reads."""
+        """The producers of each node's inputs."""
         makers: dict[str, dict[str, None]] = {}
         for name, others in self.readers.items():
             for other in others:
@@ -334,7 +334,7 @@ class Explored:
         return rows
 
     def subjects(self, name: str) -> set[str]:
-        """What decisions about a node of the model are named by: its functions at every step."""
+        """The names under which decisions about a node are recorded: its functions at every step."""
         node = self.node(name).name
         return {
             gvar.name_hint

@@ -67,7 +67,7 @@ def netron(explored: Explored, model: Any, file: str | Path) -> None:
 
 
 def _facts(explored: Explored, name: str) -> dict[str, str]:
-    """What became of a node."""
+    """The kernels and bindings of a node, and the step that removed it, as texts."""
     origin = explored.origin(name)
     facts = {"kernels": ", ".join(origin.kernels), "relax": ", ".join(origin.bindings)}
     facts |= {"removed by": origin.removed_by, "into": ", ".join(origin.into)}

@@ -1,4 +1,4 @@
-"""Runs modules as they are, without the passes that are to come: operators by their numpy
+"""Runs modules without the passes that follow: operators by their numpy
 definitions, kernels as machine code of their loops.
 """
 
@@ -82,7 +82,7 @@ class Runner:
             return flat(compile_steps(mod, None, AS_IT_IS)[0][entry](*args))
 
     def events(self, mod: IRModule, args: Sequence[Any]) -> list[Event]:
-        """What ran in `main`, in order."""
+        """The calls that ran in `main`, in order."""
         events: list[Event] = []
         ran: list[tuple[PrimFunc, list[Any], list[Any]]] = []
 
@@ -96,7 +96,7 @@ class Runner:
             if ran:
                 event.func, event.args, after = ran[-1]
                 ran.clear()
-                if not event.values:  # a call that writes to what it was given
+                if not event.values:  # a call that writes to its arguments
                     written = [k for k, a in enumerate(after) if _differs(event.args[k], a)]
                     event.values = [np.array(after[k]) for k in written]
                     event.makes |= {a for k, a in enumerate(binding.value.args) if k in written}

@@ -151,7 +151,7 @@ def in_order(names: Sequence[str], out: Any) -> Any:
 
 
 def leaves(value: Any) -> list[Any]:
-    """What nested lists and tuples hold, in order."""
+    """The leaves of nested lists and tuples, in order."""
     if isinstance(value, (list, tuple)):
         return [leaf for v in value for leaf in leaves(v)]
     return [value]

@@ -36,7 +36,7 @@ def compile_c(
 
 
 def run_tool(command: Sequence[str]) -> None:
-    """Run a command. Raises LoopwrightError with what it said where it fails."""
+    """Run a command. Raises LoopwrightError with its output where it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         what = f"{command[0]} failed"

@@ -163,7 +163,7 @@ gpu = cuda
 class VirtualDevice(NamedTuple("VirtualDevice", [
     ("device_type", int), ("virtual_device_id", int), ("target", Any), ("memory_scope", str),
 ])):  # fmt: skip
-    """Where a value is to be, as far as it is known: device, target and memory."""
+    """The known part of a value's location: device, target and memory."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""DLPack by hand, for arrays numpy does not export itself (bfloat16, float8, read-only)."""
+"""DLPack capsules for arrays that numpy does not export itself (bfloat16, float8, read-only)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _DLManagedTensor(ctypes.Structure):
     ]
 
 
-# What an exported tensor needs, by its address, until its consumer calls the deleter.
+# References of an exported tensor, by its address, until its consumer calls the deleter.
 _exported: dict[int, tuple[Any, ...]] = {}
 
 

@@ -99,7 +99,7 @@ def elements_per_byte(dtype: str) -> int:
 
 
 def pack_bits(array: np.ndarray, dtype: str) -> np.ndarray:
-    """The bytes of integers below 8 bits, in row-major order; what does not fit wraps around."""
+    """The bytes of integers below 8 bits, in row-major order; values that do not fit wrap around."""
     per = elements_per_byte(dtype)
     bits = 8 // per
     flat = np.ascontiguousarray(array).astype(np.int8, copy=False).view(np.uint8).reshape(-1)

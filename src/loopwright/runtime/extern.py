@@ -1,4 +1,4 @@
-"""C functions from outside: what they are called, how they are declared, where they are.
+"""External C functions: their names, declarations and libraries.
 
     lib = ExternLibrary("toy", ["int dense(const float* x, const float* w, float* out, int64_t n)"],
                         sources=["toy.c"])

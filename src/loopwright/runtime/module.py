@@ -88,7 +88,7 @@ def measure(call: Callable[[], Any], **timing: Any) -> BenchmarkResult:
 
 
 class Timed:
-    """What has functions by name: they can be timed."""
+    """A base of classes with functions by name, which can be timed."""
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         raise NotImplementedError
@@ -248,7 +248,7 @@ def ordered_inputs(
 def call_args(
     model: Any, function: str, args: tuple[Any, ...], named: Mapping[str, Any]
 ) -> tuple[Any, ...]:
-    """The arguments of a call of a function: as they are, or by name, in a dict or as keywords, as
+    """The arguments of a call of a function: in order, or by name, in a dict or as keywords, as
     `run` takes them."""
     by_name = len(args) == 1 and isinstance(args[0], Mapping)
     if not (by_name or named):

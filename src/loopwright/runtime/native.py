@@ -162,7 +162,7 @@ def from_ffi(value: Any) -> Any:
 
 @cache
 def array_functions() -> tuple[Any, Any]:
-    """Element and size of an array: a third of what its Python methods cost."""
+    """Element and size of an array: a third of the time of its Python methods."""
     functions = ffi().get_global_func("ffi.ArrayGetItem"), ffi().get_global_func("ffi.ArraySize")
     for function in functions:
         function.release_gil = False  # they take less time than that would

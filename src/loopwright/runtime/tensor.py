@@ -55,7 +55,7 @@ class Tensor:
         self._ffi = value
         return self
 
-    # What it is
+    # Properties
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -253,7 +253,7 @@ class PackedTensor(Tensor):
 
     @classmethod
     def of(cls, array: np.ndarray, dtype: str) -> PackedTensor:
-        """A new tensor with these values; what does not fit the type wraps around."""
+        """A new tensor with these values; values that do not fit the type wrap around."""
         packed = _empty_packed(array.shape, dtype)
         packed.bytes()[...] = pack_bits(array, dtype)
         return packed
@@ -452,7 +452,7 @@ def _aligned(make: Any, dims: tuple[int, ...], kind: np.dtype[Any]) -> np.ndarra
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
-    """The array in memory of its own, contiguous and aligned to 64 bytes; a copy if it is not."""
+    """The array in its own memory, contiguous and aligned to 64 bytes; a copy if it is not."""
     base = array.base if isinstance(array.base, np.ndarray) else array
     own = array.flags.c_contiguous and base.nbytes <= array.nbytes + 64
     if own and array.ctypes.data % 64 == 0:

@@ -27,7 +27,7 @@ def refuse_value(ctx: FunctionText, node: Call) -> str:
 
 
 def math(ctx: FunctionText, node: Call) -> str:
-    """A function on floats: of math.h, or of ours."""
+    """A function on floats: of math.h, or one defined in the file."""
     name, dtype = node.op.name.removeprefix("tir."), node.dtype
     if dtype.base not in ("float32", "float64"):
         return not_of_type(ctx, node)

@@ -33,7 +33,7 @@ from .functions import NATIVE
 from .ranges import NARROW_LIMIT
 from .types import bare, c_type, memory_type
 
-ALIGNMENT = 64
+ALIGNMENT = 64  # bytes of a cache line, and of the widest vector (AVX-512)
 _LARGEST = 1 << 40  # the largest extent of an allocation
 
 

@@ -324,7 +324,7 @@ class ProgramText:
     def _run(self, entry: Entry) -> str:
         """The public function of an entry."""
         emitter = self.require(entry.name)
-        args, lines = self._given(entry, emitter), []
+        args, lines = self._kernel_args(entry, emitter), []
         needed = [a for a in entry.areas if a.bytes]
         if needed:
             lines.append(f"#ifdef {self.macro}_NO_WORKSPACE")
@@ -358,7 +358,7 @@ class ProgramText:
         """The check that ends a public function with an error."""
         return f'  if ({condition}) {{ {self.macro}_ERROR("{message}"); return {code}; }}'
 
-    def _given(self, entry: Entry, emitter: FunctionText) -> list[str]:
+    def _kernel_args(self, entry: Entry, emitter: FunctionText) -> list[str]:
         """The arguments that the public function passes to the internal one, in order."""
         tensors = [a for a in entry.order if a.dims is not None]
         scalars = [(a.field, a.dtype) for a in entry.order if a.dims is None]

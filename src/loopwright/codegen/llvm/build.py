@@ -217,7 +217,7 @@ def _dims_function(
     name: str, symbols: Sequence[Var], dims: Sequence[PrimExpr], results: Sequence[Argument]
 ) -> PrimFunc:
     """A function that computes dimensions from the symbols into an int64 array, and fails where
-    one of the tensors `made` is too large."""
+    one of the `results` is too large."""
     out = decl_buffer((len(dims),), "int64", "dims")
     stores = [st.BufferStore(out, cast("int64", d), [k]) for k, d in enumerate(dims)]
     sizes = Sizes()

@@ -32,7 +32,7 @@ from loopwright.base.trusted import is_open, lock, weakness
 
 _MAGIC = b"LWOBJ2\0\0"
 _VERSION = "2"  # increase when the same text must compile differently
-_DIGEST = 16
+_DIGEST = 16  # bytes of the digest in an entry's head
 _HEAD = len(_MAGIC) + _DIGEST
 _READ = mmap.ACCESS_READ
 _KINDS = "objects", "executables", "constants", "digests"
@@ -47,7 +47,7 @@ def _versions() -> str:
 
 
 def _head(key: str, parts: Iterable[Any]) -> bytes:
-    """What an entry begins with."""
+    """The head of an entry."""
     digest = hashlib.blake2b(digest_size=_DIGEST, key=key.encode())
     for part in parts:
         digest.update(part)
@@ -223,7 +223,7 @@ def default_cache(kind: str = "objects") -> ObjectCache:
         base = os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
         folder = os.path.join(base, "loopwright")
     folder = os.path.expanduser(folder)
-    if folder.startswith("~"):  # this user has no folder
+    if folder.startswith("~"):  # this user has no home directory
         return ObjectCache(None)
     return _cache_in(_own(os.path.abspath(folder)), kind, knob("LOOPWRIGHT_CACHE_MB") << 20)
 

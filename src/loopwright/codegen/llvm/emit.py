@@ -350,7 +350,7 @@ class _Located(_Function):
                 super().stmt(node)
 
     def finish(self, header: str) -> None:
-        self.place_exits()
+        self.emit_exits()
         scope = self.debug.function(header.split("@", 1)[1].split("(", 1)[0].strip('"'))
         self.allocas = self.debug.placed(self.allocas, [(0, self.marks[0][1])], scope)
         self.lines = self.debug.placed(self.lines, self.marks, scope)

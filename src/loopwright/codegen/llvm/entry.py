@@ -297,7 +297,7 @@ class Entry:
 
 
 def _undo(i: int) -> str:
-    """Where it is freed what was allocated before result `i`."""
+    """The label of the code that frees the results before `i`."""
     return f"undo{i}" if i else "fail"
 
 

@@ -228,7 +228,7 @@ def link_shared(
     return _combined(objects, path, [*commands[0], "-o"], more, workspace)
 
 
-def made_by(
+def exported_by(
     fcompile: Callable[..., object],
     objects: Sequence[bytes],
     path: Path,

@@ -22,7 +22,7 @@ class FunctionText(Context):
     """Appends instructions to `self.lines`.
 
     A pure instruction is emitted once if its first occurrence dominates the next (`value`):
-    `known` maps its text to its result, `trail` lists what to forget at the end of a scope.
+    `computed` maps its text to its result, `trail` lists what to forget at the end of a scope.
     `outer`: the variables of the function around a task of a parallel loop, else None.
     """
 
@@ -203,7 +203,7 @@ class FunctionText(Context):
 
     def finish(self, header: str) -> None:
         """Close the body and hand the definition to the module."""
-        self.place_exits()
+        self.emit_exits()
         self.module.definitions.append([f"{header} {{", "entry:", *self.allocas, *self.lines, "}"])
 
     def release_all(self) -> None:
@@ -238,7 +238,7 @@ class FunctionText(Context):
         self.can_fail = True
         self.start_block(good)
 
-    def place_exits(self) -> None:
+    def emit_exits(self) -> None:
         """The ways out of failed calls."""
         for live, label in self.exits.items():
             self.start_block(label)

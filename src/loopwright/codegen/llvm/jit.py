@@ -54,7 +54,7 @@ __all__ = [
 # LLVM takes 10-20 us a line. Below this number of lines the start of a second worker (0.1 s) costs more than
 # it saves.
 _PARALLEL_LINES = 4_000
-_PARALLEL_MODULES = 4
+_PARALLEL_MODULES = 4  # likewise: fewer are compiled by one worker
 
 
 @contextmanager
@@ -187,7 +187,7 @@ def _check_host_runs() -> None:
 def undefined_symbols(
     objects: Sequence[bytes], addresses: Mapping[str, int] = MappingProxyType({})
 ) -> list[str]:
-    """The undefined names of ELF objects that neither `given` nor the process defines."""
+    """The undefined names of ELF objects that neither `addresses` nor the process defines."""
     used: set[str] = set()
     defined = set(addresses)
     for data in objects:

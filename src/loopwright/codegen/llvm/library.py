@@ -92,7 +92,7 @@ def export_library(
     objects, flags = _objects(exe, prefix, shared)
     triple = compile_options(exe.program.target)[0]
     if fcompile is not None:
-        written = export.made_by(fcompile, objects, path, options, workspace_dir)
+        written = export.exported_by(fcompile, objects, path, options, workspace_dir)
     elif path.suffix in _SHARED:
         written = export.link_shared(objects, path, linker, flags, triple, workspace_dir)
     elif path.suffix == ".a":

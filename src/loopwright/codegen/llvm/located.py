@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LOC = re.compile(r"\s+\.loc\s+\d+\s+(\d+)")
 _DBG = re.compile(r"(?:,? )?!dbg !(\d+)")
-_PLACE = re.compile(r"^!(\d+) = (?:distinct )?!DILocation\(line: (\d+)(?:.*?inlinedAt: !(\d+))?")
+_LOCATION = re.compile(r"^!(\d+) = (?:distinct )?!DILocation\(line: (\d+)(?:.*?inlinedAt: !(\d+))?")
 # The lines of assembly other than instructions and labels: positions, sections, unwinding.
 _DIRECTIVE = re.compile(r"\s+\.(?!byte|short|long|quad|zero|ascii|asciz)\w+|\s*#|\s*//")
 _OWN_LABEL = re.compile(r"\.L(?:tmp|func|info|str|line|cu|debug|sec)\w*:")
@@ -68,7 +68,7 @@ def _llvm(text: str) -> Code:
     rows = text.splitlines()
     locations: dict[str, tuple[int, str | None]] = {}
     for row in rows:
-        if match := _PLACE.match(row):
+        if match := _LOCATION.match(row):
             locations[match[1]] = int(match[2]), match[3]
 
     def line_of(ref: str) -> int:

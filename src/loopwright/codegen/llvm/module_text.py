@@ -1,4 +1,4 @@
-"""The text of one LLVM module: definitions, constants and what they refer to."""
+"""The text of one LLVM module: definitions, constants and declarations."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .memory import from_memory, to_memory
 from .types import memory_type
 
 # Fields of tvm_struct_get: of a DLTensor (offset in bytes), and of a 16-byte TVMFFIAny.
-_TENSOR_BYTES = 48
+_TENSOR_BYTES = 48  # sizeof(DLTensor)
 _TENSOR_FIELDS = {0: 0, 1: 0, 2: 24, 3: 32, 4: 16, 5: 20, 6: 21, 7: 22, 8: 40, 9: 12, 10: 8}
 _ANY_VALUE = 15
 _ANY_FIELDS = {13: 0, 14: 4, _ANY_VALUE: 8}

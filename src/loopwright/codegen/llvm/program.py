@@ -109,13 +109,13 @@ class _Elsewhere:
     signature: Any = None
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        made_for, this_machine = self.triple, jit.host_triple()
+        compiled_for, this_machine = self.triple, jit.host_triple()
         if not self.triple or self.triple.split("-")[0] == this_machine.split("-")[0]:
             missing = ", ".join(sorted(self.program.missing_features))
-            made_for, this_machine = str(self.program.target), f"a processor without {missing}"
+            compiled_for, this_machine = str(self.program.target), f"a processor without {missing}"
             if host().named:
-                made_for += f" with LOOPWRIGHT_HOST_CPU={host().name}"
-        what = f"{self.name} was compiled for {made_for}; it cannot run on this machine"
+                compiled_for += f" with LOOPWRIGHT_HOST_CPU={host().name}"
+        what = f"{self.name} was compiled for {compiled_for}; it cannot run on this machine"
         hint = "export_library writes it to a file for that machine"
         raise LoopwrightError(explain(what, got=this_machine, instead=hint))
 

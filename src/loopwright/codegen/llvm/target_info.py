@@ -1,4 +1,4 @@
-"""What LLVM knows of targets: architectures, processors and their features, intrinsics.
+"""LLVM's facts about targets: architectures, processors and their features, intrinsics.
 
 All functions of one target take the current one where none is given.
 """

@@ -1,4 +1,4 @@
-"""Processes in which LLVM runs on code: what LLVM ends there does not end this process.
+"""Processes in which LLVM runs: an abort of LLVM ends only the worker.
 
     compile_object(text)                      # bytes of a relocatable object for the host
     run("assembly", text, triple, cpu, ...)   # any of compiler.JOBS
@@ -32,7 +32,7 @@ SAFER = ("O1", "none")
 
 
 class Died(Exception):
-    """A worker ended in the middle of a job; the text is what LLVM said."""
+    """A worker ended in the middle of a job; the text is LLVM's output."""
 
 
 class Worker:

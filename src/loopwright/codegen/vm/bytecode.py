@@ -198,7 +198,7 @@ class Writer:
     # -- expressions ---------------------------------------------------------------------------
 
     def value(self, expr: Any) -> Operand:
-        """Write what an expression needs; returns where its value is."""
+        """Write the instructions of an expression; returns the operand of its value."""
         if isinstance(expr, rx.Var):
             return self.values[expr]
         if isinstance(expr, rx.Call):

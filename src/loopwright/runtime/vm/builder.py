@@ -23,7 +23,7 @@ VOID = Operand("r", -1)
 
 
 class ExecBuilder:
-    """A program in the making. `place` says where the next instructions come from."""
+    """A program being built. `location`: the source of the next instructions."""
 
     def __init__(self) -> None:
         self.functions: list[VMFunction] = []

@@ -368,7 +368,7 @@ def tuple_getitem(value: Any, index: int) -> Any:
 
 @builtin("tuple_reset_item")
 def tuple_reset_item(value: Any, index: int) -> Any:
-    """A field of a tuple. Others may hold the tuple: it stays as it is."""
+    """A field of a tuple. The tuple may be shared: it stays unchanged."""
     return item(value, index)
 
 
@@ -430,7 +430,7 @@ class KVCache:
         self.filled = end
 
     def override(self, new: np.ndarray, window: int, sinks: int = 0) -> None:
-        """Write rows from the current place on; after the window, on from its first row that is
+        """Write rows from the current position on; after the window, on from its first row that is
         no sink."""
         for row in new:
             if self.turn >= window:

@@ -132,7 +132,7 @@ class VMExecutable:
         process: the result of `relax.build` is exported with them."""
         return EXPORT_PROGRAM.get()(self, Path(file_name))
 
-    # -- what it says of itself ----------------------------------------------------------------
+    # -- texts and statistics ------------------------------------------------------------------
 
     def stats(self) -> str:
         """Its constants, functions and the packed functions that it calls, as text."""

@@ -18,7 +18,7 @@ _FORMAT = "loopwright.vm"
 
 
 class Executable:
-    """A compiled program. lib, mod: the compiled model; what it has, this has too."""
+    """A compiled program. lib, mod: the compiled model, to which unknown attributes are forwarded."""
 
     def __init__(self, lib: Any) -> None:
         self.lib = self.mod = self.executable = lib

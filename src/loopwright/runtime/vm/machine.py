@@ -29,7 +29,7 @@ from .values import VMTypeError, arrive, depart, inward
 
 
 class VMInstrumentReturnKind(IntEnum):
-    """What an instrument says of the call that it sees: to make it, or to leave it out."""
+    """The decision of an instrument about a call: to make it, or to skip it."""
 
     NO_OP = 0
     SKIP_RUN = 1
@@ -61,7 +61,7 @@ class Machine:
         return partial(self._enter, self.program.index[name])
 
     def link(self) -> None:
-        """Find all functions from outside. Raises an error for one that is not there."""
+        """Find all functions from outside. Raises an error for a missing one."""
         for func in self.program.functions:
             if func.kind is VMFuncKind.PACKED_FUNC:
                 self._outside(func.name)
@@ -77,10 +77,10 @@ class Machine:
         if len(args) != len(func.params):
             what = f"{func.name} takes {len(func.params)} arguments ({', '.join(func.params)})"
             raise VMTypeError(explain(what, got=len(args)))
-        arrived: dict[int, Any] = {}
-        values = [arrive(a, arrived) for a in args]
+        originals: dict[int, Any] = {}
+        values = [arrive(a, originals) for a in args]
         try:
-            return depart(self._function(number)(*values), arrived)
+            return depart(self._function(number)(*values), originals)
         except RecursionError as error:
             what = f"{func.name} calls itself too often"
             hint = "make the call the last step of the function"
@@ -188,7 +188,7 @@ class Machine:
         self._linked.clear()
 
     def profile(self, name: str, args: Any, number: int = 1) -> Profile:
-        """Call a function and measure what it calls."""
+        """Call a function and measure its calls."""
         self._profile = profile = Profile()
         self._linked.clear()
         try:

@@ -20,7 +20,7 @@ from .builder import formalize
 from .bytecode import Call, Goto, If, Operand, Ret, VMExecutable, VMFuncKind, VMFunction
 
 _MAGIC = b"loopwright vm 1\n"
-_ALIGN = 64
+_ALIGN = 64  # bytes: constants stay where they are in the file's data
 _KINDS: dict[str, type] = {"call": Call, "ret": Ret, "goto": Goto, "if": If}
 
 

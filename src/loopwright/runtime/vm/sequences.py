@@ -98,7 +98,7 @@ def sequence_split(x: Any, sizes: Any, axis: int, keep: bool) -> tuple[Any, ...]
 
 @builtin("relax.run.has_element")
 def has_element(value: Any) -> Any:
-    """Whether an optional value is there, bool."""
+    """Whether an optional value is present, bool."""
     return arrive(np.asarray(value is not None))
 
 

@@ -76,7 +76,7 @@ def lasting_sizes(shape: ShapeTuple, lasting: ShapeTuple) -> ShapeTuple:
 
 @builtin("relax.run.unsqueezed_sizes")
 def unsqueezed_sizes(shape: ShapeTuple, axes: Any) -> ShapeTuple:
-    """The shape with axes of extent 1 put in; they are counted in the result."""
+    """The shape with axes of extent 1 inserted; they are counted in the result."""
     ndim = len(shape) + int(view_of(axes).size)
     which = axes_of(axes, ndim)
     rest = iter(shape)

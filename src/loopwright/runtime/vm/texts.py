@@ -55,7 +55,7 @@ def pool(*values: Any) -> Any:
 
 @builtin("relax.run.places")
 def indices_of(table: Any, value: Any) -> Any:
-    """For each text its place in a table, -1 where it is not there; the first of several."""
+    """For each text its index in a table, -1 where it is missing; the first of several."""
     where: dict[str, int] = {}
     for k, text in enumerate(_texts(table).flat):
         where.setdefault(text, k)
@@ -78,7 +78,7 @@ def texts_joined(a: Any, b: Any) -> Any:
 
 @builtin("relax.run.texts_split")
 def texts_split(value: Any, delimiter: str, most: int) -> tuple[Any, Any]:
-    """The parts of each text, filled up with empty ones, and their numbers. delimiter: "" for any run
+    """The parts of each text, padded with empty ones, and their numbers. delimiter: "" for any run
     of blanks; most: the maximum number of cuts, -1 for no limit."""
     texts = _texts(value)
     parts = [t.split(delimiter or None, most) for t in texts.flat]
@@ -116,7 +116,7 @@ def texts_normalized(value: Any, case: str, exact: bool, stops: str) -> Any:
 
 @builtin("relax.run.texts_tokens")
 def texts_tokens(value: Any, data: str) -> Any:
-    """The tokens of each text, filled up; data: JSON of what onnxruntime's Tokenizer has as attributes.
+    """The tokens of each text, padded; data: JSON of what onnxruntime's Tokenizer has as attributes.
     None at all have no width, marked or not."""
     texts, how = _texts(value), json.loads(data)
     if texts.ndim not in (1, 2):

@@ -186,7 +186,7 @@ def _call_dyn(
 def _check(
     work: _Writer, dst: str, args: list[str], operands: Sequence[Operand]
 ) -> list[str] | None:
-    """check_tensor_info: what holds is seen at once."""
+    """check_tensor_info: inlined as a fast test; the builtin reports failures."""
     ndim = work.constant(operands[1])
     dtype = work.constant(operands[2]) if len(operands) > 3 else ""
     if not isinstance(ndim, int) or not isinstance(dtype, str) or dtype.startswith("complex"):

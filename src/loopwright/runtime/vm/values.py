@@ -30,12 +30,12 @@ _INSIDE = "of_registers"  # where a function for the outside has the one for reg
 _PLAIN = (str, bool, int, float, ShapeTuple, type(None))
 
 
-def arrive(value: Any, arrived: dict[int, Any] | None = None) -> Any:
-    """A value from outside as one for registers. `known` collects the tensors by identity."""
+def arrive(value: Any, originals: dict[int, Any] | None = None) -> Any:
+    """A value from outside as one for registers. `originals` collects the caller's tensors by identity."""
     if isinstance(value, Tensor):
         inside = value.__tvm_ffi_object__()
-        if arrived is not None:
-            arrived[id(inside)] = value
+        if originals is not None:
+            originals[id(inside)] = value
         return inside
     if isinstance(value, _PLAIN):
         return value
@@ -46,7 +46,7 @@ def arrive(value: Any, arrived: dict[int, Any] | None = None) -> Any:
     if isinstance(value, tuple) and value and all(type(v) is int for v in value):
         return ShapeTuple(value)
     if isinstance(value, (tuple, list)):
-        return tuple(arrive(v, arrived) for v in value)
+        return tuple(arrive(v, originals) for v in value)
     if isinstance(value, np.generic):
         return value.item()
     package = ffi()
@@ -59,19 +59,19 @@ def arrive(value: Any, arrived: dict[int, Any] | None = None) -> Any:
     return inward(value) if callable(value) and not isinstance(value, type) else value
 
 
-def depart(value: Any, departed: dict[int, Any] | None = None) -> Any:
-    """A register's value for the outside; tensors in `known` are those that came in."""
+def depart(value: Any, originals: dict[int, Any] | None = None) -> Any:
+    """A register's value for the outside; a tensor of `originals` is returned as the caller's own."""
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, tuple):
-        return [depart(v, departed) for v in value]
+        return [depart(v, originals) for v in value]
     if isinstance(value, ffi().Tensor):
-        same = None if departed is None else departed.get(id(value))
+        same = None if originals is None else originals.get(id(value))
         return Tensor.from_ffi(value) if same is None else same
     if isinstance(value, np.ndarray):
         return value if value.dtype == object else Tensor(value)
     if isinstance(value, ffi().Array):
-        return [depart(v, departed) for v in arrive(value)]
+        return [depart(v, originals) for v in arrive(value)]
     return outward(value) if callable(value) and not isinstance(value, type) else value
 
 
@@ -79,8 +79,8 @@ def outward(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of registers' values as one of values outside."""
 
     def call(*args: Any) -> Any:
-        departed: dict[int, Any] = {}
-        return depart(function(*(arrive(a, departed) for a in args)), departed)
+        originals: dict[int, Any] = {}
+        return depart(function(*(arrive(a, originals) for a in args)), originals)
 
     setattr(call, _INSIDE, function)
     return call
