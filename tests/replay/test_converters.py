@@ -24,7 +24,7 @@ from ..frontend.onnx import (
     test_ml,
     test_operators,
     test_recurrent,
-    test_steered,
+    test_run_time_axes,
     test_tensor_operators,
 )
 from ..frontend.onnx.support import operator
@@ -56,8 +56,8 @@ TABLES = {
         for kind, options in test_recurrent.CASES
     ),
     "steered": lambda: (
-        (c[0], [test_steered.made(c[0], c[1], [v if v is None else np.asarray(v) for v in c[2]])])
-        for c in test_steered.CASES
+        (c[0], [test_run_time_axes.made(c[0], c[1], [v if v is None else np.asarray(v) for v in c[2]])])
+        for c in test_run_time_axes.CASES
     ),
 }
 
