@@ -1,9 +1,9 @@
-"""The composition root: what fills the places that layers leave open for what lies above them.
+"""The composition root: fills the slots that layers declare for parts of higher layers.
 
 A layer imports lower ones only. Where it needs a higher one (`repr` the printer, `te.build` the
-compiler), or TVM has a name in it for what lies above (`relax.build`), it declares a `Slot` or
-`late_names` of `base.late`; the tables here say what belongs there. Nothing is imported before it is
-asked for. No other file names a module to be imported by a string.
+compiler), or TVM has a name in it for a part of a higher layer (`relax.build`), it declares a `Slot` or
+`late_names` of `base.late`; the tables here say what belongs there. Nothing is imported before its
+first use. No other file names a module to be imported by a string.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SLOTS: dict[str, str] = {
     "tir.profiler": ("tvm.tir_transform.instrument_profile_intrinsics:InstrumentProfileIntrinsics"),
     "tir.struct_info": "relax.relations:function_struct_info",
     "tir.buffer_access": "tir.stmt:ACCESS",
-    # what takes the compiler or a code generator: a kept model is loaded without them
+    # parts that need the compiler or a code generator: a cached model is loaded without them
     "base.wing": "tvm.compat:WING",
     "runtime.graph_runtime": "tvm.graph_executor:GraphRuntime",
     "codegen.overriding": "driver.build:overriding",
@@ -84,7 +84,7 @@ TE = {
     "tag": "TagScope tag_scope",
     "tensor_intrin": "TensorIntrin decl_tensor_intrin",
 }
-# Late name -> what it is; without a dot, one of the front door's.
+# Late name -> its object; without a dot, one of the front door's.
 NAMES: dict[str, str] = {
     "backend.CompiledModel": "backend.base:CompiledModel",
     "backend.cpu": "backend.llvm",
@@ -167,7 +167,7 @@ OWN_PLUGINS = {
     }
 }
 
-# Modules whose names are the passes of folders, one file each: those that the road runs, and TVM's.
+# Modules whose names are the passes of folders, one file each: those of the pipelines, and TVM's.
 PASSES = {
     "relax.transform": (
         *(f"relax.transform.{room}" for room in ("fuse", "graph", "lower", "train")),
@@ -179,22 +179,22 @@ PASSES = {
     ),
 }
 
-# What must not be in the middle of its import where a module is loaded that stands on it.
-_STANDS_ON = {"ops": ("relax", "script"), "script.printer": ("tir", "te", "relax")}
+# Module -> the modules it depends on; while one of these is being imported, it cannot be loaded.
+_DEPENDS_ON = {"ops": ("relax", "script"), "script.printer": ("tir", "te", "relax")}
 
 
 def fill(slot: str) -> Any:
-    """What fills a slot. Raises Unready where that is in the middle of its import."""
+    """The object that fills a slot. Raises Unready while its module is being imported."""
     return _load(SLOTS[slot])
 
 
 def find_name(name: str) -> Any:
-    """What a late name is; a submodule has its own. Raises KeyError where there is neither."""
-    place, _, last = name.rpartition(".")
+    """The object of a late name, or else the submodule of that name. Raises KeyError without either."""
+    path, _, last = name.rpartition(".")
     if name in NAMES:
         return _load(NAMES[name])
-    if place in PASSES and last in _passes(place):
-        return _load(_passes(place)[last])
+    if path in PASSES and last in _passes(path):
+        return _load(_passes(path)[last])
     module = find_module(name)
     if module is None:
         raise KeyError(name)
@@ -202,19 +202,19 @@ def find_name(name: str) -> Any:
 
 
 def find_entry(entry: str) -> Any:
-    """What an entry ("module:name") is. Raises KeyError where there is no such module, and
+    """The object of an entry ("module:name"). Raises KeyError where the module is missing, and
     AttributeError where it has no such name."""
-    place, _, name = entry.partition(":")
-    module = find_module(place)
+    path, _, name = entry.partition(":")
+    module = find_module(path)
     if module is None:
-        raise KeyError(place)
+        raise KeyError(path)
     return getattr(module, name) if name else module
 
 
-def names_of(place: str) -> list[str]:
+def names_of(folder: str) -> list[str]:
     """The late names of a module, "" for the front door."""
-    named = [key.rpartition(".")[2] for key in NAMES if key.rpartition(".")[0] == place]
-    return [*named, *(_passes(place) if place in PASSES else ())]
+    named = [key.rpartition(".")[2] for key in NAMES if key.rpartition(".")[0] == folder]
+    return [*named, *(_passes(folder) if folder in PASSES else ())]
 
 
 # A pass: a class whose base is one, or a function that makes one.
@@ -222,29 +222,29 @@ _PASS = r"^(?:class (?=\w+\([^)]*Pass\b)|def )([A-Z]\w*)"
 
 
 @cache
-def _passes(place: str) -> dict[str, str]:
+def _passes(package: str) -> dict[str, str]:
     """The passes of a module: name -> "module:name". They are read off the files, so that naming one
     loads no other."""
-    found: dict[str, str] = {}
-    for folder in PASSES[place]:
+    passes: dict[str, str] = {}
+    for folder in PASSES[package]:
         for file in sorted(Path(__file__).parent.joinpath(*folder.split(".")).glob("[!_]*.py")):
             names = re.findall(_PASS, file.read_text("utf-8"), re.MULTILINE)
-            found |= {name: f"{folder}.{file.stem}:{name}" for name in names}
-    return found
+            passes |= {name: f"{folder}.{file.stem}:{name}" for name in names}
+    return passes
 
 
 def _load(entry: str) -> Any:
-    place, _, name = entry.partition(":")
-    if any(being_imported(f"{PACKAGE}.{part}") for part in _STANDS_ON.get(place, ())):
+    module, _, name = entry.partition(":")
+    if any(being_imported(f"{PACKAGE}.{part}") for part in _DEPENDS_ON.get(module, ())):
         raise Unready(entry)
-    loaded = import_module(f"{PACKAGE}.{place}")
+    loaded = import_module(f"{PACKAGE}.{module}")
     if being_imported(loaded.__name__) and name not in vars(loaded):
         raise Unready(entry)
     return getattr(loaded, name) if name else loaded
 
 
 def find_module(path: str) -> ModuleType | None:
-    """The module at a path below the package, None where there is none."""
+    """The module at a path below the package, None where it is missing."""
     full = f"{PACKAGE}.{path}" if path else PACKAGE
     try:
         return import_module(full)

@@ -540,7 +540,7 @@ def test_libraries(suffix, tmp_path):
         )
         path = linked
     assert ctypes.CDLL(str(path)).kernel_roomy_run
-    with pytest.raises(LoopwrightError, match="the file's suffix selects what is exported"):
+    with pytest.raises(LoopwrightError, match="the file's suffix selects the kind of export"):
         model.export_library(tmp_path / "model.wasm")
 
 

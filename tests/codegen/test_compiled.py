@@ -85,7 +85,7 @@ def test_what_is_written(exe, tmp_path):
     for suffix in ("ll", "s"):
         exe.save(tmp_path / f"net.{suffix}")
         assert "main" in (tmp_path / f"net.{suffix}").read_text()
-    with pytest.raises(LoopwrightError, match="the file's suffix selects what is exported"):
+    with pytest.raises(LoopwrightError, match="the file's suffix selects the kind of export"):
         exe.export_library(tmp_path / "net.txt")
 
 

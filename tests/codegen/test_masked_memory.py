@@ -154,7 +154,7 @@ NARROW = tir.Var("k", "int32")
 def test_bounds_of_integers(made, exact):
     """x from -3 to 5, y from 2 to 4."""
     ranges = Ranges()
-    ranges.known |= {X: (-3, 5), Y: (2, 4)}
+    ranges.bounds |= {X: (-3, 5), Y: (2, 4)}
     low, high = ranges.interval(made)
     find = {tir.Var: lambda v, at: at[v], tir.IntImm: lambda v, at: v.value}
     operations = {
@@ -180,7 +180,7 @@ def test_bounds_of_integers(made, exact):
 def test_what_fits():
     ranges = Ranges()
     limit = (1 << 31) - 1
-    ranges.known |= {X: (0, limit), Y: (-limit - 1, 0), NARROW: (0, limit)}
+    ranges.bounds |= {X: (0, limit), Y: (-limit - 1, 0), NARROW: (0, limit)}
     one = tir.const(1, "int64")
     assert ranges.interval(tir.Var("u", "uint8")) == (0, 255)
     assert ranges.interval(tir.Var("i", "int8")) == (-128, 127)

@@ -221,9 +221,9 @@ def test_a_folder_of_others_is_not_used(tmp_path, monkeypatch):
         assert default_cache().folder is None
     (warning,) = told
     assert str(warning.message) == (
-        f"nothing is kept in the cache folder {folder}: {folder} can be written by everybody, "
-        "and what is kept is run\n"
-        "  instead: close it with chmod go-w, or set LOOPWRIGHT_CACHE_DIR to a folder of yours"
+        f"the cache folder {folder} is not used: {folder} can be written by everybody, "
+        "and cached code is executed\n"
+        "  instead: restrict it with `chmod 700`, or set LOOPWRIGHT_CACHE_DIR to a folder of yours"
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")

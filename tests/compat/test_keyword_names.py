@@ -67,7 +67,7 @@ def test_pipelines_of_loops():
     with pytest.raises(ValueError, match="no pipeline has this name\n  got: defualt\n.*default"):
         tir.get_tir_pipeline("defualt")
     assert tir.get_default_tir_pipeline("c").info.name == "c.loop_pipeline"
-    with pytest.raises(ValueError, match="no default pipeline for this target\n  got: cuda"):
+    with pytest.raises(ValueError, match="does not have a default pipeline\n  got: cuda"):
         tir.get_default_tir_pipeline("cuda")
 
 

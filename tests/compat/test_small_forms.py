@@ -69,7 +69,7 @@ def test_a_compiler_that_is_a_function() -> None:
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> str:
-        raise LoopwrightError("there is no C compiler")
+        raise LoopwrightError("a C compiler is not installed")
 
     monkeypatch.setattr(contrib, "find_compiler", missing)
     assert contrib.get_cc() is None

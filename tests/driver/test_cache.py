@@ -148,7 +148,7 @@ def test_a_program_that_calls_what_is_gone_is_compiled_anew(path, monkeypatch):
     def gone(self, name):
         raise ValueError(f"there is no {name}")
 
-    place = disk_cache.place_of(path, None, DEFAULT)
+    place = disk_cache.entry_for(path, None, DEFAULT)
     with monkeypatch.context() as patch:
         patch.setattr(Machine, "_outside", gone)
         assert disk_cache.find(place, lambda: None) is None
@@ -214,14 +214,14 @@ def test_a_proto_is_kept_by_its_content():
     np.testing.assert_array_equal(result(other), 2 * result(first))
     proto.graph.node[0].op_type = "Gemm"
     assert (
-        disk_cache.place_of(proto, None, DEFAULT).key
-        != disk_cache.place_of(model(), None, DEFAULT).key
+        disk_cache.entry_for(proto, None, DEFAULT).key
+        != disk_cache.entry_for(model(), None, DEFAULT).key
     )
 
 
 def test_the_key_has_every_ingredient(path, monkeypatch):
     def key(target=None):
-        return disk_cache.place_of(path, target, DEFAULT).key
+        return disk_cache.entry_for(path, target, DEFAULT).key
 
     seen = {key()}
     assert key() in seen and key(DEFAULT) in seen
@@ -296,7 +296,7 @@ def test_a_damaged_entry_is_a_miss(path, kind, damage):
 
 @pytest.mark.parametrize("body", [b"", b"12345678", b"\x02" + bytes(7) + b"{}", b"\xff" * 64])
 def test_an_entry_of_something_else_is_a_miss(path, body):
-    place = disk_cache.place_of(path, None, DEFAULT)
+    place = disk_cache.entry_for(path, None, DEFAULT)
     default_cache("executables").put(place.key, body)
     assert disk_cache.find(place, lambda: None) is None
     assert entries() == [], "it is removed"
@@ -324,7 +324,7 @@ ODD = {"null": None, "number": -1, "large": 1 << 62, "text": "x", "list": [[]], 
 def test_a_header_of_another_shape_is_a_miss(path, odd, made):
     path.write_bytes(made().SerializeToString())
     lw.compile(path)
-    place, store = disk_cache.place_of(path, None, DEFAULT), default_cache("executables")
+    place, store = disk_cache.entry_for(path, None, DEFAULT), default_cache("executables")
     body = store.get(place.key)
     (length,) = struct.unpack_from("<Q", body)
     header, rest = json.loads(body[8 : 8 + length]), body[8 + length :]
@@ -341,7 +341,7 @@ def test_a_header_of_another_shape_is_a_miss(path, odd, made):
 
 def test_an_object_that_cannot_be_loaded_is_a_miss(path):
     expected = result(lw.compile(path))
-    place, store = disk_cache.place_of(path, None, DEFAULT), default_cache("executables")
+    place, store = disk_cache.entry_for(path, None, DEFAULT), default_cache("executables")
     body = store.get(place.key)
     for at in (body.index(b"\x7fELF") + 64, len(body) - 300):
         store.put(place.key, body[:at] + bytes(255 - k % 256 for k in range(at, len(body))))
@@ -363,7 +363,7 @@ def test_a_model_compiles_without_a_folder_of_its_own(path, monkeypatch, tmp_pat
 
 def test_watched_and_customised_compilations_are_not_kept(path, monkeypatch, tmp_path):
     def place():
-        return disk_cache.place_of(path, None, DEFAULT)
+        return disk_cache.entry_for(path, None, DEFAULT)
 
     assert place() is not None
     with lw.trace():
@@ -400,10 +400,10 @@ def test_watched_and_customised_compilations_are_not_kept(path, monkeypatch, tmp
     ids=["legalize", "op", "schedule", "converter"],
 )
 def test_a_registration_ends_it(path, change):
-    assert disk_cache.place_of(path, None, DEFAULT) is not None
+    assert disk_cache.entry_for(path, None, DEFAULT) is not None
     change()
     assert customised()
-    assert disk_cache.place_of(path, None, DEFAULT) is None
+    assert disk_cache.entry_for(path, None, DEFAULT) is None
     assert not isinstance(lw.compile(path), disk_cache.Restored) and entries() == []
 
 
@@ -426,14 +426,14 @@ def test_files_that_name_others_are_not_kept(path, tmp_path):
     onnx.save_model(
         proto, path, save_as_external_data=True, location="weights.bin", size_threshold=0
     )
-    assert disk_cache.place_of(path, None, DEFAULT) is None
-    assert disk_cache.place_of(tmp_path / "none.onnx", None, DEFAULT) is None
-    assert disk_cache.place_of(lw.IRModule({}), None, DEFAULT) is None
-    assert disk_cache.place_of(path.with_suffix(".bin"), None, DEFAULT) is None
+    assert disk_cache.entry_for(path, None, DEFAULT) is None
+    assert disk_cache.entry_for(tmp_path / "none.onnx", None, DEFAULT) is None
+    assert disk_cache.entry_for(lw.IRModule({}), None, DEFAULT) is None
+    assert disk_cache.entry_for(path.with_suffix(".bin"), None, DEFAULT) is None
 
 
 def test_a_model_that_changes_meanwhile_is_not_kept(path):
-    place = disk_cache.place_of(path, None, DEFAULT)
+    place = disk_cache.entry_for(path, None, DEFAULT)
     exe = lw.compile(path)
     for entry in entries():
         entry.unlink()
@@ -444,7 +444,7 @@ def test_a_model_that_changes_meanwhile_is_not_kept(path):
 
 def test_a_file_that_nobody_wrote_is_not_read_again(path, monkeypatch):
     os.utime(path, (1e9, 1e9))
-    place = disk_cache.place_of(path, None, DEFAULT)
+    place = disk_cache.entry_for(path, None, DEFAULT)
     with monkeypatch.context() as patch:
         patch.setattr(disk_cache, "_content", lambda model: pytest.fail("it is read"))
         assert place.unchanged()
@@ -477,17 +477,17 @@ def test_constants_are_mapped_not_copied(path):
 
 def test_a_model_too_large_for_the_cache_is_not_read_for_it(path, monkeypatch):
     monkeypatch.setenv("LOOPWRIGHT_CACHE_MB", "1")
-    assert disk_cache.place_of(path, None, DEFAULT) is not None
+    assert disk_cache.entry_for(path, None, DEFAULT) is not None
     proto = model()
     proto.doc_string = "x" * (1 << 18)
     onnx.save(proto, path)
-    assert disk_cache.place_of(path, None, DEFAULT) is None
+    assert disk_cache.entry_for(path, None, DEFAULT) is None
     assert not isinstance(lw.compile(path), disk_cache.Restored) and entries() == []
 
 
 def test_many_write_at_once(path):
     exe = lw.compile(path)
-    place = disk_cache.place_of(path, None, DEFAULT)
+    place = disk_cache.entry_for(path, None, DEFAULT)
     errors: list[Exception] = []
 
     def write() -> None:

@@ -206,8 +206,8 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "pass": (["show", MODEL, "--pass", "FuseOpz"], "did you mean FuseOps?"),
     "kernel": (["show", MODEL, "--kernel", "softmx"], "did you mean softmax?"),
     "decision": (["show", MODEL, "--explain", "nope"], "no decision about this name"),
-    "no model": (["run", "FOLDER/none.onnx"], "there is no such ONNX file"),
-    "no model, no suffix": (["run", "FOLDER/none"], "there is no such file"),
+    "no model": (["run", "FOLDER/none.onnx"], "the ONNX file does not exist"),
+    "no model, no suffix": (["run", "FOLDER/none"], "the model file does not exist"),
     "folder": (["run", "FOLDER"], "an ONNX model is one file"),
     "other file": (["check", "FILE"], "no ONNX model, or only a part of one"),
     "kind": (["show", MODEL, "--target", "lvm"], "unknown target kind"),
@@ -247,7 +247,7 @@ def test_a_refused_output_makes_nothing(
     monkeypatch.chdir(tmp_path)
     shown = refuse(*command)
     assert shown.startswith("error: ")
-    assert "none" not in command[3] or "there is no such folder to write to: none" in shown
+    assert "none" not in command[3] or "the folder to write to does not exist: none" in shown
     assert list(tmp_path.iterdir()) == []
 
 

@@ -43,7 +43,9 @@ def test_parameters_are_bound():
 def test_models_that_are_none():
     with pytest.raises(TypeError, match="this model cannot be imported\n  got: int"):
         build.as_module(3)
-    with pytest.raises(FileNotFoundError, match="there is no such file\n  got: nothing.abc"):
+    with pytest.raises(
+        FileNotFoundError, match="the model file does not exist\n  got: nothing.abc"
+    ):
         build.as_module("nothing.abc")
     named = pointwise("f", "X[vi, vj]").with_attr("global_symbol", "g")
     assert [g.name_hint for g in build.as_module(named).functions] == ["g"]

@@ -130,7 +130,7 @@ def test_what_a_library_tells_of_itself(folder, tmp_path):
     assert library.inputs() == exe.inputs() == [("x", "float32", ("n", 8))]
     assert library.outputs() == exe.outputs() == [("out", "float32", ("n", 4))]
     assert repr(library) == "<LoadedLibrary: main(x float32[n, 8]) -> out float32[n, 4]>"
-    with pytest.raises(KeyError, match="the library tells nothing of a function 'other'; it has"):
+    with pytest.raises(KeyError, match="the library does not describe a function 'other'; it has"):
         library.inputs("other")
     scale = from_source(
         "@T.prim_func\ndef scale(x: T.Buffer((4,)), k: T.int32, y: T.Buffer((4,))):\n"
@@ -178,7 +178,7 @@ def test_an_external_library_goes_with_it(tmp_path):
 @pytest.mark.no_roundtrip
 def test_what_cannot_be_exported(tmp_path):
     exe = lw.compile(model())
-    with pytest.raises(lw.LoopwrightError, match="the file's suffix selects what is exported"):
+    with pytest.raises(lw.LoopwrightError, match="the file's suffix selects the kind of export"):
         exe.export_library(tmp_path / "model.xyz")
 
     Packed = graph(

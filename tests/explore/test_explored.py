@@ -145,7 +145,7 @@ def test_what_was_removed_says_by_what_and_into_what():
     fates = {name: found.origin(name) for name in ("same", "sum", "shape")}
     assert fates["same"].into == ("onnx:product",)
     assert fates["shape"].removed_by == "import"
-    assert "removed by import, into nothing: nobody" in str(found.origin("alone"))
+    assert "removed by import, into nothing: its result is unused" in str(found.origin("alone"))
     assert fates["sum"].into == ("onnx:last",) and fates["sum"].removed_by == "FoldConstant"
     assert "removed by FoldConstant, into onnx:last" in str(fates["sum"])
     for name in ("product", "last"):
@@ -158,7 +158,7 @@ def test_a_trace_of_own_passes_has_no_code():
     assert mod is not None
     found = Explored(trace)
     assert found.origin("/conv1").bindings == ["lv"]
-    with pytest.raises(lw.LoopwrightError, match="there is no LLVM text of this"):
+    with pytest.raises(lw.LoopwrightError, match="this has no LLVM text"):
         found.code(found.kernels[0])
 
 

@@ -15,7 +15,7 @@ from loopwright.explore.bisect import (
     _distance,
     _elements,
     _first,
-    _Known,
+    _RightValues,
     _shown,
     replay,
 )
@@ -118,7 +118,7 @@ def event(nodes, *values, makes=(), reads=(), alloc=False, func=None):
 
 def known(*events, args=()):
     search = SimpleNamespace(differ=lambda got, want: _distance(got, want) > 1e-4, args=args)
-    return _Known(list(events), search)
+    return _RightValues(list(events), search)
 
 
 def test_values_that_are_known():

@@ -69,7 +69,7 @@ def test_arenas():
         (lambda: Arena("a", alignment=0), "a power of two\n  got: 0"),
         (lambda: Arena("a", alignment=24), "a power of two\n  got: 24"),
         (lambda: Arena("a", kinds=("tensor", "text")), "unknown kind of memory\n  got: text"),
-        (lambda: as_arenas([]), "there is no arena"),
+        (lambda: as_arenas([]), "the list of arenas is empty"),
         (lambda: as_arenas([3]), "a list of Arena\n  got: int"),
         (lambda: as_arenas(["a", "b", Arena("a")]), "two arenas have one name\n  got: a"),
     ],

@@ -182,8 +182,8 @@ def check(call: tuple[Any, ...], wanted: Any) -> None:
         (("slice", ramp(1, 5), ints(0), ints(4), ints(1), ints(0)), "a step may not be 0"),
         (("slice", ramp(1, 5), ints(0, 1), ints(4), ints(1)), "must have one length"),
         (("slice", ramp(1, 5), ints(0), ints(4), ints(1), ints(1, 1)), "must have one length"),
-        (("resized_sizes", Shape((4, 5)), ramp(2), False, "stretch"), "numbers that are positive"),
-        (("resized_sizes", Shape((4, 5)), ints(2), False, "stretch"), "as many numbers"),
+        (("resized_sizes", Shape((4, 5)), ramp(2), False, "stretch"), "one positive number per axis"),
+        (("resized_sizes", Shape((4, 5)), ints(2), False, "stretch"), "one positive number"),
         (("resized_sizes", Shape((4, 5)), ints(8, 1 << 31), False, "stretch"), "positive"),
         (("resized_sizes", Shape((4, 5)), ints(8, 5), False, "stretch"), (8, 5)),
         (("resized_sizes", Shape((4, 5)), ints(8, 5), False, "not_larger"), (4, 5)),
@@ -268,7 +268,7 @@ ABC = ["a", "b", "c"]
         (("texts_of", tensor([0.5, 2.0, np.nan, np.inf, -np.inf])), ["0.5", "2", "NaN", "INF", "-INF"]),
         (("numbers_in", words("2.7", "3"), "int64"), [2, 3]),
         (("numbers_in", words("2.5"), "float32"), [2.5]),
-        (("numbers_in", words("inf"), "int32"), "a text is no number"),
+        (("numbers_in", words("inf"), "int32"), "a text is not a number"),
     ],
 )  # fmt: skip
 def test_sequences_maps_and_texts(call, wanted):
@@ -398,8 +398,8 @@ def test_calls(capsys):
         (1, 1, [2], (), ([2], -1)),
         (1, 2, [1, 2], (), ([1, 2], 2)),
         (1, 2, [8], (), ([8], -1)),
-        (1, 1, [3], (6, [1]), "is a place of the source\n  got: 6\n  instead: 0 to 5"),
-        (1, 1, [3], (-1, [1]), "is a place of the source\n  got: -1"),
+        (1, 1, [3], (6, [1]), "is an index into the source\n  got: 6\n  instead: 0 to 5"),
+        (1, 1, [3], (-1, [1]), "is an index into the source\n  got: -1"),
     ],
 )  # fmt: skip
 def test_predicted_tokens(least, most, tokens, given, wanted):

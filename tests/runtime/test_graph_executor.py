@@ -162,16 +162,16 @@ def test_bytes_that_are_no_parameters():
         with pytest.raises(ValueError, match="end before the parameters do"):
             load_param_dict(data[:end])
     changes = {
-        0: (b"\0", "no list of parameters"),
+        0: (b"\0", "not a list of parameters"),
         16: (b"\2", "differ in number"),
         33: (b"\2", "differ in number\n  got: 2"),
-        41: (b"\0", "this is no tensor"),
+        41: (b"\0", "the bytes are not a tensor"),
         65: (b"\xff\xff\xff\xff", "of this kind cannot be read\n  got: rank -1"),
         69: (b"\3", "type code 3"),
         71: (b"\2", "2 lanes"),
-        73: (b"\2", "does not go with its shape\n  got: 12 bytes for .2. of int32"),
-        80: (b"\xff", "does not go with its shape"),
-        81: (b"\x08", "does not go with its shape"),
+        73: (b"\2", "does not match its shape\n  got: 12 bytes for .2. of int32"),
+        80: (b"\xff", "does not match its shape"),
+        81: (b"\x08", "does not match its shape"),
     }
     for at, (new, message) in changes.items():
         with pytest.raises(ValueError, match=message):

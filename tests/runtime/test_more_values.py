@@ -74,9 +74,13 @@ def test_names_that_are_no_types(name):
 @pytest.mark.parametrize(
     ("wanted", "what", "package"),
     [
-        (None, "there is no C compiler\n", "gcc"),
-        ("tcc", "there is no C compiler tcc\n", "gcc"),
-        ("aarch64-linux-gnu-gcc", "compiler aarch64-linux-gnu-gcc\n", "gcc-aarch64-linux-gnu"),
+        (None, "a C compiler is not installed\n", "gcc"),
+        ("tcc", "C compiler tcc is not installed\n", "gcc"),
+        (
+            "aarch64-linux-gnu-gcc",
+            "compiler aarch64-linux-gnu-gcc is not installed\n",
+            "gcc-aarch64-linux-gnu",
+        ),
     ],
 )
 def test_compilers_that_are_missing(wanted, what, package, monkeypatch):
@@ -292,7 +296,7 @@ def test_pictures(pixels, channels):
     else:  # the luma of ITU-R 601
         want = values @ np.array([0.299, 0.587, 0.114])
         assert abs(got[..., 0] - want).max() <= 1
-    with pytest.raises(ValueError, match="the bytes are no picture"):
+    with pytest.raises(ValueError, match="the bytes are not a picture"):
         decode(tensor(np.zeros(9, "uint8")), pixels)
 
 

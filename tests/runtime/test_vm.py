@@ -151,7 +151,7 @@ def test_mistakes_in_calls_are_named():
         vm["root"]
     ib = ExecBuilder()
     with ib.function("f"):
-        ib.place = "here.py:3"
+        ib.location = "here.py:3"
         ib.emit_call("test.vm.unknown", [], ib.r(0))
         ib.emit_ret(ib.r(0))
     vm = machine(ib)
@@ -411,10 +411,10 @@ def test_programs_are_written_and_read():
 def test_programs_of_strangers_are_checked(old, new, message):
     content = to_bytes(power().get())
     assert old in content
-    with pytest.raises(ValueError, match=f"no program of the virtual machine(?s:.)*{message}"):
+    with pytest.raises(ValueError, match=f"not a program of the virtual machine(?s:.)*{message}"):
         from_bytes(content.replace(old, new))
     for end in range(0, len(content), 7):
-        with pytest.raises(ValueError, match="no program of the virtual machine"):
+        with pytest.raises(ValueError, match="not a program of the virtual machine"):
             from_bytes(content[:end])
 
 
@@ -423,13 +423,13 @@ def test_where_an_error_comes_from():
     ib = ExecBuilder()
     for depth in range(6):
         with ib.function(f"f{depth}", 1):
-            ib.place = f"here.py:{depth}"
+            ib.location = f"here.py:{depth}"
             ib.emit_call("vm.builtin.make_tuple", [ib.r(0)], ib.r(1))
             ib.emit_if(ib.r(0), 3)
-            ib.place = "" if depth == 4 else f"there.py:{depth}"
+            ib.location = "" if depth == 4 else f"there.py:{depth}"
             callee = f"f{depth + 1}" if depth < 5 else "vm.builtin.check_func_info"
             ib.emit_call(callee, [ib.r(0)])
-            ib.place = "behind.py"
+            ib.location = "behind.py"
             ib.emit_ret(ib.r(1))
             ib.emit_ret(ib.r(0))
     vm = machine(ib)
@@ -440,7 +440,7 @@ def test_where_an_error_comes_from():
     assert error.value.__notes__ == [f"while running {call}" for call in calls]
     program = ib.get()
     for func in program.functions:
-        func.places = func.places[:2]
+        func.locations = func.locations[:2]
     with pytest.raises(TypeError) as error:
         VirtualMachine(program, cpu())["f5"](1)
     assert error.value.__notes__ == ["while running f5"]

@@ -229,7 +229,7 @@ ERRORS = [
     (lambda: as_arenas(["a", "a"]), "two arenas have one name\n  got: a"),
     (
         lambda: as_arenas([]),
-        'there is no arena\n  instead: give one: [Arena("workspace")]',
+        'the list of arenas is empty\n  instead: give one: [Arena("workspace")]',
     ),
 ]
 

@@ -3,7 +3,7 @@
     register_target(TargetBackend("toy", graph_pipeline, emit, ToyModel))
 
 `llvm.py`, `c.py` and other packages (entry points of the group `loopwright.targets`) register theirs.
-The driver, the command line and the pipelines by name ask the target's record (`backend_of`) and
+The driver, the command line and the pipelines by name read the target's record (`backend_of`) and
 have no special cases of their own.
 """
 
@@ -46,7 +46,7 @@ class TargetBackend:
     phases: the parts of the graph pipeline under TVM's names (`library_dispatch`, `legalize`,
         `dataflow_lower`, `finalize`): (target) -> passes.
     check: (target) -> None; raises LoopwrightError for a target that the code generator cannot serve.
-    prepare: begins what a compilation needs in the end, beside its passes.
+    prepare: starts work that a compilation needs at its end, in parallel with its passes.
     keys, options, parent: as in `register_target_kind`, for a kind that is not registered yet.
     """
 
@@ -97,15 +97,15 @@ def backend_of(target: Target) -> TargetBackend:
     if record is None:
         name = target.kind_name
         what = f"target {name} has no code generator here"
-        known = " or ".join(f'target="{kind}"' for kind in TARGETS)
-        hint = f'use {known}, or register_target_kind("{name}", parent="llvm", override=True)'
+        targets = " or ".join(f'target="{kind}"' for kind in TARGETS)
+        hint = f'use {targets}, or register_target_kind("{name}", parent="llvm", override=True)'
         raise LoopwrightError(explain(what, instead=hint))
     return record
 
 
 @taker(GROUP)
-def _take(name: str, given: Any, package: str) -> list[str]:
-    targets = [register_target(target) for target in records(name, given, TargetBackend)]
+def _take(name: str, value: Any, package: str) -> list[str]:
+    targets = [register_target(target) for target in records(name, value, TargetBackend)]
     return [target.kind for target in targets]
 
 

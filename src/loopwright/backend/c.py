@@ -42,7 +42,7 @@ def graph_pipeline(
 
 
 def legalize_passes(target: Target | None = None, planned: bool = False) -> list[Pass]:
-    """From operators to fused, scheduled loops. planned: the user gives arenas, so that memory counts
+    """From operators to fused, scheduled loops. planned: with the user's arenas, where memory counts
     more than time: blocks of channels take more of it."""
     plain = planned or (target is not None and target.vector_bits <= PLAIN_BITS)
     return llvm.legalize_passes(target, blocked=not plain)

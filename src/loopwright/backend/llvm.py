@@ -52,7 +52,7 @@ def graph_pipeline(
 def library_dispatch_passes(
     target: Target | None = None, backends: Sequence[Any] = ()
 ) -> list[Pass]:
-    """Clean up the graph and offload to external back ends what they support."""
+    """Clean up the graph and offload supported parts to external back ends."""
     folding = [
         rt.FoldConstant(),
         rt.FoldBatchnormToConv2D(keep_training=True, wide=not backends),
@@ -127,7 +127,7 @@ def finalize_passes(target: Target | None = None, arenas: Sequence[Arena | str] 
 
 
 def machine_passes() -> list[Pass]:
-    """What is left of the graph, in the form that the virtual machine runs."""
+    """The rest of the graph, in the form that the virtual machine runs."""
     return [
         rt.LowerAllocTensor(),
         rt.KillAfterLastUse(),

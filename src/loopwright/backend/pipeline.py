@@ -59,7 +59,7 @@ def get_pipeline(name: str = "zero", **kwargs: Any) -> Pass:
         load_group("loopwright.passes")
     choice = ask(PIPELINES.candidates(Target.current(), name), lambda rule: rule.rule(**kwargs))
     if choice.winner is None:
-        what = "there is no pipeline of this name"
+        what = "the pipeline is not registered"
         hint = broken("loopwright.passes", name) or suggest(name, PIPELINES.subjects(), "one of")
         raise ValueError(explain(what, got=name, instead=hint))
     trace.note("pipeline", name, **choice.facts())
@@ -84,12 +84,12 @@ def register_pipeline(
 
 
 @taker("loopwright.passes")
-def _take(name: str, given: Any, package: str) -> list[str]:
-    if not callable(given) and not isinstance(given, Pass):
+def _take(name: str, value: Any, package: str) -> list[str]:
+    if not callable(value) and not isinstance(value, Pass):
         what = f"the entry point {name} is not a pass"
         hint = "a pass, or a function that makes one"
-        raise LoopwrightError(explain(what, got=repr(given), instead=hint))
-    make: Any = (lambda: given) if isinstance(given, Pass) else given
+        raise LoopwrightError(explain(what, got=repr(value), instead=hint))
+    make: Any = (lambda: value) if isinstance(value, Pass) else value
     register_pipeline(name)(make)
     return [name]
 
@@ -98,7 +98,7 @@ def _record(target: Target | str) -> TargetBackend:
     target = Target(target)
     record = find_target(target)
     if record is None:
-        what = "there is no default pipeline for this target"
+        what = "this target does not have a default pipeline"
         hint = f"one of {', '.join(list_targets())}"
         raise ValueError(explain(what, got=target.kind_name, instead=hint))
     return record

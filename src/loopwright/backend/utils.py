@@ -53,6 +53,6 @@ class BackendDispatcher(PyExprMutator):
         device = info.vdevice if isinstance(info, TensorStructInfo) else None
         target = device.target if device is not None else Target.current(allow_none=True)
         if target is None:
-            what = "there is no target to choose an implementation for"
+            what = "the target to choose an implementation for is not known"
             raise ValueError(explain(what, instead="with Target(...): ..., or a vdevice"))
         return target

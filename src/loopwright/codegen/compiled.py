@@ -99,7 +99,7 @@ class CompiledModel(Timed):
         return {"code": self.texts[name]}
 
     def get_source(self, fmt: str = "") -> str:
-        """All the emitted text; with "asm" or "s", the assembly of what has one."""
+        """All the emitted text; with "asm" or "s", the assembly of native functions."""
         if fmt in ("asm", "s"):
             return "\n".join([*self.levels(name).values()][-1] for name in self.texts)
         return "\n".join(self.texts.values())
@@ -167,9 +167,9 @@ class CompiledModel(Timed):
         return list(self.names.get("overridable_initializers", ()))
 
     def _names(self, key: str, specs: Sequence[Any]) -> list[str]:
-        given = self.names.get(key)
-        if given is not None and len(given) == len(specs):
-            return list(given)
+        names = self.names.get(key)
+        if names is not None and len(names) == len(specs):
+            return list(names)
         return [s.name for s in specs]
 
     def run(self, feeds: Any = (), /, *, function: str = "main", **named: Any) -> dict[str, Tensor]:
@@ -194,17 +194,17 @@ class CompiledModel(Timed):
     def overriding(self, names: Collection[str]) -> CompiledModel:
         """This model, or where initializers that a run may give are among the names, the one that has
         these as inputs. Raises LoopwrightError for a model that cannot be imported again."""
-        given = tuple(n for n in self.overridable_names() if n in names)
-        if given and given not in self._variants:
-            self._variants[given] = OVERRIDING.get()(self, given)
-        return self._variants[given] if given else self
+        overridden = tuple(n for n in self.overridable_names() if n in names)
+        if overridden and overridden not in self._variants:
+            self._variants[overridden] = OVERRIDING.get()(self, overridden)
+        return self._variants[overridden] if overridden else self
 
     def _run_of(self, function: str) -> Any:
         """The names of a function's inputs, those of its outputs, what opens its result, and it."""
         names, outputs = self.input_names(function), self.output_names(function)
-        known = dict.fromkeys(names if len(set(names)) == len(names) else [None])
+        runs = dict.fromkeys(names if len(set(names)) == len(names) else [None])
         opened = self.signature(function).leaves
-        self._runs[function] = known, outputs, opened, self[function]
+        self._runs[function] = runs, outputs, opened, self[function]
         return self._runs[function]
 
     def profile(self, *args: Any, function: str = "main", number: int = 1, **named: Any) -> Profile:
@@ -250,7 +250,7 @@ class CompiledModel(Timed):
 
     @property
     def memory_plan(self) -> MemoryPlan | None:
-        """Where the tensors of `main`, or of the only planned function, lie in the arenas that
+        """The offsets of the tensors of `main`, or of the only planned function, in the arenas that
         `compile` was given; None without arenas."""
         return PLAN_OF_MODULE.get()(self.lowered)
 
@@ -263,13 +263,13 @@ class CompiledModel(Timed):
         return self.explored.origin(node)
 
     def where(self, kernel: str, line: int) -> Any:
-        """What a line (from 1) of a kernel's lowered TensorIR came from, as gdb, perf and `html`
+        """The origin of a line (from 1) of a kernel's lowered TensorIR, as gdb, perf and `html`
         number them. Raises UnknownName, ValueError."""
         return self.explored.where(kernel, line)
 
     def costs(self, inputs: Mapping[str, Any], number: int = 10) -> Any:
         """Calls, time, GFLOP/s, GB/s and the part of this machine's roof, by kernel and by node of the
-        model, in so many runs with inputs by name; print it, `save` it, `compare` it with another."""
+        model, in `number` runs with inputs by name; print it, `save` it, `compare` it with another."""
         return VIEWS.get().costs_of(self, inputs, number)
 
     def html(
@@ -281,8 +281,8 @@ class CompiledModel(Timed):
         number: int = 10,
     ) -> str:
         """One page, written to `file` if it is given, with the model's graph, all passes, machine code,
-        memory plan and, with inputs by name, the times of kernels in so many runs; what came from
-        what is marked by a click. It needs no network."""
+        memory plan and, with inputs by name, the times of kernels in `number` runs; a click
+        marks the origins of a line. It needs no network."""
         return VIEWS.get().page_of_executable(self, file, inputs, title=title, number=number)
 
     def _cannot(self, what: str) -> NoReturn:
@@ -303,13 +303,13 @@ def _argument(name: str, info: Any) -> Argument:
     if not hasattr(info, "get_shape"):  # a number, a shape, a tuple
         return Argument(name, str(getattr(info, "dtype", "object")))
     dims = info.get_shape()
-    if dims is None:  # as many as there are, if that is known, under names of their own
+    if dims is None:  # of the rank, if that is known, under names of their own
         dims = [f"{name}_dim{k}" for k in range(max(info.ndim, 0))]
     return Argument(name, str(info.dtype), tuple(dims))
 
 
 def _tree(info: Any, leaves: list[Any]) -> Any:
-    """The places of a value's parts among the leaves, where they are added."""
+    """The indices of a value's parts among the leaves, to which they are appended."""
     if not hasattr(info, "fields"):
         leaves.append(info)
         return len(leaves) - 1

@@ -1,8 +1,8 @@
-"""What the emitters share: the context of the function being written, and tables of handlers
+"""Shared parts of the emitters: the context of the function being written, and tables of handlers
 `f(ctx, node)`, one for each kind of node and intrinsic.
 
 An emitter derives a context class, which defines how lines are written, and sets its tables.
-Handlers do not know their callers: they ask the context for the text of a subexpression.
+Handlers do not know their callers: they get the text of a subexpression from the context.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def called_name(node: Call) -> str:
 
 
 def attribute(ctx: Context, node: st.AttrStmt) -> None:
-    """What is under an attribute; there are no threads to launch."""
+    """The body of an attribute; a CPU does not launch threads."""
     if node.attr_key == "thread_extent" and isinstance(node.node, IterVar):
         raise refuse_thread_loop(node, "compile it for a GPU target, or schedule it for the CPU")
     inner(ctx, node)

@@ -1,8 +1,8 @@
 """Which products and sums of floats code may round once, together: the rule of LLVM's code and of C's.
 
-A product of a converted integer is rounded by itself, since of dequantized numbers the last bit decides the
-next step; and so are the terms of a difference of equal ones: fused, a b - a b would be what a b was
-rounded by.
+A product of a converted integer is rounded separately, since the last bit of dequantized numbers decides
+the next step; and so are the terms of a difference of equal ones: fused, a b - a b would be the rounding
+error of a b instead of 0.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ float32 range including subnormal numbers (checked by tests/codegen/test_vecmath
 
 {TABLE}
 
-NaN gives NaN; infinities and zeros follow C99 annex F.
+NaN yields NaN; infinities and zeros follow C99 annex F.
 
 The polynomials are least-squares fits with Lawson weights (close to minimax) of the expression
 named at each table, computed with 40 digits and rounded to the type. Range reductions are standard:
@@ -144,7 +144,7 @@ def _expm1(c: Code, x: Value) -> Value:
     p = c.fma(c.poly(r, _EXP), r * r, r)
     half = _power(k - 1)  # 2^k would overflow just before the result does
     result = c.fma(half, p, half - 0.5) * 2.0
-    return (x * x < 8e-16).choose(x, result)  # below an ulp's root; also what is subnormal
+    return (x * x < 8e-16).choose(x, result)  # below an ulp's root; also subnormal numbers
 
 
 def _split_log(c: Code, x: Value) -> tuple[Value, Value]:
@@ -354,7 +354,7 @@ def _pow(c: Code, x: Value, y: Value) -> Value:
     whole = y.intrinsic("trunc").equals(y)
     half = y * 0.5
     odd = whole & half.intrinsic("trunc").compare("one", half)
-    # A negative base keeps its sign for odd exponents and gives NaN for fractional ones.
+    # A negative base keeps its sign for odd exponents and yields NaN for fractional ones.
     sign = odd.choose(x.bits() & -0x80000000, c.value(0, "i"))
     value = (value.bits() | sign).as_float()
     bad = (x < 0.0) & (x > -math.inf) & whole.choose(c.value(0, "b"), c.value(1, "b"))

@@ -1,5 +1,5 @@
-"""One relocatable ELF object of several, as `ld -r` gives, without a linker: all sections stand one
-after the other, those of frames are one, and symbols that others can see are one for each name."""
+"""One relocatable ELF object of several, as by `ld -r`, without a linker: all sections follow one
+another, those of frames are merged, and symbols that others can see are one for each name."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..base.errors import explain
 from .objects import FLAGS, NO_DATA, REL, RELA, SYMBOLS, ElfObject, Section
 
 _STRINGS, _GROUP, _ADDRESSES = 3, 17, 0x6FFF4C03  # the last are LLVM's notes on symbols
-_MADE_ANEW = (0, SYMBOLS, _STRINGS, _ADDRESSES, RELA, REL)
-_WEAK = 2
+_REBUILT = (0, SYMBOLS, _STRINGS, _ADDRESSES, RELA, REL)
+_WEAK = 2  # STB_WEAK
 _FRAMES = b".eh_frame"
 
 
@@ -31,13 +31,13 @@ class _Strings:
 
     def __init__(self) -> None:
         self.data = bytearray(1)
-        self.known: dict[bytes, int] = {b"": 0}
+        self.offsets: dict[bytes, int] = {b"": 0}
 
     def at(self, name: bytes) -> int:
-        if name not in self.known:
-            self.known[name] = len(self.data)
+        if name not in self.offsets:
+            self.offsets[name] = len(self.data)
             self.data += name + b"\0"
-        return self.known[name]
+        return self.offsets[name]
 
 
 class _Joined:
@@ -49,9 +49,9 @@ class _Joined:
         empty = Section(*[0] * 10)
         self.sections: list[tuple[Section, bytes]] = [(empty, b"")]
         self.local = [_Symbol(b"", 0, 0, 0, 0, 0)]
-        self.known: dict[bytes, _Symbol] = {}
+        self.visible: dict[bytes, _Symbol] = {}
         self.frames: int | None = None  # the number of their section
-        # by the section that they change: their header, and (an entry, what its symbol became)
+        # by the section that they change: their header, and (an entry, its symbol's new number or name)
         self.changes: dict[int, tuple[Section, list[tuple[tuple[int, ...], int | bytes]]]] = {}
 
     def add(self, elf: ElfObject) -> None:
@@ -59,39 +59,39 @@ class _Joined:
             raise ValueError("the objects are for different machines")
         if any(s.kind == _GROUP for s in elf.sections):
             raise ValueError("an object has groups of sections")
-        places: dict[int, int] = {}
-        starts: dict[int, int] = {}  # of what is not at the start of its new section
+        offsets: dict[int, int] = {}
+        starts: dict[int, int] = {}  # of sections not at the start of their new one
         for k, section in enumerate(elf.sections):
-            if section.kind in _MADE_ANEW:
+            if section.kind in _REBUILT:
                 continue
             name, data = elf.section_name(section), elf.content(section)
             if name == _FRAMES and self.frames is not None:
                 head, before = self.sections[self.frames]
-                places[k], starts[k] = self.frames, len(before)
+                offsets[k], starts[k] = self.frames, len(before)
                 self.sections[self.frames] = head, before + data
                 continue
-            places[k] = len(self.sections)
-            self.frames = places[k] if name == _FRAMES else self.frames
+            offsets[k] = len(self.sections)
+            self.frames = offsets[k] if name == _FRAMES else self.frames
             self.sections.append((section._replace(name=self.names.at(name)), data))
-        for k, new in places.items():
+        for k, new in offsets.items():
             section, data = self.sections[new]
-            self.sections[new] = section._replace(link=places.get(elf.sections[k].link, 0)), data
+            self.sections[new] = section._replace(link=offsets.get(elf.sections[k].link, 0)), data
         became = [
             self.symbol(
-                replace(s, where=places.get(s.where, s.where), at=s.at + starts.get(s.where, 0))
+                replace(s, where=offsets.get(s.where, s.where), at=s.at + starts.get(s.where, 0))
             )
             for table in elf.sections
             if table.kind == SYMBOLS
             for s in (_Symbol(*entry) for entry in elf.entries(table))
         ]
         for section in elf.sections:
-            if section.kind in (RELA, REL) and section.info in places:
+            if section.kind in (RELA, REL) and section.info in offsets:
                 new = section._replace(name=self.names.at(elf.section_name(section)))
                 start, bits = starts.get(section.info, 0), 32 if self.wide else 8
                 entries = [
                     ((p + start, *e), became[e[0] >> bits]) for p, *e in elf.relocations(section)
                 ]
-                self.changes.setdefault(places[section.info], (new, []))[1].extend(entries)
+                self.changes.setdefault(offsets[section.info], (new, []))[1].extend(entries)
 
     def symbol(self, new: _Symbol) -> int | bytes:
         """Add a symbol: the number of a local one, the name of another."""
@@ -100,14 +100,14 @@ class _Joined:
                 return 0
             self.local.append(new)
             return len(self.local) - 1
-        old = self.known.get(new.name)
-        self.known[new.name] = new if old is None else _united(old, new)
+        old = self.visible.get(new.name)
+        self.visible[new.name] = new if old is None else _united(old, new)
         return new.name
 
     def bytes(self) -> bytes:
         """The object."""
-        names, symbols = _Strings(), [*self.local, *self.known.values()]
-        numbers = {name: len(self.local) + k for k, name in enumerate(self.known)}
+        names, symbols = _Strings(), [*self.local, *self.visible.values()]
+        numbers = {name: len(self.local) + k for k, name in enumerate(self.visible)}
         form = self.order + ("IBBHQQ" if self.wide else "IIIBBH")
         table = b"".join(
             struct.pack(form, names.at(s.name), *(rest if self.wide else (*rest[3:], *rest[:3])))
@@ -132,13 +132,13 @@ class _Joined:
     def change(self, entry: tuple[int, ...], new: int | bytes, numbers: dict[bytes, int]) -> bytes:
         """A relocation that names a symbol by its new number."""
         bits = 32 if self.wide else 8
-        place, info, *addend = entry
+        offset, info, *addend = entry
         number = numbers[new] if isinstance(new, bytes) else new
         form = ("QQq" if self.wide else "IIi")[: len(entry)]
-        return struct.pack(self.order + form, place, number << bits | info % (1 << bits), *addend)
+        return struct.pack(self.order + form, offset, number << bits | info % (1 << bits), *addend)
 
     def laid_out(self, sections: list[tuple[Section, bytes]]) -> bytes:
-        """The file: its header, what the sections hold, and the table of sections."""
+        """The file: its header, the contents of the sections, and their table."""
         if len(sections) >= FLAGS:
             raise ValueError(f"{len(sections)} sections are more than an object can have")
         start, width = (64, 64) if self.wide else (52, 40)

@@ -29,7 +29,8 @@ from ..tir.function import PrimFunc
 from ..tir.signature import signature_of
 from ..tir.transform.lower.unpack_signatures import symbolic_dims
 
-_BESIDE = 7  # functions lowered together with one: passes take a while on any module
+# Functions lowered together with the requested one: a pass has a fixed cost per module.
+_FOLLOWING = 7
 
 
 class Lowered:
@@ -78,7 +79,7 @@ class Lowered:
             return self._done[name]
         if name not in self._one_by_one:
             start = time.perf_counter()
-            names = [n for n in (name, *following[:_BESIDE]) if n not in self._one_by_one]
+            names = [n for n in (name, *following[:_FOLLOWING]) if n not in self._one_by_one]
             part = self.graph.with_only(map(self.graph.get_global_var, names))
             total = len(self.graph.functions)
             with progress.step("kernel", name, len(self._one_by_one), total):
@@ -96,13 +97,13 @@ class Lowered:
         return self._done
 
     def _classify(self) -> None:
-        known = self.graph if self._done is None else self._done
+        graph = self.graph if self._done is None else self._done
         self.entries: dict[str, Signature] = {}
         self.machine: dict[str, Function] = {}
         self.parts: set[str] = set()  # native functions that only the machine calls
         graphs: list[str] = []
         kernels: list[str] = []
-        for gvar, func in known.functions.items():
+        for gvar, func in graph.functions.items():
             name, entry = gvar.name_hint, signature_of(func)
             if isinstance(func, Function):
                 self.machine[name] = func
@@ -170,7 +171,7 @@ class _Named(Mapping[str, Any]):
 
     def __init__(self, names: Sequence[str], look_up: Callable[..., Any]) -> None:
         self.order = names
-        self.names = {name: place for place, name in enumerate(names)}
+        self.names = {name: index for index, name in enumerate(names)}
         self.look_up = look_up
 
     def __getitem__(self, name: str) -> Any:
@@ -187,13 +188,13 @@ def named_apart(func: PrimFunc) -> PrimFunc:
     """The function with another name for each variable, and for each buffer that of its pointer:
     the text of its expressions is then no question of which is meant."""
     names: dict[Var, Var] = {}
-    taken: set[str] = set()
+    used: set[str] = set()
 
     def named(var: Var) -> Var:
         if var not in names:
             candidates = (f"{var.name}_{k}" if k else var.name for k in count())
-            name = next(name for name in candidates if name not in taken)
-            taken.add(name)
+            name = next(name for name in candidates if name not in used)
+            used.add(name)
             names[var] = var if name == var.name else var.replace(name=name)
         return names[var]
 

@@ -35,20 +35,20 @@ class ElfObject:
         (table,) = self._read("Q" if self.wide else "I", 40 if self.wide else 32)
         width, count, names = self._read("HHH", 58 if self.wide else 46)
         head = "IIQQQQIIQQ" if self.wide else "10I"
-        known = [Section(*self._read(head, table + k * width)) for k in range(count)]
-        self.sections, self.names = known, names
+        sections = [Section(*self._read(head, table + k * width)) for k in range(count)]
+        self.sections, self.names = sections, names
         self.machine = self._read("H", 18)
-        whole = all(s.kind == NO_DATA or s.start + s.size <= len(data) for s in known)
-        if not whole or max([names, *(s.link for s in known)]) >= count:
+        whole = all(s.kind == NO_DATA or s.start + s.size <= len(data) for s in sections)
+        if not whole or max([names, *(s.link for s in sections)]) >= count:
             raise ValueError("the object's sections are not in it")
-        if any(s.name >= known[names].size for s in known):
+        if any(s.name >= sections[names].size for s in sections):
             raise ValueError("the name of a section is not in the object")
 
     def _read(self, form: str, at: int) -> tuple[Any, ...]:
         try:
             return struct.unpack_from(self.order + form, self.data, at)
         except (struct.error, OverflowError):
-            raise ValueError("the object ends before what it tells of") from None
+            raise ValueError("the object is truncated") from None
 
     def _entries(self, table: Section, wide: str, narrow: str) -> Iterator[tuple[Any, ...]]:
         form = self.order + (wide if self.wide else narrow)
@@ -58,7 +58,7 @@ class ElfObject:
         return struct.iter_unpack(form, part)
 
     def content(self, section: Section) -> bytes:
-        """What a section holds in the file."""
+        """The contents of a section in the file."""
         size = 0 if section.kind == NO_DATA else section.size
         return self.data[section.start : section.start + size]
 
@@ -92,7 +92,7 @@ class ElfObject:
                 yield name.decode(), where != 0
 
     def check_relocations(self, table: Section) -> None:
-        """Raise ValueError where what one changes, or the symbol it asks for, is not in the object."""
+        """Raise ValueError where the target of a relocation, or its symbol, is not in the object."""
         symbols, changed = self.sections[table.link], self.sections[table.info % len(self.sections)]
         for at, info, *_ in self.relocations(table):
             number = info >> (32 if self.wide else 8)
@@ -125,7 +125,7 @@ def is_sound(data: bytes) -> bool:
 def write_archive(objects: Sequence[bytes], path: str | Path) -> Path:
     """Write ELF objects as a static library with an index of their symbols, in the format of
     System V and GNU (ar(5)), which `ar`, linkers and compilers read."""
-    index = [(k, name) for k, o in enumerate(objects) for name, known in symbols(o) if known]
+    index = [(k, name) for k, o in enumerate(objects) for name, defined in symbols(o) if defined]
     names = b"".join(name.encode() + b"\0" for _, name in index)
     names += bytes(len(names) % 2)
     wide = sum(map(len, objects)) + len(names) >= 1 << 31  # offsets beyond 32 bits

@@ -82,9 +82,9 @@ class Value:
 
     def choose(self, yes: Value | Number, no: Value | Number) -> Value:
         """yes where this condition holds, else no; one of the two may be a number."""
-        known = yes if isinstance(yes, Value) else no
-        assert isinstance(known, Value)
-        yes, no = self.code.value(yes, known.kind), self.code.value(no, known.kind)
+        typed = yes if isinstance(yes, Value) else no
+        assert isinstance(typed, Value)
+        yes, no = self.code.value(yes, typed.kind), self.code.value(no, typed.kind)
         return self.code.selection(self, yes, no)
 
     def to(self, kind: str, operation: str) -> Value:
@@ -123,7 +123,7 @@ class Value:
 class Code(ABC):
     """The body of a function that is being written."""
 
-    scales = False  # whether `scaled` is there
+    scales = False  # whether `scaled` is implemented
 
     @abstractmethod
     def value(self, value: Value | Number, kind: str) -> Value:

@@ -122,7 +122,7 @@ def as_module(model: Any) -> IRModule:
         return mod
     hint = "give the path of an ONNX or TFLite file, a ModelProto, an IRModule or a function"
     if isinstance(model, (str, os.PathLike)) and not Path(model).exists():
-        what = "there is no such file"
+        what = "the model file does not exist"
         raise FileNotFoundError(explain(what, got=model, instead=f"looked from {Path.cwd()}"))
     what = "this model cannot be imported"
     got = model if isinstance(model, (str, os.PathLike)) else type(model).__name__
@@ -144,7 +144,7 @@ def overriding(compiled: CompiledModel, names: Sequence[str]) -> CompiledModel:
 
 
 def evaluate(kernel: PrimFunc, arrays: list[Any]) -> bool:
-    """Run a kernel on this machine, outside of what is being compiled, its trace and its budget."""
+    """Run a kernel on this machine, outside of the current compilation, its trace and its budget."""
     Context().run(_native, kernel)(*arrays)
     return True
 

@@ -2,7 +2,7 @@
 `loopwright plugins`.
 
 MODEL is an ONNX or a TFLite file. Inputs come from `--feeds FILE` (.npz or .json, arrays by input
-name); otherwise they are random. `--dims n=4,height=32`, or one number, gives symbolic sizes:
+name); otherwise they are random. `--dims n=4,height=32`, or one number, sets symbolic sizes:
 `run`, `bench`, `check` and `bisect` make random inputs of these sizes (default 1), `show` and
 `compile` fix them in the code.
 """
@@ -64,7 +64,7 @@ Threads = Annotated[
 
 
 class Weights(StrEnum):
-    """Where C source has its weights."""
+    """The form of the weights in C source."""
 
     arrays = "arrays"
     binary = "binary"
@@ -146,15 +146,15 @@ def run(
     if out is not None:
         save(out, results)
     for output, value in results.items():
-        found = list(islice(parts(output, value), _FEW + 1))
-        for name, array in found[:_FEW]:
+        rows = list(islice(parts(output, value), _FEW + 1))
+        for name, array in rows[:_FEW]:
             shown = f"{name}: {array.dtype} {array.shape}"
             if out is None:
                 typer.echo(f"{shown}\n{np.array2string(array, threshold=64, precision=6)}")
             else:
                 say(shown)
-        if not 0 < len(found) <= _FEW:
-            say(f"{output}: {'more of it is written by -o FILE' if found else 'nothing'}")
+        if not 0 < len(rows) <= _FEW:
+            say(f"{output}: {'more of it is written by -o FILE' if rows else 'nothing'}")
 
 
 @command(app)
@@ -173,22 +173,22 @@ def bench(
         Path | None, typer.Option(help="Print what changed since the run that --save wrote.")
     ] = None,
 ) -> None:
-    """Print the median time of a call and what takes most of it: time, GFLOP/s, GB/s and the part of
+    """Print the median time of a call and its most expensive kernels: time, GFLOP/s, GB/s and the part of
     this machine's roof."""
     old = None if compare is None else VIEWS.get().Costs.load(compare)
     exe = _compiled(model, target, threads)
-    given = make_feeds(exe, feeds, dims)
-    exe.run(given)
+    inputs = make_feeds(exe, feeds, dims)
+    exe.run(inputs)
     took, end = [], time.perf_counter() + seconds
     while time.perf_counter() < end or len(took) < 3:
         start = time.perf_counter()
-        exe.run(given)
+        exe.run(inputs)
         took.append((time.perf_counter() - start) * 1e3)
     typer.echo(f"median of {len(took)} calls: {statistics.median(took):.4f} ms")
-    found = VIEWS.get().costs_of(exe, given, 10)
-    typer.echo(found.table(12, nodes) if old is None else found.compare(old, 12, nodes))
+    costs = VIEWS.get().costs_of(exe, inputs, 10)
+    typer.echo(costs.table(12, nodes) if old is None else costs.compare(old, 12, nodes))
     if save is not None:
-        found.save(save)
+        costs.save(save)
 
 
 @command(app)
@@ -202,25 +202,25 @@ def check(
     run: Annotated[bool, typer.Option(help="Compile and compare, after the report.")] = True,
 ) -> None:
     """Report what becomes of each operator (native, decomposed, interpreted, missing), which values
-    only the run tells, and what will be slow; then compare compiled results with a numpy evaluation."""
-    found = survey(str(model))
-    mod = None if found.missing or found.error or not run else as_module(str(model))
+    are known only at run time, and what will be slow; then compare compiled results with a numpy evaluation."""
+    report = survey(str(model))
+    mod = None if report.missing or report.error or not run else as_module(str(model))
     if run:
         _check_runs(target)
     if mod is not None and feeds is None:
         read_dims(dims, (v.name for f in mod.functions.values() for v in defined_symbolic_vars(f)))
-    for line in found.lines():
+    for line in report.lines():
         typer.echo(line)
-    if found.missing or found.error:
+    if report.missing or report.error:
         raise typer.Exit(1)
     if mod is None:
         return
     exe = _compiled(mod, target, threads)
-    given = make_feeds(exe, feeds, dims)
-    args = [given[name] for name in exe.input_names()]
-    wanted = exe.signature("main").leaves(Interpreter(mod)["main"](*args))
+    inputs = make_feeds(exe, feeds, dims)
+    args = [inputs[name] for name in exe.input_names()]
+    expected = exe.signature("main").leaves(Interpreter(mod)["main"](*args))
     worst = 0.0
-    for (name, got), want in zip(exe.run(given).items(), wanted, strict=True):
+    for (name, got), want in zip(exe.run(inputs).items(), expected, strict=True):
         error = apart(got, want)
         worst = max(worst, error)
         typer.echo(f"{name}: greatest relative difference {error:.1e}")
@@ -232,7 +232,7 @@ def check(
 def bisect(
     model: Model,
     against: Annotated[
-        str, typer.Option(help="What is right: interpreter, onnxruntime, reference (of ONNX).")
+        str, typer.Option(help="The reference: interpreter, onnxruntime, reference (of ONNX).")
     ] = "interpreter",
     tolerance: Annotated[float, typer.Option(min=0, help="Greatest relative difference.")] = 1e-4,
     target: TargetText = DEFAULT_TARGET,
@@ -244,13 +244,13 @@ def bisect(
 ) -> None:
     """Find the first pass, kernel and statement after which the numbers of a model differ."""
     _check_runs(target)
-    found = VIEWS.get().bisect(
+    fault = VIEWS.get().bisect(
         model, lambda exe: make_feeds(exe, feeds, dims), against, tolerance, target
     )
-    typer.echo(str(found))
-    if found and out is not None:
-        say(found.save(out))
-    if found:
+    typer.echo(str(fault))
+    if fault and out is not None:
+        say(fault.save(out))
+    if fault:
         raise typer.Exit(1)
 
 
@@ -345,9 +345,9 @@ def _fixed(model: Path, dims: str) -> Any:
     return BindSymbolicVars(sizes)(mod) if sizes else mod
 
 
-def _check_known(what: str, name: str, known: Iterable[str]) -> None:
+def _check_known(what: str, name: str, choices: Iterable[str]) -> None:
     """Raise UnknownName for a name that is not known."""
-    names = sorted(filter(None, known))
+    names = sorted(filter(None, choices))
     if name not in names:
         raise UnknownName(explain(f"no {what}", got=name, instead=suggest(name, names)))
 
@@ -355,12 +355,12 @@ def _check_known(what: str, name: str, known: Iterable[str]) -> None:
 def _check_writable(path: Path, as_folder: bool = False) -> None:
     """Find out before work is done whether a file, or a folder of files, can be made; nothing is.
     Raises OSError."""
-    place = path.parent
-    if not place.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "there is no such folder to write to", str(place))
+    folder = path.parent
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "the folder to write to does not exist", str(folder))
     if not as_folder and path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "this is a folder, not a file to write", str(path))
-    if not os.access(path if path.exists() else place, os.W_OK):
+    if not os.access(path if path.exists() else folder, os.W_OK):
         raise PermissionError(errno.EACCES, "this may not be written", str(path))
 
 

@@ -1,4 +1,4 @@
-"""What all commands share: how much they say, and errors without a traceback."""
+"""Shared parts of all commands: verbosity, and errors without a traceback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .progress import watched
 
 F = TypeVar("F", bound=Callable[..., None])
 
-# What a wrong command or file can raise; anything else is a fault of ours.
+# Errors of a wrong command or file; any other is a defect of Loopwright.
 EXPECTED = (LoopwrightError, CompileError, ValueError, TypeError, OSError, MemoryError)
 REPORT = (
     "\nThis is a fault of Loopwright, not of the model or the command. Please report it to the "
@@ -56,11 +56,11 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
         ]
         params = [*signature.parameters.values(), *shared]
 
-        def run(quiet: bool, verbose: bool, traceback: bool, **given: Any) -> None:
+        def run(quiet: bool, verbose: bool, traceback: bool, **arguments: Any) -> None:
             _QUIET.set(quiet)
             try:
                 with watched(quiet, verbose):
-                    function(**given)
+                    function(**arguments)
             except Exception as error:
                 if traceback or _is_of_typer(error):
                     raise
@@ -76,7 +76,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
 
 
 def say(text: object) -> None:
-    """Print what is no result: not with --quiet."""
+    """Print a message that is not a result: not with --quiet."""
     if not _QUIET.get():
         typer.echo(str(text))
 

@@ -82,8 +82,8 @@ def _one_kernel(trace: tracing.Trace, exe: Executable) -> None:
     """One fused kernel at every level."""
     fused = trace.last("NameDimensions").after
     names = [g.name_hint for g, f in fused.functions.items() if isinstance(f, PrimFunc)]
-    known = [n for n in names if n in exe.program.texts]
-    name = max(known, key=lambda n: (n.count("_"), "conv" in n, -len(exe.program.texts[n])))
+    kernels = [n for n in names if n in exe.program.texts]
+    name = max(kernels, key=lambda n: (n.count("_"), "conv" in n, -len(exe.program.texts[n])))
     main = next(f for g, f in fused.functions.items() if isinstance(f, Function))
     graph = [row for row in main.script().splitlines() if f"({name}, " in row]
     print(f"one fused kernel, {name}, at each level:\n")
@@ -126,7 +126,7 @@ def _time(call: Callable[[], Any], seconds: float = 1.0) -> float:
 def _run(path: Path, exe: Executable, feeds: dict[str, np.ndarray]) -> int:
     shapes = ", ".join(f"{n}: {'x'.join(map(str, v.shape))}" for n, v in feeds.items())
     print(f"running on {shapes}, {threads.num_threads()} threads")
-    ours = exe.run(feeds)
+    results = exe.run(feeds)
     latency = _time(lambda: exe.run(feeds))
     print(f"  loopwright   {latency:9.3f} ms")
     try:
@@ -140,16 +140,16 @@ def _run(path: Path, exe: Executable, feeds: dict[str, np.ndarray]) -> int:
     model = onnx.load(path)
     weights = {w.name for w in model.graph.initializer}
     inputs = [i for i in model.graph.input if i.name not in weights]
-    del model.graph.input[:]  # weights among the inputs are no constants to onnxruntime
+    del model.graph.input[:]  # weights among the inputs are not constants to onnxruntime
     model.graph.input.extend(inputs)
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    theirs = session.run(None, feeds)
+    reference = session.run(None, feeds)
     other = _time(lambda: session.run(None, feeds))
     print(
         f"  onnxruntime  {other:9.3f} ms   (loopwright takes {latency / other:.2f} times as long)"
     )
     worst = 0.0
-    for got, want in zip(ours.values(), theirs, strict=True):
+    for got, want in zip(results.values(), reference, strict=True):
         want = np.asarray(want)
         scale = float(np.abs(want).max()) or 1.0
         worst = max(worst, float(np.abs(got.numpy() - want).max()) / scale)

@@ -1,4 +1,4 @@
-"""How far results are from those that they should be."""
+"""The differences of results from the expected ones."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ from ..runtime.vm.saved import from_bytes, to_bytes
 from .options import DEFAULTS, CompileOptions
 
 _SUFFIXES = (".onnx", ".tflite")  # of files that are a whole model
-_FORMAT = 3
-_ALIGN = 64
+_FORMAT = 3  # increase when `packed` writes something else
+_ALIGN = 64  # bytes: constants are mapped, and native code assumes the alignment of `Tensor`
 _CHUNK = 1 << 20  # bytes of a file read at once
 _REFERENCE = b"location"  # the key of the field that names another file
 _TICK = 2_000_000_000  # ns: more than the step of any file system's times
@@ -60,8 +60,8 @@ _OTHER_KNOBS = (
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the executable of a model is kept."""
+class CacheEntry:
+    """The cache entry of a model's executable."""
 
     key: str
     model: Any
@@ -75,10 +75,10 @@ class Place:
         return now is not None and now.digest == self.content.digest
 
 
-def place_of(
+def entry_for(
     model: Any, target: Any, default_target: str, options: CompileOptions = DEFAULTS
-) -> Place | None:
-    """The place of a model compiled for a target; None if it must not be kept."""
+) -> CacheEntry | None:
+    """The entry of a model compiled for a target; None if it must not be cached."""
     if not options.is_default or not knob("LOOPWRIGHT_CACHE") or _customised():
         return None
     words = _target_text(target, default_target)
@@ -87,13 +87,13 @@ def place_of(
         return None
     parts = [_FORMAT, content.digest, words, *_surroundings(), *_knobs()]
     key = hashlib.blake2b("\0".join(map(str, parts)).encode(), digest_size=20).hexdigest()
-    return Place(key, model, content)
+    return CacheEntry(key, model, content)
 
 
 @dataclass(frozen=True)
 class _Content:
-    """What is known of a model's bytes: their digest, whether they may refer to other files, and what
-    stays the same as long as nobody writes the file."""
+    """A model's bytes: their digest, whether they may refer to other files, and a stamp of the file
+    that does not change as long as the file is not written."""
 
     digest: str
     refers: bool
@@ -124,13 +124,13 @@ def _content(model: Any) -> _Content | None:
 
 
 def _content_of_file(stream: BinaryIO, stamp: tuple[int, ...] | None) -> _Content:
-    """The content of an open file. Its digest is kept: a file that nobody wrote since is not read."""
+    """The content of an open file. Its digest is cached: a file that has not been written since is not read."""
     if stamp is None:
         return _digested(iter(lambda: stream.read(_CHUNK), b""))
     store, key = default_cache("digests"), hashlib.blake2b(repr(stamp).encode(), digest_size=20)
-    known = store.get(key.hexdigest())
-    if known is not None:
-        return _Content(known[1:].hex(), known[:1] != b"0", stamp)
+    stored = store.get(key.hexdigest())
+    if stored is not None:
+        return _Content(stored[1:].hex(), stored[:1] != b"0", stamp)
     content = _digested(iter(lambda: stream.read(_CHUNK), b""), stamp)
     store.put(key.hexdigest(), b"%d" % content.refers, bytes.fromhex(content.digest))
     return content
@@ -147,7 +147,7 @@ def _digested(chunks: Iterable[bytes], stamp: tuple[int, ...] | None = None) -> 
 
 
 def _stamp(state: os.stat_result) -> tuple[int, ...] | None:
-    """What a file's state says of its content; None for one so new that a second write may leave the
+    """The stamp of a file's content from its state; None for one so new that a second write may leave the
     same time."""
     if time.time_ns() - state.st_mtime_ns < _TICK:
         return None
@@ -208,7 +208,7 @@ def _files_of(package: str) -> list[Path]:
 
 
 def state_of(*paths: Path) -> str:
-    """A hash of files' names, modification times and sizes, of those that are there."""
+    """A hash of files' names, modification times and sizes, of those that exist."""
     digest = hashlib.blake2b(digest_size=16)
     for path in paths:
         try:
@@ -233,18 +233,18 @@ def packed(exe: Executable) -> tuple[list[Any], list[Any]] | None:
     for name, array in program.constants.items():
         if _dtype(array.dtype.name) != array.dtype:
             return None
-        place = data.put(array.reshape(-1).view(np.uint8), array.nbytes)
-        constants.append([name, array.dtype.name, list(array.shape), place, array.nbytes])
+        offset = data.put(array.reshape(-1).view(np.uint8), array.nbytes)
+        constants.append([name, array.dtype.name, list(array.shape), offset, array.nbytes])
     objects = [[name, code.put(o, len(o)), len(o)] for name, o in program.objects.items()]
     machine = []
     if exe.machine_runner is not None:
         try:
             bytecode = to_bytes(exe.machine_runner.program)
-        except (TypeError, ValueError, LoopwrightError):  # of constants that are no numbers
+        except (TypeError, ValueError, LoopwrightError):  # of constants that are not numbers
             return None
-        told = {name: s.plain().as_lists() for name, s in exe.machine_signatures.items()}
+        signatures = {name: s.plain().as_lists() for name, s in exe.machine_signatures.items()}
         parts = [name for name in program.entries if name not in exe]
-        machine = [code.put(bytecode, len(bytecode)), len(bytecode), told, parts]
+        machine = [code.put(bytecode, len(bytecode)), len(bytecode), signatures, parts]
     header = {
         "machine": machine,
         "constants": constants,
@@ -266,7 +266,7 @@ class _Pieces:
         self.end = 0
 
     def put(self, piece: Any, size: int) -> int:
-        """Append a piece; returns its place."""
+        """Append a piece; returns its offset."""
         start = -(-self.end // _ALIGN) * _ALIGN
         self.parts += (bytes(start - self.end), piece)
         self.end = start + size
@@ -281,7 +281,7 @@ def _checksum(parts: Iterable[Any]) -> int:
 def unpacked(
     code: bytes, data: Any, again: Callable[[], Any], threads: int | None = None
 ) -> Restored:
-    """The executable that `packed` wrote, loaded, with so many threads; its constants stay in `data`.
+    """The executable that `packed` wrote, loaded, with `threads` threads; its constants stay in `data`.
     `again` recompiles it. Raises an exception of some kind for any other bytes."""
     (length,) = struct.unpack_from("<Q", code)
     header = json.loads(code[8 : 8 + length])
@@ -290,10 +290,10 @@ def unpacked(
         raise ValueError("these are not the executable's constants")
     room = np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8)
     constants = {
-        name: room[place : place + count].view(_dtype(dtype)).reshape(shape)
-        for name, dtype, shape, place, count in header["constants"]
+        name: room[offset : offset + count].view(_dtype(dtype)).reshape(shape)
+        for name, dtype, shape, offset, count in header["constants"]
     }
-    objects = {n: code[start + place : start + place + c] for n, place, c in header["objects"]}
+    objects = {n: code[start + offset : start + offset + c] for n, offset, c in header["objects"]}
     entries = {n: _signature(lists) for n, lists in header["entries"].items()}
     names = header["names"]
     texts = all(isinstance(n, str) for listed in names.values() for n in listed)
@@ -302,9 +302,11 @@ def unpacked(
     program = RestoredProgram(objects, constants, list(entries), again, threads)
     restored = Restored(program, entries, names, str(header["target"]), again)
     if header["machine"] != []:
-        place, count, told, parts = header["machine"]
-        signatures = {n: _signature(lists) for n, lists in told.items()}
-        restored.run_on(from_bytes(code[start + place : start + place + count]), signatures, parts)
+        offset, count, described, parts = header["machine"]
+        signatures = {n: _signature(lists) for n, lists in described.items()}
+        restored.run_on(
+            from_bytes(code[start + offset : start + offset + count]), signatures, parts
+        )
     return restored
 
 
@@ -410,34 +412,34 @@ class Restored(Executable):
 
 
 def find(
-    place: Place, compile_anew: Callable[[], Any], threads: int | None = None
+    entry: CacheEntry, recompile: Callable[[], Any], threads: int | None = None
 ) -> Restored | None:
-    """The executable kept at a place, loaded; None if there is none that can be loaded."""
+    """The cached executable of an entry, loaded; None if it is missing or cannot be loaded."""
     store = default_cache("executables")
-    code = store.get(place.key)
+    code = store.get(entry.key)
     if code is None:
         return None
 
     @cache
     def again() -> Any:
-        if not place.unchanged():
+        if not entry.unchanged():
             what = "the model is not the one that was compiled"
             hint = "compile it again to look at its modules and texts"
-            raise LoopwrightError(explain(what, got=place.model, instead=hint))
-        return compile_anew()
+            raise LoopwrightError(explain(what, got=entry.model, instead=hint))
+        return recompile()
 
     try:
-        data = default_cache("constants").map(place.key)
+        data = default_cache("constants").map(entry.key)
         return unpacked(code, b"" if data is None else data, again, threads)
     except Exception:  # whatever is in the entry: the model is compiled
-        store.remove(place.key)
+        store.remove(entry.key)
         return None
 
 
-def keep(place: Place, exe: Executable) -> None:
-    """Keep an executable for other processes, unless something has changed since `place_of`."""
-    pieces = None if _customised() or not place.unchanged() else packed(exe)
+def keep(entry: CacheEntry, exe: Executable) -> None:
+    """Keep an executable for other processes, unless something has changed since `entry_for`."""
+    pieces = None if _customised() or not entry.unchanged() else packed(exe)
     if pieces is not None:
         code, data = pieces
-        if default_cache("constants").put_data(place.key, *data):
-            default_cache("executables").put(place.key, *code)
+        if default_cache("constants").put_data(entry.key, *data):
+            default_cache("executables").put(entry.key, *code)

@@ -1,4 +1,4 @@
-"""What a model is given and gives on the command line: inputs from a file, or random ones; sizes that
+"""Inputs and outputs of a model on the command line: inputs from a file, or random ones; sizes that
 are symbolic; files of results."""
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ..ir.dtype import numpy_dtype
 _OBJECT = "object"  # the dtype that sequences and maps are described by
 
 
-def read_dims(text: str, known: Iterable[str]) -> dict[str, int]:
-    """The sizes of a text such as "n=4,height=32", or "4" for all of `known`. Raises LoopwrightError
-    for what is no size, and for a name that is not known."""
-    names, values = list(dict.fromkeys(known)), {}
+def read_dims(text: str, dims: Iterable[str]) -> dict[str, int]:
+    """The sizes of a text such as "n=4,height=32", or "4" for all of `dims`. Raises LoopwrightError
+    for a text that is not a size, and for an unknown name."""
+    names, values = list(dict.fromkeys(dims)), {}
     for part in filter(None, text.split(",")):
-        name, given, number = (word.strip() for word in part.rpartition("="))
+        name, equals, number = (word.strip() for word in part.rpartition("="))
         if not number.isdecimal():
             hint = "--dims n=1,height=32, or one number for all"
             raise LoopwrightError(explain("a size is a whole number", got=part, instead=hint))
-        for size in [name] if given else names:
+        for size in [name] if equals else names:
             if size not in names:
                 what = "the model has no symbolic size of this name"
                 hint = suggest(size, names, "it has:") if names else "all of its sizes are fixed"
@@ -43,7 +43,7 @@ def make_feeds(
     exe: CompiledModel, path: Path | None, dims: str, overriding: bool = False
 ) -> dict[str, Any]:
     """The inputs of `main`: those of a file, or random ones, where symbolic sizes are 1 unless
-    `dims` gives them. overriding: the file may have initializers that a run may give. Raises
+    `dims` sets them. overriding: the file may have initializers that a run may override. Raises
     LoopwrightError for a file that does not hold them, and for a sequence or a map without a file."""
     shapes = dict(zip(exe.input_names(), exe.inputs(), strict=True))
     if path is not None:
@@ -90,12 +90,12 @@ def _load(
 
 
 def _read(path: Path, names: list[str]) -> dict[str, Any]:
-    """What a file has under which names. Raises ValueError and others for another kind of file."""
+    """The arrays of a file by name. Raises ValueError and others for another kind of file."""
     if path.suffix == ".json":
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(found, dict):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
             raise ValueError("not an object")
-        return found
+        return content
     loaded = np.load(path)
     if isinstance(loaded, np.ndarray):
         return {names[0] if len(names) == 1 else "one array": loaded}

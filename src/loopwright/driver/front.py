@@ -47,24 +47,25 @@ def compile(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> Com
     """
     options = CompileOptions.of(keywords)
 
-    def anew() -> CompiledModel:
+    def compile_model() -> CompiledModel:
         with gc_paused():  # importing the compiler creates many objects, too
             return COMPILE_STEPS.get()(model, target, options)[0]
 
-    return _found_or_made(model, target, options, anew).compiled_from(model, target, options)
+    compiled = _cached_or_compiled(model, target, options, compile_model)
+    return compiled.compiled_from(model, target, options)
 
 
-def _found_or_made(
-    model: Any, target: Any, options: CompileOptions, anew: Callable[[], CompiledModel]
+def _cached_or_compiled(
+    model: Any, target: Any, options: CompileOptions, compile_model: Callable[[], CompiledModel]
 ) -> CompiledModel:
-    """What is kept of a compiled model, else a new one."""
-    place = disk_cache.place_of(model, target, DEFAULT_TARGET, options)
-    if place is None:
-        return anew()
-    known = disk_cache.find(place, anew, options.threads)
-    if known is not None:
-        return known
-    compiled = anew()
+    """The cached executable of a model, else a new one."""
+    entry = disk_cache.entry_for(model, target, DEFAULT_TARGET, options)
+    if entry is None:
+        return compile_model()
+    cached = disk_cache.find(entry, compile_model, options.threads)
+    if cached is not None:
+        return cached
+    compiled = compile_model()
     if isinstance(compiled, Executable):  # C source is not kept
-        disk_cache.keep(place, compiled)
+        disk_cache.keep(entry, compiled)
     return compiled

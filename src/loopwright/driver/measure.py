@@ -32,8 +32,8 @@ def measure(mod: IRModule, backend: Backend) -> Cost | None:
         return None
     mod = IRModule({"main": main})
     offloaded = partition(mod, backend, cost=None)
-    ways = (RunCodegen(backends=[backend])(offloaded), mod)
-    programs: list[Any] = [compile_steps(m)[0] for m in ways]
+    variants = (RunCodegen(backends=[backend])(offloaded), mod)
+    programs: list[Any] = [compile_steps(m)[0] for m in variants]
     calls = [program["main"] for program in programs]
     turns = []
     for call in calls:
@@ -43,12 +43,12 @@ def measure(mod: IRModule, backend: Backend) -> Cost | None:
         turns.append(max(1, int(SECONDS / (time.perf_counter() - start))))
     times: list[list[float]] = [[], []]
     for _ in range(ROUNDS):
-        for call, count, taken in zip(calls, turns, times, strict=True):
+        for call, count, seconds in zip(calls, turns, times, strict=True):
             start = time.perf_counter()
             for _ in range(count):
                 call(*inputs)
-            taken.append((time.perf_counter() - start) / count)
-    return Cost(*(min(taken) for taken in times))
+            seconds.append((time.perf_counter() - start) / count)
+    return Cost(*(min(seconds) for seconds in times))
 
 
 def _random(info: Any) -> np.ndarray | None:

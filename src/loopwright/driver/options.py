@@ -36,7 +36,7 @@ class CompileOptions:
     backends: names of external back ends (`relax.byoc`) to offload to if that pays.
     arenas: memory (`Arena`) that all tensors are placed in at compile time, by preference.
     threads: how many threads the compiled model uses, in a pool that it shares with models of the
-        same number; None: as many as `runtime.set_num_threads` says. Results do not depend on it.
+        same number; None: the number of `runtime.set_num_threads`. Results do not depend on it.
 
     Raises TypeError or ValueError for invalid values.
     """
@@ -78,21 +78,21 @@ class CompileOptions:
     def of(keywords: Keywords) -> CompileOptions:
         """The keyword `options`, or the defaults, with the other keywords replacing fields. Raises
         TypeError for an unknown keyword."""
-        given: dict[str, Any] = {**keywords}
-        base = given.pop("options", None) or DEFAULTS
-        known = [field.name for field in fields(base)]
-        for name in given:
-            if name not in known:
+        values: dict[str, Any] = {**keywords}
+        base = values.pop("options", None) or DEFAULTS
+        names = [field.name for field in fields(base)]
+        for name in values:
+            if name not in names:
                 what = "compile and lower have no option of this name"
-                raise TypeError(explain(what, got=name, instead=suggest(name, known, "one of")))
-        return replace(base, **given)
+                raise TypeError(explain(what, got=name, instead=suggest(name, names, "one of")))
+        return replace(base, **values)
 
     @property
     def is_default(self) -> bool:
         """Whether the code depends on the target and the package only."""
         pipelines = (self.relax_pipeline, self.tir_pipeline)
-        given = self.params or self.backends or self.arenas
-        return not given and all(isinstance(p, str) and p == "default" for p in pipelines)
+        extra = self.params or self.backends or self.arenas
+        return not extra and all(isinstance(p, str) and p == "default" for p in pipelines)
 
 
 DEFAULTS = CompileOptions()

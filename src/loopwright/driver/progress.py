@@ -1,4 +1,4 @@
-"""What the command line shows of a compilation: a bar while it takes long, a table of its steps."""
+"""The display of a compilation's progress on the command line: a bar while it takes long, a table of its steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEAST = 0.005  # of the whole: shorter steps are not in the table
 
 
 class Watch:
-    """Hears of the steps. bar: show one on the console while a model takes longer than `AFTER`."""
+    """A listener for the steps. bar: show one on the console while a model takes longer than `AFTER`."""
 
     def __init__(self, console: Console, bar: bool) -> None:
         self.console, self.wants_bar = console, bar
@@ -29,16 +29,16 @@ class Watch:
 
     def __call__(self, step: Step) -> None:
         with self.lock:
-            beside, ended = step.kind == "object", step.seconds is not None
-            if self.bar is not None and (beside or len(self.inside) - ended == 1):
+            is_object, ended = step.kind == "object", step.seconds is not None
+            if self.bar is not None and (is_object or len(self.inside) - ended == 1):
                 self.bar.update(
-                    self.bar.task_ids[beside],
+                    self.bar.task_ids[is_object],
                     description=f"{step.kind} {escape(step.name)}",
                     completed=step.number + ended,
                     total=step.total,
                     visible=True,
                 )
-            if beside:
+            if is_object:
                 self.note(("objects",), step.seconds)
                 self.note(("objects", step.name), step.seconds)
             elif step.seconds is None:
@@ -51,7 +51,7 @@ class Watch:
             self.start() if step.seconds is None else self.stop()
 
     def note(self, path: tuple[str, ...], seconds: float | None) -> None:
-        """Keep how long a step took; it has its row from its beginning on."""
+        """Record the time of a step; its row exists since its beginning."""
         total = self.took.setdefault(path, [0.0, 0])
         if seconds is not None:
             total[0] += seconds
@@ -88,7 +88,7 @@ class Watch:
             bar.stop()
 
     def table(self) -> str:
-        """A line for each step, those within it below it: milliseconds, and how often it ran."""
+        """A line for each step, those within it below it: milliseconds, and the number of runs."""
         rows = {path: total for path, total in self.took.items() if total[1]}
         if not rows:
             return "nothing was compiled: what was compiled before is in the cache folder"
@@ -105,7 +105,7 @@ class Watch:
 
 @contextmanager
 def watched(quiet: bool, verbose: bool) -> Iterator[None]:
-    """Show on stderr how compilations within go; with `verbose`, what their steps took."""
+    """Show the progress of compilations within on stderr; with `verbose`, the time of their steps."""
     console = Console(stderr=True)
     watch = Watch(console, bar=console.is_terminal and not quiet)
     if not (verbose or watch.wants_bar):

@@ -1,7 +1,7 @@
 """TVM's `relax.vm_build`: graph functions to programs of the virtual machine, step by step.
 
     builder = relax.ExecBuilder()
-    rest = _vmcodegen(builder, mod, exec_mode="bytecode")    # the functions that are no graphs
+    rest = _vmcodegen(builder, mod, exec_mode="bytecode")    # the functions that are not graphs
     exe = _vmlink(builder, "llvm", rest)
 
 `mod` must be in the form that the last passes of the LLVM pipeline leave (`LowerRuntimeBuiltin`,
@@ -45,8 +45,8 @@ def _vmcodegen(builder: ExecBuilder, mod: IRModule, exec_mode: str = "bytecode")
         builder.declare_function(name, kind)
     for name, func in graphs.items():
         if compiled:
-            made = tir_function(builder, name, func, kernels)
-            rest[GlobalVar(str(made.attrs["global_symbol"]))] = made
+            function = tir_function(builder, name, func, kernels)
+            rest[GlobalVar(str(function.attrs["global_symbol"]))] = function
         add_function(builder, name, func, kind=kind)
     return IRModule(rest, mod.attrs, mod.global_infos)
 
@@ -65,8 +65,8 @@ def _vmlink(
     compatibility; constants are in the program."""
     program = builder.get()
     graphs = {f"__vmtir__{f.name}" for f in program.own()}
-    found = {} if tir_mod is None else tir_mod.functions
-    kernels = {g: f for g, f in found.items() if symbol_of(g, f) not in graphs}
+    functions = {} if tir_mod is None else tir_mod.functions
+    kernels = {g: f for g, f in functions.items() if symbol_of(g, f) not in graphs}
     if kernels:
         exe = compile(IRModule(kernels), target, tir_pipeline=tir_pipeline)
         program.natives.update(exe.kernels)

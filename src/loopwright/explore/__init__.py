@@ -1,4 +1,4 @@
-"""The explorer: everything that a compilation did, found from everything else, and as one page."""
+"""The explorer of a compilation: its nodes, passes, kernels and lines, linked with each other, and as a page."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 The model is compiled as always, with a trace. The module after a pass is run without the passes that
 follow it. Between the last right module and the first wrong one, the first call whose value is nowhere
 in the right one is the kernel, and the statement is the one that stored the first wrong element. Where
-the interpreter finds the loops of that kernel right, the fault lies below: the loop passes are then
+the interpreter finds the loops of that kernel right, the fault is below: the loop passes are then
 searched for this kernel alone, down to the code generator.
 """
 
@@ -43,7 +43,7 @@ from .running import Arrays, Event, Runner, arrays_in, copied, filling, kernels_
 from .work import work_of
 
 _INTERPRETED = 2e8  # operations of a kernel that the interpreter does in half a minute
-CODE = "machine code"  # what follows the last pass
+CODE = "machine code"  # the step after the last pass
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,11 @@ class Finding:
         return "\n".join(rows)
 
     def save(self, folder: str | Path, setup: str = "") -> Path:
-        """Write both modules, the inputs and `replay.py`, which runs both and prints how far they are
-        apart; the path of this script. setup: lines to run first, such as the import of what
+        """Write both modules, the inputs and `replay.py`, which runs both and prints their
+        difference; the path of this script. setup: lines to run first, such as the import of what
         registers functions that the modules call. Raises LoopwrightError without two modules."""
         if self.before is None or self.after is None:
-            what = "there are no two modules to compare"
+            what = "a fault in one module cannot be replayed"
             raise LoopwrightError(explain(what, got=f"first pass: {self.pass_name or 'none'}"))
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
@@ -138,10 +138,10 @@ def bisect(
 ) -> Finding:
     """The first pass, kernel and statement after which the numbers of a model differ.
 
-    feeds: inputs by name, or `f(executable)` that gives them; by default random ones.
-    against: what is right: "interpreter" (the numpy definitions of the imported operators),
+    feeds: inputs by name, or `f(executable)` that returns them; by default random ones.
+    against: the reference: "interpreter" (the numpy definitions of the imported operators),
         "onnxruntime", "reference" (ONNX's own evaluator), the outputs in order, or `f(feeds)` that
-        gives them.
+        returns them.
     tolerance: the greatest relative difference of a tensor, by its largest element.
     keywords: as for `compile`: pipelines with passes of your own, params...
 
@@ -157,15 +157,15 @@ def bisect(
         what = "the search is for models, whose main is a graph"
         raise LoopwrightError(explain(what, got="a kernel", instead="a model that calls it"))
     make = (lambda exe: make_feeds(exe, None, "")) if feeds is None else feeds
-    given = dict(make(search.exe) if callable(make) else make)
-    search.args = [to_numpy(given[name]) for name in search.exe.input_names()]
+    inputs = dict(make(search.exe) if callable(make) else make)
+    search.args = [to_numpy(inputs[name]) for name in search.exe.input_names()]
     if isinstance(against, str) and against in PEERS:
-        search.peer = lambda names: PEERS[against](_proto(model), given, names)
+        search.peer = lambda names: PEERS[against](_proto(model), inputs, names)
         want = list(search.peer(None).values())
     elif against == "interpreter":
         want = Interpreter(search.graphs[0][1])["main"](*search.args)
     else:
-        want = against(given) if callable(against) else against
+        want = against(inputs) if callable(against) else against
     return search.find(flat(want))
 
 
@@ -200,8 +200,8 @@ def _onnxruntime(model: Any, feeds: dict[str, Any], names: Any) -> dict[str, Any
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), providers=["CPUExecutionProvider"]
     )
-    found = [value.name for value in session.get_outputs()]
-    return dict(zip(found, session.run(None, feeds), strict=True))
+    outputs = [value.name for value in session.get_outputs()]
+    return dict(zip(outputs, session.run(None, feeds), strict=True))
 
 
 def _reference(model: Any, feeds: dict[str, Any], names: Any) -> dict[str, Any]:
@@ -213,12 +213,12 @@ def _reference(model: Any, feeds: dict[str, Any], names: Any) -> dict[str, Any]:
     return dict(zip(session.output_names, session.run(None, feeds), strict=True))
 
 
-# What else runs an ONNX model: `f(model, feeds, names)` gives these values by name, for None the outputs.
+# Other evaluators of ONNX models: `f(model, feeds, names)` returns these values by name, for None the outputs.
 PEERS = {"onnxruntime": _onnxruntime, "reference": _reference}
 
 
 class _Search:
-    """Finds what is wrong in a compiled model; `graphs` are the modules that its graph passes made,
+    """Finds the fault in a compiled model; `graphs` are the modules that its graph passes made,
     `args` the inputs."""
 
     def __init__(self, model: Any, target: Any, options: CompileOptions, tolerance: float) -> None:
@@ -235,7 +235,7 @@ class _Search:
         self.peer: Callable[[Any], dict[str, Any]] | None = None
 
     def find(self, want: Arrays) -> Finding:
-        """The first pass, and in what it made the kernel and the statement."""
+        """The first wrong pass, and the kernel and the statement in its result."""
         whole = _distance(flat(self.exe["main"](*self.args)), want)
         facts: dict[str, Any] = {"difference": whole, "tolerance": self.tolerance}
         if whole <= self.tolerance:
@@ -247,7 +247,7 @@ class _Search:
         if first == 0:
             return Finding(**facts, **self.imported())
         inner = self.kernel(first)
-        if inner is None:  # schedules of ours are wrong, or what they become
+        if inner is None:  # Loopwright's schedules are wrong, or the code they result in
             self.runner = Runner()
             return self.find(want)
         before, after = (self.graphs[k][1] for k in (first - 1, first))
@@ -255,7 +255,7 @@ class _Search:
         return Finding(**{**facts, **inner})
 
     def first_wrong(self, want: Arrays) -> int:
-        """The first graph whose outputs differ. A graph that cannot be run as it is (an operator
+        """The first graph whose outputs differ. A graph that cannot be run (an operator
         without a numpy definition) is left out; the next pass is then named with its own."""
 
         def wrong(k: int) -> bool:
@@ -281,13 +281,17 @@ class _Search:
         if self.peer is None:
             return {}
         mod = self.graphs[0][1]
-        made = {node.name: node.makes[0] for node in self.nodes.values() if node.makes}
-        events = {n: e for e in self.runner.events(mod, self.args) for n in e.nodes if n in made}
-        want = self.peer(list(dict.fromkeys(made[name] for name in events)))
+        first_output = {node.name: node.makes[0] for node in self.nodes.values() if node.makes}
+        events = {
+            n: e for e in self.runner.events(mod, self.args) for n in e.nodes if n in first_output
+        }
+        want = self.peer(list(dict.fromkeys(first_output[name] for name in events)))
         for name, event in events.items():  # of a node that became several bindings the last
-            if made[name] in want and self.differ(event.values[:1], [np.asarray(want[made[name]])]):
-                found = {"kernel": _callee(mod, event), "nodes": event.nodes}
-                return found | _shown(numbered(mod["main"]), event.binding)
+            if first_output[name] in want and self.differ(
+                event.values[:1], [np.asarray(want[first_output[name]])]
+            ):
+                fault = {"kernel": _callee(mod, event), "nodes": event.nodes}
+                return fault | _shown(numbered(mod["main"]), event.binding)
         return {}
 
     def differ(self, got: Arrays, want: Arrays) -> bool:
@@ -300,19 +304,19 @@ class _Search:
         mod = self.graphs[first][1]
         if isinstance(mod["main"], PrimFunc):
             return {"kernel": "main"}
-        known = _Known(self.runner.events(self.graphs[first - 1][1], self.args), self)
-        event = known.first_wrong(self.runner.events(mod, self.args))
+        before = _RightValues(self.runner.events(self.graphs[first - 1][1], self.args), self)
+        event = before.first_wrong(self.runner.events(mod, self.args))
         if event is None:
             return {}
-        found: dict[str, Any] = {"kernel": _callee(mod, event), "nodes": event.nodes}
-        like = known.like(event)
+        fault: dict[str, Any] = {"kernel": _callee(mod, event), "nodes": event.nodes}
+        like = before.like(event)
         want = like.values if like else []
         if event.func is None:
-            return found | self.lowered(first, event, want)
+            return fault | self.lowered(first, event, want)
         right = self.interpreted(event, mod)
         if right is not None and self.differ(self.runner.ran(event.func, event.args, mod), right):
-            return None if self.runner.scheduled else found | self.loops(mod, event, right)
-        return found | self.statement(mod, event.func, event.args, want, like)
+            return None if self.runner.scheduled else fault | self.loops(mod, event, right)
+        return fault | self.statement(mod, event.func, event.args, want, like)
 
     def interpreted(self, event: Event, mod: IRModule) -> Arrays | None:
         """The arguments after a kernel as the interpreter runs it; None where that takes minutes."""
@@ -326,9 +330,9 @@ class _Search:
 
     def lowered(self, first: int, event: Event, want: Arrays) -> dict[str, Any]:
         """The statement of an operator's wrong result, in the kernel that was made of it later."""
-        found = _shown(numbered(self.graphs[first][1]["main"]), event.binding)
+        shown = _shown(numbered(self.graphs[first][1]["main"]), event.binding)
         if _external(event):  # nothing lowers it
-            return found
+            return shown
         for _, mod in self.graphs[first + 1 :]:
             if isinstance(mod["main"], PrimFunc):
                 break
@@ -336,9 +340,9 @@ class _Search:
                 near = other.func is not None and set(other.nodes) & set(event.nodes)
                 if near and not self.differ(other.values, event.values):
                     assert other.func is not None
-                    made = self.statement(mod, other.func, other.args, want)
-                    return found | {"kernel": _callee(mod, other)} | made
-        return found
+                    statement = self.statement(mod, other.func, other.args, want)
+                    return shown | {"kernel": _callee(mod, other)} | statement
+        return shown
 
     def below(self) -> dict[str, Any]:
         """The kernel whose lowered loops are wrong, of graphs that are right."""
@@ -353,8 +357,8 @@ class _Search:
                 compiled[gvar.name_hint](*after)
                 right = self.runner.ran(event.func, event.args, final)
                 if self.differ(arrays_in(tuple(after)), right):
-                    found = {"kernel": gvar.name_hint, "nodes": event.nodes}
-                    return found | self.loops(final, event, right)
+                    fault = {"kernel": gvar.name_hint, "nodes": event.nodes}
+                    return fault | self.loops(final, event, right)
         return {"pass_name": CODE, "kernel": "main"}
 
     def looped(self, mod: IRModule) -> Any:
@@ -414,15 +418,15 @@ class _Search:
         others: list[Stored] = []
         if partner is not None and partner.func is not None and partner.func.buffer_map:
             others = recorded(partner.func).run(partner.args, lambda f, a: run(f, a, mod))
-        found = first_wrong(stored, want, others, self.tolerance)
-        if found is None:
+        wrong = first_wrong(stored, want, others, self.tolerance)
+        if wrong is None:
             return {}
-        number, *rest = found
+        number, *rest = wrong
         facts = dict(zip(("element", "got", "want"), rest, strict=True))
         return facts | _shown(lines, note.statements[number])
 
 
-class _Known:
+class _RightValues:
     """The values that ran in a module whose numbers are right."""
 
     def __init__(self, events: list[Event], search: _Search) -> None:
@@ -440,8 +444,8 @@ class _Known:
             readers = [j for j in later if not event.makes.isdisjoint(events[j].reads)]
             bad = not readers or any(wrong[j] for j in readers)
             wrong[k] = bool(event.values) and bad and not self.has(event)
-        found = (e for k, e in enumerate(events) if wrong[k] and not e.allocates)
-        return next(found, None)
+        candidates = (e for k, e in enumerate(events) if wrong[k] and not e.allocates)
+        return next(candidates, None)
 
     def has(self, event: Event) -> bool:
         """Whether its values are known: those of the same node, or any of that shape; in another
@@ -450,16 +454,16 @@ class _Known:
 
     def _has(self, value: np.ndarray, event: Event) -> bool:
         near = [v for e in self.events if set(e.nodes) & set(event.nodes) for v in e.values]
-        known = [*near, *self.inputs, *(v for e in self.events for v in e.values)]
-        if any(not self.differ([value], [v]) for v in known if v.shape == value.shape):
+        values = [*near, *self.inputs, *(v for e in self.events for v in e.values)]
+        if any(not self.differ([value], [v]) for v in values if v.shape == value.shape):
             return True
         if any(v.shape == value.shape for v in near):
             return False
-        mine = _elements(value)
-        return any(not self.differ([mine], [_elements(v)]) for v in near)
+        elements = _elements(value)
+        return any(not self.differ([elements], [_elements(v)]) for v in near)
 
     def like(self, event: Event) -> Event | None:
-        """What the same node made, in the same shapes: the last such call."""
+        """The last call of the same node with results of the same shapes."""
         shapes = [v.shape for v in event.values]
         return next(
             (
@@ -477,7 +481,7 @@ def _elements(value: np.ndarray) -> np.ndarray:
 
 
 def _first(count: int, wrong: Callable[[int], bool]) -> int:
-    """The first of so many that is wrong; `count` if none is."""
+    """The first of `count` indices that is wrong; `count` if none is."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2

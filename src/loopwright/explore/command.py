@@ -22,7 +22,7 @@ def explore(
     number: int,
 ) -> None:
     """Write the page to `out`, by default MODEL.html in this folder, or serve it until interrupted.
-    number: how many runs are timed, with the inputs that `feeds_of` gives for the executable."""
+    number: how many runs are timed, with the inputs that `feeds_of` returns for the executable."""
     explored = Explored.compiled(model, target)
     inputs = feeds_of(explored.exe) if number and explored.exe.runs else None
     text = page(explored, inputs, title=model.name, number=number)
@@ -46,15 +46,15 @@ def server(text: str, port: int = 0) -> ThreadingHTTPServer:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found = self.path.split("?")[0] in ("/", "/index.html")
+            served = self.path.split("?")[0] in ("/", "/index.html")
             # Another site's name for this address is not answered.
             host = (self.headers.get("Host") or "").rsplit(":", 1)[0]
-            found = found and host in ("127.0.0.1", "localhost")
-            self.send_response(200 if found else 404)
+            served = served and host in ("127.0.0.1", "localhost")
+            self.send_response(200 if served else 404)
             self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.send_header("Content-Length", str(len(body) if found else 0))
+            self.send_header("Content-Length", str(len(body) if served else 0))
             self.end_headers()
-            if found:
+            if served:
                 self.wfile.write(body)
 
         def log_message(self, *words: Any) -> None:

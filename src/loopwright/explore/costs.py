@@ -1,4 +1,4 @@
-"""What a run costs: kernels and nodes of the model, beside what this machine can do at most."""
+"""The cost of a run: kernels and nodes of the model, compared with the peak of this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEADS = ("calls", "us", "share", "GFLOP/s", "GB/s", "of roof")
 @dataclass(frozen=True)
 class Cost:
     """A kernel or a node in one run: calls, microseconds, operations and bytes of all calls; 0 where
-    the loops do not tell."""
+    the loops do not determine them."""
 
     name: str
     calls: int
@@ -38,7 +38,7 @@ class Cost:
         return self.bytes / self.us / 1e3 if self.us else 0.0
 
     def roof(self, most: Machine) -> float:
-        """How near it is to what the machine can compute or move; above 1 where caches help."""
+        """Its fraction of the machine's peak of computation or of memory; above 1 where caches help."""
         return max(self.gflops / most.gflops, self.gbs / most.gbs)
 
 
@@ -105,7 +105,7 @@ class Costs:
 
 
 def costs_of(exe: Any, inputs: Mapping[str, Any], number: int = 10) -> Costs:
-    """The costs of a run with inputs by name, timed in so many runs."""
+    """The costs of a run with inputs by name, timed in `number` runs."""
     explored = Explored.of(exe)
     times, sizes = timed(exe, dict(inputs), number)
     kernels, parts = [], dict[str, list[Cost]]()
@@ -117,12 +117,12 @@ def costs_of(exe: Any, inputs: Mapping[str, Any], number: int = 10) -> Costs:
         for node, share in shares.items():
             amounts = [share * amount for amount in (us, cost.flops, cost.bytes)]
             parts.setdefault(node, []).append(Cost(node, calls, *amounts))
-    found = [
+    rows = [
         Cost(name, *(_sum(costs, key) for key in ("calls", "us", "flops", "bytes")))
         for name, costs in parts.items()
     ]
     slow: Callable[[Cost], float] = lambda cost: -cost.us  # noqa: E731
-    return Costs(sorted(kernels, key=slow), sorted(found, key=slow), machine())
+    return Costs(sorted(kernels, key=slow), sorted(rows, key=slow), machine())
 
 
 def _sum(costs: list[Cost], key: str) -> Any:

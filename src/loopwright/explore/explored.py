@@ -52,14 +52,14 @@ class Origin:
             code = "" if count is None else f"; {count} instructions"
             rows.append(f"    {kernel}: TensorIR lines {_ranges(lines)}{code}")
         if self.removed_by:
-            into = ", ".join(self.into) or "nothing: nobody asks for it"
+            into = ", ".join(self.into) or "nothing: its result is unused"
             rows.append(f"    removed by {self.removed_by}, into {into}")
         return "\n".join(rows)
 
 
 @dataclass(frozen=True)
 class Where:
-    """What a line of a kernel's TensorIR came from."""
+    """The origin of a line of a kernel's TensorIR."""
 
     kernel: str
     line: int
@@ -98,9 +98,9 @@ class Explored:
     @staticmethod
     def compiled(model: Any, target: Any = None, options: Any = None) -> Explored:
         """A model, compiled with a trace."""
-        given = () if options is None else (options,)
+        arguments = () if options is None else (options,)
         with tracing.trace() as trace:
-            exe = compile_steps(model, target, *given)[0]
+            exe = compile_steps(model, target, *arguments)[0]
         return Explored(trace, exe)
 
     # -- the parts -----------------------------------------------------------------------------
@@ -123,8 +123,8 @@ class Explored:
     @cached_property
     def kernels(self) -> list[str]:
         """The lowered functions: kernels, then native graph functions."""
-        found = {g.name_hint: f for g, f in self.final.functions.items()}
-        names = [name for name, func in found.items() if isinstance(func, PrimFunc)]
+        functions = {g.name_hint: f for g, f in self.final.functions.items()}
+        names = [name for name, func in functions.items() if isinstance(func, PrimFunc)]
         return sorted(names, key=self.is_graph)
 
     def is_graph(self, name: str) -> bool:
@@ -140,22 +140,22 @@ class Explored:
 
     def node(self, name: str) -> ModelNode:
         """A node by its name in spans ("onnx:/conv1") or in the file ("/conv1"). Raises UnknownName."""
-        for known in (name, f"onnx:{name}"):
-            if known in self.nodes:
-                return self.nodes[known]
-        hint = suggest(name, [known.removeprefix("onnx:") for known in self.nodes])
+        for title in (name, f"onnx:{name}"):
+            if title in self.nodes:
+                return self.nodes[title]
+        hint = suggest(name, [title.removeprefix("onnx:") for title in self.nodes])
         raise UnknownName(explain("the model has no node of this name", got=name, instead=hint))
 
     def lines(self, name: str, func: Any) -> tuple[Lines, list[Names]]:
-        """The text of a function, and the places that each line came from."""
-        known = self._lines.get(id(func))
-        if known is None:
-            known = self._lines[id(func)] = func, numbered(func, name), origins_of(func)
-        _, text, origins = known
-        found = [() if n is None else origins.get(id(n), ()) for n in text.nodes]
+        """The text of a function, and the origins of each line."""
+        cached = self._lines.get(id(func))
+        if cached is None:
+            cached = self._lines[id(func)] = func, numbered(func, name), origins_of(func)
+        _, text, origins = cached
+        nodes = [() if n is None else origins.get(id(n), ()) for n in text.nodes]
         if isinstance(func, PrimFunc):  # what belongs to no statement is on its first line
-            found[0] = found[0] or names_of(func.span)
-        return text, found
+            nodes[0] = nodes[0] or names_of(func.span)
+        return text, nodes
 
     def code(self, kernel: str) -> Located:
         """TensorIR, LLVM text and assembly of a kernel. Raises UnknownName, and LoopwrightError for
@@ -163,7 +163,7 @@ class Explored:
         if kernel not in self._code:
             self._function(kernel)
             if self.exe is None or not hasattr(self.exe, "program"):
-                what = "there is no LLVM text of this"
+                what = "this has no LLVM text"
                 raise LoopwrightError(explain(what, got=kernel, instead='compile for "llvm"'))
             self._code[kernel] = located(self.exe, kernel)
         return self._code[kernel]
@@ -187,25 +187,25 @@ class Explored:
         """The part of a kernel's work that each node of the model has, by the loops: an estimate."""
         func = self._function(kernel)
         origins, whole = origins_of(func), names_of(func.span)
-        found: dict[str, float] = {}
+        shares: dict[str, float] = {}
         for statement, weight in weights_of(func, sizes).items():
             among = [name for name in origins.get(statement) or whole if name in self.nodes]
             for name in among:
-                found[name] = found.get(name, 0.0) + weight / len(among)
-        count = sum(found.values())
-        return {name: part / count for name, part in found.items()}
+                shares[name] = shares.get(name, 0.0) + weight / len(among)
+        count = sum(shares.values())
+        return {name: part / count for name, part in shares.items()}
 
     # -- questions -----------------------------------------------------------------------------
 
     def origin(self, name: str) -> Origin:
-        """What became of a node of the model. Raises UnknownName."""
+        """The bindings, passes, kernels and lines that a node of the model became. Raises UnknownName."""
         node = self.node(name)
         lines, counts = {}, {}
         for kernel in self.kernels:
-            found = self.kernel_lines(kernel)
-            # A graph function only calls, but for what an external library computes.
-            if node.name in found and not (lines and self.is_graph(kernel)):
-                lines[kernel] = found[node.name]
+            kernel_lines = self.kernel_lines(kernel)
+            # A graph function only calls, except where an external library computes.
+            if node.name in kernel_lines and not (lines and self.is_graph(kernel)):
+                lines[kernel] = kernel_lines[node.name]
                 if self.exe is not None and hasattr(self.exe, "program"):
                     counts[kernel] = self._instructions(kernel, node.name)
         removed, into = ("", ()) if lines else self.fate(node.name)
@@ -220,7 +220,7 @@ class Explored:
         )
 
     def where(self, kernel: str, line: int) -> Where:
-        """What a line (from 1) of a kernel's lowered TensorIR came from. Raises UnknownName for
+        """The origin of a line (from 1) of a kernel's lowered TensorIR. Raises UnknownName for
         another kernel, ValueError for another line."""
         text, origins = self.lines(kernel, self._function(kernel))
         if not 1 <= line <= len(text.texts):
@@ -236,12 +236,12 @@ class Explored:
         if kernel in self._leaves:
             return self._leaves[kernel]
         text, origins = self.lines(kernel, self._function(kernel))
-        found = self._leaves[kernel] = {}
+        lines = self._leaves[kernel] = {}
         for number, (node, names) in enumerate(zip(text.nodes, origins, strict=True), 1):
             if is_leaf(node):
                 for name in names:
-                    found.setdefault(name, []).append(number)
-        return found
+                    lines.setdefault(name, []).append(number)
+        return lines
 
     def _instructions(self, kernel: str, name: str) -> int:
         _, origins = self.lines(kernel, self._function(kernel))
@@ -264,38 +264,38 @@ class Explored:
     def _heirs(self, name: str, alive: set[str]) -> Names:
         """The next nodes downstream that are alive, else upstream."""
         for near in (self.readers, self.makers):
-            found: dict[str, None] = {}
+            heirs: dict[str, None] = {}
             seen, todo = {name}, [name]
             while todo:
                 for other in near.get(todo.pop(), ()):
                     if other in alive:
-                        found[other] = None
+                        heirs[other] = None
                     elif other not in seen:
                         seen.add(other)
                         todo.append(other)
-            if found:
-                return tuple(found)
+            if heirs:
+                return tuple(heirs)
         return ()
 
     @cached_property
     def readers(self) -> dict[str, Names]:
-        """The nodes that read what each node makes."""
+        """The readers of each node's outputs."""
         maker = {value: n.name for n in self.nodes.values() for value in n.makes}
-        found: dict[str, dict[str, None]] = {}
+        readers: dict[str, dict[str, None]] = {}
         for node in self.nodes.values():
             for value in node.reads:
                 if value in maker:
-                    found.setdefault(maker[value], {})[node.name] = None
-        return {name: tuple(others) for name, others in found.items()}
+                    readers.setdefault(maker[value], {})[node.name] = None
+        return {name: tuple(others) for name, others in readers.items()}
 
     @cached_property
     def makers(self) -> dict[str, Names]:
-        """The nodes that make what each node reads."""
-        found: dict[str, dict[str, None]] = {}
+        """The producers of each node's inputs."""
+        makers: dict[str, dict[str, None]] = {}
         for name, others in self.readers.items():
             for other in others:
-                found.setdefault(other, {})[name] = None
-        return {name: tuple(others) for name, others in found.items()}
+                makers.setdefault(other, {})[name] = None
+        return {name: tuple(others) for name, others in makers.items()}
 
     def _bindings(self, nodes: set[str]) -> list[str]:
         """The variables of the imported module that came from nodes."""
@@ -310,12 +310,12 @@ class Explored:
 
     def _passes(self, nodes: set[str]) -> list[str]:
         """The passes that changed a kernel that came from nodes."""
-        found = (
+        passes = (
             record.name
             for record, funcs in self._changes
             if any(not nodes.isdisjoint(self.seen.in_function(func)) for func in funcs)
         )
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(passes))
 
     @cached_property
     def _changes(self) -> list[tuple[PassRecord, list[Any]]]:
@@ -328,7 +328,7 @@ class Explored:
         return rows
 
     def subjects(self, name: str) -> set[str]:
-        """What decisions about a node of the model are named by: its functions at every step."""
+        """The names under which decisions about a node are recorded: its functions at every step."""
         node = self.node(name).name
         return {
             gvar.name_hint
@@ -355,7 +355,7 @@ def _is_graph(func: Any) -> bool:
 
 
 def _nodes_of(mod: Any) -> list[ModelNode]:
-    """The places of a module's bindings as nodes, with the variables they read and make."""
+    """The origins of a module's bindings as nodes, with the variables they read and make."""
     rows: dict[str, tuple[list[str], list[str], list[str]]] = {}
     for func in mod.functions.values():
         for block in func.body.blocks if isinstance(func, Function) else ():

@@ -45,21 +45,21 @@ def netron(explored: Explored, model: Any, file: str | Path) -> None:
         model if isinstance(model, onnx.ModelProto) else onnx.load(model, load_external_data=False)
     )
     proto.ir_version = max(proto.ir_version, 10)  # from where on nodes have metadata
-    known: dict[tuple[str, tuple[str, ...]], list[ModelNode]] = {}
-    for found in explored.nodes.values():
-        known.setdefault((found.op, found.makes), []).append(found)
+    by_outputs: dict[tuple[str, tuple[str, ...]], list[ModelNode]] = {}
+    for match in explored.nodes.values():
+        by_outputs.setdefault((match.op, match.makes), []).append(match)
     graphs = [proto.graph]
     for graph in graphs:
         for node in graph.node:
             among, reads = (
-                known.get((node.op_type, tuple(node.output)), []),
+                by_outputs.get((node.op_type, tuple(node.output)), []),
                 [*filter(None, node.input)],
             )
-            found = next((n for n in among if [*n.reads[: len(reads)]] == reads), None)
-            if found is not None:
-                among.remove(found)
-                node.name = found.name.removeprefix("onnx:")
-                for key, value in _facts(explored, found.name).items():
+            match = next((n for n in among if [*n.reads[: len(reads)]] == reads), None)
+            if match is not None:
+                among.remove(match)
+                node.name = match.name.removeprefix("onnx:")
+                for key, value in _facts(explored, match.name).items():
                     node.metadata_props.add(key=key, value=value)
             for a in node.attribute:
                 graphs += [*([a.g] if a.HasField("g") else []), *a.graphs]
@@ -67,7 +67,7 @@ def netron(explored: Explored, model: Any, file: str | Path) -> None:
 
 
 def _facts(explored: Explored, name: str) -> dict[str, str]:
-    """What became of a node."""
+    """The kernels and bindings of a node, and the step that removed it, as texts."""
     origin = explored.origin(name)
     facts = {"kernels": ", ".join(origin.kernels), "relax": ", ".join(origin.bindings)}
     facts |= {"removed by": origin.removed_by, "into": ", ".join(origin.into)}

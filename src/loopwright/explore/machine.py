@@ -1,4 +1,4 @@
-"""What this machine can do at most, measured: the roof that kernels are compared with."""
+"""The measured peak of this machine: the roof that kernels are compared with."""
 
 from __future__ import annotations
 

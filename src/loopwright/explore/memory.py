@@ -1,4 +1,4 @@
-"""The memory plan over time: which tensor lies where between which calls."""
+"""The memory plan over time: the offset of each tensor, and the calls between which it is live."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class _Plan:
             nodes = names_of(binding.span or value.span)
             used = self.use(value)
             if used:
-                made = used[-1]
-                made["set"] = made["set"] or self.set_of(nodes)
+                result = used[-1]
+                result["set"] = result["set"] or self.set_of(nodes)
                 self.steps.append(callee)
 
     def use(self, node: Any) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What notebooks show of traces and executables: short HTML without scripts."""
+"""The HTML that notebooks show for traces and executables: short, without scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CELL = 'style="text-align:left;font-family:monospace"'
 
 
 def notebook_trace(trace: Any) -> str:
-    """The passes that changed something, with milliseconds and what they changed."""
+    """The passes that changed something, with milliseconds and their changes."""
     rows = [
         f"<tr><td {_CELL}>{html.escape(r.name)}</td><td>{r.ms:.2f}</td><td {_CELL}>{_opens(r)}</td></tr>"
         for r in trace
@@ -36,12 +36,12 @@ def _opens(record: Any) -> str:
 def _lines(record: Any, part: str) -> list[str]:
     """The text of the functions that a pass changed, before or after it."""
     mod, names = getattr(record, part), set(record.changed_functions())
-    found = [f for g, f in mod.functions.items() if g.name_hint in names]
-    return [line for func in found for line in func.script().splitlines()]
+    functions = [f for g, f in mod.functions.items() if g.name_hint in names]
+    return [line for func in functions for line in func.script().splitlines()]
 
 
 def notebook_executable(exe: Any) -> str:
-    """The signatures of a compiled model and the names of what its code consists of."""
+    """The signatures of a compiled model and the names of the parts of its code."""
     parts = [
         f"<p><b>{html.escape(type(exe).__name__)}</b> for {html.escape(str(exe.target))}</p><ul>"
     ]

@@ -1,7 +1,7 @@
-"""What nodes of the model a statement, binding or function of a module came from.
+"""The nodes of the model that a statement, binding or function of a module came from.
 
 Every node of the IR has a span; passes merge the spans of what they fuse, inline or share. Here the
-spans are read: a leaf statement has its own places, or those of its function; a statement around
+spans are read: a leaf statement has its own origins, or those of its function; a statement around
 others has theirs.
 """
 
@@ -23,7 +23,7 @@ _INNER = ("seq", "body", "init", "block", "then_case", "else_case")
 
 
 def names_of(span: Any) -> Names:
-    """The places of a span as text: "onnx:/conv1", or "file.py:3:5"."""
+    """The locations of a span as text: "onnx:/conv1", or "file.py:3:5"."""
     return tuple(map(str, spans_of(span)))
 
 
@@ -33,7 +33,7 @@ def united(parts: Iterable[Names]) -> Names:
 
 
 def origins_of(func: Any) -> dict[int, Names]:
-    """The places that each statement or binding of a function came from, by `id`."""
+    """The origins of each statement and binding of a function, by `id`."""
     if isinstance(func, PrimFunc):
         return _of_statements(func)
     if isinstance(func, Function):
@@ -46,11 +46,12 @@ def origins_of(func: Any) -> dict[int, Names]:
 
 
 def _bindings(func: Any) -> Iterator[Any]:
-    found: list[Any] = []
+    bindings: list[Any] = []
     post_order_visit(
-        func, lambda node: found.extend(node.bindings) if isinstance(node, BindingBlock) else None
+        func,
+        lambda node: bindings.extend(node.bindings) if isinstance(node, BindingBlock) else None,
     )
-    return iter(found)
+    return iter(bindings)
 
 
 def _of_statements(func: PrimFunc) -> dict[int, Names]:
@@ -61,11 +62,11 @@ def _of_statements(func: PrimFunc) -> dict[int, Names]:
         node = todo.pop()
         order.append(node)
         todo.extend(inner(node))
-    known: dict[int, Names] = {}
+    names_at: dict[int, Names] = {}
     for node in reversed(order):
-        within = [known[id(part)] for part in inner(node)]
-        known[id(node)] = united(within) if within else names_of(node.span) or whole
-    return known
+        within = [names_at[id(part)] for part in inner(node)]
+        names_at[id(node)] = united(within) if within else names_of(node.span) or whole
+    return names_at
 
 
 def inner(node: Any) -> list[Any]:
@@ -81,26 +82,26 @@ def is_leaf(node: Any) -> bool:
 
 
 class Modules:
-    """The places that occur in functions and modules; functions are read once."""
+    """The origins that occur in functions and modules; functions are read once."""
 
     def __init__(self) -> None:
         self._of: dict[int, tuple[Any, set[str]]] = {}
 
     def in_function(self, func: Any) -> set[str]:
-        """The places that a function, or anything in it, came from."""
-        known = self._of.get(id(func))
-        if known is None:
-            found = set(names_of(func.span))
+        """The origins of a function and of all nodes in it."""
+        cached = self._of.get(id(func))
+        if cached is None:
+            names = set(names_of(func.span))
 
             def visit(node: Any) -> None:
                 span = getattr(node, "span", None)
                 if span is not None:
-                    found.update(names_of(span))
+                    names.update(names_of(span))
 
             post_order_visit(func, visit)
-            known = self._of[id(func)] = func, found
-        return known[1]
+            cached = self._of[id(func)] = func, names
+        return cached[1]
 
     def in_module(self, mod: IRModule) -> set[str]:
-        """The places that anything in a module came from."""
+        """The origins of all nodes in a module."""
         return set().union(*(self.in_function(func) for func in mod.functions.values()))

@@ -44,7 +44,7 @@ def page_of_executable(
     number: int = 10,
 ) -> str:
     """The page of an executable, as text and, where a file is given, written to it. With inputs by
-    name, kernels are timed in so many runs."""
+    name, kernels are timed in `number` runs."""
     return _written(page(Explored.of(exe), inputs, title=title, number=number), file)
 
 

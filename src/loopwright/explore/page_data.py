@@ -1,4 +1,4 @@
-"""What the page shows, as plain data: texts stored once, each line with the nodes it came from.
+"""The content of the page as plain data: texts stored once, each line with the nodes it came from.
 
 The number of a line's set of nodes is negative where the line is a statement around others.
 """
@@ -134,8 +134,8 @@ class PageData:
                         nodes = names_of(b.span or b.value.span)
                         self.about.setdefault(callee, set()).update(self._numbers(nodes))
         if isinstance(func, PrimFunc) or func.attrs.get("Primitive"):
-            found = self._numbers(self.explored.seen.in_function(func))
-            self.about.setdefault(name, set()).update(found)
+            numbers = self._numbers(self.explored.seen.in_function(func))
+            self.about.setdefault(name, set()).update(numbers)
 
     def _numbers(self, names: Iterable[str]) -> set[int]:
         return {self.number[name] for name in names if name in self.number}

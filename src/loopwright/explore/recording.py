@@ -44,7 +44,7 @@ class Recording:
     noting: PrimFunc | None = None
 
     def run(self, args: Sequence[Any], run: Callable[[PrimFunc, list[Any]], Any]) -> list[Stored]:
-        """What a run of the kernel stored; `args` are changed. run: `f(kernel, arguments)`."""
+        """The values that a run of the kernel stored; `args` are changed. run: `f(kernel, arguments)`."""
         assert self.noting is not None
         sizes = sizes_of(self.func, args)
         more: list[np.ndarray] = []
@@ -58,27 +58,27 @@ class Recording:
         ]
 
     def param_of(self, buffer: Buffer) -> int | None:
-        """Which argument a buffer is, under whatever shape; None if it is none."""
+        """The index of the argument that a buffer is, in any shape; None for other buffers."""
         views = [self.func.buffer_map.get(param) for param in self.func.params]
         return next((k for k, b in enumerate(views) if b and b.data is buffer.data), None)
 
 
 def recorded(func: PrimFunc) -> Recording:
-    """The kernel that notes what is stored. Buffers whose shape only loops tell are left out."""
-    found = Recording(func)
-    known = {*func.params, *symbolic_dims(func)}
+    """The kernel that records its stores. Buffers whose shape depends on loops are left out."""
+    recording = Recording(func)
+    params = {*func.params, *symbolic_dims(func)}
 
     def noted(node: st.BufferStore) -> Any:
         buffer = node.buffer
-        if not _vars(buffer.shape) <= known or buffer.dtype.lanes > 1:
+        if not _vars(buffer.shape) <= params or buffer.dtype.lanes > 1:
             return None
-        if buffer not in found.shadows:
-            name = f"{buffer.name}_{len(found.shadows)}"
+        if buffer not in recording.shadows:
+            name = f"{buffer.name}_{len(recording.shadows)}"
             who = decl_buffer(buffer.shape, "int32", f"{name}_who")
-            found.shadows[buffer] = who, decl_buffer(buffer.shape, buffer.dtype, f"{name}_copy")
-        who, values = found.shadows[buffer]
-        number, lanes = const(len(found.statements), "int32"), node.value.dtype.lanes
-        found.statements.append(node)
+            recording.shadows[buffer] = who, decl_buffer(buffer.shape, buffer.dtype, f"{name}_copy")
+        who, values = recording.shadows[buffer]
+        number, lanes = const(len(recording.statements), "int32"), node.value.dtype.lanes
+        recording.statements.append(node)
         number = Broadcast(number, lanes) if lanes > 1 else number
         now = BufferLoad(buffer, node.indices, node.predicate)
         extra = ((who, number), (values, now))
@@ -90,28 +90,28 @@ def recorded(func: PrimFunc) -> Recording:
         return node.replace(kind=st.ForKind.SERIAL) if parallel else None
 
     body = rewrite(func.body, {st.BufferStore: noted, st.For: in_order})
-    more = [buffer for pair in found.shadows.values() for buffer in pair]
+    more = [buffer for pair in recording.shadows.values() for buffer in pair]
     handles = [Var(f"{buffer.name}_handle", "handle") for buffer in more]
     views = {**func.buffer_map, **dict(zip(handles, more, strict=True))}
-    found.noting = func.replace(params=(*func.params, *handles), buffer_map=views, body=body)
-    return found
+    recording.noting = func.replace(params=(*func.params, *handles), buffer_map=views, body=body)
+    return recording
 
 
 def first_wrong(
     stored: Sequence[Stored], want: Sequence[np.ndarray], like: Sequence[Stored], tolerance: float
 ) -> tuple[int, tuple[int, ...], float, float] | None:
     """The number of the first statement that stored something else than it should, the element, what
-    it stored and what it should have. want: the results, finite where they are not given; like: what a
-    right kernel stored."""
+    it stored and what it should have. want: the results, finite where they are not given; like: the stores
+    of a right kernel."""
     results = iter(want)
-    known = {(s.buffer.name, s.values.size): s for s in like}
+    keys = {(s.buffer.name, s.values.size): s for s in like}
     for s in stored:
         right, where = None, s.who >= 0
         if s.param is not None:
             finite = np.isfinite(s.values) if s.values.dtype.kind == "f" else where
             right = next(results, np.where(finite, s.values, 0))
-        elif (s.buffer.name, s.values.size) in known:
-            other = known[s.buffer.name, s.values.size]
+        elif (s.buffer.name, s.values.size) in keys:
+            other = keys[s.buffer.name, s.values.size]
             right, where = other.values, (s.who >= 0) & (other.who >= 0)
         if right is None or right.size != s.values.size:
             continue
@@ -126,20 +126,20 @@ def first_wrong(
 
 def sizes_of(func: PrimFunc, args: Sequence[Any]) -> dict[Var, int]:
     """The symbolic sizes that arguments have."""
-    found = {}
+    sizes = {}
     for param, arg in zip(func.params, args, strict=True):
         buffer = func.buffer_map.get(param)
         if buffer is None:
-            found[param] = arg
+            sizes[param] = arg
         else:
-            found |= {
+            sizes |= {
                 d: n for d, n in zip(buffer.shape, arg.shape, strict=True) if isinstance(d, Var)
             }
-    return found
+    return sizes
 
 
 def _vars(exprs: Any) -> set[Var]:
-    found: set[Var] = set()
+    variables: set[Var] = set()
     for expr in exprs:
-        post_order_visit(expr, lambda n: found.add(n) if isinstance(n, Var) else None)
-    return found
+        post_order_visit(expr, lambda n: variables.add(n) if isinstance(n, Var) else None)
+    return variables

@@ -1,4 +1,4 @@
-"""Runs modules as they are, without the passes that are to come: operators by their numpy
+"""Runs modules without the passes that follow: operators by their numpy
 definitions, kernels as machine code of their loops.
 """
 
@@ -82,29 +82,29 @@ class Runner:
             return flat(compile_steps(mod, None, AS_IT_IS)[0][entry](*args))
 
     def events(self, mod: IRModule, args: Sequence[Any]) -> list[Event]:
-        """What ran in `main`, in order."""
-        found: list[Event] = []
+        """The calls that ran in `main`, in order."""
+        events: list[Event] = []
         ran: list[tuple[PrimFunc, list[Any], list[Any]]] = []
 
-        def run_tir(func: PrimFunc, given: list[Any]) -> None:
-            before = copied(given)
-            self.run(func, given, mod)
-            ran.append((func, before, given))
+        def run_tir(func: PrimFunc, arguments: list[Any]) -> None:
+            before = copied(arguments)
+            self.run(func, arguments, mod)
+            ran.append((func, before, arguments))
 
         def observe(name: str, binding: Any, value: Any) -> None:
             event = Event(binding, arrays_in(value), makes={binding.var})
             if ran:
                 event.func, event.args, after = ran[-1]
                 ran.clear()
-                if not event.values:  # a call that writes to what it was given
+                if not event.values:  # a call that writes to its arguments
                     written = [k for k, a in enumerate(after) if _differs(event.args[k], a)]
                     event.values = [np.array(after[k]) for k in written]
                     event.makes |= {a for k, a in enumerate(binding.value.args) if k in written}
-            found.append(event)
+            events.append(event)
 
         self.compile(mod)
         Interpreter(mod, run_tir=run_tir, observer=observe)["main"](*args)
-        return found
+        return events
 
     def ran(self, func: PrimFunc, args: Sequence[Any], mod: IRModule) -> Arrays:
         """The arguments after a kernel, of a module, has run on copies; what it does not take is left
@@ -147,7 +147,7 @@ class Runner:
 
 
 def filling(context: PassContext) -> PassContext:
-    """That context, in which new memory holds NaN: what is read before it is written is then not
+    """That context, in which new memory holds NaN: a read before the first write is then not
     right by chance."""
     added = [*(context.option("tir.add_lower_pass") or ()), (1, FillNewMemory())]
     config = {**context.config, "tir.add_lower_pass": added}
@@ -170,9 +170,9 @@ def _own_rules() -> Iterator[None]:
 def kernels_of(mod: IRModule, kernels: Any) -> IRModule:
     """The module with these functions and those that they call only, each under its own name."""
     called = {g for g in kernels for g in called_global_vars(mod[g])}
-    kept = {g: mod[g].with_attr("global_symbol", g.name_hint) for g in kernels}
-    others = [g for g in mod.functions if g not in kept and g not in called]
-    return mod.with_functions(kept, remove=others)
+    functions = {g: mod[g].with_attr("global_symbol", g.name_hint) for g in kernels}
+    others = [g for g in mod.functions if g not in functions and g not in called]
+    return mod.with_functions(functions, remove=others)
 
 
 def copied(args: Sequence[Any]) -> list[Any]:

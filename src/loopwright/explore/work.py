@@ -20,9 +20,9 @@ from .origins import inner
 
 def work_of(func: Any, sizes: Mapping[str, int]) -> dict[str, float]:
     """ "flops" and "bytes" of a call of a kernel that is not lowered yet, with these symbolic sizes (1
-    where they are not given), as far as the loops tell."""
-    known = {v: const(sizes.get(v.name, 1), v.dtype) for v in symbolic_dims(func)}
-    fixed = substitute(func, known) if known else func
+    where they are not given), as far as the loops determine them."""
+    bindings = {v: const(sizes.get(v.name, 1), v.dtype) for v in symbolic_dims(func)}
+    fixed = substitute(func, bindings) if bindings else func
     moved = 0
     for buffer in fixed.buffer_map.values():
         extents: list[Any] = [getattr(d, "value", None) for d in buffer.shape]
@@ -31,30 +31,30 @@ def work_of(func: Any, sizes: Mapping[str, int]) -> dict[str, float]:
         moved += math.prod(extents) * buffer.dtype.bits * buffer.dtype.lanes // 8
     try:
         return {"flops": float(estimate_tir_flops(fixed.body)), "bytes": moved}
-    except ValueError:  # loops whose extent only data tell have no rate
+    except ValueError:  # loops whose extent depends on data have no rate
         return {"bytes": moved}
 
 
 def weights_of(func: Any, sizes: Mapping[str, int]) -> dict[int, float]:
-    """How much each leaf statement of a lowered kernel does, by `id`: how often the loops around run
+    """The work of each leaf statement of a lowered kernel, by `id`: the trip count of the loops around
     it, with these symbolic sizes, times its operations. A loop that only data bound counts once."""
-    found: dict[int, float] = {}
+    weights: dict[int, float] = {}
     todo: list[tuple[Any, float]] = [(func.body, 1.0)]
     while todo:
         node, times = todo.pop()
         parts = inner(node)
         if isinstance(node, st.For):
-            known = {
+            factors = {
                 v: const(sizes.get(v.name, 1), v.dtype)
                 for v in func.params
                 if not v.dtype.is_handle
             }
-            extent = Analyzer().simplify(substitute(node.extent, known))
+            extent = Analyzer().simplify(substitute(node.extent, factors))
             times *= getattr(extent, "value", 1)
         todo += [(part, times) for part in parts]
         if not parts:
-            found[id(node)] = times * _operations(node)
-    return found
+            weights[id(node)] = times * _operations(node)
+    return weights
 
 
 def _operations(statement: Any) -> int:

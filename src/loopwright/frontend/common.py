@@ -1,4 +1,4 @@
-"""What the importers of models share."""
+"""Shared parts of the importers of models."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ..runtime.tensor import Tensor
 def detach_params(mod: IRModule) -> tuple[IRModule, dict[str, list[Tensor]]]:
     """(the module without the functions' "params" attributes, {function name: those params}).
 
-    Importers leave the weights there when they are asked to keep them as inputs.
+    Importers leave the weights there with the option to keep them as inputs.
     """
     params: dict[str, list[Tensor]] = {}
     functions: dict[Any, Any] = {}
     for gvar, func in mod.functions.items():
-        given = getattr(func, "attrs", {}).get("params")
-        if given is not None:
-            params[gvar.name_hint] = list(given)
+        attached = getattr(func, "attrs", {}).get("params")
+        if attached is not None:
+            params[gvar.name_hint] = list(attached)
             func = func.without_attr("params")
         functions[gvar] = func
     return (mod.with_functions(functions) if params else mod), params
 
 
-# What a size without a number is one of, the size it typically has, and words of its name.
+# Kinds of a size without a number: its typical value, and words of its name.
 _KINDS = (
     ("batch", 1, r"batch|(n|b|bs)$"),
     ("sequence", 128, r"seq|len|token|time|frame|word|(t|s|l)$"),
@@ -40,13 +40,13 @@ _KINDS = (
 
 
 def typical_sizes(inputs: Iterable[tuple[str, str, Sequence[Any]]]) -> dict[str, tuple[str, int]]:
-    """{symbolic size: (its kind, what it typically is)} of inputs (name, dtype, shape), by its name, else by
-    where it stands.
+    """{symbolic size: (its kind, its typical value)} of inputs (name, dtype, shape), by its name, else by
+    its position in the shape.
 
     >>> typical_sizes([("image", "float32", ("N", 3, "d0", "d1"))])
     {'N': ('batch', 1), 'd0': ('image', 224), 'd1': ('image', 224)}
     """
-    found: dict[str, tuple[str, int]] = {}
+    sizes: dict[str, tuple[str, int]] = {}
     for _, _, shape in inputs:
         first, others = (
             "batch" if len(shape) > 1 else "sequence",
@@ -58,23 +58,23 @@ def typical_sizes(inputs: Iterable[tuple[str, str, Sequence[Any]]]) -> dict[str,
                     kind for kind, _, words in _KINDS if re.match(rf"(.*_)?({words})", size.lower())
                 )
                 kind = next(said, others if axis else first)
-                found.setdefault(size, next((k, n) for k, n, _ in _KINDS if k == kind))
-    return found
+                sizes.setdefault(size, next((k, n) for k, n, _ in _KINDS if k == kind))
+    return sizes
 
 
 def same_padding(
     extent: Any, kernel: int, stride: int, dilation: int, upper: bool = True
 ) -> tuple[Any, Any]:
     """(before, after) that let a sliding window give ceil(extent / stride) results; the odd
-    element goes behind where `upper`, else in front. Expressions of a symbolic extent where the
+    element is appended where `upper`, else in front. Expressions of a symbolic extent where the
     stride is more than 1."""
-    reach = (kernel - 1) * dilation + 1
+    window = (kernel - 1) * dilation + 1
     if isinstance(extent, IntImm):
         extent = extent.value
-    if reach == 1:
+    if window == 1:
         return 0, 0
-    total = ((extent + (stride - 1)) // stride - 1) * stride + (reach - extent)
-    if reach < stride:  # else it is never negative
+    total = ((extent + (stride - 1)) // stride - 1) * stride + (window - extent)
+    if window < stride:  # else it is never negative
         total = _number(maximum(total, const(0, "int64")))
     small = _number(total // 2)
     large = _number(total - small)
@@ -90,7 +90,7 @@ def _number(value: Any) -> Any:
 def same_padding_transposed(
     kernel: int, stride: int, dilation: int, upper: bool = True
 ) -> tuple[int, int]:
-    """(before, after) cut from a transposed convolution so that it gives extent * stride."""
+    """(before, after) cut from a transposed convolution so that its extent is extent * stride."""
     total = max((kernel - 1) * dilation + 1 - stride, 0)
     small, large = total // 2, total - total // 2
     return (small, large) if upper else (large, small)
@@ -109,7 +109,7 @@ def autopad(
 ) -> Any:
     """`data` [N, C, spatial...] padded as ONNX's auto_pad SAME_UPPER or SAME_LOWER says.
 
-    Raises ValueError where only the run tells how much, and `pad_type` is not "constant".
+    Raises ValueError where the amount is known only at run time, and `pad_type` is not "constant".
     """
     shape = data.struct_info.get_shape()
     upper = mode == "SAME_UPPER"

@@ -64,13 +64,13 @@ class Arena:
     """Memory that a model's tensors are placed in at compile time.
 
     name: of the pointer parameter, of the macro in C.
-    limit: bytes that there are (a number, or "256KiB"); None for as many as it takes.
+    limit: its size in bytes (a number, or "256KiB"); None for no limit.
     alignment: of its beginning and of every tensor in it, in bytes: a power of two.
-    kinds: what may go there: "tensor" (between kernels), "scratch" (in a kernel, and what an
-        external function is given to work in), "constant".
-    only: patterns of the names of tensors that may go there, as of files ("conv*").
+    kinds: the kinds placed in it: "tensor" (between kernels), "scratch" (in a kernel, and that of an
+        external function), "constant".
+    only: patterns of the names of tensors placed in it, as of files ("conv*").
 
-    Raises ValueError for what is none of these.
+    Raises ValueError for any other value.
     """
 
     name: str
@@ -89,33 +89,35 @@ class Arena:
             what = f"the alignment of arena {self.name} is a power of two"
             raise ValueError(explain(what, got=self.alignment))
         for field in ("kinds", "only"):
-            given = getattr(self, field)
-            object.__setattr__(self, field, (given,) if isinstance(given, str) else tuple(given))
+            value = getattr(self, field)
+            object.__setattr__(self, field, (value,) if isinstance(value, str) else tuple(value))
         for kind in self.kinds:
             if kind not in KINDS:
                 what = f"arena {self.name} holds an unknown kind of memory"
                 raise ValueError(explain(what, got=kind, instead=f"one of {', '.join(KINDS)}"))
 
     def takes(self, kind: str, name: str) -> bool:
-        """Whether memory of a kind and name may go there."""
+        """Whether memory of a kind and name may be placed in it."""
         return kind in self.kinds and any(fnmatchcase(name, p) for p in self.only)
 
 
-def as_arenas(given: Arena | str | Iterable[Arena | str] | None) -> tuple[Arena, ...]:
+def as_arenas(value: Arena | str | Iterable[Arena | str] | None) -> tuple[Arena, ...]:
     """Arenas from arenas or their names; one without a limit for None.
 
     Raises ValueError where two have one name.
     """
-    if given is None:
+    if value is None:
         return (Arena("workspace"),)
-    listed = [given] if isinstance(given, Arena | str) else list(given)
+    listed = [value] if isinstance(value, Arena | str) else list(value)
     for a in listed:
         if not isinstance(a, Arena | str):
             what = "arenas are given as a list of Arena"
             raise TypeError(explain(what, got=type(a).__name__, instead='Arena("sram", "256KiB")'))
     arenas = tuple(Arena(a) if isinstance(a, str) else a for a in listed)
     if not arenas:
-        raise ValueError(explain("there is no arena", instead='give one: [Arena("workspace")]'))
+        raise ValueError(
+            explain("the list of arenas is empty", instead='give one: [Arena("workspace")]')
+        )
     names = [a.name for a in arenas]
     for name in names:
         if names.count(name) > 1:

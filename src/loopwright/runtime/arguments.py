@@ -56,17 +56,21 @@ def _ready(what: str, param: Argument, value: Any, lists: bool) -> Any:
 def _of_python(what: str, dtype: str, value: Any) -> np.ndarray:
     """A list or a number as an array of a dtype."""
     try:
-        found = np.asarray(value)
+        converted = np.asarray(value)
     except ValueError:
         message = f"{what} is a list whose parts differ in length"
         raise ValueError(explain(message, got=_shown(value))) from None
     kinds = _TAKES.get(dtype.rstrip("0123456789"), "biuf")
-    if found.size and found.dtype.kind not in kinds:
+    if converted.size and converted.dtype.kind not in kinds:
         message = f"{what} takes values of {dtype}"
         raise ValueError(explain(message, got=_shown(value))) from None
     with np.errstate(over="ignore"):
-        array = found.astype(numpy_dtype(dtype))
-    if found.dtype.kind in "iu" and "int" in dtype and (array.astype(found.dtype) != found).any():
+        array = converted.astype(numpy_dtype(dtype))
+    if (
+        converted.dtype.kind in "iu"
+        and "int" in dtype
+        and (array.astype(converted.dtype) != converted).any()
+    ):
         message = f"{what} has a value that {dtype} cannot hold"
         raise ValueError(explain(message, got=_shown(value))) from None
     return array
@@ -82,17 +86,17 @@ def _shown(value: Any) -> str:
 
 def placed(function: str, count: int, out: Any) -> list[Any]:
     """The arrays of an `out` argument: one, or a list of them, for `count` results. Raises TypeError
-    for another number of them, for what is no array, and for one that cannot be written."""
-    given = leaves(out)
+    for another number of them, for a value that is not an array, and for one that is read-only."""
+    outputs = leaves(out)
     if not count:
         what = f"{function} has no results: it writes the arrays among its arguments"
         raise TypeError(
             explain(what, got="out=", instead="give them in the order of its parameters")
         )
-    if len(given) != count:
+    if len(outputs) != count:
         what = f"{function} has {count} results" if count > 1 else f"{function} has one result"
-        raise TypeError(explain(what, got=f"{len(given)} arrays as out", instead="one for each"))
-    for k, value in enumerate(given):
+        raise TypeError(explain(what, got=f"{len(outputs)} arrays as out", instead="one for each"))
+    for k, value in enumerate(outputs):
         array = value.view() if type(value) is Tensor else value
         if not (isinstance(value, (np.ndarray, Tensor)) or hasattr(value, "__dlpack__")):
             what = f"{function}: output {k} is not an array"
@@ -101,24 +105,24 @@ def placed(function: str, count: int, out: Any) -> list[Any]:
             what = f"{function}: output {k} cannot be written"
             got = "a read-only array" if array.dtype.isnative else f"dtype {array.dtype.str}"
             raise TypeError(explain(what, got=got, instead="numpy.empty(...)"))
-    return given
+    return outputs
 
 
 def copy_results(function: str, results: Sequence[Any], out: Any) -> None:
-    """Copy results to where `out` says. Raises TypeError for a result that is no array, ValueError
+    """Copy results into `out`. Raises TypeError for a result that is not an array, ValueError
     for another dtype or shape."""
     targets = placed(function, len(results), out)
     for k, (value, target) in enumerate(zip(results, targets, strict=True)):
         if not hasattr(value, "__dlpack__"):
-            what = f"{function}: result {k} is no array, so it is not written to one"
+            what = f"{function}: result {k} is not an array, so it is not written to one"
             raise TypeError(explain(what, got=type(value).__name__, instead="call it without out="))
         result = from_dlpack(value)
         array = isinstance(target, np.ndarray)
         into: Any = target if array else from_dlpack(target)
-        got, wanted = (into.dtype.name if array else into.dtype), result.dtype
-        if got != wanted or into.shape != result.shape:
+        got, expected = (into.dtype.name if array else into.dtype), result.dtype
+        if got != expected or into.shape != result.shape:
             what = f"{function}: output {k} has dtype {got} and shape {into.shape}"
-            raise ValueError(explain(what, instead=f"dtype {wanted} and shape {result.shape}"))
+            raise ValueError(explain(what, instead=f"dtype {expected} and shape {result.shape}"))
         into[...] = result.view()
 
 
@@ -147,7 +151,7 @@ def in_order(names: Sequence[str], out: Any) -> Any:
 
 
 def leaves(value: Any) -> list[Any]:
-    """What nested lists and tuples hold, in order."""
+    """The leaves of nested lists and tuples, in order."""
     if isinstance(value, (list, tuple)):
         return [leaf for v in value for leaf in leaves(v)]
     return [value]

@@ -36,8 +36,8 @@ _BLAS = [f"tvm.contrib.{library}" for library in ("cblas", "mkl", "dnnl")]
 def matmul(a: Tensor, b: Tensor, out: Tensor, transa: bool = False, transb: bool = False) -> None:
     """The product of matrices, or of batches of them; with either transposed in its last two axes."""
     left, right = (
-        array.swapaxes(-1, -2) if turned else array
-        for array, turned in ((as_array(a), transa), (as_array(b), transb))
+        array.swapaxes(-1, -2) if transposed else array
+        for array, transposed in ((as_array(a), transa), (as_array(b), transb))
     )
     out.copyfrom(np.matmul(left, right))
 
@@ -78,7 +78,7 @@ def random_fill(out: Tensor) -> None:
 def argsort_nms(
     data: Tensor, counts: Tensor, out: Tensor, axis: int, is_ascend: bool = False
 ) -> None:
-    """The order of the first `counts` entries along an axis; those behind keep their places."""
+    """The order of the first `counts` entries along an axis; those behind keep their positions."""
     values = np.moveaxis(as_array(data), axis, -1)
     length = values.shape[-1]
     order = np.broadcast_to(np.arange(length), values.shape).copy()

@@ -10,14 +10,16 @@ from pathlib import Path
 from loopwright.base.errors import LoopwrightError, explain
 
 
-def find_compiler(wanted: str | None = None) -> str:
-    """The C compiler to call. Raises LoopwrightError where there is none."""
-    for name in [wanted] if wanted else ["cc", "gcc", "clang"]:
+def find_compiler(requested: str | None = None) -> str:
+    """The C compiler to call. Raises LoopwrightError where it is missing."""
+    for name in [requested] if requested else ["cc", "gcc", "clang"]:
         if name and shutil.which(name):
             return name
-    what = f"there is no C compiler {wanted}" if wanted else "there is no C compiler"
-    cross = wanted is not None and wanted.endswith("-gcc")
-    package = f"gcc-{str(wanted).removesuffix('-gcc')}" if cross else "gcc"
+    what = (
+        f"C compiler {requested} is not installed" if requested else "a C compiler is not installed"
+    )
+    cross = requested is not None and requested.endswith("-gcc")
+    package = f"gcc-{str(requested).removesuffix('-gcc')}" if cross else "gcc"
     hint = f"apt install {package} (or clang), or name another one"
     raise LoopwrightError(explain(what, got="none on PATH", instead=hint))
 
@@ -34,7 +36,7 @@ def compile_c(
 
 
 def run_tool(command: Sequence[str]) -> None:
-    """Run a command. Raises LoopwrightError with what it said where it fails."""
+    """Run a command. Raises LoopwrightError with its output where it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         what = f"{command[0]} failed"

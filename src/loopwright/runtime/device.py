@@ -1,4 +1,4 @@
-"""Devices: a kind and a number; and what is known of where a value is to be."""
+"""Devices: a kind and a number; and the device of a value, which may be unknown in part."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Device:
 
     @property
     def total_global_memory(self) -> int | None:
-        """Bytes of this machine's memory; None where the system does not tell, and of others."""
+        """Bytes of this machine's memory; None where the system does not report it, and of others."""
         names = ("SC_PAGE_SIZE", "SC_PHYS_PAGES")
         if not self.exist or not all(n in getattr(os, "sysconf_names", ()) for n in names):
             return None
@@ -63,7 +63,7 @@ class Device:
         return size * count
 
     def __getattr__(self, name: str) -> None:
-        """None, as TVM answers what a device does not tell."""
+        """None, TVM's answer for a property that a device does not report."""
         if name not in _OF_GPUS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -163,13 +163,13 @@ gpu = cuda
 class VirtualDevice(NamedTuple("VirtualDevice", [
     ("device_type", int), ("virtual_device_id", int), ("target", Any), ("memory_scope", str),
 ])):  # fmt: skip
-    """Where a value is to be, as far as it is known: device, target and memory."""
+    """The known part of a value's location: device, target and memory."""
 
     __slots__ = ()
 
     def __new__(cls, device: Any = None, target: Any = None, memory_scope: str = "") -> Any:
-        place = (-1, -1) if device is None else (device.device_type, device.device_id)
-        return super().__new__(cls, *place, target, memory_scope)
+        key = (-1, -1) if device is None else (device.device_type, device.device_id)
+        return super().__new__(cls, *key, target, memory_scope)
 
     @property
     def device_type_int(self) -> int:

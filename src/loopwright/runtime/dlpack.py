@@ -1,4 +1,4 @@
-"""DLPack by hand, for arrays numpy does not export itself (bfloat16, float8, read-only)."""
+"""DLPack capsules for arrays that numpy does not export itself (bfloat16, float8, read-only)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _DLManagedTensor(ctypes.Structure):
     ]
 
 
-# What an exported tensor needs, by its address, until its consumer calls the deleter.
+# References of an exported tensor, by its address, until its consumer calls the deleter.
 _exported: dict[int, tuple[Any, ...]] = {}
 
 
@@ -65,7 +65,7 @@ def capsule_of(
     byte_offset: int = 0,
     before: int = 0,
 ) -> Any:
-    """A capsule that says what lies in the array's memory: dtype, shape, strides in elements, the
+    """A capsule that describes the array's memory: dtype, shape, strides in elements, the
     place of the first element, from `before` bytes before the array on."""
     ndim = len(dims)
     shape, strides = (ctypes.c_int64 * ndim)(*dims), (ctypes.c_int64 * ndim)(*steps)

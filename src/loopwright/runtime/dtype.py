@@ -87,7 +87,7 @@ def is_packed(kind: np.dtype) -> bool:
 def elements_per_byte(dtype: str) -> int:
     """How many elements share a byte of memory: 2 for int4 and uint4, 1 for most types.
 
-    The first element lies in the lowest bits, as in DLPack. Floats below 8 bits take a byte each.
+    The first element is in the lowest bits, as in DLPack. Floats below 8 bits take a byte each.
     """
     match = _PATTERN.match(dtype)
     if match is None or match[1] not in ("int", "uint"):
@@ -99,7 +99,7 @@ def elements_per_byte(dtype: str) -> int:
 
 
 def pack_bits(array: np.ndarray, dtype: str) -> np.ndarray:
-    """The bytes of integers below 8 bits, in row-major order; what does not fit wraps around."""
+    """The bytes of integers below 8 bits, in row-major order; values that do not fit wrap around."""
     per = elements_per_byte(dtype)
     bits = 8 // per
     flat = np.ascontiguousarray(array).astype(np.int8, copy=False).view(np.uint8).reshape(-1)

@@ -1,4 +1,4 @@
-"""What the operators print and assert_op do, wherever a graph runs."""
+"""The effects of the operators print and assert_op, wherever a graph runs."""
 
 from __future__ import annotations
 

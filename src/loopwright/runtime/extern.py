@@ -1,4 +1,4 @@
-"""C functions from outside: what they are called, how they are declared, where they are.
+"""External C functions: their names, declarations and libraries.
 
     lib = ExternLibrary("toy", ["int dense(const float* x, const float* w, float* out, int64_t n)"],
                         sources=["toy.c"])
@@ -6,7 +6,7 @@
 Kernels call them by bare pointers (`T.call_extern("int32", "dense", X.data, W.data, Y.data, n)`); a
 module that lists the library in its attribute "external_mods" is compiled against it: the
 declarations are checked, LLVM code is bound to the functions, C code is written with the prototypes
-and the sources beside it, an exported library is linked with it.
+and the sources next to it, an exported library is linked with it.
 """
 
 from __future__ import annotations
@@ -200,12 +200,12 @@ class ExternLibrary:
         return compiled
 
     def linker_flags(self) -> list[str]:
-        """What the linker needs for the shared library and by `link`."""
+        """The linker's flags for the shared library and those of `link`."""
         if self.library is None:
             return list(self.link)
         path = Path(self.library)
-        known = [str(path), f"-Wl,-rpath,{path.resolve().parent}"]
-        return [*self.link, *(known if path.is_file() else [f"-l{path}"])]
+        flags = [str(path), f"-Wl,-rpath,{path.resolve().parent}"]
+        return [*self.link, *(flags if path.is_file() else [f"-l{path}"])]
 
     def _run_compiler(
         self,
@@ -230,7 +230,7 @@ class ExternLibrary:
             raise LoopwrightError(explain(what, got=", ".join(missing)))
 
     def digest(self) -> str:
-        """A hash of what the library is made of. Raises LoopwrightError where a source is gone."""
+        """A hash of the library's sources and flags. Raises LoopwrightError where a source is gone."""
         self._check_sources()
         hasher = hashlib.sha256()
         for p in self.prototypes.values():

@@ -1,4 +1,4 @@
-"""Exported libraries: loading them, and what they tell of their functions."""
+"""Exported libraries: loading them, and the metadata of their functions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ THREADS_SYMBOL = "lw_threads"  # an int32: how many threads the model was compil
 ENTRY_PREFIX = "__tvm_ffi_"
 # A library of C is called by the code that wrote it.
 C_LIBRARY: Slot[Callable[[Path, str], Any]] = Slot("runtime.c_library")
-# What a TVM script calls by the name of its graph: inputs set by name, then run.
+# The functions that a TVM script calls by the name of its graph: inputs set by name, then run.
 GRAPH_RUNTIME: Slot[Callable[[Module, list[Any]], Any]] = Slot("runtime.graph_runtime")
 _POOL_SYMBOLS = (
     "lw_set_num_threads",
@@ -49,31 +49,31 @@ _POOL_SYMBOLS = (
 )
 
 
-_TEXTS = ("as_text", "as_python", "stats")  # what a program says of itself
+_TEXTS = ("as_text", "as_python", "stats")  # a program's texts about itself
 
 
 class LoadedLibrary(Module):
-    """The functions of an exported library, and what it tells of them by name."""
+    """The functions of an exported library, and its metadata of them by name."""
 
     signatures: Mapping[str, Signature] = MappingProxyType({})
     machine: Machine | None = None
-    graph_name = "default"  # under it stands the graph executor of `main`
+    graph_name = "default"  # the name of the graph executor of `main`
 
     def _find(self, name: str, imports: bool) -> Any:
-        found = super()._find(name, imports)
-        if found is None and name == self.graph_name and "main" in self._functions:
+        function = super()._find(name, imports)
+        if function is None and name == self.graph_name and "main" in self._functions:
             return lambda *devices: GRAPH_RUNTIME.get()(self, list(devices))
-        if found is None and self.machine is not None and name in _TEXTS:
+        if function is None and self.machine is not None and name in _TEXTS:
             return getattr(self.machine.program, name)
-        return found
+        return function
 
     def run_on(self, machine: Machine) -> None:
-        """Add the functions that the virtual machine runs, where the library tells of them."""
+        """Add the functions that the virtual machine runs, where the library describes them."""
         self.machine = machine
-        told = ((n, s) for n, s in self.signatures.items() if n in machine)
+        described = ((n, s) for n, s in self.signatures.items() if n in machine)
         untold = (n for n in machine.program.function_names() if n not in self.signatures)
         self._functions |= {n: machine[n] for n in untold}
-        self._functions |= {n: Converted(n, machine[n], s) for n, s in told}
+        self._functions |= {n: Converted(n, machine[n], s) for n, s in described}
 
     def watched_machine(self) -> Machine:
         """The machine, for `VirtualMachine.set_instrument`. Raises LoopwrightError without one."""
@@ -115,12 +115,12 @@ class LoadedLibrary(Module):
         """The inputs and outputs of a function. Raises KeyError for an unknown name."""
         if name not in self.signatures:
             have = ", ".join(self.signatures) or "none"
-            raise UnknownName(f"the library tells nothing of a function {name!r}; it has: {have}")
+            raise UnknownName(f"the library does not describe a function {name!r}; it has: {have}")
         return self.signatures[name]
 
     def __repr__(self) -> str:
-        known = (s.text(n) for n, s in self.signatures.items())
-        return f"<LoadedLibrary: {few(known, 2) or few(self._functions)}>"
+        texts = (s.text(n) for n, s in self.signatures.items())
+        return f"<LoadedLibrary: {few(texts, 2) or few(self._functions)}>"
 
     def run(self, feeds: Any = (), /, *, function: str = "main", **named: Any) -> dict[str, Any]:
         """Run with inputs by name (a dict, keywords) or in order; outputs by name, written to the
@@ -131,15 +131,15 @@ class LoadedLibrary(Module):
         return run_by_name(self, function, feeds, named)
 
 
-def _told(lists: Mapping[str, Any]) -> Signature:
+def _signature_of(lists: Mapping[str, Any]) -> Signature:
     """The signature that a library's metadata has: {"inputs": [[name, dtype, shape]...], "outputs":
-    ...}; a scalar has no shape, and a tree tells how several outputs are nested."""
-    known = {"params": lists["inputs"], "results": lists["outputs"], "symbols": ()}
-    return Signature.from_lists({**lists, **known})
+    ...}; a scalar has no shape, and a tree is the nesting of several outputs."""
+    renamed = {"params": lists["inputs"], "results": lists["outputs"], "symbols": ()}
+    return Signature.from_lists({**lists, **renamed})
 
 
 def _check_whole(file: Path) -> None:
-    """Raise ValueError for an ELF file that ends before what its headers tell of: loading one ends
+    """Raise ValueError for an ELF file that is shorter than its headers say: loading one ends
     the process with SIGBUS."""
     with file.open("rb") as stream:
         head = stream.read(64)
@@ -178,9 +178,9 @@ def load_module(path: str | Path, fmt: str = "", *, threads: int | None = None) 
     ffi()  # the library uses its C API
     library = ctypes.CDLL(str(file.resolve()))
     if hasattr(library, C_ENTRIES_SYMBOL):
-        found = C_LIBRARY.get()(file.resolve(), _text_at(library, C_ENTRIES_SYMBOL).decode())
-        entries = {name: found[name] for name in found.files.entries}
-        of_c = LoadedLibrary(entries, kind="library", keep_alive=found)
+        c_library = C_LIBRARY.get()(file.resolve(), _text_at(library, C_ENTRIES_SYMBOL).decode())
+        entries = {name: c_library[name] for name in c_library.files.entries}
+        of_c = LoadedLibrary(entries, kind="library", keep_alive=c_library)
         of_c.signatures = {name: entry.signature.plain() for name, entry in entries.items()}
         return of_c
     try:
@@ -207,9 +207,9 @@ def load_module(path: str | Path, fmt: str = "", *, threads: int | None = None) 
     loaded = LoadedLibrary(functions, kind="library", keep_alive=library)
     if hasattr(library, METADATA_SYMBOL):
         text = _text_at(library, METADATA_SYMBOL)
-        told = json.loads(text)
-        loaded.signatures = {name: _told(lists) for name, lists in told.items()}
-        loaded.graph_name = told.get("main", {}).get("graph", loaded.graph_name)
+        metadata = json.loads(text)
+        loaded.signatures = {name: _signature_of(lists) for name, lists in metadata.items()}
+        loaded.graph_name = metadata.get("main", {}).get("graph", loaded.graph_name)
         for name, function in functions.items():
             function.signature = loaded.signatures.get(name)
         trees = ((n, s.tree) for n, s in loaded.signatures.items() if n in functions)
@@ -225,7 +225,7 @@ def export_program(program: VMExecutable, path: Path) -> Path:
     functions of this process, and without a C compiler."""
     if program.natives:
         what = "functions of this process cannot be exported with a program"
-        hint = "export what relax.build gives"
+        hint = "export the result of relax.build"
         raise LoopwrightError(explain(what, got=", ".join(program.natives), instead=hint))
     texts = {EXPORTS_SYMBOL: b"", BYTECODE_SYMBOL: base64.b85encode(to_bytes(program))}
     with tempfile.TemporaryDirectory() as folder:

@@ -41,8 +41,8 @@ class BenchmarkResult:
 
 @dataclass(frozen=True)
 class Timing:
-    """How to measure: `repeat` times, each the mean of `number` calls, or of as many as last
-    `min_repeat_ms`; before each repeat, untimed, a walk through `cache_flush_bytes` of memory."""
+    """How to measure: `repeat` times, each the mean of `number` calls, or more until
+    `min_repeat_ms` have passed; before each repeat, untimed, a walk through `cache_flush_bytes` of memory."""
 
     number: int = 10
     repeat: int = 1
@@ -60,7 +60,7 @@ class Timing:
             got = f"got {number} and {self.repeat}"
             raise ValueError(f"number and repeat must be positive, {got}")
         flush = np.zeros(max(self.cache_flush_bytes // 8, 0), np.float64)
-        call()  # what happens only once is not what is measured
+        call()  # a warm-up: work that is done only once is not measured
         results = []
         for index in range(self.repeat):
             if index and self.cooldown_interval_ms > 0 and index % self.repeats_to_cooldown == 0:
@@ -88,7 +88,7 @@ def measure(call: Callable[[], Any], **timing: Any) -> BenchmarkResult:
 
 
 class Timed:
-    """What has functions by name: they can be timed."""
+    """A base of classes with functions by name, which can be timed."""
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         raise NotImplementedError
@@ -128,7 +128,7 @@ class Timed:
 
 
 class Module(Timed):
-    """Functions by name: `mod["main"](x)`. What they stand on lives as long as the module."""
+    """Functions by name: `mod["main"](x)`. The library they are in lives as long as the module."""
 
     entry_name = "main"
 
@@ -227,28 +227,28 @@ def ordered_inputs(
     """Inputs in the order of `names`, from a dict, a list, one array, and keywords; `also` has
     other names of the same inputs. Raises ValueError naming those that are missing or unknown."""
     by_name = isinstance(feeds, Mapping)
-    given = {**feeds, **named} if by_name else dict(named)
+    by_input = {**feeds, **named} if by_name else dict(named)
     args = [] if by_name else [feeds] if isinstance(feeds, (np.ndarray, Tensor)) else list(feeds)
-    if not given and not (by_name and names):
+    if not by_input and not (by_name and names):
         return args
     left = list(zip(names, also or names, strict=True))[len(args) :]
-    known = {name for pair in left for name in pair}
-    others = {n: as_identifier(n) for n in given if n not in known}  # fc1.weight is fc1_weight
-    given = {n if others.get(n) not in known else others[n]: v for n, v in given.items()}
-    missing = [name for name, other in left if name not in given and other not in given]
-    unknown = [name for name in given if name not in known]
+    aliases = {name for pair in left for name in pair}
+    others = {n: as_identifier(n) for n in by_input if n not in aliases}  # fc1.weight is fc1_weight
+    by_input = {n if others.get(n) not in aliases else others[n]: v for n, v in by_input.items()}
+    missing = [name for name, other in left if name not in by_input and other not in by_input]
+    unknown = [name for name in by_input if name not in aliases]
     if missing or unknown:
         parts = [f"missing {', '.join(missing)}"] if missing else []
         parts += [f"unknown {', '.join(unknown)}"] if unknown else []
         what = f"the inputs of {function} are {', '.join(names)}"
         raise ValueError(explain(what, got="; ".join(parts)))
-    return [*args, *(given[n] if n in given else given[other] for n, other in left)]
+    return [*args, *(by_input[n] if n in by_input else by_input[other] for n, other in left)]
 
 
 def call_args(
     model: Any, function: str, args: tuple[Any, ...], named: Mapping[str, Any]
 ) -> tuple[Any, ...]:
-    """The arguments of a call of a function: as they are, or by name, in a dict or as keywords, as
+    """The arguments of a call of a function: in order, or by name, in a dict or as keywords, as
     `run` takes them."""
     by_name = len(args) == 1 and isinstance(args[0], Mapping)
     if not (by_name or named):

@@ -47,7 +47,7 @@ class NativeFunction:
         self.keep_alive = keep_alive
         self.signature = signature
         self._function = ffi().Function.__from_extern_c__(address, keep_alive_object=keep_alive)
-        # The type of its result, once that is known to be one tensor that is not packed: to ask for a
+        # The type of its result, once that is known to be one tensor that is not packed: computing a
         # tensor's dtype takes as long as a call.
         self._plain: type | None = None
 
@@ -72,32 +72,32 @@ class NativeFunction:
 
     def _write_to(self, out: Any, args: tuple[Any, ...]) -> Any:
         """The call with memory for the results, behind None: see `codegen.llvm.entry`."""
-        known = self.signature
-        given = placed(self.name, len(known.results) if known else len(leaves(out)), out)
-        self(*args, None, *given)
+        signature = self.signature
+        outputs = placed(self.name, len(signature.results) if signature else len(leaves(out)), out)
+        self(*args, None, *outputs)
         return out
 
     def _call_converted(self, args: tuple[Any, ...], error: Exception) -> Any:
         """The call with arguments that were refused: arrays that numpy does not export (bfloat16,
-        int4, read-only), and what `prepared` converts. What is written to a copy comes back into
+        int4, read-only), and those that `prepared` converts. Results in a copy are copied back into
         its array. Raises the error where there is nothing to convert."""
-        known = self.signature
-        given = list(args) if known is None else prepared(self.name, known, args)
-        given = [from_dlpack(a) if _is_packed(a) else a for a in given]
-        copies = [k for k, a in enumerate(args) if given[k] is not a]
+        signature = self.signature
+        arrays = list(args) if signature is None else prepared(self.name, signature, args)
+        arrays = [from_dlpack(a) if _is_packed(a) else a for a in arrays]
+        copies = [k for k, a in enumerate(args) if arrays[k] is not a]
         if not copies and not isinstance(error, BufferError):
             own = str(error).startswith(f"{self.name}: ")
             if own and isinstance(error, (ValueError, TypeError)):
                 raise call_error(error).with_traceback(None)
             raise error
         # A function with results does not write its inputs.
-        inputs = len(known.params) if known is not None and known.results else 0
-        before = {k: _bytes(given[k]) for k in copies if k >= inputs}
-        result = self._function(*map(to_ffi, given))
+        inputs = len(signature.params) if signature is not None and signature.results else 0
+        before = {k: _bytes(arrays[k]) for k in copies if k >= inputs}
+        result = self._function(*map(to_ffi, arrays))
         for k, old in before.items():
-            if _bytes(given[k]) != old:
+            if _bytes(arrays[k]) != old:
                 array = args[k] if isinstance(args[k], np.ndarray) else from_dlpack(args[k]).view()
-                array[...] = _values(given[k])
+                array[...] = _values(arrays[k])
         return result
 
     def __tvm_ffi_object__(self) -> Any:
@@ -135,7 +135,7 @@ def to_ffi(value: Any) -> Any:
 
 
 def from_ffi(value: Any) -> Any:
-    """What a tvm-ffi value is to our users: Tensor, ShapeTuple, list, or the scalar itself."""
+    """The Python value of a tvm-ffi value: Tensor, ShapeTuple, list, or the scalar itself."""
     package = ffi()
     if type(value) is package.Tensor:
         return Tensor.from_ffi(value)
@@ -162,7 +162,7 @@ def from_ffi(value: Any) -> Any:
 
 @cache
 def array_functions() -> tuple[Any, Any]:
-    """Element and size of an array: a third of what its Python methods cost."""
+    """Element and size of an array: a third of the time of its Python methods."""
     functions = ffi().get_global_func("ffi.ArrayGetItem"), ffi().get_global_func("ffi.ArraySize")
     for function in functions:
         function.release_gil = False  # they take less time than that would

@@ -42,7 +42,7 @@ def dump_ndarray_cache(
     meta_data: what JSON can hold, or a function that returns it.
     show_progress: taken for TVM's sake; nothing is printed.
     update_if_exists: arrays of the folder of the same name and size are written over, and others
-        stay; without, the folder's index is made anew.
+        stay; without, the folder's index is rebuilt.
     Raises ValueError for another format, and for an array that would change its size.
     """
     if encode_format not in ("raw", _BFLOAT16):
@@ -63,7 +63,7 @@ def dump_ndarray_cache(
 
 
 def _encoded(array: np.ndarray, encode_format: str) -> bytes:
-    """The bytes of an array; float32 as bfloat16, finite values staying finite, where that is asked."""
+    """The bytes of an array; float32 as bfloat16, finite values staying finite, where that is requested."""
     if encode_format == _BFLOAT16 and array.dtype == np.float32:
         bfloat16 = numpy_dtype("bfloat16")
         most = np.float32(3.3895314e38)  # the largest bfloat16
@@ -87,24 +87,24 @@ class _Shards:
 
     def __init__(self, folder: Path, records: list[dict[str, Any]], limit: int) -> None:
         self.folder, self.records, self.limit = folder, records, limit
-        self.known = {r["name"]: (shard, r) for shard in records for r in shard["records"]}
+        self.by_name = {r["name"]: (shard, r) for shard in records for r in shard["records"]}
         self.pending: list[dict[str, Any]] = []
         self.data = bytearray()
         self.changed: list[dict[str, Any]] = []
 
     def add(self, name: str, array: np.ndarray, data: bytes, encode_format: str) -> None:
-        if name in self.known:
+        if name in self.by_name:
             self._write_over(name, data)
             return
         if self.data and len(self.data) + len(data) > self.limit:
             self._write()
         record = {"name": name, "shape": list(array.shape), "dtype": array.dtype.name}
-        place = {"format": encode_format, "nbytes": len(data), "byteOffset": len(self.data)}
-        self.pending.append({**record, **place})
+        entry = {"format": encode_format, "nbytes": len(data), "byteOffset": len(self.data)}
+        self.pending.append({**record, **entry})
         self.data += data
 
     def _write_over(self, name: str, data: bytes) -> None:
-        shard, record = self.known[name]
+        shard, record = self.by_name[name]
         if record["nbytes"] != len(data):
             got = f"{len(data)} bytes, not {record['nbytes']}"
             raise ValueError(explain(f"array {name!r} has another size in the folder", got=got))
@@ -212,14 +212,14 @@ def _clear() -> None:
 
 @_register("param_array_from_cache")
 def _numbered(prefix: str, count: int = -1) -> list[Tensor]:
-    """`prefix_0`, `prefix_1`, ...: so many, or with -1 all there are."""
-    found: list[Tensor] = []
-    while f"{prefix}_{len(found)}" in _CACHE and len(found) != count:
-        found.append(_CACHE[f"{prefix}_{len(found)}"])
-    if count not in (-1, len(found)):
-        what = f"the cache has no array {prefix}_{len(found)}"
-        raise ValueError(explain(what, got=f"{count} arrays asked"))
-    return found
+    """`prefix_0`, `prefix_1`, ...: `count` of them, or with -1 all."""
+    tensors: list[Tensor] = []
+    while f"{prefix}_{len(tensors)}" in _CACHE and len(tensors) != count:
+        tensors.append(_CACHE[f"{prefix}_{len(tensors)}"])
+    if count not in (-1, len(tensors)):
+        what = f"the cache has no array {prefix}_{len(tensors)}"
+        raise ValueError(explain(what, got=f"{count} arrays requested"))
+    return tensors
 
 
 @_register("param_array_from_cache_by_name")

@@ -86,7 +86,7 @@ def _foreign(name: str) -> Any:
 def get_global_func(name: str, allow_missing: bool = False) -> Any:
     """The function registered under `name`, from this table, then tvm-ffi's.
 
-    Raises ValueError when there is none, or returns None if `allow_missing`.
+    Raises ValueError when it is missing, or returns None if `allow_missing`.
     """
     func = FUNCTIONS.get(name)
     if func is not None:
@@ -126,7 +126,7 @@ def convert(value: Any) -> Any:
         return tuple(convert(v) for v in value)
     if isinstance(value, dict):
         return {k: convert(v) for k, v in value.items()}
-    is_node = hasattr(type(value), "node_key")  # an expression that can be called is no function
+    is_node = hasattr(type(value), "node_key")  # an expression that can be called is not a function
     if callable(value) and not isinstance(value, type) and not is_node:
         return convert_func(value)
     return value

@@ -63,11 +63,11 @@ class _Bytes:
     def read(self, form: str) -> tuple[Any, ...]:
         return struct.unpack(f"<{form}", self.take(struct.calcsize(f"<{form}")))
 
-    def mark(self, wanted: int, what: str) -> None:
+    def mark(self, expected: int, what: str) -> None:
         (mark, _) = self.read("QQ")
-        if mark != wanted:
+        if mark != expected:
             hint = "bytes that save_param_dict wrote"
-            raise ValueError(explain(f"this is no {what}", got=f"{mark:#x}", instead=hint))
+            raise ValueError(explain(f"the bytes are not a {what}", got=f"{mark:#x}", instead=hint))
 
 
 def load_param_dict(param_bytes: bytes | bytearray | str) -> dict[str, Tensor]:
@@ -105,7 +105,7 @@ def _tensor(source: _Bytes) -> Tensor:
     *shape, size = source.read(f"{rank}qq")
     stored = np.dtype(numpy_dtype(dtype))
     if min(shape, default=0) < 0 or size != stored.itemsize * int(np.prod(shape, dtype=object)):
-        what = "the size of a tensor does not go with its shape"
+        what = "the size of a tensor does not match its shape"
         raise ValueError(explain(what, got=f"{size} bytes for {shape} of {dtype}"))
     data = np.frombuffer(source.take(size), stored.newbyteorder("<"))
     return tensor(data.astype(stored).reshape(shape))

@@ -1,4 +1,4 @@
-"""What a profiled run measured: calls and time per kernel."""
+"""The measurements of a profiled run: calls and time per kernel."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ class Profile:
         chrome://tracing show; written to `file` if it is given. Gaps between calls are left out."""
         events, start = [], 0.0
         for name, us in self.samples:
-            place = {"ph": "X", "pid": 1, "tid": 1, "ts": round(start, 3), "dur": round(us, 3)}
-            events.append({"name": name, "cat": "kernel", **place})
+            event = {"ph": "X", "pid": 1, "tid": 1, "ts": round(start, 3), "dur": round(us, 3)}
+            events.append({"name": name, "cat": "kernel", **event})
             start += us
         text = json.dumps({"traceEvents": events, "displayTimeUnit": "ns"})
         if file is not None:

@@ -16,7 +16,7 @@ _TYPED = re.compile(r"\bT\.int(?:32|64)\((-?\d+)\)")  # a number in the text of 
 
 @dataclass(frozen=True)
 class Argument:
-    """A tensor that a function takes or gives; a scalar where `dims` is None.
+    """An argument or result of a function; a scalar where `dims` is absent (None).
 
     A dimension is a number or an expression of the signature's symbols; where it is stored or shown,
     the expression's text.
@@ -69,12 +69,12 @@ class Signature:
 
     def named(self, params: Sequence[str], results: Sequence[str]) -> Signature:
         """The same with other names of parameters and results."""
-        taken = (replace(a, name=n) for a, n in zip(self.params, params, strict=True))
-        given = (replace(a, name=n) for a, n in zip(self.results, results, strict=True))
-        return Signature(tuple(taken), tuple(given), self.symbols, self.tree)
+        inputs = (replace(a, name=n) for a, n in zip(self.params, params, strict=True))
+        outputs = (replace(a, name=n) for a, n in zip(self.results, results, strict=True))
+        return Signature(tuple(inputs), tuple(outputs), self.symbols, self.tree)
 
     def leaves(self, value: Any) -> list[Any]:
-        """What a call returned, one value for each of `results`: a sequence that is one result
+        """The results of a call, one value for each of `results`: a sequence that is one result
         stays whole. Raises ValueError where it is nested in another way than `tree`."""
         if self.tree is None and len(self.results) > 1:
             return list(value)
@@ -96,7 +96,7 @@ class Signature:
 
     @staticmethod
     def from_lists(lists: Any) -> Signature:
-        """The signature that `as_lists` gives these lists of."""
+        """The signature for which `as_lists` returns these lists."""
         params, results = (
             tuple(Argument(*a[:2], *(tuple(d) for d in a[2:])) for a in lists[kind])
             for kind in ("params", "results")

@@ -1,6 +1,6 @@
 """Tensors: n-dimensional arrays that speak numpy and DLPack.
 
-A tensor stands on a numpy array, on a tvm-ffi tensor (what native code returns), or on both over
+A tensor wraps a numpy array, a tvm-ffi tensor (the result of native code), or both over
 the same memory; the second is made when first needed. Making one from the other copies nothing.
 
 Integers below 8 bits (int4, uint4, ...) are packed as in DLPack, the first element in the lowest
@@ -55,7 +55,7 @@ class Tensor:
         self._ffi = value
         return self
 
-    # What it is
+    # Properties
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -123,7 +123,7 @@ class Tensor:
         return self._ffi
 
     def numpy(self) -> np.ndarray:
-        """A numpy array with a copy of the values. `numpy.asarray(t)` gives a view instead."""
+        """A numpy array with a copy of the values. `numpy.asarray(t)` is a view instead."""
         return self.view().copy()
 
     def asnumpy(self) -> np.ndarray:
@@ -176,9 +176,9 @@ class Tensor:
                 )
             )
         before = byte_offset(self.__tvm_ffi_object__())
-        place = before + relative_byte_offset
+        offset = before + relative_byte_offset
         return Tensor.from_ffi(
-            ffi().from_dlpack(capsule_of(data, name, dims, row_major(dims), place, before))
+            ffi().from_dlpack(capsule_of(data, name, dims, row_major(dims), offset, before))
         )
 
     def copyfrom(self, source_array: Any) -> Tensor:
@@ -253,7 +253,7 @@ class PackedTensor(Tensor):
 
     @classmethod
     def of(cls, array: np.ndarray, dtype: str) -> PackedTensor:
-        """A new tensor with these values; what does not fit the type wraps around."""
+        """A new tensor with these values; values that do not fit the type wrap around."""
         packed = _empty_packed(array.shape, dtype)
         packed.bytes()[...] = pack_bits(array, dtype)
         return packed
@@ -349,7 +349,7 @@ class PackedTensor(Tensor):
 
 
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides in elements of what is contiguous."""
+    """Strides in elements of a contiguous array."""
     return tuple(prod(shape[k + 1 :]) for k in range(len(shape)))
 
 
@@ -402,10 +402,10 @@ def tensor(
     _check_device(where)
     if elements_per_byte(name) > 1 and array.dtype.kind not in "OSUM":
         return PackedTensor.of(array, name)
-    wanted = array.dtype if dtype is None else numpy_dtype(dtype)
-    if wanted.kind in "OSUM":
+    target = array.dtype if dtype is None else numpy_dtype(dtype)
+    if target.kind in "OSUM":
         raise TypeError(f"cannot make a tensor from values of numpy dtype {array.dtype}")
-    return Tensor(np.array(array, dtype=wanted, order="C", copy=True))
+    return Tensor(np.array(array, dtype=target, order="C", copy=True))
 
 
 def _check_scope(scope: str | None) -> None:
@@ -452,7 +452,7 @@ def _aligned(make: Any, dims: tuple[int, ...], kind: np.dtype[Any]) -> np.ndarra
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
-    """The array in memory of its own, contiguous and aligned to 64 bytes; a copy if it is not."""
+    """The array in its own memory, contiguous and aligned to 64 bytes; a copy if it is not."""
     base = array.base if isinstance(array.base, np.ndarray) else array
     own = array.flags.c_contiguous and base.nbytes <= array.nbytes + 64
     if own and array.ctypes.data % 64 == 0:

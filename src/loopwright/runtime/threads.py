@@ -50,12 +50,12 @@ def _physical_cores(cpus: set[int]) -> int:
 
 
 def default_num_threads() -> int:
-    """What the environment asks for, else the physical cores this process may use."""
-    given = knob("LOOPWRIGHT_NUM_THREADS")
-    if given < 0:
-        raise ValueError(f"LOOPWRIGHT_NUM_THREADS must be a positive number, got {given}")
-    if given:
-        return given
+    """The environment's setting, else the number of physical cores this process may use."""
+    setting = knob("LOOPWRIGHT_NUM_THREADS")
+    if setting < 0:
+        raise ValueError(f"LOOPWRIGHT_NUM_THREADS must be a positive number, got {setting}")
+    if setting:
+        return setting
     if hasattr(os, "sched_getaffinity"):
         cores = _physical_cores(os.sched_getaffinity(0))
     else:

@@ -308,7 +308,7 @@ def test_what_one_primitive_cannot_do_follows_it(rng):
 def test_such_a_program_is_not_exported(tmp_path):
     shape = (1, 4, 6, 6)
     exe = lw.compile(offload(graph(lambda emit, x: nn.max_pool2d(x, (2, 2)), shape))[0])
-    with pytest.raises(lw.LoopwrightError, match="onednn gives addresses of this process"):
+    with pytest.raises(lw.LoopwrightError, match="onednn has addresses of this process"):
         exe.export_library(tmp_path / "model.so")
 
 

@@ -419,7 +419,10 @@ def test_heads_of_values_that_do_not_fit_the_keys_are_refused(own):
     keys, values = floats(B, S, 2, 16), floats(B, S, own, 16)
     gates = floats(B, S, own, low=-1, high=0), floats(B, S, own, low=0, high=1)
     model, _ = operator("GatedDeltaNet", keys, keys, values, None, *gates, outputs=2, domain=DOMAIN)
-    with pytest.raises(loopwright.LoopwrightError, match=f"a multiple of them\n  got: {own} and 2"):
+    with pytest.raises(
+        loopwright.LoopwrightError,
+        match=f"a multiple of the number of key heads\n  got: {own} and 2",
+    ):
         from_onnx(model)
 
 

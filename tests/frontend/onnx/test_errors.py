@@ -134,7 +134,7 @@ def test_matmul_of_other_inner_dims():
         ),
         (
             one("Expand", [2], [2**62], dtype=np.int64),  # which took for ever
-            "at most 1024 axes, sizes or places can be told by the run\n"
+            "at most 1024 axes, sizes or positions can be computed at run time\n"
             "  got: 4611686018427387904\n  instead: a constant input",
         ),
         (
@@ -227,7 +227,7 @@ def test_bytes_that_are_no_model():
 
 def test_no_file():
     text = message("/nowhere/m.onnx", FileNotFoundError)
-    assert text.startswith("there is no such ONNX file\n  got: /nowhere/m.onnx\n")
+    assert text.startswith("the ONNX file does not exist\n  got: /nowhere/m.onnx\n")
 
 
 def test_no_model():
@@ -250,7 +250,7 @@ def test_external_data_without_a_folder(tmp_path):
     )
     proto = onnx.load(tmp_path / "m.onnx", load_external_data=False)
     assert message(proto) == (
-        "initializer x1: the data of a tensor lies in another file\n  got: d\n"
+        "initializer x1: the data of a tensor is in another file\n  got: d\n"
         "  instead: give the model's path, or onnx.load it with its data"
     )
     (tmp_path / "d").unlink()
@@ -294,7 +294,7 @@ def set_sequence(model):
         ),
         (
             lambda m: setattr(m.opset_import[0], "version", 99),
-            "the opset must lie between 1 and 28\n  got: 99\n"
+            "the opset must be between 1 and 28\n  got: 99\n"
             "  instead: onnx.version_converter.convert_version, or from_onnx(model, opset=...)",
         ),
         (
@@ -318,7 +318,7 @@ def set_sequence(model):
         (lambda m: m.graph.ClearField("output"), "this ONNX graph has no outputs\n  got: test"),
         (
             lambda m: setattr(m.graph.output[0], "name", "z"),
-            "no node gives the output z\n  got: ['y']",
+            "no node computes the output z\n  got: ['y']",
         ),
         (
             lambda m: m.graph.input.append(m.graph.input[0]),
@@ -328,17 +328,17 @@ def set_sequence(model):
             lambda m: (
                 setattr(m.graph.node[0], "name", "r") or m.graph.node[0].input.__setitem__(0, "q")
             ),
-            "Relu reads a value that nothing gives\n  got: q\n --> onnx:r",
+            "Relu reads a value that no node computes\n  got: q\n --> onnx:r",
         ),
         (
             lambda m: m.graph.node.append(node("Exp", ["x"], ["y"], "e")),
-            "two nodes give the value y\n  got: onnx:Relu:y and onnx:e\n"
-            "  instead: each name is given once",
+            "two nodes compute the value y\n  got: onnx:Relu:y and onnx:e\n"
+            "  instead: a unique name for each value",
         ),
         (
             lambda m: m.graph.node.append(node("Exp", ["y"], ["x"], "e")),
-            "two nodes give the value x\n  got: an input or initializer and onnx:e\n"
-            "  instead: each name is given once",
+            "two nodes compute the value x\n  got: an input or initializer and onnx:e\n"
+            "  instead: a unique name for each value",
         ),
     ],
 )
@@ -459,7 +459,7 @@ def test_what_a_converter_does_not_foresee_shows_what_it_was_given(model, text):
 
 def test_a_loop_that_nothing_ends_is_refused():
     text = message(chain(*_loop("c"), shape=[1], weights={"n": ints(2**62).reshape(())}))
-    assert text.startswith(f"Loop: nothing ends this loop\n  got: {2**62} turns\n")
+    assert text.startswith(f"Loop: nothing ends this loop\n  got: {2**62} iterations\n")
     from_onnx(chain(*_loop("no"), shape=[1], weights={"n": ints(2**62).reshape(())}))
 
 

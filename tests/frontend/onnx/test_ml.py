@@ -220,7 +220,7 @@ BROKEN = [
     ("nodes_featureids", [4] * len(TREE["nodes_modes"]), "column that is not there"),
     ("nodes_modes", ["BRANCH_LIKE"] * len(TREE["nodes_modes"]), "unknown mode"),
     ("nodes_values", [0.5], "one length"),
-    ("target_ids", [3] * len(TREE["target_ids"]), "target that is not there"),
+    ("target_ids", [3] * len(TREE["target_ids"]), "target that does not exist"),
     ("target_nodeids", [99] * len(TREE["target_ids"]), "not there"),
     ("aggregate_function", "MEDIAN", "unknown aggregate_function"),
     ("post_transform", "TANH", "unknown post_transform"),

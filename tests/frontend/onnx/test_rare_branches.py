@@ -105,7 +105,7 @@ MATRIX = np.ones((1, 1), F32)
     [
         refusal(f"input constant_value {KNOWN}", "Pad", X, ints(0, 0, 0, 1), F32([1, 2]), fed=1),
         refusal(f"input bound {KNOWN}", "Range", F32(0), F32([3, 4]), F32(1), fed=0),
-        refusal("mrope_section must be three numbers that fill half of what is turned\n  got: [2, 3, 2] for 8", "MRotaryEmbedding",
+        refusal("mrope_section must be three numbers that fill half of the rotated part\n  got: [2, 3, 2] for 8", "MRotaryEmbedding",
                 floats(3, 5, 32), np.zeros((3, 3, 5), np.int64), floats(8, 8), floats(8, 8), fed=2, domain=MS,
                 num_heads=2, mrope_section=[2, 3, 2]),
         refusal("swiglu without fusion has fc3_experts_weights", "MoE", floats(3, 16), floats(3, 2),

@@ -173,7 +173,7 @@ def test_probit_is_the_inverse_of_the_normal_distribution():
     ("case", "text"),
     [
         (row("StringNormalizer", LINES, opset=10, case_change_action="TITLE"), "UPPER or NONE"),
-        (row("RegexFullMatch", WORDS, opset=20, pattern="("), "no regular expression"),
+        (row("RegexFullMatch", WORDS, opset=20, pattern="("), "not a regular expression"),
         (row("RegexFullMatch", ints(2), opset=20, pattern="a"), "not a tensor of strings"),
         (row("TfIdfVectorizer", ints(2), opset=9, mode="TFX", max_skip_count=0, **GRAMS, **NUMBERS),
          "has mode TF, IDF or TFIDF and a pool"),

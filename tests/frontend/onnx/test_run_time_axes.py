@@ -120,7 +120,7 @@ def test_operator(op_type, attributes, inputs):
         ("Slice", {}, (X, ints(0), ints(1), ints(0), ints(0)), "a step may not be 0"),
         ("Pad", {"mode": "edge"}, (X, ints(1, 1)), "input pads must hold 6 numbers"),
         ("Tile", {}, (X, ints(-1, 1, 1)), "a size may not be negative"),
-        ("Resize", {}, (X, None, numbers(1, -1, 1)), "as many numbers that are positive"),
+        ("Resize", {}, (X, None, numbers(1, -1, 1)), "one positive number per axis"),
     ],
 )
 def test_values_that_do_not_fit(op_type, attributes, inputs, message):

@@ -345,7 +345,9 @@ def plain(value):
 def test_a_sequence_is_not_written_to_memory_of_the_caller():
     exe = lw.compile(parts_and_their_sum("y"))
     x = np.ones((2, 3), np.float32)
-    with pytest.raises(TypeError, match="main: result 0 is no array, so it is not written to one"):
+    with pytest.raises(
+        TypeError, match="main: result 0 is not an array, so it is not written to one"
+    ):
         exe.run({"x": x}, out=[np.empty(2), np.empty((2, 3), np.float32)])
 
 
@@ -462,7 +464,7 @@ def test_joined_tensors(attributes, wanted, rows):
         ("CastMap", {"cast_to": "TO_INT64"}, {2: 1.5, 0: 2.0}, [[2, 1]]),
         ("CastMap", {"map_form": "SPARSE"}, {2: 1.5, 0: 2.0}, [[2]]),
         ("CastMap", {"map_form": "SPARSE", "max_map": 4}, {2: 1.5, 0: 2.0}, [[2, 0, 1.5, 0]]),
-        ("CastMap", {"cast_to": "TO_STRING"}, {}, "CastMap gives numbers\n  got: TO_STRING"),
+        ("CastMap", {"cast_to": "TO_STRING"}, {}, "CastMap returns numbers\n  got: TO_STRING"),
         ("DictVectorizer", {"int64_vocabulary": [2, 5]}, {2: 1.5, 0: 2.0}, [[1.5, 0]]),
         ("DictVectorizer", {}, {}, "int64_vocabulary or string_vocabulary is missing"),
     ],

@@ -69,7 +69,7 @@ def test_interpreted_and_folded():
         "ConstantOfShape": {"native": 1},
     }
     assert found.slow == [
-        "onnx:join: relax.run.texts_joined runs in Python: what it gives, or how large, depends on data"
+        "onnx:join: relax.run.texts_joined runs in Python: its result, or the size of it, depends on data"
     ]
 
 

@@ -28,7 +28,9 @@ def test_no_model():
     refused(b"", "these bytes: no TFLite model, or only a part of one\n  got: 0 bytes")
     refused(b"\0" * 100, "without the mark TFL3")
     refused(b"\xff\xff\xff\x7fTFL3" + b"\0" * 100, "108 bytes that are not a whole flatbuffer")
-    with pytest.raises(FileNotFoundError, match=r"no such TFLite file\n  got: gone.tflite"):
+    with pytest.raises(
+        FileNotFoundError, match=r"the TFLite file does not exist\n  got: gone.tflite"
+    ):
         from_tflite("gone.tflite")
     with pytest.raises(TypeError, match="a TFLite model is a path or bytes"):
         from_tflite(3)
@@ -101,7 +103,7 @@ def test_graphs_that_call_each_other():
     a, b = cond.input((1,)), cond.input((1,))
     cond.outputs = [cond.op("LESS", [a, b], {"shape": (1,), "dtype": "bool"})]
     refused(model(calling(2), cond, calling(2)), "in a circle")
-    refused(model(calling(9), cond), "there is no graph 9\n  got: 2 graphs")
+    refused(model(calling(9), cond), "the model does not have a graph 9\n  got: 2 graphs")
 
 
 def test_more_tables_than_bytes(rng):

@@ -128,7 +128,9 @@ def test_a_branch_that_is_not_there(number):
     numbers = {"ThenSubgraphIndex": 1, "ElseSubgraphIndex": number}
     inputs = [g.input((), "bool"), g.input((2,))]
     g.outputs = [g.op("IF", inputs, {"shape": (2,)}, "If", **numbers)]
-    with pytest.raises(LoopwrightError, match=rf"there is no graph {number}\n  got: 2 graphs"):
+    with pytest.raises(
+        LoopwrightError, match=rf"the model does not have a graph {number}\n  got: 2 graphs"
+    ):
         from_tflite(model(g, then))
 
 

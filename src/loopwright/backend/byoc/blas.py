@@ -70,11 +70,13 @@ def patterns() -> list[Any]:
             operands.append(is_op("relax.permute_dims")(part) if flag else part)
             if flag:
                 parts[f"permuted_{'a' if part is a else 'b'}"] = operands[-1]
-        rows.append((name, is_op("relax.matmul")(*operands), parts, partial(wanted, transposed)))
+        rows.append(
+            (name, is_op("relax.matmul")(*operands), parts, partial(_is_supported, transposed))
+        )
     return rows
 
 
-def wanted(transposed: tuple[bool, bool], match: PatternCheckContext) -> bool:
+def _is_supported(transposed: tuple[bool, bool], match: PatternCheckContext) -> bool:
     """Whether BLAS has a function for a product."""
     for name in ("permuted_a", "permuted_b"):
         permuted = match.annotated_expr.get(name)
@@ -104,7 +106,7 @@ def _swaps_last_two(permuted: Any, match: PatternCheckContext) -> bool:
 
 
 def plan(a: Any, b: Any, transposed: tuple[bool, bool]) -> tuple[str, tuple[Any, ...]] | None:
-    """The BLAS function for operands of these shapes, with its extents; None if there is none.
+    """The BLAS function for operands of these shapes, with its extents; None if it has none.
 
     ("gemv", (trans, rows, columns, whether the matrix is a)), ("gemm", (m, n, k)) or
     ("batched", (batch, m, n, k)).
@@ -132,9 +134,9 @@ def kernel(transposed: tuple[bool, bool], call: Any) -> PrimFunc:
     dtype = str(result.dtype)
     left, right = operands(call.attrs["composite"])
     # Every symbolic extent gets a variable of the kernel's own.
-    known: dict[str, Var] = {}
+    symbols: dict[str, Var] = {}
     shapes = [
-        [d if isinstance(d, IntImm) else known.setdefault(str(d), Var(f"n{len(known)}", d.dtype))
+        [d if isinstance(d, IntImm) else symbols.setdefault(str(d), Var(f"n{len(symbols)}", d.dtype))
          for d in info.get_shape()]
         for info in (*(arg.struct_info for arg in call.args), result)
     ]  # fmt: skip

@@ -64,9 +64,9 @@ def library_path() -> Path | None:
 def library() -> Any:
     """The library, loaded. Raises LoopwrightError with the loader's message.
 
-    It uses as many OpenMP threads as Loopwright, which sleep between primitives: spinning threads
+    It uses the same number of OpenMP threads as Loopwright, which sleep between primitives: spinning threads
     would take the cores from Loopwright's own kernels. PyPI's `onednn` (built for SYCL, with six
-    times the call overhead) needs Intel's runtime libraries, which are installed beside it.
+    times the call overhead) needs Intel's runtime libraries, which are installed with it.
     """
     path = library_path()
     if path is None:
@@ -77,9 +77,9 @@ def library() -> Any:
     os.environ.setdefault("OCL_ICD_FILENAMES", str(path.with_name("libintelocl.so")))
     needed = "hwloc.so.15 tbb.so.12 intlc.so.5 imf.so irng.so svml.so umf.so.1 OpenCL.so.1"
     for name in f"{needed} ur_loader.so.0 sycl.so.9".split():
-        beside = path.with_name(f"lib{name}")
-        if beside.exists():
-            ctypes.CDLL(str(beside), mode=ctypes.RTLD_GLOBAL)
+        sibling = path.with_name(f"lib{name}")
+        if sibling.exists():
+            ctypes.CDLL(str(sibling), mode=ctypes.RTLD_GLOBAL)
     try:
         return ctypes.CDLL(str(path))
     except OSError as err:
@@ -192,16 +192,16 @@ class Primitive:
         self,
         description: c_void_p,
         arguments: Sequence[int],
-        known: Mapping[int, Layout] | None = None,
+        layouts: Mapping[int, Layout] | None = None,
     ) -> None:
-        self.known = known or {}  # layouts of the operands of post-operations
+        self.layouts = layouts or {}  # layouts of the operands of post-operations
         self.description = description  # owns the descriptors that `layout` returns
         self.handle = make("primitive_create", description)
         self.arguments = tuple(arguments)
 
     def layout(self, argument: int, dims: Dims) -> Layout:
-        """How an argument's elements are to lie."""
-        return self.known.get(argument) or Layout(dims, self._query(QUERY_EXEC_ARG, argument))
+        """The memory layout of an argument that oneDNN prefers."""
+        return self.layouts.get(argument) or Layout(dims, self._query(QUERY_EXEC_ARG, argument))
 
     @property
     def scratchpad(self) -> Layout:

@@ -68,7 +68,7 @@ def patterns() -> list[Any]:
         sides = ("left", "right", "") if is_conv else ("",)
         for parts in product(biases, scales, sides, no if is_pool else yes):
             pattern = _pattern(root, *parts)
-            rows.append((f"onednn.{root.removeprefix('nn.')}", pattern, {}, wanted))
+            rows.append((f"onednn.{root.removeprefix('nn.')}", pattern, {}, _is_supported))
     return rows
 
 
@@ -96,7 +96,7 @@ def _activated(x: DFPattern) -> DFPattern:
     return alternatives
 
 
-def wanted(match: PatternCheckContext) -> bool:
+def _is_supported(match: PatternCheckContext) -> bool:
     """Whether a match is one primitive: no inner value is used outside, and oneDNN supports it."""
     inside = match.matched_bindings
     root = match.value_to_bound_var[match.matched_expr]
@@ -167,11 +167,11 @@ def read(bindings: Mapping[Any, Any]) -> Job | None:
     tensors: dict[int, Operand] = dict(zip(arguments, operands, strict=False))
     job = Job(call, dims, tensors)
     while steps:
-        taken = _post(job, var, [value for _, value in steps])
-        if not taken:
+        post = _post(job, var, [value for _, value in steps])
+        if not post:
             return None
-        var = steps[taken - 1][0]
-        del steps[:taken]
+        var = steps[post - 1][0]
+        del steps[:post]
     return job
 
 
@@ -343,11 +343,11 @@ PROTOTYPES = [
 def lower(bb: Any, call: Call) -> Any:
     """The rule: a call of a composite function becomes a call of its primitive's kernel."""
     composite = call.attrs["composite"]
-    given = dict(zip(composite_inputs(composite), call.args, strict=True))
+    arg_of = dict(zip(composite_inputs(composite), call.args, strict=True))
     bindings = {b.var: b.value for block in composite.body.blocks for b in block.bindings}
     job = read(bindings)
     assert job is not None  # guaranteed by the pattern's check
-    sources = [_source(bb, given.get(o.value, o.value), o) for o in job.inputs]
+    sources = [_source(bb, arg_of.get(o.value, o.value), o) for o in job.inputs]
     primitive = job.primitive([layout for _, layout in sources])
     assert primitive is not None
     tensors = []

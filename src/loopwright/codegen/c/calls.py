@@ -27,7 +27,7 @@ def refuse_value(ctx: FunctionText, node: Call) -> str:
 
 
 def math(ctx: FunctionText, node: Call) -> str:
-    """A function on floats: of math.h, or of ours."""
+    """A function on floats: of math.h, or one defined in the file."""
     name, dtype = node.op.name.removeprefix("tir."), node.dtype
     if dtype.base not in ("float32", "float64"):
         return not_of_type(ctx, node)
@@ -151,7 +151,7 @@ def checked_index(ctx: FunctionText, node: Call) -> str:
     return f"{name}({index}, {extent}, {ctx.bad_index})"
 
 
-def bad_index_message(ctx: FunctionText, place: str) -> str:
+def bad_index_message(ctx: FunctionText, site: str) -> str:
     """Statements that say which index is out of range, in the array `text` (without stdio)."""
     lines = ["while (*s != 0) *to++ = *s++;", "*to = 0;", "return to;"]
     text = definition("char*", "lw_put_text", "char* to, const char* s", *lines)
@@ -163,7 +163,7 @@ def bad_index_message(ctx: FunctionText, place: str) -> str:
         "char*", "lw_put_int", "char* to, int64_t value", *lines, "*to = 0;", "return to;"
     )
     ctx.module.helpers |= {"lw_put_text": text, "lw_put_int": number}
-    parts = [f"{place}: index ", " is out of range for an axis of extent "]
+    parts = [f"{site}: index ", " is out of range for an axis of extent "]
     first, second = (ctx.expr(StringImm(part)) for part in parts)
     size = sum(len(part.encode()) for part in parts) + 2 * 20 + 1
     at = f"lw_put_text(lw_put_int(lw_put_text(text, {first}), {ctx.bad_index}[1]), {second})"
@@ -174,8 +174,8 @@ def call_extern(ctx: FunctionText, node: Call) -> str:
     """A call of a C function by name."""
     name, args = called_name(node), node.args[1:]
     params = ctx.module.extern(name, node)
-    given = [argument(ctx, a, p) for a, p in zip(args, params, strict=True)]
-    return f"{name}({', '.join(given)})"
+    written = [argument(ctx, a, p) for a, p in zip(args, params, strict=True)]
+    return f"{name}({', '.join(written)})"
 
 
 def argument(ctx: FunctionText, node: PrimExpr, kind: str) -> str:
@@ -185,10 +185,10 @@ def argument(ctx: FunctionText, node: PrimExpr, kind: str) -> str:
         return text
     if not kind.endswith("*") or kind in ("void*", "const void*"):
         return text
-    held = ctx.pointees.get(node)
+    pointee = ctx.pointees.get(node)
     if isinstance(node, Call) and getattr(node.op, "name", "") == "tir.handle_add_byte_offset":
-        held = f"{const_of(ctx, node.args[0])}uint8_t"
-    if kind in (f"{held}*", f"const {held}*"):
+        pointee = f"{const_of(ctx, node.args[0])}uint8_t"
+    if kind in (f"{pointee}*", f"const {pointee}*"):
         return text
     plain = text.isidentifier() or (text[0] == "&" and "[" in text)
     return f"({kind}){text}" if plain else f"({kind})({text})"

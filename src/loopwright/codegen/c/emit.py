@@ -1,7 +1,7 @@
 """Statements of lowered TensorIR as C99.
 
 Input (see `tir.transform`): parameters are data pointers and scalars, buffers are flat, loops are
-serial (parallel loops run serially) and there are no vectors. A kernel becomes `static void
+serial (parallel loops run serially) and all is scalar. A kernel becomes `static void
 f(...)`, or `static int32_t f(...)` if it can fail: it returns 0, or -1 after a failed assertion.
 
 Allocations larger than `stack_bytes` are placed in the scratch memory that the caller passes:
@@ -33,7 +33,7 @@ from .functions import NATIVE
 from .ranges import NARROW_LIMIT
 from .types import bare, c_type, memory_type
 
-ALIGNMENT = 64
+ALIGNMENT = 64  # bytes of a cache line, and of the widest vector (AVX-512)
 _LARGEST = 1 << 40  # the largest extent of an allocation
 
 
@@ -69,9 +69,9 @@ def call_function(ctx: FunctionText, call: Call) -> None:
     """A call of another function of the program; the caller fails if it does."""
     callee = ctx.module.require(call.op.name_hint, call.span)
     pairs = zip(call.args, callee.params, strict=True)
-    given = [argument(ctx, a, kind) for a, (_, kind) in pairs]
+    written = [argument(ctx, a, kind) for a, (_, kind) in pairs]
     for arg, (p, _) in zip(call.args, callee.params, strict=True):
-        limit = callee.ranges.known.get(p)
+        limit = callee.ranges.bounds.get(p)
         if limit is not None and ctx.ranges.interval(arg)[1] > limit[1]:
             what = f"{p.name} of {callee.symbol} may be more than {limit[1]}"
             hint = 'its upper bound ("tir_var_upper_bound"): raise it, or rename the variable'
@@ -79,8 +79,8 @@ def call_function(ctx: FunctionText, call: Call) -> None:
     if callee.scratch_bytes:
         take(ctx, callee.scratch_bytes)
         at = ctx.scratch_at
-        given.append(f"scratch + {at}" if at else "scratch")
-    text = f"{callee.symbol}({', '.join(given)})"
+        written.append(f"scratch + {at}" if at else "scratch")
+    text = f"{callee.symbol}({', '.join(written)})"
     if callee.can_fail:
         fail_unless(ctx, f"{text} == 0")
     else:
@@ -94,7 +94,7 @@ def let(ctx: FunctionText, node: st.LetStmt) -> None:
     if dtype.is_handle:
         ctx.pointees[var] = f"{constness(ctx, node.value)}{pointee(var)}"
     elif dtype.is_int:
-        ctx.ranges.known[var] = ctx.ranges.interval(node.value)
+        ctx.ranges.bounds[var] = ctx.ranges.interval(node.value)
     narrow = dtype.is_int and dtype.bits == 64 and ctx.ranges.fits_narrow(node.value)
     if narrow:
         ctx.ranges.narrow.add(var)
@@ -160,15 +160,15 @@ def for_loop(ctx: FunctionText, node: st.For) -> None:
     if var.dtype == "int64" and first > -NARROW_LIMIT and last + 1 < NARROW_LIMIT:
         kind = "ptrdiff_t"  # 32 bits wide on a 32-bit machine
         ctx.ranges.narrow.add(var)
-    before = set(ctx.taken)
+    before = set(ctx.used_names)
     label = ctx.env[var] = ctx.name(var.name)
-    ctx.ranges.known[var] = (first, last)
+    ctx.ranges.bounds[var] = (first, last)
     was = node.annotations.get(TILE_KIND)
     if was is not None:
         how = "VECTOR" if was == "vectorized" else f"UNROLL({count})"
         ctx.emit(f"{ctx.module.macro}_{how}")
     ctx.block(f"for ({kind} {label} = {low}; {label} < {end}; ++{label})", node.body)
-    ctx.taken = before
+    ctx.used_names = before
 
 
 def while_loop(ctx: FunctionText, node: st.While) -> None:
@@ -229,12 +229,12 @@ def allocate(ctx: FunctionText, node: st.Allocate) -> None:
         ctx.scratch_at = before + rounded(size + more)
         ctx.stmt(node.body)
         ctx.scratch_at = before
-        place = f"scratch + {offset}" if offset else "scratch"
+        address = f"scratch + {offset}" if offset else "scratch"
         if more:
             mask = node.alignment - 1
-            place = f"(((uintptr_t)({place}) + {mask}) & ~(uintptr_t){mask})"
+            address = f"(((uintptr_t)({address}) + {mask}) & ~(uintptr_t){mask})"
         cast = "" if kind == "uint8_t" and not more else f"({kind}*)"
-        text = f"{kind}* const {label} = {cast}{f'({place})' if cast and offset and not more else place};"
+        text = f"{kind}* const {label} = {cast}{f'({address})' if cast and offset and not more else address};"
     if var in ctx.used:
         ctx.lines[at] = "  " * ctx.depth + text
         if not any(var is p for n in nodes_in(node.body, BufferLoad, Call) for p in pointers_in(n)):
@@ -266,7 +266,7 @@ def run(ctx: FunctionText, written: set[Var]) -> None:
         else:
             declared.append(f"{c_type(p.dtype)} {label}")
             if p.name in ctx.module.bounds:
-                ctx.ranges.known[p] = (0, ctx.module.bounds[p.name])
+                ctx.ranges.bounds[p] = (0, ctx.module.bounds[p.name])
             ctx.params.append((p, c_type(p.dtype)))
     ctx.stmt(ctx.func.body)
     if ctx.bad_index:

@@ -69,18 +69,18 @@ def _fused(ctx: FunctionText, node: pe.BinaryOpExpr) -> str | None:
 def divide(ctx: FunctionText, node: Any) -> str:
     """Division of floats; `Div`, `Mod`, `FloorDiv` and `FloorMod` of integers."""
     kind, dtype = type(node), ctx.type_of(node)
-    known = node.b.value if isinstance(node.b, IntImm) else 0
+    divisor = node.b.value if isinstance(node.b, IntImm) else 0
     sign = "%" if kind in _REMAINDERS else "/"
     if dtype.is_float:
         return by_function(ctx, node) if kind in _REMAINDERS else quotient(ctx, node, sign)
     if ctx.meaning_of is not None:
         text = quotient(ctx, node, sign)
         return text if dtype.bits >= 32 else f"(({c_type(dtype)}){text})"
-    if known > 0 and dtype.bits >= 32:
-        if kind in _FLOORS and dtype.is_int and known & (known - 1) == 0:
+    if divisor > 0 and dtype.bits >= 32:
+        if kind in _FLOORS and dtype.is_int and divisor & (divisor - 1) == 0:
             a = ctx.expr(node.a)
             part = kind is pe.FloorMod
-            return f"({a} & {known - 1})" if part else f"({a} >> {known.bit_length() - 1})"
+            return f"({a} & {divisor - 1})" if part else f"({a} >> {divisor.bit_length() - 1})"
         if kind not in _FLOORS or not dtype.is_int or ctx.ranges.interval(node.a)[0] >= 0:
             return quotient(ctx, node, sign)
     return by_function(ctx, node)
@@ -123,8 +123,8 @@ def invert(ctx: FunctionText, node: pe.Not) -> str:
 
 def choice(ctx: FunctionText, cond: PrimExpr, yes: PrimExpr, no: PrimExpr) -> str:
     """`yes` if `cond` holds, else `no`; the other operand is not evaluated."""
-    given = (ctx.data(cond), ctx.expr(yes), ctx.expr(no))
-    chosen = f"({given[0]} ? {given[1]} : {given[2]})"
+    operands = (ctx.data(cond), ctx.expr(yes), ctx.expr(no))
+    chosen = f"({operands[0]} ? {operands[1]} : {operands[2]})"
     kind = c_type(yes.dtype)
     # Both operands of ?: are promoted to int.
     return f"(({kind}){chosen})" if kind in ("int8_t", "int16_t", "uint8_t", "uint16_t") else chosen
@@ -179,9 +179,9 @@ def element(ctx: FunctionText, buffer: Buffer, indices: tuple[PrimExpr, ...]) ->
     index = flat_index(buffer, indices)
     base, kind = ctx.var(buffer.data), memory_type(buffer.dtype)
     at = ctx.index(index)
-    held = ctx.pointees.get(buffer.data, "void")
-    const = "const " if held.startswith("const ") else ""
-    if held.removeprefix("const ") != kind:
+    pointee = ctx.pointees.get(buffer.data, "void")
+    const = "const " if pointee.startswith("const ") else ""
+    if pointee.removeprefix("const ") != kind:
         base = f"(({const}{kind}*){base})"
     return f"{base}[{at}]"
 

@@ -22,7 +22,7 @@ I32, I64, F32 = (DataType(t) for t in ("int32", "int64", "float32"))
 
 
 class Program(Protocol):
-    """What the functions of a file share."""
+    """The state shared by the functions of a file."""
 
     helpers: dict[str, str]  # helpers by name, callees first
     macro: str
@@ -68,15 +68,15 @@ class FunctionText(Context):
         self.check_index = ""  # what tests it before a return
         self.scratch_at = 0  # scratch bytes in use at this point
         self.scratch_bytes = 0  # maximum over the function
-        self.taken = {*module.reserved, name, "scratch"}
+        self.used_names = {*module.reserved, name, "scratch"}
         self.params: list[tuple[Var, str]] = []
         self.header = ""
         self.meaning_of: PrimExpr | None = None  # the operation that this helper implements
 
     def name(self, hint: str) -> str:
         """An unused name in the function."""
-        label = free_name(identifier(hint), self.taken)
-        self.taken.add(label)
+        label = free_name(identifier(hint), self.used_names)
+        self.used_names.add(label)
         return label
 
     def var(self, node: Var) -> str:
@@ -107,9 +107,9 @@ class FunctionText(Context):
         """`header { body }`; names declared in the body are free again after it."""
         self.emit(f"{header} {{")
         self.depth += 1
-        before = set(self.taken)
+        before = set(self.used_names)
         self.stmt(body)
-        self.taken = before
+        self.used_names = before
         self.depth -= 1
         self.emit("}")
 

@@ -37,7 +37,7 @@ NATIVE = FUNCTIONS | {"float32", "float64", "nextafter:float32", "nextafter:floa
 def by_function(ctx: FunctionText, node: PrimExpr) -> str:
     """An operation as a call of its helper function."""
     operands = _operands(node)
-    given = ", ".join(ctx.bare(v) for v in operands)
+    args = ", ".join(ctx.bare(v) for v in operands)
     if ctx.mode == NARROW:
         node = type(node)._make(*(Var("x", I32) for _ in operands))
     types = [v.dtype for v in _operands(node)]
@@ -51,7 +51,7 @@ def by_function(ctx: FunctionText, node: PrimExpr) -> str:
         name += f"_{tag(node.dtype)}" if called in ("popcount", "clz") else ""
     if name not in ctx.module.helpers:
         ctx.module.helpers[name] = _text(ctx, name, node)
-    return f"{name}({given})"
+    return f"{name}({args})"
 
 
 def _operands(node: Any) -> Sequence[PrimExpr]:
@@ -115,12 +115,12 @@ def wrapped(module: Program, text: str, dtype: DataType) -> str:
         return text
     if not is_odd(dtype):
         return f"({c_type(dtype)}){text}"
-    held, mask = c_type(dtype), (1 << dtype.bits) - 1
+    ctype, mask = c_type(dtype), (1 << dtype.bits) - 1
     if not dtype.is_int:
-        return f"({held})({text} & {mask}u)"
+        return f"({ctype})({text} & {mask}u)"
     name, sign = f"lw_cut_{tag(dtype)}", 1 << (dtype.bits - 1)
-    body = f"return ({held})((int64_t)((x & {mask}u) ^ {sign}u) - {sign});"
-    module.helpers.setdefault(name, definition(held, name, "uint64_t x", body))
+    body = f"return ({ctype})((int64_t)((x & {mask}u) ^ {sign}u) - {sign});"
+    module.helpers.setdefault(name, definition(ctype, name, "uint64_t x", body))
     return f"{name}((uint64_t){text})"
 
 

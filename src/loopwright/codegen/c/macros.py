@@ -1,4 +1,4 @@
-"""What the macros of a model's source are where its user defines none, and its static memory."""
+"""The default macros of a model's source, and its static memory."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ NOINLINE = """
 #endif
 #endif
 """
-# gcc writes short loops out before it looks for vectors, and then finds none; so it is told which
-# loop is a vector, and which ones are over the vectors of a tile.
+# gcc fully unrolls short loops before it vectorizes, and then does not vectorize them; pragmas name
+# the loop that is a vector, and those over the vectors of a tile.
 LOOPS = """
 #ifndef {m}_UNROLL
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8

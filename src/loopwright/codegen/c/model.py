@@ -1,4 +1,4 @@
-"""Models as C source: `compile(model, target="c")` gives a `CModel`.
+"""Models as C source: `compile(model, target="c")` returns a `CModel`.
 
     model = loopwright.compile("model.onnx", target="c")
     model.write("out")                # model.c, model.h, model_weights.c, external sources
@@ -93,7 +93,7 @@ class CModel(CompiledModel):
 
     @property
     def weights_source(self) -> str:
-        """`model_weights.c`; empty if there are no weights."""
+        """`model_weights.c`; empty for a model without weights."""
         return self.files.weights_source
 
     @property
@@ -111,7 +111,7 @@ class CModel(CompiledModel):
     ) -> list[Path]:
         """Write the files into a folder, created if missing; return their paths.
 
-        The sources of external libraries and the headers they include are copied beside them.
+        The sources of external libraries and the headers they include are copied into the same folder.
         Raises LoopwrightError for a library with neither sources nor a shared library.
         """
         files, folder = self.render(name, weights, **options), Path(folder)
@@ -139,7 +139,7 @@ class CModel(CompiledModel):
     ) -> CLibrary:
         """Compile the files as a shared library and load it.
 
-        folder: where the files go; by default a temporary folder. The compiler is `cc`, `gcc` or
+        folder: where the files are written; by default a temporary folder. The compiler is `cc`, `gcc` or
         `clang`, called with `C_FLAGS` and `flags`, by default -O3 and all that the host's
         CPU has. Raises LoopwrightError with its output.
         """
@@ -164,7 +164,7 @@ class CModel(CompiledModel):
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The function of that name, compiled by the system's C compiler at the first call.
-        "get_func_names" gives the names of those that can be called."""
+        "get_func_names" returns the names of those that can be called."""
         if name == "get_func_names":
             return lambda: list(self.files.entries)
         if self._library is None:
@@ -189,7 +189,7 @@ class CModel(CompiledModel):
         **options: Any,
     ) -> Path:
         """Compile the files to a shared library (`.so`), which `runtime.load_module` loads, a static
-        library (`.a`) or an object (`.o`), with the header beside it. fcompile: makes the file instead
+        library (`.a`) or an object (`.o`), with the header next to it. fcompile: makes the file instead
         (`contrib.cc.create_shared`): called with its path, those of the objects and the options.
         workspace_dir: an existing folder for files on the way."""
         path = Path(file_name)
@@ -200,7 +200,7 @@ class CModel(CompiledModel):
             raise TypeError(explain(what, got=", ".join(options), instead=hint))
         shared = path.suffix not in (".a", ".o")
         if shared and fcompile is None and path.suffix not in (".so", ".dylib"):
-            what = "the file's suffix selects what is exported"
+            what = "the file's suffix selects the kind of export"
             raise LoopwrightError(explain(what, got=path.name, instead="one of .so, .a, .o"))
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=workspace_dir) as folder:
@@ -249,14 +249,14 @@ def _copied(library: ExternLibrary, folder: Path) -> list[Path]:
         what = f"external library {library.name} has no C sources to write"
         hint = "give its sources= (or library=, to link with)"
         raise LoopwrightError(explain(what, instead=hint))
-    places = [*library.include_dirs, *(s.parent for s in library.sources)]
+    folders = [*library.include_dirs, *(s.parent for s in library.sources)]
     todo = [(s, s.name) for s in library.sources]
     names = re.findall(r'"([^"]+)"', "\n".join(library.headers))
     copies: dict[str, Path] = {}
     while todo or names:
         if not todo:
             name = names.pop()
-            header = next((d / name for d in places if (d / name).is_file()), None)
+            header = next((d / name for d in folders if (d / name).is_file()), None)
             if header is None or name in copies:
                 continue
             todo.append((header, name))
@@ -271,7 +271,7 @@ def _copied(library: ExternLibrary, folder: Path) -> list[Path]:
     return list(copies.values())
 
 
-# ---------------------------------------------------------------------- what a library tells of itself
+# ---------------------------------------------------------------------- metadata inside a library
 
 
 def _entries_text(files: CFiles) -> str:
@@ -279,8 +279,8 @@ def _entries_text(files: CFiles) -> str:
     entries = [
         {**vars(e), **{k: _plain(getattr(e, k)) for k in _LISTS}} for e in files.entries.values()
     ]
-    told = save_json(Attrs("loopwright.c_entries", {"prefix": files.prefix, "entries": entries}))
-    return c_text(C_ENTRIES_SYMBOL, told.encode())
+    text = save_json(Attrs("loopwright.c_entries", {"prefix": files.prefix, "entries": entries}))
+    return c_text(C_ENTRIES_SYMBOL, text.encode())
 
 
 _LISTS = {"inputs": Field, "outputs": Field, "order": Field, "areas": Area}
@@ -290,15 +290,15 @@ def _plain(items: Sequence[Any]) -> list[dict[str, Any]]:
     return [dict(vars(item)) for item in items]
 
 
-def load_entries(path: Path, told: str) -> CLibrary:
-    """The functions of a library of C that tells of its entries."""
-    attrs = load_json(told)
+def load_entries(path: Path, text: str) -> CLibrary:
+    """The functions of a C library that contains the list of its entries."""
+    attrs = load_json(text)
     entries = {}
     for entry in attrs["entries"]:
         lists = {k: tuple(of(**dict(item)) for item in entry[k]) for k, of in _LISTS.items()}
         sizes = {k: tuple(entry[k]) for k in ("symbols", "fields")}
-        made = Entry(**{**entry, **lists, **sizes})
-        entries[made.name] = made
+        loaded = Entry(**{**entry, **lists, **sizes})
+        entries[loaded.name] = loaded
     files = CFiles(attrs["prefix"], "", "", "", b"", entries, {})
     return CLibrary(path, files, tensors=True)
 
@@ -358,18 +358,18 @@ class CFunction:
             return self.converted(*args, out=out)
         if out is not None:
             placed(self.entry.name, 0, out)  # refuses it
-        return self._of_arrays(*args)  # it copies back what a kernel wrote to a copy
+        return self._of_arrays(*args)  # it copies back the results that a kernel wrote to a copy
 
     def _of_arrays(self, *args: Any) -> Any:
         entry = self.entry
-        given = entry.inputs if entry.returns else entry.order
-        if len(args) != len(given):
-            what = f"{entry.name} takes {len(given)} arguments"
+        fields = entry.inputs if entry.returns else entry.order
+        if len(args) != len(fields):
+            what = f"{entry.name} takes {len(fields)} arguments"
             raise TypeError(explain(what, got=len(args)))
         values: dict[str, Any] = {}
         extents: dict[Var, int] = {}
         written: list[tuple[np.ndarray, np.ndarray, str]] = []
-        for arg, value in zip(given, args, strict=True):
+        for arg, value in zip(fields, args, strict=True):
             if arg.dims is None:
                 scalar = np.asarray(value, numpy_dtype(arg.dtype))
                 values[arg.field] = scalar.view(_bits(scalar.dtype)).item()
@@ -379,7 +379,7 @@ class CFunction:
             values[arg.field] = array
             if not entry.returns and arg in entry.outputs and not isinstance(value, PackedTensor):
                 written.append((as_array(value), array, arg.dtype))
-        _check(given, args, extents, entry)
+        _check(fields, args, extents, entry)
         results = []
         for arg in entry.outputs if entry.returns else ():
             shape = [_known(d, extents) for d in arg.dims or ()]
@@ -476,9 +476,9 @@ def _match(arg: Field, shape: Sequence[int], extents: dict[Var, int], entry: Ent
 
 
 def _check(
-    given: Sequence[Field], args: Sequence[Any], extents: Mapping[Var, int], entry: Entry
+    fields: Sequence[Field], args: Sequence[Any], extents: Mapping[Var, int], entry: Entry
 ) -> None:
-    for arg, value in zip(given, args, strict=True):
+    for arg, value in zip(fields, args, strict=True):
         if arg.dims is None:
             continue
         for k, (dim, size) in enumerate(zip(arg.dims, np.shape(value), strict=True)):

@@ -121,7 +121,7 @@ class ProgramText:
         self.data = bytearray()
         self.declared: list[str] = []
         self.arrays: list[str] = []
-        self.kept: list[Any] = []  # so that no two constants have one id
+        self.alive: list[Any] = []  # references, so that no two constants have one id
         self.reserved: set[str] = {f"{prefix}_weights"}
 
     # -- functions -----------------------------------------------------------------------------
@@ -169,10 +169,10 @@ class ProgramText:
             return self._of_callee(called, args)
         if called in _WRITES_FIRST:
             return list(args[:1])
-        known = self.prototypes.get(called)
-        if known is None:
+        prototype = self.prototypes.get(called)
+        if prototype is None:
             return [a for a in args if a.dtype.is_handle]
-        pairs = zip(args, known[0].params, strict=True)
+        pairs = zip(args, prototype[0].params, strict=True)
         return [a for a, p in pairs if p.pointer and not p.const]
 
     def _of_callee(self, name: str, args: Any) -> list[Any]:
@@ -194,9 +194,9 @@ class ProgramText:
         return params
 
     def _extern(self, name: str, call: Call) -> tuple[list[str], str]:
-        known = self.prototypes.get(name)
-        if known is not None:
-            return [_c_param(p) for p in known[0].params], ""
+        prototype = self.prototypes.get(name)
+        if prototype is not None:
+            return [_c_param(p) for p in prototype[0].params], ""
         args = call.args[1:]
         if extern_header(name) is not None:
             kinds = ["const void*" if a.dtype.is_handle else c_type(a.dtype) for a in args]
@@ -211,7 +211,7 @@ class ProgramText:
     def constant(self, data: Any, hint: str) -> tuple[str, str]:
         """(name of a constant, C type of its elements)."""
         if id(data) not in self.constants:
-            self.kept.append(data)
+            self.alive.append(data)
             self.constants[id(data)] = self._constant(data, hint)
         return self.constants[id(data)]
 
@@ -224,8 +224,8 @@ class ProgramText:
             at = rounded(len(self.data))
             self.data.extend(bytes(at - len(self.data)))
             self.data.extend(array.tobytes())
-            place = f"({self.prefix}_weights + {at})"
-            return f"((const {kind}*){place})", f"const {kind}"
+            address = f"({self.prefix}_weights + {at})"
+            return f"((const {kind}*){address})", f"const {kind}"
         name = free_name(identifier(f"{self.prefix}_{hint}"), self.reserved)
         self.reserved.add(name)
         declared = f"const {kind} {name}[{max(array.size, 1)}] {self.macro}_ALIGNED"
@@ -260,26 +260,26 @@ class ProgramText:
         params = list(self.functions[name].params)
         symbols = [Argument(v.name, str(v.dtype)) for v in spec.symbols]
         order: list[Field] = []
-        taken: set[str] = set()
+        used: set[str] = set()
 
         def argument(item: Argument, label: str) -> Field:
             name = base = identifier(label)
             k = 0
-            while name in taken:
+            while name in used:
                 k += 1
                 name = f"{base}_{k}"
-            taken.add(name)
+            used.add(name)
             return Field(label, item.dtype, item.dims, name)
 
         def labels(key: str, items: Sequence[Any]) -> list[str]:
-            given = names.get(key)
-            named = given is not None and len(given) == len(items) and name == "main"
-            return list(given) if named and given else [i.name for i in items]
+            chosen = names.get(key)
+            named = chosen is not None and len(chosen) == len(items) and name == "main"
+            return list(chosen) if named and chosen else [i.name for i in items]
 
         if spec.results:
             inputs = [argument(*p) for p in zip(spec.params, labels("input_names", spec.params))]
             fields = tuple(argument(s, s.name).field for s in symbols)
-            taken = set()
+            used = set()
             outs = zip(spec.results, labels("output_names", spec.results))
             outputs = [argument(*p) for p in outs]
         else:
@@ -324,7 +324,7 @@ class ProgramText:
     def _run(self, entry: Entry) -> str:
         """The public function of an entry."""
         emitter = self.require(entry.name)
-        given, lines = self._given(entry, emitter), []
+        args, lines = self._kernel_args(entry, emitter), []
         needed = [a for a in entry.areas if a.bytes]
         if needed:
             lines.append(f"#ifdef {self.macro}_NO_WORKSPACE")
@@ -337,7 +337,7 @@ class ProgramText:
         if emitter.scratch_bytes:
             size = next(a.bytes for a in entry.areas if a.name == WORKSPACE)
             at = size - emitter.scratch_bytes
-            given.append(f"{WORKSPACE} + {at}" if at else WORKSPACE)
+            args.append(f"{WORKSPACE} + {at}" if at else WORKSPACE)
         for var, label in zip(entry.symbols, entry.fields, strict=True):
             if var.name in self.bounds:
                 text = f"inputs->{label}"
@@ -346,9 +346,9 @@ class ProgramText:
                 lines.insert(0, self._fail(f"{text} < 0 || {text} > {most}", what, -3))
         if self.binary:
             lines.append(f"  {self.prefix}_weights = (const uint8_t*)weights;")
-        text = f"{emitter.symbol}({', '.join(given)})"
+        text = f"{emitter.symbol}({', '.join(args)})"
         lines += [f"  return {text};"] if emitter.can_fail else [f"  {text};", "  return 0;"]
-        used = " ".join(given)
+        used = " ".join(args)
         for struct in ("inputs", "outputs"):
             if f"{struct}->" not in used:
                 lines.insert(0, f"  (void){struct};")
@@ -358,26 +358,26 @@ class ProgramText:
         """The check that ends a public function with an error."""
         return f'  if ({condition}) {{ {self.macro}_ERROR("{message}"); return {code}; }}'
 
-    def _given(self, entry: Entry, emitter: FunctionText) -> list[str]:
+    def _kernel_args(self, entry: Entry, emitter: FunctionText) -> list[str]:
         """The arguments that the public function passes to the internal one, in order."""
         tensors = [a for a in entry.order if a.dims is not None]
         scalars = [(a.field, a.dtype) for a in entry.order if a.dims is None]
         scalars += [(f, "int64") for f in entry.fields]
-        areas, given = [a.name for a in entry.areas], []
+        areas, args = [a.name for a in entry.areas], []
         for p, kind in emitter.params:
             if not p.dtype.is_handle:
                 label, dtype = scalars.pop(0)
                 text, is_bool = f"inputs->{label}", DataType(dtype).is_bool
                 same = kind == c_type(DataType(dtype))
-                given.append(f"({text} != 0)" if is_bool else text if same else f"({kind}){text}")
+                args.append(f"({text} != 0)" if is_bool else text if same else f"({kind}){text}")
             elif tensors:
                 arg = tensors.pop(0)
                 text = f"{'inputs' if arg in entry.inputs else 'outputs'}->{arg.field}"
                 same = kind.removeprefix("const ") == f"{_in_struct(arg.dtype)}*"
-                given.append(text if same else f"({kind}){text}")
+                args.append(text if same else f"({kind}){text}")
             else:
-                given.append(areas.pop(0))
-        return given
+                args.append(areas.pop(0))
+        return args
 
     def _declaration(self, entry: Entry) -> str:
         params = [
@@ -403,8 +403,8 @@ class ProgramText:
             )
         lines = [f"#ifndef {m}_H", f"#define {m}_H", "", "#include <stdint.h>", ""]
         lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif", "", *sizes]
-        kept = f"where {self.prefix}.c is compiled with -D{m}_LAST_ERROR=1024, its most bytes"
-        lines += ["", f"/* The message of this thread's last error, {kept}. */"]
+        note = f"where {self.prefix}.c is compiled with -D{m}_LAST_ERROR=1024, its most bytes"
+        lines += ["", f"/* The message of this thread's last error, {note}. */"]
         lines += [f"const char* {self.prefix}_last_error(void);"]
         for entry in entries:
             lines += [
@@ -445,10 +445,10 @@ class ProgramText:
         text += ERRORS.format(m=m, p=p) + ALIGNED.format(m=m)
         text += f"{NOINLINE.format(m=m)}{LOOPS.format(m=m)}\n"
         declared = [
-            f"{known.text};"
+            f"{prototype.text};"
             for lib in self.libraries
             if not lib.headers
-            for known in lib.prototypes.values()
+            for prototype in lib.prototypes.values()
         ]
         declared += [line for _, line in self.externs.values() if line]
         if declared:

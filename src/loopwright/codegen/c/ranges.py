@@ -8,6 +8,7 @@ from ...ir import prim_expr as pe
 from ...ir.dtype import DataType
 from ...ir.prim_expr import IntImm, PrimExpr, Var
 
+# Values of int64 within it are computed in int32_t, which 32-bit cores do in one instruction.
 NARROW_LIMIT = 1 << 31
 _INTEGER_OPS = (pe.Add, pe.Sub, pe.Mul, pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod, pe.Min, pe.Max)
 _NO_RANGE = (-(1 << 70), 1 << 70)
@@ -17,7 +18,7 @@ class Ranges:
     """Known ranges of variables; `narrow`: int64 variables that fit a ptrdiff_t."""
 
     def __init__(self) -> None:
-        self.known: dict[Var, tuple[int, int]] = {}
+        self.bounds: dict[Var, tuple[int, int]] = {}
         self.narrow: set[Var] = set()
 
     def fits(self, node: pe.BinaryOpExpr) -> bool:
@@ -50,7 +51,7 @@ class Ranges:
         if isinstance(node, IntImm):
             return node.value, node.value
         if isinstance(node, Var):
-            return self.known.get(node) or _of_type(node.dtype)
+            return self.bounds.get(node) or _of_type(node.dtype)
         if isinstance(node, pe.Cast) and node.value.dtype.is_integer:
             return _within(self.interval(node.value), node.dtype)
         if isinstance(node, pe.Cast):
@@ -87,6 +88,6 @@ def _of_type(dtype: DataType) -> tuple[int, int]:
     return (0, (1 << dtype.bits) - 1) if dtype.is_integer else _NO_RANGE
 
 
-def _within(given: tuple[int, int], dtype: DataType) -> tuple[int, int]:
+def _within(bounds: tuple[int, int], dtype: DataType) -> tuple[int, int]:
     whole = _of_type(dtype)
-    return given if whole[0] <= given[0] and given[1] <= whole[1] else whole
+    return bounds if whole[0] <= bounds[0] and bounds[1] <= whole[1] else whole

@@ -49,7 +49,7 @@ def is_small(dtype: DataType) -> bool:
     return dtype.is_float and dtype.base not in ("float32", "float64")
 
 
-def held_bits(dtype: DataType) -> int:
+def storage_bits(dtype: DataType) -> int:
     """The bits of the integer type that holds an integer."""
     return next(b for b in (8, 16, 32, 64) if b >= dtype.bits)
 
@@ -72,9 +72,9 @@ def c_type(dtype: DataType) -> str:
     if dtype.code == "complex":
         return "float _Complex" if dtype.bits == 64 else "double _Complex"
     if dtype.is_float:
-        known = {"float32": "float", "float64": "double"}.get(dtype.base)
-        return known or f"uint{dtype.lane_bytes * 8}_t"
-    return f"{'' if dtype.is_int else 'u'}int{held_bits(dtype)}_t"
+        named = {"float32": "float", "float64": "double"}.get(dtype.base)
+        return named or f"uint{dtype.lane_bytes * 8}_t"
+    return f"{'' if dtype.is_int else 'u'}int{storage_bits(dtype)}_t"
 
 
 def memory_type(dtype: DataType) -> str:
@@ -84,7 +84,7 @@ def memory_type(dtype: DataType) -> str:
 
 def unsigned(dtype: DataType) -> str:
     """The unsigned type that an integer wraps around in; at least as wide as int."""
-    return f"uint{max(32, held_bits(dtype))}_t"
+    return f"uint{max(32, storage_bits(dtype))}_t"
 
 
 def tag(dtype: DataType) -> str:

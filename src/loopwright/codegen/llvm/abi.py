@@ -60,7 +60,7 @@ def descriptor(
 ) -> str:
     """The constant `@name` that the `lw_arg_*` helpers read, and the strings it points to.
 
-    `dims=None` leaves the rank unchecked. For tuples pass as many dims as elements.
+    `dims=None` leaves the rank unchecked. For tuples pass dims for each element.
     """
     ndim = -1 if dims is None else len(dims)
     sizes = ", ".join(f"i64 {d}" for d in dims or ())

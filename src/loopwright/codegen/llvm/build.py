@@ -36,7 +36,7 @@ from .module_text import ModuleText, text_of, without_comments
 from .program import ENTRY_PREFIX, GRAPH, LEVEL, NativeProgram, compile_options
 from .types import is_soft, llvm_type, memory_type, scalar_type, symbol
 
-_AHEAD = 4  # one kernel in so many is compiled before the graph functions
+_AHEAD = 4  # one kernel in four is compiled before the graph functions
 
 
 def build_program(
@@ -133,8 +133,8 @@ def _graph_module(
             main.declare(symbol(name), _kernel_declaration(name, spec, main.returned(name)))
     parts = [emit_entry_of(main, name, spec) for name, spec in entries.items()]
     lines = main.code()
-    known = support.declarations("\n".join(parts))
-    return [*lines, _missing(known, main), *parts]
+    declarations = support.declarations("\n".join(parts))
+    return [*lines, _missing(declarations, main), *parts]
 
 
 def _missing(declarations: str, module: ModuleText) -> str:
@@ -167,13 +167,15 @@ def emit_entry_of(module: ModuleText, name: str, spec: Signature) -> str:
             raise LoopwrightError(explain(what, got=p.dtype, instead="declare it float32 and cast"))
     params, results = ([written(a) for a in part] for part in (spec.params, spec.results))
     helper, sizes = None, []
-    made = [r for r in spec.results if not all(isinstance(number(d), int) for d in r.dims or ())]
-    if derived or made:
+    dynamic = [r for r in spec.results if not all(isinstance(number(d), int) for d in r.dims or ())]
+    if derived or dynamic:
         helper = f"{name}.dims"
         scalars = [v for v in vars_in(derived) if id(v) not in names]
-        places = {p.name: k for k, p in enumerate(spec.params) if not p.is_tensor}
-        sizes = [places[v.name] for v in scalars]
-        add_function(module, helper, _dims_function(name, [*spec.symbols, *scalars], derived, made))
+        position_of = {p.name: k for k, p in enumerate(spec.params) if not p.is_tensor}
+        sizes = [position_of[v.name] for v in scalars]
+        add_function(
+            module, helper, _dims_function(name, [*spec.symbols, *scalars], derived, dynamic)
+        )
     entry = f"{ENTRY_PREFIX}{name}"
     kinds = {names[id(v)]: llvm_type(v.dtype) for v in spec.symbols}
     returned = module.returned(name)
@@ -212,20 +214,20 @@ def _kernel_declaration(name: str, spec: Signature, returned: DataType | None) -
 
 
 def _dims_function(
-    name: str, symbols: Sequence[Var], dims: Sequence[PrimExpr], made: Sequence[Argument]
+    name: str, symbols: Sequence[Var], dims: Sequence[PrimExpr], results: Sequence[Argument]
 ) -> PrimFunc:
     """A function that computes dimensions from the symbols into an int64 array, and fails where
-    one of the tensors `made` is too large."""
+    one of the `results` is too large."""
     out = decl_buffer((len(dims),), "int64", "dims")
     stores = [st.BufferStore(out, cast("int64", d), [k]) for k, d in enumerate(dims)]
     sizes = Sizes()
-    for result in made:
+    for result in results:
         sizes.add(result.dims or (), result.dtype, f"result {result.name}")
     body = sizes.checked(name, st.seq(*stores) if stores else st.Evaluate(0))
-    given: list[Var] = []
+    params: list[Var] = []
     for v in reversed(symbols):
         wide = v if v.dtype == "int64" else Var(v.name, "int64")
-        given.insert(0, wide)
+        params.insert(0, wide)
         if wide is not v:
             body = st.LetStmt(v, cast(v.dtype, wide), body)
-    return PrimFunc([*given, out.data], body)
+    return PrimFunc([*params, out.data], body)

@@ -3,7 +3,7 @@
 The folder is `LOOPWRIGHT_CACHE_DIR`, by default `~/.cache/loopwright` (XDG respected);
 `LOOPWRIGHT_CACHE=0` disables it. Its objects are code, so a folder in which others could write is not
 used. Writes are atomic (temporary file, then rename). An entry contains a digest of its key and its
-content, so a truncated, renamed or foreign file is a miss and is removed; large data that is no code
+content, so a truncated, renamed or foreign file is a miss and is removed; large data that is not code
 is mapped instead of read, and its checksum is the caller's. When the folder exceeds its bound, the
 least recently used entries are evicted.
 """
@@ -32,7 +32,7 @@ from loopwright.base.trusted import is_open, lock, weakness
 
 _MAGIC = b"LWOBJ2\0\0"
 _VERSION = "2"  # increase when the same text must compile differently
-_DIGEST = 16
+_DIGEST = 16  # bytes of the digest in an entry's head
 _HEAD = len(_MAGIC) + _DIGEST
 _READ = mmap.ACCESS_READ
 _KINDS = "objects", "executables", "constants", "digests"
@@ -47,7 +47,7 @@ def _versions() -> str:
 
 
 def _head(key: str, parts: Iterable[Any]) -> bytes:
-    """What an entry begins with."""
+    """The head of an entry."""
     digest = hashlib.blake2b(digest_size=_DIGEST, key=key.encode())
     for part in parts:
         digest.update(part)
@@ -144,8 +144,8 @@ class ObjectCache:
             self._path(key).unlink()
 
     def evict(self, room: int) -> int:
-        """Make room for so many bytes: remove the least recently used entries, of all kinds, until
-        the folder is within its bound, and what killed processes left. Returns the bytes that may be
+        """Make room for `room` bytes: remove the least recently used entries, of all kinds, until
+        the folder is within its bound, and the leftovers of killed processes. Returns the bytes that may be
         written before the next call."""
         entries = []
         for path in self._entries("o"):
@@ -174,8 +174,8 @@ class ObjectCache:
     def _entries(self, suffix: str) -> Iterator[Path]:
         """The files of this cache, and no others that are in its folder."""
         for kind in _KINDS:
-            found = [] if self.root is None else (self.root / kind).glob(f"??/*.{suffix}")
-            yield from (p for p in found if _ENTRY.fullmatch("/".join(p.parts[-2:])))
+            files = [] if self.root is None else (self.root / kind).glob(f"??/*.{suffix}")
+            yield from (p for p in files if _ENTRY.fullmatch("/".join(p.parts[-2:])))
 
 
 def make_folder(folder: Path) -> None:
@@ -191,7 +191,7 @@ def _is_own(folder: Path) -> bool:
 
 
 def _write(path: Path, parts: Iterable[Any]) -> None:
-    """Write a file at once: nobody sees a part of it, and nothing stays behind where it fails. The
+    """Write a file atomically: readers never see a part of it, and nothing remains where it fails. The
     temporary file is locked as long as its process lives."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
     try:
@@ -223,7 +223,7 @@ def default_cache(kind: str = "objects") -> ObjectCache:
         base = os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
         folder = os.path.join(base, "loopwright")
     folder = os.path.expanduser(folder)
-    if folder.startswith("~"):  # this user has no folder
+    if folder.startswith("~"):  # this user has no home directory
         return ObjectCache(None)
     return _cache_in(_own(os.path.abspath(folder)), kind, knob("LOOPWRIGHT_CACHE_MB") << 20)
 
@@ -237,8 +237,8 @@ def _own(folder: str) -> Path | None:
         return None  # it cannot be read or written
     if why is None:
         return Path(folder)
-    what = f"nothing is kept in the cache folder {folder}: {why}, and what is kept is run"
-    hint = "close it with chmod go-w, or set LOOPWRIGHT_CACHE_DIR to a folder of yours"
+    what = f"the cache folder {folder} is not used: {why}, and cached code is executed"
+    hint = "restrict it with `chmod 700`, or set LOOPWRIGHT_CACHE_DIR to a folder of yours"
     warnings.warn(explain(what, instead=hint), RuntimeWarning, stacklevel=4)
     return None
 

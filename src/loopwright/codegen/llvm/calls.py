@@ -176,8 +176,8 @@ def call_llvm(ctx: FunctionText, node: Call) -> str:
         overload = args[0].dtype if node.dtype.is_void and args else node.dtype
         name = f"{name}.{mangle(overload)}"
     pure = node.op.name == "tir.call_llvm_pure_intrin"
-    given = [_of_intrinsic(ctx, a) for a in args]
-    return call_typed(ctx, name, node.dtype, given, pure)
+    operands = [_of_intrinsic(ctx, a) for a in args]
+    return call_typed(ctx, name, node.dtype, operands, pure)
 
 
 def _of_intrinsic(ctx: FunctionText, arg: PrimExpr) -> tuple[str, str]:
@@ -237,13 +237,13 @@ def call_global(ctx: FunctionText, node: Call) -> str:
 
 
 def call_function(ctx: FunctionText, node: Call, name: str, args: Sequence[PrimExpr]) -> str:
-    """Another function of the program: its failure propagates; T.ret gives the value."""
-    given = [(llvm_type(a.dtype), ctx.expr(a)) for a in args]
+    """Another function of the program: its failure propagates; T.ret returns the value."""
+    typed = [(llvm_type(a.dtype), ctx.expr(a)) for a in args]
     returned, slot = ctx.module.returned(name), ""
     if returned is not None:
         slot = ctx.slot("i64")
-        given.append(("ptr", slot))
-    ctx.check(ctx.calling("i32", symbol(name), *given))
+        typed.append(("ptr", slot))
+    ctx.check(ctx.calling("i32", symbol(name), *typed))
     if returned is None:
         return "0"
     raw = ctx.fresh(f"load {memory_type(returned)}, ptr {slot}, align 8")

@@ -24,7 +24,7 @@ from .memory import (
     is_dense,
     masked_load,
     or_zeros,
-    or_zeros_beside,
+    or_zeros_near,
     with_outer_mask,
 )
 from .types import flag_type, llvm_type, mangle, memory_type, vector_of
@@ -41,12 +41,12 @@ def checked_index(ctx: FunctionText, node: Call) -> str:
     dtype, lanes = node.dtype, node.dtype.lanes
     index, extent = map(ctx.expr, node.args)
     mask = with_outer_mask(ctx, None, lanes)
-    known = f"; {index} within {extent} where {mask}"
-    if known in ctx.known:
-        return ctx.known[known]
+    inside = f"; {index} within {extent} where {mask}"
+    if inside in ctx.computed:
+        return ctx.computed[inside]
 
-    def outside(place: str) -> tuple[str, str]:
-        flags = ctx.fresh(f"icmp uge {llvm_type(dtype)} {place}, {extent}")
+    def outside(position: str) -> tuple[str, str]:
+        flags = ctx.fresh(f"icmp uge {llvm_type(dtype)} {position}, {extent}")
         if mask is not None:
             flags = ctx.fresh(f"and {flag_type(dtype)} {flags}, {mask}")
         return flags, flags if lanes == 1 else ctx.any_lane(flags, lanes)
@@ -56,21 +56,21 @@ def checked_index(ctx: FunctionText, node: Call) -> str:
     _, other = outside(index)
     start = ctx.block
     ctx.jump_if(other, more, done)
-    ctx.place(more)
+    ctx.start_block(more)
     mark = len(ctx.trail)
     below = ctx.op("icmp slt", dtype, index, "zeroinitializer" if lanes > 1 else "0")
-    place = ctx.choose(below, ctx.op("add", dtype, index, extent), index, dtype)
-    flags, failed = outside(place)
+    position = ctx.choose(below, ctx.op("add", dtype, index, extent), index, dtype)
+    flags, failed = outside(position)
     ctx.leave_if(failed, lambda: _raise_index(ctx, dtype, (flags, index, extent), span))
     ctx.forget(mark)
     end = ctx.block
     ctx.jump(done)
-    ctx.place(done)
+    ctx.start_block(done)
     kind = llvm_type(dtype)
-    place = ctx.fresh(f"phi {kind} [ {index}, %{start} ], [ {place}, %{end} ]")
-    ctx.known[known] = place
-    ctx.trail.append(known)
-    return place
+    position = ctx.fresh(f"phi {kind} [ {index}, %{start} ], [ {position}, %{end} ]")
+    ctx.computed[inside] = position
+    ctx.trail.append(inside)
+    return position
 
 
 def _raise_index(
@@ -89,8 +89,8 @@ def _raise_index(
             f"select {flag_type(dtype)} {outside}, {kind} {extent}, {kind} zeroinitializer"
         )
         extent = ctx.fresh(ctx.calling("i64", name, (kind, shown)))
-    place = str(ctx.symbol if span is None else span).splitlines()[0]
-    where = ("ptr", f"@{ctx.module.string(place)}")
+    site = str(ctx.symbol if span is None else span).splitlines()[0]
+    where = ("ptr", f"@{ctx.module.string(site)}")
     ctx.emit(ctx.calling("void", "lw_raise_index", where, ("i64", index), ("i64", extent)))
 
 
@@ -124,15 +124,15 @@ def short_circuit(ctx: FunctionText, node: pe.And | pe.Or) -> str:
     left = ctx.expr(node.a)
     start = ctx.block
     ctx.jump_if(left, *((more, done) if both else (done, more)))
-    ctx.place(more)
+    ctx.start_block(more)
     mark = len(ctx.trail)
     right = ctx.expr(node.b)
     ctx.forget(mark)
     end = ctx.block
     ctx.jump(done)
-    ctx.place(done)
-    known = "false" if both else "true"
-    return ctx.fresh(f"phi i1 [ {known}, %{start} ], [ {right}, %{end} ]")
+    ctx.start_block(done)
+    shortcut = "false" if both else "true"
+    return ctx.fresh(f"phi i1 [ {shortcut}, %{start} ], [ {right}, %{end} ]")
 
 
 def choice(ctx: FunctionText, cond: PrimExpr, yes: PrimExpr, no: PrimExpr, dtype: DataType) -> str:
@@ -156,10 +156,10 @@ def branching_choice(
     ctx.jump_if(ctx.expr(cond), labels[0], labels[1])
     arms: list[tuple[str, str]] = []
     for label, value in ((labels[0], yes), (labels[1], no)):
-        ctx.place(label)
+        ctx.start_block(label)
         ctx.scoped(lambda v=value: arms.append((ctx.expr(v), ctx.block)))
         ctx.jump(labels[2])
-    ctx.place(labels[2])
+    ctx.start_block(labels[2])
     sources = ", ".join(f"[ {v}, %{b} ]" for v, b in arms)
     return ctx.fresh(f"phi {llvm_type(dtype)} {sources}")
 
@@ -192,7 +192,7 @@ def can_redirect(load: BufferLoad) -> bool:
 def guarded_load(ctx: FunctionText, cond: str, load: BufferLoad, value: PrimExpr) -> str:
     """`if_then_else(cond, A[i], 0)`: load through a pointer chosen between A and zeros."""
     index = first_of(flat_index(load.buffer, load.indices))
-    pointer = or_zeros_beside(ctx, cond, load.buffer, index)
+    pointer = or_zeros_near(ctx, cond, load.buffer, index)
     lanes = load.dtype.lanes
     mask = with_outer_mask(ctx, None, lanes)
     if mask is not None and lanes > 1:

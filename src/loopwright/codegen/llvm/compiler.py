@@ -171,7 +171,7 @@ def receive(stream: BinaryIO) -> Any:
     return pickle.loads(stream.read(struct.unpack("<Q", header)[0]))
 
 
-# What a worker can be asked for.
+# The kinds of jobs of a worker.
 JOBS: dict[str, Callable[..., Any]] = {
     "object": compile_object,
     "assembly": assembly,

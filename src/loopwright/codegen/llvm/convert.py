@@ -89,17 +89,17 @@ def narrow(ctx: FunctionText, value: str, new: DataType) -> str:
         what = "this type has no rounding in LLVM code"
         raise LoopwrightError(explain(what, got=str(new), instead="compute in float32"))
     name, wide = f"lw_to_{new.base}_x{new.lanes}", F32.with_lanes(new.lanes)
-    held, kind = llvm_type(new), llvm_type(wide)
+    target, kind = llvm_type(new), llvm_type(wide)
 
     def text() -> str:
         (x,), meaning = ctx.scalars.meaning(Cast._make(new, Var("x", wide)))
         inside = type(ctx)(ctx.module, name, ctx.func)
         inside.env[x] = "%x"
-        inside.emit(f"ret {held} {inside.expr(meaning)}")
-        header = f"define internal {held} @{name}({kind} %x) nounwind {{"
+        inside.emit(f"ret {target} {inside.expr(meaning)}")
+        header = f"define internal {target} @{name}({kind} %x) nounwind {{"
         return "\n".join([header, *inside.lines, "}"])
 
-    return ctx.value(f"call {held} @{ctx.module.helper(name, text)}({kind} {value})")
+    return ctx.value(f"call {target} @{ctx.module.helper(name, text)}({kind} {value})")
 
 
 def table_text(name: str, dtype: DataType) -> str:

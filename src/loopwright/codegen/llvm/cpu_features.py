@@ -1,4 +1,4 @@
-"""What a processor can do, as LLVM knows it; a model that is kept asks this too, without any IR.
+"""The features of a processor, as LLVM knows them; a cached model queries them, too, without any IR.
 
 The features are found out by LLVM's inliner: a function that needs one more feature is inlined only
 into one whose processor has it. Flags that only tune code do not count there, and are all reported
@@ -20,8 +20,8 @@ FOR_SYSTEMS = frozenset(
     + ["tsxldtrk", "uintr", "waitpkg", "wbnoinvd", "xsavec", "xsaves"]
 )
 
-# LLVM ends the process for features that cannot be together: then the halves are asked apart.
-_ASK = """
+# LLVM ends the process for features that cannot be together: then the halves are queried separately.
+_QUERY = """
 import os, re
 def probe(i, name):
     return f'''
@@ -29,7 +29,7 @@ define internal i32 @need{{i}}(i32 %x) "target-cpu"="{cpu}" "target-features"="{
   %y = add i32 %x, 1
   ret i32 %y
 }}}}
-define i32 @ask{{i}}(i32 %x) "target-cpu"="{cpu}" "target-features"="{features}" {{{{
+define i32 @query{{i}}(i32 %x) "target-cpu"="{cpu}" "target-features"="{features}" {{{{
   %y = call i32 @need{{i}}(i32 %x)
   ret i32 %y
 }}}}'''
@@ -43,17 +43,17 @@ def inline(names):
     kept = set(map(int, re.findall("call[^@]* @need([0-9]+)", str(module))))
     print(*(name for i, name in enumerate(names) if i not in kept), flush=True)
 
-def ask(names):
+def query(names):
     child = os.fork()
     if not child:
         inline(names)
         os._exit(0)
     half = len(names) // 2
     if os.waitpid(child, 0)[1] and half:
-        ask(names[:half])
-        ask(names[half:])
+        query(names[:half])
+        query(names[half:])
 
-ask({names!r})
+query({names!r})
 """
 
 
@@ -62,9 +62,9 @@ def features_of(triple: str, cpu: str, features: str) -> frozenset[str]:
     """The features of a processor with others added (+) or left out (-)."""
     names = known_names(triple)[1]
     more = f"{features}," if features else ""
-    done = run_apart(triple, _ASK.format(cpu=cpu, features=more, names=names))
+    done = run_apart(triple, _QUERY.format(cpu=cpu, features=more, names=names))
     if done.returncode:
-        raise CompileError(f"LLVM does not tell the features of {cpu!r}: {done.stderr[-300:]}")
+        raise CompileError(f"LLVM does not report the features of {cpu!r}: {done.stderr[-300:]}")
     return frozenset(done.stdout.split())
 
 

@@ -17,7 +17,7 @@ from ...base.config import knob
 from ...script.printer.lines import Lines, numbered
 from ...tir.function import PrimFunc
 
-# Set in the context of a compilation whose code is thrown away: nobody looks at it.
+# Set in the context of a compilation whose code is discarded and never debugged.
 SHORT_LIVED = ContextVar("short-lived code", default=False)
 
 _UNIT, _FILES = 0, 4  # metadata: the unit, two flags, the type of all functions, then files
@@ -42,7 +42,7 @@ class DebugInfo:
         self.numbers: dict[int, int] = {}  # the line of each statement, by its id
         self.line = 1
         self._rows: list[str] = []
-        self._places: dict[tuple[int, int], int] = {}
+        self._locations: dict[tuple[int, int], int] = {}
         self._file = _FILES
 
     def begin(self, name: str, func: PrimFunc) -> None:
@@ -71,20 +71,22 @@ class DebugInfo:
         placed = []
         for (begin, line), (end, _) in pairwise([*marks, (len(lines), 0)]):
             if begin < end:
-                place = f", !dbg !{self._place(line, scope)}"
+                suffix = f", !dbg !{self._location(line, scope)}"
                 part = lines[begin:end]
-                placed += [t + place if t[:2] == "  " and t[2:3] != ";" else t for t in part]
+                placed += [t + suffix if t[:2] == "  " and t[2:3] != ";" else t for t in part]
         return placed
 
     def text(self) -> list[str]:
         """The metadata."""
         return [*_HEAD, *self._rows]
 
-    def _place(self, line: int, scope: int) -> int:
+    def _location(self, line: int, scope: int) -> int:
         key = (line, scope)
-        if key not in self._places:
-            self._places[key] = self._add(f"!DILocation(line: {line}, column: 1, scope: !{scope})")
-        return self._places[key]
+        if key not in self._locations:
+            self._locations[key] = self._add(
+                f"!DILocation(line: {line}, column: 1, scope: !{scope})"
+            )
+        return self._locations[key]
 
     def _add(self, row: str) -> int:
         number = _FILES + len(self._rows)
@@ -93,7 +95,7 @@ class DebugInfo:
 
 
 def asked() -> Callable[[], DebugInfo | None]:
-    """What makes the debug information of a module, as the knob LOOPWRIGHT_DEBUG_INFO asks for it."""
+    """The builder of a module's debug information, by the knob LOOPWRIGHT_DEBUG_INFO."""
     folder = "" if SHORT_LIVED.get() else knob("LOOPWRIGHT_DEBUG_INFO")
     if folder:
         Path(folder).mkdir(parents=True, exist_ok=True)

@@ -67,19 +67,19 @@ def evaluate(ctx: FunctionText, node: st.Evaluate) -> None:
 
 
 def ret(ctx: FunctionText, call: Call) -> str:
-    """T.ret: store the value where the caller asked for it."""
+    """T.ret: store the value at the address that the caller passed."""
     if ctx.outer is not None:
         what = "T.ret inside a parallel loop"
         hint = "make the loop serial, or store the value in a buffer"
         raise LoopwrightError(explain(what, instead=hint, span=call.span))
     if ctx.returned is not None and call.args:
-        given = call.args[0]
-        value = convert(ctx, ctx.expr(given), given.dtype, ctx.returned)
+        result = call.args[0]
+        value = convert(ctx, ctx.expr(result), result.dtype, ctx.returned)
         value = to_memory(ctx, value, ctx.returned)
         ctx.emit(f"store {memory_type(ctx.returned)} {value}, ptr %result, align 8")
     ctx.release_all()
     ctx.emit("ret i32 0")
-    ctx.place(ctx.label("unreachable"))
+    ctx.start_block(ctx.label("unreachable"))
     return "0"
 
 
@@ -119,7 +119,7 @@ def workspace(ctx: FunctionText, node: st.Allocate, dtype: DataType) -> None:
     for extent in node.extents:
         value = ctx.to_i64(ctx.expr(extent), extent.dtype)
         size = ctx.value(f"mul i64 {size}, {value}")
-    more = node.alignment - ALIGNMENT  # than the arena gives
+    more = node.alignment - ALIGNMENT  # than that of the arena
     if more:
         size = ctx.value(f"add i64 {size}, {more}")
     pointer = ctx.fresh(ctx.calling("ptr", "lw_workspace_alloc", ("i64", size)))
@@ -150,10 +150,10 @@ def branch(ctx: FunctionText, node: st.IfThenElse) -> None:
     ctx.jump_if(cond, then, other)
     for label, body in ((then, node.then_case), (other, node.else_case)):
         if body is not None:
-            ctx.place(label)
+            ctx.start_block(label)
             ctx.scoped(lambda b=body: ctx.stmt(b))
             ctx.jump(done)
-    ctx.place(done)
+    ctx.start_block(done)
 
 
 def assertion(ctx: FunctionText, node: st.AssertStmt) -> None:
@@ -191,8 +191,8 @@ def for_loop(ctx: FunctionText, node: st.For) -> None:
     kind = llvm_type(node.loop_var.dtype)
     low, extent = ctx.expr(node.min), ctx.expr(node.extent)
     end = extent if low == "0" else ctx.value(f"add {kind} {low}, {extent}")
-    known = isinstance(node.extent, IntImm) and node.extent.value > 0
-    counted_loop(ctx, kind, low, end, known, lambda i: loop_body(ctx, node, i))
+    nonempty = isinstance(node.extent, IntImm) and node.extent.value > 0
+    counted_loop(ctx, kind, low, end, nonempty, lambda i: loop_body(ctx, node, i))
 
 
 def loop_body(ctx: FunctionText, node: st.For, index: str) -> None:
@@ -210,7 +210,7 @@ def counted_loop(
     else:
         ctx.jump_if(ctx.fresh(f"icmp slt {kind} {low}, {end}"), head, done)
     before = ctx.block
-    ctx.place(head)
+    ctx.start_block(head)
     index, following = f"%i.{next(ctx.numbers)}", f"%i.{next(ctx.numbers)}"
     at = len(ctx.lines)
     ctx.lines.append("")
@@ -220,21 +220,21 @@ def counted_loop(
     back = f"[ {following}, %{ctx.block} ]"
     ctx.lines[at] = f"  {index} = phi {kind} [ {low}, %{before} ], {back}"
     ctx.jump_if(more, head, done)
-    ctx.place(done)
+    ctx.start_block(done)
 
 
 def while_loop(ctx: FunctionText, node: st.While) -> None:
     ctx.note(node)
     head, body, done = ctx.label("while"), ctx.label("body"), ctx.label("done")
     ctx.jump(head)
-    ctx.place(head)
+    ctx.start_block(head)
     mark = len(ctx.trail)
     ctx.jump_if(ctx.expr(node.condition), body, done)
-    ctx.place(body)
+    ctx.start_block(body)
     ctx.stmt(node.body)
     ctx.jump(head)
     ctx.forget(mark)
-    ctx.place(done)
+    ctx.start_block(done)
 
 
 def parallel(ctx: FunctionText, node: st.For) -> None:
@@ -250,8 +250,8 @@ def parallel(ctx: FunctionText, node: st.For) -> None:
     for at, var in worker.captured:
         fields.append((at, llvm_type(var.dtype), ctx.env[var]))
     for at, kind, value in fields:
-        place = ctx.fresh(f"getelementptr i8, ptr {data}, i64 {at}")
-        ctx.emit(f"store {kind} {value}, ptr {place}, align 8")
+        address = ctx.fresh(f"getelementptr i8, ptr {data}, i64 {at}")
+        ctx.emit(f"store {kind} {value}, ptr {address}, align 8")
     launched = (("ptr", f'@"{task}"'), ("ptr", data), ("i32", tasks))
     ctx.emit(ctx.calling("i32", "lw_parallel_launch", *launched))
     if worker.can_fail:
@@ -261,16 +261,16 @@ def parallel(ctx: FunctionText, node: st.For) -> None:
 
 
 def task_count(ctx: FunctionText, node: st.For, extent: str) -> str:
-    """The number of tasks: at most four per thread, each of at least `grain` iterations, and as many
-    for each thread where they are enough: of five tasks two threads would do three and two."""
+    """The number of tasks: at most four per thread, each of at least `grain` iterations, and the
+    same number per thread where they are enough: of five tasks two threads would do three and two."""
     threads = ctx.fresh(ctx.calling("i32", "lw_num_threads"))
     wide = ctx.fresh(f"sext i32 {threads} to i64")
     grain = int(node.annotations.get("grain", 1))
-    wanted = extent if grain == 1 else ctx.fresh(f"sdiv i64 {extent}, {grain}")
+    chunks = extent if grain == 1 else ctx.fresh(f"sdiv i64 {extent}, {grain}")
     single = ctx.fresh(f"icmp eq i32 {threads}, 1")
     four = ctx.fresh(f"mul i64 {wide}, 4")
     most = ctx.fresh(f"select i1 {single}, i64 1, i64 {four}")
-    capped = ctx.intrinsic("smin", I64, wanted, most)
+    capped = ctx.intrinsic("smin", I64, chunks, most)
     tasks = ctx.intrinsic("smax", I64, capped, "1")
     rest = ctx.fresh(f"srem i64 {tasks}, {wide}")
     even = ctx.fresh(f"sub i64 {tasks}, {rest}")
@@ -305,8 +305,8 @@ def chunk_bound(ctx: FunctionText, index: str, extent: str, count: str) -> str:
 
 def _clean(name: str) -> str:
     """A name's start as LLVM allows it; LLVM itself would cut the number off that follows."""
-    kept = name[:_LONGEST]
-    return "".join(c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in kept) or "v"
+    short = name[:_LONGEST]
+    return "".join(c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in short) or "v"
 
 
 class _Function(FunctionText):
@@ -350,7 +350,7 @@ class _Located(_Function):
                 super().stmt(node)
 
     def finish(self, header: str) -> None:
-        self.place_exits()
+        self.emit_exits()
         scope = self.debug.function(header.split("@", 1)[1].split("(", 1)[0].strip('"'))
         self.allocas = self.debug.placed(self.allocas, [(0, self.marks[0][1])], scope)
         self.lines = self.debug.placed(self.lines, self.marks, scope)

@@ -38,11 +38,11 @@ class Entry:
 
     def __post_init__(self) -> None:
         self.dims = [_named_dims(i, param) for i, param in enumerate(self.params)]
-        self.known = {name: k for k, name in enumerate(self.symbols)}  # index of each dimension
+        self.index_of = {name: k for k, name in enumerate(self.symbols)}  # index of each dimension
         for dim in (d for dims in self.dims for d in dims):
             if isinstance(dim, str):
-                self.known.setdefault(dim, len(self.known))
-        self.visible = [k for name, k in self.known.items() if name[0] != "?"]
+                self.index_of.setdefault(dim, len(self.index_of))
+        self.visible = [k for name, k in self.index_of.items() if name[0] != "?"]
         self.lines: list[str] = []
         self.values: list[str] = []  # the kernel's arguments
 
@@ -71,7 +71,7 @@ class Entry:
 
     def code_of(self, dim: int | str) -> int:
         """A dimension in a descriptor."""
-        return symbol(self.known[dim]) if isinstance(dim, str) else dim
+        return symbol(self.index_of[dim]) if isinstance(dim, str) else dim
 
     def emit(self, line: str) -> None:
         self.lines.append(f"  {line}")
@@ -96,8 +96,8 @@ class Entry:
 
     def allocate(self) -> None:
         """Stack slots: dimensions, a scalar, derived dimensions, shapes, packed results."""
-        shaped = {self.known[d] for dims in self.dims for d in dims if isinstance(d, str)}
-        self.emit(f"%vars = alloca [{max(len(self.known), 1)} x i64], align 8")
+        shaped = {self.index_of[d] for dims in self.dims for d in dims if isinstance(d, str)}
+        self.emit(f"%vars = alloca [{max(len(self.index_of), 1)} x i64], align 8")
         self.emit("%slot = alloca i64, align 8")
         if self.derived is not None:
             self.emit(
@@ -110,7 +110,7 @@ class Entry:
             self.emit(f"%to{i} = alloca ptr, align 8")
         if len(self.results) > 1:
             self.emit(f"%values = alloca [{len(self.results)} x {{ i64, ptr }}], align 8")
-        for k in range(len(self.known)):
+        for k in range(len(self.index_of)):
             self.emit(f"%vi{k} = getelementptr i64, ptr %vars, i64 {k}")
             # A symbol that no shape defines is an offset, already added to the pointers that the
             # kernel gets.
@@ -137,7 +137,7 @@ class Entry:
                 self.read_tensor(i)
             else:
                 self.read_scalar(i, param.dtype)
-        for k in range(len(self.known)):
+        for k in range(len(self.index_of)):
             self.emit(f"%s{k} = load i64, ptr %vi{k}, align 8")
 
     def read_scalar(self, i: int, dtype: str) -> None:
@@ -175,7 +175,7 @@ class Entry:
             self.emit(f"%ep{k} = getelementptr i64, ptr %derived, i64 {k}")
             self.emit(f"%e{k} = load i64, ptr %ep{k}, align 8")
         for i, param in enumerate(self.params):
-            sizes = [f"%s{self.known[d]}" if isinstance(d, str) else "" for d in self.dims[i]]
+            sizes = [f"%s{self.index_of[d]}" if isinstance(d, str) else "" for d in self.dims[i]]
             self.check_dims(f"d{i}", param, sizes)
 
     def check_dims(self, name: str, tensor: Argument, sizes: Sequence[str]) -> None:
@@ -206,8 +206,8 @@ class Entry:
 
     def read_results(self) -> None:
         for i, result in enumerate(self.results):
-            place = f"ptr %args, i32 {len(self.params) + 1 + i}, ptr @{self.name}.r{i}, ptr %vars"
-            self.emit(f"%tr{i} = call ptr @lw_out_tensor({place})")
+            args = f"ptr %args, i32 {len(self.params) + 1 + i}, ptr @{self.name}.r{i}, ptr %vars"
+            self.emit(f"%tr{i} = call ptr @lw_out_tensor({args})")
             self.emit_store(self.data_of(f"r{i}"), f"%to{i}")
             if any(map(_derived, result.dims or ())):
                 self.emit(f"%xp{i} = getelementptr i8, ptr %tr{i}, i64 24")
@@ -230,7 +230,7 @@ class Entry:
                 self.emit(f"%z{i}.{j} = getelementptr i64, ptr %shape{i}, i64 {j}")
                 size = str(dim)
                 if isinstance(dim, str):
-                    size = f"%e{dim[1:]}" if _derived(dim) else f"%s{self.known[dim]}"
+                    size = f"%e{dim[1:]}" if _derived(dim) else f"%s{self.index_of[dim]}"
                 self.emit(f"store i64 {size}, ptr %z{i}.{j}, align 8")
             shape = f"i32 {len(dims)}, ptr %shape{i}, i32 {pack_dtype(result.dtype)}"
             name = f"ptr @{self.name}.a{i}"
@@ -281,7 +281,7 @@ class Entry:
 
     def fail(self) -> None:
         """The error paths: free the results that are allocated where an error is found. Each
-        allocation has its own, so that no value of many allocations meets many places of errors."""
+        allocation has its own, or SSA values of many allocations would merge at many error paths."""
         if self.results:
             self.lines.append("dropped:")
             for i in range(len(self.results)):
@@ -297,7 +297,7 @@ class Entry:
 
 
 def _undo(i: int) -> str:
-    """Where it is freed what was allocated before result `i`."""
+    """The label of the code that frees the results before `i`."""
     return f"undo{i}" if i else "fail"
 
 

@@ -35,7 +35,7 @@ class Executable(CompiledModel):
 
     form = "native code"
     runs = True
-    graph_name = ""  # a name of its own under which a library gives the graph executor of `main`
+    graph_name = ""  # the name of the graph executor of `main` in a library, if not "default"
 
     def __init__(self, program: NativeProgram, lowered: Lowered) -> None:
         super().__init__(lowered)

@@ -72,19 +72,19 @@ def wrappers_text(names: Mapping[str, tuple[str, str]], result: str = "i32") -> 
     text = ""
     for name, (called, kinds) in names.items():
         parts = [k.strip() for k in kinds.split(",") if k.strip()]
-        given = ", ".join(f"{k} %a{i}" for i, k in enumerate(parts))
-        taken = "" if result == "void" else "%rc = "
+        args = ", ".join(f"{k} %a{i}" for i, k in enumerate(parts))
+        assigned = "" if result == "void" else "%rc = "
         text += (
             f'declare {result} @"{called}"({kinds})\n'
-            f'define {result} @"{name}"({given}) {{\n'
-            f'  {taken}tail call {result} @"{called}"({given})\n'
-            f"  ret {result}{' %rc' if taken else ''}\n}}\n"
+            f'define {result} @"{name}"({args}) {{\n'
+            f'  {assigned}tail call {result} @"{called}"({args})\n'
+            f"  ret {result}{' %rc' if assigned else ''}\n}}\n"
         )
     return text
 
 
 _NAME = r'@(?:"([^"]+)"|([-$.\w]+))'
-_TOKEN = re.compile(rf'{_NAME}|c"[^"]*"')  # an @ inside a string is none
+_TOKEN = re.compile(rf'{_NAME}|c"[^"]*"')  # an @ inside a string is not a name
 _FUNCTION = re.compile(
     rf"^define (weak |linkonce_odr )?(?!internal|private)([^@\n]*?){_NAME}", re.M
 )
@@ -147,7 +147,7 @@ def library_modules(
     shared: bool = True,
     threads: int | None = None,
 ) -> list[str]:
-    """The modules of a whole library but for `prefix.NAME`, its constants; see `library_objects`."""
+    """The modules of a whole library except `prefix.NAME`, its constants; see `library_objects`."""
     modules = [*texts, support.pool_text(triple, threads or 1), support.helpers_text(triple)]
     modules.append(support.read("alone"))
     modules = apart(modules, constants, prefix, "TVMFFI" if shared else "")
@@ -169,7 +169,7 @@ def library_objects(
 
     shared: the functions of tvm-ffi stay visible, so that its own library can take their place, and
     those that `runtime.load_module` calls are added.
-    threads: the size of its thread pool before it is told another one.
+    threads: the size of its thread pool until another one is set.
     """
     triple, cpu, features = resolve(*machine)
     modules = library_modules(
@@ -228,7 +228,7 @@ def link_shared(
     return _combined(objects, path, [*commands[0], "-o"], more, workspace)
 
 
-def made_by(
+def exported_by(
     fcompile: Callable[..., object],
     objects: Sequence[bytes],
     path: Path,

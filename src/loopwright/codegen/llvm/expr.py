@@ -58,10 +58,10 @@ def binary(ctx: FunctionText, node: pe.BinaryOpExpr) -> str:
     kind, dtype = type(node), node.dtype
     a, b = ctx.expr(node.a), ctx.expr(node.b)
     exact = " nsw" if ctx.mode == INDEX and dtype.is_int and kind in _WRAPPING else ""
-    made = instruction(kind, dtype) + exact
+    opcode = instruction(kind, dtype) + exact
     if stays(node):
-        made = made.removesuffix(" contract")
-    return ctx.op(made, dtype, a, b)
+        opcode = opcode.removesuffix(" contract")
+    return ctx.op(opcode, dtype, a, b)
 
 
 def compare(ctx: FunctionText, node: pe.CmpExpr) -> str:
@@ -103,9 +103,9 @@ def broadcast(ctx: FunctionText, node: Broadcast) -> str:
 
 
 def tiled(ctx: FunctionText, value: str, dtype: DataType, lanes: int) -> str:
-    """A vector repeated until it has so many lanes."""
-    places = [k % dtype.lanes for k in range(lanes)]
-    return ctx.shuffled(llvm_type(dtype), value, "poison", places)
+    """A vector repeated until it has `lanes` lanes."""
+    picks = [k % dtype.lanes for k in range(lanes)]
+    return ctx.shuffled(llvm_type(dtype), value, "poison", picks)
 
 
 def ramp(ctx: FunctionText, node: Ramp) -> str:
@@ -140,14 +140,14 @@ def shuffle(ctx: FunctionText, node: pe.Shuffle) -> str:
     for v in node.vectors:
         lanes += [(v, k) for k in range(v.dtype.lanes)]
     kind, base, result = llvm_type(dtype), scalar_type(dtype), "poison"
-    for place, pick in enumerate(picks):
+    for lane, pick in enumerate(picks):
         vector, k = lanes[pick]
         item = ctx.expr(vector)
         if vector.dtype.lanes > 1:
             item = ctx.value(f"extractelement {llvm_type(vector.dtype)} {item}, i64 {k}")
         if dtype.lanes == 1:
             return item
-        result = ctx.value(f"insertelement {kind} {result}, {base} {item}, i64 {place}")
+        result = ctx.value(f"insertelement {kind} {result}, {base} {item}, i64 {lane}")
     return result
 
 

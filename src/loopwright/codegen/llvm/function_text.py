@@ -22,7 +22,7 @@ class FunctionText(Context):
     """Appends instructions to `self.lines`.
 
     A pure instruction is emitted once if its first occurrence dominates the next (`value`):
-    `known` maps its text to its result, `trail` lists what to forget at the end of a scope.
+    `computed` maps its text to its result, `trail` lists what to forget at the end of a scope.
     `outer`: the variables of the function around a task of a parallel loop, else None.
     """
 
@@ -40,7 +40,7 @@ class FunctionText(Context):
         self.numbers = itertools.count()
         self.lines: list[str] = []
         self.allocas: list[str] = []
-        self.known: dict[str, str] = {}
+        self.computed: dict[str, str] = {}
         self.trail: list[str] = []
         self.block = "entry"
         self.mask: tuple[str, int] | None = None  # the active lanes of a masked choice
@@ -65,9 +65,9 @@ class FunctionText(Context):
 
     def value(self, instruction: str) -> str:
         """The result of a pure instruction, reused if already emitted."""
-        name = self.known.get(instruction)
+        name = self.computed.get(instruction)
         if name is None:
-            name = self.known[instruction] = f"%v{next(self.numbers)}"
+            name = self.computed[instruction] = f"%v{next(self.numbers)}"
             self.trail.append(instruction)
             self.lines.append(f"  {name} = {instruction}")
         return name
@@ -76,14 +76,14 @@ class FunctionText(Context):
         """End the scope that began with a trail of length `mark`."""
         trail = self.trail
         for instruction in trail[mark:]:
-            del self.known[instruction]
+            del self.computed[instruction]
         del trail[mark:]
 
     def label(self, hint: str) -> str:
         """A fresh label."""
         return f"{hint}.{next(self.numbers)}"
 
-    def place(self, label: str) -> None:
+    def start_block(self, label: str) -> None:
         """Start a basic block."""
         self.lines.append(f"{label}:")
         self.block = label
@@ -128,7 +128,7 @@ class FunctionText(Context):
         return self.value(f"{name} {llvm_type(dtype)} {a}, {b}")
 
     def choose(self, flag: str, yes: str, no: str, dtype: DataType, lanes: int = 0) -> str:
-        """LLVM's select; the flag has as many lanes as the values, or `lanes`."""
+        """LLVM's select; the flag has the lanes of the values, or `lanes`."""
         kind = llvm_type(dtype)
         flags = flag_type(dtype) if lanes != 1 else "i1"
         return self.value(f"select {flags} {flag}, {kind} {yes}, {kind} {no}")
@@ -146,9 +146,9 @@ class FunctionText(Context):
         zeros = f"<{dtype.lanes} x i32> zeroinitializer"
         return self.value(f"shufflevector {kind} {one}, {kind} poison, {zeros}")
 
-    def shuffled(self, kind: str, a: str, b: str, places: Iterable[int]) -> str:
+    def shuffled(self, kind: str, a: str, b: str, lanes: Iterable[int]) -> str:
         """A shuffle of two vectors of one type by lane numbers."""
-        picks = ", ".join(f"i32 {k}" for k in places)
+        picks = ", ".join(f"i32 {k}" for k in lanes)
         return self.value(
             f"shufflevector {kind} {a}, {kind} {b}, <{picks.count('i32')} x i32> <{picks}>"
         )
@@ -203,7 +203,7 @@ class FunctionText(Context):
 
     def finish(self, header: str) -> None:
         """Close the body and hand the definition to the module."""
-        self.place_exits()
+        self.emit_exits()
         self.module.definitions.append([f"{header} {{", "entry:", *self.allocas, *self.lines, "}"])
 
     def release_all(self) -> None:
@@ -225,10 +225,10 @@ class FunctionText(Context):
         """Leave if a condition holds, after `raise_error` raises an error."""
         bad, good = self.label("fail"), self.label("ok")
         self.jump_if(failed, bad, good)
-        self.place(bad)
+        self.start_block(bad)
         self.scoped(raise_error)
         self.leave_failed()
-        self.place(good)
+        self.start_block(good)
 
     def check(self, call: str) -> None:
         """A call that may raise; leave if it returns non-zero, by one way for all such calls."""
@@ -236,12 +236,12 @@ class FunctionText(Context):
         live = tuple(self.workspaces)
         self.jump_if(failed, self.exits.setdefault(live, f"exit{len(self.exits)}"), good)
         self.can_fail = True
-        self.place(good)
+        self.start_block(good)
 
-    def place_exits(self) -> None:
+    def emit_exits(self) -> None:
         """The ways out of failed calls."""
         for live, label in self.exits.items():
-            self.place(label)
+            self.start_block(label)
             self.workspaces = list(live)
             self.leave_failed()
         self.exits = {}

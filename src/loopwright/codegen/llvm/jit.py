@@ -51,18 +51,18 @@ __all__ = [
     "optimized_ir",
 ]
 
-# LLVM takes 10-20 us a line. Below so many lines the start of a second worker (0.1 s) costs more than
+# LLVM takes 10-20 us a line. Below this number of lines the start of a second worker (0.1 s) costs more than
 # it saves.
 _PARALLEL_LINES = 4_000
-_PARALLEL_MODULES = 4
+_PARALLEL_MODULES = 4  # likewise: fewer are compiled by one worker
 
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
     """Disable Python's cycle collector for the duration (compilation creates many live objects).
 
-    What the first one leaves becomes old without a look at each object, as half a million of them take
-    half a second; later ones leave theirs to the collector, so that garbage does not add up.
+    The objects left by the first one are frozen without a traversal, since half a million of them take
+    half a second; those of later ones are left to the collector, so that garbage does not accumulate.
     """
     global _looked_at
     enabled = gc.isenabled()
@@ -138,8 +138,8 @@ _immortal: list[Library] = []
 
 @cache
 def _engine(shows_lines: bool) -> llvm.orcjit.LLJIT:
-    # JITLink puts an object in one piece of memory. RuntimeDyld puts its code and its constants
-    # where there is room, and ends the process where they are 2 GiB apart; it alone tells gdb.
+    # JITLink allocates an object contiguously. RuntimeDyld allocates its code and its constants
+    # separately, and ends the process where they are 2 GiB apart; only it registers code with gdb.
     # LLVM reports missing symbols to stderr; `load_objects` names them in the error.
     machine = compiler.target_machine(*resolve(None, None, None))
     in_one = os.name != "nt" and not shows_lines
@@ -153,7 +153,7 @@ def load_objects(
 ) -> Library:
     """Link `objects` together and load them.
 
-    `symbols` gives addresses for undefined names (constants, the runtime's functions); other names
+    `symbols` maps undefined names to addresses (constants, the runtime's functions); other names
     are looked up in the process (libc, libm). `exports` names the functions whose addresses are
     needed. Objects of the cache that cannot be linked are compiled again. Raises CompileError where
     `LOOPWRIGHT_HOST_CPU` names a CPU whose code cannot run here.
@@ -165,7 +165,7 @@ def load_objects(
     try:
         return Library(objects, symbols or {}, list(exports))
     except RuntimeError as error:
-        fresh = [o.anew() if isinstance(o, Kept) else o for o in objects]
+        fresh = [o.recompile() if isinstance(o, CachedObject) else o for o in objects]
         if fresh != list(objects):
             return load_objects(fresh, symbols, exports)
         missing = undefined_symbols(objects, symbols or {})
@@ -185,15 +185,15 @@ def _check_host_runs() -> None:
 
 
 def undefined_symbols(
-    objects: Sequence[bytes], given: Mapping[str, int] = MappingProxyType({})
+    objects: Sequence[bytes], addresses: Mapping[str, int] = MappingProxyType({})
 ) -> list[str]:
-    """The undefined names of ELF objects that neither `given` nor the process defines."""
+    """The undefined names of ELF objects that neither `addresses` nor the process defines."""
     used: set[str] = set()
-    defined = set(given)
+    defined = set(addresses)
     for data in objects:
-        with suppress(ValueError):  # what is no object has no names
-            for name, known in object_symbols(data):
-                (defined if known else used).add(name)
+        with suppress(ValueError):  # data that is not an object has no names
+            for name, is_defined in object_symbols(data):
+                (defined if is_defined else used).add(name)
     return sorted(n for n in used - defined if not llvm.address_of_symbol(n))
 
 
@@ -225,10 +225,10 @@ def compile_objects(
     return [objects[key] for key in keys]
 
 
-class Kept(bytes):
+class CachedObject(bytes):
     """An object from the cache."""
 
-    anew: Callable[[], bytes]  # removes it from the cache and compiles its module again
+    recompile: Callable[[], bytes]  # removes it from the cache and compiles its module again
 
 
 class ObjectStream:
@@ -273,15 +273,15 @@ class ObjectStream:
 
     def add(self, text: str, opt: str = "short", *, more: bool = True, name: str = "module") -> str:
         """Submit a module and return the key of its object. `more`: the next modules take a
-        while. `name`: what a listener is told."""
+        while. `name`: reported to listeners."""
         key = object_key(text, *self.machine, opt)
         if key in self._known:
             return key
         self._known[key] = name
         cached = self.cache.get(key)
         if cached is not None and is_sound(cached):
-            self._cached[key] = kept = Kept(cached)
-            kept.anew = partial(self._anew, key, text, opt)
+            self._cached[key] = entry = CachedObject(cached)
+            entry.recompile = partial(self._recompile, key, text, opt)
             return key
         with self._change:
             self._queue.append((key, (text, *self.machine), opt))
@@ -293,7 +293,7 @@ class ObjectStream:
             self._start(self.jobs - len(self._threads))
         return key
 
-    def _anew(self, key: str, text: str, opt: str) -> bytes:
+    def _recompile(self, key: str, text: str, opt: str) -> bytes:
         data = workers.run("object", text, *self.machine, opt=opt)
         self.cache.remove(key)
         self.cache.put(key, data)
@@ -346,7 +346,7 @@ class ObjectStream:
 
 
 def _default_jobs() -> int:
-    given = knob("LOOPWRIGHT_JOBS")
-    if given > 0:
-        return given
+    setting = knob("LOOPWRIGHT_JOBS")
+    if setting > 0:
+        return setting
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

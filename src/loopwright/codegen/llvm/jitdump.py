@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 from ...base.config import knob
 from ..objects import RELA, ElfObject
-from .perf_map import places
+from .perf_map import loaded_functions
 
 _MAGIC, _VERSION = 0x4A695444, 1
 _CODE, _LINES = 0, 2  # kinds of records
@@ -32,12 +32,12 @@ def write_jitdump(folder: str, objects: Iterable[bytes], addresses: Mapping[str,
     file, _ = _dump(folder, os.getpid(), ElfObject(objects[0]).machine[0])
     for data in objects:
         rows = sorted(line_rows(ElfObject(data)))
-        for name, section, at, size, address in places(data, addresses):
+        for name, section, at, size, address in loaded_functions(data, addresses):
             begin, end = bisect_left(rows, (section, at)), bisect_right(rows, (section, at + size))
             if begin < end:
                 lines = [
-                    struct.pack("<QII", address + place - at, line, 0) + source.encode() + b"\0"
-                    for _, place, source, line in rows[begin:end]
+                    struct.pack("<QII", address + start - at, line, 0) + source.encode() + b"\0"
+                    for _, start, source, line in rows[begin:end]
                 ]
                 _record(file, _LINES, struct.pack("<QQ", address, len(lines)) + b"".join(lines))
             head = (os.getpid(), threading.get_native_id(), address, address, size, file.tell())
@@ -70,9 +70,9 @@ def line_rows(elf: ElfObject) -> Iterator[tuple[int, int, str, int]]:
             moved: dict[int, tuple[int, int]] = {}
             for table in (s for s in elf.sections if s.kind == RELA and s.info == number):
                 symbols = list(elf.entries(elf.sections[table.link]))
-                for place, what, addend in elf.relocations(table):
+                for offset, what, addend in elf.relocations(table):
                     *_, where, value, _ = symbols[what >> 32]
-                    moved[place] = where, value + addend
+                    moved[offset] = where, value + addend
             yield from _program(_Cursor(elf.content(section)), moved)
 
 
@@ -112,7 +112,7 @@ def _program(
     step, _, _ = (cursor.take("B") for _ in range(3))
     least, count, special = cursor.take("b"), cursor.take("B"), cursor.take("B")
     operands = [0, *(cursor.take("B") for _ in range(special - 1))]
-    # The folder of the unit, 0, is not told here.
+    # The folder of the unit, 0, is not listed here.
     folders, files = [os.path.abspath(knob("LOOPWRIGHT_DEBUG_INFO"))], [""]
     while folder := cursor.text():
         folders.append(folder)
@@ -120,33 +120,33 @@ def _program(
         files.append(f"{folders[cursor.number()]}/{name}")
         cursor.number(), cursor.number()
     cursor.at = begin
-    section, place, file, line = 0, 0, 1, 1
+    section, address, file, line = 0, 0, 1, 1
     while cursor.at < end:
         op = cursor.take("B")
         if op >= special:
-            place += (op - special) // count * step
+            address += (op - special) // count * step
             line += least + (op - special) % count
-            yield section, place, files[file], line
+            yield section, address, files[file], line
         elif op == 0:
             stop = cursor.number() + cursor.at
             kind = cursor.take("B")
             if kind == 1:  # the end of a section
-                section, place, file, line = 0, 0, 1, 1
+                section, address, file, line = 0, 0, 1, 1
             elif kind == 2:
-                section, place = moved[cursor.at]
+                section, address = moved[cursor.at]
             cursor.at = stop
         elif op == 1:
-            yield section, place, files[file], line
+            yield section, address, files[file], line
         elif op == 2:
-            place += cursor.number() * step
+            address += cursor.number() * step
         elif op == 3:
             line += cursor.number(signed=True)
         elif op == 4:
             file = cursor.number()
         elif op == 8:
-            place += (255 - special) // count * step
+            address += (255 - special) // count * step
         elif op == 9:
-            place += cursor.take("H")
+            address += cursor.take("H")
         else:  # columns, flags
             for _ in range(operands[op]):
                 cursor.number()

@@ -7,7 +7,7 @@ load without the compiler, and that C programs link with:
 
 The suffix selects the kind of file: `.so`, `.dylib`, `.dll` a shared library, `.a` a static one,
 `.o` one object file, `.tar` the objects of a shared library, which `load_module` links where it is
-loaded. `model.h` is written beside it.
+loaded. `model.h` is written next to it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def export_library(
         hint = "header, linker, workspace_dir; others are those of fcompile="
         raise TypeError(explain(what, got=", ".join(options), instead=hint))
     if path.suffix not in _KINDS and fcompile is None:
-        what = "the file's suffix selects what is exported"
+        what = "the file's suffix selects the kind of export"
         raise LoopwrightError(explain(what, got=path.name, instead=f"one of {', '.join(_KINDS)}"))
     shared = path.suffix not in (".a", ".o")
     _check(exe, shared)
@@ -92,7 +92,7 @@ def export_library(
     objects, flags = _objects(exe, prefix, shared)
     triple = compile_options(exe.program.target)[0]
     if fcompile is not None:
-        written = export.made_by(fcompile, objects, path, options, workspace_dir)
+        written = export.exported_by(fcompile, objects, path, options, workspace_dir)
     elif path.suffix in _SHARED:
         written = export.link_shared(objects, path, linker, flags, triple, workspace_dir)
     elif path.suffix == ".a":
@@ -130,13 +130,13 @@ def _check(exe: Executable, shared: bool) -> None:
         raise LoopwrightError(explain(what, got=", ".join(exe.program.imports), instead=hint))
     for library in exe.program.libraries:
         if library.addresses:
-            what = f"external library {library.name} gives addresses of this process"
+            what = f"external library {library.name} has addresses of this process"
             hint = "give its library= or sources="
             raise LoopwrightError(explain(what, got=", ".join(library.addresses), instead=hint))
 
 
 def public_text(exe: Executable, prefix: str, shared: bool) -> str:
-    """LLVM text of what a library offers: its functions to C; if shared, to `load_module`, too."""
+    """LLVM text of a library's interface: its functions to C; if shared, to `load_module`, too."""
     program = exe.program
     public = export.wrappers_text(
         {
@@ -261,11 +261,11 @@ def header_text(exe: Executable, prefix: str) -> str:
 
 def metadata_of(exe: Executable) -> dict[str, Any]:
     """The metadata of a loaded library's functions: inputs and outputs with dtypes and shapes."""
-    told = {}
+    metadata = {}
     for name in exe.function_names():
         lists = exe.described(name).as_lists()
-        told[name] = {"inputs": lists["params"], "outputs": lists["results"]}
-        told[name] |= {"tree": lists["tree"]} if "tree" in lists else {}
-    if exe.graph_name and "main" in told:
-        told["main"]["graph"] = exe.graph_name
-    return told
+        metadata[name] = {"inputs": lists["params"], "outputs": lists["results"]}
+        metadata[name] |= {"tree": lists["tree"]} if "tree" in lists else {}
+    if exe.graph_name and "main" in metadata:
+        metadata["main"]["graph"] = exe.graph_name
+    return metadata

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _LOC = re.compile(r"\s+\.loc\s+\d+\s+(\d+)")
 _DBG = re.compile(r"(?:,? )?!dbg !(\d+)")
-_PLACE = re.compile(r"^!(\d+) = (?:distinct )?!DILocation\(line: (\d+)(?:.*?inlinedAt: !(\d+))?")
-# What assembly has beside instructions and labels: positions, sections, unwinding.
+_LOCATION = re.compile(r"^!(\d+) = (?:distinct )?!DILocation\(line: (\d+)(?:.*?inlinedAt: !(\d+))?")
+# The lines of assembly other than instructions and labels: positions, sections, unwinding.
 _DIRECTIVE = re.compile(r"\s+\.(?!byte|short|long|quad|zero|ascii|asciz)\w+|\s*#|\s*//")
 _OWN_LABEL = re.compile(r"\.L(?:tmp|func|info|str|line|cu|debug|sec)\w*:")
 
@@ -56,7 +56,7 @@ def located_text(exe: Executable, name: str) -> tuple[str, Lines]:
     functions = {
         g.name_hint: f for g, f in exe.lowered.functions.items() if isinstance(f, PrimFunc)
     }
-    externs = {known for library in exe.program.libraries for known in library.prototypes}
+    externs = {extern for library in exe.program.libraries for extern in library.prototypes}
     module = ModuleText(name, functions, exe.program.imports, externs, exe.program.target)
     module.debug = DebugInfo()
     add_function(module, name, functions[name])
@@ -64,15 +64,15 @@ def located_text(exe: Executable, name: str) -> tuple[str, Lines]:
 
 
 def _llvm(text: str) -> Code:
-    """The definitions in optimized text; what is inlined counts for the line that calls it."""
+    """The definitions in optimized text; inlined code counts for the line that calls it."""
     rows = text.splitlines()
-    places: dict[str, tuple[int, str | None]] = {}
+    locations: dict[str, tuple[int, str | None]] = {}
     for row in rows:
-        if found := _PLACE.match(row):
-            places[found[1]] = int(found[2]), found[3]
+        if match := _LOCATION.match(row):
+            locations[match[1]] = int(match[2]), match[3]
 
-    def line_of(place: str) -> int:
-        line, around = places.get(place, (0, None))
+    def line_of(ref: str) -> int:
+        line, around = locations.get(ref, (0, None))
         return line_of(around) if around else line
 
     texts, lines = [], []
@@ -80,9 +80,9 @@ def _llvm(text: str) -> Code:
     for row in rows:
         inside = inside or row.startswith("define")
         if inside:
-            found = None if row.startswith("define") else _DBG.search(row)
+            match = None if row.startswith("define") else _DBG.search(row)
             texts.append(_DBG.sub("", row))
-            lines.append(line_of(found[1]) if found else 0)
+            lines.append(line_of(match[1]) if match else 0)
         inside = inside and row != "}"
     return Code(texts, _filled(texts, lines, lambda text: text.startswith("define")))
 
@@ -101,9 +101,9 @@ def _filled(
                 continue
             part = [k for k in range(begin, at) if _is_code(texts[k])]
             for order in (part, reversed(part)):
-                known = 0
+                last = 0
                 for k in order:
-                    known = filled[k] = filled[k] or known
+                    last = filled[k] = filled[k] or last
             begin = at + 1
     return [line or int(_is_code(text)) for text, line in zip(texts, filled, strict=True)]
 
@@ -117,8 +117,8 @@ def _assembly(text: str) -> Code:
     """Instructions and labels of the code section, and its constants, without directives."""
     texts, lines, line, skipped = [], [], 0, False
     for row in text.splitlines():
-        if found := _LOC.match(row):
-            line = int(found[1])
+        if match := _LOC.match(row):
+            line = int(match[1])
         if row.lstrip().startswith(".section"):
             skipped = ".debug" in row or "note" in row
         elif row.strip() == ".text":

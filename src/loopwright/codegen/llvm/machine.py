@@ -58,8 +58,8 @@ def known_names(triple: str) -> tuple[list[str], list[str]]:
 
 
 def check_machine(triple: str, cpu: str, features: str) -> None:
-    """Raise CompileError where LLVM does not know a triple, a processor or a feature: it would go on
-    with another, or end the process."""
+    """Raise CompileError where LLVM does not know a triple, a processor or a feature: it would use
+    another, or end the process."""
     if (triple, cpu) == (host().triple, host().name) and features in ("", host().flags):
         return
     try:
@@ -67,15 +67,15 @@ def check_machine(triple: str, cpu: str, features: str) -> None:
         llvm.Target.from_triple(triple)
     except RuntimeError as error:
         raise CompileError(f"unknown target triple\n  got: {triple!r}, {error}") from None
-    processors, known = known_names(triple)
+    processors, names = known_names(triple)
     _check_name("processor", cpu, processors, triple)
     for feature in filter(None, features.split(",")):
-        _check_name("feature", feature.lstrip("+-"), known, triple)
+        _check_name("feature", feature.lstrip("+-"), names, triple)
 
 
-def _check_name(what: str, name: str, known: list[str], triple: str) -> None:
-    if name and known and name not in known:
-        close = difflib.get_close_matches(name, known, 3)
+def _check_name(what: str, name: str, names: list[str], triple: str) -> None:
+    if name and names and name not in names:
+        close = difflib.get_close_matches(name, names, 3)
         hint = f"did you mean {' or '.join(close)}?" if close else "give the triple it belongs to"
         got = f"{name!r} for {triple}"
         raise CompileError(f"LLVM knows no such {what}\n  got: {got}\n  instead: {hint}")

@@ -17,9 +17,9 @@ from ..context import flat_index
 from .function_text import FunctionText
 from .types import llvm_type, memory_type, scalar_type, tag, vector_of
 
-ZEROS = "lw.zeros"  # what a guarded load reads instead of out-of-bounds memory
-ZEROS_BYTES, BESIDE = 128, 64  # of the longest load, and of what may lie before it
-KEPT = "llvm.fake.use"
+ZEROS = "lw.zeros"  # read by a guarded load instead of out-of-bounds memory
+ZEROS_BYTES, BEFORE_BYTES = 128, 64  # of the longest load, and of the elements before it
+FAKE_USE = "llvm.fake.use"
 NEAR = 4  # the longest stride of a vector that dense loads and shuffles give faster than a gather
 
 
@@ -63,24 +63,24 @@ def addresses(ctx: FunctionText, buffer: Buffer, index: PrimExpr) -> str:
 
 def or_zeros(ctx: FunctionText, cond: str, pointer: str) -> str:
     """The pointer if `cond` holds, else a pointer to zeros: a guarded load without a branch."""
-    zeros = f"@{ZEROS} = internal constant [{ZEROS_BYTES + BESIDE} x i8] zeroinitializer, align 64"
+    zeros = f"@{ZEROS} = internal constant [{ZEROS_BYTES + BEFORE_BYTES} x i8] zeroinitializer, align 64"
     ctx.module.helper(ZEROS, lambda: zeros)
     return ctx.value(f"select i1 {cond}, ptr {pointer}, ptr @{ZEROS}")
 
 
-def or_zeros_beside(ctx: FunctionText, cond: str, buffer: Buffer, index: PrimExpr) -> str:
+def or_zeros_near(ctx: FunctionText, cond: str, buffer: Buffer, index: PrimExpr) -> str:
     """The address of an index if `cond` holds, else one of zeros. Indices that differ by a few elements share
-    the choice: it is made of what lies before all of them."""
+    the choice: its address is that of the first of them."""
     offset, size = 0, buffer.dtype.lanes * buffer.dtype.lane_bytes
     while isinstance(index, (Add, Sub)) and isinstance(index.b, IntImm):
         offset += index.b.value if isinstance(index, Add) else -index.b.value
         index = index.a
-    beside = offset % max(BESIDE // size, 1)
-    if offset != beside:
-        index = add(index, offset - beside)
+    ahead = offset % max(BEFORE_BYTES // size, 1)
+    if offset != ahead:
+        index = add(index, offset - ahead)
     pointer = or_zeros(ctx, cond, address(ctx, buffer, index))
     kind = element_type(buffer.dtype)
-    return ctx.value(f"getelementptr {kind}, ptr {pointer}, i64 {beside}") if beside else pointer
+    return ctx.value(f"getelementptr {kind}, ptr {pointer}, i64 {ahead}") if ahead else pointer
 
 
 def load(ctx: FunctionText, node: BufferLoad) -> str:
@@ -132,7 +132,7 @@ def load_value(
 
 
 def _near_stride(index: PrimExpr) -> int:
-    """The stride of a ramp if it is so short that what lies between may be read, too, else 0."""
+    """The stride of a ramp if it is so short that the elements between may be read, too, else 0."""
     if not isinstance(index, Ramp) or index.base.dtype.lanes != 1 or index.dtype.is_scalable:
         return 0
     stride = index.stride.value if isinstance(index.stride, IntImm) else 0
@@ -142,31 +142,31 @@ def _near_stride(index: PrimExpr) -> int:
 def _every_nth(
     ctx: FunctionText, buffer: Buffer, index: PrimExpr, stride: int, kind: str, align: int
 ) -> str:
-    """Every `stride`-th element, picked from as many dense loads; the last one ends with the last
+    """Every `stride`-th element, picked from `stride` dense loads; the last one ends with the last
     element, so that none reads beyond it."""
     lanes = index.dtype.lanes
-    last, made = (lanes - 1) * stride, ""
+    last, joined = (lanes - 1) * stride, ""
     at = address(ctx, buffer, first_of(index))
     for k in range(stride):
         first = min(k * lanes, last + 1 - lanes)
         where = ctx.value(f"getelementptr {element_type(buffer.dtype)}, ptr {at}, i64 {first}")
         part = ctx.fresh(f"load {kind}, ptr {where}, align {align}")
         own = range(k * lanes, min((k + 1) * lanes, last + 1))
-        places = [n * stride for n in range(lanes)]
+        offsets = [n * stride for n in range(lanes)]
         if not k:
-            picked = [p if p in own else 0 for p in places]
+            picked = [p if p in own else 0 for p in offsets]
         else:
-            picked = [lanes + p - first if p in own else n for n, p in enumerate(places)]
+            picked = [lanes + p - first if p in own else n for n, p in enumerate(offsets)]
         mask = ", ".join(f"i32 {p}" for p in picked)
         other = part if k else "poison"
-        made = ctx.value(
-            f"shufflevector {kind} {made or part}, {kind} {other}, <{lanes} x i32> <{mask}>"
+        joined = ctx.value(
+            f"shufflevector {kind} {joined or part}, {kind} {other}, <{lanes} x i32> <{mask}>"
         )
-    return made
+    return joined
 
 
 def alignment(buffer: Buffer) -> int:
-    """The alignment that loads and stores assume, in bytes: of one element, or what the buffer has."""
+    """The alignment that loads and stores assume, in bytes: of one element, or less where the buffer's is."""
     return min(buffer.dtype.lane_bytes, buffer.data_alignment)
 
 
@@ -231,10 +231,10 @@ def store(ctx: FunctionText, node: st.BufferStore) -> None:
         elif lanes == 1:
             then, done = ctx.label("store"), ctx.label("stored")
             ctx.jump_if(mask, then, done)
-            ctx.place(then)
+            ctx.start_block(then)
             ctx.emit(plain)
             ctx.jump(done)
-            ctx.place(done)
+            ctx.start_block(done)
         else:
             masked_store(ctx, "store", value, ("ptr", pointer), buffer, lanes, mask)
         return
@@ -258,7 +258,7 @@ def masked_store(
     flags, align = (f"<{lanes} x i1>", mask), ("i32", str(alignment(buffer)))
     if what == "store" and memory_type(buffer.dtype) in ("i8", "i16", "i32"):
         # With AVX-512, LLVM 22 merges a truncation into the store, and one of a single known lane
-        # then writes the wide number. A second use of the value keeps them apart; it is no code.
-        ctx.module.declare(KEPT, f"declare void @{KEPT}(...)")
-        ctx.emit(f"call void (...) @{KEPT}({kind} {value})")
+        # then writes the wide number. A second use of the value prevents it; it emits no code.
+        ctx.module.declare(FAKE_USE, f"declare void @{FAKE_USE}(...)")
+        ctx.emit(f"call void (...) @{FAKE_USE}({kind} {value})")
     ctx.emit(ctx.calling("void", name, (kind, value), at, align, flags))

@@ -1,4 +1,4 @@
-"""The text of one LLVM module: definitions, constants and what they refer to."""
+"""The text of one LLVM module: definitions, constants and declarations."""
 
 from __future__ import annotations
 
@@ -126,9 +126,9 @@ class ModuleText:
 
     def code(self) -> list[str]:
         """The module's lines, with comments."""
-        known = {**self.vecmath.declarations(), **self.declared}
+        declarations = {**self.vecmath.declarations(), **self.declared}
         lines = [*self.globals, *(e for e in self._extras.values() if e)]
-        lines += [line for name, line in known.items() if name not in self.defined]
+        lines += [line for name, line in declarations.items() if name not in self.defined]
         lines.append(self.vecmath.definitions())
         for definition in self.definitions:
             lines += definition
@@ -141,7 +141,7 @@ def text_of(lines: list[str]) -> str:
 
 
 def without_comments(lines: list[str]) -> list[str]:
-    """The lines without comments: what is compiled and hashed, independent of source positions."""
+    """The lines without comments: the text that is compiled and hashed, independent of source positions."""
     return [line for line in lines if not line.startswith("  ;")]
 
 

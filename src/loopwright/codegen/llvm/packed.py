@@ -16,7 +16,7 @@ from .memory import from_memory, to_memory
 from .types import memory_type
 
 # Fields of tvm_struct_get: of a DLTensor (offset in bytes), and of a 16-byte TVMFFIAny.
-_TENSOR_BYTES = 48
+_TENSOR_BYTES = 48  # sizeof(DLTensor)
 _TENSOR_FIELDS = {0: 0, 1: 0, 2: 24, 3: 32, 4: 16, 5: 20, 6: 21, 7: 22, 8: 40, 9: 12, 10: 8}
 _ANY_VALUE = 15
 _ANY_FIELDS = {13: 0, 14: 4, _ANY_VALUE: 8}
@@ -28,8 +28,8 @@ _MAKE_ARRAY = Op.get("tir.tvm_stack_make_array")
 
 def put(ctx: FunctionText, base: str, at: int, kind: str, value: str) -> None:
     """Store a value at a byte offset from an address."""
-    place = ctx.fresh(f"getelementptr i8, ptr {base}, i64 {at}")
-    ctx.emit(f"store {kind} {value}, ptr {place}, align {4 if kind == 'i32' else 8}")
+    address = ctx.fresh(f"getelementptr i8, ptr {base}, i64 {at}")
+    ctx.emit(f"store {kind} {value}, ptr {address}, align {4 if kind == 'i32' else 8}")
 
 
 def struct_field(ctx: FunctionText, node: Call) -> str:
@@ -56,8 +56,8 @@ def struct_get(ctx: FunctionText, node: Call) -> str:
 
 def struct_set(ctx: FunctionText, node: Call) -> str:
     pointer = struct_field(ctx, node)
-    given = node.args[3]
-    value, dtype = ctx.expr(given), given.dtype
+    stored = node.args[3]
+    value, dtype = ctx.expr(stored), stored.dtype
     if node.args[2].value == _ANY_VALUE and not dtype.is_handle:  # a payload is always 8 bytes
         wide = F64 if dtype.is_float else I64
         value, dtype = convert(ctx, value, dtype, wide), wide
@@ -82,7 +82,7 @@ def free_workspace(ctx: FunctionText, node: Call) -> str:
 def throw(ctx: FunctionText, node: Call) -> str:
     """Leave with the error already raised."""
     ctx.leave_failed()
-    ctx.place(ctx.label("unreachable"))
+    ctx.start_block(ctx.label("unreachable"))
     return "0"
 
 
@@ -124,10 +124,10 @@ def call_packed(ctx: FunctionText, node: Call) -> str:
 def trace_packed(ctx: FunctionText, node: Call) -> str:
     """Call a registered function by name; where it returns nothing, the value is the last
     argument's."""
-    values, result, given = put_arguments(ctx, node)
+    values, result, last = put_arguments(ctx, node)
     other = called(ctx, node.dtype, looked_up(ctx, node), values, len(node.args), result)
     code = ctx.fresh(f"load i32, ptr {result}, align 8")
-    return ctx.choose(ctx.fresh(f"icmp eq i32 {code}, {_NONE}"), given, other, node.dtype)
+    return ctx.choose(ctx.fresh(f"icmp eq i32 {code}, {_NONE}"), last, other, node.dtype)
 
 
 def looked_up(ctx: FunctionText, node: Call) -> str:
@@ -139,23 +139,23 @@ def put_arguments(ctx: FunctionText, node: Call) -> tuple[str, str, str]:
     """(the array of a packed call's values, the place of its result, its last argument)"""
     count = len(node.args)
     values, result = ctx.slot(f"[{count} x {{ i64, i64 }}]"), ctx.slot("{ i64, i64 }")
-    given, held = "", (_STRING, "ptr", looked_up(ctx, node))
+    operand, packed = "", (_STRING, "ptr", looked_up(ctx, node))
     for k, arg in enumerate(node.args):
         if k:
-            given = ctx.expr(arg)
-            held = packed_value(ctx, arg, given)
-        code, kind, value = held
+            operand = ctx.expr(arg)
+            packed = packed_value(ctx, arg, operand)
+        code, kind, value = packed
         put(ctx, values, 16 * k, "i64", str(code))
         put(ctx, values, 16 * k + 8, kind, value)
-    return values, result, given
+    return values, result, operand
 
 
 def called(
     ctx: FunctionText, dtype: DataType, name: str, values: str, count: int, result: str
 ) -> str:
     """The result of calling a registered function with an array of values."""
-    given = (("ptr", name), ("ptr", values), ("i32", str(count)), ("ptr", result))
-    ctx.check(ctx.calling("i32", "lw_call_packed", *given))
+    args = (("ptr", name), ("ptr", values), ("i32", str(count)), ("ptr", result))
+    ctx.check(ctx.calling("i32", "lw_call_packed", *args))
     return packed_result(ctx, dtype, result)
 
 

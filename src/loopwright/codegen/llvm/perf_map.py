@@ -21,26 +21,28 @@ def functions_of(data: bytes) -> Iterator[tuple[str, int, int, int, bool]]:
 
 
 def visible_functions(objects: Iterable[bytes]) -> list[str]:
-    """The functions whose addresses can be asked for."""
+    """The functions whose addresses can be looked up."""
     return [name for data in objects for name, *_, seen in functions_of(data) if seen]
 
 
-def places(data: bytes, addresses: Mapping[str, int]) -> Iterator[tuple[str, int, int, int, int]]:
-    """(name, section, place, size, address) of each function of a loaded object. addresses: of those
+def loaded_functions(
+    data: bytes, addresses: Mapping[str, int]
+) -> Iterator[tuple[str, int, int, int, int]]:
+    """(name, section, offset, size, address) of each function of a loaded object. addresses: of those
     that others can see; those of others follow, for a section is loaded as one."""
-    found = list(functions_of(data))
-    bases = {s: addresses[n] - at for n, s, at, _, seen in found if seen}
-    for name, section, at, size, _ in found:
+    functions = list(functions_of(data))
+    bases = {s: addresses[n] - at for n, s, at, _, seen in functions if seen}
+    for name, section, at, size, _ in functions:
         if section in bases:
             yield name, section, at, size, bases[section] + at
 
 
 def write_perf_map(objects: Iterable[bytes], addresses: Mapping[str, int]) -> Path:
-    """Add the functions to the map of this process. addresses: see `places`."""
+    """Add the functions to the map of this process. addresses: see `loaded_functions`."""
     lines = [
         f"{address:x} {size:x} {name}\n"
         for data in objects
-        for name, _, _, size, address in places(data, addresses)
+        for name, _, _, size, address in loaded_functions(data, addresses)
     ]
     file = Path(f"/tmp/perf-{os.getpid()}.map")
     with file.open("a", encoding="utf-8") as out:

@@ -64,7 +64,7 @@ def _called(node: Any) -> str | None:
 
 
 def _timed(func: PrimFunc) -> tuple[PrimFunc, list[str], np.ndarray]:
-    """The function with clocks, the names of what is measured, the array of nanoseconds."""
+    """The function with clocks, the names of the measured parts, the array of nanoseconds."""
     names: list[str] = []
     rewrite(func.body, lambda node: names.append(n) if (n := _called(node)) else None)
     room = np.zeros(len(names) + 8, np.int64)

@@ -50,10 +50,10 @@ class NativeProgram:
         triple = compile_options(self.target)[0]
         if triple is None:
             return bool(self.missing_features)
-        ours, theirs = jit.host_triple(), triple
-        known = ("linux", "darwin", "windows", "macosx", "none")
-        systems = any((k in ours) != (k in theirs) for k in known)
-        other = systems or ours.split("-")[0] != theirs.split("-")[0]
+        host, target_triple = jit.host_triple(), triple
+        known_systems = ("linux", "darwin", "windows", "macosx", "none")
+        systems = any((k in host) != (k in target_triple) for k in known_systems)
+        other = systems or host.split("-")[0] != target_triple.split("-")[0]
         return other or bool(self.missing_features)
 
     @property
@@ -89,10 +89,10 @@ class NativeProgram:
                 symbols[name] = data.ctypes.data
             for extern in self.libraries:
                 symbols.update(extern.symbols())
-            kept = [_Import(name, f, symbols) for name, f in self.imports.items()]
+            imports = [_Import(name, f, symbols) for name, f in self.imports.items()]
             names = [f"{ENTRY_PREFIX}{e}" for e in self.entries]
             self.library = jit.load_objects(list(self.objects.values()), symbols, exports=names)
-            keep = (self.library, self.constants, kept)
+            keep = (self.library, self.constants, imports)
             for e in self.entries:
                 address = self.library[f"{ENTRY_PREFIX}{e}"]
                 self.functions[e] = NativeFunction(address, e, keep_alive=keep)
@@ -109,15 +109,15 @@ class _Elsewhere:
     signature: Any = None
 
     def __call__(self, *args: Any, **options: Any) -> Any:
-        made_for, ours = self.triple, jit.host_triple()
-        if not self.triple or self.triple.split("-")[0] == ours.split("-")[0]:
+        compiled_for, this_machine = self.triple, jit.host_triple()
+        if not self.triple or self.triple.split("-")[0] == this_machine.split("-")[0]:
             missing = ", ".join(sorted(self.program.missing_features))
-            made_for, ours = str(self.program.target), f"a processor without {missing}"
+            compiled_for, this_machine = str(self.program.target), f"a processor without {missing}"
             if host().named:
-                made_for += f" with LOOPWRIGHT_HOST_CPU={host().name}"
-        what = f"{self.name} was compiled for {made_for}; it cannot run on this machine"
+                compiled_for += f" with LOOPWRIGHT_HOST_CPU={host().name}"
+        what = f"{self.name} was compiled for {compiled_for}; it cannot run on this machine"
         hint = "export_library writes it to a file for that machine"
-        raise LoopwrightError(explain(what, got=ours, instead=hint))
+        raise LoopwrightError(explain(what, got=this_machine, instead=hint))
 
 
 class _Import:

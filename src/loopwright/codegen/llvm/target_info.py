@@ -1,4 +1,4 @@
-"""What LLVM knows of targets: architectures, processors and their features, intrinsics.
+"""LLVM's facts about targets: architectures, processors and their features, intrinsics.
 
 All functions of one target take the current one where none is given.
 """
@@ -63,17 +63,17 @@ def llvm_get_system_x86_vendor() -> str:
 def _machine(target: Target | None) -> tuple[str, str, str]:
     """Triple, processor and features as LLVM takes them. Raises ValueError without a target,
     CompileError for names that LLVM does not know."""
-    made = Target.target_or_current(target)
-    mattr = ",".join(made.mattr) or None
-    machine = resolve(made.mtriple or None, made.mcpu or None, mattr)
+    parsed = Target.target_or_current(target)
+    mattr = ",".join(parsed.mattr) or None
+    machine = resolve(parsed.mtriple or None, parsed.mcpu or None, mattr)
     check_machine(*machine)
     return machine
 
 
 def llvm_get_cpu_archlist(target: Target | None = None) -> list[str]:
     """The processors that LLVM knows for the target's triple."""
-    made = Target.target_or_current(target)
-    return list(known_names(made.mtriple or host().triple)[0])
+    parsed = Target.target_or_current(target)
+    return list(known_names(parsed.mtriple or host().triple)[0])
 
 
 def llvm_get_cpu_features(target: Target | None = None) -> set[str]:
@@ -86,8 +86,8 @@ def llvm_get_cpu_features(target: Target | None = None) -> set[str]:
 
 def llvm_cpu_has_features(cpu_features: str | Sequence[str], target: Target | None = None) -> bool:
     """Whether the target's processor has all the features."""
-    wanted = [cpu_features] if isinstance(cpu_features, str) else cpu_features
-    return features_of(*_machine(target)).issuperset(map(str, wanted))
+    features = [cpu_features] if isinstance(cpu_features, str) else cpu_features
+    return features_of(*_machine(target)).issuperset(map(str, features))
 
 
 target_has_features = llvm_cpu_has_features
@@ -96,10 +96,10 @@ target_has_features = llvm_cpu_has_features
 def llvm_get_vector_width(target: Target | None = None) -> int:
     """Bits of the target's vector registers: the option `vector-width`, else the processor's; of
     scalable vectors those that it has at least."""
-    made = Target.target_or_current(target)
-    if "vector-width" in made.attrs:
-        return int(made.attrs["vector-width"])
-    has = features_of(*_machine(made))
+    parsed = Target.target_or_current(target)
+    if "vector-width" in parsed.attrs:
+        return int(parsed.attrs["vector-width"])
+    has = features_of(*_machine(parsed))
     if "avx512f" in has:
         return 512
     if "avx" in has:
@@ -114,7 +114,7 @@ _INTRINSICS: dict[str, int] = {"": 0}
 
 
 def llvm_lookup_intrinsic_id(name: str) -> int:
-    """A number that stands for an intrinsic in this process; 0 for a name that LLVM does not know."""
+    """A number that identifies an intrinsic in this process; 0 for a name that LLVM does not know."""
     if name not in _INTRINSICS and _is_intrinsic(name):
         _INTRINSICS[name] = len(_INTRINSICS)
     return _INTRINSICS.get(name, 0)

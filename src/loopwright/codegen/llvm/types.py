@@ -2,7 +2,7 @@
 
 Registers hold bool as i1, int4 as i4, and the floats that not all LLVM targets compute with
 (bfloat16, float8, float6, float4: "soft" floats) as an integer with their bits, and so complex numbers. In memory, a bool
-or a float below 8 bits takes a byte; buffers of int4 were turned into bytes by
+or a float below 8 bits takes a byte; buffers of int4 were packed into bytes by
 `Int4StorageLegalize`.
 """
 

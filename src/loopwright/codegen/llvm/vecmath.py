@@ -68,10 +68,10 @@ def function(
     Raises ValueError for an unsupported name or dtype.
     """
     if lanes < 1 or not supported(name, dtype):
-        known = sorted(_LIBM | FLOAT32.keys())
+        names = sorted(_LIBM | FLOAT32.keys())
         raise ValueError(
             f"no function {name!r} for {lanes} lanes of {dtype!r}; supported, for float32 and "
-            f"float64: {', '.join(known)}"
+            f"float64: {', '.join(names)}"
         )
     kind = _KINDS[dtype]
     code = VectorCode(lanes, scales and dtype == "float32" and lanes in (16, 32, 64))

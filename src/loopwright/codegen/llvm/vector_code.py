@@ -68,8 +68,10 @@ class VectorCode(Code):
     def intrinsic(self, name: str, *args: Value) -> Value:
         kind = args[0].kind
         width = "" if self.lanes == 1 else f"v{self.lanes}"
-        given = ", ".join(f"{self.type(a.kind)} {a.ref}" for a in args)
-        return self.put(kind, f"call {self.type(kind)} @llvm.{name}.{width}{SUFFIX[kind]}({given})")
+        operands = ", ".join(f"{self.type(a.kind)} {a.ref}" for a in args)
+        return self.put(
+            kind, f"call {self.type(kind)} @llvm.{name}.{width}{SUFFIX[kind]}({operands})"
+        )
 
     def scaled(self, x: Value, n: Value) -> Value:
         part, name = "<16 x float>", "@llvm.x86.avx512.mask.scalef.ps.512"
@@ -77,8 +79,8 @@ class VectorCode(Code):
         parts: list[Value] = []
         for start in range(0, self.lanes, 16):
             a, b = (self.shuffled(self.lanes, v, v, range(start, start + 16)) for v in (x, n))
-            given = f"{part} {a.ref}, {part} {b.ref}, {part} zeroinitializer, i16 -1, i32 4"
-            parts.append(self.put("f", f"call {part} {name}({given})"))
+            operands = f"{part} {a.ref}, {part} {b.ref}, {part} zeroinitializer, i16 -1, i32 4"
+            parts.append(self.put("f", f"call {part} {name}({operands})"))
         lanes = 16
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2], strict=True)
@@ -87,9 +89,9 @@ class VectorCode(Code):
         return parts[0]
 
     def shuffled(self, lanes: int, a: Value, b: Value, picks: range) -> Value:
-        """A shuffle of two vectors of so many floats."""
-        places = ", ".join(f"i32 {k}" for k in picks)
-        kind, mask = f"<{lanes} x float>", f"<{len(picks)} x i32> <{places}>"
+        """A shuffle of two vectors of floats."""
+        indices = ", ".join(f"i32 {k}" for k in picks)
+        kind, mask = f"<{lanes} x float>", f"<{len(picks)} x i32> <{indices}>"
         return self.put("f", f"shufflevector {kind} {a.ref}, {kind} {b.ref}, {mask}")
 
     def any(self, condition: Value) -> str:
@@ -105,8 +107,8 @@ class VectorCode(Code):
 
     def per_lane(self, function: str, kind: str, *args: Value) -> Value:
         scalar = _LLVM[kind]
-        given = ", ".join([scalar] * len(args))
-        self.libm[function] = f"declare {scalar} @{function}({given})"
+        types = ", ".join([scalar] * len(args))
+        self.libm[function] = f"declare {scalar} @{function}({types})"
         if self.lanes == 1:
             text = ", ".join(f"{scalar} {a.ref}" for a in args)
             return self.put(kind, f"call {scalar} @{function}({text})")

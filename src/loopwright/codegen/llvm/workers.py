@@ -1,4 +1,4 @@
-"""Processes in which LLVM runs on code: what LLVM ends there does not end this process.
+"""Processes in which LLVM runs: an abort of LLVM ends only the worker.
 
     compile_object(text)                      # bytes of a relocatable object for the host
     run("assembly", text, triple, cpu, ...)   # any of compiler.JOBS
@@ -32,7 +32,7 @@ SAFER = ("O1", "none")
 
 
 class Died(Exception):
-    """A worker ended in the middle of a job; the text is what LLVM said."""
+    """A worker ended in the middle of a job; the text is LLVM's output."""
 
 
 class Worker:
@@ -55,7 +55,7 @@ class Worker:
         self.output: Any = self.process.stdout
 
     def do(self, kind: str, job: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """The result of a job. Raises CompileError for what is refused, Died where LLVM ends."""
+        """The result of a job. Raises CompileError for code that LLVM rejects, Died where LLVM ends."""
         try:
             compiler.send(self.input, (kind, job, options))
             ok, value = compiler.receive(self.output)
@@ -161,7 +161,7 @@ def optimized_ir(text: str, *machine: str | None, opt: str = "short") -> str:
 
 
 def processor_seconds() -> float:
-    """What the processes that are idle now have used, on Linux."""
+    """The processor time of the processes that are idle now, on Linux."""
     ticks = 0
     for own in _idle:
         with open(f"/proc/{own.process.pid}/stat", encoding="ascii") as file:

@@ -46,7 +46,7 @@ def add_function(
     names = [p.name_hint for p in func.params]
     with builder.function(name, len(names), names, kind):
         Writer(builder, name, func, natives).write()
-    builder.place = ""
+    builder.location = ""
 
 
 class Writer:
@@ -58,7 +58,7 @@ class Writer:
         self.builder, self.name, self.func, self.natives = builder, name, func, natives
         self.registers = len(func.params)
         self.values: dict[rx.Var, Operand] = {}
-        self.given: set[rx.Var] = set()  # what native functions gave
+        self.native_results: set[rx.Var] = set()  # results of native functions
         # Where the checks of the parameters' kinds end, and where those of their sizes do.
         self.checked = self.matched = -1
 
@@ -88,7 +88,7 @@ class Writer:
 
     def bindings(self, body: rx.SeqExpr, tail: bool = False) -> Any:
         """Write the bindings of a sequence. With `tail`, the value of the last one is returned
-        unwritten where it is an If, or a call of the function itself, that gives the result."""
+        unwritten where it is an If, or a call of the function itself, whose value is the result."""
         every = [b for block in body.blocks for b in block.bindings]
         last = _last(every, body.body) if tail else None
         if not isinstance(last, rx.If) and not self.calls_itself(last):
@@ -105,25 +105,27 @@ class Writer:
         )
 
     def again(self, call: rx.Call) -> None:
-        """Set the parameters and begin anew. Checks of what is known to hold are left out."""
-        given = [self.value(a) for a in call.args]
-        ours = [self.builder.r(k) for k in range(len(given))]
-        moved = [g if g == r or g not in ours else self.copied(g) for g, r in zip(given, ours)]
+        """Set the parameters and jump to the start. Checks that are known to hold are left out."""
+        args = [self.value(a) for a in call.args]
+        registers = [self.builder.r(k) for k in range(len(args))]
+        moved = [
+            g if g == r or g not in registers else self.copied(g) for g, r in zip(args, registers)
+        ]
         for k, operand in enumerate(moved):
-            if operand != ours[k]:
+            if operand != registers[k]:
                 self.builder.emit_call("vm.builtin.copy", [operand], self.builder.r(k))
-        known = min(
+        shared = min(
             struct_info_base_check(p.struct_info, a.struct_info)
             for p, a in zip(self.func.params, call.args, strict=True)
         )
-        start = self.checked if known >= BaseCheckResult.FAIL_L2 else 0
-        if known is BaseCheckResult.PASS and not any(_symbolic(p) for p in self.func.params):
+        start = self.checked if shared >= BaseCheckResult.FAIL_L2 else 0
+        if shared is BaseCheckResult.PASS and not any(_symbolic(p) for p in self.func.params):
             start = self.matched
         self.builder.emit_goto(max(start, 0) - len(self.builder.code))
 
     def binding(self, binding: Any) -> None:
         span = binding.span or binding.value.span
-        self.builder.place = str(span) if span else ""
+        self.builder.location = str(span) if span else ""
         self.after_checks(_check(binding.value))
         if isinstance(binding.value, rx.Function):
             what = f"{self.name}: a function within a function"
@@ -131,12 +133,12 @@ class Writer:
         value = self.value(binding.value)
         called = getattr(binding.value, "op", None)
         if getattr(called, "global_symbol", "") in self.natives:
-            self.given.add(binding.var)
+            self.native_results.add(binding.var)
         alias = isinstance(binding.value, rx.Var) and value.kind == "r"
         self.values[binding.var] = self.copied(value) if alias else value
 
     def after_checks(self, kind: str) -> None:
-        """Note where the checks end, before a step of a kind: "" is none of them."""
+        """Note where the checks end, before a step of a kind: "" is not a check."""
         if self.checked < 0 and kind != "check":
             self.checked = self.position()
         if self.matched < 0 and not kind:
@@ -156,7 +158,7 @@ class Writer:
         self.write_call("vm.builtin.copy", [value], dst)
 
     def write_call(self, name: str | Operand, args: list[Any], dst: Operand | None) -> None:
-        """Write a call whose result goes to a register, or is dropped."""
+        """Write a call whose result is stored in a register, or is dropped."""
         self.builder.emit_call(name, args, dst)
 
     def register(self, value: Operand) -> Operand:
@@ -168,7 +170,7 @@ class Writer:
         """Write the test of a condition; returns its position."""
         self.after_checks("")
         cond = self.register(self.value(node.cond))
-        if node.cond in self.given and _is_bool(node.cond.struct_info):
+        if node.cond in self.native_results and _is_bool(node.cond.struct_info):
             cond = self.emit("vm.builtin.read_bool", [cond])
         self.builder.emit_if(cond, 0)
         return len(self.builder.code) - 1
@@ -196,7 +198,7 @@ class Writer:
     # -- expressions ---------------------------------------------------------------------------
 
     def value(self, expr: Any) -> Operand:
-        """Write what an expression needs; returns where its value is."""
+        """Write the instructions of an expression; returns the operand of its value."""
         if isinstance(expr, rx.Var):
             return self.values[expr]
         if isinstance(expr, rx.Call):
@@ -302,9 +304,9 @@ def _check(value: Any) -> str:
 
 def _symbolic(param: rx.Var) -> bool:
     """Whether a parameter's struct info has symbolic dimensions."""
-    found: list[Any] = []
-    post_order_visit(param.struct_info, lambda n: found.append(n) if type(n) is TirVar else None)
-    return bool(found)
+    dims: list[Any] = []
+    post_order_visit(param.struct_info, lambda n: dims.append(n) if type(n) is TirVar else None)
+    return bool(dims)
 
 
 def _is_bool(info: Any) -> bool:
@@ -316,11 +318,11 @@ def _is_bool(info: Any) -> bool:
 
 def _with_context(work: Writer, call: rx.Call) -> Operand:
     callee, args = call.args
-    given = [work.value(a) for a in args.fields]
+    values = [work.value(a) for a in args.fields]
     name = callee.global_symbol
     if name == "vm.builtin.make_closure" and isinstance(args.fields[0], rx.StringImm):
-        given[0] = work.function(args.fields[0].value)
-    return work.emit(name, [work.builder.vm_state(), *given])
+        values[0] = work.function(args.fields[0].value)
+    return work.emit(name, [work.builder.vm_state(), *values])
 
 
 def _alloc_storage(work: Writer, call: rx.Call) -> Operand:
@@ -345,9 +347,9 @@ def _null(work: Writer, call: rx.Call) -> Operand:
 
 def _call_tir_dyn(work: Writer, call: rx.Call) -> Operand:
     callee, args = call.args
-    given = [work.value(a) for a in args.fields]
+    values = [work.value(a) for a in args.fields]
     head = [work.builder.vm_state(), work.value(callee)]
-    return work.emit("vm.builtin.call_tir_dyn", [*head, *given])
+    return work.emit("vm.builtin.call_tir_dyn", [*head, *values])
 
 
 _OPERATORS: dict[str, Callable[[Writer, rx.Call], Operand]] = {

@@ -26,7 +26,7 @@ PREFIX = "__vmtir__"
 def tir_function(builder: ExecBuilder, name: str, func: rx.Function, kernels: set[str]) -> PrimFunc:
     """A graph function as a TIR function. kernels: the TIR functions that it may call; constants
     are added to the builder."""
-    return _TirWriter(builder, name, func, kernels).made()
+    return _TirWriter(builder, name, func, kernels).finished()
 
 
 class _TirWriter(Writer):
@@ -39,7 +39,7 @@ class _TirWriter(Writer):
         self.stmts: list[Any] = []
         self.result = self.fresh()
 
-    def made(self) -> PrimFunc:
+    def finished(self) -> PrimFunc:
         """The function."""
         for k, param in enumerate(self.func.params):
             self.values[param] = self.builder.r(k)
@@ -56,7 +56,7 @@ class _TirWriter(Writer):
         self.stmts.append(st.Evaluate(call))
 
     def argument(self, operand: Any) -> PrimExpr:
-        """What a call takes for an operand."""
+        """The argument of a call for an operand."""
         operand = self.builder.convert_constant(operand)
         if operand.kind == "vm":
             return self.lists["v"]
@@ -66,26 +66,26 @@ class _TirWriter(Writer):
         return TirCall("handle", "tir.anylist_getitem", [self.lists[operand.kind], index])
 
     def write_call(self, name: str | Operand, args: list[Any], dst: Operand | None) -> None:
-        """A call whose result goes to a register, or is dropped."""
+        """A call whose result is stored in a register, or is dropped."""
         symbol = name if isinstance(name, str) else self.builder.functions[name.value].name
-        given = [StringImm(symbol), *map(self.argument, args)]
+        operands = [StringImm(symbol), *map(self.argument, args)]
         if symbol in self.kernels:
-            self.do(TirCall("int32", "tir.call_cpacked", given))
+            self.do(TirCall("int32", "tir.call_cpacked", operands))
         elif dst is None:
-            self.do(TirCall("int32", "tir.call_packed", given))
+            self.do(TirCall("int32", "tir.call_packed", operands))
         else:
-            place = [self.lists["r"], const(dst.value, "int32")]
-            self.do(TirCall("int32", "tir.anylist_setitem_call_packed", [*place, *given]))
+            result = [self.lists["r"], const(dst.value, "int32")]
+            self.do(TirCall("int32", "tir.anylist_setitem_call_packed", [*result, *operands]))
 
     def if_(self, node: rx.If) -> Operand:
         dst, outer = self.fresh(), self.stmts
-        given = [StringImm("vm.builtin.read_if_cond"), self.argument(self.value(node.cond))]
-        held = TirCall("bool", "tir.call_packed", given)
+        operands = [StringImm("vm.builtin.read_if_cond"), self.argument(self.value(node.cond))]
+        condition = TirCall("bool", "tir.call_packed", operands)
         branches = []
         for branch in (node.true_branch, node.false_branch):
             self.stmts = []
             self.branch(branch, dst)
             branches.append(st.seq(*self.stmts))
         self.stmts = outer
-        self.stmts.append(st.IfThenElse(held, *branches))
+        self.stmts.append(st.IfThenElse(condition, *branches))
         return dst

@@ -1,4 +1,4 @@
-"""Branches: one of two graphs, as a condition chooses."""
+"""Branches: one of two graphs, chosen by a condition."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .values import Value, literal
 
 
 def chosen(cx: Context, condition: Value, then: Any, other: Any) -> Any:
-    """The outputs of one of two graphs: only of that taken, where the condition follows from shapes and
-    constants."""
+    """The outputs of one of two graphs; only the chosen one is converted where the condition follows from
+    shapes and constants."""
     elements = condition.elements
     if elements is not None and elements.size == 1:
         holds = literal(elements.reshape(-1)[0])

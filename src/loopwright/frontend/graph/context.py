@@ -1,4 +1,4 @@
-"""What a converter works with: emitting, constants, known integers, checked shapes."""
+"""The converter's context: emitting, constants, known integers, checked shapes."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ from ...relax.expr import Call as RelaxCall
 from ...relax.expr import Var as RelaxVar
 from ...relax.struct_info import ShapeStructInfo, TensorStructInfo
 from ...runtime.tensor import Tensor, empty
+from .model import Node
 from .values import Value, in_type, literal, object_array, wrapped
 
 _MOST_FOLDED = 1 << 20  # elements; larger constants are left to the pass FoldConstant
 _MOST_DIMS = 64  # numpy's
-_MOST_TOLD = 1 << 10  # integers of one tensor that only the run tells
+_MOST_READ = 1 << 10  # symbols for the integers of one tensor known only at run time
 _MOST_COST = 1 << 16  # of an integer expression: some 2,000 operations
 
 T = TypeVar("T")
@@ -41,7 +42,7 @@ class Walk(Protocol):
     """The walk over the graph, as a converter uses it."""
 
     def subgraph(self, graph: Any, feeds: Mapping[str, Value] = ...) -> list[Value]:
-        """Convert a graph that is an attribute. feeds: the values of its inputs. Its outputs."""
+        """The outputs of a graph that is an attribute of the node. feeds: the values of its inputs."""
         ...
 
     def inline(self, graph: Any) -> list[Value]:
@@ -49,27 +50,27 @@ class Walk(Protocol):
         ...
 
     def choice(self, condition: Value, *graphs: Any) -> list[Value]:
-        """Convert two graphs of which a condition chooses one at run time; the chosen one's outputs."""
+        """The outputs of one of two graphs, chosen by a condition at run time."""
         ...
 
-    def part(self, node: Any, inputs: list[Value | None]) -> list[Any]:
-        """Convert a node that is not of the file, with these inputs."""
+    def part(self, node: Node, inputs: list[Value | None]) -> list[Any]:
+        """The outputs of a node that is not in the file (part of an operator's definition), on these inputs."""
         ...
 
     def fork(self, condition: Value, *branches: Callable[[], list[Value]]) -> bool:
-        """Have the nodes after this one converted for each of two branches that compute its outputs; False
-        for a node that is part of another's definition: it has to do without."""
+        """Convert the nodes after this one twice, once for each of two branches that compute its outputs. False
+        for a node that is part of another's definition, where this is not possible."""
         ...
 
     def loop(
         self,
-        turn: Callable[[list[Value]], list[Value]],
+        body: Callable[[list[Value]], list[Value]],
         limit: Value | None,
         go: Value | None,
         state: list[Value],
         collected: int,
     ) -> list[Value]:
-        """A loop: one turn, the number of turns, whether to begin, the state, how many are collected."""
+        """A loop: its body, the limit of iterations, the first condition, the state, the number of scan outputs."""
         ...
 
     def of_model(self, ask: Callable[[Any], T]) -> T:
@@ -92,9 +93,9 @@ class Context:
         self.dequantized: dict[
             Any, tuple[Any, ...]
         ] = {}  # by blocks: {tensor: inputs, axis, block}
-        self._told: set[TirVar] = set()  # what data decides at run time
+        self._run_time_symbols: set[TirVar] = set()  # what data decides at run time
         self._constants: dict[Any, np.ndarray | None] = {}
-        self._made: dict[Any, rx.Constant] = {}
+        self._constants_by_key: dict[Any, rx.Constant] = {}
 
     @property
     def walk(self) -> Walk:
@@ -105,8 +106,8 @@ class Context:
 
     @contextmanager
     def converting(self, walk: Walk) -> Iterator[None]:
-        """Within it, `walk` is that of a node. Only there, so that the context does not keep the importer
-        alive."""
+        """A block in which `walk` is that of a node. Only there, so that the context does not keep the
+        importer alive."""
         outer, self._walk = self._walk, walk
         try:
             yield
@@ -115,7 +116,7 @@ class Context:
 
     # -- making expressions --------------------------------------------------------------------
 
-    def emit(self, expr: Any) -> Any:
+    def emit(self, expr: Value | rx.Expr) -> RelaxVar | rx.Constant:
         """Bind an expression to a variable; a variable or constant stays."""
         if isinstance(expr, Value):
             expr = expr.expr
@@ -123,9 +124,9 @@ class Context:
             return expr
         return self.builder.emit(expr)
 
-    def value(self, expr: Any) -> Value:
+    def value(self, expr: Value | rx.Expr) -> Value:
         """The Value of an expression, which is bound first. Raises ValueError for a tensor of too
-        many dimensions, LoopwrightError for an extent that is too long an expression."""
+        many dimensions, LoopwrightError for an extent whose expression is too long."""
         if isinstance(expr, Value):
             return expr
         value = Value(self, self.emit(expr))
@@ -152,7 +153,7 @@ class Context:
 
     def constant(self, array: Any, dtype: str | None = None) -> rx.Constant:
         """A constant tensor. Types below a byte are stored one element per byte; `dtype` then names
-        the type. A tensor becomes its data as it is."""
+        the type. A tensor is shared, not copied."""
         if isinstance(array, Tensor):
             budget.spend(size=array.nbytes)
             return rx.Constant(array)
@@ -173,7 +174,7 @@ class Context:
             return self.walk.texts(array)
         return Value(self, self.constant(array))
 
-    def scalar(self, value: Any, dtype: str) -> rx.Constant:
+    def scalar(self, value: complex | np.generic, dtype: str) -> rx.Constant:
         """A 0-d constant; the same one for the same number. Raises ValueError for one that `dtype`, of
         integers, does not hold."""
         return self.once(
@@ -182,10 +183,10 @@ class Context:
         )
 
     def once(self, key: Any, make: Callable[[], rx.Constant]) -> rx.Constant:
-        """The constant that `make` gives, made once for each key."""
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
+        """The constant that `make` returns, built once for each key."""
+        if key not in self._constants_by_key:
+            self._constants_by_key[key] = make()
+        return self._constants_by_key[key]
 
     def tensor_of(self, elements: np.ndarray, dtype: str) -> Any:
         """Known elements as a tensor expression."""
@@ -196,22 +197,22 @@ class Context:
             tensor = self.emit(op.reshape(tensor, rx.ShapeExpr(elements.shape)))
         return tensor if dtype == "int64" else self.emit(op.astype(tensor, dtype))
 
-    # -- what is known -------------------------------------------------------------------------
+    # -- known integers ------------------------------------------------------------------------
 
-    def simplify(self, value: Any) -> Any:
+    def simplify(self, value: PrimExpr | int) -> Any:
         """An integer expression simplified, a number where it is one."""
         if not isinstance(value, PrimExpr):
             return value
         self._check_length(value)
         return literal(self.analyzer.simplify(value))
 
-    def proven(self, condition: Any) -> bool:
+    def proven(self, condition: bool | PrimExpr) -> bool:
         """Whether a condition holds for all values of the symbolic dimensions."""
         return (
             bool(condition) if isinstance(condition, bool) else self.analyzer.can_prove(condition)
         )
 
-    def equal(self, a: Any, b: Any) -> bool:
+    def equal(self, a: PrimExpr | int, b: PrimExpr | int) -> bool:
         """Whether two dimensions are provably equal."""
         a, b = literal(a), literal(b)
         if isinstance(a, int) and isinstance(b, int):
@@ -231,7 +232,7 @@ class Context:
     def integers(
         self, value: Value | None, what: str, dims: bool = False, count: int | None = None
     ) -> list[Any]:
-        """The elements of a 1-d (or 0-d) integer input; what is known only at run time as symbols.
+        """The elements of a 1-d (or 0-d) integer input; those known only at run time as symbols.
         dims: they are sizes, which may not be negative. count: how many there must be."""
         if value is None:
             raise ValueError(explain(f"input {what} is missing"))
@@ -257,15 +258,15 @@ class Context:
         return count
 
     def read(self, name: str, count: int, *args: Any, nonnegative: bool) -> list[Any]:
-        """Symbols for the integers that a function gives at run time as a shape. Raises ValueError for
-        more than _MOST_TOLD."""
-        if count > _MOST_TOLD:
-            what = f"at most {_MOST_TOLD} axes, sizes or places can be told by the run"
+        """Symbols for the integers that a function returns at run time as a shape. Raises ValueError for
+        more than _MOST_READ."""
+        if count > _MOST_READ:
+            what = f"at most {_MOST_READ} axes, sizes or positions can be computed at run time"
             raise ValueError(explain(what, got=count, instead="a constant input"))
         info = ShapeStructInfo(ndim=count)
         shape = self.emit(op.call_pure_packed(name, *args, sinfo_args=info))
         symbols = [TirVar("read", "int64") for _ in range(count)]
-        self._told.update(symbols)
+        self._run_time_symbols.update(symbols)
         if nonnegative:
             for symbol in symbols:
                 self.analyzer.assume_nonnegative(symbol)
@@ -293,7 +294,7 @@ class Context:
             )
         return array.reshape(()).item()
 
-    def constant_of(self, expr: Any) -> np.ndarray | None:
+    def constant_of(self, expr: RelaxVar | rx.Constant) -> np.ndarray | None:
         """The array of an expression made of constants by operators with a numpy meaning."""
         if isinstance(expr, rx.Constant):
             return expr.data.view()
@@ -316,7 +317,7 @@ class Context:
         return self._constants[expr.vid]
 
     def _from_below(self, expr: RelaxVar, seen: Container[Any]) -> Iterator[tuple[RelaxVar, Any]]:
-        """The variables that a value is made of, those that it needs before it, and what they are bound to;
+        """The variables that a value is computed from, in order of their bindings, with the bound expressions;
         not those that are `seen` or known. Without recursion: a chain may be thousands of operators long."""
         pending = [expr]
         while pending:
@@ -335,7 +336,7 @@ class Context:
                 yield var, bound
 
     def remember(self, var: RelaxVar, constant: rx.Constant) -> None:
-        """Say what a parameter holds, for operators that need its numbers while importing."""
+        """Record the values of a parameter, for operators that need them while importing."""
         self._constants[var.vid] = constant.data.view()
 
     def _fold(self, expr: Any) -> Any:
@@ -368,7 +369,7 @@ class Context:
     # -- shapes --------------------------------------------------------------------------------
 
     def with_dims(self, value: Value, dims: dict[int, Any]) -> Value:
-        """The value with some dimensions said to be other expressions, checked at run time."""
+        """The value with some dimensions replaced by expressions, which is checked at run time."""
         if not dims:
             return value
         shape = list(value.shape)
@@ -377,24 +378,24 @@ class Context:
         info = TensorStructInfo(rx.ShapeExpr(shape), value.dtype)
         return Value(self, self.builder.match_cast(value.expr, info))
 
-    def found(self, expr: Any, *dims: Any) -> Value:
-        """A tensor of known rank; None among its dimensions is one that its data decides."""
+    def of_shape(self, expr: rx.Expr, *dims: PrimExpr | int | None) -> Value:
+        """A value of known rank with these dimensions; None is a dimension that depends on data."""
         shape = [self.symbol() if d is None else d for d in dims]
         info = TensorStructInfo(rx.ShapeExpr(shape), expr.struct_info.dtype)
         return Value(self, self.builder.match_cast(expr, info))
 
     def symbol(self) -> TirVar:
-        """A new dimension that data decides."""
+        """A symbol for a dimension that depends on data."""
         symbol = TirVar("found", "int64")
-        self._told.add(symbol)
+        self._run_time_symbols.add(symbol)
         self.analyzer.assume_nonnegative(symbol)
         return symbol
 
     def aligned(self, values: list[Value], axes: Sequence[Sequence[int | None]]) -> list[Value]:
-        """The values with the dimensions that must be equal made so.
+        """The values with one expression for all dimensions that must be equal.
 
         `axes` lists groups of dimensions: for each value its axis, or None. Where two dimensions
-        of a group can be neither proven equal nor refuted, the simplest stands for all, and a
+        of a group can be neither proven equal nor refuted, the simplest is used for all, and a
         match_cast checks the others at run time.
         """
         changes: list[dict[int, Any]] = [{} for _ in values]
@@ -408,13 +409,13 @@ class Context:
         return [self.with_dims(v, c) for v, c in zip(values, changes, strict=True)]
 
     def broadcast(self, *values: Value) -> list[Any]:
-        """Expressions of values that are about to broadcast. Where names alone are compared by the run,
-        all but one of the values are given the common extent, which inference then knows."""
+        """Expressions of values that are about to broadcast. Where extents are compared by name only,
+        all but one of the values are broadcast to the common extent, so that inference knows it."""
         if any(v.info.get_shape() is None for v in values):
             return [v.expr for v in values]
         rank = max(v.ndim for v in values)
         axes = [[_broadcast_axis(v, back) for v in values] for back in range(1, rank + 1)]
-        ready, extents = self.meeting(list(values), axes)
+        ready, extents = self.broadcast_groups(list(values), axes)
         shapes = [list(v.shape) for v in ready]
         for group, extent in zip(axes, extents, strict=True):
             positions = [(k, a) for k, a in enumerate(group) if a is not None]
@@ -433,9 +434,9 @@ class Context:
             for v, shape in zip(ready, shapes, strict=True)
         ]
 
-    def met(self, target: PrimExpr, have: PrimExpr) -> PrimExpr:
-        """The extent that a wanted one and a tensor's broadcast to; that the wanted one is 1 or it is
-        checked at run time."""
+    def broadcast_dim(self, target: PrimExpr, have: PrimExpr) -> PrimExpr:
+        """The extent that a target's and a tensor's broadcast to; it is checked at run time that the
+        target's is 1 or that extent."""
         extent = broadcast_extent(target, have)
         with open_pairs() as pairs:
             broadcast_differ([target], [extent], both=False)
@@ -443,15 +444,15 @@ class Context:
             self.builder.match_cast(rx.ShapeExpr([dim]), ShapeStructInfo([want]))
         return extent
 
-    def equal_beside(self, a: Any, b: Any) -> bool:
-        """Whether two extents that broadcast are equal, by what is known of the model's sizes."""
+    def equal_when_broadcast(self, a: PrimExpr, b: PrimExpr) -> bool:
+        """Whether two extents that broadcast are equal, by the facts about the model's sizes."""
         return equal_beside(a, b, self.analyzer)
 
-    def meeting(
+    def broadcast_groups(
         self, values: list[Value], axes: Sequence[Sequence[int | None]]
     ) -> tuple[list[Value], list[Any]]:
         """The values, and the extents that groups of their dimensions (see `aligned`) broadcast to.
-        Dimensions that may not be 1 beside another are said to be equal."""
+        Dimensions that may not be 1 where another is not are asserted to be equal."""
         groups: list[list[int | None]] = []
         for group in axes:
             rest = {k: a for k, a in enumerate(group) if a is not None}
@@ -460,7 +461,9 @@ class Context:
                 dim = values[first].shape[rest[first]]
                 dims = {k: values[k].shape[a] for k, a in rest.items()}
                 same = [
-                    k for k, d in dims.items() if self.equal(d, dim) or self.equal_beside(d, dim)
+                    k
+                    for k, d in dims.items()
+                    if self.equal(d, dim) or self.equal_when_broadcast(d, dim)
                 ]
                 groups.append([rest.pop(k) if k in same else None for k in range(len(values))])
         values = self.aligned(values, groups)
@@ -476,7 +479,7 @@ class Context:
 
 
 def _in_type(elements: np.ndarray, dtype: Any) -> np.ndarray:
-    """Known elements as an array; integers wrap around as arithmetic of their type does."""
+    """Known elements as an array; integers wrap around, as in arithmetic of their type."""
     if np.dtype(dtype).kind in "iu":
         wide = np.array([int(e) % (1 << 64) for e in elements.flat], "uint64")
         return wide.astype(dtype).reshape(elements.shape)
@@ -491,7 +494,7 @@ def _broadcast_axis(value: Value, back: int) -> int | None:
 
 
 def _foldable(call: RelaxCall) -> bool:
-    """Whether numpy gives the result of a call, of a known size that is not too large."""
+    """Whether numpy can compute the result of a call, of a known size that is not too large."""
     info = call.struct_info
     if not isinstance(call.op, Op) or call.op.get_attr("FNumpy") is None:
         return False
@@ -513,8 +516,8 @@ def _variables(bound: Any) -> list[RelaxVar]:
 
 
 def in_float32(convert: Callable[..., Any]) -> Callable[..., Any]:
-    """A converter that adds up terms made of its tensors: in float32 where they are of a shorter float,
-    because in float16 the square of 256 is infinite already. Its result is rounded once."""
+    """A converter that sums terms of its tensors: it computes in float32 where they are of a shorter float,
+    because in float16 the square of 256 is already infinite. Its result is rounded once."""
 
     @wraps(convert)
     def run(cx: Context, *args: Any, **attributes: Any) -> Any:
@@ -535,15 +538,15 @@ def not_negative(sizes: list[Any]) -> list[Any]:
     return sizes
 
 
-def size_of(dim: Any) -> int:
-    """How complicated an expression is; a number is simplest."""
+def size_of(dim: PrimExpr) -> int:
+    """The number of nodes of an expression; 0 for a number."""
     if isinstance(dim, IntImm):
         return 0
     if isinstance(dim, TirVar):
         return 1
     count = 0
 
-    def visit(_: Any) -> None:
+    def visit(_: object) -> None:
         nonlocal count
         count += 1
 

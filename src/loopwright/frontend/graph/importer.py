@@ -23,7 +23,7 @@ from ...relax.expr import Constant, Tuple
 from ...relax.expr import Var as RelaxVar
 from ...relax.struct_info import TensorStructInfo
 from .model import Model, Port
-from .object_values import known_texts
+from .object_values import constant_texts
 from .values import Value
 from .walk import GraphWalk, Region
 
@@ -32,7 +32,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 @dataclass(frozen=True)
 class Options:
-    """What the caller of an import asks for.
+    """The options of an import.
 
     shapes: shapes of inputs by name, instead of the model's. dtypes: dtypes of inputs by name, or the one
     for inputs without one. keep_params: weights become parameters. sanitize: names of parameters become
@@ -55,7 +55,7 @@ class Importer(GraphWalk):
         super().__init__(model)
         self.options = options
         self.dims: dict[str, TirVar] = {}
-        self.symbols: set[str] = set()  # names of variables that stand for extents
+        self.symbols: set[str] = set()  # names of variables that are extents
         self.names: set[str] = set()
 
     def run(self) -> IRModule:
@@ -73,14 +73,14 @@ class Importer(GraphWalk):
         with builder.function("main", [*inputs, *params], attrs):
             with builder.dataflow():
                 for name in filter(model.holds_texts, self._used(overridable)):
-                    self.values[name] = known_texts(self.context, model.initializer(name))
+                    self.values[name] = constant_texts(self.context, model.initializer(name))
                 names = [p.name for p in model.outputs]
                 outputs = self.nodes(model.nodes, converters, names, Region())
                 builder.span = None
                 results = [value.output for value in outputs]
             builder.emit_func_output(results[0] if len(results) == 1 else Tuple(results))
         gvar = builder.get().get_global_var("main")
-        # What was only read while importing (bounds, axes, shapes) leaves no binding behind.
+        # Values only read while importing (bounds, axes, shapes) leave no binding.
         builder.update_func(gvar, remove_all_unused(builder.get()[gvar]))
         folded = [p.name for p in model.overridable if p.name not in weights]
         names = {
@@ -141,7 +141,7 @@ class Importer(GraphWalk):
         return var
 
     def unsaid_ranks(self) -> list[str]:
-        """The inputs whose rank neither the file nor the caller says."""
+        """The inputs whose rank neither the file nor the caller specifies."""
         ports = [p for p in self.model.inputs if p.dims is None and p.kind is None]
         return [p.name for p in ports if p.name not in self.options.shapes]
 
@@ -160,7 +160,7 @@ class Importer(GraphWalk):
             if isinstance(dim, TirVar):
                 self.context.analyzer.assume_nonnegative(dim)
             return dim
-        # "?", "None" and the like say nothing: each is a variable of its own.
+        # "?", "None" and similar names say nothing: each is a variable of its own.
         if not isinstance(dim, str) or iskeyword(dim) or not re.search("[A-Za-z]", dim):
             return self._symbol(self._fresh_dim(fresh))
         if dim not in self.dims:
@@ -182,7 +182,7 @@ class Importer(GraphWalk):
         return name
 
     def _param_name(self, name: str) -> str:
-        """The name as an identifier that no other parameter has."""
+        """The name as a unique identifier among the parameters."""
         param = name
         if self.options.sanitize:
             param = _identifier(name, "input")
@@ -197,7 +197,7 @@ class Importer(GraphWalk):
         return [name for name in self.model.initializers if name in used]
 
     def _weights(self, overridable: Collection[str] = ()) -> dict[str, Constant]:
-        """Make a value of each initializer of numbers that is used; {name: constant} of those that become
+        """Add a value for each numeric initializer that is used; {name: constant} of those that become
         parameters."""
         model, options = self.model, self.options
         params: dict[str, Constant] = {}
@@ -224,6 +224,6 @@ class Importer(GraphWalk):
 
 
 def _identifier(name: str, kind: str) -> str:
-    """A name as an identifier; after `kind` where it begins as none does."""
+    """A name as an identifier, with the prefix `kind` where its first letter is not valid."""
     text = as_identifier(name)
     return text if _IDENTIFIER.match(text) else f"{kind}_{text}"

@@ -1,13 +1,13 @@
 """Loops of unknown length: a function that calls itself as its last step.
 
-    def loop(i, go, limit, *state, *lists, *captured):
-        if i < limit and go:
+    def loop(i, condition, limit,  *state, *lists, *captured):
+        if i < limit and condition:
             ... the body ...
-            return loop(i + 1, go, limit, *state, *lists, *captured)
+            return loop(i + 1, condition, limit,  *state, *lists, *captured)
         return (*state, *lists)
 
-The virtual machine makes a jump of the call. What each turn adds to an output (a scan output) is
-collected in a list and stacked after the loop.
+The virtual machine turns the call into a jump. The part of a scan output that each iteration computes
+is collected in a list; the lists are stacked after the loop.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ Body = Callable[[list[Value]], list[Value]]
 
 
 @dataclass
-class _Made:
-    """An attempt at the function: what it takes besides the state, and what one turn gives."""
+class _Attempt:
+    """An attempt at the function: its arguments after the state, and the results of one iteration."""
 
     gvar: GlobalVar
     func: rx.Function
@@ -53,8 +53,8 @@ class _Made:
 
 
 class Loop:
-    """A loop being imported. body: one turn; it takes its number, whether it goes on, and the state,
-    and gives whether there is another turn, the state after it, and what is collected."""
+    """A loop being imported. body: one iteration; it takes its number, the condition and the state,
+    and returns the next condition, the state after it, and the tensors to collect."""
 
     def __init__(self, cx: Context, body: Body, limit: Value | None, go: Value | None) -> None:
         self.cx, self.body = cx, body
@@ -62,7 +62,7 @@ class Loop:
         self.varying: set[TirVar] = set()
 
     def outputs(self, carried: list[Value], collected: int) -> list[Value]:
-        """The state after the last turn, then what the turns collected, so many tensors each."""
+        """The state after the last iteration, then the stacked tensors, `collected` of them per iteration."""
         cx, self.count = self.cx, collected
         infos: list[Any] = [v.info if v.is_tensor else form_of(v) for v in carried]
         for _ in range(_TRIES):
@@ -83,16 +83,16 @@ class Loop:
         args = [*start, *(v.expr for v in carried), *empty, *attempt.captured]
         result = cx.builder.emit(rx.Call(attempt.gvar, args))
         fields = [result[k] for k in range(len(infos) + len(empty))]
-        state = [self.found(f, i) for f, i in zip(fields, infos)]
+        state = [self.state_after(f, i) for f, i in zip(fields, infos)]
         lists = fields[len(infos) :]
         return [*state, *(self.stacked(f, v) for f, v in zip(lists, attempt.items, strict=True))]
 
-    def found(self, expr: Any, info: Any) -> Value:
+    def state_after(self, expr: rx.Expr, info: Any) -> Value:
         """A part of the state after the loop."""
         if not isinstance(info, TensorStructInfo):
             return ObjectValue(self.cx, info, self.cx.builder.emit(expr))
         dims = [None if d in self.varying else d for d in info.get_shape() or ()]
-        return self.cx.found(self.cx.builder.emit(expr), *dims)
+        return self.cx.of_shape(self.cx.builder.emit(expr), *dims)
 
     def stacked(self, items: Any, item: Value) -> Value:
         """The collected tensors as one."""
@@ -102,10 +102,10 @@ class Loop:
         kind = rx.StringImm(str(item.dtype))
         inputs = [self.cx.builder.emit(items), shape, kind]
         called = op.call_pure_packed("relax.run.stack", *inputs, sinfo_args=info)
-        return self.cx.found(self.cx.builder.emit(called), None, *dims)
+        return self.cx.of_shape(self.cx.builder.emit(called), None, *dims)
 
     def joined(self, k: int, info: Any, value: Value) -> Any:
-        """A struct info, or form, that holds before and after a turn; the same one where `info` does."""
+        """A struct info, or form, that holds before and after an iteration; the same one where `info` does."""
         if not isinstance(info, TensorStructInfo):
             form = joined(info, form_of(value))
             return info if form == info else form
@@ -123,21 +123,21 @@ class Loop:
 
     # -- the function --------------------------------------------------------------------------
 
-    def attempt(self, infos: list[Any]) -> _Made:
+    def attempt(self, infos: list[Any]) -> _Attempt:
         """The function, for a state of these struct infos and forms."""
         cx, builder = self.cx, self.cx.builder
-        turn, go = rx.Var("i", TensorStructInfo((), "int64")), rx.Var("go", _FLAG)
+        index, go = rx.Var("i", TensorStructInfo((), "int64")), rx.Var("go", _FLAG)
         state = [rx.Var(f"state{k}", info_of(info)) for k, info in enumerate(infos)]
         lists = [rx.Var(f"list{k}", ObjectStructInfo()) for k in range(self.count)]
         limit = [] if self.limit is None else [rx.Var("limit", TensorStructInfo((), "int64"))]
-        feeds = [Value(cx, turn), Value(cx, go), *map(self.fed, state, infos)]
+        feeds = [Value(cx, index), Value(cx, go), *map(self.fed, state, infos)]
         outs: list[Value] = []
         following: list[Any] = []
 
         def inside() -> Any:
             with builder.dataflow():
                 outs.extend(map(self.shaped, self.body(feeds)))
-                new = [op.add(turn, rx.const(np.array(1, np.int64))), _scalar(cx, outs[0])]
+                new = [op.add(index, rx.const(np.array(1, np.int64))), _scalar(cx, outs[0])]
                 new += [v.expr for v in outs[1 : 1 + len(state)]]
                 for item, collected in zip(outs[1 + len(state) :], lists, strict=True):
                     info = ObjectStructInfo()
@@ -149,16 +149,16 @@ class Loop:
                 following.extend(Value(cx, cx.emit(n)).output for n in new)
             return following[0]
 
-        turns = builder.branch(inside)
-        more = builder.branch(lambda: self.test(turn, go, *limit))
-        params = [turn, go, *limit, *state, *lists]
+        body = builder.branch(inside)
+        more = builder.branch(lambda: self.test(index, go, *limit))
+        params = [index, go, *limit, *state, *lists]
         bound = set(params)
-        captured = [v for v in free_vars(turns) if v not in bound]
+        captured = [v for v in free_vars(body) if v not in bound]
         gvar = GlobalVar(free_name("loop", {g.name_hint for g in builder.get().functions}))
         ret = TupleStructInfo([*(self.erased(i) for i in infos), *(v.struct_info for v in lists)])
         arguments = [*following[:2], *limit, *following[2:], *captured]
         first = _function(
-            gvar, [*params, *captured], ret, (more, turns, arguments), [*state, *lists]
+            gvar, [*params, *captured], ret, (more, body, arguments), [*state, *lists]
         )
         symbols = free_symbolic_vars(first)
         numbers = [rx.Var(s.name, PrimStructInfo(value=s)) for s in symbols]
@@ -167,33 +167,33 @@ class Loop:
             gvar,
             [*params, *captured, *numbers],
             ret,
-            (more, turns, [*arguments, *values]),
+            (more, body, [*arguments, *values]),
             [*state, *lists],
         )
         items = outs[1 + len(state) :]
-        return _Made(gvar, func, [*captured, *values], outs[1 : 1 + len(state)], items)
+        return _Attempt(gvar, func, [*captured, *values], outs[1 : 1 + len(state)], items)
 
     def fed(self, var: rx.Var, info: Any) -> Value:
-        """A part of the state in a turn."""
+        """A part of the state within an iteration."""
         plain = isinstance(info, TensorStructInfo)
         return Value(self.cx, var) if plain else ObjectValue(self.cx, info, var)
 
     def shaped(self, value: Value) -> Value:
-        """A value whose dimensions have names, where only the rank is known of them."""
+        """A value with symbols for its dimensions, where only its rank is known."""
         info = value.info if value.is_tensor else None
         if not isinstance(info, TensorStructInfo) or info.ndim < 1 or info.get_shape() is not None:
             return value
-        return self.cx.found(value.expr, *[None] * info.ndim)
+        return self.cx.of_shape(value.expr, *[None] * info.ndim)
 
-    def test(self, turn: rx.Var, go: rx.Var, limit: rx.Var | None = None) -> Any:
-        """Whether there is another turn."""
+    def test(self, index: rx.Var, go: rx.Var, limit: rx.Var | None = None) -> Any:
+        """Whether there is another iteration."""
         if limit is None:
             return go
-        before = self.cx.builder.emit(op.less(turn, limit))
+        before = self.cx.builder.emit(op.less(index, limit))
         return self.cx.builder.emit(op.logical_and(before, go))
 
     def erased(self, info: Any) -> Any:
-        """What is known of a part of the state whatever the number of turns."""
+        """The struct info of a part of the state that holds for any number of iterations."""
         if not isinstance(info, TensorStructInfo):
             return OBJECT
         dims = info.get_shape() or ()

@@ -28,7 +28,7 @@ class Node:
     """An operator of the graph. Attributes are read through `integer`, `integers`, ... which check
     them; one that no converter reads is an error."""
 
-    dialect: ClassVar[str] = ""  # what the file is: "onnx"
+    dialect: ClassVar[str] = ""  # the file format: "onnx"
     op_type: str
     domain: str
     name: str
@@ -36,8 +36,8 @@ class Node:
     outputs: list[str]
     attributes: dict[str, Any]
     opset: int = 1
-    source: Any = None  # what the file holds of it
-    captured: list[str] = field(default_factory=list)  # what its graphs read from outside
+    source: Any = None  # its message in the file
+    captured: list[str] = field(default_factory=list)  # names that its graphs read from outside
     read: set[str] = field(default_factory=set)
 
     @property
@@ -54,7 +54,7 @@ class Node:
 
     @property
     def reads(self) -> list[str]:
-        """The values that must be there before this node."""
+        """The names of the values that this node needs."""
         return [name for name in (*self.inputs, *self.captured) if name]
 
     def _get(self, name: str, kind: type | tuple[type, ...], word: str, default: Any) -> Any:
@@ -92,7 +92,7 @@ class Node:
         return name in self.attributes
 
     def skip(self, *names: str) -> None:
-        """Say that attributes change nothing here."""
+        """Mark attributes as read that have no effect here."""
         self.read.update(names)
 
     def integer(self, name: str, default: Any = _MISSING) -> Any:
@@ -138,7 +138,7 @@ class Node:
 @dataclass
 class Port:
     """A graph input or output. `dims`: None for no shape, else ints, names, or None each. kind:
-    what the file says of a value that is not a tensor of numbers."""
+    the file's type of a value that is not a tensor of numbers."""
 
     name: str
     dtype: str
@@ -148,15 +148,15 @@ class Port:
 
 @dataclass
 class Model:
-    """A model whose nodes are in an order in which they can run. Its constants are arrays; a dialect whose
-    files hold them otherwise says how they are read."""
+    """A model whose nodes are in an order in which they can run. Its constants are arrays; a dialect with
+    another representation overrides how they are read."""
 
     nodes: list[Node]
     inputs: list[Port]
     outputs: list[Port]
-    initializers: dict[str, Any]  # what the file holds of its constants
+    initializers: dict[str, Any]  # its constants, as stored in the file
     titles: set[str] = field(default_factory=set)  # of all nodes that have been read
-    # Initializers that are inputs, too: a run may give others.
+    # Initializers that are inputs, too: a run may override them.
     overridable: list[Port] = field(default_factory=list)
 
     def holds_texts(self, name: str) -> bool:
@@ -177,7 +177,7 @@ class Model:
 
 
 def remember(nodes: Sequence[Node], titles: set[str]) -> None:
-    """Tell the active trace of the nodes of a graph, also of those that nothing needs. Names that
+    """Report the nodes of a graph to the active trace, unused ones too. Names that
     occur again in the model, whose `titles` are known, are completed by an output and a number."""
     for node in nodes:
         if node.title in titles:
@@ -194,27 +194,29 @@ def remember(nodes: Sequence[Node], titles: set[str]) -> None:
 
 
 def ordered(nodes: list[N], available: set[str], outputs: list[str]) -> list[N]:
-    """The nodes that `wanted` needs, each after those that give its inputs."""
-    giver: dict[str, N] = {}
+    """The nodes needed for `outputs`, each after the producers of its inputs."""
+    producer: dict[str, N] = {}
     for node in nodes:
         for name in node.outputs:
             if not name:
                 continue
-            if name in giver or name in available:
-                first = giver[name].title if name in giver else "an input or initializer"
-                what = f"two nodes give the value {name}"
+            if name in producer or name in available:
+                first = producer[name].title if name in producer else "an input or initializer"
+                what = f"two nodes compute the value {name}"
                 got = f"{first} and {node.title}"
-                raise LoopwrightError(explain(what, got=got, instead="each name is given once"))
-            giver[name] = node
+                raise LoopwrightError(
+                    explain(what, got=got, instead="a unique name for each value")
+                )
+            producer[name] = node
     for name in outputs:
-        if name not in giver and name not in available:
-            what = f"no node gives the output {name}"
-            raise LoopwrightError(explain(what, got=_short(sorted(giver))))
+        if name not in producer and name not in available:
+            what = f"no node computes the output {name}"
+            raise LoopwrightError(explain(what, got=_short(sorted(producer))))
     order: list[N] = []
     state: dict[int, int] = {}  # 1: on the way, 2: done
     # Depth first without recursion: graphs may be thousands of nodes deep.
     for name in outputs:
-        stack = [(giver[name], iter(giver[name].reads))] if name in giver else []
+        stack = [(producer[name], iter(producer[name].reads))] if name in producer else []
         while stack:
             node, rest = stack[-1]
             if state.get(id(node)) == 2:
@@ -227,9 +229,9 @@ def ordered(nodes: list[N], available: set[str], outputs: list[str]) -> list[N]:
                 order.append(node)
                 stack.pop()
                 continue
-            source = giver.get(before)
+            source = producer.get(before)
             if source is None:
-                what = f"{node.op_type} reads a value that nothing gives"
+                what = f"{node.op_type} reads a value that no node computes"
                 raise LoopwrightError(explain(what, got=before, span=node.span))
             if state.get(id(source)) == 1:
                 path = [n for n, _ in stack]
@@ -239,13 +241,13 @@ def ordered(nodes: list[N], available: set[str], outputs: list[str]) -> list[N]:
             if state.get(id(source)) is None:
                 stack.append((source, iter(source.reads)))
     at = {id(n): k for k, n in enumerate(nodes)}
-    if all(_is_sorted(n, giver, at) for n in order):
+    if all(_is_sorted(n, producer, at) for n in order):
         order.sort(key=lambda n: at[id(n)])  # the file's own order reads best
     return order
 
 
-def _is_sorted(node: Node, giver: Mapping[str, Node], at: dict[int, int]) -> bool:
-    return all(n not in giver or at[id(giver[n])] < at[id(node)] for n in node.reads)
+def _is_sorted(node: Node, producer: Mapping[str, Node], at: dict[int, int]) -> bool:
+    return all(n not in producer or at[id(producer[n])] < at[id(node)] for n in node.reads)
 
 
 def _short(value: Any) -> str:

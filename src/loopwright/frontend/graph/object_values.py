@@ -1,8 +1,8 @@
-"""Values that are no tensors of numbers: texts, sequences, optional values, maps.
+"""Values that are not tensors of numbers: texts, sequences, optional values, maps.
 
-Of each the form is known, which says what it holds. Sequences whose length is known, and optional
-values of which it is known whether they are there, are lists of Values while importing; they become
-values of the run only where one is asked for.
+The form of each is known: the type of its elements. Sequences of known length, and optional values
+known to be present or empty, are lists of Values while importing; they become values of the run
+only where one is needed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Map:
 
 
 class ObjectValue(Value):
-    """A value of the model that is no tensor of numbers.
+    """A value of the model that is not a tensor of numbers.
 
     form: what it is. items: the values that a sequence or an optional value is known to hold. dims:
     the dimensions of texts, where they are known.
@@ -104,7 +104,7 @@ def _argument(value: Any) -> Any:
 
 
 def form_of(value: Value) -> Any:
-    """What a value is: a form of this file, or a tensor's struct info without its symbols."""
+    """The form of a value: one of this file, or a tensor's struct info without its symbols."""
     if isinstance(value, ObjectValue):
         return value.form
     dims = value.info.get_shape()
@@ -121,7 +121,7 @@ def tensor_form(dtype: str, dims: list[Any]) -> TensorStructInfo:
 
 
 def joined(a: Any, b: Any) -> Any:
-    """A form that holds for values of both. Raises ValueError where there is none."""
+    """A form that holds for values of both. Raises ValueError where no form does."""
     if a is None or b is None:
         return b if a is None else a
     if isinstance(a, TensorStructInfo) and isinstance(b, TensorStructInfo) and a.dtype == b.dtype:
@@ -161,15 +161,15 @@ def info_of(form: Any) -> Any:
 
 
 def arrived(cx: Context, form: Any, expr: Any) -> Value:
-    """A value that the run gives. form: what it is."""
+    """A value computed at run time, of a form."""
     if not isinstance(form, TensorStructInfo):
         return ObjectValue(cx, form, expr)
     if form.ndim < 0 or _numbers(form) is not None:
         return Value(cx, cx.builder.match_cast(expr, form))
-    return cx.found(expr, *[None] * form.ndim)
+    return cx.of_shape(expr, *[None] * form.ndim)
 
 
-def taken(cx: Context, form: Any, name: str, *args: Any) -> Value:
+def result_of(cx: Context, form: Any, name: str, *args: Any) -> Value:
     """The result of `relax.run.NAME`, of a form."""
     info = OBJECT
     if isinstance(form, TensorStructInfo):
@@ -180,7 +180,7 @@ def taken(cx: Context, form: Any, name: str, *args: Any) -> Value:
 # ---------------------------------------------------------------- texts
 
 
-def known_texts(cx: Context, array: np.ndarray) -> ObjectValue:
+def constant_texts(cx: Context, array: np.ndarray) -> ObjectValue:
     """A constant tensor of texts."""
     data = json.dumps([list(array.shape), [_plain(t) for t in array.reshape(-1)]])
     texts = ObjectValue(cx, Texts(array.ndim), called(cx, "texts", data))
@@ -192,22 +192,22 @@ def _plain(text: Any) -> str:
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
 
 
-def places(cx: Context, table: Any, texts: ObjectValue) -> Value:
-    """For each text its place in a table, int64; -1 where it is not there."""
+def indices_of(cx: Context, table: Any, texts: ObjectValue) -> Value:
+    """For each text its index in a table, int64; -1 where it is missing."""
     dims = texts.dims
     if texts.form.ndim < 0:
         raise ValueError(explain("the rank of an input is not known", got="a tensor of strings"))
     info = TensorStructInfo(dtype="int64", ndim=texts.form.ndim)
     indices = called(cx, "places", table, texts, info=info)
     if dims is None:
-        value = cx.found(indices, *[None] * info.ndim)
+        value = cx.of_shape(indices, *[None] * info.ndim)
         texts.dims = list(value.shape)
         return value
-    return cx.found(indices, *dims)
+    return cx.of_shape(indices, *dims)
 
 
-def at_places(cx: Context, table: Any, where: Value) -> ObjectValue:
-    """The texts at places of a table."""
+def texts_at(cx: Context, table: Any, where: Value) -> ObjectValue:
+    """The texts at indices of a table."""
     texts = ObjectValue(cx, Texts(where.info.ndim), called(cx, "texts_at", table, where))
     dims = where.info.get_shape()
     texts.dims = None if dims is None else list(dims)

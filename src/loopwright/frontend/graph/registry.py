@@ -21,20 +21,26 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import LoopwrightError, explain, suggest
 from ...base.plugins import load_group
 from ...base.registry import Registry, origin_of
 from ...ops.core import OPERATORS, find_operator
 
+if TYPE_CHECKING:
+    from ...relax.expr import Call as RelaxCall
+    from .context import Context
+    from .model import Node
+    from .values import Value
+
 Converter = Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A converter, the version it holds from, and how many inputs it takes, the last name standing
-    for all that follow; `optional`: those that may be left out between others."""
+    """A converter, the version it holds from, and the number and names of its inputs, the
+    last name for all that follow; `optional`: those that may be left out between others."""
 
     since: int
     convert: Converter
@@ -67,7 +73,7 @@ def register_converter(
     of the known ones come in the same way.
 
     to: instead of `convert`, the operator that this one is: "mylib.swish", "relax.nn.silu". Inputs
-        are its tensors in order, attributes those of the same name; what is not given has the
+        are its tensors in order, attributes those of the same name; one that is absent has the
         operator's default.
     attributes: with `to`, {attribute of the node: the operator's name of it} where they differ.
     Raises LoopwrightError for an operator that is not defined.
@@ -92,19 +98,21 @@ def converter(op_type: str, since: int = 1, *, domain: str) -> Callable[[Convert
 
 def find_converter(op_type: str, opset: int, domain: str) -> Entry | None:
     """The converter that holds at this version of the domain, or None."""
-    versions = _known().get((domain, op_type), [])
+    versions = _registered().get((domain, op_type), [])
     count = bisect_right(versions, opset)
     return CONVERTERS[domain, op_type, versions[count - 1]] if count else None
 
 
 def supported_operators(domain: str) -> dict[str, list[int]]:
-    """{operator: the versions from which its converters hold}."""
+    """{operator: the versions from which its converters apply}."""
     return {
-        name: versions for (where, name), versions in sorted(_known().items()) if where == domain
+        name: versions
+        for (where, name), versions in sorted(_registered().items())
+        if where == domain
     }
 
 
-def _known() -> dict[tuple[str, str], list[int]]:
+def _registered() -> dict[tuple[str, str], list[int]]:
     load_group("loopwright.ops")  # a plug-in may bring converters, too
     return _versions(CONVERTERS.revision)
 
@@ -119,7 +127,7 @@ def _versions(revision: int) -> dict[tuple[str, str], list[int]]:
 
 
 def _same_operator(since: int, name: str, renamed: Mapping[str, str]) -> Entry:
-    """The converter for a node that is an operator of ours."""
+    """The converter for a node that is a Relax operator."""
     operator = find_operator(name)
     if operator is None:
         hint = f"{suggest(name, list(OPERATORS))}; define it before, by @op"
@@ -137,7 +145,7 @@ def _same_operator(since: int, name: str, renamed: Mapping[str, str]) -> Entry:
         raise LoopwrightError(explain(what, instead=f"it takes {operator.signature}"))
     own.update({attribute: alias for alias, attribute in renamed.items()})
 
-    def convert(cx: Any, node: Any, *inputs: Any) -> Any:
+    def convert(cx: Context, node: Node, *inputs: Value | None) -> RelaxCall:
         tensors: list[Any] = [None if x is None else x.expr for x in inputs]
         if many:
             tensors[len(kinds) - 1 :] = [tensors[len(kinds) - 1 :]]

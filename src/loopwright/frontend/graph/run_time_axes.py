@@ -1,7 +1,7 @@
-"""Operators that data steers: their axes and sizes are inputs that only the run tells.
+"""Operators controlled by data: their axes and sizes are inputs known only at run time.
 
 Such an operator is the one with fixed axes on a view, whose extents functions of the runtime compute
-(`runtime.vm.steering`) and symbols stand for. What is known while importing never comes here.
+(`runtime.vm.steering`) and symbols represent. Values known while importing never come here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from ...ir.prim_expr import PrimExpr
 from ...relax import op
-from ...relax.expr import PrimValue, ShapeExpr
+from ...relax.expr import Expr, PrimValue, ShapeExpr
 from .context import Context
 from .values import Value, literal
 
@@ -30,27 +30,27 @@ def length(value: Value) -> int | None:
 
 
 def sizes(cx: Context, name: str, count: int, x: Value, *args: Any) -> list[Any]:
-    """Symbols for what `relax.run.NAME` makes of the shape of x and further arguments."""
+    """Symbols for the integers that `relax.run.NAME` computes from the shape of x and further arguments."""
     shape = ShapeExpr(list(x.shape))
     inputs = [a.expr if isinstance(a, Value) else a for a in args]
     return cx.read(f"relax.run.{name}", count, shape, *inputs, nonnegative=True)
 
 
 def view(cx: Context, x: Value, dims: list[Any]) -> Value:
-    """x in another shape of as many elements."""
+    """x in another shape with the same number of elements."""
     if any(literal(d) == 0 for d in dims):  # to the operator a 0 is the input's extent
         return cx.value(op.zeros(ShapeExpr(dims), str(x.dtype)))
     return cx.value(op.reshape(x.expr, ShapeExpr(dims)))
 
 
 def opened(cx: Context, x: Value, axes: Value, noop: bool) -> tuple[Value, list[int]]:
-    """(x with two axes for each of its own, those of them to reduce) for a reduction over `axes`;
-    the others are the result's with kept axes."""
+    """(x with two axes for each of its own, the one to reduce and the other) for a reduction over `axes`;
+    the others form the result's shape with keepdims."""
     dims = sizes(cx, "opened_sizes", 2 * x.ndim, x, axes, PrimValue(noop))
     return view(cx, x, dims), list(range(1, 2 * x.ndim, 2))
 
 
-def closed(cx: Context, reduced: Any, x: Value, axes: Value, noop: bool) -> Value:
+def closed(cx: Context, reduced: Value | Expr, x: Value, axes: Value, noop: bool) -> Value:
     """A reduction of x as its result without the axes. Raises ValueError where their number, thus
     the result's rank, is not known."""
     count = cx.count(axes, "axes")

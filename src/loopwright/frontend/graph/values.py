@@ -1,8 +1,8 @@
-"""Values of the graph being imported, and what is known of integers among them.
+"""Values of the graph being imported, with the known integers among them.
 
 A model computes shapes with tensor operators: Shape, Gather, Concat, Reshape. Such a value keeps
 its elements as numbers and expressions of symbolic dimensions, and is only made a tensor where
-a tensor is asked for.
+a tensor is needed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ...relax.struct_info import TensorStructInfo
 if TYPE_CHECKING:
     from .context import Context
 
-# Larger integer tensors are data, no shapes.
+# Larger integer tensors are data, not shapes: their elements are not tracked while importing.
 MOST_ELEMENTS = 4096
 
 
 class UnknownRankError(ValueError):
-    """An operator asks for a rank that nothing tells."""
+    """An operator needs a rank that is not known."""
 
 
 class Value:
@@ -50,7 +50,7 @@ class Value:
         self._searched = elements is not None
 
     def copy(self) -> Value:
-        """Another value of the same tensor; what one is made later, the other is not."""
+        """Another value of the same tensor; later changes of one do not affect the other."""
         other = Value(self._context, self._expr, self._elements, self._kind)
         other._searched = self._searched
         return other
@@ -108,7 +108,7 @@ class Value:
 
     @property
     def info(self) -> TensorStructInfo:
-        """The struct info. Raises TypeError for what is not a tensor."""
+        """The struct info. Raises TypeError for a value that is not a tensor."""
         info = self.expr.struct_info
         if not isinstance(info, TensorStructInfo):
             raise TypeError(explain("an input is not a tensor", got=str(info)))
@@ -134,7 +134,7 @@ class Value:
             return Dimensions(IntImm("int64", d) for d in self._elements.shape)
         dims: Any = self.info.get_shape()
         if dims is None:
-            self._expr = self._context.found(self._expr, *[None] * self.ndim).expr
+            self._expr = self._context.of_shape(self._expr, *[None] * self.ndim).expr
             dims = self.info.get_shape()
         return Dimensions(dims)
 
@@ -145,7 +145,7 @@ class Value:
 
 
 class Dimensions(tuple[PrimExpr, ...]):
-    """The dimensions of an input. One that it has not is an error of the model."""
+    """The dimensions of an input; indexing beyond its rank is an error of the model."""
 
     def __getitem__(self, index: Any) -> Any:
         try:
@@ -157,7 +157,7 @@ class Dimensions(tuple[PrimExpr, ...]):
 
 
 def in_type(value: Any, dtype: DataType | str) -> np.ndarray:
-    """A number as a 0-d array. Raises ValueError for one that this type of integers does not hold."""
+    """A number as a 0-d array. Raises ValueError for an integer out of the type's range."""
     kind = numpy_dtype(dtype)
     if kind.kind in "iu" and not np.iinfo(kind).min <= value <= np.iinfo(kind).max:
         what = "a number does not fit the type that is computed in"
@@ -166,7 +166,7 @@ def in_type(value: Any, dtype: DataType | str) -> np.ndarray:
 
 
 def literal(value: Any) -> Any:
-    """An integer literal as its number; anything else as it is."""
+    """An integer literal as its number; any other value unchanged."""
     if isinstance(value, IntImm):
         return bool(value.value) if value.dtype.is_bool else value.value
     if isinstance(value, np.generic):
@@ -184,7 +184,7 @@ def object_array(values: Any, shape: tuple[int, ...] | None = None) -> np.ndarra
 
 
 def wrapped(elements: np.ndarray, dtype: DataType) -> np.ndarray:
-    """Known integers as their type holds them: arithmetic on numbers of Python does not overflow."""
+    """Known integers wrapped around to their type, since Python's integers do not overflow."""
     if not dtype.is_int or all(type(e) is not int or -(2**31) <= e < 2**31 for e in elements.flat):
         return elements
     half = 1 << (dtype.bits - 1)

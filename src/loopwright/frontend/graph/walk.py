@@ -27,7 +27,7 @@ from ...relax.struct_info import TensorStructInfo
 from .context import Context
 from .loops import Body, Loop
 from .model import Model, Node
-from .object_values import ObjectValue, form_of, info_of, joined, known_texts
+from .object_values import ObjectValue, constant_texts, form_of, info_of, joined
 from .registry import REFUSALS, Entry, find_converter
 from .values import UnknownRankError, Value
 
@@ -94,13 +94,13 @@ class Step:
 
     def loop(
         self,
-        turn: Body,
+        body: Body,
         limit: Value | None,
         go: Value | None,
         state: list[Value],
         collected: int,
     ) -> list[Value]:
-        return self.graph.loop(turn, limit, go, state, collected)
+        return self.graph.loop(body, limit, go, state, collected)
 
     def of_model(self, ask: Callable[[Any], T]) -> T:
         if ask not in self.graph.answers:
@@ -108,12 +108,12 @@ class Step:
         return self.graph.answers[ask]
 
     def texts(self, array: np.ndarray) -> Value:
-        return known_texts(self.graph.context, array)
+        return constant_texts(self.graph.context, array)
 
 
 class GraphWalk:
-    """A walk over a model. A dialect overrides how graphs inside of nodes are read (`subgraph`), how a node
-    finds its converter and is converted (`find`, `call`), and the context of converters (`new_context`)."""
+    """A walk over a model. A dialect overrides the reading of graphs inside nodes (`subgraph`), the lookup
+    and call of a converter (`find`, `call`), and the context of converters (`new_context`)."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -139,13 +139,13 @@ class GraphWalk:
         raise NotImplementedError
 
     def unsaid_ranks(self) -> list[str]:
-        """The inputs of the model whose rank neither the file nor the caller says."""
+        """The inputs of the model whose rank neither the file nor the caller specifies."""
         return []
 
     # -- nodes ---------------------------------------------------------------------------------
 
     def converters(self, nodes: Sequence[Node]) -> list[Entry]:
-        """The converter of each node. Raises one LoopwrightError for all that have none."""
+        """The converter of each node. Raises one LoopwrightError for all nodes without one."""
         entries = [self.find(n) for n in nodes]
         missing: dict[tuple[str, str, int], list[Node]] = defaultdict(list)
         for node, entry in zip(nodes, entries, strict=True):
@@ -170,7 +170,7 @@ class GraphWalk:
     def nodes(
         self, nodes: Sequence[Node], entries: Sequence[Entry], names: list[str], region: Region
     ) -> list[Value]:
-        """Convert nodes in order; the values named `wanted`."""
+        """Convert nodes in order; the values of `names`."""
         for k, (node, entry) in enumerate(zip(nodes, entries, strict=True)):
             step = Step(self, region)
             self.convert(node, entry, step)
@@ -201,7 +201,7 @@ class GraphWalk:
         return [self.values[name] for name in names]
 
     def placeholders(self, names: Sequence[Any]) -> list[Value]:
-        """Values in place of results that a fork further out converts again."""
+        """Placeholders for results that an outer fork converts again."""
         return [self.context.from_elements([0], "int64") for _ in names]
 
     def at(self, step: Step, run: Callable[[], T]) -> T:
@@ -252,7 +252,7 @@ class GraphWalk:
 
     def loop(
         self,
-        turn: Body,
+        body: Body,
         limit: Value | None,
         go: Value | None,
         state: list[Value],
@@ -266,10 +266,10 @@ class GraphWalk:
             value.leave_block()
 
         def isolated(inputs: list[Value]) -> list[Value]:
-            # Known integers that become tensors in a turn do not in the graph around it.
+            # Known integers that become tensors in the body do not in the graph around it.
             outer = self.values
             self.values = {name: value.copy() for name, value in outer.items()}
-            results = turn(inputs)
+            results = body(inputs)
             self.values = outer
             return results
 
@@ -283,7 +283,7 @@ class GraphWalk:
         even: bool = False,
         lenient: bool = False,
     ) -> list[Value] | None:
-        """The results of one of two branches, as the run chooses. An If is not part of a dataflow block:
+        """The results of one of two branches, chosen at run time. An If is not part of a dataflow block:
         the open one ends before it, with all values so far as its outputs (the unused ones are removed
         later).
 
@@ -311,7 +311,7 @@ class GraphWalk:
         return [self._chosen(part, form) for part, form in zip(parts, kinds, strict=True)]
 
     def _side(self, branch: Branch, forms: list[list[Any]], lenient: bool) -> Any:
-        """A branch with its values, or the error if that may be. forms: the forms of its values are added."""
+        """A branch with its values, or its error if that is allowed. forms: the forms of its values are appended."""
         span, outer = self.builder.span, self.values
 
         def inside() -> Any:
@@ -335,23 +335,23 @@ class GraphWalk:
             self.builder.span, self.values = span, outer
 
     def _chosen(self, part: Any, form: Any) -> Value:
-        """An output of one of two graphs; where these differ in a dimension, it is a new one."""
+        """An output of one of two graphs, with new symbols for the dimensions in which they differ."""
         if not isinstance(form, TensorStructInfo):
             return ObjectValue(self.context, form, self.context.emit(part))
         value = self.context.value(part)
         if value.info.get_shape() is None and form.ndim >= 0:
-            return self.context.found(value.expr, *[None] * form.ndim)
+            return self.context.of_shape(value.expr, *[None] * form.ndim)
         return value
 
 
 def _is_uneven(form: Any, *sides: Any) -> bool:
-    """Whether a tensor has a rank on each side, and not the same one."""
+    """Whether a tensor has a known rank in both branches, and they differ."""
     tensors = all(isinstance(f, TensorStructInfo) for f in (form, *sides))
     return tensors and form.ndim < 0 and all(f.ndim >= 0 for f in sides)
 
 
 def _refused(error: LoopwrightError, forms: list[Any]) -> Any:
-    """Values of some forms, of which a program only has the error."""
+    """Values of some forms whose computation always fails at run time."""
     results = [
         op.call_pure_packed("relax.run.refused", StringImm(str(error)), sinfo_args=info_of(form))
         for form in forms
@@ -400,7 +400,7 @@ def _located(
             text = explain(text, got=inputs)
     else:
         what = f"the inputs or attributes do not fit ({type(error).__name__}: {error})"
-        if isinstance(error, ZeroDivisionError):  # converters divide by what the model says alone
+        if isinstance(error, ZeroDivisionError):  # converters divide by the model's numbers alone
             what = "it divides by an extent, a rank or an attribute that is 0"
             zeros = [n for n, v in node.attributes.items() if isinstance(v, (int, float)) and not v]
             inputs += "".join(f", {name}=0" for name in zeros)

@@ -1,7 +1,7 @@
-"""Values and modules: what a model written as `nn.Module`s is made of.
+"""Values and modules: the parts of a model written as `nn.Module`s.
 
 While a method is exported, a `Scope` is open: it knows which variable of the function being built
-stands for each parameter. Outside an export, operators build expressions that nobody has bound yet;
+represents each parameter. Outside an export, operators build expressions that are not bound yet;
 using one inside an export binds it there.
 """
 
@@ -25,7 +25,7 @@ from ...relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from ...runtime.tensor import Tensor as RuntimeTensor
 from ...runtime.tensor import tensor as runtime_tensor
 
-# Exporting lies above this file.
+# Exporting is in a layer above this file.
 EXPORT: Slot[Callable[..., Any]] = Slot("frontend.nn_export")
 JIT: Slot[Callable[..., Any]] = Slot("frontend.nn_jit")
 CALL_SUBROUTINE: Slot[Callable[..., Any]] = Slot("frontend.nn_call_subroutine")
@@ -56,7 +56,7 @@ class Scope:
     def __init__(self, builder: BlockBuilder) -> None:
         self.builder = builder
         self.symbols: dict[str, TirVar] = {}
-        self._known: dict[int, tuple[Any, Any]] = {}
+        self._inside_of: dict[int, tuple[Any, Any]] = {}
 
     @staticmethod
     def current() -> Scope | None:
@@ -78,18 +78,18 @@ class Scope:
         return self.symbols.setdefault(name, TirVar(name, "int64"))
 
     def dim(self, value: Any) -> Any:
-        """A dimension as it stands in this function: names become its symbolic variables."""
+        """A dimension as it is written in this function: names become its symbolic variables."""
         return self.symbol(value) if isinstance(value, str) else value
 
     def define(self, outside: Any, inside: Any) -> None:
-        """Let `inside` stand for `outside` in this function."""
-        self._known[id(outside)] = (outside, inside)
+        """Let `inside` represent `outside` in this function."""
+        self._inside_of[id(outside)] = (outside, inside)
 
     def resolve(self, expr: Any) -> Any:
-        """The value of `expr` in this function; what nobody has bound yet is bound."""
-        known = self._known.get(id(expr))
-        if known is not None:
-            return known[1]
+        """The value of `expr` in this function; bound there if it is not yet."""
+        resolved = self._inside_of.get(id(expr))
+        if resolved is not None:
+            return resolved[1]
         if isinstance(expr, relax.Call):
             args = [self.resolve(a) for a in expr.args]
             bound = self.builder.emit(relax.Call(expr.op, args, expr.attrs, expr.sinfo_args))
@@ -131,7 +131,7 @@ def wrap_nested(expr: Any, name: str) -> Any:
 class Tensor:
     """A tensor in the graph. Python's operators build nn operators on it."""
 
-    # op.py, which lies above this file, fills these in: operator name -> function.
+    # op.py, in a layer above this file, fills these in: operator name -> function.
     _build: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, *, _expr: Any) -> None:
@@ -142,7 +142,7 @@ class Tensor:
 
     @property
     def _expr(self) -> Any:
-        """The expression; while a function is built, the one that stands for it there."""
+        """The expression; while a function is built, the one that represents it there."""
         scope = Scope.current()
         return self._value if scope is None else scope.resolve(self._value)
 
@@ -251,7 +251,7 @@ class Tensor:
         return self._build["reshape"](self, _only(shape))
 
     def permute_dims(self, *axes: Any) -> Tensor:
-        """The axes in another order (none given: turned round)."""
+        """The axes in another order (none: reversed)."""
         return self._build["permute_dims"](self, _only(axes) or None)
 
     def repeat(self, repeats: int, axis: int | None = None) -> Tensor:
@@ -322,7 +322,7 @@ class Object:
 
     @property
     def _expr(self) -> Any:
-        """The expression; while a function is built, the one that stands for it there."""
+        """The expression; while a function is built, the one that represents it there."""
         scope = Scope.current()
         return self._value if scope is None else scope.resolve(self._value)
 
@@ -433,7 +433,7 @@ class Module:
         missing = [name for name in own if name not in state_dict]
         unknown = [name for name in state_dict if name not in own]
         if strict and (missing or unknown):
-            what = f"the values do not go with the parameters of {type(self).__name__}"
+            what = f"the values do not match the parameters of {type(self).__name__}"
             parts = [f"missing {', '.join(missing)}"] if missing else []
             parts += [f"unknown {', '.join(unknown)}"] if unknown else []
             raise UnknownName(explain(what, got="; ".join(parts), instead="or pass strict=False"))
@@ -478,7 +478,7 @@ class Module:
 
 
 def _as_subroutine(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """`forward`, exported as a function of its own where the module's class asks for it."""
+    """`forward`, exported as a function of its own where the module's class requests it."""
 
     @functools.wraps(forward)
     def call(self: Module, *args: Any, **kwargs: Any) -> Any:

@@ -10,7 +10,7 @@ from ...relax import BlockBuilder
 from ...relax.struct_info import ObjectStructInfo
 from .core import Effect
 
-# What the effects call; see `runtime.vm.builtins`.
+# The functions that the effects call; see `runtime.vm.builtins`.
 INVOKE = "vm.builtin.invoke_debug_func"
 
 

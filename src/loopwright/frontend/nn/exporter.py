@@ -39,7 +39,7 @@ class Exporter:
 
     @staticmethod
     def current() -> Exporter:
-        """The export that is going on. Raises RuntimeError when there is none."""
+        """The current export. Raises RuntimeError outside an export."""
         if not Exporter._stack:
             what = "no module is being exported"
             raise RuntimeError(explain(what, instead="use it in a method that export_tvm exports"))
@@ -63,9 +63,9 @@ class Exporter:
         if self.io_effect is None:
             yield
             return
-        kept, self.io_effect.effect = self.io_effect.effect, None
+        effect, self.io_effect.effect = self.io_effect.effect, None
         yield
-        self.io_effect.effect = kept
+        self.io_effect.effect = effect
 
     def build(
         self, spec: ModuleSpec
@@ -116,9 +116,9 @@ class _Method:
         weights = [p.var_in(self.scope, as_identifier(n)) for n, p in self.params]
         effect_inputs = _passed(method.effect_mode, "packed_effects", _joined(effects))
         weight_inputs = _passed(method.param_mode, "packed_params", weights)
-        given = len(inputs) + len(effect_inputs)
+        count = len(inputs) + len(effect_inputs)
         all_inputs = [*inputs, *effect_inputs, *weight_inputs]
-        with builder.function(name, all_inputs, attrs={"num_input": given}), self.scope:
+        with builder.function(name, all_inputs, attrs={"num_input": count}), self.scope:
             with builder.dataflow():
                 self._unpack_effects(effects, effect_inputs)
                 self._unpack_weights(weights, weight_inputs)
@@ -132,10 +132,12 @@ class _Method:
             builder.emit_func_output(out)
 
     def _unpack_effects(self, effects: list[list[relax.Var]], passed: list[relax.Var]) -> None:
-        held = _joined(effects)
-        if self.method.effect_mode == "packed" and held:
-            held = [self._field(passed[0], i, v.name_hint) for i, v in enumerate(held)]
-        states = iter(held)
+        effect_vars = _joined(effects)
+        if self.method.effect_mode == "packed" and effect_vars:
+            effect_vars = [
+                self._field(passed[0], i, v.name_hint) for i, v in enumerate(effect_vars)
+            ]
+        states = iter(effect_vars)
         for (_, effect), variables in zip(self.effects, effects):
             effect.set_state([next(states) for _ in variables])
 
@@ -161,7 +163,7 @@ class _Method:
         return relax.Var(name, self._info(arg, name))
 
     def _argument(self, arg: Any, var: relax.Var) -> Any:
-        """What the method gets for a parameter of the function."""
+        """The method's argument for a parameter of the function."""
         if isinstance(arg, spec.Tensor):
             return core.Tensor(_expr=var)
         if isinstance(arg, spec.Int):
@@ -187,7 +189,7 @@ def _passed(mode: str, name: str, variables: list[relax.Var]) -> list[relax.Var]
 
 
 def returned(value: Any, name: str) -> Any:
-    """The expression of what a method returned: a Tensor, an Object, or a tuple of them."""
+    """The expression of a method's result: a Tensor, an Object, or a tuple of them."""
     if isinstance(value, (core.Tensor, core.Object)):
         return value._expr
     if isinstance(value, (list, tuple)):

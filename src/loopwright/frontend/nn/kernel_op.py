@@ -40,9 +40,9 @@ def tensor_expr_op(
 
 def _split_args(args: Any) -> tuple[list[Any], list[TirVar]]:
     """(graph arguments, tir variables)."""
-    given = list(args) if isinstance(args, (list, tuple)) else [args]
-    symbols = [a for a in given if isinstance(a, TirVar)]
-    return [a._expr for a in given if not isinstance(a, TirVar)], symbols
+    items = list(args) if isinstance(args, (list, tuple)) else [args]
+    symbols = [a for a in items if isinstance(a, TirVar)]
+    return [a._expr for a in items if not isinstance(a, TirVar)], symbols
 
 
 def _out_infos(out: Any) -> Any:
@@ -52,7 +52,7 @@ def _out_infos(out: Any) -> Any:
 
 
 def tensor_ir_op(func: Any, name_hint: str, args: Any, out: Any) -> Any:
-    """A kernel given as a PrimFunc in destination-passing style; `out` says what it returns by
+    """A kernel given as a PrimFunc in destination-passing style; `out` describes its results by
     placeholders. tir.Vars among the arguments come last."""
     builder = Exporter.current().builder
     tensors, symbols = _split_args(args)
@@ -74,7 +74,7 @@ def tensor_ir_inplace_op(
 
 
 def extern(name: str, args: Sequence[Any], out: Any) -> Any:
-    """Call a function by name in destination-passing style; `out` says what it returns by
+    """Call a function by name in destination-passing style; `out` describes its results by
     placeholders. Python's floats are passed as float64."""
     operands = [
         FloatImm("float64", a) if isinstance(a, float) else getattr(a, "_expr", a) for a in args
@@ -83,10 +83,10 @@ def extern(name: str, args: Sequence[Any], out: Any) -> Any:
 
 
 class ExternModule:
-    """Functions of a library, with the types of what they return: `external["scale"](x)` calls one.
+    """Functions of a library, with the types of their results: `external["scale"](x)` calls one.
 
-    symbols: by name, a function of the arguments that gives placeholders of the results.
-    library: what the functions are in; a class of its own may load it in `load`.
+    symbols: by name, a function of the arguments that returns placeholders of the results.
+    library: where the functions are defined; a class of its own may load it in `load`.
 
     Pass it to `add_extern`, so that the export returns it for `AttachExternModules`.
     """

@@ -242,10 +242,10 @@ def interpolate(
         factors = scale_factor if isinstance(scale_factor, (list, tuple)) else [scale_factor] * 2
         size = [int(d * f) for d, f in zip(extents, factors, strict=True)]
     method = "nearest_neighbor" if mode.startswith("nearest") else mode.removeprefix("bi")
-    places = "align_corners" if align_corners else "half_pixel"
+    coordinates = "align_corners" if align_corners else "half_pixel"
     options: dict[str, Any] = {
         "layout": data_layout,
         "method": method,
-        "coordinate_transformation_mode": "asymmetric" if "nearest" in method else places,
+        "coordinate_transformation_mode": "asymmetric" if "nearest" in method else coordinates,
     }
     return wrap_nested(_op.image.resize2d(x._expr, size, **options), name)

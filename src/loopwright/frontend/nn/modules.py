@@ -232,7 +232,7 @@ class GroupNorm(Module):
         self.bias = Parameter((num_channels,), dtype) if affine else None
 
     def forward(self, x: Tensor, channel_axis: int = 1, axes: list[int] | None = None) -> Tensor:
-        """`axes`: what is normalized over (None: what is neither batch nor channels)."""
+        """`axes`: the axes normalized over (None: all but batch and channels)."""
         groups = self.num_groups
         return op.group_norm(x, groups, self.weight, self.bias, self.eps, channel_axis, axes)
 
@@ -254,7 +254,7 @@ class Embedding(Module):
 
 
 class KVCache(Effect):
-    """A cache that grows by what is appended: elements of `unit_shape`, room for `init_seq_len`
+    """A cache that grows as elements are appended: elements of `unit_shape`, room for `init_seq_len`
     of them at first."""
 
     init_seq_len: int

@@ -229,7 +229,7 @@ def topk(
     name: str = "topk",
 ) -> Any:
     """The k greatest (least) values along `axis`, in order, and their indices; `ret_type`
-    "values" or "indices" gives one of them."""
+    "values" or "indices" returns one of them."""
     return wrap_nested(_op.topk(data._expr, k, axis, ret_type, largest, dtype), name)
 
 
@@ -273,12 +273,12 @@ def broadcast_to(x: Tensor, shape: Sequence[IntExpr], name: str = "broadcast_to"
 
 
 def permute_dims(x: Tensor, axes: list[int] | None = None, name: str | None = None) -> Tensor:
-    """The axes in another order (None: turned round)."""
+    """The axes in another order (None: reversed)."""
     return wrap_nested(_op.permute_dims(x._expr, axes), name or "permute_dims")
 
 
 def permute(x: Tensor, axes: list[int] | None, name: str = "permute") -> Tensor:
-    """The axes in another order (None: turned round)."""
+    """The axes in another order (None: reversed)."""
     return wrap_nested(_op.permute_dims(x._expr, axes), name)
 
 

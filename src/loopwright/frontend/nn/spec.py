@@ -1,4 +1,4 @@
-"""What is said about a module's methods when it is exported: their arguments and parameters."""
+"""The specs of a module's methods for export: their arguments and parameters."""
 
 from __future__ import annotations
 
@@ -74,23 +74,23 @@ class MethodSpec:
     def from_raw(spec: Any, method: Callable[..., Any]) -> MethodSpec:
         """From {"argument": spec, ..., "$": {"param_mode": ..., "effect_mode": ...}}.
 
-        Raises TypeError where the names do not go with the method's parameters.
+        Raises TypeError where the names do not match the method's parameters.
         """
         if isinstance(spec, MethodSpec):
             return spec
-        given = dict(spec)
-        modes = dict(given.pop("$", {}))
-        names = _names_in_order(method, given)
-        specs = [as_arg_spec(given[name], name) for name in names]
+        by_name = dict(spec)
+        modes = dict(by_name.pop("$", {}))
+        names = _names_in_order(method, by_name)
+        specs = [as_arg_spec(by_name[name], name) for name in names]
         return MethodSpec(method, names, specs, **modes)
 
     @staticmethod
     def from_torch(args: Iterable[Any], method: Callable[..., Any]) -> MethodSpec:
         """From example arguments: torch tensors and ints."""
-        given = list(args)
-        names = list(inspect.signature(method).parameters)[: len(given)]
+        inputs = list(args)
+        names = list(inspect.signature(method).parameters)[: len(inputs)]
         specs: list[Any] = []
-        for arg in given:
+        for arg in inputs:
             if isinstance(arg, int):
                 specs.append(Int())
             else:
@@ -103,21 +103,21 @@ class MethodSpec:
         return f"{getattr(self.method, '__name__', 'method')}({args}), {modes}"
 
 
-def _names_in_order(method: Callable[..., Any], given: dict[str, Any]) -> list[str]:
+def _names_in_order(method: Callable[..., Any], specs: dict[str, Any]) -> list[str]:
     params = inspect.signature(method).parameters
     name = getattr(method, "__qualname__", repr(method))
     named = [p for p in params.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    missing = [p.name for p in named if p.default is p.empty and p.name not in given]
+    missing = [p.name for p in named if p.default is p.empty and p.name not in specs]
     takes_any = any(p.kind is p.VAR_KEYWORD for p in params.values())
-    unknown = [n for n in given if n not in params and not takes_any]
+    unknown = [n for n in specs if n not in params and not takes_any]
     if missing or unknown:
         parts = [f"missing {', '.join(missing)}"] if missing else []
         parts += [f"unknown {', '.join(unknown)}"] if unknown else []
         hint = f"it takes {', '.join(p.name for p in named) or 'no argument'}"
-        what = f"the spec does not go with the parameters of {name}"
+        what = f"the spec does not match the parameters of {name}"
         raise TypeError(explain(what, got="; ".join(parts), instead=hint))
-    known = [p.name for p in named if p.name in given]
-    return [*known, *(n for n in given if n not in known)]
+    ordered = [p.name for p in named if p.name in specs]
+    return [*ordered, *(n for n in specs if n not in ordered)]
 
 
 def as_arg_spec(spec: Any, name: str) -> Any:

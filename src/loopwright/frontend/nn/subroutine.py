@@ -26,17 +26,17 @@ def call_subroutine(module: core.Module, forward: Any, args: Any, kwargs: Any) -
     """Call `forward` as a function of the exported module.
 
     Where a function cannot say what forward takes (an argument that is not a tensor, a cache, a
-    dimension that no argument's shape defines) its body stands at the place of the call.
+    dimension that no argument's shape defines) its body is inlined at the call.
     """
-    given = dict(inspect.signature(forward).bind(module, *args, **kwargs).arguments)
-    given.pop(next(iter(given)))  # self
+    arguments = dict(inspect.signature(forward).bind(module, *args, **kwargs).arguments)
+    arguments.pop(next(iter(arguments)))  # self
     exporter = Exporter.current()
-    tensors = {n: v for n, v in given.items() if isinstance(v, core.Tensor)}
+    tensors = {n: v for n, v in arguments.items() if isinstance(v, core.Tensor)}
     has_effect = any(True for _ in module.named_effects())
     params = list(module.named_parameters())
     outside = [*(t._expr for t in tensors.values()), *(p._expr for _, p in params)]
     renamed = _fresh_symbols(outside)
-    if len(tensors) != len(given) or has_effect or renamed is None:
+    if len(tensors) != len(arguments) or has_effect or renamed is None:
         return forward(module, *args, **kwargs)
     gvar = _build(exporter, module, forward, tensors, params, outside, renamed)
     name = _snake_case(type(module).__name__)

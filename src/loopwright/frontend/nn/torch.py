@@ -15,7 +15,7 @@ class TorchModule:
     """Methods of a compiled module, with the parameters' values bound: `model["forward"](x)`.
 
     Arguments are arrays that speak DLPack (torch tensors among them) and ints. `out_format`
-    "torch" gives torch tensors back, "tvm" runtime tensors.
+    "torch" returns torch tensors, "tvm" runtime tensors.
     """
 
     def __init__(self, spec: ModuleSpec, vm: Any, params: list[Any], out_format: str) -> None:
@@ -35,8 +35,8 @@ class TorchModule:
         method = self.spec.method_specs[names.index(method_name)]
 
         def call(*args: Any) -> Any:
-            given = _as_arguments(method.arg_specs, args)
-            result = self.vm[method_name](*given, *self._passed(method))
+            inputs = _as_arguments(method.arg_specs, args)
+            result = self.vm[method_name](*inputs, *self._passed(method))
             if self.effects and method.effect_mode != "none":
                 result, self.effects = result[0], _listed(result[1])
             return self._returned(result)

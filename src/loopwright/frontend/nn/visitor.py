@@ -8,7 +8,7 @@ from .core import Effect, Module, ModuleDict, ModuleList, Parameter
 
 
 class Mutator:
-    """Visits the parts of a module by path; what a hook returns takes the part's place.
+    """Visits the parts of a module by path; a hook's result replaces the part.
 
     class Quantize(nn.Mutator):
         def visit_module(self, name, node):
@@ -38,7 +38,7 @@ class Mutator:
         return self.visit(name, node)
 
     def visit(self, name: str, node: Any) -> Any:
-        """Visit the parts of `node`, whose path is `name`, and put in place what they became."""
+        """Visit the parts of `node`, whose path is `name`, and replace each by the hook's result."""
         if isinstance(node, ModuleList):
             for i, part in enumerate(node.modules):
                 node.modules[i] = self._part(_join(name, str(i)), part)

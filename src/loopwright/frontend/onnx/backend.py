@@ -38,8 +38,8 @@ class Prepared(_BackendRep):
 
         inputs: values in the order of the model's inputs, one value, or a dict by name.
         """
-        found = self.compiled.run(inputs)
-        return tuple(_plain(found[p.name], p.type) for p in self._ports)
+        results = self.compiled.run(inputs)
+        return tuple(_plain(results[p.name], p.type) for p in self._ports)
 
 
 class Backend(_Backend):
@@ -72,15 +72,15 @@ class Backend(_Backend):
         """The outputs of one node. inputs: in order, or a dict by name; kwargs: `opset_version` of
         the node's domain (the newest), keywords of `loopwright.compile`."""
         names = list(dict.fromkeys(name for name in node.input if name))
-        given = list(inputs) if isinstance(inputs, (list, tuple)) else inputs
-        given = [given[n] for n in names] if isinstance(given, dict) else given
-        ports = [_port(n, v) for n, v in zip(names, given, strict=True)]
+        arrays = list(inputs) if isinstance(inputs, (list, tuple)) else inputs
+        arrays = [arrays[n] for n in names] if isinstance(arrays, dict) else arrays
+        ports = [_port(n, v) for n, v in zip(names, arrays, strict=True)]
         results = [_result(n, k, outputs_info) for k, n in enumerate(filter(None, node.output))]
         version = kwargs.pop("opset_version", None) or _newest(node.domain)
         graph = helper.make_graph([node], node.op_type, ports, results)
         imports = [helper.make_opsetid(node.domain, version)]
         model = helper.make_model(graph, opset_imports=imports)
-        return cls.run_model(model, given, device, **kwargs)
+        return cls.run_model(model, arrays, device, **kwargs)
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
@@ -122,7 +122,7 @@ def _plain(value: Any, kind: Any) -> Any:
         inner = getattr(kind, which).elem_type if which else kind
         return [_plain(v, inner) for v in value]
     array = np.asarray(value.numpy() if hasattr(value, "numpy") else value)
-    number = kind.tensor_type.elem_type  # 0 where there is none
+    number = kind.tensor_type.elem_type  # 0 where it has no type
     dtype = helper.tensor_dtype_to_np_dtype(number) if number else array.dtype
     same_size = dtype.itemsize == array.dtype.itemsize  # a type below a byte, one element a byte
     return array.astype(dtype) if same_size and dtype.kind == "V" else array

@@ -1,4 +1,4 @@
-"""What ONNX's converters work with."""
+"""The context of ONNX's converters."""
 
 from __future__ import annotations
 

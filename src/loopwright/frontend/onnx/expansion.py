@@ -1,4 +1,4 @@
-"""What a file holds, and what becomes of it once its functions are expanded, counted before that."""
+"""The expansion of a file's functions, and its size, which is counted before the expansion."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Cost = tuple[int, int, int]  # nodes, their weights, bytes
 
 def own_size(model: Any, proto: Any, folder: Path | None) -> int:
     """The bytes of a model: its message, and the files in its folder that hold its weights. `model` is
-    what the message was read from: counting a message's bytes takes as long as writing them."""
-    places = {
+    the file that the message was read from: counting a message's bytes takes as long as writing them."""
+    sites = {
         name_of(entry.value)
         for tensor in proto.graph.initializer
         if tensor.data_location == EXTERNAL
@@ -33,8 +33,8 @@ def own_size(model: Any, proto: Any, folder: Path | None) -> int:
         size = os.stat(model).st_size
     else:
         size = proto.ByteSize() if model is proto else len(model)
-    for place in places:
-        path = os.path.normpath(place)
+    for site in sites:
+        path = os.path.normpath(site)
         if folder is not None and path == os.path.basename(path) and "\0" not in path:
             file = folder / path
             size += file.stat().st_size if file.is_file() else 0
@@ -57,23 +57,23 @@ def count_nodes(proto: Any) -> int:
         functions[key] = f
     costs: dict[Key, Cost] = {}
     graph, weights = proto.graph, {t.name for t in proto.graph.initializer}
-    given = sum(port.name not in weights for port in graph.input)
+    free_inputs = sum(port.name not in weights for port in graph.input)
     total = len(graph.node)
-    budget.spend(nodes=total + PORT * (given + len(graph.output)))
+    budget.spend(nodes=total + PORT * (free_inputs + len(graph.output)))
     for node in graph.node:
         for callee in _called([node], functions):
             _measure(callee, functions, costs)
         count, weight, size = _cost([node], costs)
         total += count - 1
-        budget.spend(nodes=weight - 1, size=size, at=_place(node))
+        budget.spend(nodes=weight - 1, size=size, at=_span_of(node))
     return total
 
 
 def inlined(proto: Any) -> list[Any]:
     """The nodes of a model's graph, in place of calls of its functions those of their bodies.
 
-    An attribute that a body refers to is the call's, else the function's default, else left out. What a
-    function names by `x` is `x__3` in its third call. Raises LoopwrightError for a call that gives more
+    An attribute that a body refers to is the call's, else the function's default, else left out. A value that a
+    function names by `x` is `x__3` in its third call. Raises LoopwrightError for a call that passes more
     than its function takes; `count_nodes` has refused functions that call themselves.
     """
     if not proto.functions:
@@ -95,14 +95,14 @@ class _Inliner:
         }
         self.versions = versions_of(proto)
         graph = proto.graph
-        self.taken = {name_of(v.name) for v in (*graph.input, *graph.initializer)}
-        self.taken |= {name_of(n) for node in _all(graph.node) for n in (*node.input, *node.output)}
+        self.used = {name_of(v.name) for v in (*graph.input, *graph.initializer)}
+        self.used |= {name_of(n) for node in _all(graph.node) for n in (*node.input, *node.output)}
         self.calls = 0
 
     def nodes(self, nodes: Iterable[Any]) -> list[Any]:
         """The nodes without calls, in the graphs that they hold too. Without recursion: functions may be
         thousands of calls deep."""
-        made: list[Any] = []
+        inlined: list[Any] = []
         bodies = [iter(nodes)]
         while bodies:
             node = next(bodies[-1], None)
@@ -111,62 +111,62 @@ class _Inliner:
             elif _key(node) in self.functions:
                 bodies.append(iter(self.body(self.functions[_key(node)], node)))
             else:
-                made.append(self.opened(node))
-        return made
+                inlined.append(self.opened(node))
+        return inlined
 
     def opened(self, node: Any) -> Any:
-        """A node with the calls in its graphs expanded; the file's own stays as it is."""
+        """A node with the calls in its graphs expanded; the file's own stays unchanged."""
         if not any(_called([node], self.functions)):
             return node
-        made = type(node)()
-        made.CopyFrom(node)
-        for graph in (g for a in made.attribute for g in graphs_of(a)):
-            found = self.nodes(list(graph.node))
+        copy = type(node)()
+        copy.CopyFrom(node)
+        for graph in (g for a in copy.attribute for g in graphs_of(a)):
+            nodes = self.nodes(list(graph.node))
             del graph.node[:]
-            graph.node.extend(found)
-        return made
+            graph.node.extend(nodes)
+        return copy
 
     def body(self, function: Any, call: Any) -> list[Any]:
         """The nodes of a function for one call of it."""
         _check_call(function, call)
         self.calls += 1
-        names = _Names(f"__{self.calls}", self.taken)
+        names = _Names(f"__{self.calls}", self.used)
         names |= {name_of(n): "" for n in function.input}
         names |= {name_of(f): name_of(n) for f, n in zip(function.input, call.input)}
         passed = []  # an output that is an input, or another output once more
-        for formal, given in zip(map(name_of, function.output), map(name_of, call.output)):
-            if formal in names and given:
-                passed.append((formal, given))
-            elif given:
-                names[formal] = given
+        for formal, actual in zip(map(name_of, function.output), map(name_of, call.output)):
+            if formal in names and actual:
+                passed.append((formal, actual))
+            elif actual:
+                names[formal] = actual
         versions = {**self.versions, **versions_of(function)}
         check_versions(versions)
         others = {d: v for d, v in versions.items() if self.versions.get(d) != v}
-        made = _renamed(function.node, names, others)
+        nodes = _renamed(function.node, names, others)
         attributes = {a.name: a for a in (*function.attribute_proto, *call.attribute)}
-        for node in made:
+        for node in nodes:
             bind(node, attributes)
         copied = type(call)
-        made += [copied(op_type="Identity", input=[names[f]], output=[g]) for f, g in passed]
-        return made
+        nodes += [copied(op_type="Identity", input=[names[f]], output=[g]) for f, g in passed]
+        return nodes
 
 
 class _Names(dict[str, str]):
-    """What the names of a body are in the model: new ones, but for those of the call."""
+    """A body's names in the model: new ones, except those of the call."""
 
-    def __init__(self, suffix: str, taken: set[str], known: Mapping[str, str] = {"": ""}) -> None:
-        super().__init__(known)
-        self.suffix, self.taken = suffix, taken
+    def __init__(self, suffix: str, used: set[str], names: Mapping[str, str] = {"": ""}) -> None:
+        super().__init__(names)
+        self.suffix, self.used = suffix, used
 
     def __missing__(self, name: str) -> str:
-        self[name] = free_name(f"{name}{self.suffix}", self.taken)
-        self.taken.add(self[name])
+        self[name] = free_name(f"{name}{self.suffix}", self.used)
+        self.used.add(self[name])
         return self[name]
 
 
 def _renamed(nodes: Iterable[Any], names: _Names, versions: dict[str, int]) -> list[Any]:
     """Copies of nodes under the model's names. versions: of domains whose version is not the model's."""
-    made = []
+    nodes_out = []
     for node in nodes:
         copy = type(node)()
         copy.CopyFrom(node)
@@ -178,49 +178,49 @@ def _renamed(nodes: Iterable[Any], names: _Names, versions: dict[str, int]) -> l
         for graph in (g for a in copy.attribute for g in graphs_of(a)):
             own = [v.name for v in (*graph.input, *graph.initializer)]
             own += [name for n in graph.node for name in n.output if name]
-            # A name that the graph gives itself hides that of the body around it.
-            around = {n: given for n, given in names.items() if n not in {*map(name_of, own)}}
-            inner = _Names(names.suffix, names.taken, around)
+            # A name defined in the graph hides that of the body around it.
+            around = {n: new for n, new in names.items() if n not in {*map(name_of, own)}}
+            inner = _Names(names.suffix, names.used, around)
             for value in (*graph.input, *graph.initializer, *graph.output):
                 value.name = inner[name_of(value.name)]
             renamed = _renamed(graph.node, inner, versions)
             del graph.node[:]
             graph.node.extend(renamed)
-        made.append(copy)
-    return made
+        nodes_out.append(copy)
+    return nodes_out
 
 
-def bind(node: Any, given: Mapping[str, Any]) -> None:
-    """Fill in what a node of a definition, and the graphs it holds, refer to by the name of an attribute; a
+def bind(node: Any, values: Mapping[str, Any]) -> None:
+    """Fill in the attributes that a node of a definition, and its graphs, refer to by name; a
     reference to one that is not given is left out."""
     for k in reversed(range(len(node.attribute))):
         attribute = node.attribute[k]
-        name, wanted = attribute.name, attribute.ref_attr_name
-        if not wanted:
+        name, parameter = attribute.name, attribute.ref_attr_name
+        if not parameter:
             for inner in (n for graph in graphs_of(attribute) for n in graph.node):
-                bind(inner, given)
-        elif wanted in given:
-            attribute.CopyFrom(given[wanted])
+                bind(inner, values)
+        elif parameter in values:
+            attribute.CopyFrom(values[parameter])
             attribute.name = name
         else:
             del node.attribute[k]
 
 
 def _check_call(function: Any, call: Any) -> None:
-    """Raise LoopwrightError for a call that gives more than its function has."""
-    known = {*function.attribute, *(a.name for a in function.attribute_proto)}
+    """Raise LoopwrightError for a call that passes more than its function has."""
+    declared = {*function.attribute, *(a.name for a in function.attribute_proto)}
     sides = (("input", function.input, call.input), ("output", function.output, call.output))
-    extra = [f"attribute {a.name}" for a in call.attribute if a.name not in known]
-    extra += [f"{side} {n}" for side, ours, theirs in sides for n in theirs[len(ours) :]]
+    extra = [f"attribute {a.name}" for a in call.attribute if a.name not in declared]
+    extra += [f"{side} {n}" for side, formal, actual in sides for n in actual[len(formal) :]]
     if extra:
-        what = f"{_shown(_key(call))}: a call gives more than the model's function has"
-        raise LoopwrightError(explain(what, got=", ".join(extra), span=_place(call)))
+        what = f"{_shown(_key(call))}: a call passes more than the model's function has"
+        raise LoopwrightError(explain(what, got=", ".join(extra), span=_span_of(call)))
 
 
-def _measure(wanted: Key, functions: dict[Key, Any], costs: dict[Key, Cost]) -> None:
+def _measure(function_key: Key, functions: dict[Key, Any], costs: dict[Key, Cost]) -> None:
     """Find the cost of a function after those that it calls, without recursion."""
     path: dict[Key, Iterator[Key]] = {}
-    callee: Key | None = wanted
+    callee: Key | None = function_key
     while True:
         if callee in path:
             what = "functions of the model call each other in a circle"
@@ -240,7 +240,7 @@ def _measure(wanted: Key, functions: dict[Key, Any], costs: dict[Key, Cost]) -> 
 
 
 def _cost(nodes: Iterable[Any], costs: dict[Key, Cost]) -> Cost:
-    """What these become, and the bytes of the bodies that they copy."""
+    """The number of nodes after expansion, and the bytes of the bodies that are copied."""
     count = weight = size = 0
     for node in _all(nodes):
         more, heavier, larger = costs.get(_key(node)) or (1, _weight(node), 0)
@@ -249,7 +249,7 @@ def _cost(nodes: Iterable[Any], costs: dict[Key, Cost]) -> Cost:
 
 
 def _weight(node: Any) -> int:
-    """What a node costs to lower: it has kernel arguments and results, some of them bound."""
+    """The cost to lower a node: it has kernel arguments and results, some of them bound."""
     return max(1, len(node.output)) + len(node.input) // 8
 
 
@@ -274,7 +274,7 @@ def _shown(key: Key) -> str:
     return "::".join(filter(None, key))[:200]
 
 
-def _place(node: Any) -> Span:
+def _span_of(node: Any) -> Span:
     outputs = map(name_of, node.output)
     name = name_of(node.name) or f"{name_of(node.op_type)}:{next(outputs, '')}"
     return Span(f"onnx:{name[:200]}")

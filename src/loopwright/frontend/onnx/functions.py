@@ -56,13 +56,13 @@ def _expanded(
     schema: Any, node: Node, inputs: list[Value | None], convert: Convert
 ) -> list[Value | None]:
     body = _body(schema, node, inputs)
-    given = {a.name: a for a in node.source.attribute}
-    known = {name: a.default_value for name, a in schema.attributes.items()}
-    defaults = {name: a for name, a in known.items() if a.type}
+    attrs = {a.name: a for a in node.source.attribute}
+    attr_defaults = {name: a.default_value for name, a in schema.attributes.items()}
+    defaults = {name: a for name, a in attr_defaults.items() if a.type}
     opsets = {domain_name(o.domain): o.version for o in body.opset_import}
     values: dict[str, Value | None] = dict(zip(body.input, inputs, strict=False))
     for part in body.node:
-        bind(part, {**defaults, **given})
+        bind(part, {**defaults, **attrs})
         bound = node_of(part, opsets, None)
         bound.name = f"{node.title.removeprefix('onnx:')}/{bound.op_type}"
         results = convert(bound, [values.get(name) if name else None for name in bound.inputs])
@@ -74,13 +74,13 @@ def _body(schema: Any, node: Node, inputs: list[Value | None]) -> Any:
     from onnx import FunctionProto
 
     by_inputs = schema.has_context_dependent_function
-    known = (
+    known_types = (
         schema.context_dependent_function_opset_versions
         if by_inputs
         else schema.function_opset_versions
     )
     # The newest definition; it names the version of the operators that it is made of.
-    version = max((v for v in known if v <= node.opset), default=node.opset)
+    version = max((v for v in known_types if v <= node.opset), default=node.opset)
     if by_inputs:
         types = [_type_of(v).SerializeToString() for v in inputs]
         data = schema.get_context_dependent_function_with_opset_version(

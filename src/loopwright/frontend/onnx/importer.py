@@ -54,14 +54,14 @@ def from_onnx(
         them), which become parameters after the inputs; their arrays are the attribute "params" of
         `main`. The others are constants, named by the module's attribute "overridable_initializers".
 
-    Dimensions without a number become symbolic variables: one for each name the model gives them, made
+    Dimensions without a number become symbolic variables: one for each name in the model, made
     an identifier, a fresh one for each that has none, nor a letter ("?"). The module's attributes
     "input_names" and "output_names" are the model's own names. Each binding's span is the node it
     came from.
 
     Raises LoopwrightError for an invalid model, for operators without a converter (all of them in
     one message), for nodes that cannot be converted, naming the node, and BudgetError for a model
-    that asks for more work than a file of its size may (see `base.budget`).
+    that needs more work than a file of its size may (see `base.budget`).
     """
     options = Options(
         dict(shape_dict or {}),
@@ -103,13 +103,13 @@ def _ranked(
             return isinstance(error.__cause__, UnknownRankError)  # perhaps another input's
         return True
 
-    found = True
-    while found:
-        found = False
+    changed = True
+    while changed:
+        changed = False
         for name in [n for n in open_names if n not in shapes]:
             ranks = list(islice((r for r in range(_RANKS) if fits(name, r)), 2))
             if len(ranks) == 1:
-                shapes[name], found = [None] * ranks[0], True
+                shapes[name], changed = [None] * ranks[0], True
     return shapes
 
 
@@ -117,8 +117,8 @@ def from_path_or_proto(model: Any) -> IRModule | None:
     """`from_onnx` for what looks like an ONNX model (a path, a ModelProto), else None. The module is for
     one compilation: its large weights are read from the file when they are used."""
     if isinstance(model, (str, os.PathLike)):
-        known = Path(model).suffix == ".onnx" or Path(model).exists()
-        return _imported(model, Options(in_file=True)) if known else None
+        is_file = Path(model).suffix == ".onnx" or Path(model).exists()
+        return _imported(model, Options(in_file=True)) if is_file else None
     kind = type(model)
     if kind.__name__ == "ModelProto" and kind.__module__.partition(".")[0] == "onnx":
         return from_onnx(model)
@@ -136,7 +136,7 @@ class OnnxImporter(Importer):
         return OnnxContext(self.builder)
 
     def _object_input(self, port: Port) -> RelaxVar:
-        """An input that is no tensor of numbers."""
+        """An input that is not a tensor of numbers."""
         var = RelaxVar(self._param_name(port.name), OBJECT)
         try:
             value = ObjectValue(self.context, declared(port.kind), var)
@@ -150,10 +150,10 @@ class OnnxImporter(Importer):
         self.values[port.name] = value
         return var
 
-    def find(self, node: Any) -> Entry | None:
+    def find(self, node: Node) -> Entry | None:
         return super().find(node) or expanding(node)
 
-    def call(self, node: Any, entry: Entry, inputs: list[Value | None]) -> Any:
+    def call(self, node: Node, entry: Entry, inputs: list[Value | None]) -> Any:
         _check_complex(node, inputs)
         return moving_texts(node, entry.convert, inputs)(self.context, node, *inputs)
 
@@ -161,14 +161,14 @@ class OnnxImporter(Importer):
         """Convert a graph that is an attribute; its nodes see the values around it."""
         model, outer = self.model, {**self.values, **feeds}
         weights = {name_of(t.name): array_of(t, model.folder) for t in graph.initializer}
-        wanted = [name_of(value.name) for value in graph.output]
-        nodes = ordered(self._read(graph), {*outer, *weights}, wanted)
+        outputs = [name_of(value.name) for value in graph.output]
+        nodes = ordered(self._read(graph), {*outer, *weights}, outputs)
         span, around = self.builder.span, self.values
         self.values = dict(outer)
         try:
             for name, array in weights.items():
                 self.values[name] = self.context.literal(array)
-            return self.nodes(nodes, self.converters(nodes), wanted, region)
+            return self.nodes(nodes, self.converters(nodes), outputs, region)
         finally:
             self.builder.span, self.values = span, around
 

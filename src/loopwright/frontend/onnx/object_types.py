@@ -13,10 +13,10 @@ from ..graph.object_values import (
     Optional,
     Sequence,
     Texts,
-    at_places,
     called,
-    places,
+    indices_of,
     tensor_form,
+    texts_at,
 )
 from ..graph.values import Value
 from .context import OnnxContext as Context
@@ -25,7 +25,7 @@ from .tensors import STRING, dtype_of
 
 
 def declared(kind: Any) -> Any:
-    """The form that a TypeProto says. Raises ValueError for what is not supported."""
+    """The form of a TypeProto. Raises ValueError for a type that is not supported."""
     which = kind.WhichOneof("value")
     if which == "tensor_type":
         tensor = kind.tensor_type
@@ -46,9 +46,9 @@ def declared(kind: Any) -> Any:
     raise ValueError(explain("this kind of value is not supported", got=which))
 
 
-# Operators that move texts, or ask whether they are the same: which of their outputs are texts (None:
-# all). They work on places in a pool of the texts, where the order is that of the texts.
-_ON_PLACES: dict[str, tuple[int, ...] | None] = dict.fromkeys(
+# Operators that move texts, or compare them for equality: which of their outputs are texts (None:
+# all). They work on indices into a pool of the texts, where the order is that of the texts.
+_ON_INDICES: dict[str, tuple[int, ...] | None] = dict.fromkeys(
     [
         "Compress",
         "Concat",
@@ -76,26 +76,30 @@ _ON_PLACES: dict[str, tuple[int, ...] | None] = dict.fromkeys(
         "ArrayFeatureExtractor",
     ]
 )
-_ON_PLACES |= {"Equal": (), "Shape": (), "Size": (), "Unique": (0,)}
+_ON_INDICES |= {"Equal": (), "Shape": (), "Size": (), "Unique": (0,)}
 
 
 def moving_texts(node: Node, convert: Callable[..., Any], inputs: list[Value | None]) -> Any:
-    """The converter of a node, or where it moves texts that converter on places of a pool."""
+    """The converter of a node, or where it moves texts that converter on indices into a pool."""
     texts = [v for v in inputs if isinstance(v, ObjectValue) and isinstance(v.form, Texts)]
-    if not texts or node.op_type not in _ON_PLACES:
+    if not texts or node.op_type not in _ON_INDICES:
         return convert
 
     def run(cx: Context, node: Node, *inputs: Value | None) -> list[Any]:
         table = called(cx, "pool", *texts)
-        given = [
-            places(cx, table, v) if isinstance(v, ObjectValue) and isinstance(v.form, Texts) else v
+        args = [
+            indices_of(cx, table, v)
+            if isinstance(v, ObjectValue) and isinstance(v.form, Texts)
+            else v
             for v in inputs
         ]
-        found = cx.walk.part(node, given)
-        wanted = _ON_PLACES[node.op_type]
+        result = cx.walk.part(node, args)
+        positions = _ON_INDICES[node.op_type]
         return [
-            v if v is None or (wanted is not None and k not in wanted) else at_places(cx, table, v)
-            for k, v in enumerate(found)
+            v
+            if v is None or (positions is not None and k not in positions)
+            else texts_at(cx, table, v)
+            for k, v in enumerate(result)
         ]
 
     return run

@@ -1,4 +1,4 @@
-"""ONNX files as plain Python: reads, checks and orders what a protobuf holds.
+"""ONNX files as plain Python: reads, checks and orders a protobuf's contents.
 
 Nothing of the `onnx` package is seen outside this file and `tensors.py`.
 """
@@ -29,7 +29,7 @@ _MISSING = object()
 
 
 def name_of(text: str | bytes) -> str:
-    """A name of the file; protobuf gives bytes for one that is not UTF-8."""
+    """A name of the file; protobuf returns bytes for one that is not UTF-8."""
     return text if isinstance(text, str) else text.decode("utf-8", "backslashreplace")
 
 
@@ -107,7 +107,7 @@ class Loaded(NamedTuple):
 
 
 def load(model: Any) -> Loaded:
-    """What a path, bytes or a ModelProto hold.
+    """The contents of a path, bytes or a ModelProto.
 
     Raises FileNotFoundError for a path without a file, TypeError for another kind of object, and
     LoopwrightError for bytes that are not an ONNX model.
@@ -123,7 +123,7 @@ def load(model: Any) -> Loaded:
             what = "an ONNX model is one file"
             raise IsADirectoryError(explain(what, got=f"the folder {path}"))
         if not path.is_file():
-            what = "there is no such ONNX file"
+            what = "the ONNX file does not exist"
             raise FileNotFoundError(explain(what, got=path, instead=f"looked from {Path.cwd()}"))
         data, stored = without_weights(path)
         return Loaded(_parse(data, str(path), onnx), path.parent, stored)
@@ -184,8 +184,8 @@ def read(loaded: Loaded, opset: int | None = None, nodes: Iterable[Any] | None =
     nodes = [node_of(n, opsets, folder) for n in (graph.node if nodes is None else nodes)]
     titles: set[str] = set()
     remember(nodes, titles)
-    known = {*initializers, *(p.name for p in inputs)}
-    live = ordered(nodes, known, [p.name for p in outputs])
+    defined = {*initializers, *(p.name for p in inputs)}
+    live = ordered(nodes, defined, [p.name for p in outputs])
     return Model(
         live, inputs, outputs, initializers, titles, both, opsets, folder, dict(stored)
     )  # fmt: skip
@@ -198,7 +198,7 @@ def _refuse_double(kind: str, names: Iterable[str]) -> None:
 
 
 def versions_of(proto: Any) -> dict[str, int]:
-    """The versions of domains that a model or a function of it asks for."""
+    """The versions of domains that a model or a function of it requires."""
     return {domain_name(o.domain): o.version for o in proto.opset_import}
 
 
@@ -218,7 +218,7 @@ def check_versions(versions: Mapping[str, int]) -> None:
     """Raise LoopwrightError for versions of domains that there are not."""
     standard = versions.get("")
     if standard is not None and not 1 <= standard <= NEWEST_OPSET:
-        what = f"the opset must lie between 1 and {NEWEST_OPSET}"
+        what = f"the opset must be between 1 and {NEWEST_OPSET}"
         hint = "onnx.version_converter.convert_version, or from_onnx(model, opset=...)"
         raise LoopwrightError(explain(what, got=standard, instead=hint))
     for domain, version in versions.items():
@@ -233,8 +233,10 @@ def stamp(proto: Any, version: int) -> None:
 
 
 def _stamped(proto: Any) -> int | None:
-    found = [p.value for p in proto.metadata_props if p.key == _VERSION]
-    return int(found[0]) if found and found[0].isdecimal() and len(found[0]) < 10 else None
+    versions = [p.value for p in proto.metadata_props if p.key == _VERSION]
+    return (
+        int(versions[0]) if versions and versions[0].isdecimal() and len(versions[0]) < 10 else None
+    )
 
 
 def _port(value: Any, kind: str) -> Port:
@@ -246,7 +248,7 @@ def _port(value: Any, kind: str) -> Port:
     if sparse and kind != "input":
         what = f"{kind} {name} is a sparse tensor"
         raise LoopwrightError(explain(what, instead="make it dense"))
-    # What is sparse for onnxruntime is given dense.
+    # Sparse weights of onnxruntime are converted to dense ones.
     tensor = value.type.sparse_tensor_type if sparse else value.type.tensor_type
     if not (sparse or which in (None, "tensor_type")) or tensor.elem_type == STRING:
         return Port(name, "object", None, value.type)

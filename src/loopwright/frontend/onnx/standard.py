@@ -22,7 +22,7 @@ OPSET = NEWEST_OPSET
 
 
 class Standard:
-    """`Standard(cx).Add(a, b)` converts a node. outputs: how many it gives, a list where not 1."""
+    """`Standard(cx).Add(a, b)` converts a node. outputs: their number; the result is a list where it is not 1."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -34,20 +34,20 @@ class Standard:
         def convert(*inputs: Any, outputs: int = 1, opset: int = OPSET, **attributes: Any) -> Any:
             kinds = [str(v.dtype) for v in inputs if isinstance(v, Value)]
             dtype = next((kind for kind in kinds if kind != "bool"), "float32")
-            given = [self._value(v, dtype) for v in inputs]
-            names = ["" if v is None else f"x{k}" for k, v in enumerate(given)]
-            gives = [f"y{k}" for k in range(outputs)]
-            node = Node(op_type, "", "", names, gives, attributes, opset)
-            results = self._context.walk.part(node, given)[:outputs]
+            args = [self._value(v, dtype) for v in inputs]
+            names = ["" if v is None else f"x{k}" for k, v in enumerate(args)]
+            output_names = [f"y{k}" for k in range(outputs)]
+            node = Node(op_type, "", "", names, output_names, attributes, opset)
+            results = self._context.walk.part(node, args)[:outputs]
             return results[0] if outputs == 1 else results
 
         return convert
 
-    def _value(self, given: Any, dtype: str) -> Value | None:
-        if given is None or isinstance(given, Value):
-            return given
-        if isinstance(given, (bool, int, float)) and not isinstance(given, np.generic):
-            given = in_type(given, dtype)
-        if isinstance(given, (np.ndarray, np.generic, list)):
-            return self._context.literal(np.asarray(given))
-        return self._context.value(given)
+    def _value(self, arg: Any, dtype: str) -> Value | None:
+        if arg is None or isinstance(arg, Value):
+            return arg
+        if isinstance(arg, (bool, int, float)) and not isinstance(arg, np.generic):
+            arg = in_type(arg, dtype)
+        if isinstance(arg, (np.ndarray, np.generic, list)):
+            return self._context.literal(np.asarray(arg))
+        return self._context.value(arg)

@@ -4,7 +4,7 @@ Protobuf copies every weight into its message, and from there to Python once mor
 weights. So the message is read without the `raw_data` of large initializers, and each of these from its
 place in the file straight into the memory of its constant. This takes a walk over the file's fields
 (https://protobuf.dev/programming-guides/encoding): a tag, `number << 3 | wire type`, then a varint (0),
-eight bytes (1), a length and so many bytes (2), or four bytes (5).
+eight bytes (1), a length and that number of bytes (2), or four bytes (5).
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from ...base.errors import LoopwrightError, explain
 from ...ir.serialize import register_codec
 from ...runtime.tensor import Tensor, aligned_empty, row_major, tensor
 
-LEAST = 1 << 16  # bytes of a weight that is left in the file
+# Bytes from which a weight is left in the file; smaller ones are copied with the message.
+LEAST = 1 << 16
 _GRAPH, _INITIALIZER, _RAW_DATA, _NAME = 7, 5, 9, 8  # numbers of fields
-_BYTES = 2  # the wire type of what has a length
-_FIXED = {1: 8, 5: 4}  # wire types of so many bytes
+_BYTES = 2  # the wire type of a field with a length
+_FIXED = {1: 8, 5: 4}  # wire type -> its number of bytes
 
 
 @dataclass(frozen=True)
 class Stored:
-    """The bytes of a weight: so many of a file from an offset on."""
+    """The bytes of a weight: `size` bytes of a file from an offset on."""
 
     path: Path
     state: tuple[int, int]  # of the file: its length and time of change
@@ -38,7 +39,7 @@ class Stored:
     size: int
 
     def read(self) -> np.ndarray:
-        """The bytes, 64-byte aligned and read-only. Raises ValueError where the file is not what it was,
+        """The bytes, 64-byte aligned and read-only. Raises ValueError where the file has changed,
         OSError where it cannot be read."""
         data: Any = aligned_empty((self.size,), np.dtype(np.uint8))
         with open(self.path, "rb") as stream:
@@ -54,13 +55,13 @@ class Stored:
 
 
 def _state(stream: BinaryIO) -> tuple[int, int]:
-    known = os.fstat(stream.fileno())
-    return known.st_size, known.st_mtime_ns
+    status = os.fstat(stream.fileno())
+    return status.st_size, status.st_mtime_ns
 
 
 class StoredTensor(Tensor):
-    """A weight that stays in its file: its values are read when they are asked for, and not kept. So a
-    weight and what a compiler makes of it need not lie in memory side by side."""
+    """A weight that stays in its file: its values are read at each use, and not cached. So a
+    weight and its packed copy need not be in memory at the same time."""
 
     __slots__ = ("_dims", "_kind", "_stored", "_view")
 
@@ -82,7 +83,7 @@ class StoredTensor(Tensor):
         return self._kind.name
 
     def view(self) -> np.ndarray:
-        """The values, read-only. Raises LoopwrightError where the file is not what it was."""
+        """The values, read-only. Raises LoopwrightError where the file has changed."""
         values = self._view() if self._array is None else self._array
         if values is None:
             try:
@@ -107,7 +108,7 @@ register_codec(StoredTensor, "tensor", Tensor.numpy, tensor)
 
 def without_weights(path: Path) -> tuple[bytes, dict[str, Stored]]:
     """The bytes of a model without those of its large weights, and where these are, by name. All bytes
-    where they are not of the expected form: protobuf then says what is wrong."""
+    where they are not of the expected form: protobuf then reports the error."""
     with open(path, "rb") as stream:
         try:
             return _Walk(path, stream).model()
@@ -147,25 +148,25 @@ class _Walk:
 
     def tensor(self, end: int) -> bytes:
         """A tensor without its raw data, if that is long."""
-        parts, names, found = [], [], []
+        parts, names, offsets = [], [], []
         for head, number, wire, size in self.fields(end):
             if number == _RAW_DATA and wire == _BYTES and size >= LEAST:
-                found.append(Stored(self.path, self.state, self.stream.tell(), size))
+                offsets.append(Stored(self.path, self.state, self.stream.tell(), size))
                 self.stream.seek(size, 1)
                 continue
             data = self.stream.read(size)
             parts += [head, data]
             if number == _NAME and wire == _BYTES:
                 names.append(data.decode("utf-8", "backslashreplace"))
-        if found:
-            if len(found) > 1 or len(names) != 1 or names[0] in self.stored:
+        if offsets:
+            if len(offsets) > 1 or len(names) != 1 or names[0] in self.stored:
                 raise _UnexpectedError
-            self.stored[names[0]] = found[0]
+            self.stored[names[0]] = offsets[0]
         return b"".join(parts)
 
     def fields(self, end: int) -> Iterator[tuple[bytes, int, int, int]]:
         """Each field up to `end`: the bytes before its value, its number, wire type, and the size of
-        its value, at which the stream stands."""
+        its value, where the stream is positioned."""
         while (start := self.stream.tell()) < end:
             tag, head = self.varint()
             number, wire = tag >> 3, tag & 7

@@ -27,14 +27,14 @@ from .reader import Node, graphs_of, load, node_of, versions_of
 
 KINDS = ("native", "decomposed", "interpreted", "folded", "missing")
 _RUN = ("relax.run.", "vm.builtin.")
-# They read numbers, no more; or are no way that a right run takes.
+# They only read numbers, or no correct run calls them.
 _FREE = ("vm.builtin.tensor_to_shape", "relax.run.sizes", "relax.run.refused")
 
 
 @dataclass
 class Survey:
     """counts: how many nodes of an operator (domain, name, version) are of which kind. sizes: symbolic extents
-    of inputs, by name. dynamic: values that only the run tells, by what reads them. slow: what will be, and why. error: why the model
+    of inputs, by name. dynamic: values known only at run time, by their readers. slow: what will be, and why. error: why the model
     cannot be imported, if that is so for another reason than missing operators."""
 
     counts: dict[tuple[str, str, int], Counter[str]] = field(
@@ -58,49 +58,49 @@ class Survey:
             shown = " ".join(f"{kinds[k] or '':>11}" for k in KINDS)
             yield f"{title:34} {version:>7} {shown}".rstrip()
         lists = {"symbolic sizes": self.sizes, "dynamic values": self.dynamic, "slow": self.slow}
-        for title, found in lists.items():
-            yield f"{title}: {'' if found else 'none'}".rstrip()
-            yield from (f"  {line}" for line in found)
+        for title, entries in lists.items():
+            yield f"{title}: {'' if entries else 'none'}".rstrip()
+            yield from (f"  {line}" for line in entries)
         if self.error:
             yield f"cannot be imported: {self.error}"
 
 
 def survey(model: Any) -> Survey:
     """What becomes of each operator of a model, in the time of an import. Raises LoopwrightError for
-    what is no ONNX model."""
+    a file that is not an ONNX model."""
     proto, folder, _ = load(model)
     with budget.started():
         budget.allow(size=own_size(model, proto, folder))
         count_nodes(proto)
     nodes = list(_all_nodes(inlined(proto), versions_of(proto), folder))
-    found = Survey()
-    ways = {id(n): _way(n) for n in nodes}
+    result = Survey()
+    methods = {id(n): _method(n) for n in nodes}
     calls: dict[str, set[str]] = {}
-    if all(ways.values()):
+    if all(methods.values()):
         try:
             mod = from_onnx(model)
-            calls = _calls(mod, found)
-            found.sizes += _sizes(mod["main"])
+            calls = _calls(mod, result)
+            result.sizes += _sizes(mod["main"])
         except LoopwrightError as error:
-            found.error = str(error)
+            result.error = str(error)
     for node in nodes:
         key = (node.domain, node.op_type, node.opset)
-        found.counts[key][_kind(ways[id(node)], calls.get(node.title), bool(calls))] += 1
-    return found
+        result.counts[key][_kind(methods[id(node)], calls.get(node.title), bool(calls))] += 1
+    return result
 
 
 def _sizes(main: Function) -> Iterator[str]:
-    """The symbolic extents of the inputs, where they are and what they typically are."""
-    inputs, places = [], defaultdict(list)
+    """The symbolic extents of the inputs, their positions and typical values."""
+    inputs, inputs_of = [], defaultdict(list)
     for param in main.params:
         info = param.struct_info
         dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
         shape = [d.name if isinstance(d, TirVar) else None for d in dims or ()]
         inputs.append((param.name_hint, str(getattr(info, "dtype", "")), shape))
         for axis, name in enumerate(shape):
-            places[name].append(f"axis {axis} of {param.name_hint}")
+            inputs_of[name].append(f"axis {axis} of {param.name_hint}")
     for name, (kind, size) in typical_sizes(inputs).items():
-        yield f"{name}: {', '.join(places[name])} ({kind}, typically {size})"
+        yield f"{name}: {', '.join(inputs_of[name])} ({kind}, typically {size})"
 
 
 def _all_nodes(protos: Any, opsets: dict[str, int], folder: Any) -> Iterator[Node]:
@@ -112,25 +112,25 @@ def _all_nodes(protos: Any, opsets: dict[str, int], folder: Any) -> Iterator[Nod
                 yield from _all_nodes(graph.node, opsets, folder)
 
 
-def _way(node: Node) -> str:
+def _method(node: Node) -> str:
     """How a node is converted: "own", "definition", or "" where nothing does it."""
     if find_converter(node.op_type, node.opset, node.domain) is not None:
         return "own"
     return "definition" if expanding(node) is not None else ""
 
 
-def _kind(way: str, called: set[str] | None, known: bool) -> str:
-    if not way:
+def _kind(method: str, called: set[str] | None, is_known: bool) -> str:
+    if not method:
         return "missing"
     if called is not None and any(name.startswith(_RUN) and name not in _FREE for name in called):
         return "interpreted"
-    if way == "definition":
+    if method == "definition":
         return "decomposed"
-    return "native" if called or not known else "folded"
+    return "native" if called or not is_known else "folded"
 
 
-def _calls(mod: Any, found: Survey) -> dict[str, set[str]]:
-    """What the bindings of each node call, by the node's title; notes what is dynamic and slow."""
+def _calls(mod: Any, result: Survey) -> dict[str, set[str]]:
+    """The functions that the bindings of each node call, by its title; notes dynamic and slow ones."""
     calls: dict[str, set[str]] = defaultdict(set)
     read: dict[str, None] = {}
     for func in mod.functions.values():
@@ -146,9 +146,9 @@ def _calls(mod: Any, found: Survey) -> dict[str, set[str]]:
                 calls[title.rpartition("/")[0]].add("decomposed")
             if isinstance(binding, MatchCast):
                 read.update((f"{title}: {d}", None) for d in _symbols(binding.struct_info))
-            if title:  # not what a loop adds
-                found.slow += _slow(value, name, title)
-    found.dynamic += read
+            if title:  # not a loop's own bindings
+                result.slow += _slow(value, name, title)
+    result.dynamic += read
     return calls
 
 
@@ -185,7 +185,7 @@ def _symbols(info: Any) -> list[str]:
 def _slow(value: Any, name: str, title: str) -> Iterator[str]:
     """What of a binding costs more than a kernel of its size should, and why."""
     if name.startswith(_RUN) and name not in _FREE:
-        yield f"{title}: {name} runs in Python: what it gives, or how large, depends on data"
+        yield f"{title}: {name} runs in Python: its result, or the size of it, depends on data"
     elif isinstance(value, Call) and isinstance(value.op, GlobalVar) and name.startswith("loop"):
         yield f"{title}: each turn of the loop is a step of the virtual machine"
     elif isinstance(value, If):

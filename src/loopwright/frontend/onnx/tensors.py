@@ -49,7 +49,7 @@ EXTERNAL = 1  # TensorProto.EXTERNAL
 
 
 def dtype_of(elem_type: int) -> str:
-    """The dtype of an ONNX element type's number. Raises ValueError for what has none."""
+    """The dtype of an ONNX element type's number. Raises ValueError for a type without one."""
     dtype = DTYPES.get(elem_type)
     if dtype is None:
         name = _REFUSED.get(elem_type, f"number {elem_type}")
@@ -59,7 +59,7 @@ def dtype_of(elem_type: int) -> str:
 
 
 def array_of(tensor: Any, folder: Path | None, stored: Stored | None = None) -> np.ndarray:
-    """The numpy array of a TensorProto; `folder` is where external data lies, `stored` its raw data
+    """The numpy array of a TensorProto; `folder` is the directory of external data, `stored` its raw data
     if that was left in the file.
 
     Types below a byte come one element per byte (int4 as int8), texts as objects.
@@ -87,7 +87,7 @@ def array_of(tensor: Any, folder: Path | None, stored: Stored | None = None) -> 
 
 def stored_tensor(tensor: Any, stored: Stored) -> StoredTensor | None:
     """The tensor of a TensorProto whose raw data was left in the file, without reading it; None where its
-    bytes are not its values as they are, or not as many."""
+    bytes are not its values unchanged, or not all of them."""
     dtype = DTYPES.get(tensor.data_type)
     dims = tuple(tensor.dims)
     if (
@@ -103,12 +103,12 @@ def stored_tensor(tensor: Any, stored: Stored) -> StoredTensor | None:
 
 
 def _texts_of(tensor: Any) -> np.ndarray:
-    dims, found = tuple(tensor.dims), tensor.string_data
-    if len(found) != prod(dims):
-        got = f"{len(found)} strings for {list(dims)}"
+    dims, data = tuple(tensor.dims), tensor.string_data
+    if len(data) != prod(dims):
+        got = f"{len(data)} strings for {list(dims)}"
         raise ValueError(explain("a tensor's data does not fill its shape", got=got))
-    array = np.empty(len(found), object)
-    array[:] = [text.decode("utf-8", "replace") for text in found]
+    array = np.empty(len(data), object)
+    array[:] = [text.decode("utf-8", "replace") for text in data]
     return array.reshape(dims)
 
 
@@ -127,16 +127,16 @@ def _with_external_data(tensor: Any, folder: Path | None) -> Any:
     from onnx import TensorProto, external_data_helper
 
     info = {entry.key: entry.value for entry in tensor.external_data}
-    place = info.get("location", "")
+    location = info.get("location", "")
     if folder is None:
-        what = "the data of a tensor lies in another file"
+        what = "the data of a tensor is in another file"
         hint = "give the model's path, or onnx.load it with its data"
-        raise ValueError(explain(what, got=place, instead=hint))
+        raise ValueError(explain(what, got=location, instead=hint))
     copy = TensorProto()
     copy.CopyFrom(tensor)
     try:
         external_data_helper.load_external_data_for_tensor(copy, str(folder))
     except Exception as error:  # the package raises its own classes for paths out of the folder
         what = "the external data of a tensor cannot be read"
-        raise ValueError(explain(what, got=f"{folder / place}: {error}")) from error
+        raise ValueError(explain(what, got=f"{folder / location}: {error}")) from error
     return copy

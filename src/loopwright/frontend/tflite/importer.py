@@ -40,7 +40,7 @@ def from_tflite(
 
     Raises LoopwrightError for an invalid model, for operators without a converter (all of them in
     one message), for nodes that cannot be converted, naming the node, and BudgetError for a model
-    that asks for more work than a file of its size may (see `base.budget`).
+    that needs more work than a file of its size may (see `base.budget`).
     """
     with budget.started():
         data = load(model)
@@ -111,5 +111,5 @@ class _Import(Importer):
 
 def _live(graph: TFLiteModel) -> list[Any]:
     """The operators that the outputs need, in order."""
-    known = {*graph.initializers, *(p.name for p in graph.inputs)}
-    return ordered(graph.nodes, known, [p.name for p in graph.outputs])
+    defined = {*graph.initializers, *(p.name for p in graph.inputs)}
+    return ordered(graph.nodes, defined, [p.name for p in graph.outputs])

@@ -1,8 +1,8 @@
-"""TFLite files as plain Python: reads and checks what a flatbuffer holds.
+"""TFLite files as plain Python: reads and checks a flatbuffer's contents.
 
 Nothing of the packages `tflite` (the schema) and `flatbuffers` is seen outside this file, except the
 options of an operator, which `Operator.option` reads. A flatbuffer's offsets are followed by Python
-code and its vectors are views made by numpy, both of which refuse to leave the file; what is left to
+code and its vectors are views made by numpy, both of which refuse to leave the file; left to
 this file is that nothing is read more often than a file of its size can hold.
 """
 
@@ -29,7 +29,7 @@ from .sparse import Level, Sparsity
 DOMAIN = "tflite"
 _IDENTIFIER = b"TFL3"
 _BROKEN = (struct.error, ValueError, TypeError, LookupError, OverflowError, AttributeError)
-# TensorType -> dtype; int4 lies two in a byte.
+# TensorType -> dtype; two int4 share a byte.
 _DTYPES = {
     0: "float32",
     1: "float16",
@@ -51,7 +51,7 @@ _MISSING = object()
 
 @dataclass(frozen=True)
 class Quantization:
-    """q stands for (q - zero) * scale: one of each, or one for each index of `axis`."""
+    """q represents (q - zero) * scale: one of each, or one for each index of `axis`."""
 
     scale: np.ndarray
     zero: np.ndarray
@@ -75,7 +75,7 @@ class Quantization:
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A tensor of a graph. dims: -1 where only the run tells. data: its bytes, for a constant."""
+    """A tensor of a graph. dims: -1 where known only at run time. data: its bytes, for a constant."""
 
     name: str
     dtype: str
@@ -87,7 +87,7 @@ class Tensor:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether its integers stand for real numbers."""
+        """Whether its integers represent real numbers."""
         return self.quantization is not None and self.dtype in ("int8", "uint8", "int16", "int4")
 
     def array(self) -> np.ndarray:
@@ -119,23 +119,23 @@ def _misfit(tensor: Tensor, size: int) -> LoopwrightError:
 
 @dataclass(eq=False)
 class Operator(Node):
-    """An operator of a graph; `given` and `gives` are its tensors, None for an input left out."""
+    """An operator of a graph; `input_tensors`, None for an input left out, and `output_tensors`."""
 
     dialect: ClassVar[str] = DOMAIN
-    given: list[Tensor | None] = field(default_factory=list)
-    gives: list[Tensor] = field(default_factory=list)
+    input_tensors: list[Tensor | None] = field(default_factory=list)
+    output_tensors: list[Tensor] = field(default_factory=list)
     options: Any = None
     custom: bytes = b""
 
     def operand(self, index: int) -> Tensor:
         """An input that is not left out."""
-        tensor = self.given[index]
+        tensor = self.input_tensors[index]
         assert tensor is not None
         return tensor
 
     def option(self, name: str, default: Any = _MISSING) -> Any:
         """An option by its name in the schema in camel case; `default` for an operator of a file
-        without it. Raises ValueError if there is none."""
+        without it. Raises ValueError if it is missing."""
         getter = getattr(self.options, name, None)
         if getter is not None:
             return getter()
@@ -166,11 +166,11 @@ class TFLiteModel(Graph):
 
 def load(model: Any) -> memoryview:
     """The bytes of a path or of bytes. Raises FileNotFoundError for a path without a file, TypeError
-    for another kind of object, LoopwrightError for bytes that are no TFLite model."""
+    for another kind of object, LoopwrightError for bytes that are not a TFLite model."""
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
         if not path.is_file():
-            what = "there is no such TFLite file"
+            what = "the TFLite file does not exist"
             raise FileNotFoundError(explain(what, got=path, instead=f"looked from {Path.cwd()}"))
         data, name = memoryview(path.read_bytes()), str(path)
     elif isinstance(model, (bytes, bytearray, memoryview)):
@@ -220,14 +220,14 @@ def read(data: memoryview) -> list[TFLiteModel]:
 
 
 def _integers(table: Any, name: str) -> list[int]:
-    """A vector of integers; [] where there is none."""
+    """A vector of integers; [] where it is missing."""
     return [int(v) for v in _array(table, name)]
 
 
 def _array(table: Any, name: str) -> np.ndarray:
     """A vector of numbers, a view of the file."""
-    found = getattr(table, f"{name}AsNumpy")()
-    return found if isinstance(found, np.ndarray) else np.zeros(0, np.int64)
+    array = getattr(table, f"{name}AsNumpy")()
+    return array if isinstance(array, np.ndarray) else np.zeros(0, np.int64)
 
 
 class _Reader:
@@ -237,7 +237,7 @@ class _Reader:
         self.model = schema().Model.GetRootAs(data, 0)
 
     def spend(self, count: int) -> int:
-        """Count what is read: each byte of a file is read about once."""
+        """Count the bytes read: each byte of a file is read about once."""
         self.left -= count
         if count < 0 or self.left < 0:
             raise ValueError(explain("its tables hold more than its bytes can"))
@@ -286,18 +286,18 @@ class _Reader:
         return _array(buffer, "Data").view(np.uint8)
 
     def graph(self, graph: Any, codes: list[str]) -> TFLiteModel:
-        taken: set[str] = set()
-        tensors = [self.tensor(t, k, taken) for k, t in enumerate(self.vector(graph, "Tensors"))]
+        used: set[str] = set()
+        tensors = [self.tensor(t, k, used) for k, t in enumerate(self.vector(graph, "Tensors"))]
         vector = self.vector(graph, "Operators")
         operators: list[Node] = [self.operator(o, codes, tensors) for o in vector]
-        made = {name for node in operators for name in node.outputs}
+        results = {name for node in operators for name in node.outputs}
         inputs = [self.pick(tensors, k) for k in self.integers(graph, "Inputs")]
         outputs = [self.pick(tensors, k) for k in self.integers(graph, "Outputs")]
-        known = {t.name for t in inputs if t is not None} | made
+        defined = {t.name for t in inputs if t is not None} | results
         constants = {
             t.name: t
             for t in tensors
-            if t.name not in known and (t.data is not None or t.is_variable or 0 in t.dims)
+            if t.name not in defined and (t.data is not None or t.is_variable or 0 in t.dims)
         }
         return TFLiteModel(
             operators,
@@ -313,9 +313,9 @@ class _Reader:
             raise ValueError(explain(f"tensor {index} of {len(tensors)}"))
         return tensors[index]
 
-    def tensor(self, tensor: Any, index: int, taken: set[str]) -> Tensor:
-        name = free_name(self.text(tensor.Name()) or f"tensor{index}", taken)
-        taken.add(name)
+    def tensor(self, tensor: Any, index: int, used: set[str]) -> Tensor:
+        name = free_name(self.text(tensor.Name()) or f"tensor{index}", used)
+        used.add(name)
         kind = tensor.Type()
         dims = self.integers(tensor, "Shape")
         signature = self.integers(tensor, "ShapeSignature")
@@ -333,20 +333,20 @@ class _Reader:
             self.sparsity(tensor.Sparsity()),
         )
 
-    def sparsity(self, given: Any) -> Sparsity | None:
-        if given is None:
+    def sparsity(self, table: Any) -> Sparsity | None:
+        if table is None:
             return None
-        order, blocks = (self.integers(given, name) for name in ("TraversalOrder", "BlockMap"))
-        return Sparsity(order, blocks, [self.level(m) for m in self.vector(given, "DimMetadata")])
+        order, blocks = (self.integers(table, name) for name in ("TraversalOrder", "BlockMap"))
+        return Sparsity(order, blocks, [self.level(m) for m in self.vector(table, "DimMetadata")])
 
-    def level(self, given: Any) -> Level:
-        if given.Format() == schema().DimensionType.DENSE:
-            return Level(given.DenseSize())
+    def level(self, level: Any) -> Level:
+        if level.Format() == schema().DimensionType.DENSE:
+            return Level(level.DenseSize())
         parts = []
         for name in ("ArraySegments", "ArrayIndices"):
-            kind = names_of("SparseIndexVector")[getattr(given, f"{name}Type")()]
+            kind = names_of("SparseIndexVector")[getattr(level, f"{name}Type")()]
             vector = getattr(schema(), kind)()
-            table = getattr(given, name)()
+            table = getattr(level, name)()
             vector.Init(table.Bytes, table.Pos)
             parts.append(_array(vector, "Values"))
             self.spend(parts[-1].nbytes)
@@ -369,17 +369,17 @@ class _Reader:
         number = op.OpcodeIndex()
         if number >= len(codes):
             raise ValueError(explain(f"operator code {number} of {len(codes)}"))
-        given = [self.pick(tensors, k) for k in self.integers(op, "Inputs")]
-        gives = [self.pick(tensors, k) for k in self.integers(op, "Outputs")]
+        inputs = [self.pick(tensors, k) for k in self.integers(op, "Inputs")]
+        outputs = [self.pick(tensors, k) for k in self.integers(op, "Outputs")]
         return Operator(
             codes[number],
             DOMAIN,
             "",
-            ["" if t is None else t.name for t in given],
-            ["" if t is None else t.name for t in gives],
+            ["" if t is None else t.name for t in inputs],
+            ["" if t is None else t.name for t in outputs],
             {},
-            given=given,
-            gives=[t for t in gives if t is not None],
+            input_tensors=inputs,
+            output_tensors=[t for t in outputs if t is not None],
             options=self.options(op),
             custom=_array(op, "CustomOptions").tobytes() if op.CustomOptionsLength() else b"",
         )
@@ -389,9 +389,9 @@ class _Reader:
         for suffix in ("", "2"):
             kind = getattr(op, f"BuiltinOptions{suffix}Type", lambda: 0)()
             table = getattr(op, f"BuiltinOptions{suffix}", lambda: None)() if kind else None
-            made = getattr(schema(), names_of(f"BuiltinOptions{suffix}").get(kind, ""), None)
-            if table is not None and made is not None:
-                options = made()
+            instance = getattr(schema(), names_of(f"BuiltinOptions{suffix}").get(kind, ""), None)
+            if table is not None and instance is not None:
+                options = instance()
                 options.Init(table.Bytes, table.Pos)
                 return options
         return None

@@ -23,7 +23,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Sparsity:
-    """order: what each level walks, a dimension or, from the rank on, a block of one; blocks: the
+    """order: the axis of each level, a dimension or, from the rank on, a block of one; blocks: the
     dimensions that blocks divide."""
 
     order: list[int]
@@ -40,22 +40,22 @@ class Sparsity:
         if any(not 0 <= b < rank for b in self.blocks):
             raise _wrong("a block is of no dimension")
         at = dict(zip(self.order, self.walk(values.size), strict=True))
-        places = [at[d] for d in range(rank)]
+        indices = [at[d] for d in range(rank)]
         for k, d in enumerate(self.blocks):
-            places[d] = places[d] * self.levels[self.order.index(rank + k)].size + at[rank + k]
-        for place, extent in zip(places, dims, strict=True):
-            if place.size and not 0 <= place.min() <= place.max() < extent:
+            indices[d] = indices[d] * self.levels[self.order.index(rank + k)].size + at[rank + k]
+        for index, extent in zip(indices, dims, strict=True):
+            if index.size and not 0 <= index.min() <= index.max() < extent:
                 raise _wrong(f"an index outside of {list(dims)}")
         budget.spend(size=prod(dims) * values.itemsize)
         out = np.zeros(dims, values.dtype)
-        out[tuple(places)] = values
+        out[tuple(indices)] = values
         return out
 
     def walk(self, count: int) -> list[np.ndarray]:
         """For each level the index of each of the `count` values."""
         sizes = [level.segments.size for level in self.levels if level.segments is not None]
         most, entries = max(count, *sizes, 1), 1
-        found: list[np.ndarray] = []
+        columns: list[np.ndarray] = []
         for level in self.levels:
             if level.segments is None or level.indices is None:
                 if not 0 < level.size * entries <= most:
@@ -67,11 +67,11 @@ class Sparsity:
                 whole = ends.size == entries + 1 and ends[0] == 0 and ends[-1] == own.size
                 if not whole or (counts < 0).any():
                     raise _wrong("segments that do not hold the indices")
-            found = [np.repeat(f, counts) for f in found] + [own]
+            columns = [np.repeat(f, counts) for f in columns] + [own]
             entries = own.size
         if entries != count:
             raise _wrong(f"{count} values for {entries} entries")
-        return found
+        return columns
 
 
 def _wrong(what: str) -> ValueError:

@@ -23,12 +23,12 @@ VOID = Operand("r", -1)
 
 
 class ExecBuilder:
-    """A program in the making. `place` says where the next instructions come from."""
+    """A program being built. `location`: the source of the next instructions."""
 
     def __init__(self) -> None:
         self.functions: list[VMFunction] = []
         self.constants: list[Any] = []
-        self.place = ""
+        self.location = ""
         self._index: dict[str, int] = {}
         self._known: dict[Any, int] = {}
         self._open: VMFunction | None = None
@@ -114,10 +114,10 @@ class ExecBuilder:
     def emit_call(
         self, name: str | Operand, args: Sequence[Any] | None = None, dst: Operand | None = None
     ) -> None:
-        """Call a function with operands or constants; the result goes to the register `dst`."""
+        """Call a function with operands or constants; the result is stored in the register `dst`."""
         func = name if isinstance(name, Operand) else self.f(name)
-        given = tuple(self.convert_constant(a) for a in args or ())
-        self.emit(Call(func.value, given, None if dst is None or dst == VOID else dst.value))
+        operands = tuple(self.convert_constant(a) for a in args or ())
+        self.emit(Call(func.value, operands, None if dst is None or dst == VOID else dst.value))
 
     def emit_ret(self, result: Operand) -> None:
         """Return a register."""
@@ -137,7 +137,7 @@ class ExecBuilder:
             what = "an instruction outside of a function"
             raise LoopwrightError(explain(what, instead="with builder.function(NAME): ..."))
         self._open.code.append(op)
-        self._open.places.append(self.place)
+        self._open.locations.append(self.location)
         return len(self._open.code) - 1
 
     @property
@@ -179,7 +179,7 @@ def formalize(func: VMFunction) -> None:
     """Number a function's registers without gaps; see `ExecBuilder.get`."""
     renumbered = {k: k for k in range(len(func.params))}
 
-    def known(register: int, position: int) -> int:
+    def checked(register: int, position: int) -> int:
         if register not in renumbered:
             what = f"{func.name}: instruction {position} reads a register that was not set"
             raise LoopwrightError(explain(what, got=f"%{register}"))
@@ -189,14 +189,14 @@ def formalize(func: VMFunction) -> None:
     for k, op in enumerate(func.code):
         if isinstance(op, Call):
             args = tuple(
-                a._replace(value=known(a.value, k)) if a.kind == "r" else a for a in op.args
+                a._replace(value=checked(a.value, k)) if a.kind == "r" else a for a in op.args
             )
             dst = op.dst
             if dst is not None:
                 dst = renumbered.setdefault(dst, len(renumbered))
             op = Call(op.func, args, dst)
         elif isinstance(op, (Ret, If)):
-            op = op._replace(register=known(op.register, k))
+            op = op._replace(register=checked(op.register, k))
         ends = [] if isinstance(op, (Call, Ret)) else [k + op.offset]
         ends += [k + 1] if isinstance(op, If) else []
         if not all(0 <= end < len(func.code) for end in ends):

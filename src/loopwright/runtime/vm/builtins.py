@@ -173,7 +173,7 @@ def make_shape(heap: Any, size: int, *codes: int) -> ShapeTuple:
 
 @builtin("make_prim_value")
 def make_prim_value(heap: Any, code: int, number: int) -> int:
-    """A number, or what a cell holds."""
+    """A number, or the content of a cell."""
     return number if code == USE_IMM else int(view_of(heap)[number])
 
 
@@ -183,7 +183,7 @@ def tensor_to_shape(value: Any) -> ShapeTuple:
     elements = view_of(value)
     if elements.dtype.kind not in "iu":
         raise VMValueError(
-            explain("a tensor of sizes or places", got=str(elements.dtype), instead="integers")
+            explain("a tensor of sizes or indices", got=str(elements.dtype), instead="integers")
         )
     return ShapeTuple(elements.reshape(-1).tolist())
 
@@ -199,17 +199,17 @@ def number_of(value: Any) -> Any:
 @builtin("relax.run.sizes")
 def sizes(value: Any) -> ShapeTuple:
     """The elements of an integer tensor as sizes. Raises ValueError if one is negative."""
-    found = ShapeTuple(
+    counts = ShapeTuple(
         map(int, view_of(value).reshape(-1).tolist())
     )  # ONNX has sizes that are floats, too
-    if any(d < 0 for d in found):
-        raise VMValueError(explain("a size may not be negative", got=f"{tuple(found)}"))
-    return found
+    if any(d < 0 for d in counts):
+        raise VMValueError(explain("a size may not be negative", got=f"{tuple(counts)}"))
+    return counts
 
 
 @builtin("relax.run.reshape_sizes")
 def reshape_sizes(value: Any, shape: Any, allow_zero: bool) -> ShapeTuple:
-    """The shape that a tensor is to take: one dimension may be -1, which stands for the rest; 0 is
+    """The shape that a tensor is to take: one dimension may be -1, which is inferred; 0 is
     the dimension of the tensor unless `allow_zero`."""
     old, new = tuple(value.shape), list(tensor_to_shape(shape))
     for k, d in enumerate(new):
@@ -300,7 +300,7 @@ def _element_offset(value: Any) -> int:
     return byte_offset(value) * 8 // (bits * lanes)
 
 
-# What `relax.inspect.*` ask for.
+# The functions of `relax.inspect.*`.
 for _name, _read in {
     "tensor_dtype_code": lambda value: dl_dtype(dtype_of(value))[0],
     "tensor_dtype_bits": lambda value: dl_dtype(dtype_of(value))[1],
@@ -347,7 +347,7 @@ def read_if_cond(value: Any) -> bool:
 
 @builtin("read_bool")
 def read_bool(value: Any) -> bool:
-    """What a bool tensor with one element holds, as native code made it: nothing is checked."""
+    """The value of a bool tensor with one element from native code, unchecked."""
     return byte_at(value.data_ptr()).value != 0
 
 
@@ -368,7 +368,7 @@ def tuple_getitem(value: Any, index: int) -> Any:
 
 @builtin("tuple_reset_item")
 def tuple_reset_item(value: Any, index: int) -> Any:
-    """A field of a tuple. Others may hold the tuple: it stays as it is."""
+    """A field of a tuple. The tuple may be shared: it stays unchanged."""
     return item(value, index)
 
 
@@ -380,7 +380,7 @@ def make_closure(*args: Any) -> Callable[..., Any]:
     if hasattr(function, "callable"):
         (vm, function), captured = args[:2], args[2:]
     call = function if vm is None else vm.callable(function)
-    return lambda *given: call(*given, *captured)
+    return lambda *operands: call(*operands, *captured)
 
 
 @builtin("invoke_closure")
@@ -405,12 +405,12 @@ def multinomial_from_uniform(prob: Any, uniform: Any, *rest: Any) -> Any:
     """For each row, the first index at which the sum of probabilities exceeds a number in [0, 1]."""
     weights, numbers = view_of(prob), view_of(uniform)
     rows = view_of(rest[0]).reshape(-1) if rest and is_tensor(rest[0]) else range(len(numbers))
-    found = np.empty((len(numbers), 1), np.int64)
+    samples = np.empty((len(numbers), 1), np.int64)
     for k, row in enumerate(rows):
         total = np.cumsum(weights[row])
         last = len(total) - 1
-        found[k] = min(int(np.searchsorted(total, numbers[k, 0], side="right")), last)
-    return arrive(found)
+        samples[k] = min(int(np.searchsorted(total, numbers[k, 0], side="right")), last)
+    return arrive(samples)
 
 
 class KVCache:
@@ -430,7 +430,7 @@ class KVCache:
         self.filled = end
 
     def override(self, new: np.ndarray, window: int, sinks: int = 0) -> None:
-        """Write rows from the current place on; after the window, on from its first row that is
+        """Write rows from the current position on; after the window, on from its first row that is
         no sink."""
         for row in new:
             if self.turn >= window:
@@ -443,9 +443,9 @@ class KVCache:
 @builtin("attention_kv_cache_create")
 def kv_cache_create(initial: Any, room: ShapeTuple, filled: int) -> KVCache:
     """A cache with room for rows, the first of them given."""
-    given = view_of(initial)
-    rows = np.zeros(tuple(room), given.dtype)
-    rows[: len(given)] = given[: len(rows)]
+    array = view_of(initial)
+    rows = np.zeros(tuple(room), array.dtype)
+    rows[: len(array)] = array[: len(rows)]
     return KVCache(rows, filled)
 
 
@@ -516,14 +516,14 @@ def _shown(value: Any) -> Any:
 
 @builtin("invoke_debug_func")
 def invoke_debug_func(state: Any, name: str, line: str, *args: Any) -> Any:
-    """Call a registered function with a line of the source and values; the state goes on."""
+    """Call a registered function with a line of the source and values; the state is passed through."""
     get_global_func(name)(line, *map(depart, args))
     return state
 
 
 @builtin("debug_print")
 def debug_print(line: str, value: Any) -> None:
-    """Print a value and the line of the source that asks for it."""
+    """Print a value and the line of the source that requests it."""
     print(f"[{line}] {_shown(value)}")
 
 
@@ -538,18 +538,18 @@ def append(before: Any, value: Any) -> tuple[Any, Any]:
 
 @builtin("relax.run.stack")
 def stack(items: Any, shape: ShapeTuple, dtype: str) -> Any:
-    """The tensors of a list as one; shape and data type are those of one where there is none."""
-    found = []
+    """The tensors of a list as one; shape and data type are those of one element where the list is empty."""
+    arrays = []
     while items is not None:
         items, value = items
-        found.append(view_of(value))
-    if not found:
+        arrays.append(view_of(value))
+    if not arrays:
         return arrive(np.zeros((0, *shape), numpy_dtype(dtype)))
-    return arrive(np.stack(found[::-1]))
+    return arrive(np.stack(arrays[::-1]))
 
 
 def as_function(value: Any, own: Callable[[str], Any]) -> Callable[..., Any]:
-    """A value in a register as what is called with registers' values."""
+    """A value in a register as a function of registers' values."""
     if isinstance(value, str):
         return own(value)
     if callable(value):

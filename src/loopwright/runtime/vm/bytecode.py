@@ -21,7 +21,7 @@ EXPORT_PROGRAM: Slot[Callable[[Any, Path], Path]] = Slot("runtime.export_program
 
 
 class VMFuncKind(IntEnum):
-    """What a function is: a packed function by name, bytecode, or bytecode that was made with
+    """The kind of a function: a packed function by name, bytecode, or bytecode that was made with
     exec_mode="compiled": TVM has native code there, here both run as generated code."""
 
     PACKED_FUNC = 0
@@ -47,7 +47,7 @@ _TEXT = {"r": "%{}", "i": "i{}", "c": "c[{}]", "vm": "%vm"}
 
 
 class Call(NamedTuple):
-    """Call function number `func`; the result goes to register `dst`, or is dropped (None)."""
+    """Call function number `func`; the result is stored in register `dst`, or dropped (None)."""
 
     func: int
     args: tuple[Operand, ...]
@@ -67,7 +67,7 @@ class Goto(NamedTuple):
 
 
 class If(NamedTuple):
-    """Go on if the condition in a register holds, else jump by an offset."""
+    """Fall through if the condition in a register holds, else jump by an offset."""
 
     register: int
     offset: int
@@ -78,13 +78,13 @@ Instruction = Call | Ret | Goto | If
 
 @dataclass
 class VMFunction:
-    """A function of a program. `places[k]` is where instruction `k` comes from, or ""."""
+    """A function of a program. `locations[k]` is the source of instruction `k`, or ""."""
 
     name: str
     kind: VMFuncKind = VMFuncKind.PACKED_FUNC
     params: list[str] = field(default_factory=list)
     code: list[Instruction] = field(default_factory=list)
-    places: list[str] = field(default_factory=list)
+    locations: list[str] = field(default_factory=list)
     registers: int = 0
 
 
@@ -129,10 +129,10 @@ class VMExecutable:
     def export_library(self, file_name: str | Path) -> Path:
         """Write the program as a shared library, which `runtime.load_module` loads; the system's C
         compiler makes it. Raises LoopwrightError for a program that calls native functions of this
-        process: what `relax.build` gives is exported with them."""
+        process: the result of `relax.build` is exported with them."""
         return EXPORT_PROGRAM.get()(self, Path(file_name))
 
-    # -- what it says of itself ----------------------------------------------------------------
+    # -- texts and statistics ------------------------------------------------------------------
 
     def stats(self) -> str:
         """Its constants, functions and the packed functions that it calls, as text."""

@@ -20,17 +20,17 @@ def unique(
     return_counts: Any = False,
     axis: Any = None,
 ) -> Any:
-    """The distinct values, then what the flags ask for; see the operator `relax.unique`."""
+    """The distinct values, then the outputs the flags select; see the operator `relax.unique`."""
     flags = [bool(f) for f in (return_index, return_inverse, return_counts)]
     which = None if axis is None else int(axis)
-    values, *found = np.unique(x, True, True, True, axis=which)
-    index, inverse, counts = (np.asarray(m, np.int64).reshape(-1) for m in found)
+    values, *others = np.unique(x, True, True, True, axis=which)
+    index, inverse, counts = (np.asarray(m, np.int64).reshape(-1) for m in others)
     if not sorted:
         order = np.argsort(index)
         values = np.take(values, order, 0 if which is None else which)
         index, inverse, counts = index[order], np.argsort(order)[inverse], counts[order]
-    wanted = [m for m, flag in zip((index, inverse, counts), flags, strict=True) if flag]
-    return (values, *wanted) if wanted else values
+    requested = [m for m, flag in zip((index, inverse, counts), flags, strict=True) if flag]
+    return (values, *requested) if requested else values
 
 
 def nonzero(x: np.ndarray) -> np.ndarray:
@@ -57,11 +57,11 @@ def mel_weight_matrix(
     high: np.ndarray,
     dtype: str = "float32",
 ) -> np.ndarray:
-    """The filters of the operator `relax.signal.mel_weight_matrix`; places of edges are rounded down to
+    """The filters of the operator `relax.signal.mel_weight_matrix`; indices of edges are rounded down to
     frequencies of the transform, as ONNX does."""
-    given = bins, length, rate, low, high
-    if any(a.size != 1 for a in given):
-        got = ", ".join(str(a.shape) for a in given)
+    scalars = bins, length, rate, low, high
+    if any(a.size != 1 for a in scalars):
+        got = ", ".join(str(a.shape) for a in scalars)
         raise ValueError(
             explain("the inputs of mel_weight_matrix are scalars", got=f"shapes {got}")
         )
@@ -73,9 +73,9 @@ def mel_weight_matrix(
     ends = 2595 * np.log1p(np.array([low.item(), high.item()]) / 700) / np.log(10)
     step = (ends[1] - ends[0]) / (count + 2)
     edges = 700 * np.expm1((np.arange(count + 2) * step + ends[0]) / 2595 * np.log(10))
-    places = ((size + 1) * edges // rate.item()).astype(np.int64)
+    bands = ((size + 1) * edges // rate.item()).astype(np.int64)
     row = np.arange(size // 2 + 1)[:, None]
-    first, middle, last = places[:-2], places[1:-1], places[2:]
+    first, middle, last = bands[:-2], bands[1:-1], bands[2:]
     with np.errstate(divide="ignore", invalid="ignore"):
         up = np.where(middle > first, (row - first) / (middle - first), row == middle)
         down = (last - row) / (last - middle)

@@ -1,4 +1,4 @@
-"""What `relay.vm.compile` gives: TVM 0.18's `runtime.vm.Executable`.
+"""The result of `relay.vm.compile`: TVM 0.18's `runtime.vm.Executable`.
 
     code, lib = exe.save()
     lib.export_library("model.so")
@@ -18,7 +18,7 @@ _FORMAT = "loopwright.vm"
 
 
 class Executable:
-    """A compiled program. lib, mod: the compiled model; what it has, this has too."""
+    """A compiled program. lib, mod: the compiled model, to which unknown attributes are forwarded."""
 
     def __init__(self, lib: Any) -> None:
         self.lib = self.mod = self.executable = lib
@@ -50,15 +50,15 @@ class Executable:
             what = "the code is a bytearray"
             raise TypeError(explain(what, got=type(bytecode).__name__, instead="what save() gave"))
         try:
-            known = json.loads(bytes(bytecode))
+            data = json.loads(bytes(bytecode))
         except ValueError:
-            known = None
-        if not isinstance(known, dict) or known.get("format") != _FORMAT:
+            data = None
+        if not isinstance(data, dict) or data.get("format") != _FORMAT:
             what = "this code was not written by save() here"
             raise ValueError(
                 explain(what, got=f"{len(bytecode)} bytes", instead="compile it again")
             )
-        missing = set(known["functions"]) - set(lib.function_names())
+        missing = set(data["functions"]) - set(lib.function_names())
         if missing:
             what = "the library is not that of the code: it lacks functions"
             raise ValueError(explain(what, got=", ".join(sorted(missing))))
@@ -87,7 +87,7 @@ class Executable:
 
     @property
     def stats(self) -> str:
-        """What the program has, in one line each."""
+        """The parts of the program, in one line each."""
         names = self.globals
         heads = [f"  {n}({', '.join(self.get_function_params(n))})" for n in names]
         return "\n".join([f"functions: {len(names)}", *heads])

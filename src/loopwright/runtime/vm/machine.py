@@ -29,7 +29,7 @@ from .values import VMTypeError, arrive, depart, inward
 
 
 class VMInstrumentReturnKind(IntEnum):
-    """What an instrument says of the call that it sees: to make it, or to leave it out."""
+    """The decision of an instrument about a call: to make it, or to skip it."""
 
     NO_OP = 0
     SKIP_RUN = 1
@@ -61,15 +61,15 @@ class Machine:
         return partial(self._enter, self.program.index[name])
 
     def link(self) -> None:
-        """Find all functions from outside. Raises an error for one that is not there."""
+        """Find all functions from outside. Raises an error for a missing one."""
         for func in self.program.functions:
             if func.kind is VMFuncKind.PACKED_FUNC:
                 self._outside(func.name)
 
     def __contains__(self, name: str) -> bool:
-        known = self.program.index.get(name)
-        return known is not None and (
-            self.program.functions[known].kind is not VMFuncKind.PACKED_FUNC
+        index = self.program.index.get(name)
+        return index is not None and (
+            self.program.functions[index].kind is not VMFuncKind.PACKED_FUNC
         )
 
     def _enter(self, number: int, *args: Any) -> Any:
@@ -77,17 +77,17 @@ class Machine:
         if len(args) != len(func.params):
             what = f"{func.name} takes {len(func.params)} arguments ({', '.join(func.params)})"
             raise VMTypeError(explain(what, got=len(args)))
-        known: dict[int, Any] = {}
-        given = [arrive(a, known) for a in args]
+        originals: dict[int, Any] = {}
+        values = [arrive(a, originals) for a in args]
         try:
-            return depart(self._function(number)(*given), known)
+            return depart(self._function(number)(*values), originals)
         except RecursionError as error:
             what = f"{func.name} calls itself too often"
-            hint = "make the call the last thing that the function does"
+            hint = "make the call the last step of the function"
             raise RecursionError(explain(what, instead=hint)) from error
         except MemoryError as error:
             self._note(error)
-            what = f"{func.name}: there is no memory for a result"
+            what = f"{func.name}: out of memory for a result"
             raise MemoryError(explain(what, got=str(error), instead="smaller sizes")) from error
         except Exception as error:
             self._note(error)
@@ -100,14 +100,14 @@ class Machine:
         while trace is not None:
             where = files.get(trace.tb_frame.f_code.co_filename)
             if where is not None:
-                place = where.place(trace.tb_lineno)
-                notes.append(f"while running {where.name}{f' ({place})' if place else ''}")
+                span = where.location(trace.tb_lineno)
+                notes.append(f"while running {where.name}{f' ({span})' if span else ''}")
             trace = trace.tb_next
         for note in reversed(notes[-4:]):
             error.add_note(note)
 
     def callable(self, function: Any) -> Callable[..., Any]:
-        """What a register calls: a function, or the name of one."""
+        """The function in a register, or its name."""
         return as_function(function, self._by_name)
 
     def _by_name(self, name: str) -> Callable[..., Any]:
@@ -137,8 +137,8 @@ class Machine:
 
     def _compile(self, number: int) -> Callable[..., Any]:
         func = self.program.functions[number]
-        made = Translated(self.program, func)
-        self._translated[func.name] = made
+        translated = Translated(self.program, func)
+        self._translated[func.name] = translated
         scope: dict[str, Any] = {
             "vm": self,
             "truth": read_if_cond,
@@ -162,15 +162,15 @@ class Machine:
                     scope[f"c{operand.value}"] = self._constants[operand.value]
                 elif operand.kind == "f":
                     scope[f"f{operand.value}"] = self._later(scope, operand.value)
-        exec(made.code(), scope)  # our own text, from the bytecode
+        exec(translated.code(), scope)  # our own text, from the bytecode
         return scope["run"]
 
     def _later(self, scope: dict[str, Any], number: int) -> Callable[..., Any]:
         """The function, or one that looks it up when it is first called: it may be registered, or
         defined, later."""
-        known = self._linked.get(number)
-        if known is not None:
-            return known
+        linked = self._linked.get(number)
+        if linked is not None:
+            return linked
 
         def first(*args: Any) -> Any:
             function = self._function(number)
@@ -188,7 +188,7 @@ class Machine:
         self._linked.clear()
 
     def profile(self, name: str, args: Any, number: int = 1) -> Profile:
-        """Call a function and measure what it calls."""
+        """Call a function and measure its calls."""
         self._profile = profile = Profile()
         self._linked.clear()
         try:
@@ -222,15 +222,15 @@ class Machine:
 
 
 def _instrumented(watch: Instrument, name: str, function: Callable[..., Any], *args: Any) -> Any:
-    given = [depart(a) for a in args]
+    operands = [depart(a) for a in args]
 
     def outside(*values: Any) -> Any:
         return depart(function(*map(arrive, values)))
 
-    if watch(outside, name, True, None, *given) == VMInstrumentReturnKind.SKIP_RUN:
+    if watch(outside, name, True, None, *operands) == VMInstrumentReturnKind.SKIP_RUN:
         return None
     result = function(*args)
-    watch(outside, name, False, depart(result), *given)
+    watch(outside, name, False, depart(result), *operands)
     return result
 
 

@@ -10,20 +10,20 @@ from ..tensor import ShapeTuple
 _FRESH = np.random.default_rng()
 
 
-def random(kind: str, seed: int, place: int, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+def random(kind: str, seed: int, position: int, shape: tuple[int, ...], dtype: str) -> np.ndarray:
     """Random numbers of a shape, "uniform" in [0, 1) or "normal" of mean 0 and deviation 1. seed: the
     numbers are those of numpy's RandomState(seed), the same each time; without (-1), other ones each
-    time. place: tells calls apart that are not one."""
+    time. position: distinguishes calls of one function."""
     if seed < 0:
-        found = (_FRESH.random if kind == "uniform" else _FRESH.standard_normal)(shape)
+        numbers = (_FRESH.random if kind == "uniform" else _FRESH.standard_normal)(shape)
     else:
         state = np.random.RandomState(seed % 2**32)
-        found = (state.random_sample if kind == "uniform" else state.standard_normal)(shape)
-    return np.asarray(found).astype(dtype)
+        numbers = (state.random_sample if kind == "uniform" else state.standard_normal)(shape)
+    return np.asarray(numbers).astype(dtype)
 
 
-def _run(kind: str, seed: int, place: int, shape: ShapeTuple, dtype: str) -> np.ndarray:
-    return random(str(kind), int(seed), int(place), tuple(int(d) for d in shape), str(dtype))
+def _run(kind: str, seed: int, position: int, shape: ShapeTuple, dtype: str) -> np.ndarray:
+    return random(str(kind), int(seed), int(position), tuple(int(d) for d in shape), str(dtype))
 
 
 register_func("relax.run.random", _run, override=True)

@@ -55,7 +55,7 @@ class PagedKVCache:
         self.positions = np.zeros(0, np.int32)
 
     def sequence(self, number: int) -> _Sequence:
-        """Raises VMValueError where there is none of that number."""
+        """Raises VMValueError where that number is not in use."""
         if number not in self.sequences:
             got, have = number, sorted(self.sequences) or "none"
             hint = "add it: vm.builtin.kv_state_add_sequence"
@@ -73,25 +73,25 @@ class PagedKVCache:
 
     def resize(self, number: int, length: int) -> None:
         """Take or free pages so that a sequence has a length."""
-        found = self.sequence(number)
+        sequence = self.sequence(number)
         if length < 0:
-            what = f"sequence {number} has {found.length} tokens"
-            raise VMValueError(explain(what, got=f"{found.length - length} to take off"))
+            what = f"sequence {number} has {sequence.length} tokens"
+            raise VMValueError(explain(what, got=f"{sequence.length - length} to take off"))
         count = -(-length // self.page_size)
-        while len(found.pages) > count:
-            self.free.append(found.pages.pop())
-        if count - len(found.pages) > len(self.free):
+        while len(sequence.pages) > count:
+            self.free.append(sequence.pages.pop())
+        if count - len(sequence.pages) > len(self.free):
             what = "all pages of the cache are taken"
             hint = "remove sequences, or make a larger cache"
             raise VMValueError(explain(what, got=f"{length} tokens of {number}", instead=hint))
-        found.pages += [self.free.pop() for _ in range(count - len(found.pages))]
-        found.length = length
+        sequence.pages += [self.free.pop() for _ in range(count - len(sequence.pages))]
+        sequence.length = length
 
-    def places(self, number: int) -> np.ndarray:
+    def slots_of(self, number: int) -> np.ndarray:
         """Where in the pages each token of a sequence is."""
-        found = self.sequence(number)
-        pages = np.asarray(found.pages, np.int64)[:, None] * self.page_size
-        return (pages + np.arange(self.page_size)).reshape(-1)[: found.length]
+        sequence = self.sequence(number)
+        pages = np.asarray(sequence.pages, np.int64)[:, None] * self.page_size
+        return (pages + np.arange(self.page_size)).reshape(-1)[: sequence.length]
 
     def begin(self, numbers: Sequence[int], lengths: Sequence[int]) -> None:
         """The next call has tokens of these sequences, one sequence after another."""
@@ -99,7 +99,7 @@ class PagedKVCache:
         starts = [self.sequence(number).length for number in numbers]
         for (number, count), start in zip(self.batch_now, starts, strict=True):
             self.resize(number, start + count)
-        self.slots = [self.places(number) for number in numbers]
+        self.slots = [self.slots_of(number) for number in numbers]
         ranges = [np.arange(s, s + n) for s, n in zip(starts, lengths, strict=True)]
         self.positions = np.concatenate([np.zeros(0, int), *ranges]).astype(np.int32)
 
@@ -116,9 +116,9 @@ class PagedKVCache:
         self.split(qkv, self.positions, q, k, v)
         pages, start = self.layers[layer - self.first], 0
         for (_, length), slots in zip(self.batch_now, self.slots, strict=True):
-            page, place = np.divmod(slots[len(slots) - length :], self.page_size)
+            page, slot = np.divmod(slots[len(slots) - length :], self.page_size)
             rows = slice(start, start + length)
-            pages[page, 0, :, place], pages[page, 1, :, place] = k[rows], v[rows]
+            pages[page, 0, :, slot], pages[page, 1, :, slot] = k[rows], v[rows]
             self.attend(q[rows], pages, slots, float(scale), out[rows])
             start += length
 
@@ -174,10 +174,10 @@ def remove_sequence(cache: PagedKVCache, number: int) -> None:
 @builtin("kv_state_fork_sequence")
 def fork_sequence(cache: PagedKVCache, parent: int, child: int, position: int = -1) -> None:
     """Add a sequence that begins as another does, up to a position (-1: all of it)."""
-    known = cache.sequence(parent).length
-    length = known if position < 0 else position
-    if length > known:
-        what = f"sequence {parent} has {known} tokens"
+    tokens = cache.sequence(parent).length
+    length = tokens if position < 0 else position
+    if length > tokens:
+        what = f"sequence {parent} has {tokens} tokens"
         raise VMValueError(explain(what, got=f"{length} to begin with"))
     cache.add(child)
     cache.resize(child, length)
@@ -208,5 +208,5 @@ def end_forward(cache: PagedKVCache) -> None:
 
 @builtin("attention_kv_cache_empty")
 def is_empty(cache: PagedKVCache) -> bool:
-    """Whether there is no sequence."""
+    """Whether the cache is empty."""
     return not cache.sequences

@@ -15,10 +15,10 @@ from .values import VMValueError, arrive
 def warped_path(x: Any) -> Any:
     """The cheapest path from the first to the last element of a matrix (m, n) or (1, m, n), by steps to the
     next row, column or both: rows and columns of its points, int32 (2, points)."""
-    given = view_of(x)
-    if given.ndim not in (2, 3) or (given.ndim == 3 and len(given) != 1) or not given.size:
-        raise VMValueError(explain("a matrix (m, n) or (1, m, n) of costs", got=given.shape))
-    costs: Any = given.reshape(given.shape[-2:])
+    matrix = view_of(x)
+    if matrix.ndim not in (2, 3) or (matrix.ndim == 3 and len(matrix) != 1) or not matrix.size:
+        raise VMValueError(explain("a matrix (m, n) or (1, m, n) of costs", got=matrix.shape))
+    costs: Any = matrix.reshape(matrix.shape[-2:])
     rows, columns = costs.shape
     total = np.full((rows + 1, columns + 1), np.inf, np.float32)
     total[0, 0] = 0
@@ -38,27 +38,27 @@ def warped_path(x: Any) -> Any:
 
 
 @builtin("relax.run.bifurcation")
-def bifurcation(least: int, most: int, *given: Any) -> tuple[Any, Any]:
+def bifurcation(least: int, most: int, *arrays: Any) -> tuple[Any, Any]:
     """Tokens with those of a prediction up to the first that is not the source's, and where in the source
     their last n-gram of `least` to `most` tokens ends that is there once; -1 for none.
 
-    given: source and tokens, the place of the source where the prediction starts, and the prediction.
+    arrays: source and tokens, the index into the source where the prediction starts, and the prediction.
     """
-    source, tokens, matched, *predicted = (view_of(v) for v in given)
+    source, tokens, matched, *predicted = (view_of(v) for v in arrays)
     if predicted:
-        start, (found,) = int(matched.reshape(())), predicted
+        start, (guess,) = int(matched.reshape(())), predicted
         if not 0 <= start <= len(source):
-            what = "prev_suffix_match_idx is a place of the source"
+            what = "prev_suffix_match_idx is an index into the source"
             raise VMValueError(explain(what, got=start, instead=f"0 to {len(source)}"))
-        rest = source[start : start + len(found)]
-        other = np.flatnonzero(found[: len(rest)] != rest)
-        kept = other[0] if len(other) else len(rest)
-        tokens = np.concatenate([tokens, found[: kept + 1]])
+        rest = source[start : start + len(guess)]
+        other = np.flatnonzero(guess[: len(rest)] != rest)
+        count = other[0] if len(other) else len(rest)
+        tokens = np.concatenate([tokens, guess[: count + 1]])
     end = -1
     for size in range(least, min(most, len(tokens)) + 1):
         windows = [source[k : k + size] for k in range(len(source) - size + 1)]
-        places = [k for k, w in enumerate(windows) if (w == tokens[len(tokens) - size :]).all()]
-        if len(places) < 2:
-            end = places[0] + size if places else -1
+        positions = [k for k, w in enumerate(windows) if (w == tokens[len(tokens) - size :]).all()]
+        if len(positions) < 2:
+            end = positions[0] + size if positions else -1
             break
     return arrive(np.array(tokens)), arrive(np.array(end, np.int64))

@@ -25,6 +25,6 @@ def decode_image(data: Any, pixels: str) -> Any:
         picture = Image.open(io.BytesIO(view_of(data).tobytes()))
         array = np.array(picture.convert("L" if pixels == "Grayscale" else "RGB"))
     except (UnidentifiedImageError, OSError) as error:
-        raise VMValueError(explain("the bytes are no picture", got=str(error))) from error
+        raise VMValueError(explain("the bytes are not a picture", got=str(error))) from error
     array = array[..., None] if pixels == "Grayscale" else array
     return arrive(np.ascontiguousarray(array[..., ::-1] if pixels == "BGR" else array))

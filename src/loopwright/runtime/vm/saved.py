@@ -1,6 +1,6 @@
 """Programs of the virtual machine as bytes: a length, JSON, then the constants' data.
 
-What is read is checked before it is used: instructions that name what is not there, or values of
+The contents are checked before they are used: instructions with an index out of range, or values of
 another kind, are refused.
 """
 
@@ -20,7 +20,7 @@ from .builder import formalize
 from .bytecode import Call, Goto, If, Operand, Ret, VMExecutable, VMFuncKind, VMFunction
 
 _MAGIC = b"loopwright vm 1\n"
-_ALIGN = 64
+_ALIGN = 64  # bytes: constants stay where they are in the file's data
 _KINDS: dict[str, type] = {"call": Call, "ret": Ret, "goto": Goto, "if": If}
 
 
@@ -29,7 +29,7 @@ def to_bytes(program: VMExecutable) -> bytes:
     data = bytearray()
     constants = [_constant(c, data) for c in program.constants]
     functions = [
-        [f.name, int(f.kind), f.params, [_written(op) for op in f.code], f.places]
+        [f.name, int(f.kind), f.params, [_written(op) for op in f.code], f.locations]
         for f in program.functions
     ]
     head = json.dumps({"functions": functions, "constants": constants}).encode()
@@ -42,7 +42,7 @@ def save(program: VMExecutable, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> VMExecutable:
-    """The program in a file. Raises ValueError for one that is none."""
+    """The program in a file. Raises ValueError for any other file."""
     return from_bytes(Path(path).read_bytes())
 
 
@@ -77,7 +77,7 @@ def from_bytes(content: bytes) -> VMExecutable:
         _check(functions, len(constants))
         return VMExecutable(functions, constants)
     except (KeyError, IndexError, TypeError, ValueError, struct.error, LoopwrightError) as error:
-        what = "this is no program of the virtual machine"
+        what = "this is not a program of the virtual machine"
         hint = "save it again with this version"
         raise ValueError(explain(what, got=str(error), instead=hint)) from error
 
@@ -91,29 +91,29 @@ def _read_constant(entry: list[Any], data: bytes) -> Any:
     if kind != "tensor":
         raise ValueError(f"a constant of kind {kind}")
     dtype, shape, begin, size = rest
-    made = empty(tuple(int(d) for d in shape), str(dtype))
-    room = made.bytes() if isinstance(made, PackedTensor) else made.view()
+    tensor = empty(tuple(int(d) for d in shape), str(dtype))
+    room = tensor.bytes() if isinstance(tensor, PackedTensor) else tensor.view()
     part = data[int(begin) : int(begin) + int(size)]
     if len(part) != room.nbytes:
         raise ValueError(f"a constant of {len(part)} bytes instead of {room.nbytes}")
-    flat = np.frombuffer(part, np.uint8 if isinstance(made, PackedTensor) else numpy_dtype(dtype))
+    flat = np.frombuffer(part, np.uint8 if isinstance(tensor, PackedTensor) else numpy_dtype(dtype))
     room[...] = flat.reshape(room.shape)
-    return made
+    return tensor
 
 
-def _function(name: Any, kind: Any, params: Any, code: Any, places: Any) -> VMFunction:
-    made = VMFunction(str(name), VMFuncKind(kind), [str(p) for p in params])
-    made.code = [_instruction(*op) for op in code]
-    made.places = [str(p) for p in places]
-    return made
+def _function(name: Any, kind: Any, params: Any, code: Any, locations: Any) -> VMFunction:
+    function = VMFunction(str(name), VMFuncKind(kind), [str(p) for p in params])
+    function.code = [_instruction(*op) for op in code]
+    function.locations = [str(p) for p in locations]
+    return function
 
 
 def _instruction(name: str, *fields: Any) -> Any:
     if name != "call":
         return _KINDS[name](*(_whole(f) for f in fields))
     func, args, dst = fields
-    given = tuple(Operand(str(kind), _whole(value)) for kind, value in args)
-    return Call(_whole(func), given, None if dst is None else _whole(dst))
+    operands = tuple(Operand(str(kind), _whole(value)) for kind, value in args)
+    return Call(_whole(func), operands, None if dst is None else _whole(dst))
 
 
 def _whole(value: Any) -> int:

@@ -1,6 +1,6 @@
 """Sequences, optional values and maps of compiled programs: `relax.run.*` functions on registers.
 
-A sequence is a tuple, an optional value that is not there is None, a map is a dict.
+A sequence is a tuple, an empty optional value is `None`, a map is a dict.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import numpy as np
 
 from ...base.errors import explain
 from .builtins import builtin, tensor_to_shape, view_of
-from .steering import place_of
+from .steering import index_from
 from .values import VMTypeError, VMValueError, arrive
 
 
-def _place(given: Any, count: int) -> int:
-    """A place of a sequence, or of an axis; negative ones count from the end."""
-    place = place_of(given)
-    if not -count <= place < count:
-        what = "a place in a sequence is out of range"
-        raise VMValueError(explain(what, got=f"{place} of {count}"))
-    return place % count
+def _index(operand: Any, count: int) -> int:
+    """An index of a sequence, or of an axis; negative ones count from the end."""
+    index = index_from(operand)
+    if not -count <= index < count:
+        what = "an index of a sequence is out of range"
+        raise VMValueError(explain(what, got=f"{index} of {count}"))
+    return index % count
 
 
 def _of(value: Any) -> Sequence[Any]:
@@ -39,23 +39,23 @@ def sequence(*items: Any) -> tuple[Any, ...]:
 
 
 @builtin("relax.run.sequence_at")
-def sequence_at(items: Any, place: Any) -> Any:
+def sequence_at(items: Any, index: Any) -> Any:
     """One value of a sequence."""
-    return _of(items)[_place(place, len(items))]
+    return _of(items)[_index(index, len(items))]
 
 
 @builtin("relax.run.sequence_insert")
-def sequence_insert(items: Any, value: Any, *place: Any) -> tuple[Any, ...]:
-    """A sequence with a value put in before a place, or at the end."""
-    count = len(_of(items))  # which is a place, too; -1 is before the last one
-    at = _place(place[0], count) if place and place_of(place[0]) != count else count
+def sequence_insert(items: Any, value: Any, *index: Any) -> tuple[Any, ...]:
+    """A sequence with a value inserted before an index, or at the end."""
+    count = len(_of(items))  # which is an index, too; -1 is before the last one
+    at = _index(index[0], count) if index and index_from(index[0]) != count else count
     return (*items[:at], value, *items[at:])
 
 
 @builtin("relax.run.sequence_erase")
-def sequence_erase(items: Any, *place: Any) -> tuple[Any, ...]:
+def sequence_erase(items: Any, *index: Any) -> tuple[Any, ...]:
     """A sequence without one of its values, the last if none is said."""
-    at = _place(place[0], len(_of(items))) if place else len(_of(items)) - 1
+    at = _index(index[0], len(_of(items))) if index else len(_of(items)) - 1
     return (*items[:at], *items[at + 1 :])
 
 
@@ -80,16 +80,16 @@ def sequence_joined(items: Any, axis: int, new: bool) -> Any:
 def sequence_split(x: Any, sizes: Any, axis: int, keep: bool) -> tuple[Any, ...]:
     """A tensor cut along an axis: in parts of one size (a scalar), or of the sizes that are listed."""
     array = view_of(x)
-    extent, given = array.shape[axis], list(tensor_to_shape(sizes))
+    extent, lengths = array.shape[axis], list(tensor_to_shape(sizes))
     if not view_of(sizes).ndim:
-        step = given[0]
+        step = lengths[0]
         if step < 1:
             raise VMValueError(explain("the size of parts must be positive", got=step))
-        given = [min(step, extent - k) for k in range(0, extent, step)]
-    if any(n < 0 for n in given) or sum(given) != extent:
+        lengths = [min(step, extent - k) for k in range(0, extent, step)]
+    if any(n < 0 for n in lengths) or sum(lengths) != extent:
         what = f"the sizes of parts must add up to {extent}"
-        raise VMValueError(explain(what, got=given))
-    parts = np.split(array, np.cumsum(given)[:-1], axis) if given else []
+        raise VMValueError(explain(what, got=lengths))
+    parts = np.split(array, np.cumsum(lengths)[:-1], axis) if lengths else []
     return tuple(arrive(np.asarray(p if keep else p.squeeze(axis), order="C")) for p in parts)
 
 
@@ -98,7 +98,7 @@ def sequence_split(x: Any, sizes: Any, axis: int, keep: bool) -> tuple[Any, ...]
 
 @builtin("relax.run.has_element")
 def has_element(value: Any) -> Any:
-    """Whether an optional value is there, bool."""
+    """Whether an optional value is present, bool."""
     return arrive(np.asarray(value is not None))
 
 
@@ -113,7 +113,7 @@ def element(value: Any) -> Any:
     """An optional value that must be there."""
     if value is None:
         raise VMValueError(
-            explain("an optional value is empty", instead="OptionalHasElement tells")
+            explain("an optional value is empty", instead="test it with OptionalHasElement")
         )
     return value
 
@@ -130,19 +130,19 @@ def rows_as_maps(x: Any, keys: str) -> tuple[dict[Any, float], ...]:
 
 
 @builtin("relax.run.numbers_of_map")
-def numbers_of_map(given: Any, keys: str, dtype: str) -> Any:
+def numbers_of_map(mapping: Any, keys: str, dtype: str) -> Any:
     """The numbers of a map, one row, in the order of the keys (JSON); 0 for a key that it has not."""
-    if not isinstance(given, dict):
-        raise VMTypeError(explain("a map is a dict", got=type(given).__name__))
-    return arrive(np.asarray([[given.get(k, 0) for k in json.loads(keys)]], dtype))
+    if not isinstance(mapping, dict):
+        raise VMTypeError(explain("a map is a dict", got=type(mapping).__name__))
+    return arrive(np.asarray([[mapping.get(k, 0) for k in json.loads(keys)]], dtype))
 
 
 @builtin("relax.run.values_of_map")
-def values_of_map(given: Any, length: int, dtype: str) -> Any:
+def values_of_map(mapping: Any, length: int, dtype: str) -> Any:
     """The values of a map in the order of its keys, one row; texts are read as numbers. length: that
-    of a row with 0 where the map, whose keys are places then, has nothing; -1: as many as there are."""
-    if not isinstance(given, dict):
-        raise VMTypeError(explain("a map is a dict", got=type(given).__name__))
-    keys = sorted(given) if length < 0 else range(length)
-    row = [float(given.get(k, 0)) for k in keys]
+    of a row with 0 where the map, whose keys are indices then, has no entry; -1: the map's size."""
+    if not isinstance(mapping, dict):
+        raise VMTypeError(explain("a map is a dict", got=type(mapping).__name__))
+    keys = sorted(mapping) if length < 0 else range(length)
+    row = [float(mapping.get(k, 0)) for k in keys]
     return arrive(np.asarray([row]).astype(dtype))

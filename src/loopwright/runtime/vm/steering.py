@@ -1,4 +1,4 @@
-"""Sizes and axes that only the run tells: functions that compile programs call to turn tensors of
+"""Sizes and axes known only at run time: functions that compile programs call to turn tensors of
 integers into shapes, checked.
 
 An operator whose axes are data becomes the same operator with fixed axes on a view whose extents
@@ -22,14 +22,14 @@ from .values import VMValueError, arrive
 def axes_of(value: Any, ndim: int) -> list[int]:
     """The axes that a tensor lists, none of them twice; negative ones count from the end. Raises
     ValueError."""
-    found = [int(a) for a in tensor_to_shape(value)]
-    which = [a + ndim if a < 0 else a for a in found]
+    axes = [int(a) for a in tensor_to_shape(value)]
+    which = [a + ndim if a < 0 else a for a in axes]
     if any(not 0 <= a < ndim for a in which) or len(set(which)) < len(which):
-        raise VMValueError(explain(f"axes of a tensor of rank {ndim}", got=found))
+        raise VMValueError(explain(f"axes of a tensor of rank {ndim}", got=axes))
     return which
 
 
-def place_of(value: Any) -> int:
+def index_from(value: Any) -> int:
     """The only number of a tensor of integers. Raises ValueError."""
     number_of(value)
     return tensor_to_shape(value)[0]
@@ -66,17 +66,17 @@ def squeezed_sizes(shape: ShapeTuple, axes: Any) -> ShapeTuple:
 
 
 @builtin("relax.run.lasting_sizes")
-def lasting_sizes(shape: ShapeTuple, kept: ShapeTuple) -> ShapeTuple:
+def lasting_sizes(shape: ShapeTuple, lasting: ShapeTuple) -> ShapeTuple:
     """The extents of a shape without its ones. kept: those that are not known to be 1; none may be."""
-    if 1 in kept:
+    if 1 in lasting:
         what = "Squeeze without axes met an extent of 1 that was not known when it was compiled"
         raise VMValueError(explain(what, got=tuple(shape), instead="give the axes, or the shape"))
-    return kept
+    return lasting
 
 
 @builtin("relax.run.unsqueezed_sizes")
 def unsqueezed_sizes(shape: ShapeTuple, axes: Any) -> ShapeTuple:
-    """The shape with axes of extent 1 put in; they are counted in the result."""
+    """The shape with axes of extent 1 inserted; they are counted in the result."""
     ndim = len(shape) + int(view_of(axes).size)
     which = axes_of(axes, ndim)
     rest = iter(shape)
@@ -104,7 +104,7 @@ def sizes_with(shape: ShapeTuple, axis: Any, extent: int, last: int) -> ShapeTup
 @builtin("relax.run.within")
 def within(value: Any, extent: int) -> ShapeTuple:
     """A number from 0 to an extent."""
-    number = place_of(value)
+    number = index_from(value)
     if not 0 <= number <= extent:
         raise VMValueError(explain(f"a number from 0 to {extent}", got=number))
     return ShapeTuple((number,))
@@ -113,17 +113,17 @@ def within(value: Any, extent: int) -> ShapeTuple:
 @builtin("relax.run.broadcast_sizes")
 def broadcast_sizes(shape: ShapeTuple, target: Any) -> ShapeTuple:
     """The shape that a tensor and a target broadcast to."""
-    wanted = tuple(tensor_to_shape(target))
+    extents = tuple(tensor_to_shape(target))
     try:
-        return ShapeTuple(np.broadcast_shapes(tuple(shape), wanted))
+        return ShapeTuple(np.broadcast_shapes(tuple(shape), extents))
     except ValueError:
         what = f"a tensor of shape {tuple(shape)} cannot be expanded"
-        raise VMValueError(explain(what, got=wanted)) from None
+        raise VMValueError(explain(what, got=extents)) from None
 
 
 @builtin("relax.run.range_count")
 def range_count(start: Any, limit: Any, delta: Any) -> ShapeTuple:
-    """How many numbers lie from `start` to below `limit`, each `delta` more than the last."""
+    """The count of numbers from `start` to below `limit`, each `delta` more than the last."""
     first, last, step = map(number_of, (start, limit, delta))
     if step == 0 or not all(map(isfinite, (first, last, step))):
         what = "a range of numbers has finite bounds and a step that is not 0"
@@ -139,13 +139,13 @@ def range_count(start: Any, limit: Any, delta: Any) -> ShapeTuple:
 @builtin("relax.run.pads")
 def pads(widths: Any, axes: Any, ndim: int) -> ShapeTuple:
     """The widths of a padding of some axes, for all: those before, then those behind."""
-    which, given = axes_of(axes, ndim), list(tensor_to_shape(widths))
-    if len(given) != 2 * len(which):
+    which, amounts = axes_of(axes, ndim), list(tensor_to_shape(widths))
+    if len(amounts) != 2 * len(which):
         what = "a padding has two widths for each axis"
-        raise VMValueError(explain(what, got=f"{given} for axes {which}"))
+        raise VMValueError(explain(what, got=f"{amounts} for axes {which}"))
     whole = [0] * (2 * ndim)
     for k, a in enumerate(which):
-        whole[a], whole[ndim + a] = given[k], given[len(which) + k]
+        whole[a], whole[ndim + a] = amounts[k], amounts[len(which) + k]
     return ShapeTuple(whole)
 
 
@@ -154,11 +154,11 @@ def pad(x: Any, widths: Any, mode: Literal["edge", "reflect", "wrap"]) -> Any:
     """A tensor padded from itself, by numpy's modes "edge", "reflect" and "wrap". A negative width
     cuts, before that."""
     array, ndim = view_of(x), len(x.shape)
-    given = list(tensor_to_shape(widths)) if not isinstance(widths, ShapeTuple) else list(widths)
-    if len(given) != 2 * ndim:
+    amounts = list(tensor_to_shape(widths)) if not isinstance(widths, ShapeTuple) else list(widths)
+    if len(amounts) != 2 * ndim:
         what = "a padding has two widths for each axis"
-        raise VMValueError(explain(what, got=f"{given} for rank {ndim}"))
-    pairs = list(zip(given[:ndim], given[ndim:], strict=True))
+        raise VMValueError(explain(what, got=f"{amounts} for rank {ndim}"))
+    pairs = list(zip(amounts[:ndim], amounts[ndim:], strict=True))
     cut = [
         slice(max(-b, 0), max(n + min(a, 0), 0)) for (b, a), n in zip(pairs, x.shape, strict=True)
     ]
@@ -167,7 +167,7 @@ def pad(x: Any, widths: Any, mode: Literal["edge", "reflect", "wrap"]) -> Any:
         return arrive(np.pad(array[tuple(cut)], grown, mode=mode))
     except ValueError as error:
         what = f"a tensor of shape {tuple(x.shape)} cannot be padded: {error}"
-        raise VMValueError(explain(what, got=given)) from None
+        raise VMValueError(explain(what, got=amounts)) from None
 
 
 @builtin("relax.run.slice")
@@ -203,29 +203,29 @@ def _bounded(extent: int, first: int, last: int, step: int) -> slice:
 
 @builtin("relax.run.resized_sizes")
 def resized_sizes(
-    shape: ShapeTuple, given: Any, by_scales: bool, policy: str, *roi: Any
+    shape: ShapeTuple, spec: Any, by_scales: bool, policy: str, *roi: Any
 ) -> ShapeTuple:
     """The extents of axes that are resized by scales, or to sizes, by ONNX's rules. policy:
-    "stretch", or which of the ratios all axes keep; roi: the parts of the axes that are read, first
+    "stretch", or the rule for the common ratio of all axes; roi: the parts of the axes that are read, first
     their starts, then their ends."""
-    return ShapeTuple(_resized(shape, given, by_scales, policy, *roi)[0])
+    return ShapeTuple(_resized(shape, spec, by_scales, policy, *roi)[0])
 
 
 @builtin("relax.run.resize_places")
-def resize_places(shape: ShapeTuple, given: Any, by_scales: bool, policy: str, *roi: Any) -> Any:
+def resize_places(shape: ShapeTuple, spec: Any, by_scales: bool, policy: str, *roi: Any) -> Any:
     """For each axis that is resized its factor, and the part that is read, (first, last)."""
     parts = view_of(roi[0]).reshape(2, -1) if roi else [[0.0] * len(shape), [1.0] * len(shape)]
-    factors = _resized(shape, given, by_scales, policy, *roi)[1]
+    factors = _resized(shape, spec, by_scales, policy, *roi)[1]
     return arrive(np.ascontiguousarray(np.array([factors, *parts], np.float64).T))
 
 
 def _resized(
-    shape: Sequence[int], given: Any, by_scales: bool, policy: str, roi: Any = None
+    shape: Sequence[int], spec: Any, by_scales: bool, policy: str, roi: Any = None
 ) -> tuple[list[int], list[float]]:
     """(extents, factors)"""
-    numbers: Any = view_of(given).reshape(-1).tolist()
+    numbers: Any = view_of(spec).reshape(-1).tolist()
     if len(numbers) != len(shape) or any(not 0 < n < 1 << 31 for n in numbers):
-        what = f"a Resize of {len(shape)} axes takes as many numbers that are positive"
+        what = f"a Resize of {len(shape)} axes takes one positive number per axis"
         raise VMValueError(explain(what, got=numbers))
     if by_scales:
         parts = np.ones(len(shape)) if roi is None else np.diff(view_of(roi).reshape(2, -1), axis=0)

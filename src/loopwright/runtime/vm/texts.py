@@ -1,7 +1,7 @@
 """Tensors of texts: numpy arrays of objects in registers, and the functions `relax.run.*` on them.
 
-What only moves texts works on numbers instead: a pool lists the distinct texts in order, and a tensor
-of places in it stands for a tensor of texts. The empty text is in every pool, at 0.
+Operators that only move texts work on numbers instead: a pool lists the distinct texts in order, and a
+tensor of texts is represented by a tensor of indices into it. The empty text is in every pool, at 0.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def _array(texts: Any, shape: tuple[int, ...]) -> np.ndarray:
 @lru_cache(maxsize=64)
 def _constant(data: str) -> np.ndarray:
     shape, texts = json.loads(data)
-    found = _array(texts, tuple(shape))
-    found.flags.writeable = False
-    return found
+    array = _array(texts, tuple(shape))
+    array.flags.writeable = False
+    return array
 
 
 @builtin("relax.run.texts")
@@ -54,19 +54,19 @@ def pool(*values: Any) -> Any:
 
 
 @builtin("relax.run.places")
-def places(table: Any, value: Any) -> Any:
-    """For each text its place in a table, -1 where it is not there; the first of several."""
+def indices_of(table: Any, value: Any) -> Any:
+    """For each text its index in a table, -1 where it is missing; the first of several."""
     where: dict[str, int] = {}
     for k, text in enumerate(_texts(table).flat):
         where.setdefault(text, k)
-    given = _texts(value)
-    found = np.fromiter((where.get(t, -1) for t in given.flat), np.int64, given.size)
-    return arrive(found.reshape(given.shape))
+    texts = _texts(value)
+    indices = np.fromiter((where.get(t, -1) for t in texts.flat), np.int64, texts.size)
+    return arrive(indices.reshape(texts.shape))
 
 
 @builtin("relax.run.texts_at")
 def texts_at(table: Any, where: Any) -> Any:
-    """The texts at places of a table; those counted from the end, too."""
+    """The texts at indices of a table; those counted from the end, too."""
     return _texts(table).reshape(-1)[view_of(where)].reshape(view_of(where).shape)
 
 
@@ -78,22 +78,22 @@ def texts_joined(a: Any, b: Any) -> Any:
 
 @builtin("relax.run.texts_split")
 def texts_split(value: Any, delimiter: str, most: int) -> tuple[Any, Any]:
-    """The parts of each text, filled up with empty ones, and their numbers. delimiter: "" for any run
-    of blanks; most: how often it is cut, -1 for always."""
-    given = _texts(value)
-    parts = [t.split(delimiter or None, most) for t in given.flat]
+    """The parts of each text, padded with empty ones, and their numbers. delimiter: "" for any run
+    of blanks; most: the maximum number of cuts, -1 for no limit."""
+    texts = _texts(value)
+    parts = [t.split(delimiter or None, most) for t in texts.flat]
     width = max(map(len, parts), default=0)
-    counts = np.array([len(p) for p in parts], np.int64).reshape(given.shape)
+    counts = np.array([len(p) for p in parts], np.int64).reshape(texts.shape)
     filled = [t for p in parts for t in (*p, *[""] * (width - len(p)))]
-    return _array(filled, (*given.shape, width)), arrive(counts)
+    return _array(filled, (*texts.shape, width)), arrive(counts)
 
 
 @builtin("relax.run.texts_match")
 def texts_match(value: Any, pattern: str) -> Any:
     """Whether a regular expression matches each text as a whole, bool."""
-    wanted = re.compile(pattern)
+    regex = re.compile(pattern)
     return arrive(
-        np.array([wanted.fullmatch(t) is not None for t in _texts(value).flat], bool).reshape(
+        np.array([regex.fullmatch(t) is not None for t in _texts(value).flat], bool).reshape(
             value.shape
         )
     )
@@ -103,30 +103,30 @@ def texts_match(value: Any, pattern: str) -> Any:
 def texts_normalized(value: Any, case: str, exact: bool, stops: str) -> Any:
     """A vector of texts, or a row, without stop words (JSON), lower or upper ("LOWER", "UPPER",
     "NONE"). exact: stop words are compared as they are. One empty text where none is left."""
-    given = _texts(value)
-    if given.ndim not in (1, 2) or (given.ndim == 2 and len(given) != 1):
-        raise VMValueError(explain("texts of shape (n,) or (1, n)", got=given.shape))
+    texts = _texts(value)
+    if texts.ndim not in (1, 2) or (texts.ndim == 2 and len(texts) != 1):
+        raise VMValueError(explain("texts of shape (n,) or (1, n)", got=texts.shape))
     words = set(json.loads(stops))
     words = words if exact else {w.lower() for w in words}
-    kept = [t for t in given.flat if (t if exact else t.lower()) not in words]
+    remaining = [t for t in texts.flat if (t if exact else t.lower()) not in words]
     change = {"LOWER": str.lower, "UPPER": str.upper}.get(case, str)
-    found = [change(t) for t in kept] or [""]
-    return _array(found, (len(found),) if given.ndim == 1 else (1, len(found)))
+    changed = [change(t) for t in remaining] or [""]
+    return _array(changed, (len(changed),) if texts.ndim == 1 else (1, len(changed)))
 
 
 @builtin("relax.run.texts_tokens")
 def texts_tokens(value: Any, data: str) -> Any:
-    """The tokens of each text, filled up; data: JSON of what onnxruntime's Tokenizer has as attributes.
+    """The tokens of each text, padded; data: JSON of what onnxruntime's Tokenizer has as attributes.
     None at all have no width, marked or not."""
-    given, how = _texts(value), json.loads(data)
-    if given.ndim not in (1, 2):
-        raise VMValueError(explain("texts of shape (c,) or (n, c)", got=given.shape))
-    rows = [_tokens(t, how) for t in given.flat]
+    texts, how = _texts(value), json.loads(data)
+    if texts.ndim not in (1, 2):
+        raise VMValueError(explain("texts of shape (c,) or (n, c)", got=texts.shape))
+    rows = [_tokens(t, how) for t in texts.flat]
     width = max(map(len, rows), default=0)
     if how["marked"] and width:
         rows, width = [["\x02", *row, "\x03"] for row in rows], width + 2
     filled = [t for row in rows for t in (*row, *[how["filler"]] * (width - len(row)))]
-    return _array(filled, (*given.shape, width))
+    return _array(filled, (*texts.shape, width))
 
 
 def _tokens(text: str, how: dict[str, Any]) -> list[str]:
@@ -137,8 +137,8 @@ def _tokens(text: str, how: dict[str, Any]) -> list[str]:
         cuts = [[(0, 0), *_longest(separator, p), (len(p), len(p))] for p in parts]
         parts = [
             p[end:start]
-            for p, found in zip(parts, cuts, strict=True)
-            for (_, end), (start, _) in pairwise(found)
+            for p, cut in zip(parts, cuts, strict=True)
+            for (_, end), (start, _) in pairwise(cut)
         ]
     if how["token"]:
         parts = [text[start:end] for start, end in _longest(how["token"], text)]
@@ -147,15 +147,15 @@ def _tokens(text: str, how: dict[str, Any]) -> list[str]:
 
 def _longest(pattern: str, text: str) -> list[tuple[int, int]]:
     """Where a regular expression matches, the longest first as in RE2; not where it matches nothing."""
-    wanted, at, found = re.compile(pattern), 0, []
-    while at < len(text) and (match := wanted.search(text, at)) is not None:
+    regex, at, tokens = re.compile(pattern), 0, []
+    while at < len(text) and (match := regex.search(text, at)) is not None:
         at = match.start()
         ends = range(len(text), at, -1)
-        end = next((e for e in ends if wanted.fullmatch(text, at, e)), None)
+        end = next((e for e in ends if regex.fullmatch(text, at, e)), None)
         if end is not None:
-            found.append((at, end))
+            tokens.append((at, end))
         at += 1 if end is None else end - at
-    return found
+    return tokens
 
 
 @builtin("relax.run.texts_of")
@@ -178,12 +178,12 @@ def _written(number: Any) -> str:
 @builtin("relax.run.numbers_in")
 def numbers_in(value: Any, dtype: str) -> Any:
     """Texts as numbers of a data type."""
-    given = _texts(value)
+    texts = _texts(value)
     try:
-        wide = [float(t) if "float" in dtype else int(float(t)) for t in given.flat]
+        wide = [float(t) if "float" in dtype else int(float(t)) for t in texts.flat]
     except (ValueError, OverflowError) as error:
-        raise VMValueError(explain("a text is no number", got=str(error))) from None
-    return arrive(np.array(wide).astype(dtype).reshape(given.shape))
+        raise VMValueError(explain("a text is not a number", got=str(error))) from None
+    return arrive(np.array(wide).astype(dtype).reshape(texts.shape))
 
 
 # --- counts of n-grams ---------------------------------------------------------------
@@ -191,31 +191,31 @@ def numbers_in(value: Any, dtype: str) -> Any:
 
 @builtin("relax.run.count_grams")
 def count_grams(x: Any, data: str) -> Any:
-    """How often n-grams of a vector, or of each row, are those of a pool, weighted.
+    """The weighted counts of a pool's n-grams in a vector, or in each row.
 
     data: JSON of {"grams": [[element, ...], ...], "columns": the column of each, "weights" or None,
     "mode": "TF", "IDF" or "TFIDF", "lengths": [least, most], "skips": elements left out between two
     at most}. An n-gram of one element is counted without skips only.
     """
-    given = json.loads(data)
+    attrs = json.loads(data)
     array = x if isinstance(x, np.ndarray) else view_of(x)
     rows = array.reshape(1, -1) if array.ndim < 2 else array
-    columns = {tuple(g): c for g, c in zip(given["grams"], given["columns"], strict=True)}
-    width = max(given["columns"], default=-1) + 1
+    columns = {tuple(g): c for g, c in zip(attrs["grams"], attrs["columns"], strict=True)}
+    width = max(attrs["columns"], default=-1) + 1
     out = np.zeros((len(rows), width), np.float32)
-    least, most = given["lengths"]
+    least, most = attrs["lengths"]
     for row, counted in zip(rows.tolist(), out, strict=True):
         for n in range(least, most + 1):
-            for step in range(1, given["skips"] + 2 if n > 1 else 2):
+            for step in range(1, attrs["skips"] + 2 if n > 1 else 2):
                 for start in range(len(row) - (n - 1) * step):
                     column = columns.get(tuple(row[start : start + (n - 1) * step + 1 : step]))
                     if column is not None:
                         counted[column] += 1
-    weights = given["weights"]
-    if given["mode"] == "IDF":
+    weights = attrs["weights"]
+    if attrs["mode"] == "IDF":
         out = (out > 0).astype(np.float32)
-    if given["mode"] != "TF" and weights:
+    if attrs["mode"] != "TF" and weights:
         scale = np.ones(width, np.float32)
-        scale[given["columns"]] = weights
+        scale[attrs["columns"]] = weights
         out *= scale
     return arrive(out[0] if array.ndim < 2 else out)

@@ -1,7 +1,7 @@
 """Bytecode as Python: one Python function for each function of a program.
 
 Registers are local variables; a call is a call, and the builtins that take no longer than one are
-written out. Jumps go between basic blocks, which stand one after the other:
+inlined. Jumps lead to basic blocks, which follow one another:
 
     def f(r0, r1):
         b = 0
@@ -13,7 +13,7 @@ written out. Jumps go between basic blocks, which stand one after the other:
                 b = 3
             ...
 
-A jump forward skips the blocks between, a jump back begins the loop anew.
+A jump forward skips the blocks between, a jump back restarts the loop.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Translated:
     """The Python code of a function: its source, and the instruction that each line is from."""
 
     def __init__(self, program: VMExecutable, func: VMFunction) -> None:
-        self.name, self.places = func.name, func.places
+        self.name, self.locations = func.name, func.locations
         writer = _Writer(program, func)
         writer.write()
         self.source = "\n".join(writer.lines) + "\n"
@@ -48,10 +48,10 @@ class Translated:
         linecache.cache[self.file] = (len(self.source), None, lines, self.file)
         return compile(self.source, self.file, "exec")
 
-    def place(self, line: int) -> str:
+    def location(self, line: int) -> str:
         """Where the instruction of a source line comes from, or ""."""
         at = self.origin.get(line)
-        return self.places[at] if at is not None and at < len(self.places) else ""
+        return self.locations[at] if at is not None and at < len(self.locations) else ""
 
 
 class _Writer:
@@ -143,7 +143,7 @@ def _leaders(code: Sequence[Any]) -> list[int]:
     return sorted(s for s in starts if s < len(code))
 
 
-# --- builtins that are written out ----------------------------------------------------
+# --- builtins that are inlined --------------------------------------------------------
 
 Inline = Callable[[_Writer, str, list[str], Sequence[Operand]], list[str] | None]
 
@@ -186,7 +186,7 @@ def _call_dyn(
 def _check(
     work: _Writer, dst: str, args: list[str], operands: Sequence[Operand]
 ) -> list[str] | None:
-    """check_tensor_info: what holds is seen at once."""
+    """check_tensor_info: inlined as a fast test; the builtin reports failures."""
     ndim = work.constant(operands[1])
     dtype = work.constant(operands[2]) if len(operands) > 3 else ""
     if not isinstance(ndim, int) or not isinstance(dtype, str) or dtype.startswith("complex"):

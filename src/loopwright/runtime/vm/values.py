@@ -1,4 +1,4 @@
-"""Values of the virtual machine, and how they come in and go out.
+"""Values of the virtual machine, and their conversion from and to Python's.
 
 Registers hold what native code takes: tvm-ffi tensors, Python tuples for tuples, `ShapeTuple`,
 numbers, strings, None; and numpy arrays of objects, which are tensors of texts. Outside, tensors are `Tensor` and tuples are lists.
@@ -30,12 +30,12 @@ _INSIDE = "of_registers"  # where a function for the outside has the one for reg
 _PLAIN = (str, bool, int, float, ShapeTuple, type(None))
 
 
-def arrive(value: Any, known: dict[int, Any] | None = None) -> Any:
-    """A value from outside as one for registers. `known` collects the tensors by identity."""
+def arrive(value: Any, originals: dict[int, Any] | None = None) -> Any:
+    """A value from outside as one for registers. `originals` collects the caller's tensors by identity."""
     if isinstance(value, Tensor):
         inside = value.__tvm_ffi_object__()
-        if known is not None:
-            known[id(inside)] = value
+        if originals is not None:
+            originals[id(inside)] = value
         return inside
     if isinstance(value, _PLAIN):
         return value
@@ -46,7 +46,7 @@ def arrive(value: Any, known: dict[int, Any] | None = None) -> Any:
     if isinstance(value, tuple) and value and all(type(v) is int for v in value):
         return ShapeTuple(value)
     if isinstance(value, (tuple, list)):
-        return tuple(arrive(v, known) for v in value)
+        return tuple(arrive(v, originals) for v in value)
     if isinstance(value, np.generic):
         return value.item()
     package = ffi()
@@ -59,19 +59,19 @@ def arrive(value: Any, known: dict[int, Any] | None = None) -> Any:
     return inward(value) if callable(value) and not isinstance(value, type) else value
 
 
-def depart(value: Any, known: dict[int, Any] | None = None) -> Any:
-    """A register's value for the outside; tensors in `known` are those that came in."""
+def depart(value: Any, originals: dict[int, Any] | None = None) -> Any:
+    """A register's value for the outside; a tensor of `originals` is returned as the caller's own."""
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, tuple):
-        return [depart(v, known) for v in value]
+        return [depart(v, originals) for v in value]
     if isinstance(value, ffi().Tensor):
-        same = None if known is None else known.get(id(value))
+        same = None if originals is None else originals.get(id(value))
         return Tensor.from_ffi(value) if same is None else same
     if isinstance(value, np.ndarray):
         return value if value.dtype == object else Tensor(value)
     if isinstance(value, ffi().Array):
-        return [depart(v, known) for v in arrive(value)]
+        return [depart(v, originals) for v in arrive(value)]
     return outward(value) if callable(value) and not isinstance(value, type) else value
 
 
@@ -79,8 +79,8 @@ def outward(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of registers' values as one of values outside."""
 
     def call(*args: Any) -> Any:
-        known: dict[int, Any] = {}
-        return depart(function(*(arrive(a, known) for a in args)), known)
+        originals: dict[int, Any] = {}
+        return depart(function(*(arrive(a, originals) for a in args)), originals)
 
     setattr(call, _INSIDE, function)
     return call
@@ -101,8 +101,8 @@ def inward(function: Any) -> Callable[..., Any]:
 
 
 def _native(function: NativeFunction) -> Callable[..., Any]:
-    """A native function takes and gives registers' values as they are; a tuple is an array, of
-    which `item` gives the fields."""
+    """A native function takes and returns registers' values unchanged; a tuple is an array, whose
+    fields `item` returns."""
     return function.__tvm_ffi_object__()
 
 

@@ -22,7 +22,7 @@ from .values import inward, outward
 
 
 class NotReady(LoopwrightError, ValueError):
-    """What is asked for needs another call before."""
+    """A call that must follow another call came first."""
 
 
 class VirtualMachine(Timed):
@@ -80,7 +80,7 @@ class VirtualMachine(Timed):
         """Call a function, with arguments in order or by name; without any, with the inputs of
         `set_input`, if there are some."""
         if not args and not kwargs and func_name in self._inputs:
-            return self._function(func_name)(*self._given(func_name))
+            return self._function(func_name)(*self._inputs_of(func_name))
         return self._function(func_name)(*self._bound(func_name, args, kwargs))
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
@@ -108,12 +108,12 @@ class VirtualMachine(Timed):
         index = self.get_input_index(key, func_name) if isinstance(key, str) else int(key)
         if not 0 <= index < len(names):
             raise ValueError(explain(f"{func_name} takes {', '.join(names)}", got=key))
-        known = list(self._inputs.get(func_name, [None] * len(names)))
-        known[index] = tensors_of(value)
-        self._inputs[func_name] = tuple(known)
+        inputs = list(self._inputs.get(func_name, [None] * len(names)))
+        inputs[index] = tensors_of(value)
+        self._inputs[func_name] = tuple(inputs)
 
     def get_input_index(self, input_name: str, func_name: str = "main") -> int:
-        """The position of an input, -1 where there is none of that name."""
+        """The position of an input, -1 for an unknown name."""
         names = self.module.input_names(func_name)
         return names.index(input_name) if input_name in names else -1
 
@@ -129,36 +129,36 @@ class VirtualMachine(Timed):
             raise ValueError(explain(f"{name} takes {', '.join(names)}", got=got))
         return [tensors_of(v) for v in (*args, *(kwargs[n] for n in left))]
 
-    def _given(self, func_name: str) -> tuple[Any, ...]:
+    def _inputs_of(self, func_name: str) -> tuple[Any, ...]:
         if func_name not in self._inputs:
             what = f"no inputs were set for {func_name}"
             raise NotReady(explain(what, instead=f'set_input("{func_name}", ...) first'))
-        given = self._inputs[func_name]
-        missing = [i for i, value in enumerate(given) if value is None]
+        inputs = self._inputs[func_name]
+        missing = [i for i, value in enumerate(inputs) if value is None]
         if missing:
             what = f"not all inputs were set for {func_name}"
             names = self.module.input_names(func_name)
             raise NotReady(explain(what, got=f"without {', '.join(names[i] for i in missing)}"))
-        return given
+        return inputs
 
     def invoke_stateful(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         """Call a function with the inputs of `set_input`, or these, and keep its result."""
         if args or kwargs:
             self.set_input(func_name, *args, **kwargs)
-        given = self._given(func_name)
+        inputs = self._inputs_of(func_name)
         self._outputs.pop(func_name, None)
-        self._outputs[func_name] = self._function(func_name)(*given)
+        self._outputs[func_name] = self._function(func_name)(*inputs)
 
     def invoke_with_outputs(self, func_name: str, input_args: Any, output_args: Any) -> None:
         """Call a function with inputs by name (None: those of `set_input`) and write its results to
         tensors."""
         if input_args:
             self.set_input(func_name, **input_args)
-        made = leaves(self.invoke(func_name))
-        if len(made) != len(output_args):
-            what = f"{func_name} has {len(made)} results"
+        results = leaves(self.invoke(func_name))
+        if len(results) != len(output_args):
+            what = f"{func_name} has {len(results)} results"
             raise ValueError(explain(what, got=f"{len(output_args)} tensors for them"))
-        for value, into in zip(made, output_args, strict=True):
+        for value, into in zip(results, output_args, strict=True):
             value.copyto(into)
 
     def get_outputs(self, func_name: str | None = None) -> Any:
@@ -237,10 +237,10 @@ class VirtualMachine(Timed):
     def profile(self, func_name: str, *args: Any) -> Profile:
         """Call a function, with the inputs of `set_input` if none are given, and measure each of
         its kernels."""
-        given = args or self._inputs.get(func_name, ())
+        inputs = args or self._inputs.get(func_name, ())
         if self._machine is not None:
-            return self._machine.profile(func_name, given)
-        return self.module.profile(*given, function=func_name)
+            return self._machine.profile(func_name, inputs)
+        return self.module.profile(*inputs, function=func_name)
 
     def set_instrument(self, instrument: Instrument | None) -> None:
         """Call `instrument(function, name, before, result, *args)` around each kernel and packed

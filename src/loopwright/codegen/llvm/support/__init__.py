@@ -53,15 +53,15 @@ def join(*files: str) -> str:
     lines = [line for file in files for line in read(file).splitlines()]
     heads = [_NAMED.match(line) for line in lines]
     present = {head[2] for head in heads if head and head[1]}
-    kept = []
+    joined = []
     for line, head in zip(lines, heads, strict=True):
         if head and not head[1]:
             name = head[2] or head[3]
             if name in present:
                 continue
             present.add(name)
-        kept.append(line)
-    return "\n".join(kept) + "\n"
+        joined.append(line)
+    return "\n".join(joined) + "\n"
 
 
 def has_pool(triple: str) -> bool:
@@ -72,7 +72,7 @@ def has_pool(triple: str) -> bool:
 def pool_text(triple: str, threads: int = 1) -> str:
     """The thread pool and the workspace for a target; needs no tvm-ffi.
 
-    threads: how many the pool uses until it is told another number."""
+    threads: how many the pool uses until another number is set."""
     return _pool_text(triple).replace(_ONE_THREAD, _ONE_THREAD[:-1] + str(threads), 1)
 
 
@@ -161,7 +161,7 @@ def _call_packed(name: str, *args: Any) -> Any:
 
 def pool_symbols(size: int | None = None) -> dict[str, int]:
     """Addresses of the pool's and the workspace's functions; needs no tvm-ffi. With a `size`, those
-    of the pool of so many threads, else the process's own."""
+    of the pool of `threads` threads, else the process's own."""
     with _lock:
         return _pool(size)
 
@@ -174,7 +174,9 @@ def symbols(size: int | None = None) -> dict[str, int]:
 
 def declarations(text: str) -> str:
     """The `declare` lines for the support functions that `text` mentions."""
-    known = _pool_declarations() | _helper_declarations()
+    available = _pool_declarations() | _helper_declarations()
     return "".join(
-        f"{line}\n" for name, line in known.items() if f"@{name}(" in text or f"@{name}," in text
+        f"{line}\n"
+        for name, line in available.items()
+        if f"@{name}(" in text or f"@{name}," in text
     )

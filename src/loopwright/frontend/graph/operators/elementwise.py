@@ -134,10 +134,8 @@ def clip(cx: Context, x: Value, low: Value | None = None, high: Value | None = N
 
 def clipped(cx: Context, x: Value, low: float | None, high: float | None) -> Any:
     """`clip`, to numbers."""
-    if low is None and high is None:
-        return x
     if high is None:
-        return op.maximum(x.expr, cx.scalar(low, x.dtype))
+        return x if low is None else op.maximum(x.expr, cx.scalar(low, x.dtype))
     if low is None or low > high:
         above = x.expr if low is None else op.maximum(x.expr, cx.scalar(low, x.dtype))
         return op.minimum(above, cx.scalar(high, x.dtype))
@@ -179,8 +177,8 @@ def matmul(cx: Context, a: Value, b: Value) -> Any:
     a, b = cx.aligned([a, b], [[a.ndim - 1, max(b.ndim - 2, 0)]])
     rank = max(a.ndim, b.ndim)
     axes = [[v.ndim - k if k <= v.ndim else None for v in (a, b)] for k in range(rank, 2, -1)]
-    (a, b), batch = cx.meeting([a, b], axes)
+    (a, b), batch = cx.broadcast_groups([a, b], axes)
     out = cx.emit(op.matmul(a.expr, b.expr))
     if out.struct_info.get_shape() is not None:
         return out
-    return cx.found(out, *batch, *a.shape[-2:-1], *b.shape[-1:])
+    return cx.of_shape(out, *batch, *a.shape[-2:-1], *b.shape[-1:])

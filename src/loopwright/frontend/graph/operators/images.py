@@ -77,7 +77,7 @@ class Resized:
         return cx.value(op.where(outside, cx.scalar(self.fill, str(x.dtype)), out.expr))
 
     def along(self, x: Value, axis: int, size: Any, placed: Any) -> tuple[Value, Any]:
-        """(x with an axis resized, which of its elements lie outside)"""
+        """(x with an axis resized, which of its elements are outside)"""
         cx, style, have = self.cx, self.style, PrimValue(x.shape[axis])
         named = {
             "method": style.method,
@@ -108,7 +108,7 @@ class Resized:
 
 
 def factors_of(cx: Context, x: Value, axes: list[int], extents: list[Any]) -> list[float | None]:
-    """The factors of the axes; None for the ratio of what only the run tells."""
+    """The factors of the axes; None for the ratio of extents known only at run time."""
     if len(extents) != len(axes):
         raise ValueError(explain("sizes must hold one number for each axis", got=len(extents)))
     pairs = [(literal(x.shape[a]), size) for a, size in zip(axes, extents, strict=True)]
@@ -169,7 +169,7 @@ def _extent(cx: Context, have: Any, scale: Any) -> Any:
 def _at_run_time(
     cx: Context, x: Value, axis: int, size: Any, scale: float | None, style: Style, smooth: bool
 ) -> Value:
-    """An axis with an extent that only the run tells."""
+    """An axis with an extent known only at run time."""
     if smooth and not (scale is not None and scale >= 1):
         shape = (PrimValue(x.shape[axis]), PrimValue(size), None, scale)
         how = (style.method, style.coordinates, style.cubic_alpha, int(style.exclude))
@@ -236,7 +236,7 @@ def _along(
 
 def _weighed(cx: Context, x: Value, axis: int, taps: Iterable[tuple[Any, Any]]) -> Value:
     """The sum of the elements at indices along an axis, each with its weight."""
-    out = None
+    out: Any = None
     for at, weight in taps:
         part = op.multiply(_take(cx, x, axis, at).expr, weight)
         out = part if out is None else op.add(out, part)
@@ -273,7 +273,7 @@ def lrn(cx: Context, x: Value, size: int, alpha: float, beta: float, bias: float
         raise ValueError(explain("attribute size must be positive", got=size))
     before, after = (size - 1) // 2, size // 2
     channels = literal(x.shape[1])
-    if isinstance(channels, int):  # what lies further away than there are channels is padding
+    if isinstance(channels, int):  # all beyond the channels is padding
         before, after = (min(side, max(channels, 1) - 1) for side in (before, after))
     budget.spend(nodes=before + after)
     width = [0, 0, before, after] + [0, 0] * (x.ndim - 2)

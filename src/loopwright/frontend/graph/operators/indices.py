@@ -142,7 +142,7 @@ def _halves(values: Value) -> list[Any]:
 @function
 def nonzero(cx: Context, x: Value) -> Any:
     """The indices of elements that are not 0, [rank, count]."""
-    return cx.found(cx.emit(op.nonzero(x.expr)), max(x.ndim, 1), None)
+    return cx.of_shape(cx.emit(op.nonzero(x.expr)), max(x.ndim, 1), None)
 
 
 @function
@@ -162,7 +162,7 @@ def first_k(cx: Context, x: Value, k: int, axis: int, largest: bool) -> list[Any
     """`topk` of a known number."""
     axis, extent = axis_of(axis, x.ndim), literal(x.shape[axis])
     if k < 0 or (not isinstance(extent, PrimExpr) and k > extent):
-        raise ValueError(explain("input k must lie within the axis", got=f"{k} of {extent}"))
+        raise ValueError(explain("input k must be within the axis", got=f"{k} of {extent}"))
     if k == 0:  # to the operator 0 means all
         dims = ShapeExpr([*x.shape[:axis], 0, *x.shape[axis + 1 :]])
         return [op.zeros(dims, str(x.dtype)), op.zeros(dims, "int64")]

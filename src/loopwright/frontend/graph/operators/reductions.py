@@ -26,7 +26,7 @@ def reduced(
         result = build(cx, split, inner, False)
         return result if keepdims else closed(cx, result, x, axes, noop)
     if not which and noop:
-        return build(cx, x, [], keepdims)  # what is done to each element stays
+        return build(cx, x, [], keepdims)  # the function of each element remains
     return build(cx, x, which or None, keepdims)
 
 

@@ -57,7 +57,7 @@ def full(cx: Context, shape: Value, fill: np.ndarray) -> Any:
 
 @function
 def reshape(cx: Context, data: Value, shape: Value, allow_zero: bool = True) -> Any:
-    """data in another shape of as many elements; one extent may be -1. allow_zero: a 0 is an extent, not
+    """data in another shape with the same number of elements; one extent may be -1. allow_zero: a 0 is an extent, not
     that of data's axis at this position."""
     if shape.elements is None and isinstance(count := literal(shape.shape[0]), int):
         args = (data.expr, shape.expr, PrimValue(allow_zero))
@@ -97,7 +97,7 @@ def reshaped(cx: Context, data: Value, target: list[Any], allow_zero: bool) -> A
 
 
 def _rest(cx: Context, old: list[Any], others: list[Any]) -> Any:
-    """The dimension -1 stands for."""
+    """The value of dimension -1."""
     rest = list(old)
     for d in others:  # what stays is divided out before anything is multiplied
         same = next((k for k, r in enumerate(rest) if cx.equal(r, d)), None)
@@ -129,7 +129,7 @@ def squeeze(cx: Context, data: Value, axes: Value | None = None) -> Any:
 
 
 def squeezed(cx: Context, data: Value, axes: list[int] | None) -> Any:
-    """Without axes, those of extent 1 go: with one extent that only the run knows, that one, too, or not;
+    """Without axes, those of extent 1 are removed: one extent known only at run time, too, or not;
     of more of them the run checks that none is 1."""
     if axes is not None or all(isinstance(d, IntImm) for d in data.shape):
         return op.squeeze(data.expr, axes)
@@ -246,7 +246,7 @@ def strided_slice(
         args = [data.expr, starts.expr, ends.expr, where, *([] if steps is None else [steps.expr])]
         info = TensorStructInfo(dtype=data.dtype, ndim=data.ndim)
         called = op.call_pure_packed("relax.run.slice", *args, sinfo_args=info)
-        return cx.found(cx.emit(called), *[None] * data.ndim)
+        return cx.of_shape(cx.emit(called), *[None] * data.ndim)
     first, last = (
         cx.integers(v, name, count=count) for v, name in ((starts, "starts"), (ends, "ends"))
     )
@@ -324,11 +324,11 @@ def broadcast_to(cx: Context, data: Value, shape: Value) -> Any:
         elif isinstance(size, int) and isinstance(d, int):
             what = f"dimension {k} cannot be expanded"
             raise ValueError(explain(what, got=f"{size} to {d}", instead="it must be 1"))
-        elif cx.equal_beside(have, const(d, "int64")):
+        elif cx.equal_when_broadcast(have, const(d, "int64")):
             changes[k - (rank - len(old))] = d
             dims.append(d)
         else:
-            dims.append(cx.met(const(d, "int64"), have))
+            dims.append(cx.broadcast_dim(const(d, "int64"), have))
     source = cx.with_dims(data, changes) if changes else data
     if len(dims) == len(old) and all(
         cx.equal(a, b) for a, b in zip(dims, source.shape, strict=True)
@@ -415,8 +415,8 @@ def widened(
             args = [data.expr, ShapeExpr([*first, *last]), StringImm(mode)]
             called = op.call_pure_packed("relax.run.pad", *args, sinfo_args=info)
             dims = [cx.simplify(b + d + a) for b, d, a in zip(first, data.shape, last, strict=True)]
-            return cx.found(cx.emit(called), *dims)
-        for a in which:  # no more can be cut than there is
+            return cx.of_shape(cx.emit(called), *dims)
+        for a in which:  # a crop is at most the extent
             last[a] = cx.simplify(
                 maximum(last[a] + data.shape[a] + first[a], 0) - data.shape[a] - first[a]
             )
@@ -432,7 +432,7 @@ def widened(
     def grown(x: Value) -> Value:
         return cx.value(op.nn.pad(x.expr, width, _MODES[mode], float(fill))) if any(width) else x
 
-    # What is cut from an axis shorter than that is cut from its padding.
+    # A crop larger than the axis is taken from its padding.
     return cropped(grown(data)) if mode == "constant" else grown(cropped(data))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ....base.errors import explain
 from ....ir.prim_op import floordiv
 from ....relax import op
-from ....relax.expr import ShapeExpr
+from ....relax.expr import Expr, ShapeExpr
 from ...common import padded, same_padding, same_padding_transposed
 from ..context import Context
 from ..values import Value, literal
@@ -52,7 +52,7 @@ def window_padding(
 
 
 def framed(cx: Context, x: Value, pads: list[Any], fill: float = 0.0) -> tuple[Value, list[int]]:
-    """(x, its padding), with a padding that only the run tells made part of x."""
+    """(x, its padding), with a padding known only at run time made part of x."""
     if all(isinstance(p, int) for p in pads):
         return x, pads
     rank = len(pads) // 2
@@ -62,7 +62,7 @@ def framed(cx: Context, x: Value, pads: list[Any], fill: float = 0.0) -> tuple[V
 
 
 def known_window(kernel: list[Any]) -> list[int]:
-    """The window, for what is computed from it. Raises ValueError where only the run tells it."""
+    """The window as numbers. Raises ValueError where it is known only at run time."""
     if not all(isinstance(k, int) for k in kernel):
         what = "auto_pad and output_shape need the weight's window"
         hint = "give attribute kernel_shape, or the weight's extents by shape_dict"
@@ -89,7 +89,7 @@ def conv(
     return with_bias(cx, out, bias, rank)
 
 
-def with_bias(cx: Context, out: Any, bias: Value | None, rank: int) -> Any:
+def with_bias(cx: Context, out: Value | Expr, bias: Value | None, rank: int) -> Any:
     if bias is None:
         return out
     out = cx.emit(out)

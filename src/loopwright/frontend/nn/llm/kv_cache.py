@@ -23,7 +23,7 @@ _CACHE = "vm.builtin.attention_kv_cache_"
 
 
 class AttnKind(enum.IntEnum):
-    """What a layer computes."""
+    """The kind of attention of a layer."""
 
     MHA = 0
     MLA = 1
@@ -32,7 +32,7 @@ class AttnKind(enum.IntEnum):
 
 
 class RopeMode(enum.IntEnum):
-    """Whether positions turn queries and keys: never, before keys are kept, or as they are read."""
+    """When queries and keys are rotated by their positions: never, before keys are cached, or when read."""
 
     NONE = 0
     NORMAL = 1
@@ -71,7 +71,7 @@ class TIRPagedKVCache(PagedKVCache):
     layer_partition: the first layer of each stage and, last, the number of layers.
     rotary_dim: the channels that positions turn, by angles to the base rope_theta.
 
-    Raises ValueError for what the kernels do not compute: latent or sliding attention, and angles
+    Raises ValueError for variants without a kernel: latent or sliding attention, and angles
     that are scaled by parts (`rope_scaling`).
     """
 
@@ -103,8 +103,8 @@ class TIRPagedKVCache(PagedKVCache):
         name: str = "paged_kv_cache",
     ) -> None:
         kinds = [attn_kind] * num_hidden_layers if isinstance(attn_kind, str) else list(attn_kind)
-        given = {"attention": set(kinds) - {"mha"}, "rope_scaling": dict(rope_scaling)}
-        for what, rest in given.items():
+        unsupported = {"attention": set(kinds) - {"mha"}, "rope_scaling": dict(rope_scaling)}
+        for what, rest in unsupported.items():
             if rest:
                 what = f"the kernels of the cache do not compute this {what}"
                 raise ValueError(explain(what, got=rest, instead='"mha" and {}'))
@@ -112,8 +112,8 @@ class TIRPagedKVCache(PagedKVCache):
             what = "the kernels of the cache take heads of one size"
             raise ValueError(explain(what, got=f"{qk_head_dim} and {v_head_dim}"))
         heads, kv_heads, dim = num_attention_heads, num_key_value_heads, qk_head_dim
-        turned = 0 if rope_mode == RopeMode.NONE else rotary_dim
-        split = _split_rotary(heads, kv_heads, dim, turned, rope_theta, rope_scale, dtype)
+        rotated = 0 if rope_mode == RopeMode.NONE else rotary_dim
+        split = _split_rotary(heads, kv_heads, dim, rotated, rope_theta, rope_scale, dtype)
         attend = _attention(heads, kv_heads, dim, dtype)
         builder = exporting()
         room = [max_batch_size, max_total_seq_len, prefill_chunk_size, page_size]
@@ -135,24 +135,24 @@ def _emitted(call: Any) -> Tensor:
 
 
 def _split_rotary(
-    heads: int, kv_heads: int, dim: int, turned: int, theta: float, scale: float, dtype: str
+    heads: int, kv_heads: int, dim: int, rotary: int, theta: float, scale: float, dtype: str
 ) -> tir.PrimFunc:
-    """Queries, keys and values out of qkv: (n, heads, dim); positions (n) turn the first `turned`
+    """Queries, keys and values out of qkv: (n, heads, dim); positions (n) rotate the first `rotary`
     channels of queries and keys. Source of the formula: Su et al., RoFormer, 2021."""
     n = te.var("n", "int64")
     qkv = te.placeholder((n, heads + 2 * kv_heads, dim), dtype, name="qkv")
     positions = te.placeholder((n,), "int32", name="positions")
 
     def rotated(i: Any, h: Any, c: Any) -> Any:
-        half = turned // 2
-        exponent = (c % max(half, 1)).astype("float32") * (2.0 / max(turned, 1))
+        half = rotary // 2
+        exponent = (c % max(half, 1)).astype("float32") * (2.0 / max(rotary, 1))
         angle = (
             positions[i].astype("float32") * scale / te.power(tir.const(theta, "float32"), exponent)
         )
         other = tir.if_then_else(c < half, -qkv[i, h, c + half], qkv[i, h, c - half])
         value = te.cos(angle) * qkv[i, h, c].astype("float32")
         value += te.sin(angle) * other.astype("float32")
-        return tir.if_then_else(c < turned, value.astype(dtype), qkv[i, h, c])
+        return tir.if_then_else(c < rotary, value.astype(dtype), qkv[i, h, c])
 
     def part(name: str, first: int, count: int, turn: bool) -> te.Tensor:
         def value(i: Any, h: Any, c: Any) -> Any:
@@ -161,8 +161,8 @@ def _split_rotary(
         return te.compute((n, count, dim), value, name=name)
 
     parts = [
-        part("q", 0, heads, turned > 0),
-        part("k", heads, kv_heads, turned > 0),
+        part("q", 0, heads, rotary > 0),
+        part("k", heads, kv_heads, rotary > 0),
         part("v", heads + kv_heads, kv_heads, False),
     ]
     return te.create_prim_func([qkv, positions, *parts]).without_attr("global_symbol")
@@ -177,14 +177,14 @@ def _attention(heads: int, kv_heads: int, dim: int, dtype: str) -> tir.PrimFunc:
     n, m, pages, size = (te.var(name, "int64") for name in ("n", "m", "pages", "page_size"))
     scale = te.var("scale", "float32")
     q = te.placeholder((n, heads, dim), dtype, name="q")
-    kept = te.placeholder((pages, 2, kv_heads, size, dim), dtype, name="kept")
+    cached = te.placeholder((pages, 2, kv_heads, size, dim), dtype, name="kept")
     slots = te.placeholder((m,), "int64", name="slots")
     group = heads // kv_heads
     c, j, r, t = (te.reduce_axis((0, extent)) for extent in (dim, m, m, m))
 
     def entry(which: int, h: Any, token: Any, channel: Any) -> Any:
-        place = slots[token]
-        return kept[place // size, which, h // group, place % size, channel].astype("float32")
+        slot = slots[token]
+        return cached[slot // size, which, h // group, slot % size, channel].astype("float32")
 
     scores = te.compute(
         (n, heads, m),
@@ -211,4 +211,4 @@ def _attention(heads: int, kv_heads: int, dim: int, dtype: str) -> tir.PrimFunc:
     out = te.compute(
         (n, heads, dim), lambda i, h, k: (mixed[i, h, k] / total[i, h]).astype(dtype), name="out"
     )
-    return te.create_prim_func([q, kept, slots, scale, out]).without_attr("global_symbol")
+    return te.create_prim_func([q, cached, slots, scale, out]).without_attr("global_symbol")

@@ -44,26 +44,26 @@ def linear_attention(
     if heads < 1 or groups < 1 or heads % groups:
         what = "q_num_heads must be a multiple of kv_num_heads"
         raise ValueError(explain(what, got=f"{heads} and {groups}"))
-    wanted = ["decay"] * ("gated" in rule) + ["beta"] * ("delta" in rule)
-    given = [n for n, v in (("decay", decay), ("beta", beta)) if v is not None]
-    if wanted != given:
-        what = f"update_rule {rule} has the inputs: {', '.join(wanted) or 'none of decay, beta'}"
-        raise ValueError(explain(what, got=", ".join(given) or "none"))
+    required = ["decay"] * ("gated" in rule) + ["beta"] * ("delta" in rule)
+    present = [n for n, v in (("decay", decay), ("beta", beta)) if v is not None]
+    if required != present:
+        what = f"update_rule {rule} has the inputs: {', '.join(required) or 'none of decay, beta'}"
+        raise ValueError(explain(what, got=", ".join(present) or "none"))
     q, k, v = (_heads(cx, x, n) for x, n in ((query, heads), (key, groups), (value, groups)))
     size = q.shape[3]
     gates = [] if decay is None else [_heads(cx, decay, groups).expr]
     if beta is not None:
         gates.append(beta.expr)
-    scale = node.real("scale", 0.0) or None  # 0 stands for the default
+    scale = node.real("scale", 0.0) or None  # 0 means the default
     if state is None:
         dims = ShapeExpr([q.shape[0], groups, size, v.shape[3]])
         state = cx.value(op.zeros(dims, str(query.dtype)))
-    given_tensors = (q.expr, k.expr, v.expr, state.expr, gates)
-    found = cx.emit(op.nn.linear_attention(*given_tensors, rule, scale))
-    out = cx.value(found[0])
+    tensors = (q.expr, k.expr, v.expr, state.expr, gates)
+    result = cx.emit(op.nn.linear_attention(*tensors, rule, scale))
+    out = cx.value(result[0])
     total = cx.simplify(out.shape[2] * out.shape[3])
     flat = op.reshape(out.expr, ShapeExpr([*out.shape[:2], total]))
-    return [flat, found[1]]
+    return [flat, result[1]]
 
 
 @converter("FlexAttention", 1, _PREVIEW)
@@ -86,8 +86,8 @@ def flex_attention(cx: Context, node: Node, query: Value, key: Value, value: Val
         return expr if repeats == 1 else cx.emit(op.repeat(expr, repeats, 1))
 
     each = heads // groups
-    turned = cx.emit(op.permute_dims(wide(key, each), [0, 1, 3, 2]))
-    product = cx.emit(op.matmul(wide(query), turned))
+    transposed = cx.emit(op.permute_dims(wide(key, each), [0, 1, 3, 2]))
+    product = cx.emit(op.matmul(wide(query), transposed))
     scores = cx.value(op.multiply(product, cx.scalar(scale, kind)))
     scores = _changed(cx, node, "score_mod", scores)
     weights = cx.value(op.nn.softmax(scores.expr, -1))
@@ -97,12 +97,12 @@ def flex_attention(cx: Context, node: Node, query: Value, key: Value, value: Val
 
 
 def _changed(cx: Context, node: Node, name: str, value: Value) -> Value:
-    """What a graph of the node makes of a value, if it has one of that name."""
+    """The value mapped by a graph of the node, if it has one of that name."""
     if not node.has(name):
         return value
     graph = node.graph(name)
     if len(graph.input) != 1 or len(graph.output) != 1:
         what = f"{name} has one input and one output"
         raise ValueError(explain(what, got=f"{len(graph.input)} and {len(graph.output)}"))
-    (found,) = cx.walk.subgraph(graph, {graph.input[0].name: value})
-    return found
+    (changed,) = cx.walk.subgraph(graph, {graph.input[0].name: value})
+    return changed

@@ -1,6 +1,6 @@
 """Weights of 2, 4 or 8 bits, of which blocks of rows share a scale: they stay so in products.
 
-onnxruntime writes them as MatMulNBits, and as MatMul of what DequantizeLinear gives.
+onnxruntime writes them as MatMulNBits, and as MatMul of DequantizeLinear's result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KINDS = {f"{sign}int{bits}": bits for sign in ("", "u") for bits in (2, 4, 8)}
 
 
 def unpacked(cx: Context, data: Value, bits: int) -> Value:
-    """[..., bytes] as [..., bytes * 8 / bits] numbers of so many bits, the low ones first."""
+    """[..., bytes] as [..., bytes * 8 / bits] numbers of `bits` bits, the low ones first."""
     per = 8 // bits
     if per == 1:
         return data
@@ -34,7 +34,7 @@ def unpacked(cx: Context, data: Value, bits: int) -> Value:
 
 @dataclass(frozen=True)
 class Weight:
-    """A known matrix, (number - zero) * scale: numbers of so many bits, uint8 (columns, bytes) from the lowest bit
+    """A known matrix, (number - zero) * scale: numbers of `bits` bits, uint8 (columns, bytes) from the lowest bit
     of the first byte on; zero and scale, (columns, blocks), hold for `size` rows of a column. The last block
     may be longer than the matrix."""
 
@@ -49,12 +49,16 @@ class Weight:
 def dequantized(x: Value, scale: Value, zero: Value | None, axis: int, block: int) -> Weight | None:
     """What DequantizeLinear makes of known numbers, if that is such a matrix."""
     bits = _KINDS.get(str(x.dtype), 0)
-    given: list[Any] = [None if v is None else v.constant for v in (x, scale, zero)]
+    constants: list[Any] = [None if v is None else v.constant for v in (x, scale, zero)]
     if x.ndim != 2 or axis % 2 or not bits or block < 16 or block % (32 // bits):
         return None
-    if scale.dtype != "float32" or any(g is None for g in given[:2]) or (zero and given[2] is None):
+    if (
+        scale.dtype != "float32"
+        or any(g is None for g in constants[:2])
+        or (zero and constants[2] is None)
+    ):
         return None
-    data, factor, middle = given
+    data, factor, middle = constants
     (rows, _), lowest = data.shape, 0 if str(x.dtype).startswith("u") else -(1 << (bits - 1))
     whole = np.pad(data.T.astype(np.int16) - lowest, [(0, 0), (0, -rows % block)])
     parts = whole.astype(np.uint8).reshape(len(whole), -1, 8 // bits)
@@ -86,10 +90,10 @@ def product(cx: Context, a: Value, weight: Weight, in_bytes: bool = False) -> Va
         steps = o.Where(o.Equal(most, np.float32(0)), np.float32(0), o.Div(np.float32(127), most))
         data = o.Reshape(o.Cast(o.Round(o.Mul(cut, steps)), to=_INT8), [-1, blocks * size])
         factor = o.Reshape(o.Mul(most, np.float32(1 / 127)), [-1, blocks])
-        made = op.nn.byte_matmul_nbits(data.expr, factor.expr, *parts, bits, size)
+        result = op.nn.byte_matmul_nbits(data.expr, factor.expr, *parts, bits, size)
     else:
-        made = op.nn.matmul_nbits(flat.expr, *parts, bits, size)
-    out = cx.value(cx.emit(made))
+        result = op.nn.matmul_nbits(flat.expr, *parts, bits, size)
+    out = cx.value(cx.emit(result))
     if columns % nbits.WIDE:
         out = o.Slice(out, [0], [columns], [1])
     return cx.value(op.reshape(out.expr, ShapeExpr([*a.shape[:-1], columns])))

@@ -75,7 +75,7 @@ _as_standard("SampleOp", "Identity")
 # ---------------------------------------------------------------- products
 
 
-def _turned(cx: Context, x: Value, matrix: bool, batch: bool) -> Value:
+def _transposed(cx: Context, x: Value, matrix: bool, batch: bool) -> Value:
     """The last two axes exchanged; before that the first one, of the rows, made the last but one. A
     vector stays."""
     axes = list(range(x.ndim))
@@ -91,7 +91,7 @@ def _turned(cx: Context, x: Value, matrix: bool, batch: bool) -> Value:
 @_contrib("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation", "SparseToDenseMatMul")
 def fused_matmul(cx: Context, node: Node, a: Value, b: Value) -> Any:
     a, b = (
-        _turned(cx, v, node.flag(f"trans{side}"), node.flag(f"transBatch{side}"))
+        _transposed(cx, v, node.flag(f"trans{side}"), node.flag(f"transBatch{side}"))
         for v, side in ((a, "A"), (b, "B"))
     )
     out = cx.onnx.MatMul(a, b)
@@ -102,18 +102,18 @@ def fused_matmul(cx: Context, node: Node, a: Value, b: Value) -> Any:
 def _activated(cx: Context, node: Node, x: Value) -> Value:
     """x after the attribute `activation`, with its parameters."""
     kind = node.text("activation", "")
-    given = node.reals("activation_params", [])
+    params = node.reals("activation_params", [])
     letters = [node.real(f"activation_{n}", None) for n in ("alpha", "beta", "gamma")]
     node.skip("activation_axis")
-    given = given or [v for v in letters if v is not None]
+    params = params or [v for v in letters if v is not None]
     names = {"LeakyRelu": ["alpha"], "HardSigmoid": ["alpha", "beta"], "Elu": ["alpha"]}
     if not kind:
         return x
     if kind == "Clip":
-        return cx.onnx.Clip(x, *given[:2])
+        return cx.onnx.Clip(x, *params[:2])
     if kind not in ("Relu", "Tanh", "Sigmoid", "Softplus", "Softsign", "HardSwish", "Gelu", *names):
         raise ValueError(explain("unknown activation", got=kind))
-    own = dict(zip(names.get(kind, ()), given, strict=False))
+    own = dict(zip(names.get(kind, ()), params, strict=False))
     return getattr(cx.onnx, kind)(x, **own)
 
 
@@ -144,8 +144,8 @@ def last_channels(cx: Context, x: Value) -> Value:
 def nhwc_conv(
     cx: Context, node: Node, x: Value, w: Value, b: Value | None = None, z: Value | None = None
 ) -> Any:
-    given = _all_of(node, "activation", "activation_params")
-    out = last_channels(cx, cx.onnx.Conv(first_channels(cx, x), first_channels(cx, w), b, **given))
+    attrs = _all_of(node, "activation", "activation_params")
+    out = last_channels(cx, cx.onnx.Conv(first_channels(cx, x), first_channels(cx, w), b, **attrs))
     return _activated(cx, node, out if z is None else cx.onnx.Add(out, z))
 
 
@@ -166,8 +166,8 @@ def cdist(cx: Context, node: Node, a: Value, b: Value) -> Any:
 
 @_contrib("Unique")
 def unique(cx: Context, node: Node, x: Value) -> Any:
-    values, _, places, counts = cx.onnx.Unique(x, sorted=0, outputs=4)
-    return [values, places, counts]
+    values, _, inverse, counts = cx.onnx.Unique(x, sorted=0, outputs=4)
+    return [values, inverse, counts]
 
 
 # ---------------------------------------------------------------- activations and norms
@@ -208,10 +208,10 @@ def _root_mean_square(
 
 def simplified_layer_normalization(cx: Context, node: Node, x: Value, scale: Value) -> Any:
     node.skip("stash_type")
-    given = node.integer("axis", -1), node.real("epsilon", 1e-5)
+    options = node.integer("axis", -1), node.real("epsilon", 1e-5)
     if len([name for name in node.outputs if name]) == 1:
-        return [cx.onnx.RMSNormalization(x, scale, axis=given[0], epsilon=given[1])]
-    return _root_mean_square(cx, x, scale, *given)
+        return [cx.onnx.RMSNormalization(x, scale, axis=options[0], epsilon=options[1])]
+    return _root_mean_square(cx, x, scale, *options)
 
 
 for _domain in ("", DOMAIN):  # onnxruntime has it in the standard domain
@@ -235,17 +235,21 @@ def embed_layer_normalization(cx: Context, node: Node, ids: Value, *rest: Value 
             "its inputs are 7 to 9, of which those of segments, mask and positions may be missing"
         )
         raise ValueError(explain(what, got=", ".join(node.inputs)))
-    segments, words, positions, segment_words, gamma, beta, mask, places = (*rest, None, None)[:8]
+    segments, words, positions, segment_words, gamma, beta, mask, position_ids = (
+        *rest,
+        None,
+        None,
+    )[:8]
     o = cx.onnx
     node.skip("mask_index_type")
-    if places is None:
-        places = cx.onnx.Unsqueeze(counted(cx, ids.shape[1]), [0])
+    if position_ids is None:
+        position_ids = cx.onnx.Unsqueeze(counted(cx, ids.shape[1]), [0])
 
     def rows(table: Value | None, ids: Value) -> Value:
         """Rows of a table; as unsigned numbers, negative ids are beyond it and do not count from its end."""
         return o.Gather(table, o.Cast(ids, to=_UINT32))
 
-    total = o.Add(rows(words, ids), rows(positions, places))
+    total = o.Add(rows(words, ids), rows(positions, position_ids))
     if segments is not None and segment_words is not None:
         total = o.Add(total, rows(segment_words, segments))
     epsilon = node.real("epsilon", 1e-12)
@@ -259,12 +263,12 @@ def embed_layer_normalization(cx: Context, node: Node, ids: Value, *rest: Value 
 
 @_contrib("QEmbedLayerNormalization")
 def quantized_embed_layer_normalization(
-    cx: Context, node: Node, ids: Value, *given: Value | None
+    cx: Context, node: Node, ids: Value, *inputs: Value | None
 ) -> Any:
-    if len(given) < 17:
+    if len(inputs) < 17:
         what = "it takes 18 inputs: the ids, and five tables with a scale and a zero point each"
         raise ValueError(explain(what, got=", ".join(node.inputs)))
-    segments, *rest = given
+    segments, *rest = inputs
     tables, mask, scales, zeros = rest[:5], rest[5], rest[6:11], rest[11:16]
     real = [
         None if t is None else cx.onnx.DequantizeLinear(t, s, z)
@@ -286,17 +290,17 @@ def _qlinear(
     name: str, count: int, build: Convert, step: Callable[[Context, Any], Any] = lambda cx, s: s
 ) -> None:
     """An operator of `count` quantized inputs (x, scale, zero point each), then scale and zero point
-    of its output: `build(o, node, *real)` on what the inputs stand for. step: which scale is meant
+    of its output: `build(o, node, *real)` on the real values of the inputs. step: which scale is meant
     by the given one."""
 
     def convert(cx: Context, node: Node, *inputs: Value | None) -> Any:
         if len(inputs) < 3 * count + 1:
             raise ValueError(explain(f"{name} has {3 * count + 2} inputs", got=len(inputs)))
-        given = [inputs[3 * k : 3 * k + 3] for k in range(count)]
-        real = [cx.onnx.DequantizeLinear(*g) for g in given]
+        triples = [inputs[3 * k : 3 * k + 3] for k in range(count)]
+        real = [cx.onnx.DequantizeLinear(*g) for g in triples]
         scale, zero = (*inputs[3 * count :], None)[:2]
-        made = build(cx, node, *real)
-        return _quantized(cx, made, step(cx, scale), zero, given[0][0])  # type: ignore[arg-type]
+        result = build(cx, node, *real)
+        return _quantized(cx, result, step(cx, scale), zero, triples[0][0])  # type: ignore[arg-type]
 
     register_converter(name, 1, convert, DOMAIN)
 
@@ -304,9 +308,9 @@ def _qlinear(
 def _pooled(kind: str) -> Convert:
     def build(cx: Context, node: Node, x: Value) -> Value:
         last = node.integer("channels_last", 0)
-        given = _all_of(node, "channels_last")
+        attrs = _all_of(node, "channels_last")
         pool = getattr(cx.onnx, kind)
-        return last_channels(cx, pool(first_channels(cx, x), **given)) if last else pool(x, **given)
+        return last_channels(cx, pool(first_channels(cx, x), **attrs)) if last else pool(x, **attrs)
 
     return build
 
@@ -362,8 +366,8 @@ def quantized_where(
 @_contrib("QLinearConv")
 def quantized_conv(cx: Context, node: Node, x: Value, *rest: Value | None) -> Any:
     last = node.integer("channels_last", 0)
-    given = _all_of(node, "channels_last")
-    out = cx.onnx.QLinearConv(first_channels(cx, x) if last else x, *rest, **given)
+    attrs = _all_of(node, "channels_last")
+    out = cx.onnx.QLinearConv(first_channels(cx, x) if last else x, *rest, **attrs)
     return last_channels(cx, out) if last else out
 
 
@@ -405,8 +409,8 @@ def quantized_gemm(
     y_zero: Value | None = None,
 ) -> Any:  # fmt: skip
     o, alpha = cx.onnx, node.real("alpha", 1.0)
-    left = _turned(cx, a, node.flag("transA"), False)
-    right = _turned(cx, b, node.flag("transB"), False)
+    left = _transposed(cx, a, node.flag("transA"), False)
+    right = _transposed(cx, b, node.flag("transB"), False)
     if c is not None and c.dtype != "int32":
         instead = "values of C in steps of a_scale * b_scale, or a model in the QDQ form"
         raise ValueError(explain("input C must be int32", got=c.dtype, instead=instead))
@@ -422,7 +426,7 @@ def dynamic_quantize_lstm(
     h: Value | None, c: Value | None, p: Value | None, w_scale: Value, w_zero: Value, r_scale: Value,
     r_zero: Value,
 ) -> Any:  # fmt: skip
-    """Inputs are rounded to bytes all together, each state of a sequence by itself, so that it does not
+    """Inputs are rounded to bytes all together, each state of a sequence separately, so that it does not
     depend on the others of the batch (in onnxruntime those of a thread share a scale)."""
     o = cx.onnx
 
@@ -454,11 +458,11 @@ def matmul_n_bits(
         what = "bits must be 2, 4 or 8, and block_size 16 or more"
         raise ValueError(explain(what, got=f"{bits} and {size}"))
     blocks = -(-rows // size)
-    given: list[Any] = [None if v is None else v.constant for v in (b, scales, zeros)]
-    fixed = all(known is not None for known in given[:2]) and (zeros is None) == (given[2] is None)
-    fixed = fixed and given[0].size == columns * blocks * size * bits // 8 > 0
+    constants: list[Any] = [None if v is None else v.constant for v in (b, scales, zeros)]
+    fixed = all(c is not None for c in constants[:2]) and (zeros is None) == (constants[2] is None)
+    fixed = fixed and constants[0].size == columns * blocks * size * bits // 8 > 0
     if fixed and group is None and a.dtype == scales.dtype == "float32" and not size % (32 // bits):
-        numbers, scale, zero = given
+        numbers, scale, zero = constants
         if zero is None:
             zero = np.full((columns, blocks), 1 << (bits - 1))
         elif zero.dtype == np.uint8:

@@ -74,14 +74,14 @@ def _attended(
     """[batch, rows, heads * size]."""
     scale = node.real("scale", 0.0) or None
     mask = "BottomRight" if causal else None
-    given = None if bias is None else bias.expr
-    return _joined(cx, cx.value(op.nn.attention(q.expr, k.expr, v.expr, given, scale, mask)))
+    added = None if bias is None else bias.expr
+    return _joined(cx, cx.value(op.nn.attention(q.expr, k.expr, v.expr, added, scale, mask)))
 
 
 def _bias(
     cx: Context, node: Node, x: Value, mask: Value | None, more: Value | None, length: Any
 ) -> Value | None:
-    """What is added to the scores: the mask's filter, and an input."""
+    """The sum of all terms added to the scores: the mask's filter, and an input."""
     far = node.real("mask_filter_value", -10000.0)
     if mask is None:
         return more
@@ -100,7 +100,7 @@ def _self_attention(
     cx: Context, node: Node, projected: Value, mask: Value | None, past: Value | None,
     more: Value | None,
 ) -> Any:  # fmt: skip
-    """Attention of queries, keys and values that stand side by side on the last axis."""
+    """Attention of queries, keys and values that are concatenated along the last axis."""
     o, count = cx.onnx, node.integer("num_heads")
     for name in ("do_rotary", "past_present_share_buffer"):
         if node.integer(name, 0):
@@ -142,8 +142,8 @@ def quantized_attention(
     mask: Value | None = None, x_zero: Value | None = None, w_zero: Value | None = None,
     past: Value | None = None,
 ) -> Any:  # fmt: skip
-    given = (x, weights, x_scale, w_scale, x_zero, w_zero, bias)
-    out = matmul_integer_to_float(cx, node, *given)
+    inputs = (x, weights, x_scale, w_scale, x_zero, w_zero, bias)
+    out = matmul_integer_to_float(cx, node, *inputs)
     return _self_attention(cx, node, out, mask, past, None)
 
 
@@ -183,11 +183,11 @@ def multi_head_attention(
 # ---------------------------------------------------------------- positions
 
 
-def _rotated(cx: Context, x: Value, places: Value, cos: Value, sin: Value, mixed: bool) -> Value:
-    """x (as inside) turned by the angles of its positions (batch, length): pairs of the first elements
+def _rotated(cx: Context, x: Value, positions: Value, cos: Value, sin: Value, mixed: bool) -> Value:
+    """x (as inside) rotated by the angles of its positions (batch, length): pairs of the first elements
     of a head, neighbours if `mixed`, else half of them apart."""
     o, half = cx.onnx, literal(cos.shape[1])
-    c, s = (o.Unsqueeze(o.Gather(table, places), [2]) for table in (cos, sin))
+    c, s = (o.Unsqueeze(o.Gather(table, positions), [2]) for table in (cos, sin))
     return rotated_by(cx, x, c, s, half, mixed)
 
 
@@ -196,12 +196,12 @@ def rotated_by(cx: Context, x: Value, c: Value, s: Value, half: Any, mixed: bool
     o, size = cx.onnx, literal(x.shape[3])
     if not (isinstance(half, int) and isinstance(size, int)):
         raise ValueError(explain("the size of a head must be known", got=str(x.info)))
-    turned = o.Slice(x, [0], [2 * half], [3])
+    upper = o.Slice(x, [0], [2 * half], [3])
     if mixed:
-        pairs = _shaped(cx, turned, *x.shape[:3], half, 2)
+        pairs = _shaped(cx, upper, *x.shape[:3], half, 2)
         left, right = (o.Gather(pairs, np.asarray(n), axis=4) for n in (0, 1))
     else:
-        left, right = o.Split(turned, axis=3, num_outputs=2, outputs=2)
+        left, right = o.Split(upper, axis=3, num_outputs=2, outputs=2)
     parts = o.Sub(o.Mul(left, c), o.Mul(right, s)), o.Add(o.Mul(right, c), o.Mul(left, s))
     if mixed:
         stacked = o.Concat(*(o.Unsqueeze(p, [4]) for p in parts), axis=4)
@@ -215,7 +215,7 @@ def rotated_by(cx: Context, x: Value, c: Value, s: Value, half: Any, mixed: bool
 
 @converter("RotaryEmbedding", 1, DOMAIN)
 def rotary_embedding(
-    cx: Context, node: Node, x: Value, places: Value, cos: Value, sin: Value
+    cx: Context, node: Node, x: Value, positions: Value, cos: Value, sin: Value
 ) -> Any:
     node.skip("is_packed_batching", "rotary_embedding_dim")
     count, scale = node.integer("num_heads", 0), node.real("scale", 1.0)
@@ -226,9 +226,9 @@ def rotary_embedding(
             raise ValueError(explain("the size of a head must be known", got=str(x.info)))
         count = count or width // (2 * half)
     inside = _heads(cx, x, count) if flat else _swapped(cx, x)
-    if places.ndim == 1:  # where the first element is
-        places = cx.onnx.Unsqueeze(cx.onnx.Add(places, counted(cx, inside.shape[1])), [0])
-    out = _rotated(cx, inside, places, cos, sin, node.flag("interleaved"))
+    if positions.ndim == 1:  # where the first element is
+        positions = cx.onnx.Unsqueeze(cx.onnx.Add(positions, counted(cx, inside.shape[1])), [0])
+    out = _rotated(cx, inside, positions, cos, sin, node.flag("interleaved"))
     out = _joined(cx, out) if flat else _swapped(cx, out)
     return out if scale == 1.0 else cx.onnx.Mul(out, scale)
 
@@ -243,13 +243,13 @@ class _Blocks:
     size: int
 
     def seen(self, cx: Context, queries: Value, keys: Value, heads: int) -> Value:
-        """Places of queries (batch, rows) and keys (length,): bool (batch, heads, rows, length)."""
+        """Positions of queries (batch, rows) and keys (length,): bool (batch, heads, rows, length)."""
         o = cx.onnx
         layouts, side = (literal(d) for d in self.ends.shape)
         ends = o.Unsqueeze(o.Slice(self.ends, np.array([1]), np.array([side]), np.array([1])), [2])
-        places = o.Cast(counted(cx, self.columns.shape[1]), to=6)
-        rows = o.ReduceSum(o.Cast(o.LessOrEqual(ends, places), to=_INT64), [1], keepdims=0)
-        last = np.int64(side - 1)  # of what is filled up
+        positions = o.Cast(counted(cx, self.columns.shape[1]), to=6)
+        rows = o.ReduceSum(o.Cast(o.LessOrEqual(ends, positions), to=_INT64), [1], keepdims=0)
+        last = np.int64(side - 1)  # of the padded axis
         columns = o.Cast(self.columns, to=_INT64)
         columns = o.Where(o.Less(columns, np.int64(0)), last, columns)
         own = o.Expand(np.arange(layouts)[:, None], o.Shape(rows))
@@ -258,8 +258,10 @@ class _Blocks:
         mask = o.ScatterND(none, index, o.Expand(np.float32(1), o.Shape(rows)))
         by_query = o.Gather(mask, o.Div(queries, np.int64(self.size)), axis=1)
         both = o.Gather(by_query, o.Div(keys, np.int64(self.size)), axis=3)
-        found = o.Tile(o.Transpose(both, perm=[1, 0, 2, 3]), np.array([1, heads // layouts, 1, 1]))
-        return o.Greater(found, np.float32(0))
+        allowed = o.Tile(
+            o.Transpose(both, perm=[1, 0, 2, 3]), np.array([1, heads // layouts, 1, 1])
+        )
+        return o.Greater(allowed, np.float32(0))
 
 
 @converter("SparseAttention", 1, DOMAIN)
@@ -272,9 +274,9 @@ def sparse_attention(
     layouts = literal(ends.shape[0])
     if not isinstance(layouts, int) or node.integer("num_heads") % layouts:
         raise ValueError(explain("the layouts must divide num_heads", got=str(ends.info)))
-    last, given = cx.onnx.Sub(lengths, np.int32(1)), (past_key, past_value)
+    last, past = cx.onnx.Sub(lengths, np.int32(1)), (past_key, past_value)
     return group_query_attention(
-        cx, node, query, key, value, *given, last, total, cos, sin, blocks=blocks
+        cx, node, query, key, value, *past, last, total, cos, sin, blocks=blocks
     )
 
 
@@ -283,7 +285,7 @@ def group_query_attention(
     cx: Context, node: Node, query: Value, key: Value | None = None, value: Value | None = None,
     past_key: Value | None = None, past_value: Value | None = None, last: Value | None = None,
     total: Value | None = None, cos: Value | None = None, sin: Value | None = None,
-    places: Value | None = None, more: Value | None = None, *, blocks: _Blocks | None = None,
+    positions: Value | None = None, more: Value | None = None, *, blocks: _Blocks | None = None,
 ) -> Any:  # fmt: skip
     """last (batch,): each batch's number of keys, less 1; total: the greatest of these numbers; blocks: whose
     keys are seen."""
@@ -313,19 +315,19 @@ def group_query_attention(
         length = cx.integers(total, "total_sequence_length", dims=True)[0]
         length = cx.simplify(maximum(length, cached)) if not isinstance(length, int) else length
         if isinstance(length, int):
-            known = literal(cached)
-            length = max(length, known) if isinstance(known, int) else maximum(length, cached)
+            capacity = literal(cached)
+            length = max(length, capacity) if isinstance(capacity, int) else maximum(length, cached)
     at = counted(cx, length)
     last = o.Cast(last, to=_INT64)  # which is a key's place: others are refused
     last = o.Where(o.Less(last, np.int64(0)), o.Sub(last, _whole(cx, length)), last)
     last = o.Gather(at, last)
     before = o.Max(o.Sub(o.Add(last, 1), _whole(cx, rows)), np.int64(0))
-    before = o.Unsqueeze(before, [1])  # (batch, 1): the keys that are there already
+    before = o.Unsqueeze(before, [1])  # (batch, 1): the number of cached keys
     where = o.Add(before, counted(cx, rows))  # (batch, rows)
     if node.flag("do_rotary"):
         if cos is None or sin is None:
             raise ValueError(explain("inputs cos_cache and sin_cache are missing"))
-        own = where if places is None else places
+        own = where if positions is None else positions
         mixed = node.flag("rotary_interleaved")
         q, k = (_rotated(cx, t, own, cos, sin, mixed) for t in (q, k))
     else:
@@ -364,5 +366,5 @@ def group_query_attention(
 
 def _whole(cx: Context, extent: Any) -> Value:
     """A dimension as a 0-d tensor."""
-    found = cx.from_elements([extent], "int64")
-    return cx.onnx.Squeeze(found, [0])
+    scalar = cx.from_elements([extent], "int64")
+    return cx.onnx.Squeeze(scalar, [0])

@@ -1,4 +1,4 @@
-"""com.microsoft's mixtures of experts, streams and states of language models, and small ones beside."""
+"""com.microsoft's mixtures of experts, streams and states of language models, and small others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _refused(node: Node, *names: str) -> None:
 # ---------------------------------------------------------------- experts
 
 
-def _known(x: Value, *axes: int) -> list[int]:
+def _fixed_extents(x: Value, *axes: int) -> list[int]:
     if x.ndim <= (most := max(axes)):
         raise ValueError(explain(f"an input needs {most + 1} dimensions or more", got=str(x.info)))
     dims = [literal(x.shape[a]) for a in axes]
@@ -52,20 +52,20 @@ def _gates(cx: Context, logits: Value, k: int, normalized: bool, weights: Value 
     of equal ones the last is the greater."""
     o = cx.onnx
 
-    def turned(v: Value) -> Value:
+    def reversed_last(v: Value) -> Value:
         return o.Slice(v, [-1], [-(2**63)], [1], [-1])
 
-    chances = turned(o.Softmax(logits, axis=-1))
+    chances = reversed_last(o.Softmax(logits, axis=-1))
     best, which = o.TopK(chances, np.array([k]), axis=-1, outputs=2)
     if weights is not None:
-        best = o.GatherElements(turned(weights), which, axis=1)
+        best = o.GatherElements(reversed_last(weights), which, axis=1)
     elif normalized:
         best = o.Div(best, o.ReduceSum(best, np.array([-1])))
-    return turned(o.ScatterElements(o.Mul(chances, 0.0), which, best, axis=1))
+    return reversed_last(o.ScatterElements(o.Mul(chances, 0.0), which, best, axis=1))
 
 
 def _activated(cx: Context, node: Node, x: Value, gate: Value | None) -> Value:
-    """x after the activation of the experts; swiglu: of two parts, side by side or in turns."""
+    """x after the activation of the experts; swiglu: of two parts, concatenated or interleaved."""
     o, kind, fusion = (
         cx.onnx,
         node.text("activation_type", "relu"),
@@ -83,7 +83,7 @@ def _activated(cx: Context, node: Node, x: Value, gate: Value | None) -> Value:
         what = "activation_type must be relu, gelu, silu, swiglu or identity"
         raise ValueError(explain(what, got=kind))
     if fusion == 1:
-        (width,) = _known(x, -1)
+        (width,) = _fixed_extents(x, -1)
         pairs = cx.value(op.reshape(x.expr, ShapeExpr([*x.shape[:-1], width // 2, 2])))
         x, gate = (o.Gather(pairs, np.array(n), axis=-1) for n in (0, 1))
     elif fusion == 2:
@@ -100,7 +100,7 @@ def _mixed(cx: Context, node: Node, x: Value, gates: Value, layers: list[Any]) -
     or None, three times."""
     _refused(node, "use_sparse_mixer", "swiglu_limit_after_activation")
     o = cx.onnx
-    (width,) = _known(x, -1)
+    (width,) = _fixed_extents(x, -1)
     tokens = o.Reshape(x, [1, -1, width])
     gates = o.Unsqueeze(o.Transpose(gates, perm=[1, 0]), [2])
 
@@ -141,8 +141,8 @@ def quantized_experts(
         if w is None or scale is None:
             return None
         wide = o.CastLike(unpacked(cx, w, bits), scale)
-        experts, rows, columns = _known(wide, 0, 1, 2)
-        blocks = 1 if scale.ndim == 2 else _known(scale, 2)[0]
+        experts, rows, columns = _fixed_extents(wide, 0, 1, 2)
+        blocks = 1 if scale.ndim == 2 else _fixed_extents(scale, 2)[0]
         parts = o.Reshape(wide, [experts, rows, blocks, columns // blocks])
         middle: Any = float(1 << bits - 1)
         if zero is not None:
@@ -177,11 +177,11 @@ def causal_conv_with_state(
         raise ValueError(explain("a convolution along one axis", got=str(x.info)))
     if act not in ("none", "silu", "swish"):
         raise ValueError(explain("activation must be none, silu or swish", got=act))
-    channels, taps = _known(w, 0, 2)
+    channels, taps = _fixed_extents(w, 0, 2)
     step = node.integer("dilation", 1)
     size = (taps - 1) * step
-    given: list[Any] = [None if v is None else o.Transpose(v, perm=[0, 2, 1]) for v in (x, past)]
-    rows, before = given if last else (x, past)
+    inputs: list[Any] = [None if v is None else o.Transpose(v, perm=[0, 2, 1]) for v in (x, past)]
+    rows, before = inputs if last else (x, past)
     if before is None:
         dims = ShapeExpr([rows.shape[0], channels, size])
         before = cx.value(op.zeros(dims, str(x.dtype)))
@@ -199,7 +199,7 @@ def engram_gate(
     query_scale: Value, conv_scale: Value | None = None,
 ) -> Any:  # fmt: skip
     o, epsilon = cx.onnx, node.real("epsilon", 1e-5)
-    (width,) = _known(key, -1)
+    (width,) = _fixed_extents(key, -1)
 
     def norm(x: Value, scale: Value) -> Value:
         return _root_mean_square(cx, _float(cx, x), _float(cx, scale), -1, epsilon)[0]
@@ -215,12 +215,12 @@ def engram_gate(
 def _streams(cx: Context, node: Node, x: Value) -> Value:
     """[..., branches, width] in float32."""
     branches, wide = node.integer("num_branches", 0), _float(cx, x)
-    return _grouped(cx, wide, _known(x, -1)[0] // branches) if branches else wide
+    return _grouped(cx, wide, _fixed_extents(x, -1)[0] // branches) if branches else wide
 
 
 def _for_streams(cx: Context, mix: Value, streams: Value) -> Value:
     """Gates as they broadcast to [..., branches, width]."""
-    branches, width = _known(streams, -2, -1)
+    branches, width = _fixed_extents(streams, -2, -1)
     mix = _float(cx, mix)
     if mix.ndim == streams.ndim:
         return mix
@@ -248,13 +248,13 @@ def hyper_connection_post_mix(
 
 @_contrib("MRotaryEmbedding")
 def multimodal_rotary_embedding(
-    cx: Context, node: Node, x: Value, places: Value, cos: Value, sin: Value
+    cx: Context, node: Node, x: Value, positions: Value, cos: Value, sin: Value
 ) -> Any:
-    """Each pair of a head is turned by the position in time, of the row or of the column."""
+    """Each pair of a head is rotated by the position in time, of the row or of the column."""
     node.skip("is_packed_batching", "rotary_embedding_dim")
-    sections, (half,) = node.integers("mrope_section"), _known(cos, 1)
+    sections, (half,) = node.integers("mrope_section"), _fixed_extents(cos, 1)
     if len(sections) != 3 or min(sections) < 0 or sum(sections) != half:
-        what = "mrope_section must be three numbers that fill half of what is turned"
+        what = "mrope_section must be three numbers that fill half of the rotated part"
         raise ValueError(explain(what, got=f"{sections} for {half}"))
     which = np.repeat(np.arange(3), sections)
     if node.integer("mrope_layout", 0) == 1:
@@ -263,10 +263,12 @@ def multimodal_rotary_embedding(
             which[k : 3 * sections[k] : 3] = k
     o, flat = cx.onnx, x.ndim == 3
     count = node.integer("num_heads", 0)
-    inside = _heads(cx, x, count or _known(x, 2)[0] // (2 * half)) if flat else _swapped(cx, x)
+    inside = (
+        _heads(cx, x, count or _fixed_extents(x, 2)[0] // (2 * half)) if flat else _swapped(cx, x)
+    )
 
     def angles(table: Value) -> Value:
-        time, row, column = (o.Gather(table, o.Gather(places, np.array(k))) for k in range(3))
+        time, row, column = (o.Gather(table, o.Gather(positions, np.array(k))) for k in range(3))
         chosen = o.Where(which == 1, row, o.Where(which == 2, column, time))
         return o.Unsqueeze(chosen, [2])
 
@@ -286,18 +288,18 @@ def decoder_masked_attention(
     if beams is not None or indirect is not None:
         raise ValueError(explain("a cache of beams", instead="a cache for each sequence"))
     if not node.flag("past_present_share_buffer"):
-        given = query, key, value, bias, mask, more, past_key, past_value
-        return multi_head_attention(cx, node, *given)
-    # The caches have room for all that is to come; the new key and value go where the old ones end.
+        inputs = query, key, value, bias, mask, more, past_key, past_value
+        return multi_head_attention(cx, node, *inputs)
+    # The caches have room for all later tokens; the new key and value are written behind the old ones.
     if mask is not None or more is not None or bias is not None or key is None or key.ndim != 3:
-        raise ValueError(explain("a shared cache beside a mask or bias"))
+        raise ValueError(explain("a shared cache together with a mask or bias"))
     if value is None or past_key is None or past_value is None or length is None:
         what = "a shared cache needs value, past_key, past_value and past_sequence_length"
         raise ValueError(explain(what, instead="give all four"))
     o, count = cx.onnx, node.integer("num_heads")
-    places = cx.value(op.broadcast_to(length.expr, ShapeExpr([query.shape[0]])))
+    positions = cx.value(op.broadcast_to(length.expr, ShapeExpr([query.shape[0]])))
     caches = [
-        o.TensorScatter(past, _swapped(cx, _heads(cx, new, count)), o.Cast(places, to=_INT64))
+        o.TensorScatter(past, _swapped(cx, _heads(cx, new, count)), o.Cast(positions, to=_INT64))
         for past, new in ((past_key, key), (past_value, value))
     ]
     room = counted(cx, caches[0].shape[2])
@@ -313,7 +315,7 @@ def decoder_masked_attention(
 def ngram_repeat_block(cx: Context, node: Node, ids: Value, scores: Value) -> Any:
     """-inf for what would make a group of tokens appear again."""
     o, size = cx.onnx, node.integer("ngram_size")
-    (length,) = _known(ids, 1)
+    (length,) = _fixed_extents(ids, 1)
     if length < size:
         return scores
     last = o.Slice(ids, [length - size + 1], [length], [1])
@@ -338,7 +340,7 @@ def crop_and_resize(
     rows, columns = cx.numbers(size, "crop_size")
 
     def along(low: int, count: int, axis: int) -> tuple[Value, Value]:
-        """Where an axis is read, [boxes, count], as a part of it, and whether that lies inside."""
+        """Where an axis is read, [boxes, count], as a part of it, and whether that is inside."""
         begin, end = (o.Slice(rois, [n], [n + 1], [1]) for n in (low, low + 2))
         if count > 1:
             at = o.Add(begin, o.Mul(o.Sub(end, begin), (numbered(count) / (count - 1)).astype("f")))
@@ -347,7 +349,7 @@ def crop_and_resize(
         if mode == "nearest":
             most = _number(x.shape[axis]) - 1
             at = o.Div(o.Floor(o.Add(o.Mul(at, float(most)), 0.5)), float(max(most, 1)))
-        # In pixels: of an image of one, all places are inside.
+        # In pixels: of an image of one, all positions are inside.
         last = o.Sub(o.Cast(o.Slice(o.Shape(x), [axis], [axis + 1], [0]), to=1), 1.0)
         pixel = o.Mul(at, last)
         return at, o.And(o.GreaterOrEqual(pixel, 0.0), o.LessOrEqual(pixel, last))
@@ -367,10 +369,10 @@ def crop_and_resize(
 
 
 def _number(extent: Any) -> int:
-    found = literal(extent)
-    if not isinstance(found, int):
+    number = literal(extent)
+    if not isinstance(number, int):
         raise ValueError(explain("mode nearest needs known extents", got=str(extent)))
-    return found
+    return number
 
 
 @_contrib("MurmurHash3")
@@ -389,7 +391,7 @@ def murmur_hash(cx: Context, node: Node, x: Value) -> Any:
     def u(number: int) -> np.ndarray:
         return np.array(number, np.uint32)
 
-    def turned(v: Value, by: int) -> Value:
+    def rotated_left(v: Value, by: int) -> Value:
         left, right = (
             o.BitShift(v, u(n), direction=d) for n, d in ((by, "LEFT"), (32 - by, "RIGHT"))
         )
@@ -404,8 +406,8 @@ def murmur_hash(cx: Context, node: Node, x: Value) -> Any:
         if words == 2:
             shifted = o.BitShift(whole, np.array(32 * k, np.uint64), direction="RIGHT")
             part = o.Cast(o.BitwiseAnd(shifted, np.array(0xFFFFFFFF, np.uint64)), to=_UINT32)
-        part = o.Mul(turned(o.Mul(part, u(0xCC9E2D51)), 15), u(0x1B873593))
-        state = o.Add(o.Mul(turned(o.BitwiseXor(part, state), 13), u(5)), u(0xE6546B64))
+        part = o.Mul(rotated_left(o.Mul(part, u(0xCC9E2D51)), 15), u(0x1B873593))
+        state = o.Add(o.Mul(rotated_left(o.BitwiseXor(part, state), 13), u(5)), u(0xE6546B64))
     state = o.BitwiseXor(state, u(4 * words))
     state = mixed(o.Mul(mixed(o.Mul(mixed(state, 16), u(0x85EBCA6B)), 13), u(0xC2B2AE35)), 16)
     return state if node.flag("positive", True) else o.Cast(state, to=6)
@@ -427,9 +429,9 @@ def gated_delta_net(
         raise ValueError(explain("packed or ragged inputs", instead="query, key and value"))
     if act not in ("none", "softplus"):
         raise ValueError(explain("gate_activation must be none or softplus", got=act))
-    (heads, size), (own, width) = _known(key, -2, -1), _known(value, -2, -1)
+    (heads, size), (own, width) = _fixed_extents(key, -2, -1), _fixed_extents(value, -2, -1)
     if own % heads:
-        what = "there are as many heads of values as of keys, or a multiple of them"
+        what = "the number of value heads must be a multiple of the number of key heads"
         raise ValueError(explain(what, got=f"{own} and {heads}"))
     if query.ndim == 4:
         batch, length = query.shape[:2]
@@ -457,9 +459,9 @@ def gated_delta_net(
     if node.text("beta_activation", "none") == "sigmoid" and beta is not None:
         beta = o.Sigmoid(beta)
     gates = [None if v is None else packed(v, own) for v in (decay, beta)]
-    turned = None if state is None else o.Transpose(state, perm=[0, 1, 3, 2])
+    transposed = None if state is None else o.Transpose(state, perm=[0, 1, 3, 2])
     out, last = o.LinearAttention(
-        of_each(query), of_each(key), packed(value, own * width), turned, *gates, outputs=2,
+        of_each(query), of_each(key), packed(value, own * width), transposed, *gates, outputs=2,
         q_num_heads=own, kv_num_heads=own, scale=node.real("scale", 0.0),
         update_rule=node.text("update_rule", "gated_delta"),
     )  # fmt: skip
@@ -474,7 +476,7 @@ def group_router(
     o, groups, top = cx.onnx, node.integer("n_group", 1), node.integer("topk_group", 1)
     if weight is not None or len(node.outputs) > 1:
         raise ValueError(explain("the scores of all experts", instead="router_probs alone"))
-    (experts,) = _known(logits, -1)
+    (experts,) = _fixed_extents(logits, -1)
     size, missing = experts // groups, node.real("router_sentinel", -1e4)
     most = min(node.integer("group_topk", 2), size)
     chances = o.Sigmoid(_float(cx, o.Reshape(logits, [-1, experts])))
@@ -497,7 +499,7 @@ def ngram_hash_mapping(
     cx: Context, node: Node, ids: Value, factors: Value, sizes: Value, past: Value | None = None,
     offsets: Value | None = None, end: Value | None = None, segments: Value | None = None,
 ) -> Any:  # fmt: skip
-    """For groups of 2 to most tokens, as many numbers as there are heads: their products xored, modulo
+    """For groups of 2 to most tokens, a number for each head: their products xored, modulo
     the size of each head's table."""
     o, most, heads = cx.onnx, node.integer("max_ngram_size"), node.integer("n_head_per_ngram")
     if end is not None or segments is not None:
@@ -509,7 +511,7 @@ def ngram_hash_mapping(
         past = cx.value(op.broadcast_to(fill, ShapeExpr([batch, most - 1])))
     whole = o.Concat(past, ids, axis=1)
     mixed: Any = None
-    found = []
+    hashes = []
     for k in range(most):  # the tokens k before
         first = most - 1 - k
         moved = cx.value(op.strided_slice(whole.expr, [1], [first], [cx.simplify(length + first)]))
@@ -517,8 +519,8 @@ def ngram_hash_mapping(
         mixed = product if mixed is None else o.BitwiseXor(mixed, product)
         if k:
             tables = o.Slice(sizes, [(k - 1) * heads], [k * heads], [0])
-            found.append(o.Mod(o.Unsqueeze(mixed, [2]), tables))
-    out = o.Concat(*found, axis=2)
+            hashes.append(o.Mod(o.Unsqueeze(mixed, [2]), tables))
+    out = o.Concat(*hashes, axis=2)
     out = out if offsets is None else o.Add(out, offsets)
     ends = cx.simplify(length + (most - 1))
     last = cx.value(op.strided_slice(whole.expr, [1], [length], [ends]))

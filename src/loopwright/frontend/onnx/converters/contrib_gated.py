@@ -149,18 +149,18 @@ def matmul_fp_q4(cx: Context, node: Node, a: Value, b: Value, shape: Value) -> A
 
 @_contrib("MatMulBnb4")
 def matmul_bnb4(cx: Context, node: Node, a: Value, b: Value, scales: Value) -> Any:
-    """b: [N, K], two numbers in a byte, the high bits first, each a place in a table."""
+    """b: [N, K], two numbers in a byte, the high bits first, each an index into a table."""
     node.skip("training_mode")
     o, size = cx.onnx, node.integer("block_size")
-    rows, columns, turned = node.integer("K"), node.integer("N"), node.integer("transB", 1)
+    rows, columns, transposed = node.integer("K"), node.integer("N"), node.integer("transB", 1)
     if size < 1:
         raise ValueError(explain("attribute block_size must be 1 or more", got=size))
     table = _NF4 if node.integer("quant_type") else np.concatenate([_FP4, -_FP4])
     count = rows * columns
     halves = o.Reshape(unpacked(cx, b, 4), [-1, 2])
-    places = o.Reshape(o.Gather(halves, np.array([1, 0]), axis=1), [-1])
-    numbers = o.Gather(table, o.Cast(o.Slice(places, [0], [count], [0]), to=7))
+    codes = o.Reshape(o.Gather(halves, np.array([1, 0]), axis=1), [-1])
+    numbers = o.Gather(table, o.Cast(o.Slice(codes, [0], [count], [0]), to=7))
     own = o.Gather(scales, numbered(count) // size)
     real = o.Mul(o.CastLike(numbers, scales), own)
     weight = o.Reshape(real, [columns, rows])
-    return o.MatMul(a, o.Transpose(weight) if turned else weight)
+    return o.MatMul(a, o.Transpose(weight) if transposed else weight)

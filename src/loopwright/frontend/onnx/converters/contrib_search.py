@@ -16,7 +16,7 @@ from ..tensors import DTYPES
 from .contrib import DOMAIN
 from .control import fed
 
-_DIMS = ([1], [1], [None], [1], [None], [1])  # of a turn's results beside the rows
+_DIMS = ([1], [1], [None], [1], [None], [1])  # of an iteration's results next to the rows
 _LEAST = np.finfo(np.float32).min  # the score of a token that is not to be chosen
 
 
@@ -27,7 +27,7 @@ def greedy_search(
     mask: Value | None = None,
 ) -> Any:  # fmt: skip
     """The likeliest token after those so far, until all rows have ended or are `longest` tokens. A turn
-    gives the decoder what the one before left: tokens, positions, mask and keys and values."""
+    passes the decoder the results of the one before: tokens, positions, mask and keys and values."""
     node.skip("decoder_start_token_id")
     o, end, pad = cx.onnx, node.integer("eos_token_id"), node.integer("pad_token_id")
     if node.integer("model_type", 0):
@@ -42,17 +42,17 @@ def greedy_search(
         """The scores of the next token, of which rules forbid or discourage some."""
         scores = o.Cast(o.Gather(logits, cx.from_elements([-1], "int64"), axis=1), to=1)
         scores = o.Squeeze(scores, [1])
-        if words > 0:  # the decoder's last layer may be filled up
+        if words > 0:  # the decoder's last layer may be padded
             scores = o.Slice(scores, np.array([0]), np.array([words]), np.array([1]))
         if penalty is not None:
-            given = o.GatherElements(scores, row, axis=1)
-            worse = o.Where(o.Less(given, 0.0), o.Mul(given, penalty), o.Div(given, penalty))
+            picked = o.GatherElements(scores, row, axis=1)
+            worse = o.Where(o.Less(picked, 0.0), o.Mul(picked, penalty), o.Div(picked, penalty))
             scores = o.ScatterElements(scores, row, worse, axis=1)
         if size:
             scores = _without_repeats(cx, scores, row, size)
-        for kept in (allowed, extra):
-            if kept is not None:
-                scores = o.Where(o.Equal(kept, np.int32(0)), _LEAST, scores)
+        for mask_row in (allowed, extra):
+            if mask_row is not None:
+                scores = o.Where(o.Equal(mask_row, np.int32(0)), _LEAST, scores)
         if least is None:
             return scores
         early = o.Less(o.Shape(row, start=1), o.Cast(o.Reshape(least, [1]), to=7))
@@ -62,8 +62,8 @@ def greedy_search(
         return o.Where(o.And(early, ends), _LEAST, scores)
 
     def turn(graph: Any, state: list[Value], extra: Value | None = None) -> list[Value]:
-        tokens, places, seen, count, row, done, *past = state
-        logits, *present = cx.walk.subgraph(graph, fed(graph, [tokens, places, seen, *past]))
+        tokens, positions, seen, count, row, done, *past = state
+        logits, *present = cx.walk.subgraph(graph, fed(graph, [tokens, positions, seen, *past]))
         best = o.ArgMax(scores_after(row, logits, extra), axis=1, keepdims=1)
         tokens = o.Cast(best, to=6)
         done = o.Or(done, o.Equal(tokens, np.int32(end)))
@@ -71,29 +71,29 @@ def greedy_search(
         seen = o.Concat(seen, o.Cast(o.GreaterOrEqual(count, np.int32(0)), to=6), axis=1)
         row = o.Concat(row, tokens, axis=1)
         after = [tokens, count, seen, o.Add(count, np.int32(1)), row, done]
-        known = [cx.found(v.expr, rows, *d) for v, d in zip(after, _DIMS, strict=True)]
-        return known + [cx.found(v.expr, 2, rows, heads, None, width) for v in present]
+        shaped = [cx.of_shape(v.expr, rows, *d) for v, d in zip(after, _DIMS, strict=True)]
+        return shaped + [cx.of_shape(v.expr, 2, rows, heads, None, width) for v in present]
 
     def unfinished(state: list[Value]) -> Value:
         return o.Equal(o.ReduceMin(o.Cast(state[5], to=6), keepdims=0), np.int32(0))
 
-    # A mask says what the decoder sees; where a word is at, onnxruntime tells by the padding alone.
+    # A mask limits attention; onnxruntime computes the positions of tokens from the padding alone.
     there = o.Cast(o.Not(o.Equal(ids, np.int32(pad))), to=6)
-    places = o.Mul(o.Sub(o.CumSum(there, np.int64(1)), np.int32(1)), there)
+    positions = o.Mul(o.Sub(o.CumSum(there, np.int64(1)), np.int32(1)), there)
     count = o.ReduceSum(there, [1], keepdims=1)
     seen = there if mask is None else mask
     done = o.Less(count, np.int32(0))
     none = o.Concat(np.array([2]), o.Shape(ids, end=1), np.array([heads, 0, width]), axis=0)
     kinds = [p.type.tensor_type.elem_type for p in list(decoder.input)[3:]]
     past = [o.Expand(np.zeros((1,) * 5, numpy_dtype(DTYPES[kind])), none) for kind in kinds]
-    state = [ids, places, seen, count, ids, done, *past]
+    state = [ids, positions, seen, count, ids, done, *past]
     state = turn(begin, state, first)
     longest = o.Cast(o.Reshape(longest, [1]), to=7)
     longest.leave_block()
     limit = o.Sub(longest, o.Shape(state[4], start=1))
 
-    def body(given: list[Value]) -> list[Value]:
-        after = turn(decoder, given[2:])
+    def body(state: list[Value]) -> list[Value]:
+        after = turn(decoder, state[2:])
         return [unfinished(after), *after]
 
     row = cx.walk.loop(body, o.Squeeze(limit), unfinished(state), state, 0)[4]

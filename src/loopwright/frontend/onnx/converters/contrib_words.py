@@ -23,7 +23,7 @@ from .texts import texts_of
 
 @converter("Tokenizer", 1, DOMAIN)
 def tokenizer(cx: Context, node: Node, x: Value) -> Any:
-    given = texts_of(x)
+    texts = texts_of(x)
     separators, token = node.texts("separators", []), node.text("tokenexp", "")
     if bool(separators) == bool(token):
         what = "a Tokenizer has attribute separators or tokenexp"
@@ -32,7 +32,7 @@ def tokenizer(cx: Context, node: Node, x: Value) -> Any:
         try:
             empty = re.compile(pattern).fullmatch("") is not None
         except re.error as error:
-            what = f"a Tokenizer's pattern is no regular expression: {error}"
+            what = f"a Tokenizer's pattern is not a regular expression: {error}"
             raise ValueError(explain(what, got=pattern)) from error
         if empty and separators not in ([], [""]):
             what = "a Tokenizer's separator matches an empty text"
@@ -44,15 +44,15 @@ def tokenizer(cx: Context, node: Node, x: Value) -> Any:
         "marked": node.flag("mark"),
         "filler": node.text("pad_value"),
     }
-    ndim = given.form.ndim
-    made = called(cx, "texts_tokens", given, json.dumps(data))
-    return ObjectValue(cx, Texts(ndim if ndim < 0 else ndim + 1), made)
+    ndim = texts.form.ndim
+    tokens = called(cx, "texts_tokens", texts, json.dumps(data))
+    return ObjectValue(cx, Texts(ndim if ndim < 0 else ndim + 1), tokens)
 
 
 @converter("DynamicTimeWarping", 1, DOMAIN)
 def dynamic_time_warping(cx: Context, node: Node, costs: Value) -> Any:
     info = TensorStructInfo(dtype="int32", ndim=2)
-    return cx.found(called(cx, "warped_path", costs, info=info), 2, None)
+    return cx.of_shape(called(cx, "warped_path", costs, info=info), 2, None)
 
 
 @converter("BifurcationDetector", 1, DOMAIN)
@@ -61,13 +61,13 @@ def bifurcation_detector(
     predicted: Value | None = None,
 ) -> Any:  # fmt: skip
     sizes = node.integer("min_ngram_size", 1), node.integer("max_ngram_size", 3)
-    given = [source, tokens, matched, *([] if predicted is None else [predicted])]
-    pair = called(cx, "bifurcation", *sizes, *given)
+    inputs = [source, tokens, matched, *([] if predicted is None else [predicted])]
+    pair = called(cx, "bifurcation", *sizes, *inputs)
     parts = []
     for k, dims in enumerate(([None], [])):
         info = TensorStructInfo(dtype="int64", ndim=len(dims))
         part = called(cx, "sequence_at", pair, cx.from_elements([k], "int64"), info=info)
-        parts.append(cx.found(part, *dims))
+        parts.append(cx.of_shape(part, *dims))
     return parts
 
 
@@ -85,12 +85,12 @@ def word_conv_embedding(
     node.skip("embedding_size", "conv_window_size", "char_embedding_size")
     o, window = cx.onnx, weight.shape[2]
     letters = o.Unsqueeze(o.Gather(table, words), [1])
-    found = o.Squeeze(o.Tanh(o.Conv(letters, weight, bias)), [3])  # (count, filters, windows)
+    features = o.Squeeze(o.Tanh(o.Conv(letters, weight, bias)), [3])  # (count, filters, windows)
     there = o.Cast(o.Greater(words, np.int32(0)), to=7)
     length = o.ReduceSum(there, [1], keepdims=1)
     last = o.Max(o.Sub(length, cx.from_elements([window], "int64")), np.int64(0))
-    seen = o.LessOrEqual(counted(cx, found.shape[2]), last)
-    best = o.ReduceMax(o.Where(o.Unsqueeze(seen, [1]), found, np.float32(-1)), [2], keepdims=0)
+    seen = o.LessOrEqual(counted(cx, features.shape[2]), last)
+    best = o.ReduceMax(o.Where(o.Unsqueeze(seen, [1]), features, np.float32(-1)), [2], keepdims=0)
     first = o.Slice(there, np.array([0]), np.array([1]), np.array([1]))
     return o.Where(o.Cast(first, to=9), best, np.float32(0))
 

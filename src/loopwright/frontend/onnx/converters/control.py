@@ -36,19 +36,26 @@ def loop(
     if collected < 0:
         what = f"the body must give a condition and {len(state)} carried values"
         raise ValueError(explain(what, got=f"outputs: {len(body.output)}"))
-    turns = None if limit is None else limit.constant
-    if turns is not None and turns.max(initial=0) > _MOST_TURNS and go is None and _goes_on(body):
-        most = f"a condition, or at most {_MOST_TURNS} turns"
-        raise ValueError(explain("nothing ends this loop", got=f"{turns} turns", instead=most))
-    turn = lambda given: cx.walk.subgraph(body, fed(body, given))  # noqa: E731
-    return cx.walk.loop(turn, limit, go, list(state), collected)
+    iterations = None if limit is None else limit.constant
+    if (
+        iterations is not None
+        and iterations.max(initial=0) > _MOST_ITERATIONS
+        and go is None
+        and _goes_on(body)
+    ):
+        most = f"a condition, or at most {_MOST_ITERATIONS} iterations"
+        raise ValueError(
+            explain("nothing ends this loop", got=f"{iterations} iterations", instead=most)
+        )
+    iteration = lambda args: cx.walk.subgraph(body, fed(body, args))  # noqa: E731
+    return cx.walk.loop(iteration, limit, go, list(state), collected)
 
 
-_MOST_TURNS = 1 << 40  # the least turns there are take days
+_MOST_ITERATIONS = 1 << 40  # of a loop; even empty iterations take days
 
 
 def _goes_on(body: Any) -> bool:
-    """Whether the condition that a body gives is the one that it gets."""
+    """Whether a body returns its condition unchanged."""
     same = {n.output[0]: n.input[0] for n in body.node if n.op_type == "Identity"}
     condition = body.output[0].name
     while condition in same:
@@ -57,11 +64,11 @@ def _goes_on(body: Any) -> bool:
 
 
 @converter("Scan", 9)
-def scan(cx: Context, node: Node, *given: Value) -> Any:
+def scan(cx: Context, node: Node, *inputs: Value) -> Any:
     body, count = node.graph("body"), node.integer("num_scan_inputs")
-    state, read = list(given[: len(given) - count]), list(given[len(given) - count :])
-    if not 0 < count <= len(given):
-        what = "attribute num_scan_inputs must lie between 1 and the number of inputs"
+    state, read = list(inputs[: len(inputs) - count]), list(inputs[len(inputs) - count :])
+    if not 0 < count <= len(inputs):
+        what = "attribute num_scan_inputs must be between 1 and the number of inputs"
         raise ValueError(explain(what, got=count))
     written = len(body.output) - len(state)
     if written < 0:
@@ -70,7 +77,7 @@ def scan(cx: Context, node: Node, *given: Value) -> Any:
     back, back_out = _per(node, "scan_input", "directions", count), None
     axes = _per(node, "scan_input", "axes", count)
     back_out, axes_out = (_per(node, "scan_output", n, written) for n in ("directions", "axes"))
-    results = _scanned(cx, body, state, _turned(cx, read, axes, back))
+    results = _scanned(cx, body, state, _steps_first(cx, read, axes, back))
     outputs = results[len(state) :]
     for k, (axis, reverse) in enumerate(zip(axes_out, back_out, strict=True)):
         y = _flipped(cx, outputs[k]) if reverse else outputs[k]
@@ -80,11 +87,11 @@ def scan(cx: Context, node: Node, *given: Value) -> Any:
 
 def _per(node: Node, which: str, what: str, count: int) -> list[int]:
     """An attribute with a number for each tensor, 0 where it is left out."""
-    found = node.integers(f"{which}_{what}", None) or [0] * count
-    if len(found) != count:
+    values = node.integers(f"{which}_{what}", None) or [0] * count
+    if len(values) != count:
         text = f"attribute {which}_{what} must have {count} numbers"
-        raise ValueError(explain(text, got=len(found)))
-    return found
+        raise ValueError(explain(text, got=len(values)))
+    return values
 
 
 def _moved(x: Value, source: int, target: int) -> Any:
@@ -98,38 +105,38 @@ def _flipped(cx: Context, x: Value) -> Value:
     return cx.value(op.flip(x.expr, 0))
 
 
-def _turned(cx: Context, read: list[Value], axes: list[int], back: list[int]) -> list[Value]:
-    """What is scanned with that axis first, in the order of the turns."""
-    found = []
+def _steps_first(cx: Context, read: list[Value], axes: list[int], back: list[int]) -> list[Value]:
+    """The scanned inputs with that axis first, in the order of the iterations."""
+    results = []
     for x, axis, reverse in zip(read, axes, back, strict=True):
         axis = axis % x.ndim
         first = cx.value(_moved(x, axis, 0)) if axis else x
-        found.append(_flipped(cx, first) if reverse else first)
-    return found
+        results.append(_flipped(cx, first) if reverse else first)
+    return results
 
 
 def _scanned(cx: Context, body: Any, state: list[Value], read: list[Value]) -> list[Value]:
-    """The state after the last turn, and what turns gave, along a new first axis. read: what each
-    turn gets a part of, along the first axis."""
+    """The state after the last iteration, and the scan outputs, along a new first axis. read: the inputs of which each
+    iteration gets a part, along the first axis."""
     read = cx.aligned(read, [[0] * len(read)])
     names = [v.output for v in read]
     count = cx.value(cx.from_elements([read[0].shape[0]], "int64").expr)
 
-    def turn(given: list[Value]) -> list[Value]:
-        number, go, *kept = given
+    def iteration(args: list[Value]) -> list[Value]:
+        number, go, *states = args
         parts = [cx.value(op.take(x, number.expr, 0)) for x in names]
-        return [go, *cx.walk.subgraph(body, fed(body, [*kept, *parts]))]
+        return [go, *cx.walk.subgraph(body, fed(body, [*states, *parts]))]
 
-    return cx.walk.loop(turn, count, None, state, len(body.output) - len(state))
+    return cx.walk.loop(iteration, count, None, state, len(body.output) - len(state))
 
 
 @converter("Scan", 8)
-def scan_of_batch(cx: Context, node: Node, lengths: Value | None, *given: Value) -> Any:
+def scan_of_batch(cx: Context, node: Node, lengths: Value | None, *inputs: Value) -> Any:
     """Of opset 8: a batch, each sequence of which is scanned on its own."""
     if lengths is not None:
         raise ValueError(explain("Scan of opset 8 with lengths of sequences is not supported"))
     body, count = node.graph("body"), node.integer("num_scan_inputs")
-    state, read = list(given[: len(given) - count]), list(given[len(given) - count :])
+    state, read = list(inputs[: len(inputs) - count]), list(inputs[len(inputs) - count :])
     back = node.integers("directions", None) or [0] * count
     rows = literal(read[0].shape[0])
     if not isinstance(rows, int):
@@ -138,7 +145,7 @@ def scan_of_batch(cx: Context, node: Node, lengths: Value | None, *given: Value)
     whole: list[list[Value]] = []
     for row in range(rows):
         pick = lambda v, row=row: cx.onnx.Gather(v, np.int64(row), axis=0)  # noqa: E731
-        parts = _turned(cx, [pick(v) for v in read], [0] * count, back)
+        parts = _steps_first(cx, [pick(v) for v in read], [0] * count, back)
         whole.append(_scanned(cx, body, [pick(v) for v in state], parts))
     stack = lambda vs: cx.onnx.Concat(*(cx.onnx.Unsqueeze(v, [0]) for v in vs), axis=0)  # noqa: E731
     return [stack(vs) for vs in zip(*whole, strict=True)]

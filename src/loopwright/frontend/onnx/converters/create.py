@@ -24,9 +24,9 @@ _FAR = 1 << 62  # a diagonal that no matrix has; an index may be added to it
 
 @converter("Constant")
 def constant(cx: Context, node: Node) -> Any:
-    given = list(node.attributes)
-    if len(given) != 1:
-        raise ValueError(explain("Constant takes one attribute", got=", ".join(given) or "none"))
+    names = list(node.attributes)
+    if len(names) != 1:
+        raise ValueError(explain("Constant takes one attribute", got=", ".join(names) or "none"))
     readers: dict[str, Any] = {
         "value": lambda: node.tensor("value"),
         "value_float": lambda: np.float32(node.real("value_float")),
@@ -36,10 +36,10 @@ def constant(cx: Context, node: Node) -> Any:
         "value_string": lambda: np.asarray(node.text("value_string"), object),
         "value_strings": lambda: np.asarray(node.texts("value_strings"), object),
     }
-    if given[0] not in readers:
-        what = f"Constant by attribute {given[0]} is not supported"
+    if names[0] not in readers:
+        what = f"Constant by attribute {names[0]} is not supported"
         raise ValueError(explain(what, instead=f"use {', '.join(readers)}"))
-    return cx.literal(readers[given[0]]())
+    return cx.literal(readers[names[0]]())
 
 
 @converter("ConstantOfShape", 9)

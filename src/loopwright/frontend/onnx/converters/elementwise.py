@@ -11,6 +11,7 @@ import ml_dtypes
 from ....base.errors import explain
 from ....ir.dtype import DataType, numpy_dtype
 from ....relax import op
+from ....relax.expr import Expr
 from ...graph.operators import elementwise
 from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
@@ -22,10 +23,10 @@ from .texts import cast_texts, written
 # ---------------------------------------------------------------- one input
 
 
-def _unary(name: str, ours: str) -> None:
+def _unary(name: str, operator: str) -> None:
     def convert(cx: Context, node: Node, x: Value) -> Any:
         node.skip("consumed_inputs")  # opset 1's, which says nothing about values
-        return getattr(cx.ops, ours)(x)
+        return getattr(cx.ops, operator)(x)
 
     register_converter(name, 1, convert)
 
@@ -49,8 +50,12 @@ for _name in (
     "Tanh",
 ):
     _unary(_name, _name.lower())
-for _name, _ours in {"BitwiseNot": "bitwise_not", "Neg": "negative", "Not": "logical_not"}.items():
-    _unary(_name, _ours)
+for _name, _operator in {
+    "BitwiseNot": "bitwise_not",
+    "Neg": "negative",
+    "Not": "logical_not",
+}.items():
+    _unary(_name, _operator)
 
 
 @converter("Identity")
@@ -98,7 +103,7 @@ def _cast(cx: Context, node: Node, x: Value, dtype: str) -> Any:
 
 
 def _exponents(cx: Context, x: Value, mode: str, saturate: bool) -> Any:
-    """The powers of two that stand for numbers (float8_e8m0fnu, which has no sign): the exponents of
+    """Powers of two as numbers (float8_e8m0fnu, which has no sign): the exponents of
     float32, rounded by ONNX's round_mode."""
     if mode not in ("up", "down", "nearest"):
         raise ValueError(explain("attribute round_mode is up, down or nearest", got=mode))
@@ -108,13 +113,14 @@ def _exponents(cx: Context, x: Value, mode: str, saturate: bool) -> Any:
     shifted = cx.emit(op.right_shift(bits, number(23)))
     exponent = cx.emit(op.bitwise_and(shifted, number(0xFF)))
     part = cx.emit(op.bitwise_and(bits, number(0x7FFFFF)))
-    edge = op.greater(exponent, number(0))  # a half goes to the even neighbour; 0 has none
+    # A half is rounded to the adjacent even exponent; 0 has none.
+    edge = op.greater(exponent, number(0))
     least = op.where(edge, number(0x3FFFFF), number(0x400000)) if mode == "nearest" else number(0)
     grows = op.greater(part, cx.emit(least))
     finite = op.less(exponent, number(0xFE if saturate else 0xFF))
     more = cx.emit(op.astype(op.logical_and(cx.emit(grows), cx.emit(finite)), "int32"))
-    found = exponent if mode == "down" else cx.emit(op.add(exponent, more))
-    return op.reinterpret(cx.emit(op.astype(found, "uint8")), "float8_e8m0fnu")
+    result = exponent if mode == "down" else cx.emit(op.add(exponent, more))
+    return op.reinterpret(cx.emit(op.astype(result, "uint8")), "float8_e8m0fnu")
 
 
 @converter("BitCast", 26)
@@ -126,8 +132,8 @@ def bit_cast(cx: Context, node: Node, x: Value) -> Any:
     return bits if bits.dtype == dtype else op.reinterpret(bits.expr, dtype)
 
 
-def saturated(x: Any, dtype: str) -> Any:
-    """Floats in a smaller float type, what is too great as its greatest number."""
+def saturated(x: Expr, dtype: str) -> Expr:
+    """Floats in a smaller float type, saturated at its greatest number."""
     edge = float(ml_dtypes.finfo(numpy_dtype(dtype)).max)
     return op.astype(op.clip(x, -edge, edge), dtype)
 
@@ -326,12 +332,12 @@ def _old_sides(cx: Context, node: Node, a: Value, b: Value) -> list[Any]:
     return cx.broadcast(a, wide)
 
 
-def _binary(name: str, ours: str) -> None:
+def _binary(name: str, operator: str) -> None:
     def old(cx: Context, node: Node, a: Value, b: Value) -> Any:
-        return getattr(op, ours)(*_old_sides(cx, node, a, b))
+        return getattr(op, operator)(*_old_sides(cx, node, a, b))
 
     def convert(cx: Context, node: Node, a: Value, b: Value) -> Any:
-        return getattr(cx.ops, ours)(a, b)
+        return getattr(cx.ops, operator)(a, b)
 
     register_converter(name, 1, old)
     register_converter(name, 7, convert)
@@ -354,8 +360,8 @@ _BINARY = {
     "BitwiseOr": "bitwise_or",
     "BitwiseXor": "bitwise_xor",
 }
-for _name, _ours in _BINARY.items():
-    _binary(_name, _ours)
+for _name, _operator in _BINARY.items():
+    _binary(_name, _operator)
 
 
 @converter("Pow")
@@ -384,10 +390,10 @@ def bit_shift(cx: Context, node: Node, a: Value, b: Value) -> Any:
 # ---------------------------------------------------------------- any number of inputs
 
 
-def _variadic(name: str, ours: str) -> None:
+def _variadic(name: str, operator: str) -> None:
     def convert(cx: Context, node: Node, first: Value, *rest: Value) -> Any:
         node.skip("consumed_inputs")
-        return getattr(cx.ops, ours)(first, *rest)
+        return getattr(cx.ops, operator)(first, *rest)
 
     register_converter(name, 1, convert)
 

@@ -20,9 +20,11 @@ from . import block_quantized
 
 @converter("MatMul")
 def matmul(cx: Context, node: Node, a: Value, b: Value) -> Any:
-    given = cx.dequantized.get(b.expr)
+    dequantized = cx.dequantized.get(b.expr)
     weight = (
-        block_quantized.dequantized(*given) if given and a.ndim and a.dtype == "float32" else None
+        block_quantized.dequantized(*dequantized)
+        if dequantized and a.ndim and a.dtype == "float32"
+        else None
     )
     if weight is not None and literal(a.shape[-1]) == weight.rows:
         return block_quantized.product(cx, a, weight)
@@ -54,7 +56,7 @@ def gemm(cx: Context, node: Node, a: Value, b: Value, c: Value | None = None) ->
 
 
 def _transposed(cx: Context, b: Value) -> Any:
-    """b transposed; a weight that is a literal constant is turned right here, once."""
+    """b transposed; a weight that is a literal constant is transposed here, once."""
     if b.is_constant:
         return cx.once(
             (_transposed, b.expr),
@@ -114,26 +116,29 @@ def _diagonal(cx: Context, v: Value, labels: str) -> tuple[Value, str]:
         v = cx.with_dims(v, {k: extent for k in own if not cx.equal(v.shape[k], extent)})
         row = cx.emit(op.arange(0, PrimValue(extent), 1, "int64"))
         column = cx.emit(op.reshape(row, ShapeExpr([extent, 1])))
-        places = op.broadcast_to(column, ShapeExpr([extent, len(own)]))
-        turned = cx.emit(op.permute_dims(v.expr, [*own, *rest]))
-        v, labels = cx.value(op.gather_nd(turned, places)), c + "".join(labels[k] for k in rest)
+        indices = op.broadcast_to(column, ShapeExpr([extent, len(own)]))
+        transposed = cx.emit(op.permute_dims(v.expr, [*own, *rest]))
+        v, labels = (
+            cx.value(op.gather_nd(transposed, indices)),
+            c + "".join(labels[k] for k in rest),
+        )
     return v, labels
 
 
 def _summed(cx: Context, v: Value, labels: str, needed: str) -> tuple[Value, str]:
-    """The value with the labels that nobody needs summed away."""
-    gone = [k for k, c in enumerate(labels) if c not in needed]
-    if not gone:
+    """The value summed over its unused labels."""
+    summed = [k for k, c in enumerate(labels) if c not in needed]
+    if not summed:
         return v, labels
-    return cx.value(op.sum(v.expr, gone)), "".join(c for c in labels if c in needed)
+    return cx.value(op.sum(v.expr, summed)), "".join(c for c in labels if c in needed)
 
 
 def _contracted(
     cx: Context, a: Value, left: str, b: Value, right: str, later: str
 ) -> tuple[Value, str]:
-    """The product of two values, summed over the labels both have and nobody needs later."""
+    """The product of two values, summed over the labels both have and that are not used later."""
     shared = [c for c in left if c in right]
-    (a, b), extents = cx.meeting([a, b], [[left.index(c), right.index(c)] for c in shared])
+    (a, b), extents = cx.broadcast_groups([a, b], [[left.index(c), right.index(c)] for c in shared])
     batch = [c for c in shared if c in later]
     inner = [c for c in shared if c not in later]
     rows, columns = [c for c in left if c not in right], [c for c in right if c not in left]

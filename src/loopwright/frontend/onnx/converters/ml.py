@@ -10,7 +10,7 @@ import numpy as np
 
 from ....base.errors import explain
 from ....relax import op
-from ...graph.object_values import at_places, known_texts, places
+from ...graph.object_values import constant_texts, indices_of, texts_at
 from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
@@ -38,12 +38,12 @@ class Labels:
     def of(self, cx: Context, chosen: Value) -> Value:
         """The labels of the chosen classes."""
         if self.values.dtype == object:
-            return at_places(cx, known_texts(cx, self.values), chosen)
+            return texts_at(cx, constant_texts(cx, self.values), chosen)
         return cx.onnx.Gather(self.values, chosen)
 
 
 def class_labels(node: Node, integers: str) -> Labels:
-    """The labels that attribute `integers` or classlabels_strings gives."""
+    """The labels of attribute `integers` or classlabels_strings."""
     numbers, texts = node.integers(integers, None), node.texts("classlabels_strings", None)
     if not numbers and not texts:
         raise ValueError(explain(f"attribute {integers} or classlabels_strings is missing"))
@@ -140,7 +140,7 @@ def linear_classifier(cx: Context, node: Node, x: Value) -> Any:
 
 
 def _kernel(cx: Context, node: Node, x: Value, vectors: np.ndarray) -> Value:
-    """(rows, vectors): how alike rows and support vectors are."""
+    """(rows, vectors): the kernel function of rows and support vectors."""
     o, kind = cx.onnx, node.text("kernel_type", "LINEAR")
     gamma, coef, degree = node.reals("kernel_params", None) or (0.0, 0.0, 0.0)
     if kind == "RBF":
@@ -262,14 +262,14 @@ def binarizer(cx: Context, node: Node, x: Value) -> Any:
 
 @converter("Imputer", 1, DOMAIN)
 def imputer(cx: Context, node: Node, x: Value) -> Any:
-    o, given = cx.onnx, node.reals if x.dtype.is_float else node.integers
+    o, read = cx.onnx, node.reals if x.dtype.is_float else node.integers
     names = ("imputed_value_floats", "replaced_value_float")
     others = ("imputed_value_int64s", "replaced_value_int64")
     own, ignored = (names, others) if x.dtype.is_float else (others, names)
     node.skip(*ignored)
-    values = _each_column(given(own[0]), x, own[0], x.dtype.numpy())
-    wanted = node.real(own[1], 0.0) if x.dtype.is_float else node.integer(own[1], 0)
-    missing = o.IsNaN(x) if wanted != wanted else o.Equal(x, wanted)
+    values = _each_column(read(own[0]), x, own[0], x.dtype.numpy())
+    replaced = node.real(own[1], 0.0) if x.dtype.is_float else node.integer(own[1], 0)
+    missing = o.IsNaN(x) if replaced != replaced else o.Equal(x, replaced)
     return o.Where(missing, values, x)
 
 
@@ -279,20 +279,20 @@ def one_hot_encoder(cx: Context, node: Node, x: Value) -> Any:
     names = node.texts("cats_strings", [])
     if not x.is_tensor:
         kinds = np.arange(len(names))
-        x = places(cx, known_texts(cx, np.asarray(names, object)), texts_of(x))
+        x = indices_of(cx, constant_texts(cx, np.asarray(names, object)), texts_of(x))
     same = o.Equal(o.Unsqueeze(o.Cast(x, to=7), [-1]), kinds)
     if node.flag("zeros", True):
         last = ~np.triu(kinds[:, None] == kinds, 1).any(1)  # of equal kinds, as in onnxruntime
         return o.Cast(same if last.all() else o.And(same, last), to=_F32)
-    # What is of no kind is an index out of range, which the run reports.
+    # An unknown category is an index out of range, which is reported at run time.
     number = o.ReduceMax(o.Where(same, np.arange(len(kinds)), np.int64(-1)), [-1], keepdims=0)
-    found = o.Where(o.Less(number, 0), len(kinds), number)
-    return o.Gather(np.eye(len(kinds), dtype=np.float32), found)
+    index = o.Where(o.Less(number, 0), len(kinds), number)
+    return o.Gather(np.eye(len(kinds), dtype=np.float32), index)
 
 
 @converter("ArrayFeatureExtractor", 1, DOMAIN)
-def array_feature_extractor(cx: Context, node: Node, x: Value, places: Value) -> Any:
-    out = cx.onnx.Gather(x, cx.onnx.Reshape(places, [-1]), axis=-1)
+def array_feature_extractor(cx: Context, node: Node, x: Value, indices: Value) -> Any:
+    out = cx.onnx.Gather(x, cx.onnx.Reshape(indices, [-1]), axis=-1)
     return cx.onnx.Unsqueeze(out, [0]) if x.ndim == 1 else out
 
 
@@ -330,7 +330,7 @@ def category_mapper(cx: Context, node: Node, x: Value) -> Any:
     names = np.asarray(node.texts("cats_strings"), object)
     text, number = node.text("default_string", "_Unused"), node.integer("default_int64", -1)
     if len(numbers) != len(names) or not len(names):
-        what = "a CategoryMapper needs as many numbers as names"
+        what = "a CategoryMapper needs equally many numbers and names"
         raise ValueError(explain(what, got=f"{len(numbers)} and {len(names)}"))
     if x.is_tensor:
         return _looked_up(cx, x, numbers, names, text)
@@ -342,7 +342,7 @@ def category_mapper(cx: Context, node: Node, x: Value) -> Any:
 def label_encoder(cx: Context, node: Node, x: Value) -> Any:
     keys, values = _column(node, "keys"), _column(node, "values")
     if len(keys) != len(values) or not len(keys):
-        what = "a LabelEncoder needs as many keys as values"
+        what = "a LabelEncoder needs equally many keys and values"
         raise ValueError(explain(what, got=f"{len(keys)} and {len(values)}"))
     return _looked_up(cx, x, keys, values, _default(node, values.dtype))
 
@@ -372,13 +372,13 @@ def _default(node: Node, dtype: Any) -> Any:
 
 
 def _looked_up(cx: Context, x: Value, keys: np.ndarray, values: np.ndarray, default: Any) -> Value:
-    """The value of each key, the first where a key is there twice."""
+    """The value of each key, the first where a key occurs twice."""
     o = cx.onnx
     if values.dtype == object:
         numbers = _looked_up(cx, x, keys, np.arange(len(values)), len(values))
-        return at_places(cx, known_texts(cx, np.append(values, default)), numbers)
+        return texts_at(cx, constant_texts(cx, np.append(values, default)), numbers)
     if keys.dtype == object:
-        where = places(cx, known_texts(cx, keys), texts_of(x))
+        where = indices_of(cx, constant_texts(cx, keys), texts_of(x))
         return o.Gather(np.append(values, np.asarray(default, values.dtype)), where)
     lost = keys != keys
     unique, first = np.unique(keys[~lost], return_index=True)

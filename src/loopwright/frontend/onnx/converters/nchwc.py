@@ -1,8 +1,8 @@
 """com.microsoft.nchwc: what onnxruntime saves after its layout optimization (level "all" on a CPU).
 
 Its tensors have channels in blocks: in memory [N, C / block, H, W, block], while the shape says [N, C, H, W] with
-C rounded up to whole blocks. Here they are plain NCHW of that shape, which Add, Concat and the like between them
-do not tell apart; our own passes choose layouts (docs/decisions/004-blocked-channels.md). Only weights are stored
+C rounded up to whole blocks. Here they are plain NCHW of that shape, which Add, Concat and similar between them
+do not distinguish; our own passes choose layouts (docs/decisions/004-blocked-channels.md). Only weights are stored
 in blocks. How many channels a block has is that of the machine that saved the model (MLAS: 16 with AVX-512 and on
 ARM, else 8), and is not in the file.
 """
@@ -26,26 +26,26 @@ _WIDE, _NARROW = 16, 8
 
 
 def _block(cx: Context) -> int:
-    """The channels of a block: what the weights of the model allow, else those of this machine, as for
+    """The channels of a block: the number that the model's weights allow, else those of this machine, as for
     onnxruntime."""
     return cx.walk.of_model(_block_of)
 
 
 def _block_of(model: Model) -> int:
-    mine = [n for n in model.nodes if n.domain == _NCHWC]
-    convs = [n for n in mine if n.op_type == "Conv" and n.inputs[1] in model.initializers]
-    made = {}  # channels by output
+    blocked = [n for n in model.nodes if n.domain == _NCHWC]
+    convs = [n for n in blocked if n.op_type == "Conv" and n.inputs[1] in model.initializers]
+    channels_of = {}  # channels by output
     for conv in convs:
         outs, ins = model.initializers[conv.inputs[1]].dims[:2]
-        made[conv.outputs[0]] = outs
+        channels_of[conv.outputs[0]] = outs
         if outs % _WIDE or (ins > _NARROW and ins % _WIDE == _NARROW):
             return _NARROW
         if _NARROW < ins < _WIDE:
             return _WIDE
-    for node in mine:
+    for node in blocked:
         if node.op_type == "ReorderOutput":
-            extra = made.get(node.inputs[0], 0) - node.attributes.get("channels", 0)
-            if node.inputs[0] in made and extra >= _NARROW:
+            extra = channels_of.get(node.inputs[0], 0) - node.attributes.get("channels", 0)
+            if node.inputs[0] in channels_of and extra >= _NARROW:
                 return _WIDE
     wide = native_arch() == "aarch64" or "avx512f" in this_machine().record.features
     return _WIDE if wide else _NARROW
@@ -94,11 +94,11 @@ def _plain(stored: np.ndarray, block: int) -> np.ndarray:
 @converter("Upsample", domain=_NCHWC)
 def upsample(cx: Context, node: Node, x: Value) -> Any:
     scales = np.float32(node.integers("scales"))
-    given = {
+    attrs = {
         "coordinate_transformation_mode": node.text("coordinate_transformation_mode", "asymmetric")
     }
     mode = node.text("mode", "nearest")
-    return cx.onnx.Resize(x, None, scales, mode=mode, nearest_mode="floor", **given)
+    return cx.onnx.Resize(x, None, scales, mode=mode, nearest_mode="floor", **attrs)
 
 
 @converter("MaxPool", domain=_NCHWC)

@@ -41,7 +41,7 @@ def window_padding(
     node: Node, x: Value, kernel: list[int], strides: list[int], dilations: list[int]
 ) -> list[Any]:
     """The padding of a sliding window: all before, then all after, of the spatial axes; expressions
-    where auto_pad asks for as much as a symbolic extent needs."""
+    where auto_pad depends on a symbolic extent."""
     rank, auto = len(kernel), node.text("auto_pad", "NOTSET")
     if auto not in _AUTO:
         what = f"attribute auto_pad must be one of {', '.join(_AUTO)}"
@@ -51,19 +51,19 @@ def window_padding(
 
 
 def windowed(cx: Context, node: Node, x: Value, weight: Value) -> tuple[Value, Value, list[Any]]:
-    """(x, the weight, the window) of a convolution. What only the run tells of their shapes is an expression,
-    unless the other one or attribute kernel_shape tells it."""
+    """(x, the weight, the window) of a convolution. Extents known only at run time are expressions,
+    unless the other shape or attribute kernel_shape has them."""
     if x.info.ndim < 0 <= weight.info.ndim:
-        x = cx.found(x.expr, *[None] * weight.ndim)
+        x = cx.of_shape(x.expr, *[None] * weight.ndim)
     elif weight.info.ndim < 0:
-        weight = cx.found(weight.expr, *[None] * x.ndim)
+        weight = cx.of_shape(weight.expr, *[None] * x.ndim)
     own = [literal(d) for d in weight.shape[2:]]
-    given = list(node.integers("kernel_shape", own))
-    if len(given) != len(own) or any(isinstance(o, int) and o != g for o, g in zip(own, given)):
+    extents = list(node.integers("kernel_shape", own))
+    if len(extents) != len(own) or any(isinstance(o, int) and o != g for o, g in zip(own, extents)):
         what = "attribute kernel_shape is not that of the weight"
-        raise ValueError(explain(what, got=f"{given} for a weight of {own}"))
-    more = {2 + k: g for k, (o, g) in enumerate(zip(own, given)) if o is not g and o != g}
-    return x, cx.with_dims(weight, more), given
+        raise ValueError(explain(what, got=f"{extents} for a weight of {own}"))
+    more = {2 + k: g for k, (o, g) in enumerate(zip(own, extents)) if o is not g and o != g}
+    return x, cx.with_dims(weight, more), extents
 
 
 @converter("Conv")
@@ -103,11 +103,11 @@ def _transposed_padding(
     if auto not in _AUTO:
         what = f"attribute auto_pad must be one of {', '.join(_AUTO)}"
         raise ValueError(explain(what, got=auto))
-    wanted = node.integers("output_shape", None)
+    sizes = node.integers("output_shape", None)
     pads = padding_of(node, "pads", 2 * rank)
-    if wanted is not None:
+    if sizes is not None:
         return _padding_for(
-            x, windows.known_window(kernel), strides, dilations, extra, wanted[-rank:], auto
+            x, windows.known_window(kernel), strides, dilations, extra, sizes[-rank:], auto
         )
     padding = pads if auto == "NOTSET" else auto
     return windows.transposed_padding(kernel, strides, dilations, padding)
@@ -119,14 +119,14 @@ def _padding_for(
     strides: list[int],
     dilations: list[int],
     extra: list[int],
-    wanted: list[int],
+    sizes: list[int],
     auto: str,
 ) -> list[int]:
-    """The padding that gives the extents of attribute output_shape; what is missing is added to
+    """The padding that results in the extents of attribute output_shape; a shortfall is added to
     `extra`, the padding of the output."""
     sides = []
     for k, s, d, e, w, size in zip(
-        kernel, strides, dilations, extra, wanted, x.shape[2:], strict=True
+        kernel, strides, dilations, extra, sizes, x.shape[2:], strict=True
     ):
         if not isinstance(size, IntImm):
             what = "output_shape needs known extents of the input"
@@ -151,7 +151,7 @@ def batch_normalization(
     momentum, epsilon = node.real("momentum", 0.9), node.real("epsilon", 1e-5)
     if not node.integer("spatial", 1):
         raise ValueError(explain("BatchNormalization with spatial=0 is not supported"))
-    asked = any(node.outputs[1:])  # before opset 14 what is trained gives statistics
+    asked = any(node.outputs[1:])  # before opset 14 training returns statistics
     if node.integer("training_mode", 0) or (node.opset < 14 and asked):
         return _trained(cx, x, scale, bias, (mean, var), momentum, epsilon)
     stats = [_as(cx, v, x.dtype) for v in (scale, bias, mean, var)]
@@ -181,11 +181,11 @@ def _trained(
     normal = _as(cx, cx.value(op.multiply(center, factor)), x.dtype)
     gain, shift = (_as(cx, cx.value(v), x.dtype) for v in (gain, shift))
     outs, own = [op.add(op.multiply(normal, gain), shift)], []
-    for before, found in zip(running, (mean, spread), strict=True):
-        now = cx.emit(op.reshape(found, ShapeExpr([x.shape[1]])))
+    for before, current in zip(running, (mean, spread), strict=True):
+        now = cx.emit(op.reshape(current, ShapeExpr([x.shape[1]])))
         now = _as(cx, cx.value(now), before.dtype)
-        kept = op.multiply(before.expr, cx.scalar(momentum, before.dtype))
-        outs.append(op.add(kept, op.multiply(now, cx.scalar(1 - momentum, before.dtype))))
+        previous = op.multiply(before.expr, cx.scalar(momentum, before.dtype))
+        outs.append(op.add(previous, op.multiply(now, cx.scalar(1 - momentum, before.dtype))))
         own.append(now)
     return [*outs, *own]
 
@@ -230,17 +230,22 @@ def mean_variance_normalization(cx: Context, node: Node, x: Value) -> Any:
 
 
 def _of_rows(
-    cx: Context, norm: Callable[..., Any], x: Value, given: list[Value], axes: list[int], **how: Any
+    cx: Context,
+    norm: Callable[..., Any],
+    x: Value,
+    params: list[Value],
+    axes: list[int],
+    **how: Any,
 ) -> Any:
     """A norm over the last axes as one over the rows of a matrix, whose sums are of several parts and
     so more exact; over the axes themselves where the shapes of the parameters are not known."""
     dims = x.shape[axes[0] :]
-    same = all(v.ndim == len(axes) and all(map(cx.equal, v.shape, dims)) for v in given)
+    same = all(v.ndim == len(axes) and all(map(cx.equal, v.shape, dims)) for v in params)
     if len(axes) == 1 or not same:
-        return norm(x.expr, *(v.expr for v in given), axes, **how)
+        return norm(x.expr, *(v.expr for v in params), axes, **how)
     row = cx.product(dims)
     flat = cx.emit(op.reshape(x.expr, ShapeExpr([cx.product(x.shape[: axes[0]]), row])))
-    long = [cx.emit(op.reshape(v.expr, ShapeExpr([row]))) for v in given]
+    long = [cx.emit(op.reshape(v.expr, ShapeExpr([row]))) for v in params]
     return op.reshape(cx.emit(norm(flat, *long, [-1], **how)), ShapeExpr(x.shape))
 
 
@@ -254,12 +259,12 @@ def layer_normalization(
         raise ValueError(explain("attribute axis is out of range", got=f"{axis} for rank {x.ndim}"))
     axes = list(range(axis % x.ndim, x.ndim))
     epsilon = node.real("epsilon", 1e-5)
-    given = [v for v in (scale, bias) if v is not None]
-    plain = all(v.ndim == len(axes) for v in given)
+    params = [v for v in (scale, bias) if v is not None]
+    plain = all(v.ndim == len(axes) for v in params)
     if plain and len([o for o in node.outputs if o]) == 1:
-        given = [scale, scale if bias is None else bias]
+        params = [scale, scale if bias is None else bias]
         return _of_rows(
-            cx, op.nn.layer_norm, x, given, axes, epsilon=epsilon, center=bias is not None
+            cx, op.nn.layer_norm, x, params, axes, epsilon=epsilon, center=bias is not None
         )
     mean, factor, normal = _moments(cx, _wide(cx, x), axes, epsilon)
     normal = _as(cx, cx.value(normal), x.dtype)
@@ -274,7 +279,7 @@ def with_skip(cx: Context, x: Value, skip: Value) -> Value:
     pairs = zip(map(literal, x.shape), map(literal, total.shape), strict=False)
     if total.ndim != x.ndim or any(a == 1 and b != 1 and isinstance(b, int) for a, b in pairs):
         what = "the skipped tensor is larger than the input"
-        raise ValueError(explain(what, got=f"{skip.info} beside {x.info}", instead="one that fits"))
+        raise ValueError(explain(what, got=f"{skip.info} with {x.info}", instead="one that fits"))
     return total
 
 

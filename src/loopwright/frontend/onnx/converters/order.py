@@ -13,10 +13,10 @@ from ..reader import Node
 from ..registry import converter, register_converter
 
 
-def _running(name: str, since: int, ours: str) -> None:
+def _running(name: str, since: int, operator: str) -> None:
     def convert(cx: Context, node: Node, x: Value, axis: Value) -> Any:
         flags = {name: node.flag(name) for name in ("exclusive", "reverse")}
-        return getattr(cx.ops, ours)(x, axis, **flags)
+        return getattr(cx.ops, operator)(x, axis, **flags)
 
     register_converter(name, since, convert)
 
@@ -48,8 +48,8 @@ def compress(cx: Context, node: Node, data: Value, condition: Value) -> Any:
     whole = op.reshape(data.expr, [-1]) if axis is None else data.expr
     if chosen is not None:
         return op.take(whole, cx.constant(np.flatnonzero(chosen)), axis)
-    places = cx.found(cx.emit(op.nonzero(condition.expr)), 1, None)
-    return op.take(whole, op.squeeze(places.expr, [0]), axis)
+    indices = cx.of_shape(cx.emit(op.nonzero(condition.expr)), 1, None)
+    return op.take(whole, op.squeeze(indices.expr, [0]), axis)
 
 
 @converter("Unique", 11)

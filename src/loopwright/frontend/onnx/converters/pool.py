@@ -39,12 +39,14 @@ def max_pool(cx: Context, node: Node, x: Value) -> Any:
     most = windows.pooled(cx, x, windows.MAX_POOL[x.ndim - 2], window, fill=windows.least(x))
     if len(node.outputs) < 2 or not node.outputs[1]:
         return [most]
-    return [most, _places(cx, x, most.shape[2:], window, bool(order))]
+    return [most, _flat_indices(cx, x, most.shape[2:], window, bool(order))]
 
 
-def _places(cx: Context, x: Value, counts: Sequence[Any], window: Window, columns: bool) -> Any:
+def _flat_indices(
+    cx: Context, x: Value, counts: Sequence[Any], window: Window, columns: bool
+) -> Any:
     """The index in all of x of the greatest element of each window, the first of equal ones: which
-    element of the window it is, then where that lies. columns: the first spatial axis counts least."""
+    element of the window it is, then its index. columns: the first spatial axis counts least."""
     kernel, strides, pads, dilations, _ = window
     rank, axes = len(kernel), list(range(2, x.ndim))
     after = [a + stride - 1 for a, stride in zip(pads[rank:], strides, strict=True)]
@@ -57,7 +59,7 @@ def _places(cx: Context, x: Value, counts: Sequence[Any], window: Window, column
         parts.append(cx.emit(op.expand_dims(part, [0])))
     chosen = cx.emit(op.argmax(op.concat(parts, 0), 0))
     images = op.arange(0, PrimValue(cx.simplify(x.shape[0] * x.shape[1])), 1, "int64")
-    place = op.reshape(cx.emit(images), ShapeExpr([*x.shape[:2], *[1] * rank]))
+    index = op.reshape(cx.emit(images), ShapeExpr([*x.shape[:2], *[1] * rank]))
     taps = np.array(list(np.ndindex(*kernel)), np.int64) * dilations
     for k, count in sorted(enumerate(counts), reverse=columns):
         ends = [PrimValue(cx.simplify(n * count * strides[k] - pads[k])) for n in (0, 1)]
@@ -65,8 +67,8 @@ def _places(cx: Context, x: Value, counts: Sequence[Any], window: Window, column
         first = op.reshape(first, ShapeExpr([count if a == k else 1 for a in range(rank)]))
         inner = op.take(cx.constant(np.ascontiguousarray(taps[:, k])), chosen)
         extent = cx.from_elements(object_array([x.shape[2 + k]], ()), "int64").expr
-        place = op.add(op.multiply(place, extent), op.add(first, inner))
-    return place
+        index = op.add(op.multiply(index, extent), op.add(first, inner))
+    return index
 
 
 @converter("AveragePool")

@@ -1,4 +1,4 @@
-"""Quantized numbers: q stands for (q - zero_point) * scale."""
+"""Quantized numbers: q represents (q - zero_point) * scale."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from ....base.errors import explain
 from ....ir.prim_op import max_value, min_value
 from ....relax import op
-from ....relax.expr import ShapeExpr
+from ....relax.expr import Expr, ShapeExpr
 from ...graph.operators.windows import spatial_rank
 from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
@@ -45,8 +45,12 @@ def _scalar(cx: Context, v: Value) -> Any:
     """The one element of a scale or zero point."""
     if v.ndim == 0:
         return v.expr
-    known = v.constant
-    return op.reshape(v.expr, ShapeExpr([])) if known is None else cx.scalar(known[0], str(v.dtype))
+    constant = v.constant
+    return (
+        op.reshape(v.expr, ShapeExpr([]))
+        if constant is None
+        else cx.scalar(constant[0], str(v.dtype))
+    )
 
 
 @converter("QuantizeLinear", 10)
@@ -111,9 +115,9 @@ def _dequantize(
 
 @converter("DynamicQuantizeLinear", 11)
 def dynamic_quantize_linear(cx: Context, node: Node, x: Value) -> Any:
-    found = cx.emit(op.quantize_range(x.expr))
-    scale = cx.value(op.quantize_scale(found))
-    zero = cx.value(op.quantize_zero_point(found, scale.expr))
+    params = cx.emit(op.quantize_range(x.expr))
+    scale = cx.value(op.quantize_scale(params))
+    zero = cx.value(op.quantize_zero_point(params, scale.expr))
     return [cx.onnx.QuantizeLinear(x, scale, zero), scale, zero]
 
 
@@ -126,18 +130,18 @@ def _plain(
 ) -> tuple[Any, Any, int] | None:
     """Scale, zero point and axis as `relax.quantize` takes them: one number for all, or one for each
     index of the axis."""
-    given = [v for v in (scale, zero) if v is not None]
+    params = [v for v in (scale, zero) if v is not None]
     if str(scale.dtype) != "float32":
         return None
-    if all([literal(d) for d in v.shape] in ([], [1]) for v in given):
-        parts = [_scalar(cx, v) for v in given]
+    if all([literal(d) for d in v.shape] in ([], [1]) for v in params):
+        parts = [_scalar(cx, v) for v in params]
         axis = 0
     else:
-        if any(v.ndim != 1 for v in given) or not -x.ndim <= axis < x.ndim:
+        if any(v.ndim != 1 for v in params) or not -x.ndim <= axis < x.ndim:
             return None
         if not cx.equal(scale.shape[0], x.shape[axis]):
             return None
-        parts = [v.expr for v in given]
+        parts = [v.expr for v in params]
     none = cx.scalar(0, dtype)
     return parts[0], [*parts[1:], none][0], axis % max(x.ndim, 1)
 
@@ -202,7 +206,7 @@ def _scaled(
     return _quantize(cx, real, one, y_zero, str(y_zero.dtype), axis, 0)
 
 
-def _float(cx: Context, expr: Any) -> Any:
+def _float(cx: Context, expr: Expr) -> Expr:
     value = cx.emit(expr)
     return value if value.struct_info.dtype == "float32" else op.astype(value, "float32")
 

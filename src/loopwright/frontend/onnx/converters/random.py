@@ -20,10 +20,10 @@ from ..tensors import dtype_of
 def drawn(cx: Context, kind: str, seed: Any, dims: Any, dtype: str) -> Any:
     """Numbers of a shape, "uniform" in [0, 1) or "normal" of mean 0 and deviation 1."""
     shape, cx.draws = ShapeExpr(dims), cx.draws + 1
-    given = [StringImm(kind), PrimValue(-1 if seed is None else int(seed) % 2**32)]
-    given += [PrimValue(cx.draws), shape, StringImm(dtype)]
+    args = [StringImm(kind), PrimValue(-1 if seed is None else int(seed) % 2**32)]
+    args += [PrimValue(cx.draws), shape, StringImm(dtype)]
     info = TensorStructInfo(shape, dtype)
-    return cx.emit(op.call_pure_packed("relax.run.random", *given, sinfo_args=info))
+    return cx.emit(op.call_pure_packed("relax.run.random", *args, sinfo_args=info))
 
 
 def _dtype(node: Node, default: str) -> str:
@@ -31,7 +31,7 @@ def _dtype(node: Node, default: str) -> str:
 
 
 def _random(name: str, kind: str, first: tuple[str, float], second: tuple[str, float]) -> None:
-    def made(cx: Context, node: Node, dims: Any, dtype: str) -> Any:
+    def scaled(cx: Context, node: Node, dims: Any, dtype: str) -> Any:
         a, b = node.real(*first), node.real(*second)
         offset, factor = (a, b - a) if kind == "uniform" else (a, b)
         wide = dtype if DataType(dtype).bits >= 32 else "float32"
@@ -41,11 +41,11 @@ def _random(name: str, kind: str, first: tuple[str, float], second: tuple[str, f
         return numbers if wide == dtype else op.astype(cx.emit(numbers), dtype)
 
     def by_shape(cx: Context, node: Node) -> Any:
-        return made(cx, node, not_negative(node.integers("shape")), _dtype(node, "float32"))
+        return scaled(cx, node, not_negative(node.integers("shape")), _dtype(node, "float32"))
 
     def like(cx: Context, node: Node, x: Value) -> Any:
         own = str(x.dtype) if x.dtype.is_float else "float32"
-        return made(cx, node, x.shape, _dtype(node, own))
+        return scaled(cx, node, x.shape, _dtype(node, own))
 
     register_converter(name, 1, by_shape)
     register_converter(f"{name}Like", 1, like)
@@ -70,33 +70,33 @@ def multinomial(cx: Context, node: Node, x: Value) -> Any:
     number = op.broadcast_to(cx.emit(each), ShapeExpr([x.shape[0], count]))
     number = cx.emit(op.reshape(cx.emit(number), ShapeExpr([rows, 1])))
     chances = cx.emit(op.nn.softmax(x.expr, 1))
-    found = cx.emit(op.multinomial_from_uniform(chances, draws, number, dtype))
-    return op.reshape(found, ShapeExpr([x.shape[0], count]))
+    samples = cx.emit(op.multinomial_from_uniform(chances, draws, number, dtype))
+    return op.reshape(samples, ShapeExpr([x.shape[0], count]))
 
 
 @converter("Dropout", 12)
 def dropout(
     cx: Context, node: Node, x: Value, ratio: Value | None = None, training: Value | None = None
 ) -> Any:
-    wanted = len([o for o in node.outputs if o]) > 1
-    known = False if training is None else training.constant
-    if known is not None and not known:
+    with_mask = len([o for o in node.outputs if o]) > 1
+    mode = False if training is None else training.constant
+    if mode is not None and not mode:
         node.skip("seed")
-        return [x, op.ones_like(x.expr, "bool") if wanted else None]
+        return [x, op.ones_like(x.expr, "bool") if with_mask else None]
     wide = str(x.dtype) if x.dtype.bits >= 32 else "float32"
     part = cx.scalar(0.5, "float64") if ratio is None else _scalar(cx, ratio, "float64")
     draws = drawn(cx, "uniform", node.integer("seed", None), x.shape, "float64")
-    kept = cx.emit(op.greater_equal(draws, part))
+    mask = cx.emit(op.greater_equal(draws, part))
     left = cx.emit(op.subtract(cx.scalar(1, "float64"), part))
-    factor = op.divide(op.astype(kept, "float64"), left)
-    factor = op.where(kept, factor, cx.scalar(0, "float64"))  # a ratio of 1 leaves nothing
+    factor = op.divide(op.astype(mask, "float64"), left)
+    factor = op.where(mask, factor, cx.scalar(0, "float64"))  # a ratio of 1 leaves nothing
     scaled = op.multiply(op.astype(x.expr, wide), op.astype(cx.emit(factor), wide))
     out = cx.emit(op.astype(scaled, str(x.dtype)))
-    if known is None and training is not None:
+    if mode is None and training is not None:
         on = _scalar(cx, training, "bool")
         out = cx.emit(op.where(on, out, x.expr))
-        kept = cx.emit(op.logical_or(kept, op.logical_not(on)))
-    return [out, kept if wanted else None]
+        mask = cx.emit(op.logical_or(mask, op.logical_not(on)))
+    return [out, mask if with_mask else None]
 
 
 def _scalar(cx: Context, value: Value, dtype: str) -> Any:

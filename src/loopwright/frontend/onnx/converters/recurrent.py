@@ -8,7 +8,7 @@ from typing import Any
 from ....base.errors import explain
 from ....ops.recurrent import ACTIVATIONS, DIRECTIONS, GATES, LANES
 from ....relax import op
-from ....relax.expr import ShapeExpr
+from ....relax.expr import Expr, ShapeExpr
 from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
@@ -19,73 +19,79 @@ _DEFAULT = {
     "gru": ["Sigmoid", "Tanh"],
     "lstm": ["Sigmoid", "Tanh", "Tanh"],
 }
-_KNOWN = {name.lower(): name for name in ACTIVATIONS}
+_CANONICAL = {name.lower(): name for name in ACTIVATIONS}
 
 
-def _activations(node: Node, kind: str, ways: int) -> dict[str, Any]:
+def _activations(node: Node, kind: str, directions: int) -> dict[str, Any]:
     """The names, and of each its numbers: those given are of the functions that have any, in order."""
-    given = node.texts("activations", _DEFAULT[kind] * ways)
-    unknown = [n for n in given if n.lower() not in _KNOWN]
+    functions = node.texts("activations", _DEFAULT[kind] * directions)
+    unknown = [n for n in functions if n.lower() not in _CANONICAL]
     if unknown:
         hint = ", ".join(ACTIVATIONS)
         raise ValueError(explain("unknown activation", got=unknown[0], instead=hint))
-    names = [_KNOWN[n.lower()] for n in given]
+    names = [_CANONICAL[n.lower()] for n in functions]
     sources = [iter(node.reals(f"activation_{n}", [])) for n in ("alpha", "beta")]
     numbers: list[list[float]] = [[], []]
     for name in names:
-        for source, found, default in zip(sources, numbers, ACTIVATIONS[name][1:], strict=True):
-            found.append(float(next(source, default) if default or name == "Affine" else 0))
+        for source, column, default in zip(sources, numbers, ACTIVATIONS[name][1:], strict=True):
+            column.append(float(next(source, default) if default or name == "Affine" else 0))
     return {"activations": names, "alpha": numbers[0], "beta": numbers[1]}
 
 
 def _biases(
-    cx: Context, bias: Value | None, made: Any, sizes: tuple[int, int, int], late: bool
+    cx: Context,
+    bias: Value | None,
+    in_dtype: Callable[[Any], Expr],
+    sizes: tuple[int, int, int],
+    late: bool,
 ) -> tuple[Any, Any]:
-    """(what is added to the inputs' part of the gates (ways, gates * size) or None, the bias of a GRU's
+    """(the bias of the inputs' part of the gates (directions, gates * size) or None, the bias of a GRU's
     candidate that is added later)."""
-    ways, many, size = sizes
+    directions, many, size = sizes
     if bias is None:
         return None, None
-    halves = op.reshape(made(bias.expr), ShapeExpr([ways, 2, many, size]))
-    given, own = (
+    halves = op.reshape(in_dtype(bias.expr), ShapeExpr([directions, 2, many, size]))
+    outer, own = (
         cx.emit(op.squeeze(cx.emit(part), [1])) for part in _cut(cx, cx.emit(halves), 1, [1])
     )
     inner = None
     if late:
         own, inner = (cx.emit(part) for part in _cut(cx, own, 1, [many - 1]))
         own = cx.emit(op.nn.pad(own, [0, 0, 0, 1, 0, 0]))
-        inner = cx.emit(op.reshape(inner, ShapeExpr([ways, size])))
-    total = cx.emit(op.add(given, own))
-    return cx.emit(op.reshape(total, ShapeExpr([ways, many * size]))), inner
+        inner = cx.emit(op.reshape(inner, ShapeExpr([directions, size])))
+    total = cx.emit(op.add(outer, own))
+    return cx.emit(op.reshape(total, ShapeExpr([directions, many * size]))), inner
 
 
-def _cut(cx: Context, expr: Any, axis: int, at: list[int]) -> list[Any]:
+def _cut(cx: Context, expr: Expr, axis: int, at: list[int]) -> list[Expr]:
     parts = cx.emit(op.split(expr, at, axis))
     return [parts[k] for k in range(len(at) + 1)]
 
 
-def _projected(cx: Context, x: Any, weight: Any, added: Any, dims: Any, rows: Any) -> Any:
-    """What the inputs give the gates of all steps, as one product: (length, ways, batch, gates)."""
-    (length, batch, inputs), (ways, gates) = dims, rows
+def _projected(
+    cx: Context, x: Expr, weight: Expr, added: Expr | None, dims: Any, rows: Any
+) -> Expr:
+    """The inputs' part of the gates of all steps, as one product: (length, directions, batch, gates)."""
+    (length, batch, inputs), (directions, gates) = dims, rows
     flat = cx.emit(op.reshape(x, ShapeExpr([cx.simplify(length * batch), inputs])))
-    columns = cx.emit(op.reshape(weight, ShapeExpr([ways * gates, inputs])))
+    columns = cx.emit(op.reshape(weight, ShapeExpr([directions * gates, inputs])))
     out = cx.emit(op.matmul(flat, cx.emit(op.permute_dims(columns))))
     if added is not None:
-        out = cx.emit(op.add(out, cx.emit(op.reshape(added, ShapeExpr([1, ways * gates])))))
-    if ways == 1:
+        out = cx.emit(op.add(out, cx.emit(op.reshape(added, ShapeExpr([1, directions * gates])))))
+    if directions == 1:
         return cx.emit(op.reshape(out, ShapeExpr([length, 1, batch, gates])))
-    parts = cx.emit(op.reshape(out, ShapeExpr([length, batch, ways, gates])))
+    parts = cx.emit(op.reshape(out, ShapeExpr([length, batch, directions, gates])))
     return cx.emit(op.permute_dims(parts, [0, 2, 1, 3]))
 
 
-def _packed(cx: Context, weight: Any, sizes: tuple[int, int, int]) -> Any:
+def _packed(cx: Context, weight: Expr, sizes: tuple[int, int, int]) -> Expr:
     """The recurrent weight in the order in which the steps read it."""
-    ways, many, size = sizes
+    directions, many, size = sizes
     left = -size % LANES
-    parts = cx.emit(op.reshape(weight, ShapeExpr([ways, many, size, size])))
+    parts = cx.emit(op.reshape(weight, ShapeExpr([directions, many, size, size])))
     wide = cx.emit(op.nn.pad(parts, [0, 0, 0, 0, 0, left, 0, 0])) if left else parts
     blocks = (size + left) // LANES
-    cut = cx.emit(op.reshape(wide, ShapeExpr([ways, many, blocks, LANES, size])))
+    cut = cx.emit(op.reshape(wide, ShapeExpr([directions, many, blocks, LANES, size])))
     return cx.emit(op.permute_dims(cut, [0, 1, 2, 4, 3]))
 
 
@@ -111,43 +117,48 @@ def _layer(kind: str) -> Callable[..., Any]:
         if direction not in DIRECTIONS:
             what = "attribute direction is unknown"
             raise ValueError(explain(what, got=direction, instead=", ".join(DIRECTIONS)))
-        ways, own = len(DIRECTIONS[direction]), literal(recurrent.shape[2])
+        directions, own = len(DIRECTIONS[direction]), literal(recurrent.shape[2])
         size = node.integer("hidden_size", own)
         if not isinstance(own, int) or size != own:
             what = "hidden_size is the last extent of R, a known number"
             raise ValueError(explain(what, got=f"{size} and {own}"))
         dtype = "float32" if x.dtype.bits < 32 else str(x.dtype)
 
-        def made(expr: Any) -> Any:
-            given = cx.value(expr)
-            return given.expr if given.dtype == dtype else cx.emit(op.astype(given.expr, dtype))
+        def in_dtype(expr: Any) -> Any:
+            value = cx.value(expr)
+            return value.expr if value.dtype == dtype else cx.emit(op.astype(value.expr, dtype))
 
         def state(v: Value | None, *dims: Any) -> Any:
             if v is None:
                 return cx.emit(op.zeros(ShapeExpr(dims), dtype))
-            turned = batched and v.ndim == 3
-            return made(op.permute_dims(v.expr, [1, 0, 2]) if turned else v.expr)
+            swapped = batched and v.ndim == 3
+            return in_dtype(op.permute_dims(v.expr, [1, 0, 2]) if swapped else v.expr)
 
         data = cx.value(op.permute_dims(x.expr, [1, 0, 2]) if batched else x.expr)
         length, batch, _ = data.shape
         late = kind == "gru" and node.flag("linear_before_reset")
-        added, inner = _biases(cx, bias, made, (ways, many, size), late)
+        added, inner = _biases(cx, bias, in_dtype, (directions, many, size), late)
         every = (
             cx.from_elements([literal(length)], "int64").expr if lengths is None else lengths.expr
         )
-        extra = None if peepholes is None else made(peepholes.expr)
+        extra = None if peepholes is None else in_dtype(peepholes.expr)
         results = cx.emit(
             op.nn.recurrence(
                 _projected(
-                    cx, made(data.expr), made(weight.expr), added, data.shape, (ways, many * size)
+                    cx,
+                    in_dtype(data.expr),
+                    in_dtype(weight.expr),
+                    added,
+                    data.shape,
+                    (directions, many * size),
                 ),
-                _packed(cx, made(recurrent.expr), (ways, many, size)),
+                _packed(cx, in_dtype(recurrent.expr), (directions, many, size)),
                 cx.emit(op.broadcast_to(every, ShapeExpr([batch]))),
-                [state(v, ways, batch, size) for v in (hidden, cell)[: 1 + (kind == "lstm")]],
+                [state(v, directions, batch, size) for v in (hidden, cell)[: 1 + (kind == "lstm")]],
                 inner if late else extra,
                 kind,
                 direction,
-                **_activations(node, kind, ways),
+                **_activations(node, kind, directions),
                 clip=node.real("clip", 0.0),
                 input_forget=kind == "lstm" and node.flag("input_forget"),
                 linear_before_reset=late,

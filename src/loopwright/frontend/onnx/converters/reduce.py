@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....relax import op
-from ....relax.expr import PrimValue, ShapeExpr
+from ....relax.expr import Expr, PrimValue, ShapeExpr
 from ...graph.context import Context, in_float32
 from ...graph.operators.integers import evaluated
 from ...graph.operators.reductions import REDUCE, Reduce, reduced
@@ -63,13 +63,13 @@ _REDUCTIONS: dict[str, tuple[int, Reduce]] = {
 
 def _reduction(name: str, by_input: int, build: Reduce) -> None:
     def _reduced(cx: Context, x: Value, axes: Value | None, keep: bool, noop: bool) -> Any:
-        ours = {"ReduceSum": "sum", "ReduceProd": "prod"}.get(name)
+        operator = {"ReduceSum": "sum", "ReduceProd": "prod"}.get(name)
         reduces = not noop or (axes is not None and known_numbers(axes) != [])
-        known = evaluated(cx, ours, [x, axes], keepdims=keep) if ours and reduces else None
-        return reduced(cx, x, axes, keep, noop, build) if known is None else known
+        folded = evaluated(cx, operator, [x, axes], keepdims=keep) if operator and reduces else None
+        return reduced(cx, x, axes, keep, noop, build) if folded is None else folded
 
     def by_attribute(cx: Context, node: Node, x: Value) -> Any:
-        axes = node.integers("axes", None) or None  # an empty list is none
+        axes = node.integers("axes", None) or None  # an empty list means all
         which = None if axes is None else cx.from_elements(axes, "int64")
         return _reduced(cx, x, which, node.flag("keepdims", True), False)
 
@@ -86,10 +86,10 @@ for _name, (_since, _build) in _REDUCTIONS.items():
     _reduction(_name, _since, _build)
 
 
-def _arg(name: str, ours: str) -> None:
+def _arg(name: str, operator: str) -> None:
     def convert(cx: OnnxContext, node: Node, x: Value) -> Any:
         axis, keep = node.integer("axis", 0), node.flag("keepdims", True)
-        return getattr(cx.ops, ours)(
+        return getattr(cx.ops, operator)(
             x, axis=axis, keepdims=keep, last=node.flag("select_last_index")
         )
 
@@ -103,12 +103,12 @@ _arg("ArgMin", "argmin")
 # ---------------------------------------------------------------- softmax
 
 
-def _hardmax(x: Any, axis: int) -> Any:
+def _hardmax(x: Expr, axis: int) -> Expr:
     info = x.struct_info
     extent = info.shape[axis]
-    places = op.arange(0, PrimValue(extent), 1, "int64")
+    indices = op.arange(0, PrimValue(extent), 1, "int64")
     row = ShapeExpr([extent if k == axis % info.ndim else 1 for k in range(info.ndim)])
-    first = op.equal(op.argmax(x, axis, True), op.reshape(places, row))
+    first = op.equal(op.argmax(x, axis, True), op.reshape(indices, row))
     return op.astype(first, str(info.dtype))
 
 

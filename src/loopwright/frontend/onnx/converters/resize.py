@@ -21,7 +21,7 @@ _ROUND = [name for name in ROUNDING if name != "round"]
 def upsample_1(cx: Context, node: Node, x: Value) -> Any:
     if x.ndim != 4:
         raise ValueError(explain("an image has 4 dimensions before opset 7", got=str(x.info)))
-    scales = [1.0, 1.0, *(node.real(f"{way}_scale") for way in ("height", "width"))]
+    scales = [1.0, 1.0, *(node.real(f"{side}_scale") for side in ("height", "width"))]
     return _upsample(cx, node, x, scales)
 
 
@@ -33,8 +33,8 @@ def upsample_attribute(cx: Context, node: Node, x: Value) -> Any:
 @converter("Upsample", 9)
 @converter("Resize", 10)
 def upsample(cx: Context, node: Node, x: Value, scales: Value) -> Any:
-    known = scales.constant is not None
-    return _upsample(cx, node, x, _numbers(scales) if known else scales)
+    constant = scales.constant is not None
+    return _upsample(cx, node, x, _numbers(scales) if constant else scales)
 
 
 def _upsample(cx: Context, node: Node, x: Value, scales: list[float] | Value) -> Any:
@@ -58,11 +58,11 @@ def resize(
     fill = node.real("extrapolation_value", 0.0)
     mode = _chosen(node.text("mode", "nearest"), _METHODS, "mode")
     transform = "coordinate_transformation_mode"
-    places = _chosen(node.text(transform, "half_pixel"), COORDINATE_MODES, transform)
+    coordinates = _chosen(node.text(transform, "half_pixel"), COORDINATE_MODES, transform)
     nearest = _chosen(node.text("nearest_mode", "round_prefer_floor"), _ROUND, "nearest_mode")
     style = Style(
         _METHODS[mode],
-        places,
+        coordinates,
         nearest,
         node.real("cubic_coeff_a", -0.75),
         node.flag("exclude_outside"),
@@ -78,43 +78,43 @@ def resize(
         scales = None
     if (scales is None) == (sizes is None or _is_empty(sizes)):
         raise ValueError(explain("it takes either scales or sizes"))
-    given = scales if scales is not None else sizes
-    assert given is not None
+    spec = scales if scales is not None else sizes
+    assert spec is not None
     cropped = style.coordinates == "tf_crop_and_resize"
-    unknown = given.constant is None if scales is not None else given.elements is None
+    unknown = spec.constant is None if scales is not None else spec.elements is None
     if cropped or unknown:
         part = roi if cropped else None
-        found = Resized(cx, x, axes, style, smooth, policy, part, fill)
-        return found.by(given, scales is not None)
+        result = Resized(cx, x, axes, style, smooth, policy, part, fill)
+        return result.by(spec, scales is not None)
     if scales is not None:
         return resized(cx, x, axes, _numbers(scales), None, style, smooth)
-    wanted = cx.integers(sizes, "sizes", dims=True)
-    factors = factors_of(cx, x, axes, wanted)
+    targets = cx.integers(sizes, "sizes", dims=True)
+    factors = factors_of(cx, x, axes, targets)
     if policy != "stretch":
-        kept = _keeping_aspect(x, axes, factors, policy)
-        if kept is None:
-            return Resized(cx, x, axes, style, smooth, policy).by(given, False)
-        factors, wanted = kept
-    return resized(cx, x, axes, factors, wanted, style, smooth)
+        scaled = _keeping_aspect(x, axes, factors, policy)
+        if scaled is None:
+            return Resized(cx, x, axes, style, smooth, policy).by(spec, False)
+        factors, targets = scaled
+    return resized(cx, x, axes, factors, targets, style, smooth)
 
 
 def _keeping_aspect(
     x: Value, axes: list[int], factors: list[float | None], policy: str
 ) -> tuple[list[float | None], list[Any]] | None:
-    """(the factor of all axes, the sizes); None where only the run tells them."""
+    """(the factor of all axes, the sizes); None where they are known only at run time."""
     have = [literal(x.shape[a]) for a in axes]
     numbers = [f for f in factors if f is not None]
     one = (min if policy == "not_larger" else max)(numbers, default=0.0)
     if len(numbers) < len(factors) or not all(isinstance(n, int) or one % 1 == 0 for n in have):
         return None
-    wanted = [math.floor(n * one + 0.5) if isinstance(n, int) else n * int(one) for n in have]
-    return [one] * len(axes), wanted
+    targets = [math.floor(n * one + 0.5) if isinstance(n, int) else n * int(one) for n in have]
+    return [one] * len(axes), targets
 
 
-def _chosen(value: str, known: Any, name: str) -> str:
-    if value not in known:
+def _chosen(value: str, choices: Any, name: str) -> str:
+    if value not in choices:
         what = f"attribute {name} is not supported"
-        raise ValueError(explain(what, got=value, instead=f"one of {', '.join(known)}"))
+        raise ValueError(explain(what, got=value, instead=f"one of {', '.join(choices)}"))
     return value
 
 

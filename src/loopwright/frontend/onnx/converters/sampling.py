@@ -54,9 +54,9 @@ def deform_conv(
         raise ValueError(explain("the input must be [N, C, H, W]", got=str(x.info)))
     strides, dilation = (per_axis(node, n, 2, [1, 1]) for n in ("strides", "dilations"))
     pads, group = padding_of(node, "pads", 4), node.integer("group", 1)
-    given = (x.expr, offset.expr, weight.expr, None if mask is None else mask.expr)
+    inputs = (x.expr, offset.expr, weight.expr, None if mask is None else mask.expr)
     groups = (group, node.integer("offset_group", 1))
-    out = op.nn.deform_conv2d(*given, strides, pads, dilation, *groups)
+    out = op.nn.deform_conv2d(*inputs, strides, pads, dilation, *groups)
     return with_bias(cx, out, bias, 2)
 
 
@@ -66,10 +66,12 @@ _MOST_SAMPLES = 1000  # along each side of a bin; models have 2
 @converter("RoiAlign", 10)
 @converter("RoiAlign", 16)
 def roi_align(cx: Context, node: Node, x: Value, rois: Value, images: Value) -> Any:
-    way = node.text("coordinate_transformation_mode", "half_pixel") if node.opset >= 16 else ""
-    if way not in ("", "half_pixel", "output_half_pixel"):
+    transform = (
+        node.text("coordinate_transformation_mode", "half_pixel") if node.opset >= 16 else ""
+    )
+    if transform not in ("", "half_pixel", "output_half_pixel"):
         what = "attribute coordinate_transformation_mode is unknown"
-        raise ValueError(explain(what, got=way))
+        raise ValueError(explain(what, got=transform))
     number = op.reshape(op.astype(images.expr, str(rois.dtype)), ShapeExpr([rois.shape[0], 1]))
     regions = cx.emit(op.concat([cx.emit(number), rois.expr], 1))
     size = [node.integer(n, 1) for n in ("output_height", "output_width")]
@@ -77,7 +79,7 @@ def roi_align(cx: Context, node: Node, x: Value, rois: Value, images: Value) -> 
     if ratio > _MOST_SAMPLES:
         what = f"attribute sampling_ratio is at most {_MOST_SAMPLES:,}"
         raise ValueError(explain(what, got=ratio))
-    mode, aligned = node.text("mode", "avg"), way == "half_pixel"
+    mode, aligned = node.text("mode", "avg"), transform == "half_pixel"
     mode = "max_taps" if mode == "max" else mode
     return op.vision.roi_align(x.expr, regions, size, scale, ratio, "NCHW", mode, aligned)
 
@@ -102,20 +104,21 @@ def non_max_suppression(
     overlap: Value | None = None,
     least: Value | None = None,
 ) -> Any:
-    given = boxes.expr
+    corners = boxes.expr
     if node.flag("center_point_box"):
         middle, size = (
-            cx.emit(op.strided_slice(given, [2], [k], [k + 2], assume_inbound=True)) for k in (0, 2)
+            cx.emit(op.strided_slice(corners, [2], [k], [k + 2], assume_inbound=True))
+            for k in (0, 2)
         )
         half = cx.emit(op.multiply(size, cx.scalar(0.5, boxes.dtype)))
-        given = cx.emit(op.concat([op.subtract(middle, half), op.add(middle, half)], 2))
+        corners = cx.emit(op.concat([op.subtract(middle, half), op.add(middle, half)], 2))
     count = cx.scalar(0, "int64") if most is None else _first(cx, most)
     far = cx.scalar(0.0, "float32") if overlap is None else _first(cx, overlap)
     worst = cx.scalar(-np.inf, "float32") if least is None else _first(cx, least)
     choose = op.vision.all_class_non_max_suppression
-    found = cx.emit(choose(given, scores.expr, count, far, worst, "onnx_exact"))
-    rows = cx.integers(cx.value(found[1]), "count", dims=True)
-    return op.strided_slice(cx.emit(found[0]), [0], [0], rows, assume_inbound=True)
+    chosen = cx.emit(choose(corners, scores.expr, count, far, worst, "onnx_exact"))
+    rows = cx.integers(cx.value(chosen[1]), "count", dims=True)
+    return op.strided_slice(cx.emit(chosen[0]), [0], [0], rows, assume_inbound=True)
 
 
 def _first(cx: Context, value: Value) -> Any:
@@ -129,12 +132,12 @@ def col2im(cx: Context, node: Node, x: Value, size: Value, block: Value) -> Any:
     window, rank = cx.integers(block, "block_shape", dims=True), len(extents)
     strides, dilation = (per_axis(node, n, rank, [1] * rank) for n in ("strides", "dilations"))
     pads = padding_of(node, "pads", 2 * rank)
-    given = (x.expr, ShapeExpr(extents), ShapeExpr(window))
-    return op.image.col2im(*given, strides, pads, dilation)
+    args = (x.expr, ShapeExpr(extents), ShapeExpr(window))
+    return op.image.col2im(*args, strides, pads, dilation)
 
 
 @converter("MaxUnpool", 9)
-def max_unpool(cx: Context, node: Node, x: Value, places: Value, size: Value | None = None) -> Any:
+def max_unpool(cx: Context, node: Node, x: Value, indices: Value, size: Value | None = None) -> Any:
     rank = x.ndim - 2
     kernel, strides = (
         per_axis(node, "kernel_shape", rank),
@@ -148,11 +151,11 @@ def max_unpool(cx: Context, node: Node, x: Value, places: Value, size: Value | N
     dims = [cx.simplify(d) for d in (*x.shape[:2], *inner)]
     total = cx.product(dims)
     empty = cx.emit(op.zeros(ShapeExpr([total]), str(x.dtype)))
-    flat = [cx.emit(op.reshape(v.expr, ShapeExpr([cx.product(x.shape)]))) for v in (places, x)]
+    flat = [cx.emit(op.reshape(v.expr, ShapeExpr([cx.product(x.shape)]))) for v in (indices, x)]
     whole = cx.emit(op.scatter_elements(empty, *flat, 0, "update"))
     out = cx.emit(op.reshape(whole, ShapeExpr(dims)))
     if size is None:
         return out
-    wanted = cx.integers(size, "output_shape", dims=True)
-    more = [cx.simplify(w - d) for w, d in zip(wanted, dims, strict=True)]
+    extents = cx.integers(size, "output_shape", dims=True)
+    more = [cx.simplify(w - d) for w, d in zip(extents, dims, strict=True)]
     return padded(out, [0] * len(more), more)

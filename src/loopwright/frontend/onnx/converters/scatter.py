@@ -1,4 +1,4 @@
-"""Operators that put elements at places, and rows read backwards."""
+"""Operators that scatter elements to indices, and rows read backwards."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 
-# ONNX's names of what an element and its update become: the operators' names of it.
+# ONNX's names of reductions -> the operators' names of them.
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
 
 
 def _reduction(node: Node) -> str:
     name = node.text("reduction", "none")
     if name not in _REDUCTIONS:
-        what = "attribute reduction is none of ONNX's"
+        what = "attribute reduction is not one of ONNX's"
         raise ValueError(explain(what, got=name, instead=", ".join(_REDUCTIONS)))
     return _REDUCTIONS[name]
 
@@ -33,8 +33,8 @@ def scatter_elements(cx: Context, node: Node, data: Value, indices: Value, updat
     if not -data.ndim <= axis < data.ndim:
         what = "attribute axis is out of range"
         raise ValueError(explain(what, got=f"{axis} for rank {data.ndim}"))
-    given = (data.expr, indices.expr, updates.expr)
-    return op.scatter_elements(*given, axis, _reduction(node))
+    inputs = (data.expr, indices.expr, updates.expr)
+    return op.scatter_elements(*inputs, axis, _reduction(node))
 
 
 @converter("ScatterND", 11)
@@ -58,7 +58,7 @@ def tensor_scatter(
     if mode not in ("linear", "circular"):
         raise ValueError(explain("attribute mode is linear or circular", got=mode))
     if start is None:
-        places = cx.emit(op.zeros(ShapeExpr([data.shape[0]]), "int64"))
+        starts = cx.emit(op.zeros(ShapeExpr([data.shape[0]]), "int64"))
     else:
-        places = start.expr
-    return op.tensor_scatter(data.expr, updates.expr, places, axis, mode == "circular")
+        starts = start.expr
+    return op.tensor_scatter(data.expr, updates.expr, starts, axis, mode == "circular")

@@ -1,4 +1,4 @@
-"""Sequences, optional values and maps: lists while importing where all is known, else of the run."""
+"""Sequences, optional values and maps: lists while importing where all is known, else objects at run time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...graph.object_values import (
     called,
     form_of,
     joined,
-    taken,
+    result_of,
 )
 from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
@@ -46,14 +46,14 @@ def _sequence(x: Value) -> ObjectValue:
     return x
 
 
-def _made(cx: Context, items: list[Value]) -> ObjectValue:
+def _sequence_of(cx: Context, items: list[Value]) -> ObjectValue:
     form: Any = None
     for item in items:
         form = joined(form, form_of(item))
     return ObjectValue(cx, Sequence(form), items=items)
 
 
-def _place(position: Value | None) -> int | None:
+def _index_of(position: Value | None) -> int | None:
     """A known position."""
     elements = None if position is None else position.elements
     if elements is None or elements.size != 1 or isinstance(elements.flat[0], PrimExpr):
@@ -69,73 +69,73 @@ def sequence_empty(cx: Context, node: Node) -> Any:
 
 @converter("SequenceConstruct", 11)
 def sequence_construct(cx: Context, node: Node, first: Value, *rest: Value) -> Any:
-    return _made(cx, [first, *rest])
+    return _sequence_of(cx, [first, *rest])
 
 
 @converter("SequenceAt", 11)
 def sequence_at(cx: Context, node: Node, sequence: Value, position: Value) -> Any:
-    given, place = _sequence(sequence), _place(position)
-    if given.items is not None and place is not None:
-        if not -len(given.items) <= place < len(given.items):
+    items, index = _sequence(sequence), _index_of(position)
+    if items.items is not None and index is not None:
+        if not -len(items.items) <= index < len(items.items):
             what = "input position is out of range"
-            raise ValueError(explain(what, got=f"{place} of {len(given.items)}"))
-        return given.items[place]
-    if given.form.item is None:
+            raise ValueError(explain(what, got=f"{index} of {len(items.items)}"))
+        return items.items[index]
+    if items.form.item is None:
         raise ValueError(explain("the kind of a sequence's values is not known"))
-    return taken(cx, given.form.item, "sequence_at", given, position)
+    return result_of(cx, items.form.item, "sequence_at", items, position)
 
 
 @converter("SequenceInsert", 11)
 def sequence_insert(
     cx: Context, node: Node, sequence: Value, tensor: Value, position: Value | None = None
 ) -> Any:
-    given, place = _sequence(sequence), _place(position)
-    if given.items is not None and (position is None or place is not None):
-        items, count = list(given.items), len(given.items)
-        place = count if place is None else place
-        if not -count <= place <= count:
-            raise ValueError(explain("input position is out of range", got=f"{place} of {count}"))
-        items.insert(place, tensor)
-        return _made(cx, items)
-    form = Sequence(joined(given.form.item, form_of(tensor)))
+    elements, index = _sequence(sequence), _index_of(position)
+    if elements.items is not None and (position is None or index is not None):
+        items, count = list(elements.items), len(elements.items)
+        index = count if index is None else index
+        if not -count <= index <= count:
+            raise ValueError(explain("input position is out of range", got=f"{index} of {count}"))
+        items.insert(index, tensor)
+        return _sequence_of(cx, items)
+    form = Sequence(joined(elements.form.item, form_of(tensor)))
     args = [] if position is None else [position]
-    return ObjectValue(cx, form, called(cx, "sequence_insert", given, tensor, *args))
+    return ObjectValue(cx, form, called(cx, "sequence_insert", elements, tensor, *args))
 
 
 @converter("SequenceErase", 11)
 def sequence_erase(cx: Context, node: Node, sequence: Value, position: Value | None = None) -> Any:
-    given, place = _sequence(sequence), _place(position)
-    if given.items is not None and (position is None or place is not None):
-        items, count = list(given.items), len(given.items)
-        place = count - 1 if place is None else place
-        if not -count <= place < count:
-            raise ValueError(explain("input position is out of range", got=f"{place} of {count}"))
-        del items[place]
-        return _made(cx, items)
+    elements, index = _sequence(sequence), _index_of(position)
+    if elements.items is not None and (position is None or index is not None):
+        items, count = list(elements.items), len(elements.items)
+        index = count - 1 if index is None else index
+        if not -count <= index < count:
+            raise ValueError(explain("input position is out of range", got=f"{index} of {count}"))
+        del items[index]
+        return _sequence_of(cx, items)
     args = [] if position is None else [position]
-    return ObjectValue(cx, given.form, called(cx, "sequence_erase", given, *args))
+    return ObjectValue(cx, elements.form, called(cx, "sequence_erase", elements, *args))
 
 
 @converter("SequenceLength", 11)
 def sequence_length(cx: Context, node: Node, sequence: Value) -> Any:
-    given = _sequence(sequence)
-    if given.items is not None:
-        return cx.from_elements(np.asarray(len(given.items), object), "int64")
-    return called(cx, "sequence_length", given, info=TensorStructInfo((), "int64"))
+    items = _sequence(sequence)
+    if items.items is not None:
+        return cx.from_elements(np.asarray(len(items.items), object), "int64")
+    return called(cx, "sequence_length", items, info=TensorStructInfo((), "int64"))
 
 
 @converter("ConcatFromSequence", 11)
 def concat_from_sequence(cx: Context, node: Node, sequence: Value) -> Any:
-    given, axis, new = _sequence(sequence), node.integer("axis"), node.flag("new_axis")
-    if given.items:
-        parts = [cx.onnx.Unsqueeze(v, [axis]) if new else v for v in given.items]
+    items, axis, new = _sequence(sequence), node.integer("axis"), node.flag("new_axis")
+    if items.items:
+        parts = [cx.onnx.Unsqueeze(v, [axis]) if new else v for v in items.items]
         return cx.onnx.Concat(*parts, axis=axis)
-    item = given.form.item
+    item = items.form.item
     if not isinstance(item, TensorStructInfo):
-        return ObjectValue(cx, item, called(cx, "sequence_joined", given, axis, new))
+        return ObjectValue(cx, item, called(cx, "sequence_joined", items, axis, new))
     rank = item.ndim + new if item.ndim >= 0 else -1
     form = TensorStructInfo(dtype=item.dtype, ndim=rank)
-    return taken(cx, form, "sequence_joined", given, axis, new)
+    return result_of(cx, form, "sequence_joined", items, axis, new)
 
 
 @converter("SplitToSequence", 11)
@@ -149,10 +149,10 @@ def split_to_sequence(cx: Context, node: Node, x: Value, split: Value | None = N
     if sizes is not None and len(sizes) <= _MOST_PARTS:
         parts = cx.onnx.Split(x, sizes, axis=axis, outputs=len(sizes)) if len(sizes) > 1 else [x]
         parts = parts if sizes else []
-        return _made(cx, [v if keep else cx.onnx.Squeeze(v, [axis]) for v in parts])
+        return _sequence_of(cx, [v if keep else cx.onnx.Squeeze(v, [axis]) for v in parts])
     form = TensorStructInfo(dtype=x.dtype, ndim=x.ndim - (not keep))
-    given = split if split is not None else cx.onnx.Identity(np.int64(1))
-    return ObjectValue(cx, Sequence(form), called(cx, "sequence_split", x, given, axis, keep))
+    split_sizes = split if split is not None else cx.onnx.Identity(np.int64(1))
+    return ObjectValue(cx, Sequence(form), called(cx, "sequence_split", x, split_sizes, axis, keep))
 
 
 def _sizes(split: Value | None, extent: Any) -> list[int] | None:
@@ -174,31 +174,31 @@ def _sizes(split: Value | None, extent: Any) -> list[int] | None:
 
 @converter("SequenceMap", 17)
 def sequence_map(cx: Context, node: Node, sequence: Value, *rest: Value) -> Any:
-    """A graph's outputs for each value of a sequence, and those beside it; other inputs stay."""
-    body, given = node.graph("body"), [_sequence(sequence), *rest]
-    names, each = [name_of(p.name) for p in body.input], [v for v in given if _is_sequence(v)]
+    """A graph's outputs for each value of all the sequences; other inputs stay the same."""
+    body, inputs = node.graph("body"), [_sequence(sequence), *rest]
+    names, each = [name_of(p.name) for p in body.input], [v for v in inputs if _is_sequence(v)]
     if all(v.items is not None for v in each):
         turns = []
         for k in range(len(each[0].items or ())):
-            feeds = [v.items[k] if _is_sequence(v) else v for v in given]
+            feeds = [v.items[k] if _is_sequence(v) else v for v in inputs]
             turns.append(cx.walk.subgraph(body, dict(zip(names, feeds, strict=True))))
         if turns:
-            return [_made(cx, list(items)) for items in zip(*turns, strict=True)]
+            return [_sequence_of(cx, list(items)) for items in zip(*turns, strict=True)]
         return [ObjectValue(cx, Sequence(None), items=[]) for _ in body.output]
     count = cx.value(called(cx, "sequence_length", each[0], info=TensorStructInfo((), "int64")))
-    held = [v.output for v in given]
+    outputs = [v.output for v in inputs]
 
     def turn(state: list[Value]) -> list[Value]:
-        number, go, *found = state
+        number, go, *results = state
         feeds = []
-        for value, expr in zip(given, held, strict=True):
+        for value, expr in zip(inputs, outputs, strict=True):
             if _is_sequence(value):
-                feeds.append(taken(cx, value.form.item, "sequence_at", expr, number))
+                feeds.append(result_of(cx, value.form.item, "sequence_at", expr, number))
             else:
                 feeds.append(value)
         outs = cx.walk.subgraph(body, dict(zip(names, feeds, strict=True)))
         grown = []
-        for before, out in zip(found, outs, strict=True):
+        for before, out in zip(results, outs, strict=True):
             form = Sequence(joined(before.form.item, form_of(out)))
             grown.append(ObjectValue(cx, form, called(cx, "sequence_insert", before, out)))
         return [go, *grown]
@@ -223,8 +223,8 @@ def optional(cx: Context, node: Node, value: Value | None = None) -> Any:
     return ObjectValue(cx, Optional(None if kind is None else declared(kind)), items=[])
 
 
-def _known_optional(value: Value | None) -> list[Value] | None:
-    """What an optional value holds, None where the run decides."""
+def _optional_items(value: Value | None) -> list[Value] | None:
+    """The content of an optional value, None where it is known only at run time."""
     if value is None:
         return []
     if isinstance(value, ObjectValue) and isinstance(value.form, Optional):
@@ -234,7 +234,7 @@ def _known_optional(value: Value | None) -> list[Value] | None:
 
 @converter("OptionalHasElement", 15)
 def optional_has_element(cx: Context, node: Node, value: Value | None = None) -> Any:
-    items = _known_optional(value)
+    items = _optional_items(value)
     if items is not None:
         return cx.from_elements(np.asarray(bool(items), object), "bool")
     return called(cx, "has_element", value, info=TensorStructInfo((), "bool"))
@@ -242,13 +242,15 @@ def optional_has_element(cx: Context, node: Node, value: Value | None = None) ->
 
 @converter("OptionalGetElement", 15)
 def optional_get_element(cx: Context, node: Node, value: Value) -> Any:
-    items = _known_optional(value)
+    items = _optional_items(value)
     if items:
         return items[0]
     form = value.form.item
     if form is None or items is not None:
-        raise ValueError(explain("an optional value is empty", instead="OptionalHasElement tells"))
-    return taken(cx, form, "element", value)
+        raise ValueError(
+            explain("an optional value is empty", instead="test it with OptionalHasElement")
+        )
+    return result_of(cx, form, "element", value)
 
 
 # ---------------------------------------------------------------- maps
@@ -279,8 +281,8 @@ def cast_map(cx: Context, node: Node, x: Value) -> Any:
     dtype = {"TO_FLOAT": 1, "TO_INT64": 7}.get(to)
     length = node.integer("max_map", 1) if sparse else -1
     if dtype is None:
-        what = "CastMap gives numbers"
+        what = "CastMap returns numbers"
         raise ValueError(explain(what, got=to, instead="TO_FLOAT or TO_INT64"))
     info = TensorStructInfo(dtype=dtype_of(dtype), ndim=2)
-    found = called(cx, "values_of_map", x, length, dtype_of(dtype), info=info)
-    return arrived(cx, info, found)
+    values = called(cx, "values_of_map", x, length, dtype_of(dtype), info=info)
+    return arrived(cx, info, values)

@@ -129,11 +129,11 @@ def expand(cx: Context, node: Node, data: Value, shape: Value) -> Any:
 @converter("Tile")
 def tile_1(cx: Context, node: Node, data: Value, tiles: Value, axis: Value) -> Any:
     """The number of copies and the axis are numbers of the data's type, which have to be known."""
-    known: list[Any] = [v.constant for v in (tiles, axis)]
-    if any(k is None or k.size != 1 for k in known):
+    constants: list[Any] = [v.constant for v in (tiles, axis)]
+    if any(k is None or k.size != 1 for k in constants):
         what = "tiles and axis must be constants of one element before opset 6"
         raise ValueError(explain(what, got=f"{tiles.info} and {axis.info}"))
-    count, position = (int(k.item()) for k in known)
+    count, position = (int(k.item()) for k in constants)
     if not -data.ndim <= position < data.ndim:
         raise ValueError(explain("axis is out of range", got=f"{position} for rank {data.ndim}"))
     counts = [1] * data.ndim

@@ -32,9 +32,9 @@ def dft(
     before, extent, after = sizes(cx, "sizes_around", 3, x, axis)
     parts = x.shape[-1]
     opened = view(cx, x, [before, extent, cx.simplify(after // parts), parts])
-    found = cx.value(_dft(cx, node, opened, length, 1))
-    ends = [PrimValue(found.shape[k]) for k in (1, 3)]
-    return view(cx, found, sizes(cx, "sizes_with", x.ndim, x, axis, *ends))
+    spectrum = cx.value(_dft(cx, node, opened, length, 1))
+    ends = [PrimValue(spectrum.shape[k]) for k in (1, 3)]
+    return view(cx, spectrum, sizes(cx, "sizes_with", x.ndim, x, axis, *ends))
 
 
 def _dft(cx: Context, node: Node, x: Value, length: Value | None, axis: int) -> Any:
@@ -97,8 +97,8 @@ def mel_weight_matrix(
     cx: Context, node: Node, bins: Value, length: Value, rate: Value, low: Value, high: Value
 ) -> Any:
     dtype = dtype_of(node.integer("output_datatype", 1))
-    given = [v.expr for v in (bins, length, rate, low, high)]
-    made = cx.emit(op.signal.mel_weight_matrix(*given, dtype))
+    args = [v.expr for v in (bins, length, rate, low, high)]
+    matrix = cx.emit(op.signal.mel_weight_matrix(*args, dtype))
     sizes = [v.elements is not None and v.elements.reshape(-1)[0] for v in (length, bins)]
-    known = all(isinstance(n, int) and not isinstance(n, bool) for n in sizes)
-    return cx.found(made, *((sizes[0] // 2 + 1, sizes[1]) if known else (None, None)))
+    fixed = all(isinstance(n, int) and not isinstance(n, bool) for n in sizes)
+    return cx.of_shape(matrix, *((sizes[0] // 2 + 1, sizes[1]) if fixed else (None, None)))

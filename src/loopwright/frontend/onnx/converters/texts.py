@@ -25,15 +25,15 @@ def texts_of(x: Value) -> ObjectValue:
 @converter("StringConcat", 20)
 def string_concat(cx: Context, node: Node, x: Value, y: Value) -> Any:
     a, b = texts_of(x), texts_of(y)
-    known = -1 if min(a.form.ndim, b.form.ndim) < 0 else max(a.form.ndim, b.form.ndim)
-    return ObjectValue(cx, Texts(known), called(cx, "texts_joined", a, b))
+    rank = -1 if min(a.form.ndim, b.form.ndim) < 0 else max(a.form.ndim, b.form.ndim)
+    return ObjectValue(cx, Texts(rank), called(cx, "texts_joined", a, b))
 
 
 @converter("StringSplit", 20)
 def string_split(cx: Context, node: Node, x: Value) -> Any:
-    given = texts_of(x)
-    most, ndim = node.integer("maxsplit", -1), given.form.ndim
-    pair = called(cx, "texts_split", given, node.text("delimiter", ""), most)
+    texts = texts_of(x)
+    most, ndim = node.integer("maxsplit", -1), texts.form.ndim
+    pair = called(cx, "texts_split", texts, node.text("delimiter", ""), most)
     parts = called(cx, "sequence_at", pair, cx.from_elements([0], "int64"))
     info = TensorStructInfo(dtype="int64", ndim=ndim)
     counts = called(cx, "sequence_at", pair, cx.from_elements([1], "int64"), info=info)
@@ -41,34 +41,34 @@ def string_split(cx: Context, node: Node, x: Value) -> Any:
         return [ObjectValue(cx, Texts(-1), parts), counts]
     return [
         ObjectValue(cx, Texts(ndim + 1), parts),
-        cx.found(counts, *(given.dims or [None] * ndim)),
+        cx.of_shape(counts, *(texts.dims or [None] * ndim)),
     ]
 
 
 @converter("RegexFullMatch", 20)
 def regex_full_match(cx: Context, node: Node, x: Value) -> Any:
-    given, pattern = texts_of(x), node.text("pattern")
+    texts, pattern = texts_of(x), node.text("pattern")
     try:
         re.compile(pattern)
     except re.error as error:
-        what = f"attribute pattern is no regular expression: {error}"
+        what = f"attribute pattern is not a regular expression: {error}"
         raise ValueError(explain(what, got=pattern)) from error
-    ndim = given.form.ndim
-    found = called(
-        cx, "texts_match", given, pattern, info=TensorStructInfo(dtype="bool", ndim=ndim)
+    ndim = texts.form.ndim
+    matches = called(
+        cx, "texts_match", texts, pattern, info=TensorStructInfo(dtype="bool", ndim=ndim)
     )
-    return found if ndim < 0 else cx.found(found, *(given.dims or [None] * ndim))
+    return matches if ndim < 0 else cx.of_shape(matches, *(texts.dims or [None] * ndim))
 
 
 @converter("StringNormalizer", 10)
 def string_normalizer(cx: Context, node: Node, x: Value) -> Any:
     node.skip("locale")
-    given, case = texts_of(x), node.text("case_change_action", "NONE")
+    texts, case = texts_of(x), node.text("case_change_action", "NONE")
     if case not in ("NONE", "LOWER", "UPPER"):
         what = "attribute case_change_action is LOWER, UPPER or NONE"
         raise ValueError(explain(what, got=case))
     exact, stops = node.flag("is_case_sensitive"), json.dumps(node.texts("stopwords", []))
-    return ObjectValue(cx, given.form, called(cx, "texts_normalized", given, case, exact, stops))
+    return ObjectValue(cx, texts.form, called(cx, "texts_normalized", texts, case, exact, stops))
 
 
 @converter("TfIdfVectorizer", 9)
@@ -101,7 +101,7 @@ def tf_idf_vectorizer(cx: Context, node: Node, x: Value) -> Any:
     dims: list[Any] = [width] if ndim < 2 else [None, width]
     if ndim == 2 and not isinstance(x, ObjectValue):
         dims[0] = x.shape[0]
-    return cx.found(called(cx, "count_grams", x, json.dumps(data), info=info), *dims)
+    return cx.of_shape(called(cx, "count_grams", x, json.dumps(data), info=info), *dims)
 
 
 @converter("ImageDecoder", 20)
@@ -111,20 +111,20 @@ def image_decoder(cx: Context, node: Node, data: Value) -> Any:
         what = "attribute pixel_format is RGB, BGR or Grayscale"
         raise ValueError(explain(what, got=how))
     info = TensorStructInfo(dtype="uint8", ndim=3)
-    found = called(cx, "decode_image", data, how, info=info)
-    return cx.found(found, None, None, 1 if how == "Grayscale" else 3)
+    image = called(cx, "decode_image", data, how, info=info)
+    return cx.of_shape(image, None, None, 1 if how == "Grayscale" else 3)
 
 
 def cast_texts(cx: Context, x: Value, dtype: str) -> Any:
     """Texts as numbers."""
-    given = texts_of(x)
-    ndim = given.form.ndim
-    found = called(cx, "numbers_in", given, dtype, info=TensorStructInfo(dtype=dtype, ndim=ndim))
-    return found if ndim < 0 else cx.found(found, *(given.dims or [None] * ndim))
+    texts = texts_of(x)
+    ndim = texts.form.ndim
+    numbers = called(cx, "numbers_in", texts, dtype, info=TensorStructInfo(dtype=dtype, ndim=ndim))
+    return numbers if ndim < 0 else cx.of_shape(numbers, *(texts.dims or [None] * ndim))
 
 
 def written(cx: Context, x: Value) -> ObjectValue:
     """Numbers as texts."""
-    made = ObjectValue(cx, Texts(x.ndim), called(cx, "texts_of", x))
-    made.dims = list(x.shape)
-    return made
+    texts = ObjectValue(cx, Texts(x.ndim), called(cx, "texts_of", x))
+    texts.dims = list(x.shape)
+    return texts

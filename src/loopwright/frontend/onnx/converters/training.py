@@ -7,7 +7,7 @@ from typing import Any
 
 from ....base.errors import explain
 from ....relax import op
-from ....relax.expr import ShapeExpr
+from ....relax.expr import Expr, ShapeExpr
 from ...graph.values import Value
 from ..context import OnnxContext as Context
 from ..reader import Node
@@ -22,54 +22,56 @@ class _Sums:
     def __init__(self, cx: Context, dtype: str) -> None:
         self.cx, self.dtype = cx, dtype
 
-    def _of(self, build: Callable[..., Any], *given: Any) -> Any:
-        parts = [self.cx.scalar(v, self.dtype) if isinstance(v, float) else v for v in given]
+    def _of(self, build: Callable[..., Any], *args: Expr | float) -> Expr:
+        parts = [self.cx.scalar(v, self.dtype) if isinstance(v, float) else v for v in args]
         return self.cx.emit(build(*parts))
 
-    def add(self, a: Any, b: Any) -> Any:
+    def add(self, a: Expr | float, b: Expr | float) -> Expr:
         return self._of(op.add, a, b)
 
-    def subtract(self, a: Any, b: Any) -> Any:
+    def subtract(self, a: Expr | float, b: Expr | float) -> Expr:
         return self._of(op.subtract, a, b)
 
-    def multiply(self, a: Any, b: Any) -> Any:
+    def multiply(self, a: Expr | float, b: Expr | float) -> Expr:
         return self._of(op.multiply, a, b)
 
-    def divide(self, a: Any, b: Any) -> Any:
+    def divide(self, a: Expr | float, b: Expr | float) -> Expr:
         return self._of(op.divide, a, b)
 
-    def sqrt(self, a: Any) -> Any:
+    def sqrt(self, a: Expr) -> Expr:
         return self._of(op.sqrt, a)
 
-    def cast(self, v: Value) -> Any:
+    def cast(self, v: Value) -> Expr:
         expr = v.expr if v.ndim == 0 else self.cx.emit(op.reshape(v.expr, ShapeExpr([])))
         return expr if v.dtype == self.dtype else self.cx.emit(op.astype(expr, self.dtype))
 
 
-def _step(name: str, parts: int, update: Callable[..., list[Any]]) -> None:
+def _step(name: str, parts: int, update: Callable[..., list[Expr]]) -> None:
     """An optimizer. update(m, node, rate, count, *parts of one parameter): its new parts."""
 
-    def convert(cx: Context, node: Node, rate: Value, count: Value, *given: Value) -> Any:
-        many, left = divmod(len(given), parts)
+    def convert(cx: Context, node: Node, rate: Value, count: Value, *inputs: Value) -> Any:
+        many, left = divmod(len(inputs), parts)
         if left or not many:
             what = f"it takes {parts} inputs for each parameter"
-            raise ValueError(explain(what, got=len(given)))
-        m = _Sums(cx, str(given[0].dtype))
+            raise ValueError(explain(what, got=len(inputs)))
+        m = _Sums(cx, str(inputs[0].dtype))
         steps = [m.cast(rate), m.cast(count)]
-        found = [
-            update(m, node, *steps, *(given[k + n * many].expr for n in range(parts)))
+        results = [
+            update(m, node, *steps, *(inputs[k + n * many].expr for n in range(parts)))
             for k in range(many)
         ]
-        return [found[k][n] for n in range(parts - 1) for k in range(many)]
+        return [results[k][n] for n in range(parts - 1) for k in range(many)]
 
     register_converter(name, 1, convert, _DOMAIN)
 
 
-def _regular(m: _Sums, node: Node, x: Any, g: Any) -> Any:
+def _regular(m: _Sums, node: Node, x: Expr, g: Expr) -> Expr:
     return m.add(m.multiply(x, node.real("norm_coefficient", 0.0)), g)
 
 
-def _adagrad(m: _Sums, node: Node, rate: Any, count: Any, x: Any, g: Any, h: Any) -> list[Any]:
+def _adagrad(
+    m: _Sums, node: Node, rate: Expr, count: Expr, x: Expr, g: Expr, h: Expr
+) -> list[Expr]:
     slower = m.add(m.multiply(count, node.real("decay_factor", 0.0)), 1.0)
     g = _regular(m, node, x, g)
     squares = m.add(h, m.multiply(g, g))
@@ -78,7 +80,9 @@ def _adagrad(m: _Sums, node: Node, rate: Any, count: Any, x: Any, g: Any, h: Any
     return [m.subtract(x, moved), squares]
 
 
-def _adam(m: _Sums, node: Node, rate: Any, count: Any, x: Any, g: Any, v: Any, h: Any) -> list[Any]:
+def _adam(
+    m: _Sums, node: Node, rate: Expr, count: Expr, x: Expr, g: Expr, v: Expr, h: Expr
+) -> list[Expr]:
     alpha, beta = node.real("alpha", 0.9), node.real("beta", 0.999)
     g = _regular(m, node, x, g)
     mean = m.add(m.multiply(v, alpha), m.multiply(g, 1 - alpha))
@@ -92,7 +96,9 @@ def _adam(m: _Sums, node: Node, rate: Any, count: Any, x: Any, g: Any, v: Any, h
     return [m.multiply(new, 1 - node.real("norm_coefficient_post", 0.0)), mean, squares]
 
 
-def _momentum(m: _Sums, node: Node, rate: Any, count: Any, x: Any, g: Any, v: Any) -> list[Any]:
+def _momentum(
+    m: _Sums, node: Node, rate: Expr, count: Expr, x: Expr, g: Expr, v: Expr
+) -> list[Expr]:
     alpha, beta, mode = node.real("alpha"), node.real("beta"), node.text("mode")
     if mode not in ("standard", "nesterov"):
         what = "attribute mode is standard or nesterov"
@@ -100,8 +106,8 @@ def _momentum(m: _Sums, node: Node, rate: Any, count: Any, x: Any, g: Any, v: An
     g = _regular(m, node, x, g)
     later = m._of(op.where, m._of(op.greater, count, 0.0), m._of(op.full_like, count, beta), 1.0)
     new = m.add(m.multiply(v, alpha), m.multiply(g, later))
-    way = new if mode == "standard" else m.add(g, m.multiply(new, alpha))
-    return [m.subtract(x, m.multiply(way, rate)), new]
+    direction = new if mode == "standard" else m.add(g, m.multiply(new, alpha))
+    return [m.subtract(x, m.multiply(direction, rate)), new]
 
 
 _step("Adagrad", 3, _adagrad)

@@ -25,7 +25,7 @@ _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 @dataclass
 class _Forest:
-    """An ensemble as its file has it. Of each node its mode (or _LEAF), what it tests, where to go
+    """An ensemble as its file has it. Of each node its mode (or _LEAF), the tested feature, the next node
     from it, and the weights of a leaf, sorted by node: `first` (nodes + 1,) is where each one's are."""
 
     mode: np.ndarray
@@ -33,7 +33,7 @@ class _Forest:
     split: np.ndarray
     yes: np.ndarray
     no: np.ndarray
-    missing: np.ndarray  # whether what is not a number takes the way `yes`
+    missing: np.ndarray  # whether NaN takes the branch `yes`
     roots: np.ndarray
     first: np.ndarray
     target: np.ndarray
@@ -50,10 +50,10 @@ def _same_length(**arrays: Any) -> None:
 
 def _numbers(node: Node, name: str, dtype: Any = None) -> np.ndarray:
     """Floats that an attribute or its form as a tensor has; as `dtype`."""
-    tensor, given = node.tensor(f"{name}_as_tensor", None), node.reals(name, None)
+    tensor, values = node.tensor(f"{name}_as_tensor", None), node.reals(name, None)
     if tensor is not None:
         return np.asarray(tensor).ravel().astype(dtype or tensor.dtype)
-    return np.asarray([] if given is None else given, dtype or np.float32)
+    return np.asarray([] if values is None else values, dtype or np.float32)
 
 
 def _precision(x: Value) -> Any:
@@ -76,33 +76,33 @@ def _by_names(node: Node, leaves: str, dtype: Any) -> _Forest:
     _same_length(nodes_treeids=tree, nodes_nodeids=own, nodes_featureids=feature, nodes_modes=modes,
                  nodes_values=split, nodes_truenodeids=yes, nodes_falsenodeids=no,
                  nodes_missing_value_tracks_true=missing)  # fmt: skip
-    known = {"LEAF": _LEAF, **{f"BRANCH_{name}": k for k, name in enumerate(_MODES[:_MEMBER])}}
-    unknown = sorted(set(modes) - set(known))
+    mode_of = {"LEAF": _LEAF, **{f"BRANCH_{name}": k for k, name in enumerate(_MODES[:_MEMBER])}}
+    unknown = sorted(set(modes) - set(mode_of))
     if unknown:
         raise ValueError(
-            explain("unknown mode of a node", got=unknown[0], instead=", ".join(known))
+            explain("unknown mode of a node", got=unknown[0], instead=", ".join(mode_of))
         )
-    mode = np.asarray([known[m] for m in modes], np.int64)
-    found = {key: k for k, key in enumerate(zip(tree.tolist(), own.tolist(), strict=True))}
-    if len(found) != count:
+    mode = np.asarray([mode_of[m] for m in modes], np.int64)
+    index_of = {key: k for k, key in enumerate(zip(tree.tolist(), own.tolist(), strict=True))}
+    if len(index_of) != count:
         raise ValueError(explain("two nodes of a tree have one number", got=f"{count} nodes"))
 
-    def places(trees: Any, nodes: Any, what: str) -> np.ndarray:
+    def nodes_at(trees: Any, nodes: Any, what: str) -> np.ndarray:
         keys = zip(np.asarray(trees).tolist(), np.asarray(nodes).tolist(), strict=True)
-        at = [found.get(key, -1) for key in keys]
+        at = [index_of.get(key, -1) for key in keys]
         if -1 in at:
             raise ValueError(explain(f"attribute {what} names a node that is not there"))
         return np.asarray(at, np.int64)
 
     inner = mode != _LEAF
-    for way, name in ((yes, "truenodeids"), (no, "falsenodeids")):
-        way[inner] = places(tree[inner], way[inner], f"nodes_{name}")
+    for child, name in ((yes, "truenodeids"), (no, "falsenodeids")):
+        child[inner] = nodes_at(tree[inner], child[inner], f"nodes_{name}")
     trees, nodes = (node.integers(f"{leaves}_{k}ids") for k in ("tree", "node"))
     target = np.asarray(node.integers(f"{leaves}_ids"), np.int64)
     weight = _numbers(node, f"{leaves}_weights", dtype)
     _same_length(**{f"{leaves}_treeids": trees, f"{leaves}_nodeids": nodes, f"{leaves}_ids": target,
                     f"{leaves}_weights": weight})  # fmt: skip
-    at = places(trees, nodes, f"{leaves}_nodeids")
+    at = nodes_at(trees, nodes, f"{leaves}_nodeids")
     order = np.argsort(at, kind="stable")
     first = np.searchsorted(at[order], np.arange(count + 1))
     roots = np.unique(tree, return_index=True)[1]
@@ -110,7 +110,7 @@ def _by_names(node: Node, leaves: str, dtype: Any) -> _Forest:
                    weight[order], [])  # fmt: skip
 
 
-def _by_places(node: Node, dtype: Any) -> _Forest:
+def _by_indices(node: Node, dtype: Any) -> _Forest:
     """The ensemble of TreeEnsemble: its leaves become nodes, one for each way to it."""
     node.skip("nodes_hitrates")
     names = ("featureids", "truenodeids", "falsenodeids", "trueleafs", "falseleafs")
@@ -133,22 +133,22 @@ def _by_places(node: Node, dtype: Any) -> _Forest:
     if count == 0 or (len(roots) and not 0 <= roots.min() <= roots.max() < count):
         raise ValueError(explain("attribute tree_roots names a node that is not there"))
     leaves = []
-    for way, leaf, name in ((yes, yes_leaf, "true"), (no, no_leaf, "false")):
+    for child, leaf, name in ((yes, yes_leaf, "true"), (no, no_leaf, "false")):
         at = np.flatnonzero(leaf)
-        own, limits = way[at], (len(target), count)
-        inner = way[leaf == 0]
-        for places, limit in ((own, limits[0]), (inner, limits[1])):
-            if len(places) and not 0 <= places.min() <= places.max() < limit:
+        own, limits = child[at], (len(target), count)
+        inner = child[leaf == 0]
+        for indices, limit in ((own, limits[0]), (inner, limits[1])):
+            if len(indices) and not 0 <= indices.min() <= indices.max() < limit:
                 raise ValueError(explain(f"attribute nodes_{name}nodeids is out of range"))
-        way[at] = count + sum(map(len, leaves)) + np.arange(len(at))
+        child[at] = count + sum(map(len, leaves)) + np.arange(len(at))
         leaves.append(own)
     own = np.concatenate(leaves)
     more = len(own)
     first = np.concatenate([np.zeros(count, np.int64), np.arange(more + 1)])
-    given, members = node.tensor("membership_values", None), []
-    if given is not None:
-        ends = np.flatnonzero(np.isnan(given))
-        members = [m[~np.isnan(m)] for m in np.split(np.asarray(given, dtype), ends)]
+    members_tensor, members = node.tensor("membership_values", None), []
+    if members_tensor is not None:
+        ends = np.flatnonzero(np.isnan(members_tensor))
+        members = [m[~np.isnan(m)] for m in np.split(np.asarray(members_tensor, dtype), ends)]
     if len(members) < (mode == _MEMBER).sum():
         raise ValueError(explain("attribute membership_values has too few lists"))
     zeros = np.zeros(more, np.int64)
@@ -195,14 +195,16 @@ def _flat(f: _Forest, columns: Any) -> list[np.ndarray]:
         return _with_members(f, columns)
     double = (mode == _EQ) | (mode == _NEQ)
     start = np.cumsum(1 + double) - (1 + double)
-    place = np.zeros(len(f.mode), np.int64)  # of a node in the new arrays
-    place[order] = start
+    position = np.zeros(len(f.mode), np.int64)  # of a node in the new arrays
+    position[order] = start
     leaf = mode == _LEAF
-    yes, no = (np.where(leaf, 0, place[np.where(leaf, 0, way[order])]) for way in (f.yes, f.no))
+    yes, no = (
+        np.where(leaf, 0, position[np.where(leaf, 0, child[order])]) for child in (f.yes, f.no)
+    )
     never = np.isnan(split)
     lost = np.where(f.missing[order] | (mode == _NEQ), yes, no)
-    turned = ((mode == _GTE) | (mode == _GT)) & ~never
-    low, high = np.where(turned, no, yes), np.where(turned, yes, no)
+    swapped = ((mode == _GTE) | (mode == _GT)) & ~never
+    low, high = np.where(swapped, no, yes), np.where(swapped, yes, no)
     limit = np.where((mode == _LT) | (mode == _GTE), _below(split), split).astype(split.dtype)
     equal, other = np.where(mode == _EQ, yes, no), np.where(mode == _EQ, no, yes)
     low, high = np.where(double, start + 1, low), np.where(double, other, high)
@@ -216,13 +218,13 @@ def _flat(f: _Forest, columns: Any) -> list[np.ndarray]:
     second = start[double] + 1
     features[second], thresholds[second] = feature[double], _below(split[double])
     children[second] = np.stack([other, equal, lost], 1)[double]
-    roots = place[f.roots].astype(np.int32)
+    roots = position[f.roots].astype(np.int32)
     return [roots, features, thresholds, children, f.target.astype(np.int32), f.weight]
 
 
 def _with_members(f: _Forest, columns: Any) -> list[np.ndarray]:
     """`_flat` of an ensemble whose tests for one of several numbers become tests for each: what
-    equals it goes to `yes`, which the last of them leads to."""
+    equals it continues at `yes`, the child of the last of them."""
     mode, feature, split, yes, no, missing = (
         list(v) for v in (f.mode, f.feature, f.split, f.yes, f.no, f.missing)
     )
@@ -255,9 +257,9 @@ def _with_members(f: _Forest, columns: Any) -> list[np.ndarray]:
 
 
 def _scores(cx: Context, x: Value, f: _Forest, width: int, start: np.ndarray, how: str) -> Value:
-    """(rows, width): what the trees say together, from `start`."""
+    """(rows, width): the sum of the trees' outputs, from `start`."""
     if len(f.target) and not 0 <= f.target.min() <= f.target.max() < width:
-        what = "a leaf gives to a target that is not there"
+        what = "a leaf adds to a target that does not exist"
         raise ValueError(explain(what, got=f.target.max(), instead=f"0 to {width - 1}"))
     if x.ndim != 2:
         raise ValueError(explain("input X must be a matrix", got=str(x.info)))
@@ -308,7 +310,7 @@ def tree_ensemble_regressor(cx: Context, node: Node, x: Value) -> Any:
 def tree_ensemble(cx: Context, node: Node, x: Value) -> Any:
     dtype = x.dtype
     wide = cx.onnx.Cast(x, to=1) if dtype == "float16" else x
-    f = _by_places(node, _precision(x))
+    f = _by_indices(node, _precision(x))
     how, transform = node.integer("aggregate_function", 1), node.integer("post_transform", 0)
     if not (0 <= how < len(_AGGREGATES) and 0 <= transform < len(_TRANSFORMS)):
         what = "unknown aggregate_function or post_transform"

@@ -20,6 +20,7 @@ import numpy as np
 from ....base.errors import explain
 from ....base.registry import Registry
 from ....relax import op
+from ....relax.expr import Expr
 from ...graph.registry import register_converter
 from ...graph.values import Value
 from ..context import TFLiteContext as Context
@@ -45,24 +46,31 @@ def operator(
     def define(convert: Converter) -> Converter:
         @functools.wraps(convert)
         def dispatched(cx: Context, node: Operator, *inputs: Any) -> Any:
-            plain = not any(t is not None and t.is_quantized for t in (*node.given, *node.gives))
+            plain = not any(
+                t is not None and t.is_quantized
+                for t in (*node.input_tensors, *node.output_tensors)
+            )
             if plain:
                 return after(cx, node, convert(cx, node, *inputs))
             own = INTEGER.get(node.op_type)
-            out = own(cx, node, *inputs) if own and node.gives[0].is_quantized else None
+            out = own(cx, node, *inputs) if own and node.output_tensors[0].is_quantized else None
             if out is not None:
                 return out
             if moves and _one_scale(node):
                 return _limited(cx, node, convert(cx, node, *inputs))
-            if unary and node.given[0] is not None and node.given[0].dtype in _BYTES:
+            if (
+                unary
+                and node.input_tensors[0] is not None
+                and node.input_tensors[0].dtype in _BYTES
+            ):
                 return _looked_up(cx, node, convert, *inputs)
-            pairs = zip(inputs, node.given, strict=False)
+            pairs = zip(inputs, node.input_tensors, strict=False)
             reals = [dequantized(cx, x, t) if t and t.is_quantized else x for x, t in pairs]
             out = after(cx, node, convert(cx, node, *reals))
             parts = out if isinstance(out, list) else [out]
             return [
                 quantized(cx, p, t) if t.is_quantized and p is not None else p
-                for p, t in zip(parts, node.gives, strict=False)
+                for p, t in zip(parts, node.output_tensors, strict=False)
             ]
 
         for name in names:
@@ -85,8 +93,10 @@ def integer(*names: str) -> Callable[[Converter], Converter]:
 
 
 def _one_scale(node: Operator) -> bool:
-    """Whether all quantized tensors stand for the same numbers."""
-    tensors = [t for t in (*node.given, *node.gives) if t is not None and t.is_quantized]
+    """Whether all quantized tensors have the same scale and zero point."""
+    tensors = [
+        t for t in (*node.input_tensors, *node.output_tensors) if t is not None and t.is_quantized
+    ]
     first, kind = tensors[0].quantization, tensors[0].dtype
     return all(
         t.dtype == kind
@@ -124,7 +134,7 @@ def limited_real(cx: Context, x: Value, kind: int) -> Any:
 
 def bounds(node: Operator) -> tuple[int, int]:
     """The least and the greatest quantized number of the result, after the fused activation."""
-    out, kind = node.gives[0], node.option("FusedActivationFunction", 0)
+    out, kind = node.output_tensors[0], node.option("FusedActivationFunction", 0)
     info = np.iinfo(out.dtype)
     if kind and kind not in _LIMITS:
         raise ValueError(explain("a fused activation of integers", got=kind))
@@ -146,7 +156,7 @@ def _limited(cx: Context, node: Operator, out: Any) -> Any:
 
 
 def codes(real: Any, tensor: Tensor) -> np.ndarray:
-    """The integers of real numbers, not yet limited to the type; halves go away from zero.
+    """The integers of real numbers, not yet limited to the type; halves round away from zero.
     Infinities become numbers outside of any type, NaN zero."""
     q = tensor.quantization
     assert q is not None
@@ -155,23 +165,25 @@ def codes(real: Any, tensor: Tensor) -> np.ndarray:
     return (np.sign(scaled) * np.floor(np.abs(scaled) + 0.5)).astype(np.int64) + q.one_zero
 
 
-def away(cx: Context, x: Any) -> Value:
+def away(cx: Context, x: Value | Expr) -> Value:
     """Real numbers rounded to the nearest, halves away from zero."""
     o, x = cx.ops, cx.value(x)
     return o.multiply(o.sign(x), o.floor(o.add(o.abs(x), 0.5)))
 
 
-def stored(cx: Context, x: Any, tensor: Tensor, low: int | None = None, high: Any = None) -> Any:
+def stored(
+    cx: Context, x: Value | Expr, tensor: Tensor, low: int | None = None, high: int | None = None
+) -> Expr:
     """Whole numbers (real or integer ones) limited to a tensor's type, or to less, in it."""
     info = np.iinfo(tensor.dtype)
-    x = cx.emit(x)
-    number = float if x.struct_info.dtype.is_float else int
-    least, most = (info.min, info.max) if low is None else (low, high)
-    return op.astype(op.clip(x, number(least), number(most)), tensor.dtype)
+    value = cx.value(x)
+    number = float if value.dtype.is_float else int
+    least, most = info.min if low is None else low, info.max if high is None else high
+    return op.astype(op.clip(value.expr, number(least), number(most)), tensor.dtype)
 
 
-def quantized(cx: Context, x: Any, tensor: Tensor) -> Any:
-    """Real numbers as integers that stand for them."""
+def quantized(cx: Context, x: Value | Expr, tensor: Tensor) -> Expr:
+    """Real numbers quantized to integers."""
     q = tensor.quantization
     assert q is not None
     scaled = away(cx, op.divide(cx.emit(x), cx.scalar(q.one_scale, "float32")))
@@ -179,7 +191,7 @@ def quantized(cx: Context, x: Any, tensor: Tensor) -> Any:
 
 
 def dequantized(cx: Context, x: Value | None, tensor: Tensor) -> Value | None:
-    """The real numbers that integers stand for; those of constants are computed here."""
+    """The real numbers of quantized integers; those of constants are computed here."""
     q = tensor.quantization
     if x is None or q is None:
         return x
@@ -196,13 +208,13 @@ def dequantized(cx: Context, x: Value | None, tensor: Tensor) -> Value | None:
 
 
 def _looked_up(cx: Context, node: Operator, convert: Converter, x: Value, *rest: Value) -> Any:
-    source, out = node.given[0], node.gives[0]
+    source, out = node.input_tensors[0], node.output_tensors[0]
     assert source is not None
     q, info = source.quantization, np.iinfo(source.dtype)
     all_codes = np.arange(info.min, info.max + 1) - (q.one_zero if q else 0)
     real = all_codes.astype(np.float32) * np.float32(q.one_scale if q else 1)
-    made = cx.value(activated(cx, node, convert(cx, node, cx.value(cx.constant(real)), *rest)))
-    table = made.constant
+    outputs = cx.value(activated(cx, node, convert(cx, node, cx.value(cx.constant(real)), *rest)))
+    table = outputs.constant
     if table is None:
         raise ValueError(explain("a function of bytes that is not known", got=node.op_type))
     if out.is_quantized:
@@ -220,7 +232,7 @@ def channels_first(cx: Context, x: Value) -> Value:
     return cx.value(op.permute_dims(x.expr, [0, ndim - 1, *range(1, ndim - 1)]))
 
 
-def channels_last(cx: Context, x: Any) -> Any:
+def channels_last(cx: Context, x: Value | Expr) -> Expr:
     """The inverse of `channels_first`."""
     x = cx.value(x)
     return op.permute_dims(x.expr, [0, *range(2, x.ndim), 1])

@@ -13,7 +13,7 @@ from ..context import TFLiteContext as Context
 from ..reader import Operator
 from .base import operator
 
-_OPTIONS = {  # what is read, and its default
+_OPTIONS = {  # the options that are read, with their defaults
     "max_detections": None,
     "max_classes_per_detection": None,
     "detections_per_class": 100,
@@ -32,27 +32,27 @@ def _options(node: Operator) -> dict[str, Any]:
     """The options, a map in the format flexbuffers: keys are looked up, nothing is walked."""
     from flatbuffers import flexbuffers
 
-    found = dict(_OPTIONS)
+    options = dict(_OPTIONS)
     table = flexbuffers.GetRoot(bytearray(node.custom)).AsMap
     keys = table.Keys
     for k in range(min(len(keys), 64)):
-        if keys[k].AsKey in found:
+        if keys[k].AsKey in options:
             value: Any = table.Values[k]
-            found[str(keys[k].AsKey)] = value.AsFloat if value.IsFloat else int(value.Value)
-    missing = [name for name, value in found.items() if value is None]
+            options[str(keys[k].AsKey)] = value.AsFloat if value.IsFloat else int(value.Value)
+    missing = [name for name, value in options.items() if value is None]
     if missing:
         raise ValueError(explain("options of the operator are missing", got=", ".join(missing)))
-    return found
+    return options
 
 
 @operator("TFLite_Detection_PostProcess")
 def detections(cx: Context, node: Operator, codes: Value, scores: Value, anchors: Value) -> Any:
     """(boxes, classes, scores, their number) of the best boxes that overlap none that is better. Boxes
     are coded relative to anchors (y, x, height, width)."""
-    o, given = cx.ops, _options(node)
-    most, classes = int(given["max_detections"]), int(given["num_classes"])
+    o, options = cx.ops, _options(node)
+    most, classes = int(options["max_detections"]), int(options["num_classes"])
     first = literal(scores.shape[2]) - classes
-    scale = np.array([given[f"{c}_scale"] for c in "yxhw"], np.float32)
+    scale = np.array([options[f"{c}_scale"] for c in "yxhw"], np.float32)
     where, size = (
         o.strided_slice(anchors, np.array([b]), np.array([b + 2]), np.array([1])) for b in (0, 2)
     )
@@ -60,21 +60,21 @@ def detections(cx: Context, node: Operator, codes: Value, scores: Value, anchors
     middle = o.add(o.multiply(moved, size), where)
     half = o.multiply(o.multiply(o.exp(grown), size), 0.5)
     boxes = o.concat(o.subtract(middle, half), o.add(middle, half), axis=2)
-    if given["use_regular_nms"]:
-        each = int(given["detections_per_class"])
-        limits = float(given["nms_iou_threshold"]), float(given["nms_score_threshold"])
-        found = op.vision.regular_non_max_suppression(
+    if options["use_regular_nms"]:
+        each = int(options["detections_per_class"])
+        limits = float(options["nms_iou_threshold"]), float(options["nms_score_threshold"])
+        selected = op.vision.regular_non_max_suppression(
             boxes.expr, scores.expr, each, most, classes, *limits
         )
-        return [cx.value(cx.emit(found)[k]) for k in range(4)]
-    if given["max_classes_per_detection"] != 1:
+        return [cx.value(cx.emit(selected)[k]) for k in range(4)]
+    if options["max_classes_per_detection"] != 1:
         what = "max_classes_per_detection must be 1"
-        raise ValueError(explain(what, got=given["max_classes_per_detection"]))
-    return _best(cx, boxes, scores, given, most, first)
+        raise ValueError(explain(what, got=options["max_classes_per_detection"]))
+    return _best(cx, boxes, scores, options, most, first)
 
 
 def _best(
-    cx: Context, boxes: Value, scores: Value, given: dict[str, Any], most: int, first: int
+    cx: Context, boxes: Value, scores: Value, options: dict[str, Any], most: int, first: int
 ) -> list[Any]:
     """Each box with its best class."""
     o = cx.ops
@@ -82,18 +82,18 @@ def _best(
     best = o.max(named, [2])
     kinds = o.astype(o.argmax(named, axis=2), dtype="float32")
     # The threshold itself is enough.
-    least = np.nextafter(np.float32(given["nms_score_threshold"]), np.float32(-np.inf))
-    found = cx.emit(
+    least = np.nextafter(np.float32(options["nms_score_threshold"]), np.float32(-np.inf))
+    selected = cx.emit(
         op.vision.all_class_non_max_suppression(
             boxes.expr,
             o.expand_dims(best, np.array([1])).expr,
             cx.scalar(most, "int64"),
-            cx.scalar(given["nms_iou_threshold"], "float32"),
+            cx.scalar(options["nms_iou_threshold"], "float32"),
             cx.scalar(least, "float32"),
             "onnx_exact",
         )
     )
-    rows, count = cx.value(found[0]), o.reshape(cx.value(found[1]), np.array([1]))
+    rows, count = cx.value(selected[0]), o.reshape(cx.value(selected[1]), np.array([1]))
     have = literal(rows.shape[0])
     if not isinstance(have, int):
         raise ValueError(explain("the number of boxes must be known", got=str(boxes.info)))

@@ -51,26 +51,26 @@ _BINARY = {
 }
 
 
-def _unary(name: str, ours: str) -> None:
+def _unary(name: str, build: str) -> None:
     @operator(name, unary=True)
     def convert(cx: Context, node: Operator, x: Value) -> Any:
-        return getattr(cx.ops, ours)(x)
+        return getattr(cx.ops, build)(x)
 
 
-def _binary(name: str, ours: str) -> None:
+def _binary(name: str, build: str) -> None:
     @operator(name, moves=name in ("MAXIMUM", "MINIMUM"))
     def convert(cx: Context, node: Operator, a: Value, b: Value) -> Any:
-        return getattr(cx.ops, ours)(*same_rank(cx, a, b))
+        return getattr(cx.ops, build)(*same_rank(cx, a, b))
 
 
-for _name, _ours in _UNARY.items():
-    _unary(_name, _ours)
-for _name, _ours in _BINARY.items():
-    _binary(_name, _ours)
+for _name, _build in _UNARY.items():
+    _unary(_name, _build)
+for _name, _build in _BINARY.items():
+    _binary(_name, _build)
 
 
 def same_rank(cx: Context, *values: Any) -> list[Value]:
-    """Operands of which constants have as many axes as the others, so that they follow layouts."""
+    """The operands; constants get the rank of the others, so that they follow layouts."""
     rank = max(v.ndim for v in values)
     if all(v.elements is not None for v in values):
         return list(values)  # the arithmetic of shapes
@@ -160,17 +160,17 @@ def select(cx: Context, node: Operator, condition: Value, x: Value, y: Value) ->
 
 @operator("CAST", moves=True)
 def cast(cx: Context, node: Operator, x: Value) -> Any:
-    return cx.ops.astype(x, dtype=node.gives[0].dtype)
+    return cx.ops.astype(x, dtype=node.output_tensors[0].dtype)
 
 
 @operator("QUANTIZE", moves=True)
 def quantize(cx: Context, node: Operator, x: Value) -> Any:
-    return quantized(cx, x, node.gives[0]) if x.dtype.is_float else x
+    return quantized(cx, x, node.output_tensors[0]) if x.dtype.is_float else x
 
 
 @operator("DEQUANTIZE", moves=True)
 def dequantize(cx: Context, node: Operator, x: Value) -> Any:
-    source = node.given[0]
+    source = node.input_tensors[0]
     assert source is not None
     if x.dtype.is_float:
         return cast(cx, node, x)
@@ -179,7 +179,7 @@ def dequantize(cx: Context, node: Operator, x: Value) -> Any:
 
 @operator("FAKE_QUANT")
 def fake_quant(cx: Context, node: Operator, x: Value) -> Any:
-    """The numbers that `num_bits` bits can stand for; the range is moved so that zero is one, in
+    """The numbers that `num_bits` bits can represent; the range is moved so that zero is one, in
     float32, as TFLite does."""
     o, least, most = cx.ops, np.float32(node.option("Min")), np.float32(node.option("Max"))
     first, last = int(node.option("NarrowRange", False)), (1 << node.option("NumBits", 8)) - 1

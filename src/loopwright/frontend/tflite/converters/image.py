@@ -27,27 +27,27 @@ _AXES = {
 def window(node: Operator, rank: int = 2) -> dict[str, Any]:
     """The strides, padding and dilations of a sliding window."""
     letters = "DHW"[3 - rank :]
-    found: dict[str, Any] = {"strides": [node.option(f"Stride{s}") for s in letters]}
-    found["padding"] = "VALID" if node.option("Padding") else "SAME_UPPER"
-    found["dilations"] = [node.option(f"Dilation{s}Factor", 1) for s in letters]
-    return found
+    attrs: dict[str, Any] = {"strides": [node.option(f"Stride{s}") for s in letters]}
+    attrs["padding"] = "VALID" if node.option("Padding") else "SAME_UPPER"
+    attrs["dilations"] = [node.option(f"Dilation{s}Factor", 1) for s in letters]
+    return attrs
 
 
 def weight_of(cx: Context, node: Operator, x: Value, weight: Value) -> tuple[Value, int]:
     """(a convolution's weight as (out, in, ...), the number of groups)."""
-    turned = rearranged(cx, weight, _AXES[node.op_type])
-    depth, have = literal(x.shape[-1]), literal(turned.shape[1])
+    transposed = rearranged(cx, weight, _AXES[node.op_type])
+    depth, have = literal(x.shape[-1]), literal(transposed.shape[1])
     if not (isinstance(depth, int) and isinstance(have, int) and have and depth % have == 0):
         what = "the weight's channels must divide the image's"
         raise ValueError(explain(what, got=f"{have} and {depth}"))
-    return turned, depth // have
+    return transposed, depth // have
 
 
 def rearranged(cx: Context, value: Value, axes: list[int]) -> Value:
     """A tensor with its axes in another order; a constant one is moved here."""
     if value.is_constant:
-        known: Any = value.constant
-        return cx.value(cx.constant(np.transpose(known, axes), str(value.dtype)))
+        constant: Any = value.constant
+        return cx.value(cx.constant(np.transpose(constant, axes), str(value.dtype)))
     return cx.value(op.permute_dims(value.expr, axes))
 
 
@@ -87,11 +87,11 @@ def _transposed(
 ) -> Any:
     kernel = [literal(d) for d in weight.shape[2:]]
     have = [literal(d) for d in x.shape[1:3]]
-    wanted = [None, None] if shape is None else cx.integers(shape, "output_shape")[1:3]
+    extents = [None, None] if shape is None else cx.integers(shape, "output_shape")[1:3]
     sizes: dict[str, Any] = {"padding": "SAME_UPPER" if same else "VALID"}
-    if all(isinstance(d, int) for d in (*have, *wanted)):
-        # What the result has beyond the windows that lie side by side.
-        more = [w - ((h - 1) * s + k) for h, w, s, k in zip(have, wanted, strides, kernel)]
+    if all(isinstance(d, int) for d in (*have, *extents)):
+        # The part of the result beyond the adjacent windows.
+        more = [w - ((h - 1) * s + k) for h, w, s, k in zip(have, extents, strides, kernel)]
         cut = [max(-m, 0) for m in more]
         pads = [c // 2 for c in cut] + [c - c // 2 for c in cut]
         sizes = {"padding": pads, "output_padding": [max(m, 0) for m in more]}
@@ -196,8 +196,8 @@ def batch_to_space(cx: Context, node: Operator, x: Value, block: Value, crops: V
 
 
 def zero_of(node: Operator, x: Value) -> Any:
-    """What stands for zero in x, the first input."""
-    tensor = node.given[0]
+    """The representation of zero in x, the first input."""
+    tensor = node.input_tensors[0]
     if tensor is None or tensor.quantization is None or x.dtype.is_float:
         return 0
     return np.asarray(tensor.quantization.one_zero, tensor.dtype)

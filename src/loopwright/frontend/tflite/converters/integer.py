@@ -15,7 +15,7 @@ from ..reader import Operator, Quantization, Tensor
 from .base import away, bounds, channels_first, channels_last, integer, stored
 from .elementwise import same_rank
 from .image import average_pool, weight_of, window
-from .linear import rows_of, turned
+from .linear import in_order, rows_of
 
 _SHIFTED = {"int8": 20, "uint8": 20, "int16": 15}  # bits that sums have beyond their operands
 
@@ -31,11 +31,11 @@ def multiplier_of(real: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.where(small, 0, fixed).astype(np.int32), np.where(small, 0, shift).astype(np.int32)
 
 
-def _given(node: Operator, *places: int) -> list[Quantization]:
+def _quantization_of(node: Operator, *positions: int) -> list[Quantization]:
     """The quantization of inputs."""
-    found = [q for k in places if (q := node.operand(k).quantization) is not None]
-    assert len(found) == len(places)
-    return found
+    params = [q for k in positions if (q := node.operand(k).quantization) is not None]
+    assert len(params) == len(positions)
+    return params
 
 
 def _requantized(cx: Context, node: Operator, total: Any, real: Any, axis: int = 0) -> Any:
@@ -49,7 +49,7 @@ def _scaled(
     cx: Context, node: Operator, total: Any, by: Any, axis: int, low: int, high: int
 ) -> Any:
     multiplier, shift = (cx.constant(v) for v in by)
-    out, x = node.gives[0], cx.emit(total)
+    out, x = node.output_tensors[0], cx.emit(total)
     assert out.quantization is not None
     zero = out.quantization.one_zero
     once = node.op_type == "FULLY_CONNECTED"
@@ -63,8 +63,10 @@ def _centered(cx: Context, x: Value, tensor: Tensor, dtype: str = "int32") -> Va
     return wide if q is None or not q.one_zero else cx.ops.subtract(wide, q.one_zero)
 
 
-def _are_quantized(node: Operator, *places: int) -> bool:
-    return all(k < len(node.given) and _is_quantized(node.given[k]) for k in places)
+def _are_quantized(node: Operator, *positions: int) -> bool:
+    return all(
+        k < len(node.input_tensors) and _is_quantized(node.input_tensors[k]) for k in positions
+    )
 
 
 def _is_quantized(tensor: Tensor | None) -> bool:
@@ -73,13 +75,13 @@ def _is_quantized(tensor: Tensor | None) -> bool:
 
 def _wide(node: Operator) -> str:
     """The type of sums of products."""
-    return "int64" if node.gives[0].dtype == "int16" else "int32"
+    return "int64" if node.output_tensors[0].dtype == "int16" else "int32"
 
 
 def _products(node: Operator) -> np.ndarray:
-    """What a product of the first two inputs is, in results: for each output where weights have
-    scales of their own."""
-    (x, w), out = _given(node, 0, 1), node.gives[0].quantization
+    """The scale of a product of the first two inputs in units of the result's scale: one for each
+    output where weights have scales of their own."""
+    (x, w), out = _quantization_of(node, 0, 1), node.output_tensors[0].quantization
     assert out is not None
     return x.scale.astype(np.float64) * w.scale.astype(np.float64) / np.float64(out.scale[0])
 
@@ -100,7 +102,7 @@ def conv(cx: Context, node: Operator, x: Value, weight: Value, bias: Value | Non
 
 def _weight(cx: Context, node: Operator, weight: Value, kind: str) -> Value:
     """The second input less its zero point; those of channels are zero."""
-    q = _given(node, 1)[0]
+    q = _quantization_of(node, 1)[0]
     wide = _as(cx, weight, kind)
     return cx.ops.subtract(wide, int(q.zero[0])) if q.zero.any() else wide
 
@@ -128,7 +130,7 @@ def fully_connected(
 def batch_matmul(cx: Context, node: Operator, a: Value, b: Value) -> Any:
     if not _are_quantized(node, 0, 1) or _products(node).size > 1:
         return None
-    sides = zip(turned(cx, node, a, b), (node.operand(0), node.operand(1)), strict=True)
+    sides = zip(in_order(cx, node, a, b), (node.operand(0), node.operand(1)), strict=True)
     left, right = (_centered(cx, v, t, _wide(node)) for v, t in sides)
     return _requantized(cx, node, cx.ops.matmul(left, right), _products(node))
 
@@ -138,8 +140,8 @@ def add(cx: Context, node: Operator, a: Value, b: Value) -> Any:
     """Both in units of half of the greater scale, with more bits."""
     if not _are_quantized(node, 0, 1):
         return None
-    out, bits = node.gives[0], _SHIFTED[node.gives[0].dtype]
-    scales = [q.one_scale for q in _given(node, 0, 1)]
+    out, bits = node.output_tensors[0], _SHIFTED[node.output_tensors[0].dtype]
+    scales = [q.one_scale for q in _quantization_of(node, 0, 1)]
     twice = 2 * max(scales)
     sides = [
         _in_units(cx, v, t, multiplier_of(s / twice), bits)
@@ -183,19 +185,19 @@ def prelu(cx: Context, node: Operator, x: Value, slope: Value) -> Any:
         return None
     pairs = zip(same_rank(cx, x, slope), (node.operand(0), node.operand(1)), strict=True)
     left, right = (_centered(cx, v, t) for v, t in pairs)
-    out = node.gives[0].quantization
+    out = node.output_tensors[0].quantization
     assert out is not None
-    real = _given(node, 0)[0].one_scale / out.one_scale
-    kept = _requantized(cx, node, left, real)
+    real = _quantization_of(node, 0)[0].one_scale / out.one_scale
+    positive = _requantized(cx, node, left, real)
     steep = _requantized(cx, node, cx.ops.multiply(left, right), _products(node))
-    return cx.ops.where(cx.ops.less(left, 0), steep, kept)
+    return cx.ops.where(cx.ops.less(left, 0), steep, positive)
 
 
 @integer("AVERAGE_POOL_2D")
 def average(cx: Context, node: Operator, x: Value) -> Any:
     """The mean of the integers, which have one scale in the whole."""
     mean = average_pool(cx, node, cx.value(op.astype(x.expr, "float32")))
-    return stored(cx, away(cx, mean), node.gives[0], *bounds(node))
+    return stored(cx, away(cx, mean), node.output_tensors[0], *bounds(node))
 
 
 @integer("MEAN")
@@ -207,13 +209,14 @@ def mean(cx: Context, node: Operator, x: Value, axes: Value) -> Any:
     extents: list[Any] = [getattr(x.shape[a], "value", None) for a in which]
     if not which or None in extents or 0 in extents:
         return None
-    count, out = math.prod(extents), node.gives[0]
+    count, out = math.prod(extents), node.output_tensors[0]
     keep = bool(node.option("KeepDims", False))
     wide = _centered(cx, x, node.operand(0))
     total = cx.ops.sum(wide, np.array(which), keepdims=keep)
     assert out.quantization is not None
     factor, shift = (
-        int(v) for v in multiplier_of(_given(node, 0)[0].one_scale / out.quantization.one_scale)
+        int(v)
+        for v in multiplier_of(_quantization_of(node, 0)[0].one_scale / out.quantization.one_scale)
     )
     more = min(count.bit_length() - 1, 32, 31 + shift)
     divided = np.int32((factor << more) // count), np.int32(shift - more)
@@ -224,7 +227,7 @@ def mean(cx: Context, node: Operator, x: Value, axes: Value) -> Any:
 def requantize(cx: Context, node: Operator, x: Value) -> Any:
     if not _are_quantized(node, 0):
         return None
-    out, q = node.gives[0].quantization, _given(node, 0)[0]
+    out, q = node.output_tensors[0].quantization, _quantization_of(node, 0)[0]
     assert out is not None
     wide = _centered(cx, x, node.operand(0))
     return _requantized(cx, node, wide, q.one_scale / out.one_scale)
@@ -233,7 +236,7 @@ def requantize(cx: Context, node: Operator, x: Value) -> Any:
 @integer("SOFTMAX")
 def softmax(cx: Context, node: Operator, x: Value) -> Any:
     """Exponentials of the 256 distances from the greatest element, by a table."""
-    out, q = node.gives[0], _given(node, 0)[0]
+    out, q = node.output_tensors[0], _quantization_of(node, 0)[0]
     if out.dtype not in ("int8", "uint8") or x.dtype not in ("int8", "uint8"):
         return None
     o = cx.ops
@@ -268,7 +271,7 @@ def resize_bilinear(cx: Context, node: Operator, x: Value, size: Value) -> Any:
         )
     half = o.where(o.greater(total, 0), *(np.array(h, kind) for h in (1 << 19, -1 << 19)))
     nearest = o.divide(o.add(total, half), 1 << 20)  # toward zero
-    return stored(cx, nearest, node.gives[0])
+    return stored(cx, nearest, node.output_tensors[0])
 
 
 def _neighbours(node: Operator, before: int, after: int) -> list[np.ndarray]:

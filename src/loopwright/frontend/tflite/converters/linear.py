@@ -30,18 +30,18 @@ def rows_of(cx: Context, node: Operator, x: Value, weight: Value) -> tuple[Value
     if node.option("WeightsFormat", 0):
         raise ValueError(explain("shuffled weights are not supported"))
     depth = literal(weight.shape[1])
-    kept = node.option("KeepNumDims", False) or x.ndim == 2
-    if not kept or not cx.equal(x.shape[-1], depth):
+    keep_dims = node.option("KeepNumDims", False) or x.ndim == 2
+    if not keep_dims or not cx.equal(x.shape[-1], depth):
         x = cx.ops.reshape(x, np.array([-1, depth]))
     return x, rearranged(cx, weight, [1, 0])
 
 
 @operator("BATCH_MATMUL")
 def batch_matmul(cx: Context, node: Operator, a: Value, b: Value) -> Any:
-    return cx.ops.matmul(*turned(cx, node, a, b))
+    return cx.ops.matmul(*in_order(cx, node, a, b))
 
 
-def turned(cx: Context, node: Operator, a: Value, b: Value) -> list[Value]:
+def in_order(cx: Context, node: Operator, a: Value, b: Value) -> list[Value]:
     """The operands of a product with their last two axes in order."""
     sides = []
     for value, name in ((a, "AdjX"), (b, "AdjY")):
@@ -86,11 +86,11 @@ def rnn(
     o, kind = cx.ops, node.option("FusedActivationFunction")
     steps, axis = _steps(cx, node, x)
     w, r = (rearranged(cx, v, [1, 0]) for v in (w, r))
-    held, outs = _started(cx, state, steps[0].shape[0]), []
+    state_value, outs = _started(cx, state, steps[0].shape[0]), []
     for step in steps:
-        total = o.add(o.add(o.matmul(step, w), o.matmul(held, r)), bias)
-        held = cx.value(limited_real(cx, total, kind))
-        outs.append(held)
+        total = o.add(o.add(o.matmul(step, w), o.matmul(state_value, r)), bias)
+        state_value = cx.value(limited_real(cx, total, kind))
+        outs.append(state_value)
     return _joined(cx, outs, axis)
 
 
@@ -100,18 +100,18 @@ _PEEPHOLES, _PROJECTION, _STATES, _NORMS = (9, 10, None, 11), (16, 17), (18, 19)
 
 
 @operator("UNIDIRECTIONAL_SEQUENCE_LSTM", activates=True)
-def lstm(cx: Context, node: Operator, x: Value, *given: Value | None) -> Any:
+def lstm(cx: Context, node: Operator, x: Value, *tensors: Value | None) -> Any:
     """Each gate: an activation of x W + h R + (c P) + b, normalized where there are norms. Without
     weights of its own the input gate is 1 - the forget gate."""
     o = cx.ops
-    inputs = [x, *given, *[None] * (24 - len(given))]
-    pick = lambda places: [None if k is None else inputs[k] for k in places]  # noqa: E731
+    inputs = [x, *tensors, *[None] * (24 - len(tensors))]
+    pick = lambda positions: [None if k is None else inputs[k] for k in positions]  # noqa: E731
     steps, axis = _steps(cx, node, x)
     own = [k for k in range(4) if inputs[_WEIGHTS[k]] is not None]  # without i: [1, 2, 3]
 
-    def joined(places: Any) -> Value:
+    def joined(positions: Any) -> Value:
         """The weights of all gates, as (in, gates * units)."""
-        return rearranged(cx, o.concat(*(inputs[places[k]] for k in own), axis=0), [1, 0])
+        return rearranged(cx, o.concat(*(inputs[positions[k]] for k in own), axis=0), [1, 0])
 
     every = rearranged_constant(cx, joined(_WEIGHTS)), rearranged_constant(cx, joined(_RECURRENT))
     peepholes, norms, biases = pick(_PEEPHOLES), pick(_NORMS), pick(_BIASES)
@@ -151,8 +151,8 @@ def lstm(cx: Context, node: Operator, x: Value, *given: Value | None) -> Any:
 
 def rearranged_constant(cx: Context, value: Value) -> Value:
     """The value as one constant, if its parts are."""
-    known = value.constant
-    return value if known is None else cx.value(cx.constant(known))
+    constant = value.constant
+    return value if constant is None else cx.value(cx.constant(constant))
 
 
 @operator("SVDF")

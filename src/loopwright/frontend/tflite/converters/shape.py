@@ -56,7 +56,7 @@ def expand_dims(cx: Context, node: Operator, x: Value, axis: Value) -> Any:
 
 @operator("SHAPE")
 def shape_of(cx: Context, node: Operator, x: Value) -> Any:
-    return cx.ops.astype(cx.ops.shape_of(x), dtype=node.gives[0].dtype)
+    return cx.ops.astype(cx.ops.shape_of(x), dtype=node.output_tensors[0].dtype)
 
 
 @operator("RANK")
@@ -118,11 +118,11 @@ def split(cx: Context, node: Operator, axis: Value, x: Value) -> Any:
 
 @operator("SPLIT_V", moves=True)
 def split_sizes(cx: Context, node: Operator, x: Value, sizes: Value, axis: Value) -> Any:
-    which, given = _axis(cx, axis), cx.numbers(sizes, "size_splits")
-    if given.count(-1) == 1:
-        rest = cx.simplify(literal(x.shape[which]) - sum(g for g in given if g >= 0))
-        given = [rest if g == -1 else g for g in given]
-    return _parts(cx, x, which, len(given), cx.from_elements(given, "int64"))
+    which, extents = _axis(cx, axis), cx.numbers(sizes, "size_splits")
+    if extents.count(-1) == 1:
+        rest = cx.simplify(literal(x.shape[which]) - sum(g for g in extents if g >= 0))
+        extents = [rest if g == -1 else g for g in extents]
+    return _parts(cx, x, which, len(extents), cx.from_elements(extents, "int64"))
 
 
 @operator("SLICE", moves=True)
@@ -134,8 +134,8 @@ def cut(cx: Context, node: Operator, x: Value, begin: Value, size: Value) -> Any
 
 def _sliced(cx: Context, x: Value, first: list[Any], ends: list[Any], steps: list[Any]) -> Value:
     ends = [cx.simplify(e) for e in ends]
-    known = [cx.from_elements(v, "int64") for v in (first, ends, list(range(len(first))), steps)]
-    return cx.ops.strided_slice(x, *known)
+    args = [cx.from_elements(v, "int64") for v in (first, ends, list(range(len(first))), steps)]
+    return cx.ops.strided_slice(x, *args)
 
 
 @operator("STRIDED_SLICE", moves=True)
@@ -149,7 +149,7 @@ def strided_slice(
         last = [b + e for b, e in zip(first, last)]
     added = sum(bit("NewAxisMask", k) for k in range(len(first)))
     plain: tuple[list[Any], ...] = ([], [], [])
-    new, gone, axis = [], [], 0  # axes of the result before `gone` are dropped
+    new, dropped, axis = [], [], 0  # axes of the result before `dropped` are removed
     for k, (b, e, s) in enumerate(zip(first, last, steps, strict=True)):
         if bit("EllipsisMask", k):
             count = x.ndim - (len(first) - added - 1)
@@ -162,7 +162,7 @@ def strided_slice(
             new.append(axis - 1)
             continue
         if bit("ShrinkAxisMask", k):
-            gone.append(axis - 1)
+            dropped.append(axis - 1)
             e, s = (_LAST if isinstance(b, int) and b == -1 else b + 1), 1
         elif s == 0:
             raise ValueError(explain("a stride must not be 0", got=steps))
@@ -173,14 +173,14 @@ def strided_slice(
             part.append(v)
     out = _sliced(cx, x, *plain)
     out = cx.ops.expand_dims(out, np.array(new)) if new else out
-    return cx.ops.squeeze(out, np.array(gone)) if gone else out
+    return cx.ops.squeeze(out, np.array(dropped)) if dropped else out
 
 
 @operator("PAD", "PADV2", moves=True)
 def pad(cx: Context, node: Operator, x: Value, paddings: Value, value: Value | None = None) -> Any:
     widths = cx.ops.reshape(cx.ops.permute_dims(long(cx, paddings), axes=[1, 0]), np.array([-1]))
-    given = zero_of(node, x) if value is None else value
-    return cx.ops.pad(x, widths, given)
+    fill = zero_of(node, x) if value is None else value
+    return cx.ops.pad(x, widths, fill)
 
 
 @operator("MIRROR_PAD", moves=True)
@@ -199,8 +199,8 @@ def mirror_pad(cx: Context, node: Operator, x: Value, paddings: Value) -> Any:
             what = "a mirrored axis must have a known extent"
             raise ValueError(explain(what, instead="give it by shape_dict"))
         mode = "symmetric" if symmetric else "reflect"
-        places = np.pad(np.arange(extent), (before, after), mode)
-        x = cx.ops.take(x, places, axis=axis)
+        indices = np.pad(np.arange(extent), (before, after), mode)
+        x = cx.ops.take(x, indices, axis=axis)
     return x
 
 
@@ -251,7 +251,7 @@ def gather(cx: Context, node: Operator, x: Value, indices: Value) -> Any:
     )
     if axis == batch:
         return picked
-    own = list(range(batch, indices.ndim))  # the axes of the indices, which stand at `axis`
+    own = list(range(batch, indices.ndim))  # the axes of the indices, which are at `axis`
     rest = list(range(indices.ndim, picked.ndim))
     return cx.ops.permute_dims(
         picked, axes=[*range(batch), *rest[: axis - batch], *own, *rest[axis - batch :]]
@@ -287,30 +287,30 @@ def where(cx: Context, node: Operator, condition: Value) -> Any:
 
 @operator("DYNAMIC_UPDATE_SLICE", moves=True)
 def dynamic_update_slice(cx: Context, node: Operator, x: Value, part: Value, at: Value) -> Any:
-    """x with `part` at a place that is moved so that it lies inside."""
+    """x with `part` at a position that is moved so that it is inside."""
     o, dims = cx.ops, [literal(d) for d in part.shape]
     if not all(isinstance(d, int) for d in dims):
         raise ValueError(explain("the extents of the update must be known", got=str(part.info)))
     room = o.subtract(o.shape_of(x), np.array(dims, np.int64))
     first = o.maximum(o.minimum(long(cx, at), room), 0)
     grid: Any = np.indices(dims)
-    places = np.stack(grid, -1).astype(np.int64)
-    return o.scatter_nd(x, o.add(first, places), part)
+    indices = np.stack(grid, -1).astype(np.int64)
+    return o.scatter_nd(x, o.add(first, indices), part)
 
 
 # ---------------------------------------------------------------- along axes
 
 
-def _reduction(name: str, ours: str) -> None:
+def _reduction(name: str, build: str) -> None:
     @operator(name, moves=name in ("REDUCE_MAX", "REDUCE_MIN"))
     def convert(cx: Context, node: Operator, x: Value, axes: Value) -> Any:
         keep = bool(node.option("KeepDims", False))
         which = cx.ops.reshape(long(cx, axes), np.array([-1]))
-        return getattr(cx.ops, ours)(x, which, keepdims=keep)
+        return getattr(cx.ops, build)(x, which, keepdims=keep)
 
 
-for _name, _ours in _REDUCE.items():
-    _reduction(_name, _ours)
+for _name, _build in _REDUCE.items():
+    _reduction(_name, _build)
 
 
 @operator("REDUCE_ANY", "REDUCE_ALL")
@@ -322,7 +322,7 @@ def reduce_bool(cx: Context, node: Operator, x: Value, axes: Value) -> Any:
 @operator("ARG_MAX", "ARG_MIN", moves=True)
 def arg_extreme(cx: Context, node: Operator, x: Value, axis: Value) -> Any:
     extreme = cx.ops.argmax if node.op_type == "ARG_MAX" else cx.ops.argmin
-    return cx.ops.astype(extreme(x, axis=_axis(cx, axis)), dtype=node.gives[0].dtype)
+    return cx.ops.astype(extreme(x, axis=_axis(cx, axis)), dtype=node.output_tensors[0].dtype)
 
 
 @operator("SOFTMAX")
@@ -345,5 +345,5 @@ def cumsum(cx: Context, node: Operator, x: Value, axis: Value) -> Any:
 @operator("TOPK_V2", moves=True)
 def top_k(cx: Context, node: Operator, x: Value, k: Value) -> Any:
     count = cx.ops.reshape(long(cx, k), np.array([1]))
-    values, places = cx.ops.topk(x, count, axis=-1)
-    return [values, cx.ops.astype(places, dtype=node.gives[1].dtype)]
+    values, indices = cx.ops.topk(x, count, axis=-1)
+    return [values, cx.ops.astype(indices, dtype=node.output_tensors[1].dtype)]
