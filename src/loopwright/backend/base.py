@@ -25,7 +25,7 @@ from ..tir.transform import default_tir_pipeline
 GROUP = "loopwright.targets"
 
 
-def _default_loops(target: Target | None = None, **options: Any) -> Pass:
+def _default_loops(target: Target | None = None, **options: Sequence[Any]) -> Pass:
     return default_tir_pipeline()
 
 

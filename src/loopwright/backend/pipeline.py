@@ -52,7 +52,7 @@ with registering(__name__):
         PIPELINES.add(default_build_pipeline, subject=_name, name="default_build_pipeline")
 
 
-def get_pipeline(name: str = "zero", **kwargs: Any) -> Pass:
+def get_pipeline(name: str = "zero", **kwargs: int) -> Pass:
     """The pipeline of that name for the current target, or a plug-in's pass. Raises
     ValueError with the known names."""
     if name not in PIPELINES.subjects():
@@ -84,7 +84,7 @@ def register_pipeline(
 
 
 @taker("loopwright.passes")
-def _take(name: str, value: Any, package: str) -> list[str]:
+def _take(name: str, value: Sequential | int | Callable[..., Any], package: str) -> list[str]:
     if not callable(value) and not isinstance(value, Pass):
         what = f"the entry point {name} is not a pass"
         hint = "a pass, or a function that makes one"

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..base.errors import explain
 from ..ir.target import Target
-from ..relax.expr import DataflowVar
+from ..relax.expr import DataflowVar, Expr
 from ..relax.expr_functor import PyExprMutator
 from ..relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from ..relax.transform import PatternCheckContext
@@ -33,7 +33,7 @@ class BackendDispatcher(PyExprMutator):
         return "gpu" in target.keys
 
     @staticmethod
-    def get_shape_dtype(expr: Any) -> tuple[Any, Any]:
+    def get_shape_dtype(expr: Expr) -> tuple[Any, Any]:
         """A tensor's shape and dtype. Raises ValueError for other values and unknown shapes."""
         info = expr.struct_info
         shape = info.shape if isinstance(info, TensorStructInfo) else None

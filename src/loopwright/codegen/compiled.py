@@ -16,8 +16,12 @@ from ..runtime.signature import Argument, Signature, few
 from ..runtime.tensor import Tensor
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ..ir.module import IRModule
     from ..ir.target import Target
+    from ..relax.expr import Function
+    from ..relax.struct_info import StructInfo
     from ..tir.memory_plan import MemoryPlan
     from .lowered import Lowered
 
@@ -122,7 +126,7 @@ class CompiledModel(Timed):
         """The function of that name, called with tensors."""
         self._cannot("is not run from here")
 
-    def __call__(self, *args: Any, **options: Any) -> Any:
+    def __call__(self, *args: Any, **options: bool) -> Any:
         """Run `main`, or the only function."""
         return self[self.entry_name](*args, **options)
 
@@ -172,7 +176,16 @@ class CompiledModel(Timed):
             return list(names)
         return [s.name for s in specs]
 
-    def run(self, feeds: Any = (), /, *, function: str = "main", **named: Any) -> dict[str, Tensor]:
+    def run(
+        self,
+        feeds: np.ndarray[Any, Any] | Sequence[Any] | Mapping[str, Any] = (),
+        /,
+        *,
+        function: str = "main",
+        **named: np.ndarray[Any, Any]
+        | Sequence[np.ndarray[Any, Any]]
+        | Mapping[str, np.ndarray[Any, Any]],
+    ) -> dict[str, Tensor]:
         """Run with inputs by name (a dict, keywords) or in order (a list); return outputs by name,
         written to the arrays of `out`, if it is given (one, a list, or a dict by name).
 
@@ -207,7 +220,13 @@ class CompiledModel(Timed):
         self._runs[function] = runs, outputs, opened, self[function]
         return self._runs[function]
 
-    def profile(self, *args: Any, function: str = "main", number: int = 1, **named: Any) -> Profile:
+    def profile(
+        self,
+        *args: np.ndarray[Any, Any] | Tensor | tuple[Tensor, ...],
+        function: str = "main",
+        number: int = 1,
+        **named: np.ndarray[Any, Any],
+    ) -> Profile:
         """Call a function `number` times and measure how long it takes. Inputs are given in order, or
         by name as `run` takes them."""
         profile, args = Profile(), call_args(self, function, args, named)
@@ -244,7 +263,7 @@ class CompiledModel(Timed):
             path.write_text(text, encoding="utf-8")
         return paths
 
-    def export_library(self, file_name: str | Path, **options: Any) -> Path:
+    def export_library(self, file_name: str | Path, **options: int) -> Path:
         """Write a library; the suffix selects its kind."""
         self._cannot("is not written as a library")
 
@@ -289,7 +308,7 @@ class CompiledModel(Timed):
         raise LoopwrightError(explain(f"{self.form} {what}", got=str(self.target)))
 
 
-def _machine_signature(func: Any) -> Signature:
+def _machine_signature(func: Function) -> Signature:
     """The parameters and results of a graph function, as far as they are known."""
     leaves: list[Any] = []
     tree = _tree(func.ret_struct_info, leaves)
@@ -299,7 +318,7 @@ def _machine_signature(func: Any) -> Signature:
     return Signature(params, results, tree=tree if isinstance(tree, list) else None)
 
 
-def _argument(name: str, info: Any) -> Argument:
+def _argument(name: str, info: StructInfo) -> Argument:
     if not hasattr(info, "get_shape"):  # a number, a shape, a tuple
         return Argument(name, str(getattr(info, "dtype", "object")))
     dims = info.get_shape()

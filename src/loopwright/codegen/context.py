@@ -8,7 +8,7 @@ Handlers do not know their callers: they get the text of a subexpression from th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..base.errors import LoopwrightError, explain
 from ..ir.dtype import DataType
@@ -38,7 +38,7 @@ class Context:
         self.env: dict[Var, str] = {}
         self.mode = DATA
 
-    def stmt(self, node: Any) -> None:
+    def stmt(self, node: st.Stmt) -> None:
         """Write one statement."""
         handler = self.statements.get(type(node))
         if handler is None:
@@ -47,7 +47,7 @@ class Context:
             raise LoopwrightError(explain(what, instead=hint, span=node.span))
         handler(self, node)
 
-    def expr(self, node: Any) -> str:
+    def expr(self, node: PrimExpr) -> str:
         """The value of an expression."""
         handler = self.expressions.get(type(node))
         if handler is None and (late := self.scalars(node)) is not node:
@@ -58,7 +58,7 @@ class Context:
             raise LoopwrightError(explain(what, got=str(node), instead=hint, span=node.span))
         return handler(self, node)
 
-    def used_as(self, mode: int, node: Any) -> str:
+    def used_as(self, mode: int, node: PrimExpr) -> str:
         """The value of an expression that is used as data or index."""
         before, self.mode = self.mode, mode
         value = self.expr(node)
@@ -118,7 +118,7 @@ def seq(ctx: Context, node: st.SeqStmt) -> None:
         ctx.stmt(item)
 
 
-def inner(ctx: Context, node: Any) -> None:
+def inner(ctx: Context, node: st.Stmt) -> None:
     """A statement that only annotates its body."""
     ctx.stmt(node.body)
 

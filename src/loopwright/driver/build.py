@@ -45,7 +45,7 @@ IMPORTERS.register("tflite", from_path, origin=__name__)
 
 @roomy
 def compile_steps(
-    model: Any, target: Any = None, options: CompileOptions = DEFAULTS
+    model: Any, target: Target | str | None = None, options: CompileOptions = DEFAULTS
 ) -> tuple[Any, dict[str, float]]:
     """`compile` without the cache, and the seconds that its steps took."""
     target = as_target(target)
@@ -74,7 +74,9 @@ def _lowered(mod: IRModule, target: Target, options: CompileOptions) -> Lowered:
 
 
 @roomy
-def lower(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> tracing.Trace:
+def lower(
+    model: Any, target: Target | str | None = None, **keywords: Unpack[Keywords]
+) -> tracing.Trace:
     """Run every step of `compile` up to the code generator and return the trace."""
     options = CompileOptions.of(keywords)
     with progress.step("model", "lower"), tracing.trace() as trace, bounded(model):
@@ -88,25 +90,25 @@ def lower(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> traci
     return trace
 
 
-def bounded(model: Any) -> AbstractContextManager[None]:
+def bounded(model: object) -> AbstractContextManager[None]:
     """Work on a model that is imported has a budget; one that Python code built has none."""
     built = isinstance(model, (IRModule, PrimFunc, Function))
     return nullcontext() if built else budget.started()
 
 
-def as_target(target: Any) -> Target:
+def as_target(target: Target | str | None) -> Target:
     """A Target from a Target, its text, or None (the current one, else the host)."""
     if target is None:
         target = Target.current(allow_none=True) or DEFAULT_TARGET
     return target if isinstance(target, Target) else Target(target)
 
 
-def symbol_of(gvar: GlobalVar, func: Any) -> str:
+def symbol_of(gvar: GlobalVar, func: Function | PrimFunc) -> str:
     """The name of a function outside its module."""
     return str(getattr(func, "attrs", {}).get("global_symbol", gvar.name_hint))
 
 
-def as_module(model: Any) -> IRModule:
+def as_module(model: object) -> IRModule:
     """An IRModule from any model that `compile` takes, with functions named by their global_symbol."""
     if isinstance(model, IRModule):
         names = {g.name_hint: symbol_of(g, f) for g, f in model.functions.items()}

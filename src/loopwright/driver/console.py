@@ -10,13 +10,16 @@ import sys
 import traceback as frames
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from ..base.errors import InternalError, LoopwrightError
 from ..codegen.llvm.compiler import CompileError
 from .progress import watched
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -56,7 +59,9 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
         ]
         params = [*signature.parameters.values(), *shared]
 
-        def run(quiet: bool, verbose: bool, traceback: bool, **arguments: Any) -> None:
+        def run(
+            quiet: bool, verbose: bool, traceback: bool, **arguments: Path | str | float | None
+        ) -> None:
             _QUIET.set(quiet)
             try:
                 with watched(quiet, verbose):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from ..runtime.tensor import Tensor
 
 
 def flat(value: Any) -> list[np.ndarray]:
@@ -40,7 +43,7 @@ def difference(got: np.ndarray, want: np.ndarray) -> float:
     return float(errors(got, want).max(initial=0.0))
 
 
-def apart(got: Any, want: Any) -> float:
+def apart(got: Tensor | Sequence[Tensor], want: Tensor | Sequence[Tensor]) -> float:
     """The greatest `difference` of the arrays of two results; infinite for another number of them."""
     a, b = flat(got), flat(want)
     return max(map(difference, a, b), default=0.0) if len(a) == len(b) else float("inf")

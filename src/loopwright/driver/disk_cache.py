@@ -16,12 +16,12 @@ import struct
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import llvmlite
 import numpy as np
@@ -39,6 +39,10 @@ from ..runtime.signature import Signature
 from ..runtime.vm import VMExecutable
 from ..runtime.vm.saved import from_bytes, to_bytes
 from .options import DEFAULTS, CompileOptions
+
+if TYPE_CHECKING:
+    from ..ir.target import Target
+    from ..runtime.tensor import Tensor
 
 _SUFFIXES = (".onnx", ".tflite")  # of files that are a whole model
 _FORMAT = 3  # increase when `packed` writes something else
@@ -76,7 +80,7 @@ class CacheEntry:
 
 
 def entry_for(
-    model: Any, target: Any, default_target: str, options: CompileOptions = DEFAULTS
+    model: Any, target: Target | str | None, default_target: str, options: CompileOptions = DEFAULTS
 ) -> CacheEntry | None:
     """The entry of a model compiled for a target; None if it must not be cached."""
     if not options.is_default or not knob("LOOPWRIGHT_CACHE") or _customised():
@@ -154,7 +158,7 @@ def _stamp(state: os.stat_result) -> tuple[int, ...] | None:
     return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
 
-def _target_text(target: Any, default: str) -> str | None:
+def _target_text(target: str | Target | None, default: str) -> str | None:
     """The text of a `target` argument; None if it has none."""
     module = sys.modules.get("loopwright.ir.target")
     if target is None and module is not None:
@@ -310,7 +314,7 @@ def unpacked(
     return restored
 
 
-def _signature(lists: Any) -> Signature:
+def _signature(lists: int | Sequence[Sequence[Any]] | Mapping[str, Any] | None) -> Signature:
     """A signature from JSON. Raises ValueError for another value."""
     signature = Signature.from_lists(lists)
     for argument in (*signature.params, *signature.results):
@@ -323,7 +327,7 @@ def _signature(lists: Any) -> Signature:
     return signature
 
 
-def _leaves(tree: Any) -> list[Any]:
+def _leaves(tree: int | Sequence[int | Sequence[int | Sequence[Any]]]) -> list[Any]:
     return [leaf for t in tree for leaf in _leaves(t)] if isinstance(tree, list) else [tree]
 
 
@@ -404,7 +408,13 @@ class Restored(Executable):
         """None: models compiled for arenas are not kept."""
         return None
 
-    def profile(self, *args: Any, function: str = "main", number: int = 1, **named: Any) -> Profile:
+    def profile(
+        self,
+        *args: np.ndarray[Any, Any] | Tensor | tuple[Tensor, ...],
+        function: str = "main",
+        number: int = 1,
+        **named: np.ndarray[Any, Any],
+    ) -> Profile:
         return self._again().profile(*args, function=function, number=number, **named)
 
 

@@ -7,16 +7,19 @@ import contextlib
 import json
 import zipfile
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count, takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..base.errors import LoopwrightError, UnknownName, explain, suggest
 from ..codegen.compiled import CompiledModel
 from ..ir.dtype import numpy_dtype
+
+if TYPE_CHECKING:
+    from ..runtime.tensor import Tensor
 
 _OBJECT = "object"  # the dtype that sequences and maps are described by
 
@@ -144,7 +147,7 @@ def save(path: Path, results: Mapping[str, Any]) -> None:
                 np.lib.format.write_array(file, array, allow_pickle=False)
 
 
-def _plain(name: str, value: Any) -> Any:
+def _plain(name: str, value: Tensor | Sequence[Tensor]) -> Any:
     if value is None:
         return None
     if isinstance(value, (list, tuple)):

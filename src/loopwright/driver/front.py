@@ -15,6 +15,7 @@ from .options import CompileOptions, Keywords
 
 if TYPE_CHECKING:
     from ..codegen.c.model import CModel
+    from ..ir.target import Target
 
 DEFAULT_TARGET = "llvm -mcpu=native"
 # Importing the compiler takes longer than loading its output.
@@ -56,7 +57,10 @@ def compile(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> Com
 
 
 def _cached_or_compiled(
-    model: Any, target: Any, options: CompileOptions, compile_model: Callable[[], CompiledModel]
+    model: Any,
+    target: Target | str | None,
+    options: CompileOptions,
+    compile_model: Callable[[], CompiledModel],
 ) -> CompiledModel:
     """The cached executable of a model, else a new one."""
     entry = disk_cache.entry_for(model, target, DEFAULT_TARGET, options)

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..base.late import Slot
 from .front import compile
+
+if TYPE_CHECKING:
+    from ..ir.target import Target
+    from ..tir.buffer import DataProducer
 
 LOWER: Slot[Callable[..., Any]] = Slot("driver.lower_model")
 TE_SCHEDULES: Slot[Any] = Slot("driver.te_schedules")
 
 
-def _is_te_schedule(model: Any) -> bool:
+def _is_te_schedule(model: object) -> bool:
     return hasattr(model, "stage_map")  # avoids importing `te` for other models
 
 
-def build(model: Any, *args: Any, **options: Any) -> Any:
+def build(model: Any, *args: str | list[DataProducer], **options: Any) -> Any:
     """`compile(model, target, ...)`; for a schedule `te.build(s, args, target, name)`."""
     make = TE_SCHEDULES.get().build if _is_te_schedule(model) else compile
     return make(model, *args, **options)
 
 
-def lower(model: Any, *args: Any, **options: Any) -> Any:
+def lower(model: Any, *args: Target | str | Sequence[DataProducer], **options: Any) -> Any:
     """`driver.lower(model, target, ...)`; for a schedule `te.lower(s, args, name, simple_mode)`."""
     make = TE_SCHEDULES.get().lower if _is_te_schedule(model) else LOWER.get()
     return make(model, *args, **options)

@@ -51,7 +51,7 @@ def measure(mod: IRModule, backend: Backend) -> Cost | None:
     return Cost(*(min(seconds) for seconds in times))
 
 
-def _random(info: Any) -> np.ndarray | None:
+def _random(info: TensorStructInfo) -> np.ndarray | None:
     shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
     if shape is None or not all(isinstance(d, IntImm) for d in shape):
         return None

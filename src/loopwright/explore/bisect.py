@@ -32,7 +32,7 @@ from ..ir.serialize import load_json, save_json
 from ..ir.transform import Sequential
 from ..relax.interpreter import Interpreter, to_numpy
 from ..runtime.extern import EXTERNAL_MODS
-from ..script.printer.lines import numbered
+from ..script.printer.lines import Lines, numbered
 from ..tir import interpreter
 from ..tir import stmt as st
 from ..tir.function import PrimFunc
@@ -133,7 +133,7 @@ def bisect(
     feeds: Mapping[str, Any] | Callable[[Any], Mapping[str, Any]] | None = None,
     against: Any = "interpreter",
     tolerance: float = 1e-4,
-    target: Any = None,
+    target: str | None = None,
     **keywords: Unpack[Keywords],
 ) -> Finding:
     """The first pass, kernel and statement after which the numbers of a model differ.
@@ -169,7 +169,7 @@ def bisect(
     return search.find(flat(want))
 
 
-def _proto(model: Any) -> Any:
+def _proto(model: object) -> Any:
     """A model as ONNX."""
     import onnx
 
@@ -182,7 +182,7 @@ def _proto(model: Any) -> Any:
     return model
 
 
-def _onnxruntime(model: Any, feeds: dict[str, Any], names: Any) -> dict[str, Any]:
+def _onnxruntime(model: Any, feeds: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
     import onnx
 
     try:
@@ -204,7 +204,7 @@ def _onnxruntime(model: Any, feeds: dict[str, Any], names: Any) -> dict[str, Any
     return dict(zip(outputs, session.run(None, feeds), strict=True))
 
 
-def _reference(model: Any, feeds: dict[str, Any], names: Any) -> dict[str, Any]:
+def _reference(model: Any, feeds: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
     from onnx.reference import ReferenceEvaluator
 
     session: Any = ReferenceEvaluator(model)
@@ -502,7 +502,7 @@ def _is_same(a: IRModule, b: IRModule) -> bool:
     }
 
 
-def _gvar(mod: IRModule, func: Any) -> Any:
+def _gvar(mod: IRModule, func: PrimFunc | None) -> Any:
     return next((g for g, f in mod.functions.items() if f is func), None)
 
 
@@ -519,7 +519,7 @@ def _callee(mod: IRModule, event: Event) -> str:
     return _external(event) or getattr(getattr(event.binding.value, "op", None), "name", "")
 
 
-def _shown(lines: Any, statement: Any) -> dict[str, Any]:
+def _shown(lines: Lines, statement: object) -> dict[str, Any]:
     number = lines.numbers().get(id(statement), 0)
     text = lines.texts[number - 1] if number else ""
     return {"statement": text.strip(), "line": number}

@@ -57,7 +57,7 @@ def server(text: str, port: int = 0) -> ThreadingHTTPServer:
             if served:
                 self.wfile.write(body)
 
-        def log_message(self, *words: Any) -> None:
+        def log_message(self, *words: str) -> None:
             pass
 
     return ThreadingHTTPServer(("127.0.0.1", port), Handler)

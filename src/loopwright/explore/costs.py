@@ -6,12 +6,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import LoopwrightError, explain
 from .explored import Explored
 from .machine import Machine, machine
 from .page import timed
+
+if TYPE_CHECKING:
+    from ..codegen.llvm.executable import Executable
 
 _HEADS = ("calls", "us", "share", "GFLOP/s", "GB/s", "of roof")
 
@@ -104,7 +107,7 @@ class Costs:
         return f"{self.table()}\n\n{self.table(nodes=True)}"
 
 
-def costs_of(exe: Any, inputs: Mapping[str, Any], number: int = 10) -> Costs:
+def costs_of(exe: Executable, inputs: Mapping[str, Any], number: int = 10) -> Costs:
     """The costs of a run with inputs by name, timed in `number` runs."""
     explored = Explored.of(exe)
     times, sizes = timed(exe, dict(inputs), number)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import LoopwrightError, UnknownName, explain, suggest
 from ..codegen.llvm.located import Located, located
@@ -20,6 +20,11 @@ from ..tir.function import PrimFunc
 from ..tir.signature import signature_of
 from .origins import Modules, Names, is_leaf, names_of, origins_of
 from .work import weights_of, work_of
+
+if TYPE_CHECKING:
+    from ..codegen.llvm.executable import Executable
+    from ..driver.options import CompileOptions
+    from ..ir.module import IRModule
 
 
 @dataclass(frozen=True)
@@ -91,12 +96,14 @@ class Explored:
         self._leaves: dict[str, dict[str, list[int]]] = {}
 
     @staticmethod
-    def of(exe: Any) -> Explored:
+    def of(exe: Executable) -> Explored:
         """A compiled model, compiled once more with a trace."""
         return exe.explored
 
     @staticmethod
-    def compiled(model: Any, target: Any = None, options: Any = None) -> Explored:
+    def compiled(
+        model: Any, target: str | None = None, options: CompileOptions | None = None
+    ) -> Explored:
         """A model, compiled with a trace."""
         arguments = () if options is None else (options,)
         with tracing.trace() as trace:
@@ -146,7 +153,7 @@ class Explored:
         hint = suggest(name, [title.removeprefix("onnx:") for title in self.nodes])
         raise UnknownName(explain("the model has no node of this name", got=name, instead=hint))
 
-    def lines(self, name: str, func: Any) -> tuple[Lines, list[Names]]:
+    def lines(self, name: str, func: PrimFunc | Function) -> tuple[Lines, list[Names]]:
         """The text of a function, and the origins of each line."""
         cached = self._lines.get(id(func))
         if cached is None:
@@ -350,11 +357,11 @@ class Explored:
         return called - {""}
 
 
-def _is_graph(func: Any) -> bool:
+def _is_graph(func: Function | PrimFunc) -> bool:
     return not isinstance(func, PrimFunc) and not func.attrs.get("Primitive")
 
 
-def _nodes_of(mod: Any) -> list[ModelNode]:
+def _nodes_of(mod: IRModule) -> list[ModelNode]:
     """The origins of a module's bindings as nodes, with the variables they read and make."""
     rows: dict[str, tuple[list[str], list[str], list[str]]] = {}
     for func in mod.functions.values():

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..arith import Analyzer
 from ..ir.dtype import DataType
 from ..ir.functor import post_order_visit
-from ..ir.prim_expr import IntImm, Var
+from ..ir.prim_expr import IntImm, PrimExpr, Var
 from ..ir.variables import substitute
-from ..relax.expr import Call, Function
+from ..relax.expr import Call, Expr, Function
 from ..relax.expr import Var as RelaxVar
 from .explored import Explored
 from .origins import names_of
+
+if TYPE_CHECKING:
+    from ..tir.function import PrimFunc
 
 _STORAGE, _TENSOR = "relax.memory.alloc_storage", "relax.memory.alloc_tensor"
 
@@ -32,7 +35,9 @@ def memory_of(
 
 
 class _Plan:
-    def __init__(self, func: Any, sizes: Mapping[str, int], set_of: Any) -> None:
+    def __init__(
+        self, func: PrimFunc | Function | str, sizes: Mapping[str, int], set_of: Callable[..., Any]
+    ) -> None:
         self.func, self.sizes, self.set_of = func, sizes, set_of
         self.storages: dict[Any, tuple[int, int]] = {}  # variable -> offset, bytes
         self.tensors: dict[Any, dict[str, Any]] = {}
@@ -74,7 +79,7 @@ class _Plan:
                 result["set"] = result["set"] or self.set_of(nodes)
                 self.steps.append(callee)
 
-    def use(self, node: Any) -> list[dict[str, Any]]:
+    def use(self, node: Expr) -> list[dict[str, Any]]:
         """The tensors in a call, whose lives reach to it."""
         used: list[Any] = []
         post_order_visit(node, lambda n: used.append(n) if n in self.tensors else None)
@@ -84,12 +89,12 @@ class _Plan:
             row["last"] = len(self.steps)
         return rows
 
-    def product(self, dims: Any) -> int:
+    def product(self, dims: Sequence[PrimExpr]) -> int:
         """The product of extents; a symbolic size that is not given counts as 1."""
         values = [self.number(dim) for dim in dims]
         return math.prod(values)
 
-    def number(self, dim: Any) -> int:
+    def number(self, dim: PrimExpr) -> int:
         if isinstance(dim, IntImm):
             return dim.value
         symbols: list[Any] = []

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import difflib
 import html
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..codegen.llvm.executable import Executable
+    from ..ir.trace import PassRecord, Trace
 
 _MOST = 60  # lines of a difference
 _CELL = 'style="text-align:left;font-family:monospace"'
 
 
-def notebook_trace(trace: Any) -> str:
+def notebook_trace(trace: Trace) -> str:
     """The passes that changed something, with milliseconds and their changes."""
     rows = [
         f"<tr><td {_CELL}>{html.escape(r.name)}</td><td>{r.ms:.2f}</td><td {_CELL}>{_opens(r)}</td></tr>"
@@ -22,7 +26,7 @@ def notebook_trace(trace: Any) -> str:
     return f"{head}<table><tr><th>pass</th><th>ms</th><th>changed</th></tr>{''.join(rows)}</table>"
 
 
-def _opens(record: Any) -> str:
+def _opens(record: PassRecord) -> str:
     if record.error:
         return html.escape(f"failed: {record.error}")
     names = ", ".join(record.changed_functions()) or "attributes"
@@ -40,7 +44,7 @@ def _lines(record: Any, part: str) -> list[str]:
     return [line for func in functions for line in func.script().splitlines()]
 
 
-def notebook_executable(exe: Any) -> str:
+def notebook_executable(exe: Executable) -> str:
     """The signatures of a compiled model and the names of the parts of its code."""
     parts = [
         f"<p><b>{html.escape(type(exe).__name__)}</b> for {html.escape(str(exe.target))}</p><ul>"

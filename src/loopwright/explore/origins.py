@@ -8,21 +8,24 @@ others has theirs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..base.span import spans_of
+from ..base.span import Span, spans_of
 from ..ir.functor import post_order_visit
 from ..ir.module import IRModule
 from ..relax.expr import BindingBlock, Function
 from ..tir import stmt as st
 from ..tir.function import PrimFunc
 
+if TYPE_CHECKING:
+    from ..ir.node import Node
+
 Names = tuple[str, ...]
 # The fields of statements that have statements in them.
 _INNER = ("seq", "body", "init", "block", "then_case", "else_case")
 
 
-def names_of(span: Any) -> Names:
+def names_of(span: Span | None) -> Names:
     """The locations of a span as text: "onnx:/conv1", or "file.py:3:5"."""
     return tuple(map(str, spans_of(span)))
 
@@ -32,7 +35,7 @@ def united(parts: Iterable[Names]) -> Names:
     return tuple(dict.fromkeys(name for part in parts for name in part))
 
 
-def origins_of(func: Any) -> dict[int, Names]:
+def origins_of(func: Function | PrimFunc) -> dict[int, Names]:
     """The origins of each statement and binding of a function, by `id`."""
     if isinstance(func, PrimFunc):
         return _of_statements(func)
@@ -45,7 +48,7 @@ def origins_of(func: Any) -> dict[int, Names]:
     return {}
 
 
-def _bindings(func: Any) -> Iterator[Any]:
+def _bindings(func: Function) -> Iterator[Any]:
     bindings: list[Any] = []
     post_order_visit(
         func,
@@ -69,7 +72,7 @@ def _of_statements(func: PrimFunc) -> dict[int, Names]:
     return names_at
 
 
-def inner(node: Any) -> list[Any]:
+def inner(node: st.Stmt) -> list[Any]:
     """The statements directly inside one."""
     values = (getattr(node, name, None) for name in _INNER)
     parts = [part for v in values for part in (v if isinstance(v, tuple) else (v,))]
@@ -87,13 +90,13 @@ class Modules:
     def __init__(self) -> None:
         self._of: dict[int, tuple[Any, set[str]]] = {}
 
-    def in_function(self, func: Any) -> set[str]:
+    def in_function(self, func: Function | PrimFunc) -> set[str]:
         """The origins of a function and of all nodes in it."""
         cached = self._of.get(id(func))
         if cached is None:
             names = set(names_of(func.span))
 
-            def visit(node: Any) -> None:
+            def visit(node: Node) -> None:
                 span = getattr(node, "span", None)
                 if span is not None:
                     names.update(names_of(span))

@@ -8,13 +8,17 @@ import html
 import json
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import LoopwrightError
 from .explored import Explored
 from .machine import machine
 from .notebook import notebook_executable, notebook_trace
 from .page_data import PageData
+
+if TYPE_CHECKING:
+    from ..codegen.llvm.executable import Executable
+    from ..ir.trace import Trace
 
 _STYLES = ("page.css",)
 _SCRIPTS = (
@@ -29,14 +33,14 @@ _SCRIPTS = (
 _LICENCES = ("dagre.LICENSE", "diff.LICENSE")
 
 
-def page_of_trace(trace: Any, file: str | Path | None = None, title: str = "") -> str:
+def page_of_trace(trace: Trace, file: str | Path | None = None, title: str = "") -> str:
     """The page of a trace, as text and, where a file is given, written to it. One of `lw.lower` has
     texts of all passes; machine code and times are in that of an executable."""
     return _written(page(Explored(trace), title=title), file)
 
 
 def page_of_executable(
-    exe: Any,
+    exe: Executable,
     file: str | Path | None = None,
     inputs: dict[str, Any] | None = None,
     *,

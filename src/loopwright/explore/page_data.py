@@ -5,8 +5,8 @@ The number of a line's set of nodes is negative where the line is a statement ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..base import __version__
 from ..base.errors import LoopwrightError
@@ -17,6 +17,9 @@ from .explored import Explored
 from .machine import Machine
 from .memory import memory_of
 from .origins import is_leaf, names_of
+
+if TYPE_CHECKING:
+    from ..ir.module import IRModule
 
 _NOTE = 600  # letters of a decision
 
@@ -95,7 +98,7 @@ class PageData:
             "error": record.error,
         }
 
-    def _module(self, mod: Any, before: dict[str, Any]) -> dict[str, int]:
+    def _module(self, mod: IRModule, before: dict[str, Any]) -> dict[str, int]:
         """The texts of the functions that differ from those before; -1 for one that is gone."""
         changed: dict[str, int] = {}
         for gvar, func in mod.functions.items():
@@ -106,7 +109,7 @@ class PageData:
         names = {gvar.name_hint for gvar in mod.functions}
         return {**changed, **{name: -1 for name in before if name not in names}}
 
-    def _text(self, name: str, func: Any) -> int:
+    def _text(self, name: str, func: Function | PrimFunc) -> int:
         key = (name, id(func))
         if key not in self._text_of:
             lines, origins = self.explored.lines(name, func)
@@ -119,11 +122,11 @@ class PageData:
             self._text_of[key] = self._add(lines.texts, sets, kind=kind, whole=whole)
         return self._text_of[key]
 
-    def _add(self, texts: list[str], sets: list[int], **facts: Any) -> int:
+    def _add(self, texts: list[str], sets: list[int], **facts: str | int | Sequence[int]) -> int:
         self.texts.append({"t": "\n".join(texts), "o": sets, **facts})
         return len(self.texts) - 1
 
-    def _learn(self, name: str, func: Any) -> None:
+    def _learn(self, name: str, func: Function | PrimFunc) -> None:
         """Remember the nodes that a function, or a kernel that it calls, came from."""
         if isinstance(func, Function):
             for block in func.body.blocks:
@@ -202,5 +205,5 @@ class PageData:
         return row
 
 
-def _short(value: Any) -> str:
+def _short(value: str | int | Sequence[str]) -> str:
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

@@ -13,7 +13,7 @@ import numpy as np
 from ..driver.differences import errors
 from ..ir.dtype import numpy_dtype
 from ..ir.functor import post_order_visit, rewrite
-from ..ir.prim_expr import Broadcast, Var
+from ..ir.prim_expr import Broadcast, PrimExpr, Var
 from ..ir.prim_op import const
 from ..relax.interpreter import evaluate_scalar
 from ..tir import stmt as st
@@ -138,7 +138,7 @@ def sizes_of(func: PrimFunc, args: Sequence[Any]) -> dict[Var, int]:
     return sizes
 
 
-def _vars(exprs: Any) -> set[Var]:
+def _vars(exprs: Sequence[PrimExpr]) -> set[Var]:
     variables: set[Var] = set()
     for expr in exprs:
         post_order_visit(expr, lambda n: variables.add(n) if isinstance(n, Var) else None)

@@ -4,7 +4,7 @@ definitions, kernels as machine code of their loops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +21,7 @@ from ..ir.pass_context import PassContext
 from ..ir.transform import Sequential
 from ..relax import expr as rx
 from ..relax.analysis import free_vars
-from ..relax.interpreter import Interpreter
+from ..relax.interpreter import Closure, Interpreter
 from ..sched.apply import SCHEDULES, ApplyDefaultSchedule
 from ..tir import interpreter
 from ..tir.function import PrimFunc
@@ -91,7 +91,9 @@ class Runner:
             self.run(func, arguments, mod)
             ran.append((func, before, arguments))
 
-        def observe(name: str, binding: Any, value: Any) -> None:
+        def observe(
+            name: str, binding: Any, value: Closure | np.ndarray[Any, Any] | tuple[Any, ...]
+        ) -> None:
             event = Event(binding, arrays_in(value), makes={binding.var})
             if ran:
                 event.func, event.args, after = ran[-1]
@@ -167,7 +169,9 @@ def _own_rules() -> Iterator[None]:
         yield
 
 
-def kernels_of(mod: IRModule, kernels: Any) -> IRModule:
+def kernels_of(
+    mod: IRModule, kernels: Sequence[GlobalVar] | Mapping[GlobalVar, PrimFunc]
+) -> IRModule:
     """The module with these functions and those that they call only, each under its own name."""
     called = {g for g in kernels for g in called_global_vars(mod[g])}
     functions = {g: mod[g].with_attr("global_symbol", g.name_hint) for g in kernels}
@@ -180,11 +184,13 @@ def copied(args: Sequence[Any]) -> list[Any]:
     return [np.array(a) if isinstance(a, np.ndarray) else a for a in args]
 
 
-def arrays_in(value: Any) -> Arrays:
+def arrays_in(
+    value: Closure | np.ndarray[Any, Any] | Sequence[np.ndarray[Any, Any] | int],
+) -> Arrays:
     """Copies of the arrays of a value."""
     parts = value if isinstance(value, tuple) else (value,)
     return [np.array(v) for v in parts if isinstance(v, np.ndarray)]
 
 
-def _differs(a: Any, b: Any) -> bool:
+def _differs(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
     return isinstance(a, np.ndarray) and difference(a, b) > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arith import Analyzer
 from ..ir.functor import pre_order_visit
@@ -17,8 +17,12 @@ from ..tir.expr import BufferLoad
 from ..tir.transform.lower.unpack_signatures import symbolic_dims
 from .origins import inner
 
+if TYPE_CHECKING:
+    from ..ir.op import Op
+    from ..tir.function import PrimFunc
 
-def work_of(func: Any, sizes: Mapping[str, int]) -> dict[str, float]:
+
+def work_of(func: PrimFunc, sizes: Mapping[str, int]) -> dict[str, float]:
     """ "flops" and "bytes" of a call of a kernel that is not lowered yet, with these symbolic sizes (1
     where they are not given), as far as the loops determine them."""
     bindings = {v: const(sizes.get(v.name, 1), v.dtype) for v in symbolic_dims(func)}
@@ -35,7 +39,7 @@ def work_of(func: Any, sizes: Mapping[str, int]) -> dict[str, float]:
         return {"bytes": moved}
 
 
-def weights_of(func: Any, sizes: Mapping[str, int]) -> dict[int, float]:
+def weights_of(func: PrimFunc, sizes: Mapping[str, int]) -> dict[int, float]:
     """The work of each leaf statement of a lowered kernel, by `id`: the trip count of the loops around
     it, with these symbolic sizes, times its operations. A loop that only data bound counts once."""
     weights: dict[int, float] = {}
@@ -61,7 +65,7 @@ def _operations(statement: Any) -> int:
     """Its loads, stores, calls and arithmetic, without that of indices."""
     count = 1
 
-    def visit(node: Any) -> bool:
+    def visit(node: Op | PrimExpr) -> bool:
         nonlocal count
         count += isinstance(node, PrimExpr) and not isinstance(node, (Var, ConstExpr))
         return not isinstance(node, BufferLoad)

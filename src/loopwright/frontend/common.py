@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arith import Analyzer
 from ..base.errors import explain
@@ -13,6 +13,10 @@ from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import const, maximum
 from ..relax import op
 from ..runtime.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ..relax.block_builder import BlockBuilder
+    from ..relax.expr import Expr
 
 
 def detach_params(mod: IRModule) -> tuple[IRModule, dict[str, list[Tensor]]]:
@@ -81,7 +85,7 @@ def same_padding(
     return (small, large) if upper else (large, small)
 
 
-def _number(value: Any) -> Any:
+def _number(value: PrimExpr | int) -> Any:
     """An integer expression simplified, a number where it is one."""
     value = Analyzer().simplify(value) if isinstance(value, PrimExpr) else value
     return value.value if isinstance(value, IntImm) else value
@@ -97,8 +101,8 @@ def same_padding_transposed(
 
 
 def autopad(
-    bb: Any,
-    data: Any,
+    bb: BlockBuilder,
+    data: Expr,
     strides: list[int],
     kernel_shape: list[int],
     dilations: tuple[int, ...] | list[int] = (1, 1),
@@ -123,7 +127,7 @@ def autopad(
 
 
 def padded(
-    data: Any, before: list[Any], after: list[Any], mode: str = "constant", fill: float = 0.0
+    data: Expr, before: list[Any], after: list[Any], mode: str = "constant", fill: float = 0.0
 ) -> Any:
     """`data` grown along each axis by numbers, or by expressions: those for the mode "constant"
     only, else a ValueError is raised."""

@@ -32,7 +32,7 @@ def prepared(function: str, signature: Signature, args: Sequence[Any]) -> list[A
     return ready
 
 
-def _ready(what: str, param: Argument, value: Any, lists: bool) -> Any:
+def _ready(what: str, param: Argument, value: object, lists: bool) -> Any:
     if isinstance(value, PackedTensor):
         return value
     if type(value) in _PLAIN:
@@ -76,7 +76,7 @@ def _of_python(what: str, dtype: str, value: Any) -> np.ndarray:
     return array
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Sequence[Any] | float) -> str:
     text = repr(value)
     return text if len(text) < 80 else f"{text[:76]} ..."
 
@@ -132,7 +132,7 @@ class Converted:
     def __init__(self, name: str, function: Callable[..., Any], signature: Signature) -> None:
         self.name, self.function, self.signature = name, function, signature
 
-    def __call__(self, *args: Any, out: Any = None) -> Any:
+    def __call__(self, *args: Any, out: object = None) -> Any:
         result = self.function(*prepared(self.name, self.signature, args))
         if out is None:
             return result
@@ -150,7 +150,7 @@ def in_order(names: Sequence[str], out: Any) -> Any:
     return [out[name] for name in names]
 
 
-def leaves(value: Any) -> list[Any]:
+def leaves(value: object) -> list[Any]:
     """The leaves of nested lists and tuples, in order."""
     if isinstance(value, (list, tuple)):
         return [leaf for v in value for leaf in leaves(v)]

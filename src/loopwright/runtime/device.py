@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from loopwright.base.device_types import ALIASES, TYPES
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _NAMES = {code: name for name, code in TYPES.items()}
 # Facts of GPUs in TVM's names.
@@ -71,7 +74,7 @@ class Device:
         """A tensor there whose values are not set; of devices of other machines."""
         raise NotImplementedError
 
-    def put(self, array: Any, dtype: str) -> Any:
+    def put(self, array: np.ndarray, dtype: str) -> Any:
         """A tensor there with an array's values; of devices of other machines."""
         raise NotImplementedError
 
@@ -167,7 +170,9 @@ class VirtualDevice(NamedTuple("VirtualDevice", [
 
     __slots__ = ()
 
-    def __new__(cls, device: Any = None, target: Any = None, memory_scope: str = "") -> Any:
+    def __new__(
+        cls, device: Device | None = None, target: Any = None, memory_scope: str = ""
+    ) -> Any:
         key = (-1, -1) if device is None else (device.device_type, device.device_id)
         return super().__new__(cls, *key, target, memory_scope)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ _exported: dict[int, tuple[Any, ...]] = {}
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-def _delete(address: int, forget: Any = _exported.pop) -> None:
+def _delete(address: int, forget: Callable[..., Any] = _exported.pop) -> None:
     forget(address, None)
 
 
@@ -110,13 +111,13 @@ def _exported_in(exported: Any) -> _DLTensor:
 class _Memory:
     """Foreign memory as numpy's array interface describes it, with what keeps it alive."""
 
-    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
+    def __init__(self, interface: dict[str, Any], owner: object) -> None:
         self.__array_interface__ = interface
         self.owner = owner
 
 
 def array_at(
-    address: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, dtype: str, owner: Any
+    address: int, shape: tuple[int, ...], strides: tuple[int, ...] | None, dtype: str, owner: object
 ) -> np.ndarray:
     """A writable numpy array on memory that `owner` keeps alive; strides count elements."""
     target = numpy_dtype(dtype)

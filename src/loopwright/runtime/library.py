@@ -10,10 +10,10 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import LoopwrightError, UnknownName, explain
 from ..base.late import Slot
@@ -28,6 +28,9 @@ from .signature import Signature, few
 from .threads import bind_pool, checked
 from .vm import Machine, VMExecutable
 from .vm.saved import from_bytes, to_bytes
+
+if TYPE_CHECKING:
+    import numpy as np
 
 # An exported library names its entries in this symbol: each name ends in a zero byte, an empty one
 # ends the list. The entry of `f` is the symbol `__tvm_ffi_f`, which tvm-ffi's loader knows too.
@@ -82,7 +85,9 @@ class LoadedLibrary(Module):
             raise LoopwrightError(explain(what, instead="watch the model before it is exported"))
         return self.machine
 
-    def profile(self, *args: Any, function: str = "main", number: int = 1, **named: Any) -> Profile:
+    def profile(
+        self, *args: Any, function: str = "main", number: int = 1, **named: np.ndarray[Any, Any]
+    ) -> Profile:
         """Call a function and measure it; one of the virtual machine, what it calls. Inputs are given
         in order, or by name as `run` takes them."""
         args = call_args(self, function, args, named)
@@ -122,7 +127,16 @@ class LoadedLibrary(Module):
         texts = (s.text(n) for n, s in self.signatures.items())
         return f"<LoadedLibrary: {few(texts, 2) or few(self._functions)}>"
 
-    def run(self, feeds: Any = (), /, *, function: str = "main", **named: Any) -> dict[str, Any]:
+    def run(
+        self,
+        feeds: Sequence[Any] | Mapping[str, Any] = (),
+        /,
+        *,
+        function: str = "main",
+        **named: np.ndarray[Any, Any]
+        | Sequence[np.ndarray[Any, Any]]
+        | Mapping[str, np.ndarray[Any, Any]],
+    ) -> dict[str, Any]:
         """Run with inputs by name (a dict, keywords) or in order; outputs by name, written to the
         arrays of `out`, if it is given (one, a list, or a dict by name).
 

@@ -187,7 +187,7 @@ class Module(Timed):
             return next(iter(self._functions.values()))
         return self.get_function(self.entry_name, query_imports=True)
 
-    def __call__(self, *args: Any, **options: Any) -> Any:
+    def __call__(self, *args: int, **options: bool) -> Any:
         return self.entry_func(*args, **options)
 
     def import_module(self, module: Module) -> None:
@@ -220,7 +220,7 @@ class Module(Timed):
 def ordered_inputs(
     function: str,
     names: Sequence[str],
-    feeds: Any,
+    feeds: np.ndarray[Any, Any] | Sequence[Any] | Mapping[str, Any],
     named: Mapping[str, Any],
     also: Sequence[str] | None = None,
 ) -> list[Any]:
@@ -260,7 +260,7 @@ def call_args(
 def run_by_name(
     model: Any,
     function: str,
-    feeds: Any,
+    feeds: np.ndarray[Any, Any] | Sequence[Any] | Mapping[str, Any],
     named: Mapping[str, Any],
     also: Sequence[str] | None = None,
 ) -> dict[str, Any]:

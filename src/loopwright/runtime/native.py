@@ -11,7 +11,7 @@ as lists. Errors raised natively come out as the Python exception their kind nam
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -111,7 +111,7 @@ class NativeFunction:
         return f"<NativeFunction {self.name}>"
 
 
-def _is_packed(value: Any) -> bool:
+def _is_packed(value: object) -> bool:
     return isinstance(value, np.ndarray) and is_packed(value.dtype)
 
 
@@ -123,7 +123,7 @@ def _values(array: Any) -> np.ndarray:
     return array.numpy() if isinstance(array, PackedTensor) else array
 
 
-def to_ffi(value: Any) -> Any:
+def to_ffi(value: object) -> Any:
     """A value tvm-ffi can pass; arrays share memory."""
     if isinstance(value, np.ndarray):
         return from_dlpack(value).__tvm_ffi_object__()
@@ -220,7 +220,11 @@ class _Nested:
         self.native = native
         self.tree = tree
 
-    def __call__(self, *args: Any, out: Any = None) -> Any:
+    def __call__(
+        self,
+        *args: Tensor | np.ndarray[Any, Any] | None,
+        out: Sequence[np.ndarray[Any, Any] | Sequence[np.ndarray[Any, Any]]] | None = None,
+    ) -> Any:
         if out is not None:
             self.native(*args, out=leaves(out))
             return out

@@ -31,7 +31,7 @@ def dump_ndarray_cache(
     params: Mapping[str, Any] | Iterable[tuple[str, Any]],
     cache_dir: str | Path,
     encode_format: str = _BFLOAT16,
-    meta_data: Any = None,
+    meta_data: Mapping[str, int] | type[dict] | None = None,
     shard_cap_mb: int = 32,
     show_progress: bool = True,
     update_if_exists: bool = False,
@@ -190,7 +190,7 @@ def _load(path: str, device_type: int = 1, device_id: int = 0) -> None:
 
 
 @_register("ndarray_cache.update")
-def _update(name: str, value: Any, is_override: bool = False) -> None:
+def _update(name: str, value: np.ndarray[Any, Any], is_override: bool = False) -> None:
     if is_override or name not in _CACHE:
         _CACHE[name] = tensor(value)
 

@@ -56,7 +56,9 @@ def register_func(func_name: F, f: None = None, override: bool = False) -> F: ..
 def register_func(func_name: str, f: F, override: bool = False) -> F: ...
 @overload
 def register_func(func_name: str, f: None = None, override: bool = False) -> Callable[[F], F]: ...
-def register_func(func_name: Any, f: Any = None, override: bool = False) -> Any:
+def register_func(
+    func_name: Any, f: Callable[..., Any] | type | None = None, override: bool = False
+) -> Any:
     """Put a function in the table, directly or as a decorator; returns the function unchanged.
 
     Raises ValueError when the name is taken and `override` is false.
@@ -66,7 +68,7 @@ def register_func(func_name: Any, f: Any = None, override: bool = False) -> Any:
     if not isinstance(func_name, str):
         raise TypeError(f"register_func expects a name, got {type(func_name).__name__}")
 
-    def put(function: Any) -> Any:
+    def put(function: Callable[..., Any] | type) -> Any:
         if func_name in FUNCTIONS and not override:
             raise ValueError(
                 f"global function {func_name!r} is already registered; pass override=True to replace it"
@@ -111,7 +113,9 @@ def list_global_func_names() -> list[str]:
     return sorted(FUNCTIONS)
 
 
-def convert_func(function: Any, name: str | None = None) -> Function:
+def convert_func(
+    function: PythonView | Callable[..., Any] | type, name: str | None = None
+) -> Function:
     """A callable as a runtime function."""
     if isinstance(function, (PackedFunc, NativeFunction, PythonView)):
         return function
@@ -120,7 +124,7 @@ def convert_func(function: Any, name: str | None = None) -> Function:
     return PackedFunc(function, name)
 
 
-def convert(value: Any) -> Any:
+def convert(value: object) -> Any:
     """A Python value as a runtime value: callables become functions, containers are walked."""
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
         return tuple(convert(v) for v in value)

@@ -7,9 +7,14 @@ exporter and the cache store it, executables and loaded libraries answer from it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .tensor import Tensor
 
 _TYPED = re.compile(r"\bT\.int(?:32|64)\((-?\d+)\)")  # a number in the text of an expression
 
@@ -73,7 +78,12 @@ class Signature:
         outputs = (replace(a, name=n) for a, n in zip(self.results, results, strict=True))
         return Signature(tuple(inputs), tuple(outputs), self.symbols, self.tree)
 
-    def leaves(self, value: Any) -> list[Any]:
+    def leaves(
+        self,
+        value: Tensor
+        | np.ndarray[Any, Any]
+        | Sequence[Tensor | Sequence[Tensor | Mapping[Any, Any]]],
+    ) -> list[Any]:
         """The results of a call, one value for each of `results`: a sequence that is one result
         stays whole. Raises ValueError where it is nested in another way than `tree`."""
         if self.tree is None and len(self.results) > 1:
@@ -104,7 +114,9 @@ class Signature:
         return Signature(params, results, tuple(lists["symbols"]), lists.get("tree"))
 
 
-def _opened(value: Any, tree: Any) -> list[Any]:
+def _opened(
+    value: Tensor | np.ndarray[Any, Any] | Sequence[Any], tree: int | Sequence[int] | None
+) -> list[Any]:
     if not isinstance(tree, list):
         return [value]
     if len(tree) == 1 and not isinstance(value, (list, tuple)):
@@ -119,7 +131,7 @@ def few(items: Iterable[object], most: int = 4) -> str:
     return ", ".join(texts[:most]) + more
 
 
-def number(dim: Any) -> Any:
+def number(dim: object) -> Any:
     """A constant expression's number; else the dimension itself."""
     value = getattr(dim, "value", dim)
     return value if isinstance(value, int) else dim

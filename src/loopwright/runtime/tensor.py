@@ -10,7 +10,7 @@ bits: a `PackedTensor`. Its numpy side is a copy with an element per byte (ml_dt
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -130,10 +130,10 @@ class Tensor:
         """`numpy()` under its older name."""
         return self.numpy()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: np.dtype[Any] | None = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.view(), dtype=dtype, copy=copy)
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options: bool | Sequence[int] | None) -> Any:
         if options.get("copy"):
             return Tensor(self.numpy()).__dlpack__()
         return self.__tvm_ffi_object__().__dlpack__(max_version=options.get("max_version"))
@@ -207,7 +207,7 @@ class Tensor:
         value = self.view()[index]
         return Tensor(value) if isinstance(value, np.ndarray) else value
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: np.ndarray[Any, Any] | int | Sequence[int]) -> None:
         self.view()[index] = as_array(value)
 
     def __len__(self) -> int:
@@ -311,12 +311,12 @@ class PackedTensor(Tensor):
             self._ffi = ffi().from_dlpack(packed)
         return self._ffi
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options: bool) -> Any:
         if options.get("copy"):
             return PackedTensor.of(self.view(), self._dtype).__dlpack__()
         return super().__dlpack__(max_version=options.get("max_version"))
 
-    def copyfrom(self, source_array: Any) -> Tensor:
+    def copyfrom(self, source_array: Tensor | np.ndarray[Any, Any]) -> Tensor:
         """Copy values from an array of the same shape, cut to this dtype; returns self."""
         array = as_array(source_array)
         if array.shape != self.shape:
@@ -334,12 +334,12 @@ class PackedTensor(Tensor):
             return PackedTensor.of(self.view(), self._dtype)
         return target.copyfrom(self)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | Sequence[int]) -> Any:
         """The value of one element, or a new tensor with the values of a slice."""
         value = self.view()[index]
         return PackedTensor.of(value, self._dtype) if isinstance(value, np.ndarray) else value
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: np.ndarray[Any, Any] | int | Sequence[int]) -> None:
         values = unpack_bits(self._bytes, self._dtype, self._shape)
         values[index] = as_array(value)
         self._bytes[...] = pack_bits(values, self._dtype)
@@ -444,7 +444,7 @@ def aligned_zeros(dims: tuple[int, ...], kind: np.dtype[Any]) -> np.ndarray:
     return _aligned(np.zeros, dims, kind)
 
 
-def _aligned(make: Any, dims: tuple[int, ...], kind: np.dtype[Any]) -> np.ndarray:
+def _aligned(make: Callable[..., Any], dims: tuple[int, ...], kind: np.dtype[Any]) -> np.ndarray:
     count = prod(dims) * kind.itemsize
     block = make(count + 63, np.uint8)
     start = -block.ctypes.data % 64

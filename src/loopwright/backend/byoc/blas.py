@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import importlib.util
 import math
+from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.literals import is_one
 from ...ir.prim_expr import IntImm, PrimExpr, Var
@@ -35,6 +36,9 @@ from ...script import tir as T
 from ...tir.buffer import decl_buffer
 from ...tir.function import PrimFunc
 from ...tir.stmt import Evaluate
+
+if TYPE_CHECKING:
+    from ...relax.expr import Call
 
 # cblas.h: enum CBLAS_ORDER and CBLAS_TRANSPOSE.
 ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112
@@ -94,7 +98,7 @@ def _is_supported(transposed: tuple[bool, bool], match: PatternCheckContext) -> 
     return True
 
 
-def _swaps_last_two(permuted: Any, match: PatternCheckContext) -> bool:
+def _swaps_last_two(permuted: Call, match: PatternCheckContext) -> bool:
     """Whether a permute_dims transposes matrices and is used by this product only."""
     rank = permuted.struct_info.ndim
     axes = [int(a) % rank for a in permuted.attrs.axes or reversed(range(rank))]
@@ -105,7 +109,9 @@ def _swaps_last_two(permuted: Any, match: PatternCheckContext) -> bool:
 # ---------------------------------------------------------------------- lowering
 
 
-def plan(a: Any, b: Any, transposed: tuple[bool, bool]) -> tuple[str, tuple[Any, ...]] | None:
+def plan(
+    a: Sequence[PrimExpr], b: Sequence[PrimExpr], transposed: tuple[bool, bool]
+) -> tuple[str, tuple[Any, ...]] | None:
     """The BLAS function for operands of these shapes, with its extents; None if it has none.
 
     ("gemv", (trans, rows, columns, whether the matrix is a)), ("gemm", (m, n, k)) or
@@ -128,7 +134,7 @@ def plan(a: Any, b: Any, transposed: tuple[bool, bool]) -> tuple[str, tuple[Any,
     return None
 
 
-def kernel(transposed: tuple[bool, bool], call: Any) -> PrimFunc:
+def kernel(transposed: tuple[bool, bool], call: Call) -> PrimFunc:
     """The kernel of a product: a PrimFunc whose buffers are the operands, then the result."""
     result = call.struct_info
     dtype = str(result.dtype)
@@ -176,16 +182,16 @@ def operands(composite: Function) -> list[int]:
     return [composite.params.index(t) for t in tensors]
 
 
-def _int(extent: Any) -> PrimExpr:
+def _int(extent: PrimExpr) -> PrimExpr:
     """An extent as a BLAS int."""
     return const(extent.value, "int32") if isinstance(extent, IntImm) else cast("int32", extent)
 
 
-def _product(dims: Any) -> Any:
+def _product(dims: Sequence[PrimExpr]) -> Any:
     return math.prod(dims, start=IntImm("int64", 1))
 
 
-def _same(x: Any, y: Any) -> bool:
+def _same(x: PrimExpr, y: PrimExpr) -> bool:
     return str(x) == str(y)
 
 
@@ -198,7 +204,7 @@ CALL = 0.3e-6
 RATES = {"gemv": (20e9, 5e9), "gemm": (57e9, 115e9), "batched": (57e9, 115e9)}
 
 
-def cost(func: Any) -> Cost | None:
+def cost(func: Function) -> Cost | None:
     """Seconds of a product with constant extents; small products and those we do faster are not
     offloaded."""
     name = str(func.attrs["Composite"])

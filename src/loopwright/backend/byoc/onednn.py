@@ -20,17 +20,17 @@ OMP_NUM_THREADS sets the number of oneDNN's threads; Loopwright's own wait meanw
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from ctypes import c_void_p, cast
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...ir.expr import GlobalVar
-from ...ir.prim_expr import IntImm, StringImm, Var
+from ...ir.expr import Extent, GlobalVar
+from ...ir.prim_expr import IntImm, PrimExpr, StringImm, Var
 from ...ir.prim_op import const as number
 from ...ir.target import register_target_kind
 from ...relax import Call, Constant, Function, const
@@ -47,6 +47,11 @@ from ...tir.buffer import Buffer, decl_buffer
 from ...tir.function import PrimFunc
 from . import dnnl
 from .dnnl import Layout, Post, Primitive, Unsupported
+
+if TYPE_CHECKING:
+    from ...ir.module import IRModule
+    from ...relax.block_builder import BlockBuilder
+    from ...relax.expr import Expr
 
 # ---------------------------------------------------------------------- matching
 
@@ -175,7 +180,7 @@ def read(bindings: Mapping[Any, Any]) -> Job | None:
     return job
 
 
-def _post(job: Job, x: Any, calls: list[Any]) -> int:
+def _post(job: Job, x: Expr, calls: list[Any]) -> int:
     """Add the first use of `x` to a job; return how many calls it spans, 0 if it cannot be
     expressed."""
     call, name = calls[0], calls[0].op.name.removeprefix("relax.")
@@ -218,12 +223,12 @@ def _is_binary(call: Call) -> bool:
     return call.op.name in ("relax.add", "relax.multiply")
 
 
-def _operand(value: Any) -> Operand | None:
+def _operand(value: Expr) -> Operand | None:
     dims = _extents(value.struct_info)
     return None if dims is None else Operand(value, dims)
 
 
-def _extents(info: Any) -> tuple[int, ...] | None:
+def _extents(info: TensorStructInfo) -> tuple[int, ...] | None:
     """The extents of a float32 tensor with constant extents."""
     shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
     if shape is None or str(info.dtype) != "float32":
@@ -231,7 +236,7 @@ def _extents(info: Any) -> tuple[int, ...] | None:
     return tuple(d.value for d in shape) if all(isinstance(d, IntImm) for d in shape) else None
 
 
-def _scalar(call: Call, x: Any) -> float | None:
+def _scalar(call: Call, x: Expr | None) -> float | None:
     """The scalar constant that a call takes besides `x`."""
     for a in call.args:
         if a is not x and isinstance(a, Constant) and a.data.numpy().size == 1:
@@ -320,7 +325,7 @@ def _binary(job: Job, layouts: list[Layout]) -> Primitive | None:
     )
 
 
-def _ints(values: Any) -> tuple[int, ...]:
+def _ints(values: Sequence[Extent | int]) -> tuple[int, ...]:
     return tuple(int(v) for v in values)
 
 
@@ -340,7 +345,7 @@ PROTOTYPES = [
 ]
 
 
-def lower(bb: Any, call: Call) -> Any:
+def lower(bb: BlockBuilder, call: Call) -> Any:
     """The rule: a call of a composite function becomes a call of its primitive's kernel."""
     composite = call.attrs["composite"]
     arg_of = dict(zip(composite_inputs(composite), call.args, strict=True))
@@ -376,7 +381,7 @@ def lower(bb: Any, call: Call) -> Any:
     return result if out == row_major else _reordered(bb, bb.emit(result), out, row_major)
 
 
-def _source(bb: Any, value: Any, operand: Operand) -> tuple[Any, Layout]:
+def _source(bb: BlockBuilder, value: Any, operand: Operand) -> tuple[Any, Layout]:
     """A tensor and its layout; the input of a kernel that reorders to row-major is used
     directly."""
     binding = bb.lookup_binding(value) if not isinstance(value, Constant) else None
@@ -387,13 +392,17 @@ def _source(bb: Any, value: Any, operand: Operand) -> tuple[Any, Layout]:
     return value, Layout.plain(operand.dims)
 
 
-def _reordered(bb: Any, value: Any, source: Layout, target: Layout) -> Any:
+def _reordered(bb: BlockBuilder, value: Expr, source: Layout, target: Layout) -> Any:
     primitive = dnnl.reorder(source, target)
     return _call(bb, primitive, [(value, source)], target, "reorder")
 
 
 def _call(
-    bb: Any, primitive: Primitive, tensors: list[tuple[Any, Layout]], out: Layout, name: str
+    bb: BlockBuilder,
+    primitive: Primitive,
+    tensors: list[tuple[Any, Layout]],
+    out: Layout,
+    name: str,
 ) -> Any:
     """A call of a primitive's kernel. Tensors not in row-major order are flat to other kernels."""
     layouts = [layout for _, layout in tensors] + [out]
@@ -439,7 +448,7 @@ def kernel(primitive: Primitive, layouts: list[Layout], shapes: Iterable[Any]) -
     return PrimFunc(params, st.BlockRealize([], True, block), buffer_map=pairs)
 
 
-def _checked(function: str, *args: Any) -> st.Stmt:
+def _checked(function: str, *args: PrimExpr | int) -> st.Stmt:
     """A call whose status must be dnnl_success."""
     status = T.call_extern("int32", function, *args)
     return st.AssertStmt(status == 0, StringImm(f"{function} failed"), st.Evaluate(0))
@@ -498,7 +507,7 @@ def backend() -> Backend:
     )
 
 
-def _with_library(kernels: Any, options: Mapping[str, Any]) -> tuple[Any, list[ExternLibrary]]:
+def _with_library(kernels: IRModule, options: Mapping[str, Any]) -> tuple[Any, list[ExternLibrary]]:
     """The kernels, and the addresses of the functions they call, resolved with the first region.
 
     Addresses, not a path: the handles in the kernels are also specific to this process.

@@ -118,7 +118,7 @@ def index_operand(ctx: FunctionText, node: PrimExpr) -> str:
     return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 
-def const_of(ctx: FunctionText, node: Any) -> str:
+def const_of(ctx: FunctionText, node: PrimExpr) -> str:
     """ "const " for a pointer to memory that must not be written."""
     return "const " if ctx.pointees.get(node, "").startswith("const ") else ""
 

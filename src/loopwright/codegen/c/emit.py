@@ -11,14 +11,15 @@ nested ones one after the other, ones with disjoint live ranges at the same offs
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
 from ...ir.expr import GlobalVar
 from ...ir.functor import post_order_visit
 from ...ir.op import Op
-from ...ir.prim_expr import Call, IntImm, StringImm, Var
+from ...ir.prim_expr import Call, IntImm, PrimExpr, StringImm, Var
 from ...tir import stmt as st
 from ...tir.expr import BufferLoad
 from ...tir.function import PrimFunc
@@ -32,6 +33,9 @@ from .function_text import RETURN_BAD, RETURN_OK, FunctionText, Program
 from .functions import NATIVE
 from .ranges import NARROW_LIMIT
 from .types import bare, c_type, memory_type
+
+if TYPE_CHECKING:
+    from ...ir.node import Node
 
 ALIGNMENT = 64  # bytes of a cache line, and of the widest vector (AVX-512)
 _LARGEST = 1 << 40  # the largest extent of an allocation
@@ -117,7 +121,7 @@ def let(ctx: FunctionText, node: st.LetStmt) -> None:
         ctx.lines[at] = f"{'  ' * ctx.depth}(void)({ctx.bare(node.value)});"
 
 
-def constness(ctx: FunctionText, value: Any) -> str:
+def constness(ctx: FunctionText, value: PrimExpr) -> str:
     """ "const " if a pointer is derived from memory that must not be written."""
     roots = pointers_in(value)
     return "const " if any(const_of(ctx, v) for v in roots) else ""
@@ -298,34 +302,34 @@ def pointee(var: Var) -> str:
     return "void" if dtype is None or dtype.is_handle else memory_type(dtype.element)
 
 
-def nodes_in(node: Any, *kinds: type) -> list[Any]:
+def nodes_in(node: PrimExpr | st.Stmt, *kinds: type) -> list[Any]:
     """The nodes of the given classes in an expression or statement."""
     nodes: list[Any] = []
     post_order_visit(node, lambda n: nodes.append(n) if isinstance(n, kinds) else None)
     return nodes
 
 
-def loads(value: Any) -> bool:
+def loads(value: PrimExpr) -> bool:
     """Whether an expression reads memory or calls something."""
     return bool(nodes_in(value, BufferLoad, Call))
 
 
-def calls(value: Any) -> bool:
+def calls(value: PrimExpr) -> bool:
     """Whether an expression calls a C function."""
     return any(getattr(c.op, "name", "") == "tir.call_extern" for c in nodes_in(value, Call))
 
 
-def stores_on_condition(body: Any, var: Var) -> bool:
+def stores_on_condition(body: st.Stmt, var: Var) -> bool:
     """Whether a buffer is stored to under a condition."""
     inside = (s for b in nodes_in(body, st.IfThenElse) for s in nodes_in(b, st.BufferStore))
     return any(store.buffer.data is var for store in inside)
 
 
-def pointers_in(value: Any) -> list[Var]:
+def pointers_in(value: PrimExpr) -> list[Var]:
     """The pointer variables of an expression."""
     pointers: list[Var] = []
 
-    def visit(node: Any) -> None:
+    def visit(node: Node) -> None:
         if isinstance(node, Var) and node.dtype.is_handle:
             pointers.append(node)
         buffer = getattr(node, "buffer", None)
@@ -336,7 +340,7 @@ def pointers_in(value: Any) -> list[Var]:
     return pointers
 
 
-def written_pointers(func: PrimFunc, written_args: Any) -> set[Var]:
+def written_pointers(func: PrimFunc, written_args: Callable[..., Any]) -> set[Var]:
     """The parameters that a function may write through. `written_args(call)` returns the arguments
     of a call that the callee may write through."""
     aliases: dict[Var, list[Var]] = {}

@@ -66,7 +66,7 @@ def _fused(ctx: FunctionText, node: pe.BinaryOpExpr) -> str | None:
     return None
 
 
-def divide(ctx: FunctionText, node: Any) -> str:
+def divide(ctx: FunctionText, node: pe.BinaryOpExpr) -> str:
     """Division of floats; `Div`, `Mod`, `FloorDiv` and `FloorMod` of integers."""
     kind, dtype = type(node), ctx.type_of(node)
     divisor = node.b.value if isinstance(node.b, IntImm) else 0
@@ -86,7 +86,7 @@ def divide(ctx: FunctionText, node: Any) -> str:
     return by_function(ctx, node)
 
 
-def quotient(ctx: FunctionText, node: Any, sign: str) -> str:
+def quotient(ctx: FunctionText, node: pe.BinaryOpExpr, sign: str) -> str:
     """Division by C's operator."""
     return f"({ctx.expr(node.a)} {sign} {ctx.expr(node.b)})"
 

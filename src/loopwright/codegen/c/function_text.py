@@ -6,7 +6,7 @@ single operand, it is parenthesized.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...base.names import free_name
 from ...base.span import Span
@@ -16,6 +16,9 @@ from ...tir.function import PrimFunc
 from ..context import INDEX, NARROW, Context
 from .ranges import Ranges
 from .types import bare, identifier
+
+if TYPE_CHECKING:
+    from ...tir.stmt import Stmt
 
 RETURN_OK, RETURN_BAD = "\0ok", "\0bad"
 I32, I64, F32 = (DataType(t) for t in ("int32", "int64", "float32"))
@@ -29,11 +32,11 @@ class Program(Protocol):
     bounds: dict[str, int]
     reserved: set[str]
 
-    def has(self, name: Any) -> bool:
+    def has(self, name: PrimExpr) -> bool:
         """Whether the program defines a function of that name."""
         ...
 
-    def require(self, name: str, span: Any = None) -> FunctionText:
+    def require(self, name: str, span: Span | None = None) -> FunctionText:
         """The function of that name; it is emitted first if necessary."""
         ...
 
@@ -88,7 +91,7 @@ class FunctionText(Context):
         wide = node in self.ranges.narrow and self.mode != NARROW
         return f"((int64_t){text})" if wide else text
 
-    def bare(self, node: Any) -> str:
+    def bare(self, node: PrimExpr) -> str:
         """The value without enclosing parentheses."""
         return bare(self.expr(node))
 
@@ -103,7 +106,7 @@ class FunctionText(Context):
     def emit(self, line: str) -> None:
         self.lines.append("  " * self.depth + line)
 
-    def block(self, header: str, body: Any) -> None:
+    def block(self, header: str, body: Stmt) -> None:
         """`header { body }`; names declared in the body are free again after it."""
         self.emit(f"{header} {{")
         self.depth += 1

@@ -7,7 +7,6 @@ body is its lowering by `tir.transform.LowerScalarOps`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -54,7 +53,7 @@ def by_function(ctx: FunctionText, node: PrimExpr) -> str:
     return f"{name}({args})"
 
 
-def _operands(node: Any) -> Sequence[PrimExpr]:
+def _operands(node: PrimExpr) -> Sequence[PrimExpr]:
     if isinstance(node, Call):
         return node.args
     return [node.value] if isinstance(node, Cast) else [node.a, node.b]

@@ -35,7 +35,7 @@ from ...runtime.dtype import elements_per_byte, numpy_dtype
 from ...runtime.extern import ExternLibrary
 from ...runtime.library import C_ENTRIES_SYMBOL, c_text
 from ...runtime.signature import Signature
-from ...runtime.tensor import PackedTensor, as_array, tensor
+from ...runtime.tensor import PackedTensor, Tensor, as_array, tensor
 from ..compiled import CompiledModel
 from ..lowered import Lowered
 from ..objects import write_archive
@@ -65,7 +65,7 @@ class CModel(CompiledModel):
         self.files = self.render()
         self._library: CLibrary | None = None
 
-    def render(self, name: str = "model", weights: str = ARRAYS, **options: Any) -> CFiles:
+    def render(self, name: str = "model", weights: str = ARRAYS, **options: int) -> CFiles:
         """The files with another name prefix, or with `weights="binary"`.
 
         stack_bytes: larger arrays of a kernel are placed in the workspace.
@@ -186,7 +186,7 @@ class CModel(CompiledModel):
         flags: Iterable[str] = ("-O3",),
         fcompile: Callable[..., object] | None = None,
         workspace_dir: str | Path | None = None,
-        **options: Any,
+        **options: Sequence[str],
     ) -> Path:
         """Compile the files to a shared library (`.so`), which `runtime.load_module` loads, a static
         library (`.a`) or an object (`.o`), with the header next to it. fcompile: makes the file instead
@@ -329,7 +329,7 @@ class CLibrary:
             raise UnknownName(explain(what, got=name, instead=f"one of: {have}"))
         return CFunction(self, entry)
 
-    def __call__(self, *args: Any, out: Any = None) -> Any:
+    def __call__(self, *args: Any, out: np.ndarray[Any, Any] | None = None) -> Any:
         names = list(self.files.entries)
         return self[names[0] if len(names) == 1 else "main"](*args, out=out)
 
@@ -353,14 +353,14 @@ class CFunction:
         self.signature = Signature(entry.inputs if entry.returns else entry.order, results)
         self.converted = Converted(entry.name, self._of_arrays, self.signature)
 
-    def __call__(self, *args: Any, out: Any = None) -> Any:
+    def __call__(self, *args: Any, out: np.ndarray[Any, Any] | None = None) -> Any:
         if self.entry.returns:
             return self.converted(*args, out=out)
         if out is not None:
             placed(self.entry.name, 0, out)  # refuses it
         return self._of_arrays(*args)  # it copies back the results that a kernel wrote to a copy
 
-    def _of_arrays(self, *args: Any) -> Any:
+    def _of_arrays(self, *args: Tensor | np.ndarray[Any, Any] | float) -> Any:
         entry = self.entry
         fields = entry.inputs if entry.returns else entry.order
         if len(args) != len(fields):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ...base.errors import LoopwrightError, explain
 from ...base.names import free_name
 from ...ir.dtype import DataType
 from ...ir.expr import GlobalVar
-from ...ir.prim_expr import Call, StringImm, Var
+from ...ir.prim_expr import Call, PrimExpr, StringImm, Var
 from ...runtime.dtype import elements_per_byte
 from ...runtime.extern import EXTERNAL_MODS, CType, ExternLibrary
 from ...runtime.signature import Argument, Signature
@@ -33,6 +33,9 @@ from .emit import ALIGNMENT, function_text, rounded, written_pointers
 from .function_text import FunctionText
 from .macros import ALIGNED, ERRORS, LOOPS, NOINLINE, arena
 from .types import c_type, elements, extern_header, identifier, memory_type
+
+if TYPE_CHECKING:
+    from ...base.span import Span
 
 WORKSPACE = "workspace"
 BOUNDS = "tir_var_upper_bound"
@@ -126,11 +129,11 @@ class ProgramText:
 
     # -- functions -----------------------------------------------------------------------------
 
-    def has(self, name: Any) -> bool:
+    def has(self, name: PrimExpr) -> bool:
         """Whether the program has a function of that name."""
         return isinstance(name, StringImm) and name.value in self.functions
 
-    def require(self, name: str, span: Any = None) -> FunctionText:
+    def require(self, name: str, span: Span | None = None) -> FunctionText:
         """The emitter of a function, emitted before its callers."""
         emitter = self.done.get(name)
         if emitter is not None:
@@ -175,7 +178,7 @@ class ProgramText:
         pairs = zip(args, prototype[0].params, strict=True)
         return [a for a, p in pairs if p.pointer and not p.const]
 
-    def _of_callee(self, name: str, args: Any) -> list[Any]:
+    def _of_callee(self, name: str, args: Sequence[PrimExpr]) -> list[Any]:
         if name not in self.functions:
             return []
         written = self.written_by(name)
@@ -539,7 +542,7 @@ def _c_param(param: CType) -> str:
     return c_type(DataType(param.dtype))
 
 
-def _passed(arg: Any) -> str:
+def _passed(arg: PrimExpr) -> str:
     """The C type of an argument to a function without a prototype."""
     if isinstance(arg, StringImm):
         return "const char*"

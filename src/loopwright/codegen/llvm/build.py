@@ -113,7 +113,7 @@ def build_program(
     )
 
 
-def _array(constant: Any) -> np.ndarray:
+def _array(constant: Tensor) -> np.ndarray:
     """A constant's own memory."""
     return constant.view() if isinstance(constant, Tensor) else constant.numpy()
 
@@ -149,7 +149,7 @@ def emit_entry_of(module: ModuleText, name: str, spec: Signature) -> str:
     names = {id(v): f"n{k}" for k, v in enumerate(spec.symbols)}
     derived: list[PrimExpr] = []
 
-    def dim(expr: Any) -> int | str:
+    def dim(expr: PrimExpr | int) -> int | str:
         expr = number(expr)
         if isinstance(expr, int):
             return expr

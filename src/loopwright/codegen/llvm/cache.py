@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -29,6 +29,9 @@ import llvmlite.binding as llvm
 from loopwright.base.config import knob
 from loopwright.base.errors import explain
 from loopwright.base.trusted import is_open, lock, weakness
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _MAGIC = b"LWOBJ2\0\0"
 _VERSION = "2"  # increase when the same text must compile differently
@@ -88,7 +91,7 @@ class ObjectCache:
             return None
         return data[_HEAD:]
 
-    def put(self, key: str, *parts: Any) -> None:
+    def put(self, key: str, *parts: bytes | bytes) -> None:
         """Store bytes, or arrays of bytes one after the other. Does nothing if the folder cannot be
         written, or for more than `largest`."""
         self._put(key, [_head(key, parts), *parts])
@@ -97,7 +100,7 @@ class ObjectCache:
         """What `put_data` stored under `key`, unchecked and to be read only, or None."""
         return self._take(key, lambda stream, size: mmap.mmap(stream.fileno(), size, access=_READ))
 
-    def put_data(self, key: str, *parts: Any) -> bool:
+    def put_data(self, key: str, *parts: np.ndarray[Any, Any] | bytes) -> bool:
         """As `put`, for `map`: without a digest. Returns whether it was stored."""
         return self._put(key, parts)
 

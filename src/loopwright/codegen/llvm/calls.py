@@ -200,7 +200,9 @@ def dot_of_bytes(ctx: FunctionText, node: Call) -> str:
     return ctx.op("add", node.dtype, dot, total)
 
 
-def call_symbol(ctx: FunctionText, name: str, dtype: DataType, args: Any, pure: bool) -> str:
+def call_symbol(
+    ctx: FunctionText, name: str, dtype: DataType, args: Sequence[PrimExpr], pure: bool
+) -> str:
     """A call of a function by its symbol."""
     return call_typed(ctx, name, dtype, [(llvm_type(a.dtype), ctx.expr(a)) for a in args], pure)
 

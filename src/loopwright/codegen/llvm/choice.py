@@ -7,7 +7,7 @@ choice masks the loads of its operands.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...ir import prim_expr as pe
 from ...ir.dtype import DataType
@@ -28,6 +28,9 @@ from .memory import (
     with_outer_mask,
 )
 from .types import flag_type, llvm_type, mangle, memory_type, vector_of
+
+if TYPE_CHECKING:
+    from ...base.span import Span
 
 # Integer operations that are safe to speculate.
 
@@ -74,7 +77,7 @@ def checked_index(ctx: FunctionText, node: Call) -> str:
 
 
 def _raise_index(
-    ctx: FunctionText, dtype: DataType, values: tuple[str, str, str], span: Any
+    ctx: FunctionText, dtype: DataType, values: tuple[str, str, str], span: Span | None
 ) -> None:
     """Raise an IndexError about a lane that is out of range."""
     outside, index, extent = values

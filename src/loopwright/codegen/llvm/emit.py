@@ -12,12 +12,12 @@ that returns a value (T.ret) stores it through a pointer, its last parameter. Li
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
-from ...ir.prim_expr import Call, IntImm, Not
+from ...ir.prim_expr import Call, IntImm, Not, PrimExpr
 from ...ir.prim_op import cast
 from ...tir import stmt as st
 from ...tir.buffer import ALIGNMENT
@@ -165,7 +165,9 @@ def assertion(ctx: FunctionText, node: st.AssertStmt) -> None:
     ctx.stmt(node.body)
 
 
-def fail_if(ctx: FunctionText, failed: str, kind: str, message: str, value: Any = None) -> None:
+def fail_if(
+    ctx: FunctionText, failed: str, kind: str, message: str, value: PrimExpr | str | None = None
+) -> None:
     """Leave with an error if `failed` holds; `value`, an expression or an emitted i64, replaces
     "{value}" in its text."""
 
@@ -332,13 +334,13 @@ class _Function(FunctionText):
 class _Located(_Function):
     """The same text, each instruction with the line of the statement that it implements."""
 
-    def __init__(self, module: ModuleText, *args: Any, **options: Any) -> None:
+    def __init__(self, module: ModuleText, *args: Any, **options: Mapping[PrimExpr, str]) -> None:
         super().__init__(module, *args, **options)
         assert module.debug is not None
         self.debug = module.debug
         self.marks = [(0, self.debug.line)]  # from which instruction on which line
 
-    def stmt(self, node: Any) -> None:
+    def stmt(self, node: st.Stmt) -> None:
         around, line = self.debug.line, self.debug.numbers.get(id(node))
         if line is None:
             super().stmt(node)

@@ -17,6 +17,8 @@ from ..compiled import CompiledModel
 from .program import GRAPH, NativeProgram
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ..lowered import Lowered
     from .profiling import TimedFunction
 
@@ -91,7 +93,9 @@ class Executable(CompiledModel):
     def _callable(self) -> Mapping[str, Any]:
         return self._functions
 
-    def profile(self, *args: Any, function: str = "main", number: int = 1, **named: Any) -> Profile:
+    def profile(
+        self, *args: Any, function: str = "main", number: int = 1, **named: np.ndarray[Any, Any]
+    ) -> Profile:
         """Call a function `number` times and measure each of its kernels. Inputs are given in order,
         or by name as `run` takes them.
 
@@ -111,11 +115,11 @@ class Executable(CompiledModel):
             self._timed[function] = timed
         return timed(args, number)
 
-    def export_library(self, file_name: Any, **options: Any) -> Any:
+    def export_library(self, file_name: Path | str, **options: Any) -> Any:
         """Write a library (`.so`, `.a`, `.o`) with a C header: see `library.py`."""
         return EXPORT_LIBRARY.get()(self, file_name, **options)
 
-    def save(self, file_name: Any, fmt: str = "") -> None:
+    def save(self, file_name: Path, fmt: str = "") -> None:
         """Write LLVM text (`.ll`), assembly (`.s`, `.asm`), or what `export_library` writes."""
         kind = fmt or Path(file_name).suffix.lstrip(".")
         if kind not in ("ll", "s", "asm"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.dtype import DataType
 from ...ir.prim_expr import Var
@@ -13,6 +13,9 @@ from ...tir.transform.lower.lower_scalar_ops import ScalarOps
 from ..context import Context
 from .module_text import ModuleText
 from .types import flag_type, llvm_type, mangle, scalar_type
+
+if TYPE_CHECKING:
+    from ...tir.stmt import Stmt
 
 # Layout of a task's record: its error, the loop's range, then the captured variables.
 ERROR, LOW, EXTENT, CAPTURED = 0, 8, 16, 24
@@ -194,7 +197,7 @@ class FunctionText(Context):
 
     # -- comments, returns ---------------------------------------------------------------------
 
-    def note(self, node: Any) -> None:
+    def note(self, node: PrimFunc | Stmt) -> None:
         """Emit a comment that says which node the next lines implement."""
         span = node.span
         if span is not None and span is not self.noted:

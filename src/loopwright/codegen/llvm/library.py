@@ -65,7 +65,7 @@ def export_library(
     linker: Sequence[str] | None = None,
     fcompile: Callable[..., object] | None = None,
     workspace_dir: str | Path | None = None,
-    **options: Any,
+    **options: Sequence[str],
 ) -> Path:
     """Write an executable as a library; see the module's docstring.
 

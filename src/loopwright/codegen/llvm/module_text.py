@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Container, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...ir.dtype import DataType
 from ...ir.target import Target
@@ -15,6 +15,9 @@ from .abi import IMPORT_PREFIX, c_string
 from .debug_info import DebugInfo
 from .types import global_name, llvm_type
 from .vecmath import VecMath
+
+if TYPE_CHECKING:
+    from ...runtime.tensor import Tensor
 
 
 class ModuleText:
@@ -76,7 +79,7 @@ class ModuleText:
         self.declare(symbol, f"@{symbol} = external constant i8")
         return symbol
 
-    def constant(self, data: Any) -> str:
+    def constant(self, data: Tensor) -> str:
         """The name of a constant whose memory the program provides."""
         name = self.unique(f"{self.owner}.const")
         self.constants[name] = data

@@ -7,7 +7,8 @@ recompiled; the kernels are those of the executable.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,13 +26,17 @@ from ...tir.expr import BufferLoad
 from ...tir.function import PrimFunc
 from .build import NativeProgram, build_program
 
+if TYPE_CHECKING:
+    from ...ir.node import Node
+    from ...runtime.signature import Signature
+
 _CLOCK = Call("int64", "tir.call_extern", ["lw_clock"])
 
 
 class TimedFunction:
     """A native graph function whose kernel calls are measured."""
 
-    def __init__(self, name: str, func: PrimFunc, entry: Any, program: NativeProgram) -> None:
+    def __init__(self, name: str, func: PrimFunc, entry: Signature, program: NativeProgram) -> None:
         timed, self.names, self.times = _timed(func)
         timed_only, entries = {name: timed}, {name: entry}
         self.program = build_program(
@@ -40,7 +45,7 @@ class TimedFunction:
         self.native: NativeFunction = self.program.load()[name]
         self.native.signature = entry
 
-    def __call__(self, args: Any, number: int) -> Profile:
+    def __call__(self, args: Sequence[Tensor | np.ndarray[Any, Any]], number: int) -> Profile:
         """Call `number` times."""
         profile = Profile()
         for _ in range(number):
@@ -51,7 +56,7 @@ class TimedFunction:
         return profile
 
 
-def _called(node: Any) -> str | None:
+def _called(node: Node) -> str | None:
     """The callee of a statement: a kernel, or a C function such as memcpy."""
     call = node.value if isinstance(node, st.Evaluate) else None
     if not isinstance(call, Call):
@@ -74,7 +79,7 @@ def _timed(func: PrimFunc) -> tuple[PrimFunc, list[str], np.ndarray]:
     buffer = decl_buffer((len(names),), "int64", "times", pointer)
     count = iter(range(len(names)))
 
-    def clocked(node: Any) -> Any:
+    def clocked(node: Node) -> Any:
         if not _called(node):
             return None
         k, begin = next(count), Var("begin", "int64")

@@ -104,7 +104,7 @@ def worker() -> Iterator[Worker]:
                 _idle.append(own)
 
 
-def run(kind: str, text: str, *machine: str | None, opt: str, **options: Any) -> Any:
+def run(kind: str, text: str, *machine: str | None, opt: str, **options: bool) -> Any:
     """The result of a job on a module's text. Raises CompileError, ValueError for an unknown level."""
     if opt not in compiler.LEVELS:
         raise ValueError(f"opt must be one of {', '.join(compiler.LEVELS)}, got {opt!r}")

@@ -97,7 +97,7 @@ class Writer:
             self.binding(binding)
         return last
 
-    def calls_itself(self, value: Any) -> bool:
+    def calls_itself(self, value: rx.Expr | None) -> bool:
         return (
             isinstance(value, rx.Call)
             and isinstance(value.op, GlobalVar)
@@ -123,7 +123,7 @@ class Writer:
             start = self.matched
         self.builder.emit_goto(max(start, 0) - len(self.builder.code))
 
-    def binding(self, binding: Any) -> None:
+    def binding(self, binding: rx.Binding) -> None:
         span = binding.span or binding.value.span
         self.builder.location = str(span) if span else ""
         self.after_checks(_check(binding.value))
@@ -153,7 +153,7 @@ class Writer:
         """Where the next instruction will be."""
         return len(self.builder.code)
 
-    def set_register(self, value: Any, dst: Operand) -> None:
+    def set_register(self, value: Operand, dst: Operand) -> None:
         """Copy a value to a register."""
         self.write_call("vm.builtin.copy", [value], dst)
 
@@ -190,14 +190,14 @@ class Writer:
         self.land(leave)
         return dst
 
-    def branch(self, body: Any, dst: Operand) -> None:
+    def branch(self, body: rx.SeqExpr, dst: Operand) -> None:
         seq = _seq(body)
         self.bindings(seq)
         self.set_register(self.value(seq.body), dst)
 
     # -- expressions ---------------------------------------------------------------------------
 
-    def value(self, expr: Any) -> Operand:
+    def value(self, expr: rx.Expr) -> Operand:
         """Write the instructions of an expression; returns the operand of its value."""
         if isinstance(expr, rx.Var):
             return self.values[expr]
@@ -262,11 +262,11 @@ class Writer:
         return self.emit("vm.builtin.invoke_closure", [self.builder.vm_state(), callee, *args])
 
 
-def _seq(body: Any) -> rx.SeqExpr:
+def _seq(body: rx.SeqExpr) -> rx.SeqExpr:
     return body if isinstance(body, rx.SeqExpr) else rx.SeqExpr([], body)
 
 
-def _last(bindings: list[Any], result: Any) -> Any:
+def _last(bindings: list[Any], result: rx.Expr) -> Any:
     """The value of a result, if nothing but aliases is bound after it."""
     for binding in reversed(bindings):
         if _is_kill(binding.value):  # everything dies when the function returns
@@ -279,18 +279,18 @@ def _last(bindings: list[Any], result: Any) -> Any:
     return None
 
 
-def _is_kill(value: Any) -> bool:
+def _is_kill(value: rx.Expr) -> bool:
     return isinstance(value, rx.Call) and getattr(value.op, "name", "") == "relax.vm.kill_object"
 
 
-def _position(bindings: list[Any], value: Any) -> int:
+def _position(bindings: list[Any], value: rx.Expr) -> int:
     return next(k for k, b in enumerate(bindings) if b.value is value)
 
 
 _CHECKS = {"check_": "check", "alloc_shape_heap": "check", "match_": "match"}
 
 
-def _check(value: Any) -> str:
+def _check(value: rx.Expr) -> str:
     """ "check" for a check of a kind at a function's begin (or the making of the shape heap),
     "match" for one of sizes, else ""."""
     symbol = value.op if isinstance(value, rx.Call) else None
@@ -309,7 +309,7 @@ def _symbolic(param: rx.Var) -> bool:
     return bool(dims)
 
 
-def _is_bool(info: Any) -> bool:
+def _is_bool(info: TensorStructInfo) -> bool:
     return isinstance(info, TensorStructInfo) and info.ndim == 0 and info.dtype.is_bool
 
 

@@ -55,7 +55,7 @@ class _TirWriter(Writer):
     def do(self, call: PrimExpr) -> None:
         self.stmts.append(st.Evaluate(call))
 
-    def argument(self, operand: Any) -> PrimExpr:
+    def argument(self, operand: Operand) -> PrimExpr:
         """The argument of a call for an operand."""
         operand = self.builder.convert_constant(operand)
         if operand.kind == "vm":

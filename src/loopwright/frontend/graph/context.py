@@ -182,7 +182,7 @@ class Context:
             lambda: self.constant(in_type(value, dtype), str(dtype)),
         )
 
-    def once(self, key: Any, make: Callable[[], rx.Constant]) -> rx.Constant:
+    def once(self, key: Sequence[Any], make: Callable[[], rx.Constant]) -> rx.Constant:
         """The constant that `make` returns, built once for each key."""
         if key not in self._constants_by_key:
             self._constants_by_key[key] = make()
@@ -257,7 +257,7 @@ class Context:
             raise ValueError(explain(what, got=str(value.info), instead=hint))
         return count
 
-    def read(self, name: str, count: int, *args: Any, nonnegative: bool) -> list[Any]:
+    def read(self, name: str, count: int, *args: rx.Expr, nonnegative: bool) -> list[Any]:
         """Symbols for the integers that a function returns at run time as a shape. Raises ValueError for
         more than _MOST_READ."""
         if count > _MOST_READ:
@@ -281,7 +281,7 @@ class Context:
             raise ValueError(explain(what, got=", ".join(map(str, elements))))
         return [int(e) for e in elements]
 
-    def number(self, value: Value | None, what: str, default: Any = None) -> Any:
+    def number(self, value: Value | None, what: str, default: int | None = None) -> Any:
         """The one element of a constant input, or `default` for an input left out."""
         if value is None:
             return default
@@ -478,7 +478,7 @@ class Context:
         ]
 
 
-def _in_type(elements: np.ndarray, dtype: Any) -> np.ndarray:
+def _in_type(elements: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     """Known elements as an array; integers wrap around, as in arithmetic of their type."""
     if np.dtype(dtype).kind in "iu":
         wide = np.array([int(e) % (1 << 64) for e in elements.flat], "uint64")
@@ -504,7 +504,7 @@ def _foldable(call: RelaxCall) -> bool:
     return prod(d.value for d in dims) <= _MOST_FOLDED
 
 
-def _variables(bound: Any) -> list[RelaxVar]:
+def _variables(bound: RelaxCall | None) -> list[RelaxVar]:
     """The variables that a binding's value reads."""
     parts = [bound]
     if isinstance(bound, RelaxCall):

@@ -150,7 +150,7 @@ class Importer(GraphWalk):
         what = f"input {port.name} is not a tensor of numbers"
         raise LoopwrightError(explain(what, got=str(port.kind)))
 
-    def _dim(self, dim: Any, fresh: str) -> Any:
+    def _dim(self, dim: str | int | None, fresh: str) -> Any:
         if isinstance(dim, bool) or not isinstance(dim, (int, str, PrimExpr, type(None))):
             what = "a dimension is a number, a name or a tir.Var"
             raise LoopwrightError(explain(what, got=repr(dim)))

@@ -87,14 +87,14 @@ class Loop:
         lists = fields[len(infos) :]
         return [*state, *(self.stacked(f, v) for f, v in zip(lists, attempt.items, strict=True))]
 
-    def state_after(self, expr: rx.Expr, info: Any) -> Value:
+    def state_after(self, expr: rx.Expr, info: object) -> Value:
         """A part of the state after the loop."""
         if not isinstance(info, TensorStructInfo):
             return ObjectValue(self.cx, info, self.cx.builder.emit(expr))
         dims = [None if d in self.varying else d for d in info.get_shape() or ()]
         return self.cx.of_shape(self.cx.builder.emit(expr), *dims)
 
-    def stacked(self, items: Any, item: Value) -> Value:
+    def stacked(self, items: rx.TupleGetItem, item: Value) -> Value:
         """The collected tensors as one."""
         dims = [d.value if isinstance(d, IntImm) else None for d in item.shape]
         info = TensorStructInfo(dtype=item.dtype, ndim=len(dims) + 1)
@@ -104,7 +104,7 @@ class Loop:
         called = op.call_pure_packed("relax.run.stack", *inputs, sinfo_args=info)
         return self.cx.of_shape(self.cx.builder.emit(called), None, *dims)
 
-    def joined(self, k: int, info: Any, value: Value) -> Any:
+    def joined(self, k: int, info: object, value: Value) -> Any:
         """A struct info, or form, that holds before and after an iteration; the same one where `info` does."""
         if not isinstance(info, TensorStructInfo):
             form = joined(info, form_of(value))
@@ -192,7 +192,7 @@ class Loop:
         before = self.cx.builder.emit(op.less(index, limit))
         return self.cx.builder.emit(op.logical_and(before, go))
 
-    def erased(self, info: Any) -> Any:
+    def erased(self, info: object) -> Any:
         """The struct info of a part of the state that holds for any number of iterations."""
         if not isinstance(info, TensorStructInfo):
             return OBJECT

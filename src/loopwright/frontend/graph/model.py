@@ -57,7 +57,7 @@ class Node:
         """The names of the values that this node needs."""
         return [name for name in (*self.inputs, *self.captured) if name]
 
-    def _get(self, name: str, kind: type | tuple[type, ...], word: str, default: Any) -> Any:
+    def _get(self, name: str, kind: type | tuple[type, ...], word: str, default: object) -> Any:
         self.read.add(name)
         value = self.attributes.get(name)
         if value is None:
@@ -104,13 +104,13 @@ class Node:
             raise ValueError(explain(f"attribute {name} must be 0 or 1", got=value))
         return bool(value)
 
-    def real(self, name: str, default: Any = _MISSING) -> Any:
+    def real(self, name: str, default: object = _MISSING) -> Any:
         return self._get(name, float, "a float", default)
 
-    def text(self, name: str, default: Any = _MISSING) -> Any:
+    def text(self, name: str, default: object = _MISSING) -> Any:
         return self._get(name, str, "a string", default)
 
-    def tensor(self, name: str, default: Any = _MISSING) -> Any:
+    def tensor(self, name: str, default: object = _MISSING) -> Any:
         return self._get(name, np.ndarray, "a tensor", default)
 
     def graph(self, name: str) -> Any:
@@ -119,16 +119,16 @@ class Node:
             raise TypeError(explain(f"attribute {name} must be a graph", got=_short(value)))
         return value
 
-    def integers(self, name: str, default: Any = _MISSING) -> Any:
+    def integers(self, name: str, default: object = _MISSING) -> Any:
         return self._list(name, int, "a list of integers", default)
 
-    def reals(self, name: str, default: Any = _MISSING) -> Any:
+    def reals(self, name: str, default: object = _MISSING) -> Any:
         return self._list(name, float, "a list of floats", default)
 
-    def texts(self, name: str, default: Any = _MISSING) -> Any:
+    def texts(self, name: str, default: object = _MISSING) -> Any:
         return self._list(name, str, "a list of strings", default)
 
-    def _list(self, name: str, kind: type, word: str, default: Any) -> Any:
+    def _list(self, name: str, kind: type, word: str, default: object) -> Any:
         value = self._get(name, list, word, default)
         if value is not default and not all(isinstance(v, kind) for v in value):
             raise TypeError(explain(f"attribute {name} must be {word}", got=_short(value)))
@@ -250,6 +250,6 @@ def _is_sorted(node: Node, producer: Mapping[str, Node], at: dict[int, int]) -> 
     return all(n not in producer or at[id(producer[n])] < at[id(node)] for n in node.reads)
 
 
-def _short(value: Any) -> str:
+def _short(value: str | float | Sequence[str | int]) -> str:
     text = str(value).replace("\n", " ")
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -18,7 +18,7 @@ from ...base.errors import explain
 from ...ir.prim_expr import IntImm
 from ...relax import expr as rx
 from ...relax import op
-from ...relax.struct_info import ObjectStructInfo, TensorStructInfo
+from ...relax.struct_info import ObjectStructInfo, StructInfo, TensorStructInfo
 from .context import Context
 from .values import Value, literal
 
@@ -62,7 +62,7 @@ class ObjectValue(Value):
     is_tensor = False
 
     def __init__(
-        self, cx: Context, form: Any, expr: Any = None, items: Items[Value] | None = None
+        self, cx: Context, form: Any, expr: rx.Expr | None = None, items: Items[Value] | None = None
     ) -> None:
         super().__init__(cx, expr)
         self.form, self.items = form, None if items is None else list(items)
@@ -89,13 +89,13 @@ class ObjectValue(Value):
         return None
 
 
-def called(cx: Context, name: str, *args: Any, info: Any = OBJECT) -> Any:
+def called(cx: Context, name: str, *args: Any, info: StructInfo = OBJECT) -> Any:
     """The result of `relax.run.NAME`; numbers and strings of Python are its arguments, too."""
     inputs = [_argument(a) for a in args]
     return cx.emit(op.call_pure_packed(f"relax.run.{name}", *inputs, sinfo_args=info))
 
 
-def _argument(value: Any) -> Any:
+def _argument(value: object) -> Any:
     if isinstance(value, Value):
         return value.expr
     if isinstance(value, str):
@@ -120,7 +120,7 @@ def tensor_form(dtype: str, dims: list[Any]) -> TensorStructInfo:
     return TensorStructInfo(dtype=dtype, ndim=len(dims))
 
 
-def joined(a: Any, b: Any) -> Any:
+def joined(a: object, b: Any) -> Any:
     """A form that holds for values of both. Raises ValueError where no form does."""
     if a is None or b is None:
         return b if a is None else a
@@ -155,12 +155,12 @@ def _numbers(info: TensorStructInfo) -> list[int] | None:
     return [d.value for d in dims]
 
 
-def info_of(form: Any) -> Any:
+def info_of(form: Sequence | StructInfo) -> Any:
     """The struct info of a variable for values of a form."""
     return form if isinstance(form, TensorStructInfo) else OBJECT
 
 
-def arrived(cx: Context, form: Any, expr: Any) -> Value:
+def arrived(cx: Context, form: str | TensorStructInfo, expr: rx.Expr) -> Value:
     """A value computed at run time, of a form."""
     if not isinstance(form, TensorStructInfo):
         return ObjectValue(cx, form, expr)
@@ -169,7 +169,9 @@ def arrived(cx: Context, form: Any, expr: Any) -> Value:
     return cx.of_shape(expr, *[None] * form.ndim)
 
 
-def result_of(cx: Context, form: Any, name: str, *args: Any) -> Value:
+def result_of(
+    cx: Context, form: str | TensorStructInfo, name: str, *args: Value | rx.Expr | int
+) -> Value:
     """The result of `relax.run.NAME`, of a form."""
     info = OBJECT
     if isinstance(form, TensorStructInfo):
@@ -188,11 +190,11 @@ def constant_texts(cx: Context, array: np.ndarray) -> ObjectValue:
     return texts
 
 
-def _plain(text: Any) -> str:
+def _plain(text: str) -> str:
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
 
 
-def indices_of(cx: Context, table: Any, texts: ObjectValue) -> Value:
+def indices_of(cx: Context, table: ObjectValue | rx.Expr, texts: ObjectValue) -> Value:
     """For each text its index in a table, int64; -1 where it is missing."""
     dims = texts.dims
     if texts.form.ndim < 0:
@@ -206,7 +208,7 @@ def indices_of(cx: Context, table: Any, texts: ObjectValue) -> Value:
     return cx.of_shape(indices, *dims)
 
 
-def texts_at(cx: Context, table: Any, where: Value) -> ObjectValue:
+def texts_at(cx: Context, table: ObjectValue | rx.Expr, where: Value) -> ObjectValue:
     """The texts at indices of a table."""
     texts = ObjectValue(cx, Texts(where.info.ndim), called(cx, "texts_at", table, where))
     dims = where.info.get_shape()

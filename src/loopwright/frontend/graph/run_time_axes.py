@@ -29,7 +29,7 @@ def length(value: Value) -> int | None:
     return count if isinstance(count, int) else None
 
 
-def sizes(cx: Context, name: str, count: int, x: Value, *args: Any) -> list[Any]:
+def sizes(cx: Context, name: str, count: int, x: Value, *args: Value | Expr) -> list[Any]:
     """Symbols for the integers that `relax.run.NAME` computes from the shape of x and further arguments."""
     shape = ShapeExpr(list(x.shape))
     inputs = [a.expr if isinstance(a, Value) else a for a in args]

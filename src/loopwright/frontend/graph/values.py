@@ -7,6 +7,7 @@ a tensor is needed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -165,7 +166,7 @@ def in_type(value: Any, dtype: DataType | str) -> np.ndarray:
     return np.asarray(value, kind)
 
 
-def literal(value: Any) -> Any:
+def literal(value: PrimExpr | int | Value | None) -> Any:
     """An integer literal as its number; any other value unchanged."""
     if isinstance(value, IntImm):
         return bool(value.value) if value.dtype.is_bool else value.value
@@ -174,7 +175,9 @@ def literal(value: Any) -> Any:
     return value
 
 
-def object_array(values: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
+def object_array(
+    values: range | Sequence[PrimExpr | int], shape: tuple[int, ...] | None = None
+) -> np.ndarray:
     """A numpy array of Python objects."""
     flat = list(values)
     array = np.empty(len(flat), object)

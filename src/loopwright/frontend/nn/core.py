@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from ...relax import BlockBuilder
 from ...relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from ...runtime.tensor import Tensor as RuntimeTensor
 from ...runtime.tensor import tensor as runtime_tensor
+
+if TYPE_CHECKING:
+    from ...relax.expr import Expr
 
 # Exporting is in a layer above this file.
 EXPORT: Slot[Callable[..., Any]] = Slot("frontend.nn_export")
@@ -67,7 +70,7 @@ class Scope:
         Scope._stack.append(self)
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         Scope._stack.pop()
 
     def symbol(self, name: str) -> TirVar:
@@ -81,11 +84,11 @@ class Scope:
         """A dimension as it is written in this function: names become its symbolic variables."""
         return self.symbol(value) if isinstance(value, str) else value
 
-    def define(self, outside: Any, inside: Any) -> None:
+    def define(self, outside: Expr, inside: Any) -> None:
         """Let `inside` represent `outside` in this function."""
         self._inside_of[id(outside)] = (outside, inside)
 
-    def resolve(self, expr: Any) -> Any:
+    def resolve(self, expr: Expr) -> Any:
         """The value of `expr` in this function; bound there if it is not yet."""
         resolved = self._inside_of.get(id(expr))
         if resolved is not None:
@@ -105,7 +108,7 @@ class Scope:
         return bound
 
 
-def wrap_nested(expr: Any, name: str) -> Any:
+def wrap_nested(expr: Expr, name: str) -> Any:
     """Bind an expression under `name` and wrap it: a tensor as Tensor, a tuple as a tuple of them.
 
     Outside an export it is normalized and stays unbound.
@@ -134,7 +137,7 @@ class Tensor:
     # op.py, in a layer above this file, fills these in: operator name -> function.
     _build: ClassVar[dict[str, Any]] = {}
 
-    def __init__(self, *, _expr: Any) -> None:
+    def __init__(self, *, _expr: Expr) -> None:
         if not isinstance(_expr.struct_info, TensorStructInfo):
             what = "nn.Tensor holds a tensor expression"
             raise TypeError(explain(what, got=f"{_expr} of {_expr.struct_info}"))
@@ -147,7 +150,7 @@ class Tensor:
         return self._value if scope is None else scope.resolve(self._value)
 
     @staticmethod
-    def from_const(data: Any) -> Tensor:
+    def from_const(data: np.ndarray[Any, Any]) -> Tensor:
         """A constant; numpy's float64 becomes float32."""
         wide = getattr(data, "dtype", None) == "float64"
         return Tensor(_expr=relax.const(data, "float32" if wide else None))
@@ -192,57 +195,57 @@ class Tensor:
         dims = ", ".join(map(str, self.shape))
         return f'Tensor([{dims}], "{self.dtype}")'
 
-    def __add__(self, other: Any) -> Tensor:
+    def __add__(self, other: Tensor | str | float) -> Tensor:
         return self._build["add"](self, other)
 
-    def __radd__(self, other: Any) -> Tensor:
+    def __radd__(self, other: int) -> Tensor:
         return self._build["add"](self, other)
 
-    def __sub__(self, other: Any) -> Tensor:
+    def __sub__(self, other: Tensor | int) -> Tensor:
         return self._build["subtract"](self, other)
 
-    def __rsub__(self, other: Any) -> Tensor:
+    def __rsub__(self, other: int) -> Tensor:
         return self._build["subtract"](other, self)
 
-    def __mul__(self, other: Any) -> Tensor:
+    def __mul__(self, other: Tensor | float) -> Tensor:
         return self._build["multiply"](self, other)
 
-    def __rmul__(self, other: Any) -> Tensor:
+    def __rmul__(self, other: float) -> Tensor:
         return self._build["multiply"](self, other)
 
-    def __truediv__(self, other: Any) -> Tensor:
+    def __truediv__(self, other: Tensor) -> Tensor:
         return self._build["divide"](self, other)
 
-    def __rtruediv__(self, other: Any) -> Tensor:
+    def __rtruediv__(self, other: int) -> Tensor:
         return self._build["divide"](other, self)
 
-    def __matmul__(self, other: Any) -> Tensor:
+    def __matmul__(self, other: Tensor) -> Tensor:
         return self._build["matmul"](self, other)
 
     def __neg__(self) -> Tensor:
         return self._build["negative"](self)
 
-    def __lt__(self, other: Any) -> Tensor:
+    def __lt__(self, other: Tensor) -> Tensor:
         return self._build["less"](self, other)
 
-    def __le__(self, other: Any) -> Tensor:
+    def __le__(self, other: Tensor) -> Tensor:
         return self._build["less_equal"](self, other)
 
-    def __gt__(self, other: Any) -> Tensor:
+    def __gt__(self, other: float) -> Tensor:
         return self._build["greater"](self, other)
 
-    def __ge__(self, other: Any) -> Tensor:
+    def __ge__(self, other: Tensor) -> Tensor:
         return self._build["greater_equal"](self, other)
 
     def astype(self, dtype: str) -> Tensor:
         """Cast to `dtype`."""
         return self._build["astype"](self, dtype)
 
-    def maximum(self, other: Any) -> Tensor:
+    def maximum(self, other: float) -> Tensor:
         """The greater of both, element by element."""
         return self._build["maximum"](self, other)
 
-    def minimum(self, other: Any) -> Tensor:
+    def minimum(self, other: Tensor) -> Tensor:
         """The smaller of both, element by element."""
         return self._build["minimum"](self, other)
 
@@ -250,7 +253,7 @@ class Tensor:
         """The same elements in another shape; one -1 is worked out."""
         return self._build["reshape"](self, _only(shape))
 
-    def permute_dims(self, *axes: Any) -> Tensor:
+    def permute_dims(self, *axes: int | Sequence[int]) -> Tensor:
         """The axes in another order (none: reversed)."""
         return self._build["permute_dims"](self, _only(axes) or None)
 
@@ -317,7 +320,7 @@ class Parameter(Tensor):
 class Object:
     """A value that is not a tensor (a cache, a handle)."""
 
-    def __init__(self, *, _expr: Any, _name: str) -> None:
+    def __init__(self, *, _expr: Expr, _name: str) -> None:
         self._value = _expr if isinstance(_expr, relax.Var) else exporting().emit(_expr, _name)
 
     @property
@@ -387,7 +390,7 @@ class Module:
         if forward is not None:
             cls.forward = _as_subroutine(forward)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Tensor | float, **kwargs: Any) -> Any:
         forward = getattr(self, "forward", None)
         if forward is None:
             what = f"{type(self).__name__} has no forward"
@@ -453,7 +456,9 @@ class Module:
             self.dtype = dtype
         return self
 
-    def export_tvm(self, spec: Any, debug: bool = False, allow_extern: bool = False) -> Any:
+    def export_tvm(
+        self, spec: Mapping[str, Mapping[str, Any]], debug: bool = False, allow_extern: bool = False
+    ) -> Any:
         """The module as graph functions: (IRModule, [(path, parameter)]), and with `allow_extern`
         the external modules as a third.
 
@@ -465,9 +470,9 @@ class Module:
 
     def jit(
         self,
-        spec: Any,
-        device: Any = "cpu",
-        pipeline: Any = "default",
+        spec: Mapping[str, Mapping[str, Any]],
+        device: str = "cpu",
+        pipeline: str = "default",
         out_format: str = "torch",
         debug: bool = False,
     ) -> Any:
@@ -481,7 +486,7 @@ def _as_subroutine(forward: Callable[..., Any]) -> Callable[..., Any]:
     """`forward`, exported as a function of its own where the module's class requests it."""
 
     @functools.wraps(forward)
-    def call(self: Module, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Module, *args: Tensor | float, **kwargs: Any) -> Any:
         if self.define_subroutine and Scope.current() is not None:
             return CALL_SUBROUTINE.get()(self, forward, args, kwargs)
         return forward(self, *args, **kwargs)
@@ -501,7 +506,7 @@ class ModuleList(Module):
     def __iter__(self) -> Iterator[Module]:
         return iter(self.modules)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: slice | int) -> Any:
         return self.modules[index]
 
     def __setitem__(self, index: int, module: Module) -> None:
@@ -520,7 +525,7 @@ class ModuleList(Module):
             module.to(dtype)
         return self
 
-    def forward(self, x: Any) -> Any:
+    def forward(self, x: Tensor) -> Any:
         """The last module of the one before of ... of `x`."""
         for module in self.modules:
             x = module(x)
@@ -579,7 +584,7 @@ def _named_items(items: Iterable[Any], kind: type, prefix: str) -> Iterator[tupl
             yield from value._named(kind, path)
 
 
-def as_operand(value: Any, like: Any = None) -> Any:
+def as_operand(value: object, like: Tensor | str | float | None = None) -> Any:
     """The expression of a Tensor; a number becomes a constant of the other operand's dtype."""
     if isinstance(value, (Tensor, Object)):
         return value._expr

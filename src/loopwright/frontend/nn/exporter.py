@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -49,7 +49,7 @@ class Exporter:
         Exporter._stack.append(self)
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         Exporter._stack.pop()
 
     def add_external_module(self, mod: Any) -> None:
@@ -188,7 +188,7 @@ def _passed(mode: str, name: str, variables: list[relax.Var]) -> list[relax.Var]
     return [relax.Var(name, TupleStructInfo([v.struct_info for v in variables]))]
 
 
-def returned(value: Any, name: str) -> Any:
+def returned(value: object, name: str) -> Any:
     """The expression of a method's result: a Tensor, an Object, or a tuple of them."""
     if isinstance(value, (core.Tensor, core.Object)):
         return value._expr
@@ -198,7 +198,9 @@ def returned(value: Any, name: str) -> Any:
     raise TypeError(explain(what, got=f"{type(value).__name__}: {value!r}"))
 
 
-def export(module: core.Module, raw_spec: Any, debug: bool, allow_extern: bool) -> Any:
+def export(
+    module: core.Module, raw_spec: Mapping[str, Mapping[str, Any]], debug: bool, allow_extern: bool
+) -> Any:
     """`Module.export_tvm`."""
     checked = spec.ModuleSpec.from_raw(raw_spec, module)
     mod, params, externs = Exporter(debug).build(checked)
@@ -216,7 +218,12 @@ def add_extern(mod: Any) -> None:
 
 
 def jit(
-    module: core.Module, raw_spec: Any, device: Any, pipeline: Any, out_format: str, debug: bool
+    module: core.Module,
+    raw_spec: Mapping[str, Mapping[str, Any]],
+    device: str,
+    pipeline: str,
+    out_format: str,
+    debug: bool,
 ) -> Any:
     """`Module.jit`."""
     if out_format not in ("torch", "tvm"):

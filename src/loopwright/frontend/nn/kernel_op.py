@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import relax
 from ...base.errors import explain
-from ...ir.prim_expr import FloatImm
+from ...ir.prim_expr import FloatImm, PrimExpr
 from ...ir.prim_expr import Var as TirVar
 from .core import Tensor, as_operand, wrap_nested
 from .exporter import Exporter
 
+if TYPE_CHECKING:
+    from ...relax.struct_info import ShapeStructInfo
+    from ...runtime.module import Module
+    from ...tir.function import PrimFunc
 
-def _te_argument(value: Any) -> Any:
+
+def _te_argument(value: Tensor | PrimExpr | Sequence[Tensor | PrimExpr]) -> Any:
     if isinstance(value, (list, tuple)):
         return [_te_argument(v) for v in value]
     return value._expr if isinstance(value, Tensor) else value
@@ -45,13 +50,18 @@ def _split_args(args: Any) -> tuple[list[Any], list[TirVar]]:
     return [a._expr for a in items if not isinstance(a, TirVar)], symbols
 
 
-def _out_infos(out: Any) -> Any:
+def _out_infos(out: Tensor | ShapeStructInfo | Sequence[Tensor]) -> Any:
     if isinstance(out, (list, tuple)):
         return [_out_infos(o) for o in out]
     return out._expr.struct_info if isinstance(out, Tensor) else out
 
 
-def tensor_ir_op(func: Any, name_hint: str, args: Any, out: Any) -> Any:
+def tensor_ir_op(
+    func: PrimFunc,
+    name_hint: str,
+    args: Sequence[Tensor | PrimExpr],
+    out: Tensor | Sequence[Tensor],
+) -> Any:
     """A kernel given as a PrimFunc in destination-passing style; `out` describes its results by
     placeholders. tir.Vars among the arguments come last."""
     builder = Exporter.current().builder
@@ -62,7 +72,11 @@ def tensor_ir_op(func: Any, name_hint: str, args: Any, out: Any) -> Any:
 
 
 def tensor_ir_inplace_op(
-    func: Any, name_hint: str, args: Any, inplace_indices: int | list[int], out: Any
+    func: PrimFunc,
+    name_hint: str,
+    args: Sequence[Tensor | PrimExpr],
+    inplace_indices: int | list[int],
+    out: Sequence[Tensor],
 ) -> Any:
     """`tensor_ir_op` that writes output i over argument `inplace_indices[i]`."""
     builder = Exporter.current().builder
@@ -73,7 +87,7 @@ def tensor_ir_inplace_op(
     return wrap_nested(call, name_hint)
 
 
-def extern(name: str, args: Sequence[Any], out: Any) -> Any:
+def extern(name: str, args: Sequence[Any], out: Tensor | ShapeStructInfo) -> Any:
     """Call a function by name in destination-passing style; `out` describes its results by
     placeholders. Python's floats are passed as float64."""
     operands = [
@@ -91,7 +105,9 @@ class ExternModule:
     Pass it to `add_extern`, so that the export returns it for `AttachExternModules`.
     """
 
-    def __init__(self, symbols: Mapping[str, Callable[..., Any]], library: Any = None) -> None:
+    def __init__(
+        self, symbols: Mapping[str, Callable[..., Any]], library: Module | None = None
+    ) -> None:
         self.symbols, self.library = dict(symbols), library
 
     def __getitem__(self, name: str) -> Callable[..., Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from ...relax import BlockBuilder
 from ...relax import op as _op
 from .core import Tensor, get_default_dtype, wrap_nested
 
+if TYPE_CHECKING:
+    from ...relax.expr import Expr
+
 
 def _convolution(
     build: Callable[..., Any],
@@ -23,7 +26,7 @@ def _convolution(
     bias: Tensor | None,
     channels: int,
     name: str,
-    **window: Any,
+    **window: str | int,
 ) -> Tensor:
     """`build` on x and weight, plus the bias along the axis `channels`."""
     out = build(x._expr, weight._expr, **window)
@@ -37,9 +40,9 @@ def conv1d(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: int = 1,
+    padding: int = 0,
+    dilation: int = 1,
     groups: int = 1,
     name: str = "conv1d",
 ) -> Tensor:
@@ -52,9 +55,9 @@ def conv2d(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: int = 1,
+    padding: int = 0,
+    dilation: int = 1,
     groups: int = 1,
     data_layout: str | None = "NCHW",
     name: str = "conv2d",
@@ -70,9 +73,9 @@ def conv3d(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: int = 1,
+    padding: int = 0,
+    dilation: int = 1,
     groups: int = 1,
     data_layout: str | None = "NCDHW",
     name: str = "conv3d",
@@ -88,10 +91,10 @@ def conv1d_transpose(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    dilation: Any = 1,
+    stride: int = 1,
+    padding: int = 0,
+    output_padding: int = 0,
+    dilation: int = 1,
     groups: int = 1,
     name: str = "conv1d_transpose",
 ) -> Tensor:
@@ -209,7 +212,7 @@ def get_timestep_embedding(
     return wrap_nested(_op.astype(embedding, get_default_dtype()), name)
 
 
-def _shared(expr: Any) -> Any:
+def _shared(expr: Expr) -> Any:
     """An expression that is used twice: bound once."""
     builder = BlockBuilder.current()
     return expr if builder is None else builder.emit(expr)
@@ -217,8 +220,8 @@ def _shared(expr: Any) -> Any:
 
 def interpolate(
     x: Tensor,
-    size: Any = None,
-    scale_factor: Any = None,
+    size: Sequence[int] | None = None,
+    scale_factor: Sequence[int] | None = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,

@@ -54,8 +54,8 @@ class Linear(Module):
 
     def __init__(
         self,
-        in_features: Any,
-        out_features: Any,
+        in_features: int,
+        out_features: str | int,
         bias: bool = True,
         dtype: str | None = None,
         out_dtype: str | None = None,
@@ -94,7 +94,7 @@ class _Conv(Module):
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Any,
+        kernel_size: int | tuple[int, ...],
         stride: Any = 1,
         padding: Any = 0,
         dilation: Any = 1,
@@ -149,9 +149,9 @@ class ConvTranspose1D(Module):
         out_channels: int,
         kernel_size: int,
         stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
-        dilation: Any = 1,
+        padding: int = 0,
+        output_padding: int = 0,
+        dilation: int = 1,
         groups: int = 1,
         bias: bool = True,
         dtype: str | None = None,
@@ -240,7 +240,7 @@ class GroupNorm(Module):
 class Embedding(Module):
     """A table of `num` vectors of `dim` elements, looked up by index."""
 
-    def __init__(self, num: Any, dim: Any, dtype: str | None = None) -> None:
+    def __init__(self, num: int, dim: int, dtype: str | None = None) -> None:
         self.num = num
         self.dim = dim
         self.weight = Parameter((num, dim), dtype)

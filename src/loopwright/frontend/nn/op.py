@@ -35,19 +35,21 @@ IntExpr = int | PrimExpr
 # ---------------------------------------------------------------- arithmetic
 
 
-def _binary(build: Callable[..., Any], a: Any, b: Any, name: str) -> Tensor:
+def _binary(
+    build: Callable[..., Any], a: Tensor | int, b: Tensor | str | float, name: str
+) -> Tensor:
     if not (isinstance(a, Tensor) or isinstance(b, Tensor)):
         what = f"{name} needs an nn.Tensor on at least one side"
         raise TypeError(explain(what, got=f"{type(a).__name__} and {type(b).__name__}"))
     return wrap_nested(build(as_operand(a, b), as_operand(b, a)), name)
 
 
-def add(a: Any, b: Any, name: str = "add") -> Tensor:
+def add(a: Tensor | int, b: Tensor | str | float, name: str = "add") -> Tensor:
     """a + b, broadcast."""
     return _binary(_op.add, a, b, name)
 
 
-def subtract(a: Any, b: Any, name: str = "subtract") -> Tensor:
+def subtract(a: Tensor | int, b: Tensor | int, name: str = "subtract") -> Tensor:
     """a - b, broadcast."""
     return _binary(_op.subtract, a, b, name)
 
@@ -57,52 +59,52 @@ def multiply(a: Any, b: Any, name: str = "mul") -> Tensor:
     return _binary(_op.multiply, a, b, name)
 
 
-def divide(a: Any, b: Any, name: str = "divide") -> Tensor:
+def divide(a: Tensor | int, b: Tensor, name: str = "divide") -> Tensor:
     """a / b, broadcast."""
     return _binary(_op.divide, a, b, name)
 
 
-def maximum(x1: Any, x2: Any, name: str = "maximum") -> Tensor:
+def maximum(x1: Tensor, x2: Tensor | float, name: str = "maximum") -> Tensor:
     """The greater of both, broadcast."""
     return _binary(_op.maximum, x1, x2, name)
 
 
-def minimum(x1: Any, x2: Any, name: str = "minimum") -> Tensor:
+def minimum(x1: Tensor, x2: Tensor, name: str = "minimum") -> Tensor:
     """The smaller of both, broadcast."""
     return _binary(_op.minimum, x1, x2, name)
 
 
-def less(a: Any, b: Any, name: str = "less") -> Tensor:
+def less(a: Tensor, b: Tensor, name: str = "less") -> Tensor:
     """a < b, broadcast."""
     return _binary(_op.less, a, b, name)
 
 
-def less_equal(a: Any, b: Any, name: str = "less_equal") -> Tensor:
+def less_equal(a: Tensor, b: Tensor, name: str = "less_equal") -> Tensor:
     """a <= b, broadcast."""
     return _binary(_op.less_equal, a, b, name)
 
 
-def greater(a: Any, b: Any, name: str = "greater") -> Tensor:
+def greater(a: Tensor, b: Tensor | float, name: str = "greater") -> Tensor:
     """a > b, broadcast."""
     return _binary(_op.greater, a, b, name)
 
 
-def greater_equal(a: Any, b: Any, name: str = "greater_equal") -> Tensor:
+def greater_equal(a: Tensor, b: Tensor, name: str = "greater_equal") -> Tensor:
     """a >= b, broadcast."""
     return _binary(_op.greater_equal, a, b, name)
 
 
-def equal(a: Any, b: Any, name: str = "equal") -> Tensor:
+def equal(a: Tensor, b: Tensor, name: str = "equal") -> Tensor:
     """a == b, broadcast."""
     return _binary(_op.equal, a, b, name)
 
 
-def not_equal(a: Any, b: Any, name: str = "not_equal") -> Tensor:
+def not_equal(a: Tensor, b: Tensor, name: str = "not_equal") -> Tensor:
     """a != b, broadcast."""
     return _binary(_op.not_equal, a, b, name)
 
 
-def where(condition: Tensor, x1: Any, x2: Any, name: str = "where") -> Tensor:
+def where(condition: Tensor, x1: Tensor | float, x2: Tensor | float, name: str = "where") -> Tensor:
     """x1 where the condition holds, else x2."""
     args = [condition._expr, as_operand(x1, x2), as_operand(x2, x1)]
     return wrap_nested(_op.where(*args), name)
@@ -315,7 +317,7 @@ def pad(
 
 
 def full(
-    shape: Sequence[IntExpr], fill_value: Any, dtype: str = "float32", name: str = "full"
+    shape: Sequence[IntExpr], fill_value: Tensor | float, dtype: str = "float32", name: str = "full"
 ) -> Tensor:
     """A tensor whose elements are all `fill_value`."""
     value = fill_value._expr if isinstance(fill_value, Tensor) else relax.const(fill_value, dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +71,7 @@ class MethodSpec:
                 raise ValueError(explain("unknown mode of passing", got=repr(mode), instead=hint))
 
     @staticmethod
-    def from_raw(spec: Any, method: Callable[..., Any]) -> MethodSpec:
+    def from_raw(spec: MethodSpec | Mapping[str, Any], method: Callable[..., Any]) -> MethodSpec:
         """From {"argument": spec, ..., "$": {"param_mode": ..., "effect_mode": ...}}.
 
         Raises TypeError where the names do not match the method's parameters.
@@ -120,7 +120,7 @@ def _names_in_order(method: Callable[..., Any], specs: dict[str, Any]) -> list[s
     return [*ordered, *(n for n in specs if n not in ordered)]
 
 
-def as_arg_spec(spec: Any, name: str) -> Any:
+def as_arg_spec(spec: object, name: str) -> Any:
     """The spec of an argument from itself, `int`, or a list of them."""
     if isinstance(spec, (Int, Tensor, Object, Tuple)):
         return spec
@@ -145,7 +145,7 @@ class ModuleSpec:
     method_specs: list[MethodSpec]
 
     @staticmethod
-    def from_raw(spec: Any, module: Module) -> ModuleSpec:
+    def from_raw(spec: Mapping[str, Mapping[str, Any]], module: Module) -> ModuleSpec:
         """From {"method": {"argument": spec}}. Raises AttributeError for an unknown method."""
         if isinstance(spec, ModuleSpec):
             return spec

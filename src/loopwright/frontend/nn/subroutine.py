@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ... import relax
@@ -22,7 +23,12 @@ class SubroutineMixin:
     define_subroutine = False
 
 
-def call_subroutine(module: core.Module, forward: Any, args: Any, kwargs: Any) -> Any:
+def call_subroutine(
+    module: core.Module,
+    forward: Callable[..., Any],
+    args: Sequence[core.Tensor | float],
+    kwargs: Mapping[str, Any],
+) -> Any:
     """Call `forward` as a function of the exported module.
 
     Where a function cannot say what forward takes (an argument that is not a tensor, a cache, a
@@ -58,7 +64,7 @@ def _fresh_symbols(exprs: list[Any]) -> dict[TirVar, TirVar] | None:
 def _build(
     exporter: Exporter,
     module: core.Module,
-    forward: Any,
+    forward: Callable[..., Any],
     tensors: dict[str, core.Tensor],
     params: list[tuple[str, core.Parameter]],
     outside: list[Any],

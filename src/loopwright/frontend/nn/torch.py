@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import UnknownName
 from ...runtime.tensor import Tensor, from_dlpack
 from .spec import Int, ModuleSpec, Tuple
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ...runtime.vm.builtins import KVCache
 
 
 class TorchModule:
@@ -34,7 +39,9 @@ class TorchModule:
             raise UnknownName(f"no method {method_name!r}; one of: {', '.join(names)}")
         method = self.spec.method_specs[names.index(method_name)]
 
-        def call(*args: Any) -> Any:
+        def call(
+            *args: np.ndarray[Any, Any] | int | Sequence[np.ndarray[Any, Any] | Sequence[Any]],
+        ) -> Any:
             inputs = _as_arguments(method.arg_specs, args)
             result = self.vm[method_name](*inputs, *self._passed(method))
             if self.effects and method.effect_mode != "none":
@@ -43,7 +50,7 @@ class TorchModule:
 
         return call
 
-    def forward(self, *args: Any) -> Any:
+    def forward(self, *args: np.ndarray[Any, Any] | int) -> Any:
         """Call the method `forward`."""
         return self["forward"](*args)
 
@@ -57,7 +64,7 @@ class TorchModule:
                 passed += values
         return passed
 
-    def _returned(self, value: Any) -> Any:
+    def _returned(self, value: Tensor | Sequence[Tensor | Sequence[Tensor]]) -> Any:
         if isinstance(value, (list, tuple)):
             return tuple(self._returned(v) for v in value)
         if self.out_format == "torch" and isinstance(value, Tensor):
@@ -65,7 +72,7 @@ class TorchModule:
         return value
 
 
-def _listed(value: Any) -> list[Any]:
+def _listed(value: Sequence[KVCache | None]) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
@@ -73,7 +80,7 @@ def _as_arguments(specs: Iterable[Any], values: Iterable[Any]) -> list[Any]:
     return [_as_argument(s, v) for s, v in zip(specs, values, strict=True)]
 
 
-def _as_argument(spec: Any, value: Any) -> Any:
+def _as_argument(spec: object, value: Any) -> Any:
     """A value as the function takes it where the method has this spec."""
     if isinstance(spec, Tuple):
         return _as_arguments(spec.elements, value)

@@ -37,7 +37,7 @@ class Mutator:
         """Modules by name."""
         return self.visit(name, node)
 
-    def visit(self, name: str, node: Any) -> Any:
+    def visit(self, name: str, node: Module) -> Any:
         """Visit the parts of `node`, whose path is `name`, and replace each by the hook's result."""
         if isinstance(node, ModuleList):
             for i, part in enumerate(node.modules):
@@ -50,7 +50,7 @@ class Mutator:
                 setattr(node, key, self._part(_join(name, key), part))
         return node
 
-    def _part(self, path: str, part: Any) -> Any:
+    def _part(self, path: str, part: object) -> Any:
         if isinstance(part, ModuleList):
             return self.visit_modulelist(path, part)
         if isinstance(part, ModuleDict):

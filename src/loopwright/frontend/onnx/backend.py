@@ -6,7 +6,7 @@ outputs = backend.run_model(model, [x, y])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,11 @@ class Prepared(_BackendRep):
         self.compiled = compiled
         self._ports = list(model.graph.output)
 
-    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+    def run(
+        self,
+        inputs: np.ndarray[Any, Any] | Sequence[Any] | Mapping[str, np.ndarray[Any, Any]],
+        **kwargs: Any,
+    ) -> tuple[Any, ...]:
         """The outputs as numpy arrays, sequences as lists, an optional without a value as None.
 
         inputs: values in the order of the model's inputs, one value, or a dict by name.
@@ -64,10 +68,10 @@ class Backend(_Backend):
     def run_node(
         cls,
         node: Any,
-        inputs: Any,
+        inputs: Sequence[Any] | Mapping[str, np.generic | np.ndarray[Any, Any]],
         device: str = "CPU",
         outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None,
-        **kwargs: Any,
+        **kwargs: int,
     ) -> Any:
         """The outputs of one node. inputs: in order, or a dict by name; kwargs: `opset_version` of
         the node's domain (the newest), keywords of `loopwright.compile`."""

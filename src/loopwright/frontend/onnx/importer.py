@@ -113,7 +113,7 @@ def _ranked(
     return shapes
 
 
-def from_path_or_proto(model: Any) -> IRModule | None:
+def from_path_or_proto(model: object) -> IRModule | None:
     """`from_onnx` for what looks like an ONNX model (a path, a ModelProto), else None. The module is for
     one compilation: its large weights are read from the file when they are used."""
     if isinstance(model, (str, os.PathLike)):

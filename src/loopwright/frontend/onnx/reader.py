@@ -106,7 +106,7 @@ class Loaded(NamedTuple):
     stored: Mapping[str, Stored] = {}
 
 
-def load(model: Any) -> Loaded:
+def load(model: object) -> Loaded:
     """The contents of a path, bytes or a ModelProto.
 
     Raises FileNotFoundError for a path without a file, TypeError for another kind of object, and

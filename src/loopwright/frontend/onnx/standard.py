@@ -11,12 +11,15 @@ the version given as `opset`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..graph.values import Value, in_type
 from .reader import NEWEST_OPSET, Node
+
+if TYPE_CHECKING:
+    from ..graph.context import Context
 
 OPSET = NEWEST_OPSET
 
@@ -24,14 +27,19 @@ OPSET = NEWEST_OPSET
 class Standard:
     """`Standard(cx).Add(a, b)` converts a node. outputs: their number; the result is a list where it is not 1."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]:
         if op_type.startswith("_"):
             raise AttributeError(op_type)
 
-        def convert(*inputs: Any, outputs: int = 1, opset: int = OPSET, **attributes: Any) -> Any:
+        def convert(
+            *inputs: Any,
+            outputs: int = 1,
+            opset: int = OPSET,
+            **attributes: Any,
+        ) -> Any:
             kinds = [str(v.dtype) for v in inputs if isinstance(v, Value)]
             dtype = next((kind for kind in kinds if kind != "bool"), "float32")
             args = [self._value(v, dtype) for v in inputs]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -135,7 +135,7 @@ class _Walk:
     def graph(self, end: int) -> bytes:
         return self.message(end, _INITIALIZER, self.tensor)
 
-    def message(self, end: int, inner: int, of_inner: Any) -> bytes:
+    def message(self, end: int, inner: int, of_inner: Callable[..., Any]) -> bytes:
         """A message up to `end`, with what `of_inner` makes of the large fields number `inner`."""
         parts = []
         for head, number, wire, size in self.fields(end):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base import budget
 from ...base.errors import LoopwrightError
@@ -17,13 +17,18 @@ from ...ir.expr import GlobalVar
 from ...ir.op import Op
 from ...ir.prim_expr import Var as TirVar
 from ...relax.expr import Call, ExternFunc, Function, If, MatchCast, SeqExpr
-from ...relax.struct_info import ShapeStructInfo, TensorStructInfo
+from ...relax.struct_info import ShapeStructInfo, StructInfo, TensorStructInfo
 from ..common import typical_sizes
 from ..graph.registry import find_converter
 from .expansion import count_nodes, inlined, own_size
 from .functions import expanding
 from .importer import from_onnx
 from .reader import Node, graphs_of, load, node_of, versions_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ...ir.module import IRModule
 
 KINDS = ("native", "decomposed", "interpreted", "folded", "missing")
 _RUN = ("relax.run.", "vm.builtin.")
@@ -103,7 +108,7 @@ def _sizes(main: Function) -> Iterator[str]:
         yield f"{name}: {', '.join(inputs_of[name])} ({kind}, typically {size})"
 
 
-def _all_nodes(protos: Any, opsets: dict[str, int], folder: Any) -> Iterator[Node]:
+def _all_nodes(protos: Any, opsets: dict[str, int], folder: Path | None) -> Iterator[Node]:
     """Nodes, and those of the graphs that are their attributes."""
     for proto in protos:
         yield node_of(proto, opsets, folder)
@@ -129,7 +134,7 @@ def _kind(method: str, called: set[str] | None, is_known: bool) -> str:
     return "native" if called or not is_known else "folded"
 
 
-def _calls(mod: Any, result: Survey) -> dict[str, set[str]]:
+def _calls(mod: IRModule, result: Survey) -> dict[str, set[str]]:
     """The functions that the bindings of each node call, by its title; notes dynamic and slow ones."""
     calls: dict[str, set[str]] = defaultdict(set)
     read: dict[str, None] = {}
@@ -152,7 +157,7 @@ def _calls(mod: Any, result: Survey) -> dict[str, set[str]]:
     return calls
 
 
-def _bindings(body: Any) -> Iterator[Any]:
+def _bindings(body: SeqExpr) -> Iterator[Any]:
     for block in body.blocks if isinstance(body, SeqExpr) else ():
         for binding in block.bindings:
             yield binding
@@ -173,7 +178,7 @@ def _callee(value: Any) -> str:
     return value.op.name if isinstance(value.op, Op) else type(value.op).__name__
 
 
-def _symbols(info: Any) -> list[str]:
+def _symbols(info: StructInfo) -> list[str]:
     dims: Any = ()
     if isinstance(info, TensorStructInfo):
         dims = info.get_shape() or ()

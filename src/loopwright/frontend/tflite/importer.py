@@ -54,7 +54,7 @@ def from_tflite(
         return SinkPermutes()(_Import(graphs, options).run())
 
 
-def from_path(model: Any) -> IRModule | None:
+def from_path(model: object) -> IRModule | None:
     """`from_tflite` for what looks like a path of a TFLite model, else None."""
     if isinstance(model, (str, os.PathLike)) and Path(model).suffix == ".tflite":
         return from_tflite(model)
@@ -89,7 +89,9 @@ class _Import(Importer):
     def new_context(self) -> TFLiteContext:
         return TFLiteContext(self.builder, self.graphs)
 
-    def subgraph(self, graph: Any, feeds: Mapping[str, Value], region: Region) -> list[Value]:
+    def subgraph(
+        self, graph: Part | TFLiteModel, feeds: Mapping[str, Value], region: Region
+    ) -> list[Value]:
         """The outputs of a graph; its values are its own."""
         if isinstance(graph, Part):
             names = [p.name for p in graph.graph.inputs]

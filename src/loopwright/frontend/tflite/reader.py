@@ -133,7 +133,7 @@ class Operator(Node):
         assert tensor is not None
         return tensor
 
-    def option(self, name: str, default: Any = _MISSING) -> Any:
+    def option(self, name: str, default: object = _MISSING) -> Any:
         """An option by its name in the schema in camel case; `default` for an operator of a file
         without it. Raises ValueError if it is missing."""
         getter = getattr(self.options, name, None)
@@ -164,7 +164,7 @@ class TFLiteModel(Graph):
 # ---------------------------------------------------------------- files
 
 
-def load(model: Any) -> memoryview:
+def load(model: object) -> memoryview:
     """The bytes of a path or of bytes. Raises FileNotFoundError for a path without a file, TypeError
     for another kind of object, LoopwrightError for bytes that are not a TFLite model."""
     if isinstance(model, (str, os.PathLike)):
@@ -224,7 +224,7 @@ def _integers(table: Any, name: str) -> list[int]:
     return [int(v) for v in _array(table, name)]
 
 
-def _array(table: Any, name: str) -> np.ndarray:
+def _array(table: object, name: str) -> np.ndarray:
     """A vector of numbers, a view of the file."""
     array = getattr(table, f"{name}AsNumpy")()
     return array if isinstance(array, np.ndarray) else np.zeros(0, np.int64)
@@ -243,12 +243,12 @@ class _Reader:
             raise ValueError(explain("its tables hold more than its bytes can"))
         return count
 
-    def vector(self, table: Any, name: str) -> Iterator[Any]:
+    def vector(self, table: object, name: str) -> Iterator[Any]:
         """The tables of a vector."""
         count = self.spend(getattr(table, f"{name}Length")())
         return (getattr(table, name)(k) for k in range(count))
 
-    def integers(self, table: Any, name: str) -> list[int]:
+    def integers(self, table: object, name: str) -> list[int]:
         """A short vector of integers."""
         self.spend(4 * getattr(table, f"{name}Length")())
         return _integers(table, name)
@@ -384,7 +384,7 @@ class _Reader:
             custom=_array(op, "CustomOptions").tobytes() if op.CustomOptionsLength() else b"",
         )
 
-    def options(self, op: Any) -> Any:
+    def options(self, op: object) -> Any:
         """The table of an operator's options, or None."""
         for suffix in ("", "2"):
             kind = getattr(op, f"BuiltinOptions{suffix}Type", lambda: 0)()

@@ -157,7 +157,7 @@ class ExecBuilder:
         return VMExecutable(self.functions, self.constants)
 
 
-def _constant(value: Any) -> Any:
+def _constant(value: object) -> Any:
     if isinstance(value, (Tensor, ShapeTuple, str, bool, int, float)) or value is None:
         return value
     if isinstance(value, (tuple, list)):
@@ -167,7 +167,7 @@ def _constant(value: Any) -> Any:
     return tensor(value) if hasattr(value, "__dlpack__") else str(value)
 
 
-def _key(value: Any) -> Any:
+def _key(value: object) -> Any:
     if isinstance(value, Tensor):
         if value.nbytes > 1 << 16:  # large ones are compared by identity alone
             return ("tensor", id(value))

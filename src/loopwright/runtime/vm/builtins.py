@@ -41,7 +41,7 @@ def builtin(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return declare
 
 
-def view_of(value: Any) -> np.ndarray:
+def view_of(value: object) -> np.ndarray:
     """A numpy array on a tensor's memory."""
     return value if isinstance(value, np.ndarray) else Tensor.from_ffi(value).view()
 
@@ -51,7 +51,7 @@ def _tensor_kinds() -> tuple[type, ...]:
     return (ffi().Tensor, np.ndarray)
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: object) -> bool:
     """Whether a register holds a tensor."""
     return isinstance(value, _tensor_kinds())
 
@@ -74,7 +74,7 @@ def check_tensor_info(value: Any, ndim: int, *rest: str) -> None:
 
 
 @builtin("check_shape_info")
-def check_shape_info(value: Any, ndim: int, context: str = "") -> None:
+def check_shape_info(value: ShapeTuple | Sequence[Any], ndim: int, context: str = "") -> None:
     """Check that a value is a shape of a rank (-1: any)."""
     if not isinstance(value, ShapeTuple):
         raise wrong_kind("a shape", value, context)
@@ -83,7 +83,7 @@ def check_shape_info(value: Any, ndim: int, context: str = "") -> None:
 
 
 @builtin("check_prim_value_info")
-def check_prim_value_info(value: Any, dtype: str, context: str = "") -> None:
+def check_prim_value_info(value: str | float, dtype: str, context: str = "") -> None:
     """Check that a value is a number of a data type."""
     if dtype == "bool":
         good = isinstance(value, (bool, int))
@@ -96,7 +96,7 @@ def check_prim_value_info(value: Any, dtype: str, context: str = "") -> None:
 
 
 @builtin("check_tuple_info")
-def check_tuple_info(value: Any, size: int, context: str = "") -> None:
+def check_tuple_info(value: object, size: int, context: str = "") -> None:
     """Check that a value is a tuple of a number of elements."""
     if isinstance(value, ffi().Array):
         value = arrive(value)
@@ -107,7 +107,7 @@ def check_tuple_info(value: Any, size: int, context: str = "") -> None:
 
 
 @builtin("check_func_info")
-def check_func_info(value: Any, context: str = "") -> None:
+def check_func_info(value: int | Callable[..., Any], context: str = "") -> None:
     """Check that a value can be called."""
     if not callable(value):
         raise wrong_kind("a function", value, context)
@@ -133,7 +133,7 @@ def alloc_shape_heap(vm: Any, size: int) -> np.ndarray:
 
 
 @builtin("match_shape")
-def match_shape(value: Any, heap: Any, size: int, *codes: Any) -> None:
+def match_shape(value: Any, heap: object, size: int, *codes: Any) -> None:
     """Compare dimensions with numbers and cells, or store them."""
     shape, context = shape_of(value), codes[-1]
     if len(shape) != size:
@@ -144,7 +144,7 @@ def match_shape(value: Any, heap: Any, size: int, *codes: Any) -> None:
 
 
 @builtin("match_prim_value")
-def match_prim_value(value: Any, heap: Any, code: int, number: int, context: str = "") -> None:
+def match_prim_value(value: int, heap: object, code: int, number: int, context: str = "") -> None:
     """Compare a number with one or with a cell, or store it."""
     _match(value, None if heap is None else view_of(heap), code, number, f"{context} the value")
 
@@ -164,7 +164,7 @@ def mismatch(what: str, expected: int, got: int) -> None:
 
 
 @builtin("make_shape")
-def make_shape(heap: Any, size: int, *codes: int) -> ShapeTuple:
+def make_shape(heap: object, size: int, *codes: int) -> ShapeTuple:
     """A shape from numbers and cells."""
     cells: Sequence[int] | np.ndarray[Any, Any] = () if heap is None else view_of(heap)
     pairs = zip(codes[::2], codes[1::2], strict=True)
@@ -276,7 +276,12 @@ def reshape(value: Any, shape: ShapeTuple) -> Any:
 
 
 @builtin("runtime.TVMArrayCreateView")
-def create_view(value: Any, shape: Any = None, dtype: Any = None, offset: Any = None) -> Any:
+def create_view(
+    value: Any,
+    shape: ShapeTuple | None = None,
+    dtype: str | str | None = None,
+    offset: int | None = None,
+) -> Any:
     """A view of a tensor's bytes from an offset on, of another shape or data type."""
     dims = value.shape if shape is None else shape
     return arrive(depart(value)._create_view(dims, dtype, offset or 0))
@@ -355,19 +360,19 @@ byte_at = ctypes.c_uint8.from_address
 
 
 @builtin("make_tuple")
-def make_tuple(*fields: Any) -> tuple[Any, ...]:
+def make_tuple(*fields: str | int) -> tuple[Any, ...]:
     """A tuple."""
     return fields
 
 
 @builtin("tuple_getitem")
-def tuple_getitem(value: Any, index: int) -> Any:
+def tuple_getitem(value: Sequence[str | int], index: int) -> Any:
     """A field of a tuple."""
     return item(value, index)
 
 
 @builtin("tuple_reset_item")
-def tuple_reset_item(value: Any, index: int) -> Any:
+def tuple_reset_item(value: Sequence[Any], index: int) -> Any:
     """A field of a tuple. The tuple may be shared: it stays unchanged."""
     return item(value, index)
 
@@ -384,13 +389,13 @@ def make_closure(*args: Any) -> Callable[..., Any]:
 
 
 @builtin("invoke_closure")
-def invoke_closure(vm: Any, function: Any, *args: Any) -> Any:
+def invoke_closure(vm: Any, function: str, *args: int) -> Any:
     """Call a closure or function."""
     return vm.callable(function)(*args)
 
 
 @builtin("call_tir_dyn")
-def call_tir_dyn(vm: Any, function: Any, *args: Any) -> Any:
+def call_tir_dyn(vm: Any, function: str | Callable[..., Any], *args: Any) -> Any:
     """Call a kernel; a shape as the last argument is passed as numbers."""
     if args and isinstance(args[-1], ShapeTuple):
         args = (*args[:-1], *args[-1])
@@ -508,14 +513,14 @@ def run_assert(condition: Any, text: str, *values: Any) -> tuple[()]:
     return require(_shown(condition), text, *map(_shown, values))
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> Any:
     if type(value) is tuple:
         return tuple(map(_shown, value))
     return view_of(value) if is_tensor(value) else value
 
 
 @builtin("invoke_debug_func")
-def invoke_debug_func(state: Any, name: str, line: str, *args: Any) -> Any:
+def invoke_debug_func(state: int | None, name: str, line: str, *args: Any) -> Any:
     """Call a registered function with a line of the source and values; the state is passed through."""
     get_global_func(name)(line, *map(depart, args))
     return state
@@ -531,13 +536,13 @@ def debug_print(line: str, value: Any) -> None:
 
 
 @builtin("relax.run.append")
-def append(before: Any, value: Any) -> tuple[Any, Any]:
+def append(before: Sequence[Any] | None, value: Any) -> tuple[Any, Any]:
     """A list with a value added: what there was before, and the value. None is the empty list."""
     return before, value
 
 
 @builtin("relax.run.stack")
-def stack(items: Any, shape: ShapeTuple, dtype: str) -> Any:
+def stack(items: Sequence[Any] | None, shape: ShapeTuple, dtype: str) -> Any:
     """The tensors of a list as one; shape and data type are those of one element where the list is empty."""
     arrays = []
     while items is not None:
@@ -548,7 +553,9 @@ def stack(items: Any, shape: ShapeTuple, dtype: str) -> Any:
     return arrive(np.stack(arrays[::-1]))
 
 
-def as_function(value: Any, own: Callable[[str], Any]) -> Callable[..., Any]:
+def as_function(
+    value: str | int | Callable[..., Any], own: Callable[[str], Any]
+) -> Callable[..., Any]:
     """A value in a register as a function of registers' values."""
     if isinstance(value, str):
         return own(value)

@@ -159,7 +159,7 @@ class VMExecutable:
         return "\n".join(lines) + "\n"
 
 
-def _described(value: Any) -> str:
+def _described(value: object) -> str:
     if isinstance(value, Tensor):
         return "scalar" if not value.shape else f"[{', '.join(map(str, value.shape))}]"
     return repr(tuple(value)) if isinstance(value, ShapeTuple) else repr(value)

@@ -4,21 +4,24 @@ compiled programs call: an exported library finds them without the compiler."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...base.errors import explain
 from ..packed_func import register_func
 
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
 
 def unique(
     x: np.ndarray,
-    sorted: Any = True,
-    return_index: Any = False,
-    return_inverse: Any = False,
-    return_counts: Any = False,
-    axis: Any = None,
+    sorted: int = True,
+    return_index: int = False,
+    return_inverse: int = False,
+    return_counts: int = False,
+    axis: int | None = None,
 ) -> Any:
     """The distinct values, then the outputs the flags select; see the operator `relax.unique`."""
     flags = [bool(f) for f in (return_index, return_inverse, return_counts)]
@@ -87,7 +90,7 @@ def mel_weight_matrix(
 def _offer(function: Callable[..., Any], tensors: int) -> None:
     """Register a function of arrays for calls whose first arguments are tensors."""
 
-    def call(*args: Any) -> Any:
+    def call(*args: Tensor | str | int) -> Any:
         return function(*map(np.asarray, args[:tensors]), *args[tensors:])
 
     register_func(f"relax.run.{function.__name__}", call, override=True)

@@ -29,7 +29,7 @@ class Executable:
     def __getitem__(self, name: str) -> Any:
         return self.lib[name]
 
-    def __call__(self, *args: Any, **options: Any) -> Any:
+    def __call__(self, *args: int, **options: bool) -> Any:
         return self.lib(*args, **options)
 
     @property

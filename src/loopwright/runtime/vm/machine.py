@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
 from typing import Any
@@ -44,7 +44,7 @@ class Machine:
     natives: native functions by name, called before those of the runtime's table.
     """
 
-    def __init__(self, program: VMExecutable, natives: Any = None) -> None:
+    def __init__(self, program: VMExecutable, natives: Mapping[str, Any] | None = None) -> None:
         self.program = program
         self.natives = {**program.natives, **(natives or {})}
         self._translated: dict[str, Translated] = {}
@@ -106,7 +106,7 @@ class Machine:
         for note in reversed(notes[-4:]):
             error.add_note(note)
 
-    def callable(self, function: Any) -> Callable[..., Any]:
+    def callable(self, function: int | Callable[..., Any]) -> Callable[..., Any]:
         """The function in a register, or its name."""
         return as_function(function, self._by_name)
 
@@ -187,7 +187,7 @@ class Machine:
         self._instrument = instrument
         self._linked.clear()
 
-    def profile(self, name: str, args: Any, number: int = 1) -> Profile:
+    def profile(self, name: str, args: Sequence[Any], number: int = 1) -> Profile:
         """Call a function and measure its calls."""
         self._profile = profile = Profile()
         self._linked.clear()
@@ -224,7 +224,7 @@ class Machine:
 def _instrumented(watch: Instrument, name: str, function: Callable[..., Any], *args: Any) -> Any:
     operands = [depart(a) for a in args]
 
-    def outside(*values: Any) -> Any:
+    def outside(*values: Tensor) -> Any:
         return depart(function(*map(arrive, values)))
 
     if watch(outside, name, True, None, *operands) == VMInstrumentReturnKind.SKIP_RUN:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def load(path: str | Path) -> VMExecutable:
     return from_bytes(Path(path).read_bytes())
 
 
-def _constant(value: Any, data: bytearray) -> list[Any]:
+def _constant(value: object, data: bytearray) -> list[Any]:
     if isinstance(value, ShapeTuple):
         return ["shape", list(value)]
     if not isinstance(value, Tensor):
@@ -101,7 +102,9 @@ def _read_constant(entry: list[Any], data: bytes) -> Any:
     return tensor
 
 
-def _function(name: Any, kind: Any, params: Any, code: Any, locations: Any) -> VMFunction:
+def _function(
+    name: str, kind: int, params: Sequence[str], code: Any, locations: Sequence[str]
+) -> VMFunction:
     function = VMFunction(str(name), VMFuncKind(kind), [str(p) for p in params])
     function.code = [_instruction(*op) for op in code]
     function.locations = [str(p) for p in locations]
@@ -116,7 +119,7 @@ def _instruction(name: str, *fields: Any) -> Any:
     return Call(_whole(func), operands, None if dst is None else _whole(dst))
 
 
-def _whole(value: Any) -> int:
+def _whole(value: int | Sequence[Sequence[Any]]) -> int:
     if type(value) is not int:
         raise ValueError(f"{value!r} where a number is needed")
     return value

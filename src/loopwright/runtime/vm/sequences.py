@@ -6,7 +6,7 @@ A sequence is a tuple, an empty optional value is `None`, a map is a dict.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ def _index(operand: Any, count: int) -> int:
     return index % count
 
 
-def _of(value: Any) -> Sequence[Any]:
+def _of(value: str | Sequence[Any]) -> Sequence[Any]:
     if not isinstance(value, tuple):
         raise VMTypeError(explain("a sequence of values", got=type(value).__name__))
     return value
@@ -39,13 +39,13 @@ def sequence(*items: Any) -> tuple[Any, ...]:
 
 
 @builtin("relax.run.sequence_at")
-def sequence_at(items: Any, index: Any) -> Any:
+def sequence_at(items: str | Sequence[Any], index: Any) -> Any:
     """One value of a sequence."""
     return _of(items)[_index(index, len(items))]
 
 
 @builtin("relax.run.sequence_insert")
-def sequence_insert(items: Any, value: Any, *index: Any) -> tuple[Any, ...]:
+def sequence_insert(items: Sequence[Any], value: Any, *index: Any) -> tuple[Any, ...]:
     """A sequence with a value inserted before an index, or at the end."""
     count = len(_of(items))  # which is an index, too; -1 is before the last one
     at = _index(index[0], count) if index and index_from(index[0]) != count else count
@@ -53,20 +53,20 @@ def sequence_insert(items: Any, value: Any, *index: Any) -> tuple[Any, ...]:
 
 
 @builtin("relax.run.sequence_erase")
-def sequence_erase(items: Any, *index: Any) -> tuple[Any, ...]:
+def sequence_erase(items: Sequence[Any], *index: Any) -> tuple[Any, ...]:
     """A sequence without one of its values, the last if none is said."""
     at = _index(index[0], len(_of(items))) if index else len(_of(items)) - 1
     return (*items[:at], *items[at + 1 :])
 
 
 @builtin("relax.run.sequence_length")
-def sequence_length(items: Any) -> Any:
+def sequence_length(items: Sequence[Any]) -> Any:
     """The number of values, int64."""
     return arrive(np.asarray(len(_of(items)), np.int64))
 
 
 @builtin("relax.run.sequence_joined")
-def sequence_joined(items: Any, axis: int, new: bool) -> Any:
+def sequence_joined(items: Sequence[Any], axis: int, new: bool) -> Any:
     """The tensors of a sequence as one, along an axis or along a new one."""
     arrays = [view_of(v) for v in _of(items)]
     try:
@@ -97,7 +97,7 @@ def sequence_split(x: Any, sizes: Any, axis: int, keep: bool) -> tuple[Any, ...]
 
 
 @builtin("relax.run.has_element")
-def has_element(value: Any) -> Any:
+def has_element(value: object) -> Any:
     """Whether an optional value is present, bool."""
     return arrive(np.asarray(value is not None))
 
@@ -109,7 +109,7 @@ def refused(message: str) -> Any:
 
 
 @builtin("relax.run.element")
-def element(value: Any) -> Any:
+def element(value: object) -> Any:
     """An optional value that must be there."""
     if value is None:
         raise VMValueError(
@@ -130,7 +130,9 @@ def rows_as_maps(x: Any, keys: str) -> tuple[dict[Any, float], ...]:
 
 
 @builtin("relax.run.numbers_of_map")
-def numbers_of_map(mapping: Any, keys: str, dtype: str) -> Any:
+def numbers_of_map(
+    mapping: Sequence[int] | Mapping[str | int, float], keys: str, dtype: str
+) -> Any:
     """The numbers of a map, one row, in the order of the keys (JSON); 0 for a key that it has not."""
     if not isinstance(mapping, dict):
         raise VMTypeError(explain("a map is a dict", got=type(mapping).__name__))
@@ -138,7 +140,9 @@ def numbers_of_map(mapping: Any, keys: str, dtype: str) -> Any:
 
 
 @builtin("relax.run.values_of_map")
-def values_of_map(mapping: Any, length: int, dtype: str) -> Any:
+def values_of_map(
+    mapping: Sequence[int] | Mapping[int, str | float], length: int, dtype: str
+) -> Any:
     """The values of a map in the order of its keys, one row; texts are read as numbers. length: that
     of a row with 0 where the map, whose keys are indices then, has no entry; -1: the map's size."""
     if not isinstance(mapping, dict):

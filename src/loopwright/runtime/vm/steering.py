@@ -150,7 +150,7 @@ def pads(widths: Any, axes: Any, ndim: int) -> ShapeTuple:
 
 
 @builtin("relax.run.pad")
-def pad(x: Any, widths: Any, mode: Literal["edge", "reflect", "wrap"]) -> Any:
+def pad(x: Any, widths: object, mode: Literal["edge", "reflect", "wrap"]) -> Any:
     """A tensor padded from itself, by numpy's modes "edge", "reflect" and "wrap". A negative width
     cuts, before that."""
     array, ndim = view_of(x), len(x.shape)
@@ -171,7 +171,7 @@ def pad(x: Any, widths: Any, mode: Literal["edge", "reflect", "wrap"]) -> Any:
 
 
 @builtin("relax.run.slice")
-def slice_of(x: Any, starts: Any, ends: Any, axes: Any, steps: Any = None) -> Any:
+def slice_of(x: Any, starts: Any, ends: Any, axes: object, steps: object = None) -> Any:
     """x[start:end:step] on each of `axes`, on the first ones if that is their number; a bound behind an end
     is that end."""
     array = view_of(x)
@@ -220,7 +220,7 @@ def resize_places(shape: ShapeTuple, spec: Any, by_scales: bool, policy: str, *r
 
 
 def _resized(
-    shape: Sequence[int], spec: Any, by_scales: bool, policy: str, roi: Any = None
+    shape: Sequence[int], spec: Any, by_scales: bool, policy: str, roi: object = None
 ) -> tuple[list[int], list[float]]:
     """(extents, factors)"""
     numbers: Any = view_of(spec).reshape(-1).tolist()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -19,7 +20,7 @@ from .builtins import builtin, view_of
 from .values import VMTypeError, VMValueError, arrive
 
 
-def _texts(value: Any) -> np.ndarray:
+def _texts(value: object) -> np.ndarray:
     if not isinstance(value, np.ndarray) or value.dtype != object:
         got = f"{type(value).__name__} of {getattr(value, 'dtype', '?')}"
         what = "a tensor of texts is a numpy array of str objects"
@@ -27,7 +28,7 @@ def _texts(value: Any) -> np.ndarray:
     return value
 
 
-def _array(texts: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _array(texts: Sequence[str], shape: tuple[int, ...]) -> np.ndarray:
     out = np.empty(len(texts), object)
     out[:] = texts
     return out.reshape(shape)
@@ -48,13 +49,13 @@ def texts(data: str) -> Any:
 
 
 @builtin("relax.run.pool")
-def pool(*values: Any) -> Any:
+def pool(*values: np.ndarray[Any, Any]) -> Any:
     """The distinct texts of some tensors in order, and the empty one."""
     return _array(sorted({"", *(t for v in values for t in _texts(v).flat)}), (-1,))
 
 
 @builtin("relax.run.places")
-def indices_of(table: Any, value: Any) -> Any:
+def indices_of(table: Any, value: np.ndarray[Any, Any]) -> Any:
     """For each text its index in a table, -1 where it is missing; the first of several."""
     where: dict[str, int] = {}
     for k, text in enumerate(_texts(table).flat):
@@ -65,7 +66,7 @@ def indices_of(table: Any, value: Any) -> Any:
 
 
 @builtin("relax.run.texts_at")
-def texts_at(table: Any, where: Any) -> Any:
+def texts_at(table: np.ndarray[Any, Any], where: Any) -> Any:
     """The texts at indices of a table; those counted from the end, too."""
     return _texts(table).reshape(-1)[view_of(where)].reshape(view_of(where).shape)
 
@@ -77,7 +78,7 @@ def texts_joined(a: Any, b: Any) -> Any:
 
 
 @builtin("relax.run.texts_split")
-def texts_split(value: Any, delimiter: str, most: int) -> tuple[Any, Any]:
+def texts_split(value: np.ndarray[Any, Any], delimiter: str, most: int) -> tuple[Any, Any]:
     """The parts of each text, padded with empty ones, and their numbers. delimiter: "" for any run
     of blanks; most: the maximum number of cuts, -1 for no limit."""
     texts = _texts(value)
@@ -89,7 +90,7 @@ def texts_split(value: Any, delimiter: str, most: int) -> tuple[Any, Any]:
 
 
 @builtin("relax.run.texts_match")
-def texts_match(value: Any, pattern: str) -> Any:
+def texts_match(value: np.ndarray[Any, Any], pattern: str) -> Any:
     """Whether a regular expression matches each text as a whole, bool."""
     regex = re.compile(pattern)
     return arrive(
@@ -100,7 +101,7 @@ def texts_match(value: Any, pattern: str) -> Any:
 
 
 @builtin("relax.run.texts_normalized")
-def texts_normalized(value: Any, case: str, exact: bool, stops: str) -> Any:
+def texts_normalized(value: np.ndarray[Any, Any], case: str, exact: bool, stops: str) -> Any:
     """A vector of texts, or a row, without stop words (JSON), lower or upper ("LOWER", "UPPER",
     "NONE"). exact: stop words are compared as they are. One empty text where none is left."""
     texts = _texts(value)
@@ -115,7 +116,7 @@ def texts_normalized(value: Any, case: str, exact: bool, stops: str) -> Any:
 
 
 @builtin("relax.run.texts_tokens")
-def texts_tokens(value: Any, data: str) -> Any:
+def texts_tokens(value: np.ndarray[Any, Any], data: str) -> Any:
     """The tokens of each text, padded; data: JSON of what onnxruntime's Tokenizer has as attributes.
     None at all have no width, marked or not."""
     texts, how = _texts(value), json.loads(data)
@@ -165,7 +166,7 @@ def texts_of(x: Any) -> Any:
     return _array([_written(v) for v in array.reshape(-1)], array.shape)
 
 
-def _written(number: Any) -> str:
+def _written(number: np.generic) -> str:
     if isinstance(number, (bool, np.bool_)):
         return str(int(number))
     if number != number:
@@ -176,7 +177,7 @@ def _written(number: Any) -> str:
 
 
 @builtin("relax.run.numbers_in")
-def numbers_in(value: Any, dtype: str) -> Any:
+def numbers_in(value: np.ndarray[Any, Any], dtype: str) -> Any:
     """Texts as numbers of a data type."""
     texts = _texts(value)
     try:
@@ -190,7 +191,7 @@ def numbers_in(value: Any, dtype: str) -> Any:
 
 
 @builtin("relax.run.count_grams")
-def count_grams(x: Any, data: str) -> Any:
+def count_grams(x: object, data: str) -> Any:
     """The weighted counts of a pool's n-grams in a vector, or in each row.
 
     data: JSON of {"grams": [[element, ...], ...], "columns": the column of each, "weights" or None,

@@ -59,7 +59,7 @@ def arrive(value: Any, originals: dict[int, Any] | None = None) -> Any:
     return inward(value) if callable(value) and not isinstance(value, type) else value
 
 
-def depart(value: Any, originals: dict[int, Any] | None = None) -> Any:
+def depart(value: object, originals: dict[int, Any] | None = None) -> Any:
     """A register's value for the outside; a tensor of `originals` is returned as the caller's own."""
     if isinstance(value, _PLAIN):
         return value
@@ -111,10 +111,10 @@ def item(value: Any, index: int) -> Any:
     return value[index] if type(value) is tuple else array_functions()[0](value, index)
 
 
-def _for_ffi(value: Any) -> Any:
+def _for_ffi(value: object) -> Any:
     return list(map(_for_ffi, value)) if type(value) is tuple else value
 
 
-def wrong_kind(what: str, value: Any, context: str = "") -> VMTypeError:
+def wrong_kind(what: str, value: object, context: str = "") -> VMTypeError:
     """The error for a value of another kind than `what`."""
     return VMTypeError(explain(f"{context}expected {what}", got=type(value).__name__))

@@ -8,8 +8,8 @@ Functions that are native code are called directly; the others run on the machin
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import LoopwrightError, explain
 from ..arguments import leaves
@@ -19,6 +19,11 @@ from ..profiler import Profile
 from .bytecode import VMExecutable
 from .machine import Instrument, Machine, tensors_of
 from .values import inward, outward
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..tensor import Tensor
 
 
 class NotReady(LoopwrightError, ValueError):
@@ -34,7 +39,7 @@ class VirtualMachine(Timed):
     def __init__(
         self,
         rt_mod: Any,
-        device: Any = None,
+        device: Device | Sequence[Device] | None = None,
         memory_cfg: Any = None,
         profile: bool = False,
     ) -> None:
@@ -76,29 +81,41 @@ class VirtualMachine(Timed):
 
         return call
 
-    def invoke(self, func_name: str, *args: Any, **kwargs: Any) -> Any:
+    def invoke(
+        self,
+        func_name: str,
+        *args: Tensor | np.ndarray[Any, Any],
+        **kwargs: np.ndarray[Any, Any] | int,
+    ) -> Any:
         """Call a function, with arguments in order or by name; without any, with the inputs of
         `set_input`, if there are some."""
         if not args and not kwargs and func_name in self._inputs:
             return self._function(func_name)(*self._inputs_of(func_name))
         return self._function(func_name)(*self._bound(func_name, args, kwargs))
 
-    def run(self, *args: Any, **kwargs: Any) -> Any:
+    def run(self, *args: np.ndarray[Any, Any], **kwargs: Any) -> Any:
         """Call `main`."""
         return self.invoke("main", *args, **kwargs)
 
-    def invoke_closure(self, closure: Any, *args: Any) -> Any:
+    def invoke_closure(self, closure: Callable[..., Any], *args: int) -> Any:
         """Call a closure that a function returned."""
         return outward(inward(closure))(*args)
 
     # -- stateful calls ------------------------------------------------------------------------
 
-    def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+    def set_input(
+        self,
+        func_name: str,
+        *args: Tensor | np.ndarray[Any, Any] | int,
+        **kwargs: Tensor | np.ndarray[Any, Any] | int,
+    ) -> None:
         """Set inputs for `invoke_stateful`, in order or by name."""
         self._inputs[func_name] = tuple(self._bound(func_name, args, kwargs))
         self._outputs.pop(func_name, None)
 
-    def set_one_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+    def set_one_input(
+        self, func_name: str, *args: Any, **kwargs: Tensor | np.ndarray[Any, Any] | int
+    ) -> None:
         """Set one input, by name or position: `("main", "x", x)` or `("main", x=x)`."""
         if len(args) + 2 * len(kwargs) != 2:
             what = "one input is set"
@@ -141,7 +158,7 @@ class VirtualMachine(Timed):
             raise NotReady(explain(what, got=f"without {', '.join(names[i] for i in missing)}"))
         return inputs
 
-    def invoke_stateful(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+    def invoke_stateful(self, func_name: str, *args: np.ndarray[Any, Any], **kwargs: Any) -> None:
         """Call a function with the inputs of `set_input`, or these, and keep its result."""
         if args or kwargs:
             self.set_input(func_name, *args, **kwargs)
@@ -149,7 +166,9 @@ class VirtualMachine(Timed):
         self._outputs.pop(func_name, None)
         self._outputs[func_name] = self._function(func_name)(*inputs)
 
-    def invoke_with_outputs(self, func_name: str, input_args: Any, output_args: Any) -> None:
+    def invoke_with_outputs(
+        self, func_name: str, input_args: Mapping[str, Any] | None, output_args: Sequence[Tensor]
+    ) -> None:
         """Call a function with inputs by name (None: those of `set_input`) and write its results to
         tensors."""
         if input_args:
@@ -175,9 +194,9 @@ class VirtualMachine(Timed):
         self,
         func_name: str,
         saved_name: str,
-        *args: Any,
+        *args: Tensor | np.ndarray[Any, Any] | int,
         include_return: bool = True,
-        **kwargs: Any,
+        **kwargs: Tensor | np.ndarray[Any, Any] | int,
     ) -> None:
         """Save a call with its arguments as a function without arguments."""
         if func_name == saved_name:
@@ -217,8 +236,8 @@ class VirtualMachine(Timed):
 
     def benchmark(
         self,
-        device: Any,
-        *args: Any,
+        device: Device,
+        *args: Tensor | np.ndarray[Any, Any] | int,
         func_name: str = "main",
         repeat: int = 5,
         number: int = 5,

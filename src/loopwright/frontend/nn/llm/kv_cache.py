@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .... import relax, te, tir
 from ....base.errors import explain
 from ....relax.struct_info import ObjectStructInfo, TensorStructInfo
 from ..core import Object, Tensor, exporting
+
+if TYPE_CHECKING:
+    from ....ir.prim_expr import PrimExpr
+    from ....relax.expr import Call, Expr, PrimValue
 
 _CACHE = "vm.builtin.attention_kv_cache_"
 
@@ -56,7 +60,7 @@ class PagedKVCache(Object):
         call = relax.call_dps_packed(f"{_CACHE}attention_with_fused_qkv", args, info)
         return _emitted(call).reshape(b, s, num_qo_heads, d)
 
-    def get_query_positions(self, total_length: Any) -> Tensor:
+    def get_query_positions(self, total_length: PrimExpr | int) -> Tensor:
         """The place of each query in its sequence, int32; total_length: of all together."""
         info = TensorStructInfo((total_length,), "int32")
         name = f"{_CACHE}get_query_positions"
@@ -78,12 +82,12 @@ class TIRPagedKVCache(PagedKVCache):
     def __init__(
         self,
         attn_kind: str | Sequence[str],
-        max_batch_size: Any,
-        max_total_seq_len: Any,
-        prefill_chunk_size: Any,
-        page_size: Any,
-        support_sliding_window: Any,
-        layer_partition: Any,
+        max_batch_size: PrimExpr | int,
+        max_total_seq_len: PrimExpr | int,
+        prefill_chunk_size: PrimExpr | int,
+        page_size: PrimExpr | int,
+        support_sliding_window: int,
+        layer_partition: Expr,
         num_hidden_layers: int,
         num_attention_heads: int,
         num_key_value_heads: int,
@@ -95,7 +99,7 @@ class TIRPagedKVCache(PagedKVCache):
         rope_scale: float,
         rope_theta: float,
         rope_scaling: Mapping[str, Any],
-        rope_ext_factors: Any,
+        rope_ext_factors: PrimValue,
         rotary_dim: int,
         enable_disaggregation: bool,
         dtype: str,
@@ -130,7 +134,7 @@ class TIRPagedKVCache(PagedKVCache):
         super().__init__(_expr=call, _name=name)
 
 
-def _emitted(call: Any) -> Tensor:
+def _emitted(call: Call) -> Tensor:
     return Tensor(_expr=exporting().emit(call))
 
 
@@ -143,7 +147,7 @@ def _split_rotary(
     qkv = te.placeholder((n, heads + 2 * kv_heads, dim), dtype, name="qkv")
     positions = te.placeholder((n,), "int32", name="positions")
 
-    def rotated(i: Any, h: Any, c: Any) -> Any:
+    def rotated(i: PrimExpr, h: PrimExpr, c: PrimExpr) -> Any:
         half = rotary // 2
         exponent = (c % max(half, 1)).astype("float32") * (2.0 / max(rotary, 1))
         angle = (
@@ -155,7 +159,7 @@ def _split_rotary(
         return tir.if_then_else(c < rotary, value.astype(dtype), qkv[i, h, c])
 
     def part(name: str, first: int, count: int, turn: bool) -> te.Tensor:
-        def value(i: Any, h: Any, c: Any) -> Any:
+        def value(i: PrimExpr, h: PrimExpr, c: PrimExpr) -> Any:
             return rotated(i, h + first, c) if turn else qkv[i, h + first, c]
 
         return te.compute((n, count, dim), value, name=name)
@@ -182,7 +186,7 @@ def _attention(heads: int, kv_heads: int, dim: int, dtype: str) -> tir.PrimFunc:
     group = heads // kv_heads
     c, j, r, t = (te.reduce_axis((0, extent)) for extent in (dim, m, m, m))
 
-    def entry(which: int, h: Any, token: Any, channel: Any) -> Any:
+    def entry(which: int, h: PrimExpr, token: PrimExpr, channel: PrimExpr) -> Any:
         slot = slots[token]
         return cached[slot // size, which, h // group, slot % size, channel].astype("float32")
 

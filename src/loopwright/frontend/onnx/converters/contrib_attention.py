@@ -6,7 +6,7 @@ Inside, queries, keys and values are [batch, length, heads, size]; caches [batch
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,10 +20,13 @@ from ..reader import Node
 from ..registry import converter
 from .contrib import DOMAIN, counted, matmul_integer_to_float
 
+if TYPE_CHECKING:
+    from ....ir.prim_expr import PrimExpr
+
 _INT64 = 7  # TensorProto.INT64
 
 
-def _shaped(cx: Context, x: Value, *dims: Any) -> Value:
+def _shaped(cx: Context, x: Value, *dims: PrimExpr | int) -> Value:
     return cx.value(op.reshape(x.expr, ShapeExpr([cx.simplify(d) for d in dims])))
 
 
@@ -48,7 +51,7 @@ def _joined(cx: Context, x: Value) -> Value:
     return _shaped(cx, x, batch, length, heads * size)
 
 
-def _key_mask(cx: Context, mask: Value, batch: Any, length: Any) -> Value:
+def _key_mask(cx: Context, mask: Value, batch: PrimExpr, length: PrimExpr) -> Value:
     """Whether a key is seen, as it broadcasts to [batch, heads, rows, length]. A matrix (batch, length),
     (batch, rows, length), or where each batch's keys end, and then where they begin."""
     o = cx.onnx
@@ -79,7 +82,7 @@ def _attended(
 
 
 def _bias(
-    cx: Context, node: Node, x: Value, mask: Value | None, more: Value | None, length: Any
+    cx: Context, node: Node, x: Value, mask: Value | None, more: Value | None, length: PrimExpr
 ) -> Value | None:
     """The sum of all terms added to the scores: the mask's filter, and an input."""
     far = node.real("mask_filter_value", -10000.0)
@@ -191,7 +194,7 @@ def _rotated(cx: Context, x: Value, positions: Value, cos: Value, sin: Value, mi
     return rotated_by(cx, x, c, s, half, mixed)
 
 
-def rotated_by(cx: Context, x: Value, c: Value, s: Value, half: Any, mixed: bool) -> Value:
+def rotated_by(cx: Context, x: Value, c: Value, s: Value, half: int, mixed: bool) -> Value:
     """`_rotated` by the cosines and sines of the angles (batch, length, 1, half)."""
     o, size = cx.onnx, literal(x.shape[3])
     if not (isinstance(half, int) and isinstance(size, int)):
@@ -364,7 +367,7 @@ def group_query_attention(
     return [_joined(cx, _swapped(cx, out)), keys, values]
 
 
-def _whole(cx: Context, extent: Any) -> Value:
+def _whole(cx: Context, extent: PrimExpr | int) -> Value:
     """A dimension as a 0-d tensor."""
     scalar = cx.from_elements([extent], "int64")
     return cx.onnx.Squeeze(scalar, [0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from .contrib import (
 )
 from .contrib_attention import _heads, _joined, _swapped, multi_head_attention, rotated_by
 from .contrib_gated import _as_shaped, _float, _grouped
+
+if TYPE_CHECKING:
+    from ....ir.prim_expr import PrimExpr
 
 _INT64, _UINT32 = 7, 12  # TensorProto's data types
 
@@ -368,7 +371,7 @@ def crop_and_resize(
     return o.Where(inside, read, node.real("extrapolation_value", 0.0))
 
 
-def _number(extent: Any) -> int:
+def _number(extent: PrimExpr) -> int:
     number = literal(extent)
     if not isinstance(number, int):
         raise ValueError(explain("mode nearest needs known extents", got=str(extent)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,12 +23,15 @@ from .contrib import (
     numbered,
 )
 
+if TYPE_CHECKING:
+    from ....ir.prim_expr import PrimExpr
+
 
 def _float(cx: Context, x: Value) -> Value:
     return cx.onnx.Cast(x, to=_FLOAT) if x.dtype.bits < 32 else x
 
 
-def _grouped(cx: Context, x: Value, width: Any) -> Value:
+def _grouped(cx: Context, x: Value, width: int | PrimExpr) -> Value:
     """[..., count * width] as [..., count, width]."""
     whole, size = literal(x.shape[-1]), literal(width)
     if not (isinstance(whole, int) and isinstance(size, int) and size > 0) or whole % size:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ....base.errors import explain
-from ....ir.prim_expr import IntImm
+from ....ir.prim_expr import IntImm, PrimExpr
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
 from ...graph.context import size_of
@@ -158,7 +159,7 @@ def _matrix(
     batch: list[str],
     rows: list[str],
     columns: list[str],
-    sizes: Any,
+    sizes: Mapping[str, PrimExpr],
 ) -> Any:
     """The value as [batch, rows, columns], the groups flattened."""
     order = [labels.index(c) for c in [*batch, *rows, *columns]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 from .texts import texts_of
+
+if TYPE_CHECKING:
+    from ....ir.dtype import DataType
 
 DOMAIN = "ai.onnx.ml"
 _F32 = 1  # TensorProto.FLOAT
@@ -91,7 +94,7 @@ def _inverse_erf(cx: Context, x: Value) -> Value:
     return o.Mul(o.Where(o.Less(x, 0.0), -1.0, 1.0), o.Sqrt(o.Sub(root, v)))
 
 
-def _matrix(values: list[float], rows: int, what: str, dtype: Any) -> np.ndarray:
+def _matrix(values: list[float], rows: int, what: str, dtype: DataType) -> np.ndarray:
     if rows < 1 or len(values) % rows:
         raise ValueError(explain(f"attribute {what} must have {rows} rows", got=len(values)))
     return np.asarray(values, dtype.numpy()).reshape(rows, len(values) // rows)
@@ -371,7 +374,9 @@ def _default(node: Node, dtype: Any) -> Any:
     return integer if np.dtype(dtype).kind in "iu" else real
 
 
-def _looked_up(cx: Context, x: Value, keys: np.ndarray, values: np.ndarray, default: Any) -> Value:
+def _looked_up(
+    cx: Context, x: Value, keys: np.ndarray, values: np.ndarray, default: str | float
+) -> Value:
     """The value of each key, the first where a key occurs twice."""
     o = cx.onnx
     if values.dtype == object:

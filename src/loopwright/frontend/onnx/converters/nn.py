@@ -235,7 +235,7 @@ def _of_rows(
     x: Value,
     params: list[Value],
     axes: list[int],
-    **how: Any,
+    **how: float,
 ) -> Any:
     """A norm over the last axes as one over the rows of a matrix, whose sums are of several parts and
     so more exact; over the axes themselves where the shapes of the parameters are not known."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,7 +98,13 @@ def lp_pool(cx: Context, node: Node, x: Value) -> Any:
     kernel, strides, pads, dilations, ceil = _window(node, x)
     rank, count = len(kernel), math.prod(kernel)
 
-    def sums(v: Any, _kernel: Any, _strides: Any, pads: list[int], *_: Any) -> Any:
+    def sums(
+        v: Any,
+        _kernel: Sequence[int],
+        _strides: Sequence[int],
+        pads: list[int],
+        *_: bool | Sequence[int],
+    ) -> Any:
         # Rounding up adds zeros.
         more = [a + s - 1 if ceil else a for a, s in zip(pads[rank:], strides, strict=True)]
         mean = windows.MEAN_POOL[rank](
@@ -111,7 +117,7 @@ def lp_pool(cx: Context, node: Node, x: Value) -> Any:
     return _norm(cx, x, node.integer("p", 2), total)
 
 
-def _norm(cx: Context, x: Value, p: int, total: Any) -> Any:
+def _norm(cx: Context, x: Value, p: int, total: Callable[..., Any]) -> Any:
     """The p-norm, its sum of powers made by `total`."""
     if p < 1:
         raise ValueError(explain("attribute p must be 1 or more", got=p))

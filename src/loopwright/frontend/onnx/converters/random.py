@@ -3,6 +3,7 @@ they are other ones each time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ....ir.dtype import DataType
@@ -10,14 +11,16 @@ from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr, StringImm
 from ....relax.struct_info import TensorStructInfo
 from ...graph.context import not_negative
-from ...graph.values import Value
+from ...graph.values import Dimensions, Value
 from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter, register_converter
 from ..tensors import dtype_of
 
 
-def drawn(cx: Context, kind: str, seed: Any, dims: Any, dtype: str) -> Any:
+def drawn(
+    cx: Context, kind: str, seed: float | None, dims: Dimensions | Sequence[int], dtype: str
+) -> Any:
     """Numbers of a shape, "uniform" in [0, 1) or "normal" of mean 0 and deviation 1."""
     shape, cx.draws = ShapeExpr(dims), cx.draws + 1
     args = [StringImm(kind), PrimValue(-1 if seed is None else int(seed) % 2**32)]
@@ -31,7 +34,7 @@ def _dtype(node: Node, default: str) -> str:
 
 
 def _random(name: str, kind: str, first: tuple[str, float], second: tuple[str, float]) -> None:
-    def scaled(cx: Context, node: Node, dims: Any, dtype: str) -> Any:
+    def scaled(cx: Context, node: Node, dims: Dimensions | Sequence[int], dtype: str) -> Any:
         a, b = node.real(*first), node.real(*second)
         offset, factor = (a, b - a) if kind == "uniform" else (a, b)
         wide = dtype if DataType(dtype).bits >= 32 else "float32"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
 from ....ops.recurrent import ACTIVATIONS, DIRECTIONS, GATES, LANES
 from ....relax import op
 from ....relax.expr import Expr, ShapeExpr
-from ...graph.values import Value, literal
+from ...graph.values import Dimensions, Value, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import register_converter
+
+if TYPE_CHECKING:
+    from ....ir.prim_expr import PrimExpr
 
 _DEFAULT = {
     "rnn": ["Tanh"],
@@ -69,7 +72,7 @@ def _cut(cx: Context, expr: Expr, axis: int, at: list[int]) -> list[Expr]:
 
 
 def _projected(
-    cx: Context, x: Expr, weight: Expr, added: Expr | None, dims: Any, rows: Any
+    cx: Context, x: Expr, weight: Expr, added: Expr | None, dims: Dimensions, rows: Sequence[int]
 ) -> Expr:
     """The inputs' part of the gates of all steps, as one product: (length, directions, batch, gates)."""
     (length, batch, inputs), (directions, gates) = dims, rows
@@ -124,11 +127,11 @@ def _layer(kind: str) -> Callable[..., Any]:
             raise ValueError(explain(what, got=f"{size} and {own}"))
         dtype = "float32" if x.dtype.bits < 32 else str(x.dtype)
 
-        def in_dtype(expr: Any) -> Any:
+        def in_dtype(expr: Expr) -> Any:
             value = cx.value(expr)
             return value.expr if value.dtype == dtype else cx.emit(op.astype(value.expr, dtype))
 
-        def state(v: Value | None, *dims: Any) -> Any:
+        def state(v: Value | None, *dims: PrimExpr | int) -> Any:
             if v is None:
                 return cx.emit(op.zeros(ShapeExpr(dims), dtype))
             swapped = batched and v.ndim == 3

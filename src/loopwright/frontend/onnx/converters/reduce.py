@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....relax import op
@@ -18,11 +18,11 @@ from ..reader import Node
 from ..registry import register_converter
 
 
-def _sum_square(cx: Context, x: Value, axes: Any, keep: bool) -> Any:
+def _sum_square(cx: Context, x: Value, axes: Sequence[int] | None, keep: bool) -> Any:
     return op.sum(op.multiply(x.expr, x.expr), axes, keep)
 
 
-def _log_sum_exp(cx: Context, x: Value, axes: Any, keep: bool) -> Any:
+def _log_sum_exp(cx: Context, x: Value, axes: Sequence[int] | None, keep: bool) -> Any:
     """log(sum(exp(x - max))) + max, so that no exponential overflows; an infinite maximum is not
     subtracted from itself."""
     top = cx.emit(op.max(x.expr, axes, True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ....base.errors import explain
@@ -111,7 +112,9 @@ def _keeping_aspect(
     return [one] * len(axes), targets
 
 
-def _chosen(value: str, choices: Any, name: str) -> str:
+def _chosen(
+    value: str, choices: Sequence[str] | Mapping[str, str | Callable[..., Any]], name: str
+) -> str:
     if value not in choices:
         what = f"attribute {name} is not supported"
         raise ValueError(explain(what, got=value, instead=f"one of {', '.join(choices)}"))

@@ -155,7 +155,7 @@ def split_to_sequence(cx: Context, node: Node, x: Value, split: Value | None = N
     return ObjectValue(cx, Sequence(form), called(cx, "sequence_split", x, split_sizes, axis, keep))
 
 
-def _sizes(split: Value | None, extent: Any) -> list[int] | None:
+def _sizes(split: Value | None, extent: PrimExpr | int) -> list[int] | None:
     """The sizes of the parts, where they are known."""
     if not isinstance(extent, int):
         return None

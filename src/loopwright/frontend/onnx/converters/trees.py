@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 from .ml import DOMAIN, both_classes, class_labels, floating, transformed
+
+if TYPE_CHECKING:
+    from ....ir.prim_expr import PrimExpr
 
 _MODES = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")  # as TreeEnsemble numbers them
 _LEQ, _LT, _GTE, _GT, _EQ, _NEQ, _MEMBER = range(7)
@@ -41,14 +45,14 @@ class _Forest:
     members: list[np.ndarray]  # of the nodes of mode MEMBER, in order
 
 
-def _same_length(**arrays: Any) -> None:
+def _same_length(**arrays: np.ndarray[Any, Any] | Sequence[str | int]) -> None:
     sizes = {name: len(values) for name, values in arrays.items()}
     if len(set(sizes.values())) > 1:
         what = "these attributes must be of one length"
         raise ValueError(explain(what, got=", ".join(f"{k} {v}" for k, v in sizes.items())))
 
 
-def _numbers(node: Node, name: str, dtype: Any = None) -> np.ndarray:
+def _numbers(node: Node, name: str, dtype: type | None = None) -> np.ndarray:
     """Floats that an attribute or its form as a tensor has; as `dtype`."""
     tensor, values = node.tensor(f"{name}_as_tensor", None), node.reals(name, None)
     if tensor is not None:
@@ -60,7 +64,7 @@ def _precision(x: Value) -> Any:
     return np.float64 if x.dtype == "float64" else np.float32
 
 
-def _by_names(node: Node, leaves: str, dtype: Any) -> _Forest:
+def _by_names(node: Node, leaves: str, dtype: type) -> _Forest:
     """The ensemble of TreeEnsembleClassifier and Regressor, whose nodes have names (tree, node) and
     whose leaves' weights are the attributes `leaves`_treeids, _nodeids, _ids, _weights."""
     node.skip("nodes_hitrates", "nodes_hitrates_as_tensor")
@@ -87,7 +91,11 @@ def _by_names(node: Node, leaves: str, dtype: Any) -> _Forest:
     if len(index_of) != count:
         raise ValueError(explain("two nodes of a tree have one number", got=f"{count} nodes"))
 
-    def nodes_at(trees: Any, nodes: Any, what: str) -> np.ndarray:
+    def nodes_at(
+        trees: np.ndarray[Any, Any] | Sequence[int],
+        nodes: np.ndarray[Any, Any] | Sequence[int],
+        what: str,
+    ) -> np.ndarray:
         keys = zip(np.asarray(trees).tolist(), np.asarray(nodes).tolist(), strict=True)
         at = [index_of.get(key, -1) for key in keys]
         if -1 in at:
@@ -110,7 +118,7 @@ def _by_names(node: Node, leaves: str, dtype: Any) -> _Forest:
                    weight[order], [])  # fmt: skip
 
 
-def _by_indices(node: Node, dtype: Any) -> _Forest:
+def _by_indices(node: Node, dtype: type[np.float32]) -> _Forest:
     """The ensemble of TreeEnsemble: its leaves become nodes, one for each way to it."""
     node.skip("nodes_hitrates")
     names = ("featureids", "truenodeids", "falsenodeids", "trueleafs", "falseleafs")
@@ -181,7 +189,7 @@ def _below(split: np.ndarray) -> np.ndarray:
     return np.where(split == -np.inf, np.nan, lower).astype(split.dtype)
 
 
-def _flat(f: _Forest, columns: Any) -> list[np.ndarray]:
+def _flat(f: _Forest, columns: PrimExpr | int) -> list[np.ndarray]:
     """roots, features, thresholds, children, targets, weights: every test becomes `<=`, a test for
     equality two of them."""
     order = _in_order(f)
@@ -222,7 +230,7 @@ def _flat(f: _Forest, columns: Any) -> list[np.ndarray]:
     return [roots, features, thresholds, children, f.target.astype(np.int32), f.weight]
 
 
-def _with_members(f: _Forest, columns: Any) -> list[np.ndarray]:
+def _with_members(f: _Forest, columns: int | PrimExpr) -> list[np.ndarray]:
     """`_flat` of an ensemble whose tests for one of several numbers become tests for each: what
     equals it continues at `yes`, the child of the last of them."""
     mode, feature, split, yes, no, missing = (

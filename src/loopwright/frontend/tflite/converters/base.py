@@ -110,7 +110,7 @@ def _one_scale(node: Operator) -> bool:
 # ---------------------------------------------------------------- activations
 
 
-def activated(cx: Context, node: Operator, out: Any) -> Any:
+def activated(cx: Context, node: Operator, out: Value | Expr | list[Value]) -> Any:
     """A result after the activation that the operator's options name."""
     kind = node.option("FusedActivationFunction", 0)
     if kind == 0:
@@ -145,7 +145,7 @@ def bounds(node: Operator) -> tuple[int, int]:
     return low, high
 
 
-def _limited(cx: Context, node: Operator, out: Any) -> Any:
+def _limited(cx: Context, node: Operator, out: Value | Expr) -> Any:
     """Moved integers within the bounds of the fused activation."""
     if not node.option("FusedActivationFunction", 0):
         return out

@@ -4,7 +4,8 @@ multiplier (`relax.requantize`), so that results are equal bit by bit."""
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,10 +18,13 @@ from .elementwise import same_rank
 from .image import average_pool, weight_of, window
 from .linear import in_order, rows_of
 
+if TYPE_CHECKING:
+    from ....relax.expr import Expr
+
 _SHIFTED = {"int8": 20, "uint8": 20, "int16": 15}  # bits that sums have beyond their operands
 
 
-def multiplier_of(real: Any) -> tuple[np.ndarray, np.ndarray]:
+def multiplier_of(real: np.ndarray[Any, Any] | float) -> tuple[np.ndarray, np.ndarray]:
     """(multiplier, shift) of positive numbers: multiplier / 2**31 * 2**shift, rounded; 0 where that is
     less than 2**-32."""
     fraction, shift = np.frexp(np.asarray(real, np.float64))
@@ -38,7 +42,9 @@ def _quantization_of(node: Operator, *positions: int) -> list[Quantization]:
     return params
 
 
-def _requantized(cx: Context, node: Operator, total: Any, real: Any, axis: int = 0) -> Any:
+def _requantized(
+    cx: Context, node: Operator, total: Value, real: np.ndarray[Any, Any] | float, axis: int = 0
+) -> Any:
     """The result of the node from its exact value in units of `real` results; of one for each index of
     an axis."""
     real = np.asarray(real).reshape(-1) if np.size(real) > 1 else np.asarray(real).reshape(())
@@ -46,7 +52,7 @@ def _requantized(cx: Context, node: Operator, total: Any, real: Any, axis: int =
 
 
 def _scaled(
-    cx: Context, node: Operator, total: Any, by: Any, axis: int, low: int, high: int
+    cx: Context, node: Operator, total: Value, by: tuple[Any, ...], axis: int, low: int, high: int
 ) -> Any:
     multiplier, shift = (cx.constant(v) for v in by)
     out, x = node.output_tensors[0], cx.emit(total)
@@ -154,10 +160,12 @@ def add(cx: Context, node: Operator, a: Value, b: Value) -> Any:
     return _requantized(cx, node, total, twice / ((1 << bits) * out.quantization.one_scale))
 
 
-def _in_units(cx: Context, x: Value, tensor: Tensor, by: Any, bits: int) -> Value:
+def _in_units(
+    cx: Context, x: Value, tensor: Tensor, by: Sequence[np.ndarray[Any, Any]], bits: int
+) -> Value:
     """x less its zero point, shifted and scaled, in int32; that of a byte by a table."""
 
-    def units(wide: Any) -> Value:
+    def units(wide: Expr) -> Value:
         multiplier, shift = (cx.constant(v) for v in by)
         return cx.value(op.requantize(wide, multiplier, shift))
 

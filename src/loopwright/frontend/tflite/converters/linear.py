@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from ..context import TFLiteContext as Context
 from ..reader import Operator
 from .base import limited_real, operator
 from .image import rearranged
+
+if TYPE_CHECKING:
+    from ....ir.prim_expr import PrimExpr
 
 
 @operator("FULLY_CONNECTED")
@@ -71,7 +75,7 @@ def _joined(cx: Context, steps: list[Value], axis: int) -> Value:
     return cx.ops.concat(*(cx.ops.expand_dims(s, np.array([axis])) for s in steps), axis=axis)
 
 
-def _started(cx: Context, state: Value | None, batch: Any) -> Value:
+def _started(cx: Context, state: Value | None, batch: PrimExpr) -> Value:
     """The state before the first step: that of each row, where the file has a batch of one."""
     assert state is not None
     if cx.equal(state.shape[0], batch):
@@ -109,7 +113,7 @@ def lstm(cx: Context, node: Operator, x: Value, *tensors: Value | None) -> Any:
     steps, axis = _steps(cx, node, x)
     own = [k for k in range(4) if inputs[_WEIGHTS[k]] is not None]  # without i: [1, 2, 3]
 
-    def joined(positions: Any) -> Value:
+    def joined(positions: Sequence[int]) -> Value:
         """The weights of all gates, as (in, gates * units)."""
         return rearranged(cx, o.concat(*(inputs[positions[k]] for k in own), axis=0), [1, 0])
 
