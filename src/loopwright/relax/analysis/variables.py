@@ -345,7 +345,8 @@ def find_impure_call(
                         return impure
             return search(node.body)
         if isinstance(node, rx.If):
-            return search(node.true_branch) or search(node.false_branch)
+            parts = (node.cond, node.true_branch, node.false_branch)
+            return next((f for f in map(search, parts) if f is not None), None)
         if isinstance(node, (rx.Tuple, rx.TupleGetItem)):
             parts = node.fields if isinstance(node, rx.Tuple) else (node.tuple_value,)
             return next((f for f in map(search, parts) if f is not None), None)
