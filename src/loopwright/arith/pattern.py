@@ -17,12 +17,13 @@ from .rules_logic import NEGATED
 
 
 def detect_linear_equation(
-    expr: PrimExpr, var_list: Sequence[Var], ana: Analyzer | None = None
+    expr: PrimExpr | int, var_list: Sequence[Var], ana: Analyzer | None = None
 ) -> list[PrimExpr]:
     """[c0, ..., cn, base] such that expr = c0 * var0 + ... + cn * varn + base, where no coefficient
     depends on the variables; an empty list if `expr` is not linear in them. ana: its bounds and
     constraints are used to simplify the coefficients."""
     ana = ana or Analyzer()
+    expr = po.convert(expr)
     p = ana.ring(expr)
     evaluator = Evaluator(ana, dict.fromkeys(var_list, 0))
     coefficients: list[P.Poly] = [{} for _ in var_list]
