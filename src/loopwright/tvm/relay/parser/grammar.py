@@ -41,14 +41,14 @@ _RESERVED = {"let", "fn", "def", "if", "else", "free_var", "True", "False", *_LE
 
 
 class Parser:
-    """Reads one text. more: what `meta[key][index]` names behind the text's own metadata; module:
+    """Reads one text. more: what `meta[key][index]` names behind the text's own metadata; known:
     functions that are there before."""
 
     def __init__(
         self,
         source: Source,
         more: Mapping[str, Sequence[Any]],
-        module: IRModule | None = None,
+        known: IRModule | None = None,
     ) -> None:
         self.source = source
         self.words = list(tokens(source))
@@ -59,7 +59,7 @@ class Parser:
         self.locals: dict[str, list[Var]] = {}
         self.type_vars: dict[str, list[TypeVar]] = {}
         self.graph: dict[str, Any] = {}
-        before = () if module is None else module.functions
+        before = () if known is None else known.functions
         self.globals: dict[str, GlobalVar] = {gvar.name_hint: gvar for gvar in before}
 
     def _metadata(self) -> dict[str, list[Any]]:
