@@ -60,14 +60,14 @@ class _Uses(Visitor):
         """A leaf."""
 
 
-def _uses(expr: rx.Expr) -> _Uses:
+def _uses(expr: rx.Expr | rx.Binding) -> _Uses:
     uses = _Uses()
     uses.visit(expr)
     return uses
 
 
-def used_vars(expr: rx.Expr) -> list[rx.Var]:
-    """The graph variables that occur in an expression (not as definitions), each once."""
+def used_vars(expr: rx.Expr | rx.Binding) -> list[rx.Var]:
+    """The graph variables that occur in an expression or binding (not as definitions), each once."""
     return list(_uses(expr).used)
 
 
