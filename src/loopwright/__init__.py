@@ -5,7 +5,7 @@
     y = exe.run({"input": x})
 
 Everything public is reached from here, under TVM's names where it has one. Parts are imported when
-they are first asked for, so that `import loopwright` and `import loopwright.runtime` stay light.
+they are first used, so that `import loopwright` and `import loopwright.runtime` stay light.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PARTS = (
     "topi",
 )
 
-# With the graph level come its operators, which lie above it and fill its namespaces.
+# With the graph level come its operators, which are a layer above it and fill its namespaces.
 _NEEDS_OPERATORS = {"relax", "script", "topi"}
 
 

@@ -82,6 +82,7 @@ def test_linear_equation():
     ]
     assert detect_linear_equation(x * y, [x, y]) == []
     assert detect_linear_equation(x // 2 + y, [x, y]) == []
+    assert [text(e) for e in detect_linear_equation(3, [x])] == ["0", "3"]
 
 
 def test_clip_bound():

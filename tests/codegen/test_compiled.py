@@ -49,7 +49,7 @@ def test_functions_by_name(exe):
     with pytest.raises(KeyError, match="no function of this name") as refused:
         exe["other"]
     assert "one of: main" in str(refused.value)
-    with pytest.raises(LoopwrightError, match="native code, which calls nothing"):
+    with pytest.raises(LoopwrightError, match="native code, without calls"):
         exe.watched_machine()
 
 

@@ -176,6 +176,7 @@ def test_impure_calls_in_parts():
     branches = (quiet, relax.SeqExpr([], loud))
     for true, false in (branches, branches[::-1]):
         assert analysis.find_impure_call(relax.If(x, true, false)) is loud
+    assert analysis.find_impure_call(relax.If(loud, quiet, quiet)) is loud
     assert analysis.find_impure_call(relax.If(x, quiet, quiet)) is None
     outer = relax.Call(relax.ExternFunc("f"), [loud])
     assert analysis.find_impure_call(outer) is loud

@@ -480,8 +480,8 @@ def test_what_follows_a_call_of_a_function() -> None:
     np.testing.assert_allclose(got.numpy(), np.exp([2, 2]), rtol=1e-6)
 
 
-def test_the_model_is_not_written_again(rng: np.random.Generator) -> None:
-    with pytest.raises(ValueError, match="the model is not written again"):
+def test_the_model_is_not_exported_again(rng: np.random.Generator) -> None:
+    with pytest.raises(ValueError, match="export_node_renamed_model_path is not supported"):
         from_onnx(classifier(rng), export_node_renamed_model_path="model.onnx")
 
 

@@ -104,7 +104,7 @@ def test_source(rng, func, tmp_path):
     outs = func(a)
     outs = outs if isinstance(outs, list) else [outs]
     module = te.hybrid.build(te.create_schedule(outs[0].op), [a], outs)
-    module.save(str(tmp_path / "script"))
+    module.save(tmp_path / "script")
     assert re.search("^    return ", module.get_source(), re.M)
     kept = outs[0].op.with_body(lambda body: body)
     assert list(kept.inputs) == list(outs[0].op.inputs) == [a]

@@ -17,11 +17,13 @@ from .rules_logic import NEGATED
 
 
 def detect_linear_equation(
-    expr: PrimExpr, var_list: Sequence[Var], ana: Analyzer | None = None
+    expr: PrimExpr | int, var_list: Sequence[Var], ana: Analyzer | None = None
 ) -> list[PrimExpr]:
-    """[c0, ..., cn, base] with expr = sum of ci * vari + base, all independent of the variables;
-    an empty list if there are none."""
+    """[c0, ..., cn, base] such that expr = c0 * var0 + ... + cn * varn + base, where no coefficient
+    depends on the variables; an empty list if `expr` is not linear in them. ana: its bounds and
+    constraints are used to simplify the coefficients."""
     ana = ana or Analyzer()
+    expr = po.convert(expr)
     p = ana.ring(expr)
     evaluator = Evaluator(ana, dict.fromkeys(var_list, 0))
     coefficients: list[P.Poly] = [{} for _ in var_list]
@@ -41,8 +43,8 @@ def detect_linear_equation(
 
 
 def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[Any]:
-    """[low0, high0, low1, ...] with expr equivalent to all of lowi <= vari <= highi; None for an
-    end without a bound. An empty list if `expr` is not such a conjunction."""
+    """[low0, high0, low1, ...] such that `expr` holds exactly if lowi <= vari <= highi for all i; None
+    for a variable without that bound. An empty list if `expr` is not such a conjunction."""
     ana = Analyzer()
     numbers = [ana.atoms.of_var(v) for v in var_list]
     evaluator = Evaluator(ana, dict.fromkeys(var_list, 0))
@@ -67,8 +69,8 @@ def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[Any]:
 
 
 def _comparisons(expr: PrimExpr) -> list[Any]:
-    """The parts of a conjunction: an equality is two of them, and so is a bound of a least or
-    greatest value that both obey."""
+    """The comparisons of a conjunction. `a == b` is two of them, a >= b and a <= b; so are
+    `min(x, y) >= b` and `max(x, y) <= b`, which bound both x and y."""
     parts = []
     a: Any
     for part in conjuncts(expr) or [expr]:
@@ -86,19 +88,19 @@ def _comparisons(expr: PrimExpr) -> list[Any]:
 
 
 def detect_common_subexpr(expr: PrimExpr, threshold: int) -> dict[PrimExpr, int]:
-    """The subexpressions that occur at least `threshold` times in `expr`, the largest first, with
-    their counts. One that occurs only inside a larger one of the result is left out, and so are
+    """The subexpressions that occur at least `threshold` times (and at least twice) in `expr`, the
+    largest first, with their counts. One that occurs only inside a larger one of the result is left out, and so are
     variables, literals and expressions with side effects.
 
     >>> x, y = Var("x"), Var("y")
-    >>> found = detect_common_subexpr((x + y) * 2 + (x + y) * (x + y), 2)
-    >>> [(type(e).__name__, count) for e, count in found.items()]
+    >>> common = detect_common_subexpr((x + y) * 2 + (x + y) * (x + y), 2)
+    >>> [(type(e).__name__, count) for e, count in common.items()]
     [('Add', 3)]
     """
     seen = _Occurrences()
     counts = dict(seen.inside(expr))
     repeated: dict[PrimExpr, int] = {}
-    # The largest first: their subexpressions then occur that much less often.
+    # The largest first, since computing one once removes occurrences of its subexpressions.
     for key in sorted(counts, key=lambda k: -seen.size(seen.first[k])):
         count = counts[key]
         if count < max(threshold, 2):
@@ -111,8 +113,8 @@ def detect_common_subexpr(expr: PrimExpr, threshold: int) -> dict[PrimExpr, int]
 
 
 class _Occurrences:
-    """Counts pure subexpressions by key. For shared nodes
-    this is computed once."""
+    """Counts pure subexpressions by key. Nodes shared in the expression are visited once; the memo
+    tables hold them, so that no id is reused."""
 
     def __init__(self) -> None:
         self.ana = Analyzer()

@@ -1,4 +1,4 @@
-"""The rules of `rewrite_simplify`; how they are written says `rule_text`."""
+"""The rules of `rewrite_simplify`, in the notation of `rule_text`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 
 from .rule_text import table
 
+# Sums, differences and products.
 _SUMS = """
 (x ^ c1) + c2 => x + (c1 + c2)
 x + x => x * 2
@@ -58,7 +59,7 @@ x // 2 - (x + -1) // 2 => x % 2 * -1 + 1
 min(x, y) @ max(x, y) => x * y
 """
 
-# With `tdiv` and `tmod`, and again with `//` and `%`.
+# Valid for both roundings: once with `tdiv` and `tmod`, and once with `//` and `%` (see `_floored`).
 _QUOTIENTS = """
 tdiv(x, c1) * c1 - x => 0 - tmod(x, c1)
 x - tdiv(x ^ y, c1) * c1 => tmod(x + y, c1) - y
@@ -108,6 +109,7 @@ x + y <= tdiv(x + c2, c1) * c1 => tmod(x + c2, c1) + y <= c2 if c1 > 0
 x - y <= tdiv(x + c2, c1) * c1 => tmod(x + c2, c1) <= y + c2 if c1 > 0
 """
 
+# Of quotients rounded toward zero only.
 _TRUNCATED = """
 x - tdiv(x, c1) * c1 => tmod(x, abs(c1))
 tdiv(y + x * c1, c2) => tdiv(y, c2) + x * (c1 // c2) if c2 > 0 and c1 % c2 == 0 and nonneg(x * c1) and nonneg(y)
@@ -129,6 +131,7 @@ tdiv(x, c1) <= c2 => x <= c1 * (c2 + 1) - 1 if c1 > 0 and c2 >= 0
 tdiv(x, c1) <= c2 => x <= c1 * c2 if c1 > 0 and c2 < 0
 """
 
+# Of quotients rounded down only.
 _FLOORED = """
 x - x // c1 * c1 => x % c1
 (x * c1 ^ y) // c2 => x * (c1 // c2) + y // c2 if c2 > 0 and c1 % c2 == 0
@@ -160,6 +163,7 @@ x < c1 and x % c2 < c3 => x < (c1 - 1) // c2 * c2 + c3 and x % c2 < c3 if c2 > 0
 x <= c1 and x % c2 < c3 => x < c1 // c2 * c2 + c3 and x % c2 < c3 if c2 > 0 and c1 % c2 >= c3
 """
 
+# Of min; `_mirrored` has those of max.
 _EXTREMES = """
 min(max(x, y), max(x, z)) => max(min(y, z), x)
 min(max(x, y), max(z, x)) => max(min(y, z), x)
@@ -174,7 +178,8 @@ min(c1 - x, c2) => c1 - max(x, c1 - c2)
 min(select(b, x, y), select(b, z, w)) => select(b, min(x, z), min(y, w))
 """
 
-_TRUTHS = """
+# Comparisons, which all become `<`, `<=` and `==`, conditions, and min and max of related operands.
+_COMPARISONS = """
 min(max(x, y), min(x, y)) => min(x, y)
 min(max(x, y), min(y, x)) => min(x, y)
 max(min(x, y), max(x, y)) => max(x, y)
@@ -222,23 +227,23 @@ if_then_else(x, if_then_else(y, z, w), w) => if_then_else(x and y, z, w)
 
 
 def _mirrored(text: str) -> str:
-    """The rules that speak of min and max, with the two exchanged."""
+    """The rules with min or max in them, with the two exchanged."""
     rows = [line for line in text.splitlines() if "min(" in line or "max(" in line]
     swap = {"min(": "max(", "max(": "min("}
     return re.sub(r"m(in|ax)\(", lambda m: swap[m[0]], "\n".join(rows))
 
 
 def _floored(text: str) -> str:
-    """The rules with quotients that are rounded down."""
+    """The rules with `//` and `%` for `tdiv` and `tmod`."""
     return text.replace("tdiv(", "fdiv(").replace("tmod(", "fmod(")
 
 
-# The added constant is not negative.
+# Not mirrored: the results of min and max differ.
 _GREATER = """
 max(x ^ y, x) => x + y if nonneg(y)
 min(x ^ y, x) => x if nonneg(y)
 """
-# For expressions that no rule before them matches.
+# For expressions that no earlier rule matches.
 _LAST = """
 min(x, y) => x if nonneg(y - x)
 min(x, y) => y if nonneg(x - y)
@@ -246,5 +251,5 @@ max(x, y) => y if nonneg(y - x)
 max(x, y) => x if nonneg(x - y)
 x - y * c1 => x + y * -c1 if c1 > 0
 """
-_ALL = (_TRUTHS, _SUMS, _mirrored(_SUMS), _GREATER, _EXTREMES, _mirrored(_EXTREMES))
+_ALL = (_COMPARISONS, _SUMS, _mirrored(_SUMS), _GREATER, _EXTREMES, _mirrored(_EXTREMES))
 RULES = table("\n".join([*_ALL, _QUOTIENTS, _TRUNCATED, _FLOORED, _floored(_QUOTIENTS), _LAST]))

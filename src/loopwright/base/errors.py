@@ -98,7 +98,7 @@ class Explanation(str):
 
 
 def is_explained(error: BaseException) -> bool:
-    """Whether the text of an error says what is wrong: one of Loopwright's own classes, or one raised
+    """Whether the text of an error explains its cause: one of Loopwright's own classes, or one raised
     with an `Explanation`; not an error of an operation that failed."""
     return isinstance(error, LoopwrightError) or any(isinstance(a, Explanation) for a in error.args)
 

@@ -1,4 +1,4 @@
-"""Errors of functions that others bring: rules, code generators, hooks of operators."""
+"""Errors of functions from outside the package: rules, code generators, hooks of operators."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .span import Span
 
 
 class RuleError(LoopwrightError):
-    """A function that the compiler was given failed; `__cause__` is its exception."""
+    """A function from outside the package failed; `__cause__` is its exception."""
 
 
 @contextmanager
 def named_errors(
     what: str | Callable[[], str], function: Any, span: Callable[[], Span | None] | None = None
 ) -> Iterator[None]:
-    """Turns an exception of `function`, called inside, into a RuleError that names `what` it is, at
-    `span`. An exception of the package's own functions only gets a note."""
+    """A context in which `function` is called: its exception becomes a RuleError that names it as
+    `what`, at `span`. An exception of one of the package's own functions gets a note instead."""
     try:
         yield
     except RuleError:
-        raise  # the innermost is named
+        raise  # the function that failed is named already
     except Exception as error:
         name = what if isinstance(what, str) else what()
         if _is_own_code(function):
@@ -38,8 +38,8 @@ def named_errors(
 
 @contextmanager
 def noted(what: str, function: Callable[..., Any] | None) -> Iterator[None]:
-    """Adds a note that names `what` it is to an exception of `function`, called inside, unless the
-    function is of this package."""
+    """A context in which `function` is called: its exception gets a note that names it as `what`,
+    unless the function is one of the package's own."""
     try:
         yield
     except Exception as error:
@@ -49,6 +49,7 @@ def noted(what: str, function: Callable[..., Any] | None) -> Iterator[None]:
 
 
 def _is_own_code(function: Any) -> bool:
+    """Whether a function, or the class of a callable object, is defined in this package."""
     if function is None:
         return True
     while isinstance(function, partial):

@@ -260,5 +260,5 @@ def need_integers(indices: TensorStructInfo | Tensor) -> None:
 
 
 def void_or(dtype: DataType | str | None, default: DataType | str) -> DataType:
-    """`dtype`, or `default` if `dtype` is None or void."""
+    """`dtype`, or `default` in place of None and void."""
     return DataType(default if dtype in (None, "void", "") else dtype)

@@ -108,7 +108,7 @@ def _loops_key(
 ) -> tuple[Any, list[Any], list[Var]]:
     """The key of the kernel that a call is lowered to, the tensors passed to it, and the variables
     of their shapes, whose names are not in the key. values: the arguments as they are passed to the body;
-    literals: whether one may be passed as a number. It is None if the kernel depends on more."""
+    literals: whether one may be passed as a number. None instead of the key if the kernel depends on more."""
     tensors: list[Any] = []
     dims: list[Any] = []
     attrs = () if call.attrs is None else _plain_key(call.attrs.values)

@@ -36,7 +36,7 @@ def tree_ensemble(
     """For each row of data (rows, columns) and each target: `start` (targets,) and the weights of the
     leaves that the row reaches in the trees, added, or the least or greatest of them.
 
-    A node of `features` (nodes,) >= 0 tests one column: from node k a row goes to children[k, 0] where
+    A node of `features` (nodes,) >= 0 tests one column: from node k a row continues at children[k, 0] where
     its number is at most thresholds[k], else to children[k, 1]; for NaN to children[k, 2]. A node of feature
     -1 is a leaf: it adds weights[e] to targets[e] for e from children[k, 0]
     up to children[k, 1]. `roots` (trees,) are the first nodes. Children have larger numbers than their
@@ -214,7 +214,7 @@ def couple_pairs(chances: Tensor):
 
 
 def _classes(pairs):
-    """The number of classes that have this number of pairs. Raises ValueError where there is none."""
+    """The number of classes that have this number of pairs. Raises ValueError if no number has."""
     count = pairs.value if isinstance(pairs, IntImm) else 0
     k = (1 + isqrt(1 + 8 * count)) // 2
     if not count or k * (k - 1) // 2 != count:

@@ -84,7 +84,7 @@ class ShapeStructInfo(StructInfo):
 
 
 class TensorStructInfo(StructInfo):
-    """A tensor. `shape` is None, a ShapeExpr, or a Var for the shape.
+    """A tensor. shape: a ShapeExpr, a Var for the shape, or None.
 
     `dtype` "void" means unknown; `ndim` -1 means unknown rank.
     """

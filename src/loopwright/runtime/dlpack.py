@@ -10,6 +10,8 @@ import numpy as np
 
 from loopwright.runtime.dtype import dl_dtype, dtype_name, is_native, numpy_dtype
 
+_CPU = 1  # kDLCPU of dlpack.h
+
 
 class _DLTensor(ctypes.Structure):
     _fields_ = [
@@ -43,7 +45,8 @@ def _delete(address: int, forget: Callable[..., Any] = _exported.pop) -> None:
     forget(address, None)
 
 
-# Tensors that live until the interpreter ends call it when the names of modules are gone.
+# Tensors that live until the interpreter exits call it after module globals are cleared: so it has its
+# own reference to `_exported.pop`, and is never freed.
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(_delete))
 
 
@@ -54,32 +57,35 @@ _new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 
 def capsule(array: np.ndarray) -> Any:
     """A DLPack capsule on the array's memory. It must be consumed, exactly once."""
-    steps = tuple(s // array.itemsize for s in array.strides)
-    return capsule_of(array, array.dtype.name, array.shape, steps)
+    strides = tuple(s // array.itemsize for s in array.strides)
+    return capsule_of(array, array.dtype.name, array.shape, strides)
 
 
 def capsule_of(
     array: np.ndarray,
     dtype: str,
-    dims: tuple[int, ...],
-    steps: tuple[int, ...],
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
     byte_offset: int = 0,
     before: int = 0,
 ) -> Any:
-    """A capsule that describes the array's memory: dtype, shape, strides in elements, the
-    place of the first element, from `before` bytes before the array on."""
-    ndim = len(dims)
-    shape, strides = (ctypes.c_int64 * ndim)(*dims), (ctypes.c_int64 * ndim)(*steps)
+    """A DLPack capsule of a tensor in the array's memory, to be consumed exactly once.
+
+    strides: in elements. The data pointer is `before` bytes before the array, and the first element
+    is `byte_offset` bytes after that pointer.
+    """
+    ndim = len(shape)
+    dims, steps = (ctypes.c_int64 * ndim)(*shape), (ctypes.c_int64 * ndim)(*strides)
     code, bits, lanes = dl_dtype(dtype)
     managed = _DLManagedTensor(
         _DLTensor(
-            array.ctypes.data - before, 1, 0, ndim, code, bits, lanes, shape, strides, byte_offset
+            array.ctypes.data - before, _CPU, 0, ndim, code, bits, lanes, dims, steps, byte_offset
         ),
         None,
         ctypes.cast(_delete, ctypes.c_void_p),
     )
     address = ctypes.addressof(managed)
-    _exported[address] = (managed, array, shape, strides)
+    _exported[address] = (managed, array, dims, steps)
     return _new_capsule(address, b"dltensor", None)
 
 
@@ -89,13 +95,13 @@ _pointer_of.argtypes = (ctypes.py_object, ctypes.c_char_p)
 
 
 def byte_offset(value: Any) -> int:
-    """Where the first element of a tvm-ffi tensor is, from its data pointer on."""
+    """The bytes from the data pointer of a tvm-ffi tensor to its first element."""
     exported = value.__dlpack__()
     return _exported_in(exported).byte_offset
 
 
 def dtype_of(value: Any) -> str:
-    """The dtype of a tvm-ffi tensor; tvm-ffi has no name for complex numbers."""
+    """The dtype of a tvm-ffi tensor, read from its capsule if it is complex, which tvm-ffi cannot name."""
     try:
         return str(value.dtype)
     except ValueError:
@@ -105,6 +111,7 @@ def dtype_of(value: Any) -> str:
 
 
 def _exported_in(exported: Any) -> _DLTensor:
+    """The tensor in a capsule that is not consumed yet; valid as long as the capsule lives."""
     return _DLManagedTensor.from_address(_pointer_of(exported, b"dltensor")).tensor
 
 

@@ -81,7 +81,7 @@ class LoadedLibrary(Module):
     def watched_machine(self) -> Machine:
         """The machine, for `VirtualMachine.set_instrument`. Raises LoopwrightError without one."""
         if self.machine is None:
-            what = "this library is native code, which calls nothing that could be watched"
+            what = "this library is native code, without calls that an instrument could observe"
             raise LoopwrightError(explain(what, instead="watch the model before it is exported"))
         return self.machine
 

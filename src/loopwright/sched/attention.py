@@ -59,48 +59,53 @@ def attention(func: PrimFunc, target: Target) -> PrimFunc | None:
         func, stages = sch.func, _stages_of(sch.func)
     if stages is None:
         return None
-    tile, outer = (tile_of(_reduction(s), True, target) for s in (stages.scores, stages.mixed))
-    if tile.row != len(stages.scores.last.spatial) - 2 or outer.row is None:
+    score_tile, tile = (
+        tile_of(_reduction(s), True, target) for s in (stages.scores, stages.output)
+    )
+    if score_tile.row != len(stages.scores.last.spatial) - 2 or tile.row is None:
         return None
-    width = tile.vectors * tile.lanes
-    if width & (width - 1):  # of fewer keys than lanes
+    width = score_tile.vectors * score_tile.lanes
+    if width & (width - 1):  # there are fewer keys than lanes
         return None
     keys = stages.scores.last.spatial[-1].dom.extent
     if (constant(keys) or 1) % width:
         stages, func = _with_whole_rows(stages, func, width)
     sch = Schedule(func, enable_check=False)
     _schedule_keys(sch, stages, width, target)
-    tile.rows = outer.rows
-    last = stored(sch, stages.mixed)
+    score_tile.rows = tile.rows  # both products are computed in one loop over blocks of rows
+    last = stored(sch, stages.output)
     *order, columns = sch.get_loops(last)
-    block, rows = sch.split(order.pop(outer.row), [None, outer.rows])
+    block, rows = sch.split(order.pop(tile.row), [None, tile.rows])
     order.append(block)
     sch.reorder(*order, rows, columns)
-    filled = _product(sch, last, stages.mixed, outer, rows, columns)
+    filled = _product(sch, last, stages.output, tile, rows, columns)
     _schedule_softmax(sch, stages, block, len(order), width, target)
     scores = stored(sch, stages.scores)
     sch.compute_at(scores, block, preserve_unit_loops=True)
     *_, rows, columns = sch.get_loops(scores)
-    filled |= _product(sch, scores, stages.scores, tile, rows, columns)
-    terms = taps(_reduction(stages.mixed)) * (taps(_reduction(stages.scores)) + FMAS_PER_EXP)
-    parallel(sch, order, outer.rows * terms // FMAS_PER_ELEMENT)
+    filled |= _product(sch, scores, stages.scores, score_tile, rows, columns)
+    terms = taps(_reduction(stages.output)) * (taps(_reduction(stages.scores)) + FMAS_PER_EXP)
+    parallel(sch, order, tile.rows * terms // FMAS_PER_ELEMENT)
     func = skip_padding(compute_whole_tiles(sch.func, {*blocks_by_name(sch.func)}), filled)
     blocks = blocks_by_name(func)
-    power, scores = (blocks[s.last.name].writes[0].buffer for s in (stages.power, stages.scores))
+    power, scores = (
+        blocks[s.last.name].writes[0].buffer for s in (stages.exponentials, stages.scores)
+    )
     return max_without_nan(in_place(func, power, scores))
 
 
 class _Stages(NamedTuple):
-    """The stages of attention; all but `power` have a reduction."""
+    """The stages of attention; all except `exponentials` have a reduction."""
 
     scores: Stage
-    top: Stage
-    power: Stage
-    total: Stage
-    mixed: Stage
+    maxima: Stage
+    exponentials: Stage
+    sums: Stage
+    output: Stage
 
 
 def _reduction(stage: Stage) -> BlockInfo:
+    """The reduction of a stage that `_stages_of` found to have one."""
     assert stage.reduction is not None
     return stage.reduction
 
@@ -112,28 +117,29 @@ def _stages_of(func: PrimFunc) -> _Stages | None:
     if not stages or len(stages) != len(_Stages._fields):
         return None
     attention = _Stages(*stages)
-    sums = (attention.scores, attention.top, attention.total, attention.mixed)
-    if attention.power.reduction is not None or any(s.reduction is None for s in sums):
+    folds = (attention.scores, attention.maxima, attention.sums, attention.output)
+    if attention.exponentials.reduction is not None or any(s.reduction is None for s in folds):
         return None
     if len({len(s.last.spatial) for s in attention}) > 1:
         return None
-    for stage in (attention.scores, attention.mixed):
+    for stage in (attention.scores, attention.output):
         reduction = _reduction(stage)
         product = as_product(reduction) if vectors_fit(reduction) else None
         if product is None or product.depthwise or len(reduction.reduce) != 1:
             return None
-    score, power = attention.scores.last.writes[0], attention.power.last.writes[0]
-    reads = ((attention.top, score), (attention.total, power), (attention.mixed, power))
+    score, power = attention.scores.last.writes[0], attention.exponentials.last.writes[0]
+    reads = ((attention.maxima, score), (attention.sums, power), (attention.output, power))
     if not all(_reads(_reduction(stage), buffer) for stage, buffer in reads):
         return None
-    if not (_folds(attention.top, Max) and _folds(attention.total, Add)):
+    if not (_folds(attention.maxima, Max) and _folds(attention.sums, Add)):
         return None
-    if not is_softmax(attention.top, attention.power):
+    if not is_softmax(attention.maxima, attention.exponentials):
         return None
     return attention if score.dtype == power.dtype else None
 
 
 def _reads(info: BlockInfo, buffer: Buffer) -> bool:
+    """Whether a block loads from a buffer."""
     return any(x.buffer is buffer for x in loads_in(info.block.body))
 
 
@@ -153,21 +159,21 @@ def _folds(stage: Stage, operator: type[BinaryOpExpr]) -> bool:
 
 
 def _with_whole_rows(stages: _Stages, func: PrimFunc, width: int) -> tuple[_Stages, PrimFunc]:
-    """The kernel whose rows of scores are a multiple of a width long."""
-    folds = (_reduction(stages.top), _reduction(stages.total))
-    padded = (stages.scores.last, stages.power.last, *folds)
+    """The kernel with its rows of scores padded to a multiple of `width` by -inf, and its stages."""
+    folds = (_reduction(stages.maxima), _reduction(stages.sums))
+    padded = (stages.scores.last, stages.exponentials.last, *folds)
     axes = {b.name: len(b.block.iter_vars) - 1 for b in padded}
     low = const(float("-inf"), stages.scores.last.writes[0].dtype)
     func = whole_columns(func, axes, stages.scores.last.name, width, low)
-    again = _stages_of(func)
-    assert again is not None
-    return again, func
+    padded_stages = _stages_of(func)
+    assert padded_stages is not None
+    return padded_stages, func
 
 
 def _schedule_keys(sch: Schedule, stages: _Stages, width: int, target: Target) -> None:
-    """Inline what can be, and put the keys into strips as wide as a tile, which each block of rows
-    reads in order: by the block that transposes them, or a copy. The end of the last strip is not
-    written: values computed from it are not used."""
+    """Inline the elementwise blocks before the products, and pack the keys into strips as wide as a tile,
+    which each block of rows reads in order: in the block that transposes them, or in a copy. The end
+    of the last strip is not written: values computed from it are not used."""
     scores = _reduction(stages.scores)
     store = scores.store
     assert store is not None
@@ -185,8 +191,8 @@ def _schedule_keys(sch: Schedule, stages: _Stages, width: int, target: Target) -
             sch.compute_inline(block)
     if packed is None:
         product = sch.get_block(scores.name)
-        at = [r.buffer for r in sch.get(product).reads].index(keys)
-        packed = sch.cache_read(product, at, "global")
+        index = [r.buffer for r in sch.get(product).reads].index(keys)
+        packed = sch.cache_read(product, index, "global")
     strips = lambda *i: (*i[:-2], i[-1] // width, i[-2], i[-1] % width)  # noqa: E731
     sch.transform_layout(packed, ("write", 0), strips, assume_injective_transform=True)
     if not transpose_tiles(sch, packed, target):
@@ -196,8 +202,8 @@ def _schedule_keys(sch: Schedule, stages: _Stages, width: int, target: Target) -
 def _product(
     sch: Schedule, last: Any, stage: Stage, tile: Tile, rows: Any, columns: Any
 ) -> set[str]:
-    """Compute the rows and columns of a product in tiles; the names of the blocks that fill the
-    accumulators."""
+    """Compute the rows and columns of a product in tiles. Returns the names of the blocks that
+    initialize and update the accumulators."""
     reduction = _reduction(stage)
     block = sch.get_block(reduction.name)
     strip, vectors, lanes = sch.split(columns, [None, tile.vectors, tile.lanes])
@@ -214,27 +220,27 @@ def _schedule_softmax(
 ) -> None:
     """Compute the exponentials and their sums in the loop over blocks of rows, which is nested
     `depth` deep."""
-    folds = [_reduction(s) for s in (stages.top, stages.total)]
+    folds = [_reduction(s) for s in (stages.maxima, stages.sums)]
     widths = {r.name: width for r in folds}
     parts = {r.name: partial_results(sch, r, widths, target) for r in folds}
-    sums = sch.get_block(stages.total.last.name)
+    sums = sch.get_block(stages.sums.last.name)
     sch.compute_at(sums, block, preserve_unit_loops=True)
-    reduce_in(sch, stages.total, _spatial_outside(sch, sums, depth)[-2], parts, target)
-    power = sch.get_block(stages.power.last.name)
+    reduce_in(sch, stages.sums, _spatial_outside(sch, sums, depth)[-2], parts, target)
+    power = sch.get_block(stages.exponentials.last.name)
     sch.compute_at(power, block, preserve_unit_loops=True)
     *outer, row, columns = sch.get_loops(power)
-    lanes = lanes_of(sch, power, target, stages.power.last.writes[0].dtype)
+    lanes = lanes_of(sch, power, target, stages.exponentials.last.writes[0].dtype)
     whole = (constant(sch.get(columns).extent) or 0) % lanes == 0
     vectorize_last(sch, [row, columns], lanes if whole else width)
-    top = sch.get_block(stages.top.last.name)
+    top = sch.get_block(stages.maxima.last.name)
     sch.compute_at(top, row, preserve_unit_loops=True)
     _spatial_outside(sch, top, len(outer) + 1)
-    reduce_in(sch, stages.top, row, parts, target)
+    reduce_in(sch, stages.maxima, row, parts, target)
 
 
 def _spatial_outside(sch: Schedule, block: Any, depth: int) -> list[Any]:
-    """Put a reduction's loops within the `depth` outermost loops into order, those over what it
-    reduces innermost; the others."""
+    """Reorder a reduction's loops inside the `depth` outermost ones, the spatial before the reduced.
+    Returns the spatial ones."""
     inner = list(sch.get_loops(block))[depth:]
     kinds = [axis.iter_type for axis in sch.get(block).iter_vars]
     spatial = [x for x, kind in zip(inner, kinds, strict=True) if kind == IterVar.DataPar]

@@ -208,8 +208,8 @@ def test_a_truncated_file(tmp_path):
     path.write_bytes(data[: len(data) // 2])
     assert message(path) == (
         f"{path}: no ONNX model, or only a part of one\n"
-        f"  got: {len(data) // 2} bytes that are not a whole protobuf message\n"
-        "  instead: export or fetch the file again; a whole one passes onnx.checker.check_model"
+        f"  got: {len(data) // 2} bytes that are not a complete protobuf message\n"
+        "  instead: export or download the file again; a complete one passes onnx.checker.check_model"
     )
 
 

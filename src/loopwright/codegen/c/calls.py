@@ -16,7 +16,7 @@ from .functions import by_function, definition, same_bits, wrapped
 from .scalar_code import NAMES, elementary
 from .types import MATH_H, c_type, memory_type, unsigned
 
-_BITS = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
+_BITWISE = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 
 
 def refuse_value(ctx: FunctionText, node: Call) -> str:
@@ -52,6 +52,7 @@ def of_integers(ctx: FunctionText, node: Call) -> str:
 
 
 def is_nan(ctx: FunctionText, node: Call) -> str:
+    """`isnan` of math.h, which returns any number but 0."""
     return f"(isnan({ctx.bare(node.args[0])}) != 0)"
 
 
@@ -60,7 +61,7 @@ def is_null(ctx: FunctionText, node: Call) -> str:
 
 
 def shift(ctx: FunctionText, node: Call) -> str:
-    """A shift; the amount is less than the width, so it is C's."""
+    """C's shift where the amount is less than the width; elsewhere a function, since C does not define it."""
     by, dtype = node.args[1], node.dtype
     if not (ctx.meaning_of is not None or (isinstance(by, IntImm) and 0 <= by.value < dtype.bits)):
         return by_function(ctx, node)
@@ -70,12 +71,14 @@ def shift(ctx: FunctionText, node: Call) -> str:
     return f"({a} >> {b})"
 
 
-def bits(ctx: FunctionText, node: Call) -> str:
+def bitwise(ctx: FunctionText, node: Call) -> str:
+    """A bitwise operator on two operands."""
     a, b = map(ctx.expr, node.args)
-    return f"({a} {_BITS[node.op.name.removeprefix('tir.')]} {b})"
+    return f"({a} {_BITWISE[node.op.name.removeprefix('tir.')]} {b})"
 
 
 def reinterpret(ctx: FunctionText, node: Call) -> str:
+    """The bits of a value as one of another type; by a cast between integers, else by memcpy."""
     old, new = node.args[0].dtype, node.dtype
     text = ctx.expr(node.args[0])
     a, b = c_type(old), c_type(new)
@@ -83,19 +86,21 @@ def reinterpret(ctx: FunctionText, node: Call) -> str:
         return text
     if new.is_bool:
         return f"(({text} & 1) != 0)"
-    whole = ("float", "double", "void*")
-    if a not in whole and b not in whole:
+    not_integers = ("float", "double", "void*")
+    if a not in not_integers and b not in not_integers:
         return f"({wrapped(ctx.module, text, new)})" if new.is_integer else f"(({b}){text})"
     return same_bits(ctx.module, text, a, b)
 
 
 def access_ptr(ctx: FunctionText, node: Call) -> str:
+    """A pointer to an element of a buffer, counted in elements of the type of the first argument."""
     tag, data, offset = node.args[:3]
     kind = memory_type(tag.dtype.element)
     return f"(({const_of(ctx, data)}{kind}*){ctx.expr(data)} + {index_operand(ctx, offset)})"
 
 
 def address_of(ctx: FunctionText, node: Call) -> str:
+    """A pointer to the element that is loaded."""
     load = node.args[0]
     if not isinstance(load, BufferLoad):
         return ctx.expr(load)
@@ -103,6 +108,7 @@ def address_of(ctx: FunctionText, node: Call) -> str:
 
 
 def byte_offset(ctx: FunctionText, node: Call) -> str:
+    """A pointer advanced by a number of bytes."""
     base, offset = node.args
     text = ctx.expr(base)
     const = const_of(ctx, base)
@@ -114,6 +120,7 @@ def byte_offset(ctx: FunctionText, node: Call) -> str:
 
 
 def index_operand(ctx: FunctionText, node: PrimExpr) -> str:
+    """An index as an operand of `+`: in parentheses unless it is a name or a number."""
     text = ctx.index(node)
     return text if text.isidentifier() or text.isdigit() else f"({text})"
 
@@ -124,7 +131,7 @@ def const_of(ctx: FunctionText, node: PrimExpr) -> str:
 
 
 def atomic_add(ctx: FunctionText, node: Call) -> str:
-    """Add to the value at a pointer and return the old value; loops are serial in C code."""
+    """Add to the value at a pointer and return the old value; not atomic, since loops are serial in C code."""
     pointer, value = node.args[:2]
     old, by = Var("old", value.dtype), Var("by", value.dtype)
     name, kind = f"lw_add_{c_type(value.dtype)}", memory_type(value.dtype)
@@ -174,12 +181,12 @@ def call_extern(ctx: FunctionText, node: Call) -> str:
     """A call of a C function by name."""
     name, args = called_name(node), node.args[1:]
     params = ctx.module.extern(name, node)
-    written = [argument(ctx, a, p) for a, p in zip(args, params, strict=True)]
-    return f"{name}({', '.join(written)})"
+    converted = [argument(ctx, a, p) for a, p in zip(args, params, strict=True)]
+    return f"{name}({', '.join(converted)})"
 
 
 def argument(ctx: FunctionText, node: PrimExpr, kind: str) -> str:
-    """An argument for a parameter of the given C type; pointers are cast to it."""
+    """An argument for a parameter of the C type `kind`; pointers of other types are cast to it."""
     text = ctx.bare(node)
     if isinstance(node, StringImm):
         return text
@@ -195,6 +202,7 @@ def argument(ctx: FunctionText, node: PrimExpr, kind: str) -> str:
 
 
 def nothing(ctx: FunctionText, node: Call) -> str:
+    """An expression of the call's type without effect."""
     return "((void)0)" if node.dtype.is_void else "NULL" if node.dtype.is_handle else "0"
 
 
@@ -207,7 +215,7 @@ INSTEAD = {
     "call_llvm_pure_intrin": "write it with the operators of tir, or call a C function",
     "TVMBackendAllocWorkspace": "allocate a buffer of constant size",
 }
-# Hints and calls of a profiler, which are nothing on a CPU.
+# Hints, barriers of GPU threads and calls of a profiler, which do nothing on a CPU.
 SILENT = (
     *("assume", "undef", "prefetch", "tvm_storage_sync"),
     *("start_profile_intrinsic", "end_profile_intrinsic"),
@@ -222,7 +230,7 @@ CALLS: dict[str, Any] = {
     **dict.fromkeys(("popcount", "clz"), by_function),
     **dict.fromkeys(("q_multiply_shift", "q_multiply_shift_per_axis"), by_function),
     **dict.fromkeys(("shift_left", "shift_right"), shift),
-    **dict.fromkeys(_BITS, bits),
+    **dict.fromkeys(_BITWISE, bitwise),
     "isnan": is_nan,
     "isnullptr": is_null,
     "if_then_else": if_then_else,

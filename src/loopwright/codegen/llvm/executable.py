@@ -17,18 +17,16 @@ from ..compiled import CompiledModel
 from .program import GRAPH, NativeProgram
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from ..lowered import Lowered
     from .profiling import TimedFunction
 
-# An executable runs without it; profiling needs the compiler.
+# Filled by modules that need the compiler, which a model loaded from disk runs without.
 TIMED_FUNCTION: Slot[type[TimedFunction]] = Slot("codegen.timed_function")
 EXPORT_LIBRARY: Slot[Callable[..., Any]] = Slot("codegen.export_library")
 
 
 class Executable(CompiledModel):
-    """A model as native code.
+    """A compiled model: native functions, and bytecode for the graph functions that are not native.
 
     `exe["main"](x)` calls a function, as in TVM; `exe.run({"x": x})` feeds by name and returns
     results by name. `exe.mod` is the module after the graph passes, `exe.lowered` after the loop
@@ -59,7 +57,7 @@ class Executable(CompiledModel):
                 self.kernels[name] = native
 
     def add_machine(self, bytecode: VMExecutable) -> None:
-        """Run the functions that are not native code on a machine."""
+        """Run the functions that are not native code on a virtual machine, which calls the native ones."""
         natives = dict(self.program.imports)
         for name, native in self.program.functions.items():
             natives[name] = nested(native, self.entries[name].tree)
@@ -68,10 +66,10 @@ class Executable(CompiledModel):
             self._functions[name] = Converted(name, self.machine_runner[name], signature)
 
     def watched_machine(self) -> Machine:
-        """The machine, for `VirtualMachine.set_instrument`. Raises LoopwrightError for a model that
-        is one native function."""
+        """The virtual machine, for `VirtualMachine.set_instrument`. Raises LoopwrightError for a model
+        that needs none."""
         if self.machine_runner is None:
-            what = "this model is native code, which calls nothing that could be watched"
+            what = "this model is native code, without calls that an instrument could observe"
             hint = 'profile it, or compile with a pipeline without the pass "GraphToTIR"'
             raise LoopwrightError(explain(what, instead=hint))
         return self.machine_runner
@@ -79,12 +77,12 @@ class Executable(CompiledModel):
     # -- calls ---------------------------------------------------------------------------------
 
     def __getitem__(self, name: str) -> Any:
-        """The function of that name."""
+        """The function `name`. Raises KeyError for an unknown one."""
         function = self._functions.get(name)
         if function is None:
-            have = ", ".join(self.function_names()) or "none"
+            names = ", ".join(self.function_names()) or "none"
             what = "no function of this name"
-            raise UnknownName(explain(what, got=name, instead=f"one of: {have}"))
+            raise UnknownName(explain(what, got=name, instead=f"one of: {names}"))
         return function
 
     def __contains__(self, name: str) -> bool:
@@ -93,11 +91,9 @@ class Executable(CompiledModel):
     def _callable(self) -> Mapping[str, Any]:
         return self._functions
 
-    def profile(
-        self, *args: Any, function: str = "main", number: int = 1, **named: np.ndarray[Any, Any]
-    ) -> Profile:
-        """Call a function `number` times and measure each of its kernels. Inputs are given in order,
-        or by name as `run` takes them.
+    def profile(self, *args: Any, function: str = "main", number: int = 1, **named: Any) -> Profile:
+        """Call a function `number` times and measure each of its kernels. Inputs are passed in order,
+        or by name as to `run`: arrays, `Tensor`s or anything with DLPack.
 
         The first call compiles a version of the function that reads a clock around each kernel.
         Raises KeyError for an unknown function.
@@ -116,11 +112,12 @@ class Executable(CompiledModel):
         return timed(args, number)
 
     def export_library(self, file_name: Path | str, **options: Any) -> Any:
-        """Write a library (`.so`, `.a`, `.o`) with a C header: see `library.py`."""
+        """Write a library (`.so`, `.a`, `.o`) with a C header; options: of `library.export_library`."""
         return EXPORT_LIBRARY.get()(self, file_name, **options)
 
-    def save(self, file_name: Path, fmt: str = "") -> None:
-        """Write LLVM text (`.ll`), assembly (`.s`, `.asm`), or what `export_library` writes."""
+    def save(self, file_name: Path | str, fmt: str = "") -> None:
+        """Write LLVM text (`.ll`), assembly (`.s`, `.asm`), or what `export_library` writes without the
+        header. fmt: "ll", "s" or "asm", instead of the suffix of the name."""
         kind = fmt or Path(file_name).suffix.lstrip(".")
         if kind not in ("ll", "s", "asm"):
             self.export_library(file_name, header=False)

@@ -1,8 +1,8 @@
 """Values of the graph being imported, with the known integers among them.
 
-A model computes shapes with tensor operators: Shape, Gather, Concat, Reshape. Such a value keeps
-its elements as numbers and expressions of symbolic dimensions, and is only made a tensor where
-a tensor is needed.
+A model computes shapes with tensor operators: Shape, Gather, Concat, Reshape. Such a value stores
+its elements as numbers and expressions of symbolic dimensions, and becomes a tensor only where
+one is needed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Value:
 
     __slots__ = ("_context", "_elements", "_expr", "_kind", "_searched")
 
-    is_tensor = True  # of numbers
+    is_tensor = True  # of numbers; not strings, sequences and other objects
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Value:
         self._searched = elements is not None
 
     def copy(self) -> Value:
-        """Another value of the same tensor; later changes of one do not affect the other."""
+        """Another value of the same tensor; its cached forms change independently."""
         other = Value(self._context, self._expr, self._elements, self._kind)
         other._searched = self._searched
         return other
@@ -63,14 +63,14 @@ class Value:
 
     @property
     def output(self) -> Any:
-        """`expr`, an output of the dataflow block that is open or from outside it."""
+        """`expr`, which can be used after the open dataflow block."""
         self._expr = self.expr
         self.leave_block()
         return self._expr
 
     @property
     def expr(self) -> Any:
-        """The Relax expression; known elements are made a tensor here."""
+        """The Relax expression; a value with only elements becomes a constant or a computed tensor here."""
         if self._expr is None:
             self._expr = self._context.tensor_of(self._elements, self._kind)
         return self._expr
@@ -87,7 +87,7 @@ class Value:
 
     @property
     def integers(self) -> np.ndarray:
-        """`elements` of a value that has them."""
+        """`elements` of a value whose elements are all known, as converters check before."""
         elements = self.elements
         assert elements is not None
         return elements
@@ -117,6 +117,7 @@ class Value:
 
     @property
     def dtype(self) -> DataType:
+        """The element type. Raises TypeError for a value that is not a tensor."""
         return DataType(self._kind) if self._expr is None else self.info.dtype
 
     @property
@@ -130,7 +131,8 @@ class Value:
 
     @property
     def shape(self) -> Dimensions:
-        """The dimensions; those of a known rank alone get names. Raises ValueError for another."""
+        """The dimensions; new symbolic variables where only the rank is known. Raises ValueError where it
+        is not."""
         if self._expr is None:
             return Dimensions(IntImm("int64", d) for d in self._elements.shape)
         dims: Any = self.info.get_shape()
@@ -146,7 +148,7 @@ class Value:
 
 
 class Dimensions(tuple[PrimExpr, ...]):
-    """The dimensions of an input; indexing beyond its rank is an error of the model."""
+    """The dimensions of an input; an index beyond its rank raises ValueError: the model is invalid."""
 
     def __getitem__(self, index: Any) -> Any:
         try:
@@ -158,7 +160,7 @@ class Dimensions(tuple[PrimExpr, ...]):
 
 
 def in_type(value: Any, dtype: DataType | str) -> np.ndarray:
-    """A number as a 0-d array. Raises ValueError for an integer out of the type's range."""
+    """A number as a 0-d array of a type. Raises ValueError if it is out of an integer type's range."""
     kind = numpy_dtype(dtype)
     if kind.kind in "iu" and not np.iinfo(kind).min <= value <= np.iinfo(kind).max:
         what = "a number does not fit the type that is computed in"
@@ -166,8 +168,8 @@ def in_type(value: Any, dtype: DataType | str) -> np.ndarray:
     return np.asarray(value, kind)
 
 
-def literal(value: PrimExpr | int | Value | None) -> Any:
-    """An integer literal as its number; any other value unchanged."""
+def literal(value: Any) -> Any:
+    """An IntImm or a numpy scalar as a Python number; any other value unchanged."""
     if isinstance(value, IntImm):
         return bool(value.value) if value.dtype.is_bool else value.value
     if isinstance(value, np.generic):
@@ -176,9 +178,9 @@ def literal(value: PrimExpr | int | Value | None) -> Any:
 
 
 def object_array(
-    values: range | Sequence[PrimExpr | int], shape: tuple[int, ...] | None = None
+    values: Sequence[PrimExpr | int], shape: tuple[int, ...] | None = None
 ) -> np.ndarray:
-    """A numpy array of Python objects."""
+    """A numpy array of Python numbers and expressions; one axis if no shape is passed."""
     flat = list(values)
     array = np.empty(len(flat), object)
     for k, v in enumerate(flat):

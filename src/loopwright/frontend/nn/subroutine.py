@@ -1,5 +1,5 @@
-"""Subroutines: a module of a class with `define_subroutine = True` is exported as one private
-function, called wherever the module is."""
+"""Subroutines: a module of a class with `define_subroutine = True` is exported as a private function,
+and each call of the module as a call of it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ... import relax
+from ...ir.expr import GlobalVar
 from ...ir.prim_expr import Var as TirVar
 from ...relax.analysis import definable_tir_vars_in_struct_info, free_symbolic_vars
 from ...relax.relations import substitute
@@ -18,7 +19,7 @@ from .exporter import Exporter, returned
 
 
 class SubroutineMixin:
-    """TVM's name for what `core.Module` brings with it."""
+    """TVM's base class of modules with `define_subroutine`, which `core.Module` implements itself."""
 
     define_subroutine = False
 
@@ -31,8 +32,8 @@ def call_subroutine(
 ) -> Any:
     """Call `forward` as a function of the exported module.
 
-    Where a function cannot say what forward takes (an argument that is not a tensor, a cache, a
-    dimension that no argument's shape defines) its body is inlined at the call.
+    Its body is inlined instead where that function could not be typed or would have effects: for an
+    argument that is not a tensor, a cache, or a dimension that is not defined by an argument's shape.
     """
     arguments = dict(inspect.signature(forward).bind(module, *args, **kwargs).arguments)
     arguments.pop(next(iter(arguments)))  # self
@@ -40,18 +41,18 @@ def call_subroutine(
     tensors = {n: v for n, v in arguments.items() if isinstance(v, core.Tensor)}
     has_effect = any(True for _ in module.named_effects())
     params = list(module.named_parameters())
-    outside = [*(t._expr for t in tensors.values()), *(p._expr for _, p in params)]
-    renamed = _fresh_symbols(outside)
-    if len(tensors) != len(arguments) or has_effect or renamed is None:
+    actual = [*(t._expr for t in tensors.values()), *(p._expr for _, p in params)]
+    fresh = _fresh_symbols(actual)
+    if len(tensors) != len(arguments) or has_effect or fresh is None:
         return forward(module, *args, **kwargs)
-    gvar = _build(exporter, module, forward, tensors, params, outside, renamed)
+    gvar = _define_function(exporter, module, forward, tensors, params, actual, fresh)
     name = _snake_case(type(module).__name__)
-    return core.wrap_nested(relax.Call(gvar, outside), f"{name}_output")
+    return core.wrap_nested(relax.Call(gvar, actual), f"{name}_output")
 
 
 def _fresh_symbols(exprs: list[Any]) -> dict[TirVar, TirVar] | None:
-    """A new symbolic variable for each one of the arguments; None where one is not defined by an
-    argument's shape."""
+    """A new variable for each symbolic variable of the arguments; None where one is not defined by
+    an argument's shape."""
     infos = [e.struct_info for e in exprs]
     if not all(isinstance(i, TensorStructInfo) for i in infos):
         return None
@@ -61,34 +62,36 @@ def _fresh_symbols(exprs: list[Any]) -> dict[TirVar, TirVar] | None:
     return {v: TirVar(v.name, v.dtype) for v in defined}
 
 
-def _build(
+def _define_function(
     exporter: Exporter,
     module: core.Module,
     forward: Callable[..., Any],
     tensors: dict[str, core.Tensor],
     params: list[tuple[str, core.Parameter]],
-    outside: list[Any],
-    renamed: dict[TirVar, TirVar],
-) -> Any:
+    actual: list[Any],
+    fresh: dict[TirVar, TirVar],
+) -> GlobalVar:
+    """Add the function whose parameters are `tensors` and `params`, of the types of the arguments
+    `actual` with `fresh` symbolic variables."""
     builder = exporter.builder
-    names = [*tensors, *(e.name_hint for e in outside[len(tensors) :])]
-    inside = [
-        relax.Var(name, _with_symbols(e.struct_info, renamed))
-        for name, e in zip(names, outside, strict=True)
+    names = [*tensors, *(e.name_hint for e in actual[len(tensors) :])]
+    formal = [
+        relax.Var(name, _with_symbols(e.struct_info, fresh))
+        for name, e in zip(names, actual, strict=True)
     ]
     scope = core.Scope(builder)
-    for (_, param), var in zip(params, inside[len(tensors) :], strict=True):
+    for (_, param), var in zip(params, formal[len(tensors) :], strict=True):
         scope.define(param._value, var)
     name = _snake_case(type(module).__name__)
-    with builder.function(name, inside, private=True), scope, exporter.without_effect():
+    with builder.function(name, formal, private=True), scope, exporter.without_effect():
         with builder.dataflow():
-            formal = {n: core.Tensor(_expr=v) for n, v in zip(tensors, inside)}
-            out = builder.emit_output(returned(forward(module, **formal), name))
+            inputs = {n: core.Tensor(_expr=v) for n, v in zip(tensors, formal)}
+            out = builder.emit_output(returned(forward(module, **inputs), name))
         return builder.emit_func_output(out)
 
 
-def _with_symbols(info: TensorStructInfo, renamed: dict[TirVar, TirVar]) -> TensorStructInfo:
-    dims = [substitute(d, renamed) for d in info.get_shape() or ()]
+def _with_symbols(info: TensorStructInfo, fresh: dict[TirVar, TirVar]) -> TensorStructInfo:
+    dims = [substitute(d, fresh) for d in info.get_shape() or ()]
     return TensorStructInfo(dims, info.dtype)
 
 

@@ -1,4 +1,4 @@
-"""A rewriter of modules: replaces parts of a model before it is exported."""
+"""`Mutator`: replaces parts of a model before it is exported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from .core import Effect, Module, ModuleDict, ModuleList, Parameter
 
 
 class Mutator:
-    """Visits the parts of a module by path; a hook's result replaces the part.
+    """Visits the parts of a module in place; the result of the method for a part replaces it.
+
+    Names are paths from the module that was visited first, like "layers.0.weight".
 
     class Quantize(nn.Mutator):
         def visit_module(self, name, node):
@@ -18,27 +20,27 @@ class Mutator:
     """
 
     def visit_module(self, name: str, node: Module) -> Any:
-        """A module; its parts are visited by `visit`."""
+        """Called for a module that is not a list or dict of modules; by default visits its parts."""
         return self.visit(name, node)
 
     def visit_effect(self, name: str, node: Effect) -> Any:
-        """An effect."""
+        """Called for an effect; by default returns it."""
         return node
 
     def visit_param(self, name: str, node: Parameter) -> Any:
-        """A parameter."""
+        """Called for a parameter; by default returns it."""
         return node
 
     def visit_modulelist(self, name: str, node: ModuleList) -> Any:
-        """A list of modules."""
+        """Called for a list of modules; by default visits its modules."""
         return self.visit(name, node)
 
     def visit_moduledict(self, name: str, node: ModuleDict) -> Any:
-        """Modules by name."""
+        """Called for a dict of modules; by default visits its modules."""
         return self.visit(name, node)
 
     def visit(self, name: str, node: Module) -> Any:
-        """Visit the parts of `node`, whose path is `name`, and replace each by the hook's result."""
+        """Replace each part of `node`, whose path is `name`, by its method's result; returns `node`."""
         if isinstance(node, ModuleList):
             for i, part in enumerate(node.modules):
                 node.modules[i] = self._part(_join(name, str(i)), part)

@@ -23,9 +23,11 @@ from .tensors import STRING, array_of, dtype_of, stored_tensor
 
 # The newest opset of the standard domain whose operators the converters know.
 NEWEST_OPSET = 28
-_VERSION = "loopwright.opset"  # in the metadata of a node: its function's version of its domain
-_OVERRIDABLE = 4  # the IR version from which an initializer that is an input is its default; before, all had to be inputs
-_MISSING = object()
+# The key in a node's metadata of the version of its domain, where its function requires another than the model.
+_VERSION = "loopwright.opset"
+# From this IR version on, an initializer with the name of an input is its default value; before, every
+# initializer had to be an input, too.
+_OVERRIDABLE = 4
 
 
 def name_of(text: str | bytes) -> str:
@@ -34,7 +36,7 @@ def name_of(text: str | bytes) -> str:
 
 
 def domain_name(domain: str | bytes) -> str:
-    """A domain as it is kept: the standard one, also called "ai.onnx", is ""."""
+    """A domain in its canonical form: the standard one, also called "ai.onnx", is ""."""
     return "" if domain in ("", "ai.onnx") else name_of(domain)
 
 
@@ -58,7 +60,7 @@ class Node(base.Node):
 
     @property
     def proto(self) -> Any:
-        """Its NodeProto; None of a node that is in no file."""
+        """Its NodeProto; None for a node that is not from a file."""
         return self.source
 
 
@@ -72,25 +74,25 @@ class Model(base.Model):
     stored: dict[str, Stored] = field(default_factory=dict)
 
     def holds_texts(self, name: str) -> bool:
-        """Whether the elements of an initializer are texts."""
+        """Whether the elements of an initializer are strings."""
         return self.initializers[name].data_type == STRING
 
     def initializer_dtype(self, name: str) -> str:
-        """The dtype of an initializer."""
+        """The dtype of an initializer. Raises LoopwrightError for a type that is not supported."""
         try:
             return dtype_of(self.initializers[name].data_type)
         except ValueError as error:
             raise LoopwrightError(f"initializer {name}: {error}") from error
 
     def initializer(self, name: str) -> np.ndarray:
-        """The array of an initializer."""
+        """The array of an initializer. Raises LoopwrightError if its data cannot be read."""
         try:
             return array_of(self.initializers[name], self.folder, self.stored.get(name))
         except (ValueError, TypeError, LoopwrightError, OSError) as error:
             raise LoopwrightError(f"initializer {name}: {error}") from error
 
     def stored_initializer(self, name: str) -> Tensor | None:
-        """An initializer that stays in the file until it is used; None where it was read already."""
+        """An initializer that stays in the file until it is used; None where it is in memory already."""
         stored = self.stored.get(name)
         return None if stored is None else stored_tensor(self.initializers[name], stored)
 
@@ -109,7 +111,7 @@ class Loaded(NamedTuple):
 def load(model: object) -> Loaded:
     """The contents of a path, bytes or a ModelProto.
 
-    Raises FileNotFoundError for a path without a file, TypeError for another kind of object, and
+    Raises FileNotFoundError for a path without a file, IsADirectoryError for a folder, TypeError for another kind of object, and
     LoopwrightError for bytes that are not an ONNX model.
     """
     onnx = _onnx()
@@ -142,13 +144,13 @@ def _onnx() -> Any:
 
 
 def _parse(data: bytes, name: str, onnx: Any) -> Any:
-    hint = "export or fetch the file again; a whole one passes onnx.checker.check_model"
+    hint = "export or download the file again; a complete one passes onnx.checker.check_model"
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(data)
-    except Exception as error:  # protobuf's own class differs from one implementation to another
+    except Exception as error:  # its class differs between implementations of protobuf
         what = f"{name}: no ONNX model, or only a part of one"
-        got = f"{len(data)} bytes that are not a whole protobuf message"
+        got = f"{len(data)} bytes that are not a complete protobuf message"
         raise LoopwrightError(explain(what, got=got, instead=hint)) from error
     if not proto.HasField("graph"):
         what = f"{name}: no ONNX model, or only a part of one"
@@ -161,8 +163,12 @@ def _parse(data: bytes, name: str, onnx: Any) -> Any:
 
 
 def read(loaded: Loaded, opset: int | None = None, nodes: Iterable[Any] | None = None) -> Model:
-    """Read a ModelProto. `opset` replaces the version of the standard domain; nodes: those of the graph
-    with its functions expanded."""
+    """The `Model` of a ModelProto. opset: instead of the version of the standard domain; nodes: instead of
+    the graph's, with calls of the model's functions expanded.
+
+    Raises LoopwrightError for a graph without outputs, names that are defined twice, sparse
+    initializers, and opsets that do not exist.
+    """
     proto, folder, stored = loaded
     opsets = _opsets(proto, opset)
     graph = proto.graph
@@ -172,13 +178,14 @@ def read(loaded: Loaded, opset: int | None = None, nodes: Iterable[Any] | None =
         raise LoopwrightError(explain(what, got=got, instead="make them dense"))
     initializers = {name_of(t.name): t for t in graph.initializer}
     if len(initializers) != len(graph.initializer):
-        _refuse_double("initializers", [name_of(t.name) for t in graph.initializer])
+        _refuse_duplicates("initializers", [name_of(t.name) for t in graph.initializer])
     ports = [_port(v, "input") for v in graph.input]
     inputs = [p for p in ports if p.name not in initializers]
-    both = [p for p in ports if p.name in initializers and p.kind is None]
-    both = both if proto.ir_version >= _OVERRIDABLE else []
+    both: list[Port] = []
+    if proto.ir_version >= _OVERRIDABLE:
+        both = [p for p in ports if p.name in initializers and p.kind is None]
     outputs = [_port(v, "output") for v in graph.output]
-    _refuse_double("inputs", [p.name for p in inputs])
+    _refuse_duplicates("inputs", [p.name for p in inputs])
     if not outputs:
         raise LoopwrightError(explain("this ONNX graph has no outputs", got=graph.name))
     nodes = [node_of(n, opsets, folder) for n in (graph.node if nodes is None else nodes)]
@@ -191,10 +198,10 @@ def read(loaded: Loaded, opset: int | None = None, nodes: Iterable[Any] | None =
     )  # fmt: skip
 
 
-def _refuse_double(kind: str, names: Iterable[str]) -> None:
-    double = [name for name, count in Counter(names).items() if count > 1]
-    if double:
-        raise LoopwrightError(explain(f"{kind} of the same name", got=", ".join(double)))
+def _refuse_duplicates(kind: str, names: Iterable[str]) -> None:
+    duplicates = [name for name, count in Counter(names).items() if count > 1]
+    if duplicates:
+        raise LoopwrightError(explain(f"{kind} of the same name", got=", ".join(duplicates)))
 
 
 def versions_of(proto: Any) -> dict[str, int]:
@@ -215,7 +222,7 @@ def _opsets(proto: Any, opset: int | None) -> dict[str, int]:
 
 
 def check_versions(versions: Mapping[str, int]) -> None:
-    """Raise LoopwrightError for versions of domains that there are not."""
+    """Raise LoopwrightError for a version that does not exist of the standard domain, or of any."""
     standard = versions.get("")
     if standard is not None and not 1 <= standard <= NEWEST_OPSET:
         what = f"the opset must be between 1 and {NEWEST_OPSET}"
@@ -228,15 +235,14 @@ def check_versions(versions: Mapping[str, int]) -> None:
 
 
 def stamp(proto: Any, version: int) -> None:
-    """Say of a NodeProto which version of its domain it is of, where that is not the model's."""
+    """Record in a NodeProto the version of its domain, where that is not the model's."""
     proto.metadata_props.add(key=_VERSION, value=str(version))
 
 
 def _stamped(proto: Any) -> int | None:
-    versions = [p.value for p in proto.metadata_props if p.key == _VERSION]
-    return (
-        int(versions[0]) if versions and versions[0].isdecimal() and len(versions[0]) < 10 else None
-    )
+    """The version that `stamp` recorded, or None; a file may have any text under the key."""
+    version = next((p.value for p in proto.metadata_props if p.key == _VERSION), "")
+    return int(version) if version.isdecimal() and len(version) < 10 else None
 
 
 def _port(value: Any, kind: str) -> Port:
@@ -263,7 +269,7 @@ def _port(value: Any, kind: str) -> Port:
 
 
 def dim_of(dim: Any) -> int | str | None:
-    """A dimension of a TensorShapeProto."""
+    """A dimension of a TensorShapeProto: its extent, its name, or None where it has neither."""
     which = dim.WhichOneof("value")
     if which == "dim_value":
         return dim.dim_value if dim.dim_value >= 0 else None
@@ -271,7 +277,7 @@ def dim_of(dim: Any) -> int | str | None:
 
 
 def node_of(proto: Any, opsets: dict[str, int], folder: Path | None) -> Node:
-    """A Node of a NodeProto."""
+    """The Node of a NodeProto. Raises LoopwrightError for an attribute that cannot be read."""
     domain = domain_name(proto.domain)
     node = Node(
         name_of(proto.op_type),
@@ -295,7 +301,7 @@ def node_of(proto: Any, opsets: dict[str, int], folder: Path | None) -> Node:
 
 
 def graphs_of(attribute: Any) -> list[Any]:
-    """The graphs that an attribute holds."""
+    """The graphs in an attribute."""
     return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
 
 
@@ -316,7 +322,7 @@ def _free_names(graphs: list[Any]) -> list[str]:
 
 def _attribute(a: Any, folder: Path | None) -> Any:
     if a.ref_attr_name:
-        what = "it refers to an attribute of a function, and is in none"
+        what = "it refers to an attribute of a function, but its node is not in one"
         raise ValueError(explain(what, got=a.ref_attr_name, instead="a value"))
     # The numbers are AttributeProto.AttributeType's. Old files leave the type out.
     reader = _ATTRIBUTES.get(a.type)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...base.errors import explain
-from ...ir.expr import Attrs, GlobalVar
+from ...ir.expr import Attrs, BaseExpr, GlobalVar
 from ...ir.functor import Visitor
 from ...ir.module import IRModule, called_global_vars
 from ...ir.op import Op
-from ...ir.prim_expr import IntImm, PrimExpr
+from ...ir.prim_expr import PrimExpr
 from ...ir.prim_expr import Var as TirVar
 from ...ir.variables import vars_in
 from .. import expr as rx
@@ -60,18 +60,18 @@ class _Uses(Visitor):
         """A leaf."""
 
 
-def _uses(expr: rx.Expr) -> _Uses:
+def _uses(expr: rx.Expr | rx.Binding) -> _Uses:
     uses = _Uses()
     uses.visit(expr)
     return uses
 
 
-def used_vars(expr: Any) -> list[rx.Var]:
-    """The graph variables that occur in an expression (not as definitions), each once."""
+def used_vars(expr: rx.Expr | rx.Binding) -> list[rx.Var]:
+    """The graph variables that occur in an expression or binding (not as definitions), each once."""
     return list(_uses(expr).used)
 
 
-def bound_vars(expr: rx.Function) -> list[rx.Var]:
+def bound_vars(expr: rx.Expr) -> list[rx.Var]:
     """The graph variables that an expression defines: parameters and bindings, in order."""
     return list(_uses(expr).bound)
 
@@ -82,7 +82,7 @@ def free_vars(expr: rx.Expr) -> list[rx.Var]:
     return [v for v in uses.used if v not in uses.bound]
 
 
-def all_vars(expr: rx.SeqExpr) -> list[rx.Var]:
+def all_vars(expr: rx.Expr) -> list[rx.Var]:
     """All graph variables of an expression, used or defined."""
     uses = _uses(expr)
     return list({**uses.bound, **uses.used})
@@ -96,8 +96,8 @@ def all_global_vars(expr: rx.Expr) -> list[GlobalVar]:
         def visit_GlobalVar(self, var: GlobalVar) -> None:
             gvars[var] = None
 
-        def visit_PrimExpr(self, expr: IntImm) -> None:
-            pass
+        def visit_PrimExpr(self, expr: PrimExpr) -> None:
+            """No functions inside."""
 
     Collect().visit(expr)
     return list(gvars)
@@ -148,7 +148,7 @@ class _Symbols(Visitor):
         """A PrimFunc has its own variables."""
 
 
-def _symbols(func: rx.Function | rx.Binding) -> _Symbols:
+def _symbols(func: rx.Expr | rx.Binding | StructInfo) -> _Symbols:
     symbols = _Symbols()
     symbols.visit(func)
     return symbols
@@ -159,8 +159,8 @@ def defined_symbolic_vars(func: rx.Function) -> list[TirVar]:
     return list(_symbols(func).defined)
 
 
-def free_symbolic_vars(func: rx.Function | rx.Binding) -> list[TirVar]:
-    """The symbolic variables used but not defined in a function, or a binding."""
+def free_symbolic_vars(func: rx.Expr | rx.Binding | StructInfo) -> list[TirVar]:
+    """The symbolic variables used but not defined in a function, a binding or a struct info."""
     symbols = _symbols(func)
     return [v for v in symbols.used if v not in symbols.defined]
 
@@ -221,14 +221,14 @@ class _PostOrder(Visitor):
         self.fvisit = fvisit
         self.seen: dict[int, Any] = {}
 
-    def visit_BaseExpr(self, expr: Op | rx.Call) -> None:
+    def visit_BaseExpr(self, expr: BaseExpr) -> None:
         if id(expr) in self.seen:
             return
         self.seen[id(expr)] = expr
         self.visit_default(expr)
         self.fvisit(expr)
 
-    def visit_Var(self, var: rx.Var) -> None:
+    def visit_Var(self, var: TirVar | rx.Var) -> None:
         if isinstance(var, rx.Var) and id(var) not in self.seen:
             self.seen[id(var)] = var
             self.fvisit(var)
@@ -290,7 +290,7 @@ def is_impure_call(call: rx.Call) -> bool:
 
 
 def overwritten(call: rx.Call) -> list[Any]:
-    """The arguments that an in-place call writes its results over."""
+    """The arguments that an in-place call overwrites with its results."""
     if not isinstance(call.op, Op) or call.op.name not in _INPLACE:
         return []
     args = call.args[1:]
@@ -305,14 +305,14 @@ class _Bindings(Visitor):
         self.bindings: list[rx.Binding] = []
 
     def visit_Binding(self, binding: rx.Binding) -> None:
-        if not isinstance(binding.value, rx.Call):  # whose arguments hold no bindings
+        if not isinstance(binding.value, rx.Call):  # arguments of calls contain no bindings
             self.visit(binding.value)
         self.bindings.append(binding)
 
 
 def overwritten_vars(func: rx.Function) -> set[rx.Var]:
-    """The variables whose memory in-place calls write over; a result of anything but a kernel may
-    share the memory of its arguments."""
+    """The variables whose memory in-place calls overwrite. A value that is not computed by a kernel
+    (a reshape, a tuple) may share the memory of its arguments, which are then overwritten, too."""
     walk = _Bindings()
     walk.visit(func)
     written: set[rx.Var] = set()
@@ -326,50 +326,54 @@ def overwritten_vars(func: rx.Function) -> set[rx.Var]:
     return written
 
 
-def find_impure_call(expr: rx.Expr | GlobalVar, own_name: str | None = None) -> rx.Call | None:
+def find_impure_call(
+    expr: BaseExpr, own_name: GlobalVar | rx.Var | str | None = None
+) -> rx.Call | None:
     """The first call with side effects, or None; calls of `own_name` (the function itself, if it
     is recursive) do not count, nor do calls inside local functions."""
     name = getattr(own_name, "name_hint", own_name)
 
-    def search(node: GlobalVar | rx.Expr) -> rx.Call | None:
+    def search(node: BaseExpr) -> rx.Call | None:
         if isinstance(node, rx.Function):
             return search(node.body)
         if isinstance(node, rx.SeqExpr):
             for block in node.blocks:
                 for binding in block.bindings:
                     value = binding.value
-                    member = None if isinstance(value, rx.Function) else search(value)
-                    if member is not None:
-                        return member
+                    impure = None if isinstance(value, rx.Function) else search(value)
+                    if impure is not None:
+                        return impure
             return search(node.body)
         if isinstance(node, rx.If):
-            return search(node.true_branch) or search(node.false_branch)
+            parts = (node.cond, node.true_branch, node.false_branch)
+            return next((f for f in map(search, parts) if f is not None), None)
         if isinstance(node, (rx.Tuple, rx.TupleGetItem)):
             parts = node.fields if isinstance(node, rx.Tuple) else (node.tuple_value,)
             return next((f for f in map(search, parts) if f is not None), None)
         if isinstance(node, rx.Call):
             inner = next((f for f in map(search, node.args) if f is not None), None)
-            itself = name is not None and getattr(node.op, "name_hint", None) == name
-            return inner or (node if is_impure_call(node) and not itself else None)
+            recursive = name is not None and getattr(node.op, "name_hint", None) == name
+            return inner or (node if is_impure_call(node) and not recursive else None)
         return None
 
     return search(expr)
 
 
-def contains_impure_call(expr: rx.Expr, own_name: Any = None) -> bool:
-    """Whether a function or expression makes a call that may have side effects."""
+def contains_impure_call(expr: BaseExpr, own_name: GlobalVar | rx.Var | str | None = None) -> bool:
+    """Whether a function or expression makes a call that may have side effects, except of `own_name`
+    (see `find_impure_call`)."""
     return find_impure_call(expr, own_name) is not None
 
 
 def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
     """The groups of relax functions that call themselves or each other, sorted by name."""
     calls: dict[GlobalVar, list[GlobalVar]] = {}
-    relax = {g: f for g, f in mod.functions.items() if isinstance(f, rx.Function)}
-    for gvar, func in relax.items():
+    graphs = {g: f for g, f in mod.functions.items() if isinstance(f, rx.Function)}
+    for gvar, func in graphs.items():
         calls[gvar] = sorted(
-            (g for g in called_global_vars(func) if g in relax), key=lambda g: g.name_hint
+            (g for g in called_global_vars(func) if g in graphs), key=lambda g: g.name_hint
         )
-    groups = []
+    groups: list[list[GlobalVar]] = []
     for group in _components(calls):
         if len(group) > 1 or group[0] in calls[group[0]]:
             groups.append(sorted(group, key=lambda g: g.name_hint))
@@ -414,7 +418,8 @@ def _components(graph: dict[Any, list[Any]]) -> list[list[Any]]:
 
 
 def remove_all_unused(func: Rewritten) -> Rewritten:
-    """The function or sequence without unused bindings that have no side effect."""
+    """The function, sequence or dataflow block without its unused bindings; those whose value has
+    side effects and match_casts, which are checks, stay. Raises TypeError for another object."""
     if not isinstance(func, (rx.Function, rx.SeqExpr, rx.DataflowBlock)):
         what = "remove_all_unused takes a function, a sequence or a dataflow block"
         raise TypeError(explain(what, got=type(func).__name__))
@@ -428,7 +433,7 @@ def remove_all_unused(func: Rewritten) -> Rewritten:
 
 
 class _Sweeper:
-    """Walks the bindings backwards and keeps the live ones."""
+    """Visits the bindings from the last to the first and retains those whose variables are live."""
 
     def seq(self, seq: rx.SeqExpr, live: set[rx.Var]) -> rx.SeqExpr:
         live = live | set(used_vars(seq.body)) | _shape_uses(seq.body)
@@ -484,6 +489,4 @@ def _removable(binding: rx.Binding) -> bool:
     if isinstance(binding, rx.MatchCast):
         return False
     value = binding.value
-    return isinstance(value, (rx.Function, rx.ExternFunc, rx.Expr)) and not contains_impure_call(
-        value
-    )
+    return isinstance(value, rx.Expr) and not contains_impure_call(value)

@@ -159,7 +159,7 @@ class _Lost:
 
 
 class _Unshared(GraphRewriter):
-    """Gives each user of a value that depends on constants only a copy of it: the other users of a
+    """Copies each value that depends on constants only for each of its users: the other users of a
     matched value are folded still, and other matches have their own."""
 
     def __init__(self, mod: IRModule) -> None:

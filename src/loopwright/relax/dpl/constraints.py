@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...base.errors import explain
 
 if TYPE_CHECKING:
-    from ...ir.node import Node
+    from .nodes import DFPattern, SameShapeConstraint
 
 
 @dataclass(frozen=True)
 class Edge:
     """`producer` is used by `consumer`.
 
-    only: it has no other user. index: the operand index, -1 for any. stated: written by the user;
-    edges implied by calls only guide the search.
+    only: the producer has no other user. index: of the operand, -1 for any. stated: written by the
+    user, so a match must have it; edges implied by calls only guide the search.
     """
 
-    producer: Any
-    consumer: Any
+    producer: DFPattern
+    consumer: DFPattern
     only: bool = False
     index: int = -1
     stated: bool = True
@@ -30,17 +30,17 @@ class Edge:
 class ConstraintGraph:
     """Patterns, the edges between them, and further conditions.
 
-    incremental: start with the contents of the context that is open.
+    incremental: start with the contents of the innermost open context.
     """
 
     def __init__(self, incremental: bool = False) -> None:
         outer = current_graph() if incremental else None
         self.parents: tuple[ConstraintGraph, ...] = () if outer is None else (outer,)
-        self.nodes: dict[Any, None] = {} if outer is None else dict(outer.nodes)
+        self.nodes: dict[DFPattern, None] = {} if outer is None else dict(outer.nodes)
         self.edges: list[Edge] = [] if outer is None else list(outer.edges)
-        self.conditions: list[Any] = [] if outer is None else list(outer.conditions)
+        self.conditions: list[SameShapeConstraint] = [] if outer is None else list(outer.conditions)
 
-    def add_node(self, pattern: Any) -> None:
+    def add_node(self, pattern: DFPattern) -> None:
         """Make a pattern part of this graph.
 
         Raises ValueError if it belongs to another context that this one does not continue.
@@ -65,7 +65,7 @@ class ConstraintGraph:
         if edge not in self.edges:
             self.edges.append(edge)
 
-    def add_condition(self, condition: Node) -> None:
+    def add_condition(self, condition: SameShapeConstraint) -> None:
         """Add a condition on several patterns (`SameShapeConstraint`)."""
         for pattern in condition.args:
             self.add_node(pattern)
@@ -87,5 +87,5 @@ def open_graph(graph: ConstraintGraph) -> None:
 
 
 def close_graph() -> None:
-    """Restore the previous current graph."""
+    """Make the graph that was current before the last `open_graph` current again."""
     _OPEN.set(_OPEN.get()[:-1])

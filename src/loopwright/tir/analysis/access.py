@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...arith.analyzer import Analyzer
@@ -16,13 +17,14 @@ from ..expr import BufferLoad
 from ..stmt_functor import substitute
 from .bounds import Bound, bounds_of, difference
 
-Box = list[Bound]  # (least, greatest) of each dimension; None where nothing is known
+Box = list[Bound]  # (least, greatest) index of each dimension, inclusive; None where unbounded
 
 
 class _Accesses(Visitor):
-    """Collects the boxes in order of first access; inner loops are taken as a whole."""
+    """Collects the box of each access, by buffer in order of first access, over all iterations of the loops
+    inside the block."""
 
-    def __init__(self, buffer_var_map: dict[Var, Buffer]) -> None:
+    def __init__(self, buffer_var_map: Mapping[Var, Buffer]) -> None:
         self.pointers = dict(buffer_var_map)
         self.loops: dict[Var, Bound] = {}
         self.lets: dict[Var, PrimExpr] = {}
@@ -68,8 +70,8 @@ class _Accesses(Visitor):
         return box
 
     def outside(self, box: Box, own: set[Buffer]) -> Box:
-        """A box in terms of what there is outside of the block: an index that is loaded from a buffer
-        of the block's own is not known there."""
+        """The box as it is outside of the block, where indices loaded from a buffer that the block
+        allocates are unbounded."""
         if not (own or self.inner):
             return box
 
@@ -115,17 +117,13 @@ class _Accesses(Visitor):
         if node.else_case is not None:
             self.visit(node.else_case)
 
-    def visit_LetStmt(self, node: st.LetStmt) -> None:
+    def visit_LetStmt(self, node: st.LetStmt | Let) -> None:
         self.visit(node.value)
         self.lets[node.var] = substitute(node.value, self.lets)
         self.visit(node.body)
         del self.lets[node.var]
 
-    def visit_Let(self, node: Let) -> None:
-        self.visit(node.value)
-        self.lets[node.var] = substitute(node.value, self.lets)
-        self.visit(node.body)
-        del self.lets[node.var]
+    visit_Let = visit_LetStmt
 
     def visit_Call(self, node: Call) -> None:
         if isinstance(node.op, Op) and node.op.name == "tir.tvm_access_ptr":
@@ -134,7 +132,8 @@ class _Accesses(Visitor):
             self.visit(node.args)
 
     def access_pointer(self, node: Call) -> None:
-        """A pointer with a mask: the whole buffer is read, written, or both."""
+        """A pointer with an access mask: 1 reads, 2 writes, 3 does both. A flat buffer is accessed from
+        the offset over the extent, any other as a whole."""
         data, offset, extent, mask = node.args[1:5]
         self.visit(offset)
         self.visit(extent)
@@ -169,8 +168,8 @@ class _Accesses(Visitor):
 
 
 def _inside(source: BufferRegion, box: Box, ndim: int) -> Box:
-    """A box of a matched buffer as a box of the buffer behind it: leading axes that the match
-    dropped are as in the source."""
+    """A box of a matched buffer as a box of its source buffer; the leading axes that the match does not
+    have are those of the source region."""
     lead = len(source.region) - ndim
     outer: Box = []
     for n, r in enumerate(source.region):
@@ -198,7 +197,7 @@ def _union(boxes: list[Box], buffer: Buffer, block: st.Block) -> BufferRegion:
 
 
 def _pick(a: PrimExpr, b: PrimExpr, block: st.Block, *, least: bool) -> PrimExpr:
-    # Two numbers with one limit are ordered as without it.
+    # min(x, n) and min(y, n) are ordered as x and y are.
     limited = type(a) is type(b) and isinstance(a, (Min, Max)) and structural_equal(a.b, b.b)
     gap = difference(a.a, b.a) if limited else difference(a, b)
     if isinstance(gap, int):
@@ -212,18 +211,18 @@ def _pick(a: PrimExpr, b: PrimExpr, block: st.Block, *, least: bool) -> PrimExpr
 
 
 def range_between(low: PrimExpr, high: PrimExpr) -> Range:
-    """The numbers from `low` to `high`, which is one of them."""
+    """The range from `low` to `high`, inclusive."""
     size = difference(add(high, 1), low)
     if isinstance(size, int):
         return Range.from_min_extent(low, const(size, low.dtype))
     return Range.from_min_extent(low, Analyzer().simplify(subtract(add(high, 1), low)))
 
 
-def accessed_regions(block: st.Block, pointers: dict[Var, Buffer]) -> list[list[BufferRegion]]:
+def accessed_regions(block: st.Block, pointers: Mapping[Var, Buffer]) -> list[list[BufferRegion]]:
     """[reads, writes, opaque accesses] of a block, detected in its body.
 
-    `pointers`: pointer variable to buffer, for pointers given to external calls. Buffers that the
-    block or blocks in its body allocate are left out; so are a reduction block's reads of its
+    pointers: pointer variable to buffer, for pointers passed to external calls. Without the buffers
+    that the block or blocks in its body allocate, and without a reduction block's reads of its
     results.
     """
     accesses = _Accesses(pointers)
@@ -238,9 +237,10 @@ def accessed_regions(block: st.Block, pointers: dict[Var, Buffer]) -> list[list[
 
 
 def get_block_access_region(
-    block: st.Block, buffer_var_map: dict[Var, Buffer]
+    block: st.Block, buffer_var_map: Mapping[Var, Buffer]
 ) -> list[list[BufferRegion]]:
-    """`accessed_regions` of the buffers in the map (pointer variable to buffer), of all if it is empty."""
+    """[reads, writes, opaque accesses] of a block, see `accessed_regions`; only those of buffers in the map
+    (pointer variable to buffer) unless it is empty."""
     accessed = accessed_regions(block, buffer_var_map)
     if not buffer_var_map:
         return accessed
@@ -248,15 +248,15 @@ def get_block_access_region(
 
 
 def get_block_read_write_region(
-    block: st.Block, buffer_var_map: dict[Var, Buffer]
+    block: st.Block, buffer_var_map: Mapping[Var, Buffer]
 ) -> list[list[BufferRegion]]:
     """[reads, writes] of a block; an opaque access counts as both, over the whole buffer."""
     reads, writes, opaque = accessed_regions(block, buffer_var_map)
     for region in opaque:
         for side in (reads, writes):
-            at = [n for n, r in enumerate(side) if r.buffer is region.buffer]
-            if at:
-                side[at[0]] = region
+            indices = [n for n, r in enumerate(side) if r.buffer is region.buffer]
+            if indices:
+                side[indices[0]] = region
             else:
                 side.append(region)
     return [reads, writes]

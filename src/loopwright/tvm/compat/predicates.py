@@ -134,7 +134,7 @@ def _copied(nest: For) -> tuple[BufferRegion, BufferRegion] | str:
             return f"Mismatch between {what}"
     apart = analyzer.simplify(flat["src"] - flat["dst"])
     if any_node(apart, lambda n: isinstance(n, Var) and n in loops):
-        return f"The loops go through different source and destination indices: {flat}"
+        return f"The loops visit different source and destination indices: {flat}"
     src, dst = (_region(buffer, indices, ends) for buffer, indices in sides.values())
     return src, dst
 

@@ -19,7 +19,8 @@ Before (-) and after (+)::
               R.output(gv)
           return gv
 
-Calls of `tensor_to_shape` become calls of the run time's function, whose result gets names.
+Calls of `tensor_to_shape` become calls of the function of the virtual machine, and new symbolic variables
+are the dimensions of the result.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from ._decompose import DecomposePass, batch_norm_for_inference, tensor_to_shape
 
 @dataclass(frozen=True)
 class DecomposeOpsForInference(DecomposePass):
-    """Batch norms become elementwise operators, by their moving mean and variance.
+    """Batch norms become elementwise operators, by their moving mean and variance; calls of
+    `relax.tensor_to_shape` become calls of the function of the virtual machine.
 
     func_name: the function to rewrite; None: all of them.
     """

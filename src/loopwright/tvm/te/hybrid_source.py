@@ -1,9 +1,10 @@
-"""`te.hybrid.build`: a schedule as the source of a hybrid script, which can be saved, read again, run
-by Python and made an operation."""
+"""`te.hybrid.build`: a schedule as the source of a hybrid script, which can be saved, loaded, run on numpy
+arrays and called on tensors."""
 
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,7 +38,8 @@ _LOOPS = {
 
 
 class Source:
-    """Writes statements on tensors as Python."""
+    """Writes statements on tensors as the lines of a hybrid script. names: of its variables and tensors;
+    used: all names that are in use; depth: of the indentation."""
 
     def __init__(self) -> None:
         self.names: dict[Any, str] = {}
@@ -46,7 +48,7 @@ class Source:
         self.depth = 1
 
     def name(self, of: pe.Var | DataProducer, hint: str) -> str:
-        """The name of a tensor or a variable."""
+        """The name of a tensor or a variable, chosen like `hint` at its first use."""
         if of not in self.names:
             name = free_name(re.sub(r"\W", "_", hint), self.used)
             self.used.add(name)
@@ -54,11 +56,11 @@ class Source:
         return self.names[of]
 
     def line(self, text: str) -> None:
-        """Add a line."""
+        """Add a line at the current indentation."""
         self.lines.append("    " * self.depth + text)
 
-    def inside(self, head: str, body: st.Stmt) -> None:
-        """A statement in another."""
+    def block(self, head: str, body: st.Stmt) -> None:
+        """Add a compound statement: its head, and its body indented below."""
         self.line(head)
         self.depth += 1
         count = len(self.lines)
@@ -82,21 +84,22 @@ class Source:
         elif isinstance(node, ProducerStore):
             self.line(f"{self.element(node.producer, node.indices)} = {self.expr(node.value)}")
         elif isinstance(node, st.For):
+            kind = _LOOPS.get(node.kind)
+            if kind is None:
+                raise self.unknown(node)
             name = self.name(node.loop_var, node.loop_var.name)
             end = self.expr(node.min + node.extent)
-            self.inside(
-                f"for {name} in {_LOOPS[node.kind]}({self.expr(node.min)}, {end}):", node.body
-            )
+            self.block(f"for {name} in {kind}({self.expr(node.min)}, {end}):", node.body)
         elif isinstance(node, st.IfThenElse):
-            self.inside(f"if {self.expr(node.condition)}:", node.then_case)
+            self.block(f"if {self.expr(node.condition)}:", node.then_case)
             if node.else_case is not None:
-                self.inside("else:", node.else_case)
+                self.block("else:", node.else_case)
         elif isinstance(node, st.AssertStmt):
             self.line(f"assert {self.expr(node.condition)}, {self.expr(node.message)}")
             self.stmt(node.body)
         elif isinstance(node, st.AttrStmt) and node.attr_key == "thread_extent":
             name, tag = self.name(node.node.var, node.node.var.name), node.node.thread_tag
-            self.inside(f'for {name} in bind("{tag}", {self.expr(node.value)}):', node.body)
+            self.block(f'for {name} in bind("{tag}", {self.expr(node.value)}):', node.body)
         elif isinstance(node, st.Evaluate):
             if not isinstance(node.value, pe.IntImm):
                 raise self.unknown(node)
@@ -104,14 +107,16 @@ class Source:
             raise self.unknown(node)
 
     def unknown(self, node: st.Stmt | pe.PrimExpr) -> CallValueError:
+        """The error for a node that hybrid scripts do not have."""
         what = f"a hybrid script has no {type(node).__name__}"
         return CallValueError(explain(what, got=str(node)[:80], instead="te.build"))
 
     def element(self, tensor: Any, indices: Sequence[Any]) -> str:
+        """An element of a tensor as Python."""
         return f"{self.name(tensor, tensor.name)}[{', '.join(map(self.expr, indices))}]"
 
     def expr(self, node: pe.PrimExpr) -> str:
-        """An expression as Python."""
+        """An expression as Python. Raises ValueError for one that hybrid scripts do not have."""
         if isinstance(node, pe.IntImm):
             return str(bool(node.value)) if node.dtype.is_bool else str(node.value)
         if isinstance(node, (pe.FloatImm, pe.StringImm)):
@@ -139,7 +144,11 @@ class Source:
 
 
 class HybridModule:
-    """A hybrid script of its own: `save` and `load` its source, call it like a script."""
+    """A hybrid script with its source: called like a `HybridScript`, saved and loaded as text.
+
+    src: the source of one function, which is executed here. name: instead of the function's. Raises
+    ValueError for another number of functions; a call raises it if no source is loaded.
+    """
 
     def __init__(self, src: str | None = None, name: str | None = None) -> None:
         self.name = name
@@ -149,7 +158,7 @@ class HybridModule:
             self.read(src)
 
     def read(self, text: str) -> None:
-        """Take a source."""
+        """Replace the source and execute it. Raises ValueError if it is not of one function."""
         nodes = [n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
         if len(nodes) != 1:
             what = "a hybrid module is the source of one function"
@@ -171,19 +180,20 @@ class HybridModule:
         """The source."""
         return self.src_
 
-    def save(self, path: str) -> None:
-        """Write the source to a file of Python."""
-        Path(path if path.endswith(".py") else f"{path}.py").write_text(self.src_)
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the source to a file; ".py" is appended to another name."""
+        name = os.fspath(path)
+        Path(name if name.endswith(".py") else f"{name}.py").write_text(self.src_, encoding="utf-8")
 
-    def load(self, path: str) -> None:
-        """Read the source from a file."""
-        self.read(Path(path).read_text())
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Replace the source by a file's and execute it."""
+        self.read(Path(path).read_text(encoding="utf-8"))
 
 
 def source_of(
     body: st.Stmt, inputs: Sequence[Any], outputs: Sequence[Tensor], name: str
 ) -> HybridModule:
-    """A module of the statements of a schedule."""
+    """The hybrid module `name` of a schedule's statements, from input to output tensors."""
     source = Source()
     params = [source.name(a, a.name) for a in inputs]
     for tensor in outputs:

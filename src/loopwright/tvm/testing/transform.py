@@ -1,5 +1,4 @@
-"""Queries of tests of passes, under TVM's names: normal forms, in-place calls in dataflow
-blocks."""
+"""Analyses for tests of passes, under TVM's names: normal forms, in-place calls in dataflow blocks."""
 
 from __future__ import annotations
 
@@ -20,7 +19,8 @@ dataflow_single_inplace_call = with_call_in_place
 def dataflow_alias_analysis(
     block: DataflowBlock, inputs: Iterable[Var]
 ) -> tuple[dict[Var, set[int]], dict[int, list[set[int]]]]:
-    """The memory that each variable may be in, as numbers, and that of the fields of tuples."""
+    """(The numbers of the memory locations that each variable may have, for the number of a tuple the
+    locations of each field)."""
     aliases = Aliases(block, inputs)
     return aliases.memory, aliases.fields
 
@@ -28,8 +28,8 @@ def dataflow_alias_analysis(
 def dataflow_inplace_analysis(
     block: DataflowBlock, inputs: Iterable[Var], mod: IRModule
 ) -> tuple[list[InplaceOpportunity], list[InplaceOpportunity]]:
-    """The calls that may write over an argument: of at least the result's size, of its struct info.
-    Here both are the same."""
+    """The calls that may overwrite an argument: (one of at least the result's size, one of the result's
+    struct info). Both lists are the same, since only the latter are searched for."""
     calls = list(in_place_calls(block, inputs))
     return calls, calls
 

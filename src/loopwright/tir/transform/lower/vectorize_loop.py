@@ -11,12 +11,11 @@ Before (-) and after (+)::
 
 A statement that cannot be vectorized (a function call, a store of all lanes to one element) runs in
 a serial loop instead; so do statements under a condition that differs between lanes, unless
-accesses may be
-masked: with the option `tir.enable_buffer_level_predication`, which is the default for machines
-with vectors of unknown length, a condition `low + i < end` becomes the mask
+accesses may be masked. With the option `tir.enable_buffer_level_predication`, which is the default
+for targets with scalable vectors, a condition `low + i < end` becomes the mask
 `T.get_active_lane_mask` of all the loads and stores under it. With `native`, as in the pipelines of
-this package, any condition becomes a mask, on every machine. With the option
-`tir.disable_vectorize` all vectorized loops become serial.
+this package, any condition becomes a mask, on every target. With the option `tir.disable_vectorize`
+all vectorized loops become serial.
 """
 
 from __future__ import annotations
@@ -59,25 +58,25 @@ if TYPE_CHECKING:
 
 
 class _NotLanewise(Exception):
-    """This statement has no vector form."""
+    """Raised inside a statement or an expression that has no vector form."""
 
 
 def _lanes(values: Iterable[Any]) -> Lanes:
-    """The lanes of the first vector among values; 1 without one."""
+    """The lanes of the first vector among values; 1 if all are scalars."""
     widths = (lanes_of(v.dtype) for v in values if isinstance(v, PrimExpr))
     return next((w for w in widths if w != 1), 1)
 
 
 # Intrinsics of LLVM that have an overload for vectors, lane by lane.
-_WORDS = """
+_NAMES = """
 sqrt fabs floor ceil trunc rint nearbyint round roundeven canonicalize sin cos exp exp2 log log2 log10
 pow fma fmuladd minnum maxnum minimum maximum copysign ctpop bswap bitreverse smin smax umin umax
 """
-LLVM_LANEWISE = frozenset(f"llvm.{name}" for name in _WORDS.split())
+LLVM_LANEWISE = frozenset(f"llvm.{name}" for name in _NAMES.split())
 
 
 def _spread(value: PrimExpr, lanes: Lanes) -> PrimExpr:
-    """A value as a vector of `lanes` lanes."""
+    """A scalar broadcast to `lanes` lanes; a vector of that length unchanged."""
     if lanes_of(value.dtype) == lanes:
         return value
     if value.dtype.lanes != 1:
@@ -86,20 +85,23 @@ def _spread(value: PrimExpr, lanes: Lanes) -> PrimExpr:
 
 
 class _Vectorizer(StmtRewriter):
-    """The body of one loop with its variable as the vector low, low + 1, ..."""
+    """Rewrites the body of one loop, whose variable becomes the vector low, low + 1, ...; values: the
+    vectors of variables."""
 
     def __init__(
         self, var: Var, low: PrimExpr, lanes: Lanes, ana: Analyzer, masks: bool, native: bool
     ) -> None:
         self.lanes = lanes
         self.masks = masks  # whether accesses may have predicates
-        self.native = native  # whether those, and choices, may be of any form
+        self.native = native  # whether masks and if_then_else may have any condition
         self.ana = ana
         self.var = var
         self.values: dict[Var, PrimExpr] = {var: Ramp._make(low, const(1, var.dtype), lanes)}
-        self.own: dict[Var, dict[Buffer, Buffer]] = {}  # memory of the body -> its views, widened
+        self.own: dict[
+            Var, dict[Buffer, Buffer]
+        ] = {}  # memory allocated in the body -> its views, widened
         self.mask: PrimExpr | None = None
-        self.assumed: dict[int, bool] = {}  # by id: conditions of one value in all lanes
+        self.assumed: dict[int, bool] = {}  # by id: uniform conditions (the same in all lanes)
 
     # ------------------------------------------------------------------ expressions
 
@@ -122,19 +124,19 @@ class _Vectorizer(StmtRewriter):
         return kind._make(_spread(a, lanes), _spread(b, lanes), span=node.span)
 
     def _ramp(self, kind: type[pe.BinaryOpExpr], a: PrimExpr, b: PrimExpr) -> Any:
-        """Sums and multiples of ramps are ramps."""
+        """A sum of a ramp and a scalar, or their product, as a ramp; None for other operands."""
         if not a.dtype.is_int:
             return None
-        (pa, pb) = (type(a) is Ramp, type(b) is Ramp)
+        a_is_ramp, b_is_ramp = type(a) is Ramp, type(b) is Ramp
         if kind is pe.Add or kind is pe.Sub:
-            if pa and b.dtype.lanes == 1:
+            if a_is_ramp and b.dtype.lanes == 1:
                 return Ramp._make(self._fold(kind, a.base, b), a.stride, a.lanes)
-            if pb and a.dtype.lanes == 1:
+            if b_is_ramp and a.dtype.lanes == 1:
                 zero = const(0, b.stride.dtype)
                 stride = b.stride if kind is pe.Add else self._fold(pe.Sub, zero, b.stride)
                 return Ramp._make(self._fold(kind, a, b.base), stride, b.lanes)
-        if kind is pe.Mul and (pa or pb):
-            ramp, factor = (a, b) if pa else (b, a)
+        if kind is pe.Mul and (a_is_ramp or b_is_ramp):
+            ramp, factor = (a, b) if a_is_ramp else (b, a)
             if factor.dtype.lanes == 1:
                 parts = (multiply(ramp.base, factor), multiply(ramp.stride, factor))
                 return Ramp._make(*parts, ramp.lanes)
@@ -153,7 +155,8 @@ class _Vectorizer(StmtRewriter):
         value = self.visit(node.value)
         if value is node.value:
             return node
-        exact = value.dtype.bits >= min(node.dtype.bits, 32)  # of int8 the lanes may wrap around
+        # The lanes of a narrow type may wrap around.
+        exact = value.dtype.bits >= min(node.dtype.bits, 32)
         if type(value) is Ramp and node.dtype.is_int and value.dtype.is_int and exact:
             parts = [pe.Cast._make(node.dtype, p) for p in (value.base, value.stride)]
             return Ramp._make(*map(self.ana.simplify, parts), value.lanes)
@@ -227,8 +230,8 @@ class _Vectorizer(StmtRewriter):
                 raise _NotLanewise
         return Call._make(pe.vector_type(node.dtype, lanes), node.op, tuple(spread), span=node.span)
 
-    def llvm_call(self, node: Call, args: list[Any], lanes: int | Lanes) -> Call:
-        """An intrinsic that has an overload for vectors."""
+    def llvm_call(self, node: Call, args: list[Any], lanes: Lanes) -> Call:
+        """A call of an LLVM intrinsic as one of its overload for vectors."""
         head = 2 if isinstance(args[1], IntImm) and args[1].dtype.is_uint and len(args) > 2 else 1
         plain = all(a.dtype.element == node.dtype for a in args[head:])
         if getattr(args[0], "value", None) not in LLVM_LANEWISE or not plain:
@@ -251,17 +254,17 @@ class _Vectorizer(StmtRewriter):
             kind = vectors[0].dtype.element
             lane = Ramp._make(const(0, kind), const(1, kind), self.lanes)
             size = cast(kind, self.lanes)
-            if vectors[0].dtype.lanes > 1:  # the element is another in each lane
+            if vectors[0].dtype.lanes > 1:  # the index differs between lanes
                 size = _spread(size, self.lanes)
             at = multiply(vectors[0], size)
             vectors = (self.ana.simplify(_spread(at, self.lanes) + lane),)
             return wide, vectors
         if any(i.dtype.lanes > 1 for i in vectors[:-1]):
-            raise _NotLanewise  # memory is flat here, or only its last index is a vector
+            raise _NotLanewise  # in buffers that are not flat, only the last index may be a vector
         return buffer, tuple(self._tidy(i) for i in vectors)
 
     def widened(self, buffer: Buffer) -> Buffer | None:
-        """A view of the body's own memory with room for each lane."""
+        """The view of memory allocated in the body with its elements for each lane; None for other memory."""
         views = self.own.get(buffer.data)
         if views is None:
             return None
@@ -275,8 +278,8 @@ class _Vectorizer(StmtRewriter):
     def _tidy(self, index: PrimExpr) -> PrimExpr:
         return index if index.dtype.lanes == 1 else self.ana.simplify(index)
 
-    def _chosen(self, indices: Sequence[PrimExpr]) -> PrimExpr | None:
-        """A condition of one value in all lanes that chooses an index: whether an extent broadcasts."""
+    def _uniform_condition(self, indices: Sequence[PrimExpr]) -> PrimExpr | None:
+        """A uniform condition that selects an index, as where an extent of 1 is broadcast."""
         conditions: list[PrimExpr] = []
 
         def visit(node: PrimExpr) -> bool:
@@ -288,8 +291,9 @@ class _Vectorizer(StmtRewriter):
         any(any_node(i, visit) for i in indices[-1:])
         return conditions[0] if conditions else None
 
-    def _either(self, node: BufferLoad, condition: PrimExpr) -> Any:
-        """Of an element, or of elements side by side: instead of each lane's own index."""
+    def _load_under(self, node: BufferLoad, condition: PrimExpr) -> Any:
+        """A choice between two loads, one element or adjacent ones, instead of a gather with an index for
+        each lane."""
         sides = []
         for holds in (True, False):
             self.assumed[id(condition)] = holds
@@ -301,12 +305,18 @@ class _Vectorizer(StmtRewriter):
         sides = [_spread(side, lanes) for side in sides]
         return if_then_else(self.visit(condition), *sides)
 
+    def _masked(self, predicate: PrimExpr | None, lanes: Lanes) -> PrimExpr | None:
+        """The predicate of an access under the mask."""
+        if predicate is None or self.mask is None:
+            return self.mask
+        return And(_spread(predicate, lanes), self.mask)
+
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         if node.dtype.lanes > 1 and uses_any(node, self.values):
             raise _NotLanewise
-        condition = self._chosen(node.indices)
+        condition = self._uniform_condition(node.indices)
         if condition is not None:
-            return self._either(node, condition)
+            return self._load_under(node, condition)
         buffer, indices = self._indices(node.buffer, node.indices)
         predicate = None if node.predicate is None else self.visit(node.predicate)
         lanes = _lanes(indices[-1:])
@@ -314,9 +324,7 @@ class _Vectorizer(StmtRewriter):
             raise _NotLanewise
         free = self.mask is None or lanes == 1
         if not free and not (self.native and self._inside(buffer, indices)):
-            predicate = (
-                self.mask if predicate is None else And(_spread(predicate, lanes), self.mask)
-            )
+            predicate = self._masked(predicate, lanes)
         same = all(a is b for a, b in zip(indices, node.indices, strict=True))
         if same and buffer is node.buffer and predicate is node.predicate:
             return node
@@ -334,14 +342,12 @@ class _Vectorizer(StmtRewriter):
             if predicate is not None and predicate.dtype.lanes > 1:
                 raise _NotLanewise
             if reads(value, buffer):
-                raise _NotLanewise  # all lanes add to one element
+                raise _NotLanewise  # each lane accumulates into the same element
             return node.replace(buffer=buffer, value=value, indices=indices, predicate=predicate)
         if lanes != self.lanes or type(indices[-1]) is Broadcast:
             raise _NotLanewise
         if self.mask is not None:
-            predicate = (
-                self.mask if predicate is None else And(_spread(predicate, lanes), self.mask)
-            )
+            predicate = self._masked(predicate, lanes)
             value = self._guarded(_spread(value, lanes))
         elif predicate is not None:
             predicate = _spread(predicate, lanes)
@@ -350,7 +356,7 @@ class _Vectorizer(StmtRewriter):
         )
 
     def check_lengths(self, node: st.BufferStore) -> None:
-        """Vectors of vectors whose length is not known are refused."""
+        """Raise InternalError for a store of vectors in a loop, if one of the two is scalable."""
         if self.native:
             return
         value, buffer = node.value.dtype, node.buffer.dtype
@@ -367,7 +373,7 @@ class _Vectorizer(StmtRewriter):
         raise InternalError(explain(what, got=got, instead=hint, span=node.span))
 
     def _inside(self, buffer: Buffer, indices: tuple[Any, ...]) -> bool:
-        """Whether an access is in bounds even in lanes that are masked out."""
+        """Whether an access is proven in bounds in all lanes, so that it needs no mask."""
         index = indices[-1]
         step, lanes = 0, lanes_of(index.dtype)
         if type(index) is Ramp and isinstance(index.stride, IntImm):
@@ -381,7 +387,7 @@ class _Vectorizer(StmtRewriter):
         )
 
     def _loads_scalar(self, value: PrimExpr) -> bool:
-        """Whether `value` has a scalar load, used by all lanes, that might be out of bounds."""
+        """Whether `value` has a load of one element for all lanes that may be out of bounds."""
 
         def outside(n: Node) -> bool:
             return (
@@ -438,8 +444,8 @@ class _Vectorizer(StmtRewriter):
                 stmts.append(self.visit(item))
             except _NotLanewise:
                 self.values = saved
-                # If run once for all lanes, it must pass values to the others lane by lane only:
-                # one element for all lanes would hold the last lane's value.
+                # Its serial loop finishes before the next statement starts. A value passed between them
+                # must have an element for each lane: in a shared one, only the last lane's would remain.
                 if not separable(item, node.seq, self.var):
                     raise
                 stmts.append(self.scalarized(item))
@@ -488,7 +494,7 @@ class _Vectorizer(StmtRewriter):
         return st.seq(then, self._under(Not(mask), node.else_case, outer))
 
     def lane_mask(self, condition: PrimExpr) -> PrimExpr:
-        """The mask for `ramp < end`."""
+        """The mask of active lanes for the condition `ramp < end`."""
         low = getattr(condition, "a", None)
         end = getattr(condition, "b", None)
         if not (type(condition) is pe.LT and type(low) is Ramp and type(end) is Broadcast):
@@ -548,6 +554,7 @@ class _Vectorizer(StmtRewriter):
 
 
 def _all(parts: list[PrimExpr]) -> PrimExpr:
+    """The conjunction of one part or more."""
     conjunction = parts[0]
     for part in parts[1:]:
         conjunction = And(conjunction, part)
@@ -555,13 +562,15 @@ def _all(parts: list[PrimExpr]) -> PrimExpr:
 
 
 class _Loops(Simplifying):
+    """Vectorizes the loops of a function. masks: see `_Vectorizer`; None: as the target does."""
+
     def __init__(self, masks: bool | None, native: bool, target: Target | None) -> None:
         super().__init__()
         self.masks, self.native, self.target = masks, native, target
 
     @property
     def scalable(self) -> bool:
-        """Whether vectors of unknown length may be used."""
+        """Whether the target has scalable vectors."""
         return self.target is not None and self.target.has_scalable_vectors
 
     def visit_AttrStmt(self, node: st.AttrStmt) -> st.Stmt:
@@ -579,8 +588,7 @@ class _Loops(Simplifying):
         return node
 
     def visit_For(self, node: st.For) -> st.Stmt:
-        # In the body the extent is not 0: there, a divisor `extent // size` of a fused loop is not
-        # 0.
+        # In the body the extent is positive, so divisors of fused loops like `extent // size` are not 0.
         with self.loop(node), self.assuming(node.extent > 0, node.body):
             if node.kind == st.ForKind.VECTORIZED:
                 return self.vectorized(node)
@@ -609,6 +617,8 @@ class _Loops(Simplifying):
 
 
 class _Serial(StmtRewriter):
+    """Makes vectorized loops serial."""
+
     def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
@@ -620,8 +630,12 @@ class _Serial(StmtRewriter):
 
 @dataclass(frozen=True)
 class VectorizeLoop(PrimFuncPass):
-    """Turns vectorized loops into vector expressions. `enable_vectorize=False` makes vectorized
-    loops serial."""
+    """Turns vectorized loops into vector expressions.
+
+    enable_vectorize: if False, they become serial instead. native: any condition in them may become a
+    mask, not only `low + i < end`. Raises InternalError for a loop whose extent is neither a constant
+    nor, on a target with scalable vectors, a multiple of vscale.
+    """
 
     name = "tir.VectorizeLoop"
     enable_vectorize: bool = True

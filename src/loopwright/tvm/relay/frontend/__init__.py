@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from ....base.errors import explain
@@ -10,7 +11,6 @@ from ....frontend.tflite import from_tflite as relax_from_tflite
 from ....ir.module import IRModule
 from ....runtime.tensor import Tensor
 from ..left_out import served
-from . import from_relax as _from_relax
 from .from_relax import from_relax
 
 
@@ -25,15 +25,16 @@ def from_onnx(
 ) -> tuple[IRModule, dict[str, Tensor]]:
     """Import an ONNX model: (its module, its parameters by name).
 
-    shape, dtype: of inputs by name, instead of the model's. freeze_params: weights are constants,
+    model: a path, the bytes of a file, or an onnx.ModelProto. shape, dtype: of inputs by name, instead of the model's. freeze_params: weights are constants,
     not parameters. convert_config: {"use_nt_batch_matmul": True} expresses products of batches by
     a transposed matrix; other entries are accepted for compatibility.
 
-    Raises what `loopwright.frontend.onnx.from_onnx` raises, which does the work.
+    Raises ValueError for an `export_node_renamed_model_path`, and what
+    `loopwright.frontend.onnx.from_onnx` raises.
     """
     if export_node_renamed_model_path is not None:
-        what = "the model is not written again"
-        hint = "nodes keep their names, as spans"
+        what = "export_node_renamed_model_path is not supported"
+        hint = "expressions have the names of their nodes, as spans"
         raise ValueError(explain(what, got=export_node_renamed_model_path, instead=hint))
     mod = relax_from_onnx(model, shape, dtype, opset, keep_params_in_input=not freeze_params)
     main = mod["main"]
@@ -45,12 +46,15 @@ def from_onnx(
 
 
 def from_tflite(
-    model: bytes,
+    model: str | os.PathLike[str] | bytes,
     shape_dict: dict[str, Any] | None = None,
     dtype_dict: str | dict[str, str] | None = None,
 ) -> tuple[IRModule, dict[str, Tensor]]:
-    """Import a TFLite model, as `loopwright.frontend.tflite.from_tflite` does: (its module, no
-    parameters)."""
+    """Import a TFLite model: (its module, {}), since its weights are constants of the module.
+
+    model: a path, or the bytes of a file. shape_dict, dtype_dict: of inputs by name, instead of the
+    model's. Raises what `loopwright.frontend.tflite.from_tflite` raises.
+    """
     return from_relax(relax_from_tflite(model, shape_dict, dtype_dict)), {}
 
 
