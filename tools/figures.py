@@ -211,10 +211,13 @@ def page(text: str) -> str:
 
 
 if __name__ == "__main__":
-    if "--write" in sys.argv:
+    words = sys.argv[1:]
+    if words == ["--write"]:
         PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    elif len(words) > 1 or any(word.startswith("-") for word in words):
+        sys.exit(__doc__)
     else:
-        top = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
+        top = Path(words[0]) if words else ROOT
         folders = ("src", "tests", "tools", "examples", "benchmarks")
         everything = sorted(path for folder in folders for path in (top / folder).rglob("*.py"))
         print(table(top), f"pairs of files that share {RUN} lines: {pairs(everything)}", sep="")
