@@ -54,6 +54,7 @@ CASES = [
     ("Neg", ["s"], {}, 17, {}, [-3, -4]),
     ("ReduceSum", ["s"], {}, 17, {}, [7]),
     ("ReduceSum", ["s", "a"], {"a": ints(0)}, 17, {"keepdims": 0}, 7),
+    ("ReduceSum", ["s", "a"], {"a": np.zeros(0, np.int64)}, 17, {"keepdims": 0}, 7),
     ("ReduceProd", ["s"], {}, 17, {"axes": [0], "keepdims": 0}, 12),
     ("Less", ["s", "a"], {"a": ints(4)}, 17, {}, [True, False]),
 ]  # fmt: skip
@@ -142,3 +143,14 @@ def test_options_that_the_rules_leave(name, inputs, weights, opset, attributes, 
     ports = [value("x", [3, 4])], [value("y", None, np.array(wanted).dtype)]
     module = from_onnx(graph(nodes, *ports, weights, opset))
     np.testing.assert_array_equal(Interpreter(module)["main"](X).numpy(), wanted)
+
+
+def test_arithmetic_of_old_opsets_stays_known():
+    """Before opset 7 operands without attribute broadcast have one shape."""
+    nodes = [node("Shape", ["x"], ["s"]), node("Add", ["s", "a"], ["y"])]
+    ports = [value("x", ["n", 4])], [value("y", None, np.dtype("int64"))]
+    text = from_onnx(graph(nodes, *ports, {"a": ints(1, 2)}, 6)).script()
+    assert (
+        "n + 1, 6" in text.replace("T.int64(1)", "1").replace("T.int64(6)", "6")
+        and "R.add" not in text
+    )

@@ -136,7 +136,8 @@ class GraphWalk:
 
     def subgraph(self, graph: Any, feeds: Mapping[str, Value], region: Region) -> list[Value]:
         """The outputs of a graph that a node holds. feeds: the values of its inputs."""
-        raise NotImplementedError
+        what = "a node holds a graph, which its importer does not read"
+        raise ValueError(explain(what, instead="override subgraph in the importer of the dialect"))
 
     def unsaid_ranks(self) -> list[str]:
         """The inputs of the model whose rank neither the file nor the caller specifies."""

@@ -334,6 +334,9 @@ def _old_sides(cx: Context, node: Node, a: Value, b: Value) -> list[Any]:
 
 def _binary(name: str, operator: str) -> None:
     def old(cx: Context, node: Node, a: Value, b: Value) -> Any:
+        if not (node.has("broadcast") or node.has("axis")):  # known integers stay known
+            node.skip("consumed_inputs")
+            return convert(cx, node, a, b)
         return getattr(op, operator)(*_old_sides(cx, node, a, b))
 
     def convert(cx: Context, node: Node, a: Value, b: Value) -> Any:

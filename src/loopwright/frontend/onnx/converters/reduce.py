@@ -64,9 +64,12 @@ _REDUCTIONS: dict[str, tuple[int, Reduce]] = {
 def _reduction(name: str, by_input: int, build: Reduce) -> None:
     def _reduced(cx: Context, x: Value, axes: Value | None, keep: bool, noop: bool) -> Any:
         operator = {"ReduceSum": "sum", "ReduceProd": "prod"}.get(name)
-        reduces = not noop or (axes is not None and known_numbers(axes) != [])
-        folded = evaluated(cx, operator, [x, axes], keepdims=keep) if operator and reduces else None
-        return reduced(cx, x, axes, keep, noop, build) if folded is None else folded
+        which = None if axes is None or known_numbers(axes) == [] else axes  # [] means no axes
+        if operator is not None and (which is not None or not noop):
+            folded = evaluated(cx, operator, [x, which], keepdims=keep)
+            if folded is not None:
+                return folded
+        return reduced(cx, x, axes, keep, noop, build)
 
     def by_attribute(cx: Context, node: Node, x: Value) -> Any:
         axes = node.integers("axes", None) or None  # an empty list means all
