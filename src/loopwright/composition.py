@@ -30,6 +30,7 @@ SLOTS: dict[str, str] = {
     "ir.printer": "script.printer:PRINTER",
     "relax.erase_to_params": "relax.relations:erase_to_params",
     "relax.is_base_of": "relax.relations:is_base_of",
+    "relax.run_kernel": "backend.kernel:run_kernel",
     "relax.make_shape": "relax.expr:make_shape",
     "relay.graph": "tvm.relay.walk",
     "relay.text": "tvm.relay.text:text",

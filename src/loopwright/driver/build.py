@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from contextvars import Context
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -19,7 +17,6 @@ from ..base.foreign import noted
 from ..base.plugins import load_extensions
 from ..base.stack import roomy
 from ..codegen.compiled import CompiledModel
-from ..codegen.llvm.debug_info import SHORT_LIVED
 from ..codegen.llvm.jit import gc_paused
 from ..codegen.lowered import Lowered
 from ..frontend.importers import IMPORTERS, importers
@@ -32,8 +29,6 @@ from ..ir.target import Target
 from ..ir.transform import Sequential, unwatched
 from ..relax import transform as rt
 from ..relax.expr import Function
-from ..relax.transform.graph.fold_constant import register_evaluator
-from ..sched import ApplyDefaultSchedule
 from ..tir.function import PrimFunc
 from ..tir.signature import signature_of
 from .front import DEFAULT_TARGET, compile
@@ -143,23 +138,6 @@ def overriding(compiled: CompiledModel, names: Sequence[str]) -> CompiledModel:
         raise LoopwrightError(explain(what, got=", ".join(names), instead=hint))
     mod = from_onnx(model, overridable_initializers=names)
     return compile(mod, target, options=options)
-
-
-def evaluate(kernel: PrimFunc, arrays: list[Any]) -> bool:
-    """Run a kernel on this machine, outside of the current compilation, its trace and its budget."""
-    Context().run(_native, kernel)(*arrays)
-    return True
-
-
-@lru_cache(maxsize=16)  # weights of one shape are packed by one kernel
-def _native(kernel: PrimFunc) -> Callable[..., None]:
-    SHORT_LIVED.set(True)
-    options = CompileOptions(relax_pipeline=[ApplyDefaultSchedule()])
-    mod = IRModule({"kernel": kernel.with_attr("global_symbol", "kernel")})
-    return compile_steps(mod, DEFAULT_TARGET, options)[0]["kernel"]
-
-
-register_evaluator(evaluate)
 
 
 def _lower_graph(mod: IRModule, target: Target, options: CompileOptions) -> IRModule:

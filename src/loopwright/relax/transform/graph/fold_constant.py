@@ -1,8 +1,7 @@
 """FoldConstant: evaluates calls whose arguments are constants.
 
 Operators are evaluated by their numpy definition, so it is cheapest before LegalizeOps; kernel
-calls by an evaluator of PrimFuncs: the TensorIR interpreter for small ones, or one that a higher
-layer registers (`register_evaluator`), which may compile them, if they only move data. A result larger than its arguments
+calls run as native code (or by the `evaluator` of the pass) if they do little more than move data. A result larger than its arguments
 is not folded if it has many elements (a large `full`, a `broadcast_to`), nor is a product or window
 that takes long, nor a result beyond the budget of a model file: these run with the model.
 Of the runtime's functions those that compute sizes are evaluated, and the symbols that a match_cast defines by these
@@ -32,7 +31,7 @@ import numpy as np
 
 from ....base import budget
 from ....base.budget import BudgetError
-from ....base.registry import Registry
+from ....base.late import Slot
 from ....ir import trace
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
@@ -42,7 +41,6 @@ from ....ir.structural import structural_equal
 from ....ir.transform import FunctionPass, PassContext
 from ....runtime.dtype import elements_per_byte
 from ....runtime.tensor import Tensor, aligned, tensor
-from ....tir import interpreter as tir_interpreter
 from ....tir.function import PrimFunc
 from ....tir.stmt import (
     Allocate,
@@ -67,7 +65,6 @@ from .canonicalize import canonicalize
 
 _SMALL = 1 << 14  # elements of a result that is always small enough
 _GROWTH = 4  # allowed growth over the arguments: weights are padded to blocks
-_INTERPRETED = 1 << 16  # largest result evaluated by the interpreter
 _PRODUCT = 1 << 32  # multiplications of a matrix product
 _WINDOWS = 1 << 26  # the same of a convolution, elements that a pool looks at
 _WINDOW = 1 << 10  # largest attribute of a window: numpy pads before it looks
@@ -76,18 +73,18 @@ _OURS = ("relax.run.", "vm.builtin.tensor_to_shape")  # functions of the runtime
 _OF_WINDOWS = {"strides", "padding", "dilation", "pool_size", "pad_width", "output_padding"}
 _OF_PRODUCTS = ("matmul", "einsum", "conv", "attention")
 
-Evaluator = Callable[[PrimFunc, list[Any]], bool]
-EVALUATORS: Registry[Evaluator, Evaluator] = Registry("evaluator of PrimFuncs", compiles=True)
-
-
-def register_evaluator(run: Evaluator) -> Evaluator:
-    """Let `run(func, arrays)` run PrimFuncs in place on arrays; it returns whether it did."""
-    return EVALUATORS.register(run, run)
+Evaluator = Callable[[PrimFunc, list[Any]], None]
+RUN_KERNEL: Slot[Evaluator] = Slot("relax.run_kernel")  # compiles for this machine
 
 
 @dataclass(frozen=True, repr=False)
 class FoldConstant(FunctionPass):
-    """Evaluate the values that depend on constants only."""
+    """Evaluate the values that depend on constants only.
+
+    evaluator: runs a PrimFunc in place on a list of arrays, the results last; native code if None.
+    """
+
+    evaluator: Evaluator | None = None
 
     name = "FoldConstant"
     function_type = rx.Function
@@ -96,7 +93,7 @@ class FoldConstant(FunctionPass):
         if is_outlined(func):
             return func
         while True:
-            folder = _Folder(mod, overwritten_vars(func))
+            folder = _Folder(mod, overwritten_vars(func), self.evaluator)
             func = folder.function(func)
             if not folder.folds_sizes:
                 return func
@@ -106,8 +103,9 @@ class FoldConstant(FunctionPass):
 class _Folder(GraphRewriter):
     mod: IRModule
 
-    def __init__(self, mod: IRModule, written: set[rx.Var]) -> None:
+    def __init__(self, mod: IRModule, written: set[rx.Var], evaluator: Evaluator | None) -> None:
         super().__init__(mod)
+        self.evaluator = evaluator
         self.bound: dict[rx.Expr, Any] = {}
         self.folded: dict[Any, Any] = {}
         self.written = written
@@ -149,7 +147,7 @@ class _Folder(GraphRewriter):
         ready = call.replace(args=tuple(args))
         ready._update_struct_info(call.struct_info)
         try:
-            interpreter = Interpreter(self.mod, run_tir=self.run_tir)
+            interpreter = Interpreter(self.mod, run_tir=self.evaluator or RUN_KERNEL.get())
             value = interpreter.value(ready, _Frame("FoldConstant", {}, {}))
         except BudgetError:
             raise
@@ -170,11 +168,8 @@ class _Folder(GraphRewriter):
             gvar = call.args[0]
             func = self.mod.get(gvar) if self.mod and isinstance(gvar, GlobalVar) else None
             elements = sum(_elements(f) for f in tensor_fields(call.sinfo_args[0]))
-            if not isinstance(func, PrimFunc) or _turns(func.body) > max(
-                elements * _GROWTH, _SMALL
-            ):
-                return False
-            return bool(EVALUATORS) or elements <= _INTERPRETED
+            most = max(elements * _GROWTH, _SMALL)
+            return isinstance(func, PrimFunc) and _turns(func.body) <= most
         if op is CALL_PURE_PACKED:
             callee, infos = call.args[0], call.sinfo_args
             internal = isinstance(callee, rx.ExternFunc) and callee.global_symbol.startswith(_OURS)
@@ -205,12 +200,6 @@ class _Folder(GraphRewriter):
             isinstance(f, rx.Constant) or (isinstance(f, rx.Tuple) and self.constant(f))
             for f in value.fields
         )
-
-    def run_tir(self, func: PrimFunc, args: list[Any]) -> None:
-        for run in reversed(EVALUATORS):
-            if run(func, args):
-                return
-        tir_interpreter.run(func, args, self.mod)
 
 
 def _key(call: rx.Call, args: list[Any]) -> Any:
