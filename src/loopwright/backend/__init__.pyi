@@ -4,7 +4,8 @@ Made by `python -m tools.make_stubs`.
 """
 
 from loopwright.backend import (
-    base as base, byoc as byoc, c as c, llvm as llvm, pipeline as pipeline, utils as utils,
+    base as base, byoc as byoc, c as c, kernel as kernel, llvm as llvm, pipeline as pipeline,
+    utils as utils,
 )
 from loopwright.backend.base import TargetBackend as TargetBackend
 from loopwright.codegen.compiled import CompiledModel as CompiledModel

@@ -45,7 +45,7 @@ from ...ir.transform import ModulePass, PassContext
 from ...relax import expr as rx
 from ...relax.analysis.in_place import in_place_calls
 from ...relax.functor import GraphRewriter
-from ...relax.transform.legalize_ops.in_place import in_place
+from ._in_place import in_place
 
 
 @dataclass(frozen=True, repr=False)
