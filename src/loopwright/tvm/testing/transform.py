@@ -10,7 +10,7 @@ from ...ir.transform import ModulePass, PassContext
 from ...relax.analysis.in_place import Aliases, InplaceOpportunity, in_place_calls, liveness
 from ...relax.block_builder import BlockBuilder
 from ...relax.expr import DataflowBlock, Function, Var
-from ..relax_transform._in_place import with_call_in_place
+from ..relax_transform.dataflow_use_inplace_calls import with_call_in_place
 
 dataflow_liveness_analysis = liveness
 dataflow_single_inplace_call = with_call_in_place
