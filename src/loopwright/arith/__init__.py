@@ -11,7 +11,6 @@ from .analyzer import (
     ProofStrength,
     RewriteSimplifyStats,
 )
-from .bound import deduce_bound
 from .int_set import (
     estimate_region_lower_bound,
     estimate_region_strict_bound,
@@ -19,14 +18,6 @@ from .int_set import (
     eval_ranges,
     eval_set,
     union_lower_bound,
-)
-from .int_solver import (
-    IntConstraints,
-    IntConstraintsTransform,
-    IntGroupBounds,
-    PresburgerSet,
-    solve_linear_equations,
-    solve_linear_inequalities,
 )
 from .interval import is_neg_inf, is_pos_inf, neg_inf, pos_inf
 from .iter_affine_map import (

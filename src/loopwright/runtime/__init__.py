@@ -32,12 +32,6 @@ from loopwright.runtime.packed_func import (
     register_func,
     remove_global_func,
 )
-from loopwright.runtime.param_dict import (
-    load_param_dict,
-    load_param_dict_from_file,
-    save_param_dict,
-    save_param_dict_to_file,
-)
 from loopwright.runtime.profiler import Profile
 from loopwright.runtime.tensor import (
     ShapeTuple,
@@ -83,8 +77,6 @@ __all__ = [
     "list_global_func_names",
     "load_module",
     "load_ndarray_cache",
-    "load_param_dict",
-    "load_param_dict_from_file",
     "measure",
     "metal",
     "num_threads",
@@ -92,8 +84,6 @@ __all__ = [
     "register_func",
     "remove_global_func",
     "rocm",
-    "save_param_dict",
-    "save_param_dict_to_file",
     "set_num_threads",
     "tensor",
     "vulkan",

@@ -27,7 +27,7 @@ from loopwright.ir.prim_op import (
     subtract as subtract, truncdiv as truncdiv, truncmod as truncmod, vscale as vscale,
 )
 from loopwright.tir import (
-    analysis as analysis, functor as functor, ir_builder as ir_builder, schedule as schedule,
+    analysis as analysis, ir_builder as ir_builder, schedule as schedule,
     stmt_functor as stmt_functor, tensor_intrin as tensor_intrin, transform as transform,
 )
 from loopwright.tir.buffer import (
@@ -43,9 +43,6 @@ from loopwright.tir.expr import (
     Reduce as Reduce,
 )
 from loopwright.tir.function import PrimFunc as PrimFunc, TensorIntrin as TensorIntrin
-from loopwright.tir.functor import (
-    PyStmtExprMutator as PyStmtExprMutator, PyStmtExprVisitor as PyStmtExprVisitor,
-)
 from loopwright.tir.index_map import IndexMap as IndexMap
 from loopwright.tir.op import (
     abs as abs, acos as acos, acosh as acosh, address_of as address_of, all as all, any as any,
@@ -115,6 +112,10 @@ from loopwright.tir.stmt import (
     Evaluate as Evaluate, For as For, ForKind as ForKind, IfThenElse as IfThenElse,
     LetStmt as LetStmt, MatchBufferRegion as MatchBufferRegion, SeqStmt as SeqStmt,
     Stmt as Stmt, While as While, stmt_list as stmt_list, stmt_seq as stmt_seq,
+)
+from loopwright.tvm.tir import functor as functor
+from loopwright.tvm.tir.functor import (
+    PyStmtExprMutator as PyStmtExprMutator, PyStmtExprVisitor as PyStmtExprVisitor,
 )
 
 ExprOp = PrimExpr

@@ -18,12 +18,23 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from ...ir.prim_expr import IterVar, PrimExpr, Range, Var
-from ...ir.prim_op import add, cast, const, convert, multiply
-from ..buffer import Buffer, decl_buffer
-from ..expr import BufferLoad
-from ..function import PrimFunc, TensorIntrin
-from ..op_target import (
+from ...ir.prim_expr import (
+    IterVar,
+    PrimExpr,
+    Range,
+    Var,
+)
+from ...ir.prim_op import (
+    add,
+    cast,
+    const,
+    convert,
+    multiply,
+)
+from ...tir.buffer import Buffer, decl_buffer
+from ...tir.expr import BufferLoad
+from ...tir.function import PrimFunc, TensorIntrin
+from ...tir.op_target import (
     mma_fill,
     mma_store,
     ptx_ldmatrix,
@@ -33,8 +44,16 @@ from ..op_target import (
     tvm_mma_sync,
     tvm_store_matrix_sync,
 )
-from ..stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt
-from .dot import around, nest
+from ...tir.stmt import (
+    AttrStmt,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    SeqStmt,
+    Stmt,
+)
+from ...tir.tensor_intrin.dot import around, nest
 
 Pair = tuple[PrimFunc, PrimFunc]
 Index = tuple[Any, Any]

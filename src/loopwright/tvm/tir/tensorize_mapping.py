@@ -8,16 +8,31 @@ from ...arith import Analyzer
 from ...ir.literals import is_one
 from ...ir.node import Node
 from ...ir.op import Op
-from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Var
+from ...ir.prim_expr import (
+    IntImm,
+    IterVar,
+    PrimExpr,
+    Var,
+)
 from ...ir.prim_op import add, const, multiply
 from ...ir.variables import vars_in
-from ..buffer import Buffer
-from ..expr import BufferLoad
-from ..function import PrimFunc, TensorIntrin
-from ..index_map import IndexMap
-from ..stmt import Block, BlockRealize, BufferStore, For
-from ..stmt_functor import post_order_visit
-from .machinery import BlockRV, LoopRV, Ref, ScheduleBase
+from ...tir.buffer import Buffer
+from ...tir.expr import BufferLoad
+from ...tir.function import PrimFunc, TensorIntrin
+from ...tir.index_map import IndexMap
+from ...tir.schedule.machinery import (
+    BlockRV,
+    LoopRV,
+    Ref,
+    ScheduleBase,
+)
+from ...tir.stmt import (
+    Block,
+    BlockRealize,
+    BufferStore,
+    For,
+)
+from ...tir.stmt_functor import post_order_visit
 
 
 class TensorizeInfo:
