@@ -16,7 +16,7 @@ from ..ir import prim_expr as pe
 from ..ir import prim_op as po
 from ..ir.literals import conjunction, conjuncts
 from ..ir.node import Node
-from ..ir.prim_expr import PrimExpr, Range, Var
+from ..ir.prim_expr import PrimExpr, Range, ScalarLike, Var
 from ..ir.variables import vars_in
 from . import poly as P
 from .analyzer import Analyzer
@@ -37,7 +37,7 @@ def _dtype(indices: Sequence[PrimExpr], iters: Mapping[Var, Range]) -> Any:
 def detect_iter_map(
     indices: Sequence[PrimExpr],
     input_iters: Mapping[Var, Range],
-    predicate: PrimExpr | int = True,
+    predicate: ScalarLike = True,
     check_level: IterMapLevel | str = IterMapLevel.Surjective,
     simplify_trivial_iterators: bool = True,
 ) -> IterMapResult:
@@ -185,7 +185,7 @@ def subspace_divide(
     bindings: Sequence[PrimExpr],
     input_iters: Mapping[Var, Range],
     sub_iters: Sequence[Var],
-    predicate: PrimExpr | int = True,
+    predicate: ScalarLike = True,
     check_level: IterMapLevel | str = IterMapLevel.Surjective,
     simplify_trivial_iterators: bool = True,
 ) -> list[list[IterMark]]:

@@ -8,7 +8,7 @@ from typing import Any
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
 from ..ir.literals import conjuncts
-from ..ir.prim_expr import PrimExpr, Var
+from ..ir.prim_expr import PrimExpr, ScalarLike, Var
 from . import poly as P
 from .analyzer import Analyzer
 from .interval import Evaluator
@@ -17,7 +17,7 @@ from .rules_logic import NEGATED
 
 
 def detect_linear_equation(
-    expr: PrimExpr | int, var_list: Sequence[Var], ana: Analyzer | None = None
+    expr: ScalarLike, var_list: Sequence[Var], ana: Analyzer | None = None
 ) -> list[PrimExpr]:
     """[c0, ..., cn, base] such that expr = c0 * var0 + ... + cn * varn + base, where no coefficient
     depends on the variables; an empty list if `expr` is not linear in them. ana: its bounds and

@@ -27,13 +27,9 @@ ON_CREATE: Registry[str, Callable[[IRModule], None]] = Registry("listener to mod
 class GlobalInfo(Node):
     """A fact about a whole module."""
 
-    __slots__ = ()
-
 
 class DummyGlobalInfo(GlobalInfo):
     """A fact without content, for tests."""
-
-    __slots__ = ()
 
     def __init__(self, span: Any = None) -> None:
         self._set(span)
@@ -186,9 +182,7 @@ class IRModule(Node):
         return self._make(dict(functions), attrs, infos, span=self.span)
 
     def with_functions(
-        self,
-        updates: Mapping[GlobalVar, Any] | None = None,
-        remove: Iterable[str | GlobalVar] = (),
+        self, updates: Mapping[GlobalVar, Any] | None = None, remove: Iterable[str | GlobalVar] = ()
     ) -> IRModule:
         """A copy with some functions set and some taken out; this module if nothing changes."""
         current = self.functions

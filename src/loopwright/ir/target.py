@@ -28,7 +28,7 @@ from . import datatype as datatype  # tvm.target.datatype
 from .node import Node, field
 
 if TYPE_CHECKING:
-    from .dtype import DataType
+    pass
 
 
 @dataclass(frozen=True)
@@ -446,7 +446,7 @@ class Target(Node):
         """Vector multiply-adds of full width started in a cycle."""
         return self._cpu.fma_per_cycle
 
-    def vector_lanes(self, dtype: DataType | str) -> int:
+    def vector_lanes(self, dtype: str) -> int:
         """Elements of `dtype` in a vector register: `vector_lanes("float32")` is 16 on AVX-512."""
         from_bits = {"bool": 8}
         bits = getattr(dtype, "bits", None) or from_bits.get(str(dtype)) or _bits_of(str(dtype))

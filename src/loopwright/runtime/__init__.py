@@ -4,24 +4,10 @@ from __future__ import annotations
 
 from loopwright.runtime import by_numpy as _by_numpy
 from loopwright.runtime.arena import Arena
-from loopwright.runtime.device import (
-    Device,
-    cpu,
-    cuda,
-    device,
-    gpu,
-    metal,
-    opencl,
-    rocm,
-    vulkan,
-)
+from loopwright.runtime.device import Device, cpu, cuda, device, gpu, metal, opencl, rocm, vulkan
 from loopwright.runtime.extern import ExternLibrary
 from loopwright.runtime.library import load_module
-from loopwright.runtime.module import (
-    BenchmarkResult,
-    Module,
-    measure,
-)
+from loopwright.runtime.module import BenchmarkResult, Module, measure
 from loopwright.runtime.native import NativeFunction
 from loopwright.runtime.ndarray_cache import dump_ndarray_cache, load_ndarray_cache
 from loopwright.runtime.packed_func import (
@@ -33,17 +19,8 @@ from loopwright.runtime.packed_func import (
     remove_global_func,
 )
 from loopwright.runtime.profiler import Profile
-from loopwright.runtime.tensor import (
-    ShapeTuple,
-    Tensor,
-    empty,
-    from_dlpack,
-    tensor,
-)
-from loopwright.runtime.threads import (
-    num_threads,
-    set_num_threads,
-)
+from loopwright.runtime.tensor import ShapeTuple, Tensor, empty, from_dlpack, tensor
+from loopwright.runtime.threads import num_threads, set_num_threads
 from loopwright.runtime.vm import VirtualMachine
 
 from ..base.late import public_names as _public_names

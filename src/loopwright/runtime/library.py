@@ -44,12 +44,7 @@ ENTRY_PREFIX = "__tvm_ffi_"
 C_LIBRARY: Slot[Callable[[Path, str], Any]] = Slot("runtime.c_library")
 # The functions that a TVM script calls by the name of its graph: inputs set by name, then run.
 GRAPH_RUNTIME: Slot[Callable[[Module, list[Any]], Any]] = Slot("runtime.graph_runtime")
-_POOL_SYMBOLS = (
-    "lw_set_num_threads",
-    "lw_num_threads",
-    "lw_pool_reset",
-    "lw_pool_set_pinning",
-)
+_POOL_SYMBOLS = ("lw_set_num_threads", "lw_num_threads", "lw_pool_reset", "lw_pool_set_pinning")
 
 
 _TEXTS = ("as_text", "as_python", "stats")  # a program's texts about itself

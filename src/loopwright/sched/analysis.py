@@ -190,9 +190,7 @@ class Stage:
 
 
 def split_stages(
-    func: PrimFunc,
-    blocks: list[BlockInfo],
-    keep: Callable[[BlockInfo], bool] = lambda info: False,
+    func: PrimFunc, blocks: list[BlockInfo], keep: Callable[[BlockInfo], bool] = lambda info: False
 ) -> list[Stage] | None:
     """The stages of a kernel in order; None if a block is neither data-parallel nor a
     reduction, or writes several buffers. What several blocks read is not computed in each of them if

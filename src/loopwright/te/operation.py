@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.errors import explain
 from ..ir.dtype import DataType
 from ..ir.functor import post_order_visit
-from ..ir.prim_expr import IntImm, IterVar, PrimExpr, Range, SizeVar, Var
+from ..ir.prim_expr import IntImm, IterVar, PrimExpr, Range, ScalarLike, SizeVar, Var
 from ..ir.prim_op import const as _const
 from ..ir.prim_op import convert
 from ..ir.variables import substitute
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..ir.node import Node
 
 
-def _dims(shape: Sequence[PrimExpr | int] | int) -> tuple[PrimExpr, ...]:
+def _dims(shape: Sequence[ScalarLike] | int) -> tuple[PrimExpr, ...]:
     if isinstance(shape, (int, PrimExpr)):
         shape = (shape,)
     values = getattr(shape, "values", shape)  # a relax ShapeExpr
@@ -52,7 +52,7 @@ def current_tag(tag: str) -> str:
 
 
 def placeholder(
-    shape: Sequence[PrimExpr | int], dtype: DataType | str | None = None, name: str = "placeholder"
+    shape: Sequence[ScalarLike], dtype: str | None = None, name: str = "placeholder"
 ) -> Tensor:
     """An input tensor; dtype defaults to float32."""
     kind = "float32" if dtype is None else dtype
@@ -146,7 +146,7 @@ def extern(
     inputs: Sequence[Tensor],
     fcompute: Callable[..., Any],
     name: str = "extern",
-    dtype: DataType | str | Sequence[DataType | str] | None = None,
+    dtype: str | Sequence[str] | None = None,
     in_buffers: Buffer | Sequence[Buffer] | str | None = None,
     out_buffers: Buffer | list[Buffer] | str | None = None,
     tag: str = "",
@@ -229,7 +229,7 @@ def _buffer_list(buffers: Any) -> list[Buffer] | None:
     return [buffers] if isinstance(buffers, Buffer) else list(buffers)
 
 
-def _view_of(shape: Sequence[PrimExpr], dtype: DataType | str, name: str) -> Buffer:
+def _view_of(shape: Sequence[PrimExpr], dtype: str, name: str) -> Buffer:
     offset = Var("elem_offset", "int32")
     return decl_buffer(shape, dtype, name, elem_offset=offset, offset_factor=1)
 
@@ -307,26 +307,24 @@ def _roles(
     return buffers[:count], buffers[count:]
 
 
-def var(name: str = "tindex", dtype: DataType | str = "int32", span: Span | None = None) -> Var:
+def var(name: str = "tindex", dtype: str = "int32", span: Span | None = None) -> Var:
     """A scalar variable."""
     return Var(name, dtype, span)
 
 
-def size_var(
-    name: str = "size", dtype: DataType | str = "int32", span: Span | None = None
-) -> SizeVar:
+def size_var(name: str = "size", dtype: str = "int32", span: Span | None = None) -> SizeVar:
     """A non-negative variable."""
     return SizeVar(name, dtype, span)
 
 
 def const(
-    value: float | PrimExpr | Tensor, dtype: DataType | str = "int32", span: Span | None = None
+    value: float | PrimExpr | Tensor, dtype: str = "int32", span: Span | None = None
 ) -> PrimExpr:
     """A literal."""
     return _const(value, dtype, span)
 
 
-def _axis_range(dom: Range | int | tuple[PrimExpr | int, PrimExpr | int]) -> Range:
+def _axis_range(dom: Range | int | tuple[ScalarLike, ScalarLike]) -> Range:
     if isinstance(dom, Range):
         return dom
     if isinstance(dom, (tuple, list)):
@@ -338,7 +336,7 @@ def _axis_range(dom: Range | int | tuple[PrimExpr | int, PrimExpr | int]) -> Ran
 
 
 def reduce_axis(
-    dom: Range | int | tuple[PrimExpr | int, PrimExpr | int],
+    dom: Range | int | tuple[ScalarLike, ScalarLike],
     name: str = "rv",
     thread_tag: str = "",
     span: Span | None = None,

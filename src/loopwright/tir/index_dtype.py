@@ -24,7 +24,7 @@ class IndexTypeRewriter(Rewriter):
     force: parameters become `dtype`, too, and so do casts to a wider type of index.
     """
 
-    def __init__(self, dtype: DataType | str, force: bool = False) -> None:
+    def __init__(self, dtype: str, force: bool = False) -> None:
         self.dtype = DataType(dtype)
         self.force = force
         self.variables: dict[pe.Var, Any] = {}
@@ -219,7 +219,7 @@ _SAME_TYPE = {
 }
 
 
-def with_index_dtype(func: PrimFunc, dtype: DataType | str, force: bool = False) -> PrimFunc:
+def with_index_dtype(func: PrimFunc, dtype: str, force: bool = False) -> PrimFunc:
     """`func` with indices of type `dtype` ("int64"): loops, block axes, shapes and indices; see
     `IndexTypeRewriter`."""
     return IndexTypeRewriter(dtype, force).visit(func)

@@ -9,15 +9,7 @@ from ...arith import Analyzer
 from ...base.errors import explain
 from ...ir.functor import Visitor
 from ...ir.op import Op
-from ...ir.prim_expr import (
-    BinaryOpExpr,
-    Call,
-    Cast,
-    CmpExpr,
-    LogicalExpr,
-    Select,
-    Var,
-)
+from ...ir.prim_expr import BinaryOpExpr, Call, Cast, CmpExpr, LogicalExpr, Select, Var
 from ...ir.variables import vars_in
 from .. import stmt as st
 from ..expr import BufferLoad

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...base.errors import LoopwrightError, explain
-from ...ir.dtype import DataType, numpy_dtype
+from ...ir.dtype import numpy_dtype
 from ...ir.functor import any_node, post_order_visit
 from ...ir.op import Op
 from ...ir.prim_expr import Call, IntImm, IterVar, Let, PrimExpr, Range, Var
@@ -150,9 +150,7 @@ class StmtTranslator(CallTranslator):
         self.stmt(node.body)
         return None
 
-    def alloc(
-        self, var: Var, dtype: DataType | str, extents: Sequence[PrimExpr], lanes: int = 1
-    ) -> None:
+    def alloc(self, var: Var, dtype: str, extents: Sequence[PrimExpr], lanes: int = 1) -> None:
         sizes = [self.scalar(e) for e in extents] + ([str(lanes)] if lanes > 1 else [])
         size = " * ".join(sizes) or "1"
         self.define_pointer(var, f"{self.helper(meaning.allocate)}({str(dtype)!r}, {size})")
@@ -480,8 +478,7 @@ _MEETINGS = ("tir.tvm_storage_sync", "tir.tvm_warp_shuffle")
 def has_call(body: st.Stmt, *names: str) -> bool:
     """Whether an operator is called whose name starts with one of `names`."""
     return any_node(
-        body,
-        lambda n: isinstance(n, Call) and isinstance(n.op, Op) and n.op.name.startswith(names),
+        body, lambda n: isinstance(n, Call) and isinstance(n.op, Op) and n.op.name.startswith(names)
     )
 
 

@@ -207,7 +207,7 @@ def with_matches(
     return table
 
 
-def of_memory(buffer: Buffer, dtype: DataType | str, scope: str) -> Buffer:
+def of_memory(buffer: Buffer, dtype: str, scope: str) -> Buffer:
     """The buffer with elements of a type, in a scope of memory."""
     data = Var._make(buffer.data.name, buffer.data.dtype, pointed(DataType(dtype), scope))
     return buffer.replace(data=data, dtype=dtype)

@@ -115,10 +115,7 @@ class Rebind(Substitute):
     simplified, to flat sums, and `predicate` restricts what runs below."""
 
     def __init__(
-        self,
-        values: dict[Var, Any],
-        ana: Analyzer,
-        predicate: PrimExpr | None = None,
+        self, values: dict[Var, Any], ana: Analyzer, predicate: PrimExpr | None = None
     ) -> None:
         super().__init__(values)
         self.ana = ana

@@ -60,13 +60,8 @@ def pad_einsum(sch: ScheduleBase, block: BlockArg, padding: list[int]) -> None:
     if len(padding) != len(node.iter_vars) or any(int(p) < 1 for p in padding):
         what = f"block {node.name_hint!r} has {len(node.iter_vars)} axes"
         raise ScheduleError(what, got=padding, instead="a number from 1 for each", at=ref.node)
-    reducer = find_reducer(sch.state.analyzer(ref), ref.realize)
-    single = len(reducer.stores) == 1 and isinstance(reducer.results[0], Add)
-    operands = factors(reducer.values[0]) if single else None
-    if operands is None:
-        what = f"block {node.name_hint!r} is not a sum of products"
-        raise ScheduleError(what, got=reducer.values[0], instead="C + A * B", at=ref.node)
     ana = sch.state.analyzer(ref)
+    stores, operands = sum_of_products(ref, ana)
     larger: dict[Var, PrimExpr] = {}
     for axis, unit in zip(node.iter_vars, padding, strict=True):
         size = ana.simplify(multiply(ceildiv(axis.dom.extent, int(unit)), int(unit)))
@@ -74,7 +69,6 @@ def pad_einsum(sch: ScheduleBase, block: BlockArg, padding: list[int]) -> None:
             larger[axis.var] = size
     if not larger:
         return
-    stores = [BufferLoad(s.buffer, s.indices) for s in reducer.stores]
     for load in (*stores, *operands):
         check_indices(ref, load)
     check_padded(ref, larger, stores, operands)
@@ -113,6 +107,17 @@ def pad_einsum(sch: ScheduleBase, block: BlockArg, padding: list[int]) -> None:
         return b.replace(body=seq(*items), alloc_buffers=(*b.alloc_buffers, *table.values()))
 
     sch.state.update(ref.func, {chain[0]: nest}, {node: block_made}, {scope: change})
+
+
+def sum_of_products(ref: Ref, ana: Analyzer) -> tuple[list[BufferLoad], list[BufferLoad]]:
+    """(the result's elements, the factors' loads) of a block `C = C + A * B`."""
+    reducer = find_reducer(ana, ref.realize)
+    single = len(reducer.stores) == 1 and isinstance(reducer.results[0], Add)
+    operands = factors(reducer.values[0]) if single else None
+    if operands is None:
+        what = f"block {ref.stmt.name_hint!r} is not a sum of products"
+        raise ScheduleError(what, got=reducer.values[0], instead="C + A * B", at=ref.node)
+    return [BufferLoad(s.buffer, s.indices) for s in reducer.stores], operands
 
 
 def factors(value: PrimExpr) -> list[BufferLoad] | None:

@@ -31,7 +31,7 @@ from ....ir import trace
 from ....ir.dtype import DataType
 from ....ir.literals import is_one
 from ....ir.op import Op
-from ....ir.prim_expr import Broadcast, Call, IntImm, PrimExpr, Ramp, Range, Var
+from ....ir.prim_expr import Broadcast, Call, IntImm, PrimExpr, Ramp, Range, ScalarLike, Var
 from ....runtime.dtype import pack_bits
 from ....runtime.tensor import PackedTensor, Tensor
 from ... import stmt as st
@@ -380,7 +380,7 @@ def _flat(node: BufferLoad | st.BufferStore) -> PrimExpr:
     return node.indices[0] if node.indices else po.const(0, "int32")
 
 
-def _shifted(value: PrimExpr, bits: PrimExpr | int) -> PrimExpr:
+def _shifted(value: PrimExpr, bits: ScalarLike) -> PrimExpr:
     if isinstance(bits, int):
         return value if bits == 0 else po.shift_right(value, po.const(bits, value.dtype))
     return po.shift_right(value, bits)

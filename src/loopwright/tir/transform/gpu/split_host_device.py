@@ -44,16 +44,7 @@ from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op import ret
-from ...stmt import (
-    AssertStmt,
-    AttrStmt,
-    BufferStore,
-    DeclBuffer,
-    Evaluate,
-    LetStmt,
-    Stmt,
-    seq,
-)
+from ...stmt import AssertStmt, AttrStmt, BufferStore, DeclBuffer, Evaluate, LetStmt, Stmt, seq
 from ...stmt_functor import definitions, renew_defs
 from ..base import StmtRewriter
 

@@ -32,7 +32,7 @@ from ....arith import Analyzer
 from ....base.errors import explain
 from ....ir.functor import any_node, pre_order_visit
 from ....ir.literals import int_value
-from ....ir.prim_expr import Broadcast, Call, IterVar, PrimExpr, Var
+from ....ir.prim_expr import Broadcast, Call, IterVar, PrimExpr, ScalarLike, Var
 from ....ir.prim_op import add, cast, const, floordiv, multiply
 from ....ir.variables import vars_in
 from ...buffer import Buffer
@@ -252,7 +252,7 @@ class _Threads(StmtRewriter):
         return node.replace(args=(kind, pointer, start, parts[1], mask))
 
 
-def _loop(var: Var, count: PrimExpr | int, body: Stmt, span: Span | None = None) -> Stmt:
+def _loop(var: Var, count: ScalarLike, body: Stmt, span: Span | None = None) -> Stmt:
     index, low = var.copy_with_suffix("_s"), const(0, var.dtype)
     body = Substitute({var: index}).visit(body)
     return For(index, low, cast(var.dtype, count), ForKind.SERIAL, body, span=span)

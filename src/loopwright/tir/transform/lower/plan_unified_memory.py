@@ -56,13 +56,7 @@ from ....ir.transform import ModulePass, PassContext
 from ....runtime.arena import Arena, as_arenas, format_bytes
 from ... import stmt as st
 from ...analysis.in_place import can_overwrite, declared
-from ...analysis.liveness import (
-    Allocations,
-    called_function,
-    is_separate,
-    liveness,
-    parts_of,
-)
+from ...analysis.liveness import Allocations, called_function, is_separate, liveness, parts_of
 from ...buffer import MOST_ALIGNMENT
 from ...function import PrimFunc
 from ...memory_plan import (

@@ -428,12 +428,7 @@ class _Vectorizer(StmtRewriter):
         index = Var(self.var.name, self.var.dtype)
         body = substitute(node, {self.var: index})  # in the shapes of buffers, too
         return st.For(
-            index,
-            ramp.base,
-            cast(index.dtype, self.lanes),
-            st.ForKind.SERIAL,
-            body,
-            span=node.span,
+            index, ramp.base, cast(index.dtype, self.lanes), st.ForKind.SERIAL, body, span=node.span
         )
 
     def visit_SeqStmt(self, node: st.SeqStmt) -> st.Stmt:

@@ -34,21 +34,12 @@ from ....arith.poly import Poly
 from ....ir import prim_expr as pe
 from ....ir.functor import any_node
 from ....ir.literals import int_value
-from ....ir.prim_expr import PrimExpr, Range, Var
+from ....ir.prim_expr import PrimExpr, Range, ScalarLike, Var
 from ....ir.prim_op import add, const, maximum, minimum, multiply
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op import is_call_to
-from ...stmt import (
-    AttrStmt,
-    Block,
-    For,
-    ForKind,
-    IfThenElse,
-    LetStmt,
-    Stmt,
-    seq,
-)
+from ...stmt import AttrStmt, Block, For, ForKind, IfThenElse, LetStmt, Stmt, seq
 from ...stmt_functor import renew_defs
 from ..base import Simplifying, StmtRewriter, StmtVisitor, Substitute, bind_function
 
@@ -346,8 +337,8 @@ class RangeSplitter(Simplifying):
     def part(
         self,
         node: For,
-        begin: PrimExpr | int,
-        extent: PrimExpr | int,
+        begin: ScalarLike,
+        extent: ScalarLike,
         truths: dict[int, bool],
         decided: bool,
     ) -> Stmt:

@@ -1,0 +1,26 @@
+"""A function of over 60 lines is named with its reason in long_functions.txt, a line each:
+"path:function: reason"."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools.figures import LONG, ROOT, modules
+
+from .source import forbid
+
+LIST = Path(__file__).parent / "long_functions.txt"
+
+
+def test_long_functions_have_a_reason() -> None:
+    rows = [line.split(":", 2) for line in LIST.read_text(encoding="utf-8").splitlines()]
+    reasons = {f"{path}:{name}": reason.strip() for path, name, reason in rows}
+    long = {
+        f"{module.path.as_posix()}:{name}"
+        for module in modules(ROOT).values()
+        for lines, name in module.functions
+        if lines > LONG
+    }
+    forbid(f"functions have {LONG} lines", long - reasons.keys(), "split it, or name the reason")
+    short = [name for name in reasons if name not in long or not reasons[name]]
+    forbid("long_functions.txt names long functions only", short, "remove its line")
