@@ -81,7 +81,7 @@ class LoadedLibrary(Module):
         return self.machine
 
     def profile(
-        self, *args: Any, function: str = "main", number: int = 1, **named: np.ndarray[Any, Any]
+        self, *args: Any, function: str = "main", number: int = 1, **named: np.ndarray
     ) -> Profile:
         """Call a function and measure it; one of the virtual machine, what it calls. Inputs are given
         in order, or by name as `run` takes them."""
@@ -128,9 +128,7 @@ class LoadedLibrary(Module):
         /,
         *,
         function: str = "main",
-        **named: np.ndarray[Any, Any]
-        | Sequence[np.ndarray[Any, Any]]
-        | Mapping[str, np.ndarray[Any, Any]],
+        **named: np.ndarray | Sequence[np.ndarray] | Mapping[str, np.ndarray],
     ) -> dict[str, Any]:
         """Run with inputs by name (a dict, keywords) or in order; outputs by name, written to the
         arrays of `out`, if it is given (one, a list, or a dict by name).

@@ -176,9 +176,7 @@ class IndexMap(Node):
         mapped = self.map_ranges([pe.Range(e) for e in extents])
         return [cast(dtype, r.min + r.extent) for r in mapped]
 
-    def map_ndarray(
-        self, arr_src: Tensor | np.ndarray[Any, Any] | Sequence[Sequence[Sequence[Any]]]
-    ) -> Any:
+    def map_ndarray(self, arr_src: Tensor | np.ndarray | Sequence[Sequence[Sequence[Any]]]) -> Any:
         """An array in the new layout, of numpy or of a Tensor as it came; padding is 0."""
         if isinstance(arr_src, Tensor):
             return tensor(self.map_ndarray(arr_src.numpy()), arr_src.device)

@@ -111,70 +111,29 @@ _INTEGER: dict[str, Callable[..., Any]] = {
     "popcount": np.bitwise_count,
 }
 _TEST: dict[str, Callable[..., Any]] = {"isnan": np.isnan, "isinf": np.isinf}
-# Effects of the intrinsics without a definition on numbers.
-_OTHER: dict[str, str] = {
-    "fabs": "pure",
-    "clz": "pure",
-    "likely": "annotation",
-    "checked_index": "pure",
-    "if_then_else": "pure",
-    "reinterpret": "pure",
-    "vectorlow": "pure",
-    "vectorhigh": "pure",
-    "vectorcombine": "pure",
-    "vscale": "pure",
-    "get_active_lane_mask": "pure",
-    "isnullptr": "pure",
-    "q_multiply_shift": "pure",
-    "q_multiply_shift_per_axis": "pure",
-    "fma": "pure",
-    "ret": "control",
-    "thread_return": "control",
-    "assume": "annotation",
-    "undef": "read",
-    "large_uint_imm": "pure",
-    "address_of": "pure",
-    "lookup_param": "read",
-    "call_packed": "opaque",
-    "call_cpacked": "opaque",
-    "call_packed_lowered": "opaque",
-    "call_cpacked_lowered": "opaque",
-    "call_extern": "opaque",
-    "call_pure_extern": "pure",
-    "call_llvm_intrin": "opaque",
-    "call_llvm_pure_intrin": "pure",
-    "tvm_stack_alloca": "opaque",
-    "tvm_stack_make_shape": "opaque",
-    "tvm_stack_make_array": "opaque",
-    "tvm_tuple": "pure",
-    "tvm_struct_get": "read",
-    "tvm_struct_set": "update",
-    "tvm_access_ptr": "pure",
-    "tvm_static_handle": "pure",
-    "tvm_context_id": "read",
-    "tvm_throw_last_error": "opaque",
-    "tvm_thread_allreduce": "opaque",
-    "tvm_thread_invariant": "annotation",
-    "tvm_storage_sync": "opaque",
-    "tvm_warp_shuffle": "opaque",
-    "tvm_warp_shuffle_up": "opaque",
-    "tvm_warp_shuffle_down": "opaque",
-    "tvm_warp_activemask": "opaque",
-    "tvm_check_return": "opaque",
-    "type_annotation": "pure",
-    "handle_add_byte_offset": "pure",
-    "atomic_add": "update",
-    "start_profile_intrinsic": "opaque",
-    "end_profile_intrinsic": "opaque",
-    "ignore_loop_partition": "annotation",
-    "TVMBackendAllocWorkspace": "opaque",
-    "TVMBackendFreeWorkspace": "opaque",
-    "anylist_getitem": "read",
-    "anylist_resetitem": "update",
-    "anylist_setitem_call_packed": "update",
-    "anylist_setitem_call_cpacked": "update",
-    "trace": "opaque",
-    "dp4a": "pure",
+# Intrinsics without a definition on numbers, by effect.
+_OTHER = {
+    "pure": """
+        fabs clz checked_index if_then_else reinterpret vectorlow vectorhigh vectorcombine
+        vscale get_active_lane_mask isnullptr q_multiply_shift q_multiply_shift_per_axis fma
+        large_uint_imm address_of call_pure_extern call_llvm_pure_intrin tvm_tuple
+        tvm_access_ptr tvm_static_handle type_annotation handle_add_byte_offset dp4a
+    """,
+    "annotation": "likely assume tvm_thread_invariant ignore_loop_partition",
+    "control": "ret thread_return",
+    "read": "undef lookup_param tvm_struct_get tvm_context_id anylist_getitem",
+    "opaque": """
+        call_packed call_cpacked call_packed_lowered call_cpacked_lowered call_extern
+        call_llvm_intrin tvm_stack_alloca tvm_stack_make_shape tvm_stack_make_array
+        tvm_throw_last_error tvm_thread_allreduce tvm_storage_sync tvm_warp_shuffle
+        tvm_warp_shuffle_up tvm_warp_shuffle_down tvm_warp_activemask tvm_check_return
+        start_profile_intrinsic end_profile_intrinsic TVMBackendAllocWorkspace
+        TVMBackendFreeWorkspace trace
+    """,
+    "update": """
+        tvm_struct_set atomic_add anylist_resetitem anylist_setitem_call_packed
+        anylist_setitem_call_cpacked
+    """,
 }
 
 
@@ -185,8 +144,9 @@ def _register() -> None:
             op.set_attr("effect", "pure")
             op.set_attr("vector", True)
             op.set_attr("numpy", meaning)
-    for name, effect in _OTHER.items():
-        register_op(f"tir.{name}").set_attr("effect", effect)
+    for effect, names in _OTHER.items():
+        for name in names.split():
+            register_op(f"tir.{name}").set_attr("effect", effect)
     for name in ("call_packed", "call_cpacked"):  # under TVM's older names, too
         OPS.register(f"tir.tvm_{name}", Op.get(f"tir.{name}"))
     register_op("tir.fabs").set_attr("numpy", np.abs)

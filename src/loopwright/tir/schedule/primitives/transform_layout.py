@@ -91,10 +91,7 @@ def transform_layout(
     sch.record_as(index_map=index_map, buffer=name, pad_value=literal)
     has_padding = not is_zero(padded)
     if has_padding and pad_value is None:
-        what = f"the new layout of {old.name} has elements that hold nothing"
-        before, after = (", ".join(map(str, s)) for s in (old.shape, shape))
-        got = f"shape ({before}) becomes ({after})"
-        raise ScheduleError(what, got=got, instead="give pad_value=", at=ref.node)
+        raise no_pad_value(old, shape, ref)
     new = old.replace(shape=shape, strides=(), axis_separators=())
     owners = (r for r in (ref, *ref.ancestors()) if r.is_block and old in r.stmt.alloc_buffers)
     site = next(owners, None)
@@ -158,6 +155,14 @@ def pad_map(pad_value: Any, old: Buffer, shape: Sequence[PrimExpr], ref: Ref) ->
         what = f"the pad value of {old.name} may load from no other buffer"
         raise ScheduleError(what, got=others[0].name, instead="a value of the indices", at=ref.node)
     return pad_value
+
+
+def no_pad_value(old: Buffer, shape: Sequence[PrimExpr], ref: Ref) -> ScheduleError:
+    """The error for a layout with padding of no value."""
+    what = f"the new layout of {old.name} has elements that hold nothing"
+    before, after = (", ".join(map(str, s)) for s in (old.shape, shape))
+    got = f"shape ({before}) becomes ({after})"
+    return ScheduleError(what, got=got, instead="give pad_value=", at=ref.node)
 
 
 def accessed_buffers(value: PrimExpr) -> list[Buffer]:
