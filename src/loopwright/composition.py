@@ -20,6 +20,7 @@ from .base.registry import PACKAGE, being_imported
 
 # Slot -> what fills it: "module:name", or "module" for the module itself.
 SLOTS: dict[str, str] = {
+    "arith.rewrite_simplify": "tvm.arith.rewrite:rewrite_simplify",
     "base.own_plugins": "composition:OWN_PLUGINS",
     "base.views": "explore.views",
     "frontend.compile": "driver:compile",

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ..base.errors import explain
+from ..base.late import Slot
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
 from ..ir.literals import is_true
 from ..ir.node import Node
 from ..ir.prim_expr import IntImm, PrimExpr, Range, ScalarLike, Var
-from . import bounds, build, constraints, convert, division, modular, normal, proof, rewrite
+from . import bounds, build, constraints, convert, division, modular, normal, proof
 from . import poly as P
 from . import simplify as simplification
 from .atoms import Atoms, is_index
@@ -27,8 +28,7 @@ from .interval import NEG_INF, POS_INF, Evaluator, is_infinite, is_neg_inf, is_p
 from .keys import Keys
 from .poly import Poly
 
-if TYPE_CHECKING:
-    pass
+_REWRITE: Slot[Callable[[Context, ScalarLike], Any]] = Slot("arith.rewrite_simplify")
 
 
 class ProofStrength(IntEnum):
@@ -176,9 +176,15 @@ class Analyzer:
     rebuilt = simplification.rebuilt
     expand = simplification.expand
     simplify = simplification.simplify
-    rewrite_simplify = rewrite.rewrite_simplify
     canonical_simplify = simplify
     bind_value_bounds = constraints.bind_value_bounds
+
+    def rewrite_simplify(self, expr: ScalarLike) -> Any:
+        """An equal expression in the form of TVM's rules, as its scripts expect.
+
+        Raises DivisionByZero for a division by the literal 0, which `simplify` leaves as it is.
+        """
+        return _REWRITE.get()(self, expr)
 
     def key(self, expr: PrimExpr | Sequence[PrimExpr]) -> Any:
         """A hashable value, equal only for expressions that always have equal values."""
