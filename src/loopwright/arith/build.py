@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ir import prim_expr as pe
 from ..ir.prim_expr import IntImm, PrimExpr
@@ -13,9 +13,6 @@ from .context import Context
 from .division import paired
 from .poly import ONE, Monomial, Poly
 from .proof import quotients_of, single_quotient
-
-if TYPE_CHECKING:
-    pass
 
 
 def build(ctx: Context, p: Poly, dtype: str) -> PrimExpr:

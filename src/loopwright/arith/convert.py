@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ir import prim_expr as pe
 from ..ir.prim_expr import IntImm, PrimExpr, Var
@@ -22,9 +22,6 @@ from .context import Context
 from .division import poly_div, trunc_div, without_multiples
 from .poly import Poly
 from .proof import nonneg
-
-if TYPE_CHECKING:
-    pass
 
 # Terms of the longest product of sums that is expanded: longer ones stay opaque, so that products of
 # products do not grow exponentially.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from math import gcd, inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import poly as P
 from .atoms import DIV, TRUNC
@@ -13,9 +13,6 @@ from .bounds import poly_bound
 from .context import Context, Pairing
 from .poly import ONE, Monomial, Poly
 from .proof import nonneg, quotients_of, single_quotient
-
-if TYPE_CHECKING:
-    pass
 
 _DIVISIONS = (DIV, TRUNC)
 

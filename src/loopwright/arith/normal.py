@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import gcd, inf
-from typing import TYPE_CHECKING
 
 from ..ir import prim_expr as pe
 from ..ir.prim_expr import PrimExpr
@@ -14,9 +13,6 @@ from .context import Context
 from .division import paired, remainder, without_remainders
 from .poly import ONE, Poly
 from .proof import nonneg
-
-if TYPE_CHECKING:
-    pass
 
 
 def normal(

@@ -13,7 +13,7 @@ from ..base.errors import explain, suggest
 from ..base.registry import Registry
 from .expr import DictAttrs, GlobalVar
 from .function import BaseFunc, as_attrs
-from .functor import post_order_visit, rewrite
+from .functor import nodes_of, rewrite
 from .node import Node, field
 from .target import Target
 
@@ -284,14 +284,7 @@ class IRModule(Node):
 
 def called_global_vars(func: BaseFunc) -> set[GlobalVar]:
     """The global variables that occur in a function."""
-    gvars: set[GlobalVar] = set()
-
-    def collect(node: Node) -> None:
-        if type(node) is GlobalVar:
-            gvars.add(node)
-
-    post_order_visit(func, collect)
-    return gvars
+    return set(nodes_of(func, GlobalVar))
 
 
 def _as_global_var(name: GlobalVar | str | int) -> GlobalVar:

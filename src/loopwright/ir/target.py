@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 from ..base.device_types import TYPES
 from ..base.errors import NoContext, explain, suggest
@@ -26,9 +26,6 @@ from ..base.registry import Registry
 from . import cpu_info
 from . import datatype as datatype  # tvm.target.datatype
 from .node import Node, field
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..arith import Analyzer, eval_set
 from ..arith.interval import is_infinite
-from ..ir.functor import Rewriter, post_order_visit, rewrite
+from ..ir.functor import Rewriter, nodes_of, rewrite
 from ..ir.literals import conjuncts, is_one
 from ..ir.prim_expr import (
     LT,
@@ -58,14 +58,8 @@ def compute_whole_tiles(func: PrimFunc, blocks: set[str]) -> PrimFunc:
 
 def written_by(func: PrimFunc, blocks: set[str]) -> set[Buffer]:
     """The buffers that the blocks of these names write."""
-    buffers: set[Buffer] = set()
-
-    def note(node: Node) -> None:
-        if isinstance(node, st.Block) and node.name_hint in blocks:
-            buffers.update(w.buffer for w in node.writes)
-
-    post_order_visit(func.body, note)
-    return buffers
+    writers = (b for b in nodes_of(func.body, st.Block) if b.name_hint in blocks)
+    return {region.buffer for block in writers for region in block.writes}
 
 
 class _Whole(Rewriter):

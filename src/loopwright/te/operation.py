@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.errors import explain
 from ..ir.dtype import DataType
-from ..ir.functor import post_order_visit
+from ..ir.functor import nodes_of
 from ..ir.prim_expr import IntImm, IterVar, PrimExpr, Range, ScalarLike, SizeVar, Var
 from ..ir.prim_op import const as _const
 from ..ir.prim_op import convert
@@ -30,7 +30,6 @@ from .tensor import (
 
 if TYPE_CHECKING:
     from ..base.span import Span
-    from ..ir.node import Node
 
 
 def _dims(shape: Sequence[ScalarLike] | int) -> tuple[PrimExpr, ...]:
@@ -291,14 +290,9 @@ def _roles(
     primfunc: PrimFunc, buffers: list[Buffer], count: int
 ) -> tuple[list[Buffer], list[Buffer]]:
     """(inputs, results) of a function of `count` inputs, by what it does with its buffers."""
-    read: set[Any] = set()
-    written: set[Any] = set()
-
-    def look(node: Node) -> None:
-        if isinstance(node, (BufferLoad, BufferStore)):
-            (read if isinstance(node, BufferLoad) else written).add(node.buffer)
-
-    post_order_visit(primfunc.body, look)
+    accesses = nodes_of(primfunc.body, BufferLoad, BufferStore)
+    read = {node.buffer for node in accesses if isinstance(node, BufferLoad)}
+    written = {node.buffer for node in accesses if isinstance(node, BufferStore)}
     outs = [b for b in buffers if b in written and b not in read]
     outs = outs or [b for b in buffers if b in written][-1:]
     ins = [b for b in buffers if b in read and b not in outs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -285,6 +285,13 @@ class SeqStmt(Stmt):
 
     def __len__(self) -> int:
         return len(self.seq)
+
+
+def serial_nest(variables: Sequence[Var], extents: Iterable[ScalarLike], body: Stmt) -> Stmt:
+    """Serial loops from 0 around a statement, that of the first variable outermost."""
+    for var, extent in reversed(list(zip(variables, extents, strict=True))):
+        body = For(var, 0, extent, ForKind.SERIAL, body)
+    return body
 
 
 def seq(*stmts: Any) -> Stmt:

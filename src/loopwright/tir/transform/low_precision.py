@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.dtype import DataType
 from ...ir.prim_expr import Call, Cast, FloatImm, PrimExpr, Var
@@ -16,9 +16,6 @@ from ..stmt_functor import renew_defs
 from .base import StmtRewriter
 from .lower._scalar_ops import bits_as
 from .lower.lower_scalar_ops import ScalarOps
-
-if TYPE_CHECKING:
-    pass
 
 
 class StoreAsBits(StmtRewriter):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ....ir.functor import pre_order_visit
 from ....ir.literals import is_one, is_zero
 from ....ir.prim_expr import EQ, IterVar, PrimExpr, Range, Var
-from ....ir.prim_op import const, logical_not, logical_or
+from ....ir.prim_op import logical_not, logical_or
 from ....ir.structural import structural_equal
 from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion
@@ -36,6 +36,7 @@ from ...stmt import (
     Stmt,
     While,
     seq,
+    serial_nest,
 )  # fmt: skip
 from ...stmt_functor import LeafKeeper
 from .rewriting import BlockRewriter, Substitute, substitute
@@ -58,9 +59,7 @@ class Layout:
 
     def nest(self, body: Stmt) -> Stmt:
         """Loops over the new indices."""
-        for var, extent in reversed(list(zip(self.points, self.new.shape, strict=True))):
-            body = For(var, const(0, var.dtype), extent, ForKind.SERIAL, body)
-        return body
+        return serial_nest(self.points, self.new.shape, body)
 
     def axes(self) -> list[IterVar]:
         """Axes of a block over the new indices."""

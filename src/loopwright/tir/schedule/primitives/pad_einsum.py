@@ -12,7 +12,7 @@ from ....ir.prim_op import ceildiv, const, logical_and, maximum, multiply
 from ...buffer import Buffer, decl_buffer
 from ...expr import BufferLoad
 from ...op import if_then_else
-from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
+from ...stmt import Block, BlockRealize, BufferStore, SeqStmt, Stmt, seq, serial_nest
 from ..machinery import BlockArg, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_accesses import ReplaceBuffer, with_detected_regions
 from ..machinery.copy_placement import item_index
@@ -198,7 +198,4 @@ def _nest(name: str, axes: list[Var], shape: Sequence[PrimExpr], body: Stmt) -> 
     iters = [IterVar(d, a, IterVar.DataPar) for a, d in zip(axes, doms, strict=True)]
     block = with_detected_regions(Block(iters, (), (), name, body))
     loops = [Var(f"ax{n}", a.dtype) for n, a in enumerate(axes)]
-    nest: Stmt = BlockRealize(loops, True, block)
-    for loop, extent in reversed(list(zip(loops, shape, strict=True))):
-        nest = For(loop, 0, extent, ForKind.SERIAL, nest)
-    return nest
+    return serial_nest(loops, shape, BlockRealize(loops, True, block))

@@ -48,7 +48,7 @@ from ....base.errors import LoopwrightError, explain
 from ....base.names import free_name
 from ....ir import trace
 from ....ir.expr import GlobalVar
-from ....ir.functor import post_order_visit
+from ....ir.functor import nodes_of
 from ....ir.module import IRModule
 from ....ir.prim_expr import Call, PrimExpr, Var
 from ....ir.prim_op import const
@@ -446,10 +446,10 @@ def _needed(mod: IRModule, main: GlobalVar, planned: Allocations) -> set[GlobalV
     needed = {g for g in replaced if "global_symbol" in mod[g].attrs} | apart
     for g, func in mod.functions.items():
         if g not in replaced and g is not main:
-            needed |= _mentioned(func)
+            needed.update(nodes_of(func, GlobalVar))
     todo = list(needed & replaced)
     while todo:
-        more = _mentioned(mod[todo.pop()]) - needed
+        more = set(nodes_of(mod[todo.pop()], GlobalVar)) - needed
         needed |= more
         todo += more
     return needed
@@ -469,19 +469,13 @@ def _calls(func: PrimFunc, planned: Allocations) -> tuple[set[GlobalVar], set[Gl
         if not isinstance(node, st.SeqStmt):
             for value in node.field_values():
                 if not any(value is p for p in parts):
-                    apart.update(_mentioned(value))
+                    apart.update(nodes_of(value, GlobalVar))
         inside = separate or is_separate(node)
         for part in parts:
             walk(part, inside)
 
     walk(func.body, False)
     return entered, apart
-
-
-def _mentioned(node: Any) -> set[GlobalVar]:
-    mentioned: set[GlobalVar] = set()
-    post_order_visit(node, lambda n: mentioned.add(n) if isinstance(n, GlobalVar) else None)
-    return mentioned
 
 
 def _arguments(func: PrimFunc) -> int:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
-from ....ir.functor import Visitor, any_node, post_order_visit
+from ....ir.functor import Visitor, any_node, nodes_of
 from ....ir.literals import int_value
 from ....ir.prim_expr import Add, ConstExpr, PrimExpr, Var
 from ....ir.prim_op import const, fold_binary
@@ -198,15 +198,7 @@ def _written_out(node: For, body: Stmt, extent: int) -> Stmt:
 
 def _on_memory(body: Stmt, pointers: set[Var]) -> set[Buffer]:
     """The buffers in memory allocated within."""
-    buffers: set[Buffer] = set()
-    if pointers:
-
-        def visit(node: Node) -> None:
-            if isinstance(node, Buffer) and node.data in pointers:
-                buffers.add(node)
-
-        post_order_visit(body, visit)
-    return buffers
+    return {b for b in nodes_of(body, Buffer) if b.data in pointers} if pointers else set()
 
 
 @dataclass(frozen=True)
