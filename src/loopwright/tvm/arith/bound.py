@@ -8,12 +8,7 @@ from typing import Any
 from ...arith import poly as P
 from ...arith.analyzer import Analyzer, IntervalSet, nothing
 from ...arith.atoms import DIV, is_index
-from ...arith.interval import (
-    Evaluator,
-    is_infinite,
-    neg_inf,
-    pos_inf,
-)
+from ...arith.interval import Evaluator, is_infinite, neg_inf, pos_inf
 from ...arith.poly import Poly
 from ...ir import prim_expr as pe
 from ...ir.prim_expr import PrimExpr, Range, Var

@@ -23,14 +23,7 @@ from ...ir import prim_expr as pe
 from ...ir import prim_op as po
 from ...ir.literals import int_value, is_one, is_true
 from ...ir.node import Node
-from ...ir.prim_expr import (
-    FALSE,
-    TRUE,
-    IntImm,
-    PrimExpr,
-    Range,
-    Var,
-)
+from ...ir.prim_expr import FALSE, TRUE, IntImm, PrimExpr, Range, Var
 from ...ir.variables import substitute, vars_in
 
 # Eliminating a variable pairs its lower bounds with its upper ones, and a condition with n choices

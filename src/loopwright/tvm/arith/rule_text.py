@@ -17,14 +17,7 @@ from ...arith.context import Context
 from ...ir import prim_expr as pe
 from ...ir import prim_op as po
 from ...ir.op import Op
-from ...ir.prim_expr import (
-    FALSE,
-    TRUE,
-    Call,
-    IntImm,
-    PrimExpr,
-    Select,
-)
+from ...ir.prim_expr import FALSE, TRUE, Call, IntImm, PrimExpr, Select
 
 if TYPE_CHECKING:
     from ...ir.dtype import DataType

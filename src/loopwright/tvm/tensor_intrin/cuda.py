@@ -18,19 +18,8 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from ...ir.prim_expr import (
-    IterVar,
-    PrimExpr,
-    Range,
-    Var,
-)
-from ...ir.prim_op import (
-    add,
-    cast,
-    const,
-    convert,
-    multiply,
-)
+from ...ir.prim_expr import IterVar, PrimExpr, Range, Var
+from ...ir.prim_op import add, cast, const, convert, multiply
 from ...tir.buffer import Buffer, decl_buffer
 from ...tir.expr import BufferLoad
 from ...tir.function import PrimFunc, TensorIntrin
@@ -44,15 +33,7 @@ from ...tir.op_target import (
     tvm_mma_sync,
     tvm_store_matrix_sync,
 )
-from ...tir.stmt import (
-    AttrStmt,
-    BufferStore,
-    Evaluate,
-    For,
-    ForKind,
-    SeqStmt,
-    Stmt,
-)
+from ...tir.stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt
 from ...tir.tensor_intrin.dot import around, nest
 
 Pair = tuple[PrimFunc, PrimFunc]
@@ -341,9 +322,7 @@ def get_wmma_fill_intrin(m_dim: int, n_dim: int, k_dim: int, dtype: str) -> Pair
         return Evaluate(tvm_fill_fragment(c.data, *size, _fragment(c), const(0, dtype)))
 
     return _pair(
-        lambda strided: [
-            _matrix("C", (m_dim, n_dim), dtype, "wmma.accumulator", strided, n_dim),
-        ],
+        lambda strided: [_matrix("C", (m_dim, n_dim), dtype, "wmma.accumulator", strided, n_dim)],
         _zeros("init", m_dim, n_dim),
         fill,
     )

@@ -17,12 +17,7 @@ from typing import Any, TypeVar
 from ...base.errors import explain
 from ...ir import prim_expr as pe
 from ...ir.node import DEF, Node
-from ...ir.prim_expr import (
-    IterVar,
-    PrimExpr,
-    Range,
-    Var,
-)
+from ...ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ...tir import expr as te
 from ...tir import stmt as st
 from ...tir.buffer import BufferRegion

@@ -8,8 +8,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from ...base.errors import explain
-from ...ir.functor import Visitor, post_order_visit
-from ...ir.op import Op
+from ...ir.functor import Visitor, any_node
 from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Var
 from ...ir.structural import structural_equal
 from ...ir.variables import vars_in
@@ -32,14 +31,7 @@ def expr_deep_equal(lhs: PrimExpr, rhs: PrimExpr) -> bool:
 
 def has_if_then_else(node: PrimExpr) -> bool:
     """Whether a conditional statement or `T.if_then_else` occurs."""
-    seen = False
-
-    def visit(n: Op | PrimExpr) -> None:
-        nonlocal seen
-        seen = seen or isinstance(n, st.IfThenElse) or is_call_to(n, "if_then_else")
-
-    post_order_visit(node, visit)
-    return seen
+    return any_node(node, lambda n: type(n) is st.IfThenElse or is_call_to(n, "if_then_else"))
 
 
 def assert_pure_function(func: PrimFunc) -> bool:

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...arith import Analyzer, detect_iter_map, iter_sum_terms
 from ...ir.prim_expr import PrimExpr, Range, Var
-from ...ir.prim_op import (
-    add,
-    const,
-    floordiv,
-    floormod,
-    multiply,
-)
+from ...ir.prim_op import add, const, floordiv, floormod, multiply
 from ...ir.variables import vars_in
 from ...tir.buffer import Buffer
 from ...tir.index_map import IndexMap

@@ -9,24 +9,12 @@ from typing import Any
 from ...arith import Analyzer
 from ...base.errors import explain
 from ...ir.literals import is_one
-from ...ir.prim_expr import (
-    IntImm,
-    PrimExpr,
-    Range,
-    Var,
-)
+from ...ir.prim_expr import IntImm, PrimExpr, Range, Var
 from ...ir.prim_op import const
 from ...tir.buffer import Buffer, BufferRegion
 from ...tir.expr import BufferLoad
 from ...tir.function import PrimFunc
-from ...tir.stmt import (
-    Allocate,
-    AllocateConst,
-    BufferStore,
-    For,
-    SeqStmt,
-    Stmt,
-)
+from ...tir.stmt import Allocate, AllocateConst, BufferStore, For, SeqStmt, Stmt
 from ...tir.stmt_functor import substitute
 
 

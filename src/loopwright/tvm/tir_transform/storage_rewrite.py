@@ -32,7 +32,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...ir.functor import post_order_visit
+from ...ir.functor import nodes_of
 from ...ir.literals import is_true
 from ...ir.prim_expr import IntImm, PrimExpr, Var
 from ...ir.structural import StructuralKey
@@ -60,7 +60,6 @@ from .pointer_value_type_rewrite import declare_as_vectors
 
 if TYPE_CHECKING:
     from ...ir.module import IRModule
-    from ...ir.node import Node
     from ...ir.pass_context import PassContext
 
 _RANKS = ("global", "shared", "local", "warp")
@@ -90,16 +89,8 @@ def _tagged(scope: str) -> bool:
 
 def _uses(stmt: Stmt | PrimExpr, variables: set[Var]) -> set[Var]:
     """The pointers that a statement uses, directly or through a buffer."""
-    used: set[Var] = set()
-
-    def visit(node: Node) -> None:
-        if isinstance(node, Var) and node in variables:
-            used.add(node)
-        elif isinstance(node, Buffer) and node.data in variables:
-            used.add(node.data)
-
-    post_order_visit(stmt, visit)
-    return used
+    nodes = nodes_of(stmt, Var, Buffer)
+    return {n.data if isinstance(n, Buffer) else n for n in nodes} & variables
 
 
 class _Share(StmtRewriter):
@@ -310,15 +301,8 @@ def _joined(pieces: list[list[Allocate]], stmts: list[Stmt]) -> list[list[list[A
 
 def _aliased(stmts: list[Stmt], pointers: tuple[Var, Var]) -> bool:
     """Whether a pointer is bound to another name somewhere."""
-    uses: list[Any] = []
-
-    def visit(node: Node) -> None:
-        if isinstance(node, LetStmt) and node.var.dtype.is_handle:
-            uses.extend(_uses(node.value, set(pointers)))
-
-    for stmt in stmts:
-        post_order_visit(stmt, visit)
-    return bool(uses)
+    lets = (let for let in nodes_of(stmts, LetStmt) if let.var.dtype.is_handle)
+    return any(_uses(let.value, set(pointers)) for let in lets)
 
 
 def _kind(node: Allocate) -> Any:
