@@ -12,8 +12,9 @@ from .paths import PATHS, target_name
 # TVM's path -> the modules that have its other names, in this order.
 ALSO: dict[str, str] = {
     "arith": "arith.int_set arith.interval tvm.arith",
-    "arith.int_set": "arith arith.interval",
-    "arith.iter_affine_map": "arith",
+    "arith.int_set": "arith arith.interval tvm.arith",
+    "arith.iter_affine_map": "arith tvm.arith",
+    "arith.pattern": "tvm.arith",
     "base": "base.errors",
     "error": "base.errors",
     "ffi": "runtime",
