@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..arith import Analyzer, eval_set
 from ..arith.interval import is_infinite
-from ..ir.functor import Rewriter, nodes_of, rewrite
+from ..ir.functor import nodes_of, rewrite
 from ..ir.literals import conjuncts, is_one
 from ..ir.prim_expr import (
     LT,
@@ -32,7 +32,7 @@ from ..tir.buffer import Buffer
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 from ..tir.op import if_then_else, is_call_to
-from ..tir.stmt_functor import keep_buffers
+from ..tir.stmt_functor import ExprKeeper, keep_buffers
 
 if TYPE_CHECKING:
     from ..ir.node import Node
@@ -62,18 +62,12 @@ def written_by(func: PrimFunc, blocks: set[str]) -> set[Buffer]:
     return {region.buffer for block in writers for region in block.writes}
 
 
-class _Whole(Rewriter):
+class _Whole(ExprKeeper):
     def __init__(self, blocks: set[str], own: Collection[Buffer] = ()) -> None:
         self.blocks, self.own = blocks, own  # `own`: what they write
         self.ana = Analyzer()
         self.loops: dict[Var, Range] = {}
         self.shapes: dict[Buffer, tuple[PrimExpr, ...]] = {}  # of accumulators that grow
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
-
-    def visit_Buffer(self, node: Buffer) -> Any:
-        return node
 
     def visit_For(self, node: st.For) -> Any:
         self.loops[node.loop_var] = node.range

@@ -26,6 +26,7 @@ from ...ir import prim_expr as pe
 from ...ir.functor import Visitor
 from ...tir import stmt as st
 from ...tir.function import PrimFunc
+from ...tir.stmt_functor import ExprKeeper
 from ...tir.transform.base import PrimFuncPass, Simplifying, StmtRewriter, bind_function
 
 if TYPE_CHECKING:
@@ -130,12 +131,9 @@ class _Replace(StmtRewriter):
         return self.visit_default(node)
 
 
-class _Eliminate(StmtRewriter):
+class _Eliminate(ExprKeeper, StmtRewriter):
     def __init__(self, fresh: Callable[[Any], pe.Var]) -> None:
         self.fresh = fresh
-
-    def visit_PrimExpr(self, node: pe.PrimExpr) -> Any:
-        return node
 
     def scope(self, body: st.Stmt) -> st.Stmt:
         """The body of a newly defined variable."""

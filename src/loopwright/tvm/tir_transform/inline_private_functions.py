@@ -28,13 +28,13 @@ from typing import Any
 from ...ir.expr import GlobalVar
 from ...ir.functor import any_node, nodes_of
 from ...ir.module import IRModule
-from ...ir.prim_expr import Call, PrimExpr, Var
+from ...ir.prim_expr import Call, Var
 from ...ir.transform import ModulePass, PassContext
 from ...tir.buffer import Buffer
 from ...tir.function import PrimFunc
 from ...tir.op import is_call_to
 from ...tir.stmt import Evaluate, Stmt
-from ...tir.stmt_functor import renew_defs
+from ...tir.stmt_functor import ExprKeeper, renew_defs
 from ...tir.transform.base import StmtRewriter, Substitute
 from ...tir.transform.lower.unpack_signatures import symbolic_dims
 
@@ -66,12 +66,9 @@ def _body(func: PrimFunc, args: tuple[Any, ...]) -> Stmt:
     return Substitute(values, buffers).visit(func.body)
 
 
-class _Inline(StmtRewriter):
+class _Inline(ExprKeeper, StmtRewriter):
     def __init__(self, bodies: dict[str, PrimFunc]) -> None:
         self.bodies = bodies
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_Evaluate(self, node: Evaluate) -> Stmt:
         call = node.value

@@ -55,6 +55,7 @@ from ...tir.stmt import (
     Stmt,
     seq,
 )
+from ...tir.stmt_functor import ExprKeeper
 from ...tir.transform.base import PrimFuncPass, StmtRewriter, StmtVisitor
 from .pointer_value_type_rewrite import declare_as_vectors
 
@@ -93,16 +94,13 @@ def _uses(stmt: Stmt | PrimExpr, variables: set[Var]) -> set[Var]:
     return {n.data if isinstance(n, Buffer) else n for n in nodes} & variables
 
 
-class _Share(StmtRewriter):
+class _Share(ExprKeeper, StmtRewriter):
     """Takes the allocations out of statements, into `free`: those that may move further out."""
 
     def __init__(self) -> None:
         self.free: list[Allocate] = []
         # a pointer -> that whose memory it gets, and where in it, in bits
         self.placed: dict[Var, tuple[Var, int]] = {}
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def whole(self, stmt: Stmt) -> Stmt:
         """A statement out of which no allocation moves."""

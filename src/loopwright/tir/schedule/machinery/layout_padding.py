@@ -38,7 +38,7 @@ from ...stmt import (
     seq,
     serial_nest,
 )  # fmt: skip
-from ...stmt_functor import LeafKeeper
+from ...stmt_functor import ExprKeeper, LeafKeeper
 from .rewriting import BlockRewriter, Substitute, substitute
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def plan_padding(root: Block, layout: Layout, is_parameter: bool) -> Plan:
     return plan
 
 
-class Writes(LeafKeeper):
+class Writes(ExprKeeper, LeafKeeper):
     """Collects the stores of a buffer."""
 
     def __init__(self, buffer: Buffer) -> None:
@@ -184,9 +184,6 @@ class Writes(LeafKeeper):
             depths = self.depths_of(*node.indices, *self.tests)
             loops = self.loops[min(depths) : max(depths) + 1] if depths else []
             self.stores.append(Write(node, self.realize, loops, dict(self.values)))
-        return node
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
 
@@ -293,7 +290,7 @@ class PadStores(Substitute):
         return node.replace(iter_values=tuple(values), block=block)
 
 
-class _Apply(BlockRewriter):
+class _Apply(ExprKeeper, BlockRewriter):
     """Carries out a plan."""
 
     def __init__(self, plan: Plan) -> None:
@@ -310,9 +307,6 @@ class _Apply(BlockRewriter):
     def with_behind(self, node: Stmt, new: Stmt) -> Stmt:
         behind = self.plan.behind
         return seq(new, behind[1]) if behind is not None and behind[0] is node else new
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
 
 def with_padding(root: BlockRealize, plan: Plan) -> BlockRealize:

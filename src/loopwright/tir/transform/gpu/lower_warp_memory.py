@@ -43,6 +43,7 @@ from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op_target import tvm_warp_activemask, tvm_warp_shuffle
 from ...stmt import Allocate, AttrStmt, BufferStore, For, Stmt
+from ...stmt_functor import ExprKeeper
 from ..base import PrimFuncPass, StmtRewriter
 
 if TYPE_CHECKING:
@@ -108,14 +109,11 @@ class _Spread(StmtRewriter):
         return tvm_warp_shuffle(tvm_warp_activemask(), own_element, lane, width, width)
 
 
-class _Lower(StmtRewriter):
+class _Lower(ExprKeeper, StmtRewriter):
     def __init__(self, warp: int) -> None:
         self.warp = warp
         self.lane: Var | None = None
         self.threads = 0
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         is_x = isinstance(node.node, IterVar) and node.node.thread_tag == "threadIdx.x"

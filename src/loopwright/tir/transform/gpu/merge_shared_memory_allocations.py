@@ -30,7 +30,7 @@ from typing import Any
 
 from ....arith import Analyzer
 from ....ir.functor import nodes_of
-from ....ir.prim_expr import Call, IterVar, PrimExpr, Var
+from ....ir.prim_expr import Call, IterVar, Var
 from ....ir.prim_op import add, const
 from ...analysis.liveness import size_of
 from ...buffer import Buffer
@@ -38,6 +38,7 @@ from ...expr import BufferLoad
 from ...memory_plan import Item, Problem, place_in_order
 from ...op import handle_add_byte_offset, is_call_to
 from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, Stmt
+from ...stmt_functor import ExprKeeper
 from ..base import RewriterPass, StmtRewriter
 
 _ALIGN = 16  # bytes: the widest access of a thread, a vector of four float32
@@ -121,10 +122,7 @@ class _Merge(StmtRewriter):
         return handle_add_byte_offset(self.memory, const(slot[0], "int32"))
 
 
-class _Launches(StmtRewriter):
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
-
+class _Launches(ExprKeeper, StmtRewriter):
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         """The merged allocation is placed within the innermost enclosing launch."""
         threads = node.attr_key == "thread_extent" and isinstance(node.node, IterVar)

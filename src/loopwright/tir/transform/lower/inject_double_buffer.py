@@ -40,7 +40,7 @@ from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, SeqStmt, Stmt, seq
-from ...stmt_functor import renew_defs
+from ...stmt_functor import ExprKeeper, renew_defs
 from ..base import PrimFuncPass, StmtRewriter, Substitute
 
 if TYPE_CHECKING:
@@ -72,12 +72,9 @@ class _Shift(StmtRewriter):
     visit_BufferStore = visit_BufferLoad
 
 
-class _Double(StmtRewriter):
+class _Double(ExprKeeper, StmtRewriter):
     def __init__(self, together: int) -> None:
         self.together = together  # iterations written in a row
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_For(self, node: For) -> Stmt:
         loop = node.replace(body=self.visit(node.body))

@@ -52,7 +52,7 @@ from ...stmt import (
     While,
     seq,
 )
-from ...stmt_functor import renew_defs
+from ...stmt_functor import ExprKeeper, renew_defs
 from ..base import RewriterPass, StmtRewriter, StmtVisitor, Substitute
 
 if TYPE_CHECKING:
@@ -246,12 +246,9 @@ def _loop(var: Var, count: ScalarLike, body: Stmt, span: Span | None = None) -> 
     return For(index, low, cast(var.dtype, count), ForKind.SERIAL, body, span=span)
 
 
-class _Inject(StmtRewriter):
+class _Inject(ExprKeeper, StmtRewriter):
     def __init__(self) -> None:
         self.ana = Analyzer()
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_For(self, node: For) -> Stmt:
         body = self.visit(node.body)

@@ -72,7 +72,7 @@ from ...memory_plan import (
 )
 from ...memory_plan.plan import ATTRIBUTE
 from ...signature import NATIVE_ENTRY, signature_of
-from ...stmt_functor import renew_defs
+from ...stmt_functor import ExprKeeper, renew_defs
 from ..base import StmtRewriter
 
 POOLS = "pools"
@@ -484,15 +484,12 @@ def _arguments(func: PrimFunc) -> int:
     return len(func.params) if entry is None else len(entry.params) + len(entry.results)
 
 
-class _Inside(StmtRewriter):
+class _Inside(ExprKeeper, StmtRewriter):
     """Visits a function in the same order as the analysis."""
 
     def __init__(self, rewriting: _Rewriting, func: PrimFunc) -> None:
         self.rewriting, self.func = rewriting, func
         self.separate = False
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_For(self, node: st.For) -> Any:
         before = self.separate

@@ -32,7 +32,7 @@ from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, seq
-from ...stmt_functor import definitions
+from ...stmt_functor import ExprKeeper, definitions
 from ..base import PrimFuncPass, StmtRewriter, Substitute
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ....ir.pass_context import Entries, PassContext
 
 
-class _Unroll(StmtRewriter):
+class _Unroll(ExprKeeper, StmtRewriter):
     def __init__(self, options: Entries) -> None:
         self.max_step = int(options.auto_max_step)
         self.max_depth = int(options.auto_max_depth)
@@ -51,9 +51,6 @@ class _Unroll(StmtRewriter):
         self.ana = Analyzer()
         self.steps = 0  # statements seen since the count was last reset
         self.depth = 0  # of loops that were unrolled, innermost first
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_BufferStore(self, node: BufferStore) -> Stmt:
         self.steps += 1

@@ -33,6 +33,7 @@ from ....ir.variables import substitute, uses_any
 from ... import stmt as st
 from ...function import PrimFunc
 from ...op_target import get_active_lane_mask
+from ...stmt_functor import ExprKeeper
 from ..base import PrimFuncPass, Simplifying, StmtRewriter, Substitute, bind_function
 from ._lanes import maskable, reads, separable, writes
 from ._vector_exprs import NotLanewise, VectorExprs, lanes_among, spread
@@ -235,7 +236,7 @@ def _all(parts: list[PrimExpr]) -> PrimExpr:
     return conjunction
 
 
-class _Loops(Simplifying):
+class _Loops(ExprKeeper, Simplifying):
     """Vectorizes the loops of a function. masks: see `_Vectorizer`; None: as the target does."""
 
     def __init__(self, masks: bool | None, native: bool, target: Target | None) -> None:
@@ -254,9 +255,6 @@ class _Loops(Simplifying):
         body = self.visit(node.body)
         self.target = outer
         return node.replace(body=body)
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_BufferStore(self, node: st.BufferStore) -> st.Stmt:
         return node
@@ -290,11 +288,8 @@ class _Loops(Simplifying):
             return node.replace(kind=st.ForKind.SERIAL, body=body)
 
 
-class _Serial(StmtRewriter):
+class _Serial(ExprKeeper, StmtRewriter):
     """Makes vectorized loops serial."""
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_For(self, node: st.For) -> st.Stmt:
         body = self.visit(node.body)

@@ -40,7 +40,7 @@ from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op import is_call_to
 from ...stmt import AttrStmt, Block, For, ForKind, IfThenElse, LetStmt, Stmt, seq
-from ...stmt_functor import renew_defs
+from ...stmt_functor import ExprKeeper, renew_defs
 from ..base import Simplifying, StmtRewriter, StmtVisitor, Substitute, bind_function
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ class _Section(Substitute):
         return new.args[0] if marked and isinstance(new.args[0], pe.IntImm) else new
 
 
-class RangeSplitter(Simplifying):
+class RangeSplitter(ExprKeeper, Simplifying):
     """Splits the loops of a function. const_loops: also those of a known number of iterations that
     have no annotation; unroll: loops with one of which no condition is decided become unrolled."""
 
@@ -259,9 +259,6 @@ class RangeSplitter(Simplifying):
         self.const_loops = const_loops
         self.unroll = unroll
         bind_function(self.ana, func)
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_For(self, node: For) -> Stmt:
         hinted = HINT in node.annotations

@@ -32,7 +32,7 @@ from ... import stmt as st
 from ...analysis.effects import has_effect
 from ...expr import BufferLoad
 from ...function import PrimFunc
-from ...stmt_functor import keep_buffers
+from ...stmt_functor import ExprKeeper, keep_buffers
 from ..base import NO_OP, PrimFuncPass, all_variables, bind_function, is_no_op
 from ._known_values import Assumed, Before, Following, Turn
 
@@ -104,16 +104,13 @@ def looks_at(stmt: st.Stmt, pointer: Var) -> bool:
     return any_node(stmt, looks)
 
 
-class NoOpRemover(Following):
+class NoOpRemover(ExprKeeper, Following):
     """Drops the statements without effect. overwritten: also stores that the next one overwrites."""
 
     def __init__(self, overwritten: bool = False) -> None:
         super().__init__()
         self.overwritten = overwritten
         self.used: dict[st.Stmt, set[Var]] = {}  # the variables of rows of definitions
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_Evaluate(self, node: st.Evaluate) -> st.Stmt:
         return node if has_effect(node.value) else NO_OP
