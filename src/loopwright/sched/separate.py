@@ -25,12 +25,8 @@ def separate_reductions(func: PrimFunc) -> PrimFunc:
 
 class _Separate(ExprKeeper):
     def visit_SeqStmt(self, node: st.SeqStmt) -> Any:
-        stmts = [self.visit(s) for s in node.seq]
-        return (
-            st.seq(*stmts)
-            if any(a is not b for a, b in zip(stmts, node.seq, strict=True))
-            else node
-        )
+        stmts = self.visit(node.seq)
+        return node if stmts is node.seq else st.seq(*stmts)
 
     def visit_For(self, node: st.For) -> Any:
         block = _inner_block(node)

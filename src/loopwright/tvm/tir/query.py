@@ -55,10 +55,7 @@ class _Memory(Visitor):
         self.visit(node.body)
         self.count(node.buffer_var, node.dtype, node.extents, -1)
 
-    def visit_AllocateConst(self, node: st.AllocateConst) -> None:
-        self.count(node.buffer_var, node.dtype, node.extents)
-        self.visit(node.body)
-        self.count(node.buffer_var, node.dtype, node.extents, -1)
+    visit_AllocateConst = visit_Allocate
 
     def visit_Block(self, node: st.Block) -> None:
         for buffer in node.alloc_buffers:

@@ -100,7 +100,7 @@ class Promote(StmtRewriter):
         bits = node.replace(args=(value,))
         return cast(self.widened(node.dtype), bits) if self.small(node.dtype) else bits
 
-    def bound(self, node: Let | LetStmt) -> Any:
+    def visit_Let(self, node: Let | LetStmt) -> Any:
         value = self.visit(node.value)
         if value.dtype == node.var.dtype:
             return node.replace(value=value, body=self.visit(node.body))
@@ -108,11 +108,7 @@ class Promote(StmtRewriter):
         self.vars[node.var] = var
         return type(node)(var, value, self.visit(node.body), span=node.span)
 
-    def visit_LetStmt(self, node: LetStmt) -> Any:
-        return self.bound(node)
-
-    def visit_Let(self, node: Let) -> Any:
-        return self.bound(node)
+    visit_LetStmt = visit_Let
 
     def visit_Select(self, node: Select) -> Any:
         parts = (self.visit(p) for p in (node.condition, node.true_value, node.false_value))
@@ -131,7 +127,7 @@ class Promote(StmtRewriter):
             made_value = cast(self.widened(made_value.dtype), made_value)
         elif self.small(node.value.dtype) and made_value.dtype != node.value.dtype:
             made_value = _narrowed(node.value.dtype, made_value)
-        predicate = None if node.predicate is None else self.visit(node.predicate)
+        predicate = self.visit(node.predicate)
         return BufferStore._make(buffer, made_value, indices, predicate, span=node.span)
 
 

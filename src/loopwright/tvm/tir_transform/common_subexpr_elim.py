@@ -80,9 +80,7 @@ class _Candidates(Visitor):
         if self.key(node) is None:
             self.visit_default(node)
 
-    def visit_Cast(self, node: pe.Cast) -> None:
-        if self.key(node) is None:
-            self.visit_default(node)
+    visit_Cast = visit_BinaryOpExpr
 
     def visit_For(self, node: st.For) -> None:
         self.inside.add(node.loop_var)
@@ -159,8 +157,7 @@ class _Eliminate(ExprKeeper, StmtRewriter):
     def visit_For(self, node: st.For) -> Any:
         return node.replace(body=self.scope(node.body))
 
-    def visit_LetStmt(self, node: st.LetStmt) -> Any:
-        return node.replace(body=self.scope(node.body))
+    visit_LetStmt = visit_For
 
     def visit_BlockRealize(self, node: st.BlockRealize) -> Any:
         block = node.block
@@ -169,14 +166,7 @@ class _Eliminate(ExprKeeper, StmtRewriter):
     def visit_Allocate(self, node: st.Allocate) -> Any:
         return node.replace(body=self.visit(node.body))
 
-    def visit_AttrStmt(self, node: st.AttrStmt) -> Any:
-        return node.replace(body=self.visit(node.body))
-
-    def visit_DeclBuffer(self, node: st.DeclBuffer) -> Any:
-        return node.replace(body=self.visit(node.body))
-
-    def visit_AssertStmt(self, node: st.AssertStmt) -> Any:
-        return node.replace(body=self.visit(node.body))
+    visit_AttrStmt = visit_DeclBuffer = visit_AssertStmt = visit_Allocate
 
 
 class _Expand(Simplifying):

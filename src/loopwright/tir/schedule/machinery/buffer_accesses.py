@@ -61,8 +61,7 @@ class _ToPart(ReplaceBuffer):
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         return self.moved(self.visit_default(node))
 
-    def visit_BufferStore(self, node: BufferStore) -> Any:
-        return self.moved(self.visit_default(node))
+    visit_BufferStore = visit_BufferLoad
 
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
         region = self.visit_default(node)

@@ -22,10 +22,8 @@ class BlockRewriter(LeafKeeper):
         self.renamed = {} if renamed is None else renamed
 
     def visit_SeqStmt(self, node: SeqStmt) -> Any:
-        items = [self.visit(s) for s in node.seq]
-        if all(a is b for a, b in zip(items, node.seq, strict=True)):
-            return node
-        return seq(*items)
+        items = self.visit(node.seq)
+        return node if items is node.seq else seq(*items)
 
     def visit_Block(self, node: Block) -> Any:
         block = self.visit_default(node)

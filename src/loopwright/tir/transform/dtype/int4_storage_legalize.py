@@ -180,7 +180,7 @@ class _Packer(Simplifying):
             buffer = self.visit(node.buffer)
             return load if buffer is node.buffer else load.replace(buffer=buffer)
         index = self.visit(_flat(node))
-        predicate = None if node.predicate is None else self.visit(node.predicate)
+        predicate = self.visit(node.predicate)
         buffer, dtype, per = self.visit(node.buffer), node.dtype, 8 // node.dtype.bits
         if predicate is None and self.whole_bytes(index, per):
             count = dtype.lanes // per
@@ -231,7 +231,7 @@ class _Packer(Simplifying):
             buffer = self.visit(node.buffer)
             return store if buffer is node.buffer else store.replace(buffer=buffer)
         index, value = self.visit(_flat(node)), self.visit(node.value)
-        predicate = None if node.predicate is None else self.visit(node.predicate)
+        predicate = self.visit(node.predicate)
         buffer, dtype, per = self.visit(node.buffer), node.value.dtype, 8 // node.value.dtype.bits
         if predicate is None and self.whole_bytes(index, per):
             var = Var("values", dtype)

@@ -95,8 +95,7 @@ class _Merge(StmtRewriter):
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         return self.access(self.visit_default(node))
 
-    def visit_BufferStore(self, node: BufferStore) -> Any:
-        return self.access(self.visit_default(node))
+    visit_BufferStore = visit_BufferLoad
 
     def visit_Allocate(self, node: Allocate) -> Stmt:
         body = self.visit(node.body)

@@ -28,7 +28,7 @@ from typing import Any
 from ....ir.prim_expr import Call, StringImm, Var
 from ...expr import BufferLoad
 from ...op import is_call_to
-from ...stmt import AttrStmt, BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, While, seq
+from ...stmt import AttrStmt, BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, seq
 from ...stmt_functor import ExprKeeper
 from ..base import RewriterPass, StmtRewriter, StmtVisitor
 
@@ -87,8 +87,7 @@ class _Sync(ExprKeeper, StmtRewriter):
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         return node
 
-    def visit_While(self, node: While) -> Stmt:
-        return node
+    visit_While = visit_IfThenElse
 
     def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
         if not self.inside:

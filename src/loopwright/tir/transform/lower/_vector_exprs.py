@@ -285,7 +285,7 @@ class VectorExprs(StmtRewriter):
         if condition is not None:
             return self._load_under(node, condition)
         buffer, indices = self.indices(node.buffer, node.indices)
-        predicate = None if node.predicate is None else self.visit(node.predicate)
+        predicate = self.visit(node.predicate)
         lanes = lanes_among(indices[-1:])
         if lanes == 1 and self.mask is not None and not self.native:
             raise NotLanewise

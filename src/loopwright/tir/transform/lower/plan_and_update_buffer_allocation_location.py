@@ -232,7 +232,7 @@ class _Move(ExprKeeper, StmtRewriter):
         hidden = self.removed - self.inside  # their regions are not listed here
         outer, self.inside = self.inside, self.inside.union(here)
         body = self.visit(node.body)
-        init = None if node.init is None else self.visit(node.init)
+        init = self.visit(node.init)
         self.inside = outer
         same = len(remaining) == len(node.alloc_buffers) and not here
         buffers = node.alloc_buffers if same else tuple(remaining)

@@ -56,9 +56,7 @@ class _Unroll(ExprKeeper, StmtRewriter):
         self.steps += 1
         return node
 
-    def visit_Evaluate(self, node: Evaluate) -> Stmt:
-        self.steps += 1
-        return node
+    visit_Evaluate = visit_BufferStore
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         if node.attr_key == "pragma_auto_unroll_max_step":
@@ -138,8 +136,7 @@ class _Uses(Visitor):
     def visit_Var(self, node: Var) -> None:
         self.occurs = self.occurs or node in self.sources
 
-    def visit_Buffer(self, node: Buffer) -> None:
-        self.occurs = self.occurs or node in self.sources
+    visit_Buffer = visit_Var
 
     def visit_ConstExpr(self, node: PrimExpr) -> None:
         pass

@@ -53,7 +53,7 @@ class _Vectorizer(VectorExprs):
         value = self.visit(node.value)
         buffer, indices = self.indices(node.buffer, node.indices)
         lanes = lanes_among(indices[-1:])
-        predicate = None if node.predicate is None else self.visit(node.predicate)
+        predicate = self.visit(node.predicate)
         if lanes == 1 and value.dtype.lanes == 1 and self.mask is None:
             if predicate is not None and predicate.dtype.lanes > 1:
                 raise NotLanewise

@@ -121,9 +121,7 @@ class _Conditions(StmtVisitor):
         self.check(node.condition, self.hinted)
         self.visit_default(node)
 
-    def visit_Select(self, node: pe.Select) -> None:
-        self.check(node.condition, self.hinted)
-        self.visit_default(node)
+    visit_Select = visit_IfThenElse
 
     def visit_Call(self, node: pe.Call) -> None:
         if is_call_to(node, "if_then_else"):

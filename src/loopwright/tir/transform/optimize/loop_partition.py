@@ -144,7 +144,7 @@ class _Unchecked(StmtRewriter):
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         then = self.visit(node.then_case)
-        other = None if node.else_case is None else self.visit(node.else_case)
+        other = self.visit(node.else_case)
         condition = self.left(node.condition)
         if condition is None:
             return then

@@ -136,6 +136,8 @@ class NoOpRemover(ExprKeeper, Following):
             return NO_OP
         return node if body is node.body else node.replace(body=body)
 
+    visit_Allocate = visit_DeclBuffer = _body
+
     def visit_For(self, node: st.For) -> st.Stmt:
         if self.ana.const_int_bound(node.extent).max_value <= 0 and not has_effect(node.extent):
             return NO_OP
@@ -225,12 +227,6 @@ class NoOpRemover(ExprKeeper, Following):
         ana = Analyzer(inner.loops)
         with ana.constraint_scope(conjunction(inner.conditions)):
             return all(ana.can_prove(substitute(c, same)) for c in outer.conditions)
-
-    def visit_Allocate(self, node: st.Allocate) -> st.Stmt:
-        return self._body(node)
-
-    def visit_DeclBuffer(self, node: st.DeclBuffer) -> st.Stmt:
-        return self._body(node)
 
     def visit_IfThenElse(self, node: st.IfThenElse) -> st.Stmt:
         holds, unknown = Assumed(node.condition), Assumed(Not(node.condition))

@@ -162,7 +162,7 @@ class _Instrument(ExprKeeper, Simplifying):
         for axis, value in zip(block.iter_vars, node.iter_values, strict=True):
             self.ana.bind(axis.var, value)
         with self.ana.constraint_scope(node.predicate):
-            init = None if block.init is None else self.visit(block.init)
+            init = self.visit(block.init)
             body = self.visit(block.body)
         return node.replace(block=block.replace(init=init, body=body))
 
