@@ -30,6 +30,13 @@ _TABLE = re.compile(r"(?<=<!-- tools\.figures -->\n).*?(?=<!-- end -->)", re.DOT
 _FOR_TOOLS = re.compile(r"#\s*(noqa|fmt:|type:|isort:|pyright:|pragma:|!)")
 
 
+def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function without its signature and its docstring."""
+    has_doc = ast.get_docstring(function) is not None
+    body = function.body[1:] if has_doc and len(function.body) > 1 else function.body
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1
+
+
 class Module:
     """A file of the package. path: below it."""
 
@@ -57,9 +64,7 @@ class Module:
         """(lines without the docstring, name) of each function."""
         for node in self.nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                has_doc = ast.get_docstring(node) is not None
-                body = node.body[1:] if has_doc and len(node.body) > 1 else node.body
-                yield (body[-1].end_lineno or 0) - body[0].lineno + 1, node.name
+                yield length(node), node.name
 
     @property
     def annotations(self) -> Iterator[str]:

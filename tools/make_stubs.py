@@ -21,7 +21,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, UnionType
 from typing import Any
 
 import loopwright
@@ -76,6 +76,7 @@ WORDS = {
     "Expr": "loopwright.relax.expr",
     "PrimExpr": "loopwright.ir.prim_expr",
     "PrimLike": "loopwright.relax.expr",
+    "ScalarLike": "loopwright.ir.prim_expr",
     "Sequence": "collections.abc",
     "ShapeLike": "loopwright.relax.expr",
     "StructInfoProxy": "loopwright.script.parser.proxies",
@@ -241,7 +242,8 @@ class _Words(ast.NodeTransformer):
         self.stub, self.scope = stub, scope
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self.resolved(self.scope.get(node.id, vars(builtins).get(node.id)), node.id)
+        value = self.scope.get(node.id, vars(builtins).get(node.id))
+        return self.resolved(WORDS.get(node.id) if isinstance(value, UnionType) else value, node.id)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         return self.resolved(eval(ast.unparse(node), dict(self.scope)), node.attr)

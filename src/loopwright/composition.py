@@ -20,6 +20,7 @@ from .base.registry import PACKAGE, being_imported
 
 # Slot -> what fills it: "module:name", or "module" for the module itself.
 SLOTS: dict[str, str] = {
+    "arith.rewrite_simplify": "tvm.arith.rewrite:rewrite_simplify",
     "base.own_plugins": "composition:OWN_PLUGINS",
     "base.views": "explore.views",
     "frontend.compile": "driver:compile",
@@ -42,6 +43,7 @@ SLOTS: dict[str, str] = {
     "tir.block_flags": "tir.schedule.machinery.flags:block_flags",
     "tir.lower_thread_allreduce": "tir.transform.gpu.lower_thread_allreduce:LowerThreadAllreduce",
     "tir.profiler": ("tvm.tir_transform.instrument_profile_intrinsics:InstrumentProfileIntrinsics"),
+    "tir.tensor_intrin": "tvm.tensor_intrin",
     "tir.struct_info": "relax.relations:function_struct_info",
     "tir.buffer_access": "tir.stmt:ACCESS",
     # parts that need the compiler or a code generator: a cached model is loaded without them
@@ -120,6 +122,9 @@ NAMES: dict[str, str] = {
     "te.hybrid": "tvm.te.hybrid",
     **{f"te.{name}": f"tvm.te.{at}:{name}" for at, names in TE.items() for name in names.split()},
     "tir.build": "driver:compile",
+    "tir.functor": "tvm.tir.functor",
+    "tir.PyStmtExprMutator": "tvm.tir.functor:PyStmtExprMutator",
+    "tir.PyStmtExprVisitor": "tvm.tir.functor:PyStmtExprVisitor",
     "tir.transform.HoistedConditionals": "tvm.tir_transform.hoist_expression:HoistedConditionals",
     "tir.transform.HoistedLetBindings": "tvm.tir_transform.hoist_expression:HoistedLetBindings",
     "tvm.topi.testing": "tvm.topi.testing",

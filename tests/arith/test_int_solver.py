@@ -21,10 +21,10 @@ from loopwright.arith import (
     solve_linear_equations,
     solve_linear_inequalities,
 )
-from loopwright.arith.int_solver import smith_normal_form
 from loopwright.ir import prim_expr as pe
 from loopwright.ir import prim_op as po
 from loopwright.ir.prim_expr import IntImm, Range, Var
+from loopwright.tvm.arith.int_solver import smith_normal_form
 from tests.arith.test_simplify import evaluate as evaluate_by_name
 
 x, y, z, n, m = VARS = [Var(name) for name in "xyznm"]

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from loopwright import arith, tir
-from loopwright.arith.rewrite_rules import RULES
-from loopwright.arith.rule_text import Rule
 from loopwright.base.errors import DivisionByZero
 from loopwright.ir.prim_op import trunc_div
 from loopwright.ir.structural import assert_structural_equal
+from loopwright.tvm.arith.rewrite_rules import RULES
+from loopwright.tvm.arith.rule_text import Rule
 
 TABLE = [rule for rules in RULES.values() for rule in rules]
 MEANING = {

@@ -21,6 +21,7 @@ from loopwright.runtime import register_func, remove_global_func
 from loopwright.script import tir as T
 from loopwright.tir import stmt as st
 from loopwright.tir.interpreter import run
+from loopwright.tvm.te import producer  # noqa: F401  (its statements are in the table)
 
 from .emitted import agree, compiled, elementwise, program
 from .matrix import (

@@ -16,7 +16,13 @@ from loopwright import tir
 from loopwright.base.errors import LoopwrightError
 from loopwright.codegen.compiled import CompiledModel
 from loopwright.codegen.context import flat_index
-from loopwright.codegen.llvm import cache, compiler, export, support, target_info, workers
+from loopwright.codegen.llvm import (
+    cache,
+    compiler,
+    export,
+    support,
+    workers,
+)
 from loopwright.codegen.llvm.jit import compile_object
 from loopwright.codegen.llvm.program import compile_options
 from loopwright.codegen.llvm.types import global_name
@@ -24,6 +30,7 @@ from loopwright.codegen.objects import symbols
 from loopwright.ir.target import Target
 from loopwright.runtime.packed_func import register_func, remove_global_func
 from loopwright.runtime.signature import Signature
+from loopwright.tvm import target_info
 
 from ..programs import graph
 

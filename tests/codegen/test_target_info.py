@@ -7,10 +7,11 @@ import pytest
 
 import loopwright as lw
 from loopwright.base.host import OTHER, Host, native_arch, this_machine
-from loopwright.codegen.llvm import cpu_features, jit, target_info
+from loopwright.codegen.llvm import cpu_features, jit
 from loopwright.codegen.llvm.compiler import CompileError
 from loopwright.codegen.llvm.machine import known_names, resolve
 from loopwright.ir import Target
+from loopwright.tvm import target_info
 
 
 @pytest.mark.sample(3)

@@ -12,8 +12,8 @@ from loopwright import tir
 from loopwright.codegen import elementary
 from loopwright.codegen.c.scalar_code import NAMES
 from loopwright.codegen.llvm import jit, vecmath
-from loopwright.codegen.llvm.target_info import llvm_get_cpu_features
 from loopwright.ir.target import Target
+from loopwright.tvm.target_info import llvm_get_cpu_features
 
 TYPES = {"float32": ("float", 4), "float64": ("double", 8)}
 

@@ -9,7 +9,7 @@ from loopwright.base.errors import DiagnosticError, LoopwrightError
 from loopwright.ir.structural import structural_equal, structural_hash
 from loopwright.relay.operators.tensor import broadcast
 from loopwright.relay.translate import to_relax
-from loopwright.tir.env_func import EnvFunc
+from loopwright.tvm.tir.env_func import EnvFunc
 
 
 def typed(*params: relay.Var, body: relay.Expr) -> relay.Function:

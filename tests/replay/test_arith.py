@@ -11,10 +11,10 @@ import pytest
 from loopwright import arith
 from loopwright.arith import Analyzer, int_set, interval
 from loopwright.arith.int_set import IntervalSet
-from loopwright.arith.rewrite_rules import RULES
-from loopwright.arith.rule_text import _build
 from loopwright.ir import prim_expr as pe
 from loopwright.ir.prim_expr import IntImm, Range, Var
+from loopwright.tvm.arith.rewrite_rules import RULES
+from loopwright.tvm.arith.rule_text import _build
 
 from ..arith.fuzz import INDEX, bound_analyzer, random_case
 from .stages import said

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from loopwright import tir
-from loopwright.ir import prim_op
+from loopwright.ir import conversion, prim_op
 from loopwright.tir import op, op_target
 
 from .stages import said
@@ -60,7 +60,7 @@ def made(function: FunctionType) -> str:
 
 
 @pytest.mark.no_roundtrip
-@pytest.mark.parametrize("module", [op, op_target, prim_op], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("module", [op, op_target, conversion, prim_op], ids=lambda m: m.__name__)
 def test_of_a_module(module: ModuleType, replay: Any) -> None:
     rows = {name: {"": made(f)} for name, f in functions(module).items()}
     replay(f"functions/{module.__name__}", rows)

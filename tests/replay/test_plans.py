@@ -14,7 +14,7 @@ from loopwright.tir.data_layout import bijective_layout, layout
 from loopwright.tir.index_map import IndexMap
 from loopwright.tir.memory_plan import plan, problem
 from loopwright.tir.memory_plan.algorithms import ALGORITHMS, place
-from loopwright.tir.schedule.suggest_index_map import suggest_index_map
+from loopwright.tvm.tir.suggest_index_map import suggest_index_map
 
 from .stages import said
 

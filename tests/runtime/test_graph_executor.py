@@ -9,8 +9,8 @@ import pytest
 
 from loopwright.base.errors import LoopwrightError
 from loopwright.runtime import ShapeTuple, cpu, cuda, tensor
-from loopwright.runtime.param_dict import load_param_dict, save_param_dict
 from loopwright.tvm.graph_executor import AotModule, GraphModule, GraphRuntime, create
+from loopwright.tvm.param_dict import load_param_dict, save_param_dict
 
 
 class Model:

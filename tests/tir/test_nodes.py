@@ -9,8 +9,9 @@ from loopwright.base.errors import LoopwrightError
 from loopwright.ir.structural import assert_structural_equal, structural_equal, structural_hash
 from loopwright.script import from_source
 from loopwright.script import tir as T
-from loopwright.tir import functor, stmt_functor
+from loopwright.tir import stmt_functor
 from loopwright.tir.index_dtype import with_index_dtype
+from loopwright.tvm.tir import functor
 
 
 @T.prim_func

@@ -19,7 +19,7 @@ from loopwright.script import tir as T
 from loopwright.testing import workloads
 from loopwright.tir import tensor_intrin
 from loopwright.tir.interpreter import run
-from loopwright.tir.tensor_intrin import cuda, hexagon, rocm
+from loopwright.tvm.tensor_intrin import cuda, hexagon, rocm
 
 KNOWN = tensor_intrin.DOT_SPECS
 ROWS = [name for name, spec in KNOWN.items() if spec[0] > 1]

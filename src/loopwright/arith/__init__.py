@@ -11,22 +11,11 @@ from .analyzer import (
     ProofStrength,
     RewriteSimplifyStats,
 )
-from .bound import deduce_bound
 from .int_set import (
     estimate_region_lower_bound,
     estimate_region_strict_bound,
-    estimate_region_upper_bound,
     eval_ranges,
     eval_set,
-    union_lower_bound,
-)
-from .int_solver import (
-    IntConstraints,
-    IntConstraintsTransform,
-    IntGroupBounds,
-    PresburgerSet,
-    solve_linear_equations,
-    solve_linear_inequalities,
 )
 from .interval import is_neg_inf, is_pos_inf, neg_inf, pos_inf
 from .iter_affine_map import (
@@ -35,8 +24,6 @@ from .iter_affine_map import (
     iter_map_simplify,
     iter_sum_terms,
     normalize_iter_map_to_expr,
-    normalize_to_iter_sum,
-    subspace_divide,
 )
 from .iter_map_node import (
     IterMapExpr,
@@ -46,4 +33,4 @@ from .iter_map_node import (
     IterSplitExpr,
     IterSumExpr,
 )
-from .pattern import detect_clip_bound, detect_common_subexpr, detect_linear_equation
+from .pattern import detect_clip_bound, detect_linear_equation

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ..base.errors import explain
+from ..base.late import Slot
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
 from ..ir.literals import is_true
 from ..ir.node import Node
-from ..ir.prim_expr import IntImm, PrimExpr, Range, Var
-from . import bounds, build, constraints, convert, division, modular, normal, proof, rewrite
+from ..ir.prim_expr import IntImm, PrimExpr, Range, ScalarLike, Var
+from . import bounds, build, constraints, convert, division, modular, normal, proof
 from . import poly as P
 from . import simplify as simplification
 from .atoms import Atoms, is_index
@@ -27,8 +28,7 @@ from .interval import NEG_INF, POS_INF, Evaluator, is_infinite, is_neg_inf, is_p
 from .keys import Keys
 from .poly import Poly
 
-if TYPE_CHECKING:
-    from ..ir.dtype import DataType
+_REWRITE: Slot[Callable[[Context, ScalarLike], Any]] = Slot("arith.rewrite_simplify")
 
 
 class ProofStrength(IntEnum):
@@ -66,8 +66,6 @@ class RewriteSimplifyStats(Node):
 class IntSet(Node):
     """Base class of integer sets."""
 
-    __slots__ = ()
-
     def is_nothing(self) -> bool:
         """Whether the set is known to be empty."""
         raise NotImplementedError
@@ -77,7 +75,7 @@ class IntSet(Node):
         raise NotImplementedError
 
     @staticmethod
-    def single_point(point: PrimExpr | int) -> IntervalSet:
+    def single_point(point: ScalarLike) -> IntervalSet:
         """The set of one value."""
         point = po.convert(point)
         return IntervalSet(point, point)
@@ -97,9 +95,7 @@ class IntervalSet(IntSet):
     min_value: PrimExpr
     max_value: PrimExpr
 
-    def __init__(
-        self, min_value: PrimExpr | int, max_value: PrimExpr | int, span: Any = None
-    ) -> None:
+    def __init__(self, min_value: ScalarLike, max_value: ScalarLike, span: Any = None) -> None:
         self._set(po.convert(min_value), po.convert(max_value), span)
 
     def is_nothing(self) -> bool:
@@ -180,9 +176,15 @@ class Analyzer:
     rebuilt = simplification.rebuilt
     expand = simplification.expand
     simplify = simplification.simplify
-    rewrite_simplify = rewrite.rewrite_simplify
     canonical_simplify = simplify
     bind_value_bounds = constraints.bind_value_bounds
+
+    def rewrite_simplify(self, expr: ScalarLike) -> Any:
+        """An equal expression in the form of TVM's rules, as its scripts expect.
+
+        Raises DivisionByZero for a division by the literal 0, which `simplify` leaves as it is.
+        """
+        return _REWRITE.get()(self, expr)
 
     def key(self, expr: PrimExpr | Sequence[PrimExpr]) -> Any:
         """A hashable value, equal only for expressions that always have equal values."""
@@ -259,7 +261,7 @@ class Analyzer:
             constraints.learn(self, self.poly(expr))
             self.cache = Cache()
 
-    def constraint_scope(self, constraint: PrimExpr | int) -> ConstraintScope:
+    def constraint_scope(self, constraint: ScalarLike) -> ConstraintScope:
         """A `with` scope in which a condition is assumed to hold."""
         return ConstraintScope(self, po.convert(constraint))
 
@@ -288,7 +290,7 @@ class Analyzer:
         """Reset the counts to 0."""
         self.counts = Counts()
 
-    def const_int_bound(self, expr: PrimExpr | int) -> ConstIntBound:
+    def const_int_bound(self, expr: ScalarLike) -> ConstIntBound:
         """Least and greatest value of an integer expression."""
         low, high = self.any_bound(po.convert(expr))
         return ConstIntBound(_from_inf(low), _from_inf(high))
@@ -298,7 +300,7 @@ class Analyzer:
         atom = self.atoms.by_key.get(var)
         return atom is not None and atom.number in self.assumed.bounds
 
-    def modular_set(self, expr: PrimExpr | int) -> ModularSet:
+    def modular_set(self, expr: ScalarLike) -> ModularSet:
         """(coeff, base): the value is coeff * k + base for some k."""
         return ModularSet(*self.modular(self.poly(po.convert(expr))))
 
@@ -319,7 +321,7 @@ class Analyzer:
             simple = simple.value
         return is_true(simple)
 
-    def can_prove_equal(self, lhs: PrimExpr | int, rhs: PrimExpr | int) -> bool:
+    def can_prove_equal(self, lhs: ScalarLike, rhs: ScalarLike) -> bool:
         """Whether two expressions can be proved equal."""
         lhs, rhs = po.convert_pair(lhs, rhs)
         if lhs is rhs:
@@ -328,26 +330,24 @@ class Analyzer:
             return self.is_zero(P.add(self.poly(lhs), self.poly(rhs), -1)) is True
         return self.key(self.simplify(lhs)) == self.key(self.simplify(rhs))
 
-    def can_prove_greater_equal(self, expr: PrimExpr | int, lower_bound: PrimExpr | int) -> bool:
+    def can_prove_greater_equal(self, expr: ScalarLike, lower_bound: ScalarLike) -> bool:
         """Whether expr >= lower_bound can be proved."""
         return self.nonneg(
             P.add(self.poly(po.convert(expr)), self.poly(po.convert(lower_bound)), -1)
         )
 
-    def can_prove_less(self, expr: PrimExpr | int, upper_bound: PrimExpr | int) -> bool:
+    def can_prove_less(self, expr: ScalarLike, upper_bound: ScalarLike) -> bool:
         """Whether expr < upper_bound can be proved."""
         diff = P.add(self.poly(po.convert(upper_bound)), self.poly(po.convert(expr)), -1)
         return self.nonneg(P.shift(diff, -1))
 
 
-def interval_set(
-    ctx: Context, low: Poly | None, high: Poly | None, dtype: DataType | str
-) -> IntervalSet:
+def interval_set(ctx: Context, low: Poly | None, high: Poly | None, dtype: str) -> IntervalSet:
     """The interval with these ends; None, or an end that the type cannot represent, is infinite."""
     return IntervalSet(_end(ctx, low, dtype, NEG_INF), _end(ctx, high, dtype, POS_INF))
 
 
-def _end(ctx: Context, p: Poly | None, dtype: DataType | str, unbounded: PrimExpr) -> PrimExpr:
+def _end(ctx: Context, p: Poly | None, dtype: str, unbounded: PrimExpr) -> PrimExpr:
     if p is None:
         return unbounded
     try:

@@ -21,7 +21,7 @@ OF_PARTS = frozenset((DIV, TRUNC, MIN, MAX))  # whose data are the operands
 INT32, INT64 = DataType("int32"), DataType("int64")
 
 
-def is_index(dtype: DataType | str) -> bool:
+def is_index(dtype: str) -> bool:
     """Whether the algebra handles this type: int32 and int64. Indices are assumed not to overflow;
     data, which was read from memory, wraps around."""
     return dtype is INT32 or dtype is INT64
@@ -57,7 +57,7 @@ class Atoms:
         self,
         key: PrimExpr | Sequence[Any],
         kind: int,
-        dtype: DataType | str,
+        dtype: str,
         expr: Any,
         data: tuple[Any, ...] | None = None,
     ) -> Poly:
@@ -80,11 +80,11 @@ class Atoms:
         ((number,),) = self.poly(var, VAR, var.dtype, var)
         return number
 
-    def division(self, n: Poly, d: Poly, dtype: DataType | str, kind: int = DIV) -> Poly:
+    def division(self, n: Poly, d: Poly, dtype: str, kind: int = DIV) -> Poly:
         """n // d as an atom, or the truncated division."""
         return self.poly((kind, P.key_of(n), P.key_of(d)), kind, dtype, None, (n, d))
 
-    def extreme(self, kind: int, a: Poly, b: Poly, dtype: DataType | str) -> Poly:
+    def extreme(self, kind: int, a: Poly, b: Poly, dtype: str) -> Poly:
         """min(a, b) or max(a, b) as an atom."""
         sides = frozenset((P.key_of(a), P.key_of(b)))
         new = (kind, sides) not in self.by_key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ir import prim_expr as pe
 from ..ir.prim_expr import IntImm, PrimExpr
@@ -14,11 +14,8 @@ from .division import paired
 from .poly import ONE, Monomial, Poly
 from .proof import quotients_of, single_quotient
 
-if TYPE_CHECKING:
-    from ..ir.dtype import DataType
 
-
-def build(ctx: Context, p: Poly, dtype: DataType | str) -> PrimExpr:
+def build(ctx: Context, p: Poly, dtype: str) -> PrimExpr:
     """The expression of a polynomial. Raises ValueError if a literal does not fit."""
     pairing = paired(ctx, p)
     plus: list[PrimExpr] = []
@@ -64,9 +61,7 @@ def _needs_64_bits(ctx: Context, p: Poly) -> bool:
     )
 
 
-def _remainder(
-    ctx: Context, value: Poly, divisor: Poly, dtype: DataType | str, division: int
-) -> PrimExpr:
+def _remainder(ctx: Context, value: Poly, divisor: Poly, dtype: str, division: int) -> PrimExpr:
     """value % divisor; x // 3 % 4 as TVM writes it, x % 12 // 3."""
     inner = single_quotient(ctx, value, division)
     size = None if inner is None else P.constant_value(inner[1])
@@ -77,13 +72,13 @@ def _remainder(
     return quotient._make(whole, number(ctx, size, dtype))
 
 
-def _negated(ctx: Context, item: PrimExpr, dtype: DataType | str) -> PrimExpr:
+def _negated(ctx: Context, item: PrimExpr, dtype: str) -> PrimExpr:
     if type(item) is pe.Mul and type(item.b) is IntImm:
         return pe.Mul._make(item.a, number(ctx, -item.b.value, dtype))
     return pe.Mul._make(item, number(ctx, -1, dtype))
 
 
-def number(ctx: Context, value: int, dtype: DataType | str) -> IntImm:
+def number(ctx: Context, value: int, dtype: str) -> IntImm:
     """A literal; one object for each value."""
     literal = ctx.literals.get((dtype, value))
     if literal is None:
@@ -92,7 +87,7 @@ def number(ctx: Context, value: int, dtype: DataType | str) -> IntImm:
 
 
 def _term(
-    ctx: Context, plus: list[Any], minus: list[Any], f: int, item: PrimExpr, dtype: DataType | str
+    ctx: Context, plus: list[Any], minus: list[Any], f: int, item: PrimExpr, dtype: str
 ) -> None:
     size = abs(f)
     if size != 1:
@@ -100,14 +95,14 @@ def _term(
     (plus if f > 0 else minus).append(item)
 
 
-def _product(ctx: Context, m: Monomial, dtype: DataType | str) -> PrimExpr:
+def _product(ctx: Context, m: Monomial, dtype: str) -> PrimExpr:
     product = atom_expr(ctx, ctx.atoms.all[m[0]], dtype)
     for a in m[1:]:
         product = pe.Mul._make(product, atom_expr(ctx, ctx.atoms.all[a], dtype))
     return product
 
 
-def atom_expr(ctx: Context, atom: Atom, dtype: DataType | str) -> PrimExpr:
+def atom_expr(ctx: Context, atom: Atom, dtype: str) -> PrimExpr:
     """The expression of an atom, cast to `dtype` if it has another type."""
     if atom.expr is None:
         parts = (

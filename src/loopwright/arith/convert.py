@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ir import prim_expr as pe
 from ..ir.prim_expr import IntImm, PrimExpr, Var
@@ -22,9 +22,6 @@ from .context import Context
 from .division import poly_div, trunc_div, without_multiples
 from .poly import Poly
 from .proof import nonneg
-
-if TYPE_CHECKING:
-    from ..ir.dtype import DataType
 
 # Terms of the longest product of sums that is expanded: longer ones stay opaque, so that products of
 # products do not grow exponentially.
@@ -140,7 +137,7 @@ def _cast(ctx: Context, e: pe.Cast) -> Poly | None:
     return None
 
 
-def poly_extreme(ctx: Context, kind: int, a: Poly, b: Poly, dtype: DataType | str) -> Poly:
+def poly_extreme(ctx: Context, kind: int, a: Poly, b: Poly, dtype: str) -> Poly:
     """min(a, b) or max(a, b)."""
     diff = P.add(a, b, -1)
     if nonneg(ctx, diff, effort=1):
@@ -154,7 +151,7 @@ def poly_extreme(ctx: Context, kind: int, a: Poly, b: Poly, dtype: DataType | st
     return P.add(common, part) if common else part
 
 
-def _extreme_apart(ctx: Context, kind: int, a: Poly, b: Poly, dtype: DataType | str) -> Poly:
+def _extreme_apart(ctx: Context, kind: int, a: Poly, b: Poly, dtype: str) -> Poly:
     """min or max of polynomials that have no term in common."""
     g = gcd(*a.values(), *b.values())
     if g > 1:

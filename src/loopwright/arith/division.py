@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 from math import gcd, inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import poly as P
 from .atoms import DIV, TRUNC
@@ -14,15 +14,12 @@ from .context import Context, Pairing
 from .poly import ONE, Monomial, Poly
 from .proof import nonneg, quotients_of, single_quotient
 
-if TYPE_CHECKING:
-    from ..ir.dtype import DataType
-
 _DIVISIONS = (DIV, TRUNC)
 
 # ------------------------------------------------------------------ floor division
 
 
-def poly_div(ctx: Context, n: Poly, d: Poly, dtype: DataType | str) -> Poly | None:
+def poly_div(ctx: Context, n: Poly, d: Poly, dtype: str) -> Poly | None:
     """floor(n / d), or None for a division by 0."""
     c = P.constant_value(d)
     if c is None:
@@ -34,7 +31,7 @@ def poly_div(ctx: Context, n: Poly, d: Poly, dtype: DataType | str) -> Poly | No
     return _div_const(ctx, n, c, dtype)
 
 
-def _div_const(ctx: Context, n: Poly, c: int, dtype: DataType | str) -> Poly:
+def _div_const(ctx: Context, n: Poly, c: int, dtype: str) -> Poly:
     if c == 1:
         return n
     low, high = poly_bound(ctx, n)
@@ -65,7 +62,7 @@ def _div_const(ctx: Context, n: Poly, c: int, dtype: DataType | str) -> Poly:
     return P.add(whole, quotient) if whole else quotient
 
 
-def _keep_remainders(ctx: Context, n: Poly, c: int, dtype: DataType | str) -> Poly | None:
+def _keep_remainders(ctx: Context, n: Poly, c: int, dtype: str) -> Poly | None:
     pairing = paired(ctx, n)
     torn = [m for m in pairing.mods if m[0] % c]
     if not torn:
@@ -115,9 +112,7 @@ def without_remainders(ctx: Context, p: Poly) -> Poly | None:
     return None if whole is p else whole
 
 
-def remainder(
-    ctx: Context, value: Poly, divisor: Poly, dtype: DataType | str, kind: int = DIV
-) -> Poly:
+def remainder(ctx: Context, value: Poly, divisor: Poly, dtype: str, kind: int = DIV) -> Poly:
     """value % divisor, of a floor or a truncated division."""
     if kind == TRUNC:
         rounded = trunc_div(ctx, value, divisor, dtype)
@@ -141,7 +136,7 @@ def without_multiples(ctx: Context, value: Poly, divisor: Poly) -> Poly:
     return {m: f for m, f in value.items() if f % c}
 
 
-def _div_rest(ctx: Context, rest: Poly, c: int, dtype: DataType | str) -> Poly:
+def _div_rest(ctx: Context, rest: Poly, c: int, dtype: str) -> Poly:
     """floor(rest / c) if no multiple of c can be factored out."""
     low, high = poly_bound(ctx, rest)
     if low > -inf and high < inf and low // c == high // c:
@@ -165,7 +160,7 @@ def _div_rest(ctx: Context, rest: Poly, c: int, dtype: DataType | str) -> Poly:
     return ctx.atoms.division(rest, P.constant(c), dtype)
 
 
-def _div_nested(ctx: Context, rest: Poly, c: int, dtype: DataType | str) -> Poly | None:
+def _div_nested(ctx: Context, rest: Poly, c: int, dtype: str) -> Poly | None:
     """(x // a + k) // c is (x + k * a) // (a * c)."""
     for m, f in rest.items():
         if f != 1 or len(m) != 1:
@@ -183,7 +178,7 @@ def _div_nested(ctx: Context, rest: Poly, c: int, dtype: DataType | str) -> Poly
     return None
 
 
-def _div_symbolic(ctx: Context, n: Poly, d: Poly, dtype: DataType | str) -> Poly:
+def _div_symbolic(ctx: Context, n: Poly, d: Poly, dtype: str) -> Poly:
     if not n:
         return P.ZERO
     n, d = _without_common(n, d)
@@ -227,7 +222,7 @@ def _div_symbolic(ctx: Context, n: Poly, d: Poly, dtype: DataType | str) -> Poly
     return P.add(whole, ctx.atoms.division(rest, d, dtype) if swapped is None else swapped)
 
 
-def _in_order(ctx: Context, n: Poly, d: Poly, dtype: DataType | str) -> Poly | None:
+def _in_order(ctx: Context, n: Poly, d: Poly, dtype: str) -> Poly | None:
     """x // 12 // m as x // m // 12, and x // n // m as x // m // n where m comes first; only
     for divisors that are not negative."""
     inner = single_quotient(ctx, n)
@@ -246,7 +241,7 @@ def _in_order(ctx: Context, n: Poly, d: Poly, dtype: DataType | str) -> Poly | N
 # ------------------------------------------------------------------ truncated division
 
 
-def trunc_div(ctx: Context, n: Poly, d: Poly, dtype: DataType | str) -> Poly | None:
+def trunc_div(ctx: Context, n: Poly, d: Poly, dtype: str) -> Poly | None:
     """n / d rounded toward zero, or None for a division by 0."""
     if not d:
         return None
@@ -267,7 +262,7 @@ def _begins_negative(ctx: Context, n: Poly) -> bool:
     return n[min(n, key=lambda m: (not m, m))] < 0
 
 
-def _trunc_div(ctx: Context, n: Poly, d: Poly, dtype: DataType | str) -> Poly:
+def _trunc_div(ctx: Context, n: Poly, d: Poly, dtype: str) -> Poly:
     """n / d rounded toward zero, where no factor divides both."""
     c = P.constant_value(d)
     if c == 1 or not n:
@@ -301,7 +296,7 @@ def _inner_remainder(ctx: Context, n: Poly, kind: int) -> tuple[Poly, int, int] 
     return inner[0], size, period
 
 
-def _trunc_parts(ctx: Context, n: Poly, c: int, dtype: DataType | str) -> Poly | None:
+def _trunc_parts(ctx: Context, n: Poly, c: int, dtype: str) -> Poly | None:
     """(x rem 12) / 4 as x / 4 - 3 * (x / 12), since both parts of x have its sign, and (x / 2 rem 8) / 3
     as (x rem 16) / 6. None for other sums."""
     pairing = paired(ctx, n)
@@ -416,7 +411,7 @@ def _find_remainder(ctx: Context, p: Poly, m: Monomial) -> Any:
     return None
 
 
-def _divided(ctx: Context, n: Poly, c: int, dtype: DataType | str, kind: int) -> Poly:
+def _divided(ctx: Context, n: Poly, c: int, dtype: str, kind: int) -> Poly:
     quotient = (poly_div if kind == DIV else trunc_div)(ctx, n, P.constant(c), dtype)
     assert quotient is not None
     return quotient

@@ -9,7 +9,7 @@ from ..ir import prim_op as po
 from ..ir.prim_expr import IntImm, PrimExpr, Range, Var
 from . import poly as P
 from .analyzer import Analyzer, IntervalSet, interval_set
-from .interval import Evaluator, is_infinite, is_neg_inf, is_pos_inf
+from .interval import Evaluator, is_infinite
 from .iter_affine_map import detect_iter_map
 from .iter_map_node import IterSumExpr
 
@@ -49,60 +49,12 @@ def _extreme(ana: Analyzer, pick: Callable[..., Any], a: PrimExpr, b: PrimExpr) 
     return a if not P.add(ana.ring(a), ana.ring(b), -1) else ana.simplify(pick(a, b))
 
 
-def _reaches(ana: Analyzer, low: PrimExpr, high: PrimExpr) -> bool:
-    """Whether an interval that begins at `low` follows one that ends at `high` without a gap."""
-    if is_neg_inf(low) or is_pos_inf(high):
-        return True
-    return not is_infinite(low) and not is_infinite(high) and ana.can_prove(low <= high + 1)
-
-
 def union_interval(ana: Analyzer, a: IntervalSet, b: IntervalSet) -> IntervalSet:
     """The shortest interval that contains both."""
     return IntervalSet(*hull(ana, (a.min_value, a.max_value), (b.min_value, b.max_value)))
 
 
-def union_lower_bound(sets: Sequence[IntervalSet]) -> IntervalSet | None:
-    """The union of intervals that touch or overlap; disjoint ones are left out."""
-    ana = Analyzer()
-    total: IntervalSet | None = None
-    for one in sets:
-        if one.is_nothing():
-            total = total or one
-        elif total is None or total.is_nothing():
-            total = one
-        elif _reaches(ana, one.min_value, total.max_value) and _reaches(
-            ana, total.min_value, one.max_value
-        ):
-            total = union_interval(ana, total, one)
-    return total
-
-
-def estimate_region_upper_bound(
-    region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: PrimExpr | bool = True
-) -> list[IntervalSet]:
-    """For each dimension an interval that contains all points of `region` while the variables
-    range over `var_dom` and `predicate` holds."""
-    ana = Analyzer(_without_points(var_dom))
-    with ana.constraint_scope(predicate):
-        return [
-            _within_bounds(ana, rng, interval)
-            for rng, interval in zip(region, eval_ranges(region, var_dom, ana), strict=True)
-        ]
-
-
-def _within_bounds(ana: Analyzer, rng: Range, interval: IntervalSet) -> IntervalSet:
-    """The interval of a range within its constant bounds, which respect the assumptions."""
-    ends = (rng.min, rng.min + rng.extent - 1)
-    bounds = [ana.any_bound(end) for end in ends]
-    low, high = interval.min_value, interval.max_value
-    if isinstance(low, IntImm) and low.value < bounds[0][0]:
-        low = po.const(int(bounds[0][0]), low.dtype)
-    if isinstance(high, IntImm) and bounds[1][1] < high.value:
-        high = po.const(int(bounds[1][1]), high.dtype)
-    return IntervalSet(low, high)
-
-
-def _without_points(var_dom: Mapping[Var, Range]) -> dict[Var, Range]:
+def without_points(var_dom: Mapping[Var, Range]) -> dict[Var, Range]:
     """Variables with a single value are kept symbolic."""
     return {
         v: r for v, r in var_dom.items() if not isinstance(r.extent, IntImm) or r.extent.value != 1
@@ -114,7 +66,7 @@ def estimate_region_strict_bound(
 ) -> list[IntervalSet] | None:
     """Like `estimate_region_upper_bound`, but None unless the intervals contain exactly the
     accessed points: each dimension is dense over parts of the iterators of its own."""
-    iters = _without_points(var_dom)
+    iters = without_points(var_dom)
     detected = detect_iter_map([rng.min for rng in region], iters, predicate)
     if detected.errors:
         return None

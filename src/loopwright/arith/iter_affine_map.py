@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
-from ..ir.literals import conjunction, conjuncts
-from ..ir.node import Node
-from ..ir.prim_expr import PrimExpr, Range, Var
-from ..ir.variables import vars_in
+from ..ir.prim_expr import PrimExpr, Range, ScalarLike, Var
 from . import poly as P
 from .analyzer import Analyzer
 from .atoms import VAR
-from .iter_map_detect import Detector, NotAffine, Split, bind_iterator
+from .iter_map_detect import Detector, NotAffine, bind_iterator
 from .iter_map_node import IterMapLevel, IterMapResult, IterMark, IterSplitExpr, IterSumExpr
 
 if TYPE_CHECKING:
@@ -37,7 +34,7 @@ def _dtype(indices: Sequence[PrimExpr], iters: Mapping[Var, Range]) -> Any:
 def detect_iter_map(
     indices: Sequence[PrimExpr],
     input_iters: Mapping[Var, Range],
-    predicate: PrimExpr | int = True,
+    predicate: ScalarLike = True,
     check_level: IterMapLevel | str = IterMapLevel.Surjective,
     simplify_trivial_iterators: bool = True,
 ) -> IterMapResult:
@@ -75,24 +72,6 @@ def _divides_sum(expr: PrimExpr) -> bool:
     if isinstance(expr, (pe.FloorDiv, pe.FloorMod)) and not isinstance(expr.a, Var):
         return True
     return any(isinstance(c, PrimExpr) and _divides_sum(c) for c in expr.children())
-
-
-def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Var, Range]) -> IterSumExpr:
-    """One index as a sum of splits, largest scale first; the splits need not be compact. Other
-    terms are part of the base.
-
-    Raises ValueError if the index does not have that form.
-    """
-    worker = Detector(input_iters, True, index.dtype, loose=True)
-    try:
-        splits, base = worker.sum_of(worker.ana.ring(index), partly=True)
-    except NotAffine as why:
-        raise ValueError(f"{index} is not a sum of splits: {why}") from None
-    ordered: list[Split] = []
-    while splits:
-        ordered.append(worker.least(splits, lambda s: s.scale))
-        splits.remove(ordered[-1])
-    return worker.node(ordered, base)
 
 
 def normalize_iter_map_to_expr(expr: IterMark | PrimExpr) -> PrimExpr:
@@ -181,53 +160,6 @@ def inverse_affine_iter_map(
     return inverse
 
 
-def subspace_divide(
-    bindings: Sequence[PrimExpr],
-    input_iters: Mapping[Var, Range],
-    sub_iters: Sequence[Var],
-    predicate: PrimExpr | int = True,
-    check_level: IterMapLevel | str = IterMapLevel.Surjective,
-    simplify_trivial_iterators: bool = True,
-) -> list[list[IterMark]]:
-    """Each binding as outer * inner.extent + inner, inner over `sub_iters` only: [outer, inner]
-    marks, then two whose extents are the predicate's parts about either. Empty if a binding or a part
-    of the predicate cannot be divided."""
-    result = detect_iter_map(
-        bindings, input_iters, predicate, check_level, simplify_trivial_iterators
-    )
-    if not result.indices and bindings:
-        return []
-    inside = set(sub_iters)
-    limits: tuple[list[PrimExpr], list[PrimExpr]] = ([], [])  # of the outer, the inner iterators
-    for part in conjuncts(po.convert(predicate)):
-        sides = {v in inside for v in vars_in(part) if v in input_iters}
-        if len(sides) > 1:
-            return []
-        limits[sides.pop() if sides else False].append(part)
-    ana = Analyzer()
-    divided: list[list[IterMark]] = []
-    for sum_expr in result.indices:
-        outer: list[IterSplitExpr] = []
-        inner: list[IterSplitExpr] = []
-        for arg in iter_sum_terms(ana, sum_expr):
-            where = _side(arg, inside)
-            if where is None or (where is False and inner):
-                return []
-            (inner if where else outer).append(arg)
-        zero = po.const(0, sum_expr.dtype)
-        extent = _extent(ana, inner, sum_expr.dtype)
-        scaled = [a.replace(scale=ana.simplify(po.floordiv(a.scale, extent))) for a in outer]
-        divided.append(
-            [
-                IterMark(IterSumExpr(scaled, zero), _extent(ana, scaled, zero.dtype)),
-                IterMark(IterSumExpr(inner, sum_expr.base), extent),
-            ]
-        )
-    always = po.const(True, "bool")
-    divided.append([IterMark(always, conjunction(side)) for side in limits])
-    return divided
-
-
 def iter_sum_terms(ana: Analyzer, sum_expr: IterSumExpr) -> Sequence[IterSplitExpr]:
     """The terms of the fusion that an index is, where no predicate cuts it; else those of the index."""
     whole = sum_expr.args[0] if len(sum_expr.args) == 1 else None
@@ -235,29 +167,14 @@ def iter_sum_terms(ana: Analyzer, sum_expr: IterSumExpr) -> Sequence[IterSplitEx
     if (
         whole is None
         or not isinstance(parts, IterSumExpr)
-        or not ana.can_prove_equal(_extent(ana, parts.args, parts.dtype), whole.extent)
+        or not ana.can_prove_equal(extent_of(ana, parts.args, parts.dtype), whole.extent)
     ):
         return sum_expr.args
     return [p.replace(scale=ana.simplify(po.multiply(p.scale, whole.scale))) for p in parts.args]
 
 
-def _extent(ana: Analyzer, splits: Sequence[IterSplitExpr], dtype: DataType) -> PrimExpr:
+def extent_of(ana: Analyzer, splits: Sequence[IterSplitExpr], dtype: DataType) -> PrimExpr:
+    """The extent of a compact fusion of splits, largest scale first."""
     if not splits:
         return po.const(1, dtype)
     return ana.simplify(po.multiply(splits[0].scale, splits[0].extent))
-
-
-def _side(split: IterSplitExpr, inside: set[Var]) -> bool | None:
-    """Whether a split iterates over the inner iterators (True), the others (False), or both
-    (None)."""
-    sides: set[bool] = set()
-
-    def visit(node: IterMark | PrimExpr) -> None:
-        if isinstance(node, Var):
-            sides.add(node in inside)
-        elif isinstance(node, Node):
-            for child in node.children():
-                visit(child)
-
-    visit(split.source.source)
-    return sides.pop() if len(sides) == 1 else None

@@ -9,7 +9,7 @@ from typing import Any
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
 from ..ir.literals import conjuncts
-from ..ir.prim_expr import PrimExpr, Range, Var
+from ..ir.prim_expr import PrimExpr, Range, ScalarLike, Var
 from . import constraints
 from . import poly as P
 from .analyzer import Analyzer
@@ -104,7 +104,7 @@ class Detector:
     def __init__(
         self,
         iters: Mapping[Var, Range],
-        predicate: PrimExpr | int,
+        predicate: ScalarLike,
         dtype: Any,
         loose: bool = False,
         *,

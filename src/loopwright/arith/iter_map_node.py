@@ -8,7 +8,7 @@ from typing import Any
 
 from ..ir import prim_op as po
 from ..ir.node import Node
-from ..ir.prim_expr import PrimExpr
+from ..ir.prim_expr import PrimExpr, ScalarLike
 
 
 class IterMapLevel(IntEnum):
@@ -32,8 +32,6 @@ class IterMapLevel(IntEnum):
 class IterMapExpr(PrimExpr):
     """Base class of the expressions of iteration maps."""
 
-    __slots__ = ()
-
 
 class IterMark(Node):
     """An iterator from 0 to `extent`: an expression of one loop variable, or a fusion."""
@@ -53,9 +51,9 @@ class IterSplitExpr(IterMapExpr):
     def __init__(
         self,
         source: IterMark,
-        lower_factor: PrimExpr | int | None = None,
-        extent: PrimExpr | int | None = None,
-        scale: PrimExpr | int | None = None,
+        lower_factor: ScalarLike | None = None,
+        extent: ScalarLike | None = None,
+        scale: ScalarLike | None = None,
         span: Any = None,
     ) -> None:
         one = po.const(1, source.source.dtype)
@@ -77,9 +75,7 @@ class IterSumExpr(IterMapExpr):
     args: tuple[IterSplitExpr, ...]
     base: PrimExpr
 
-    def __init__(
-        self, args: Sequence[IterSplitExpr], base: PrimExpr | int, span: Any = None
-    ) -> None:
+    def __init__(self, args: Sequence[IterSplitExpr], base: ScalarLike, span: Any = None) -> None:
         self._set(tuple(args), po.convert(base), span)
 
     def _derive(self) -> None:

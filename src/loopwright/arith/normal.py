@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import gcd, inf
-from typing import TYPE_CHECKING
 
 from ..ir import prim_expr as pe
 from ..ir.prim_expr import PrimExpr
@@ -14,9 +13,6 @@ from .context import Context
 from .division import paired, remainder, without_remainders
 from .poly import ONE, Poly
 from .proof import nonneg
-
-if TYPE_CHECKING:
-    from ..ir.dtype import DataType
 
 
 def normal(
@@ -86,7 +82,7 @@ def tightened(ctx: Context, p: Poly) -> Poly:
 
 
 def comparison(
-    ctx: Context, kind: type[pe.CmpExpr] | type[pe.BinaryOpExpr], p: Poly, dtype: DataType | str
+    ctx: Context, kind: type[pe.CmpExpr] | type[pe.BinaryOpExpr], p: Poly, dtype: str
 ) -> PrimExpr:
     """The comparison equivalent to p >= 0 or p == 0, in the form of `kind`. Raises ValueError if a
     literal does not fit the type."""
@@ -117,7 +113,7 @@ def reduced(p: Poly) -> Poly:
     return {m: f // g for m, f in p.items()} if g > 1 else p
 
 
-def _by_sign(ctx: Context, p: Poly, dtype: DataType | str) -> tuple[Poly, Poly, int]:
+def _by_sign(ctx: Context, p: Poly, dtype: str) -> tuple[Poly, Poly, int]:
     """(plus, minus, k), where p is plus - minus + k: the terms by their signs. A remainder, whose
     quotient has the other sign than its value, stays whole."""
     pairing = paired(ctx, p)

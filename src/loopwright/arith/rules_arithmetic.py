@@ -150,9 +150,7 @@ def _leading_zeros(x: IntImm) -> PrimExpr:
     return po.const(x.dtype.bits - (x.value % (1 << x.dtype.bits)).bit_length(), "int32")
 
 
-_FOLDS: dict[str, Callable[..., PrimExpr]] = {
-    "tir.clz": _leading_zeros,
-} | {
+_FOLDS: dict[str, Callable[..., PrimExpr]] = {"tir.clz": _leading_zeros} | {
     f"tir.{fn.__name__}": fn
     for fn in (
         po.shift_left,

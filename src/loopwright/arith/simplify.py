@@ -11,7 +11,7 @@ from ..base import budget
 from ..base.registry import Registry
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
-from ..ir.prim_expr import FloatImm, IntImm, PrimExpr, Var
+from ..ir.prim_expr import FloatImm, IntImm, PrimExpr, ScalarLike, Var
 from . import rules_arithmetic, rules_compare, rules_logic
 from .atoms import is_index
 from .bounds import writable
@@ -36,7 +36,7 @@ _LONG = 64  # terms of a sum whose parts are not worth forms of their own
 _OFTEN = 64  # visits between two looks at the clock
 
 
-def simplify(ctx: Context, expr: PrimExpr | int, steps: int = 2) -> Any:
+def simplify(ctx: Context, expr: ScalarLike, steps: int = 2) -> Any:
     """An equal expression that costs no more; the same object if none is better.
 
     Indices, of type int32 and int64, are assumed not to overflow; data wraps around. Python numbers

@@ -178,13 +178,11 @@ class CompiledModel(Timed):
 
     def run(
         self,
-        feeds: np.ndarray[Any, Any] | Sequence[Any] | Mapping[str, Any] = (),
+        feeds: np.ndarray | Sequence[Any] | Mapping[str, Any] = (),
         /,
         *,
         function: str = "main",
-        **named: np.ndarray[Any, Any]
-        | Sequence[np.ndarray[Any, Any]]
-        | Mapping[str, np.ndarray[Any, Any]],
+        **named: np.ndarray | Sequence[np.ndarray] | Mapping[str, np.ndarray],
     ) -> dict[str, Tensor]:
         """Run with inputs by name (a dict, keywords) or in order (a list); return outputs by name,
         written to the arrays of `out`, if it is given (one, a list, or a dict by name).
@@ -222,10 +220,10 @@ class CompiledModel(Timed):
 
     def profile(
         self,
-        *args: np.ndarray[Any, Any] | Tensor | tuple[Tensor, ...],
+        *args: np.ndarray | Tensor | tuple[Tensor, ...],
         function: str = "main",
         number: int = 1,
-        **named: np.ndarray[Any, Any],
+        **named: np.ndarray,
     ) -> Profile:
         """Call a function `number` times and measure how long it takes. Inputs are given in order, or
         by name as `run` takes them."""

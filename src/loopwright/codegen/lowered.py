@@ -12,7 +12,7 @@ from ..base import progress
 from ..base.errors import LoopwrightError, explain
 from ..ir.dtype import DataType
 from ..ir.expr import GlobalVar
-from ..ir.functor import post_order_visit, rewrite
+from ..ir.functor import nodes_of, rewrite
 from ..ir.literals import is_zero
 from ..ir.module import IRModule
 from ..ir.prim_expr import Call, PrimExpr, SizeVar, Var
@@ -137,9 +137,7 @@ def refuse_machine(what: str, graph: IRModule, machine: Mapping[str, Function]) 
 
 def _called(func: Function) -> set[str]:
     """The functions of the module that a graph function calls."""
-    names: set[str] = set()
-    post_order_visit(func, lambda n: names.add(n.name_hint) if isinstance(n, GlobalVar) else None)
-    return names
+    return {var.name_hint for var in nodes_of(func, GlobalVar)}
 
 
 def returned_type(func: PrimFunc) -> DataType | None:

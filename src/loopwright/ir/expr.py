@@ -19,8 +19,6 @@ RELAY_TEXT: Slot[Callable[..., str]] = Slot("relay.text")
 class BaseExpr(Node):
     """Root of primitive (scalar) and Relax (graph) expressions."""
 
-    __slots__ = ()
-
     def astext(
         self, show_meta_data: bool = True, annotate: Callable[[Any], str] | None = None
     ) -> str:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from .node import Node
 
 if TYPE_CHECKING:
     from .prim_expr import PointerType
 
+N = TypeVar("N", bound=Node)
 _DEEPEST = 50_000  # frames; Python's default of 1000 is too few for a statement per allocation
 
 
@@ -203,6 +204,13 @@ def post_order_visit(stmt: Any, fvisit: Callable[[Any], Any]) -> None:
     """Call `fvisit` on every node below and including `stmt`, a node of any kind, children first,
     each object once."""
     _PostOrder(fvisit).visit(stmt)
+
+
+def nodes_of(node: Any, *kinds: type[N]) -> list[N]:
+    """The nodes of some classes below and including `node`, children first, each object once."""
+    nodes: list[N] = []
+    post_order_visit(node, lambda n: nodes.append(n) if isinstance(n, kinds) else None)
+    return nodes
 
 
 def pre_order_visit(stmt: Node, fvisit: Callable[[Any], Any]) -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .prim_expr import EQ, TRUE, And, IntImm, PrimExpr, Select
+from .prim_expr import EQ, TRUE, And, IntImm, PrimExpr, ScalarLike, Select
 from .prim_op import logical_and
 from .structural import structural_equal
 
 
-def int_value(expr: PrimExpr | int | None) -> int | None:
+def int_value(expr: ScalarLike | None) -> int | None:
     """The value of an integer literal, or None."""
     if isinstance(expr, IntImm):
         return expr.value
     return expr if isinstance(expr, int) else None
 
 
-def is_zero(expr: PrimExpr | int | None) -> bool:
+def is_zero(expr: ScalarLike | None) -> bool:
     """Whether an expression is the integer literal 0."""
     return isinstance(expr, IntImm) and expr.value == 0
 

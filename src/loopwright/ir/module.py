@@ -13,7 +13,7 @@ from ..base.errors import explain, suggest
 from ..base.registry import Registry
 from .expr import DictAttrs, GlobalVar
 from .function import BaseFunc, as_attrs
-from .functor import post_order_visit, rewrite
+from .functor import nodes_of, rewrite
 from .node import Node, field
 from .target import Target
 
@@ -27,13 +27,9 @@ ON_CREATE: Registry[str, Callable[[IRModule], None]] = Registry("listener to mod
 class GlobalInfo(Node):
     """A fact about a whole module."""
 
-    __slots__ = ()
-
 
 class DummyGlobalInfo(GlobalInfo):
     """A fact without content, for tests."""
-
-    __slots__ = ()
 
     def __init__(self, span: Any = None) -> None:
         self._set(span)
@@ -186,9 +182,7 @@ class IRModule(Node):
         return self._make(dict(functions), attrs, infos, span=self.span)
 
     def with_functions(
-        self,
-        updates: Mapping[GlobalVar, Any] | None = None,
-        remove: Iterable[str | GlobalVar] = (),
+        self, updates: Mapping[GlobalVar, Any] | None = None, remove: Iterable[str | GlobalVar] = ()
     ) -> IRModule:
         """A copy with some functions set and some taken out; this module if nothing changes."""
         current = self.functions
@@ -290,14 +284,7 @@ class IRModule(Node):
 
 def called_global_vars(func: BaseFunc) -> set[GlobalVar]:
     """The global variables that occur in a function."""
-    gvars: set[GlobalVar] = set()
-
-    def collect(node: Node) -> None:
-        if type(node) is GlobalVar:
-            gvars.add(node)
-
-    post_order_visit(func, collect)
-    return gvars
+    return set(nodes_of(func, GlobalVar))
 
 
 def _as_global_var(name: GlobalVar | str | int) -> GlobalVar:

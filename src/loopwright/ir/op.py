@@ -52,7 +52,6 @@ class Op(BaseExpr):
 
     name: str
     bound_by_identity: ClassVar[bool] = False
-    __slots__ = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Op.get, (self.name,))

@@ -19,6 +19,9 @@ from .dtype import DataType
 from .expr import BaseExpr
 from .node import Node, define, derived, field, ignore
 from .operators import TensorOperators
+from .types import PointerType as PointerType
+from .types import PrimType as PrimType
+from .types import as_text
 
 if TYPE_CHECKING:
     from .op import Op
@@ -31,7 +34,7 @@ def _infix(builder: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any]
     """The methods of an operator, that of its left operand and that of its right one. With a tensor
     that has axes as the other operand, the tensor's method applies."""
 
-    def of_left(self: Any, other: PrimExpr | float) -> Any:
+    def of_left(self: Any, other: ScalarLike) -> Any:
         if isinstance(other, TensorOperators) and getattr(other, "ndim", None) != 0:
             return NotImplemented
         return getattr(self._build, builder)(self, other)
@@ -85,7 +88,7 @@ class PrimExpr(BaseExpr):
         hint = "use T.if_then_else, T.And / T.Or / T.Not, or compare with `is`"
         raise ValueError(explain(what, got=str(self), instead=hint))
 
-    def equal(self, other: PrimExpr | float, span: Span | None = None) -> PrimExpr:
+    def equal(self, other: ScalarLike, span: Span | None = None) -> PrimExpr:
         """An `EQ` of this and `other`."""
         return self._build.equal(self, other, span)
 
@@ -95,64 +98,21 @@ class PrimExpr(BaseExpr):
 
 
 ExprOp = PrimExpr
+# What builders take for a value: an expression, or a number that becomes a literal.
+ScalarLike: TypeAlias = PrimExpr | float
 
 
 class PrimExprWithOp(PrimExpr):
     """TVM's name for expressions with operators; here every PrimExpr has them."""
 
-    __slots__ = ()
-
 
 class ConstExpr(PrimExpr):
     """Root of literals."""
 
-    __slots__ = ()
-
-
-class PrimType(Node):
-    """The type of a scalar, as TVM spells it."""
-
-    dtype: DataType
-
-    def __init__(self, dtype: DataType | str, span: Span | None = None) -> None:
-        self._set(DataType(dtype), span)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PrimType) and self.dtype == other.dtype
-
-    def __hash__(self) -> int:
-        return hash(self.dtype)
-
-
-def as_text(what: str, value: str) -> str:
-    """A value that must be text."""
-    if not isinstance(value, str):
-        raise CallTypeError(explain(f"{what} is text", got=repr(value)))
-    return value
-
-
-class PointerType(tuple[str, str]):
-    """The type of a pointer variable: (the type it points to, the storage scope)."""
-
-    __slots__ = ()
-    script: Any = Node.script
-    show: Any = Node.show
-    __repr__: Any = Node.__repr__
-    __str__: Any = Node.__repr__
-
-    def __new__(cls, element_type: Any, storage_scope: str = "global") -> PointerType:
-        element = element_type.dtype if isinstance(element_type, PrimType) else element_type
-        return super().__new__(cls, (element, as_text("a storage scope", storage_scope)))
-
     @property
-    def element_type(self) -> Any:
-        """The type that it points to."""
-        return self[0] if isinstance(self[0], PointerType) else PrimType(self[0])
-
-    @property
-    def storage_scope(self) -> str:
-        """The storage scope: "global", "shared", ..."""
-        return self[1]
+    def attr_literal(self) -> Any:
+        """The plain value, for comparing attributes."""
+        return self.value
 
 
 class Var(PrimExpr):
@@ -169,7 +129,7 @@ class Var(PrimExpr):
     def __init__(
         self,
         name: str,
-        dtype: DataType | str | PointerType = "int32",
+        dtype: str | PointerType = "int32",
         span: Span | None = None,
         type_annotation: tuple[str, str] | None = None,
     ) -> None:
@@ -192,8 +152,6 @@ class Var(PrimExpr):
 class SizeVar(Var, init=False):
     """A variable that is never negative (a shape's dimension)."""
 
-    __slots__ = ()
-
 
 class Range(Node):
     """Integers from `min` on, `extent` of them. `Range(n)` starts at 0; `Range(a, b)` ends
@@ -204,8 +162,8 @@ class Range(Node):
 
     def __init__(
         self,
-        begin: PrimExpr | int | Sequence[PrimExpr | int],
-        end: PrimExpr | int | None = None,
+        begin: ScalarLike | Sequence[ScalarLike],
+        end: ScalarLike | None = None,
         span: Span | None = None,
     ) -> None:
         convert, b = PrimExpr._build.convert, PrimExpr._build
@@ -218,7 +176,7 @@ class Range(Node):
 
     @staticmethod
     def from_min_extent(
-        min_value: PrimExpr | int, extent: PrimExpr | int, span: Span | None = None
+        min_value: ScalarLike, extent: ScalarLike, span: Span | None = None
     ) -> Range:
         """The range [min_value, min_value + extent)."""
         low, size = PrimExpr._build.match_types(min_value, extent)
@@ -258,7 +216,7 @@ class IterVar(PrimExpr):
 
     def __init__(
         self,
-        dom: Range | tuple[PrimExpr | int, PrimExpr | int] | None,
+        dom: Range | tuple[ScalarLike, ScalarLike] | None,
         var: Var | str,
         iter_type: int = 0,
         thread_tag: str = "",
@@ -282,7 +240,7 @@ class IntImm(ConstExpr):
     dtype: DataType
     value: int
 
-    def __init__(self, dtype: DataType | str, value: int, span: Span | None = None) -> None:
+    def __init__(self, dtype: str, value: int, span: Span | None = None) -> None:
         dtype, value = DataType(dtype), int(value)
         if not dtype.is_integer or dtype.lanes != 1:
             what = "IntImm holds one integer or bool"
@@ -293,11 +251,6 @@ class IntImm(ConstExpr):
             what = f"literal does not fit {dtype}"
             raise ValueError(explain(what, got=value, instead="use a wider type"))
         self._set(dtype, value, span)
-
-    @property
-    def attr_literal(self) -> int:
-        """The plain value, for comparing attributes."""
-        return self.value
 
     def __int__(self) -> int:
         return self.value
@@ -328,16 +281,11 @@ class FloatImm(ConstExpr):
     dtype: DataType
     value: float
 
-    def __init__(self, dtype: DataType | str, value: float, span: Span | None = None) -> None:
+    def __init__(self, dtype: str, value: float, span: Span | None = None) -> None:
         kind = DataType(dtype)
         if kind.is_integer or kind.is_bool:
             raise CallTypeError(explain("FloatImm is for floats", got=kind, instead="IntImm"))
         self._set(kind, float(value), span)
-
-    @property
-    def attr_literal(self) -> float:
-        """The plain value, for comparing attributes."""
-        return self.value
 
     def __float__(self) -> float:
         return self.value
@@ -350,11 +298,6 @@ class StringImm(ConstExpr):
 
     def _derive(self) -> None:
         self.dtype = HANDLE
-
-    @property
-    def attr_literal(self) -> str:
-        """The plain value, for comparing attributes."""
-        return self.value
 
     def __eq__(self, other: object) -> Any:
         if isinstance(other, ConstExpr):
@@ -374,16 +317,13 @@ class Cast(PrimExpr):
     dtype: DataType
     value: PrimExpr
 
-    def __init__(
-        self, dtype: DataType | str, value: PrimExpr | float, span: Span | None = None
-    ) -> None:
+    def __init__(self, dtype: str, value: ScalarLike, span: Span | None = None) -> None:
         self._set(DataType(dtype), PrimExpr._build.convert(value), span)
 
 
 class BinaryOpExpr(PrimExpr):
     """Root of `a op b`."""
 
-    __slots__ = ()
     a: PrimExpr
     b: PrimExpr
 
@@ -401,61 +341,41 @@ class BinaryOpExpr(PrimExpr):
 class Add(BinaryOpExpr, init=False):
     """a + b"""
 
-    __slots__ = ()
-
 
 class Sub(BinaryOpExpr, init=False):
     """a - b"""
-
-    __slots__ = ()
 
 
 class Mul(BinaryOpExpr, init=False):
     """a * b"""
 
-    __slots__ = ()
-
 
 class Div(BinaryOpExpr, init=False):
     """a / b; on integers rounds toward zero, as C does."""
-
-    __slots__ = ()
 
 
 class Mod(BinaryOpExpr, init=False):
     """Remainder of `Div`: it has the sign of a."""
 
-    __slots__ = ()
-
 
 class FloorDiv(BinaryOpExpr, init=False):
     """Division rounded toward minus infinity."""
-
-    __slots__ = ()
 
 
 class FloorMod(BinaryOpExpr, init=False):
     """Remainder of `FloorDiv`: it has the sign of b."""
 
-    __slots__ = ()
-
 
 class Min(BinaryOpExpr, init=False):
     """The smaller of a and b."""
-
-    __slots__ = ()
 
 
 class Max(BinaryOpExpr, init=False):
     """The larger of a and b."""
 
-    __slots__ = ()
-
 
 class CmpExpr(BinaryOpExpr, init=False):
     """Root of comparisons; dtype bool with the operands' lanes."""
-
-    __slots__ = ()
 
     def _derive(self) -> None:
         kind = self.a.dtype
@@ -465,16 +385,12 @@ class CmpExpr(BinaryOpExpr, init=False):
 class EQ(CmpExpr, init=False):
     """a == b"""
 
-    __slots__ = ()
-
     def __bool__(self) -> bool:
         return _same_or_equal_literals(self.a, self.b)
 
 
 class NE(CmpExpr, init=False):
     """a != b"""
-
-    __slots__ = ()
 
     def __bool__(self) -> bool:
         return not _same_or_equal_literals(self.a, self.b)
@@ -491,43 +407,29 @@ def _same_or_equal_literals(a: PrimExpr, b: PrimExpr) -> bool:
 class LT(CmpExpr, init=False):
     """a < b"""
 
-    __slots__ = ()
-
 
 class LE(CmpExpr, init=False):
     """a <= b"""
-
-    __slots__ = ()
 
 
 class GT(CmpExpr, init=False):
     """a > b"""
 
-    __slots__ = ()
-
 
 class GE(CmpExpr, init=False):
     """a >= b"""
-
-    __slots__ = ()
 
 
 class LogicalExpr(BinaryOpExpr, init=False):
     """Root of `And`, `Or` on booleans."""
 
-    __slots__ = ()
-
 
 class And(LogicalExpr, init=False):
     """a and b"""
 
-    __slots__ = ()
-
 
 class Or(LogicalExpr, init=False):
     """a or b"""
-
-    __slots__ = ()
 
 
 class Not(PrimExpr):
@@ -552,8 +454,8 @@ class Select(PrimExpr):
     def __init__(
         self,
         condition: Any,
-        true_value: PrimExpr | float,
-        false_value: PrimExpr | float,
+        true_value: ScalarLike,
+        false_value: ScalarLike,
         span: Span | None = None,
     ) -> None:
         build = PrimExpr._build
@@ -576,11 +478,7 @@ class Ramp(PrimExpr):
     lanes: Lanes
 
     def __init__(
-        self,
-        base: PrimExpr | int,
-        stride: PrimExpr | int,
-        lanes: PrimExpr | int,
-        span: Span | None = None,
+        self, base: ScalarLike, stride: ScalarLike, lanes: ScalarLike, span: Span | None = None
     ) -> None:
         base, stride = PrimExpr._build.match_types(base, stride)
         self._set(base, stride, PrimExpr._build.as_lanes(lanes), span)
@@ -596,7 +494,7 @@ class Broadcast(PrimExpr):
     lanes: Lanes
 
     def __init__(
-        self, value: float | BaseExpr, lanes: PrimExpr | int, span: Span | None = None
+        self, value: float | BaseExpr, lanes: ScalarLike, span: Span | None = None
     ) -> None:
         self._set(PrimExpr._build.convert(value), PrimExpr._build.as_lanes(lanes), span)
 
@@ -627,9 +525,7 @@ class Let(PrimExpr):
     value: PrimExpr
     body: PrimExpr
 
-    def __init__(
-        self, var: Var, value: Any, body: PrimExpr | int, span: Span | None = None
-    ) -> None:
+    def __init__(self, var: Var, value: Any, body: ScalarLike, span: Span | None = None) -> None:
         convert = PrimExpr._build.convert
         value = PrimExpr._build.const(value, var.dtype) if type(value) is int else convert(value)
         if value.dtype != var.dtype:
@@ -647,7 +543,7 @@ class Call(PrimExpr):
     op: Op | BaseExpr
     args: tuple[Any, ...]
 
-    def __init__(self, dtype: DataType | str, op: Any, args: Any, span: Span | None = None) -> None:
+    def __init__(self, dtype: str, op: Any, args: Any, span: Span | None = None) -> None:
         build = PrimExpr._build
         if isinstance(op, str):
             op = build.get_op(op)

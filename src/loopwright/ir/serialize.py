@@ -275,10 +275,7 @@ def _enum_in(module: str, name: str, value: int) -> Any:
 def _span_out(span: Span) -> Any:
     if isinstance(span, SequentialSpan):
         return [_span_out(item) for item in span.spans]
-    return {
-        "source": span.source,
-        "at": [span.line, span.end_line, span.column, span.end_column],
-    }
+    return {"source": span.source, "at": [span.line, span.end_line, span.column, span.end_column]}
 
 
 def _span_in(data: Any) -> Span | None:

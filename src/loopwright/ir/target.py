@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 from ..base.device_types import TYPES
 from ..base.errors import NoContext, explain, suggest
@@ -26,9 +26,6 @@ from ..base.registry import Registry
 from . import cpu_info
 from . import datatype as datatype  # tvm.target.datatype
 from .node import Node, field
-
-if TYPE_CHECKING:
-    from .dtype import DataType
 
 
 @dataclass(frozen=True)
@@ -446,7 +443,7 @@ class Target(Node):
         """Vector multiply-adds of full width started in a cycle."""
         return self._cpu.fma_per_cycle
 
-    def vector_lanes(self, dtype: DataType | str) -> int:
+    def vector_lanes(self, dtype: str) -> int:
         """Elements of `dtype` in a vector register: `vector_lanes("float32")` is 16 on AVX-512."""
         from_bits = {"bool": 8}
         bits = getattr(dtype, "bits", None) or from_bits.get(str(dtype)) or _bits_of(str(dtype))

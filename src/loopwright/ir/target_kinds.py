@@ -49,11 +49,7 @@ _VULKAN: dict[str, type] = {
     **{f"supports_{what}": bool for what in _VULKAN_SUPPORTS.split()},
     **dict.fromkeys(_VULKAN_LIMITS.split(), int),
 }
-_HOST_C = {
-    "march": str,
-    "workspace-byte-alignment": int,
-    "constants-byte-alignment": int,
-}
+_HOST_C = {"march": str, "workspace-byte-alignment": int, "constants-byte-alignment": int}
 _HEXAGON: dict[str, type] = {"llvm-options": list, "vtcm-capacity": int}
 
 with registering(__name__):

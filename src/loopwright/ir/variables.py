@@ -28,8 +28,7 @@ class _Variables(Visitor):
     def visit_ConstExpr(self, node: PrimExpr) -> None:
         pass
 
-    def visit_Buffer(self, node: Node) -> None:
-        pass
+    visit_Buffer = visit_ConstExpr
 
 
 def vars_in(node: Any) -> KeysView[Var]:
@@ -55,8 +54,7 @@ class _Uses(Visitor):
     def visit_ConstExpr(self, node: PrimExpr) -> None:
         pass
 
-    def visit_Buffer(self, node: Node) -> None:
-        pass
+    visit_Buffer = visit_ConstExpr
 
     def visit_default(self, node: Node) -> None:
         if not self.seen:

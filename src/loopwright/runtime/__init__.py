@@ -4,24 +4,10 @@ from __future__ import annotations
 
 from loopwright.runtime import by_numpy as _by_numpy
 from loopwright.runtime.arena import Arena
-from loopwright.runtime.device import (
-    Device,
-    cpu,
-    cuda,
-    device,
-    gpu,
-    metal,
-    opencl,
-    rocm,
-    vulkan,
-)
+from loopwright.runtime.device import Device, cpu, cuda, device, gpu, metal, opencl, rocm, vulkan
 from loopwright.runtime.extern import ExternLibrary
 from loopwright.runtime.library import load_module
-from loopwright.runtime.module import (
-    BenchmarkResult,
-    Module,
-    measure,
-)
+from loopwright.runtime.module import BenchmarkResult, Module, measure
 from loopwright.runtime.native import NativeFunction
 from loopwright.runtime.ndarray_cache import dump_ndarray_cache, load_ndarray_cache
 from loopwright.runtime.packed_func import (
@@ -32,24 +18,9 @@ from loopwright.runtime.packed_func import (
     register_func,
     remove_global_func,
 )
-from loopwright.runtime.param_dict import (
-    load_param_dict,
-    load_param_dict_from_file,
-    save_param_dict,
-    save_param_dict_to_file,
-)
 from loopwright.runtime.profiler import Profile
-from loopwright.runtime.tensor import (
-    ShapeTuple,
-    Tensor,
-    empty,
-    from_dlpack,
-    tensor,
-)
-from loopwright.runtime.threads import (
-    num_threads,
-    set_num_threads,
-)
+from loopwright.runtime.tensor import ShapeTuple, Tensor, empty, from_dlpack, tensor
+from loopwright.runtime.threads import num_threads, set_num_threads
 from loopwright.runtime.vm import VirtualMachine
 
 from ..base.late import public_names as _public_names
@@ -83,8 +54,6 @@ __all__ = [
     "list_global_func_names",
     "load_module",
     "load_ndarray_cache",
-    "load_param_dict",
-    "load_param_dict_from_file",
     "measure",
     "metal",
     "num_threads",
@@ -92,8 +61,6 @@ __all__ = [
     "register_func",
     "remove_global_func",
     "rocm",
-    "save_param_dict",
-    "save_param_dict_to_file",
     "set_num_threads",
     "tensor",
     "vulkan",

@@ -44,12 +44,7 @@ ENTRY_PREFIX = "__tvm_ffi_"
 C_LIBRARY: Slot[Callable[[Path, str], Any]] = Slot("runtime.c_library")
 # The functions that a TVM script calls by the name of its graph: inputs set by name, then run.
 GRAPH_RUNTIME: Slot[Callable[[Module, list[Any]], Any]] = Slot("runtime.graph_runtime")
-_POOL_SYMBOLS = (
-    "lw_set_num_threads",
-    "lw_num_threads",
-    "lw_pool_reset",
-    "lw_pool_set_pinning",
-)
+_POOL_SYMBOLS = ("lw_set_num_threads", "lw_num_threads", "lw_pool_reset", "lw_pool_set_pinning")
 
 
 _TEXTS = ("as_text", "as_python", "stats")  # a program's texts about itself
@@ -86,7 +81,7 @@ class LoadedLibrary(Module):
         return self.machine
 
     def profile(
-        self, *args: Any, function: str = "main", number: int = 1, **named: np.ndarray[Any, Any]
+        self, *args: Any, function: str = "main", number: int = 1, **named: np.ndarray
     ) -> Profile:
         """Call a function and measure it; one of the virtual machine, what it calls. Inputs are given
         in order, or by name as `run` takes them."""
@@ -133,9 +128,7 @@ class LoadedLibrary(Module):
         /,
         *,
         function: str = "main",
-        **named: np.ndarray[Any, Any]
-        | Sequence[np.ndarray[Any, Any]]
-        | Mapping[str, np.ndarray[Any, Any]],
+        **named: np.ndarray | Sequence[np.ndarray] | Mapping[str, np.ndarray],
     ) -> dict[str, Any]:
         """Run with inputs by name (a dict, keywords) or in order; outputs by name, written to the
         arrays of `out`, if it is given (one, a list, or a dict by name).

@@ -220,7 +220,7 @@ class Module(Timed):
 def ordered_inputs(
     function: str,
     names: Sequence[str],
-    feeds: np.ndarray[Any, Any] | Sequence[Any] | Mapping[str, Any],
+    feeds: np.ndarray | Sequence[Any] | Mapping[str, Any],
     named: Mapping[str, Any],
     also: Sequence[str] | None = None,
 ) -> list[Any]:
@@ -260,7 +260,7 @@ def call_args(
 def run_by_name(
     model: Any,
     function: str,
-    feeds: np.ndarray[Any, Any] | Sequence[Any] | Mapping[str, Any],
+    feeds: np.ndarray | Sequence[Any] | Mapping[str, Any],
     named: Mapping[str, Any],
     also: Sequence[str] | None = None,
 ) -> dict[str, Any]:

@@ -222,8 +222,8 @@ class _Nested:
 
     def __call__(
         self,
-        *args: Tensor | np.ndarray[Any, Any] | None,
-        out: Sequence[np.ndarray[Any, Any] | Sequence[np.ndarray[Any, Any]]] | None = None,
+        *args: Tensor | np.ndarray | None,
+        out: Sequence[np.ndarray | Sequence[np.ndarray]] | None = None,
     ) -> Any:
         if out is not None:
             self.native(*args, out=leaves(out))

@@ -190,7 +190,7 @@ def _load(path: str, device_type: int = 1, device_id: int = 0) -> None:
 
 
 @_register("ndarray_cache.update")
-def _update(name: str, value: np.ndarray[Any, Any], is_override: bool = False) -> None:
+def _update(name: str, value: np.ndarray, is_override: bool = False) -> None:
     if is_override or name not in _CACHE:
         _CACHE[name] = tensor(value)
 

@@ -79,10 +79,7 @@ class Signature:
         return Signature(tuple(inputs), tuple(outputs), self.symbols, self.tree)
 
     def leaves(
-        self,
-        value: Tensor
-        | np.ndarray[Any, Any]
-        | Sequence[Tensor | Sequence[Tensor | Mapping[Any, Any]]],
+        self, value: Tensor | np.ndarray | Sequence[Tensor | Sequence[Tensor | Mapping[Any, Any]]]
     ) -> list[Any]:
         """The results of a call, one value for each of `results`: a sequence that is one result
         stays whole. Raises ValueError where it is nested in another way than `tree`."""
@@ -115,7 +112,7 @@ class Signature:
 
 
 def _opened(
-    value: Tensor | np.ndarray[Any, Any] | Sequence[Any], tree: int | Sequence[int] | None
+    value: Tensor | np.ndarray | Sequence[Any], tree: int | Sequence[int] | None
 ) -> list[Any]:
     if not isinstance(tree, list):
         return [value]

@@ -207,7 +207,7 @@ class Tensor:
         value = self.view()[index]
         return Tensor(value) if isinstance(value, np.ndarray) else value
 
-    def __setitem__(self, index: Any, value: np.ndarray[Any, Any] | int | Sequence[int]) -> None:
+    def __setitem__(self, index: Any, value: np.ndarray | int | Sequence[int]) -> None:
         self.view()[index] = as_array(value)
 
     def __len__(self) -> int:
@@ -316,7 +316,7 @@ class PackedTensor(Tensor):
             return PackedTensor.of(self.view(), self._dtype).__dlpack__()
         return super().__dlpack__(max_version=options.get("max_version"))
 
-    def copyfrom(self, source_array: Tensor | np.ndarray[Any, Any]) -> Tensor:
+    def copyfrom(self, source_array: Tensor | np.ndarray) -> Tensor:
         """Copy values from an array of the same shape, cut to this dtype; returns self."""
         array = as_array(source_array)
         if array.shape != self.shape:
@@ -339,7 +339,7 @@ class PackedTensor(Tensor):
         value = self.view()[index]
         return PackedTensor.of(value, self._dtype) if isinstance(value, np.ndarray) else value
 
-    def __setitem__(self, index: Any, value: np.ndarray[Any, Any] | int | Sequence[int]) -> None:
+    def __setitem__(self, index: Any, value: np.ndarray | int | Sequence[int]) -> None:
         values = unpack_bits(self._bytes, self._dtype, self._shape)
         values[index] = as_array(value)
         self._bytes[...] = pack_bits(values, self._dtype)

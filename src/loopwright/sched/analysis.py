@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..ir.functor import post_order_visit
+from ..ir.functor import nodes_of
 from ..ir.literals import is_true
 from ..ir.prim_expr import Add, Call, IntImm, IterVar, Mul, PrimExpr, Var
 from ..ir.variables import uses_any
@@ -73,7 +73,7 @@ def blocks_of(func: PrimFunc) -> list[BlockInfo] | None:
                 return None
             loops.append(part)
             part = part.body
-        if not isinstance(part, st.BlockRealize) or _nested(part.block):
+        if not isinstance(part, st.BlockRealize) or nodes_of(part.block.body, st.Block):
             return None
         if not is_true(part.predicate):
             return None
@@ -81,17 +81,9 @@ def blocks_of(func: PrimFunc) -> list[BlockInfo] | None:
     return blocks
 
 
-def _nested(block: st.Block) -> bool:
-    nested = []
-    post_order_visit(block.body, lambda n: nested.append(n) if isinstance(n, st.Block) else None)
-    return bool(nested)
-
-
 def loads_in(node: PrimExpr | st.Stmt) -> list[BufferLoad]:
     """The loads in an expression or statement."""
-    loads: list[BufferLoad] = []
-    post_order_visit(node, lambda n: loads.append(n) if isinstance(n, BufferLoad) else None)
-    return loads
+    return nodes_of(node, BufferLoad)
 
 
 # Loads of an expression into which others are inlined: a bound for models that join very many tensors.
@@ -118,7 +110,7 @@ def as_product(info: BlockInfo) -> Product | None:
         return None
     loads = [x for x in loads_in(rest[0]) if x.buffer is not store.buffer]
     lanes = info.spatial[-1].var if info.spatial else None
-    if lanes is None or not _has_product(rest[0]):
+    if lanes is None or not nodes_of(rest[0], Mul):
         return None
     along = [any(uses_any(i, (lanes,)) for i in x.indices) for x in loads]
     if not along or not any(along):
@@ -136,12 +128,6 @@ def in_pairs(info: BlockInfo) -> bool:
     return len(factors) == 2 and all(str(x.buffer.dtype) == "bfloat16" for x in factors)
 
 
-def _has_product(expr: PrimExpr) -> bool:
-    products = []
-    post_order_visit(expr, lambda n: products.append(n) if isinstance(n, Mul) else None)
-    return bool(products)
-
-
 _COSTLY = {f"tir.{name}" for name in ("exp", "erf", "tanh", "sigmoid", "pow", "log", "sin", "cos")}
 
 
@@ -152,9 +138,7 @@ def is_costly(block: st.Block) -> bool:
 
 def costly_calls(block: st.Block) -> int:
     """How many such calls a block has."""
-    names: list[str] = []
-    post_order_visit(block.body, lambda n: names.append(n.op.name) if isinstance(n, Call) else None)
-    return sum(name in _COSTLY for name in names)
+    return sum(call.op.name in _COSTLY for call in nodes_of(block.body, Call))
 
 
 def constant(extent: PrimExpr) -> int | None:
@@ -190,9 +174,7 @@ class Stage:
 
 
 def split_stages(
-    func: PrimFunc,
-    blocks: list[BlockInfo],
-    keep: Callable[[BlockInfo], bool] = lambda info: False,
+    func: PrimFunc, blocks: list[BlockInfo], keep: Callable[[BlockInfo], bool] = lambda info: False
 ) -> list[Stage] | None:
     """The stages of a kernel in order; None if a block is neither data-parallel nor a
     reduction, or writes several buffers. What several blocks read is not computed in each of them if

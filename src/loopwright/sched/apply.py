@@ -36,7 +36,7 @@ from ..base.errors import explain
 from ..base.foreign import named_errors
 from ..base.names import free_name
 from ..ir import trace
-from ..ir.functor import Rewriter, any_node
+from ..ir.functor import any_node
 from ..ir.literals import is_zero
 from ..ir.module import IRModule
 from ..ir.prim_expr import PrimExpr
@@ -45,9 +45,10 @@ from ..ir.target import Target
 from ..ir.transform import FunctionPass, PassContext
 from ..tir.function import PrimFunc
 from ..tir.stmt import Block, For
+from ..tir.stmt_functor import ExprKeeper
 
 if TYPE_CHECKING:
-    from ..tir.buffer import Buffer
+    pass
 
 Rule = Callable[[PrimFunc, Target], PrimFunc | None]
 SCHEDULES: RuleTable[Rule] = RuleTable("schedule rule")
@@ -143,7 +144,7 @@ def named_apart(func: PrimFunc) -> PrimFunc:
     return func if body is func.body else func.replace(body=body)
 
 
-class _Apart(Rewriter):
+class _Apart(ExprKeeper):
     """Numbers blocks whose names are taken, inner ones after outer ones."""
 
     def __init__(self) -> None:
@@ -154,12 +155,6 @@ class _Apart(Rewriter):
         self.used.add(name)
         new = self.visit_default(node)
         return new if name == node.name_hint else new.replace(name_hint=name)
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
-
-    def visit_Buffer(self, node: Buffer) -> Any:
-        return node
 
 
 @contextmanager

@@ -7,7 +7,6 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ..arith import Analyzer
-from ..ir.functor import Rewriter
 from ..ir.prim_expr import IterVar, PrimExpr, Var
 from ..ir.prim_op import add, const, floordiv, floormod, minimum, multiply
 from ..ir.variables import substitute, uses_any
@@ -15,11 +14,12 @@ from ..tir import stmt as st
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 from ..tir.op import address_of, call_intrin, is_call_to
+from ..tir.stmt_functor import ExprKeeper
 from .analysis import BlockInfo, as_product, constant, loads_in
 from .parts import PARTS
 
 if TYPE_CHECKING:
-    from ..tir.buffer import Buffer
+    pass
 
 # A padded image is copied if each element is read this often: the checks of a tile at the border then
 # cost more than the copy (resnet50's first layer: 2014 to 1827 us, docs/performance.md).
@@ -74,16 +74,10 @@ def prefetch_operands(func: PrimFunc, blocks: set[str]) -> PrimFunc:
     return func.replace(body=_Prefetch(blocks).visit(func.body))
 
 
-class _Prefetch(Rewriter):
+class _Prefetch(ExprKeeper):
     def __init__(self, blocks: set[str]) -> None:
         self.blocks = blocks
         self.ana = Analyzer()
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
-
-    def visit_Buffer(self, node: Buffer) -> Any:
-        return node
 
     def visit_For(self, node: st.For) -> Any:
         tile: dict[Var, PrimExpr] = {}

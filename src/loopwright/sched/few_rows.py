@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir.functor import post_order_visit
+from ..ir.functor import nodes_of
 from ..ir.prim_expr import IterVar, PrimExpr, Var
 from ..ir.prim_op import const, less_equal, subtract
 from ..ir.variables import substitute, vars_in
@@ -88,12 +88,6 @@ class _SingleRow(LeafKeeper):
         return self.own[node]
 
 
-def _realizes(body: st.Stmt) -> list[st.BlockRealize]:
-    realizes: list[st.BlockRealize] = []
-    post_order_visit(body, lambda n: realizes.append(n) if isinstance(n, st.BlockRealize) else None)
-    return realizes
-
-
 def _row_of(realize: st.BlockRealize, axis: int) -> tuple[IterVar, PrimExpr]:
     spatial = [
         (v, e)
@@ -105,13 +99,17 @@ def _row_of(realize: st.BlockRealize, axis: int) -> tuple[IterVar, PrimExpr]:
 
 def _row_loops(body: st.Stmt, axis: int) -> set[Var]:
     """The loops over the rows of a tile."""
-    inside: set[Var] = set()
-    post_order_visit(body, lambda n: inside.add(n.loop_var) if isinstance(n, st.For) else None)
-    return {v for r in _realizes(body) for v in vars_in(_row_of(r, axis)[1]) if v in inside}
+    inside = {loop.loop_var for loop in nodes_of(body, st.For)}
+    return {
+        v
+        for r in nodes_of(body, st.BlockRealize)
+        for v in vars_in(_row_of(r, axis)[1])
+        if v in inside
+    }
 
 
 def _start(body: st.Stmt, axis: int, rows: set[Var]) -> tuple[PrimExpr, PrimExpr]:
     """The first row of a tile and the number of all rows, as the block that stores them says."""
-    last = _realizes(body)[-1]
+    last = nodes_of(body, st.BlockRealize)[-1]
     row, value = _row_of(last, axis)
     return substitute(value, {v: const(0, v.dtype) for v in rows}), row.dom.extent

@@ -18,7 +18,7 @@ from ..tir import stmt as st
 from ..tir.analysis.access import get_block_read_write_region
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
-from ..tir.stmt_functor import LeafKeeper
+from ..tir.stmt_functor import ExprKeeper, LeafKeeper
 from .analysis import REDUCE, constant, loads_in
 
 
@@ -28,12 +28,9 @@ def join_reduced_axes(func: PrimFunc, target: Target) -> PrimFunc:
     return func.replace(body=_Join(target).visit(func.body))
 
 
-class _Join(LeafKeeper):
+class _Join(ExprKeeper, LeafKeeper):
     def __init__(self, target: Target) -> None:
         self.target = target
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_For(self, node: st.For) -> Any:
         inner: Any = node

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..ir.functor import Rewriter, rewrite
+from ..ir.functor import rewrite
 from ..ir.prim_expr import IterVar, PrimExpr, Var
 from ..tir import stmt as st
 from ..tir.analysis.access import get_block_read_write_region
 from ..tir.function import PrimFunc
-from ..tir.stmt_functor import keep_buffers, renew_defs
+from ..tir.stmt_functor import ExprKeeper, keep_buffers, renew_defs
 from .analysis import loads_in
 
 if TYPE_CHECKING:
-    from ..tir.buffer import Buffer
+    pass
 
 
 def separate_reductions(func: PrimFunc) -> PrimFunc:
@@ -23,20 +23,10 @@ def separate_reductions(func: PrimFunc) -> PrimFunc:
     return func.replace(body=_Separate().visit(func.body))
 
 
-class _Separate(Rewriter):
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
-
-    def visit_Buffer(self, node: Buffer) -> Any:
-        return node
-
+class _Separate(ExprKeeper):
     def visit_SeqStmt(self, node: st.SeqStmt) -> Any:
-        stmts = [self.visit(s) for s in node.seq]
-        return (
-            st.seq(*stmts)
-            if any(a is not b for a, b in zip(stmts, node.seq, strict=True))
-            else node
-        )
+        stmts = self.visit(node.seq)
+        return node if stmts is node.seq else st.seq(*stmts)
 
     def visit_For(self, node: st.For) -> Any:
         block = _inner_block(node)
@@ -83,14 +73,11 @@ def _parts(block: st.Block) -> list[tuple[str, st.BufferStore, st.BufferStore]] 
     return parts if len(parts) > 1 else None
 
 
-class _Single(Rewriter):
+class _Single(ExprKeeper):
     """Copies a nest with only one of its block's reductions."""
 
     def __init__(self, name: str, store: st.BufferStore, start: st.BufferStore) -> None:
         self.name, self.store, self.start = name, store, start
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_BlockRealize(self, node: st.BlockRealize) -> Any:
         block = node.block.replace(name_hint=self.name, body=self.store, init=self.start)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..ir.functor import post_order_visit, rewrite
+from ..ir.functor import nodes_of, rewrite
 from ..ir.prim_expr import Add, BinaryOpExpr, Div, Let, Max, Mul, PrimExpr, Select, Sub, Var
 from ..ir.prim_op import less
 from ..ir.structural import structural_equal
@@ -123,11 +123,4 @@ def in_place(func: PrimFunc, old: Buffer, new: Buffer) -> PrimFunc:
 
 def blocks_by_name(func: PrimFunc) -> dict[str, Block]:
     """The blocks that write."""
-    writers: dict[str, Block] = {}
-
-    def note(node: Node) -> None:
-        if isinstance(node, Block) and node.writes:
-            writers[node.name_hint] = node
-
-    post_order_visit(func.body, note)
-    return writers
+    return {block.name_hint: block for block in nodes_of(func.body, Block) if block.writes}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..arith import Analyzer, eval_set
 from ..arith.interval import is_infinite
-from ..ir.functor import Rewriter, post_order_visit, rewrite
+from ..ir.functor import nodes_of, rewrite
 from ..ir.literals import conjuncts, is_one
 from ..ir.prim_expr import (
     LT,
@@ -32,7 +32,7 @@ from ..tir.buffer import Buffer
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 from ..tir.op import if_then_else, is_call_to
-from ..tir.stmt_functor import keep_buffers
+from ..tir.stmt_functor import ExprKeeper, keep_buffers
 
 if TYPE_CHECKING:
     from ..ir.node import Node
@@ -58,28 +58,16 @@ def compute_whole_tiles(func: PrimFunc, blocks: set[str]) -> PrimFunc:
 
 def written_by(func: PrimFunc, blocks: set[str]) -> set[Buffer]:
     """The buffers that the blocks of these names write."""
-    buffers: set[Buffer] = set()
-
-    def note(node: Node) -> None:
-        if isinstance(node, st.Block) and node.name_hint in blocks:
-            buffers.update(w.buffer for w in node.writes)
-
-    post_order_visit(func.body, note)
-    return buffers
+    writers = (b for b in nodes_of(func.body, st.Block) if b.name_hint in blocks)
+    return {region.buffer for block in writers for region in block.writes}
 
 
-class _Whole(Rewriter):
+class _Whole(ExprKeeper):
     def __init__(self, blocks: set[str], own: Collection[Buffer] = ()) -> None:
         self.blocks, self.own = blocks, own  # `own`: what they write
         self.ana = Analyzer()
         self.loops: dict[Var, Range] = {}
         self.shapes: dict[Buffer, tuple[PrimExpr, ...]] = {}  # of accumulators that grow
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
-
-    def visit_Buffer(self, node: Buffer) -> Any:
-        return node
 
     def visit_For(self, node: st.For) -> Any:
         self.loops[node.loop_var] = node.range

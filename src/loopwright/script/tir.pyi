@@ -5,6 +5,9 @@ Made by `python -m tools.make_stubs`.
 
 import builtins as _py
 from collections.abc import Callable as _Callable, Mapping as _Mapping, Sequence as _Sequence
+from loopwright.ir.conversion import (
+    const as const, convert as convert, match_types as match_types, vscale as vscale,
+)
 from loopwright.ir.dtype import DataType as DataType
 from loopwright.ir.expr import BaseExpr as BaseExpr
 from loopwright.ir.op import Op as Op
@@ -12,21 +15,21 @@ from loopwright.ir.prim_expr import (
     Add as Add, And as And, Broadcast as Broadcast, Call as Call, Cast as Cast, Div as Div,
     EQ as EQ, FloatImm as FloatImm, FloorDiv as FloorDiv, FloorMod as FloorMod, GE as GE,
     GT as GT, IntImm as IntImm, IterVar as IterVar, LE as LE, LT as LT, Max as Max, Min as Min,
-    Mod as Mod, Mul as Mul, NE as NE, Not as Not, Or as Or, PointerType as PointerType,
-    PrimExpr as PrimExpr, Ramp as Ramp, Range as Range, Select as Select, Shuffle as Shuffle,
-    SizeVar as SizeVar, StringImm as StringImm, Sub as Sub, Var as Var,
+    Mod as Mod, Mul as Mul, NE as NE, Not as Not, Or as Or, PrimExpr as PrimExpr, Ramp as Ramp,
+    Range as Range, Select as Select, Shuffle as Shuffle, SizeVar as SizeVar,
+    StringImm as StringImm, Sub as Sub, Var as Var,
 )
 from loopwright.ir.prim_op import (
     add as add, bitwise_and as bitwise_and, bitwise_not as bitwise_not,
-    bitwise_or as bitwise_or, bitwise_xor as bitwise_xor, ceildiv as ceildiv, const as const,
-    convert as convert, div as div, floordiv as floordiv, floormod as floormod,
-    indexdiv as indexdiv, indexmod as indexmod, logical_and as logical_and,
-    logical_not as logical_not, logical_or as logical_or, match_types as match_types,
+    bitwise_or as bitwise_or, bitwise_xor as bitwise_xor, ceildiv as ceildiv, div as div,
+    floordiv as floordiv, floormod as floormod, indexdiv as indexdiv, indexmod as indexmod,
+    logical_and as logical_and, logical_not as logical_not, logical_or as logical_or,
     max_value as max_value, min_value as min_value, multiply as multiply, neg as neg,
     shift_left as shift_left, shift_right as shift_right, subtract as subtract,
-    truncdiv as truncdiv, truncmod as truncmod, vscale as vscale,
+    truncdiv as truncdiv, truncmod as truncmod,
 )
 from loopwright.ir.target import Target as Target
+from loopwright.ir.types import PointerType as PointerType
 from loopwright.script.parser.entry import PrimFuncDecorator as _PrimFuncDecorator
 from loopwright.script.parser.frames import (
     BranchFrame as _BranchFrame, ForFrame as _ForFrame, IfFrame as _IfFrame,

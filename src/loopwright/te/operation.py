@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.errors import explain
 from ..ir.dtype import DataType
-from ..ir.functor import post_order_visit
-from ..ir.prim_expr import IntImm, IterVar, PrimExpr, Range, SizeVar, Var
+from ..ir.functor import nodes_of
+from ..ir.prim_expr import IntImm, IterVar, PrimExpr, Range, ScalarLike, SizeVar, Var
 from ..ir.prim_op import const as _const
 from ..ir.prim_op import convert
 from ..ir.variables import substitute
@@ -30,10 +30,9 @@ from .tensor import (
 
 if TYPE_CHECKING:
     from ..base.span import Span
-    from ..ir.node import Node
 
 
-def _dims(shape: Sequence[PrimExpr | int] | int) -> tuple[PrimExpr, ...]:
+def _dims(shape: Sequence[ScalarLike] | int) -> tuple[PrimExpr, ...]:
     if isinstance(shape, (int, PrimExpr)):
         shape = (shape,)
     values = getattr(shape, "values", shape)  # a relax ShapeExpr
@@ -52,7 +51,7 @@ def current_tag(tag: str) -> str:
 
 
 def placeholder(
-    shape: Sequence[PrimExpr | int], dtype: DataType | str | None = None, name: str = "placeholder"
+    shape: Sequence[ScalarLike], dtype: str | None = None, name: str = "placeholder"
 ) -> Tensor:
     """An input tensor; dtype defaults to float32."""
     kind = "float32" if dtype is None else dtype
@@ -146,7 +145,7 @@ def extern(
     inputs: Sequence[Tensor],
     fcompute: Callable[..., Any],
     name: str = "extern",
-    dtype: DataType | str | Sequence[DataType | str] | None = None,
+    dtype: str | Sequence[str] | None = None,
     in_buffers: Buffer | Sequence[Buffer] | str | None = None,
     out_buffers: Buffer | list[Buffer] | str | None = None,
     tag: str = "",
@@ -229,7 +228,7 @@ def _buffer_list(buffers: Any) -> list[Buffer] | None:
     return [buffers] if isinstance(buffers, Buffer) else list(buffers)
 
 
-def _view_of(shape: Sequence[PrimExpr], dtype: DataType | str, name: str) -> Buffer:
+def _view_of(shape: Sequence[PrimExpr], dtype: str, name: str) -> Buffer:
     offset = Var("elem_offset", "int32")
     return decl_buffer(shape, dtype, name, elem_offset=offset, offset_factor=1)
 
@@ -291,14 +290,9 @@ def _roles(
     primfunc: PrimFunc, buffers: list[Buffer], count: int
 ) -> tuple[list[Buffer], list[Buffer]]:
     """(inputs, results) of a function of `count` inputs, by what it does with its buffers."""
-    read: set[Any] = set()
-    written: set[Any] = set()
-
-    def look(node: Node) -> None:
-        if isinstance(node, (BufferLoad, BufferStore)):
-            (read if isinstance(node, BufferLoad) else written).add(node.buffer)
-
-    post_order_visit(primfunc.body, look)
+    accesses = nodes_of(primfunc.body, BufferLoad, BufferStore)
+    read = {node.buffer for node in accesses if isinstance(node, BufferLoad)}
+    written = {node.buffer for node in accesses if isinstance(node, BufferStore)}
     outs = [b for b in buffers if b in written and b not in read]
     outs = outs or [b for b in buffers if b in written][-1:]
     ins = [b for b in buffers if b in read and b not in outs]
@@ -307,26 +301,24 @@ def _roles(
     return buffers[:count], buffers[count:]
 
 
-def var(name: str = "tindex", dtype: DataType | str = "int32", span: Span | None = None) -> Var:
+def var(name: str = "tindex", dtype: str = "int32", span: Span | None = None) -> Var:
     """A scalar variable."""
     return Var(name, dtype, span)
 
 
-def size_var(
-    name: str = "size", dtype: DataType | str = "int32", span: Span | None = None
-) -> SizeVar:
+def size_var(name: str = "size", dtype: str = "int32", span: Span | None = None) -> SizeVar:
     """A non-negative variable."""
     return SizeVar(name, dtype, span)
 
 
 def const(
-    value: float | PrimExpr | Tensor, dtype: DataType | str = "int32", span: Span | None = None
+    value: float | PrimExpr | Tensor, dtype: str = "int32", span: Span | None = None
 ) -> PrimExpr:
     """A literal."""
     return _const(value, dtype, span)
 
 
-def _axis_range(dom: Range | int | tuple[PrimExpr | int, PrimExpr | int]) -> Range:
+def _axis_range(dom: Range | int | tuple[ScalarLike, ScalarLike]) -> Range:
     if isinstance(dom, Range):
         return dom
     if isinstance(dom, (tuple, list)):
@@ -338,7 +330,7 @@ def _axis_range(dom: Range | int | tuple[PrimExpr | int, PrimExpr | int]) -> Ran
 
 
 def reduce_axis(
-    dom: Range | int | tuple[PrimExpr | int, PrimExpr | int],
+    dom: Range | int | tuple[ScalarLike, ScalarLike],
     name: str = "rv",
     thread_tag: str = "",
     span: Span | None = None,

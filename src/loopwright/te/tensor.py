@@ -44,7 +44,7 @@ class Operators(TensorOperators):
     def __neg__(self) -> Any:
         return self._binary("multiply", self, -1)
 
-    def astype(self, dtype: DataType | str) -> Any:
+    def astype(self, dtype: str) -> Any:
         """The elements as another type."""
         return self._binary("astype", self, dtype)
 
@@ -101,7 +101,7 @@ class Tensor(DataProducer, Operators):
         return self if self._shape else self()
 
     def __init__(
-        self, shape: Sequence[PrimExpr], dtype: DataType | str, op: Operation, value_index: int = 0
+        self, shape: Sequence[PrimExpr], dtype: str, op: Operation, value_index: int = 0
     ) -> None:
         self._shape = tuple(convert(s) for s in shape)
         self._dtype = DataType(dtype)
@@ -242,9 +242,7 @@ class Operation(Node):
 class PlaceholderOp(Operation):
     """An input tensor."""
 
-    __slots__ = ()
-
-    def __init__(self, name: str, shape: Sequence[PrimExpr], dtype: DataType | str) -> None:
+    def __init__(self, name: str, shape: Sequence[PrimExpr], dtype: str) -> None:
         super().__init__(name)
         self._outputs = (Tensor(shape, dtype, self),)
 
@@ -261,8 +259,6 @@ class PlaceholderOp(Operation):
 
 class BaseComputeOp(Operation):
     """Base class of operations with one expression per element."""
-
-    __slots__ = ()
 
 
 class BodyOperation:

@@ -56,7 +56,6 @@ from ..ir.prim_op import literal as const
 from ..ir.prim_op import subtract as subtract
 from ..ir.prim_op import vscale as vscale
 from . import analysis as analysis
-from . import functor as functor
 from . import ir_builder as ir_builder
 from . import stmt_functor as stmt_functor
 from .buffer import Buffer as Buffer
@@ -73,8 +72,6 @@ from .expr import ProducerLoad as ProducerLoad
 from .expr import Reduce as Reduce
 from .function import PrimFunc as PrimFunc
 from .function import TensorIntrin as TensorIntrin
-from .functor import PyStmtExprMutator as PyStmtExprMutator
-from .functor import PyStmtExprVisitor as PyStmtExprVisitor
 from .index_map import IndexMap as IndexMap
 from .op import abs as abs
 from .op import acos as acos

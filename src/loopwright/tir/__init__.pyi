@@ -4,6 +4,9 @@ Made by `python -m tools.make_stubs`.
 """
 
 from loopwright.driver.front import compile as _compile
+from loopwright.ir.conversion import (
+    cast as cast, convert as convert, match_types as match_types, vscale as vscale,
+)
 from loopwright.ir.op import CallEffectKind as CallEffectKind, Op as Op
 from loopwright.ir.prim_expr import (
     Add as Add, And as And, BinaryOpExpr as BinaryOpExpr, Broadcast as Broadcast, Call as Call,
@@ -11,23 +14,23 @@ from loopwright.ir.prim_expr import (
     FloatImm as FloatImm, FloorDiv as FloorDiv, FloorMod as FloorMod, GE as GE, GT as GT,
     IntImm as IntImm, IterVar as IterVar, LE as LE, LT as LT, Let as Let,
     LogicalExpr as LogicalExpr, Max as Max, Min as Min, Mod as Mod, Mul as Mul, NE as NE,
-    Not as Not, Or as Or, PointerType as PointerType, PrimExpr as PrimExpr,
-    PrimExprWithOp as PrimExprWithOp, PrimType as PrimType, Ramp as Ramp, Range as Range,
-    Select as Select, Shuffle as Shuffle, SizeVar as SizeVar, StringImm as StringImm,
-    Sub as Sub, Var as Var,
+    Not as Not, Or as Or, PrimExpr as PrimExpr, PrimExprWithOp as PrimExprWithOp, Ramp as Ramp,
+    Range as Range, Select as Select, Shuffle as Shuffle, SizeVar as SizeVar,
+    StringImm as StringImm, Sub as Sub, Var as Var,
 )
 from loopwright.ir.prim_op import (
     add as add, bitwise_and as bitwise_and, bitwise_not as bitwise_not,
-    bitwise_or as bitwise_or, bitwise_xor as bitwise_xor, cast as cast, ceildiv as ceildiv,
-    convert as convert, div as div, floordiv as floordiv, floormod as floormod,
-    indexdiv as indexdiv, indexmod as indexmod, literal as _literal, logical_and as logical_and,
-    logical_not as logical_not, logical_or as logical_or, match_types as match_types,
-    max_value as max_value, maximum as maximum, min_value as min_value, minimum as minimum,
-    multiply as multiply, neg as neg, shift_left as shift_left, shift_right as shift_right,
-    subtract as subtract, truncdiv as truncdiv, truncmod as truncmod, vscale as vscale,
+    bitwise_or as bitwise_or, bitwise_xor as bitwise_xor, ceildiv as ceildiv, div as div,
+    floordiv as floordiv, floormod as floormod, indexdiv as indexdiv, indexmod as indexmod,
+    literal as _literal, logical_and as logical_and, logical_not as logical_not,
+    logical_or as logical_or, max_value as max_value, maximum as maximum,
+    min_value as min_value, minimum as minimum, multiply as multiply, neg as neg,
+    shift_left as shift_left, shift_right as shift_right, subtract as subtract,
+    truncdiv as truncdiv, truncmod as truncmod,
 )
+from loopwright.ir.types import PointerType as PointerType, PrimType as PrimType
 from loopwright.tir import (
-    analysis as analysis, functor as functor, ir_builder as ir_builder, schedule as schedule,
+    analysis as analysis, ir_builder as ir_builder, schedule as schedule,
     stmt_functor as stmt_functor, tensor_intrin as tensor_intrin, transform as transform,
 )
 from loopwright.tir.buffer import (
@@ -43,9 +46,6 @@ from loopwright.tir.expr import (
     Reduce as Reduce,
 )
 from loopwright.tir.function import PrimFunc as PrimFunc, TensorIntrin as TensorIntrin
-from loopwright.tir.functor import (
-    PyStmtExprMutator as PyStmtExprMutator, PyStmtExprVisitor as PyStmtExprVisitor,
-)
 from loopwright.tir.index_map import IndexMap as IndexMap
 from loopwright.tir.op import (
     abs as abs, acos as acos, acosh as acosh, address_of as address_of, all as all, any as any,
@@ -115,6 +115,10 @@ from loopwright.tir.stmt import (
     Evaluate as Evaluate, For as For, ForKind as ForKind, IfThenElse as IfThenElse,
     LetStmt as LetStmt, MatchBufferRegion as MatchBufferRegion, SeqStmt as SeqStmt,
     Stmt as Stmt, While as While, stmt_list as stmt_list, stmt_seq as stmt_seq,
+)
+from loopwright.tvm.tir import functor as functor
+from loopwright.tvm.tir.functor import (
+    PyStmtExprMutator as PyStmtExprMutator, PyStmtExprVisitor as PyStmtExprVisitor,
 )
 
 ExprOp = PrimExpr

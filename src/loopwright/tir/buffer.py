@@ -12,7 +12,7 @@ from ..base.late import Slot
 from ..ir.dtype import DataType
 from ..ir.literals import is_zero
 from ..ir.node import Node, define, field, ignore
-from ..ir.prim_expr import IntImm, PointerType, PrimExpr, Range, Var
+from ..ir.prim_expr import IntImm, PointerType, PrimExpr, Range, ScalarLike, Var
 from ..ir.prim_op import add, const, convert, multiply
 
 if TYPE_CHECKING:
@@ -78,12 +78,12 @@ class Buffer(Node):
         ends = [0, *self.axis_separators, len(self.shape)]
         return [slice(first, last) for first, last in pairwise(ends)]
 
-    def offset_of(self, indices: Sequence[PrimExpr | int]) -> list[PrimExpr]:
+    def offset_of(self, indices: Sequence[ScalarLike]) -> list[PrimExpr]:
         """Element offset of `indices` from the start of `data`, simplified: one for each dimension
         of the memory: a single one without axis separators."""
         return [Analyzer().simplify(offset) for offset in self.offsets(indices)]
 
-    def offsets(self, indices: Sequence[PrimExpr | int]) -> list[PrimExpr]:
+    def offsets(self, indices: Sequence[ScalarLike]) -> list[PrimExpr]:
         """`offset_of` as the sum of products that it is."""
         converted = [convert(i) for i in indices]
         if not self.axis_separators:
@@ -130,18 +130,15 @@ class Buffer(Node):
 
     def vload(
         self,
-        begin: int | Sequence[PrimExpr | int],
-        dtype: DataType | str | None = None,
+        begin: int | Sequence[ScalarLike],
+        dtype: str | None = None,
         predicate: PrimExpr | None = None,
     ) -> PrimExpr:
         """Load from the index `begin`; a vector `dtype` loads consecutive elements."""
         return ACCESS.get().load(self, begin, dtype, predicate)
 
     def vstore(
-        self,
-        begin: Sequence[PrimExpr | int],
-        value: PrimExpr | int,
-        predicate: PrimExpr | None = None,
+        self, begin: Sequence[ScalarLike], value: ScalarLike, predicate: PrimExpr | None = None
     ) -> Any:
         """Store `value` at the index `begin`; a vector value stores consecutive elements."""
         return ACCESS.get().store(self, begin, value, predicate)
@@ -151,8 +148,8 @@ class Buffer(Node):
         access_mask: int | str = "rw",
         ptr_type: str = "handle",
         content_lanes: int = 1,
-        offset: PrimExpr | int = 0,
-        extent: PrimExpr | int | None = None,
+        offset: ScalarLike = 0,
+        extent: ScalarLike | None = None,
     ) -> PrimExpr:
         """A pointer into the buffer for external calls; mask "r" is 1, "w" is 2."""
         return ACCESS.get().pointer(self, access_mask, ptr_type, content_lanes, offset, extent)
@@ -169,17 +166,15 @@ class Buffer(Node):
 class DataProducer(Node):
     """The operand of a `ProducerLoad`: a te.Tensor."""
 
-    __slots__ = ()
 
-
-def normalize_shape(shape: int | Sequence[PrimExpr | int]) -> tuple[PrimExpr, ...]:
+def normalize_shape(shape: int | Sequence[ScalarLike]) -> tuple[PrimExpr, ...]:
     """A shape from an int, an expression or a sequence of them."""
     if isinstance(shape, (int, PrimExpr)):
         shape = (shape,)
     return tuple(map(_extent, shape))
 
 
-def _extent(value: PrimExpr | int) -> PrimExpr:
+def _extent(value: ScalarLike) -> PrimExpr:
     extent = convert(value)
     if not isinstance(extent, PrimExpr) or not extent.dtype.is_integer:
         what = "an extent of a buffer is an integer or an expression of one"
@@ -194,11 +189,11 @@ def pointed(dtype: DataType, scope: str) -> PointerType:
 
 def decl_buffer(
     shape: Any,
-    dtype: DataType | str | None = None,
+    dtype: str | None = None,
     name: str = "buffer",
     data: Var | None = None,
-    strides: Sequence[PrimExpr | int] | None = None,
-    elem_offset: PrimExpr | int | None = None,
+    strides: Sequence[ScalarLike] | None = None,
+    elem_offset: ScalarLike | None = None,
     scope: str = "",
     data_alignment: int = -1,
     offset_factor: int = 0,

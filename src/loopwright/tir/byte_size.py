@@ -14,7 +14,7 @@ from ..ir import prim_expr as pe
 from ..ir.dtype import DataType
 from ..ir.functor import post_order_visit
 from ..ir.literals import conjunction
-from ..ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, StringImm
+from ..ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, ScalarLike, StringImm
 from ..ir.prim_op import cast, maximum, minimum, multiply
 from .op import floor
 from .stmt import AssertStmt, Stmt
@@ -128,6 +128,6 @@ class Sizes:
         return body
 
 
-def plain(dim: PrimExpr | int) -> str:
+def plain(dim: ScalarLike) -> str:
     """A dimension in a message, literals as bare numbers."""
     return re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(dim))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.errors import CallValueError, explain
 from ..ir.node import Node, define, field
-from ..ir.prim_expr import ConstExpr, IterVar, PrimExpr, Var, vector_type
+from ..ir.prim_expr import ConstExpr, IterVar, PrimExpr, ScalarLike, Var, vector_type
 from ..ir.prim_op import const, convert, lanes_of
 from .buffer import Buffer, DataProducer
 
@@ -131,7 +131,7 @@ class Reduce(PrimExpr):
         combiner: CommReducer,
         source: Sequence[Any],
         axis: Sequence[IterVar],
-        condition: PrimExpr | int | None,
+        condition: ScalarLike | None,
         value_index: int = 0,
         init: Sequence[PrimExpr] = (),
         span: Span | None = None,

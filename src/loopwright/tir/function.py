@@ -209,6 +209,7 @@ class TensorIntrin(Node):
     def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> None:
         """Register an intrinsic as `name`. Raises ValueError if the name is taken, or if the
         two functions have different parameters."""
+        _OTHERS.find()
         if name in INTRINSICS and not override:
             hint = "pass override=True to replace it"
             raise ValueError(explain("tensor intrinsic exists", got=name, instead=hint))
@@ -231,6 +232,8 @@ class TensorIntrin(Node):
     @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
         """The intrinsic of that name. Raises ValueError for an unknown name."""
+        if name not in INTRINSICS:
+            _OTHERS.find()
         make = INTRINSICS.get(name)
         if make is None and not allow_missing:
             similar = suggest(name, sorted(INTRINSICS))
@@ -238,4 +241,6 @@ class TensorIntrin(Node):
         return None if make is None else make()
 
 
+# Loaded for a name that is not registered: intrinsics of processors without a code generator.
+_OTHERS: Slot[object] = Slot("tir.tensor_intrin")
 INTRINSICS: Registry[str, Callable[[], TensorIntrin]] = Registry("tensor intrinsic")

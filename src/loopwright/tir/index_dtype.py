@@ -24,7 +24,7 @@ class IndexTypeRewriter(Rewriter):
     force: parameters become `dtype`, too, and so do casts to a wider type of index.
     """
 
-    def __init__(self, dtype: DataType | str, force: bool = False) -> None:
+    def __init__(self, dtype: str, force: bool = False) -> None:
         self.dtype = DataType(dtype)
         self.force = force
         self.variables: dict[pe.Var, Any] = {}
@@ -70,7 +70,7 @@ class IndexTypeRewriter(Rewriter):
     def visit_IterVar(self, node: pe.IterVar) -> pe.IterVar:
         if node in self.fixed:
             return node
-        dom = None if node.dom is None else self.visit(node.dom)
+        dom = self.visit(node.dom)
         return node.replace(dom=dom, var=self.renew(node.var))
 
     def visit_Buffer(self, node: Buffer) -> Buffer:
@@ -125,10 +125,9 @@ class IndexTypeRewriter(Rewriter):
         return node if value is node.value else cast(node.dtype, value)
 
     def visit_Select(self, node: pe.Select) -> pe.PrimExpr:
-        parts = [self.visit(node.condition), self.visit(node.true_value)]
-        parts.append(self.visit(node.false_value))
         old = (node.condition, node.true_value, node.false_value)
-        return node if all(a is b for a, b in zip(parts, old, strict=True)) else pe.Select(*parts)
+        parts = self.visit(old)
+        return node if parts is old else pe.Select(*parts)
 
     def visit_Ramp(self, node: pe.Ramp) -> pe.PrimExpr:
         base, stride = self.index(node.base), self.index(node.stride)
@@ -139,15 +138,12 @@ class IndexTypeRewriter(Rewriter):
     def visit_Broadcast(self, node: pe.Broadcast) -> pe.PrimExpr:
         return node.replace(value=self.visit(node.value))
 
-    def visit_Let(self, node: pe.Let) -> pe.PrimExpr:
+    def visit_Let(self, node: pe.Let | LetStmt) -> Any:
         value = self.visit(node.value)
         self.bind(node.var, value)
         return node.replace(var=self.visit(node.var), value=value, body=self.visit(node.body))
 
-    def visit_LetStmt(self, node: LetStmt) -> Any:
-        value = self.visit(node.value)
-        self.bind(node.var, value)
-        return node.replace(var=self.visit(node.var), value=value, body=self.visit(node.body))
+    visit_LetStmt = visit_Let
 
     def bind(self, var: pe.Var, value: pe.PrimExpr) -> None:
         """A let variable gets the new type of its value."""
@@ -155,8 +151,8 @@ class IndexTypeRewriter(Rewriter):
             self.variables[var] = type(var)._make(var.name, value.dtype, var.type_annotation)
 
     def visit_Call(self, node: pe.Call) -> pe.PrimExpr:
-        args = tuple(self.visit(a) if isinstance(a, Node) else a for a in node.args)
-        if all(a is b for a, b in zip(args, node.args, strict=True)):
+        args = self.visit(node.args)
+        if args is node.args:
             return node
         name = node.op.name if isinstance(node.op, Op) else ""
         if name == "tir.clz":  # of fewer bits, fewer are zero
@@ -176,7 +172,7 @@ class IndexTypeRewriter(Rewriter):
         low, size = match_types(self.index(node.min), self.index(node.extent))
         if var.dtype != size.dtype:
             low, size = cast(var.dtype, low), cast(var.dtype, size)
-        thread = None if node.thread_binding is None else self.visit(node.thread_binding)
+        thread = self.visit(node.thread_binding)
         body = self.visit(node.body)
         return node.replace(loop_var=var, min=low, extent=size, thread_binding=thread, body=body)
 
@@ -219,7 +215,7 @@ _SAME_TYPE = {
 }
 
 
-def with_index_dtype(func: PrimFunc, dtype: DataType | str, force: bool = False) -> PrimFunc:
+def with_index_dtype(func: PrimFunc, dtype: str, force: bool = False) -> PrimFunc:
     """`func` with indices of type `dtype` ("int64"): loops, block axes, shapes and indices; see
     `IndexTypeRewriter`."""
     return IndexTypeRewriter(dtype, force).visit(func)

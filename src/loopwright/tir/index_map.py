@@ -13,6 +13,7 @@ from ..base.errors import CallValueError, explain
 from ..ir import prim_expr as pe
 from ..ir.functor import rewrite
 from ..ir.node import Node, define, field
+from ..ir.prim_expr import ScalarLike
 from ..ir.prim_op import cast, const, convert
 from ..ir.structural import structural_equal
 from ..ir.variables import vars_in
@@ -41,7 +42,7 @@ class IndexMap(Node):
     def __init__(
         self,
         initial_indices: Iterable[Any],
-        final_indices: Sequence[pe.PrimExpr | int],
+        final_indices: Sequence[ScalarLike],
         inverse_index_map: IndexMap | None = None,
         span: Span | None = None,
     ) -> None:
@@ -175,9 +176,7 @@ class IndexMap(Node):
         mapped = self.map_ranges([pe.Range(e) for e in extents])
         return [cast(dtype, r.min + r.extent) for r in mapped]
 
-    def map_ndarray(
-        self, arr_src: Tensor | np.ndarray[Any, Any] | Sequence[Sequence[Sequence[Any]]]
-    ) -> Any:
+    def map_ndarray(self, arr_src: Tensor | np.ndarray | Sequence[Sequence[Sequence[Any]]]) -> Any:
         """An array in the new layout, of numpy or of a Tensor as it came; padding is 0."""
         if isinstance(arr_src, Tensor):
             return tensor(self.map_ndarray(arr_src.numpy()), arr_src.device)
@@ -189,7 +188,7 @@ class IndexMap(Node):
         target[tuple(_evaluate(e, coordinates) for e in self.final_indices)] = source
         return target
 
-    def inverse(self, shape: Sequence[pe.PrimExpr | int]) -> IndexMap:
+    def inverse(self, shape: Sequence[ScalarLike]) -> IndexMap:
         """The map back, for indices in `shape`. Raises ValueError if some index of the new
         layout has no source (see `non_surjective_inverse`)."""
         if self.inverse_index_map is not None:

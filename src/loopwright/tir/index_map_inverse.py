@@ -16,6 +16,7 @@ from ..arith import Analyzer, detect_iter_map, inverse_affine_iter_map
 from ..base.errors import CallValueError, explain
 from ..ir import prim_expr as pe
 from ..ir.literals import is_zero
+from ..ir.prim_expr import ScalarLike
 from ..ir.prim_op import (
     add,
     cast,
@@ -169,7 +170,7 @@ def _size(row: list[Digit]) -> Any:
     return reduce(multiply, symbols if whole == 1 else [*symbols, whole]) if symbols else whole
 
 
-def _same(a: pe.PrimExpr | int, b: pe.PrimExpr) -> bool:
+def _same(a: ScalarLike, b: pe.PrimExpr) -> bool:
     """Whether two sizes are the same; literals are compared without a proof."""
     if isinstance(a, int):
         return isinstance(b, pe.IntImm) and a == b.value

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..base.errors import explain
 from ..ir.dtype import DataType
-from ..ir.prim_expr import PrimExpr, Var
+from ..ir.prim_expr import PrimExpr, ScalarLike, Var
 from ..ir.prim_op import const, convert, floordiv, floormod, match_types
 from . import stmt as st
 from .buffer import Buffer, decl_buffer
@@ -51,7 +51,7 @@ class BufferVar:
     """A buffer accessed like an array: `p[i] = p[i] + 1`. A flat index into a
     buffer of several dimensions counts elements in row-major order."""
 
-    def __init__(self, builder: IRBuilder, buffer: Buffer, content_type: DataType | str) -> None:
+    def __init__(self, builder: IRBuilder, buffer: Buffer, content_type: str) -> None:
         self._builder = builder
         self._buffer = buffer
         self._content_type = DataType(content_type)
@@ -78,10 +78,10 @@ class BufferVar:
             points.insert(0, flat)
         return points
 
-    def __getitem__(self, index: PrimExpr | int | Sequence[PrimExpr | int]) -> PrimExpr:
+    def __getitem__(self, index: PrimExpr | int | Sequence[ScalarLike]) -> PrimExpr:
         return BufferLoad(self._buffer, self._indices(index) if self._buffer.shape else [])
 
-    def __setitem__(self, index: Any, value: PrimExpr | float) -> None:
+    def __setitem__(self, index: Any, value: ScalarLike) -> None:
         if isinstance(value, PrimExpr) and value.dtype.element != self._buffer.dtype.element:
             what = f"buffer {self._buffer.name} holds {self._buffer.dtype}"
             raise ValueError(explain(what, got=f"a value of {value.dtype}", instead="cast it"))
@@ -126,10 +126,10 @@ class IRBuilder:
 
     def for_range(
         self,
-        begin: PrimExpr | int,
-        end: PrimExpr | int,
+        begin: ScalarLike,
+        end: ScalarLike,
         name: str = "i",
-        dtype: DataType | str | None = None,
+        dtype: str | None = None,
         kind: str = "serial",
     ) -> WithScope:
         """A loop over [begin, end); its value is the loop variable."""
@@ -166,7 +166,7 @@ class IRBuilder:
         """A new scope, for allocations and annotations."""
         return self._scope(None, lambda body: body)
 
-    def let(self, var_name: str, value: PrimExpr | int) -> Var:
+    def let(self, var_name: str, value: ScalarLike) -> Var:
         """A variable for the rest of the scope."""
         bound = convert(value)
         var = Var(var_name, bound.dtype)
@@ -176,7 +176,7 @@ class IRBuilder:
     def allocate(
         self,
         dtype: Any,
-        shape: PrimExpr | int | Sequence[PrimExpr | int],
+        shape: PrimExpr | int | Sequence[ScalarLike],
         name: str = "buf",
         axis_separators: Any = None,
         scope: str = "",
@@ -190,9 +190,7 @@ class IRBuilder:
         self.emit(lambda rest: st.Allocate(pointer, element, buffer.shape, const(True), rest))
         return BufferVar(self, buffer, element)
 
-    def pointer(
-        self, content_type: DataType | str, name: str = "ptr", scope: str = ""
-    ) -> BufferVar:
+    def pointer(self, content_type: str, name: str = "ptr", scope: str = "") -> BufferVar:
         """A pointer from outside, accessed as a flat array."""
         element = DataType(content_type)
         data = Var(name, "handle", type_annotation=(str(element), scope or "global"))

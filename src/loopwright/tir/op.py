@@ -18,7 +18,7 @@ from ..base.errors import CallTypeError, explain
 from ..ir.dtype import DataType
 from ..ir.expr import GlobalVar
 from ..ir.op import OPS, Op, register_op
-from ..ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, StringImm, Var
+from ..ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, ScalarLike, StringImm, Var
 from ..ir.prim_op import (  # noqa: F401  (they are names of this module, too)
     add,
     bitwise_and,
@@ -111,70 +111,29 @@ _INTEGER: dict[str, Callable[..., Any]] = {
     "popcount": np.bitwise_count,
 }
 _TEST: dict[str, Callable[..., Any]] = {"isnan": np.isnan, "isinf": np.isinf}
-# Effects of the intrinsics without a definition on numbers.
-_OTHER: dict[str, str] = {
-    "fabs": "pure",
-    "clz": "pure",
-    "likely": "annotation",
-    "checked_index": "pure",
-    "if_then_else": "pure",
-    "reinterpret": "pure",
-    "vectorlow": "pure",
-    "vectorhigh": "pure",
-    "vectorcombine": "pure",
-    "vscale": "pure",
-    "get_active_lane_mask": "pure",
-    "isnullptr": "pure",
-    "q_multiply_shift": "pure",
-    "q_multiply_shift_per_axis": "pure",
-    "fma": "pure",
-    "ret": "control",
-    "thread_return": "control",
-    "assume": "annotation",
-    "undef": "read",
-    "large_uint_imm": "pure",
-    "address_of": "pure",
-    "lookup_param": "read",
-    "call_packed": "opaque",
-    "call_cpacked": "opaque",
-    "call_packed_lowered": "opaque",
-    "call_cpacked_lowered": "opaque",
-    "call_extern": "opaque",
-    "call_pure_extern": "pure",
-    "call_llvm_intrin": "opaque",
-    "call_llvm_pure_intrin": "pure",
-    "tvm_stack_alloca": "opaque",
-    "tvm_stack_make_shape": "opaque",
-    "tvm_stack_make_array": "opaque",
-    "tvm_tuple": "pure",
-    "tvm_struct_get": "read",
-    "tvm_struct_set": "update",
-    "tvm_access_ptr": "pure",
-    "tvm_static_handle": "pure",
-    "tvm_context_id": "read",
-    "tvm_throw_last_error": "opaque",
-    "tvm_thread_allreduce": "opaque",
-    "tvm_thread_invariant": "annotation",
-    "tvm_storage_sync": "opaque",
-    "tvm_warp_shuffle": "opaque",
-    "tvm_warp_shuffle_up": "opaque",
-    "tvm_warp_shuffle_down": "opaque",
-    "tvm_warp_activemask": "opaque",
-    "tvm_check_return": "opaque",
-    "type_annotation": "pure",
-    "handle_add_byte_offset": "pure",
-    "atomic_add": "update",
-    "start_profile_intrinsic": "opaque",
-    "end_profile_intrinsic": "opaque",
-    "ignore_loop_partition": "annotation",
-    "TVMBackendAllocWorkspace": "opaque",
-    "TVMBackendFreeWorkspace": "opaque",
-    "anylist_getitem": "read",
-    "anylist_resetitem": "update",
-    "anylist_setitem_call_packed": "update",
-    "anylist_setitem_call_cpacked": "update",
-    "trace": "opaque",
-    "dp4a": "pure",
+# Intrinsics without a definition on numbers, by effect.
+_OTHER = {
+    "pure": """
+        fabs clz checked_index if_then_else reinterpret vectorlow vectorhigh vectorcombine
+        vscale get_active_lane_mask isnullptr q_multiply_shift q_multiply_shift_per_axis fma
+        large_uint_imm address_of call_pure_extern call_llvm_pure_intrin tvm_tuple
+        tvm_access_ptr tvm_static_handle type_annotation handle_add_byte_offset dp4a
+    """,
+    "annotation": "likely assume tvm_thread_invariant ignore_loop_partition",
+    "control": "ret thread_return",
+    "read": "undef lookup_param tvm_struct_get tvm_context_id anylist_getitem",
+    "opaque": """
+        call_packed call_cpacked call_packed_lowered call_cpacked_lowered call_extern
+        call_llvm_intrin tvm_stack_alloca tvm_stack_make_shape tvm_stack_make_array
+        tvm_throw_last_error tvm_thread_allreduce tvm_storage_sync tvm_warp_shuffle
+        tvm_warp_shuffle_up tvm_warp_shuffle_down tvm_warp_activemask tvm_check_return
+        start_profile_intrinsic end_profile_intrinsic TVMBackendAllocWorkspace
+        TVMBackendFreeWorkspace trace
+    """,
+    "update": """
+        tvm_struct_set atomic_add anylist_resetitem anylist_setitem_call_packed
+        anylist_setitem_call_cpacked
+    """,
 }
 
 
@@ -185,8 +144,9 @@ def _register() -> None:
             op.set_attr("effect", "pure")
             op.set_attr("vector", True)
             op.set_attr("numpy", meaning)
-    for name, effect in _OTHER.items():
-        register_op(f"tir.{name}").set_attr("effect", effect)
+    for effect, names in _OTHER.items():
+        for name in names.split():
+            register_op(f"tir.{name}").set_attr("effect", effect)
     for name in ("call_packed", "call_cpacked"):  # under TVM's older names, too
         OPS.register(f"tir.tvm_{name}", Op.get(f"tir.{name}"))
     register_op("tir.fabs").set_attr("numpy", np.abs)
@@ -212,10 +172,7 @@ def is_call_to(expr: Node, name: str) -> bool:
 
 
 def call_intrin(
-    dtype: DataType | str,
-    func_name: str,
-    *args: PrimExpr | str | float | None,
-    span: Span | None = None,
+    dtype: str, func_name: str, *args: PrimExpr | str | float | None, span: Span | None = None
 ) -> Call:
     """Call the intrinsic `func_name` ("tir.exp", or an Op); buffers become their pointer."""
     if isinstance(func_name, str) and not func_name.startswith("tir."):
@@ -263,39 +220,37 @@ def call_cpacked_lowered(*args: Any, span: Span | None = None) -> Call:
 
 
 def call_extern(
-    dtype: DataType | str, func_name: str, *args: PrimExpr | str | int, span: Span | None = None
+    dtype: str, func_name: str, *args: PrimExpr | str | int, span: Span | None = None
 ) -> Call:
     """Call the C function `func_name` with plain arguments (buffers as pointers)."""
     return call_intrin(dtype, "tir.call_extern", func_name, *args, span=span)
 
 
 def call_pure_extern(
-    dtype: DataType | str, func_name: str, *args: PrimExpr | float, span: Span | None = None
+    dtype: str, func_name: str, *args: ScalarLike, span: Span | None = None
 ) -> Call:
     """Call a C function that has no side effect."""
     return call_intrin(dtype, "tir.call_pure_extern", func_name, *args, span=span)
 
 
-def call_llvm_intrin(
-    dtype: DataType | str, name: str, *args: PrimExpr | int, span: Span | None = None
-) -> Call:
+def call_llvm_intrin(dtype: str, name: str, *args: ScalarLike, span: Span | None = None) -> Call:
     """Call an LLVM intrinsic by its name ("llvm.prefetch")."""
     return call_intrin(dtype, "tir.call_llvm_intrin", StringImm(name), *args, span=span)
 
 
 def call_llvm_pure_intrin(
-    dtype: DataType | str, name: str, *args: PrimExpr | int, span: Span | None = None
+    dtype: str, name: str, *args: ScalarLike, span: Span | None = None
 ) -> Call:
     """Call a side-effect-free LLVM intrinsic by its name ("llvm.fma")."""
     return call_intrin(dtype, "tir.call_llvm_pure_intrin", StringImm(name), *args, span=span)
 
 
-def call_tir(global_var: GlobalVar, *args: PrimExpr | float) -> Call:
+def call_tir(global_var: GlobalVar, *args: ScalarLike) -> Call:
     """Call another PrimFunc of the module."""
     return Call("void", global_var, [_as_arg(a) for a in args])
 
 
-def ret(val: PrimExpr | int | None = None, span: Span | None = None) -> Call:
+def ret(val: ScalarLike | None = None, span: Span | None = None) -> Call:
     """Return from the function."""
     value = const(0, "int32") if val is None else convert(val)
     return call_intrin(value.dtype, "tir.ret", value, span=span)
@@ -332,7 +287,7 @@ for _name in _ROUNDING:
     globals()[_name] = _make_unary(_name, _rounding)
 
 
-def abs(x: PrimExpr | float, span: Span | None = None) -> PrimExpr:
+def abs(x: ScalarLike, span: Span | None = None) -> PrimExpr:
     """Absolute value."""
     x = convert(x)
     if isinstance(x, (IntImm, FloatImm)):
@@ -348,9 +303,7 @@ def abs(x: PrimExpr | float, span: Span | None = None) -> PrimExpr:
 fabs = abs
 
 
-def _of_matched(
-    name: str, x: PrimExpr | float, y: PrimExpr | float, span: Span | None = None
-) -> PrimExpr:
+def _of_matched(name: str, x: ScalarLike, y: ScalarLike, span: Span | None = None) -> PrimExpr:
     x, y = match_types(x, y)
     return Call(x.dtype, f"tir.{name}", [x, y], span)
 
@@ -370,13 +323,13 @@ hypot = _make_binary("hypot", "sqrt(x1² + x2²).")
 copysign = _make_binary("copysign", "x1 with the sign of x2.")
 
 
-def ldexp(x1: PrimExpr | int, x2: PrimExpr | int) -> PrimExpr:
+def ldexp(x1: ScalarLike, x2: ScalarLike) -> PrimExpr:
     """x1 * 2**x2."""
     x1 = convert(x1)
     return Call(x1.dtype, "tir.ldexp", [x1, convert(x2)])
 
 
-def power(x: PrimExpr | float, y: PrimExpr | float, span: Span | None = None) -> PrimExpr:
+def power(x: ScalarLike, y: ScalarLike, span: Span | None = None) -> PrimExpr:
     """x to the power y."""
     return _of_matched("pow", x, y, span)
 
@@ -384,7 +337,7 @@ def power(x: PrimExpr | float, y: PrimExpr | float, span: Span | None = None) ->
 pow = power
 
 
-def fmod(x: PrimExpr | float, y: PrimExpr | float) -> PrimExpr:
+def fmod(x: ScalarLike, y: ScalarLike) -> PrimExpr:
     """Remainder of x / y with the sign of x."""
     return _of_matched("fmod", x, y)
 
@@ -395,29 +348,29 @@ def logaddexp(a: Any, b: Any, span: Span | None = None) -> PrimExpr:
     return add(top, _float_unary("log1p", _float_unary("exp", subtract(low, top)), span))
 
 
-def popcount(x: PrimExpr | float) -> PrimExpr:
+def popcount(x: ScalarLike) -> PrimExpr:
     """Number of set bits."""
     x = convert(x)
     return Call(x.dtype, "tir.popcount", [x])
 
 
-def clz(x: PrimExpr | float) -> PrimExpr:
+def clz(x: ScalarLike) -> PrimExpr:
     """Number of leading zero bits."""
     x = convert(x)
     return Call(DataType("int32").like(x.dtype), "tir.clz", [x])
 
 
-def isnan(x: PrimExpr | float, span: Span | None = None) -> PrimExpr:
+def isnan(x: ScalarLike, span: Span | None = None) -> PrimExpr:
     """Whether x is not a number."""
     return _float_test("isnan", x, span)
 
 
-def isinf(x: PrimExpr | float, span: Span | None = None) -> PrimExpr:
+def isinf(x: ScalarLike, span: Span | None = None) -> PrimExpr:
     """Whether x is an infinity."""
     return _float_test("isinf", x, span)
 
 
-def _float_test(name: str, x: PrimExpr | float, span: Span | None) -> PrimExpr:
+def _float_test(name: str, x: ScalarLike, span: Span | None) -> PrimExpr:
     x = convert(x)
     result = DataType("bool").like(x.dtype)
     return const(False, result) if x.dtype.is_integer else Call(result, f"tir.{name}", [x], span)
@@ -428,7 +381,7 @@ def isfinite(x: Any, span: Span | None = None) -> PrimExpr:
     return logical_and(logical_not(isinf(x, span)), logical_not(isnan(x, span)))
 
 
-def isnullptr(x: PrimExpr | float, span: Span | None = None) -> PrimExpr:
+def isnullptr(x: ScalarLike, span: Span | None = None) -> PrimExpr:
     """Whether a handle is null."""
     return call_intrin("bool", "tir.isnullptr", x, span=span)
 
@@ -438,9 +391,7 @@ def infinity(dtype: Any, span: Span | None = None) -> PrimExpr:
     return FloatImm(dtype, math.inf, span)
 
 
-def reinterpret(
-    dtype: DataType | str, value: PrimExpr | float, span: Span | None = None
-) -> PrimExpr:
+def reinterpret(dtype: str, value: ScalarLike, span: Span | None = None) -> PrimExpr:
     """The same bits as another type."""
     value = convert(value)
     if value.dtype == DataType(dtype):
@@ -448,15 +399,13 @@ def reinterpret(
     return call_intrin(dtype, "tir.reinterpret", value, span=span)
 
 
-def likely(cond: PrimExpr | int, span: Span | None = None) -> PrimExpr:
+def likely(cond: ScalarLike, span: Span | None = None) -> PrimExpr:
     """A hint that `cond` is nearly always true."""
     cond = convert(cond)
     return cond if isinstance(cond, IntImm) else call_intrin(cond.dtype, "tir.likely", cond)
 
 
-def checked_index(
-    index: PrimExpr | int, extent: PrimExpr | int, span: Span | None = None
-) -> PrimExpr:
+def checked_index(index: ScalarLike, extent: ScalarLike, span: Span | None = None) -> PrimExpr:
     """An index that comes from data, for an axis of `extent`: negative ones count from the end.
     Where it is run with another than -extent..extent-1, the function fails with an IndexError.
 
@@ -472,9 +421,7 @@ def checked_index(
     return call_intrin(dtype, "tir.checked_index", index, extent, span=span)
 
 
-def if_then_else(
-    cond: PrimExpr | int, t: PrimExpr | int, f: PrimExpr | float, span: Any = None
-) -> PrimExpr:
+def if_then_else(cond: ScalarLike, t: ScalarLike, f: ScalarLike, span: Any = None) -> PrimExpr:
     """`t` if `cond` holds, else `f`; only the chosen operand is evaluated."""
     t, f = match_types(t, f)
     cond = convert(cond)
@@ -492,7 +439,7 @@ def _first(args: tuple[Any, ...]) -> PrimExpr:
     return convert(args[0])
 
 
-def any(*args: PrimExpr | int, span: Span | None = None) -> PrimExpr:
+def any(*args: ScalarLike, span: Span | None = None) -> PrimExpr:
     """Or of all arguments, at least one."""
     result = _first(args)
     for arg in args[1:]:
@@ -500,7 +447,7 @@ def any(*args: PrimExpr | int, span: Span | None = None) -> PrimExpr:
     return result
 
 
-def all(*args: PrimExpr | int, span: Span | None = None) -> PrimExpr:
+def all(*args: ScalarLike, span: Span | None = None) -> PrimExpr:
     """And of all arguments, at least one."""
     result = _first(args)
     for arg in args[1:]:
@@ -508,7 +455,7 @@ def all(*args: PrimExpr | int, span: Span | None = None) -> PrimExpr:
     return result
 
 
-def address_of(obj: PrimExpr | float, span: Span | None = None) -> PrimExpr:
+def address_of(obj: ScalarLike, span: Span | None = None) -> PrimExpr:
     """A pointer to an element (a load) or to element 0 of a buffer."""
     if isinstance(obj, Buffer):
         obj = BufferLoad(obj, [const(0, e.dtype) for e in obj.shape])
@@ -525,7 +472,7 @@ def tvm_tuple(*value: PrimExpr | str | int) -> PrimExpr:
     return call_intrin("handle", "tir.tvm_tuple", *value)
 
 
-def tvm_stack_alloca(dtype_str: str, num: PrimExpr | int) -> PrimExpr:
+def tvm_stack_alloca(dtype_str: str, num: ScalarLike) -> PrimExpr:
     """A stack array of `num` values ("arg_value", "shape", "array")."""
     return call_intrin("handle", "tir.tvm_stack_alloca", dtype_str, num)
 
@@ -536,38 +483,30 @@ def tvm_stack_make_shape(*args: int) -> PrimExpr:
 
 
 def tvm_stack_make_array(
-    data: PrimExpr | float,
-    shape: PrimExpr | float,
-    strides: PrimExpr | int,
-    ndim: PrimExpr | int,
-    arr_dtype: PrimExpr | float,
-    elem_offset: PrimExpr | int,
+    data: ScalarLike,
+    shape: ScalarLike,
+    strides: ScalarLike,
+    ndim: ScalarLike,
+    arr_dtype: ScalarLike,
+    elem_offset: ScalarLike,
 ) -> PrimExpr:
     """A DLTensor on the stack."""
     args = (data, shape, strides, ndim, arr_dtype, elem_offset)
     return call_intrin("handle", "tir.tvm_stack_make_array", *args)
 
 
-def tvm_struct_get(
-    arr: PrimExpr | float, index: int, field: PrimExpr | int, dtype: DataType | str
-) -> PrimExpr:
+def tvm_struct_get(arr: ScalarLike, index: int, field: ScalarLike, dtype: str) -> PrimExpr:
     """A field of the `index`-th struct at `arr`."""
     return call_intrin(dtype, "tir.tvm_struct_get", arr, index, field)
 
 
-def tvm_struct_set(
-    arr: PrimExpr | float, index: int, field: PrimExpr | int, value: PrimExpr | float
-) -> PrimExpr:
+def tvm_struct_set(arr: ScalarLike, index: int, field: ScalarLike, value: ScalarLike) -> PrimExpr:
     """Set a field of the `index`-th struct at `arr`."""
     return call_intrin("int32", "tir.tvm_struct_set", arr, index, field, value)
 
 
 def tvm_access_ptr(
-    ptype: PrimExpr | float,
-    data: PrimExpr | float,
-    offset: PrimExpr | int,
-    extent: PrimExpr | int,
-    rw_mask: PrimExpr | int,
+    ptype: ScalarLike, data: ScalarLike, offset: ScalarLike, extent: ScalarLike, rw_mask: ScalarLike
 ) -> PrimExpr:
     """A pointer to `extent` elements at `offset` of `data`."""
     return call_intrin("handle", "tir.tvm_access_ptr", ptype, data, offset, extent, rw_mask)
@@ -583,7 +522,7 @@ def tvm_storage_sync(storage_scope: str) -> PrimExpr:
     return call_intrin("int32", "tir.tvm_storage_sync", storage_scope)
 
 
-def tvm_thread_allreduce(*freduce_args: PrimExpr | float) -> PrimExpr:
+def tvm_thread_allreduce(*freduce_args: ScalarLike) -> PrimExpr:
     """Reduce over the threads of a block."""
     return call_intrin("handle", "tir.tvm_thread_allreduce", *freduce_args)
 
@@ -593,17 +532,17 @@ def tvm_thread_invariant(cond: Any) -> PrimExpr:
     return call_intrin(convert(cond).dtype, "tir.tvm_thread_invariant", cond)
 
 
-def type_annotation(dtype: DataType | str) -> PrimExpr:
+def type_annotation(dtype: str) -> PrimExpr:
     """A type as an argument."""
     return call_intrin(dtype, "tir.type_annotation")
 
 
-def handle_add_byte_offset(handle: PrimExpr | float, offset: PrimExpr | int) -> PrimExpr:
+def handle_add_byte_offset(handle: ScalarLike, offset: ScalarLike) -> PrimExpr:
     """A pointer `offset` bytes further."""
     return call_intrin("handle", "tir.handle_add_byte_offset", handle, offset)
 
 
-def assume(cond: PrimExpr | float | None = None) -> PrimExpr:
+def assume(cond: ScalarLike | None = None) -> PrimExpr:
     """An assumption that `cond` holds."""
     return call_intrin("bool", "tir.assume", cond)
 
@@ -613,29 +552,27 @@ def undef() -> PrimExpr:
     return call_intrin("int32", "tir.undef")
 
 
-def ignore_loop_partition(predicate: PrimExpr | float) -> PrimExpr:
+def ignore_loop_partition(predicate: ScalarLike) -> PrimExpr:
     """A predicate that LoopPartition ignores."""
     return call_intrin("bool", "tir.ignore_loop_partition", predicate)
 
 
-def vectorlow(dtype: DataType | str, vec: PrimExpr | float) -> PrimExpr:
+def vectorlow(dtype: str, vec: ScalarLike) -> PrimExpr:
     """The lower half of a vector."""
     return call_intrin(dtype, "tir.vectorlow", vec)
 
 
-def vectorhigh(dtype: DataType | str, vec: PrimExpr | float) -> PrimExpr:
+def vectorhigh(dtype: str, vec: ScalarLike) -> PrimExpr:
     """The upper half of a vector."""
     return call_intrin(dtype, "tir.vectorhigh", vec)
 
 
-def vectorcombine(
-    dtype: DataType | str, vec1: PrimExpr | float, vec2: PrimExpr | float
-) -> PrimExpr:
+def vectorcombine(dtype: str, vec1: ScalarLike, vec2: ScalarLike) -> PrimExpr:
     """Two vectors as one."""
     return call_intrin(dtype, "tir.vectorcombine", vec1, vec2)
 
 
-def fma(a: PrimExpr | float, b: PrimExpr | float, c: PrimExpr | float) -> PrimExpr:
+def fma(a: ScalarLike, b: ScalarLike, c: ScalarLike) -> PrimExpr:
     """a * b + c rounded once."""
     a, b = match_types(a, b)
     return call_intrin(a.dtype, "tir.fma", a, b, c)

@@ -5,20 +5,22 @@ Made by `python -m tools.make_stubs`.
 
 from loopwright.base.registry import Registry as _Registry
 from loopwright.base.span import Span as _Span
+from loopwright.ir.conversion import (
+    cast as cast, const as const, convert as convert, match_types as match_types,
+)
 from loopwright.ir.dtype import DataType as DataType
 from loopwright.ir.expr import GlobalVar as GlobalVar
 from loopwright.ir.node import Node as _Node
 from loopwright.ir.op import Op as Op, register_op as register_op
 from loopwright.ir.prim_expr import (
     Call as Call, FloatImm as FloatImm, IntImm as IntImm, PrimExpr as PrimExpr,
-    StringImm as StringImm, Var as Var,
+    ScalarLike as _ScalarLike, StringImm as StringImm, Var as Var,
 )
 from loopwright.ir.prim_op import (
     add as add, bitwise_and as bitwise_and, bitwise_not as bitwise_not,
-    bitwise_or as bitwise_or, bitwise_xor as bitwise_xor, cast as cast, ceildiv as ceildiv,
-    const as const, convert as convert, div as div, floordiv as floordiv, floormod as floormod,
-    indexdiv as indexdiv, indexmod as indexmod, logical_and as logical_and,
-    logical_not as logical_not, logical_or as logical_or, match_types as match_types,
+    bitwise_or as bitwise_or, bitwise_xor as bitwise_xor, ceildiv as ceildiv, div as div,
+    floordiv as floordiv, floormod as floormod, indexdiv as indexdiv, indexmod as indexmod,
+    logical_and as logical_and, logical_not as logical_not, logical_or as logical_or,
     max_value as max_value, maximum as maximum, min_value as min_value, minimum as minimum,
     multiply as multiply, neg as neg, shift_left as shift_left, shift_right as shift_right,
     subtract as subtract, truncdiv as truncdiv, truncmod as truncmod,
@@ -28,31 +30,31 @@ from loopwright.tir.expr import BufferLoad as BufferLoad
 from typing import Any as _Any
 
 OPS: _Registry
-def abs(x: PrimExpr | float, span: _Span | None = None) -> PrimExpr: """Absolute value."""
+def abs(x: _ScalarLike, span: _Span | None = None) -> PrimExpr: """Absolute value."""
 def acos(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.acos of x, element by element."""
 def acosh(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.acosh of x, element by element."""
-def address_of(obj: PrimExpr | float, span: _Span | None = None) -> PrimExpr: """A pointer to an element (a load) or to element 0 of a buffer."""
-def all(*args: PrimExpr | int, span: _Span | None = None) -> PrimExpr: """And of all arguments, at least one."""
-def any(*args: PrimExpr | int, span: _Span | None = None) -> PrimExpr: """Or of all arguments, at least one."""
+def address_of(obj: _ScalarLike, span: _Span | None = None) -> PrimExpr: """A pointer to an element (a load) or to element 0 of a buffer."""
+def all(*args: _ScalarLike, span: _Span | None = None) -> PrimExpr: """And of all arguments, at least one."""
+def any(*args: _ScalarLike, span: _Span | None = None) -> PrimExpr: """Or of all arguments, at least one."""
 def asin(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.asin of x, element by element."""
 def asinh(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.asinh of x, element by element."""
-def assume(cond: PrimExpr | float | None = None) -> PrimExpr: """An assumption that `cond` holds."""
+def assume(cond: _ScalarLike | None = None) -> PrimExpr: """An assumption that `cond` holds."""
 def atan(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.atan of x, element by element."""
 def atan2(x1: PrimExpr, x2: PrimExpr, span: _Span | None = None) -> PrimExpr: """The angle of the point (x2, x1)."""
 def atanh(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.atanh of x, element by element."""
 def call_cpacked(*args: _Any, span: _Span | None = None) -> Call: """Call a function of this module with the packed calling convention."""
 def call_cpacked_lowered(*args: _Any, span: _Span | None = None) -> Call: """`call_cpacked` with its arguments on the stack."""
-def call_extern(dtype: DataType | str, func_name: str, *args: PrimExpr | str | int, span: _Span | None = None) -> Call: """Call the C function `func_name` with plain arguments (buffers as pointers)."""
-def call_intrin(dtype: DataType | str, func_name: str, *args: PrimExpr | str | float | None, span: _Span | None = None) -> Call: """Call the intrinsic `func_name` ("tir.exp", or an Op); buffers become their pointer."""
-def call_llvm_intrin(dtype: DataType | str, name: str, *args: PrimExpr | int, span: _Span | None = None) -> Call: """Call an LLVM intrinsic by its name ("llvm.prefetch")."""
-def call_llvm_pure_intrin(dtype: DataType | str, name: str, *args: PrimExpr | int, span: _Span | None = None) -> Call: """Call a side-effect-free LLVM intrinsic by its name ("llvm.fma")."""
+def call_extern(dtype: str, func_name: str, *args: PrimExpr | str | int, span: _Span | None = None) -> Call: """Call the C function `func_name` with plain arguments (buffers as pointers)."""
+def call_intrin(dtype: str, func_name: str, *args: PrimExpr | str | float | None, span: _Span | None = None) -> Call: """Call the intrinsic `func_name` ("tir.exp", or an Op); buffers become their pointer."""
+def call_llvm_intrin(dtype: str, name: str, *args: _ScalarLike, span: _Span | None = None) -> Call: """Call an LLVM intrinsic by its name ("llvm.prefetch")."""
+def call_llvm_pure_intrin(dtype: str, name: str, *args: _ScalarLike, span: _Span | None = None) -> Call: """Call a side-effect-free LLVM intrinsic by its name ("llvm.fma")."""
 def call_packed(*args: _Any, span: _Span | None = None) -> Call: """Call a registered function by name; the result is its return value (int32 by default)."""
 def call_packed_lowered(*args: PrimExpr | str | int, span: _Span | None = None) -> Call: """`call_packed` with its arguments on the stack."""
-def call_pure_extern(dtype: DataType | str, func_name: str, *args: PrimExpr | float, span: _Span | None = None) -> Call: """Call a C function that has no side effect."""
-def call_tir(global_var: GlobalVar, *args: PrimExpr | float) -> Call: """Call another PrimFunc of the module."""
+def call_pure_extern(dtype: str, func_name: str, *args: _ScalarLike, span: _Span | None = None) -> Call: """Call a C function that has no side effect."""
+def call_tir(global_var: GlobalVar, *args: _ScalarLike) -> Call: """Call another PrimFunc of the module."""
 def ceil(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.ceil of x, element by element."""
-def checked_index(index: PrimExpr | int, extent: PrimExpr | int, span: _Span | None = None) -> PrimExpr: """An index that comes from data, for an axis of `extent`: negative ones count from the end. Where it is run with another than -extent..extent-1, the function fails with an IndexError."""
-def clz(x: PrimExpr | float) -> PrimExpr: """Number of leading zero bits."""
+def checked_index(index: _ScalarLike, extent: _ScalarLike, span: _Span | None = None) -> PrimExpr: """An index that comes from data, for an axis of `extent`: negative ones count from the end. Where it is run with another than -extent..extent-1, the function fails with an IndexError."""
+def clz(x: _ScalarLike) -> PrimExpr: """Number of leading zero bits."""
 def copysign(x1: PrimExpr, x2: PrimExpr, span: _Span | None = None) -> PrimExpr: """x1 with the sign of x2."""
 def cos(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.cos of x, element by element."""
 def cosh(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.cosh of x, element by element."""
@@ -64,20 +66,20 @@ def exp2(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic t
 def expm1(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.expm1 of x, element by element."""
 fabs = abs
 def floor(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.floor of x, element by element."""
-def fma(a: PrimExpr | float, b: PrimExpr | float, c: PrimExpr | float) -> PrimExpr: """a * b + c rounded once."""
-def fmod(x: PrimExpr | float, y: PrimExpr | float) -> PrimExpr: """Remainder of x / y with the sign of x."""
-def handle_add_byte_offset(handle: PrimExpr | float, offset: PrimExpr | int) -> PrimExpr: """A pointer `offset` bytes further."""
+def fma(a: _ScalarLike, b: _ScalarLike, c: _ScalarLike) -> PrimExpr: """a * b + c rounded once."""
+def fmod(x: _ScalarLike, y: _ScalarLike) -> PrimExpr: """Remainder of x / y with the sign of x."""
+def handle_add_byte_offset(handle: _ScalarLike, offset: _ScalarLike) -> PrimExpr: """A pointer `offset` bytes further."""
 def hypot(x1: PrimExpr, x2: PrimExpr, span: _Span | None = None) -> PrimExpr: """sqrt(x1² + x2²)."""
-def if_then_else(cond: PrimExpr | int, t: PrimExpr | int, f: PrimExpr | float, span: _Any = None) -> PrimExpr: """`t` if `cond` holds, else `f`; only the chosen operand is evaluated."""
-def ignore_loop_partition(predicate: PrimExpr | float) -> PrimExpr: """A predicate that LoopPartition ignores."""
+def if_then_else(cond: _ScalarLike, t: _ScalarLike, f: _ScalarLike, span: _Any = None) -> PrimExpr: """`t` if `cond` holds, else `f`; only the chosen operand is evaluated."""
+def ignore_loop_partition(predicate: _ScalarLike) -> PrimExpr: """A predicate that LoopPartition ignores."""
 def infinity(dtype: _Any, span: _Span | None = None) -> PrimExpr: """Positive infinity of a float type."""
 def is_call_to(expr: _Node, name: str) -> bool: """Whether `expr` calls the intrinsic `tir.<name>`."""
 def isfinite(x: _Any, span: _Span | None = None) -> PrimExpr: """Whether x is neither an infinity nor NaN."""
-def isinf(x: PrimExpr | float, span: _Span | None = None) -> PrimExpr: """Whether x is an infinity."""
-def isnan(x: PrimExpr | float, span: _Span | None = None) -> PrimExpr: """Whether x is not a number."""
-def isnullptr(x: PrimExpr | float, span: _Span | None = None) -> PrimExpr: """Whether a handle is null."""
-def ldexp(x1: PrimExpr | int, x2: PrimExpr | int) -> PrimExpr: """x1 * 2**x2."""
-def likely(cond: PrimExpr | int, span: _Span | None = None) -> PrimExpr: """A hint that `cond` is nearly always true."""
+def isinf(x: _ScalarLike, span: _Span | None = None) -> PrimExpr: """Whether x is an infinity."""
+def isnan(x: _ScalarLike, span: _Span | None = None) -> PrimExpr: """Whether x is not a number."""
+def isnullptr(x: _ScalarLike, span: _Span | None = None) -> PrimExpr: """Whether a handle is null."""
+def ldexp(x1: _ScalarLike, x2: _ScalarLike) -> PrimExpr: """x1 * 2**x2."""
+def likely(cond: _ScalarLike, span: _Span | None = None) -> PrimExpr: """A hint that `cond` is nearly always true."""
 def log(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.log of x, element by element."""
 def log10(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.log10 of x, element by element."""
 def log1p(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.log1p of x, element by element."""
@@ -86,11 +88,11 @@ def logaddexp(a: _Any, b: _Any, span: _Span | None = None) -> PrimExpr: """log(e
 def lookup_param(param_name: str, span: _Span | None = None) -> PrimExpr: """The address of a linked parameter."""
 def nearbyint(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.nearbyint of x, element by element."""
 def nextafter(x1: PrimExpr, x2: PrimExpr, span: _Span | None = None) -> PrimExpr: """The float next to x1 toward x2."""
-def popcount(x: PrimExpr | float) -> PrimExpr: """Number of set bits."""
+def popcount(x: _ScalarLike) -> PrimExpr: """Number of set bits."""
 pow = power
-def power(x: PrimExpr | float, y: PrimExpr | float, span: _Span | None = None) -> PrimExpr: """x to the power y."""
-def reinterpret(dtype: DataType | str, value: PrimExpr | float, span: _Span | None = None) -> PrimExpr: """The same bits as another type."""
-def ret(val: PrimExpr | int | None = None, span: _Span | None = None) -> Call: """Return from the function."""
+def power(x: _ScalarLike, y: _ScalarLike, span: _Span | None = None) -> PrimExpr: """x to the power y."""
+def reinterpret(dtype: str, value: _ScalarLike, span: _Span | None = None) -> PrimExpr: """The same bits as another type."""
+def ret(val: _ScalarLike | None = None, span: _Span | None = None) -> Call: """Return from the function."""
 def round(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.round of x, element by element."""
 def rsqrt(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.rsqrt of x, element by element."""
 def sigmoid(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.sigmoid of x, element by element."""
@@ -100,19 +102,19 @@ def sqrt(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic t
 def tan(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.tan of x, element by element."""
 def tanh(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.tanh of x, element by element."""
 def trunc(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.trunc of x, element by element."""
-def tvm_access_ptr(ptype: PrimExpr | float, data: PrimExpr | float, offset: PrimExpr | int, extent: PrimExpr | int, rw_mask: PrimExpr | int) -> PrimExpr: """A pointer to `extent` elements at `offset` of `data`."""
-def tvm_stack_alloca(dtype_str: str, num: PrimExpr | int) -> PrimExpr: """A stack array of `num` values ("arg_value", "shape", "array")."""
-def tvm_stack_make_array(data: PrimExpr | float, shape: PrimExpr | float, strides: PrimExpr | int, ndim: PrimExpr | int, arr_dtype: PrimExpr | float, elem_offset: PrimExpr | int) -> PrimExpr: """A DLTensor on the stack."""
+def tvm_access_ptr(ptype: _ScalarLike, data: _ScalarLike, offset: _ScalarLike, extent: _ScalarLike, rw_mask: _ScalarLike) -> PrimExpr: """A pointer to `extent` elements at `offset` of `data`."""
+def tvm_stack_alloca(dtype_str: str, num: _ScalarLike) -> PrimExpr: """A stack array of `num` values ("arg_value", "shape", "array")."""
+def tvm_stack_make_array(data: _ScalarLike, shape: _ScalarLike, strides: _ScalarLike, ndim: _ScalarLike, arr_dtype: _ScalarLike, elem_offset: _ScalarLike) -> PrimExpr: """A DLTensor on the stack."""
 def tvm_stack_make_shape(*args: int) -> PrimExpr: """An int64 array of the arguments on the stack."""
 def tvm_storage_sync(storage_scope: str) -> PrimExpr: """Wait for all threads of a block."""
-def tvm_struct_get(arr: PrimExpr | float, index: int, field: PrimExpr | int, dtype: DataType | str) -> PrimExpr: """A field of the `index`-th struct at `arr`."""
-def tvm_struct_set(arr: PrimExpr | float, index: int, field: PrimExpr | int, value: PrimExpr | float) -> PrimExpr: """Set a field of the `index`-th struct at `arr`."""
-def tvm_thread_allreduce(*freduce_args: PrimExpr | float) -> PrimExpr: """Reduce over the threads of a block."""
+def tvm_struct_get(arr: _ScalarLike, index: int, field: _ScalarLike, dtype: str) -> PrimExpr: """A field of the `index`-th struct at `arr`."""
+def tvm_struct_set(arr: _ScalarLike, index: int, field: _ScalarLike, value: _ScalarLike) -> PrimExpr: """Set a field of the `index`-th struct at `arr`."""
+def tvm_thread_allreduce(*freduce_args: _ScalarLike) -> PrimExpr: """Reduce over the threads of a block."""
 def tvm_thread_invariant(cond: _Any) -> PrimExpr: """A hint that `cond` is the same for all threads."""
 def tvm_throw_last_error() -> PrimExpr: """Raise the error set by the last call."""
 def tvm_tuple(*value: PrimExpr | str | int) -> PrimExpr: """Several values as one argument."""
-def type_annotation(dtype: DataType | str) -> PrimExpr: """A type as an argument."""
+def type_annotation(dtype: str) -> PrimExpr: """A type as an argument."""
 def undef() -> PrimExpr: """An undefined value."""
-def vectorcombine(dtype: DataType | str, vec1: PrimExpr | float, vec2: PrimExpr | float) -> PrimExpr: """Two vectors as one."""
-def vectorhigh(dtype: DataType | str, vec: PrimExpr | float) -> PrimExpr: """The upper half of a vector."""
-def vectorlow(dtype: DataType | str, vec: PrimExpr | float) -> PrimExpr: """The lower half of a vector."""
+def vectorcombine(dtype: str, vec1: _ScalarLike, vec2: _ScalarLike) -> PrimExpr: """Two vectors as one."""
+def vectorhigh(dtype: str, vec: _ScalarLike) -> PrimExpr: """The upper half of a vector."""
+def vectorlow(dtype: str, vec: _ScalarLike) -> PrimExpr: """The lower half of a vector."""

@@ -12,7 +12,7 @@ from ..base.errors import explain
 from ..base.registry import registering
 from ..ir.dtype import DataType
 from ..ir.op import register_op
-from ..ir.prim_expr import Call, PrimExpr
+from ..ir.prim_expr import Call, PrimExpr, ScalarLike
 from ..ir.prim_op import const, convert, vscale
 from ..runtime import register_func
 from .op import _packed_arg, call_intrin
@@ -60,10 +60,7 @@ _TABLE: dict[str, tuple[str | None, str]] = {
     "simdgroup_store": ("handle", _SIMD),
     "simdgroup_multiply_accumulate": ("handle", "d index_d a index_a b index_b c index_c"),
     "q_multiply_shift": ("int32", "x y q s"),
-    "q_multiply_shift_per_axis": (
-        "int32",
-        "x y ls rs q is_lshift_required is_rshift_required",
-    ),
+    "q_multiply_shift_per_axis": ("int32", "x y ls rs q is_lshift_required is_rshift_required"),
     "TVMBackendAllocWorkspace": (
         "handle",
         "device_type device_id nbytes dtype_code_hint dtype_bits_hint",
@@ -104,7 +101,7 @@ COUNTS |= dict.fromkeys(_ITEM_CALLS, range(3, sys.maxsize))  # the function and 
 def _builder(name: str, parameters: str) -> Callable[..., PrimExpr]:
     signature = Signature([*map(_parameter, parameters.split())], return_annotation="PrimExpr")
 
-    def build(*args: PrimExpr | str | int, **keywords: PrimExpr | int) -> PrimExpr:
+    def build(*args: PrimExpr | str | int, **keywords: ScalarLike) -> PrimExpr:
         try:
             bound = signature.bind(*args, **keywords)
         except TypeError as error:
@@ -132,7 +129,7 @@ def _publish(name: str, build: Callable[..., PrimExpr]) -> None:
     __all__.append(name)
 
 
-def dp4a(vec1: PrimExpr | int, vec2: PrimExpr | int, acc: PrimExpr | int = 0) -> PrimExpr:
+def dp4a(vec1: ScalarLike, vec2: ScalarLike, acc: ScalarLike = 0) -> PrimExpr:
     """The dot product of two int8x4 vectors, added to `acc`."""
     a, b = convert(vec1), convert(vec2)
     kind = "uint32" if a.dtype.is_uint and b.dtype.is_uint else "int32"
@@ -155,7 +152,7 @@ def _print_values(*args: str | int) -> None:
 
 
 def anylist_setitem_call_packed(
-    list_handle: PrimExpr | int, index: int, func_name: str, *args: PrimExpr | int
+    list_handle: ScalarLike, index: int, func_name: str, *args: ScalarLike
 ) -> PrimExpr:
     """list[index] = the packed function `func_name` applied to `args`."""
     operands = (list_handle, index, func_name, *args)
@@ -163,21 +160,19 @@ def anylist_setitem_call_packed(
 
 
 def anylist_setitem_call_cpacked(
-    list_handle: PrimExpr | int, index: int, func_name: str, *args: PrimExpr | int
+    list_handle: ScalarLike, index: int, func_name: str, *args: ScalarLike
 ) -> PrimExpr:
     """list[index] = the function `func_name` of this module applied to `args`."""
     operands = (list_handle, index, func_name, *args)
     return call_intrin("int32", "tir.anylist_setitem_call_cpacked", *operands)
 
 
-def get_active_lane_mask(
-    dtype: DataType | str, base: PrimExpr | int, limit: PrimExpr | int
-) -> PrimExpr:
+def get_active_lane_mask(dtype: str, base: ScalarLike, limit: ScalarLike) -> PrimExpr:
     """The mask of the lanes k with base + k < limit."""
     return call_intrin(dtype, "tir.get_active_lane_mask", base, limit)
 
 
-def get_vscale_expr(dtype: DataType | str, min_size: int = 128) -> PrimExpr:
+def get_vscale_expr(dtype: str, min_size: int = 128) -> PrimExpr:
     """The lanes of a vector register of at least `min_size` bits: vscale times a number."""
     return vscale() * (min_size // (DataType(dtype).lane_bytes * 8))
 

@@ -4,10 +4,10 @@ Made by `python -m tools.make_stubs`.
 """
 
 from collections.abc import Sequence as _Sequence
+from loopwright.ir.conversion import const as const, convert as convert, vscale as vscale
 from loopwright.ir.dtype import DataType as DataType
 from loopwright.ir.op import register_op as register_op
-from loopwright.ir.prim_expr import Call as Call, PrimExpr as PrimExpr
-from loopwright.ir.prim_op import const as const, convert as convert, vscale as vscale
+from loopwright.ir.prim_expr import Call as Call, PrimExpr as PrimExpr, ScalarLike as _ScalarLike
 from loopwright.runtime.packed_func import register_func as register_func
 from loopwright.tir.op import call_intrin as call_intrin
 from typing import Any as _Any
@@ -16,13 +16,13 @@ def TVMBackendAllocWorkspace(device_type: _Any, device_id: _Any, nbytes: _Any, d
 def TVMBackendFreeWorkspace(device_type: _Any, device_id: _Any, ptr: _Any) -> PrimExpr: """A call of the intrinsic tir.TVMBackendFreeWorkspace."""
 def anylist_getitem(list_handle: _Any, index: _Any) -> PrimExpr: """A call of the intrinsic tir.anylist_getitem."""
 def anylist_resetitem(list_handle: _Any, index: _Any) -> PrimExpr: """A call of the intrinsic tir.anylist_resetitem."""
-def anylist_setitem_call_cpacked(list_handle: PrimExpr | int, index: int, func_name: str, *args: PrimExpr | int) -> PrimExpr: """list[index] = the function `func_name` of this module applied to `args`."""
-def anylist_setitem_call_packed(list_handle: PrimExpr | int, index: int, func_name: str, *args: PrimExpr | int) -> PrimExpr: """list[index] = the packed function `func_name` applied to `args`."""
+def anylist_setitem_call_cpacked(list_handle: _ScalarLike, index: int, func_name: str, *args: _ScalarLike) -> PrimExpr: """list[index] = the function `func_name` of this module applied to `args`."""
+def anylist_setitem_call_packed(list_handle: _ScalarLike, index: int, func_name: str, *args: _ScalarLike) -> PrimExpr: """list[index] = the packed function `func_name` applied to `args`."""
 def create_barriers(barrier_count: _Any) -> PrimExpr: """A call of the intrinsic tir.create_barriers."""
-def dp4a(vec1: PrimExpr | int, vec2: PrimExpr | int, acc: PrimExpr | int = 0) -> PrimExpr: """The dot product of two int8x4 vectors, added to `acc`."""
+def dp4a(vec1: _ScalarLike, vec2: _ScalarLike, acc: _ScalarLike = 0) -> PrimExpr: """The dot product of two int8x4 vectors, added to `acc`."""
 def end_profile_intrinsic(id: _Any) -> PrimExpr: """A call of the intrinsic tir.end_profile_intrinsic."""
-def get_active_lane_mask(dtype: DataType | str, base: PrimExpr | int, limit: PrimExpr | int) -> PrimExpr: """The mask of the lanes k with base + k < limit."""
-def get_vscale_expr(dtype: DataType | str, min_size: int = 128) -> PrimExpr: """The lanes of a vector register of at least `min_size` bits: vscale times a number."""
+def get_active_lane_mask(dtype: str, base: _ScalarLike, limit: _ScalarLike) -> PrimExpr: """The mask of the lanes k with base + k < limit."""
+def get_vscale_expr(dtype: str, min_size: int = 128) -> PrimExpr: """The lanes of a vector register of at least `min_size` bits: vscale times a number."""
 def make_filled_simdgroup_matrix(d: _Any, index: _Any, value: _Any, col: _Any = 8, row: _Any = 8) -> PrimExpr: """A call of the intrinsic tir.make_filled_simdgroup_matrix."""
 def mma_fill(dtype: _Any, local_size: _Any, local_ptr: _Any, offset: _Any) -> PrimExpr: """A call of the intrinsic tir.mma_fill."""
 def mma_store(dtype: _Any, m: _Any, n: _Any, dst_ptr: _Any, src_ptr: _Any, src_offset: _Any, dst_stride: _Any) -> PrimExpr: """A call of the intrinsic tir.mma_store."""

@@ -11,7 +11,7 @@ from ..arith.context import Context
 from ..arith.simplify import RULES
 from ..base.errors import explain
 from ..ir.functor import any_node
-from ..ir.prim_expr import Call, IterVar, PrimExpr, Select, Var
+from ..ir.prim_expr import Call, IterVar, PrimExpr, ScalarLike, Select, Var
 from ..ir.prim_op import add, const, convert, infimum, maximum, minimum, multiply, supremum
 from ..ir.variables import substitute, vars_in
 from .expr import CommReducer, Reduce
@@ -38,7 +38,7 @@ def make_reduce(
     combiner: CommReducer,
     source: Sequence[PrimExpr],
     axis: Sequence[IterVar],
-    where: PrimExpr | int | None = None,
+    where: ScalarLike | None = None,
     init: float | None = None,
 ) -> Any:
     """The `Reduce` nodes of a combiner, one per value; a single one is returned bare."""

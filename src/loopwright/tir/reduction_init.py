@@ -16,7 +16,7 @@ from ..ir.literals import conjunction, conjuncts
 from ..ir.prim_expr import EQ, IterVar, PrimExpr, Var
 from ..ir.variables import substitute, vars_in
 from .stmt import Block, BlockRealize, For, ForKind, IfThenElse, SeqStmt, Stmt, seq
-from .stmt_functor import LeafKeeper, SubstituteStmt
+from .stmt_functor import ExprKeeper, LeafKeeper, SubstituteStmt
 
 
 @dataclass
@@ -29,16 +29,13 @@ class _Reduction:
     conditions: list[PrimExpr]
 
 
-class EarlyInits(LeafKeeper):
+class EarlyInits(ExprKeeper, LeafKeeper):
     """Puts the inits of reductions that may be empty before their loops."""
 
     def __init__(self, ana: Analyzer | None = None) -> None:
         self.ana = ana or Analyzer()
         self.moved: set[Block] = set()
         self.around: set[Var] = set()  # variables of the loops and blocks around
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_BlockRealize(self, node: BlockRealize) -> Any:
         with ExitStack() as scopes:

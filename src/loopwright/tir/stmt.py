@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,6 +19,7 @@ from ..ir.prim_expr import (
     PrimExpr,
     Ramp,
     Range,
+    ScalarLike,
     StringImm,
     Var,
 )
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 
 class Stmt(Node):
     """Base class of statements."""
-
-    __slots__ = ()
 
 
 class LetStmt(Stmt):
@@ -100,11 +99,7 @@ class AssertStmt(Stmt):
         return text, parts[1] if len(parts) > 1 else None
 
     def __init__(
-        self,
-        condition: PrimExpr | int,
-        message: PrimExpr | str,
-        body: Stmt,
-        span: Span | None = None,
+        self, condition: ScalarLike, message: PrimExpr | str, body: Stmt, span: Span | None = None
     ) -> None:
         self._set(convert(condition), convert(message), body, span)
 
@@ -172,8 +167,8 @@ class For(Stmt):
     def __init__(
         self,
         loop_var: Var,
-        min: PrimExpr | int,
-        extent: PrimExpr | int,
+        min: ScalarLike,
+        extent: ScalarLike,
         kind: int | ForKind,
         body: Stmt,
         thread_binding: IterVar | None = None,
@@ -183,14 +178,7 @@ class For(Stmt):
         low = const(min, loop_var.dtype) if isinstance(min, int) else min
         size = const(extent, loop_var.dtype) if isinstance(extent, int) else extent
         self._set(
-            loop_var,
-            low,
-            size,
-            ForKind(kind),
-            body,
-            thread_binding,
-            dict(annotations or {}),
-            span,
+            loop_var, low, size, ForKind(kind), body, thread_binding, dict(annotations or {}), span
         )
 
     @property
@@ -205,7 +193,7 @@ class While(Stmt):
     condition: PrimExpr
     body: Stmt
 
-    def __init__(self, condition: PrimExpr | int, body: Stmt, span: Span | None = None) -> None:
+    def __init__(self, condition: ScalarLike, body: Stmt, span: Span | None = None) -> None:
         self._set(convert(condition), body, span)
 
 
@@ -224,9 +212,9 @@ class Allocate(Stmt):
     def __init__(
         self,
         buffer_var: Var,
-        dtype: DataType | str,
-        extents: Sequence[PrimExpr | int],
-        condition: PrimExpr | int,
+        dtype: str,
+        extents: Sequence[ScalarLike],
+        condition: ScalarLike,
         body: Stmt,
         annotations: dict[str, Any] | None = None,
         span: Span | None = None,
@@ -265,8 +253,8 @@ class AllocateConst(Stmt):
     def __init__(
         self,
         buffer_var: Var,
-        dtype: DataType | str,
-        extents: Sequence[PrimExpr | int],
+        dtype: str,
+        extents: Sequence[ScalarLike],
         data_or_idx: Any,
         body: Stmt,
         annotations: dict[str, Any] | None = None,
@@ -297,6 +285,13 @@ class SeqStmt(Stmt):
 
     def __len__(self) -> int:
         return len(self.seq)
+
+
+def serial_nest(variables: Sequence[Var], extents: Iterable[ScalarLike], body: Stmt) -> Stmt:
+    """Serial loops from 0 around a statement, that of the first variable outermost."""
+    for var, extent in reversed(list(zip(variables, extents, strict=True))):
+        body = For(var, 0, extent, ForKind.SERIAL, body)
+    return body
 
 
 def seq(*stmts: Any) -> Stmt:
@@ -333,7 +328,7 @@ class IfThenElse(Stmt):
 
     def __init__(
         self,
-        condition: PrimExpr | int,
+        condition: ScalarLike,
         then_case: Stmt,
         else_case: Stmt | None = None,
         span: Span | None = None,
@@ -346,7 +341,7 @@ class Evaluate(Stmt):
 
     value: PrimExpr
 
-    def __init__(self, value: PrimExpr | int, span: Span | None = None) -> None:
+    def __init__(self, value: ScalarLike, span: Span | None = None) -> None:
         self._set(convert(value), span)
 
 
@@ -441,14 +436,14 @@ class BlockRealize(Stmt):
     def __init__(
         self,
         iter_values: Sequence[PrimExpr],
-        predicate: PrimExpr | int,
+        predicate: ScalarLike,
         block: Block,
         span: Span | None = None,
     ) -> None:
         self._set(tuple(convert(v) for v in iter_values), convert(predicate), block, span)
 
 
-def _vector_index(begin: int | Sequence[PrimExpr | int], lanes: Lanes) -> list[PrimExpr]:
+def _vector_index(begin: int | Sequence[ScalarLike], lanes: Lanes) -> list[PrimExpr]:
     if isinstance(begin, (int, PrimExpr)):
         begin = [begin]
     indices = [convert(i) for i in begin]
@@ -458,20 +453,14 @@ def _vector_index(begin: int | Sequence[PrimExpr | int], lanes: Lanes) -> list[P
 
 
 def _load(
-    buffer: Buffer,
-    begin: int | Sequence[PrimExpr | int],
-    dtype: DataType | str | None,
-    predicate: PrimExpr | None,
+    buffer: Buffer, begin: int | Sequence[ScalarLike], dtype: str | None, predicate: PrimExpr | None
 ) -> PrimExpr:
     lanes = lanes_of(DataType(dtype)) if dtype is not None else 1
     return BufferLoad(buffer, _vector_index(begin, lanes), predicate)
 
 
 def _store(
-    buffer: Buffer,
-    begin: Sequence[PrimExpr | int],
-    value: PrimExpr | int,
-    predicate: PrimExpr | None,
+    buffer: Buffer, begin: Sequence[ScalarLike], value: ScalarLike, predicate: PrimExpr | None
 ) -> Stmt:
     if isinstance(value, BufferRegion):
         value = region_load(value)
@@ -550,8 +539,8 @@ def _access_ptr(
     mask: int | str,
     ptr_type: str,
     lanes: int,
-    offset: PrimExpr | int,
-    extent: PrimExpr | int | None,
+    offset: ScalarLike,
+    extent: ScalarLike | None,
 ) -> PrimExpr:
     if isinstance(mask, str):
         unknown = set(mask) - set(_MASKS)

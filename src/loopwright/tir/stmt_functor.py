@@ -37,6 +37,13 @@ class LeafKeeper(Rewriter):
     visit_Var = visit_ConstExpr = visit_Op = visit_GlobalVar = visit_Buffer
 
 
+class ExprKeeper(LeafKeeper):
+    """Rebuilds statements; their expressions and buffers are kept. The first of a rewriter's bases."""
+
+    def visit_PrimExpr(self, node: PrimExpr) -> Any:
+        return node
+
+
 class SubstituteStmt(Substitute, LeafKeeper):
     """Replaces variables and buffers in statements and folds literals; of the buffers whose
     shape mentions a variable those that the statement declares are replaced, others are kept."""

@@ -18,9 +18,9 @@ from loopwright.runtime.arguments import leaves
 from loopwright.runtime.device import Device
 from loopwright.runtime.dtype import numpy_dtype
 from loopwright.runtime.module import BenchmarkResult, Module
-from loopwright.runtime.param_dict import load_param_dict
 from loopwright.runtime.signature import Argument
 from loopwright.runtime.tensor import ShapeTuple, Tensor, empty, tensor
+from loopwright.tvm.param_dict import load_param_dict
 
 
 class GraphRuntime(Module):

@@ -8,7 +8,8 @@ from loopwright import tir
 from loopwright.arith import Analyzer
 from loopwright.ir.prim_expr import Var
 from loopwright.script import from_source
-from loopwright.tir.schedule import analysis, transform
+from loopwright.tir.schedule import transform
+from loopwright.tvm.tir import schedule_analysis as analysis
 
 from ...programs import matmul, two_steps
 from . import programs as p

@@ -11,7 +11,7 @@ from loopwright import tir
 from loopwright.ir.module import IRModule
 from loopwright.tir import Schedule, ScheduleError
 from loopwright.tir.schedule import Trace
-from loopwright.tir.schedule.trace_roundtrip import (
+from loopwright.tvm.tir.trace_roundtrip import (
     assert_structural_equal_ignore_global_symbol,
     verify_trace_roundtrip,
 )

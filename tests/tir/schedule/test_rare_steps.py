@@ -11,7 +11,8 @@ import pytest
 from loopwright import tir
 from loopwright.script import from_source
 from loopwright.tir.interpreter import run
-from loopwright.tir.schedule import ScheduleError, analysis
+from loopwright.tir.schedule import ScheduleError
+from loopwright.tvm.tir import schedule_analysis as analysis
 
 from .util import check
 

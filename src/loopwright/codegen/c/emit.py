@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
 from ...ir.expr import GlobalVar
-from ...ir.functor import post_order_visit
+from ...ir.functor import nodes_of, post_order_visit
 from ...ir.op import Op
 from ...ir.prim_expr import Call, IntImm, PrimExpr, StringImm, Var
 from ...tir import stmt as st
@@ -241,7 +241,7 @@ def allocate(ctx: FunctionText, node: st.Allocate) -> None:
         text = f"{kind}* const {label} = {cast}{f'({address})' if cast and offset and not more else address};"
     if var in ctx.used:
         ctx.lines[at] = "  " * ctx.depth + text
-        if not any(var is p for n in nodes_in(node.body, BufferLoad, Call) for p in pointers_in(n)):
+        if not any(var is p for n in nodes_of(node.body, BufferLoad, Call) for p in pointers_in(n)):
             ctx.emit(f"(void){label};")  # written, never read
 
 
@@ -302,26 +302,19 @@ def pointee(var: Var) -> str:
     return "void" if dtype is None or dtype.is_handle else memory_type(dtype.element)
 
 
-def nodes_in(node: PrimExpr | st.Stmt, *kinds: type) -> list[Any]:
-    """The nodes of the given classes in an expression or statement."""
-    nodes: list[Any] = []
-    post_order_visit(node, lambda n: nodes.append(n) if isinstance(n, kinds) else None)
-    return nodes
-
-
 def loads(value: PrimExpr) -> bool:
     """Whether an expression reads memory or calls something."""
-    return bool(nodes_in(value, BufferLoad, Call))
+    return bool(nodes_of(value, BufferLoad, Call))
 
 
 def calls(value: PrimExpr) -> bool:
     """Whether an expression calls a C function."""
-    return any(getattr(c.op, "name", "") == "tir.call_extern" for c in nodes_in(value, Call))
+    return any(getattr(c.op, "name", "") == "tir.call_extern" for c in nodes_of(value, Call))
 
 
 def stores_on_condition(body: st.Stmt, var: Var) -> bool:
     """Whether a buffer is stored to under a condition."""
-    inside = (s for b in nodes_in(body, st.IfThenElse) for s in nodes_in(b, st.BufferStore))
+    inside = (s for b in nodes_of(body, st.IfThenElse) for s in nodes_of(b, st.BufferStore))
     return any(store.buffer.data is var for store in inside)
 
 

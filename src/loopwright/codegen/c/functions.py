@@ -88,12 +88,7 @@ def _power(module: Program, name: str, dtype: DataType) -> str:
     lines = [f"{wide} r = 1, b = ({wide})x, e = ({wide})n;"]
     if not dtype.is_uint:
         lines += ["if (n < 0) {", f"  e = ({wide})-e;", "  if (x != 1 && x != -1) b = 0;", "}"]
-    lines += [
-        f"for (; e; e = ({wide})(e >> 1)) {{",
-        "  if (e & 1) r *= b;",
-        "  b *= b;",
-        "}",
-    ]
+    lines += [f"for (; e; e = ({wide})(e >> 1)) {{", "  if (e & 1) r *= b;", "  b *= b;", "}"]
     lines.append(f"return {wrapped(module, 'r', dtype)};")
     return definition(kind, name, f"{kind} x, {kind} n", *lines)
 

@@ -329,7 +329,7 @@ class CLibrary:
             raise UnknownName(explain(what, got=name, instead=f"one of: {have}"))
         return CFunction(self, entry)
 
-    def __call__(self, *args: Any, out: np.ndarray[Any, Any] | None = None) -> Any:
+    def __call__(self, *args: Any, out: np.ndarray | None = None) -> Any:
         names = list(self.files.entries)
         return self[names[0] if len(names) == 1 else "main"](*args, out=out)
 
@@ -353,14 +353,14 @@ class CFunction:
         self.signature = Signature(entry.inputs if entry.returns else entry.order, results)
         self.converted = Converted(entry.name, self._of_arrays, self.signature)
 
-    def __call__(self, *args: Any, out: np.ndarray[Any, Any] | None = None) -> Any:
+    def __call__(self, *args: Any, out: np.ndarray | None = None) -> Any:
         if self.entry.returns:
             return self.converted(*args, out=out)
         if out is not None:
             placed(self.entry.name, 0, out)  # refuses it
         return self._of_arrays(*args)  # it copies back the results that a kernel wrote to a copy
 
-    def _of_arrays(self, *args: Tensor | np.ndarray[Any, Any] | float) -> Any:
+    def _of_arrays(self, *args: Tensor | np.ndarray | float) -> Any:
         entry = self.entry
         fields = entry.inputs if entry.returns else entry.order
         if len(args) != len(fields):

@@ -100,7 +100,7 @@ class ObjectCache:
         """What `put_data` stored under `key`, unchecked and to be read only, or None."""
         return self._take(key, lambda stream, size: mmap.mmap(stream.fileno(), size, access=_READ))
 
-    def put_data(self, key: str, *parts: np.ndarray[Any, Any] | bytes) -> bool:
+    def put_data(self, key: str, *parts: np.ndarray | bytes) -> bool:
         """As `put`, for `map`: without a digest. Returns whether it was stored."""
         return self._put(key, parts)
 

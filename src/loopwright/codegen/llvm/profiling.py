@@ -45,7 +45,7 @@ class TimedFunction:
         self.native: NativeFunction = self.program.load()[name]
         self.native.signature = entry
 
-    def __call__(self, args: Sequence[Tensor | np.ndarray[Any, Any]], number: int) -> Profile:
+    def __call__(self, args: Sequence[Tensor | np.ndarray], number: int) -> Profile:
         """Call `number` times."""
         profile = Profile()
         for _ in range(number):

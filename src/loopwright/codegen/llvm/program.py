@@ -110,7 +110,7 @@ class _Elsewhere:
     program: NativeProgram
     signature: Any = None
 
-    def __call__(self, *args: np.ndarray[Any, Any] | None, **options: bool) -> Any:
+    def __call__(self, *args: np.ndarray | None, **options: bool) -> Any:
         compiled_for, this_machine = self.triple, jit.host_triple()
         if not self.triple or self.triple.split("-")[0] == this_machine.split("-")[0]:
             missing = ", ".join(sorted(self.program.missing_features))

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.expr import GlobalVar
-from ...ir.functor import post_order_visit
+from ...ir.functor import nodes_of
 from ...ir.op import Op
 from ...ir.prim_expr import FloatImm, IntImm
 from ...ir.prim_expr import Var as TirVar
@@ -304,9 +304,7 @@ def _check(value: rx.Expr) -> str:
 
 def _symbolic(param: rx.Var) -> bool:
     """Whether a parameter's struct info has symbolic dimensions."""
-    dims: list[Any] = []
-    post_order_visit(param.struct_info, lambda n: dims.append(n) if type(n) is TirVar else None)
-    return bool(dims)
+    return any(type(var) is TirVar for var in nodes_of(param.struct_info, TirVar))
 
 
 def _is_bool(info: TensorStructInfo) -> bool:

@@ -166,7 +166,7 @@ def mismatch(what: str, expected: int, got: int) -> None:
 @builtin("make_shape")
 def make_shape(heap: object, size: int, *codes: int) -> ShapeTuple:
     """A shape from numbers and cells."""
-    cells: Sequence[int] | np.ndarray[Any, Any] = () if heap is None else view_of(heap)
+    cells: Sequence[int] | np.ndarray = () if heap is None else view_of(heap)
     pairs = zip(codes[::2], codes[1::2], strict=True)
     return ShapeTuple(n if c == USE_IMM else int(cells[n]) for c, n in pairs)
 

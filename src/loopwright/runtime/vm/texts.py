@@ -49,13 +49,13 @@ def texts(data: str) -> Any:
 
 
 @builtin("relax.run.pool")
-def pool(*values: np.ndarray[Any, Any]) -> Any:
+def pool(*values: np.ndarray) -> Any:
     """The distinct texts of some tensors in order, and the empty one."""
     return _array(sorted({"", *(t for v in values for t in _texts(v).flat)}), (-1,))
 
 
 @builtin("relax.run.places")
-def indices_of(table: Any, value: np.ndarray[Any, Any]) -> Any:
+def indices_of(table: Any, value: np.ndarray) -> Any:
     """For each text its index in a table, -1 where it is missing; the first of several."""
     where: dict[str, int] = {}
     for k, text in enumerate(_texts(table).flat):
@@ -66,7 +66,7 @@ def indices_of(table: Any, value: np.ndarray[Any, Any]) -> Any:
 
 
 @builtin("relax.run.texts_at")
-def texts_at(table: np.ndarray[Any, Any], where: Any) -> Any:
+def texts_at(table: np.ndarray, where: Any) -> Any:
     """The texts at indices of a table; those counted from the end, too."""
     return _texts(table).reshape(-1)[view_of(where)].reshape(view_of(where).shape)
 
@@ -78,7 +78,7 @@ def texts_joined(a: Any, b: Any) -> Any:
 
 
 @builtin("relax.run.texts_split")
-def texts_split(value: np.ndarray[Any, Any], delimiter: str, most: int) -> tuple[Any, Any]:
+def texts_split(value: np.ndarray, delimiter: str, most: int) -> tuple[Any, Any]:
     """The parts of each text, padded with empty ones, and their numbers. delimiter: "" for any run
     of blanks; most: the maximum number of cuts, -1 for no limit."""
     texts = _texts(value)
@@ -90,7 +90,7 @@ def texts_split(value: np.ndarray[Any, Any], delimiter: str, most: int) -> tuple
 
 
 @builtin("relax.run.texts_match")
-def texts_match(value: np.ndarray[Any, Any], pattern: str) -> Any:
+def texts_match(value: np.ndarray, pattern: str) -> Any:
     """Whether a regular expression matches each text as a whole, bool."""
     regex = re.compile(pattern)
     return arrive(
@@ -101,7 +101,7 @@ def texts_match(value: np.ndarray[Any, Any], pattern: str) -> Any:
 
 
 @builtin("relax.run.texts_normalized")
-def texts_normalized(value: np.ndarray[Any, Any], case: str, exact: bool, stops: str) -> Any:
+def texts_normalized(value: np.ndarray, case: str, exact: bool, stops: str) -> Any:
     """A vector of texts, or a row, without stop words (JSON), lower or upper ("LOWER", "UPPER",
     "NONE"). exact: stop words are compared as they are. One empty text where none is left."""
     texts = _texts(value)
@@ -116,7 +116,7 @@ def texts_normalized(value: np.ndarray[Any, Any], case: str, exact: bool, stops:
 
 
 @builtin("relax.run.texts_tokens")
-def texts_tokens(value: np.ndarray[Any, Any], data: str) -> Any:
+def texts_tokens(value: np.ndarray, data: str) -> Any:
     """The tokens of each text, padded; data: JSON of what onnxruntime's Tokenizer has as attributes.
     None at all have no width, marked or not."""
     texts, how = _texts(value), json.loads(data)
@@ -177,7 +177,7 @@ def _written(number: np.generic) -> str:
 
 
 @builtin("relax.run.numbers_in")
-def numbers_in(value: np.ndarray[Any, Any], dtype: str) -> Any:
+def numbers_in(value: np.ndarray, dtype: str) -> Any:
     """Texts as numbers of a data type."""
     texts = _texts(value)
     try:

@@ -81,19 +81,14 @@ class VirtualMachine(Timed):
 
         return call
 
-    def invoke(
-        self,
-        func_name: str,
-        *args: Tensor | np.ndarray[Any, Any],
-        **kwargs: np.ndarray[Any, Any] | int,
-    ) -> Any:
+    def invoke(self, func_name: str, *args: Tensor | np.ndarray, **kwargs: np.ndarray | int) -> Any:
         """Call a function, with arguments in order or by name; without any, with the inputs of
         `set_input`, if there are some."""
         if not args and not kwargs and func_name in self._inputs:
             return self._function(func_name)(*self._inputs_of(func_name))
         return self._function(func_name)(*self._bound(func_name, args, kwargs))
 
-    def run(self, *args: np.ndarray[Any, Any], **kwargs: Any) -> Any:
+    def run(self, *args: np.ndarray, **kwargs: Any) -> Any:
         """Call `main`."""
         return self.invoke("main", *args, **kwargs)
 
@@ -104,17 +99,14 @@ class VirtualMachine(Timed):
     # -- stateful calls ------------------------------------------------------------------------
 
     def set_input(
-        self,
-        func_name: str,
-        *args: Tensor | np.ndarray[Any, Any] | int,
-        **kwargs: Tensor | np.ndarray[Any, Any] | int,
+        self, func_name: str, *args: Tensor | np.ndarray | int, **kwargs: Tensor | np.ndarray | int
     ) -> None:
         """Set inputs for `invoke_stateful`, in order or by name."""
         self._inputs[func_name] = tuple(self._bound(func_name, args, kwargs))
         self._outputs.pop(func_name, None)
 
     def set_one_input(
-        self, func_name: str, *args: Any, **kwargs: Tensor | np.ndarray[Any, Any] | int
+        self, func_name: str, *args: Any, **kwargs: Tensor | np.ndarray | int
     ) -> None:
         """Set one input, by name or position: `("main", "x", x)` or `("main", x=x)`."""
         if len(args) + 2 * len(kwargs) != 2:
@@ -158,7 +150,7 @@ class VirtualMachine(Timed):
             raise NotReady(explain(what, got=f"without {', '.join(names[i] for i in missing)}"))
         return inputs
 
-    def invoke_stateful(self, func_name: str, *args: np.ndarray[Any, Any], **kwargs: Any) -> None:
+    def invoke_stateful(self, func_name: str, *args: np.ndarray, **kwargs: Any) -> None:
         """Call a function with the inputs of `set_input`, or these, and keep its result."""
         if args or kwargs:
             self.set_input(func_name, *args, **kwargs)
@@ -194,9 +186,9 @@ class VirtualMachine(Timed):
         self,
         func_name: str,
         saved_name: str,
-        *args: Tensor | np.ndarray[Any, Any] | int,
+        *args: Tensor | np.ndarray | int,
         include_return: bool = True,
-        **kwargs: Tensor | np.ndarray[Any, Any] | int,
+        **kwargs: Tensor | np.ndarray | int,
     ) -> None:
         """Save a call with its arguments as a function without arguments."""
         if func_name == saved_name:
@@ -237,7 +229,7 @@ class VirtualMachine(Timed):
     def benchmark(
         self,
         device: Device,
-        *args: Tensor | np.ndarray[Any, Any] | int,
+        *args: Tensor | np.ndarray | int,
         func_name: str = "main",
         repeat: int = 5,
         number: int = 5,

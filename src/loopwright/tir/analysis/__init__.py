@@ -17,14 +17,5 @@ from .out_of_bounds import verify_in_bounds as verify_in_bounds
 from .parallel import order_errors as order_errors
 from .parallel import race_errors as race_errors
 from .parallel import verify_parallel as verify_parallel
-from .query import assert_pure_function as assert_pure_function
-from .query import calculate_allocated_bytes as calculate_allocated_bytes
-from .query import detect_buffer_access_lca as detect_buffer_access_lca
 from .query import estimate_tir_flops as estimate_tir_flops
-from .query import expr_deep_equal as expr_deep_equal
-from .query import find_anchor_block as find_anchor_block
-from .query import has_if_then_else as has_if_then_else
 from .query import is_pure_function as is_pure_function
-from .workspace import MemCpyDetails as MemCpyDetails
-from .workspace import calculate_workspace_bytes as calculate_workspace_bytes
-from .workspace import identify_memcpy as identify_memcpy

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.expr import GlobalVar
-from ...ir.functor import post_order_visit
+from ...ir.functor import nodes_of
 from ...ir.literals import is_true
 from ...ir.module import IRModule
 from ...ir.prim_expr import Call, IntImm, PrimExpr, StringImm, Var
@@ -25,9 +25,6 @@ from ..buffer import ALIGNMENT as COMMON
 from ..buffer import Buffer
 from ..expr import BufferLoad
 from ..function import PrimFunc
-
-if TYPE_CHECKING:
-    from ...ir.node import Node
 
 ALIGNMENT = "alignment"  # attribute of a kernel: of all memory that it is given, in bytes
 _SEPARATE = (st.ForKind.PARALLEL, st.ForKind.THREAD_BINDING)
@@ -113,11 +110,8 @@ class Allocations:
         """Pointers with uses other than loads and stores."""
         handed = self._handed.get(func)
         if handed is None:
-            handed = self._handed[func] = set()
-            post_order_visit(
-                func.body,
-                lambda n: handed.update(_pointer_args(n)) if isinstance(n, Call) else None,
-            )
+            calls = nodes_of(func.body, Call)
+            handed = self._handed[func] = {p for call in calls for p in _pointer_args(call)}
         return handed
 
     def entered(self, node: st.Stmt, separate: bool) -> GlobalVar | None:
@@ -198,14 +192,7 @@ def called_function(node: st.Stmt, mod: IRModule) -> GlobalVar | None:
 
 
 def _callees(func: PrimFunc, mod: IRModule) -> list[GlobalVar]:
-    callees: list[GlobalVar] = []
-
-    def visit(node: Node) -> None:
-        if isinstance(node, GlobalVar) and isinstance(mod.get(node), PrimFunc):
-            callees.append(node)
-
-    post_order_visit(func.body, visit)
-    return callees
+    return [v for v in nodes_of(func.body, GlobalVar) if isinstance(mod.get(v), PrimFunc)]
 
 
 def _pointer_args(call: Call) -> list[Var]:
@@ -220,16 +207,11 @@ def _takes_address(call: Call) -> bool:
 
 def pointers_in(node: PrimExpr | st.Stmt | Sequence[PrimExpr]) -> set[Var]:
     """The pointers that a statement or expression uses, by themselves or through a buffer."""
-    pointers: set[Var] = set()
-
-    def visit(n: Node) -> None:
-        if isinstance(n, Var) and n.dtype.is_handle:
-            pointers.add(n)
-        elif isinstance(n, Buffer):
-            pointers.add(n.data)
-
-    post_order_visit(node, visit)
-    return pointers
+    return {
+        n.data if isinstance(n, Buffer) else n
+        for n in nodes_of(node, Var, Buffer)
+        if isinstance(n, Buffer) or n.dtype.is_handle
+    }
 
 
 @dataclass(eq=False)

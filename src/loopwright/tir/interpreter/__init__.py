@@ -105,7 +105,7 @@ class _Caller:
                 arg.give_back()
         return result
 
-    def kernel(self, name: str, *args: np.ndarray[Any, Any] | float) -> Any:
+    def kernel(self, name: str, *args: np.ndarray | float) -> Any:
         """A function of the module with the signature that `UnpackSignatures` results in: pointers
         for its buffers, and the symbolic dimensions at the end."""
         func = self.find(name)

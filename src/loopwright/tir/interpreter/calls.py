@@ -15,12 +15,7 @@ from .machine import MACHINE
 from .vector import VectorTranslator
 
 _BITWISE = {"tir.bitwise_and": "&", "tir.bitwise_or": "|", "tir.bitwise_xor": "^"}
-_THROUGH = {
-    "tir.likely",
-    "tir.assume",
-    "tir.ignore_loop_partition",
-    "tir.tvm_thread_invariant",
-}
+_THROUGH = {"tir.likely", "tir.assume", "tir.ignore_loop_partition", "tir.tvm_thread_invariant"}
 _ROUNDING = {"floor", "ceil", "trunc", "round", "nearbyint"}
 _NOTHING = {
     "tir.prefetch",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 
-def _bytes(vector: np.ndarray[Any, Any], dtype: str) -> Any:
+def _bytes(vector: np.ndarray, dtype: str) -> Any:
     """The bytes of a vector, in groups of four, as wide integers."""
     return np.ascontiguousarray(vector).view(dtype).reshape(-1, 4).astype(np.int64)
 
@@ -16,20 +16,20 @@ def _bytes(vector: np.ndarray[Any, Any], dtype: str) -> Any:
 def _fours(a: str, b: str) -> Callable[..., Any]:
     """acc + the dot product of each group of four bytes, modulo 2**32."""
 
-    def meaning(acc: np.ndarray[Any, Any], x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> Any:
+    def meaning(acc: np.ndarray, x: np.ndarray, y: np.ndarray) -> Any:
         sums = (_bytes(x, a) * _bytes(y, b)).sum(axis=1)
         return (np.asarray(acc, "int64") + sums).astype(np.asarray(acc).dtype)
 
     return meaning
 
 
-def _pairs_of_bytes(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
+def _pairs_of_bytes(a: np.ndarray, b: np.ndarray) -> Any:
     """Unsigned times signed bytes, added in pairs, saturated to int16."""
     products = np.asarray(a).view("uint8").astype("int32") * np.asarray(b).view("int8")
     return np.clip(products.reshape(-1, 2).sum(axis=1), -(1 << 15), (1 << 15) - 1).astype("int16")
 
 
-def _pairs_of_words(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
+def _pairs_of_words(a: np.ndarray, b: np.ndarray) -> Any:
     products = np.asarray(a, "int16").astype("int64") * np.asarray(b, "int16")
     return products.reshape(-1, 2).sum(axis=1).astype("int32")
 
@@ -39,15 +39,15 @@ def _signs_of_bytes(a: Any, b: Any) -> Any:
     return np.asarray(a, "int8") * np.sign(np.asarray(b, "int8"))
 
 
-def _widening(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
+def _widening(a: np.ndarray, b: np.ndarray) -> Any:
     return np.asarray(a, "int8").astype("int16") * np.asarray(b, "int8")
 
 
-def _sums_of_pairs(a: np.ndarray[Any, Any]) -> Any:
+def _sums_of_pairs(a: np.ndarray) -> Any:
     return np.asarray(a, "int16").astype("int32").reshape(-1, 2).sum(axis=1, dtype="int32")
 
 
-def _adjacent(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
+def _adjacent(a: np.ndarray, b: np.ndarray) -> Any:
     both = np.concatenate([np.asarray(a, "int32"), np.asarray(b, "int32")])
     return both.reshape(-1, 2).sum(axis=1, dtype="int32")
 

@@ -248,7 +248,7 @@ def count_leading_zeros(bits: int) -> Callable[[int], int]:
     return lambda x: bits - (x & mask).bit_length()
 
 
-def dp4a(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], total: int) -> int:
+def dp4a(a: np.ndarray, b: np.ndarray, total: int) -> int:
     """The dot product of two vectors of bytes, plus an accumulator."""
     return total + int(np.dot(a.astype(np.int64), b.astype(np.int64)))
 
@@ -323,7 +323,7 @@ def checked(indices: np.ndarray, extent: int, name: str, axis: int, where: str) 
 
 
 def checked_masked(
-    indices: np.ndarray, mask: np.ndarray[Any, Any], extent: int, name: str, axis: int, where: str
+    indices: np.ndarray, mask: np.ndarray, extent: int, name: str, axis: int, where: str
 ) -> np.ndarray:
     """A vector of indices, inside the dimension where the mask holds; 0 elsewhere."""
     safe = np.where(mask, indices, 0)
@@ -467,7 +467,7 @@ def unpacked(arg: Any, dtype: str, later: list[Any]) -> np.ndarray | None:
 
 
 def open_pointer(
-    arg: PackedTensor | np.ndarray[Any, Any] | Sequence[np.ndarray[Any, Any] | float] | None,
+    arg: PackedTensor | np.ndarray | Sequence[np.ndarray | float] | None,
     name: str,
     dtype: str,
     later: list[Any],
@@ -484,7 +484,7 @@ def open_pointer(
 
 
 def open_array(
-    arg: np.ndarray[Any, Any], name: str, rank: int, dtype: str, strided: bool, later: list[Any]
+    arg: np.ndarray, name: str, rank: int, dtype: str, strided: bool, later: list[Any]
 ) -> tuple[np.ndarray, tuple[int, ...], tuple[int, ...]]:
     """(flat memory, shape, strides in elements) of a buffer argument.
 

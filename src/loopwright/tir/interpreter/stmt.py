@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import LoopwrightError, explain
-from ...ir.dtype import DataType, numpy_dtype
-from ...ir.functor import any_node, post_order_visit
+from ...ir.dtype import numpy_dtype
+from ...ir.functor import any_node, nodes_of
 from ...ir.op import Op
 from ...ir.prim_expr import Call, IntImm, IterVar, Let, PrimExpr, Range, Var
 from ...ir.prim_op import const
@@ -17,9 +17,6 @@ from ..function import PrimFunc
 from . import lanes, meaning, threads
 from .calls import CallTranslator
 from .expr import NEVER, ViewInfo, int_of
-
-if TYPE_CHECKING:
-    from ...ir.node import Node
 
 _LOOPS_PER_FUNCTION = 15  # CPython allows 20 nested loops in one function
 
@@ -150,9 +147,7 @@ class StmtTranslator(CallTranslator):
         self.stmt(node.body)
         return None
 
-    def alloc(
-        self, var: Var, dtype: DataType | str, extents: Sequence[PrimExpr], lanes: int = 1
-    ) -> None:
+    def alloc(self, var: Var, dtype: str, extents: Sequence[PrimExpr], lanes: int = 1) -> None:
         sizes = [self.scalar(e) for e in extents] + ([str(lanes)] if lanes > 1 else [])
         size = " * ".join(sizes) or "1"
         self.define_pointer(var, f"{self.helper(meaning.allocate)}({str(dtype)!r}, {size})")
@@ -452,13 +447,7 @@ class StmtTranslator(CallTranslator):
 
     def solve_one(self, buffer: Buffer, axis: int, extent: PrimExpr, actual: str) -> None:
         """Solve an extent such as n * 2 + 1 for n, if n is not otherwise known."""
-        unknown: dict[Var, None] = {}
-
-        def visit(node: PrimExpr) -> None:
-            if isinstance(node, Var) and node not in self.vars:
-                unknown.setdefault(node)
-
-        post_order_visit(extent, visit)
+        unknown = dict.fromkeys(v for v in nodes_of(extent, Var) if v not in self.vars)
         if not unknown:
             return
         linear = _linear_in(extent, next(iter(unknown))) if len(unknown) == 1 else None
@@ -480,22 +469,13 @@ _MEETINGS = ("tir.tvm_storage_sync", "tir.tvm_warp_shuffle")
 def has_call(body: st.Stmt, *names: str) -> bool:
     """Whether an operator is called whose name starts with one of `names`."""
     return any_node(
-        body,
-        lambda n: isinstance(n, Call) and isinstance(n.op, Op) and n.op.name.startswith(names),
+        body, lambda n: isinstance(n, Call) and isinstance(n.op, Op) and n.op.name.startswith(names)
     )
 
 
 def _shared_memory(body: st.Stmt) -> list[st.Allocate]:
-    allocations: list[st.Allocate] = []
-
-    def visit(node: Node) -> None:
-        if isinstance(node, st.Allocate):
-            kind = node.buffer_var.type_annotation
-            if kind is not None and (kind[1] or "").startswith("shared"):
-                allocations.append(node)
-
-    post_order_visit(body, visit)
-    return allocations
+    kinds = ((node, node.buffer_var.type_annotation) for node in nodes_of(body, st.Allocate))
+    return [node for node, kind in kinds if kind and (kind[1] or "").startswith("shared")]
 
 
 def _linear_in(expr: PrimExpr, var: Var) -> tuple[int, int] | None:

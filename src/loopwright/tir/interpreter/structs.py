@@ -36,7 +36,7 @@ def stack_alloca(kind: str, count: int) -> Any:
     return Stack([{} for _ in range(count)])
 
 
-def struct_get(base: Stack | np.ndarray[Any, Any] | Sequence[Any], index: int, field: int) -> Any:
+def struct_get(base: Stack | np.ndarray | Sequence[Any], index: int, field: int) -> Any:
     """A field of struct `index` at `base`: structs of this stack, a tensor, or the argument
     list of a packed call."""
     if isinstance(base, Stack):

@@ -1,8 +1,5 @@
 """Schedules: how a program runs, changed step by step, never what it computes."""
 
-from . import analysis as analysis
-from . import tensorize_mapping as transform
-from . import trace_roundtrip as testing
 from .machinery import state as state
 from .machinery import trace as trace
 from .machinery.errors import ScheduleError as ScheduleError

@@ -4,10 +4,10 @@ Each is a description (the loops that `Schedule.tensorize` looks for) and an imp
 calls LLVM's intrinsic. They are built on first use. The interpreter knows what
 the called instructions do, so that all of them run there; LLVM generates code for those that
 the machine has: VNNI and AVX-512 on x86, NEON and its dot products on ARM, dp4a anywhere. Those of
-`cuda`, `hexagon` and `rocm` have no code here.
+other processors are TVM's, in `loopwright.tvm.tensor_intrin`, without a code generator.
 """
 
-from . import arm_cpu, cuda, dot_product_common, hexagon, rocm, x86
+from . import arm_cpu, dot_product_common, x86
 from .arm_cpu import ARM_DOT_4x4_i8_NEON_INTRIN as ARM_DOT_4x4_i8_NEON_INTRIN
 from .arm_cpu import ARM_DOT_4x4_i8_SDOT_INTRIN as ARM_DOT_4x4_i8_SDOT_INTRIN
 from .arm_cpu import ARM_DOT_4x4_u8_HDOT_INTRIN as ARM_DOT_4x4_u8_HDOT_INTRIN

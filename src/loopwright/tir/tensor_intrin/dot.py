@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ...ir.functor import pre_order_visit
+from ...ir.functor import nodes_of
 from ...ir.prim_expr import Broadcast, IntImm, IterVar, PrimExpr, Ramp, Range, Shuffle, Var
 from ...ir.prim_op import add, cast, const, multiply
 from ..buffer import Buffer, BufferRegion, decl_buffer
 from ..expr import BufferLoad
 from ..function import PrimFunc, TensorIntrin
 from ..op import reinterpret
-from ..stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt
+from ..stmt import Block, BlockRealize, BufferStore, Stmt, serial_nest
 
 Update = Callable[[Buffer, Buffer, Buffer], Stmt]
 Spec = tuple[int, str, str, str, Update]
@@ -64,16 +64,12 @@ def nest(name: str, extents: dict[str, int], store: Callable[..., BufferStore]) 
         for (axis, extent), kind in zip(extents.items(), kinds, strict=True)
     ]
     done = store(*(axis.var for axis in axes))
-    loads: list[BufferLoad] = []
-    pre_order_visit(done.value, lambda x: loads.append(x) if isinstance(x, BufferLoad) else None)
     reads, write = (
         [BufferRegion.from_point(x.buffer, x.indices) for x in accesses]
-        for accesses in (loads, [done])
+        for accesses in (nodes_of(done.value, BufferLoad), [done])
     )
-    body: Stmt = BlockRealize(loops, True, Block(axes, reads, write, name, done))
-    for var, extent in reversed(list(zip(loops, extents.values(), strict=True))):
-        body = For(var, 0, extent, ForKind.SERIAL, body)
-    return body
+    realize = BlockRealize(loops, True, Block(axes, reads, write, name, done))
+    return serial_nest(loops, extents.values(), realize)
 
 
 def size(extent: PrimExpr) -> int:

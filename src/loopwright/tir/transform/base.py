@@ -55,8 +55,8 @@ class StmtRewriter(LeafKeeper):
     """Rebuilds statements and their expressions; buffers, variables and literals are kept."""
 
     def visit_SeqStmt(self, node: st.SeqStmt) -> st.Stmt:
-        stmts = [self.visit(s) for s in node.seq]
-        if all(a is b for a, b in zip(stmts, node.seq, strict=True)):
+        stmts = self.visit(node.seq)
+        if stmts is node.seq:
             return node
         left = [s for s, old in zip(stmts, node.seq, strict=True) if s is old or not is_no_op(s)]
         return st.seq(*left) if left else NO_OP
@@ -85,7 +85,7 @@ class Substitute(SubstituteStmt, StmtRewriter):
             case = node.then_case if condition.value else node.else_case
             return NO_OP if case is None else self.visit(case)
         then = self.visit(node.then_case)
-        other = None if node.else_case is None else self.visit(node.else_case)
+        other = self.visit(node.else_case)
         if condition is node.condition and then is node.then_case and other is node.else_case:
             return node
         return st.IfThenElse._make(condition, then, other, span=node.span)
@@ -164,7 +164,7 @@ class Simplifying(StmtRewriter):
             return self.visit_default(node)
 
     def visit_IterVar(self, node: pe.IterVar) -> Any:
-        dom = None if node.dom is None else self.visit(node.dom)
+        dom = self.visit(node.dom)
         return node if dom is node.dom else node.replace(dom=dom)
 
     def visit_BlockRealize(self, node: st.BlockRealize) -> Any:

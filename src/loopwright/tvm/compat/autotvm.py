@@ -15,7 +15,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...base.errors import explain
-from ...codegen.llvm.target_info import llvm_get_vector_width
+from ..target_info import llvm_get_vector_width
 from ..topi.padding import get_pad_tuple, listed
 from ..topi.utils import get_const_tuple
 

@@ -11,9 +11,10 @@ from .paths import PATHS, target_name
 
 # TVM's path -> the modules that have its other names, in this order.
 ALSO: dict[str, str] = {
-    "arith": "arith.int_set arith.interval",
-    "arith.int_set": "arith arith.interval",
-    "arith.iter_affine_map": "arith",
+    "arith": "arith.int_set arith.interval tvm.arith",
+    "arith.int_set": "arith arith.interval tvm.arith",
+    "arith.iter_affine_map": "arith tvm.arith",
+    "arith.pattern": "tvm.arith",
     "base": "base.errors",
     "error": "base.errors",
     "ffi": "runtime",
@@ -24,11 +25,13 @@ ALSO: dict[str, str] = {
     "ir.type": "ir relax.types",
     "relax.expr": "relax",
     "relay.base": "tvm.relay",
+    "runtime": "tvm.param_dict",
     "script.parser": "script",
     "script.parser.relax.entry": "script.relax",
     "script.printer.doc": "tvm.compat.doc",
     "target": "ir.target ir.target_kinds",
     "tir": "tir.schedule",
+    "tir.analysis": "tvm.tir",
     "tir.block_scope": "tir.schedule",
     "tir.expr": "tir",
     "tir.function": "tir",
@@ -65,7 +68,7 @@ NAMES: dict[str, str] = {
     "ir.container.Array": "tvm.compat.layout:Array",
     "ir.container.Map": "tvm.compat.layout:Map",
     "ffi.Object": "ir.node:Node",
-    "ir.EnvFunc": "tir.env_func:EnvFunc",
+    "ir.EnvFunc": "tvm.tir.env_func:EnvFunc",
     "ir.FuncType": "relax.types:FuncType",
     "ir.TupleType": "relax.types:TupleType",
     "ir.RelayExpr": "tvm.relay:RelayExpr",
@@ -102,8 +105,8 @@ NAMES: dict[str, str] = {
     "tir.ProducerRealize": "tvm.te.producer:ProducerRealize",
     "tir.ProducerStore": "tvm.te.producer:ProducerStore",
     "target.VirtualDevice": "tvm.compat.layout:VirtualDevice",
-    "target._ffi_api.llvm_cpu_has_feature": "codegen.llvm.target_info:llvm_cpu_has_features",
-    "target._ffi_api.target_has_feature": "codegen.llvm.target_info:target_has_features",
+    "target._ffi_api.llvm_cpu_has_feature": "tvm.target_info:llvm_cpu_has_features",
+    "target._ffi_api.target_has_feature": "tvm.target_info:target_has_features",
     "tir.analysis.get_vtcm_compaction_passes": (
         "tvm.tir_transform.verify_vtcm_limit:get_vtcm_compaction_passes"
     ),

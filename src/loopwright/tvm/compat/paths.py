@@ -7,6 +7,9 @@ from ...base.doors import DOORS
 # Modules of te that are TVM's.
 TE = ("autodiff", "hybrid", "schedule", "tag", "tensor_intrin")
 
+# Processors with tensor intrinsics that have no code generator here.
+TENSOR_INTRIN = ("cuda", "hexagon", "rocm")
+
 # Paths below the package whose place differs here; the longest match counts.
 PATHS: dict[str, str] = {
     **{door: f"tvm.{door}" for door in DOORS},
@@ -89,7 +92,7 @@ PATHS: dict[str, str] = {
         for name in ("arm_cpu", "generic", "x86")
     },
     "relay.loops": "tvm.relay.left_out",
-    "relay.param_dict": "runtime.param_dict",
+    "relay.param_dict": "tvm.param_dict",
     "relay.prelude": "tvm.relay.left_out",
     "relay.quantize": "tvm.relay.left_out",
     "relay.quantize._annotate": "tvm.relay.left_out",
@@ -102,6 +105,7 @@ PATHS: dict[str, str] = {
     "relax.ty": "relax.types",
     "relax.vm_build": "driver.vm_build",
     "runtime.container": "runtime",
+    "runtime.param_dict": "tvm.param_dict",
     "runtime.executable": "tvm.compat.executable",
     "runtime.executor": "tvm.graph_executor",
     "runtime.executor.aot_executor": "tvm.graph_executor",
@@ -126,8 +130,8 @@ PATHS: dict[str, str] = {
     "script.printer.doc_printer": "tvm.compat.doc",
     "support": "tvm.compat.questions",
     "target": "ir.target",
-    "target._ffi_api": "codegen.llvm.target_info",
-    "target.codegen": "codegen.llvm.target_info",
+    "target._ffi_api": "tvm.target_info",
+    "target.codegen": "tvm.target_info",
     "target.datatype": "ir.datatype",
     "target.target": "ir.target",
     "target.tag": "ir.target",
@@ -139,11 +143,14 @@ PATHS: dict[str, str] = {
     "tir.block_scope": "tir.schedule",
     "tir.generic": "tir.op",
     "tir.pipeline": "tir.transform.pipeline",
+    "tir.functor": "tvm.tir.functor",
     "tir.schedule._type_checker": "tvm.compat.type_checker",
+    "tir.schedule.analysis": "tvm.tir.schedule_analysis",
     "tir.schedule.state": "tir.schedule.machinery.state",
-    "tir.schedule.testing": "tir.schedule.trace_roundtrip",
+    "tir.schedule.testing": "tvm.tir.trace_roundtrip",
     "tir.schedule.trace": "tir.schedule.machinery.trace",
-    "tir.schedule.transform": "tir.schedule.tensorize_mapping",
+    "tir.schedule.transform": "tvm.tir.tensorize_mapping",
+    **{f"tir.tensor_intrin.{name}": f"tvm.tensor_intrin.{name}" for name in TENSOR_INTRIN},
     "tir.transform.function_pass": "tir.transform.prim_func_pass",
     **{f"topi.{name}": "tvm.compat.topi_cpu" for name in ("arm_cpu", "generic", "x86")},
     **{

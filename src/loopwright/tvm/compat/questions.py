@@ -12,9 +12,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ...backend.base import find_target
-from ...codegen.llvm.target_info import llvm_version_major
 from ...ir.target import Target
 from ...runtime import from_dlpack, get_global_func
+from ..target_info import llvm_version_major
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,10 +8,7 @@ from ...base.registry import registering
 from ...ir.module import IRModule
 from ...ir.prim_op import const
 from ...relax.byoc.patterns import get_patterns_with_prefix, register_patterns
-from ...relax.dpl.well_known import (
-    make_matmul_multiply_pattern,
-    make_matmul_pattern,
-)
+from ...relax.dpl.well_known import make_matmul_multiply_pattern, make_matmul_pattern
 from ...relax.expr import Expr
 from ...relax.struct_info import TensorStructInfo
 from ...relax.transform import FuseOpsByPattern, PatternCheckContext
@@ -66,9 +63,7 @@ with registering(__name__):
                 *((True, f"_bias{name}", act) for name, act in _ACTIVATIONS.items()),
             )
         ]
-        + [
-            ("cublas.matmul_transposed_multiply", *make_matmul_multiply_pattern(True), _check),
-        ]
+        + [("cublas.matmul_transposed_multiply", *make_matmul_multiply_pattern(True), _check)]
     )
 
 

@@ -10,7 +10,7 @@ from ...base.span import SourceName as SourceName
 from ...base.span import Span as Span
 from ...ir.expr import GlobalVar
 from ...ir.module import IRModule
-from ...runtime.param_dict import load_param_dict, save_param_dict
+from ..param_dict import load_param_dict, save_param_dict
 from . import (
     analysis,
     backend,

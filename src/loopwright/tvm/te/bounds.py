@@ -5,24 +5,19 @@ bound to threads, those that share its memory count as a whole."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...arith import Analyzer, IntervalSet, eval_ranges, is_neg_inf, is_pos_inf
 from ...arith.int_set import union_interval
 from ...base.errors import CallValueError, explain
-from ...ir.functor import pre_order_visit
 from ...ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import cast, const, maximum, subtract
 from ...te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
-from ...tir.expr import ProducerLoad
 from .graph import attach_path, consumers_of
 from .relations import Ranges, Sets, is_const, pass_down_ranges, pass_up_sets, point, whole
 from .scan import ScanOp
 from .stage import GROUP_ROOT, INLINE, INLINED, Stage, Stages
 from .tensor_compute import TensorComputeOp
-
-if TYPE_CHECKING:
-    from ...ir.node import Node
 
 # Which threads share what: memory of rank r is shared by threads of rank r and more.
 _SCOPES = {"global": 0, "shared": 1, "warp": 2, "local": 3}
@@ -222,15 +217,11 @@ def _reads(user: Operation, ana: Analyzer, inside: Mapping[Var, Any], read: Read
 def _reads_of_elements(
     user: ComputeOp, ana: Analyzer, inside: Mapping[Var, Any], read: Read
 ) -> None:
-    def visit(node: Node) -> None:
-        if not isinstance(node, ProducerLoad) or node.producer not in read:
-            return
+    for node in user.loads():
         tensor: Any = node.producer
-        for dim, index, extent in zip(read[tensor], node.indices, tensor.shape, strict=True):
-            dim.append(_within(ana, ana.int_set(index, inside), extent))
-
-    for expr in user.body:
-        pre_order_visit(expr, visit)
+        if tensor in read:
+            for dim, index, extent in zip(read[tensor], node.indices, tensor.shape, strict=True):
+                dim.append(_within(ana, ana.int_set(index, inside), extent))
 
 
 def _within(ana: Analyzer, part: IntervalSet, extent: PrimExpr) -> IntervalSet:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...ir.functor import post_order_visit, rewrite
+from ...ir.functor import nodes_of, post_order_visit, rewrite
 from ...te.tensor import Operation, Tensor, replace_tensors
 from ...tir.expr import ProducerLoad
 from ...tir.stmt import Stmt
@@ -40,13 +40,7 @@ class HybridOp(Operation):
 
     def with_body(self, change: Callable[[Any], Any]) -> HybridOp:
         body = change(self.body)
-        read: dict[Any, None] = {}
-
-        def visit(node: Node) -> None:
-            if isinstance(node, ProducerLoad):
-                read.setdefault(node.producer)
-
-        post_order_visit(body, visit)
+        read: dict[Any, None] = dict.fromkeys(n.producer for n in nodes_of(body, ProducerLoad))
         before: list[Any] = []
         post_order_visit(self.body, lambda n: before.append(getattr(n, "producer", None)))
         own = {t for t in before if t is not None and t not in self.inputs}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...ir.functor import post_order_visit, pre_order_visit
+from ...ir.functor import nodes_of
 from ...ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import const, subtract
 from ...te.prim_func import Builder, with_regions
@@ -15,7 +15,6 @@ from ...tir.buffer import Buffer, BufferRegion, decl_buffer
 from ...tir.expr import BufferLoad, ProducerLoad
 
 if TYPE_CHECKING:
-    from ...ir.node import Node
     from .scan import ScanOp
 
 
@@ -92,27 +91,14 @@ def _window(shape: Sequence[PrimExpr], of: Buffer, what: str) -> Buffer:
 
 
 def _used_buffers(body: st.Stmt) -> set[Buffer]:
-    buffers: set[Buffer] = set()
-
-    def visit(node: Node) -> None:
-        if isinstance(node, (BufferLoad, st.BufferStore)):
-            buffers.add(node.buffer)
-
-    post_order_visit(body, visit)
-    return buffers
+    return {access.buffer for access in nodes_of(body, BufferLoad, st.BufferStore)}
 
 
 def _looks_back(scan: ScanOp, op: ComputeOp) -> bool:
     """Whether the chain reads rows of `op` other than the current one."""
     own = {op.output(n) for n in range(op.num_outputs)}
-    back = False
-    for reader in scan.chain:
-
-        def visit(node: Node, now: Var = reader.axis[0].var) -> None:
-            nonlocal back
-            if isinstance(node, ProducerLoad) and node.producer in own:
-                back = back or node.indices[0] is not now
-
-        for expr in reader.body:
-            pre_order_visit(expr, visit)
-    return back
+    return any(
+        load.producer in own and load.indices[0] is not reader.axis[0].var
+        for reader in scan.chain
+        for load in nodes_of(reader.body, ProducerLoad)
+    )

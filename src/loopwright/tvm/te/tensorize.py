@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...arith import Analyzer
 from ...arith.int_set import union_interval
 from ...base.errors import CallValueError, explain
-from ...ir.functor import post_order_visit, rewrite
+from ...ir.functor import nodes_of, rewrite
 from ...ir.prim_expr import Cast, IntImm, IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import add, const, subtract
 from ...ir.structural import structural_equal
@@ -55,15 +55,10 @@ class Tensorized:
         dims_of: dict[Tensor, list[list[Any]]] = {
             t: [[] for _ in t.shape] for t in self.op.input_tensors
         }
-
-        def visit(node: Node) -> None:
-            if isinstance(node, ProducerLoad):
-                tensor: Any = node.producer
-                for dim, index in zip(dims_of[tensor], node.indices, strict=True):
-                    dim.append(self.ana.int_set(index, inside))
-
-        for expr in self.op.body:
-            post_order_visit(expr, visit)
+        for node in nodes_of(self.op.body, ProducerLoad):
+            tensor: Any = node.producer
+            for dim, index in zip(dims_of[tensor], node.indices, strict=True):
+                dim.append(self.ana.int_set(index, inside))
         from_sets = {}
         for tensor, dims in dims_of.items():
             ranges = []

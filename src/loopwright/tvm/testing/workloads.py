@@ -16,8 +16,8 @@ from ...base.errors import explain
 from ...ir.dtype import numpy_dtype
 from ...te import Tensor
 from ...tir import PrimFunc
-from ...tir.tensor_intrin.cuda import WARP_SIZE
 from .. import topi
+from ..tensor_intrin.cuda import WARP_SIZE
 
 if TYPE_CHECKING:
     from ...ir.prim_expr import PrimExpr

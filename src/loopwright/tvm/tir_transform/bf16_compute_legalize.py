@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ...tir.function import PrimFunc
 from ...tir.transform.base import PrimFuncPass
-from ...tir.transform.low_precision import Promote, has_native
+from ._promote import Promote, has_native
 
 if TYPE_CHECKING:
     from ...ir.dtype import DataType

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 
 from ...tir.function import PrimFunc
 from ...tir.transform.base import PrimFuncPass
-from ...tir.transform.low_precision import StoreAsBits, has_native
+from ...tir.transform.low_precision import StoreAsBits
+from ._promote import has_native
 from .bf16_compute_legalize import NATIVE, is_bfloat16
 
 if TYPE_CHECKING:

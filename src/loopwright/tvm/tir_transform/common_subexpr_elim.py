@@ -26,6 +26,7 @@ from ...ir import prim_expr as pe
 from ...ir.functor import Visitor
 from ...tir import stmt as st
 from ...tir.function import PrimFunc
+from ...tir.stmt_functor import ExprKeeper
 from ...tir.transform.base import PrimFuncPass, Simplifying, StmtRewriter, bind_function
 
 if TYPE_CHECKING:
@@ -79,9 +80,7 @@ class _Candidates(Visitor):
         if self.key(node) is None:
             self.visit_default(node)
 
-    def visit_Cast(self, node: pe.Cast) -> None:
-        if self.key(node) is None:
-            self.visit_default(node)
+    visit_Cast = visit_BinaryOpExpr
 
     def visit_For(self, node: st.For) -> None:
         self.inside.add(node.loop_var)
@@ -130,12 +129,9 @@ class _Replace(StmtRewriter):
         return self.visit_default(node)
 
 
-class _Eliminate(StmtRewriter):
+class _Eliminate(ExprKeeper, StmtRewriter):
     def __init__(self, fresh: Callable[[Any], pe.Var]) -> None:
         self.fresh = fresh
-
-    def visit_PrimExpr(self, node: pe.PrimExpr) -> Any:
-        return node
 
     def scope(self, body: st.Stmt) -> st.Stmt:
         """The body of a newly defined variable."""
@@ -161,8 +157,7 @@ class _Eliminate(StmtRewriter):
     def visit_For(self, node: st.For) -> Any:
         return node.replace(body=self.scope(node.body))
 
-    def visit_LetStmt(self, node: st.LetStmt) -> Any:
-        return node.replace(body=self.scope(node.body))
+    visit_LetStmt = visit_For
 
     def visit_BlockRealize(self, node: st.BlockRealize) -> Any:
         block = node.block
@@ -171,14 +166,7 @@ class _Eliminate(StmtRewriter):
     def visit_Allocate(self, node: st.Allocate) -> Any:
         return node.replace(body=self.visit(node.body))
 
-    def visit_AttrStmt(self, node: st.AttrStmt) -> Any:
-        return node.replace(body=self.visit(node.body))
-
-    def visit_DeclBuffer(self, node: st.DeclBuffer) -> Any:
-        return node.replace(body=self.visit(node.body))
-
-    def visit_AssertStmt(self, node: st.AssertStmt) -> Any:
-        return node.replace(body=self.visit(node.body))
+    visit_AttrStmt = visit_DeclBuffer = visit_AssertStmt = visit_Allocate
 
 
 class _Expand(Simplifying):

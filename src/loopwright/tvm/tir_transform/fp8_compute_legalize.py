@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...tir.transform.base import RewriterPass
-from ...tir.transform.low_precision import Promote
+from ._promote import Promote
 
 if TYPE_CHECKING:
     from ...ir.dtype import DataType

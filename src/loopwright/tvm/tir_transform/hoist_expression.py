@@ -47,7 +47,7 @@ from ...tir.expr import BufferLoad
 from ...tir.function import PrimFunc
 from ...tir.op import is_call_to
 from ...tir.stmt import Allocate, AttrStmt, Block, For, IfThenElse, LetStmt, SeqStmt, Stmt, While
-from ...tir.stmt_functor import keep_buffers
+from ...tir.stmt_functor import ExprKeeper, keep_buffers
 from ...tir.transform.base import PrimFuncPass, StmtRewriter, StmtVisitor, Substitute, is_no_op
 from ...tir.transform.optimize.remove_no_op import NoOpRemover, RemoveNoOp
 from ...tir.transform.optimize.simplify import Simplify
@@ -197,12 +197,9 @@ class _Without(StmtRewriter):
     visit_Let = visit_LetStmt
 
 
-class _Hoist(StmtRewriter):
+class _Hoist(ExprKeeper, StmtRewriter):
     def __init__(self, conditions: HoistedConditionals, values: HoistedLetBindings) -> None:
         self.conditions, self.values = conditions, values
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_For(self, node: For) -> Stmt:
         return self.out_of(node, node.loop_var)

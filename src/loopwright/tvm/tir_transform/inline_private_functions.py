@@ -23,34 +23,24 @@ dimensions that its call does not define; functions without remaining calls are 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.expr import GlobalVar
-from ...ir.functor import any_node, post_order_visit
+from ...ir.functor import any_node, nodes_of
 from ...ir.module import IRModule
-from ...ir.prim_expr import Call, PrimExpr, Var
+from ...ir.prim_expr import Call, Var
 from ...ir.transform import ModulePass, PassContext
 from ...tir.buffer import Buffer
 from ...tir.function import PrimFunc
 from ...tir.op import is_call_to
 from ...tir.stmt import Evaluate, Stmt
-from ...tir.stmt_functor import renew_defs
+from ...tir.stmt_functor import ExprKeeper, renew_defs
 from ...tir.transform.base import StmtRewriter, Substitute
 from ...tir.transform.lower.unpack_signatures import symbolic_dims
 
-if TYPE_CHECKING:
-    from ...ir.node import Node
-
 
 def _called(node: Stmt) -> set[str]:
-    called: set[str] = set()
-
-    def visit(n: Node) -> None:
-        if isinstance(n, GlobalVar):
-            called.add(n.name_hint)
-
-    post_order_visit(node, visit)
-    return called
+    return {var.name_hint for var in nodes_of(node, GlobalVar)}
 
 
 def _returns(func: PrimFunc) -> bool:
@@ -65,26 +55,20 @@ def _body(func: PrimFunc, args: tuple[Any, ...]) -> Stmt:
         buffer = func.buffer_map.get(param)
         values[param if buffer is None else buffer.data] = arg
     buffers: dict[Buffer, Buffer] = {}
-
-    def visit(node: Node) -> None:
-        if isinstance(node, Buffer) and node.data in values:
+    for node in nodes_of(func.body, Buffer):
+        if node.data in values:
             parts = {
                 "data": values[node.data],
                 "shape": tuple(Substitute(values).visit(e) for e in node.shape),
                 "strides": tuple(Substitute(values).visit(e) for e in node.strides),
             }
             buffers[node] = node.replace(**parts)
-
-    post_order_visit(func.body, visit)
     return Substitute(values, buffers).visit(func.body)
 
 
-class _Inline(StmtRewriter):
+class _Inline(ExprKeeper, StmtRewriter):
     def __init__(self, bodies: dict[str, PrimFunc]) -> None:
         self.bodies = bodies
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_Evaluate(self, node: Evaluate) -> Stmt:
         call = node.value

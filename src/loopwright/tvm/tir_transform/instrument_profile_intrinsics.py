@@ -30,16 +30,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.module import IRModule
 from ...ir.transform import PassContext
 from ...tir.op_target import end_profile_intrinsic, start_profile_intrinsic
 from ...tir.stmt import Evaluate, For, ForKind, SeqStmt, Stmt, seq
+from ...tir.stmt_functor import ExprKeeper
 from ...tir.transform.base import PrimFuncPass, StmtRewriter
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 
 def _profiled(number: int, stmt: Stmt) -> Stmt:
@@ -47,16 +45,13 @@ def _profiled(number: int, stmt: Stmt) -> Stmt:
     return seq(Evaluate(calls[0]), stmt, Evaluate(calls[1]))
 
 
-class _Instrument(StmtRewriter):
+class _Instrument(ExprKeeper, StmtRewriter):
     """is_profiled(depth, height, has siblings): whether a loop has calls."""
 
     def __init__(self, numbers: Any, is_profiled: Callable[[int, int, bool], bool]) -> None:
         self.numbers, self.is_profiled = numbers, is_profiled
         self.depth = self.height = 0
         self.siblings = self.parallel = False
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
         among = sum(isinstance(stmt, For) for stmt in node.seq) > 1

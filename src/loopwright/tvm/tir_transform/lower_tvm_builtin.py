@@ -161,7 +161,7 @@ class _Lower(StmtRewriter):
         return self.leaf(node.replace(body=self.visit(node.body)), condition=node.condition)
 
     def visit_IfThenElse(self, node: st.IfThenElse) -> st.Stmt:
-        other = None if node.else_case is None else self.visit(node.else_case)
+        other = self.visit(node.else_case)
         new = node.replace(then_case=self.visit(node.then_case), else_case=other)
         return self.leaf(new, condition=node.condition)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...base.errors import CallValueError, explain
-from ...ir.functor import any_node, post_order_visit
+from ...ir.functor import any_node, nodes_of
 from ...ir.prim_expr import Call, PrimExpr, Var
 from ...tir.expr import BufferLoad
 from ...tir.function import PrimFunc
@@ -26,7 +26,6 @@ from ...tir.transform.optimize.remove_no_op import RemoveNoOp
 
 if TYPE_CHECKING:
     from ...ir.module import IRModule
-    from ...ir.node import Node
     from ...ir.pass_context import PassContext
 
 
@@ -42,12 +41,8 @@ class _Remove(StmtRewriter):
 
     def check_indices(self, expr: PrimExpr) -> None:
         """Raise for an index of no known value."""
-
-        def check(node: Node) -> None:
-            if isinstance(node, BufferLoad):
-                self.visit(node.indices)
-
-        post_order_visit(expr, check)
+        for load in nodes_of(expr, BufferLoad):
+            self.visit(load.indices)
 
     def visit_LetStmt(self, node: LetStmt) -> Stmt:
         if not self.is_unknown(node.value):

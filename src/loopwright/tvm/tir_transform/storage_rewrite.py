@@ -32,7 +32,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...ir.functor import post_order_visit
+from ...ir.functor import nodes_of
 from ...ir.literals import is_true
 from ...ir.prim_expr import IntImm, PrimExpr, Var
 from ...ir.structural import StructuralKey
@@ -55,12 +55,12 @@ from ...tir.stmt import (
     Stmt,
     seq,
 )
+from ...tir.stmt_functor import ExprKeeper
 from ...tir.transform.base import PrimFuncPass, StmtRewriter, StmtVisitor
 from .pointer_value_type_rewrite import declare_as_vectors
 
 if TYPE_CHECKING:
     from ...ir.module import IRModule
-    from ...ir.node import Node
     from ...ir.pass_context import PassContext
 
 _RANKS = ("global", "shared", "local", "warp")
@@ -90,28 +90,17 @@ def _tagged(scope: str) -> bool:
 
 def _uses(stmt: Stmt | PrimExpr, variables: set[Var]) -> set[Var]:
     """The pointers that a statement uses, directly or through a buffer."""
-    used: set[Var] = set()
-
-    def visit(node: Node) -> None:
-        if isinstance(node, Var) and node in variables:
-            used.add(node)
-        elif isinstance(node, Buffer) and node.data in variables:
-            used.add(node.data)
-
-    post_order_visit(stmt, visit)
-    return used
+    nodes = nodes_of(stmt, Var, Buffer)
+    return {n.data if isinstance(n, Buffer) else n for n in nodes} & variables
 
 
-class _Share(StmtRewriter):
+class _Share(ExprKeeper, StmtRewriter):
     """Takes the allocations out of statements, into `free`: those that may move further out."""
 
     def __init__(self) -> None:
         self.free: list[Allocate] = []
         # a pointer -> that whose memory it gets, and where in it, in bits
         self.placed: dict[Var, tuple[Var, int]] = {}
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def whole(self, stmt: Stmt) -> Stmt:
         """A statement out of which no allocation moves."""
@@ -310,15 +299,8 @@ def _joined(pieces: list[list[Allocate]], stmts: list[Stmt]) -> list[list[list[A
 
 def _aliased(stmts: list[Stmt], pointers: tuple[Var, Var]) -> bool:
     """Whether a pointer is bound to another name somewhere."""
-    uses: list[Any] = []
-
-    def visit(node: Node) -> None:
-        if isinstance(node, LetStmt) and node.var.dtype.is_handle:
-            uses.extend(_uses(node.value, set(pointers)))
-
-    for stmt in stmts:
-        post_order_visit(stmt, visit)
-    return bool(uses)
+    lets = (let for let in nodes_of(stmts, LetStmt) if let.var.dtype.is_handle)
+    return any(_uses(let.value, set(pointers)) for let in lets)
 
 
 def _kind(node: Allocate) -> Any:

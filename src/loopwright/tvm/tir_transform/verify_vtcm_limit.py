@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 from ...base.errors import explain
 from ...ir.target import Target
 from ...ir.transform import Pass
-from ...tir.analysis.query import calculate_allocated_bytes
 from ...tir.function import PrimFunc
 from ...tir.transform.base import PrimFuncPass
 from ...tir.transform.lower.compact_buffer_allocation import CompactBufferAllocation
@@ -39,6 +38,7 @@ from ...tir.transform.lower.plan_and_update_buffer_allocation_location import (
 )
 from ...tir.transform.lower.vectorize_loop import VectorizeLoop
 from ...tir.transform.optimize.simplify import Simplify
+from ..tir.query import calculate_allocated_bytes
 from .storage_rewrite import StorageRewrite
 
 if TYPE_CHECKING:

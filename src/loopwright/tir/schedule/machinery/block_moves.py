@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from ....arith import Analyzer
-from ....ir.functor import post_order_visit
+from ....ir.functor import nodes_of
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Var
 from ....ir.prim_op import add, const, logical_and, subtract
 from ....ir.variables import vars_in
@@ -234,12 +234,9 @@ def move(
 def is_steady(ana: Analyzer, span: Span, written: set[Buffer]) -> bool:
     """Whether a span may be computed wherever a loop runs, of which `ana` knows: what it loads is
     not `written`, and in range whatever holds there."""
-    loads: list[BufferLoad] = []
-    for end in span:
-        post_order_visit(end, lambda n: loads.append(n) if isinstance(n, BufferLoad) else None)
     return all(
         load.buffer not in written and ana.can_prove(index >= 0) and ana.can_prove(index < extent)
-        for load in loads
+        for load in nodes_of(span, BufferLoad)
         for index, extent in zip(load.indices, load.buffer.shape, strict=True)
     )
 

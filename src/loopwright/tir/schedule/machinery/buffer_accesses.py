@@ -61,8 +61,7 @@ class _ToPart(ReplaceBuffer):
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         return self.moved(self.visit_default(node))
 
-    def visit_BufferStore(self, node: BufferStore) -> Any:
-        return self.moved(self.visit_default(node))
+    visit_BufferStore = visit_BufferLoad
 
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
         region = self.visit_default(node)
@@ -207,7 +206,7 @@ def with_matches(
     return table
 
 
-def of_memory(buffer: Buffer, dtype: DataType | str, scope: str) -> Buffer:
+def of_memory(buffer: Buffer, dtype: str, scope: str) -> Buffer:
     """The buffer with elements of a type, in a scope of memory."""
     data = Var._make(buffer.data.name, buffer.data.dtype, pointed(DataType(dtype), scope))
     return buffer.replace(data=data, dtype=dtype)

@@ -14,15 +14,7 @@ from ...buffer import Buffer
 from ...stmt import For
 from .predicates import own_tests
 from .refs import Ref
-from .regions import (
-    Box,
-    axis_values,
-    loop_domain,
-    region_covers,
-    relax,
-    substituted,
-    union_box,
-)
+from .regions import Box, axis_values, loop_domain, region_covers, relax, substituted, union_box
 from .scope import BlockScope, DepKind, write_buffers
 from .state import CachedFlags, ScheduleState
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ....ir.functor import pre_order_visit
 from ....ir.literals import is_one, is_zero
 from ....ir.prim_expr import EQ, IterVar, PrimExpr, Range, Var
-from ....ir.prim_op import const, logical_not, logical_or
+from ....ir.prim_op import logical_not, logical_or
 from ....ir.structural import structural_equal
 from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion
@@ -36,8 +36,9 @@ from ...stmt import (
     Stmt,
     While,
     seq,
+    serial_nest,
 )  # fmt: skip
-from ...stmt_functor import LeafKeeper
+from ...stmt_functor import ExprKeeper, LeafKeeper
 from .rewriting import BlockRewriter, Substitute, substitute
 
 if TYPE_CHECKING:
@@ -58,9 +59,7 @@ class Layout:
 
     def nest(self, body: Stmt) -> Stmt:
         """Loops over the new indices."""
-        for var, extent in reversed(list(zip(self.points, self.new.shape, strict=True))):
-            body = For(var, const(0, var.dtype), extent, ForKind.SERIAL, body)
-        return body
+        return serial_nest(self.points, self.new.shape, body)
 
     def axes(self) -> list[IterVar]:
         """Axes of a block over the new indices."""
@@ -131,7 +130,7 @@ def plan_padding(root: Block, layout: Layout, is_parameter: bool) -> Plan:
     return plan
 
 
-class Writes(LeafKeeper):
+class Writes(ExprKeeper, LeafKeeper):
     """Collects the stores of a buffer."""
 
     def __init__(self, buffer: Buffer) -> None:
@@ -185,9 +184,6 @@ class Writes(LeafKeeper):
             depths = self.depths_of(*node.indices, *self.tests)
             loops = self.loops[min(depths) : max(depths) + 1] if depths else []
             self.stores.append(Write(node, self.realize, loops, dict(self.values)))
-        return node
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
         return node
 
 
@@ -294,7 +290,7 @@ class PadStores(Substitute):
         return node.replace(iter_values=tuple(values), block=block)
 
 
-class _Apply(BlockRewriter):
+class _Apply(ExprKeeper, BlockRewriter):
     """Carries out a plan."""
 
     def __init__(self, plan: Plan) -> None:
@@ -311,9 +307,6 @@ class _Apply(BlockRewriter):
     def with_behind(self, node: Stmt, new: Stmt) -> Stmt:
         behind = self.plan.behind
         return seq(new, behind[1]) if behind is not None and behind[0] is node else new
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
 
 def with_padding(root: BlockRealize, plan: Plan) -> BlockRealize:

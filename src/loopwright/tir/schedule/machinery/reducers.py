@@ -199,10 +199,7 @@ def _condition(node: PrimExpr, reducer: Reducer, key: Callable[..., Any]) -> Pri
         if x not in reducer.itself:
             continue
         n = reducer.itself.index(x)
-        if key((y,)) == key((reducer.values[n],)) and type(reducer.results[n]) not in (
-            Add,
-            Mul,
-        ):
+        if key((y,)) == key((reducer.values[n],)) and type(reducer.results[n]) not in (Add, Mul):
             pair = (x, reducer.other[n]) if left else (reducer.other[n], x)
             return type(node)._make(*pair)
     return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ....arith import Analyzer
-from ....ir.functor import Rewriter
 from ....ir.literals import conjunction, conjuncts
 from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.prim_op import const, logical_and
@@ -13,7 +12,7 @@ from ...buffer import Buffer
 from ...expr import reads_memory
 from ...op import if_then_else
 from ...stmt import Block, BlockRealize, BufferStore, For, IfThenElse, SeqStmt, Stmt, seq
-from ...stmt_functor import LeafKeeper, SubstituteStmt
+from ...stmt_functor import ExprKeeper, LeafKeeper, SubstituteStmt
 
 
 class BlockRewriter(LeafKeeper):
@@ -23,10 +22,8 @@ class BlockRewriter(LeafKeeper):
         self.renamed = {} if renamed is None else renamed
 
     def visit_SeqStmt(self, node: SeqStmt) -> Any:
-        items = [self.visit(s) for s in node.seq]
-        if all(a is b for a, b in zip(items, node.seq, strict=True)):
-            return node
-        return seq(*items)
+        items = self.visit(node.seq)
+        return node if items is node.seq else seq(*items)
 
     def visit_Block(self, node: Block) -> Any:
         block = self.visit_default(node)
@@ -53,7 +50,7 @@ def substitute(node: Any, values: dict[Var, Any], renamed: dict[Block, Block] | 
     return Substitute(values, renamed=renamed).visit(node) if values else node
 
 
-class _Renew(Rewriter):
+class _Renew(ExprKeeper):
     """Renames the variables of loops and axes that an earlier loop or axis has, too."""
 
     def __init__(self) -> None:
@@ -75,9 +72,6 @@ class _Renew(Rewriter):
 
     def visit_BlockRealize(self, node: BlockRealize) -> Any:
         return node.replace(block=fresh_axes(node.block, self.seen, self))
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
 
 def fresh_axes(block: Block, seen: set[Var], inner: _Renew) -> Block:
@@ -115,10 +109,7 @@ class Rebind(Substitute):
     simplified, to flat sums, and `predicate` restricts what runs below."""
 
     def __init__(
-        self,
-        values: dict[Var, Any],
-        ana: Analyzer,
-        predicate: PrimExpr | None = None,
+        self, values: dict[Var, Any], ana: Analyzer, predicate: PrimExpr | None = None
     ) -> None:
         super().__init__(values)
         self.ana = ana

@@ -9,7 +9,7 @@ from ....ir.prim_expr import Call, Cast, IntImm, IterVar, PrimExpr, Var
 from ....ir.variables import vars_in
 from ...buffer import decl_buffer
 from ...expr import BufferLoad
-from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
+from ...stmt import Block, BlockRealize, BufferStore, SeqStmt, Stmt, seq, serial_nest
 from ..machinery import BlockArg, BlockRV, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_accesses import with_detected_regions
 from ..machinery.copy_placement import check_storage_scope, item_index
@@ -69,9 +69,7 @@ def cache_index(
         copy = with_detected_regions(Block(iters, (), (), name, store))
         loops = [Var(f"ax{n}", a.var.dtype) for n, a in enumerate(used)]
         values = [loop + a.dom.min for loop, a in zip(loops, used, strict=True)]
-        nest: Stmt = BlockRealize(values, True, copy)
-        for loop, extent in reversed(list(zip(loops, extents, strict=True))):
-            nest = For(loop, 0, extent, ForKind.SERIAL, nest)
+        nest = serial_nest(loops, extents, BlockRealize(values, True, copy))
         table[key] = BufferLoad(buffer, [a.var - a.dom.min for a in used])
         nests.append(nest)
         blocks.append(copy)

@@ -9,11 +9,7 @@ from ..machinery.block_moves import check_movable, insert_position, move, users_
 from ..machinery.leaving import check_may_leave
 from ..machinery.random_variables import INLINE
 from ..machinery.regions import relaxed_region, sharing_loops
-from ..machinery.scope import (
-    check_complete_or_reduction,
-    is_output,
-    producers,
-)
+from ..machinery.scope import check_complete_or_reduction, is_output, producers
 from .compute_inline import compute_inline
 
 

@@ -74,9 +74,7 @@ def decompose_reduction(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> Blo
     nest = substitute(nest, {v: v.copy_with_suffix("_init") for v in defined}, renamed)
     init = renamed.pop(init, init)
     update = node.replace(
-        init=None,
-        name_hint=f"{node.name_hint}_update",
-        reads=(*_own_reads(node), *node.reads),
+        init=None, name_hint=f"{node.name_hint}_update", reads=(*_own_reads(node), *node.reads)
     )
     sch.state.update(ref.func, {ref: ref.realize.replace(block=update)}, {node: update, **renamed})
     again = sch.state.index(ref.func).loops[at.stmt.loop_var]

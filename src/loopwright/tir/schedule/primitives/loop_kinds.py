@@ -6,11 +6,7 @@ from ....ir.prim_expr import IntImm, IterVar, Var
 from ...analysis.parallel import together
 from ...stmt import For, ForKind
 from ..machinery import LoopRV, ScheduleBase, ScheduleError, primitive
-from ..machinery.parallel_checks import (
-    check_parallel,
-    check_races,
-    writes_by_axes,
-)
+from ..machinery.parallel_checks import check_parallel, check_races, writes_by_axes
 
 _TAGS = ("blockIdx.", "threadIdx.", "vthread", "cthread")
 

@@ -8,7 +8,7 @@ from typing import Any
 from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.prim_op import add, cast, const, subtract
 from ...stmt import Block, For, seq
-from ...stmt_functor import renew_defs
+from ...stmt_functor import ExprKeeper, renew_defs
 from ..machinery import LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.loop_nests import check_plain
 from ..machinery.parallel_checks import check_together
@@ -102,7 +102,7 @@ def _lengths(sch: ScheduleBase, ref: Ref, factors: Sequence[Any]) -> list[PrimEx
     return lengths
 
 
-class _Renamed(BlockRewriter):
+class _Renamed(ExprKeeper, BlockRewriter):
     """Blocks named after a part."""
 
     def __init__(self, suffix: str) -> None:
@@ -112,6 +112,3 @@ class _Renamed(BlockRewriter):
     def visit_Block(self, node: Block) -> Any:
         block = self.visit_default(node)
         return block.replace(name_hint=f"{node.name_hint}_{self.suffix}")
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node

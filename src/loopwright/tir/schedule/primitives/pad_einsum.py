@@ -12,7 +12,7 @@ from ....ir.prim_op import ceildiv, const, logical_and, maximum, multiply
 from ...buffer import Buffer, decl_buffer
 from ...expr import BufferLoad
 from ...op import if_then_else
-from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
+from ...stmt import Block, BlockRealize, BufferStore, SeqStmt, Stmt, seq, serial_nest
 from ..machinery import BlockArg, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.buffer_accesses import ReplaceBuffer, with_detected_regions
 from ..machinery.copy_placement import item_index
@@ -60,13 +60,8 @@ def pad_einsum(sch: ScheduleBase, block: BlockArg, padding: list[int]) -> None:
     if len(padding) != len(node.iter_vars) or any(int(p) < 1 for p in padding):
         what = f"block {node.name_hint!r} has {len(node.iter_vars)} axes"
         raise ScheduleError(what, got=padding, instead="a number from 1 for each", at=ref.node)
-    reducer = find_reducer(sch.state.analyzer(ref), ref.realize)
-    single = len(reducer.stores) == 1 and isinstance(reducer.results[0], Add)
-    operands = factors(reducer.values[0]) if single else None
-    if operands is None:
-        what = f"block {node.name_hint!r} is not a sum of products"
-        raise ScheduleError(what, got=reducer.values[0], instead="C + A * B", at=ref.node)
     ana = sch.state.analyzer(ref)
+    stores, operands = sum_of_products(ref, ana)
     larger: dict[Var, PrimExpr] = {}
     for axis, unit in zip(node.iter_vars, padding, strict=True):
         size = ana.simplify(multiply(ceildiv(axis.dom.extent, int(unit)), int(unit)))
@@ -74,7 +69,6 @@ def pad_einsum(sch: ScheduleBase, block: BlockArg, padding: list[int]) -> None:
             larger[axis.var] = size
     if not larger:
         return
-    stores = [BufferLoad(s.buffer, s.indices) for s in reducer.stores]
     for load in (*stores, *operands):
         check_indices(ref, load)
     check_padded(ref, larger, stores, operands)
@@ -113,6 +107,17 @@ def pad_einsum(sch: ScheduleBase, block: BlockArg, padding: list[int]) -> None:
         return b.replace(body=seq(*items), alloc_buffers=(*b.alloc_buffers, *table.values()))
 
     sch.state.update(ref.func, {chain[0]: nest}, {node: block_made}, {scope: change})
+
+
+def sum_of_products(ref: Ref, ana: Analyzer) -> tuple[list[BufferLoad], list[BufferLoad]]:
+    """(the result's elements, the factors' loads) of a block `C = C + A * B`."""
+    reducer = find_reducer(ana, ref.realize)
+    single = len(reducer.stores) == 1 and isinstance(reducer.results[0], Add)
+    operands = factors(reducer.values[0]) if single else None
+    if operands is None:
+        what = f"block {ref.stmt.name_hint!r} is not a sum of products"
+        raise ScheduleError(what, got=reducer.values[0], instead="C + A * B", at=ref.node)
+    return [BufferLoad(s.buffer, s.indices) for s in reducer.stores], operands
 
 
 def factors(value: PrimExpr) -> list[BufferLoad] | None:
@@ -193,7 +198,4 @@ def _nest(name: str, axes: list[Var], shape: Sequence[PrimExpr], body: Stmt) -> 
     iters = [IterVar(d, a, IterVar.DataPar) for a, d in zip(axes, doms, strict=True)]
     block = with_detected_regions(Block(iters, (), (), name, body))
     loops = [Var(f"ax{n}", a.dtype) for n, a in enumerate(axes)]
-    nest: Stmt = BlockRealize(loops, True, block)
-    for loop, extent in reversed(list(zip(loops, shape, strict=True))):
-        nest = For(loop, 0, extent, ForKind.SERIAL, nest)
-    return nest
+    return serial_nest(loops, shape, BlockRealize(loops, True, block))

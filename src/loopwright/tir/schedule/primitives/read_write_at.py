@@ -10,11 +10,7 @@ from .reverse_compute_at import reverse_compute_at
 
 @primitive("ReadAt", inputs="loop block", attrs="read_buffer_index storage_scope")
 def read_at(
-    sch: ScheduleBase,
-    loop: LoopRV,
-    block: BlockRV,
-    read_buffer_index: int,
-    storage_scope: str,
+    sch: ScheduleBase, loop: LoopRV, block: BlockRV, read_buffer_index: int, storage_scope: str
 ) -> BlockRV:
     """Copy, in each iteration of `loop`, the region of a buffer that a block reads there.
 
@@ -43,11 +39,7 @@ def read_at(
 
 @primitive("WriteAt", inputs="loop block", attrs="write_buffer_index storage_scope")
 def write_at(
-    sch: ScheduleBase,
-    loop: LoopRV,
-    block: BlockRV,
-    write_buffer_index: int,
-    storage_scope: str,
+    sch: ScheduleBase, loop: LoopRV, block: BlockRV, write_buffer_index: int, storage_scope: str
 ) -> BlockRV:
     """Write to a copy, and copy back what each iteration of `loop` has written.
 

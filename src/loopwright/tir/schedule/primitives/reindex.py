@@ -8,7 +8,7 @@ from typing import Any
 
 from ....arith import IterMapLevel, detect_iter_map
 from ....arith.interval import Evaluator
-from ....ir.functor import post_order_visit
+from ....ir.functor import nodes_of
 from ....ir.literals import int_value
 from ....ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, const, convert
@@ -352,18 +352,13 @@ def check_inside(sch: ScheduleBase, ref: Ref, buffer: Buffer, indices: Sequence[
     """Raise ScheduleError where only a condition keeps an access, or one of an index, inside the
     buffer."""
     ana = sch.state.analyzer(ref)
-
-    def check(node: PrimExpr | Buffer) -> None:
-        if not isinstance(node, BufferLoad):
-            return
+    for node in nodes_of(BufferLoad(buffer, indices), BufferLoad):
         for index, extent in zip(node.indices, node.buffer.shape, strict=True):
             if not (ana.can_prove(index >= 0) and ana.can_prove(index < extent)):
                 name = node.buffer.name
                 what = f"{name} is indexed out of its bounds where a condition does not hold"
                 hint = "an access that is inside for all values of the axes"
                 raise ScheduleError(what, got=index, instead=hint, at=ref.node)
-
-    post_order_visit(BufferLoad(buffer, indices), check)
 
 
 def place_beside(ref: Ref, scope: Ref, copy: Block, write: bool) -> tuple[Ref, int]:

@@ -20,12 +20,7 @@ from ..machinery.leaving import check_may_leave
 from ..machinery.predicates import check_runs_everywhere, covers_axes, tests_around
 from ..machinery.random_variables import INLINE
 from ..machinery.regions import loop_domain, relaxed_region
-from ..machinery.scope import (
-    check_complete_or_reduction,
-    producers,
-    read_buffers,
-    write_buffers,
-)
+from ..machinery.scope import check_complete_or_reduction, producers, read_buffers, write_buffers
 from ..machinery.state import ScheduleState
 from .reverse_compute_inline import reverse_compute_inline
 

@@ -14,7 +14,7 @@ from ....arith import (
     iter_map_simplify,
 )
 from ....base.span import merge_spans
-from ....ir.functor import post_order_visit
+from ....ir.functor import nodes_of
 from ....ir.literals import conjunction, conjuncts, is_one
 from ....ir.prim_expr import CmpExpr, FloorDiv, FloorMod, IntImm, PrimExpr, Range, Var
 from ....ir.prim_op import add, ceildiv, less, logical_and, multiply
@@ -269,14 +269,8 @@ def _in_order(test: PrimExpr, loops: dict[Var, Range]) -> PrimExpr:
 def _whole_tiles(exprs: list[PrimExpr], domain: dict[Var, Range]) -> dict[Var, Range]:
     """The domain with extents that the divisors in the expressions divide: v // 16 and v % 16 say
     which v it is, however many there are."""
-    sizes = [1]
-
-    def note(node: PrimExpr) -> None:
-        if isinstance(node, (FloorDiv, FloorMod)) and isinstance(node.b, IntImm):
-            sizes.append(abs(node.b.value) or 1)
-
-    post_order_visit(exprs, note)
-    size = lcm(*sizes)
+    divisors = (node.b for node in nodes_of(exprs, FloorDiv, FloorMod))
+    size = lcm(*(abs(b.value) or 1 for b in divisors if isinstance(b, IntImm)))
     return {
         v: Range.from_min_extent(r.min, multiply(ceildiv(r.extent, size), size))
         for v, r in domain.items()

@@ -11,7 +11,7 @@ from ....ir.prim_expr import IntImm, IterVar, Range, Var
 from ....ir.variables import vars_in
 from ...expr import BufferLoad
 from ...index_map import IndexMap
-from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt
+from ...stmt import Block, BlockRealize, BufferStore, serial_nest
 from ..machinery import BlockArg, ScheduleBase, ScheduleError, primitive
 from ..machinery.loop_nests import check_loops
 from ..machinery.rewriting import BlockRewriter, substitute
@@ -91,9 +91,8 @@ def transform_block_layout(
     body = _Tidy(ana, renamed).visit(body)
     block_made = body.replace(iter_vars=tuple(made_axes))
     renamed[node] = block_made
-    nest: Stmt = BlockRealize(loops, True, block_made, span=ref.realize.span)
-    for loop, axis in reversed(list(zip(loops, made_axes, strict=True))):
-        nest = For(loop, 0, axis.dom.extent, ForKind.SERIAL, nest)
+    realize = BlockRealize(loops, True, block_made, span=ref.realize.span)
+    nest = serial_nest(loops, (axis.dom.extent for axis in made_axes), realize)
     sch.state.update(ref.func, {chain[0]: nest}, renamed)
 
 

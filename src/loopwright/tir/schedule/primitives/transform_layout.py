@@ -10,7 +10,7 @@ from typing import Any
 from ....arith import Analyzer
 from ....ir.functor import any_node
 from ....ir.literals import is_one, is_zero
-from ....ir.prim_expr import ConstExpr, IntImm, PrimExpr, Var
+from ....ir.prim_expr import ConstExpr, IntImm, PrimExpr, ScalarLike, Var
 from ....ir.prim_op import const
 from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
@@ -28,9 +28,7 @@ from .buffer_properties import set_axis_separator
 
 
 @primitive(
-    "TransformLayout",
-    inputs="block",
-    attrs="buffer index_map pad_value assume_injective_transform",
+    "TransformLayout", inputs="block", attrs="buffer index_map pad_value assume_injective_transform"
 )
 def transform_layout(
     sch: ScheduleBase,
@@ -64,16 +62,15 @@ def transform_layout(
     ref = sch.block(block)
     old = pick_buffer(ref, buffer)
     dtype = old.shape[0].dtype if old.shape else "int32"
-    separators: list[int] = []
+    separators: Sequence[int] = ()
     if not isinstance(index_map, IndexMap):
-        mapped, separator_positions = IndexMap.from_func_with_separators(
+        index_map, separators = IndexMap.from_func_with_separators(
             index_map, ndim=len(old.shape), index_dtype=str(dtype)
         )
-        index_map, separators = mapped, list(separator_positions)
     index_map = index_map.with_dtype(dtype).with_values(sch.value)
     name = buffer_name(ref, old)
     if separators:
-        sch.go_on_with(lambda: set_axis_separator(sch, block, name, separators))
+        sch.go_on_with(lambda: set_axis_separator(sch, block, name, list(separators)))
     if index_map.final_indices == index_map.initial_indices:
         sch.record_as(index_map=index_map, buffer=name, pad_value=None)
         return
@@ -94,15 +91,11 @@ def transform_layout(
     sch.record_as(index_map=index_map, buffer=name, pad_value=literal)
     has_padding = not is_zero(padded)
     if has_padding and pad_value is None:
-        what = f"the new layout of {old.name} has elements that hold nothing"
-        before, after = (", ".join(map(str, s)) for s in (old.shape, shape))
-        got = f"shape ({before}) becomes ({after})"
-        raise ScheduleError(what, got=got, instead="give pad_value=", at=ref.node)
+        raise no_pad_value(old, shape, ref)
     new = old.replace(shape=shape, strides=(), axis_separators=())
-    site = next(
-        (r for r in (ref, *ref.ancestors()) if r.is_block and old in r.stmt.alloc_buffers), None
-    )
-    root = site if site is not None else sch.state.index(ref.func).root
+    owners = (r for r in (ref, *ref.ancestors()) if r.is_block and old in r.stmt.alloc_buffers)
+    site = next(owners, None)
+    root = site or sch.state.index(ref.func).root
     assert root is not None
     renamed: dict[Block, Block] = {}
     realize = root.realize
@@ -134,7 +127,7 @@ def pad_map(pad_value: Any, old: Buffer, shape: Sequence[PrimExpr], ref: Ref) ->
     kind = next((k for name, k in kinds.items() if str(old.dtype).startswith(name)), float)
     dtype = str(shape[0].dtype) if shape else "int32"
 
-    def fits(number: PrimExpr | float) -> bool:
+    def fits(number: ScalarLike) -> bool:
         return isinstance(number, kind) and (not old.dtype.is_bool or number in (0, 1))
 
     if callable(pad_value) and not isinstance(pad_value, (PrimExpr, IndexMap)):
@@ -162,6 +155,14 @@ def pad_map(pad_value: Any, old: Buffer, shape: Sequence[PrimExpr], ref: Ref) ->
         what = f"the pad value of {old.name} may load from no other buffer"
         raise ScheduleError(what, got=others[0].name, instead="a value of the indices", at=ref.node)
     return pad_value
+
+
+def no_pad_value(old: Buffer, shape: Sequence[PrimExpr], ref: Ref) -> ScheduleError:
+    """The error for a layout with padding of no value."""
+    what = f"the new layout of {old.name} has elements that hold nothing"
+    before, after = (", ".join(map(str, s)) for s in (old.shape, shape))
+    got = f"shape ({before}) becomes ({after})"
+    return ScheduleError(what, got=got, instead="give pad_value=", at=ref.node)
 
 
 def accessed_buffers(value: PrimExpr) -> list[Buffer]:

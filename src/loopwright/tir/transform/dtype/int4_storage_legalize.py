@@ -31,7 +31,7 @@ from ....ir import trace
 from ....ir.dtype import DataType
 from ....ir.literals import is_one
 from ....ir.op import Op
-from ....ir.prim_expr import Broadcast, Call, IntImm, PrimExpr, Ramp, Range, Var
+from ....ir.prim_expr import Broadcast, Call, IntImm, PrimExpr, Ramp, Range, ScalarLike, Var
 from ....runtime.dtype import pack_bits
 from ....runtime.tensor import PackedTensor, Tensor
 from ... import stmt as st
@@ -180,7 +180,7 @@ class _Packer(Simplifying):
             buffer = self.visit(node.buffer)
             return load if buffer is node.buffer else load.replace(buffer=buffer)
         index = self.visit(_flat(node))
-        predicate = None if node.predicate is None else self.visit(node.predicate)
+        predicate = self.visit(node.predicate)
         buffer, dtype, per = self.visit(node.buffer), node.dtype, 8 // node.dtype.bits
         if predicate is None and self.whole_bytes(index, per):
             count = dtype.lanes // per
@@ -231,7 +231,7 @@ class _Packer(Simplifying):
             buffer = self.visit(node.buffer)
             return store if buffer is node.buffer else store.replace(buffer=buffer)
         index, value = self.visit(_flat(node)), self.visit(node.value)
-        predicate = None if node.predicate is None else self.visit(node.predicate)
+        predicate = self.visit(node.predicate)
         buffer, dtype, per = self.visit(node.buffer), node.value.dtype, 8 // node.value.dtype.bits
         if predicate is None and self.whole_bytes(index, per):
             var = Var("values", dtype)
@@ -380,7 +380,7 @@ def _flat(node: BufferLoad | st.BufferStore) -> PrimExpr:
     return node.indices[0] if node.indices else po.const(0, "int32")
 
 
-def _shifted(value: PrimExpr, bits: PrimExpr | int) -> PrimExpr:
+def _shifted(value: PrimExpr, bits: ScalarLike) -> PrimExpr:
     if isinstance(bits, int):
         return value if bits == 0 else po.shift_right(value, po.const(bits, value.dtype))
     return po.shift_right(value, bits)

@@ -36,7 +36,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ....ir.functor import post_order_visit
+from ....ir.functor import nodes_of
 from ....ir.module import IRModule
 from ....ir.prim_expr import IntImm, IterVar
 from ....ir.target import Target
@@ -48,7 +48,6 @@ from ...stmt import Block, BlockRealize, ForKind
 from ..base import PrimFuncPass
 
 if TYPE_CHECKING:
-    from ....ir.node import Node
     from ...schedule.machinery.random_variables import BlockRV
 
 
@@ -70,14 +69,7 @@ def _outer(sch: Schedule, block: BlockRV) -> list[Any] | None:
 
 
 def _realize(sch: Schedule, block: Block) -> BlockRealize:
-    realizes: list[BlockRealize] = []
-
-    def visit(node: Node) -> None:
-        if isinstance(node, BlockRealize) and node.block is block:
-            realizes.append(node)
-
-    post_order_visit(sch.mod["main"].body, visit)
-    return realizes[0]
+    return next(r for r in nodes_of(sch.mod["main"].body, BlockRealize) if r.block is block)
 
 
 @dataclass(frozen=True)

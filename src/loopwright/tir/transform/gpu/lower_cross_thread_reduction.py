@@ -56,7 +56,6 @@ The first threads along every axis write the result; if it is in "local" memory,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ....arith import Analyzer
 from ....base.errors import explain
@@ -70,13 +69,13 @@ from ...op import reinterpret
 from ...schedule.machinery.errors import ScheduleError
 from ...schedule.machinery.reducers import Reducer, find_reducer
 from ...stmt import AttrStmt, Block, BlockRealize, BufferStore, Evaluate, For, ForKind, Stmt, seq
-from ...stmt_functor import substitute
+from ...stmt_functor import ExprKeeper, substitute
 from ..base import RewriterPass, StmtRewriter
 
 _ZERO = const(0, "int32")
 
 
-class _Lower(StmtRewriter):
+class _Lower(ExprKeeper, StmtRewriter):
     def __init__(self) -> None:
         self.ana = Analyzer()
         self.allocated: list[Buffer] = []  # for the block around
@@ -86,9 +85,6 @@ class _Lower(StmtRewriter):
         node = self.visit_default(node)
         allocated, self.allocated = self.allocated, around
         return node.replace(alloc_buffers=(*node.alloc_buffers, *allocated)) if allocated else node
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_For(self, node: For) -> Stmt:
         loops = [node]

@@ -33,7 +33,7 @@ from ....runtime.packed_func import get_global_func, register_func
 from ...buffer import decl_buffer
 from ...expr import BufferLoad
 from ...op import address_of, call_pure_extern, is_call_to
-from ...stmt import Allocate, BufferStore, DeclBuffer, LetStmt, Stmt
+from ...stmt import Allocate, BufferStore, LetStmt, Stmt
 from ..base import RewriterPass, StmtRewriter
 
 
@@ -84,9 +84,7 @@ class _Lower(StmtRewriter):
         self.buffers.setdefault(node.buffer.data, node.buffer)
         return self.visit_default(node)
 
-    def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
-        self.buffers.setdefault(node.buffer.data, node.buffer)
-        return self.visit_default(node)
+    visit_DeclBuffer = visit_BufferStore
 
     def visit_Call(self, node: Call) -> Any:
         if is_call_to(node, "tvm_access_ptr") and node.args[1] in self.special:

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer, detect_linear_equation
 from ....base.errors import explain
-from ....ir.functor import post_order_visit
+from ....ir.functor import nodes_of
 from ....ir.literals import int_value
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
 from ....ir.prim_op import add, const, floordiv, floormod, multiply
@@ -43,11 +43,11 @@ from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op_target import tvm_warp_activemask, tvm_warp_shuffle
 from ...stmt import Allocate, AttrStmt, BufferStore, For, Stmt
+from ...stmt_functor import ExprKeeper
 from ..base import PrimFuncPass, StmtRewriter
 
 if TYPE_CHECKING:
     from ....ir.module import IRModule
-    from ....ir.node import Node
     from ....ir.pass_context import PassContext
 
 
@@ -109,14 +109,11 @@ class _Spread(StmtRewriter):
         return tvm_warp_shuffle(tvm_warp_activemask(), own_element, lane, width, width)
 
 
-class _Lower(StmtRewriter):
+class _Lower(ExprKeeper, StmtRewriter):
     def __init__(self, warp: int) -> None:
         self.warp = warp
         self.lane: Var | None = None
         self.threads = 0
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         is_x = isinstance(node.node, IterVar) and node.node.thread_tag == "threadIdx.x"
@@ -162,13 +159,10 @@ class _Lower(StmtRewriter):
 def _step(pointer: Var, lane: Var, body: Stmt) -> int:
     """The distance between the stores of adjacent threads."""
     steps: set[int | None] = set()
-
-    def visit(node: Node) -> None:
-        if isinstance(node, BufferStore) and node.buffer.data is pointer:
-            parts = detect_linear_equation(node.indices[0], [lane])
+    for store in nodes_of(body, BufferStore):
+        if store.buffer.data is pointer:
+            parts = detect_linear_equation(store.indices[0], [lane])
             steps.add(int_value(parts[0]) if parts else None)
-
-    post_order_visit(body, visit)
     step = next(iter(steps)) if len(steps) == 1 else None
     if step is None or step <= 0:
         what = f"the stores to {pointer.name} are at threadIdx.x times one number"

@@ -26,21 +26,20 @@ disjoint live ranges do not share memory (`StorageRewrite` does that before).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....arith import Analyzer
-from ....ir.functor import post_order_visit
-from ....ir.prim_expr import Call, IntImm, IterVar, PrimExpr, Var
+from ....ir.functor import nodes_of
+from ....ir.prim_expr import Call, IterVar, Var
 from ....ir.prim_op import add, const
+from ...analysis.liveness import size_of
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...memory_plan import Item, Problem, place_in_order
 from ...op import handle_add_byte_offset, is_call_to
 from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, Stmt
+from ...stmt_functor import ExprKeeper
 from ..base import RewriterPass, StmtRewriter
-
-if TYPE_CHECKING:
-    from ....ir.node import Node
 
 _ALIGN = 16  # bytes: the widest access of a thread, a vector of four float32
 _SCOPE = "shared.dyn"
@@ -49,23 +48,10 @@ _SCOPE = "shared.dyn"
 def _dynamic(body: Stmt) -> dict[Var, tuple[int, int]]:
     """(offset, size) in bytes of each allocation of constant size, outermost first."""
     sizes: dict[Var, int] = {}
-
-    def visit(node: Node) -> None:
-        if not isinstance(node, Allocate) or node.buffer_var.type_annotation is None:
-            return
-        if node.buffer_var.type_annotation[1] != _SCOPE or node.buffer_var in sizes:
-            return
-        size = node.dtype.lane_bytes * node.dtype.lanes
-        for extent in node.extents:
-            if not isinstance(extent, IntImm):
-                return
-            size *= extent.value
-        sizes[node.buffer_var] = size
-
-    nodes: list[Any] = []
-    post_order_visit(body, nodes.append)
-    for node in reversed(nodes):
-        visit(node)
+    for node in reversed(nodes_of(body, Allocate)):
+        kind, size = node.buffer_var.type_annotation, size_of(node)
+        if kind is not None and kind[1] == _SCOPE and size is not None:
+            sizes.setdefault(node.buffer_var, size)
     # All are treated as live at the same time: other readers within the launch are not known here.
     items = tuple(Item(var.name, size, 0, 0, _ALIGN) for var, size in sizes.items())
     offsets = place_in_order(Problem(items), range(len(items))).places
@@ -109,8 +95,7 @@ class _Merge(StmtRewriter):
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         return self.access(self.visit_default(node))
 
-    def visit_BufferStore(self, node: BufferStore) -> Any:
-        return self.access(self.visit_default(node))
+    visit_BufferStore = visit_BufferLoad
 
     def visit_Allocate(self, node: Allocate) -> Stmt:
         body = self.visit(node.body)
@@ -136,10 +121,7 @@ class _Merge(StmtRewriter):
         return handle_add_byte_offset(self.memory, const(slot[0], "int32"))
 
 
-class _Launches(StmtRewriter):
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
-
+class _Launches(ExprKeeper, StmtRewriter):
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         """The merged allocation is placed within the innermost enclosing launch."""
         threads = node.attr_key == "thread_extent" and isinstance(node.node, IterVar)

@@ -35,7 +35,7 @@ from ....ir.dtype import DataType
 from ....ir.expr import GlobalVar
 from ....ir.functor import pre_order_visit
 from ....ir.module import IRModule
-from ....ir.prim_expr import EQ, Call, PrimExpr, PrimType, StringImm, Var
+from ....ir.prim_expr import EQ, Call, PrimType, StringImm, Var
 from ....ir.prim_op import const
 from ....ir.target import Target
 from ....ir.transform import Pass, PassContext
@@ -44,17 +44,8 @@ from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op import ret
-from ...stmt import (
-    AssertStmt,
-    AttrStmt,
-    BufferStore,
-    DeclBuffer,
-    Evaluate,
-    LetStmt,
-    Stmt,
-    seq,
-)
-from ...stmt_functor import definitions, renew_defs
+from ...stmt import AssertStmt, AttrStmt, BufferStore, DeclBuffer, Evaluate, LetStmt, Stmt, seq
+from ...stmt_functor import ExprKeeper, definitions, renew_defs
 from ..base import StmtRewriter
 
 if TYPE_CHECKING:
@@ -63,13 +54,10 @@ if TYPE_CHECKING:
 _REPORTING = ("cpu", "ext_dev", "hexagon")
 
 
-class _Split(StmtRewriter):
+class _Split(ExprKeeper, StmtRewriter):
     def __init__(self, name: str, used: set[str]) -> None:
         self.name, self.used = name, used
         self.kernels: list[tuple[GlobalVar, PrimFunc]] = []
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         if node.attr_key != "target" or not isinstance(node.node, Target):

@@ -25,10 +25,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ....ir.prim_expr import Call, PrimExpr, StringImm, Var
+from ....ir.prim_expr import Call, StringImm, Var
 from ...expr import BufferLoad
 from ...op import is_call_to
-from ...stmt import AttrStmt, BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, While, seq
+from ...stmt import AttrStmt, BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, seq
+from ...stmt_functor import ExprKeeper
 from ..base import RewriterPass, StmtRewriter, StmtVisitor
 
 
@@ -64,13 +65,10 @@ class _Touched(StmtVisitor):
         self.visit(node.args)
 
 
-class _Sync(StmtRewriter):
+class _Sync(ExprKeeper, StmtRewriter):
     def __init__(self, scope: str) -> None:
         self.scope = scope
         self.inside = False
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def touched(self, stmt: Stmt) -> _Touched:
         visitor = _Touched(self.scope)
@@ -89,8 +87,7 @@ class _Sync(StmtRewriter):
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         return node
 
-    def visit_While(self, node: While) -> Stmt:
-        return node
+    visit_While = visit_IfThenElse
 
     def visit_SeqStmt(self, node: SeqStmt) -> Stmt:
         if not self.inside:

@@ -21,26 +21,20 @@ so do unrolled loops as far as the statements within are not written more than 3
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from ....ir.literals import int_value
 from ...stmt import For, ForKind, Stmt
+from ...stmt_functor import ExprKeeper
 from ..base import RewriterPass, StmtRewriter
-
-if TYPE_CHECKING:
-    from ....ir.prim_expr import PrimExpr
 
 TILE_KIND = "tile_kind"  # annotates a loop with the kind it had: vectorized, unrolled
 _MOST_COPIES = 32  # of a body by nested unrolled loops: more get no pragma for gcc
 
 
-class _Serial(StmtRewriter):
+class _Serial(ExprKeeper, StmtRewriter):
     def __init__(self, keep_kinds: bool) -> None:
         self.keep_kinds = keep_kinds
         self.copies = 1  # of the statements of the last loop that was visited
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_For(self, node: For) -> Stmt:
         kind = ForKind.SERIAL if node.kind != ForKind.THREAD_BINDING else node.kind

@@ -30,6 +30,7 @@ from ... import stmt as st
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op import call_llvm_pure_intrin, reinterpret
+from ...stmt_functor import ExprKeeper
 from ..base import PrimFuncPass, StmtRewriter, under_names
 
 if TYPE_CHECKING:
@@ -40,12 +41,9 @@ MARK = "dot_bfloat16"
 FEATURE = "avx512bf16"
 
 
-class _Dots(StmtRewriter):
+class _Dots(ExprKeeper, StmtRewriter):
     def __init__(self) -> None:
         self.ana = Analyzer()
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_For(self, node: st.For) -> Any:
         if MARK not in node.annotations or int_value(node.extent) != 2:

@@ -32,39 +32,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
+from ....ir.functor import nodes_of
 from ....ir.literals import int_value
-from ....ir.prim_expr import IntImm, PrimExpr
+from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.prim_op import add, const, floordiv, floormod, less, multiply, subtract
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, SeqStmt, Stmt, seq
-from ...stmt_functor import renew_defs
-from ..base import PrimFuncPass, StmtRewriter, StmtVisitor, Substitute
+from ...stmt_functor import ExprKeeper, renew_defs
+from ..base import PrimFuncPass, StmtRewriter, Substitute
 
 if TYPE_CHECKING:
     from ....ir.module import IRModule
     from ....ir.pass_context import PassContext
 
 
-class _Touched(StmtVisitor):
-    def __init__(self) -> None:
-        self.reads: set[Any] = set()
-        self.writes: set[Any] = set()
-
-    def visit_BufferLoad(self, node: BufferLoad) -> None:
-        self.reads.add(node.buffer.data)
-        self.visit_default(node)
-
-    def visit_BufferStore(self, node: BufferStore) -> None:
-        self.writes.add(node.buffer.data)
-        self.visit_default(node)
-
-
-def _touched(stmt: Any) -> _Touched:
-    touched = _Touched()
-    touched.visit(stmt)
-    return touched
+def _memory(stmts: Stmt | list[Stmt], kind: type[BufferLoad | BufferStore]) -> set[Var]:
+    """The memory that statements read (a BufferLoad) or write (a BufferStore)."""
+    return {access.buffer.data for access in nodes_of(stmts, kind)}
 
 
 class _Shift(StmtRewriter):
@@ -73,7 +59,7 @@ class _Shift(StmtRewriter):
     def __init__(self, pointer: PrimExpr, doubled: dict[Buffer, Buffer], offset: PrimExpr) -> None:
         self.pointer, self.doubled, self.offset = pointer, doubled, offset
 
-    def moved(self, node: BufferLoad | BufferStore) -> Any:
+    def visit_BufferLoad(self, node: BufferLoad | BufferStore) -> Any:
         node = self.visit_default(node)
         if node.buffer.data is not self.pointer:
             return node
@@ -83,19 +69,12 @@ class _Shift(StmtRewriter):
             buffer = self.doubled[node.buffer] = node.buffer.replace(shape=(size,))
         return node.replace(buffer=buffer, indices=(add(self.offset, node.indices[0]),))
 
-    def visit_BufferLoad(self, node: BufferLoad) -> Any:
-        return self.moved(node)
-
-    def visit_BufferStore(self, node: BufferStore) -> Any:
-        return self.moved(node)
+    visit_BufferStore = visit_BufferLoad
 
 
-class _Double(StmtRewriter):
+class _Double(ExprKeeper, StmtRewriter):
     def __init__(self, together: int) -> None:
         self.together = together  # iterations written in a row
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_For(self, node: For) -> Stmt:
         loop = node.replace(body=self.visit(node.body))
@@ -104,9 +83,9 @@ class _Double(StmtRewriter):
 
     def double(self, loop: For, alloc: Allocate, fetch: Stmt, use: list[Stmt]) -> Stmt:
         pointer = alloc.buffer_var
-        later = _touched(use)
-        early = _touched(fetch)
-        clash = early.reads & later.writes or (early.writes & later.writes) - {pointer}
+        written = _memory(use, BufferStore)
+        clash = _memory(fetch, BufferLoad) & written
+        clash = clash or (_memory(fetch, BufferStore) & written) - {pointer}
         if clash:
             names = ", ".join(sorted(v.name for v in clash))
             what = f"the fetch into {pointer.name} depends on writes of the loop"

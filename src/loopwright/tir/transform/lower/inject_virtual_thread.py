@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
 from ....base.errors import explain
-from ....ir.functor import any_node, pre_order_visit
+from ....ir.functor import any_node, nodes_of
 from ....ir.literals import int_value
-from ....ir.prim_expr import Broadcast, Call, IterVar, PrimExpr, Var
+from ....ir.prim_expr import Broadcast, Call, IterVar, PrimExpr, ScalarLike, Var
 from ....ir.prim_op import add, cast, const, floordiv, multiply
 from ....ir.variables import vars_in
 from ...buffer import Buffer
@@ -52,13 +52,11 @@ from ...stmt import (
     While,
     seq,
 )
-from ...stmt_functor import renew_defs
+from ...stmt_functor import ExprKeeper, renew_defs
 from ..base import RewriterPass, StmtRewriter, StmtVisitor, Substitute
 
 if TYPE_CHECKING:
     from ....base.span import Span
-    from ....ir.node import Node
-    from ....ir.op import Op
 
 _TAGS = ("vthread", "cthread")
 _WRITES = 2  # the bit of an access mask
@@ -71,14 +69,7 @@ class _Opaque(Exception):
 
 def _memory(node: PrimExpr) -> set[Var]:
     """The variables and the memory that an expression uses."""
-    used = set(vars_in(node))
-
-    def visit(n: Node) -> None:
-        if isinstance(n, BufferLoad):
-            used.add(n.buffer.data)
-
-    pre_order_visit(node, visit)
-    return used
+    return {*vars_in(node), *(n.buffer.data for n in nodes_of(node, BufferLoad))}
 
 
 class _Uses(StmtVisitor):
@@ -109,12 +100,9 @@ class _Uses(StmtVisitor):
 
     def visit_Evaluate(self, node: Evaluate) -> None:
         """The memory that a call writes depends on all its arguments."""
-
-        def visit(n: Op | PrimExpr) -> None:
+        for n in nodes_of(node.value, Call):
             if is_call_to(n, "tvm_access_ptr") and (int_value(n.args[4]) or 0) & _WRITES:
                 self.record(n.args[1], node.value)
-
-        pre_order_visit(node.value, visit)
 
     def touched(self, var: Var) -> set[Var]:
         """All that depends on a variable."""
@@ -252,18 +240,15 @@ class _Threads(StmtRewriter):
         return node.replace(args=(kind, pointer, start, parts[1], mask))
 
 
-def _loop(var: Var, count: PrimExpr | int, body: Stmt, span: Span | None = None) -> Stmt:
+def _loop(var: Var, count: ScalarLike, body: Stmt, span: Span | None = None) -> Stmt:
     index, low = var.copy_with_suffix("_s"), const(0, var.dtype)
     body = Substitute({var: index}).visit(body)
     return For(index, low, cast(var.dtype, count), ForKind.SERIAL, body, span=span)
 
 
-class _Inject(StmtRewriter):
+class _Inject(ExprKeeper, StmtRewriter):
     def __init__(self) -> None:
         self.ana = Analyzer()
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_For(self, node: For) -> Stmt:
         body = self.visit(node.body)
@@ -295,13 +280,11 @@ class _Inject(StmtRewriter):
 
 
 def _check_no_barrier(body: Stmt) -> None:
-    def visit(node: Node) -> None:
-        if is_call_to(node, "tvm_storage_sync"):
+    for call in nodes_of(body, Call):
+        if is_call_to(call, "tvm_storage_sync"):
             what = "a barrier inside of virtual threads"
             hint = "split the loop at the barrier, or bind it to threadIdx"
-            raise ValueError(explain(what, instead=hint, span=node.span))
-
-    pre_order_visit(body, visit)
+            raise ValueError(explain(what, instead=hint, span=call.span))
 
 
 class InjectVirtualThread(RewriterPass):

@@ -19,12 +19,13 @@ Where a reduction may be empty, its init becomes a nest of its own before the re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ....ir.prim_expr import EQ, And, IterVar, PrimExpr
+from ....ir.prim_expr import EQ, And, IterVar
 from ...function import PrimFunc
 from ...reduction_init import EarlyInits
 from ...stmt import Block, IfThenElse, Stmt, seq
+from ...stmt_functor import ExprKeeper
 from ..base import PrimFuncPass, StmtRewriter
 
 if TYPE_CHECKING:
@@ -32,10 +33,7 @@ if TYPE_CHECKING:
     from ....ir.pass_context import PassContext
 
 
-class _Lower(StmtRewriter):
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
-
+class _Lower(ExprKeeper, StmtRewriter):
     def visit_Block(self, node: Block) -> Block:
         body = self.visit(node.body)
         if node.init is None:

@@ -48,12 +48,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ....ir.prim_expr import (
-    Call,
-    CmpExpr,
-    PrimExpr,
-    Select,
-)
+from ....ir.prim_expr import Call, CmpExpr, PrimExpr, Select
 from ...expr import BufferLoad, reads_memory
 from ...function import PrimFunc
 from ...stmt import BufferStore, LetStmt

@@ -43,6 +43,7 @@ from ...analysis.access import get_block_access_region
 from ...buffer import Buffer
 from ...function import PrimFunc
 from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, Stmt
+from ...stmt_functor import ExprKeeper
 from ..base import PrimFuncPass, StmtRewriter, StmtVisitor
 
 if TYPE_CHECKING:
@@ -219,14 +220,11 @@ class _Accesses(StmtVisitor):
         return limit
 
 
-class _Move(StmtRewriter):
+class _Move(ExprKeeper, StmtRewriter):
     def __init__(self, moved: dict[int, list[Any]], removed: set[Any]) -> None:
         self.moved = moved
         self.removed = removed
         self.inside: set[Any] = set()  # moved buffers whose new place is around this
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_Block(self, node: Block) -> Block:
         here = self.moved.get(id(node), [])
@@ -234,7 +232,7 @@ class _Move(StmtRewriter):
         hidden = self.removed - self.inside  # their regions are not listed here
         outer, self.inside = self.inside, self.inside.union(here)
         body = self.visit(node.body)
-        init = None if node.init is None else self.visit(node.init)
+        init = self.visit(node.init)
         self.inside = outer
         same = len(remaining) == len(node.alloc_buffers) and not here
         buffers = node.alloc_buffers if same else tuple(remaining)

@@ -48,7 +48,7 @@ from ....base.errors import LoopwrightError, explain
 from ....base.names import free_name
 from ....ir import trace
 from ....ir.expr import GlobalVar
-from ....ir.functor import post_order_visit
+from ....ir.functor import nodes_of
 from ....ir.module import IRModule
 from ....ir.prim_expr import Call, PrimExpr, Var
 from ....ir.prim_op import const
@@ -56,13 +56,7 @@ from ....ir.transform import ModulePass, PassContext
 from ....runtime.arena import Arena, as_arenas, format_bytes
 from ... import stmt as st
 from ...analysis.in_place import can_overwrite, declared
-from ...analysis.liveness import (
-    Allocations,
-    called_function,
-    is_separate,
-    liveness,
-    parts_of,
-)
+from ...analysis.liveness import Allocations, called_function, is_separate, liveness, parts_of
 from ...buffer import MOST_ALIGNMENT
 from ...function import PrimFunc
 from ...memory_plan import (
@@ -78,7 +72,7 @@ from ...memory_plan import (
 )
 from ...memory_plan.plan import ATTRIBUTE
 from ...signature import NATIVE_ENTRY, signature_of
-from ...stmt_functor import renew_defs
+from ...stmt_functor import ExprKeeper, renew_defs
 from ..base import StmtRewriter
 
 POOLS = "pools"
@@ -452,10 +446,10 @@ def _needed(mod: IRModule, main: GlobalVar, planned: Allocations) -> set[GlobalV
     needed = {g for g in replaced if "global_symbol" in mod[g].attrs} | apart
     for g, func in mod.functions.items():
         if g not in replaced and g is not main:
-            needed |= _mentioned(func)
+            needed.update(nodes_of(func, GlobalVar))
     todo = list(needed & replaced)
     while todo:
-        more = _mentioned(mod[todo.pop()]) - needed
+        more = set(nodes_of(mod[todo.pop()], GlobalVar)) - needed
         needed |= more
         todo += more
     return needed
@@ -475,7 +469,7 @@ def _calls(func: PrimFunc, planned: Allocations) -> tuple[set[GlobalVar], set[Gl
         if not isinstance(node, st.SeqStmt):
             for value in node.field_values():
                 if not any(value is p for p in parts):
-                    apart.update(_mentioned(value))
+                    apart.update(nodes_of(value, GlobalVar))
         inside = separate or is_separate(node)
         for part in parts:
             walk(part, inside)
@@ -484,27 +478,18 @@ def _calls(func: PrimFunc, planned: Allocations) -> tuple[set[GlobalVar], set[Gl
     return entered, apart
 
 
-def _mentioned(node: Any) -> set[GlobalVar]:
-    mentioned: set[GlobalVar] = set()
-    post_order_visit(node, lambda n: mentioned.add(n) if isinstance(n, GlobalVar) else None)
-    return mentioned
-
-
 def _arguments(func: PrimFunc) -> int:
     """The number of inputs and outputs; extents follow them."""
     entry = signature_of(func)
     return len(func.params) if entry is None else len(entry.params) + len(entry.results)
 
 
-class _Inside(StmtRewriter):
+class _Inside(ExprKeeper, StmtRewriter):
     """Visits a function in the same order as the analysis."""
 
     def __init__(self, rewriting: _Rewriting, func: PrimFunc) -> None:
         self.rewriting, self.func = rewriting, func
         self.separate = False
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_For(self, node: st.For) -> Any:
         before = self.separate

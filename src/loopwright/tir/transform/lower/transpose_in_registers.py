@@ -47,7 +47,7 @@ from ....ir.variables import substitute, uses_any
 from ... import stmt as st
 from ...expr import BufferLoad
 from ...op import is_call_to
-from ...stmt_functor import keep_buffers
+from ...stmt_functor import ExprKeeper, keep_buffers
 from ..base import RewriterPass, StmtRewriter, Substitute, under_names
 
 if TYPE_CHECKING:
@@ -57,12 +57,9 @@ GROUP_BITS = 128  # of the groups within which vectors are interleaved
 SIZES = (2, 4, 8, 16)  # of tiles that fit the registers
 
 
-class _Transpose(StmtRewriter):
+class _Transpose(ExprKeeper, StmtRewriter):
     def __init__(self) -> None:
         self.ana = Analyzer()
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_For(self, node: st.For) -> Any:
         size = int_value(node.extent)

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 
 from ....base.errors import explain
 from ....ir.expr import GlobalVar
-from ....ir.functor import post_order_visit
+from ....ir.functor import nodes_of
 from ....ir.module import IRModule
-from ....ir.prim_expr import Call, IntImm, PrimExpr, Var
+from ....ir.prim_expr import Call, IntImm, Var
 from ....ir.transform import PassContext
 from ...analysis.liveness import ALIGNMENT as ATTRIBUTE
 from ...analysis.liveness import alignment_of
@@ -36,17 +36,12 @@ from ..base import PrimFuncPass, StmtVisitor
 def symbolic_dims(func: PrimFunc) -> list[Var]:
     """The variables that the shapes, strides and offsets of the parameters define."""
     dims: dict[Var, None] = {}
-    params_ = set(func.params)
-
-    def visit(node: PrimExpr) -> None:
-        if isinstance(node, Var) and node not in params_:
-            dims.setdefault(node)
-
+    params = set(func.params)
     for buffer in func.buffers:
         offset = () if buffer.elem_offset is None else (buffer.elem_offset,)
         for e in (*buffer.shape, *buffer.strides, *offset):
             if not isinstance(e, IntImm):
-                post_order_visit(e, visit)
+                dims.update(dict.fromkeys(v for v in nodes_of(e, Var) if v not in params))
     return list(dims)
 
 

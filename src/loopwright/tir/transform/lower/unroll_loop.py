@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
-from ....ir.functor import Visitor, any_node, post_order_visit
+from ....ir.functor import Visitor, any_node, nodes_of
 from ....ir.literals import int_value
 from ....ir.prim_expr import Add, ConstExpr, PrimExpr, Var
 from ....ir.prim_op import const, fold_binary
@@ -32,7 +32,7 @@ from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, seq
-from ...stmt_functor import definitions
+from ...stmt_functor import ExprKeeper, definitions
 from ..base import PrimFuncPass, StmtRewriter, Substitute
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ....ir.pass_context import Entries, PassContext
 
 
-class _Unroll(StmtRewriter):
+class _Unroll(ExprKeeper, StmtRewriter):
     def __init__(self, options: Entries) -> None:
         self.max_step = int(options.auto_max_step)
         self.max_depth = int(options.auto_max_depth)
@@ -52,16 +52,11 @@ class _Unroll(StmtRewriter):
         self.steps = 0  # statements seen since the count was last reset
         self.depth = 0  # of loops that were unrolled, innermost first
 
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
-
     def visit_BufferStore(self, node: BufferStore) -> Stmt:
         self.steps += 1
         return node
 
-    def visit_Evaluate(self, node: Evaluate) -> Stmt:
-        self.steps += 1
-        return node
+    visit_Evaluate = visit_BufferStore
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
         if node.attr_key == "pragma_auto_unroll_max_step":
@@ -141,8 +136,7 @@ class _Uses(Visitor):
     def visit_Var(self, node: Var) -> None:
         self.occurs = self.occurs or node in self.sources
 
-    def visit_Buffer(self, node: Buffer) -> None:
-        self.occurs = self.occurs or node in self.sources
+    visit_Buffer = visit_Var
 
     def visit_ConstExpr(self, node: PrimExpr) -> None:
         pass
@@ -198,15 +192,7 @@ def _written_out(node: For, body: Stmt, extent: int) -> Stmt:
 
 def _on_memory(body: Stmt, pointers: set[Var]) -> set[Buffer]:
     """The buffers in memory allocated within."""
-    buffers: set[Buffer] = set()
-    if pointers:
-
-        def visit(node: Node) -> None:
-            if isinstance(node, Buffer) and node.data in pointers:
-                buffers.add(node)
-
-        post_order_visit(body, visit)
-    return buffers
+    return {b for b in nodes_of(body, Buffer) if b.data in pointers} if pointers else set()
 
 
 @dataclass(frozen=True)

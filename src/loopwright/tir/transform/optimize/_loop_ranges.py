@@ -34,22 +34,13 @@ from ....arith.poly import Poly
 from ....ir import prim_expr as pe
 from ....ir.functor import any_node
 from ....ir.literals import int_value
-from ....ir.prim_expr import PrimExpr, Range, Var
+from ....ir.prim_expr import PrimExpr, Range, ScalarLike, Var
 from ....ir.prim_op import add, const, maximum, minimum, multiply
 from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op import is_call_to
-from ...stmt import (
-    AttrStmt,
-    Block,
-    For,
-    ForKind,
-    IfThenElse,
-    LetStmt,
-    Stmt,
-    seq,
-)
-from ...stmt_functor import renew_defs
+from ...stmt import AttrStmt, Block, For, ForKind, IfThenElse, LetStmt, Stmt, seq
+from ...stmt_functor import ExprKeeper, renew_defs
 from ..base import Simplifying, StmtRewriter, StmtVisitor, Substitute, bind_function
 
 if TYPE_CHECKING:
@@ -130,9 +121,7 @@ class _Conditions(StmtVisitor):
         self.check(node.condition, self.hinted)
         self.visit_default(node)
 
-    def visit_Select(self, node: pe.Select) -> None:
-        self.check(node.condition, self.hinted)
-        self.visit_default(node)
+    visit_Select = visit_IfThenElse
 
     def visit_Call(self, node: pe.Call) -> None:
         if is_call_to(node, "if_then_else"):
@@ -259,7 +248,7 @@ class _Section(Substitute):
         return new.args[0] if marked and isinstance(new.args[0], pe.IntImm) else new
 
 
-class RangeSplitter(Simplifying):
+class RangeSplitter(ExprKeeper, Simplifying):
     """Splits the loops of a function. const_loops: also those of a known number of iterations that
     have no annotation; unroll: loops with one of which no condition is decided become unrolled."""
 
@@ -268,9 +257,6 @@ class RangeSplitter(Simplifying):
         self.const_loops = const_loops
         self.unroll = unroll
         bind_function(self.ana, func)
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_For(self, node: For) -> Stmt:
         hinted = HINT in node.annotations
@@ -346,8 +332,8 @@ class RangeSplitter(Simplifying):
     def part(
         self,
         node: For,
-        begin: PrimExpr | int,
-        extent: PrimExpr | int,
+        begin: ScalarLike,
+        extent: ScalarLike,
         truths: dict[int, bool],
         decided: bool,
     ) -> Stmt:

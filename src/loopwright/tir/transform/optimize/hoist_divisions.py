@@ -145,15 +145,12 @@ class _Count(StmtVisitor):
         self.visit(node.body)
         self.scope = outer_scope
 
-    def visit_LetStmt(self, node: LetStmt) -> None:
+    def visit_Let(self, node: pe.Let | LetStmt) -> None:
         self._bind(node.var, None)
         self.visit(node.value)
         self.visit(node.body)
 
-    def visit_Let(self, node: pe.Let) -> None:
-        self._bind(node.var, None)
-        self.visit(node.value)
-        self.visit(node.body)
+    visit_LetStmt = visit_Let
 
 
 def _factors(expr: pe.PrimExpr) -> list[Any]:

@@ -18,7 +18,7 @@ a thread's index is moved with the option `tir.HoistIfThenElse` {"support_block_
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....ir.functor import any_node
 from ....ir.prim_expr import Call, PrimExpr, Var
@@ -27,7 +27,7 @@ from ...expr import BufferLoad
 from ...function import PrimFunc
 from ...op import is_call_to
 from ...stmt import AttrStmt, For, IfThenElse, Stmt
-from ...stmt_functor import renew_defs
+from ...stmt_functor import ExprKeeper, renew_defs
 from ..base import PrimFuncPass, StmtRewriter
 
 if TYPE_CHECKING:
@@ -35,15 +35,12 @@ if TYPE_CHECKING:
     from ....ir.pass_context import PassContext
 
 
-class _Hoist(StmtRewriter):
+class _Hoist(ExprKeeper, StmtRewriter):
     """of_threads: whether conditions on a thread's index move, also out of the loops over threads."""
 
     def __init__(self, of_threads: bool) -> None:
         self.of_threads = of_threads
         self.threads: set[Var] = set()
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_For(self, node: For) -> Stmt:
         return self.hoisted(node.replace(body=self.visit(node.body)), node.loop_var)

@@ -40,6 +40,7 @@ from ...buffer import Buffer
 from ...function import PrimFunc
 from ...op import is_call_to
 from ...stmt import Allocate, For, ForKind, IfThenElse, LetStmt, Stmt
+from ...stmt_functor import ExprKeeper
 from ..base import (
     NO_OP,
     PrimFuncPass,
@@ -143,7 +144,7 @@ class _Unchecked(StmtRewriter):
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
         then = self.visit(node.then_case)
-        other = None if node.else_case is None else self.visit(node.else_case)
+        other = self.visit(node.else_case)
         condition = self.left(node.condition)
         if condition is None:
             return then
@@ -207,10 +208,7 @@ def _constant_loops(func: PrimFunc) -> bool:
     )
 
 
-class _Partition(Simplifying):
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
-
+class _Partition(ExprKeeper, Simplifying):
     def visit_For(self, node: For) -> Stmt:
         if _of_tile(node):  # nothing is around it
             loop = self.hoisted(node)

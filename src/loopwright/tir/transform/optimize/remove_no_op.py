@@ -32,7 +32,7 @@ from ... import stmt as st
 from ...analysis.effects import has_effect
 from ...expr import BufferLoad
 from ...function import PrimFunc
-from ...stmt_functor import keep_buffers
+from ...stmt_functor import ExprKeeper, keep_buffers
 from ..base import NO_OP, PrimFuncPass, all_variables, bind_function, is_no_op
 from ._known_values import Assumed, Before, Following, Turn
 
@@ -104,16 +104,13 @@ def looks_at(stmt: st.Stmt, pointer: Var) -> bool:
     return any_node(stmt, looks)
 
 
-class NoOpRemover(Following):
+class NoOpRemover(ExprKeeper, Following):
     """Drops the statements without effect. overwritten: also stores that the next one overwrites."""
 
     def __init__(self, overwritten: bool = False) -> None:
         super().__init__()
         self.overwritten = overwritten
         self.used: dict[st.Stmt, set[Var]] = {}  # the variables of rows of definitions
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_Evaluate(self, node: st.Evaluate) -> st.Stmt:
         return node if has_effect(node.value) else NO_OP
@@ -138,6 +135,8 @@ class NoOpRemover(Following):
         if is_no_op(body) and not any(map(has_effect, values)):
             return NO_OP
         return node if body is node.body else node.replace(body=body)
+
+    visit_Allocate = visit_DeclBuffer = _body
 
     def visit_For(self, node: st.For) -> st.Stmt:
         if self.ana.const_int_bound(node.extent).max_value <= 0 and not has_effect(node.extent):
@@ -228,12 +227,6 @@ class NoOpRemover(Following):
         ana = Analyzer(inner.loops)
         with ana.constraint_scope(conjunction(inner.conditions)):
             return all(ana.can_prove(substitute(c, same)) for c in outer.conditions)
-
-    def visit_Allocate(self, node: st.Allocate) -> st.Stmt:
-        return self._body(node)
-
-    def visit_DeclBuffer(self, node: st.DeclBuffer) -> st.Stmt:
-        return self._body(node)
 
     def visit_IfThenElse(self, node: st.IfThenElse) -> st.Stmt:
         holds, unknown = Assumed(node.condition), Assumed(Not(node.condition))

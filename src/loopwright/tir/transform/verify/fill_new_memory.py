@@ -19,7 +19,7 @@ from __future__ import annotations
 from ....ir.prim_expr import Broadcast, Var
 from ....ir.prim_op import const, min_value
 from ...buffer import decl_buffer
-from ...stmt import Allocate, BufferStore, For, ForKind, SeqStmt, Stmt
+from ...stmt import Allocate, BufferStore, SeqStmt, Stmt, serial_nest
 from ..base import RewriterPass, StmtRewriter
 
 
@@ -33,9 +33,7 @@ class _Fill(StmtRewriter):
         loops = [Var("i", e.dtype) for e in node.extents]
         empty = const(float("nan"), dtype.element) if dtype.is_float else min_value(dtype.element)
         value = Broadcast(empty, dtype.lanes) if dtype.lanes > 1 else empty
-        fill: Stmt = BufferStore(memory, value, loops)
-        for loop, extent in zip(reversed(loops), reversed(node.extents), strict=True):
-            fill = For(loop, const(0, loop.dtype), extent, ForKind.SERIAL, fill)
+        fill = serial_nest(loops, node.extents, BufferStore(memory, value, loops))
         return node.replace(body=SeqStmt([fill, inner]))
 
 

@@ -36,7 +36,7 @@ from ...analysis.element_accesses import ChoiceVisitor
 from ...buffer import Buffer
 from ...expr import BufferLoad
 from ...op import call_intrin
-from ...stmt_functor import substitute
+from ...stmt_functor import ExprKeeper, substitute
 from ..base import NO_OP, RewriterPass, Simplifying, StmtVisitor
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _ends(index: PrimExpr) -> list[PrimExpr]:
     return [index] if index.dtype.lanes == 1 else []
 
 
-class _Instrument(Simplifying):
+class _Instrument(ExprKeeper, Simplifying):
     def __init__(self, show_source: bool) -> None:
         super().__init__()
         self.show_source = show_source
@@ -125,9 +125,6 @@ class _Instrument(Simplifying):
         for expr in exprs:
             checks.visit(expr)
         return checks
-
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
 
     def visit_BufferStore(self, node: st.BufferStore) -> st.Stmt:
         checks = self.checks(node.span, node.indices, node.value)
@@ -165,7 +162,7 @@ class _Instrument(Simplifying):
         for axis, value in zip(block.iter_vars, node.iter_values, strict=True):
             self.ana.bind(axis.var, value)
         with self.ana.constraint_scope(node.predicate):
-            init = None if block.init is None else self.visit(block.init)
+            init = self.visit(block.init)
             body = self.visit(block.body)
         return node.replace(block=block.replace(init=init, body=body))
 

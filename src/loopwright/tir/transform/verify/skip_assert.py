@@ -10,21 +10,14 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from ....ir.module import IRModule
 from ....ir.transform import Pass, PassContext
 from ...stmt import AssertStmt, Stmt
+from ...stmt_functor import ExprKeeper
 from ..base import RewriterPass, StmtRewriter
 
-if TYPE_CHECKING:
-    from ....ir.prim_expr import PrimExpr
 
-
-class _Skip(StmtRewriter):
-    def visit_PrimExpr(self, node: PrimExpr) -> Any:
-        return node
-
+class _Skip(ExprKeeper, StmtRewriter):
     def visit_AssertStmt(self, node: AssertStmt) -> Stmt:
         return self.visit(node.body)
 

@@ -11,11 +11,11 @@ from ...base.errors import explain
 from ...ir.literals import is_one
 from ...ir.prim_expr import IntImm, PrimExpr, Range, Var
 from ...ir.prim_op import const
-from ..buffer import Buffer, BufferRegion
-from ..expr import BufferLoad
-from ..function import PrimFunc
-from ..stmt import Allocate, AllocateConst, BufferStore, For, SeqStmt, Stmt
-from ..stmt_functor import substitute
+from ...tir.buffer import Buffer, BufferRegion
+from ...tir.expr import BufferLoad
+from ...tir.function import PrimFunc
+from ...tir.stmt import Allocate, AllocateConst, BufferStore, For, SeqStmt, Stmt
+from ...tir.stmt_functor import substitute
 
 
 def calculate_workspace_bytes(func: PrimFunc, workspace_byte_alignment: int = 1) -> int:

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..ir import prim_expr as pe
-from ..ir import prim_op as po
-from ..ir.op import Op
-from ..ir.prim_expr import FALSE, TRUE, Call, IntImm, PrimExpr, Select
-from .context import Context
+from ...arith.context import Context
+from ...ir import prim_expr as pe
+from ...ir import prim_op as po
+from ...ir.op import Op
+from ...ir.prim_expr import FALSE, TRUE, Call, IntImm, PrimExpr, Select
 
 if TYPE_CHECKING:
-    from ..ir.dtype import DataType
+    from ...ir.dtype import DataType
 
 _OPERATORS: dict[type, tuple[type, bool]] = {
     ast.Add: (pe.Add, False),

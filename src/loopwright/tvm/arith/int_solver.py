@@ -11,20 +11,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
 from typing import Any
 
-from ..base.errors import explain
-from ..ir import prim_expr as pe
-from ..ir import prim_op as po
-from ..ir.literals import int_value, is_one, is_true
-from ..ir.node import Node
-from ..ir.prim_expr import FALSE, TRUE, IntImm, PrimExpr, Range, Var
-from ..ir.variables import substitute, vars_in
-from . import poly as P
-from .analyzer import Analyzer, IntSet
-from .atoms import is_index
-from .build import atom_expr
-from .int_set import eval_set
-from .interval import is_infinite
-from .poly import ONE, Poly
+from ...arith import poly as P
+from ...arith.analyzer import Analyzer, IntSet
+from ...arith.atoms import is_index
+from ...arith.build import atom_expr
+from ...arith.int_set import eval_set
+from ...arith.interval import is_infinite
+from ...arith.poly import ONE, Poly
+from ...base.errors import explain
+from ...ir import prim_expr as pe
+from ...ir import prim_op as po
+from ...ir.literals import int_value, is_one, is_true
+from ...ir.node import Node
+from ...ir.prim_expr import FALSE, TRUE, IntImm, PrimExpr, Range, Var
+from ...ir.variables import substitute, vars_in
 
 # Eliminating a variable pairs its lower bounds with its upper ones, and a condition with n choices
 # has 2**n disjuncts: more than this takes minutes, or years.

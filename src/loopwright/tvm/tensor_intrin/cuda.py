@@ -20,10 +20,10 @@ from typing import Any
 
 from ...ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import add, cast, const, convert, multiply
-from ..buffer import Buffer, decl_buffer
-from ..expr import BufferLoad
-from ..function import PrimFunc, TensorIntrin
-from ..op_target import (
+from ...tir.buffer import Buffer, decl_buffer
+from ...tir.expr import BufferLoad
+from ...tir.function import PrimFunc, TensorIntrin
+from ...tir.op_target import (
     mma_fill,
     mma_store,
     ptx_ldmatrix,
@@ -33,8 +33,8 @@ from ..op_target import (
     tvm_mma_sync,
     tvm_store_matrix_sync,
 )
-from ..stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt
-from .dot import around, nest
+from ...tir.stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt
+from ...tir.tensor_intrin.dot import around, nest
 
 Pair = tuple[PrimFunc, PrimFunc]
 Index = tuple[Any, Any]
@@ -322,9 +322,7 @@ def get_wmma_fill_intrin(m_dim: int, n_dim: int, k_dim: int, dtype: str) -> Pair
         return Evaluate(tvm_fill_fragment(c.data, *size, _fragment(c), const(0, dtype)))
 
     return _pair(
-        lambda strided: [
-            _matrix("C", (m_dim, n_dim), dtype, "wmma.accumulator", strided, n_dim),
-        ],
+        lambda strided: [_matrix("C", (m_dim, n_dim), dtype, "wmma.accumulator", strided, n_dim)],
         _zeros("init", m_dim, n_dim),
         fill,
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..ir import prim_expr as pe
-from ..ir.prim_expr import PrimExpr, Range, Var
-from . import poly as P
-from .analyzer import Analyzer, IntervalSet, nothing
-from .atoms import DIV, is_index
-from .interval import Evaluator, is_infinite, neg_inf, pos_inf
-from .poly import Poly
+from ...arith import poly as P
+from ...arith.analyzer import Analyzer, IntervalSet, nothing
+from ...arith.atoms import DIV, is_index
+from ...arith.interval import Evaluator, is_infinite, neg_inf, pos_inf
+from ...arith.poly import Poly
+from ...ir import prim_expr as pe
+from ...ir.prim_expr import PrimExpr, Range, Var
 
 
 def deduce_bound(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .machinery import BlockRV, ScheduleError
-from .machinery.scope import is_output
-from .schedule import Schedule
+from ...tir.schedule.machinery import BlockRV, ScheduleError
+from ...tir.schedule.machinery.scope import is_output
+from ...tir.schedule.schedule import Schedule
 from .suggest_index_map import suggest_index_map
 from .tensorize_mapping import (
     AutoTensorizeMappingInfo,
@@ -16,7 +16,7 @@ from .tensorize_mapping import (
 )
 
 if TYPE_CHECKING:
-    from .machinery.random_variables import LoopRV
+    from ...tir.schedule.machinery.random_variables import LoopRV
 
 
 def has_block(sch: Schedule, block_name: str) -> bool:

@@ -9,9 +9,9 @@ from ...arith import Analyzer, detect_iter_map, iter_sum_terms
 from ...ir.prim_expr import PrimExpr, Range, Var
 from ...ir.prim_op import add, const, floordiv, floormod, multiply
 from ...ir.variables import vars_in
-from ..buffer import Buffer
-from ..index_map import IndexMap
-from ..stmt import For
+from ...tir.buffer import Buffer
+from ...tir.index_map import IndexMap
+from ...tir.stmt import For
 
 if TYPE_CHECKING:
     from ...arith.iter_map_node import IterSplitExpr

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from ...arith import Analyzer
+from ...ir.functor import nodes_of
 from ...ir.literals import is_one
 from ...ir.node import Node
 from ...ir.op import Op
 from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Var
 from ...ir.prim_op import add, const, multiply
 from ...ir.variables import vars_in
-from ..buffer import Buffer
-from ..expr import BufferLoad
-from ..function import PrimFunc, TensorIntrin
-from ..index_map import IndexMap
-from ..stmt import Block, BlockRealize, BufferStore, For
-from ..stmt_functor import post_order_visit
-from .machinery import BlockRV, LoopRV, Ref, ScheduleBase
+from ...tir.buffer import Buffer
+from ...tir.expr import BufferLoad
+from ...tir.function import PrimFunc, TensorIntrin
+from ...tir.index_map import IndexMap
+from ...tir.schedule.machinery import BlockRV, LoopRV, Ref, ScheduleBase
+from ...tir.stmt import Block, BlockRealize, BufferStore, For
 
 
 class TensorizeInfo:
@@ -183,18 +183,8 @@ def tile_with_tensor_intrin(
 
 def _described(func: PrimFunc) -> tuple[BlockRealize, list[For]] | None:
     """The one block of a description, and the loops around it."""
-    blocks: list[BlockRealize] = []
-    loops: list[For] = []
-
-    def note(node: Node) -> None:
-        if isinstance(node, BlockRealize):
-            blocks.append(node)
-        elif isinstance(node, For):
-            loops.append(node)
-
-    post_order_visit(func.body, note)
-    inner = [r for r in blocks if r is not func.body]
-    return (inner[0], loops[::-1]) if len(inner) == 1 else None
+    inner = [r for r in nodes_of(func.body, BlockRealize) if r is not func.body]
+    return (inner[0], nodes_of(func.body, For)[::-1]) if len(inner) == 1 else None
 
 
 def _update(block: Block) -> BufferStore | None:

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import llvmlite.binding as llvm
 
-from ...base.errors import explain
-from ...base.host import host
-from ...ir.target import Target
-from .cpu_features import features_of
-from .machine import check_machine, known_names, resolve
+from ..base.errors import explain
+from ..base.host import host
+from ..codegen.llvm.cpu_features import features_of
+from ..codegen.llvm.machine import check_machine, known_names, resolve
+from ..ir.target import Target
 
 # LLVM's names of architectures, as they begin a triple.
 _ARCHITECTURES = """aarch64 aarch64_be amdgcn arm armeb avr bpfeb bpfel hexagon i386 lanai loongarch32

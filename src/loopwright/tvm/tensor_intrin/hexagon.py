@@ -6,10 +6,10 @@ from __future__ import annotations
 from functools import partial
 
 from ...ir.prim_expr import Broadcast, PrimExpr
-from ..buffer import Buffer
-from ..op import call_llvm_pure_intrin, reinterpret
-from ..stmt import Stmt
-from .dot import lanes, register, rows_of, store
+from ...tir.buffer import Buffer
+from ...tir.op import call_llvm_pure_intrin, reinterpret
+from ...tir.stmt import Stmt
+from ...tir.tensor_intrin.dot import lanes, register, rows_of, store
 
 VRMPY_u8u8i32_INTRIN = "dot_32x4_u8u8i32_vrmpy"
 VRMPY_u8i8i32_INTRIN = "dot_32x4_u8i8i32_vrmpy"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..ir.node import Node
-from ..runtime.packed_func import get_global_func
+from ...ir.node import Node
+from ...runtime.packed_func import get_global_func
 
 
 class EnvFunc(Node):

@@ -11,16 +11,16 @@ import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..ir import prim_expr as pe
-from ..ir import prim_op as po
-from ..ir.functor import Rewriter
-from ..ir.prim_expr import IntImm, PrimExpr
-from .context import Context
+from ...arith.context import Context
+from ...ir import prim_expr as pe
+from ...ir import prim_op as po
+from ...ir.functor import Rewriter
+from ...ir.prim_expr import IntImm, PrimExpr, ScalarLike
 from .rewrite_rules import RULES
 from .rule_text import Rule
 
 if TYPE_CHECKING:
-    from ..ir.op import Op
+    from ...ir.op import Op
 
 
 class _Rewrite(Rewriter):
@@ -83,7 +83,7 @@ def folded(node: PrimExpr) -> PrimExpr:
     return node
 
 
-def rewrite_simplify(ctx: Context, expr: PrimExpr | int) -> Any:
+def rewrite_simplify(ctx: Context, expr: ScalarLike) -> Any:
     """An equal expression in the form of the table of rules.
 
     Raises DivisionByZero for a division by the literal 0, which `simplify` leaves as it is.

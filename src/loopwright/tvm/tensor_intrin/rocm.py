@@ -4,11 +4,11 @@ them can be made and printed."""
 from __future__ import annotations
 
 from ...ir.prim_op import add, const
-from ..buffer import Buffer
-from ..expr import BufferLoad
-from ..op import call_llvm_pure_intrin, reinterpret
-from ..stmt import BufferStore, Stmt
-from .dot import lanes, register
+from ...tir.buffer import Buffer
+from ...tir.expr import BufferLoad
+from ...tir.op import call_llvm_pure_intrin, reinterpret
+from ...tir.stmt import BufferStore, Stmt
+from ...tir.tensor_intrin.dot import lanes, register
 
 AMDGPU_SDOT4_INTRIN = "sdot4"
 

@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ...ir.structural import assert_structural_equal
-from ..function import PrimFunc
-from .machinery.trace import Trace
-from .schedule import Schedule
+from ...tir.function import PrimFunc
+from ...tir.schedule.machinery.trace import Trace
+from ...tir.schedule.schedule import Schedule
 
 if TYPE_CHECKING:
     from ...ir.module import IRModule

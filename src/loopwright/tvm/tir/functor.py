@@ -14,14 +14,14 @@ from __future__ import annotations
 import re
 from typing import Any, TypeVar
 
-from ..base.errors import explain
-from ..ir import prim_expr as pe
-from ..ir.node import DEF, Node
-from ..ir.prim_expr import IterVar, PrimExpr, Range, Var
-from . import expr as te
-from . import stmt as st
-from .buffer import BufferRegion
-from .stmt import MatchBufferRegion, Stmt
+from ...base.errors import explain
+from ...ir import prim_expr as pe
+from ...ir.node import DEF, Node
+from ...ir.prim_expr import IterVar, PrimExpr, Range, Var
+from ...tir import expr as te
+from ...tir import stmt as st
+from ...tir.buffer import BufferRegion
+from ...tir.stmt import MatchBufferRegion, Stmt
 
 C = TypeVar("C", bound="type[_Dispatch]")
 
