@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.errors import LoopwrightError
 from .explored import Explored
 from .machine import machine
-from .notebook import notebook_executable, notebook_trace
+from .notebook import notebook_executable, notebook_trace  # noqa: F401
 from .page_data import PageData
 
 if TYPE_CHECKING:
@@ -100,6 +100,3 @@ def _written(text: str, file: str | Path | None) -> str:
     if file is not None:
         Path(file).write_text(text, encoding="utf-8")
     return text
-
-
-__all__ = ["notebook_executable", "notebook_trace", "page", "page_of_executable", "page_of_trace"]

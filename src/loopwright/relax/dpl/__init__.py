@@ -13,7 +13,6 @@ from . import text as _text  # installs the printing of patterns
 from .context import PatternContext
 from .matcher import match, matcher_of
 from .pattern import *
-from .pattern import __all__ as _patterns
 from .rewrite import (
     ExprPatternRewriter,
     OrRewriter,
@@ -22,21 +21,3 @@ from .rewrite import (
     rewrite_bindings,
     rewrite_call,
 )
-
-__all__ = [
-    "ExprPatternRewriter",
-    "OrRewriter",
-    "PatternContext",
-    "PatternMatchingRewriter",
-    "TupleRewriter",
-    "context",
-    "match",
-    "matcher",
-    "matcher_of",
-    "pattern",
-    "rewrite",
-    "rewrite_bindings",
-    "rewrite_call",
-    "well_known",
-]
-__all__ += _patterns

@@ -15,7 +15,7 @@ from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_expr import Var as TirVar
 from ...relax.analysis import BaseCheckResult, find_impure_call, struct_info_base_check
 from ...relax.block_builder import BlockBuilder
-from ...relax.expr import (
+from ...relax.expr import (  # noqa: F401
     Binding,
     Call,
     DataflowVar,
@@ -41,7 +41,7 @@ from .. import relax as R
 from .. import tir as T
 from .core import Dialect, Parser, annotation_tree, parameters
 from .entry import READERS
-from .ir_parser import EXTRAS, FUNCTIONS, ModuleScope, read_function
+from .ir_parser import EXTRAS, FUNCTIONS, ModuleScope, read_function  # noqa: F401
 from .relax_values import instance, is_graph_tuple, take_last, variables_of
 
 if TYPE_CHECKING:
@@ -607,4 +607,3 @@ def _extras(parser: Parser, functions: dict[GlobalVar, Any]) -> dict[GlobalVar, 
 FUNCTIONS.register("relax", (_declare, _define))
 READERS.register("relax", read_function("relax"))
 EXTRAS.register("relax", _extras)
-__all__ = ["ExternFunc", "ModuleScope", "RelaxDialect"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...base.errors import explain
 from ...ir.module import IRModule
 from ...runtime.device import Device, cpu
-from ..graph_executor import GraphRuntime
+from ..graph_executor import GraphRuntime  # noqa: F401
 from .backend import interpreter
 from .backend.compiling import (
     as_relay_module,
@@ -180,16 +180,3 @@ def create_executor(
         mod = mod.clone()
         mod["main"] = bind_params_by_name(mod["main"], params)
     return EXECUTORS[kind](mod, cpu() if device is None else device, target)
-
-
-__all__ = [
-    "AotExecutor",
-    "BuildModule",
-    "GraphExecutor",
-    "GraphRuntime",
-    "bind_params_by_name",
-    "build",
-    "create_executor",
-    "lower",
-    "optimize",
-]

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...base.errors import LoopwrightError, explain
 from ...base.span import SequentialSpan, Span
-from ...ir.expr import Attrs, BaseExpr, DictAttrs, GlobalVar
+from ...ir.expr import Attrs, BaseExpr, DictAttrs, GlobalVar  # noqa: F401
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.prim_expr import FloatImm, IntImm, StringImm
@@ -399,6 +399,3 @@ def _positions(span: Span | None) -> list[str]:
     spans = span.spans if isinstance(span, SequentialSpan) else (span,)
     located = [s for s in spans if s is not None and not isinstance(s, TextSpan)]
     return [f"{s.source}:{s.line}:{s.column}" for s in located]
-
-
-__all__ = ["HEADER", "Attrs", "DictAttrs", "pretty_print", "text"]

@@ -48,13 +48,3 @@ class _EmptyMutator(ModulePass):
 def ApplyEmptyCppMutator() -> ModulePass:
     """The pass that rebuilds each graph function in normal form, and changes nothing else."""
     return _EmptyMutator()
-
-
-__all__ = [
-    "ApplyEmptyCppMutator",
-    "InplaceOpportunity",
-    "dataflow_alias_analysis",
-    "dataflow_inplace_analysis",
-    "dataflow_liveness_analysis",
-    "dataflow_single_inplace_call",
-]

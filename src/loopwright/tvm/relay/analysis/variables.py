@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..expr import Call, Expr, Function, Let, Var
 from ..type_functor import parts
 from ..types import FuncType, Type, TypeVar
-from ..walk import all_vars, bound_vars, children, free_vars, post_order
+from ..walk import all_vars, bound_vars, children, free_vars, post_order  # noqa: F401
 
 if TYPE_CHECKING:
     from ....ir.expr import GlobalVar
@@ -124,15 +124,3 @@ def _scoped(node: Op | Expr) -> Iterator[tuple[str, Any]]:
         yield from (("bind", node.params), ("visit", node.body), ("leave", node.params))
     else:
         yield from (("visit", child) for child in children(node))
-
-
-__all__ = [
-    "all_dtypes",
-    "all_type_vars",
-    "all_vars",
-    "bound_type_vars",
-    "bound_vars",
-    "free_type_vars",
-    "free_vars",
-    "well_formed",
-]

@@ -16,7 +16,7 @@ from ....relax.transform.fuse.fuse_tir import fuse
 from ....runtime.tensor import Tensor
 from ....tir.function import PrimFunc
 from ..expr import Call, Function
-from ..strategy import OpImplementation, get_valid_implementations, select_implementation
+from ..strategy import OpImplementation, get_valid_implementations, select_implementation  # noqa: F401
 from ..translate import to_relax
 from .compiling import compiled, lowered, one_target
 
@@ -130,16 +130,3 @@ _COMPILER = TECompiler()
 def get() -> TECompiler:
     """The one of the process."""
     return _COMPILER
-
-
-__all__ = [
-    "CachedFunc",
-    "LoweredOutput",
-    "TECompiler",
-    "get",
-    "get_shape",
-    "get_valid_implementations",
-    "lower_call",
-    "lower_to_primfunc",
-    "select_implementation",
-]

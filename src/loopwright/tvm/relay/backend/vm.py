@@ -84,6 +84,3 @@ class VMExecutor(Executor):
 
     def _make_function(self, mod: IRModule) -> Callable[..., Any]:
         return compile(mod, self.target)["main"]
-
-
-__all__ = ["Function", "VMCompiler", "VMExecutor", "compile"]
