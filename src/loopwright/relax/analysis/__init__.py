@@ -13,8 +13,6 @@ from ..relations import (
     struct_info_lca,
     tir_vars_in_struct_info,
 )
-from .layout_transforms import suggest_layout_transforms
-from .memory import estimate_memory_usage
 from .variables import (
     all_global_vars,
     all_vars,

@@ -5,10 +5,9 @@
 - constraints.py, context.py: patterns that form a graph (`PatternContext`)
 - rewrite.py: the rewriters; below it rules.py (the engine), graft.py (what callbacks return),
   script_rules.py (`@R.rewriter`)
-- well_known.py: patterns for matmul, convolution, attention
 """
 
-from . import context, matcher, pattern, rewrite, well_known
+from . import context, matcher, pattern, rewrite
 from . import text as _text  # installs the printing of patterns
 from .context import PatternContext
 from .matcher import match, matcher_of

@@ -9,7 +9,9 @@ from ...base.registry import registering
 from ...ir.module import IRModule
 from ...relax.byoc.patterns import get_patterns_with_prefix, register_patterns
 from ...relax.dpl import rewrite_call
-from ...relax.dpl.well_known import (
+from ...relax.expr import Function
+from ...relax.transform import FuseOpsByPattern, PatternCheckContext
+from ..relax.well_known import (
     make_attention_pattern,
     make_attention_rewrite_pattern,
     make_conv2d_pattern,
@@ -18,8 +20,6 @@ from ...relax.dpl.well_known import (
     make_residual_block_pattern,
     make_stacked_attention_pattern,
 )
-from ...relax.expr import Function
-from ...relax.transform import FuseOpsByPattern, PatternCheckContext
 
 if TYPE_CHECKING:
     from ...ir.prim_expr import PrimExpr

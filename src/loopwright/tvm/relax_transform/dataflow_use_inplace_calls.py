@@ -32,7 +32,7 @@ After::
             return z
 
 Parameters, constants and values from outside of the dataflow block are not written over, nor what
-may share their memory (`relax.analysis.in_place`). The kernels are those of LegalizeOps.
+may share their memory (`tvm.relax.in_place`). The kernels are those of LegalizeOps.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from typing import Any
 from ...ir.module import IRModule
 from ...ir.transform import ModulePass, PassContext
 from ...relax import expr as rx
-from ...relax.analysis.in_place import in_place_calls
 from ...relax.functor import GraphRewriter
-from ...relax.transform.legalize_ops.in_place import in_place
+from ..relax.in_place import in_place_calls
+from ..relax.in_place_kernels import in_place
 
 
 @dataclass(frozen=True, repr=False)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ....base.errors import explain
-from ....ir.module import IRModule
-from ....tir.function import PrimFunc
-from ....tir.stmt_functor import substitute_buffers
-from ... import expr as rx
-from ...block_builder import BlockBuilder
-from ...op.base import CALL_TIR, call_tir_inplace
-from ..graph.legalize import LegalizeOps
-from ..queries import bindings_of, call_fields
+from ...base.errors import explain
+from ...ir.module import IRModule
+from ...relax import expr as rx
+from ...relax.block_builder import BlockBuilder
+from ...relax.op.base import CALL_TIR, call_tir_inplace
+from ...relax.transform.graph.legalize import LegalizeOps
+from ...relax.transform.queries import bindings_of, call_fields
+from ...tir.function import PrimFunc
+from ...tir.stmt_functor import substitute_buffers
 
 
 def in_place(builder: BlockBuilder, call: rx.Call, index: int) -> rx.Call | None:

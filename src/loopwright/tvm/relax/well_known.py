@@ -6,8 +6,8 @@ These are TVM's from `relax.backend.patterns`; each function returns (pattern, {
 from __future__ import annotations
 
 from ...base.errors import explain
-from . import pattern as pt
-from .attention import make_attention_rewrite_pattern  # noqa: F401
+from ...relax.dpl import pattern as pt
+from .attention_pattern import make_attention_rewrite_pattern  # noqa: F401
 
 Named = tuple[pt.DFPattern, dict[str, pt.DFPattern]]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...base.registry import Registry
-from .. import expr as rx
-from ..struct_info import TensorStructInfo
-from .base import CALL_TIR_WITH_GRAD
+from ...relax import expr as rx
+from ...relax.op.base import CALL_TIR_WITH_GRAD
+from ...relax.struct_info import TensorStructInfo
 
 if TYPE_CHECKING:
-    from ..block_builder import BlockBuilder
+    from ...relax.block_builder import BlockBuilder
 
 TE_GRADIENTS: Registry[str, Callable[..., Any]] = Registry(
     "te gradient", add="register_te_gradient"
