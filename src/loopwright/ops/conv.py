@@ -445,5 +445,5 @@ conv3d.samples(
         padding=(0, 1, 1),
         data_layout="NCDHW4c",
         kernel_layout="OIDHW4i4o",
-    ),
+    )
 )

@@ -218,8 +218,6 @@ def reduction(
 
     operator.numpy(run)
     operator.samples(
-        case((2, 3, 4), axis=[1]),
-        case(("n", 8), axis=[-1], keepdims=True),
-        case((2, 3), axis=None),
+        case((2, 3, 4), axis=[1]), case(("n", 8), axis=[-1], keepdims=True), case((2, 3), axis=None)
     )
     return operator

@@ -305,9 +305,7 @@ def _(bb, call):
 
 
 resize_matrix.samples(
-    case(8, 4, np.array([0.5])),
-    case(8, 5, scale=0.6, method="cubic", cubic_exclude=1),
-    case(8, 5),
+    case(8, 4, np.array([0.5])), case(8, 5, scale=0.6, method="cubic", cubic_exclude=1), case(8, 5)
 )
 
 

@@ -14,10 +14,7 @@ from ..ir.prim_op import add, cast, const, floordiv, indexdiv, indexmod, multipl
 from ..relax import op as R
 from ..relax.expr import Call, ShapeExpr
 from ..relax.layout import LayoutPlan, LayoutQuery
-from ..relax.struct_info import (
-    ShapeStructInfo,
-    TensorStructInfo,
-)
+from ..relax.struct_info import ShapeStructInfo, TensorStructInfo
 from ..tir import IndexMap
 from ..tir.stmt_functor import substitute
 from .common import (

@@ -326,9 +326,7 @@ def _bytes(rows: int, depth: int, block: int) -> list[np.ndarray]:
 
 
 matmul_nbits.samples(
-    _sample(1, 64, 64, 4, 16),
-    _sample("n", 32, 128, 8, 32),
-    _sample(13, 64, 64, 2, 32),
+    _sample(1, 64, 64, 4, 16), _sample("n", 32, 128, 8, 32), _sample(13, 64, 64, 2, 32)
 )
 byte_matmul_nbits.samples(
     _sample(1, 64, 64, 4, 16, *_bytes(1, 64, 16)),

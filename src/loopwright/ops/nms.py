@@ -88,10 +88,7 @@ def _scored(batch: int, count: int) -> np.ndarray:
 
 _SCORED = _scored(2, 9)
 _THRESHOLD = np.array(0.2, np.float32)
-get_valid_counts.samples(
-    case(_SCORED, _THRESHOLD),
-    case(_SCORED, _THRESHOLD, id_index=-1),
-)
+get_valid_counts.samples(case(_SCORED, _THRESHOLD), case(_SCORED, _THRESHOLD, id_index=-1))
 
 # ---------------------------------------------------------------------- suppression
 

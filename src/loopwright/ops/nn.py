@@ -472,7 +472,4 @@ def _(data, before, after, pad_value=0.0):
     return whole[tuple(cut)]
 
 
-pad_by.samples(
-    case((2, 3), [1, 0], [2, 1], pad_value=2.0),
-    case(("n", 3), ["n", 0], [1, -1]),
-)
+pad_by.samples(case((2, 3), [1, 0], [2, 1], pad_value=2.0), case(("n", 3), ["n", 0], [1, -1]))

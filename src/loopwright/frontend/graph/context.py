@@ -178,8 +178,7 @@ class Context:
         """A 0-d constant; the same one for the same number. Raises ValueError for one that `dtype`, of
         integers, does not hold."""
         return self.once(
-            (repr(value), str(dtype)),
-            lambda: self.constant(in_type(value, dtype), str(dtype)),
+            (repr(value), str(dtype)), lambda: self.constant(in_type(value, dtype), str(dtype))
         )
 
     def once(self, key: Sequence[Any], make: Callable[[], rx.Constant]) -> rx.Constant:

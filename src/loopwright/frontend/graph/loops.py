@@ -27,12 +27,7 @@ from ...relax import expr as rx
 from ...relax import op
 from ...relax.analysis import free_symbolic_vars, free_vars
 from ...relax.specialize import copy_with_new_vars
-from ...relax.struct_info import (
-    ObjectStructInfo,
-    PrimStructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-)
+from ...relax.struct_info import ObjectStructInfo, PrimStructInfo, TensorStructInfo, TupleStructInfo
 from .context import Context
 from .object_values import OBJECT, ObjectValue, form_of, info_of, joined
 from .values import Value

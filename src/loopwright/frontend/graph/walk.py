@@ -93,12 +93,7 @@ class Step:
         return self.graph.part(node, inputs, Step(self.graph, self.region, may_fork=False))
 
     def loop(
-        self,
-        body: Body,
-        limit: Value | None,
-        go: Value | None,
-        state: list[Value],
-        collected: int,
+        self, body: Body, limit: Value | None, go: Value | None, state: list[Value], collected: int
     ) -> list[Value]:
         return self.graph.loop(body, limit, go, state, collected)
 
@@ -252,12 +247,7 @@ class GraphWalk:
     # -- loops and branches --------------------------------------------------------------------
 
     def loop(
-        self,
-        body: Body,
-        limit: Value | None,
-        go: Value | None,
-        state: list[Value],
-        collected: int,
+        self, body: Body, limit: Value | None, go: Value | None, state: list[Value], collected: int
     ) -> list[Value]:
         """The outputs of a loop; see `Loop`."""
         for value in (limit, go, *state):

@@ -122,11 +122,7 @@ def layer_norm(
 
 
 def rms_norm(
-    x: Tensor,
-    weight: Tensor,
-    axes: int | list[int],
-    epsilon: float = 1e-5,
-    name: str = "rms_norm",
+    x: Tensor, weight: Tensor, axes: int | list[int], epsilon: float = 1e-5, name: str = "rms_norm"
 ) -> Tensor:
     """x / sqrt(mean(x * x) + epsilon) * weight over `axes`."""
     which = [axes] if isinstance(axes, int) else axes

@@ -34,12 +34,7 @@ class Standard:
         if op_type.startswith("_"):
             raise AttributeError(op_type)
 
-        def convert(
-            *inputs: Any,
-            outputs: int = 1,
-            opset: int = OPSET,
-            **attributes: Any,
-        ) -> Any:
+        def convert(*inputs: Any, outputs: int = 1, opset: int = OPSET, **attributes: Any) -> Any:
             kinds = [str(v.dtype) for v in inputs if isinstance(v, Value)]
             dtype = next((kind for kind in kinds if kind != "bool"), "float32")
             args = [self._value(v, dtype) for v in inputs]

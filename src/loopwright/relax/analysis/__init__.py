@@ -32,10 +32,4 @@ from .variables import (
     udchain,
     used_vars,
 )
-from .well_formed import (
-    RULES,
-    Violation,
-    assert_well_formed,
-    find_violations,
-    well_formed,
-)
+from .well_formed import RULES, Violation, assert_well_formed, find_violations, well_formed

@@ -25,12 +25,7 @@ from ...ir.structural import StructuralKey
 from ...ir.transform import ModulePass, PassContext
 from ..expr import Call, Function, If, SeqExpr
 from ..functor import GraphRewriter
-from ..transform.fuse.fuse_ops_by_pattern import (
-    CODEGEN,
-    COMPOSITE,
-    FuseOpsByPattern,
-    FusionPattern,
-)
+from ..transform.fuse.fuse_ops_by_pattern import CODEGEN, COMPOSITE, FuseOpsByPattern, FusionPattern
 from ..transform.fuse.merge_composite_functions import MergeCompositeFunctions
 from .before_folding import has_regions, warn_of_nothing
 from .composite import inlined

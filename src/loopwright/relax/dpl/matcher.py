@@ -23,12 +23,7 @@ from ...ir.op import Op
 from ...ir.structural import structural_equal
 from .. import expr as rx
 from ..analysis.variables import get_var2val
-from ..relations import (
-    BaseCheckResult,
-    can_prove_equal,
-    match_struct_info,
-    tir_vars_in_struct_info,
-)
+from ..relations import BaseCheckResult, can_prove_equal, match_struct_info, tir_vars_in_struct_info
 from ..struct_info import TensorStructInfo
 from . import nodes as nd
 from .plan import Plan, plan_of

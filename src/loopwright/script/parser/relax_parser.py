@@ -31,12 +31,7 @@ from ...relax.expr import (  # noqa: F401
     const,
 )
 from ...relax.relations import erase_to_params
-from ...relax.struct_info import (
-    FuncStructInfo,
-    ObjectStructInfo,
-    StructInfo,
-    TupleStructInfo,
-)
+from ...relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo, TupleStructInfo
 from .. import relax as R
 from .. import tir as T
 from .core import Dialect, Parser, annotation_tree, parameters

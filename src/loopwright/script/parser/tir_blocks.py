@@ -14,12 +14,7 @@ from ...ir.prim_op import const as _const
 from ...ir.prim_op import convert as _convert
 from ...tir.buffer import BufferRegion
 from .closed import READABLE
-from .frames import (
-    BlockFrame,
-    InitFrame,
-    current,
-    loop_range,
-)
+from .frames import BlockFrame, InitFrame, current, loop_range
 from .tir_buffers import as_region
 from .tir_values import as_integer
 

@@ -144,8 +144,7 @@ def _region(buffer: Buffer, indices: Sequence[PrimExpr], ends: dict[Var, Bound])
     spans = (bounds_of(index, ends) for index in indices)
     pairs = zip(spans, buffer.shape, strict=True)
     return BufferRegion(
-        buffer,
-        tuple(Range.upto(n) if span is None else range_between(*span) for span, n in pairs),
+        buffer, tuple(Range.upto(n) if span is None else range_between(*span) for span, n in pairs)
     )
 
 

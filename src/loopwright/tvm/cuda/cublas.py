@@ -11,10 +11,7 @@ from ...relax.byoc.patterns import get_patterns_with_prefix, register_patterns
 from ...relax.expr import Expr
 from ...relax.struct_info import TensorStructInfo
 from ...relax.transform import FuseOpsByPattern, PatternCheckContext
-from ..relax.well_known import (
-    make_matmul_multiply_pattern,
-    make_matmul_pattern,
-)
+from ..relax.well_known import make_matmul_multiply_pattern, make_matmul_pattern
 
 _FLOATS = ("float16", "float32")
 _EIGHT_BITS = ("int8", "float8_e4m3fn", "float8_e5m2")
@@ -66,9 +63,7 @@ with registering(__name__):
                 *((True, f"_bias{name}", act) for name, act in _ACTIVATIONS.items()),
             )
         ]
-        + [
-            ("cublas.matmul_transposed_multiply", *make_matmul_multiply_pattern(True), _check),
-        ]
+        + [("cublas.matmul_transposed_multiply", *make_matmul_multiply_pattern(True), _check)]
     )
 
 

@@ -24,12 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ._decompose import (
-    DecomposePass,
-    batch_norm_for_training,
-    layer_norm,
-    tensor_to_shape,
-)
+from ._decompose import DecomposePass, batch_norm_for_training, layer_norm, tensor_to_shape
 
 
 @dataclass(frozen=True)

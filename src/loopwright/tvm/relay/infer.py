@@ -22,16 +22,7 @@ from ...runtime import register_func
 from .expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
 from .operators.core import ROWS, Row, row_of
 from .relax_types import Extents
-from .types import (
-    Any,
-    FuncType,
-    IncompleteType,
-    TensorType,
-    TupleType,
-    Type,
-    TypeVar,
-    same_type,
-)
+from .types import Any, FuncType, IncompleteType, TensorType, TupleType, Type, TypeVar, same_type
 from .walk import post_order, rebuilt
 
 

@@ -52,10 +52,7 @@ _NOTED = (Call, Constant, Var, Function, Tuple, TupleGetItem)
 
 
 def text(
-    node: Node,
-    show_meta_data: bool = True,
-    annotate: Annotate | None = None,
-    header: bool = True,
+    node: Node, show_meta_data: bool = True, annotate: Annotate | None = None, header: bool = True
 ) -> str:
     """The text of an expression, a type or a module.
 

@@ -64,10 +64,7 @@ def _unpacked(func: PrimFunc, target: Target) -> PrimFunc:
         for key, value in (("device_type", kind), ("device_id", const(0, "int32"))):
             body = AttrStmt("default", key, value, body)
     host = func.replace(
-        params=unpacked_params(func),
-        buffer_map={},
-        body=body,
-        ret_type=PrimType(DataType("int32")),
+        params=unpacked_params(func), buffer_map={}, body=body, ret_type=PrimType(DataType("int32"))
     )
     return host.with_attr("target", target.host)
 

@@ -44,11 +44,7 @@ def _style(method: str, coordinates: str, rounding: str, alpha: float, exclude: 
 
 
 def _sampled(
-    data: te.Tensor,
-    plan: Layout,
-    at: dict[str, Any],
-    taps: Sequence[Any],
-    style: Style,
+    data: te.Tensor, plan: Layout, at: dict[str, Any], taps: Sequence[Any], style: Style
 ) -> Any:
     """The value of the taps, one list of (index, weight) for each spatial axis."""
     letters, value = spatial(plan), None

@@ -14,14 +14,7 @@ from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
 from .block_quantized import unpacked
-from .contrib import (
-    _FLOAT,
-    _all_of,
-    _contrib,
-    _root_mean_square,
-    counted,
-    numbered,
-)
+from .contrib import _FLOAT, _all_of, _contrib, _root_mean_square, counted, numbered
 from .contrib_attention import _heads, _joined, _swapped, multi_head_attention, rotated_by
 from .contrib_gated import _as_shaped, _float, _grouped
 

@@ -14,14 +14,7 @@ from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
 from .block_quantized import unpacked
-from .contrib import (
-    _FLOAT,
-    _all_of,
-    _contrib,
-    _root_mean_square,
-    counted,
-    numbered,
-)
+from .contrib import _FLOAT, _all_of, _contrib, _root_mean_square, counted, numbered
 
 if TYPE_CHECKING:
     from ....ir.prim_expr import PrimExpr

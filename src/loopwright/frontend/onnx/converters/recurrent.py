@@ -17,11 +17,7 @@ from ..registry import register_converter
 if TYPE_CHECKING:
     from ....ir.prim_expr import PrimExpr
 
-_DEFAULT = {
-    "rnn": ["Tanh"],
-    "gru": ["Sigmoid", "Tanh"],
-    "lstm": ["Sigmoid", "Tanh", "Tanh"],
-}
+_DEFAULT = {"rnn": ["Tanh"], "gru": ["Sigmoid", "Tanh"], "lstm": ["Sigmoid", "Tanh", "Tanh"]}
 _CANONICAL = {name.lower(): name for name in ACTIVATIONS}
 
 

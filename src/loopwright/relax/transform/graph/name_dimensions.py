@@ -192,10 +192,7 @@ def _order(name: str) -> tuple[int, str]:
 
 class _Caller(GraphRewriter):
     def __init__(
-        self,
-        mod: IRModule,
-        scalars: dict[GlobalVar, list[int]],
-        same: dict[GlobalVar, GlobalVar],
+        self, mod: IRModule, scalars: dict[GlobalVar, list[int]], same: dict[GlobalVar, GlobalVar]
     ) -> None:
         super().__init__(mod)
         self.scalars, self.same = scalars, same

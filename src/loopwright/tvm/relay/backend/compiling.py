@@ -140,9 +140,7 @@ def compiled(mod: IRModule | None, target: Any, mod_name: str = "default") -> tu
     chosen, naming = one_target(target), NameKernels(mod_name)
     pipeline: Any = get_default_pipeline(chosen)
     model = compile_model(
-        _in_relax(mod, chosen),
-        chosen,
-        relax_pipeline=pipeline.insert_after(SCHEDULED, naming),
+        _in_relax(mod, chosen), chosen, relax_pipeline=pipeline.insert_after(SCHEDULED, naming)
     )
     return model, naming.graph.get("json", "{}")
 

@@ -45,10 +45,7 @@ class Parser:
     functions that are there before."""
 
     def __init__(
-        self,
-        source: Source,
-        more: Mapping[str, Sequence[Any]],
-        known: IRModule | None = None,
+        self, source: Source, more: Mapping[str, Sequence[Any]], known: IRModule | None = None
     ) -> None:
         self.source = source
         self.words = list(tokens(source))
