@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..arith import Analyzer
 from ..base.errors import explain
@@ -12,11 +12,9 @@ from ..ir.module import IRModule
 from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import const, maximum
 from ..relax import op
+from ..relax.block_builder import BlockBuilder
+from ..relax.expr import Expr
 from ..runtime.tensor import Tensor
-
-if TYPE_CHECKING:
-    from ..relax.block_builder import BlockBuilder
-    from ..relax.expr import Expr
 
 
 def detach_params(mod: IRModule) -> tuple[IRModule, dict[str, list[Tensor]]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..ir.prim_expr import FloatImm, IntImm, PrimExpr, Var
 from ..ir.structural import StructuralKey
 from ..ir.variables import substitute, vars_in
+from ..relax.block_builder import BlockBuilder
 from ..relax.expr import Call, Constant, Expr, PrimValue, ShapeExpr, Tuple
 from ..relax.expr import Var as GraphVar
 from ..relax.struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo
@@ -17,9 +18,6 @@ from ..relax.te_call import scalar_literal
 from .extents import is_in_order
 from .inference import dtype_unknown, info_of, is_static, run_body
 from .params import Param
-
-if TYPE_CHECKING:
-    from ..relax.block_builder import BlockBuilder
 
 # By block builder: the key of a kernel -> its first call, and the variables of that one's shapes.
 _LOWERED: WeakKeyDictionary[Any, dict[Any, tuple[Call, list[Var]]]] = WeakKeyDictionary()

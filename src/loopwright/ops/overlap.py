@@ -6,19 +6,17 @@ A box is two opposite corners, (x, y, x, y) or (y, x, y, x).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .. import te, tir
+from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const
+from ..te.tensor import Tensor
 from ..tir.ir_builder import BufferVar, IRBuilder
 from .extents import extents_of
 from .statements import long
-
-if TYPE_CHECKING:
-    from ..ir.prim_expr import PrimExpr
-    from ..te.tensor import Tensor
 
 
 def tensors_of(*values: PrimExpr | Tensor) -> list[te.Tensor]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,14 +17,12 @@ from .. import tir
 from ..base.errors import explain
 from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const
+from ..tir.expr import BufferLoad
 from .core import case, op
 from .extents import extents_of, simplify
 from .overlap import rows
 from .params import Tensor, Tensors
 from .statements import long, loops, written
-
-if TYPE_CHECKING:
-    from ..tir.expr import BufferLoad
 
 LANES = 16  # of a block of the weight
 _ROWS = 4  # of the batch that share one pass over the weight

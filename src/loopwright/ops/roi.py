@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +16,12 @@ from .. import tir
 from ..base.errors import explain
 from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const, infimum
+from ..tir.expr import BufferLoad
 from .core import case, op
 from .extents import check_filled, extents_of
 from .overlap import rows
 from .params import Ints, Tensor
 from .statements import long, loops, written
-
-if TYPE_CHECKING:
-    from ..tir.expr import BufferLoad
 
 
 def _plan(data: Any, layout: str) -> tuple[Any, list[Any]]:

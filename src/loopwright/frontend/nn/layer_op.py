@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,8 @@ from ...base.errors import explain
 from ...ir.dtype import numpy_dtype
 from ...relax import BlockBuilder
 from ...relax import op as _op
+from ...relax.expr import Expr
 from .core import Tensor, get_default_dtype, wrap_nested
-
-if TYPE_CHECKING:
-    from ...relax.expr import Expr
 
 
 def _convolution(

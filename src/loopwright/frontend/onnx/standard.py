@@ -11,15 +11,13 @@ the version given as `opset`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..graph.context import Context
 from ..graph.values import Value, in_type
 from .reader import NEWEST_OPSET, Node
-
-if TYPE_CHECKING:
-    from ..graph.context import Context
 
 OPSET = NEWEST_OPSET
 

@@ -6,7 +6,7 @@ import ast
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import DiagnosticError, explain
 from ...ir.dtype import DataType
@@ -37,10 +37,8 @@ from .. import tir as T
 from .core import Dialect, Parser, annotation_tree, parameters
 from .entry import READERS
 from .ir_parser import EXTRAS, FUNCTIONS, ModuleScope, read_function  # noqa: F401
+from .proxies import MatchCastPair
 from .relax_values import instance, is_graph_tuple, take_last, variables_of
-
-if TYPE_CHECKING:
-    from .proxies import MatchCastPair
 
 _CHAINED = "consequential assignments like `a = b = c` are not supported"
 _SCALARS = (bool, int, float)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ...runtime import (  # noqa: F401
     PackedFunc,
@@ -19,9 +21,6 @@ from ...runtime import (  # noqa: F401
 from ...runtime import from_dlpack as _from_dlpack
 from ...runtime.ffi import ffi
 from .layout import Array, Map, String  # noqa: F401
-
-if TYPE_CHECKING:
-    import numpy as np
 
 Function = PackedFunc
 NDArray = Tensor

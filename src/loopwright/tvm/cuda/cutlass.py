@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...backend.utils import has_leaking_intermediate_variables
 from ...base.registry import registering
 from ...ir.module import IRModule
+from ...ir.prim_expr import PrimExpr
 from ...relax.byoc.patterns import get_patterns_with_prefix, register_patterns
 from ...relax.dpl import rewrite_call
 from ...relax.expr import Function
@@ -20,9 +21,6 @@ from ..relax.well_known import (
     make_residual_block_pattern,
     make_stacked_attention_pattern,
 )
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 _FLOATS = ("float16", "float32")
 _RELU, _GELU, _SILU = "relax.nn.relu", "relax.nn.gelu", "relax.nn.silu"

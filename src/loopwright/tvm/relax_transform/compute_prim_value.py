@@ -31,9 +31,10 @@ After::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.module import IRModule
+from ...ir.op import Op
 from ...ir.prim_expr import FloatImm, IntImm, PrimType, Var
 from ...ir.transform import ModulePass, PassContext
 from ...ir.variables import vars_in
@@ -42,9 +43,6 @@ from ...relax.functor import GraphRewriter
 from ...tir.function import PrimFunc
 from ...tir.op import ret
 from ...tir.stmt import Evaluate
-
-if TYPE_CHECKING:
-    from ...ir.op import Op
 
 
 class _Computed(GraphRewriter):

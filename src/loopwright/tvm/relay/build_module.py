@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ...base.errors import explain
 from ...ir.module import IRModule
@@ -25,11 +27,7 @@ from .backend.executor_factory import (
     GraphExecutorFactoryModule,
 )
 from .backend.vm import VMExecutor
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from .expr import Expr, Function
+from .expr import Expr, Function
 
 
 def build(

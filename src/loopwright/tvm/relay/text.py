@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ...base.errors import LoopwrightError, explain
 from ...base.span import SequentialSpan, Span
 from ...ir.expr import Attrs, BaseExpr, DictAttrs, GlobalVar  # noqa: F401
 from ...ir.module import IRModule
+from ...ir.node import Node
 from ...ir.op import Op
 from ...ir.prim_expr import FloatImm, IntImm, StringImm
 from . import literals
@@ -41,9 +42,6 @@ from .types import (
     TypeVar,
 )
 from .walk import children, post_order
-
-if TYPE_CHECKING:
-    from ...ir.node import Node
 
 HEADER = '#[version = "0.0.5"]\n'
 Annotate = Callable[[Any], str]

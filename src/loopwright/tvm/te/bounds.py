@@ -5,12 +5,13 @@ bound to threads, those that share its memory count as a whole."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...arith import Analyzer, IntervalSet, eval_ranges, is_neg_inf, is_pos_inf
 from ...arith.int_set import union_interval
 from ...base.errors import CallValueError, explain
 from ...ir.functor import pre_order_visit
+from ...ir.node import Node
 from ...ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import cast, const, maximum, subtract
 from ...te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
@@ -20,9 +21,6 @@ from .relations import Ranges, Sets, is_const, pass_down_ranges, pass_up_sets, p
 from .scan import ScanOp
 from .stage import GROUP_ROOT, INLINE, INLINED, Stage, Stages
 from .tensor_compute import TensorComputeOp
-
-if TYPE_CHECKING:
-    from ...ir.node import Node
 
 # Which threads share what: memory of rank r is shared by threads of rank r and more.
 _SCOPES = {"global": 0, "shared": 1, "warp": 2, "local": 3}

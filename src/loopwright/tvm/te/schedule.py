@@ -17,16 +17,18 @@ the tensor computes with a test of each element's index; nothing is computed bey
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import CallTypeError, CallValueError, explain
 from ...driver.front import compile as compile_model
 from ...ir.module import IRModule
+from ...ir.node import Node
 from ...ir.pass_context import PassContext
 from ...ir.prim_expr import IterVar, Var
 from ...te.prim_func import create_prim_func
 from ...te.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor
 from ...tir.buffer import Buffer as Buffer
+from ...tir.function import PrimFunc
 from ...tir.transform import (
     ConvertBlocksToOpaque,
     FlattenBuffer,
@@ -50,10 +52,6 @@ from .nest import schedule_ops as ScheduleOps
 from .relations import Fuse, Rebase, Relation, Singleton, Split, Transform  # noqa: F401
 from .scan import ScanOp
 from .stage import INLINED, SCAN_UPDATE, SCOPE, Stage, Stages
-
-if TYPE_CHECKING:
-    from ...ir.node import Node
-    from ...tir.function import PrimFunc
 
 
 class Schedule(Stages):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import explain, suggest
 from ...base.names import free_name
@@ -13,6 +13,7 @@ from ...ir.op import Op
 from ...ir.target import Target
 from ...ir.transform import PassContext
 from ...relax import expr as rx
+from ...relax.block_builder import BlockBuilder
 from ...relax.op.base import CALL_TIR
 from ...relax.struct_info import TupleStructInfo
 from ...relax.transform import LegalizeOps
@@ -23,9 +24,6 @@ from ..relay.expr import Call, Function
 from ..relay.operators.core import row_of
 from ..relay.translate import to_relax
 from ..relay.walk import post_order
-
-if TYPE_CHECKING:
-    from ...relax.block_builder import BlockBuilder
 
 
 def from_relay(

@@ -9,18 +9,16 @@ dict_values([buffer(X, ...), buffer(Y, ...), buffer(Z, ...)])
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain
 from ...ir.dtype import numpy_dtype
+from ...ir.prim_expr import PrimExpr
 from ...te import Tensor
 from ...tir import PrimFunc
 from ...tir.tensor_intrin.cuda import WARP_SIZE
 from .. import topi
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 _AXES = {1: "l", 2: "hw", 3: "dhw"}
 

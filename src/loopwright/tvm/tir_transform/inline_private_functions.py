@@ -23,11 +23,12 @@ dimensions that its call does not define; functions without remaining calls are 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.expr import GlobalVar
 from ...ir.functor import any_node, post_order_visit
 from ...ir.module import IRModule
+from ...ir.node import Node
 from ...ir.prim_expr import Call, PrimExpr, Var
 from ...ir.transform import ModulePass, PassContext
 from ...tir.buffer import Buffer
@@ -37,9 +38,6 @@ from ...tir.stmt import Evaluate, Stmt
 from ...tir.stmt_functor import renew_defs
 from ...tir.transform.base import StmtRewriter, Substitute
 from ...tir.transform.lower.unpack_signatures import symbolic_dims
-
-if TYPE_CHECKING:
-    from ...ir.node import Node
 
 
 def _called(node: Stmt) -> set[str]:

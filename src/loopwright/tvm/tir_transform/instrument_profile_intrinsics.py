@@ -30,16 +30,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.module import IRModule
+from ...ir.prim_expr import PrimExpr
 from ...ir.transform import PassContext
 from ...tir.op_target import end_profile_intrinsic, start_profile_intrinsic
 from ...tir.stmt import Evaluate, For, ForKind, SeqStmt, Stmt, seq
 from ...tir.transform.base import PrimFuncPass, StmtRewriter
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 
 def _profiled(number: int, stmt: Stmt) -> Stmt:

@@ -43,9 +43,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import LoopwrightError, explain
+from ...ir.module import IRModule
+from ...ir.pass_context import PassContext
 from ...ir.prim_expr import NE, Call, IntImm, PrimExpr, StringImm, Var
 from ...ir.prim_op import cast, const, multiply
 from ...runtime.dtype import dl_dtype
@@ -79,10 +81,6 @@ from .make_packed_api import (
     TYPE_INDEX,
     VALUE,
 )
-
-if TYPE_CHECKING:
-    from ...ir.module import IRModule
-    from ...ir.pass_context import PassContext
 
 _ADDRESS, _DEVICE_ID, _PADDING = 0, 9, 14
 _POINTER, _STRING = 4, 8

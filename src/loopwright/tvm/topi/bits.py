@@ -3,16 +3,14 @@ highest."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te
 from ...base.errors import explain
 from ...ir.dtype import DataType
+from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
 from .utils import get_const_int
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 
 def bitpack(

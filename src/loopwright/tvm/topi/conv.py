@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain
+from ...ir.dtype import DataType
+from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
 from ...ops.blocks import extent, spatial
 from ...ops.common import void_or
@@ -17,10 +19,6 @@ from ...ops.conv_transpose import transposed
 from ...tir import layout as layout_of
 from .padding import get_pad_tuple, listed
 from .utils import get_const_int, simplify
-
-if TYPE_CHECKING:
-    from ...ir.dtype import DataType
-    from ...ir.prim_expr import PrimExpr
 
 # Name -> the layouts of data and kernel. Each has a form `group_...` with `groups` (of conv3d, the
 # only form).

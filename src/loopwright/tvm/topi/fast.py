@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
+from ...ir.prim_expr import PrimExpr
 
 LIMIT = 88.3762626647949  # beyond it exp overflows float32
 LOG2_E, LN2_HIGH, LN2_LOW = 1.44269504, 0.693359375, -2.12194440e-4

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain, suggest
+from ...ir.dtype import DataType
+from ...ir.prim_expr import PrimExpr, Var
 from ...ops.blocks import spatial
 from ...ops.common import accumulator
 from ...ops.conv import expand_per_axis
 from ...ops.resizing import COORDINATE_MODES, EXPRESSIONS, METHODS, ROUNDING, Span, Style
 from ...tir import layout as layout_of
+from ...tir.data_layout import Layout
 from .layers import between, pixel
 from .padding import get_pad_tuple, listed
 from .utils import simplify
-
-if TYPE_CHECKING:
-    from ...ir.dtype import DataType
-    from ...ir.prim_expr import PrimExpr, Var
-    from ...tir.data_layout import Layout
 
 
 def _checked(

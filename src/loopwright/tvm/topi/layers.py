@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain
+from ...ir.dtype import DataType
+from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
 from ...ops.common import accumulator
+from ...te.tensor import Tensor
 from .padding import get_pad_tuple
 from .utils import get_const_int, simplify
-
-if TYPE_CHECKING:
-    from ...ir.dtype import DataType
-    from ...ir.prim_expr import PrimExpr
-    from ...te.tensor import Tensor
 
 
 def _as(dtype: DataType, name: str, shape: Sequence[Any], element: Callable[..., Any]) -> te.Tensor:

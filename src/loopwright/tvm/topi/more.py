@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce as _fold
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain
+from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
 from .utils import simplify
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 
 def _each(name: str, x: te.Tensor, value: Callable[..., Any]) -> te.Tensor:

@@ -4,19 +4,17 @@ gradient."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain
+from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
 from ...ops.blocks import spatial
 from ...ops.conv import expand_per_axis
 from ...tir import layout as layout_of
 from .padding import listed
 from .utils import get_const_int, simplify
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 
 def _check_type(pool_type: str) -> str:

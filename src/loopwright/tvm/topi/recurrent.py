@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain
+from ...ir.prim_expr import PrimExpr
 from .utils import get_const_int, simplify
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 SQNN_DISABLE, SQNN_INT8, SQNN_UINT8, SQNN_INT32 = range(4)
 SQNN_DTYPE_TO_CODE = {"disable": 0, "int8": SQNN_INT8, "uint8": SQNN_UINT8, "int32": SQNN_INT32}

@@ -5,18 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain
+from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
 from ...ops.statements import loops, written
+from ...te.tensor import Tensor
+from ...tir.expr import BufferLoad
 from ...tir.ir_builder import BufferVar, IRBuilder
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
-    from ...te.tensor import Tensor
-    from ...tir.expr import BufferLoad
 
 
 def argwhere(output_shape: te.Tensor, condition: te.Tensor) -> te.Tensor:

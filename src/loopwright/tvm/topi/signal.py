@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import pi
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
+from ...ir.prim_expr import PrimExpr
 from ...ops.common import accumulator
 from .utils import get_const_int
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 
 def _turn(position: PrimExpr, extent: PrimExpr | int, dtype: str) -> tuple[Any, Any]:

@@ -4,15 +4,13 @@ begins (CSR); or blocks of values in their place (BSR)."""
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te
 from ...ops.overlap import rows
 from ...ops.statements import long, loops, written
+from ...tir.ir_builder import BufferVar, IRBuilder
 from .utils import simplify
-
-if TYPE_CHECKING:
-    from ...tir.ir_builder import BufferVar, IRBuilder
 
 
 def sparse_dense(

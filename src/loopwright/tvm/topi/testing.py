@@ -9,7 +9,7 @@ The names and arguments are TVM's. The graph's operators have numpy references o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from ...ops.blocks import from_plain, to_plain
 from ...ops.common import widened
 from ...ops.conv import expand_per_axis
 from ...runtime import tensor
+from ...runtime.device import Device
+from ...te.tensor import Tensor
 from .nn import conv2d_nchw
 from .padding import get_pad_tuple, listed
 from .testing_image import affine_grid_python as affine_grid_python
@@ -36,10 +38,6 @@ from .testing_image import resize3d_python as resize3d_python
 from .testing_image import roi_align_nchw_python as roi_align_nchw_python
 from .testing_image import roi_align_nhwc_python as roi_align_nhwc_python
 from .testing_image import roi_pool_nchw_python as roi_pool_nchw_python
-
-if TYPE_CHECKING:
-    from ...runtime.device import Device
-    from ...te.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 

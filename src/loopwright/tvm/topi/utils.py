@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from ...base.errors import explain
 from ...ir.prim_expr import FloatImm, IntImm, PrimExpr
 from ...ir.prim_op import const, convert
 from ...ir.target import Target
-
-if TYPE_CHECKING:
-    from ...te.tensor import ComputeOp, Operation
+from ...te.tensor import ComputeOp, Operation
 
 
 class InvalidShapeError(ValueError):

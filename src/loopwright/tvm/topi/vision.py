@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
+from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
 from .utils import simplify
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 _OPS = {name: OPERATORS[f"relax.vision.{name}"] for name in (
     "get_valid_counts", "non_max_suppression", "all_class_non_max_suppression",

@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .... import relax, te, tir
 from ....base.errors import explain
+from ....ir.prim_expr import PrimExpr
+from ....relax.expr import Call, Expr, PrimValue
 from ....relax.struct_info import ObjectStructInfo, TensorStructInfo
 from ..core import Object, Tensor, exporting
-
-if TYPE_CHECKING:
-    from ....ir.prim_expr import PrimExpr
-    from ....relax.expr import Call, Expr, PrimValue
 
 _CACHE = "vm.builtin.attention_kv_cache_"
 

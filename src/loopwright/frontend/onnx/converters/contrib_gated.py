@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ....base.errors import explain
+from ....ir.prim_expr import PrimExpr
 from ....ir.prim_op import floordiv
 from ....relax import op
 from ....relax.expr import ShapeExpr
@@ -15,9 +16,6 @@ from ..context import OnnxContext as Context
 from ..reader import Node
 from .block_quantized import unpacked
 from .contrib import _FLOAT, _all_of, _contrib, _root_mean_square, counted, numbered
-
-if TYPE_CHECKING:
-    from ....ir.prim_expr import PrimExpr
 
 
 def _float(cx: Context, x: Value) -> Value:

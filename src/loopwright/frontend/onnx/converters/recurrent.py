@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import explain
+from ....ir.prim_expr import PrimExpr
 from ....ops.recurrent import ACTIVATIONS, DIRECTIONS, GATES, LANES
 from ....relax import op
 from ....relax.expr import Expr, ShapeExpr
@@ -13,9 +14,6 @@ from ...graph.values import Dimensions, Value, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import register_converter
-
-if TYPE_CHECKING:
-    from ....ir.prim_expr import PrimExpr
 
 _DEFAULT = {"rnn": ["Tanh"], "gru": ["Sigmoid", "Tanh"], "lstm": ["Sigmoid", "Tanh", "Tanh"]}
 _CANONICAL = {name.lower(): name for name in ACTIVATIONS}

@@ -38,12 +38,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....arith import Analyzer
 from ....ir.expr import GlobalVar
 from ....ir.functor import Rewriter, post_order_visit, pre_order_visit
 from ....ir.module import IRModule
+from ....ir.node import Node
 from ....ir.prim_expr import Add, FloorMod, IntImm, PrimExpr, Sub, Var
 from ....ir.structural import StructuralKey, structural_equal
 from ....ir.transform import ModulePass, PassContext
@@ -54,9 +55,6 @@ from ...block_builder import fingerprint
 from ...expr import Call, ShapeExpr
 from ...functor import GraphRewriter
 from ...op.base import CALL_TIR
-
-if TYPE_CHECKING:
-    from ....ir.node import Node
 
 
 @dataclass(frozen=True)

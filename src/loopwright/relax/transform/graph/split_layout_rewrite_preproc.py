@@ -58,11 +58,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....ir.expr import GlobalVar
 from ....ir.functor import any_node
 from ....ir.module import IRModule
+from ....ir.node import Node
 from ....ir.prim_expr import IntImm
 from ....ir.transform import ModulePass, PassContext
 from ....tir.buffer import Buffer
@@ -86,9 +87,6 @@ from ...struct_info import TensorStructInfo
 from ..queries import call_fields
 from .dead_code import DeadCodeElimination
 from .mark_constants import ATTR
-
-if TYPE_CHECKING:
-    from ....ir.node import Node
 
 MARK = "meta_schedule.layout_rewrite_preproc"
 

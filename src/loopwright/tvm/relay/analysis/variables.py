@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ....ir.expr import GlobalVar
+from ....ir.module import IRModule
+from ....ir.op import Op
 from ..expr import Call, Expr, Function, Let, Var
 from ..type_functor import parts
 from ..types import FuncType, Type, TypeVar
 from ..walk import all_vars, bound_vars, children, free_vars, post_order  # noqa: F401
-
-if TYPE_CHECKING:
-    from ....ir.expr import GlobalVar
-    from ....ir.module import IRModule
-    from ....ir.op import Op
 
 
 def _types_of(node: GlobalVar | Expr) -> Iterator[Any]:

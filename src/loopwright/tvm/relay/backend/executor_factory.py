@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....ir.module import IRModule
 from ....ir.target import Target
+from ....relax.expr import Function
 from ....tir.function import PrimFunc
 from ....tir.signature import signature_of
 from ...graph_executor import GraphRuntime
 from .config import Executor
-
-if TYPE_CHECKING:
-    from ....relax.expr import Function
 
 
 def is_kernel(func: Function | PrimFunc) -> bool:

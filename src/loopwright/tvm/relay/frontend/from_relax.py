@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import islice, product
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ....base.errors import LoopwrightError, explain
 from ....base.registry import Registry
+from ....base.span import Span
 from ....ir.dtype import DataType, numpy_dtype
 from ....ir.expr import GlobalVar
 from ....ir.functor import rewrite
@@ -45,9 +46,6 @@ from ..operators.core import ROWS, Inputs, Row, builder, op, row_of
 from ..operators.tensor import fields
 from ..types import Any as AnyExtent
 from ..types import TensorType, TupleType, same_type
-
-if TYPE_CHECKING:
-    from ....base.span import Span
 
 # ---------------------------------------------------------------------- calls that stay Relax's
 

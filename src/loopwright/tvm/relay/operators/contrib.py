@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import Any
 
 from ....base.errors import explain
 from ....ir.dtype import DataType
@@ -11,15 +12,11 @@ from ....ir.prim_expr import IntImm
 from ....relax import expr as rx
 from ...topi import bits as topi_bits
 from ...topi import nn as topi_nn
+from ..expr import Expr
 from ..types import TensorType
 from .common import extents, shape_of, windows
 from .conv import as_plain, conv_macs, wide
 from .core import Input, R, builder, kernel, op, view
-
-if TYPE_CHECKING:
-    from types import SimpleNamespace
-
-    from ..expr import Expr
 
 # ---------------------------------------------------------------------- blocks of channels
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm, PrimExpr
 from ....ops.blocks import shape_in
+from ....relax.expr import Expr
 from ....tir import layout as layout_of
 from ...topi import nn as topi_nn
 from ..types import Any as AnyDim
 from ..types import TensorType
 from .common import LETTERS, as_plain, extents, shape_of, windows
 from .core import Input, R, Row, builder, kernel, op
-
-if TYPE_CHECKING:
-    from ....relax.expr import Expr
 
 
 def _static(dim: IntImm) -> Any:

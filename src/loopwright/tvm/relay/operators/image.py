@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import explain
+from ....ir.dtype import DataType
+from ....relax.expr import Var
 from ....tir import layout as layout_of
 from ...topi import image as topi_image
 from ..expr import Expr
@@ -12,10 +14,6 @@ from ..types import Any as AnyDim
 from ..types import TensorType
 from .common import LETTERS, dims_in, expression, numbers, per_axis, whole, windows
 from .core import Input, R, Row, kernel, op, view
-
-if TYPE_CHECKING:
-    from ....ir.dtype import DataType
-    from ....relax.expr import Var
 
 # ---------------------------------------------------------------------- resizing
 

@@ -14,19 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ....ir.expr import Attrs
+from ....ir.op import Op
 from ....ir.prim_expr import IntImm, PrimExpr
 from ....tir import Layout
 from ....tir import layout as layout_of
+from ..types import TupleType, Type
 from .core import ROWS
 from .reduce import axes_of
 from .tensor import BINARY, UNARY
-
-if TYPE_CHECKING:
-    from ....ir.expr import Attrs
-    from ....ir.op import Op
-    from ..types import TupleType, Type
 
 LAYOUT_RULE = "FInferCorrectLayout"
 Layouts = Sequence[Any]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....relax import expr as rx
 from ...topi import nn as topi_nn
+from ..expr import Expr
 from .common import axis_of, same_type, shape_of, vectors
 from .core import Input, R, Row, builder, kernel, op, view
 from .tensor import scalar
-
-if TYPE_CHECKING:
-    from ..expr import Expr
 
 
 def _softmax(name: str, relax_name: str) -> Row:

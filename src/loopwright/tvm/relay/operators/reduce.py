@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import explain
+from ....ir.dtype import DataType
+from ....relax.expr import Var
 from ..expr import Expr, Tuple, TupleWrapper
 from ..types import TensorType
 from .core import VIEWS, Input, R, op, view
 from .tensor import extent_value
-
-if TYPE_CHECKING:
-    from ....ir.dtype import DataType
-    from ....relax.expr import Var
 
 
 def axes_of(data: Any, axis: Any, exclude: bool = False) -> list[int]:
