@@ -1,35 +1,26 @@
 """DataflowUseInplaceCalls: elementwise operators write over an argument that is not used again.
 
-Before::
+Before (-) and after (+)::
 
-    @R.function
-    def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-        with R.dataflow():
-            y: R.Tensor((4,), dtype="float32") = R.exp(x)
-            z: R.Tensor((4,), dtype="float32") = R.negative(y)
-            R.output(z)
-        return z
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func(private=True)
-        def negative_inplace(x: T.Buffer((T.int64(4),), "float32")):
-            T.func_attr({"tir.noalias": True})
-            for i0 in range(T.int64(4)):
-                with T.block("compute"):
-                    v_i0 = T.axis.spatial(T.int64(4), i0)
-                    x[v_i0] = x[v_i0] * T.float32(-1.0)
-
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            cls = Module
-            with R.dataflow():
-                y: R.Tensor((4,), dtype="float32") = R.exp(x)
-                z: R.Tensor((4,), dtype="float32") = R.call_tir_inplace(cls.negative_inplace, (y,), out_sinfo=R.Tensor((4,), dtype="float32"), inplace_indices=[0])
-                R.output(z)
-            return z
+      @I.ir_module
+      class Module:
+    +     @T.prim_func(private=True)
+    +     def negative_inplace(x: T.Buffer((T.int64(4),), "float32")):
+    +         T.func_attr({"tir.noalias": True})
+    +         for i0 in range(T.int64(4)):
+    +             with T.block("compute"):
+    +                 v_i0 = T.axis.spatial(T.int64(4), i0)
+    +                 x[v_i0] = x[v_i0] * T.float32(-1.0)
+    +
+          @R.function
+          def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+    +         cls = Module
+              with R.dataflow():
+                  y: R.Tensor((4,), dtype="float32") = R.exp(x)
+    -             z: R.Tensor((4,), dtype="float32") = R.negative(y)
+    +             z: R.Tensor((4,), dtype="float32") = R.call_tir_inplace(cls.negative_inplace, (y,), out_sinfo=R.Tensor((4,), dtype="float32"), inplace_indices=[0])
+                  R.output(z)
+              return z
 
 Parameters, constants and values from outside of the dataflow block are not written over, nor what
 may share their memory (`tvm.relax.in_place`). The kernels are those of LegalizeOps.
