@@ -201,9 +201,7 @@ def strided_set(data: Input, v: Input, begin: Input, end: Input, strides: Input)
     return R.scatter_nd(data, R.stack(indices, -1), v)
 
 
-@strided_set.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return types[0]
+strided_set.infer(lambda types, attrs: types[0])
 
 
 @view("strided_set")
@@ -362,9 +360,7 @@ def _from_end(indices: Any, extent: Any) -> Any:
     return R.where(R.less(wide, _i64(0)), R.add(wide, size), wide)
 
 
-@gather.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType(types[1].shape, types[0].dtype)
+gather.infer(lambda types, attrs: TensorType(types[1].shape, types[0].dtype))
 
 
 def _coordinates_last(indices: Any) -> Any:
@@ -439,9 +435,7 @@ def argwhere(condition: Input) -> Any:
     return R.astype(R.permute_dims(R.nonzero(condition)), "int32")
 
 
-@argwhere.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType((AnyDim(), len(types[0].shape)), "int32")
+argwhere.infer(lambda types, attrs: TensorType((AnyDim(), len(types[0].shape)), "int32"))
 
 
 @op("one_hot", attrs="OneHotAttrs", view=False)
@@ -466,9 +460,7 @@ def _hot(indices: Any, on: Any, off: Any, depth: int, axis: int, dtype: str) -> 
     return R.astype(R.where(hit, on, off), dtype)
 
 
-@one_hot.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return _hot_type(types[0], attrs["depth"], attrs)
+one_hot.infer(lambda types, attrs: _hot_type(types[0], attrs["depth"], attrs))
 
 
 def _hot_type(indices: TensorType, depth: Any, attrs: dict[str, Any]) -> Any:
@@ -499,9 +491,7 @@ def dyn_one_hot(
     return R.astype(R.where(hit, on_value, off_value), dtype)
 
 
-@dyn_one_hot.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return _hot_type(types[0], AnyDim(), attrs)
+dyn_one_hot.infer(lambda types, attrs: _hot_type(types[0], AnyDim(), attrs))
 
 
 @view("one_hot")
@@ -566,9 +556,7 @@ def sequence_mask(data: Input, valid_length: Input, mask_value: float = 0, axis:
     return R.where(R.less(number, length), data, fill)
 
 
-@sequence_mask.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return types[0]
+sequence_mask.infer(lambda types, attrs: types[0])
 
 
 @op("sparse_to_dense", attrs="SparseToDenseAttrs", view=False)
@@ -589,9 +577,7 @@ def dyn_sparse_to_dense(
     return _to_dense(sparse_indices, sparse_values, default_value, shape)
 
 
-@dyn_sparse_to_dense.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return of_rank(types[1], types[2].dtype)
+dyn_sparse_to_dense.infer(lambda types, attrs: of_rank(types[1], types[2].dtype))
 
 
 def _to_dense(
@@ -614,9 +600,7 @@ def values_dtype(value: Any) -> str:
     return str(value.struct_info.dtype)
 
 
-@sparse_to_dense.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType(attrs["output_shape"], types[1].dtype)
+sparse_to_dense.infer(lambda types, attrs: TensorType(attrs["output_shape"], types[1].dtype))
 
 
 @view("sparse_to_dense")
@@ -656,9 +640,7 @@ def matrix_set_diag(
     return R.where(rx.const(inside), diagonals, data)
 
 
-@matrix_set_diag.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return types[0]
+matrix_set_diag.infer(lambda types, attrs: types[0])
 
 
 @view("matrix_set_diag")
@@ -679,9 +661,7 @@ def invert_permutation(data: Input) -> Any:
     return R.scatter_elements(R.zeros_like(data), _wide(data), numbers, 0)
 
 
-@invert_permutation.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return types[0]
+invert_permutation.infer(lambda types, attrs: types[0])
 
 
 @view("segment_sum")

@@ -150,9 +150,7 @@ def variance(
     return R.divide(total, R.astype(extent_value(count - 1), str(data.struct_info.dtype)))
 
 
-@variance.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return reduced(types, attrs)
+variance.infer(lambda types, attrs: reduced(types, attrs))
 
 
 def _pair(a: Expr, b: Expr) -> TupleWrapper:

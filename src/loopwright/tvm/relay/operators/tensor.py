@@ -151,9 +151,7 @@ def clip(a: Input, a_min: float, a_max: float) -> Any:
     return R.clip(a, a_min, a_max)
 
 
-@clip.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return types[0]
+clip.infer(lambda types, attrs: types[0])
 
 
 @op("copy")
@@ -302,9 +300,7 @@ def shape_of(data: Input, dtype: str = "int32") -> Any:
     return values if dtype == "int64" else R.astype(values, dtype)
 
 
-@shape_of.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType((len(types[0].shape),), attrs["dtype"])
+shape_of.infer(lambda types, attrs: TensorType((len(types[0].shape),), attrs["dtype"]))
 
 
 @op("ndarray_size", attrs="NdarraySizeAttrs")
@@ -316,9 +312,7 @@ def ndarray_size(data: Input, dtype: str = "int32") -> Any:
     return R.astype(R.prod(R.shape_to_tensor(R.shape_of(data))), dtype)
 
 
-@ndarray_size.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType((), attrs["dtype"])
+ndarray_size.infer(lambda types, attrs: TensorType((), attrs["dtype"]))
 
 
 @op("fixed_point_multiply", attrs="FixedPointMultiplyAttrs")

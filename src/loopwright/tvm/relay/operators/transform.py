@@ -73,9 +73,7 @@ def cast_like(data: Input, dtype_like: Input) -> Any:
     return R.astype(data, str(dtype_like.struct_info.dtype))
 
 
-@cast_like.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType(types[0].shape, types[1].dtype)
+cast_like.infer(lambda types, attrs: TensorType(types[0].shape, types[1].dtype))
 
 
 @op("reinterpret", attrs="CastAttrs")
@@ -84,9 +82,7 @@ def reinterpret(data: Input, dtype: str) -> Any:
     return R.reinterpret(data, dtype)
 
 
-@reinterpret.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType(types[0].shape, attrs["dtype"])
+reinterpret.infer(lambda types, attrs: TensorType(types[0].shape, attrs["dtype"]))
 
 
 # ---------------------------------------------------------------------- axes
@@ -372,9 +368,7 @@ def dyn_reshape(data: Input, newshape: Input, allowzero: bool = False) -> Any:
     return R.reshape(data, R.tensor_to_shape(R.where(is_open, left, new)))
 
 
-@dyn_reshape.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return of_rank(types[1], types[0].dtype)
+dyn_reshape.infer(lambda types, attrs: of_rank(types[1], types[0].dtype))
 
 
 @view("reshape")
@@ -472,9 +466,7 @@ def dyn_broadcast_to(data: Input, shape: Input, dtype: str = "") -> Any:
     return R.broadcast_to(data, shape_of_tensor(shape))
 
 
-@dyn_broadcast_to.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return of_rank(types[1], types[0].dtype)
+dyn_broadcast_to.infer(lambda types, attrs: of_rank(types[1], types[0].dtype))
 
 
 @view("broadcast_to")
@@ -491,9 +483,7 @@ def broadcast_to_like(data: Input, broadcast_type: Input) -> Any:
     return R.broadcast_to(data, dims_of(broadcast_type))
 
 
-@broadcast_to_like.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType(types[1].shape, types[0].dtype)
+broadcast_to_like.infer(lambda types, attrs: TensorType(types[1].shape, types[0].dtype))
 
 
 @op("collapse_sum_like")
@@ -502,9 +492,7 @@ def collapse_sum_like(data: Input, collapse_type: Input) -> Any:
     return R.collapse_sum_like(data, collapse_type)
 
 
-@collapse_sum_like.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType(types[1].shape, types[0].dtype)
+collapse_sum_like.infer(lambda types, attrs: TensorType(types[1].shape, types[0].dtype))
 
 
 @op("collapse_sum_to", attrs="InitOpAttrs", view=False)
