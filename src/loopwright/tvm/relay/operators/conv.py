@@ -160,14 +160,14 @@ def _transposed(rank: int, data: Any, weight: Any, params: dict[str, Any]) -> An
 
 
 def _conv_transpose(rank: int) -> Row:
-    known = conv_options(rank, "IO", layouts={"output_padding": (0,) * rank})
+    attributes = conv_options(rank, "IO", layouts={"output_padding": (0,) * rank})
 
-    @op(f"nn.conv{rank}d_transpose", attrs=f"Conv{rank}DTransposeAttrs", options=known)
+    @op(f"nn.conv{rank}d_transpose", attrs=f"Conv{rank}DTransposeAttrs", options=attributes)
     def conv(data: Input, weight: Input, **options: Any) -> Any:
         """The gradient of a convolution with respect to its data."""
         data, weight = map(builder().emit, wide(data, weight, options["out_dtype"]))
-        layout, plain = options["data_layout"], known["data_layout"]
-        weight = as_plain(weight, options["kernel_layout"], known["kernel_layout"])
+        layout, plain = options["data_layout"], attributes["data_layout"]
+        weight = as_plain(weight, options["kernel_layout"], attributes["kernel_layout"])
         result = _transposed(rank, as_plain(data, layout, plain), weight, options)
         return as_plain(builder().emit(result), plain, options["out_layout"] or layout)
 
