@@ -16,6 +16,7 @@ from . import (
     prepared,
     random,
     reduce,
+    slices,
     sparse,
     spatial,
     tensor,

@@ -190,6 +190,16 @@ def dyn_ones(shape: Input, dtype: str = "float32") -> Any:
     return R.ones(shape_of_tensor(shape), dtype)
 
 
+def i64(value: np.ndarray[Any, Any] | int) -> Any:
+    """A constant of int64."""
+    return rx.const(np.asarray(value, "int64"))
+
+
+def as_i64(data: Any) -> Any:
+    """A tensor of integers as int64."""
+    return data if data.struct_info.dtype == "int64" else R.astype(data, "int64")
+
+
 def of_rank(shape: Any, dtype: DataType | str) -> TensorType:
     """The type of a result whose shape is a value of a known number of extents."""
     (rank,) = shape.shape
