@@ -51,8 +51,8 @@ from ....ir.transform import ModulePass, PassContext
 from ....tir.analysis.bounds import Sum
 from ....tir.function import PrimFunc
 from ....tir.stmt import Block, Stmt
-from ...block_builder import fingerprint
 from ...expr import Call, ShapeExpr
+from ...fingerprint import fingerprint
 from ...functor import GraphRewriter
 from ...op.base import CALL_TIR
 
