@@ -128,7 +128,7 @@ def _(x, shape):
     old = info.get_shape() if isinstance(info, TensorStructInfo) else None
     literal = [d.value if isinstance(d, IntImm) else d for d in dims]
     for axis, d in enumerate(literal):
-        if isinstance(d, int) and d == 0 and old is not None and not _has_zero(old):
+        if isinstance(d, int) and d == 0 and old is not None and not any(map(is_zero, old)):
             if axis >= len(old):
                 what = "relax.reshape: a dimension of 0 is copied from the input, whose rank is too low"
                 raise ValueError(explain(what, got=f"{shape_text(old)} into {shape_text(dims)}"))
@@ -146,10 +146,6 @@ def _(x, shape):
         rest = product([d for k, d in enumerate(dims) if k != inferred[0]])
         dims[inferred[0]] = simplify(floordiv(product(old), rest))
     return {"x": x, "shape": ShapeExpr(dims)}
-
-
-def _has_zero(dims):
-    return any(map(is_zero, dims))
 
 
 @reshape.infer

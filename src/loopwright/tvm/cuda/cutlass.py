@@ -7,7 +7,6 @@ from typing import Any
 from ...backend.utils import has_leaking_intermediate_variables
 from ...base.registry import registering
 from ...ir.module import IRModule
-from ...ir.prim_expr import PrimExpr
 from ...relax.byoc.patterns import get_patterns_with_prefix, register_patterns
 from ...relax.dpl import rewrite_call
 from ...relax.expr import Function
@@ -44,7 +43,9 @@ def _check_conv2d(context: PatternCheckContext) -> bool:
     if (call.attrs.data_layout, call.attrs.kernel_layout) != ("NHWC", "OHWI"):
         return context.refuse("only NHWC images and OHWI weights are taken")
     channels = call.args[0].struct_info.get_shape(), call.struct_info.get_shape()
-    if all(s is not None and _is(s[-1], call.attrs.groups) for s in channels):
+    if all(
+        s is not None and (getattr(s[-1], "value", None) == call.attrs.groups) for s in channels
+    ):
         return context.refuse("it is depthwise")
     return _check_floats(context, "input", "weight")
 
@@ -59,10 +60,6 @@ def _check_layer_norm(context: PatternCheckContext) -> bool:
     if [int(a) % max(info.ndim, 1) for a in call.attrs.axes] != [info.ndim - 1]:
         return context.refuse("only the last axis can be normalized")
     return str(info.dtype) in _FLOATS or context.refuse(f"the elements are {info.dtype}")
-
-
-def _is(extent: PrimExpr, number: int) -> bool:
-    return getattr(extent, "value", None) == number
 
 
 def _products() -> list[Any]:

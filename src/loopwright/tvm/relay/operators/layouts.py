@@ -68,10 +68,6 @@ def new_axis(axis: int, old: Layout, new: Layout) -> int | None:
     return None if index < 0 else index
 
 
-def _first(layouts: Layouts) -> Any:
-    return next((one for one in layouts if one is not None), None)
-
-
 def _rank(type_: Type) -> int:
     return len(type_.shape)
 
@@ -265,7 +261,7 @@ def joining(
     types: Sequence[TupleType],
 ) -> Any:
     """Tensors side by side: all in one layout."""
-    layout, axis = _first(old), int(attrs["axis"])
+    layout, axis = next((one for one in old if one is not None), None), int(attrs["axis"])
     if layout is None or not layout[axis].isupper():
         return None
     if new and all(one == new[0] for one in new) and old[0] is not None:
