@@ -14,10 +14,11 @@ from ...ops.blocks import spatial
 from ...ops.common import accumulator
 from ...ops.conv import expand_per_axis
 from ...ops.resizing import COORDINATE_MODES, EXPRESSIONS, METHODS, ROUNDING, Span, Style
+from ...te.tensor import Tensor
 from ...tir import layout as layout_of
 from ...tir.data_layout import Layout
 from .layers import between, pixel
-from .padding import get_pad_tuple, listed
+from .padding import Ints, get_pad_tuple, listed
 from .utils import simplify
 
 
@@ -42,7 +43,7 @@ def _style(method: str, coordinates: str, rounding: str, alpha: float, exclude: 
 
 
 def _sampled(
-    data: te.Tensor, plan: Layout, at: dict[str, Any], taps: Sequence[Any], style: Style
+    data: Tensor, plan: Layout, at: dict[str, Any], taps: Sequence[Any], style: Style
 ) -> Any:
     """The value of the taps, one list of (index, weight) for each spatial axis."""
     letters, value = spatial(plan), None
@@ -68,13 +69,13 @@ def _slack(coordinate: PrimExpr, style: Style) -> Any:
     return coordinate + te.const(1e-5 if style.rounding == "floor" else -1e-5, coordinate.dtype)
 
 
-def _resize(rank: int) -> Callable[..., te.Tensor]:
+def _resize(rank: int) -> Callable[..., Tensor]:
     plain = f"NC{'DHW'[3 - rank :]}"
 
     def resize(
-        data: te.Tensor,
+        data: Tensor,
         roi: Sequence[float] | None,
-        size: int | Sequence[int],
+        size: Ints,
         layout: str = plain,
         method: str = "linear",
         coordinate_transformation_mode: str = "half_pixel",
@@ -84,7 +85,7 @@ def _resize(rank: int) -> Callable[..., te.Tensor]:
         extrapolation_value: float = 0.0,
         out_dtype: DataType | str | None = None,
         output_shape: Any = None,
-    ) -> te.Tensor:
+    ) -> Tensor:
         plan, mode = layout_of(layout), coordinate_transformation_mode
         letters = spatial(plan)
         style = _style(method, mode, rounding_method, bicubic_alpha, bicubic_exclude)
@@ -124,15 +125,15 @@ resize1d, resize2d, resize3d = map(_resize, (1, 2, 3))
 
 
 def crop_and_resize(
-    data: te.Tensor,
-    boxes: te.Tensor,
-    box_indices: te.Tensor,
+    data: Tensor,
+    boxes: Tensor,
+    box_indices: Tensor,
     crop_size: Sequence[int],
     layout: str = "NCHW",
     method: str = "bilinear",
     extrapolation_value: float | None = None,
     out_dtype: Any = None,
-) -> te.Tensor:
+) -> Tensor:
     """The boxes, rows of (top, left, bottom, right) as parts of an image, of the images `box_indices`, in
     the size `crop_size`; elements outside are `extrapolation_value`."""
     plan = layout_of(layout)
@@ -164,7 +165,7 @@ def crop_and_resize(
     return te.compute(shape, cell, name="crop_and_resize", tag="injective")
 
 
-def affine_grid(data: te.Tensor, target_shape: Sequence[int]) -> te.Tensor:
+def affine_grid(data: Tensor, target_shape: Sequence[int]) -> Tensor:
     """The coordinates (x, y), between -1 and 1, of an image's pixels (height, width), transformed
     by matrices (batch, 2, 3)."""
     if len(target_shape) != 2 or min(map(int, target_shape)) < 2:
@@ -192,13 +193,13 @@ def _folded(coordinate: Any, extent: Any, align_corners: bool) -> Any:
 
 
 def grid_sample(
-    data: te.Tensor,
-    grid: te.Tensor,
+    data: Tensor,
+    grid: Tensor,
     method: str = "bilinear",
     layout: str = "NCHW",
     padding_mode: str = "zeros",
     align_corners: bool = True,
-) -> te.Tensor:
+) -> Tensor:
     """The data (NCHW or NCDHW) at the coordinates of a grid: x, y (and z) from -1 to 1 on its axis
     1, which are the first and last pixels' middles with `align_corners`, else their sides.
     `method`: "nearest", "bilinear" or "bicubic"; `padding_mode`, for elements outside: "zeros",
@@ -252,15 +253,15 @@ def grid_sample(
     )
 
 
-def _dilation2d(layout: str) -> Callable[..., te.Tensor]:
+def _dilation2d(layout: str) -> Callable[..., Tensor]:
     def dilation2d(
-        input: te.Tensor,
-        filter: te.Tensor,
-        stride: int | Sequence[int],
+        input: Tensor,
+        filter: Tensor,
+        stride: Ints,
         padding: int,
-        dilations: int | Sequence[int],
+        dilations: Ints,
         out_dtype: Any = None,
-    ) -> te.Tensor:
+    ) -> Tensor:
         kind = out_dtype or input.dtype
         steps, gaps = (expand_per_axis(listed(v), 2, "stride") for v in (stride, dilations))
         order = [layout.index(n) - (layout.index(n) > 0) for n in "CHW"]  # of the filter, without N
