@@ -27,17 +27,11 @@ from ..relay.walk import post_order
 
 
 def from_relay(
-    func: Function,
-    target: str,
-    relay_params: Mapping[str, Any] | None = None,
-    *,
-    opt_level: int = 3,
-    pass_config: dict[str, Any] | None = None,
-    instruments: Sequence[Any] | None = None,
-    disabled_pass: list[str] | None = None,
-    translate_op_with_tir: Mapping[str, PrimFunc] | None = None,
-    append_op_attrs: bool = False,
-) -> IRModule:
+    func: Function, target: str, relay_params: Mapping[str, Any] | None = None, *,
+    opt_level: int = 3, pass_config: dict[str, Any] | None = None,
+    instruments: Sequence[Any] | None = None, disabled_pass: list[str] | None = None,
+    translate_op_with_tir: Mapping[str, PrimFunc] | None = None, append_op_attrs: bool = False,
+) -> IRModule:  # fmt: skip
     """A function of Relay as a module of Relax, after the passes on Relay.
 
     relay_params: values of parameters by name, which become constants.

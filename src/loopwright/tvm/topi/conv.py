@@ -41,17 +41,10 @@ def default_kernel(data_layout: str) -> str:
 
 
 def conv(
-    inp: Tensor,
-    filt: Tensor,
-    stride: Ints,
-    padding: Padding,
-    dilation: Ints,
-    groups: int,
-    data_layout: str,
-    kernel_layout: str = "",
-    out_dtype: DataType | str | None = None,
+    inp: Tensor, filt: Tensor, stride: Ints, padding: Padding, dilation: Ints, groups: int,
+    data_layout: str, kernel_layout: str = "", out_dtype: DataType | str | None = None,
     out_layout: str | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """A convolution of data and kernel in any layouts."""
     kernel = kernel_layout or default_kernel(data_layout)
     data, plan = layout_of(data_layout), layout_of(kernel)
@@ -143,16 +136,9 @@ conv3d_ncdhw, conv3d_ndhwc = (
 
 
 def conv1d(
-    data: Tensor,
-    kernel: Tensor,
-    strides: int = 1,
-    padding: str | int = "VALID",
-    dilation: int = 1,
-    groups: int = 1,
-    data_layout: str = "NCW",
-    kernel_layout: str = "",
-    out_dtype: Any = None,
-) -> Tensor:
+    data: Tensor, kernel: Tensor, strides: int = 1, padding: str | int = "VALID", dilation: int = 1,
+    groups: int = 1, data_layout: str = "NCW", kernel_layout: str = "", out_dtype: Any = None,
+) -> Tensor:  # fmt: skip
     """1-D convolution; the kernel's layout follows the data's unless it is given."""
     return conv(
         data, kernel, strides, padding, dilation, groups, data_layout, kernel_layout, out_dtype
@@ -160,29 +146,17 @@ def conv1d(
 
 
 def conv2d(
-    input: Tensor,
-    filter: Tensor,
-    strides: int,
-    padding: Ints,
-    dilation: int,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "",
-    out_dtype: Any = None,
-) -> Tensor:
+    input: Tensor, filter: Tensor, strides: int, padding: Ints, dilation: int,
+    data_layout: str = "NCHW", kernel_layout: str = "", out_dtype: Any = None,
+) -> Tensor:  # fmt: skip
     """2-D convolution; the kernel's layout follows the data's unless it is given."""
     return conv(input, filter, strides, padding, dilation, 1, data_layout, kernel_layout, out_dtype)
 
 
 def conv2d_NCHWc(
-    data: Tensor,
-    kernel: Tensor,
-    stride: int,
-    padding: int,
-    dilation: int,
-    layout: str,
-    out_layout: str,
-    out_dtype: DataType | str = "float32",
-) -> Tensor:
+    data: Tensor, kernel: Tensor, stride: int, padding: int, dilation: int, layout: str,
+    out_layout: str, out_dtype: DataType | str = "float32",
+) -> Tensor:  # fmt: skip
     """2-D convolution of data NCHW16c by a kernel OIHW16i16o, the blocks as its extents say."""
     blocks = f"OIHW{get_const_int(kernel.shape[4])}i{get_const_int(kernel.shape[5])}o"
     channels = get_const_int(data.shape[1] * data.shape[4])
@@ -259,15 +233,9 @@ def depthwise_conv2d_nhwc(
 
 
 def depthwise_conv2d_NCHWc(
-    Input: Tensor,
-    Filter: Tensor,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    layout: str,
-    out_layout: str,
-    out_dtype: DataType | str | None = None,
-) -> Tensor:
+    Input: Tensor, Filter: Tensor, stride: Ints, padding: Ints, dilation: Ints, layout: str,
+    out_layout: str, out_dtype: DataType | str | None = None,
+) -> Tensor:  # fmt: skip
     """Each channel of data in blocks by its own filters: a kernel (block, 1, height, width, 1,
     channel in the block)."""
     blocks, _, height, width, _, size = Filter.shape

@@ -73,19 +73,12 @@ def _resize(rank: int) -> Callable[..., Tensor]:
     plain = f"NC{'DHW'[3 - rank :]}"
 
     def resize(
-        data: Tensor,
-        roi: Sequence[float] | None,
-        size: Ints,
-        layout: str = plain,
-        method: str = "linear",
-        coordinate_transformation_mode: str = "half_pixel",
-        rounding_method: str = "",
-        bicubic_alpha: float = -0.75,
-        bicubic_exclude: int = 0,
-        extrapolation_value: float = 0.0,
-        out_dtype: DataType | str | None = None,
+        data: Tensor, roi: Sequence[float] | None, size: Ints, layout: str = plain,
+        method: str = "linear", coordinate_transformation_mode: str = "half_pixel",
+        rounding_method: str = "", bicubic_alpha: float = -0.75, bicubic_exclude: int = 0,
+        extrapolation_value: float = 0.0, out_dtype: DataType | str | None = None,
         output_shape: Any = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         plan, mode = layout_of(layout), coordinate_transformation_mode
         letters = spatial(plan)
         style = _style(method, mode, rounding_method, bicubic_alpha, bicubic_exclude)
@@ -125,15 +118,10 @@ resize1d, resize2d, resize3d = map(_resize, (1, 2, 3))
 
 
 def crop_and_resize(
-    data: Tensor,
-    boxes: Tensor,
-    box_indices: Tensor,
-    crop_size: Sequence[int],
-    layout: str = "NCHW",
-    method: str = "bilinear",
-    extrapolation_value: float | None = None,
+    data: Tensor, boxes: Tensor, box_indices: Tensor, crop_size: Sequence[int],
+    layout: str = "NCHW", method: str = "bilinear", extrapolation_value: float | None = None,
     out_dtype: Any = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The boxes, rows of (top, left, bottom, right) as parts of an image, of the images `box_indices`, in
     the size `crop_size`; elements outside are `extrapolation_value`."""
     plan = layout_of(layout)

@@ -231,15 +231,9 @@ def lrn(
 
 
 def correlation_nchw(
-    data1: Tensor,
-    data2: Tensor,
-    kernel_size: int,
-    max_displacement: int,
-    stride1: int,
-    stride2: int,
-    padding: Ints,
-    is_multiply: bool,
-) -> Tensor:
+    data1: Tensor, data2: Tensor, kernel_size: int, max_displacement: int, stride1: int,
+    stride2: int, padding: Ints, is_multiply: bool,
+) -> Tensor:  # fmt: skip
     """The mean, over a window of `kernel_size` and the channels, of the products (or distances) of two
     images, the second one displaced by up to `max_displacement` in steps of `stride2`: a channel
     for each displacement."""
@@ -269,16 +263,10 @@ def correlation_nchw(
 
 def _deformable_for(layout: str, doc: str) -> Callable[..., Tensor]:
     def convolution(
-        data: Tensor,
-        offset: Tensor,
-        kernel: Tensor,
-        strides: Sequence[int],
-        padding: Sequence[int],
-        dilation: Ints,
-        deformable_groups: int,
-        groups: int,
+        data: Tensor, offset: Tensor, kernel: Tensor, strides: Sequence[int],
+        padding: Sequence[int], dilation: Ints, deformable_groups: int, groups: int,
         out_dtype: DataType | str,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         options = (strides, padding, dilation, deformable_groups, groups)
         return _deformable(data, offset, kernel, *options, layout, out_dtype)
 
@@ -302,17 +290,9 @@ def _pair(value: Any) -> tuple[int, int]:
 
 
 def _deformable(
-    data: Tensor,
-    offset: Tensor,
-    kernel: Tensor,
-    strides: Sequence[int],
-    padding: Sequence[int],
-    dilation: Ints,
-    parts: int,
-    groups: int,
-    layout: str,
-    out_dtype: str,
-) -> Tensor:
+    data: Tensor, offset: Tensor, kernel: Tensor, strides: Sequence[int], padding: Sequence[int],
+    dilation: Ints, parts: int, groups: int, layout: str, out_dtype: str,
+) -> Tensor:  # fmt: skip
     c, h, w = _image(layout)
     order = [0, 1, 2, 3] if layout == "NCHW" else [3, 2, 0, 1]  # of the kernel: O, I, H, W
     out_c, in_c, rows, columns = (kernel.shape[n] for n in order)

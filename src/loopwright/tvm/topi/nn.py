@@ -152,18 +152,10 @@ def flatten(data: Tensor) -> Tensor:
 
 
 def batch_norm(
-    data: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    moving_mean: Tensor,
-    moving_var: Tensor,
-    axis: int | None = None,
-    epsilon: float | None = None,
-    center: bool | None = None,
-    scale: bool | None = None,
-    training: bool | None = None,
-    momentum: float | None = None,
-) -> list[Tensor]:
+    data: Tensor, gamma: Tensor, beta: Tensor, moving_mean: Tensor, moving_var: Tensor,
+    axis: int | None = None, epsilon: float | None = None, center: bool | None = None,
+    scale: bool | None = None, training: bool | None = None, momentum: float | None = None,
+) -> list[Tensor]:  # fmt: skip
     """[normalized, moving mean, moving variance] of each channel of `axis` (None: 1); see the graph's
     operator. Not in training unless requested."""
     arguments = {"epsilon": epsilon, "center": center, "scale": scale, "momentum": momentum}

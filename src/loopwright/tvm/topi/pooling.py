@@ -28,16 +28,9 @@ def _pool(rank: int) -> Callable[..., Tensor]:
     plain = f"NC{'DHW'[3 - rank :]}"
 
     def pool(
-        data: Tensor,
-        kernel: Ints,
-        stride: Ints,
-        dilation: Ints,
-        padding: Ints,
-        pool_type: str,
-        ceil_mode: bool = False,
-        layout: str = plain,
-        count_include_pad: bool = True,
-    ) -> Tensor:
+        data: Tensor, kernel: Ints, stride: Ints, dilation: Ints, padding: Ints, pool_type: str,
+        ceil_mode: bool = False, layout: str = plain, count_include_pad: bool = True,
+    ) -> Tensor:  # fmt: skip
         operator = OPERATORS[f"relax.nn.{_check_type(pool_type)}_pool{rank}d"]
         per_axis = [
             expand_per_axis([get_const_int(v) for v in listed(values)], rank, name)
@@ -126,16 +119,10 @@ def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
 
 
 def pool_grad(
-    grads: Tensor,
-    data: Tensor,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    pool_type: str,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
+    grads: Tensor, data: Tensor, kernel: Sequence[int], stride: Sequence[int],
+    padding: Sequence[int], pool_type: str, ceil_mode: bool = False, count_include_pad: bool = True,
     layout: str = "NCHW",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The gradient of `pool2d` with respect to its data, from that of its result."""
     operator = OPERATORS[f"relax.grad.{_check_type(pool_type)}_pool2d_backward"]
     size, steps = (

@@ -17,23 +17,12 @@ SQNN_CODE_TO_DTYPE = {code: dtype for dtype, code in SQNN_DTYPE_TO_CODE.items()}
 
 
 def lstm(
-    Xs: Tensor,
-    Wi: Tensor,
-    Wh: Tensor,
-    Bi: Tensor | None = None,
-    Bh: Tensor | None = None,
-    h_init: Tensor | None = None,
-    c_init: Tensor | None = None,
-    proj: Tensor | None = None,
-    p_i: Tensor | None = None,
-    p_f: Tensor | None = None,
-    p_o: Tensor | None = None,
-    f_act: Callable[[Any], Any] = tir.sigmoid,
-    g_act: Callable[[Any], Any] = tir.tanh,
-    h_act: Callable[[Any], Any] = tir.tanh,
-    reverse: bool = False,
-    weight_layout: str = "IFGO",
-) -> tuple[Tensor, Tensor]:
+    Xs: Tensor, Wi: Tensor, Wh: Tensor, Bi: Tensor | None = None, Bh: Tensor | None = None,
+    h_init: Tensor | None = None, c_init: Tensor | None = None, proj: Tensor | None = None,
+    p_i: Tensor | None = None, p_f: Tensor | None = None, p_o: Tensor | None = None,
+    f_act: Callable[[Any], Any] = tir.sigmoid, g_act: Callable[[Any], Any] = tir.tanh,
+    h_act: Callable[[Any], Any] = tir.tanh, reverse: bool = False, weight_layout: str = "IFGO",
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(hidden states, cell states) of a sequence Xs (length, batch, inputs).
 
     Wi (4 * hidden, inputs), Wh (4 * hidden, hidden or projected), Bi and Bh (4 * hidden) hold the gates

@@ -43,15 +43,9 @@ def dft(re_data: Tensor, im_data: Tensor, inverse: bool) -> list[Tensor]:
 
 
 def stft(
-    data: Tensor,
-    n_fft: int,
-    hop_length: int,
-    win_length: int,
-    window: Tensor,
-    normalized: bool,
-    onesided: bool,
-    output_shape: Sequence[int],
-) -> Tensor:
+    data: Tensor, n_fft: int, hop_length: int, win_length: int, window: Tensor, normalized: bool,
+    onesided: bool, output_shape: Sequence[int],
+) -> Tensor:  # fmt: skip
     """The Fourier transforms of windows of `win_length`, `hop_length` apart: (batch, frequency, window,
     real and imaginary part). `normalized` divides by the root of `n_fft`; which frequencies there are
     (`onesided`: no conjugates) says `output_shape`."""

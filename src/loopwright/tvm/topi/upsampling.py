@@ -38,15 +38,10 @@ def upsampling(
 
 
 def upsampling3d(
-    data: Tensor,
-    scale_d: float,
-    scale_h: float,
-    scale_w: float,
-    layout: str = "NCDHW",
-    method: str = "nearest_neighbor",
-    coordinate_transformation_mode: str = "half_pixel",
+    data: Tensor, scale_d: float, scale_h: float, scale_w: float, layout: str = "NCDHW",
+    method: str = "nearest_neighbor", coordinate_transformation_mode: str = "half_pixel",
     output_shape: Any = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The volume enlarged, or in the depth, height and width of `output_shape`."""
     size = _sizes(data, [scale_d, scale_h, scale_w], layout, output_shape)
     mode = coordinate_transformation_mode

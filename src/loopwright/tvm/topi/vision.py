@@ -37,19 +37,11 @@ def get_valid_counts(
 
 
 def non_max_suppression(
-    data: Tensor,
-    valid_count: Tensor,
-    indices: Tensor,
-    max_output_size: int = -1,
-    iou_threshold: float = 0.5,
-    force_suppress: bool = False,
-    top_k: int = -1,
-    coord_start: int = 2,
-    score_index: int = 1,
-    id_index: int = 0,
-    return_indices: bool = True,
+    data: Tensor, valid_count: Tensor, indices: Tensor, max_output_size: int = -1,
+    iou_threshold: float = 0.5, force_suppress: bool = False, top_k: int = -1, coord_start: int = 2,
+    score_index: int = 1, id_index: int = 0, return_indices: bool = True,
     invalid_to_bottom: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """The boxes that no better one overlaps by the threshold: their numbers, or themselves."""
     limits = _number(max_output_size, "int32"), _number(iou_threshold, "float32")
     options = (force_suppress, top_k, coord_start, score_index, id_index)
@@ -73,16 +65,10 @@ def all_class_non_max_suppression(
 
 
 def multibox_detection(
-    cls_prob: Tensor,
-    loc_pred: Tensor,
-    anchor: Tensor,
-    clip: bool = True,
-    threshold: float = 0.01,
-    nms_threshold: float = 0.5,
-    force_suppress: bool = False,
-    variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
-    nms_topk: int = -1,
-) -> Tensor:
+    cls_prob: Tensor, loc_pred: Tensor, anchor: Tensor, clip: bool = True, threshold: float = 0.01,
+    nms_threshold: float = 0.5, force_suppress: bool = False,
+    variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2), nms_topk: int = -1,
+) -> Tensor:  # fmt: skip
     """The boxes of `multibox_transform_loc` that no better one overlaps."""
     options = (clip, threshold, variances)
     boxes, count = _OPS["multibox_transform_loc"](cls_prob, loc_pred, anchor, *options)

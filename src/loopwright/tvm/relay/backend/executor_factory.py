@@ -28,15 +28,9 @@ class ExecutorFactoryModule:
     """
 
     def __init__(
-        self,
-        ir_mod: IRModule,
-        target: Target,
-        executor: Executor,
-        lib: Any,
-        libmod_name: str,
-        params: dict[str, Any],
-        graph_json: str,
-    ) -> None:
+        self, ir_mod: IRModule, target: Target, executor: Executor, lib: Any, libmod_name: str,
+        params: dict[str, Any], graph_json: str,
+    ) -> None:  # fmt: skip
         self.ir_mod, self.target, self.executor = ir_mod, target, executor
         self.lib, self.libmod_name, self.params = lib, libmod_name, params
         lib.graph_name, lib.fixed_params = libmod_name, params

@@ -106,19 +106,10 @@ def _offsets(data: TensorType, sizes: dict[str, Any], attrs: dict[str, Any]) -> 
 
 @op("nn.conv2d_backward_weight", attrs="Conv2DAttrs")
 def conv2d_backward_weight(
-    grad: Input,
-    data: Input,
-    strides: Any = (1, 1),
-    padding: Any = (0, 0),
-    dilation: Any = (1, 1),
-    groups: int = 1,
-    channels: Any = None,
-    kernel_size: Any = None,
-    grad_layout: str = "NCHW",
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_dtype: str = "",
-) -> Any:
+    grad: Input, data: Input, strides: Any = (1, 1), padding: Any = (0, 0), dilation: Any = (1, 1),
+    groups: int = 1, channels: Any = None, kernel_size: Any = None, grad_layout: str = "NCHW",
+    data_layout: str = "NCHW", kernel_layout: str = "OIHW", out_dtype: str = "",
+) -> Any:  # fmt: skip
     """The gradient of conv2d with respect to its weight: a convolution of the data by the gradient,
     images for channels, strides for dilations."""
     if groups != 1 or kernel_size is None:
@@ -175,15 +166,9 @@ def _weights(weight: Input, bits: int, dtype: str, unipolar: bool, packed: tuple
 
 @op("nn.bitserial_dense", attrs="BinaryDenseAttrs")
 def bitserial_dense(
-    data: Input,
-    weight: Input,
-    units: Any = None,
-    data_bits: int = 1,
-    weight_bits: int = 1,
-    pack_dtype: str = "uint32",
-    out_dtype: str = "int16",
-    unipolar: bool = True,
-) -> Any:
+    data: Input, weight: Input, units: Any = None, data_bits: int = 1, weight_bits: int = 1,
+    pack_dtype: str = "uint32", out_dtype: str = "int16", unipolar: bool = True,
+) -> Any:  # fmt: skip
     """data @ weight.T of numbers of few bits."""
     a = kernel(topi_bits.masked, data, data_bits, out_dtype)
     b = _weights(weight, weight_bits, out_dtype, unipolar, (1, 1))
@@ -199,20 +184,11 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 @op("nn.bitserial_conv2d", attrs="BinaryConv2DAttrs")
 def bitserial_conv2d(
-    data: Input,
-    weight: Input,
-    strides: Any = (1, 1),
-    padding: Any = (0, 0),
-    channels: Any = None,
-    kernel_size: Any = (3, 3),
-    activation_bits: int = 1,
-    weight_bits: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    pack_dtype: str = "uint32",
-    out_dtype: str = "int16",
-    unipolar: bool = True,
-) -> Any:
+    data: Input, weight: Input, strides: Any = (1, 1), padding: Any = (0, 0), channels: Any = None,
+    kernel_size: Any = (3, 3), activation_bits: int = 1, weight_bits: int = 1,
+    data_layout: str = "NCHW", kernel_layout: str = "OIHW", pack_dtype: str = "uint32",
+    out_dtype: str = "int16", unipolar: bool = True,
+) -> Any:  # fmt: skip
     """A convolution of numbers of few bits."""
     plan = {"NCHW": ("OIHW", (1, 4)), "NHWC": ("HWIO", (2, 4))}
     if data_layout not in plan:

@@ -105,15 +105,9 @@ for _rank in LETTERS:
 
 @op("image.crop_and_resize", attrs="CropAndResizeAttrs")
 def crop_and_resize(
-    data: Input,
-    boxes: Input,
-    box_indices: Input,
-    crop_size: Any,
-    layout: str,
-    method: str = "bilinear",
-    extrapolation_value: float = 0,
-    out_dtype: Any = None,
-) -> Any:
+    data: Input, boxes: Input, box_indices: Input, crop_size: Any, layout: str,
+    method: str = "bilinear", extrapolation_value: float = 0, out_dtype: Any = None,
+) -> Any:  # fmt: skip
     """Boxes of images, rows of (top, left, bottom, right) as parts of an image, in one size."""
     size = [int(s) for s in crop_size]
     return kernel(
@@ -151,15 +145,10 @@ def grid_sample(
 
 @op("image.dilation2d", attrs="Dilation2DAttrs")
 def dilation2d(
-    data: Input,
-    weight: Input,
-    strides: Any = (1, 1),
-    padding: Any = (0, 0),
-    dilations: Any = (1, 1),
-    data_layout: str = "NCHW",
-    kernel_layout: str = "IHW",
+    data: Input, weight: Input, strides: Any = (1, 1), padding: Any = (0, 0),
+    dilations: Any = (1, 1), data_layout: str = "NCHW", kernel_layout: str = "IHW",
     out_dtype: str = "",
-) -> Any:
+) -> Any:  # fmt: skip
     """The greatest sum of pixel and filter in each window."""
     fitting = {"NCHW": "IHW", "NHWC": "HWI"}
     if fitting.get(data_layout) != kernel_layout:
