@@ -99,16 +99,10 @@ def same_padding_transposed(
 
 
 def autopad(
-    bb: BlockBuilder,
-    data: Expr,
-    strides: list[int],
-    kernel_shape: list[int],
-    dilations: tuple[int, ...] | list[int] = (1, 1),
-    pad_type: str = "constant",
-    deconv: bool = False,
-    mode: str = "SAME_UPPER",
-    pad_value: float = 0.0,
-) -> Any:
+    bb: BlockBuilder, data: Expr, strides: list[int], kernel_shape: list[int],
+    dilations: tuple[int, ...] | list[int] = (1, 1), pad_type: str = "constant",
+    deconv: bool = False, mode: str = "SAME_UPPER", pad_value: float = 0.0,
+) -> Any:  # fmt: skip
     """`data` [N, C, spatial...] padded as ONNX's auto_pad SAME_UPPER or SAME_LOWER says.
 
     Raises ValueError where the amount is known only at run time, and `pad_type` is not "constant".

@@ -66,17 +66,10 @@ def _pool_backward(average: bool) -> None:
     name = "avg_pool2d" if average else "max_pool2d"
 
     def body(
-        output_grad: Tensor,
-        data: Tensor,
-        pool_size: Ints = (1, 1),
-        strides: Ints = (1, 1),
-        padding: Ints = (0, 0, 0, 0),
-        dilation: Ints = (1, 1),
-        ceil_mode: bool = False,
-        count_include_pad: bool = False,
-        layout: str = "NCHW",
-        out_layout: str | None = None,
-    ):
+        output_grad: Tensor, data: Tensor, pool_size: Ints = (1, 1), strides: Ints = (1, 1),
+        padding: Ints = (0, 0, 0, 0), dilation: Ints = (1, 1), ceil_mode: bool = False,
+        count_include_pad: bool = False, layout: str = "NCHW", out_layout: str | None = None,
+    ):  # fmt: skip
         plan = layout_of(layout)
         windows = pool_windows(data.shape, plan, pool_size, strides, padding, dilation, ceil_mode)
         incoming, source = (tir.decl_buffer(t.shape, t.dtype, "in") for t in (output_grad, data))

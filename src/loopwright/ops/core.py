@@ -106,16 +106,9 @@ class Operator:
     """One operator: its name, signature, body and hooks. Created by `@op`."""
 
     def __init__(
-        self,
-        name: str,
-        body: Callable[..., Any],
-        kind: int | None,
-        pure: bool,
-        view: bool,
-        has_body: bool,
-        mixed: str,
-        alone: bool = False,
-    ) -> None:
+        self, name: str, body: Callable[..., Any], kind: int | None, pure: bool, view: bool,
+        has_body: bool, mixed: str, alone: bool = False,
+    ) -> None:  # fmt: skip
         self.name = name
         self.alone = alone
         self.body = body

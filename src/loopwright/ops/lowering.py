@@ -24,15 +24,9 @@ _LOWERED: WeakKeyDictionary[Any, dict[Any, tuple[Call, list[Var]]]] = WeakKeyDic
 
 
 def lower_by_body(
-    bb: BlockBuilder,
-    call: Call,
-    body: Callable[..., Any],
-    params: list[Param],
-    args: dict[str, Any],
-    attrs: dict[str, Any],
-    hint: str,
-    marks: dict[str, Any],
-) -> Any:
+    bb: BlockBuilder, call: Call, body: Callable[..., Any], params: list[Param],
+    args: dict[str, Any], attrs: dict[str, Any], hint: str, marks: dict[str, Any],
+) -> Any:  # fmt: skip
     """A call of the kernel that `body` defines for the graph arguments `args` (by the names of
     `params`) and the attributes `attrs`; the call itself if a shape is unknown. marks: the kernel's
     own attributes."""

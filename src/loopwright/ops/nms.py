@@ -95,19 +95,11 @@ get_valid_counts.samples(case(_SCORED, _THRESHOLD), case(_SCORED, _THRESHOLD, id
 
 @op("relax.vision.non_max_suppression", alone=True)
 def non_max_suppression(
-    data: Tensor,
-    valid_count: Tensor,
-    indices: Tensor,
-    max_output_size: Tensor,
-    iou_threshold: Tensor,
-    force_suppress: bool = False,
-    top_k: int = -1,
-    coord_start: int = 2,
-    score_index: int = 1,
-    id_index: int = 0,
-    return_indices: bool = True,
+    data: Tensor, valid_count: Tensor, indices: Tensor, max_output_size: Tensor,
+    iou_threshold: Tensor, force_suppress: bool = False, top_k: int = -1, coord_start: int = 2,
+    score_index: int = 1, id_index: int = 0, return_indices: bool = True,
     invalid_to_bottom: bool = False,
-):
+):  # fmt: skip
     """Of each batch's first `valid_count` boxes, by score, those that do not overlap a better one of
     the same class (of any with `force_suppress`) by `iou_threshold` or more; at most
     `max_output_size` of the `top_k` best. Returns their numbers in `indices`, -1 after the last one,

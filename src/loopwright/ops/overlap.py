@@ -88,15 +88,10 @@ def fill(
 
 
 def greedy(
-    ib: IRBuilder,
-    count: Sequence[PrimExpr],
-    most: PrimExpr,
-    box: Callable[[Any], Any],
-    far: Callable[[Any], Any],
-    keep: Callable[[Any, Any], None],
-    grown: float = 0.0,
+    ib: IRBuilder, count: Sequence[PrimExpr], most: PrimExpr, box: Callable[[Any], Any],
+    far: Callable[[Any], Any], keep: Callable[[Any, Any], None], grown: float = 0.0,
     good: Callable[[Any], Any] = lambda j: tir.const(True, "bool"),
-) -> Any:
+) -> Any:  # fmt: skip
     """Choose of candidates, the best first, at most `most` that do not overlap one chosen before.
     count: their number, and its upper bound. box(j) returns the corners, far(shared) whether an
     overlap is allowed, good(j) whether it may be chosen at all (a score of NaN may not, wherever it

@@ -262,16 +262,10 @@ affine_grid.samples(
 
 @op("relax.nn.deform_conv2d", alone=True)
 def deform_conv2d(
-    data: Tensor,
-    offset: Tensor,
-    weight: Tensor,
-    mask: Tensor | None = None,
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0, 0, 0),
-    dilation: Ints = (1, 1),
-    groups: int = 1,
+    data: Tensor, offset: Tensor, weight: Tensor, mask: Tensor | None = None,
+    strides: Ints = (1, 1), padding: Ints = (0, 0, 0, 0), dilation: Ints = (1, 1), groups: int = 1,
     offset_groups: int = 1,
-):
+):  # fmt: skip
     """A convolution of data (NCHW) by a weight (OIHW) whose taps read moved positions, between pixels; 0
     outside. offset: (batch, 2 * offset_groups * taps, rows, columns), a distance down and one to the
     right for each tap; mask (batch, offset_groups * taps, rows, columns): factors of the taps.

@@ -35,31 +35,18 @@ def _convolution(
 
 
 def conv1d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int = 1,
-    padding: int = 0,
-    dilation: int = 1,
-    groups: int = 1,
-    name: str = "conv1d",
-) -> Tensor:
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int = 1, padding: int = 0,
+    dilation: int = 1, groups: int = 1, name: str = "conv1d",
+) -> Tensor:  # fmt: skip
     """Convolution of x [batch, channels, width] with weight [out, channels / groups, window]."""
     window = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
     return _convolution(_op.nn.conv1d, x, weight, bias, 1, name, **window)
 
 
 def conv2d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int = 1,
-    padding: int = 0,
-    dilation: int = 1,
-    groups: int = 1,
-    data_layout: str | None = "NCHW",
-    name: str = "conv2d",
-) -> Tensor:
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int = 1, padding: int = 0,
+    dilation: int = 1, groups: int = 1, data_layout: str | None = "NCHW", name: str = "conv2d",
+) -> Tensor:  # fmt: skip
     """Convolution in two dimensions, weight [out, channels / groups, height, width]."""
     layout = data_layout or "NCHW"
     window = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
@@ -68,16 +55,9 @@ def conv2d(
 
 
 def conv3d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int = 1,
-    padding: int = 0,
-    dilation: int = 1,
-    groups: int = 1,
-    data_layout: str | None = "NCDHW",
-    name: str = "conv3d",
-) -> Tensor:
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int = 1, padding: int = 0,
+    dilation: int = 1, groups: int = 1, data_layout: str | None = "NCDHW", name: str = "conv3d",
+) -> Tensor:  # fmt: skip
     """Convolution in three dimensions."""
     layout = data_layout or "NCDHW"
     window = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
@@ -86,16 +66,9 @@ def conv3d(
 
 
 def conv1d_transpose(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int = 1,
-    padding: int = 0,
-    output_padding: int = 0,
-    dilation: int = 1,
-    groups: int = 1,
-    name: str = "conv1d_transpose",
-) -> Tensor:
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int = 1, padding: int = 0,
+    output_padding: int = 0, dilation: int = 1, groups: int = 1, name: str = "conv1d_transpose",
+) -> Tensor:  # fmt: skip
     """Transposed convolution, weight [channels, out / groups, window]."""
     window = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
     build, extra = _op.nn.conv1d_transpose, output_padding
@@ -128,15 +101,9 @@ def rms_norm(
 
 
 def group_norm(
-    x: Tensor,
-    num_groups: int,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    eps: float = 1e-5,
-    channel_axis: int = 1,
-    axes: list[int] | None = None,
-    name: str = "group_norm",
-) -> Tensor:
+    x: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None, eps: float = 1e-5,
+    channel_axis: int = 1, axes: list[int] | None = None, name: str = "group_norm",
+) -> Tensor:  # fmt: skip
     """Normalize groups of channels over `axes` (None: the axes after batch and channels)."""
     channels = x.shape[channel_axis]
     kind = numpy_dtype(x.dtype)
@@ -213,16 +180,11 @@ def _shared(expr: Expr) -> Any:
 
 
 def interpolate(
-    x: Tensor,
-    size: Sequence[int] | None = None,
-    scale_factor: Sequence[int] | None = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None,
-    antialias: bool | None = None,
-    data_layout: str = "NCHW",
-    name: str = "interpolate",
-) -> Tensor:
+    x: Tensor, size: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None,
+    mode: str = "nearest", align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None, antialias: bool | None = None,
+    data_layout: str = "NCHW", name: str = "interpolate",
+) -> Tensor:  # fmt: skip
     """An image of another size, given or by its factors (one for both axes, or one each).
 
     mode: nearest, bilinear or bicubic. Raises NotImplementedError for recompute_scale_factor and

@@ -72,16 +72,9 @@ def known_window(kernel: list[Any]) -> list[int]:
 
 @function
 def conv(
-    cx: Context,
-    x: Value,
-    weight: Value,
-    bias: Value | None = None,
-    *,
-    strides: list[int],
-    padding: Padding,
-    dilations: list[int],
-    groups: int = 1,
-) -> Any:
+    cx: Context, x: Value, weight: Value, bias: Value | None = None, *, strides: list[int],
+    padding: Padding, dilations: list[int], groups: int = 1,
+) -> Any:  # fmt: skip
     """A convolution of [N, C, ...] by [O, I, ...]."""
     rank, kernel = spatial_rank(x), [literal(d) for d in weight.shape[2:]]
     x, pads = framed(cx, x, window_padding(x, kernel, strides, dilations, padding))
@@ -106,17 +99,10 @@ def vector_as(cx: Context, value: Value, shape: list[int]) -> Any:
 
 @function
 def conv_transpose(
-    cx: Context,
-    x: Value,
-    weight: Value,
-    bias: Value | None = None,
-    *,
-    strides: list[int],
-    padding: Padding,
-    dilations: list[int] | None = None,
-    output_padding: list[int] | None = None,
+    cx: Context, x: Value, weight: Value, bias: Value | None = None, *, strides: list[int],
+    padding: Padding, dilations: list[int] | None = None, output_padding: list[int] | None = None,
     groups: int = 1,
-) -> Any:
+) -> Any:  # fmt: skip
     """A transposed convolution of [N, C, ...] by [I, O, ...]."""
     rank = spatial_rank(x)
     dilations = [1] * rank if dilations is None else dilations
@@ -155,15 +141,9 @@ def transposed_padding(
 
 
 def _transposed_3d(
-    cx: Context,
-    x: Value,
-    weight: Value,
-    strides: list[int],
-    pads: list[int],
-    extra: list[int],
-    dilations: list[int],
-    group: int,
-) -> Any:
+    cx: Context, x: Value, weight: Value, strides: list[int], pads: list[int], extra: list[int],
+    dilations: list[int], group: int,
+) -> Any:  # fmt: skip
     """The convolution of the data, with zeros between its elements, by the flipped weight."""
     kernel, axes = [literal(d) for d in weight.shape[2:]], [2, 3, 4]
     wide = x

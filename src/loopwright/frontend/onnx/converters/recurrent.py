@@ -96,19 +96,10 @@ def _layer(kind: str) -> Callable[..., Any]:
     many = GATES[kind]
 
     def convert(
-        cx: Context,
-        node: Node,
-        x: Value,
-        weight: Value,
-        recurrent: Value,
-        bias: Value | None = None,
-        lengths: Value | None = None,
-        hidden: Value | None = None,
-        cell: Value | None = None,
-        peepholes: Value | None = None,
-        *,
-        rounded: bool = False,
-    ) -> Any:
+        cx: Context, node: Node, x: Value, weight: Value, recurrent: Value,
+        bias: Value | None = None, lengths: Value | None = None, hidden: Value | None = None,
+        cell: Value | None = None, peepholes: Value | None = None, *, rounded: bool = False,
+    ) -> Any:  # fmt: skip
         node.skip("output_sequence")
         direction, batched = node.text("direction", "forward"), node.flag("layout")
         if direction not in DIRECTIONS:
