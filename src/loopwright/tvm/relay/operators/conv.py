@@ -167,8 +167,9 @@ def _conv_transpose(rank: int) -> Row:
         """The gradient of a convolution with respect to its data."""
         data, weight = map(builder().emit, wide(data, weight, options["out_dtype"]))
         layout, plain = options["data_layout"], attributes["data_layout"]
+        data = as_plain(data, layout, plain)
         weight = as_plain(weight, options["kernel_layout"], attributes["kernel_layout"])
-        result = _transposed(rank, as_plain(data, layout, plain), weight, options)
+        result = _transposed(rank, data, weight, options)
         return as_plain(builder().emit(result), plain, options["out_layout"] or layout)
 
     names = ("strides", "dilation", "kernel_size", "output_padding")
