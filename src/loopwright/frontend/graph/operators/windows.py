@@ -179,38 +179,17 @@ def _transposed_3d(
     return op.nn.conv3d(wide.expr, cx.emit(flipped), [1, 1, 1], padding, dilations, group)
 
 
-@function
-def max_pool(
-    cx: Context,
-    x: Value,
-    *,
-    kernel: list[int],
-    strides: list[int],
-    padding: Padding,
-    dilations: list[int] | None = None,
-) -> Any:
-    """The maximum of each window."""
-    dilations = [1] * len(kernel) if dilations is None else dilations
-    pads = window_padding(x, kernel, strides, dilations, padding)
-    return pooled(
-        cx, x, MAX_POOL[spatial_rank(x)], (kernel, strides, pads, dilations, False), fill=least(x)
-    )
+def _pool(name: str, doc: str, by: Callable[[Context, Value, Window], Any]) -> None:
+    def pool(
+        cx: Context, x: Value, *, kernel: list[int], strides: list[int], padding: Padding,
+        dilations: list[int] | None = None,
+    ) -> Any:  # fmt: skip
+        dilations = [1] * len(kernel) if dilations is None else dilations
+        pads = window_padding(x, kernel, strides, dilations, padding)
+        return by(cx, x, (kernel, strides, pads, dilations, False))
 
-
-@function
-def avg_pool(
-    cx: Context,
-    x: Value,
-    *,
-    kernel: list[int],
-    strides: list[int],
-    padding: Padding,
-    dilations: list[int] | None = None,
-) -> Any:
-    """The mean of the elements of each window that are not padding."""
-    dilations = [1] * len(kernel) if dilations is None else dilations
-    pads = window_padding(x, kernel, strides, dilations, padding)
-    return averaged(cx, x, (kernel, strides, pads, dilations, False))
+    pool.__name__, pool.__doc__ = name, doc
+    function(pool)
 
 
 def averaged(cx: Context, x: Value, window: Window, include_padding: bool = False) -> Any:
@@ -242,3 +221,11 @@ def pooled(
             if not cx.equal(count, out.shape[2 + k]):
                 out = cx.value(op.strided_slice(out.expr, [2 + k], [0], [count], None, True))
     return out
+
+
+def _greatest(cx: Context, x: Value, window: Window) -> Any:
+    return pooled(cx, x, MAX_POOL[spatial_rank(x)], window, fill=least(x))
+
+
+_pool("max_pool", "The maximum of each window.", _greatest)
+_pool("avg_pool", "The mean of the elements of each window that are not padding.", averaged)
