@@ -176,7 +176,7 @@ OWN_PLUGINS = {
 # Modules whose names are the passes of folders, one file each: those of the pipelines, and TVM's.
 PASSES = {
     "relax.transform": (
-        *(f"relax.transform.{room}" for room in ("fuse", "graph", "lower", "train")),
+        *(f"relax.transform.{room}" for room in ("fuse", "graph", "lower")),
         "tvm.relax_transform",
     ),
     "tir.transform": (

@@ -70,8 +70,8 @@ def test_no_other_layer_tells_facts_of_operators():
 PATTERNS = {
     "backend/byoc/onednn.py": "what the library computes, as patterns and its primitives",
     "tvm/tensorrt/json.py": "what TensorRT's JSON format names",
-    "relax/dpl/attention.py": "the shapes that attention has in models, as patterns",
-    "relax/dpl/well_known.py": "TVM's ready-made patterns",
+    "tvm/relax/attention_pattern.py": "the shapes that attention has in models, as patterns",
+    "tvm/relax/well_known.py": "TVM's ready-made patterns",
     "relax/transform/graph/byte_products.py": "how a quantized product is written, as a pattern",
     "relax/transform/graph/byte_tails.py": "how quantized sums become bytes again, as a pattern",
 }

@@ -18,12 +18,10 @@ from .source import forbid, sources
 ASIDE = {"gpu", "tvm"}
 # Passes that are run outside the targets' pipelines, and the file that runs them.
 RUN_BY = {
-    "AppendLoss": "relax/training/setup_trainer.py",
     "BindParams": "driver/build.py",
     "EliminateCommonSubexpr": "relax/dpl/rewrite.py",
     "FillNewMemory": "explore/running.py",
     "FuseOpsByPattern": "relax/byoc/partition.py",
-    "Gradient": "relax/training/setup_trainer.py",
     "MergeCompositeFunctions": "relax/byoc/partition.py",
     "MergeLayoutChanges": "relax/byoc/lower.py",
     "SinkPermutes": "frontend/tflite/importer.py",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
-from loopwright.base.doors import DOORS
+from loopwright.compat.paths import target_name
 from loopwright.composition import PASSES, names_of
 from loopwright.relay.operators.core import ROWS
 
@@ -47,7 +47,7 @@ def public() -> Iterator[tuple[str, object]]:
             place = package.__name__.partition(".")[2]
             names |= set(names_of(place)) if place in ("te", *PASSES) else set()
             door = place.removeprefix("tvm.")  # the path that users know
-            shown = door if door.partition(".")[0] in DOORS else place
+            shown = door if target_name(door) == place else place
             for name in sorted(names):
                 if not name.startswith("_") and hasattr(package, name):
                     yield (

@@ -9,9 +9,9 @@ from loopwright.ir.expr import GlobalVar
 from loopwright.ir.module import IRModule
 from loopwright.ir.prim_expr import Var as TirVar
 from loopwright.relax import BlockBuilder, analysis, layout
-from loopwright.relax.analysis.in_place import in_place_calls, liveness
 from loopwright.relax.analysis.variables import overwritten
 from loopwright.tir import layout as layout_of
+from loopwright.tvm.relax.in_place import in_place_calls, liveness
 
 from .support import plus, tensor, twice, var
 

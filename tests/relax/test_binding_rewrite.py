@@ -7,7 +7,7 @@ import pytest
 from loopwright import relax
 from loopwright.base.errors import TVMError
 from loopwright.ir.module import IRModule
-from loopwright.relax.binding_rewrite import DataflowBlockRewrite
+from loopwright.tvm.relax.binding_rewrite import DataflowBlockRewrite
 
 from .support import plus, twice, var
 

@@ -23,8 +23,8 @@ from loopwright.relax import (
     op,
 )
 from loopwright.relax.interpreter import Interpreter
-from loopwright.relax.op.te_gradient import TE_GRADIENTS, register_te_gradient
 from loopwright.script import relax as R
+from loopwright.tvm.relax.te_gradient import TE_GRADIENTS, register_te_gradient
 
 from .support import tensor, var
 

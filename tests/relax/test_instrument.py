@@ -9,9 +9,9 @@ from loopwright.base.errors import LoopwrightError
 from loopwright.ir.module import IRModule
 from loopwright.ir.transform import PassContext, module_pass
 from loopwright.relax import op
-from loopwright.relax.instrument import WellFormedInstrument
 from loopwright.relax.transform import Normalize
 from loopwright.script import relax as R
+from loopwright.tvm.relax.instrument import WellFormedInstrument
 
 
 @R.function(private=True)

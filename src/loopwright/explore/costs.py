@@ -6,15 +6,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..base.errors import LoopwrightError, explain
+from ..codegen.llvm.executable import Executable
 from .explored import Explored
 from .machine import Machine, machine
 from .page import timed
-
-if TYPE_CHECKING:
-    from ..codegen.llvm.executable import Executable
 
 _HEADS = ("calls", "us", "share", "GFLOP/s", "GB/s", "of roof")
 

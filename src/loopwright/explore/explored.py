@@ -7,12 +7,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..base.errors import LoopwrightError, UnknownName, explain, suggest
+from ..codegen.llvm.executable import Executable
 from ..codegen.llvm.located import Located, located
 from ..driver.build import compile_steps
+from ..driver.options import CompileOptions
 from ..ir import trace as tracing
+from ..ir.module import IRModule
 from ..ir.trace import ModelNode, PassRecord, Trace
 from ..relax.expr import Function
 from ..script.printer.lines import Lines, numbered
@@ -20,11 +23,6 @@ from ..tir.function import PrimFunc
 from ..tir.signature import signature_of
 from .origins import Modules, Names, is_leaf, names_of, origins_of
 from .work import weights_of, work_of
-
-if TYPE_CHECKING:
-    from ..codegen.llvm.executable import Executable
-    from ..driver.options import CompileOptions
-    from ..ir.module import IRModule
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..arith import Analyzer
 from ..ir.dtype import DataType
@@ -13,11 +13,9 @@ from ..ir.prim_expr import IntImm, PrimExpr, Var
 from ..ir.variables import substitute
 from ..relax.expr import Call, Expr, Function
 from ..relax.expr import Var as RelaxVar
+from ..tir.function import PrimFunc
 from .explored import Explored
 from .origins import names_of
-
-if TYPE_CHECKING:
-    from ..tir.function import PrimFunc
 
 _STORAGE, _TENSOR = "relax.memory.alloc_storage", "relax.memory.alloc_tensor"
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import difflib
 import html
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ..codegen.llvm.executable import Executable
-    from ..ir.trace import PassRecord, Trace
+from ..codegen.llvm.executable import Executable
+from ..ir.trace import PassRecord, Trace
 
 _MOST = 60  # lines of a difference
 _CELL = 'style="text-align:left;font-family:monospace"'

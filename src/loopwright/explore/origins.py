@@ -8,17 +8,15 @@ others has theirs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..base.span import Span, spans_of
 from ..ir.functor import post_order_visit
 from ..ir.module import IRModule
+from ..ir.node import Node
 from ..relax.expr import BindingBlock, Function
 from ..tir import stmt as st
 from ..tir.function import PrimFunc
-
-if TYPE_CHECKING:
-    from ..ir.node import Node
 
 Names = tuple[str, ...]
 # The fields of statements that have statements in them.

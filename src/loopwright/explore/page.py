@@ -8,17 +8,15 @@ import html
 import json
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..base.errors import LoopwrightError
+from ..codegen.llvm.executable import Executable
+from ..ir.trace import Trace
 from .explored import Explored
 from .machine import machine
-from .notebook import notebook_executable, notebook_trace
+from .notebook import notebook_executable, notebook_trace  # noqa: F401
 from .page_data import PageData
-
-if TYPE_CHECKING:
-    from ..codegen.llvm.executable import Executable
-    from ..ir.trace import Trace
 
 _STYLES = ("page.css",)
 _SCRIPTS = (
@@ -100,6 +98,3 @@ def _written(text: str, file: str | Path | None) -> str:
     if file is not None:
         Path(file).write_text(text, encoding="utf-8")
     return text
-
-
-__all__ = ["notebook_executable", "notebook_trace", "page", "page_of_executable", "page_of_trace"]

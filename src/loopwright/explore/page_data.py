@@ -6,10 +6,11 @@ The number of a line's set of nodes is negative where the line is a statement ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..base import __version__
 from ..base.errors import LoopwrightError
+from ..ir.module import IRModule
 from ..ir.trace import PassRecord
 from ..relax.expr import Function
 from ..tir.function import PrimFunc
@@ -17,9 +18,6 @@ from .explored import Explored
 from .machine import Machine
 from .memory import memory_of
 from .origins import is_leaf, names_of
-
-if TYPE_CHECKING:
-    from ..ir.module import IRModule
 
 _NOTE = 600  # letters of a decision
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..arith import Analyzer
 from ..ir.functor import pre_order_visit
+from ..ir.op import Op
 from ..ir.prim_expr import ConstExpr, PrimExpr, Var
 from ..ir.prim_op import const
 from ..ir.variables import substitute
 from ..tir import stmt as st
 from ..tir.analysis import estimate_tir_flops
 from ..tir.expr import BufferLoad
+from ..tir.function import PrimFunc
 from ..tir.transform.lower.unpack_signatures import symbolic_dims
 from .origins import inner
-
-if TYPE_CHECKING:
-    from ..ir.op import Op
-    from ..tir.function import PrimFunc
 
 
 def work_of(func: PrimFunc, sizes: Mapping[str, int]) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..arith import Analyzer
 from ..base.errors import explain
@@ -12,11 +12,9 @@ from ..ir.module import IRModule
 from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import const, maximum
 from ..relax import op
+from ..relax.block_builder import BlockBuilder
+from ..relax.expr import Expr
 from ..runtime.tensor import Tensor
-
-if TYPE_CHECKING:
-    from ..relax.block_builder import BlockBuilder
-    from ..relax.expr import Expr
 
 
 def detach_params(mod: IRModule) -> tuple[IRModule, dict[str, list[Tensor]]]:
@@ -101,16 +99,10 @@ def same_padding_transposed(
 
 
 def autopad(
-    bb: BlockBuilder,
-    data: Expr,
-    strides: list[int],
-    kernel_shape: list[int],
-    dilations: tuple[int, ...] | list[int] = (1, 1),
-    pad_type: str = "constant",
-    deconv: bool = False,
-    mode: str = "SAME_UPPER",
-    pad_value: float = 0.0,
-) -> Any:
+    bb: BlockBuilder, data: Expr, strides: list[int], kernel_shape: list[int],
+    dilations: tuple[int, ...] | list[int] = (1, 1), pad_type: str = "constant",
+    deconv: bool = False, mode: str = "SAME_UPPER", pad_value: float = 0.0,
+) -> Any:  # fmt: skip
     """`data` [N, C, spatial...] padded as ONNX's auto_pad SAME_UPPER or SAME_LOWER says.
 
     Raises ValueError where the amount is known only at run time, and `pad_type` is not "constant".

@@ -113,9 +113,7 @@ unary(
     float_only=True,
     finite=True,
     slope=lambda cx, x: R.where(
-        x > cx.number(3),
-        cx.number(1),
-        _between(cx, x, -3, 3) * (x / cx.number(3) + cx.number(0.5)),
+        x > cx.number(3), cx.number(1), _between(cx, x, -3, 3) * (x / cx.number(3) + cx.number(0.5))
     ),
 )
 

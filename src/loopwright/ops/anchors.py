@@ -219,18 +219,10 @@ def _predicted(
 
 @op("relax.vision.proposal", alone=True)
 def proposal(
-    cls_prob: Tensor,
-    bbox_pred: Tensor,
-    im_info: Tensor,
-    scales: Any,
-    ratios: Any,
-    feature_stride: int,
-    threshold: float,
-    rpn_pre_nms_top_n: int,
-    rpn_post_nms_top_n: int,
-    rpn_min_size: int,
-    iou_loss: bool = False,
-):
+    cls_prob: Tensor, bbox_pred: Tensor, im_info: Tensor, scales: Any, ratios: Any,
+    feature_stride: int, threshold: float, rpn_pre_nms_top_n: int, rpn_post_nms_top_n: int,
+    rpn_min_size: int, iou_loss: bool = False,
+):  # fmt: skip
     """`rpn_post_nms_top_n` boxes (batch, x, y, x, y) of each image: of the `rpn_pre_nms_top_n` best of all
     anchors, moved by predictions, those that do not overlap a better one by more than `threshold`,
     again and again. im_info: rows (height, width, scale)."""

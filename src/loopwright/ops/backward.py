@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
+from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const
 from ..relax import op as R
 from ..relax.expr import Constant, Expr, Tuple
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
+from ..tir.data_layout import Layout
+from ..tir.ir_builder import BufferVar, IRBuilder
 from .common import compute
 from .core import OPERATORS, Operator, case, op
 from .extents import differ
@@ -23,11 +26,6 @@ from .layout_rules import elementwise
 from .params import Ints, Tensor, Value
 from .pool import pool_arguments, pool_windows, window_count
 from .statements import long, loops, prim_func
-
-if TYPE_CHECKING:
-    from ..ir.prim_expr import PrimExpr
-    from ..tir.data_layout import Layout
-    from ..tir.ir_builder import BufferVar, IRBuilder
 
 
 def _mark(name: str, doc: str) -> Operator:
@@ -68,17 +66,10 @@ def _pool_backward(average: bool) -> None:
     name = "avg_pool2d" if average else "max_pool2d"
 
     def body(
-        output_grad: Tensor,
-        data: Tensor,
-        pool_size: Ints = (1, 1),
-        strides: Ints = (1, 1),
-        padding: Ints = (0, 0, 0, 0),
-        dilation: Ints = (1, 1),
-        ceil_mode: bool = False,
-        count_include_pad: bool = False,
-        layout: str = "NCHW",
-        out_layout: str | None = None,
-    ):
+        output_grad: Tensor, data: Tensor, pool_size: Ints = (1, 1), strides: Ints = (1, 1),
+        padding: Ints = (0, 0, 0, 0), dilation: Ints = (1, 1), ceil_mode: bool = False,
+        count_include_pad: bool = False, layout: str = "NCHW", out_layout: str | None = None,
+    ):  # fmt: skip
         plan = layout_of(layout)
         windows = pool_windows(data.shape, plan, pool_size, strides, padding, dilation, ceil_mode)
         incoming, source = (tir.decl_buffer(t.shape, t.dtype, "in") for t in (output_grad, data))

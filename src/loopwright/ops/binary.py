@@ -183,10 +183,7 @@ binary(
     tir.atan2,
     np.arctan2,
     "The angle of the point (x2, x1).",
-    slopes=lambda cx, a, b: (
-        cx.grad * b / (a * a + b * b),
-        -cx.grad * a / (a * a + b * b),
-    ),
+    slopes=lambda cx, a, b: (cx.grad * b / (a * a + b * b), -cx.grad * a / (a * a + b * b)),
 )
 
 for _name, _fn, _np, _doc in (

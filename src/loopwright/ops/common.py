@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,8 @@ from ..ir.prim_expr import IntImm, PrimExpr, Select, Var
 from ..ir.prim_op import cast, const, equal, multiply
 from ..relax.expr import ShapeExpr
 from ..relax.struct_info import TensorStructInfo
+from ..te.tensor import Tensor
 from .extents import at_most_one, broadcast_differ, broadcast_extent, dims_equal, may_be_one
-
-if TYPE_CHECKING:
-    from ..te.tensor import Tensor
 
 
 def named(prefix: str, ndim: int) -> list[str]:

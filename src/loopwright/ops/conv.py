@@ -75,17 +75,11 @@ def _make(rank: int) -> Operator:
     name, data_default, kernel_default = f"conv{rank}d", f"NC{letters}", f"OI{letters}"
 
     def body(
-        data: Tensor,
-        weight: Tensor,
-        strides: Ints = (1,) * rank,
-        padding: Ints = (0,) * rank,
-        dilation: Ints = (1,) * rank,
-        groups: int = 1,
-        data_layout: str = data_default,
-        kernel_layout: str = kernel_default,
-        out_layout: str | None = None,
+        data: Tensor, weight: Tensor, strides: Ints = (1,) * rank, padding: Ints = (0,) * rank,
+        dilation: Ints = (1,) * rank, groups: int = 1, data_layout: str = data_default,
+        kernel_layout: str = kernel_default, out_layout: str | None = None,
         out_dtype: DType | None = None,
-    ):
+    ):  # fmt: skip
         plan = ConvPlan(data.shape, weight.shape, strides, padding, dilation, groups)
         plan.layouts(data_layout, kernel_layout, out_layout, rank)
         return convolve(plan, data, weight, void_or(out_dtype, data.dtype))
@@ -381,17 +375,9 @@ def _pad_data(plan, data):
 
 
 def _numpy_conv(
-    data,
-    weight,
-    strides,
-    padding,
-    dilation,
-    groups,
-    data_layout,
-    kernel_layout,
-    out_layout,
+    data, weight, strides, padding, dilation, groups, data_layout, kernel_layout, out_layout,
     out_dtype=None,
-):
+):  # fmt: skip
     kind = data.dtype if out_dtype is None else numpy_dtype(out_dtype)
     letters = spatial(layout_of(data_layout))
     rank = len(letters)
@@ -445,5 +431,5 @@ conv3d.samples(
         padding=(0, 1, 1),
         data_layout="NCDHW4c",
         kernel_layout="OIDHW4i4o",
-    ),
+    )
 )

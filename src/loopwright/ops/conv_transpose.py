@@ -37,18 +37,11 @@ from .params import DType, Ints, Tensor
 
 @op("relax.nn.conv2d_transpose", mixed="always")
 def conv2d_transpose(
-    data: Tensor,
-    weight: Tensor,
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0, 0, 0),
-    output_padding: Ints = (0, 0),
-    dilation: Ints = (1, 1),
-    groups: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "IOHW",
-    out_layout: str | None = None,
+    data: Tensor, weight: Tensor, strides: Ints = (1, 1), padding: Ints = (0, 0, 0, 0),
+    output_padding: Ints = (0, 0), dilation: Ints = (1, 1), groups: int = 1,
+    data_layout: str = "NCHW", kernel_layout: str = "IOHW", out_layout: str | None = None,
     out_dtype: DType | None = None,
-):
+):  # fmt: skip
     """The gradient of conv2d with respect to its data: out[n, o, y * stride + k - padding] gathers
     data[n, i, y] * weight[i, o, k]."""
     options = (strides, padding, output_padding, dilation, groups)
@@ -102,15 +95,9 @@ def _is_apart(kernel, layouts, strides, padding, output_padding, dilation, group
 
 
 def transposed(
-    data: te.Tensor,
-    weight: te.Tensor,
-    strides: list[int],
-    padding: list[int],
-    output_padding: list[int],
-    dilation: list[int],
-    groups: int,
-    dtype: DataType,
-) -> te.Tensor:
+    data: te.Tensor, weight: te.Tensor, strides: list[int], padding: list[int],
+    output_padding: list[int], dilation: list[int], groups: int, dtype: DataType,
+) -> te.Tensor:  # fmt: skip
     """The tensor expression of a transposed convolution along one axis or more, channels first."""
     rank = len(data.shape) - 2
     letters = "DHW"[3 - rank :]
@@ -395,18 +382,10 @@ def _with_height(x, name):
 
 @op("relax.nn.conv1d_transpose", mixed="always")
 def conv1d_transpose(
-    data: Tensor,
-    weight: Tensor,
-    strides: Ints = 1,
-    padding: Ints = 0,
-    output_padding: Ints = 0,
-    dilation: Ints = 1,
-    groups: int = 1,
-    data_layout: str = "NCW",
-    kernel_layout: str = "IOW",
-    out_layout: str | None = None,
-    out_dtype: DType | None = None,
-):
+    data: Tensor, weight: Tensor, strides: Ints = 1, padding: Ints = 0, output_padding: Ints = 0,
+    dilation: Ints = 1, groups: int = 1, data_layout: str = "NCW", kernel_layout: str = "IOW",
+    out_layout: str | None = None, out_dtype: DType | None = None,
+):  # fmt: skip
     """The gradient of conv1d with respect to its data."""
     data = _plain(data, layout_of(data_layout), "NCW")
     weight = _plain(weight, layout_of(kernel_layout), "IOW")

@@ -42,7 +42,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +54,7 @@ from ..ir.dtype import DataType
 from ..ir.expr import Attrs
 from ..ir.op import Op, register_op
 from ..ir.variables import vars_in
+from ..relax.block_builder import BlockBuilder
 from ..relax.expr import Call, Expr, ShapeExpr
 from ..relax.op import register_view as register_relax_view
 from ..relax.struct_info import ShapeStructInfo, StructInfo, TensorStructInfo
@@ -73,9 +74,6 @@ from .inference import (
 )
 from .lowering import lower_by_body
 from .params import attribute, graph_argument, public_signature, read_params
-
-if TYPE_CHECKING:
-    from ..relax.block_builder import BlockBuilder
 
 # Fusion kinds, as AnnotateTIROpPattern numbers them.
 ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, FUSABLE, TUPLE, OPAQUE = 0, 1, 2, 3, 4, 7, 8
@@ -108,16 +106,9 @@ class Operator:
     """One operator: its name, signature, body and hooks. Created by `@op`."""
 
     def __init__(
-        self,
-        name: str,
-        body: Callable[..., Any],
-        kind: int | None,
-        pure: bool,
-        view: bool,
-        has_body: bool,
-        mixed: str,
-        alone: bool = False,
-    ) -> None:
+        self, name: str, body: Callable[..., Any], kind: int | None, pure: bool, view: bool,
+        has_body: bool, mixed: str, alone: bool = False,
+    ) -> None:  # fmt: skip
         self.name = name
         self.alone = alone
         self.body = body

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .. import tir
 from ..base.errors import explain
+from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const
+from ..tir.ir_builder import IRBuilder
 from .core import case, op
 from .extents import check_columns, extents_of
 from .manipulate import transpose
@@ -27,10 +29,6 @@ from .overlap import (
 from .params import Tensor
 from .sort import argsort, sorted_indices
 from .statements import long, written
-
-if TYPE_CHECKING:
-    from ..ir.prim_expr import PrimExpr
-    from ..tir.ir_builder import IRBuilder
 
 
 def _above(ib: IRBuilder, count: PrimExpr, above: Callable[..., Any]) -> Any:

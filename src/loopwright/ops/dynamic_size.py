@@ -124,6 +124,4 @@ def _(bb, call):
     )
 
 
-dynamic_strided_slice.samples(
-    case((6, 5), np.array([1, -1]), np.array([6, -9]), np.array([2, -1])),
-)
+dynamic_strided_slice.samples(case((6, 5), np.array([1, -1]), np.array([6, -9]), np.array([2, -1])))

@@ -35,18 +35,11 @@ from .params import Axes, Operand, Tensor
 
 
 def binary(
-    name: str,
-    fn: Callable[[Any, Any], PrimExpr],
-    meaning: Callable[..., Any],
-    doc: str,
-    *,
-    result: str | None = None,
-    sample: dict[str, Any] | None = None,
-    finite: bool | Callable[[Call], bool] = False,
-    commutes: bool = False,
-    mixed: bool = False,
+    name: str, fn: Callable[[Any, Any], PrimExpr], meaning: Callable[..., Any], doc: str, *,
+    result: str | None = None, sample: dict[str, Any] | None = None,
+    finite: bool | Callable[[Call], bool] = False, commutes: bool = False, mixed: bool = False,
     slopes: Callable[..., tuple[Any, Any]] | None = None,
-) -> Operator:
+) -> Operator:  # fmt: skip
     """A broadcasting operator of two tensors. `result` is its dtype if it differs from the
     operands'; `mixed`: those may have two dtypes and meet in the wider one, as in C; `finite`: see `flow.broadcasting`; `commutes`: patterns match its operands in either
     order. slopes(cx, x1, x2) returns the gradients before they are summed to the operands' shapes; an
@@ -116,17 +109,10 @@ def _keep_dtype(meaning: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def unary(
-    name: str,
-    fn: Callable[[Any], PrimExpr],
-    meaning: Callable[..., Any],
-    doc: str,
-    *,
-    float_only: bool = False,
-    result: str | None = None,
-    sample: dict[str, Any] | None = None,
-    finite: bool = False,
-    slope: Callable[..., Any] | None = None,
-) -> Operator:
+    name: str, fn: Callable[[Any], PrimExpr], meaning: Callable[..., Any], doc: str, *,
+    float_only: bool = False, result: str | None = None, sample: dict[str, Any] | None = None,
+    finite: bool = False, slope: Callable[..., Any] | None = None,
+) -> Operator:  # fmt: skip
     """An elementwise operator of one tensor. `finite`: see `flow.elementwise`. slope(cx, x) is its
     derivative; an operator without has none."""
     short = name.rsplit(".", 1)[-1]
@@ -218,8 +204,6 @@ def reduction(
 
     operator.numpy(run)
     operator.samples(
-        case((2, 3, 4), axis=[1]),
-        case(("n", 8), axis=[-1], keepdims=True),
-        case((2, 3), axis=None),
+        case((2, 3, 4), axis=[1]), case(("n", 8), axis=[-1], keepdims=True), case((2, 3), axis=None)
     )
     return operator

@@ -39,18 +39,11 @@ def _style(
 
 @op("relax.image.resize2d", mixed="follow")
 def resize2d(
-    data: Tensor,
-    size: Shape,
-    roi: Any = None,
-    layout: str = "NCHW",
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "round",
-    cubic_alpha: float = -0.75,
-    cubic_exclude: int = 0,
-    extrapolation_value: float = 0.0,
+    data: Tensor, size: Shape, roi: Any = None, layout: str = "NCHW", method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "round",
+    cubic_alpha: float = -0.75, cubic_exclude: int = 0, extrapolation_value: float = 0.0,
     out_dtype: DType | None = None,
-):
+):  # fmt: skip
     """The image in another size. `method`: "nearest_neighbor" (rounded by `rounding_method`),
     "linear" or "cubic" (with the parameter `cubic_alpha`; `cubic_exclude` leaves out pixels
     outside). `coordinate_transformation_mode` maps coordinates as ONNX does; for
@@ -192,17 +185,11 @@ resize2d.samples(
 
 @op("relax.image.resize_taps", alone=True)  # else computed again for every element that uses it
 def resize_taps(
-    have: Prim,
-    want: Prim,
-    placed: Tensor | None = None,
-    scale: float | None = None,
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "round_prefer_floor",
-    cubic_alpha: float = -0.75,
-    cubic_exclude: int = 0,
+    have: Prim, want: Prim, placed: Tensor | None = None, scale: float | None = None,
+    method: str = "linear", coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "round_prefer_floor", cubic_alpha: float = -0.75, cubic_exclude: int = 0,
     dtype: DType = "float32",
-):
+):  # fmt: skip
     """The taps of an axis of extent `have` resized to extent `want` as ONNX's Resize does it:
     the indices of the elements picked, then their weights of type
     `dtype`, a vector of each for every tap; the indices only of nearest ones. `scale`, the factor
@@ -269,15 +256,10 @@ resize_taps.samples(
 
 @op("relax.image.resize_matrix")
 def resize_matrix(
-    have: Prim,
-    want: Prim,
-    placed: Tensor | None = None,
-    scale: float | None = None,
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    cubic_alpha: float = -0.75,
-    cubic_exclude: int = 0,
-):
+    have: Prim, want: Prim, placed: Tensor | None = None, scale: float | None = None,
+    method: str = "linear", coordinate_transformation_mode: str = "half_pixel",
+    cubic_alpha: float = -0.75, cubic_exclude: int = 0,
+):  # fmt: skip
     """[want, have], float32: the weights of an axis resized with antialiasing whose extents are known only
     at run time, or its factor, the first element of `placed`; attributes as in `resize_taps`."""
 
@@ -305,9 +287,7 @@ def _(bb, call):
 
 
 resize_matrix.samples(
-    case(8, 4, np.array([0.5])),
-    case(8, 5, scale=0.6, method="cubic", cubic_exclude=1),
-    case(8, 5),
+    case(8, 4, np.array([0.5])), case(8, 5, scale=0.6, method="cubic", cubic_exclude=1), case(8, 5)
 )
 
 

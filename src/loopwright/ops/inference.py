@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import te
 from ..base.errors import explain
@@ -16,10 +16,8 @@ from ..ir.structural import structural_equal
 from ..relax import struct_info as si
 from ..relax.expr import Call, Expr, ShapeExpr
 from ..relax.expr import Var as GraphVar
+from ..te.tensor import Tensor
 from .params import Param
-
-if TYPE_CHECKING:
-    from ..te.tensor import Tensor
 
 
 class RankUndetermined(ValueError):

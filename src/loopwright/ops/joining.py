@@ -13,25 +13,11 @@ from .. import tir
 from ..base.errors import explain
 from ..ir.literals import int_value
 from ..ir.prim_expr import IntImm, PrimExpr, Var
-from ..ir.prim_op import (
-    add,
-    cast,
-    ceildiv,
-    const,
-    floordiv,
-    maximum,
-    minimum,
-    multiply,
-    subtract,
-)
+from ..ir.prim_op import add, cast, ceildiv, const, floordiv, maximum, minimum, multiply, subtract
 from ..relax import op as R
 from ..relax.expr import Call, PrimValue, Tuple, TupleGetItem
 from ..relax.layout import LayoutPlan, LayoutQuery
-from ..relax.struct_info import (
-    PrimStructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-)
+from ..relax.struct_info import PrimStructInfo, TensorStructInfo, TupleStructInfo
 from .common import compute, element, normalize_axes, normalize_axis, product, shape_of
 from .core import case, op
 from .extents import differ, of_extent, simplify, text

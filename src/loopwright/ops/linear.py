@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +12,15 @@ from .. import te, tir
 from ..base.errors import explain
 from ..ir.dtype import numpy_dtype
 from ..ir.literals import is_one
+from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const, multiply
 from ..relax import op as R
+from ..relax.expr import Expr
 from ..relax.op import register_view as register_relax_view
 from ..relax.relations import can_prove_shape_equal
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
 from ..script.relax import register_view as register_script_view
+from ..tir.ir_builder import BufferVar, IRBuilder
 from .common import (
     accumulator,
     aligned_index,
@@ -33,11 +36,6 @@ from .core import case, op
 from .extents import broadcast_differ, differ, text
 from .params import DType, Tensor, Tensors
 from .statements import long, loops, written
-
-if TYPE_CHECKING:
-    from ..ir.prim_expr import PrimExpr
-    from ..relax.expr import Expr
-    from ..tir.ir_builder import BufferVar, IRBuilder
 
 
 @op("relax.matmul", mixed="always")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..ir.prim_expr import FloatImm, IntImm, PrimExpr, Var
 from ..ir.structural import StructuralKey
 from ..ir.variables import substitute, vars_in
+from ..relax.block_builder import BlockBuilder
 from ..relax.expr import Call, Constant, Expr, PrimValue, ShapeExpr, Tuple
 from ..relax.expr import Var as GraphVar
 from ..relax.struct_info import PrimStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo
@@ -18,23 +19,14 @@ from .extents import is_in_order
 from .inference import dtype_unknown, info_of, is_static, run_body
 from .params import Param
 
-if TYPE_CHECKING:
-    from ..relax.block_builder import BlockBuilder
-
 # By block builder: the key of a kernel -> its first call, and the variables of that one's shapes.
 _LOWERED: WeakKeyDictionary[Any, dict[Any, tuple[Call, list[Var]]]] = WeakKeyDictionary()
 
 
 def lower_by_body(
-    bb: BlockBuilder,
-    call: Call,
-    body: Callable[..., Any],
-    params: list[Param],
-    args: dict[str, Any],
-    attrs: dict[str, Any],
-    hint: str,
-    marks: dict[str, Any],
-) -> Any:
+    bb: BlockBuilder, call: Call, body: Callable[..., Any], params: list[Param],
+    args: dict[str, Any], attrs: dict[str, Any], hint: str, marks: dict[str, Any],
+) -> Any:  # fmt: skip
     """A call of the kernel that `body` defines for the graph arguments `args` (by the names of
     `params`) and the attributes `attrs`; the call itself if a shape is unknown. marks: the kernel's
     own attributes."""

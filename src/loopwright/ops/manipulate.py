@@ -14,10 +14,7 @@ from ..ir.prim_op import add, cast, const, floordiv, indexdiv, indexmod, multipl
 from ..relax import op as R
 from ..relax.expr import Call, ShapeExpr
 from ..relax.layout import LayoutPlan, LayoutQuery
-from ..relax.struct_info import (
-    ShapeStructInfo,
-    TensorStructInfo,
-)
+from ..relax.struct_info import ShapeStructInfo, TensorStructInfo
 from ..tir import IndexMap
 from ..tir.stmt_functor import substitute
 from .common import (
@@ -131,7 +128,7 @@ def _(x, shape):
     old = info.get_shape() if isinstance(info, TensorStructInfo) else None
     literal = [d.value if isinstance(d, IntImm) else d for d in dims]
     for axis, d in enumerate(literal):
-        if isinstance(d, int) and d == 0 and old is not None and not _has_zero(old):
+        if isinstance(d, int) and d == 0 and old is not None and not any(map(is_zero, old)):
             if axis >= len(old):
                 what = "relax.reshape: a dimension of 0 is copied from the input, whose rank is too low"
                 raise ValueError(explain(what, got=f"{shape_text(old)} into {shape_text(dims)}"))
@@ -149,10 +146,6 @@ def _(x, shape):
         rest = product([d for k, d in enumerate(dims) if k != inferred[0]])
         dims[inferred[0]] = simplify(floordiv(product(old), rest))
     return {"x": x, "shape": ShapeExpr(dims)}
-
-
-def _has_zero(dims):
-    return any(map(is_zero, dims))
 
 
 @reshape.infer

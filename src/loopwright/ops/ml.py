@@ -23,16 +23,9 @@ _BLOCK = 64  # rows that take a tree in turn, while its nodes are in the cache
 
 @op("relax.ml.tree_ensemble", alone=True)
 def tree_ensemble(
-    data: Tensor,
-    roots: Tensor,
-    features: Tensor,
-    thresholds: Tensor,
-    children: Tensor,
-    targets: Tensor,
-    weights: Tensor,
-    start: Tensor,
-    aggregate: str = "sum",
-):
+    data: Tensor, roots: Tensor, features: Tensor, thresholds: Tensor, children: Tensor,
+    targets: Tensor, weights: Tensor, start: Tensor, aggregate: str = "sum",
+):  # fmt: skip
     """For each row of data (rows, columns) and each target: `start` (targets,) and the weights of the
     leaves that the row reaches in the trees, added, or the least or greatest of them.
 

@@ -7,7 +7,7 @@ So they are stored packed, and unpacked in registers, where several rows may use
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ..ir.literals import int_value
 from ..ir.prim_expr import Broadcast, PrimExpr
 from ..ir.prim_op import cast, const
 from ..ir.target import Target
+from ..relax.expr import Call
 from ..relax.struct_info import TensorStructInfo
 from ..relax.transform.legalize_ops.common import register_legalize
 from .common import compute
@@ -25,9 +26,6 @@ from .extents import check_multiple, extents_of, simplify
 from .integer import LANES, check_extent, dots_of, open_shape, ramp
 from .params import Tensor
 from .statements import long, prim_func
-
-if TYPE_CHECKING:
-    from ..relax.expr import Call
 
 WIDE = 64  # columns of a panel
 _WORD = 32  # bits loaded at once
@@ -326,9 +324,7 @@ def _bytes(rows: int, depth: int, block: int) -> list[np.ndarray]:
 
 
 matmul_nbits.samples(
-    _sample(1, 64, 64, 4, 16),
-    _sample("n", 32, 128, 8, 32),
-    _sample(13, 64, 64, 2, 32),
+    _sample(1, 64, 64, 4, 16), _sample("n", 32, 128, 8, 32), _sample(13, 64, 64, 2, 32)
 )
 byte_matmul_nbits.samples(
     _sample(1, 64, 64, 4, 16, *_bytes(1, 64, 16)),

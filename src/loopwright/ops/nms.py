@@ -88,29 +88,18 @@ def _scored(batch: int, count: int) -> np.ndarray:
 
 _SCORED = _scored(2, 9)
 _THRESHOLD = np.array(0.2, np.float32)
-get_valid_counts.samples(
-    case(_SCORED, _THRESHOLD),
-    case(_SCORED, _THRESHOLD, id_index=-1),
-)
+get_valid_counts.samples(case(_SCORED, _THRESHOLD), case(_SCORED, _THRESHOLD, id_index=-1))
 
 # ---------------------------------------------------------------------- suppression
 
 
 @op("relax.vision.non_max_suppression", alone=True)
 def non_max_suppression(
-    data: Tensor,
-    valid_count: Tensor,
-    indices: Tensor,
-    max_output_size: Tensor,
-    iou_threshold: Tensor,
-    force_suppress: bool = False,
-    top_k: int = -1,
-    coord_start: int = 2,
-    score_index: int = 1,
-    id_index: int = 0,
-    return_indices: bool = True,
+    data: Tensor, valid_count: Tensor, indices: Tensor, max_output_size: Tensor,
+    iou_threshold: Tensor, force_suppress: bool = False, top_k: int = -1, coord_start: int = 2,
+    score_index: int = 1, id_index: int = 0, return_indices: bool = True,
     invalid_to_bottom: bool = False,
-):
+):  # fmt: skip
     """Of each batch's first `valid_count` boxes, by score, those that do not overlap a better one of
     the same class (of any with `force_suppress`) by `iou_threshold` or more; at most
     `max_output_size` of the `top_k` best. Returns their numbers in `indices`, -1 after the last one,

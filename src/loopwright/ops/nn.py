@@ -223,18 +223,10 @@ rms_norm.samples(case((2, 3, 8), (8,), axes=[-1]))
 
 @op("relax.nn.batch_norm", kind=FUSABLE)
 def batch_norm(
-    data: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    moving_mean: Tensor,
-    moving_var: Tensor,
-    axis: Axis,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-    momentum: float = 0.1,
+    data: Tensor, gamma: Tensor, beta: Tensor, moving_mean: Tensor, moving_var: Tensor, axis: Axis,
+    epsilon: float = 1e-5, center: bool = True, scale: bool = True, momentum: float = 0.1,
     training: bool = True,
-):
+):  # fmt: skip
     """Normalize each channel of `axis`. Returns (normalized, moving mean, moving variance).
 
     In training, by the batch's mean and variance, with which the moving ones are updated
@@ -274,18 +266,9 @@ def _(data, gamma, beta, moving_mean, moving_var, axis, **_):
 
 @batch_norm.numpy
 def _(
-    data,
-    gamma,
-    beta,
-    moving_mean,
-    moving_var,
-    axis,
-    epsilon=1e-5,
-    center=True,
-    scale=True,
-    momentum=0.1,
-    training=True,
-):
+    data, gamma, beta, moving_mean, moving_var, axis, epsilon=1e-5, center=True, scale=True,
+    momentum=0.1, training=True,
+):  # fmt: skip
     shape = [1] * data.ndim
     shape[axis] = -1
     lift = lambda t: t.reshape(shape)  # noqa: E731
@@ -472,7 +455,4 @@ def _(data, before, after, pad_value=0.0):
     return whole[tuple(cut)]
 
 
-pad_by.samples(
-    case((2, 3), [1, 0], [2, 1], pad_value=2.0),
-    case(("n", 3), ["n", 0], [1, -1]),
-)
+pad_by.samples(case((2, 3), [1, 0], [2, 1], pad_value=2.0), case(("n", 3), ["n", 0], [1, -1]))

@@ -19,16 +19,9 @@ from .params import Axes, Tensor
 
 @op("relax.nn.group_norm", kind=FUSABLE, mixed="follow")
 def group_norm(
-    data: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    num_groups: int,
-    channel_axis: int,
-    axes: Axes,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-):
+    data: Tensor, gamma: Tensor, beta: Tensor, num_groups: int, channel_axis: int, axes: Axes,
+    epsilon: float = 1e-5, center: bool = True, scale: bool = True,
+):  # fmt: skip
     """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes` and over the
     channels of each of `num_groups` groups; gamma and beta have one element per channel."""
     rank = len(data.shape)
@@ -109,15 +102,9 @@ group_norm.samples(
 
 @op("relax.nn.instance_norm", kind=FUSABLE, mixed="follow")
 def instance_norm(
-    data: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    channel_axis: int,
-    axes: Axes,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-):
+    data: Tensor, gamma: Tensor, beta: Tensor, channel_axis: int, axes: Axes, epsilon: float = 1e-5,
+    center: bool = True, scale: bool = True,
+):  # fmt: skip
     """(x - mean) / sqrt(var + epsilon) * gamma + beta, mean and variance over `axes` of each image;
     gamma and beta have one element per channel."""
     rank = len(data.shape)

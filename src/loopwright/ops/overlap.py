@@ -6,19 +6,17 @@ A box is two opposite corners, (x, y, x, y) or (y, x, y, x).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .. import te, tir
+from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const
+from ..te.tensor import Tensor
 from ..tir.ir_builder import BufferVar, IRBuilder
 from .extents import extents_of
 from .statements import long
-
-if TYPE_CHECKING:
-    from ..ir.prim_expr import PrimExpr
-    from ..te.tensor import Tensor
 
 
 def tensors_of(*values: PrimExpr | Tensor) -> list[te.Tensor]:
@@ -90,15 +88,10 @@ def fill(
 
 
 def greedy(
-    ib: IRBuilder,
-    count: Sequence[PrimExpr],
-    most: PrimExpr,
-    box: Callable[[Any], Any],
-    far: Callable[[Any], Any],
-    keep: Callable[[Any, Any], None],
-    grown: float = 0.0,
+    ib: IRBuilder, count: Sequence[PrimExpr], most: PrimExpr, box: Callable[[Any], Any],
+    far: Callable[[Any], Any], keep: Callable[[Any, Any], None], grown: float = 0.0,
     good: Callable[[Any], Any] = lambda j: tir.const(True, "bool"),
-) -> Any:
+) -> Any:  # fmt: skip
     """Choose of candidates, the best first, at most `most` that do not overlap one chosen before.
     count: their number, and its upper bound. box(j) returns the corners, far(shared) whether an
     overlap is allowed, good(j) whether it may be chosen at all (a score of NaN may not, wherever it

@@ -261,17 +261,9 @@ def window_count(
 
 
 def _numpy_pool(
-    data,
-    average,
-    pool_size,
-    strides,
-    padding,
-    dilation,
-    ceil_mode,
-    count_include_pad,
-    layout,
+    data, average, pool_size, strides, padding, dilation, ceil_mode, count_include_pad, layout,
     out_layout,
-):
+):  # fmt: skip
     parsed = layout_of(layout)
     letters = spatial(parsed)
     x = to_plain(data, layout, "NC" + letters)

@@ -217,16 +217,9 @@ def _(data, scale, zero_point, axis=-1, out_dtype="float32"):
 
 @op("relax.requantize")
 def requantize(
-    data: Tensor,
-    multiplier: Tensor,
-    shift: Tensor,
-    axis: Axis = -1,
-    zero_point: int = 0,
-    low: int = -(2**31),
-    high: int = 2**31 - 1,
-    out_dtype: DType = "int32",
-    once: bool = False,
-):
+    data: Tensor, multiplier: Tensor, shift: Tensor, axis: Axis = -1, zero_point: int = 0,
+    low: int = -(2**31), high: int = 2**31 - 1, out_dtype: DType = "int32", once: bool = False,
+):  # fmt: skip
     """data (int32) * multiplier / 2**31 * 2**shift + zero_point, within [low, high], in `out_dtype`. It is
     rounded as TFLite does: the product to the nearest, then the shift to the right away from zero; `once`: both
     in one, to the nearest. int64 data are scaled by the upper 16 bits of the multiplier and rounded once.
@@ -274,16 +267,9 @@ def _(data, multiplier, shift, axis=-1, *, out_dtype="int32", **_):
 
 @requantize.numpy
 def _(
-    data,
-    multiplier,
-    shift,
-    axis=-1,
-    zero_point=0,
-    low=-(2**31),
-    high=2**31 - 1,
-    out_dtype="int32",
+    data, multiplier, shift, axis=-1, zero_point=0, low=-(2**31), high=2**31 - 1, out_dtype="int32",
     once=False,
-):
+):  # fmt: skip
     factor, by = (_along(p, data, axis).astype(np.int64) for p in (multiplier, shift))
     value = data.astype(np.int64)
     if data.dtype == np.int64:

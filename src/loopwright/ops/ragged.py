@@ -17,17 +17,10 @@ from .statements import long, written
 
 @op("relax.nn.attention_var_len", alone=True)
 def attention_var_len(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    seqstart_q: Tensor,
-    max_seqlen_q: Tensor,
-    seqstart_k: Tensor | None = None,
-    max_seqlen_k: Tensor | None = None,
-    scale: float | None = None,
-    causal_mask: str | None = None,
-    window_size: int | None = None,
-):
+    queries: Tensor, keys: Tensor, values: Tensor, seqstart_q: Tensor, max_seqlen_q: Tensor,
+    seqstart_k: Tensor | None = None, max_seqlen_k: Tensor | None = None,
+    scale: float | None = None, causal_mask: str | None = None, window_size: int | None = None,
+):  # fmt: skip
     """`attention` of each of several sequences, whose elements follow each other.
 
     queries [1, length, heads, size], keys [1, other, groups, size], values [1, other, groups, width];

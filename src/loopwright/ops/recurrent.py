@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,14 +17,12 @@ from .. import tir
 from ..base.errors import explain
 from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const
+from ..tir.expr import BufferLoad
 from .core import case, op
 from .extents import extents_of, simplify
 from .overlap import rows
 from .params import Tensor, Tensors
 from .statements import long, loops, written
-
-if TYPE_CHECKING:
-    from ..tir.expr import BufferLoad
 
 LANES = 16  # of a block of the weight
 _ROWS = 4  # of the batch that share one pass over the weight
@@ -75,15 +73,9 @@ class _Cell:
     """One step of one element. The numbers are expressions or arrays."""
 
     def __init__(
-        self,
-        kind: str,
-        activations: Sequence[str],
-        alpha: Sequence[float],
-        beta: Sequence[float],
-        clip: float,
-        tied: bool,
-        late: bool,
-    ) -> None:
+        self, kind: str, activations: Sequence[str], alpha: Sequence[float], beta: Sequence[float],
+        clip: float, tied: bool, late: bool,
+    ) -> None:  # fmt: skip
         self.kind, self.clip, self.tied, self.late = kind, clip, tied, late
         self.named = [
             (ACTIVATIONS[n][0], float(a), float(b))
@@ -128,21 +120,11 @@ class _Cell:
 
 @op("relax.nn.recurrence", alone=True)
 def recurrence(
-    gates: Tensor,
-    weight: Tensor,
-    lengths: Tensor,
-    states: Tensors,
-    extra: Tensor | None = None,
-    kind: str = "lstm",
-    direction: str = "forward",
-    activations: Any = ("Sigmoid", "Tanh", "Tanh"),
-    alpha: Any = (0.0, 0.0, 0.0),
-    beta: Any = (0.0, 0.0, 0.0),
-    clip: float = 0.0,
-    input_forget: bool = False,
-    linear_before_reset: bool = False,
-    rounded: bool = False,
-):
+    gates: Tensor, weight: Tensor, lengths: Tensor, states: Tensors, extra: Tensor | None = None,
+    kind: str = "lstm", direction: str = "forward", activations: Any = ("Sigmoid", "Tanh", "Tanh"),
+    alpha: Any = (0.0, 0.0, 0.0), beta: Any = (0.0, 0.0, 0.0), clip: float = 0.0,
+    input_forget: bool = False, linear_before_reset: bool = False, rounded: bool = False,
+):  # fmt: skip
     """The steps of a recurrent layer: (states (length, directions, batch, size), the last state
     (directions, batch, size), and for "lstm" the last cell).
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +16,12 @@ from .. import tir
 from ..base.errors import explain
 from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const, infimum
+from ..tir.expr import BufferLoad
 from .core import case, op
 from .extents import check_filled, extents_of
 from .overlap import rows
 from .params import Ints, Tensor
 from .statements import long, loops, written
-
-if TYPE_CHECKING:
-    from ..tir.expr import BufferLoad
 
 
 def _plan(data: Any, layout: str) -> tuple[Any, list[Any]]:
@@ -50,15 +48,9 @@ def _check(arguments: dict[str, Any]) -> dict[str, Any]:
 
 @op("relax.vision.roi_align", alone=True)
 def roi_align(
-    data: Tensor,
-    rois: Tensor,
-    pooled_size: Ints,
-    spatial_scale: float,
-    sample_ratio: int = -1,
-    layout: str = "NCHW",
-    mode: str = "avg",
-    aligned: bool = False,
-):
+    data: Tensor, rois: Tensor, pooled_size: Ints, spatial_scale: float, sample_ratio: int = -1,
+    layout: str = "NCHW", mode: str = "avg", aligned: bool = False,
+):  # fmt: skip
     """The mean ("avg") or greatest ("max"; "max_taps": of the pixels' shares in them) value of sample_ratio x sample_ratio points in each of
     pooled_size cells of the regions, times `spatial_scale`; without a ratio, a point for each pixel
     of the cell; 0 where there are none. Points are between pixels. aligned: pixels have their
@@ -150,15 +142,9 @@ def _between(image, y, x, mode):
 
 @roi_align.numpy
 def _(
-    data,
-    rois,
-    pooled_size,
-    spatial_scale,
-    sample_ratio=-1,
-    layout="NCHW",
-    mode="avg",
+    data, rois, pooled_size, spatial_scale, sample_ratio=-1, layout="NCHW", mode="avg",
     aligned=False,
-):
+):  # fmt: skip
     x = (data if layout == "NCHW" else data.transpose(0, 3, 1, 2)).astype(np.float64)
     out = np.zeros((len(rois), x.shape[1], *pooled_size))
     for i, (image, *ends) in enumerate(rois.astype(np.float64)):

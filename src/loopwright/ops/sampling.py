@@ -9,14 +9,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain, suggest
 from ..ir.dtype import DataType, numpy_dtype
+from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const, floordiv
+from ..tir.buffer import DataProducer
 from .common import accumulator, compute, rounded
 from .core import case, op
 from .extents import check_filled, check_multiple, extents_of, simplify
@@ -24,10 +26,6 @@ from .overlap import rows
 from .params import Ints, Shape, Tensor
 from .resizing import ARRAYS, EXPRESSIONS, Kit, Style
 from .statements import long, loops, written
-
-if TYPE_CHECKING:
-    from ..ir.prim_expr import PrimExpr
-    from ..tir.buffer import DataProducer
 
 _STYLES = {"nearest": "nearest_neighbor", "bilinear": "linear", "bicubic": "cubic"}
 _PADDING = ("zeros", "border", "reflection")
@@ -264,16 +262,10 @@ affine_grid.samples(
 
 @op("relax.nn.deform_conv2d", alone=True)
 def deform_conv2d(
-    data: Tensor,
-    offset: Tensor,
-    weight: Tensor,
-    mask: Tensor | None = None,
-    strides: Ints = (1, 1),
-    padding: Ints = (0, 0, 0, 0),
-    dilation: Ints = (1, 1),
-    groups: int = 1,
+    data: Tensor, offset: Tensor, weight: Tensor, mask: Tensor | None = None,
+    strides: Ints = (1, 1), padding: Ints = (0, 0, 0, 0), dilation: Ints = (1, 1), groups: int = 1,
     offset_groups: int = 1,
-):
+):  # fmt: skip
     """A convolution of data (NCHW) by a weight (OIHW) whose taps read moved positions, between pixels; 0
     outside. offset: (batch, 2 * offset_groups * taps, rows, columns), a distance down and one to the
     right for each tap; mask (batch, offset_groups * taps, rows, columns): factors of the taps.

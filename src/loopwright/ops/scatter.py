@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ..base.errors import explain, suggest
 from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const, floormod, maximum, minimum
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
+from ..tir.ir_builder import BufferVar
 from .common import (
     aligned_index,
     broadcast_all,
@@ -44,9 +45,6 @@ from .extents import (
 from .joining import slice_range
 from .params import Axis, Prim, Tensor, Tensors
 from .statements import loops, prim_func
-
-if TYPE_CHECKING:
-    from ..tir.ir_builder import BufferVar
 
 # How an update is combined with the element at its index: as an expression, and as numpy's ufunc.
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const
 from ..relax import op as R
+from ..relax.expr import Expr
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
 from ..tir.ir_builder import BufferVar, IRBuilder
 from .common import accumulator, normalize_axis, product, void_or
@@ -28,9 +29,6 @@ from .gradient import Backward
 from .layout_rules import along
 from .params import Axis, DType, Tensor
 from .statements import long, loops, prim_func
-
-if TYPE_CHECKING:
-    from ..relax.expr import Expr
 
 # ---------------------------------------------------------------- running sums and products
 

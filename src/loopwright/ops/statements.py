@@ -5,17 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import te, tir
+from ..ir.dtype import DataType
 from ..ir.literals import is_one
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import const
+from ..tir.buffer import Buffer
 from ..tir.ir_builder import IRBuilder
-
-if TYPE_CHECKING:
-    from ..ir.dtype import DataType
-    from ..tir.buffer import Buffer
 
 
 def long(value: int) -> PrimExpr:

@@ -148,11 +148,7 @@ unary("relax.floor", tir.floor, np.floor, "Rounded down to an integer.")
 unary("relax.round", tir.round, np.rint, "Rounded to the nearest integer, ties to even.")
 unary("relax.trunc", tir.trunc, np.trunc, "Rounded toward zero.")
 unary(
-    "relax.square",
-    lambda x: x * x,
-    np.square,
-    "x times x.",
-    slope=lambda cx, x: cx.number(2) * x,
+    "relax.square", lambda x: x * x, np.square, "x times x.", slope=lambda cx, x: cx.number(2) * x
 )
 unary(
     "relax.sign",

@@ -12,13 +12,10 @@ from ..base.span import Span
 from ..ir.expr import GlobalVar
 from ..ir.function import BaseFunc
 from ..ir.module import IRModule
-from ..ir.op import Op
-from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_expr import Var as TirVar
 from ..ir.structural import structural_equal
-from ..tir.function import PrimFunc
-from ..tir.stmt import BlockRealize, BufferStore, SeqStmt
 from . import expr as rx
+from .fingerprint import fingerprint
 from .normalize import Normalizer
 from .op.base import call_tir, call_tir_with_grad
 from .relations import (
@@ -30,11 +27,7 @@ from .relations import (
     struct_info_base_check,
     tir_vars_in_struct_info,
 )
-from .struct_info import (
-    ObjectStructInfo,
-    ShapeStructInfo,
-    StructInfo,
-)
+from .struct_info import ObjectStructInfo, ShapeStructInfo, StructInfo
 from .te_call import gen_call_tir_inputs
 
 
@@ -586,44 +579,3 @@ class BlockBuilder:
     def _struct_info_of_global(self, var: GlobalVar) -> StructInfo:
         func = self._mod.get(var)
         return ObjectStructInfo() if func is None else function_struct_info(func)
-
-
-def fingerprint(func: BaseFunc) -> Any:
-    """A cheap fingerprint that equal functions share and most different ones do not."""
-    if isinstance(func, PrimFunc):
-        buffers = [(b.dtype, *map(_literal, b.shape)) for b in func.buffers]
-        return (len(func.params), *buffers, *_first_store(func.body))
-    if isinstance(func, rx.Function):
-        values = (b.value for block in func.body.blocks for b in block.bindings)
-        return ("graph", len(func.params), *(tuple(_callees(v)) for v in values))
-    return type(func)
-
-
-def _callees(value: rx.Expr) -> list[Any]:
-    """The operator of a call and the function that it is given first."""
-    nodes = (value.op, *value.args[:1]) if isinstance(value, rx.Call) else ()
-    return [n for n in nodes if isinstance(n, (Op, GlobalVar))]
-
-
-def _first_store(stmt: Any) -> list[Any]:
-    """The kinds of statements on the path to the first store, and of its value."""
-    kinds: list[Any] = []
-    while stmt is not None:
-        kinds.append(type(stmt))
-        if isinstance(stmt, BufferStore):
-            value = stmt.value
-            kinds += [type(value), type(getattr(value, "a", None)), type(getattr(value, "b", None))]
-            kinds.append(getattr(getattr(value, "op", None), "name", None))
-        if isinstance(stmt, BlockRealize):
-            kinds += [len(stmt.block.reads), len(stmt.block.alloc_buffers)]
-            stmt = stmt.block.body
-        elif isinstance(stmt, SeqStmt):
-            kinds.append(len(stmt.seq))
-            stmt = stmt.seq[0] if stmt.seq else None
-        else:
-            stmt = getattr(stmt, "body", None)
-    return kinds
-
-
-def _literal(dim: PrimExpr) -> int | None:
-    return dim.value if isinstance(dim, IntImm) else None

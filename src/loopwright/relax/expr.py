@@ -570,36 +570,3 @@ def _call_global(self: GlobalVar, *args: Any) -> Any:
 
 
 GlobalVar.__call__ = _call_global
-
-__all__ = [
-    "Binding",
-    "BindingBlock",
-    "Call",
-    "Constant",
-    "DataTypeImm",
-    "DataflowBlock",
-    "DataflowVar",
-    "Expr",
-    "ExprWithOp",
-    "ExternFunc",
-    "Function",
-    "GlobalVar",
-    "Id",
-    "If",
-    "MatchCast",
-    "PrimValue",
-    "SeqExpr",
-    "ShapeExpr",
-    "StringImm",
-    "Tuple",
-    "TupleGetItem",
-    "Var",
-    "VarBinding",
-    "as_expr",
-    "as_seq",
-    "as_struct_info",
-    "const",
-    "extern",
-    "get_shape_of",
-    "make_shape",
-]

@@ -15,22 +15,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..base.errors import explain
+from ..base.span import Span
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
+from ..ir.node import Node
 from ..ir.op import Op
+from ..ir.prim_expr import PrimExpr
 from ..ir.structural import structural_equal
 from ..tir.function import PrimFunc
 from . import expr as rx
 from . import struct_info as si
 from .block_builder import BlockBuilder
-
-if TYPE_CHECKING:
-    from ..base.span import Span
-    from ..ir.node import Node
-    from ..ir.prim_expr import PrimExpr
 
 _EXPR_HOOKS: dict[type, str] = {
     rx.Constant: "visit_constant_",

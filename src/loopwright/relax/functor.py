@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..base import budget
+from ..base.span import Span
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
 from ..ir.structural import structural_equal
 from . import expr as rx
 from .block_builder import BlockBuilder
 from .normalize import flatten_blocks
-
-if TYPE_CHECKING:
-    from ..base.span import Span
 
 
 class GraphRewriter:

@@ -12,11 +12,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..base.errors import LoopwrightError, explain
+from ..base.span import Span
 from ..ir import prim_expr as pe
 from ..ir.dtype import numpy_dtype
 from ..ir.expr import GlobalVar
@@ -33,9 +34,6 @@ from ..tir import interpreter as tir_interpreter
 from ..tir.function import PrimFunc
 from . import expr as rx
 from . import struct_info as si
-
-if TYPE_CHECKING:
-    from ..base.span import Span
 
 Observer = Callable[[str, rx.Binding, Any], None]
 Symbols = dict[pe.Var, int]

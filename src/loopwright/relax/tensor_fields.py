@@ -6,13 +6,11 @@ Each is a call of an operator `relax.inspect.*`, or the value itself where it is
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ..base.errors import explain
+from ..ir.node import Node
 from .struct_info import TensorStructInfo
-
-if TYPE_CHECKING:
-    from ..ir.node import Node
 
 
 class DTypeFields:

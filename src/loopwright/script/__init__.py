@@ -14,5 +14,3 @@ for _name, _module in {"I": ir, "ir": ir, "T": tir, "tir": tir, "R": relax, "rel
     PRELUDE.register(_name, _module)
 
 __dir__ = _public_names(__name__)
-
-__all__ = ["from_source", "ir", "ir_builder", "ir_module", "parse", "printer", "relax", "tir"]

@@ -9,7 +9,7 @@ from typing import Any
 from ..base.errors import explain
 from ..base.late import public_names as _public_names
 from ..ir.module import DummyGlobalInfo, GlobalInfo, IRModule, VDevice
-from ..ir.prim_expr import Range
+from ..ir.prim_expr import Range  # noqa: F401
 from .parser.entry import ModuleDecorator
 
 ir_module = ModuleDecorator[IRModule]()
@@ -117,16 +117,3 @@ def lookup_vdevice(target_kind: str | None = None, device_index: int = -1) -> VD
 
 
 __dir__ = _public_names(__name__)
-
-__all__ = [
-    "Range",
-    "dummy_global_info",
-    "ir_module",
-    "lookup_vdevice",
-    "module_attrs",
-    "module_get_attr",
-    "module_get_attrs",
-    "module_global_infos",
-    "module_set_attr",
-    "vdevice",
-]

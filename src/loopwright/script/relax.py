@@ -17,7 +17,7 @@ from ..ir.module import IRModule
 from ..ir.op import load_definitions
 from ..relax import op as _op
 from ..relax.dpl import PatternMatchingRewriter
-from ..relax.expr import (
+from ..relax.expr import (  # noqa: F401
     DataTypeImm,
     ExternFunc,
     PrimValue,
@@ -27,15 +27,15 @@ from ..relax.expr import (
     const,
 )
 from ..relax.expr import Tuple as _Tuple
-from ..relax.op import register_view
-from ..relax.op.base import call_packed, relax_print
+from ..relax.op import register_view  # noqa: F401
+from ..relax.op.base import call_packed, relax_print  # noqa: F401
 from ..relax.utils import convert_to_expr  # noqa: F401
-from ..runtime.device import cpu, cuda, device, metal, opencl, rocm, vulkan
+from ..runtime.device import cpu, cuda, device, metal, opencl, rocm, vulkan  # noqa: F401
 from .parser import proxies as _proxies
 from .parser.core import BUILDER, active_parser, built
 from .parser.entry import ModuleDecorator, RelaxFunctionDecorator
 from .parser.macro import MacroDecorator
-from .parser.proxies import MatchCastPair, PackedFunc, StructInfoProxy, as_info, match_cast
+from .parser.proxies import MatchCastPair, PackedFunc, StructInfoProxy, as_info, match_cast  # noqa: F401
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -166,47 +166,3 @@ def __getattr__(name: _str) -> Any:
 
 
 __dir__ = _public_names(__name__)
-
-__all__ = [
-    "Callable",
-    "ExternFunc",
-    "MatchCastPair",
-    "Object",
-    "PackedFunc",
-    "Prim",
-    "PrimValue",
-    "Shape",
-    "ShapeExpr",
-    "StructInfoProxy",
-    "Tensor",
-    "Tuple",
-    "TupleGetItem",
-    "as_info",
-    "call_packed",
-    "const",
-    "cpu",
-    "cuda",
-    "dataflow",
-    "device",
-    "dtype",
-    "emit",
-    "emit_te",
-    "func_attr",
-    "function",
-    "hint_on_device",
-    "macro",
-    "match_cast",
-    "metal",
-    "opencl",
-    "output",
-    "prim_value",
-    "print",
-    "register_view",
-    "rewriter",
-    "rocm",
-    "shape",
-    "str",
-    "to_vdevice",
-    "tuple",
-    "vulkan",
-]

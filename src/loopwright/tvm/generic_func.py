@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ..base.errors import explain
 from ..base.registry import Registry
+from ..ir.node import Node
 from ..ir.target import Target
-
-if TYPE_CHECKING:
-    from ..ir.node import Node
 
 GENERIC: Registry[str, GenericFunc] = Registry("generic function")
 

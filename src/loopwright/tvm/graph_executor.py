@@ -274,18 +274,11 @@ class GraphModule:
         return self.module[key]
 
     def benchmark(
-        self,
-        device: Device,
-        func_name: str = "run",
-        repeat: int = 5,
-        number: int = 5,
-        min_repeat_ms: float | None = None,
-        limit_zero_time_iterations: int = 100,
-        end_to_end: bool = False,
-        cooldown_interval_ms: float = 0,
-        repeats_to_cooldown: int = 1,
+        self, device: Device, func_name: str = "run", repeat: int = 5, number: int = 5,
+        min_repeat_ms: float | None = None, limit_zero_time_iterations: int = 100,
+        end_to_end: bool = False, cooldown_interval_ms: float = 0, repeats_to_cooldown: int = 1,
         **kwargs: Any,
-    ) -> BenchmarkResult:
+    ) -> BenchmarkResult:  # fmt: skip
         """The seconds that a run takes; see `Timing`. end_to_end: setting the inputs (`kwargs`) and
         reading the outputs counts."""
         pauses = (cooldown_interval_ms, repeats_to_cooldown)

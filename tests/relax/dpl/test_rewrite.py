@@ -24,11 +24,11 @@ from loopwright.relax.dpl import (
     wildcard,
 )
 from loopwright.relax.dpl.rules import DEEPEST
-from loopwright.relax.dpl.well_known import make_conv2d_pattern, make_residual_block_pattern
 from loopwright.relax.interpreter import Interpreter
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.script import tir as T
+from loopwright.tvm.relax.well_known import make_conv2d_pattern, make_residual_block_pattern
 
 
 def ops(func: relax.Function) -> list[str]:

@@ -11,9 +11,9 @@ from loopwright.ir.module import IRModule
 from loopwright.relax import analysis, op
 from loopwright.relax.analysis.variables import bindings_of
 from loopwright.relax.interpreter import Interpreter
-from loopwright.relax.op.te_gradient import TE_GRADIENTS, register_te_gradient
 from loopwright.relax.transform import Gradient
 from loopwright.testing import check_numerical_grads, nn
+from loopwright.tvm.relax.te_gradient import TE_GRADIENTS, register_te_gradient
 
 from ...programs import graph
 

@@ -38,6 +38,18 @@ _MOST_COST = 1 << 16  # of an integer expression: some 2,000 operations
 T = TypeVar("T")
 
 
+Body = Callable[[list[Value]], list[Value]]  # an iteration: the values before and after it
+
+
+class LoopBuilder(Protocol):
+    """Builds a loop: its body, the limit of iterations, the first condition, the state, the number of
+    scan outputs."""
+
+    def __call__(
+        self, body: Body, limit: Value | None, go: Value | None, state: list[Value], collected: int
+    ) -> list[Value]: ...
+
+
 class Walk(Protocol):
     """The walk over the graph, as a converter uses it."""
 
@@ -62,15 +74,9 @@ class Walk(Protocol):
         for a node that is part of another's definition, where this is not possible."""
         ...
 
-    def loop(
-        self,
-        body: Callable[[list[Value]], list[Value]],
-        limit: Value | None,
-        go: Value | None,
-        state: list[Value],
-        collected: int,
-    ) -> list[Value]:
-        """A loop: its body, the limit of iterations, the first condition, the state, the number of scan outputs."""
+    @property
+    def loop(self) -> LoopBuilder:
+        """Builds loops."""
         ...
 
     def of_model(self, ask: Callable[[Any], T]) -> T:
@@ -178,8 +184,7 @@ class Context:
         """A 0-d constant; the same one for the same number. Raises ValueError for one that `dtype`, of
         integers, does not hold."""
         return self.once(
-            (repr(value), str(dtype)),
-            lambda: self.constant(in_type(value, dtype), str(dtype)),
+            (repr(value), str(dtype)), lambda: self.constant(in_type(value, dtype), str(dtype))
         )
 
     def once(self, key: Sequence[Any], make: Callable[[], rx.Constant]) -> rx.Constant:

@@ -12,7 +12,7 @@ is collected in a list; the lists are stacked after the loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,18 +27,12 @@ from ...relax import expr as rx
 from ...relax import op
 from ...relax.analysis import free_symbolic_vars, free_vars
 from ...relax.specialize import copy_with_new_vars
-from ...relax.struct_info import (
-    ObjectStructInfo,
-    PrimStructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-)
-from .context import Context
+from ...relax.struct_info import ObjectStructInfo, PrimStructInfo, TensorStructInfo, TupleStructInfo
+from .context import Body, Context
 from .object_values import OBJECT, ObjectValue, form_of, info_of, joined
 from .values import Value
 
 _TRIES = 4  # each makes a dimension of the state one that varies, or is the last
-Body = Callable[[list[Value]], list[Value]]
 
 
 @dataclass

@@ -24,8 +24,8 @@ from ...relax import op
 from ...relax.block_builder import BlockBuilder
 from ...relax.expr import If, StringImm, Tuple
 from ...relax.struct_info import TensorStructInfo
-from .context import Context
-from .loops import Body, Loop
+from .context import Body, Context, LoopBuilder
+from .loops import Loop
 from .model import Model, Node
 from .object_values import ObjectValue, constant_texts, form_of, info_of, joined
 from .registry import REFUSALS, Entry, find_converter
@@ -92,15 +92,9 @@ class Step:
     def part(self, node: Node, inputs: list[Value | None]) -> list[Any]:
         return self.graph.part(node, inputs, Step(self.graph, self.region, may_fork=False))
 
-    def loop(
-        self,
-        body: Body,
-        limit: Value | None,
-        go: Value | None,
-        state: list[Value],
-        collected: int,
-    ) -> list[Value]:
-        return self.graph.loop(body, limit, go, state, collected)
+    @property
+    def loop(self) -> LoopBuilder:
+        return self.graph.loop
 
     def of_model(self, ask: Callable[[Any], T]) -> T:
         if ask not in self.graph.answers:
@@ -252,12 +246,7 @@ class GraphWalk:
     # -- loops and branches --------------------------------------------------------------------
 
     def loop(
-        self,
-        body: Body,
-        limit: Value | None,
-        go: Value | None,
-        state: list[Value],
-        collected: int,
+        self, body: Body, limit: Value | None, go: Value | None, state: list[Value], collected: int
     ) -> list[Value]:
         """The outputs of a loop; see `Loop`."""
         for value in (limit, go, *state):

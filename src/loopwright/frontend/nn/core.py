@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,12 +21,10 @@ from ...ir.dtype import DataType, numpy_dtype
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_expr import Var as TirVar
 from ...relax import BlockBuilder
+from ...relax.expr import Expr
 from ...relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from ...runtime.tensor import Tensor as RuntimeTensor
 from ...runtime.tensor import tensor as runtime_tensor
-
-if TYPE_CHECKING:
-    from ...relax.expr import Expr
 
 # Exporting is in a layer above this file.
 EXPORT: Slot[Callable[..., Any]] = Slot("frontend.nn_export")

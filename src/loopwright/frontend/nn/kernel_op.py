@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import relax
 from ...base.errors import explain
 from ...ir.prim_expr import FloatImm, PrimExpr
 from ...ir.prim_expr import Var as TirVar
+from ...relax.struct_info import ShapeStructInfo
+from ...runtime.module import Module
+from ...tir.function import PrimFunc
 from .core import Tensor, as_operand, wrap_nested
 from .exporter import Exporter
-
-if TYPE_CHECKING:
-    from ...relax.struct_info import ShapeStructInfo
-    from ...runtime.module import Module
-    from ...tir.function import PrimFunc
 
 
 def _te_argument(value: Tensor | PrimExpr | Sequence[Tensor | PrimExpr]) -> Any:

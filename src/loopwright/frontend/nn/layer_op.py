@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,8 @@ from ...base.errors import explain
 from ...ir.dtype import numpy_dtype
 from ...relax import BlockBuilder
 from ...relax import op as _op
+from ...relax.expr import Expr
 from .core import Tensor, get_default_dtype, wrap_nested
-
-if TYPE_CHECKING:
-    from ...relax.expr import Expr
 
 
 def _convolution(
@@ -37,31 +35,18 @@ def _convolution(
 
 
 def conv1d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int = 1,
-    padding: int = 0,
-    dilation: int = 1,
-    groups: int = 1,
-    name: str = "conv1d",
-) -> Tensor:
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int = 1, padding: int = 0,
+    dilation: int = 1, groups: int = 1, name: str = "conv1d",
+) -> Tensor:  # fmt: skip
     """Convolution of x [batch, channels, width] with weight [out, channels / groups, window]."""
     window = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
     return _convolution(_op.nn.conv1d, x, weight, bias, 1, name, **window)
 
 
 def conv2d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int = 1,
-    padding: int = 0,
-    dilation: int = 1,
-    groups: int = 1,
-    data_layout: str | None = "NCHW",
-    name: str = "conv2d",
-) -> Tensor:
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int = 1, padding: int = 0,
+    dilation: int = 1, groups: int = 1, data_layout: str | None = "NCHW", name: str = "conv2d",
+) -> Tensor:  # fmt: skip
     """Convolution in two dimensions, weight [out, channels / groups, height, width]."""
     layout = data_layout or "NCHW"
     window = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
@@ -70,16 +55,9 @@ def conv2d(
 
 
 def conv3d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int = 1,
-    padding: int = 0,
-    dilation: int = 1,
-    groups: int = 1,
-    data_layout: str | None = "NCDHW",
-    name: str = "conv3d",
-) -> Tensor:
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int = 1, padding: int = 0,
+    dilation: int = 1, groups: int = 1, data_layout: str | None = "NCDHW", name: str = "conv3d",
+) -> Tensor:  # fmt: skip
     """Convolution in three dimensions."""
     layout = data_layout or "NCDHW"
     window = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
@@ -88,16 +66,9 @@ def conv3d(
 
 
 def conv1d_transpose(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int = 1,
-    padding: int = 0,
-    output_padding: int = 0,
-    dilation: int = 1,
-    groups: int = 1,
-    name: str = "conv1d_transpose",
-) -> Tensor:
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int = 1, padding: int = 0,
+    output_padding: int = 0, dilation: int = 1, groups: int = 1, name: str = "conv1d_transpose",
+) -> Tensor:  # fmt: skip
     """Transposed convolution, weight [channels, out / groups, window]."""
     window = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
     build, extra = _op.nn.conv1d_transpose, output_padding
@@ -122,11 +93,7 @@ def layer_norm(
 
 
 def rms_norm(
-    x: Tensor,
-    weight: Tensor,
-    axes: int | list[int],
-    epsilon: float = 1e-5,
-    name: str = "rms_norm",
+    x: Tensor, weight: Tensor, axes: int | list[int], epsilon: float = 1e-5, name: str = "rms_norm"
 ) -> Tensor:
     """x / sqrt(mean(x * x) + epsilon) * weight over `axes`."""
     which = [axes] if isinstance(axes, int) else axes
@@ -134,15 +101,9 @@ def rms_norm(
 
 
 def group_norm(
-    x: Tensor,
-    num_groups: int,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    eps: float = 1e-5,
-    channel_axis: int = 1,
-    axes: list[int] | None = None,
-    name: str = "group_norm",
-) -> Tensor:
+    x: Tensor, num_groups: int, weight: Tensor | None, bias: Tensor | None, eps: float = 1e-5,
+    channel_axis: int = 1, axes: list[int] | None = None, name: str = "group_norm",
+) -> Tensor:  # fmt: skip
     """Normalize groups of channels over `axes` (None: the axes after batch and channels)."""
     channels = x.shape[channel_axis]
     kind = numpy_dtype(x.dtype)
@@ -219,16 +180,11 @@ def _shared(expr: Expr) -> Any:
 
 
 def interpolate(
-    x: Tensor,
-    size: Sequence[int] | None = None,
-    scale_factor: Sequence[int] | None = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None,
-    antialias: bool | None = None,
-    data_layout: str = "NCHW",
-    name: str = "interpolate",
-) -> Tensor:
+    x: Tensor, size: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None,
+    mode: str = "nearest", align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None, antialias: bool | None = None,
+    data_layout: str = "NCHW", name: str = "interpolate",
+) -> Tensor:  # fmt: skip
     """An image of another size, given or by its factors (one for both axes, or one each).
 
     mode: nearest, bilinear or bicubic. Raises NotImplementedError for recompute_scale_factor and

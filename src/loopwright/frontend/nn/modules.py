@@ -91,18 +91,10 @@ class _Conv(Module):
     convolve: Callable[..., Tensor]
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int | tuple[int, ...],
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-        bias: bool = True,
-        dtype: str | None = None,
-        data_layout: str | None = None,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: int | tuple[int, ...],
+        stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
+        dtype: str | None = None, data_layout: str | None = None,
+    ) -> None:  # fmt: skip
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = kernel_size
@@ -144,18 +136,10 @@ class ConvTranspose1D(Module):
     """Transposed convolution in one dimension."""
 
     def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int,
-        stride: Any = 1,
-        padding: int = 0,
-        output_padding: int = 0,
-        dilation: int = 1,
-        groups: int = 1,
-        bias: bool = True,
-        dtype: str | None = None,
-    ) -> None:
+        self, in_channels: int, out_channels: int, kernel_size: int, stride: Any = 1,
+        padding: int = 0, output_padding: int = 0, dilation: int = 1, groups: int = 1,
+        bias: bool = True, dtype: str | None = None,
+    ) -> None:  # fmt: skip
         self.stride = stride
         self.padding = padding
         self.output_padding = output_padding
@@ -361,10 +345,7 @@ class Timesteps(Module):
     """Sines and cosines of timesteps, `num_channels` for each."""
 
     def __init__(
-        self,
-        num_channels: int,
-        flip_sin_to_cos: bool = False,
-        downscale_freq_shift: float = 1,
+        self, num_channels: int, flip_sin_to_cos: bool = False, downscale_freq_shift: float = 1
     ) -> None:
         self.num_channels = num_channels
         self.flip_sin_to_cos = flip_sin_to_cos
@@ -380,16 +361,10 @@ class Attention(Module):
     """Attention with several heads; the keys and values may come from another sequence."""
 
     def __init__(
-        self,
-        query_dim: int,
-        cross_attention_dim: int | None = None,
-        heads: int = 8,
-        dim_head: int = 64,
-        bias: bool = False,
-        norm_num_groups: int | None = None,
-        out_bias: bool = True,
-        scale_qk: bool = True,
-    ) -> None:
+        self, query_dim: int, cross_attention_dim: int | None = None, heads: int = 8,
+        dim_head: int = 64, bias: bool = False, norm_num_groups: int | None = None,
+        out_bias: bool = True, scale_qk: bool = True,
+    ) -> None:  # fmt: skip
         inner = dim_head * heads
         other = query_dim if cross_attention_dim is None else cross_attention_dim
         self.heads = heads

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ...base.errors import UnknownName
 from ...runtime.tensor import Tensor, from_dlpack
+from ...runtime.vm.builtins import KVCache
 from .spec import Int, ModuleSpec, Tuple
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from ...runtime.vm.builtins import KVCache
 
 
 class TorchModule:

@@ -11,15 +11,13 @@ the version given as `opset`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..graph.context import Context
 from ..graph.values import Value, in_type
 from .reader import NEWEST_OPSET, Node
-
-if TYPE_CHECKING:
-    from ..graph.context import Context
 
 OPSET = NEWEST_OPSET
 
@@ -34,12 +32,7 @@ class Standard:
         if op_type.startswith("_"):
             raise AttributeError(op_type)
 
-        def convert(
-            *inputs: Any,
-            outputs: int = 1,
-            opset: int = OPSET,
-            **attributes: Any,
-        ) -> Any:
+        def convert(*inputs: Any, outputs: int = 1, opset: int = OPSET, **attributes: Any) -> Any:
             kinds = [str(v.dtype) for v in inputs if isinstance(v, Value)]
             dtype = next((kind for kind in kinds if kind != "bool"), "float32")
             args = [self._value(v, dtype) for v in inputs]

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from ...base import budget
 from ...base.errors import LoopwrightError
 from ...ir.expr import GlobalVar
+from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.prim_expr import Var as TirVar
 from ...relax.expr import Call, ExternFunc, Function, If, MatchCast, SeqExpr
@@ -24,11 +26,6 @@ from .expansion import count_nodes, inlined, own_size
 from .functions import expanding
 from .importer import from_onnx
 from .reader import Node, graphs_of, load, node_of, versions_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ...ir.module import IRModule
 
 KINDS = ("native", "decomposed", "interpreted", "folded", "missing")
 _RUN = ("relax.run.", "vm.builtin.")

@@ -13,8 +13,6 @@ from ..relations import (
     struct_info_lca,
     tir_vars_in_struct_info,
 )
-from .layout_transforms import suggest_layout_transforms
-from .memory import estimate_memory_usage
 from .variables import (
     all_global_vars,
     all_vars,
@@ -34,10 +32,4 @@ from .variables import (
     udchain,
     used_vars,
 )
-from .well_formed import (
-    RULES,
-    Violation,
-    assert_well_formed,
-    find_violations,
-    well_formed,
-)
+from .well_formed import RULES, Violation, assert_well_formed, find_violations, well_formed

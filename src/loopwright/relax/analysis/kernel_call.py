@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from ...arith import Analyzer
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_expr import Var as TirVar
 from ...ir.variables import substitute
+from ...tir.buffer import Buffer
 from ...tir.function import PrimFunc
 from ..struct_info import PrimStructInfo, StructInfo, TensorStructInfo
-
-if TYPE_CHECKING:
-    from ...tir.buffer import Buffer
 
 
 def conflicts(func: PrimFunc, passed: Sequence[StructInfo | None]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ...base.errors import explain
 from ...ir.expr import Attrs, BaseExpr, GlobalVar
@@ -13,12 +13,10 @@ from ...ir.op import Op
 from ...ir.prim_expr import PrimExpr
 from ...ir.prim_expr import Var as TirVar
 from ...ir.variables import vars_in
+from ...tir.function import PrimFunc
 from .. import expr as rx
 from ..relations import definable_tir_vars_in_struct_info, tir_vars_in_struct_info
 from ..struct_info import FuncStructInfo, StructInfo, TensorStructInfo
-
-if TYPE_CHECKING:
-    from ...tir.function import PrimFunc
 
 Rewritten = TypeVar("Rewritten", rx.Function, rx.SeqExpr, rx.DataflowBlock)
 Block = TypeVar("Block", bound=rx.BindingBlock)

@@ -342,7 +342,7 @@ class _FunctionCheck:
         if info is None or self.in_heap:
             return
         missing = [v.name for v in tir_vars_in_struct_info(info) if v not in self.symbols]
-        if missing and not _is_function_type(info):
+        if missing and not isinstance(info, FuncStructInfo):
             text = f"{', '.join(missing)} is not defined by a parameter or match_cast before"
             self.report("symbolic", text, node)
 
@@ -351,10 +351,6 @@ class _FunctionCheck:
             return
         if struct_info_base_check(wide, info) is BaseCheckResult.FAIL_L0:
             self.report("annotation", f"{what} is said to be {wide}, its value is {info}", node)
-
-
-def _is_function_type(info: StructInfo) -> bool:
-    return isinstance(info, FuncStructInfo)
 
 
 def _may_call(value: rx.Expr) -> bool:

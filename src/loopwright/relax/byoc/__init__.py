@@ -15,22 +15,3 @@ from .composite import composite_inputs
 from .partition import PartitionFor, PartitionReport, partition
 from .patterns import get_pattern, get_patterns_with_prefix, register_patterns
 from .registry import Backend, Cost, get_backend, list_backends, register_backend, remove_backend
-
-__all__ = [
-    "Backend",
-    "Cost",
-    "FuseBeforeFolding",
-    "PartitionFor",
-    "PartitionReport",
-    "Plugin",
-    "composite_inputs",
-    "get_backend",
-    "get_pattern",
-    "get_patterns_with_prefix",
-    "list_backends",
-    "partition",
-    "plugins",
-    "register_backend",
-    "register_patterns",
-    "remove_backend",
-]

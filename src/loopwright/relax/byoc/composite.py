@@ -4,17 +4,15 @@ it is legalized."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.registry import registering
 from ...ir.op import Op, register_op
 from ..analysis import tir_vars_in_struct_info
+from ..block_builder import BlockBuilder
 from ..expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from ..functor import GraphRewriter
 from ..specialize import bind_params
-
-if TYPE_CHECKING:
-    from ..block_builder import BlockBuilder
 
 
 def composite_inputs(func: Function) -> list[Var | Constant]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import explain
 from ...base.late import Slot
@@ -25,20 +25,13 @@ from ...ir.structural import StructuralKey
 from ...ir.transform import ModulePass, PassContext
 from ..expr import Call, Function, If, SeqExpr
 from ..functor import GraphRewriter
-from ..transform.fuse.fuse_ops_by_pattern import (
-    CODEGEN,
-    COMPOSITE,
-    FuseOpsByPattern,
-    FusionPattern,
-)
+from ..struct_info import StructInfo
+from ..transform.fuse.fuse_ops_by_pattern import CODEGEN, COMPOSITE, FuseOpsByPattern, FusionPattern
 from ..transform.fuse.merge_composite_functions import MergeCompositeFunctions
 from .before_folding import has_regions, warn_of_nothing
 from .composite import inlined
 from .nearest import NO_PATTERN, Nearest, nearest_miss, nearest_misses
 from .registry import Backend, Cost, get_backend
-
-if TYPE_CHECKING:
-    from ..struct_info import StructInfo
 
 # Compiles and times a composite function both ways: (mod with it as main, back end) -> Cost.
 MEASURE: Slot[Callable[[IRModule, Backend], Cost | None]] = Slot("relax.measure")

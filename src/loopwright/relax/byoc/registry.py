@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...base.errors import LoopwrightError, explain, suggest
 from ...base.foreign import named_errors
@@ -14,10 +14,8 @@ from ...base.registry import Registry, origin_of
 from ...ir.target import Target
 from ...runtime.extern import ExternLibrary
 from ...runtime.packed_func import get_global_func
+from ..expr import Function
 from ..transform.fuse.fuse_ops_by_pattern import FusionPattern
-
-if TYPE_CHECKING:
-    from ..expr import Function
 
 Codegen = Callable[[Sequence[Any], Mapping[str, Any], Mapping[Any, str]], Sequence[Any]]
 

@@ -5,15 +5,13 @@
 - constraints.py, context.py: patterns that form a graph (`PatternContext`)
 - rewrite.py: the rewriters; below it rules.py (the engine), graft.py (what callbacks return),
   script_rules.py (`@R.rewriter`)
-- well_known.py: patterns for matmul, convolution, attention
 """
 
-from . import context, matcher, pattern, rewrite, well_known
+from . import context, matcher, pattern, rewrite
 from . import text as _text  # installs the printing of patterns
 from .context import PatternContext
 from .matcher import match, matcher_of
 from .pattern import *
-from .pattern import __all__ as _patterns
 from .rewrite import (
     ExprPatternRewriter,
     OrRewriter,
@@ -22,21 +20,3 @@ from .rewrite import (
     rewrite_bindings,
     rewrite_call,
 )
-
-__all__ = [
-    "ExprPatternRewriter",
-    "OrRewriter",
-    "PatternContext",
-    "PatternMatchingRewriter",
-    "TupleRewriter",
-    "context",
-    "match",
-    "matcher",
-    "matcher_of",
-    "pattern",
-    "rewrite",
-    "rewrite_bindings",
-    "rewrite_call",
-    "well_known",
-]
-__all__ += _patterns

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import explain
 from ...ir.expr import RelaxExpr
 from ...ir.functor import Visitor
 from ...ir.op import Op
+from ...ir.prim_expr import PrimExpr
 from ...ir.transform import code_span
 from ..block_builder import BlockBuilder
 from ..expr import (
@@ -25,11 +26,8 @@ from ..expr import (
 )
 from ..normalize import is_leaf
 from ..relations import BaseCheckResult, struct_info_base_check
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
-    from ..struct_info import StructInfo
-    from .script_rules import ScriptRule
+from ..struct_info import StructInfo
+from .script_rules import ScriptRule
 
 
 class Graft:

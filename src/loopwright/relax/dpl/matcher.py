@@ -14,27 +14,20 @@ avoids exponential search in nested alternatives.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import explain
 from ...ir.expr import BaseExpr, GlobalVar
 from ...ir.node import Node, plain_attr
 from ...ir.op import Op
+from ...ir.prim_expr import PrimExpr
 from ...ir.structural import structural_equal
 from .. import expr as rx
 from ..analysis.variables import get_var2val
-from ..relations import (
-    BaseCheckResult,
-    can_prove_equal,
-    match_struct_info,
-    tir_vars_in_struct_info,
-)
+from ..relations import BaseCheckResult, can_prove_equal, match_struct_info, tir_vars_in_struct_info
 from ..struct_info import TensorStructInfo
 from . import nodes as nd
 from .plan import Plan, plan_of
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 Rule = Callable[["Matcher", Any, Any, Any], Any]
 FAIL: Any = object()

@@ -13,22 +13,20 @@ expression. matcher.py matches; `used_by` and `only_used_by` add edges to the op
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ...base.errors import explain
+from ...base.span import Span
 from ...ir.dtype import DataType
+from ...ir.expr import Attrs, BaseExpr
 from ...ir.node import Node, field
 from ...ir.op import Op
 from ...ir.operators import TensorOperators
+from ...ir.prim_expr import PrimExpr
 from ...ir.target import Target
 from ..expr import Expr, as_struct_info
 from ..struct_info import StructInfo, shape_dim
 from .constraints import Edge, current_graph
-
-if TYPE_CHECKING:
-    from ...base.span import Span
-    from ...ir.expr import Attrs, BaseExpr
-    from ...ir.prim_expr import PrimExpr
 
 
 class DFPattern(TensorOperators, Node):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import explain
+from ...ir.prim_expr import PrimExpr
 from ..expr import Expr
 from . import nodes as nd
 from .nodes import *  # noqa: F403
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 
 def wildcard() -> nd.WildcardPattern:

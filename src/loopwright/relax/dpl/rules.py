@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import explain
 from ...ir.module import IRModule
@@ -17,9 +17,7 @@ from .context import GraphSearch
 from .graft import Graft, check_struct_info, checked_result
 from .matcher import matcher_of
 from .pattern import DFPattern
-
-if TYPE_CHECKING:
-    from .script_rules import ScriptRule
+from .script_rules import ScriptRule
 
 # The longest chain of replacements of replacements; a longer one means that a rule feeds itself.
 DEEPEST = 200

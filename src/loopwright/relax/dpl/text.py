@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.op import Op
+from ...ir.prim_expr import PrimExpr
 from . import pattern as pt
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 Writer = Callable[[Any, list[str]], str]
 

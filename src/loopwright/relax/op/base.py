@@ -7,23 +7,21 @@ Each has a builder, "FInferStructInfo", "FPurity" and, where possible, "FNumpy".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...base.errors import explain
 from ...ir.expr import Attrs, GlobalVar
+from ...ir.module import VDevice
 from ...ir.op import Op, register_op, register_op_attr
 from ...ir.prim_expr import IntImm, PrimExpr
+from ...runtime.device import Device
 from ...runtime.effects import require, say
 from .. import expr as rx
 from .. import struct_info as si
 from ..relations import infer_by_sinfo_args
 from . import register_view
-
-if TYPE_CHECKING:
-    from ...ir.module import VDevice
-    from ...runtime.device import Device
 
 Infer = Callable[[rx.Call, Any], si.StructInfo]
 

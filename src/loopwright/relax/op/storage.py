@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...arith import Analyzer
 from ...base.errors import explain
 from ...ir.dtype import DataType, numpy_dtype
+from ...ir.expr import GlobalVar
 from ...ir.op import Op
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_op import const, convert
@@ -37,9 +38,6 @@ from .base import (
     view_as,
     void_info,
 )
-
-if TYPE_CHECKING:
-    from ...ir.expr import GlobalVar
 
 
 def _shape(value: Expr | Sequence[PrimExpr | int]) -> Any:

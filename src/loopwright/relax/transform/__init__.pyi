@@ -87,13 +87,12 @@ from loopwright.relax.transform.lower.static_plan_block_memory import (
 )
 from loopwright.relax.transform.lower.to_non_dataflow import ToNonDataflow as ToNonDataflow
 from loopwright.relax.transform.lower.vm_shape_lower import VMShapeLower as VMShapeLower
-from loopwright.relax.transform.train.append_loss import AppendLoss as AppendLoss
-from loopwright.relax.transform.train.gradient import Gradient as Gradient
 from loopwright.tvm.relax_transform.adjust_matmul_order import (
     AdjustMatmulOrder as AdjustMatmulOrder,
 )
 from loopwright.tvm.relax_transform.allocate_workspace import AllocateWorkspace as AllocateWorkspace
 from loopwright.tvm.relax_transform.alter_op_impl import AlterOpImpl as AlterOpImpl
+from loopwright.tvm.relax_transform.append_loss import AppendLoss as AppendLoss
 from loopwright.tvm.relax_transform.attach_attr_layout_free_buffers import (
     AttachAttrLayoutFreeBuffers as AttachAttrLayoutFreeBuffers,
 )
@@ -131,6 +130,7 @@ from loopwright.tvm.relax_transform.fast_math import FastMathTransform as FastMa
 from loopwright.tvm.relax_transform.fuse_transpose_matmul import (
     FuseTransposeMatmul as FuseTransposeMatmul,
 )
+from loopwright.tvm.relax_transform.gradient import Gradient as Gradient
 from loopwright.tvm.relax_transform.inline_private_functions import (
     InlinePrivateFunctions as InlinePrivateFunctions,
 )

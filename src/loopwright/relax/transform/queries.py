@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.expr import BaseExpr, GlobalVar, RelaxExpr
 from ...ir.module import IRModule, VDevice
 from ...ir.op import Op
+from ...tir.function import PrimFunc
 from .. import expr as rx
 from ..analysis.variables import is_impure_call, overwritten
 from ..op.base import CALL_TIR, CALL_TIR_INPLACE, CALL_TIR_WITH_GRAD
 from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
-
-if TYPE_CHECKING:
-    from ...tir.function import PrimFunc
 
 TIR_CALLS = (CALL_TIR, CALL_TIR_INPLACE, CALL_TIR_WITH_GRAD)
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.module import IRModule
 from ...ir.transform import PassContext
 from ..analysis.variables import remove_all_unused
 from ..dpl import rewrite
+from ..dpl.nodes import DFPattern
 from ..dpl.pattern import CallPattern, is_op
 from ..expr import Function
 from ..functor import GraphRewriter
 from .decorators import FunctionPass
-
-if TYPE_CHECKING:
-    from ..dpl.nodes import DFPattern
 
 
 class PatternPass(FunctionPass):

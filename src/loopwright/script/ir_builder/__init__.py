@@ -9,5 +9,3 @@ func = ib.get()
 
 from . import base, ir, relax, tir
 from .base import IRBuilder
-
-__all__ = ["IRBuilder", "base", "ir", "relax", "tir"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ...base.errors import explain
 from ...ir.prim_expr import IterVar
@@ -12,11 +12,9 @@ from ...ir.prim_expr import Var as TirVar
 from ...relax.expr import Function
 from ...relax.expr import Var as RelaxVar
 from ...tir.buffer import Buffer
+from ...tir.function import PrimFunc
 from ..parser.frames import Frame, body_of
 from ..parser.tir_values import name_value
-
-if TYPE_CHECKING:
-    from ...tir.function import PrimFunc
 
 Named = TypeVar("Named")
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.expr import GlobalVar
 from ...ir.module import IRModule
+from ...relax.expr import Function
+from ...tir.function import PrimFunc
 from .. import ir as _ir
 from .base import IRBuilder, IRBuilderFrame
-
-if TYPE_CHECKING:
-    from ...relax.expr import Function
-    from ...tir.function import PrimFunc
 
 
 class IRModuleFrame(IRBuilderFrame):

@@ -11,18 +11,16 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ...base.errors import DiagnosticError
 from ...base.late import Slot
 from ...ir.diagnostics import report
 from ...ir.prim_expr import PrimExpr
+from ...relax.expr import Expr
 from .evaluator import Evaluator
 from .scope import Scope
 from .source import Source
-
-if TYPE_CHECKING:
-    from ...relax.expr import Expr
 
 
 class _Active(threading.local):

@@ -15,7 +15,7 @@ from ...ir.serialize import load_json
 from ...relax.expr import Function
 from ...tir.function import PrimFunc
 from . import closed
-from .core import Parser, active_parser, capture
+from .core import Parser, active_parser, capture  # noqa: F401
 from .scope import Scope
 from .source import enclosing_class, find_class, find_function, parse_text
 
@@ -248,6 +248,3 @@ def _run_statement(parser: Parser, stmt: ast.stmt) -> None:
         parser.scope.names.pop("__builtins__", None)
     except Exception as error:
         raise parser.locate_error(stmt, error) from error
-
-
-__all__ = ["active_parser", "from_source", "parse"]

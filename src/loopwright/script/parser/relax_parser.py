@@ -6,7 +6,8 @@ import ast
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 from ...base.errors import DiagnosticError, explain
 from ...ir.dtype import DataType
@@ -15,7 +16,7 @@ from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_expr import Var as TirVar
 from ...relax.analysis import BaseCheckResult, find_impure_call, struct_info_base_check
 from ...relax.block_builder import BlockBuilder
-from ...relax.expr import (
+from ...relax.expr import (  # noqa: F401
     Binding,
     Call,
     DataflowVar,
@@ -31,46 +32,39 @@ from ...relax.expr import (
     const,
 )
 from ...relax.relations import erase_to_params
-from ...relax.struct_info import (
-    FuncStructInfo,
-    ObjectStructInfo,
-    StructInfo,
-    TupleStructInfo,
-)
+from ...relax.struct_info import FuncStructInfo, ObjectStructInfo, StructInfo, TupleStructInfo
 from .. import relax as R
 from .. import tir as T
 from .core import Dialect, Parser, annotation_tree, parameters
 from .entry import READERS
-from .ir_parser import EXTRAS, FUNCTIONS, ModuleScope, read_function
+from .ir_parser import EXTRAS, FUNCTIONS, ModuleScope, read_function  # noqa: F401
+from .proxies import MatchCastPair
 from .relax_values import instance, is_graph_tuple, take_last, variables_of
-
-if TYPE_CHECKING:
-    from .proxies import MatchCastPair
 
 _CHAINED = "consequential assignments like `a = b = c` are not supported"
 _SCALARS = (bool, int, float)
 
 
+@dataclass(eq=False)
 class _Flow:
     """A dataflow block that is open: its outputs once `R.output` has named them."""
 
-    def __init__(self) -> None:
-        self.outputs: tuple[Any, ...] | None = None
-        self.locals: set[int] = set()
+    outputs: tuple[Any, ...] | None = None
+    locals: set[int] = field(default_factory=set)
 
 
+@dataclass(eq=False)
 class _Body:
-    """A function or branch that is being read."""
+    """A function or branch that is being read. parent: the function around a branch."""
 
-    def __init__(self, name: str, options: dict[str, Any], parent: _Body | None = None) -> None:
-        self.name = name
-        self.options = options
-        self.parent = parent  # the function around a branch
-        self.attrs: dict[str, Any] = {}
-        self.symbols: dict[str, TirVar] = {}
-        self.blocks: list[Any] = []
-        self.result: Any = None
-        self.flow: _Flow | None = None
+    name: str
+    options: dict[str, Any]
+    parent: _Body | None = None
+    attrs: dict[str, Any] = field(default_factory=dict)
+    symbols: dict[str, TirVar] = field(default_factory=dict)
+    blocks: list[Any] = field(default_factory=list)
+    result: Any = None
+    flow: _Flow | None = None
 
     @property
     def function(self) -> _Body:
@@ -216,10 +210,9 @@ class RelaxDialect(Dialect):
         owner = node.func.value
         if not isinstance(owner, ast.Name) or self.parser.scope.names.get(owner.id) is not T:
             return False
-        if node.func.attr in ("var", "Var", "SizeVar"):
-            return True
         dtype = getattr(getattr(T, node.func.attr, None), "dtype", None)
-        return isinstance(dtype, DataType) and not node.args
+        is_typed = isinstance(dtype, DataType) and not node.args
+        return is_typed or node.func.attr in ("var", "Var", "SizeVar")
 
     def _symbol(self, name: str, symbol: TirVar) -> None:
         self.body.symbols[name] = symbol
@@ -598,13 +591,10 @@ def _define(
 
 def _extras(parser: Parser, functions: dict[GlobalVar, Any]) -> dict[GlobalVar, Any]:
     """The functions that `R.emit_te` made."""
-    if parser.builder is None:
-        return {}
-    extras = parser.builder.get().functions
+    extras = {} if parser.builder is None else parser.builder.get().functions
     return {gvar: func for gvar, func in extras.items() if gvar not in functions}
 
 
 FUNCTIONS.register("relax", (_declare, _define))
 READERS.register("relax", read_function("relax"))
 EXTRAS.register("relax", _extras)
-__all__ = ["ExternFunc", "ModuleScope", "RelaxDialect"]

@@ -6,12 +6,10 @@ import builtins
 import difflib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import explain
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
+from ...ir.prim_expr import PrimExpr
 
 _ABSENT: Any = object()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins as _py
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import explain
 from ...ir.dtype import DataType
@@ -13,18 +13,11 @@ from ...ir.prim_op import cast as _cast
 from ...ir.prim_op import const as _const
 from ...ir.prim_op import convert as _convert
 from ...tir.buffer import BufferRegion
+from ...tir.expr import BufferLoad
 from .closed import READABLE
-from .frames import (
-    BlockFrame,
-    InitFrame,
-    current,
-    loop_range,
-)
+from .frames import BlockFrame, InitFrame, current, loop_range
 from .tir_buffers import as_region
 from .tir_values import as_integer
-
-if TYPE_CHECKING:
-    from ...tir.expr import BufferLoad
 
 
 def block(name: str = "", no_realize: bool = False) -> BlockFrame:

@@ -21,13 +21,7 @@ from ...tir.buffer import BufferRegion
 from ...tir.buffer import decl_buffer as _decl_buffer
 from ...tir.expr import BufferLoad
 from ...tir.stmt import MatchBufferRegion
-from .frames import (
-    BlockFrame,
-    FuncFrame,
-    Wrap,
-    current,
-    enclosing,
-)
+from .frames import BlockFrame, FuncFrame, Wrap, current, enclosing
 from .tir_values import dtype_text, name_value
 
 

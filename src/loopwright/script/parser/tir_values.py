@@ -13,9 +13,7 @@ from ...ir.prim_expr import Call, FloatImm, IterVar, PrimExpr, SizeVar, Var
 from ...ir.prim_op import const as _const
 from ...ir.prim_op import convert
 from ...tir.buffer import Buffer as _Buffer
-from .frames import (
-    pointer_type,
-)
+from .frames import pointer_type
 from .region import as_operand
 
 

@@ -49,5 +49,3 @@ def repr_text(node: Node) -> str:
 
 
 PRINTER = _node.Printer(script, show, repr_text)
-
-__all__ = ["Printer", "PrinterConfig", "cprint", "repr_text", "script", "show"]

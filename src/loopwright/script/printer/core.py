@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,17 +18,15 @@ from ...ir.expr import Attrs
 from ...ir.functor import allow_deep_programs
 from ...ir.node import Node
 from ...ir.serialize import save_json
+from ...relax.expr import Function
 from ...runtime.tensor import Tensor
+from ...tir.function import PrimFunc
+from ...tir.stmt import Stmt
 from .config import PrinterConfig
 from .doc import Nest, mark_statements, marked, number, quote, render
 from .naming import Frame, Names
 from .paths import resolve
 from .uses import Uses
-
-if TYPE_CHECKING:
-    from ...relax.expr import Function
-    from ...tir.function import PrimFunc
-    from ...tir.stmt import Stmt
 
 IR, TIR, RELAX = "ir", "tir", "relax"
 

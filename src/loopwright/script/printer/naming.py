@@ -5,11 +5,10 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ...ir.node import Node
-    from ...ir.prim_expr import PrimExpr
+from ...ir.node import Node
+from ...ir.prim_expr import PrimExpr
 
 _STRANGE = re.compile(r"[^0-9A-Za-z_]")
 _RESERVED = frozenset(keyword.kwlist)

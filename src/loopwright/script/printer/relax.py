@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...ir.expr import DictAttrs, GlobalVar
 from ...ir.functor import post_order_visit
+from ...ir.node import Node
 from ...ir.op import Op
 from ...ir.structural import structural_equal
 from ...relax import expr as rx
 from ...relax.struct_info import FuncStructInfo, StructInfo, TupleStructInfo
+from ...runtime.tensor import Tensor
 from .core import RELAX, Printer, call_of, call_text, dtype_text, expr_of, mode_of, stmt_of
 from .doc import GAP, Nest, number, quote
 from .naming import Frame
 from .relax_info import device_name
-
-if TYPE_CHECKING:
-    from ...ir.node import Node
-    from ...runtime.tensor import Tensor
 
 mode_of(rx.Expr, RELAX)
 mode_of(rx.Binding, RELAX)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir import prim_expr as pe
 from ...ir.expr import GlobalVar
@@ -11,12 +11,10 @@ from ...ir.prim_op import add, fold_binary
 from ...tir import op as tir_op
 from ...tir import op_target
 from ...tir.expr import BufferLoad, CommReducer, ProducerLoad, Reduce
+from ...tir.index_map import IndexMap
 from .core import TIR, Printer, call_of, call_text, dtype_text, expr_of, mode_of
 from .doc import ADD, AND, COMPARE, LAMBDA, MULTIPLY, NOT, OR, loose, number, operand, quote
 from .tir_buffer import load_indices
-
-if TYPE_CHECKING:
-    from ...tir.index_map import IndexMap
 
 mode_of(pe.PrimExpr, TIR)
 mode_of(CommReducer, TIR)

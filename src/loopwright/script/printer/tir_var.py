@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...ir import prim_expr as pe
+from ...tir.buffer import Buffer
 from .core import RELAX, TIR, Printer, call_text, dtype_text, expr_of
 from .doc import quote
 from .naming import Frame
-
-if TYPE_CHECKING:
-    from ...tir.buffer import Buffer
 
 
 @expr_of(pe.Var)

@@ -147,5 +147,3 @@ class _Wing:
 
 
 WING = _Wing()
-
-__all__ = ["MERGED", "PATHS", "WING", "alias", "target_name"]

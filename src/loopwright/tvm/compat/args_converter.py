@@ -5,12 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Container, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from types import UnionType
+from typing import Any, get_args
 
 from ...relax.expr import Expr, as_expr
-
-if TYPE_CHECKING:
-    from types import UnionType
 
 
 def _one(value: float | tuple[int, ...] | None) -> Any:

@@ -12,15 +12,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...base.errors import explain
+from ...te.tensor import Tensor
 from ..target_info import llvm_get_vector_width
 from ..topi.padding import get_pad_tuple, listed
 from ..topi.utils import get_const_tuple
-
-if TYPE_CHECKING:
-    from ...te.tensor import Tensor
 
 
 class FallbackContext(nullcontext[None]):

@@ -3,7 +3,7 @@ scripts that run it separately."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...backend.utils import BackendDispatcher
 from ...ir import Op
@@ -11,10 +11,8 @@ from ...ir.module import IRModule
 from ...ir.transform import PassContext, module_pass
 from ...ops import OPERATORS, sort
 from ...relax import Function
+from ...relax.expr import Call
 from ...relax.expr_functor import mutator
-
-if TYPE_CHECKING:
-    from ...relax.expr import Call
 
 
 @mutator

@@ -6,15 +6,13 @@ Here numpy computes them all (`runtime/by_numpy.py`), with the BLAS that it was 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain
 from ...ir.literals import is_one
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
-    from ...tir.buffer import Buffer
+from ...ir.prim_expr import PrimExpr
+from ...tir.buffer import Buffer
 
 
 def _extern(

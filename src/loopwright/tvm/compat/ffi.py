@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...runtime import (
+import numpy as np
+
+from ...runtime import (  # noqa: F401
     PackedFunc,
     ShapeTuple,
     Tensor,
@@ -18,10 +20,7 @@ from ...runtime import (
 )
 from ...runtime import from_dlpack as _from_dlpack
 from ...runtime.ffi import ffi
-from .layout import Array, Map, String
-
-if TYPE_CHECKING:
-    import numpy as np
+from .layout import Array, Map, String  # noqa: F401
 
 Function = PackedFunc
 NDArray = Tensor
@@ -63,21 +62,3 @@ def __getattr__(name: str) -> Any:
     if name == "_LIB":
         return library()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-__all__ = [
-    "Array",
-    "Function",
-    "Map",
-    "NDArray",
-    "Shape",
-    "String",
-    "convert",
-    "from_dlpack",
-    "get_global_func",
-    "library",
-    "list_global_func_names",
-    "register_func",
-    "register_global_func",
-    "remove_global_func",
-]

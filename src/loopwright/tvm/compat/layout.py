@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ...ir.expr import GlobalVar
-from ...runtime.device import VirtualDevice
+from ...runtime.device import VirtualDevice  # noqa: F401
 
 if TYPE_CHECKING:
     from ...relax.expr import Expr
@@ -64,16 +64,3 @@ def update_struct_info(expr: GlobalVar | Expr, info: StructInfo) -> None:
         expr.struct_info = info
     else:
         expr._update_struct_info(info)
-
-
-__all__ = [
-    "Array",
-    "EqualOp",
-    "IntImmEnum",
-    "Map",
-    "NotEqualOp",
-    "String",
-    "VirtualDevice",
-    "spans_as_they_are",
-    "update_struct_info",
-]

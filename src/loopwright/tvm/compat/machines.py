@@ -13,16 +13,14 @@ machines that no code is made for raise an error where they are called.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain
 from ...sched import ApplyDefaultSchedule
+from ...te.tensor import Tensor
 from .. import topi
 from ..topi import nn
-
-if TYPE_CHECKING:
-    from ...te.tensor import Tensor
 
 # A variant's name -> the computation.
 VARIANTS = {

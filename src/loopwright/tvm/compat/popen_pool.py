@@ -159,15 +159,10 @@ class PopenPoolExecutor:
     """A pool of such processes. Its arguments are those of `PopenWorker`; `timeout` is of a call."""
 
     def __init__(
-        self,
-        max_workers: int | None = None,
-        timeout: float | None = None,
-        initializer: Callable[..., Any] | None = None,
-        initargs: Sequence[Any] = (),
-        maximum_process_uses: int | None = None,
-        stdout: Any = None,
-        stderr: Any = None,
-    ) -> None:
+        self, max_workers: int | None = None, timeout: float | None = None,
+        initializer: Callable[..., Any] | None = None, initargs: Sequence[Any] = (),
+        maximum_process_uses: int | None = None, stdout: Any = None, stderr: Any = None,
+    ) -> None:  # fmt: skip
         worker_args = (initializer, initargs, maximum_process_uses, stdout, stderr)
         PopenWorker(*worker_args)  # raises for wrong arguments now
         self._worker_args, self._timeout = worker_args, timeout

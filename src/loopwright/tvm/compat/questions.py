@@ -9,15 +9,14 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from ctypes.util import find_library
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ...backend.base import find_target
 from ...ir.target import Target
 from ...runtime import from_dlpack, get_global_func
 from ..target_info import llvm_version_major
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 def enabled(target: str) -> bool:

@@ -8,10 +8,10 @@ from ...base.registry import registering
 from ...ir.module import IRModule
 from ...ir.prim_op import const
 from ...relax.byoc.patterns import get_patterns_with_prefix, register_patterns
-from ...relax.dpl.well_known import make_matmul_multiply_pattern, make_matmul_pattern
 from ...relax.expr import Expr
 from ...relax.struct_info import TensorStructInfo
 from ...relax.transform import FuseOpsByPattern, PatternCheckContext
+from ..relax.well_known import make_matmul_multiply_pattern, make_matmul_pattern
 
 _FLOATS = ("float16", "float32")
 _EIGHT_BITS = ("int8", "float8_e4m3fn", "float8_e5m2")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...backend.utils import has_leaking_intermediate_variables
 from ...base.registry import registering
 from ...ir.module import IRModule
 from ...relax.byoc.patterns import get_patterns_with_prefix, register_patterns
 from ...relax.dpl import rewrite_call
-from ...relax.dpl.well_known import (
+from ...relax.expr import Function
+from ...relax.transform import FuseOpsByPattern, PatternCheckContext
+from ..relax.well_known import (
     make_attention_pattern,
     make_attention_rewrite_pattern,
     make_conv2d_pattern,
@@ -18,11 +20,6 @@ from ...relax.dpl.well_known import (
     make_residual_block_pattern,
     make_stacked_attention_pattern,
 )
-from ...relax.expr import Function
-from ...relax.transform import FuseOpsByPattern, PatternCheckContext
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 _FLOATS = ("float16", "float32")
 _RELU, _GELU, _SILU = "relax.nn.relu", "relax.nn.gelu", "relax.nn.silu"
@@ -46,7 +43,9 @@ def _check_conv2d(context: PatternCheckContext) -> bool:
     if (call.attrs.data_layout, call.attrs.kernel_layout) != ("NHWC", "OHWI"):
         return context.refuse("only NHWC images and OHWI weights are taken")
     channels = call.args[0].struct_info.get_shape(), call.struct_info.get_shape()
-    if all(s is not None and _is(s[-1], call.attrs.groups) for s in channels):
+    if all(
+        s is not None and (getattr(s[-1], "value", None) == call.attrs.groups) for s in channels
+    ):
         return context.refuse("it is depthwise")
     return _check_floats(context, "input", "weight")
 
@@ -61,10 +60,6 @@ def _check_layer_norm(context: PatternCheckContext) -> bool:
     if [int(a) % max(info.ndim, 1) for a in call.attrs.axes] != [info.ndim - 1]:
         return context.refuse("only the last axis can be normalized")
     return str(info.dtype) in _FLOATS or context.refuse(f"the elements are {info.dtype}")
-
-
-def _is(extent: PrimExpr, number: int) -> bool:
-    return getattr(extent, "value", None) == number
 
 
 def _products() -> list[Any]:

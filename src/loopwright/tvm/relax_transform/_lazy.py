@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...ir.expr import DictAttrs
 from ...relax import expr as rx
 from ...relax.analysis import definable_tir_vars_in_struct_info
 from ...relax.analysis.variables import free_symbolic_vars
@@ -15,9 +16,6 @@ from ...relax.specialize import ReplaceVars
 from ...relax.struct_info import ObjectStructInfo
 from ...relax.transform.lower.to_non_dataflow import ToNonDataflow
 from ...relax.transform.queries import bindings_of, used_vars
-
-if TYPE_CHECKING:
-    from ...ir.expr import DictAttrs
 
 
 @dataclass

@@ -7,55 +7,36 @@ Pass::
         compute((2, 4), lambda i, j: x[i, j] + x[i, j], "y"),
     ])}, {"relax.twice": [lambda i: (i // 4, i % 4)] * 2})
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @T.prim_func(private=True)
-        def twice(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
-            T.func_attr({"operator_name": "relax.twice"})
-            for i in range(8):
-                with T.block("y"):
-                    vi = T.axis.remap("S", [i])
-                    y[vi] = x[vi] * T.float32(2)
+      @I.ir_module
+      class Module:
+          @T.prim_func(private=True)
+          def twice(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+              T.func_attr({"operator_name": "relax.twice"})
+              for i in range(8):
+                  with T.block("y"):
+                      vi = T.axis.remap("S", [i])
+                      y[vi] = x[vi] * T.float32(2)
 
-        @R.function
-        def main(x: R.Tensor((8,), dtype="float32")) -> R.Tensor((8,), dtype="float32"):
-            cls = Module
-            with R.dataflow():
-                gv = R.call_tir(cls.twice, (x,), out_sinfo=R.Tensor((8,), dtype="float32"))
-                R.output(gv)
-            return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func(private=True)
-        def twice(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
-            T.func_attr({"operator_name": "relax.twice"})
-            for i in range(8):
-                with T.block("y"):
-                    vi = T.axis.remap("S", [i])
-                    y[vi] = x[vi] * T.float32(2)
-
-        @T.prim_func(private=True)
-        def relax_twice_replacement(x: T.Buffer((T.int64(2), T.int64(4)), "float32"), y: T.Buffer((T.int64(2), T.int64(4)), "float32")):
-            T.func_attr({"operator_name": "relax.twice", "tir.noalias": True})
-            for i, j in T.grid(T.int64(2), T.int64(4)):
-                with T.block("y"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    y[vi, vj] = x[vi, vj] + x[vi, vj]
-
-        @R.function
-        def main(x: R.Tensor((8,), dtype="float32")) -> R.Tensor((8,), dtype="float32"):
-            cls = Module
-            with R.dataflow():
-                lv: R.Tensor((2, 4), dtype="float32") = R.layout_transform(x, index_map=lambda i: (i // 4, i % 4))
-                lv1 = R.call_tir(cls.relax_twice_replacement, (lv,), out_sinfo=R.Tensor((2, 4), dtype="float32"))
-                gv: R.Tensor((8,), dtype="float32") = R.layout_transform(lv1, index_map=lambda i, j: (i * 4 + j,))
-                R.output(gv)
-            return gv
+    +     @T.prim_func(private=True)
+    +     def relax_twice_replacement(x: T.Buffer((T.int64(2), T.int64(4)), "float32"), y: T.Buffer((T.int64(2), T.int64(4)), "float32")):
+    +         T.func_attr({"operator_name": "relax.twice", "tir.noalias": True})
+    +         for i, j in T.grid(T.int64(2), T.int64(4)):
+    +             with T.block("y"):
+    +                 vi, vj = T.axis.remap("SS", [i, j])
+    +                 y[vi, vj] = x[vi, vj] + x[vi, vj]
+    +
+          @R.function
+          def main(x: R.Tensor((8,), dtype="float32")) -> R.Tensor((8,), dtype="float32"):
+              cls = Module
+              with R.dataflow():
+    -             gv = R.call_tir(cls.twice, (x,), out_sinfo=R.Tensor((8,), dtype="float32"))
+    +             lv: R.Tensor((2, 4), dtype="float32") = R.layout_transform(x, index_map=lambda i: (i // 4, i % 4))
+    +             lv1 = R.call_tir(cls.relax_twice_replacement, (lv,), out_sinfo=R.Tensor((2, 4), dtype="float32"))
+    +             gv: R.Tensor((8,), dtype="float32") = R.layout_transform(lv1, index_map=lambda i, j: (i * 4 + j,))
+                  R.output(gv)
+              return gv
 
 A kernel is chosen by its attribute `operator_name`. Where a layout pads a result, a kernel
 `remove_pad` takes the padding away.

@@ -17,16 +17,14 @@ none.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.module import IRModule
+from ...ir.op import Op
 from ...ir.transform import FunctionPass, PassContext
 from ...relax import expr as rx
 from ...relax.functor import GraphRewriter
 from ...relax.struct_info import TupleStructInfo
-
-if TYPE_CHECKING:
-    from ...ir.op import Op
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,39 +1,31 @@
 """ComputePrimValue: formulas over symbolic values are computed by PrimFuncs.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @R.function(pure=False)
-        def main(x: R.Tensor(("n",), dtype="float32")) -> R.Tensor(("n",), dtype="float32"):
-            n = T.int64()
-            _: R.Tuple() = R.assert_op(R.prim_value(n % T.int64(16) == T.int64(0)), format=R.str("n is odd"))
-            return x
-
-After::
-
-    @I.ir_module
-    class Module:
-        @R.function(pure=False)
-        def main(x: R.Tensor(("n",), dtype="float32")) -> R.Tensor(("n",), dtype="float32"):
-            n = T.int64()
-            cls = Module
-            gv: R.Prim("bool") = cls.compute_symbolic_expr(R.prim_value(n))
-            _: R.Tuple() = R.assert_op(gv, format=R.str("n is odd"))
-            return x
-
-        @T.prim_func(private=True)
-        def compute_symbolic_expr(n: T.int64) -> T.bool:
-            T.func_attr({"tir.is_host_func": True})
-            T.ret(n % T.int64(16) == T.int64(0))
+      @I.ir_module
+      class Module:
+          @R.function(pure=False)
+          def main(x: R.Tensor(("n",), dtype="float32")) -> R.Tensor(("n",), dtype="float32"):
+              n = T.int64()
+    -         _: R.Tuple() = R.assert_op(R.prim_value(n % T.int64(16) == T.int64(0)), format=R.str("n is odd"))
+    +         cls = Module
+    +         gv: R.Prim("bool") = cls.compute_symbolic_expr(R.prim_value(n))
+    +         _: R.Tuple() = R.assert_op(gv, format=R.str("n is odd"))
+              return x
+    +
+    +     @T.prim_func(private=True)
+    +     def compute_symbolic_expr(n: T.int64) -> T.bool:
+    +         T.func_attr({"tir.is_host_func": True})
+    +         T.ret(n % T.int64(16) == T.int64(0))
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.module import IRModule
+from ...ir.op import Op
 from ...ir.prim_expr import FloatImm, IntImm, PrimType, Var
 from ...ir.transform import ModulePass, PassContext
 from ...ir.variables import vars_in
@@ -42,9 +34,6 @@ from ...relax.functor import GraphRewriter
 from ...tir.function import PrimFunc
 from ...tir.op import ret
 from ...tir.stmt import Evaluate
-
-if TYPE_CHECKING:
-    from ...ir.op import Op
 
 
 class _Computed(GraphRewriter):

@@ -4,32 +4,22 @@ Pass::
 
     ConvertLayout({"relax.nn.conv2d": ["NHWC", "OHWI"]})
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((2, 3, 8, 8), dtype="float32"), w: R.Tensor((4, 3, 3, 3), dtype="float32")) -> R.Tensor((2, 4, 6, 6), dtype="float32"):
-            with R.dataflow():
-                lv: R.Tensor((2, 4, 6, 6), dtype="float32") = R.nn.conv2d(x, w)
-                gv: R.Tensor((2, 4, 6, 6), dtype="float32") = R.nn.relu(lv)
-                R.output(gv)
-            return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((2, 3, 8, 8), dtype="float32"), w: R.Tensor((4, 3, 3, 3), dtype="float32")) -> R.Tensor((2, 4, 6, 6), dtype="float32"):
-            with R.dataflow():
-                lv: R.Tensor((2, 8, 8, 3), dtype="float32") = R.permute_dims(x, axes=[0, 2, 3, 1])
-                lv1: R.Tensor((4, 3, 3, 3), dtype="float32") = R.permute_dims(w, axes=[0, 2, 3, 1])
-                lv2: R.Tensor((2, 6, 6, 4), dtype="float32") = R.nn.conv2d(lv, lv1, data_layout="NHWC", kernel_layout="OHWI", out_layout="NHWC")
-                gv1: R.Tensor((2, 6, 6, 4), dtype="float32") = R.nn.relu(lv2)
-                gv: R.Tensor((2, 4, 6, 6), dtype="float32") = R.permute_dims(gv1, axes=[0, 3, 1, 2])
-                R.output(gv)
-            return gv
+      @I.ir_module
+      class Module:
+          @R.function
+          def main(x: R.Tensor((2, 3, 8, 8), dtype="float32"), w: R.Tensor((4, 3, 3, 3), dtype="float32")) -> R.Tensor((2, 4, 6, 6), dtype="float32"):
+              with R.dataflow():
+    -             lv: R.Tensor((2, 4, 6, 6), dtype="float32") = R.nn.conv2d(x, w)
+    -             gv: R.Tensor((2, 4, 6, 6), dtype="float32") = R.nn.relu(lv)
+    +             lv: R.Tensor((2, 8, 8, 3), dtype="float32") = R.permute_dims(x, axes=[0, 2, 3, 1])
+    +             lv1: R.Tensor((4, 3, 3, 3), dtype="float32") = R.permute_dims(w, axes=[0, 2, 3, 1])
+    +             lv2: R.Tensor((2, 6, 6, 4), dtype="float32") = R.nn.conv2d(lv, lv1, data_layout="NHWC", kernel_layout="OHWI", out_layout="NHWC")
+    +             gv1: R.Tensor((2, 6, 6, 4), dtype="float32") = R.nn.relu(lv2)
+    +             gv: R.Tensor((2, 4, 6, 6), dtype="float32") = R.permute_dims(gv1, axes=[0, 3, 1, 2])
+                  R.output(gv)
+              return gv
 
 Each operator's hook `layout` (`relax.layout`) says which layouts it takes and how its attributes
 change; other operators follow their inputs. A tensor is transposed back if an

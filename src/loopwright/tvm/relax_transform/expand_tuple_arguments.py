@@ -1,35 +1,23 @@
 """ExpandTupleArguments: private functions take the fields of tuples, one parameter each.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32"), y: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            cls = Module
-            gv: R.Tensor((4,), dtype="float32") = cls.func((x, y))
-            return gv
+      @I.ir_module
+      class Module:
+          @R.function
+          def main(x: R.Tensor((4,), dtype="float32"), y: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+              cls = Module
+    -         gv: R.Tensor((4,), dtype="float32") = cls.func((x, y))
+    +         gv: R.Tensor((4,), dtype="float32") = cls.func(x, y)
+              return gv
 
-        @R.function(private=True)
-        def func(both: R.Tuple(R.Tensor((4,), dtype="float32"), R.Tensor((4,), dtype="float32"))) -> R.Tensor((4,), dtype="float32"):
-            x: R.Tensor((4,), dtype="float32") = both[0]
-            gv: R.Tensor((4,), dtype="float32") = R.exp(x)
-            return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32"), y: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            cls = Module
-            gv: R.Tensor((4,), dtype="float32") = cls.func(x, y)
-            return gv
-
-        @R.function(private=True)
-        def func(both_0: R.Tensor((4,), dtype="float32"), both_1: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            gv: R.Tensor((4,), dtype="float32") = R.exp(both_0)
-            return gv
+          @R.function(private=True)
+    -     def func(both: R.Tuple(R.Tensor((4,), dtype="float32"), R.Tensor((4,), dtype="float32"))) -> R.Tensor((4,), dtype="float32"):
+    -         x: R.Tensor((4,), dtype="float32") = both[0]
+    -         gv: R.Tensor((4,), dtype="float32") = R.exp(x)
+    +     def func(both_0: R.Tensor((4,), dtype="float32"), both_1: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+    +         gv: R.Tensor((4,), dtype="float32") = R.exp(both_0)
+              return gv
 
 Tuples of tuples are taken apart to the last field.
 """

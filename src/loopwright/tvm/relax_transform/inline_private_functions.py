@@ -1,28 +1,21 @@
 """InlinePrivateFunctions: replaces calls of private functions by their bodies.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            cls = Module
-            lv: R.Tensor((4,), dtype="float32") = R.exp(x)
-            gv: R.Tensor((4,), dtype="float32") = cls.func(lv)
-            return gv
-
-        @R.function(private=True)
-        def func(y: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            gv: R.Tensor((4,), dtype="float32") = R.negative(y)
-            return gv
-
-After::
-
-    @R.function
-    def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-        lv: R.Tensor((4,), dtype="float32") = R.exp(x)
-        gv: R.Tensor((4,), dtype="float32") = R.negative(lv)
-        return gv
+      @I.ir_module
+      class Module:
+          @R.function
+          def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+    -         cls = Module
+              lv: R.Tensor((4,), dtype="float32") = R.exp(x)
+    -         gv: R.Tensor((4,), dtype="float32") = cls.func(lv)
+    +         gv: R.Tensor((4,), dtype="float32") = R.negative(lv)
+              return gv
+    -
+    -     @R.function(private=True)
+    -     def func(y: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+    -         gv: R.Tensor((4,), dtype="float32") = R.negative(y)
+    -         return gv
 
 Functions that call themselves stay, those that are used as values, and those that a back end or
 FuseTIR takes as a whole (with the attribute Codegen, Composite or Primitive).

@@ -1,37 +1,28 @@
 """LiftTransformParams: computations on weights alone move to a function of their own.
 
-Before::
+Before (-) and after (+)::
 
-    @R.function
-    def main(x: R.Tensor((2, 4), dtype="float32"), w: R.Tensor((8, 4), dtype="float32")) -> R.Tensor((2, 8), dtype="float32"):
-        R.func_attr({"num_input": 1})
-        with R.dataflow():
-            w_t: R.Tensor((4, 8), dtype="float32") = R.permute_dims(w, axes=None)
-            gv: R.Tensor((2, 8), dtype="float32") = R.matmul(x, w_t)
-            R.output(gv)
-        return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((2, 4), dtype="float32"), w_t: R.Tensor((4, 8), dtype="float32")) -> R.Tensor((2, 8), dtype="float32"):
-            R.func_attr({"num_input": 1})
-            with R.dataflow():
-                gv: R.Tensor((2, 8), dtype="float32") = R.matmul(x, w_t)
-                R.output(gv)
-            return gv
-
-        @R.function
-        def main_transform_params(params: R.Tuple(R.Tensor((8, 4), dtype="float32"))) -> R.Tuple(R.Tensor((4, 8), dtype="float32")):
-            R.func_attr({"num_input": 0})
-            with R.dataflow():
-                w: R.Tensor((8, 4), dtype="float32") = params[0]
-                w_t: R.Tensor((4, 8), dtype="float32") = R.permute_dims(w, axes=None)
-                gv = (w_t,)
-                R.output(gv)
-            return gv
+      @I.ir_module
+      class Module:
+          @R.function
+    -     def main(x: R.Tensor((2, 4), dtype="float32"), w: R.Tensor((8, 4), dtype="float32")) -> R.Tensor((2, 8), dtype="float32"):
+    +     def main(x: R.Tensor((2, 4), dtype="float32"), w_t: R.Tensor((4, 8), dtype="float32")) -> R.Tensor((2, 8), dtype="float32"):
+              R.func_attr({"num_input": 1})
+              with R.dataflow():
+    -             w_t: R.Tensor((4, 8), dtype="float32") = R.permute_dims(w, axes=None)
+                  gv: R.Tensor((2, 8), dtype="float32") = R.matmul(x, w_t)
+                  R.output(gv)
+              return gv
+    +
+    +     @R.function
+    +     def main_transform_params(params: R.Tuple(R.Tensor((8, 4), dtype="float32"))) -> R.Tuple(R.Tensor((4, 8), dtype="float32")):
+    +         R.func_attr({"num_input": 0})
+    +         with R.dataflow():
+    +             w: R.Tensor((8, 4), dtype="float32") = params[0]
+    +             w_t: R.Tensor((4, 8), dtype="float32") = R.permute_dims(w, axes=None)
+    +             gv = (w_t,)
+    +             R.output(gv)
+    +         return gv
 
 The weights are the parameters after the first `num_input`. The results of the new function replace
 them: the weights that are still needed, then what was computed of them. Branches, local functions,

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...arith import Analyzer
 from ...ir.module import IRModule
@@ -29,12 +29,10 @@ from ...ir.prim_expr import Range
 from ...ir.structural import structural_equal
 from ...ir.transform import PassContext
 from ...relax.dpl import rewrite
+from ...relax.dpl.nodes import DFPattern
 from ...relax.dpl.pattern import TuplePattern, is_op, wildcard
 from ...relax.expr import Call, Expr, Function
 from ...relax.transform.decorators import FunctionPass
-
-if TYPE_CHECKING:
-    from ...relax.dpl.nodes import DFPattern
 
 _CHANGE = "relax.layout_transform"
 

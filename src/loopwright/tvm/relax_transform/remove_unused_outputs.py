@@ -1,36 +1,24 @@
 """RemoveUnusedOutputs: private functions return only those of their results that are used.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            cls = Module
-            both = cls.func(x)
-            gv: R.Tensor((4,), dtype="float32") = both[1]
-            return gv
+      @I.ir_module
+      class Module:
+          @R.function
+          def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+              cls = Module
+    -         both = cls.func(x)
+    -         gv: R.Tensor((4,), dtype="float32") = both[1]
+    +         gv: R.Tensor((4,), dtype="float32") = cls.func(x)
+              return gv
 
-        @R.function(private=True)
-        def func(x: R.Tensor((4,), dtype="float32")) -> R.Tuple(R.Tensor((4,), dtype="float32"), R.Tensor((4,), dtype="float32")):
-            a: R.Tensor((4,), dtype="float32") = R.exp(x)
-            b: R.Tensor((4,), dtype="float32") = R.negative(x)
-            return (a, b)
-
-After::
-
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            cls = Module
-            gv: R.Tensor((4,), dtype="float32") = cls.func(x)
-            return gv
-
-        @R.function(private=True)
-        def func(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-            b: R.Tensor((4,), dtype="float32") = R.negative(x)
-            return b
+          @R.function(private=True)
+    -     def func(x: R.Tensor((4,), dtype="float32")) -> R.Tuple(R.Tensor((4,), dtype="float32"), R.Tensor((4,), dtype="float32")):
+    -         a: R.Tensor((4,), dtype="float32") = R.exp(x)
+    +     def func(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+              b: R.Tensor((4,), dtype="float32") = R.negative(x)
+    -         return (a, b)
+    +         return b
 
 A result that is used other than field by field stays as it is.
 """

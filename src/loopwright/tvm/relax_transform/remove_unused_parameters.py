@@ -1,38 +1,23 @@
 """RemoveUnusedParameters: private functions take only the parameters that they use.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor(("n",), dtype="float32"), y: R.Tensor((4,), dtype="float32")) -> R.Tensor(("n",), dtype="float32"):
-            n = T.int64()
-            cls = Module
-            gv: R.Tensor((n,), dtype="float32") = cls.func(x, y)
-            return gv
+      @I.ir_module
+      class Module:
+          @R.function
+          def main(x: R.Tensor(("n",), dtype="float32"), y: R.Tensor((4,), dtype="float32")) -> R.Tensor(("n",), dtype="float32"):
+              n = T.int64()
+              cls = Module
+    -         gv: R.Tensor((n,), dtype="float32") = cls.func(x, y)
+    +         gv: R.Tensor((n,), dtype="float32") = cls.func(R.prim_value(n))
+              return gv
 
-        @R.function(private=True)
-        def func(x: R.Tensor(("n",), dtype="float32"), y: R.Tensor((4,), dtype="float32")) -> R.Tensor(("n",), dtype="float32"):
-            n = T.int64()
-            gv: R.Tensor((n,), dtype="float32") = R.zeros(R.shape([n]), dtype="float32")
-            return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @R.function
-        def main(x: R.Tensor(("n",), dtype="float32"), y: R.Tensor((4,), dtype="float32")) -> R.Tensor(("n",), dtype="float32"):
-            n = T.int64()
-            cls = Module
-            gv: R.Tensor((n,), dtype="float32") = cls.func(R.prim_value(n))
-            return gv
-
-        @R.function(private=True)
-        def func(param_n: R.Prim(value="n")) -> R.Tensor(("n",), dtype="float32"):
-            n = T.int64()
-            gv: R.Tensor((n,), dtype="float32") = R.zeros(R.shape([n]), dtype="float32")
-            return gv
+          @R.function(private=True)
+    -     def func(x: R.Tensor(("n",), dtype="float32"), y: R.Tensor((4,), dtype="float32")) -> R.Tensor(("n",), dtype="float32"):
+    +     def func(param_n: R.Prim(value="n")) -> R.Tensor(("n",), dtype="float32"):
+              n = T.int64()
+              gv: R.Tensor((n,), dtype="float32") = R.zeros(R.shape([n]), dtype="float32")
+              return gv
 
 A symbolic dimension that only an unused parameter defines becomes a parameter of its own, the last
 one first.

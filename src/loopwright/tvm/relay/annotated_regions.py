@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import LoopwrightError, explain
+from ...ir.op import Op
 from .expr import Call, Expr, Tuple, TupleGetItem
 from .walk import post_order
-
-if TYPE_CHECKING:
-    from ...ir.op import Op
 
 
 @dataclass(eq=False)

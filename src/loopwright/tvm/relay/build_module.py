@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ...base.errors import explain
 from ...ir.module import IRModule
 from ...runtime.device import Device, cpu
-from ..graph_executor import GraphRuntime
+from ..graph_executor import GraphRuntime  # noqa: F401
 from .backend import interpreter
 from .backend.compiling import (
     as_relay_module,
@@ -25,11 +27,7 @@ from .backend.executor_factory import (
     GraphExecutorFactoryModule,
 )
 from .backend.vm import VMExecutor
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from .expr import Expr, Function
+from .expr import Expr, Function
 
 
 def build(
@@ -180,16 +178,3 @@ def create_executor(
         mod = mod.clone()
         mod["main"] = bind_params_by_name(mod["main"], params)
     return EXECUTORS[kind](mod, cpu() if device is None else device, target)
-
-
-__all__ = [
-    "AotExecutor",
-    "BuildModule",
-    "GraphExecutor",
-    "GraphRuntime",
-    "bind_params_by_name",
-    "build",
-    "create_executor",
-    "lower",
-    "optimize",
-]

@@ -7,13 +7,11 @@ Reference: Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm".
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...ir.op import Op
 from .expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem
 from .walk import children, post_order, values_first
-
-if TYPE_CHECKING:
-    from ...ir.op import Op
 
 
 @dataclass(eq=False)

@@ -11,16 +11,14 @@ Each node is visited once. The passes of the house use the leaner walks of `walk
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import explain
 from ...ir.functor import allow_deep_programs
 from ...ir.op import Op
 from .expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
+from .types import TensorType
 from .walk import children, rebuilt
-
-if TYPE_CHECKING:
-    from .types import TensorType
 
 HOOKS: dict[type, str] = {
     Function: "visit_function",

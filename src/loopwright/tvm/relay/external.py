@@ -12,10 +12,11 @@ function of its symbol, `f(*inputs, *results)`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.expr import BaseExpr, GlobalVar
 from ...ir.module import IRModule
+from ...ir.op import Op
 from ...relax.byoc import Backend
 from ...relax.byoc.registry import find_backend
 from ...relax.transform import RunCodegen
@@ -23,9 +24,6 @@ from ...relax.transform.fuse.fuse_ops_by_pattern import CODEGEN, COMPOSITE
 from ...runtime.packed_func import PackedFunc, get_global_func
 from .expr import Expr, Function
 from .walk import post_order, rewrite
-
-if TYPE_CHECKING:
-    from ...ir.op import Op
 
 # What only Relay's passes read.
 _DROPPED = ("global_symbol", "Primitive", "hash", "Compiler", "Inline", "PartitionedFromPattern")

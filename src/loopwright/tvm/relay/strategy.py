@@ -9,7 +9,7 @@ the highest `plevel` whose condition holds is used; a scheduled function is not 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te
 from ...base.errors import LoopwrightError, explain
@@ -25,15 +25,13 @@ from ...relax import Var as RelaxVar
 from ...relax import expr as rx
 from ...relax.op import call_tir
 from ...relax.struct_info import TensorStructInfo
+from ...te.tensor import Tensor
 from ...tir.function import PrimFunc
 from ..te.specialize import SpecializedCondition
 from .expr import Call
 from .operators.core import Row, row_of
 from .relax_types import Extents
 from .types import TensorType, TupleType, Type
-
-if TYPE_CHECKING:
-    from ...te.tensor import Tensor
 
 STRATEGY = "FTVMStrategy"
 DEFAULT_LEVEL = (

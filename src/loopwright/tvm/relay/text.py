@@ -11,14 +11,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...base.errors import LoopwrightError, explain
 from ...base.span import SequentialSpan, Span
-from ...ir.expr import Attrs, BaseExpr, DictAttrs, GlobalVar
+from ...ir.expr import Attrs, BaseExpr, DictAttrs, GlobalVar  # noqa: F401
 from ...ir.module import IRModule
+from ...ir.node import Node
 from ...ir.op import Op
 from ...ir.prim_expr import FloatImm, IntImm, StringImm
 from . import literals
@@ -41,9 +42,6 @@ from .types import (
     TypeVar,
 )
 from .walk import children, post_order
-
-if TYPE_CHECKING:
-    from ...ir.node import Node
 
 HEADER = '#[version = "0.0.5"]\n'
 Annotate = Callable[[Any], str]
@@ -396,6 +394,3 @@ def _positions(span: Span | None) -> list[str]:
     spans = span.spans if isinstance(span, SequentialSpan) else (span,)
     located = [s for s in spans if s is not None and not isinstance(s, TextSpan)]
     return [f"{s.source}:{s.line}:{s.column}" for s in located]
-
-
-__all__ = ["HEADER", "Attrs", "DictAttrs", "pretty_print", "text"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import explain
+from .expr import Expr
 from .types import (
     FuncType,
     GlobalTypeVar,
@@ -18,9 +19,6 @@ from .types import (
     TypeRelation,
     TypeVar,
 )
-
-if TYPE_CHECKING:
-    from .expr import Expr
 
 HOOKS: dict[type, str] = {
     GlobalTypeVar: "visit_global_type_var",

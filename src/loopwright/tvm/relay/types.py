@@ -97,7 +97,7 @@ class TensorType(BaseTensorType):
 
     def structural_hash(self, hasher: AnyValue, defining: bool) -> int:
         """Extents that are neither numbers nor variables have the same hash."""
-        dims = [_meaning(d) for d in self.shape]
+        dims = [(d if isinstance(d, _PLAIN) else Analyzer().simplify(d)) for d in self.shape]
         parts = [hasher.hash(d if isinstance(d, _PLAIN) else 0, defining) for d in dims]
         return hash((*parts, str(self.dtype)))
 
@@ -121,10 +121,6 @@ def _extent(value: AnyValue) -> PrimExpr:
 
 
 _PLAIN = (IntImm, Var, Any)
-
-
-def _meaning(dim: PrimExpr) -> PrimExpr:
-    return dim if isinstance(dim, _PLAIN) else Analyzer().simplify(dim)
 
 
 def same_extent(a: PrimExpr, b: PrimExpr) -> bool:

@@ -7,15 +7,13 @@ two calls share on one side, they share on the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import explain
+from ...ir.expr import BaseExpr
 from ...ir.op import Op
 from .expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, Var
 from .types import FuncType, IncompleteType
-
-if TYPE_CHECKING:
-    from ...ir.expr import BaseExpr
 
 # Kinds of which one object is one value: equal graphs share the same ones.
 _SHARED = (Call, Tuple, Let, If, Function)

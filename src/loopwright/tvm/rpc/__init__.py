@@ -25,15 +25,3 @@ from .server import Server as Server
 from .tracker import Tracker as Tracker
 from .tracker import TrackerSession as TrackerSession
 from .tracker import connect_tracker as connect_tracker
-
-__all__ = [
-    "LocalSession",
-    "PeerError",
-    "RPCSession",
-    "RemoteError",
-    "Server",
-    "Tracker",
-    "TrackerSession",
-    "connect",
-    "connect_tracker",
-]

@@ -106,16 +106,10 @@ class LocalSession(RPCSession):
 
 
 def connect(
-    url: str,
-    port: int,
-    key: str = "",
-    session_timeout: int = 0,
-    session_constructor_args: Sequence[str] | None = None,
-    enable_logging: bool = False,
-    *,
-    secret: str | None = None,
-    tls: Tls = None,
-) -> RPCSession:
+    url: str, port: int, key: str = "", session_timeout: int = 0,
+    session_constructor_args: Sequence[str] | None = None, enable_logging: bool = False, *,
+    secret: str | None = None, tls: Tls = None,
+) -> RPCSession:  # fmt: skip
     """A session on the machine `url`, whose server listens on `port`.
 
     key: the tracker's name of such servers; a server with another name refuses.

@@ -302,18 +302,11 @@ class RemoteModule(Timed):
         return self.entry_func(*args)
 
     def time_evaluator(
-        self,
-        func_name: str,
-        dev: Device | str | None = None,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: float = 0,
-        limit_zero_time_iterations: int = 100,
-        cooldown_interval_ms: float = 0,
-        repeats_to_cooldown: int = 1,
-        cache_flush_bytes: int = 0,
+        self, func_name: str, dev: Device | str | None = None, number: int = 10, repeat: int = 1,
+        min_repeat_ms: float = 0, limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: float = 0, repeats_to_cooldown: int = 1, cache_flush_bytes: int = 0,
         f_preproc: str | Callable[..., Any] = "",
-    ) -> Callable[..., BenchmarkResult]:
+    ) -> Callable[..., BenchmarkResult]:  # fmt: skip
         """A function that times `func_name` on the other machine; see `runtime.module.Timing`.
 
         f_preproc: the name of one of its functions, called with the arguments before each repeat.

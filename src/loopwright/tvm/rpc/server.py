@@ -62,26 +62,13 @@ class Server:
     """
 
     def __init__(
-        self,
-        host: str = "127.0.0.1",
-        port: int = 9091,
-        port_end: int = 9199,
-        is_proxy: bool = False,
-        tracker_addr: tuple[str, int] | None = None,
-        key: str = "",
-        load_library: str | None = None,
-        custom_addr: str | None = None,
-        silent: bool = False,
-        no_fork: bool = False,
-        server_init_callback: Callable[..., Any] | None = None,
-        reuse_addr: bool = True,
-        timeout: float | None = None,
-        *,
-        secret: str | None = None,
-        tls: Tls = None,
-        modules: Sequence[str] = (),
-        command: Sequence[str] = (sys.executable,),
-    ) -> None:
+        self, host: str = "127.0.0.1", port: int = 9091, port_end: int = 9199,
+        is_proxy: bool = False, tracker_addr: tuple[str, int] | None = None, key: str = "",
+        load_library: str | None = None, custom_addr: str | None = None, silent: bool = False,
+        no_fork: bool = False, server_init_callback: Callable[..., Any] | None = None,
+        reuse_addr: bool = True, timeout: float | None = None, *, secret: str | None = None,
+        tls: Tls = None, modules: Sequence[str] = (), command: Sequence[str] = (sys.executable,),
+    ) -> None:  # fmt: skip
         for option, name, hint in (
             (is_proxy, "is_proxy", "connect through a tunnel of ssh"),
             (server_init_callback, "server_init_callback", "modules=[...] to import"),

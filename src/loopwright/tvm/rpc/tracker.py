@@ -99,17 +99,10 @@ class Tracker:
     """Serves until `terminate`, or until it is collected. Its arguments are those of `Server`."""
 
     def __init__(
-        self,
-        host: str = "127.0.0.1",
-        port: int = 9190,
-        port_end: int = 9199,
-        silent: bool = False,
-        reuse_addr: bool = True,
-        timeout: float | None = None,
-        *,
-        secret: str | None = None,
+        self, host: str = "127.0.0.1", port: int = 9190, port_end: int = 9199, silent: bool = False,
+        reuse_addr: bool = True, timeout: float | None = None, *, secret: str | None = None,
         tls: Tls = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         shared_secret = secret_of(secret)
         check_safe(host, shared_secret, server_context(tls))
         sock = listen(host, port, port_end)

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...arith import Analyzer
 from ...base.errors import CallValueError, explain
 from ...ir.functor import rewrite
+from ...ir.node import Node
 from ...ir.prim_expr import IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import const, logical_and
 from ...ir.variables import substitute, uses_any
@@ -28,9 +29,6 @@ from .relations import (
 )
 from .stage import GROUP_ROOT, INLINE, INLINED, Stage, Stages
 from .tensor_compute import TensorComputeOp
-
-if TYPE_CHECKING:
-    from ...ir.node import Node
 
 
 def new_op(s: Stages, stage: Stage, op: Operation) -> None:

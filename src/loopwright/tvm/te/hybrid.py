@@ -21,9 +21,9 @@ from typing import Any
 
 from ...te.tensor import Tensor
 from .bounds import infer_bound
-from .hybrid_op import HybridOp
+from .hybrid_op import HybridOp  # noqa: F401
 from .hybrid_parser import HybridScript
-from .hybrid_source import HybridModule, source_of
+from .hybrid_source import HybridModule, source_of  # noqa: F401
 from .nest import schedule_ops
 from .schedule import Schedule
 
@@ -44,6 +44,3 @@ def build(
 def script(pyfunc: Callable[..., Any]) -> HybridScript:
     """A decorator: the function as an operation on tensors, see the top of this file."""
     return HybridScript(pyfunc)
-
-
-__all__ = ["HybridModule", "HybridOp", "HybridScript", "build", "script"]

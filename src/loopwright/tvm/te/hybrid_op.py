@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ...ir.functor import nodes_of, post_order_visit, rewrite
+from ...ir.node import Node
 from ...te.tensor import Operation, Tensor, replace_tensors
 from ...tir.expr import ProducerLoad
 from ...tir.stmt import Stmt
 from .producer import ProducerStore
-
-if TYPE_CHECKING:
-    from ...ir.node import Node
 
 
 class HybridOp(Operation):

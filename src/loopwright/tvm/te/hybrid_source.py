@@ -8,21 +8,19 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ...base.errors import CallValueError, explain
 from ...base.names import free_name
 from ...ir import prim_expr as pe
 from ...te.tensor import Tensor
 from ...tir import stmt as st
+from ...tir.buffer import DataProducer
 from ...tir.expr import ProducerLoad
 from .hybrid_parser import HybridScript
 from .producer import ProducerRealize, ProducerStore
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from ...tir.buffer import DataProducer
 
 _INFIX: dict[type, str] = {
     pe.Add: "+", pe.Sub: "-", pe.Mul: "*", pe.Div: "/", pe.FloorDiv: "//", pe.FloorMod: "%",

@@ -5,11 +5,12 @@ in the layout that `transform_layout` sets."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...arith import Analyzer
 from ...base.errors import CallTypeError, CallValueError, explain
 from ...ir.functor import Rewriter
+from ...ir.node import Node
 from ...ir.prim_expr import PrimExpr, Range, Var
 from ...ir.prim_op import add, ceildiv, const, floormod, multiply, subtract
 from ...te.tensor import Operation, PlaceholderOp, Tensor
@@ -24,9 +25,6 @@ from .producer import BindBuffer, ProducerRealize, ProducerStore
 from .relations import is_const
 from .scan import ScanOp
 from .stage import Stage, Stages
-
-if TYPE_CHECKING:
-    from ...ir.node import Node
 
 _DEFAULT_SCOPES = ("global", "shared", "local")
 

@@ -6,7 +6,7 @@ it is computed: the loops of its consumer are around both. Tensors stay tensors 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...arith import Analyzer
 from ...base.errors import CallValueError, explain
@@ -25,10 +25,8 @@ from .relations import Values, bound_checks, is_const, or_down, pass_up_values
 from .scan import ScanOp
 from .stage import GROUP_ROOT, INLINED, SCAN_UPDATE, SCOPE, Stage, Stages
 from .tensor_compute import TensorComputeOp
+from .tensor_intrin import TensorIntrin
 from .tensorize import Tensorized
-
-if TYPE_CHECKING:
-    from .tensor_intrin import TensorIntrin
 
 Wrap = Callable[[st.Stmt], st.Stmt]
 _KINDS = {

@@ -28,15 +28,10 @@ class ScanOp(Operation):
                  "state_placeholder", "update")  # fmt: skip
 
     def __init__(
-        self,
-        name: str,
-        tag: str,
-        attrs: dict[Any, Any] | None,
-        init: Sequence[Tensor],
-        update: Sequence[Tensor],
-        state_placeholder: Sequence[Tensor],
+        self, name: str, tag: str, attrs: dict[Any, Any] | None, init: Sequence[Tensor],
+        update: Sequence[Tensor], state_placeholder: Sequence[Tensor],
         inputs: Sequence[Tensor] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(name, tag, attrs)
         self.init = tuple(init)
         self.update = tuple(update)

@@ -17,16 +17,18 @@ the tensor computes with a test of each element's index; nothing is computed bey
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import CallTypeError, CallValueError, explain
 from ...driver.front import compile as compile_model
 from ...ir.module import IRModule
+from ...ir.node import Node
 from ...ir.pass_context import PassContext
 from ...ir.prim_expr import IterVar, Var
 from ...te.prim_func import create_prim_func
 from ...te.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Tensor
 from ...tir.buffer import Buffer as Buffer
+from ...tir.function import PrimFunc
 from ...tir.transform import (
     ConvertBlocksToOpaque,
     FlattenBuffer,
@@ -39,21 +41,17 @@ from ...tir.transform import (
 )
 from . import dataflow
 from .bounds import infer_bound as InferBound
-from .graph import create_attach_path as CreateAttachPath
+from .graph import create_attach_path as CreateAttachPath  # noqa: F401
 from .graph import create_read_graph, post_dfs_order, sub_graph
-from .graph import create_read_graph as CreateReadGraph
-from .graph import post_dfs_order as PostDFSOrder
-from .graph import scan_fix_points as ScanFixPointAnalysis
-from .graph import scan_get_body as ScanGetBody
+from .graph import create_read_graph as CreateReadGraph  # noqa: F401
+from .graph import post_dfs_order as PostDFSOrder  # noqa: F401
+from .graph import scan_fix_points as ScanFixPointAnalysis  # noqa: F401
+from .graph import scan_get_body as ScanGetBody  # noqa: F401
 from .memory import prim_func
 from .nest import schedule_ops as ScheduleOps
-from .relations import Fuse, Rebase, Relation, Singleton, Split, Transform
+from .relations import Fuse, Rebase, Relation, Singleton, Split, Transform  # noqa: F401
 from .scan import ScanOp
 from .stage import INLINED, SCAN_UPDATE, SCOPE, Stage, Stages
-
-if TYPE_CHECKING:
-    from ...ir.node import Node
-    from ...tir.function import PrimFunc
 
 
 class Schedule(Stages):
@@ -308,29 +306,3 @@ def build(
     else:
         mod = lower(s, args, name, binds=binds)
     return compile_model(mod, target)
-
-
-__all__ = [
-    "AutoInlineBroadcast",
-    "AutoInlineElemWise",
-    "AutoInlineInjective",
-    "CreateAttachPath",
-    "CreateReadGraph",
-    "Fuse",
-    "InferBound",
-    "PostDFSOrder",
-    "Rebase",
-    "Relation",
-    "ScanFixPointAnalysis",
-    "ScanGetBody",
-    "Schedule",
-    "ScheduleOps",
-    "Singleton",
-    "Split",
-    "Stage",
-    "Transform",
-    "build",
-    "create_schedule",
-    "lower",
-    "schedule_to_module",
-]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from ...arith import Analyzer
 from ...base.errors import explain
+from ...base.span import Span
 from ...ir.node import Node
 from ...ir.prim_expr import GT, PrimExpr
 from ...ir.prim_op import convert
-
-if TYPE_CHECKING:
-    from ...base.span import Span
 
 
 class SpecializedCondition(Node):

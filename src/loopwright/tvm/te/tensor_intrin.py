@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import explain
+from ...ir.prim_expr import PrimExpr
 from ...te.tensor import ComputeOp, Operation, Tensor, TensorSlice
 from ...tir.buffer import Buffer, decl_buffer
 from ...tir.stmt import Evaluate, Stmt
 from .tensor_compute import TensorIntrinCall, call_intrin
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 
 class TensorIntrin:

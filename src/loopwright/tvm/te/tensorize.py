@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...arith import Analyzer
 from ...arith.int_set import union_interval
 from ...base.errors import CallValueError, explain
 from ...ir.functor import nodes_of, rewrite
+from ...ir.node import Node
 from ...ir.prim_expr import Cast, IntImm, IterVar, PrimExpr, Range, Var
 from ...ir.prim_op import add, const, subtract
 from ...ir.structural import structural_equal
@@ -19,9 +20,6 @@ from ...tir.expr import ProducerLoad, Reduce
 from .relations import Sets, Values, is_const, pass_up_sets, point, whole
 from .stage import Stage
 from .tensor_intrin import TensorIntrin
-
-if TYPE_CHECKING:
-    from ...ir.node import Node
 
 Bind = tuple[Buffer, Tensor, Sequence[Range]]
 

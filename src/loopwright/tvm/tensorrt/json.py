@@ -22,24 +22,22 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...base.errors import LoopwrightError, explain, suggest
+from ...ir.dtype import DataType
+from ...ir.expr import Extent
 from ...ir.prim_expr import IntImm
 from ...relax.byoc import Backend
 from ...relax.dpl import is_const, is_op, is_tuple_get_item, wildcard
+from ...relax.dpl.nodes import CallPattern
 from ...relax.expr import Call, Constant, Expr, Function, PrimValue, Tuple, TupleGetItem, Var
 from ...relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from ...relax.transform.fuse.fuse_ops_by_pattern import COMPOSITE, PatternCheckContext
 from ...runtime.module import Module
 from .network import FORMAT, Network
-
-if TYPE_CHECKING:
-    from ...ir.dtype import DataType
-    from ...ir.expr import Extent
-    from ...relax.dpl.nodes import CallPattern
 
 NAME = "tensorrt"
 OPTIONS = {"fp16": False, "max_workspace": 1 << 30, "reference": False, "runner": None}

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from ... import relax
 from ...ir.expr import Attrs, GlobalVar
@@ -21,10 +20,8 @@ from ...ir.node import Node
 from ...ir.op import Op
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...relax import struct_info, types
+from ...relax.expr import Function, MatchCast
 from ...runtime import Tensor
-
-if TYPE_CHECKING:
-    from ...relax.expr import Function, MatchCast
 
 # The fields shown of each kind of node, in this order; names and texts are quoted.
 _FIELDS: dict[type, str] = {

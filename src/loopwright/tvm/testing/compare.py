@@ -6,7 +6,7 @@ import inspect
 import textwrap
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,9 +14,7 @@ from ...ir.module import IRModule
 from ...ir.structural import assert_structural_equal
 from ...script import from_source
 from ...tir import PrimFunc
-
-if TYPE_CHECKING:
-    from ...tir.transform.optimize.simplify import Simplify
+from ...tir.transform.optimize.simplify import Simplify
 
 FIXTURE = type(pytest.fixture(lambda: None))
 

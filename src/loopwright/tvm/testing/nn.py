@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ... import relax
 from ...base.errors import explain
+from ...ir.module import IRModule
 from ...relax import BlockBuilder
+from ...relax.expr import Expr, Var
 from ...relax.struct_info import TensorStructInfo
 from ...runtime import Tensor, tensor
-
-if TYPE_CHECKING:
-    from ...ir.module import IRModule
-    from ...relax.expr import Expr, Var
 
 
 def _builder() -> BlockBuilder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import explain, suggest
 from ...base.names import free_name
@@ -13,6 +13,7 @@ from ...ir.op import Op
 from ...ir.target import Target
 from ...ir.transform import PassContext
 from ...relax import expr as rx
+from ...relax.block_builder import BlockBuilder
 from ...relax.op.base import CALL_TIR
 from ...relax.struct_info import TupleStructInfo
 from ...relax.transform import LegalizeOps
@@ -24,22 +25,13 @@ from ..relay.operators.core import row_of
 from ..relay.translate import to_relax
 from ..relay.walk import post_order
 
-if TYPE_CHECKING:
-    from ...relax.block_builder import BlockBuilder
-
 
 def from_relay(
-    func: Function,
-    target: str,
-    relay_params: Mapping[str, Any] | None = None,
-    *,
-    opt_level: int = 3,
-    pass_config: dict[str, Any] | None = None,
-    instruments: Sequence[Any] | None = None,
-    disabled_pass: list[str] | None = None,
-    translate_op_with_tir: Mapping[str, PrimFunc] | None = None,
-    append_op_attrs: bool = False,
-) -> IRModule:
+    func: Function, target: str, relay_params: Mapping[str, Any] | None = None, *,
+    opt_level: int = 3, pass_config: dict[str, Any] | None = None,
+    instruments: Sequence[Any] | None = None, disabled_pass: list[str] | None = None,
+    translate_op_with_tir: Mapping[str, PrimFunc] | None = None, append_op_attrs: bool = False,
+) -> IRModule:  # fmt: skip
     """A function of Relay as a module of Relax, after the passes on Relay.
 
     relay_params: values of parameters by name, which become constants.

@@ -7,10 +7,10 @@ from typing import Any
 
 from ...ir.module import IRModule
 from ...ir.transform import ModulePass, PassContext
-from ...relax.analysis.in_place import Aliases, InplaceOpportunity, in_place_calls, liveness
 from ...relax.block_builder import BlockBuilder
 from ...relax.expr import DataflowBlock, Function, Var
-from ..relax_transform.dataflow_use_inplace_calls import with_call_in_place
+from ..relax.in_place import Aliases, InplaceOpportunity, in_place_calls, liveness
+from ..relax.in_place_kernels import with_call_in_place
 
 dataflow_liveness_analysis = liveness
 dataflow_single_inplace_call = with_call_in_place
@@ -48,13 +48,3 @@ class _EmptyMutator(ModulePass):
 def ApplyEmptyCppMutator() -> ModulePass:
     """The pass that rebuilds each graph function in normal form, and changes nothing else."""
     return _EmptyMutator()
-
-
-__all__ = [
-    "ApplyEmptyCppMutator",
-    "InplaceOpportunity",
-    "dataflow_alias_analysis",
-    "dataflow_inplace_analysis",
-    "dataflow_liveness_analysis",
-    "dataflow_single_inplace_call",
-]

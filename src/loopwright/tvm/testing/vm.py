@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...runtime import register_func, tensor
-
-if TYPE_CHECKING:
-    from ...runtime.device import Device
-    from ...runtime.vm.virtual_machine import VirtualMachine
+from ...runtime.device import Device
+from ...runtime.vm.virtual_machine import VirtualMachine
 
 
 @register_func("test.vm.move", override=True)

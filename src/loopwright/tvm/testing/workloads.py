@@ -9,18 +9,16 @@ dict_values([buffer(X, ...), buffer(Y, ...), buffer(Z, ...)])
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain
 from ...ir.dtype import numpy_dtype
+from ...ir.prim_expr import PrimExpr
 from ...te import Tensor
 from ...tir import PrimFunc
 from .. import topi
 from ..tensor_intrin.cuda import WARP_SIZE
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 _AXES = {1: "l", 2: "hw", 3: "dhw"}
 
@@ -41,15 +39,9 @@ def _convolution(name: str, rank: int) -> Callable[..., tuple[Tensor, ...]]:
     """A convolution of data (N, spatial..., CI) by a kernel (spatial..., CI / groups, CO)."""
 
     def convolution(
-        N: int,
-        *sizes: int,
-        stride: int = 1,
-        padding: int = 0,
-        dilation: int = 1,
-        groups: int = 1,
-        in_dtype: str = "float32",
-        out_dtype: str = "float32",
-    ) -> tuple[Tensor, ...]:
+        N: int, *sizes: int, stride: int = 1, padding: int = 0, dilation: int = 1, groups: int = 1,
+        in_dtype: str = "float32", out_dtype: str = "float32",
+    ) -> tuple[Tensor, ...]:  # fmt: skip
         space, (ci, co, kernel, *rest) = sizes[:rank], sizes[rank:]
         named = (stride, padding, dilation, groups)
         stride, padding, dilation, groups = (*rest, *named[len(rest) :])
@@ -82,18 +74,9 @@ conv1d_nlc, conv2d_nhwc, conv3d_ndhwc = (
 
 
 def depthwise_conv2d_nhwc(
-    N: int,
-    H: int,
-    W: int,
-    C: int,
-    kernel_size: int,
-    stride: int = 1,
-    padding: int = 0,
-    dilation: int = 1,
-    factor: int = 1,
-    in_dtype: str = "float32",
-    out_dtype: str = "float32",
-) -> tuple[Tensor, ...]:
+    N: int, H: int, W: int, C: int, kernel_size: int, stride: int = 1, padding: int = 0,
+    dilation: int = 1, factor: int = 1, in_dtype: str = "float32", out_dtype: str = "float32",
+) -> tuple[Tensor, ...]:  # fmt: skip
     """A depthwise convolution; the kernel is (factor, H, W, C)."""
     if factor != 1:
         what = "depthwise_conv2d_nhwc has one filter for each channel"
@@ -118,17 +101,9 @@ def depthwise_conv2d_nhwc(
 
 
 def conv2d_transpose_nhwc(
-    N: int,
-    H: int,
-    W: int,
-    CI: int,
-    CO: int,
-    kernel_size: int,
-    stride: int = 1,
-    padding: int = 0,
-    in_dtype: str = "float32",
-    out_dtype: str = "float32",
-) -> tuple[Tensor, ...]:
+    N: int, H: int, W: int, CI: int, CO: int, kernel_size: int, stride: int = 1, padding: int = 0,
+    in_dtype: str = "float32", out_dtype: str = "float32",
+) -> tuple[Tensor, ...]:  # fmt: skip
     """A transposed convolution, which reads the gaps between the elements as 0."""
     inputs = te.placeholder((N, H, W, CI), name="inputs", dtype=in_dtype)
     weight = te.placeholder((kernel_size, kernel_size, CI, CO), name="weight", dtype=in_dtype)
@@ -153,18 +128,9 @@ def conv2d_transpose_nhwc(
 
 
 def conv2d_capsule_nhwijc(
-    N: int,
-    H: int,
-    W: int,
-    CI: int,
-    CO: int,
-    kernel_size: int,
-    stride: int = 1,
-    padding: int = 0,
-    capsule_size: int = 4,
-    in_dtype: str = "float32",
-    out_dtype: str = "float32",
-) -> tuple[Tensor, ...]:
+    N: int, H: int, W: int, CI: int, CO: int, kernel_size: int, stride: int = 1, padding: int = 0,
+    capsule_size: int = 4, in_dtype: str = "float32", out_dtype: str = "float32",
+) -> tuple[Tensor, ...]:  # fmt: skip
     """A convolution whose elements are square matrices."""
     cap = (capsule_size, capsule_size)
     inputs = te.placeholder((N, H, W, *cap, CI), name="inputs", dtype=in_dtype)
@@ -283,18 +249,9 @@ def _bn_relu(out: Tensor, vectors: Sequence[Tensor], element: Callable[..., Any]
 
 
 def conv2d_nhwc_bn_relu(
-    N: int,
-    H: int,
-    W: int,
-    CI: int,
-    CO: int,
-    kernel_size: int,
-    strides: int,
-    padding: int,
-    dilation: int = 1,
-    in_dtype: str = "float32",
-    out_dtype: str = "float32",
-) -> tuple[Tensor, ...]:
+    N: int, H: int, W: int, CI: int, CO: int, kernel_size: int, strides: int, padding: int,
+    dilation: int = 1, in_dtype: str = "float32", out_dtype: str = "float32",
+) -> tuple[Tensor, ...]:  # fmt: skip
     """A convolution, a bias, a batch norm and relu."""
     dtypes = {"in_dtype": in_dtype, "out_dtype": out_dtype}
     data, kernel, out = conv2d_nhwc(
@@ -307,19 +264,9 @@ def conv2d_nhwc_bn_relu(
 
 
 def conv2d_nchw(
-    n: int,
-    h: int,
-    w: int,
-    ci: int,
-    co: int,
-    kh: int,
-    kw: int,
-    stride: int,
-    padding: int,
-    dilation: int = 1,
-    in_dtype: str = "float32",
-    out_dtype: str = "float32",
-) -> tuple[Tensor, ...]:
+    n: int, h: int, w: int, ci: int, co: int, kh: int, kw: int, stride: int, padding: int,
+    dilation: int = 1, in_dtype: str = "float32", out_dtype: str = "float32",
+) -> tuple[Tensor, ...]:  # fmt: skip
     """A convolution of data NCHW by a kernel OIHW."""
     data = te.placeholder((n, ci, h, w), name="X", dtype=in_dtype)
     kernel = te.placeholder((co, ci, kh, kw), name="W", dtype=in_dtype)
@@ -416,23 +363,12 @@ def create_te_workload(name: str, idx: int) -> PrimFunc:
 
 
 def mma_schedule(
-    workload: PrimFunc,
-    k_inner: int,
-    in_dtype: str,
-    b_transposed: bool,
-    i_factors: Sequence[int],
-    j_factors: Sequence[int],
-    k_factors: Sequence[int],
-    index_map_A: Callable[..., Any],
-    index_map_B: Callable[..., Any],
-    index_map_C: Callable[..., Any],
-    ldmatrix_a_intrin: str,
-    ldmatrix_b_intrin: str,
-    mma_intrin: str,
-    mma_fill_intrin: str,
-    mma_store_intrin: str,
+    workload: PrimFunc, k_inner: int, in_dtype: str, b_transposed: bool, i_factors: Sequence[int],
+    j_factors: Sequence[int], k_factors: Sequence[int], index_map_A: Callable[..., Any],
+    index_map_B: Callable[..., Any], index_map_C: Callable[..., Any], ldmatrix_a_intrin: str,
+    ldmatrix_b_intrin: str, mma_intrin: str, mma_fill_intrin: str, mma_store_intrin: str,
     shared_scope: str = "shared",
-) -> tir.Schedule:
+) -> tir.Schedule:  # fmt: skip
     """A matrix product, the block "C" of `workload`, on tensor cores by `tir.tensor_intrin.cuda`.
 
     Tiles of 16 x 16 x k_inner are split by five factors of i and of j (blocks, tiles of blocks,

@@ -11,16 +11,12 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ...ir.dtype import DataType
+from ...ir.module import IRModule
+from ...ir.pass_context import PassContext
 from ...tir.function import PrimFunc
 from ...tir.transform.base import PrimFuncPass
 from ._promote import Promote, has_native
-
-if TYPE_CHECKING:
-    from ...ir.dtype import DataType
-    from ...ir.module import IRModule
-    from ...ir.pass_context import PassContext
 
 NATIVE = 80  # the compute capability from which GPUs have bfloat16
 

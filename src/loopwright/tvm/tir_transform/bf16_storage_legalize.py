@@ -16,17 +16,14 @@ Stores round to nearest, ties to even; NaN stays NaN. It runs after
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ...ir.module import IRModule
+from ...ir.pass_context import PassContext
 from ...tir.function import PrimFunc
 from ...tir.transform.base import PrimFuncPass
 from ...tir.transform.low_precision import StoreAsBits
 from ._promote import has_native
 from .bf16_compute_legalize import NATIVE, is_bfloat16
-
-if TYPE_CHECKING:
-    from ...ir.module import IRModule
-    from ...ir.pass_context import PassContext
 
 
 @dataclass(frozen=True)

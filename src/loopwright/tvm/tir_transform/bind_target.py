@@ -18,15 +18,13 @@ module calls has not.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...ir.module import IRModule
+from ...ir.pass_context import PassContext
 from ...ir.target import Target
 from ...tir.function import PrimFunc
 from ...tir.transform.base import PrimFuncPass
-
-if TYPE_CHECKING:
-    from ...ir.module import IRModule
-    from ...ir.pass_context import PassContext
 
 
 @dataclass(frozen=True)

@@ -20,20 +20,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir import prim_expr as pe
+from ...ir.dtype import DataType
 from ...ir.functor import Visitor
+from ...ir.module import IRModule
+from ...ir.pass_context import PassContext
 from ...tir import stmt as st
+from ...tir.buffer import Buffer
 from ...tir.function import PrimFunc
 from ...tir.stmt_functor import ExprKeeper
 from ...tir.transform.base import PrimFuncPass, Simplifying, StmtRewriter, bind_function
-
-if TYPE_CHECKING:
-    from ...ir.dtype import DataType
-    from ...ir.module import IRModule
-    from ...ir.pass_context import PassContext
-    from ...tir.buffer import Buffer
 
 _TOTAL = (pe.Add, pe.Sub, pe.Mul, pe.Min, pe.Max)
 _DIVISIONS = (pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod)

@@ -15,17 +15,15 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...ir.module import IRModule
+from ...ir.pass_context import PassContext
 from ...ir.prim_expr import Let, Var
 from ...tir.buffer import Buffer
 from ...tir.function import PrimFunc
 from ...tir.stmt import Allocate, AllocateConst, For, LetStmt, Stmt
 from ...tir.transform.base import PrimFuncPass, StmtRewriter
-
-if TYPE_CHECKING:
-    from ...ir.module import IRModule
-    from ...ir.pass_context import PassContext
 
 
 class _Convert(StmtRewriter):

@@ -16,17 +16,15 @@ fit. Raises ValueError for a buffer with more elements than int32 can count.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import explain
+from ...ir.module import IRModule
+from ...ir.pass_context import PassContext
 from ...ir.prim_expr import IntImm
 from ...tir.function import PrimFunc
 from ...tir.index_dtype import with_index_dtype
 from ...tir.transform.base import PrimFuncPass
-
-if TYPE_CHECKING:
-    from ...ir.module import IRModule
-    from ...ir.pass_context import PassContext
 
 
 def too_large(func: PrimFunc) -> Any:

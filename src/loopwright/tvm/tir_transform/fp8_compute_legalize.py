@@ -12,13 +12,11 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ...ir.dtype import DataType
 from ...tir.transform.base import RewriterPass
 from ._promote import Promote
-
-if TYPE_CHECKING:
-    from ...ir.dtype import DataType
 
 
 def is_float8(dtype: DataType) -> bool:

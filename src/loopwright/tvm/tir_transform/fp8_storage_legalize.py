@@ -17,18 +17,15 @@ conversions are those of `LowerScalarOps`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ...base.errors import explain
 from ...ir.dtype import DataType
+from ...ir.module import IRModule
+from ...ir.pass_context import PassContext
 from ...tir.function import PrimFunc
 from ...tir.transform.base import PrimFuncPass
 from ...tir.transform.low_precision import StoreAsBits
 from .fp8_compute_legalize import is_float8
-
-if TYPE_CHECKING:
-    from ...ir.module import IRModule
-    from ...ir.pass_context import PassContext
 
 _TYPES = [
     f"float8_e{rest}" for rest in ("3m4", "4m3", "4m3b11fnuz", "4m3fn", "4m3fnuz", "5m2", "5m2fnuz")

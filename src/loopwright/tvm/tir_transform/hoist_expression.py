@@ -23,9 +23,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Flag
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.functor import any_node, rewrite
+from ...ir.module import IRModule
+from ...ir.pass_context import PassContext
 from ...ir.prim_expr import (
     And,
     Call,
@@ -52,10 +54,6 @@ from ...tir.transform.base import PrimFuncPass, StmtRewriter, StmtVisitor, Subst
 from ...tir.transform.optimize.remove_no_op import NoOpRemover, RemoveNoOp
 from ...tir.transform.optimize.simplify import Simplify
 from .convert_ssa import ConvertSSA
-
-if TYPE_CHECKING:
-    from ...ir.module import IRModule
-    from ...ir.pass_context import PassContext
 
 _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 

@@ -1,37 +1,29 @@
 """`LowerTVMBuiltin`: packed calls put their arguments on the stack, large memory comes from the
 runtime.
 
-Before::
+Before (-) and after (+)::
 
-    @T.prim_func
-    def main(A: T.Buffer((1024,), "float32"), n: T.int32):
-        T.func_attr({"target": T.target("llvm")})
-        m = T.allocate([1024], "float32", "global")
-        M = T.Buffer((1024,), data=m)
-        M[0] = A[0]
-        T.call_packed("report", M.data, n)
-
-After::
-
-    @T.prim_func
-    def main(A: T.Buffer((1024,), "float32"), n: T.int32):
-        T.func_attr({"target": T.target("llvm")})
-        stack: T.handle = T.tvm_stack_alloca("tvm_ffi_any", 3)
-        m: T.handle("float32", "global") = T.TVMBackendAllocWorkspace(1, 0, T.uint64(4096), 2, 32)
-        T.attr(m, "storage_alignment", 64)
-        if T.isnullptr(m):
-            T.Call("int32", "tir.tvm_throw_last_error", [])
-        M = T.Buffer((1024,), data=m)
-        M[0] = A[0]
-        T.tvm_struct_set(stack, 0, 13, 4)
-        T.tvm_struct_set(stack, 0, 14, 0)
-        T.tvm_struct_set(stack, 0, 15, M.data)
-        T.tvm_struct_set(stack, 1, 13, 1)
-        T.tvm_struct_set(stack, 1, 14, 0)
-        T.tvm_struct_set(stack, 1, 15, T.Cast("int64", n))
-        T.call_packed_lowered("report", stack, 0, 2)
-        if T.TVMBackendFreeWorkspace(1, 0, m) != 0:
-            T.Call("int32", "tir.tvm_throw_last_error", [])
+      @T.prim_func
+      def main(A: T.Buffer((1024,), "float32"), n: T.int32):
+          T.func_attr({"target": T.target("llvm")})
+    -     m = T.allocate([1024], "float32", "global")
+    +     stack: T.handle = T.tvm_stack_alloca("tvm_ffi_any", 3)
+    +     m: T.handle("float32", "global") = T.TVMBackendAllocWorkspace(1, 0, T.uint64(4096), 2, 32)
+    +     T.attr(m, "storage_alignment", 64)
+    +     if T.isnullptr(m):
+    +         T.Call("int32", "tir.tvm_throw_last_error", [])
+          M = T.Buffer((1024,), data=m)
+          M[0] = A[0]
+    -     T.call_packed("report", M.data, n)
+    +     T.tvm_struct_set(stack, 0, 13, 4)
+    +     T.tvm_struct_set(stack, 0, 14, 0)
+    +     T.tvm_struct_set(stack, 0, 15, M.data)
+    +     T.tvm_struct_set(stack, 1, 13, 1)
+    +     T.tvm_struct_set(stack, 1, 14, 0)
+    +     T.tvm_struct_set(stack, 1, 15, T.Cast("int64", n))
+    +     T.call_packed_lowered("report", stack, 0, 2)
+    +     if T.TVMBackendFreeWorkspace(1, 0, m) != 0:
+    +         T.Call("int32", "tir.tvm_throw_last_error", [])
 
 The memory belongs to the device that attributes `device_type` and `device_id` around it name, else to
 the function's target (and its first device). Shapes and DLTensors of `T.tvm_stack_make_shape` and `T.tvm_stack_make_array` have their own
@@ -43,9 +35,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import LoopwrightError, explain
+from ...ir.module import IRModule
+from ...ir.pass_context import PassContext
 from ...ir.prim_expr import NE, Call, IntImm, PrimExpr, StringImm, Var
 from ...ir.prim_op import cast, const, multiply
 from ...runtime.dtype import dl_dtype
@@ -79,10 +73,6 @@ from .make_packed_api import (
     TYPE_INDEX,
     VALUE,
 )
-
-if TYPE_CHECKING:
-    from ...ir.module import IRModule
-    from ...ir.pass_context import PassContext
 
 _ADDRESS, _DEVICE_ID, _PADDING = 0, 9, 14
 _POINTER, _STRING = 4, 8

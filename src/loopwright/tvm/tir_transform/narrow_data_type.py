@@ -21,20 +21,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ...arith import Analyzer
 from ...arith.atoms import is_index
+from ...ir.module import IRModule
+from ...ir.pass_context import PassContext
 from ...ir.prim_expr import BinaryOpExpr, IntImm, PrimExpr
 from ...tir.expr import reads_memory
 from ...tir.function import PrimFunc
 from ...tir.index_dtype import with_index_dtype
 from ...tir.stmt import Allocate, Block, For
 from ...tir.transform.base import PrimFuncPass, StmtVisitor
-
-if TYPE_CHECKING:
-    from ...ir.module import IRModule
-    from ...ir.pass_context import PassContext
 
 
 class _Sizes(StmtVisitor):

@@ -16,10 +16,11 @@ access does not begin at a multiple of the width.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ...arith import Analyzer
 from ...ir.literals import is_zero
+from ...ir.module import IRModule
+from ...ir.pass_context import PassContext
 from ...ir.prim_expr import Call, IntImm, PointerType, PrimExpr, Ramp, Shuffle, Var
 from ...ir.prim_op import truncdiv
 from ...tir.buffer import Buffer
@@ -28,10 +29,6 @@ from ...tir.function import PrimFunc
 from ...tir.op import is_call_to
 from ...tir.stmt import Allocate, BufferStore, LetStmt
 from ...tir.transform.base import PrimFuncPass, StmtRewriter, StmtVisitor
-
-if TYPE_CHECKING:
-    from ...ir.module import IRModule
-    from ...ir.pass_context import PassContext
 
 
 def _width(node: BufferLoad | BufferStore) -> int | None:

@@ -18,9 +18,11 @@ they are read. The additional code has to stay inside of its buffers, call nothi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.functor import rewrite
+from ...ir.module import IRModule
+from ...ir.pass_context import PassContext
 from ...ir.prim_expr import And, Call, Div, FloorDiv, FloorMod, IntImm, Mod, Not
 from ...ir.structural import structural_equal
 from ...tir.analysis.effects import has_effect
@@ -31,10 +33,6 @@ from ...tir.stmt import BufferStore, Evaluate, For, IfThenElse, LetStmt, SeqStmt
 from ...tir.stmt_functor import keep_buffers
 from ...tir.transform.base import NO_OP, PrimFuncPass, Simplifying, bind_function, is_no_op
 from ...tir.transform.optimize.remove_no_op import NoOpRemover, looks_at, loop_nest
-
-if TYPE_CHECKING:
-    from ...ir.module import IRModule
-    from ...ir.pass_context import PassContext
 
 _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 

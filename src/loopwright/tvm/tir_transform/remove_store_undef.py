@@ -12,10 +12,12 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import CallValueError, explain
 from ...ir.functor import any_node, nodes_of
+from ...ir.module import IRModule
+from ...ir.pass_context import PassContext
 from ...ir.prim_expr import Call, PrimExpr, Var
 from ...tir.expr import BufferLoad
 from ...tir.function import PrimFunc
@@ -23,10 +25,6 @@ from ...tir.op import is_call_to
 from ...tir.stmt import BufferStore, LetStmt, Stmt
 from ...tir.transform.base import NO_OP, PrimFuncPass, StmtRewriter
 from ...tir.transform.optimize.remove_no_op import RemoveNoOp
-
-if TYPE_CHECKING:
-    from ...ir.module import IRModule
-    from ...ir.pass_context import PassContext
 
 
 class _Remove(StmtRewriter):

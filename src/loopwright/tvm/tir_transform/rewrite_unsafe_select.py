@@ -11,17 +11,15 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.functor import any_node
 from ...ir.literals import int_value
+from ...ir.op import Op
 from ...ir.prim_expr import Call, Div, FloorDiv, FloorMod, Mod, PrimExpr, Select
 from ...tir.expr import BufferLoad
 from ...tir.op import effect_of
 from ...tir.transform.base import RewriterPass, StmtRewriter
-
-if TYPE_CHECKING:
-    from ...ir.op import Op
 
 _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 

@@ -30,10 +30,12 @@ Allocations move out of serial loops and branches, as far as their extents allow
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...ir.functor import nodes_of
 from ...ir.literals import is_true
+from ...ir.module import IRModule
+from ...ir.pass_context import PassContext
 from ...ir.prim_expr import IntImm, PrimExpr, Var
 from ...ir.structural import StructuralKey
 from ...ir.variables import substitute, uses_any
@@ -58,10 +60,6 @@ from ...tir.stmt import (
 from ...tir.stmt_functor import ExprKeeper
 from ...tir.transform.base import PrimFuncPass, StmtRewriter, StmtVisitor
 from .pointer_value_type_rewrite import declare_as_vectors
-
-if TYPE_CHECKING:
-    from ...ir.module import IRModule
-    from ...ir.pass_context import PassContext
 
 _RANKS = ("global", "shared", "local", "warp")
 _ALIGN = 32  # bits: where memory in a tagged scope begins, at least

@@ -19,9 +19,10 @@ The limit, in bytes, is the pass's, else the option `tir.vtcm_capacity`, else th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ...base.errors import explain
+from ...ir.module import IRModule
+from ...ir.pass_context import PassContext
 from ...ir.target import Target
 from ...ir.transform import Pass
 from ...tir.function import PrimFunc
@@ -40,10 +41,6 @@ from ...tir.transform.lower.vectorize_loop import VectorizeLoop
 from ...tir.transform.optimize.simplify import Simplify
 from ..tir.query import calculate_allocated_bytes
 from .storage_rewrite import StorageRewrite
-
-if TYPE_CHECKING:
-    from ...ir.module import IRModule
-    from ...ir.pass_context import PassContext
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from ...base.late import public_names as _public_names
 from ...ops import OPERATORS
 from ...ops.create import full as _full
 from ...ops.manipulate import transpose as transpose
+from ...te.tensor import Tensor
 from . import image as image
 from . import nn as nn
 from . import tag as tag
@@ -86,40 +87,40 @@ for _operator in OPERATORS.values():
         globals().setdefault(_operator.name.removeprefix("relax."), _operator)
 
 
-def gather(data: te.Tensor, axis: int, indices: te.Tensor) -> te.Tensor:
+def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     """The elements at `indices` along `axis`; other positions are those of the result."""
     return OPERATORS["relax.gather_elements"](data, indices, axis=axis)
 
 
 def full(
     shape: Sequence[PrimExpr | int], dtype: DataType | str, fill_value: PrimExpr | float
-) -> te.Tensor:
+) -> Tensor:
     """A tensor of `shape` whose elements are all `fill_value`."""
     return _full(shape, te.const(fill_value, dtype), dtype)
 
 
-def full_like(x: te.Tensor, fill_value: float) -> te.Tensor:
+def full_like(x: Tensor, fill_value: float) -> Tensor:
     """A tensor of x's shape and dtype whose elements are all `fill_value`."""
     return full(x.shape, x.dtype, fill_value)
 
 
-def trilu(data: te.Tensor, k: int, upper: bool) -> te.Tensor:
+def trilu(data: Tensor, k: int, upper: bool) -> Tensor:
     """The upper (or lower) triangle from diagonal `k` on; the rest is 0."""
     return OPERATORS["relax.triu" if upper else "relax.tril"](data, k)
 
 
-def sort(data: te.Tensor, axis: int = -1, is_ascend: bool = True) -> te.Tensor:
+def sort(data: Tensor, axis: int = -1, is_ascend: bool = True) -> Tensor:
     """The values along `axis` in order, NaN as the greatest."""
     return OPERATORS["relax.sort"](data, axis=axis, descending=not is_ascend)
 
 
 def argsort(
-    data: te.Tensor,
+    data: Tensor,
     valid_count: None = None,
     axis: int = -1,
     is_ascend: bool = True,
     dtype: str = "float32",
-) -> te.Tensor:
+) -> Tensor:
     """The indices that sort `data` along `axis`; equal values keep their order."""
     if valid_count is not None:
         what = "topi.argsort sorts whole rows"
@@ -129,7 +130,7 @@ def argsort(
 
 
 def topk(
-    data: te.Tensor,
+    data: Tensor,
     k: int = 1,
     axis: int = -1,
     ret_type: str = "both",

@@ -3,26 +3,25 @@ highest."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te
 from ...base.errors import explain
 from ...ir.dtype import DataType
+from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
+from ...te.tensor import Tensor
 from .utils import get_const_int
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 
 def bitpack(
-    data: te.Tensor,
+    data: Tensor,
     bits: int,
     pack_axis: int,
     bit_axis: int,
     pack_type: str,
     name: str = "QuantizeInput",
-) -> te.Tensor:
+) -> Tensor:
     """The lowest `bits` bits of each element, as planes along the new axis `bit_axis`; `pack_axis` is
     in words of `pack_type`."""
     width = DataType(pack_type).bits
@@ -47,7 +46,7 @@ def bitpack(
     return te.compute(shape, word, name=name, tag="bitpack")
 
 
-def bitunpack(data: te.Tensor, pack_axis: int, bit_axis: int, dtype: str) -> te.Tensor:
+def bitunpack(data: Tensor, pack_axis: int, bit_axis: int, dtype: str) -> Tensor:
     """The numbers of which `bitpack` made planes of words."""
     width = DataType(data.dtype).bits
     planes = get_const_int(data.shape[bit_axis])
@@ -69,7 +68,7 @@ def bitunpack(data: te.Tensor, pack_axis: int, bit_axis: int, dtype: str) -> te.
     return te.compute(shape, number, name="bitunpack", tag="injective")
 
 
-def masked(data: te.Tensor, bits: int, dtype: str) -> te.Tensor:
+def masked(data: Tensor, bits: int, dtype: str) -> Tensor:
     """The lowest `bits` bits of each element."""
     mask = te.const((1 << bits) - 1, data.dtype)
     low = OPERATORS["relax.bitwise_and"](data, mask)

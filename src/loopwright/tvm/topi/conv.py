@@ -5,22 +5,21 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain
+from ...ir.dtype import DataType
+from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
 from ...ops.blocks import extent, spatial
 from ...ops.common import void_or
 from ...ops.conv import expand_per_axis
 from ...ops.conv_transpose import transposed
+from ...te.tensor import Tensor
 from ...tir import layout as layout_of
-from .padding import get_pad_tuple, listed
+from .padding import Ints, Padding, get_pad_tuple, listed
 from .utils import get_const_int, simplify
-
-if TYPE_CHECKING:
-    from ...ir.dtype import DataType
-    from ...ir.prim_expr import PrimExpr
 
 # Name -> the layouts of data and kernel. Each has a form `group_...` with `groups` (of conv3d, the
 # only form).
@@ -42,17 +41,10 @@ def default_kernel(data_layout: str) -> str:
 
 
 def conv(
-    inp: te.Tensor,
-    filt: te.Tensor,
-    stride: int | Sequence[int],
-    padding: str | int | Sequence[int],
-    dilation: int | Sequence[int],
-    groups: int,
-    data_layout: str,
-    kernel_layout: str = "",
-    out_dtype: DataType | str | None = None,
+    inp: Tensor, filt: Tensor, stride: Ints, padding: Padding, dilation: Ints, groups: int,
+    data_layout: str, kernel_layout: str = "", out_dtype: DataType | str | None = None,
     out_layout: str | None = None,
-) -> te.Tensor:
+) -> Tensor:  # fmt: skip
     """A convolution of data and kernel in any layouts."""
     kernel = kernel_layout or default_kernel(data_layout)
     data, plan = layout_of(data_layout), layout_of(kernel)
@@ -69,14 +61,14 @@ def conv(
     )  # fmt: skip
 
 
-def _spelled(function: Callable[..., te.Tensor], **names: str) -> Callable[..., te.Tensor]:
+def _spelled(function: Callable[..., Tensor], **names: str) -> Callable[..., Tensor]:
     """The function with other names of its parameters: TVM's differ."""
     plain = inspect.signature(function)
     named = [p.replace(name=names.get(n, n)) for n, p in plain.parameters.items()]
     signature = plain.replace(parameters=named)
 
     @functools.wraps(function)
-    def call(*args: Any, **keywords: Any) -> te.Tensor:
+    def call(*args: Any, **keywords: Any) -> Tensor:
         bound = signature.bind(*args, **keywords)
         bound.apply_defaults()
         return function(*bound.args)
@@ -89,18 +81,18 @@ def _spelled(function: Callable[..., te.Tensor], **names: str) -> Callable[..., 
 _OUT_DTYPES = {"conv2d_nhwc": "float32", "conv3d_ndhwc": "float32"}
 
 
-def _grouped(name: str, data: str, kernel: str) -> Callable[..., te.Tensor]:
+def _grouped(name: str, data: str, kernel: str) -> Callable[..., Tensor]:
     usual = _OUT_DTYPES.get(name)
 
     def convolution(
-        Input: te.Tensor,
-        Filter: te.Tensor,
-        stride: int | Sequence[int] = 1,
+        Input: Tensor,
+        Filter: Tensor,
+        stride: Ints = 1,
         padding: str | int = "VALID",
         dilation: int = 1,
         groups: int = 1,
         out_dtype: DataType | str | None = usual,
-    ) -> te.Tensor:
+    ) -> Tensor:
         return conv(Input, Filter, stride, padding, dilation, groups, data, kernel, out_dtype)
 
     convolution.__name__ = convolution.__qualname__ = name
@@ -108,17 +100,17 @@ def _grouped(name: str, data: str, kernel: str) -> Callable[..., te.Tensor]:
     return convolution
 
 
-def _plain(name: str, data: str, kernel: str) -> Callable[..., te.Tensor]:
+def _plain(name: str, data: str, kernel: str) -> Callable[..., Tensor]:
     usual = _OUT_DTYPES.get(name)
 
     def convolution(
-        Input: te.Tensor,
-        Filter: te.Tensor,
-        stride: int | Sequence[int] = 1,
-        padding: str | int | Sequence[int] = "VALID",
-        dilation: int | Sequence[int] = 1,
+        Input: Tensor,
+        Filter: Tensor,
+        stride: Ints = 1,
+        padding: Padding = "VALID",
+        dilation: Ints = 1,
         out_dtype: DataType | str | None = usual,
-    ) -> te.Tensor:
+    ) -> Tensor:
         return conv(Input, Filter, stride, padding, dilation, 1, data, kernel, out_dtype)
 
     convolution.__name__ = convolution.__qualname__ = name
@@ -144,16 +136,9 @@ conv3d_ncdhw, conv3d_ndhwc = (
 
 
 def conv1d(
-    data: te.Tensor,
-    kernel: te.Tensor,
-    strides: int = 1,
-    padding: str | int = "VALID",
-    dilation: int = 1,
-    groups: int = 1,
-    data_layout: str = "NCW",
-    kernel_layout: str = "",
-    out_dtype: Any = None,
-) -> te.Tensor:
+    data: Tensor, kernel: Tensor, strides: int = 1, padding: str | int = "VALID", dilation: int = 1,
+    groups: int = 1, data_layout: str = "NCW", kernel_layout: str = "", out_dtype: Any = None,
+) -> Tensor:  # fmt: skip
     """1-D convolution; the kernel's layout follows the data's unless it is given."""
     return conv(
         data, kernel, strides, padding, dilation, groups, data_layout, kernel_layout, out_dtype
@@ -161,29 +146,17 @@ def conv1d(
 
 
 def conv2d(
-    input: te.Tensor,
-    filter: te.Tensor,
-    strides: int,
-    padding: int | Sequence[int],
-    dilation: int,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "",
-    out_dtype: Any = None,
-) -> te.Tensor:
+    input: Tensor, filter: Tensor, strides: int, padding: Ints, dilation: int,
+    data_layout: str = "NCHW", kernel_layout: str = "", out_dtype: Any = None,
+) -> Tensor:  # fmt: skip
     """2-D convolution; the kernel's layout follows the data's unless it is given."""
     return conv(input, filter, strides, padding, dilation, 1, data_layout, kernel_layout, out_dtype)
 
 
 def conv2d_NCHWc(
-    data: te.Tensor,
-    kernel: te.Tensor,
-    stride: int,
-    padding: int,
-    dilation: int,
-    layout: str,
-    out_layout: str,
-    out_dtype: DataType | str = "float32",
-) -> te.Tensor:
+    data: Tensor, kernel: Tensor, stride: int, padding: int, dilation: int, layout: str,
+    out_layout: str, out_dtype: DataType | str = "float32",
+) -> Tensor:  # fmt: skip
     """2-D convolution of data NCHW16c by a kernel OIHW16i16o, the blocks as its extents say."""
     blocks = f"OIHW{get_const_int(kernel.shape[4])}i{get_const_int(kernel.shape[5])}o"
     channels = get_const_int(data.shape[1] * data.shape[4])
@@ -193,7 +166,7 @@ def conv2d_NCHWc(
     )
 
 
-def unpack_NCHWc_to_nchw(packed_out: te.Tensor, out_dtype: DataType | str) -> te.Tensor:
+def unpack_NCHWc_to_nchw(packed_out: Tensor, out_dtype: DataType | str) -> Tensor:
     """An image NCHW of one in blocks of channels."""
     n, blocks, height, width, size = packed_out.shape
 
@@ -208,8 +181,8 @@ def unpack_NCHWc_to_nchw(packed_out: te.Tensor, out_dtype: DataType | str) -> te
 
 
 def _one_filter_each(
-    data: te.Tensor, kernel: te.Tensor, layout: str, options: tuple[Any, ...], out_dtype: str | None
-) -> te.Tensor:
+    data: Tensor, kernel: Tensor, layout: str, options: tuple[Any, ...], out_dtype: str | None
+) -> Tensor:
     """A convolution with one group per channel; kernel C, multiplier, height, width."""
     channels, times, height, width = kernel.shape
 
@@ -224,26 +197,26 @@ def _one_filter_each(
 
 
 def depthwise_conv2d_nchw(
-    Input: te.Tensor,
-    Filter: te.Tensor,
+    Input: Tensor,
+    Filter: Tensor,
     stride: int,
     padding: str | int,
     dilation: int,
     out_dtype: Any = None,
-) -> te.Tensor:
+) -> Tensor:
     """Each channel of data NCHW by its own filters: a kernel (channel, multiplier, height, width)."""
     return _one_filter_each(Input, Filter, "NCHW", (stride, padding, dilation), out_dtype)
 
 
 def depthwise_conv2d_nhwc(
-    Input: te.Tensor,
-    Filter: te.Tensor,
+    Input: Tensor,
+    Filter: Tensor,
     stride: int,
     padding: int,
     dilation: int,
     kernel_layout: str = "HWOI",
     out_dtype: DataType | str | None = None,
-) -> te.Tensor:
+) -> Tensor:
     """Each channel of data NHWC by its own filters: a kernel (height, width, channel, multiplier),
     with the last two swapped for "HWIO"."""
     if kernel_layout not in ("HWOI", "HWIO"):
@@ -260,15 +233,9 @@ def depthwise_conv2d_nhwc(
 
 
 def depthwise_conv2d_NCHWc(
-    Input: te.Tensor,
-    Filter: te.Tensor,
-    stride: int | Sequence[int],
-    padding: int | Sequence[int],
-    dilation: int | Sequence[int],
-    layout: str,
-    out_layout: str,
-    out_dtype: DataType | str | None = None,
-) -> te.Tensor:
+    Input: Tensor, Filter: Tensor, stride: Ints, padding: Ints, dilation: Ints, layout: str,
+    out_layout: str, out_dtype: DataType | str | None = None,
+) -> Tensor:  # fmt: skip
     """Each channel of data in blocks by its own filters: a kernel (block, 1, height, width, 1,
     channel in the block)."""
     blocks, _, height, width, _, size = Filter.shape
@@ -286,13 +253,13 @@ def depthwise_conv2d_NCHWc(
 
 
 def depthwise_conv2d_backward_input_nhwc(
-    Filter: te.Tensor,
-    Out_grad: te.Tensor,
+    Filter: Tensor,
+    Out_grad: Tensor,
     oshape: Sequence[Any],
     ishape: Sequence[Any],
     stride: Sequence[int],
     padding: int,
-) -> te.Tensor:
+) -> Tensor:
     """The gradient of `depthwise_conv2d_nhwc` with respect to its data, of shape `ishape`."""
     height, width, _, times = Filter.shape
     steps = expand_per_axis(listed(stride), 2, "stride")
@@ -313,13 +280,13 @@ def depthwise_conv2d_backward_input_nhwc(
 
 
 def depthwise_conv2d_backward_weight_nhwc(
-    Input: te.Tensor,
-    Out_grad: te.Tensor,
+    Input: Tensor,
+    Out_grad: Tensor,
     oshape: Sequence[Any],
     fshape: Sequence[Any],
     stride: int,
     padding: int,
-) -> te.Tensor:
+) -> Tensor:
     """The gradient of `depthwise_conv2d_nhwc` with respect to its kernel, of shape `fshape`."""
     steps = expand_per_axis(listed(stride), 2, "stride")
     top, left, *_ = get_pad_tuple(padding, fshape[:2])
@@ -341,11 +308,11 @@ def depthwise_conv2d_backward_weight_nhwc(
 
 
 def dilate(
-    data: te.Tensor,
+    data: Tensor,
     strides: Sequence[int],
     dilation_value: PrimExpr | float = 0.0,
     name: str = "DilatedInput",
-) -> te.Tensor:
+) -> Tensor:
     """`strides[n] - 1` elements of `dilation_value` between those along each axis n."""
     if len(strides) != data.ndim:
         what = f"dilate takes a stride for each of {data.ndim} axes"
@@ -362,14 +329,14 @@ def dilate(
 
 
 def _transposed(
-    data: te.Tensor,
-    kernel: te.Tensor,
-    stride: int | Sequence[int],
-    padding: int | Sequence[int],
-    grown: int | Sequence[int],
+    data: Tensor,
+    kernel: Tensor,
+    stride: Ints,
+    padding: Ints,
+    grown: Ints,
     groups: int,
     dtype: str | None,
-) -> te.Tensor:
+) -> Tensor:
     rank = data.ndim - 2
     steps = expand_per_axis(listed(stride), rank, "stride")
     more = expand_per_axis(listed(grown), rank, "output_padding")
@@ -381,16 +348,16 @@ def _transposed(
     return transposed(data, kernel, steps, [*pads], more, [1] * rank, groups, kind)
 
 
-def _group_transpose(name: str) -> Callable[..., te.Tensor]:
+def _group_transpose(name: str) -> Callable[..., Tensor]:
     def convolution(
-        data: te.Tensor,
-        kernel: te.Tensor,
-        stride: int | Sequence[int],
-        padding: int | Sequence[int],
+        data: Tensor,
+        kernel: Tensor,
+        stride: Ints,
+        padding: Ints,
         out_dtype: DataType | str,
-        output_padding: int | Sequence[int],
+        output_padding: Ints,
         groups: int,
-    ) -> te.Tensor:
+    ) -> Tensor:
         return _transposed(data, kernel, stride, padding, output_padding, groups, out_dtype)
 
     convolution.__name__ = convolution.__qualname__ = f"group_{name}"
@@ -398,15 +365,15 @@ def _group_transpose(name: str) -> Callable[..., te.Tensor]:
     return convolution
 
 
-def _transpose(name: str) -> Callable[..., te.Tensor]:
+def _transpose(name: str) -> Callable[..., Tensor]:
     def convolution(
-        data: te.Tensor,
-        kernel: te.Tensor,
-        stride: int | Sequence[int],
+        data: Tensor,
+        kernel: Tensor,
+        stride: Ints,
         padding: int,
         out_dtype: DataType | str | None,
-        output_padding: int | Sequence[int],
-    ) -> te.Tensor:
+        output_padding: Ints,
+    ) -> Tensor:
         return _transposed(data, kernel, stride, padding, output_padding, 1, out_dtype)
 
     convolution.__name__ = convolution.__qualname__ = name

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
+from ...ir.prim_expr import PrimExpr
+from ...te.tensor import Tensor
 
 LIMIT = 88.3762626647949  # beyond it exp overflows float32
 LOG2_E, LN2_HIGH, LN2_LOW = 1.44269504, 0.693359375, -2.12194440e-4
@@ -64,34 +63,32 @@ def _tanh(x: PrimExpr) -> Any:
     return tir.const(1.0, "float32") - tir.const(2.0, "float32") / (raised + 1.0)
 
 
-def _each(
-    name: str, x: te.Tensor, fast: Callable[..., Any], exact: Callable[..., Any]
-) -> te.Tensor:
+def _each(name: str, x: Tensor, fast: Callable[..., Any], exact: Callable[..., Any]) -> Tensor:
     function = fast if x.dtype == "float32" else exact
     return te.compute(x.shape, lambda *i: function(x(*i)), name=name, tag="elemwise")
 
 
-def fast_exp(x: te.Tensor) -> te.Tensor:
+def fast_exp(x: Tensor) -> Tensor:
     """exp, within 1e-6 of its value."""
     return _each("T_fast_exp", x, _exp, tir.exp)
 
 
-def fast_erf(x: te.Tensor) -> te.Tensor:
+def fast_erf(x: Tensor) -> Tensor:
     """erf, within 1e-6."""
     return _each("T_fast_erf", x, _erf, tir.erf)
 
 
-def fast_tanh(x: te.Tensor) -> te.Tensor:
+def fast_tanh(x: Tensor) -> Tensor:
     """tanh, within 1e-6."""
     return _each("T_fast_tanh", x, _tanh, tir.tanh)
 
 
-def fast_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
+def fast_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """softmax along `axis` by `fast_exp`."""
     which = axis % x.ndim
     rest = [d for a, d in enumerate(x.shape) if a != which]
 
-    def along(reduction: Callable[..., Any], source: te.Tensor, name: str) -> te.Tensor:
+    def along(reduction: Callable[..., Any], source: Tensor, name: str) -> Tensor:
         k = te.reduce_axis((0, x.shape[which]), name="k")
         at = lambda i: (*i[:which], k, *i[which:])  # noqa: E731
         return te.compute(rest, lambda *i: reduction(source(*at(i)), axis=k), name=name)

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain, suggest
+from ...ir.dtype import DataType
+from ...ir.prim_expr import PrimExpr, Var
 from ...ops.blocks import spatial
 from ...ops.common import accumulator
 from ...ops.conv import expand_per_axis
 from ...ops.resizing import COORDINATE_MODES, EXPRESSIONS, METHODS, ROUNDING, Span, Style
+from ...te.tensor import Tensor
 from ...tir import layout as layout_of
+from ...tir.data_layout import Layout
 from .layers import between, pixel
-from .padding import get_pad_tuple, listed
+from .padding import Ints, get_pad_tuple, listed
 from .utils import simplify
-
-if TYPE_CHECKING:
-    from ...ir.dtype import DataType
-    from ...ir.prim_expr import PrimExpr, Var
-    from ...tir.data_layout import Layout
 
 
 def _checked(
@@ -44,7 +43,7 @@ def _style(method: str, coordinates: str, rounding: str, alpha: float, exclude: 
 
 
 def _sampled(
-    data: te.Tensor, plan: Layout, at: dict[str, Any], taps: Sequence[Any], style: Style
+    data: Tensor, plan: Layout, at: dict[str, Any], taps: Sequence[Any], style: Style
 ) -> Any:
     """The value of the taps, one list of (index, weight) for each spatial axis."""
     letters, value = spatial(plan), None
@@ -70,23 +69,16 @@ def _slack(coordinate: PrimExpr, style: Style) -> Any:
     return coordinate + te.const(1e-5 if style.rounding == "floor" else -1e-5, coordinate.dtype)
 
 
-def _resize(rank: int) -> Callable[..., te.Tensor]:
+def _resize(rank: int) -> Callable[..., Tensor]:
     plain = f"NC{'DHW'[3 - rank :]}"
 
     def resize(
-        data: te.Tensor,
-        roi: Sequence[float] | None,
-        size: int | Sequence[int],
-        layout: str = plain,
-        method: str = "linear",
-        coordinate_transformation_mode: str = "half_pixel",
-        rounding_method: str = "",
-        bicubic_alpha: float = -0.75,
-        bicubic_exclude: int = 0,
-        extrapolation_value: float = 0.0,
-        out_dtype: DataType | str | None = None,
+        data: Tensor, roi: Sequence[float] | None, size: Ints, layout: str = plain,
+        method: str = "linear", coordinate_transformation_mode: str = "half_pixel",
+        rounding_method: str = "", bicubic_alpha: float = -0.75, bicubic_exclude: int = 0,
+        extrapolation_value: float = 0.0, out_dtype: DataType | str | None = None,
         output_shape: Any = None,
-    ) -> te.Tensor:
+    ) -> Tensor:  # fmt: skip
         plan, mode = layout_of(layout), coordinate_transformation_mode
         letters = spatial(plan)
         style = _style(method, mode, rounding_method, bicubic_alpha, bicubic_exclude)
@@ -126,15 +118,10 @@ resize1d, resize2d, resize3d = map(_resize, (1, 2, 3))
 
 
 def crop_and_resize(
-    data: te.Tensor,
-    boxes: te.Tensor,
-    box_indices: te.Tensor,
-    crop_size: Sequence[int],
-    layout: str = "NCHW",
-    method: str = "bilinear",
-    extrapolation_value: float | None = None,
+    data: Tensor, boxes: Tensor, box_indices: Tensor, crop_size: Sequence[int],
+    layout: str = "NCHW", method: str = "bilinear", extrapolation_value: float | None = None,
     out_dtype: Any = None,
-) -> te.Tensor:
+) -> Tensor:  # fmt: skip
     """The boxes, rows of (top, left, bottom, right) as parts of an image, of the images `box_indices`, in
     the size `crop_size`; elements outside are `extrapolation_value`."""
     plan = layout_of(layout)
@@ -166,7 +153,7 @@ def crop_and_resize(
     return te.compute(shape, cell, name="crop_and_resize", tag="injective")
 
 
-def affine_grid(data: te.Tensor, target_shape: Sequence[int]) -> te.Tensor:
+def affine_grid(data: Tensor, target_shape: Sequence[int]) -> Tensor:
     """The coordinates (x, y), between -1 and 1, of an image's pixels (height, width), transformed
     by matrices (batch, 2, 3)."""
     if len(target_shape) != 2 or min(map(int, target_shape)) < 2:
@@ -194,13 +181,13 @@ def _folded(coordinate: Any, extent: Any, align_corners: bool) -> Any:
 
 
 def grid_sample(
-    data: te.Tensor,
-    grid: te.Tensor,
+    data: Tensor,
+    grid: Tensor,
     method: str = "bilinear",
     layout: str = "NCHW",
     padding_mode: str = "zeros",
     align_corners: bool = True,
-) -> te.Tensor:
+) -> Tensor:
     """The data (NCHW or NCDHW) at the coordinates of a grid: x, y (and z) from -1 to 1 on its axis
     1, which are the first and last pixels' middles with `align_corners`, else their sides.
     `method`: "nearest", "bilinear" or "bicubic"; `padding_mode`, for elements outside: "zeros",
@@ -254,15 +241,15 @@ def grid_sample(
     )
 
 
-def _dilation2d(layout: str) -> Callable[..., te.Tensor]:
+def _dilation2d(layout: str) -> Callable[..., Tensor]:
     def dilation2d(
-        input: te.Tensor,
-        filter: te.Tensor,
-        stride: int | Sequence[int],
+        input: Tensor,
+        filter: Tensor,
+        stride: Ints,
         padding: int,
-        dilations: int | Sequence[int],
+        dilations: Ints,
         out_dtype: Any = None,
-    ) -> te.Tensor:
+    ) -> Tensor:
         kind = out_dtype or input.dtype
         steps, gaps = (expand_per_axis(listed(v), 2, "stride") for v in (stride, dilations))
         order = [layout.index(n) - (layout.index(n) > 0) for n in "CHW"]  # of the filter, without N

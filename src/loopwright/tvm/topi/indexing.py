@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain
+from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
+from ...te.tensor import Tensor
+from .padding import Ints
 from .utils import equal_const_int, get_const_int, simplify
 
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
-
-def expand_like(a: te.Tensor, shape_like: te.Tensor, axis: int | Sequence[int]) -> te.Tensor:
+def expand_like(a: Tensor, shape_like: Tensor, axis: Ints) -> Tensor:
     """The tensor repeated along the axes `axis` of another tensor's shape, which it lacks."""
     axes = [axis] if isinstance(axis, int) else list(axis)
     new = {n % shape_like.ndim for n in axes}
@@ -32,14 +32,14 @@ def expand_like(a: te.Tensor, shape_like: te.Tensor, axis: int | Sequence[int]) 
     return te.compute(shape_like.shape, element, name="expand_like", tag="broadcast")
 
 
-def adv_index(data: te.Tensor, indices: Sequence[te.Tensor]) -> te.Tensor:
+def adv_index(data: Tensor, indices: Sequence[Tensor]) -> Tensor:
     """data[indices]: tensors of positions along the first axes, broadcast to one shape."""
     return OPERATORS["relax.index_tensor"](data, list(indices))
 
 
 def sliding_window(
-    data: te.Tensor, axis: int, window_shape: Sequence[int], strides: Sequence[int]
-) -> te.Tensor:
+    data: Tensor, axis: int, window_shape: Sequence[int], strides: Sequence[int]
+) -> Tensor:
     """Windows that slide over the axes from `axis` on, as further axes at the end."""
     first = axis % data.ndim
     if not len(window_shape) == len(strides) == data.ndim - first:
@@ -59,13 +59,13 @@ def sliding_window(
 
 
 def strided_set(
-    a: te.Tensor, v: te.Tensor, begin: te.Tensor, end: te.Tensor, strides: te.Tensor | None = None
-) -> te.Tensor:
+    a: Tensor, v: Tensor, begin: Tensor, end: Tensor, strides: Tensor | None = None
+) -> Tensor:
     """A tensor with `v` in a[begin:end:strides], vectors that are known at run time."""
     if begin.ndim != 1 or end.ndim != 1 or (strides is not None and strides.ndim != 1):
         raise ValueError(explain("strided_set takes vectors", got=str(begin.shape)))
 
-    def vector(t: te.Tensor | None, n: int, missing: PrimExpr) -> Any:
+    def vector(t: Tensor | None, n: int, missing: PrimExpr) -> Any:
         is_set = t is not None and n < get_const_int(t.shape[0])
         return t(n).astype("int64") if is_set and t is not None else missing
 
@@ -89,8 +89,8 @@ def strided_set(
 
 
 def matrix_set_diag(
-    data: te.Tensor, diagonal: te.Tensor, k: int | Sequence[int] = 0, align: str = "RIGHT_LEFT"
-) -> te.Tensor:
+    data: Tensor, diagonal: Tensor, k: Ints = 0, align: str = "RIGHT_LEFT"
+) -> Tensor:
     """Matrices (the last two axes) with other values on diagonal `k`, or on those from k[0] to k[1],
     which are rows of `diagonal` from the highest on. `align`: at which side those above and those
     below the main one are in their rows if they are short."""

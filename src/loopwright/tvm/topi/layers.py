@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain
+from ...ir.dtype import DataType
+from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
 from ...ops.common import accumulator
-from .padding import get_pad_tuple
+from ...te.tensor import Tensor
+from .padding import Ints, get_pad_tuple
 from .utils import get_const_int, simplify
 
-if TYPE_CHECKING:
-    from ...ir.dtype import DataType
-    from ...ir.prim_expr import PrimExpr
-    from ...te.tensor import Tensor
 
-
-def _as(dtype: DataType, name: str, shape: Sequence[Any], element: Callable[..., Any]) -> te.Tensor:
+def _as(dtype: DataType, name: str, shape: Sequence[Any], element: Callable[..., Any]) -> Tensor:
     return te.compute(shape, lambda *i: element(*i).astype(dtype), name=name, tag="injective")
 
 
@@ -26,7 +24,7 @@ def _as(dtype: DataType, name: str, shape: Sequence[Any], element: Callable[...,
 
 
 def get_padded_shape(
-    data: te.Tensor, pad_before: Sequence[int], pad_after: Sequence[int] | None = None
+    data: Tensor, pad_before: Sequence[int], pad_after: Sequence[int] | None = None
 ) -> tuple[Any, ...]:
     """The shape of the padded data."""
     after = pad_before if pad_after is None else pad_after
@@ -37,19 +35,19 @@ def get_padded_shape(
     return tuple(simplify(d + b + a) for d, b, a in rows)
 
 
-def named(data: te.Tensor, name: str, attrs: dict[str, Any] | None = None) -> te.Tensor:
+def named(data: Tensor, name: str, attrs: dict[str, Any] | None = None) -> Tensor:
     """A computed tensor under a name, with `attrs` besides its own."""
     op = data.op
     return te.ComputeOp(name, op.tag, {**op.attrs, **(attrs or {})}, op.axis, op.body).output(0)
 
 
-def _padding(mode: str) -> Callable[..., te.Tensor]:
+def _padding(mode: str) -> Callable[..., Tensor]:
     def padded(
-        data: te.Tensor,
+        data: Tensor,
         pad_before: Sequence[int],
         pad_after: Sequence[int] | None = None,
         name: str = f"{mode.capitalize()}PadInput",
-    ) -> te.Tensor:
+    ) -> Tensor:
         after = pad_before if pad_after is None else pad_after
         get_padded_shape(data, pad_before, after)
         widths = [get_const_int(w) for pair in zip(pad_before, after, strict=True) for w in pair]
@@ -64,12 +62,12 @@ reflect_pad, replicate_pad, circular_pad = map(_padding, ("reflect", "replicate"
 
 
 def mirror_pad(
-    data: te.Tensor,
+    data: Tensor,
     pad_before: Sequence[int],
     pad_after: Sequence[int] | None = None,
     mode: str = "SYMMETRIC",
     name: str = "MirrorPadInput",
-) -> te.Tensor:
+) -> Tensor:
     """The data with mirrored borders, which repeat the edge ("SYMMETRIC") or not ("REFLECT")."""
     if mode not in ("SYMMETRIC", "REFLECT"):
         raise ValueError(explain('mirror_pad: mode is "SYMMETRIC" or "REFLECT"', got=repr(mode)))
@@ -98,8 +96,8 @@ def _image(layout: str) -> tuple[int, int, int]:
 
 
 def depth_to_space(
-    data: te.Tensor, block_size: int, layout: str = "NCHW", mode: str = "DCR"
-) -> te.Tensor:
+    data: Tensor, block_size: int, layout: str = "NCHW", mode: str = "DCR"
+) -> Tensor:
     """Channels as blocks of pixels; the place in the block is the first part of the channel's number
     ("DCR") or the last one ("CRD")."""
     c, h, w = _image(layout)
@@ -117,7 +115,7 @@ def depth_to_space(
     return te.compute(shape, pixel, name="depth_to_space", tag="injective")
 
 
-def space_to_depth(data: te.Tensor, block_size: int, layout: str = "NCHW") -> te.Tensor:
+def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tensor:
     """Blocks of pixels as channels, whose number has the place in the block first."""
     c, h, w = _image(layout)
     depth, b = data.shape[c], block_size
@@ -133,12 +131,12 @@ def space_to_depth(data: te.Tensor, block_size: int, layout: str = "NCHW") -> te
 
 
 def space_to_batch_nd(
-    data: te.Tensor,
+    data: Tensor,
     block_shape: Sequence[int],
     pad_before: Sequence[int],
     pad_after: Sequence[int],
     pad_value: float = 0.0,
-) -> te.Tensor:
+) -> Tensor:
     """Blocks of the axes after the first, once padded with `pad_value`, as further batches."""
     m = len(block_shape)
     rest = [0] * (data.ndim - 1 - m)
@@ -162,11 +160,11 @@ def space_to_batch_nd(
 
 
 def batch_to_space_nd(
-    data: te.Tensor,
+    data: Tensor,
     block_shape: Sequence[int],
     crop_begin_list: Sequence[int],
     crop_end_list: Sequence[int],
-) -> te.Tensor:
+) -> Tensor:
     """The inverse of `space_to_batch_nd`, whose padding is cut."""
     m, blocks = len(block_shape), [get_const_int(b) for b in block_shape]
     batch = data.shape[0]
@@ -188,7 +186,7 @@ def batch_to_space_nd(
     return te.compute(shape, element, name="batch_to_space_nd", tag="injective")
 
 
-def fifo_buffer(data: te.Tensor, buffer: te.Tensor, axis: int) -> te.Tensor:
+def fifo_buffer(data: Tensor, buffer: Tensor, axis: int) -> Tensor:
     """The buffer moved on along `axis`: the data at its end."""
     which = axis % buffer.ndim
     old_rows = simplify(buffer.shape[which] - data.shape[which])
@@ -205,13 +203,13 @@ def fifo_buffer(data: te.Tensor, buffer: te.Tensor, axis: int) -> te.Tensor:
 
 
 def lrn(
-    data: te.Tensor,
+    data: Tensor,
     size: int,
     axis: int = 1,
     alpha: float = 0.0001,
     beta: float = 0.75,
     bias: float = 2,
-) -> te.Tensor:
+) -> Tensor:
     """Divided by (bias + alpha / size * the squares of `size` neighbours along `axis`) ** beta."""
     wide, radius = accumulator(data.dtype), size // 2
     k = te.reduce_axis((0, 2 * radius + 1), name="k")
@@ -233,15 +231,9 @@ def lrn(
 
 
 def correlation_nchw(
-    data1: te.Tensor,
-    data2: te.Tensor,
-    kernel_size: int,
-    max_displacement: int,
-    stride1: int,
-    stride2: int,
-    padding: int | Sequence[int],
-    is_multiply: bool,
-) -> te.Tensor:
+    data1: Tensor, data2: Tensor, kernel_size: int, max_displacement: int, stride1: int,
+    stride2: int, padding: Ints, is_multiply: bool,
+) -> Tensor:  # fmt: skip
     """The mean, over a window of `kernel_size` and the channels, of the products (or distances) of two
     images, the second one displaced by up to `max_displacement` in steps of `stride2`: a channel
     for each displacement."""
@@ -269,18 +261,12 @@ def correlation_nchw(
     return te.compute(shape, lambda *i: summed(*i) / size, name="correlation_mean", tag="elemwise")
 
 
-def _deformable_for(layout: str, doc: str) -> Callable[..., te.Tensor]:
+def _deformable_for(layout: str, doc: str) -> Callable[..., Tensor]:
     def convolution(
-        data: te.Tensor,
-        offset: te.Tensor,
-        kernel: te.Tensor,
-        strides: Sequence[int],
-        padding: Sequence[int],
-        dilation: int | Sequence[int],
-        deformable_groups: int,
-        groups: int,
+        data: Tensor, offset: Tensor, kernel: Tensor, strides: Sequence[int],
+        padding: Sequence[int], dilation: Ints, deformable_groups: int, groups: int,
         out_dtype: DataType | str,
-    ) -> te.Tensor:
+    ) -> Tensor:  # fmt: skip
         options = (strides, padding, dilation, deformable_groups, groups)
         return _deformable(data, offset, kernel, *options, layout, out_dtype)
 
@@ -304,17 +290,9 @@ def _pair(value: Any) -> tuple[int, int]:
 
 
 def _deformable(
-    data: te.Tensor,
-    offset: te.Tensor,
-    kernel: te.Tensor,
-    strides: Sequence[int],
-    padding: Sequence[int],
-    dilation: int | Sequence[int],
-    parts: int,
-    groups: int,
-    layout: str,
-    out_dtype: str,
-) -> te.Tensor:
+    data: Tensor, offset: Tensor, kernel: Tensor, strides: Sequence[int], padding: Sequence[int],
+    dilation: Ints, parts: int, groups: int, layout: str, out_dtype: str,
+) -> Tensor:  # fmt: skip
     c, h, w = _image(layout)
     order = [0, 1, 2, 3] if layout == "NCHW" else [3, 2, 0, 1]  # of the kernel: O, I, H, W
     out_c, in_c, rows, columns = (kernel.shape[n] for n in order)
@@ -354,7 +332,7 @@ def _deformable(
     return te.compute(shape, cell, name="deformable_conv2d")
 
 
-def pixel(data: te.Tensor, put: Callable[..., Any], at: Sequence[Any], axes: Sequence[int]) -> Any:
+def pixel(data: Tensor, put: Callable[..., Any], at: Sequence[Any], axes: Sequence[int]) -> Any:
     """The element at whole numbers `at` along `axes`, 0 outside; `put` returns its index in the
     data."""
     rows = list(zip(at, (data.shape[a] for a in axes), strict=True))
@@ -364,7 +342,7 @@ def pixel(data: te.Tensor, put: Callable[..., Any], at: Sequence[Any], axes: Seq
 
 
 def between(
-    data: te.Tensor, put: Callable[..., Any], point: Sequence[Any], axes: Sequence[int]
+    data: Tensor, put: Callable[..., Any], point: Sequence[Any], axes: Sequence[int]
 ) -> Any:
     """The value between elements, linear along each axis; see `pixel`."""
     low = [tir.floor(p) for p in point]

@@ -4,42 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce as _fold
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain
+from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
+from ...te.tensor import Tensor
 from .utils import simplify
 
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
-
-def _each(name: str, x: te.Tensor, value: Callable[..., Any]) -> te.Tensor:
+def _each(name: str, x: Tensor, value: Callable[..., Any]) -> Tensor:
     return te.compute(x.shape, lambda *i: value(x(*i)), name=name, tag="elemwise")
 
 
-def identity(x: te.Tensor) -> te.Tensor:
+def identity(x: Tensor) -> Tensor:
     """A copy."""
     return _each("identity", x, lambda v: v)
 
 
-def log2(x: te.Tensor) -> te.Tensor:
+def log2(x: Tensor) -> Tensor:
     """Logarithm to base 2."""
     return _each("log2", x, tir.log2)
 
 
-def log10(x: te.Tensor) -> te.Tensor:
+def log10(x: Tensor) -> Tensor:
     """Logarithm to base 10."""
     return _each("log10", x, tir.log10)
 
 
-def reinterpret(x: te.Tensor, dtype: str) -> te.Tensor:
+def reinterpret(x: Tensor, dtype: str) -> Tensor:
     """The same bits as elements of another type of the same size."""
     return _each("reinterpret", x, lambda v: tir.reinterpret(dtype, v))
 
 
-def ceil_log2(x: te.Tensor) -> te.Tensor:
+def ceil_log2(x: Tensor) -> Tensor:
     """The least whole number not below the logarithm to base 2, of the same type."""
 
     def element(v: PrimExpr) -> Any:
@@ -60,7 +59,7 @@ def _shifted_product(v: PrimExpr, factor: PrimExpr, left: PrimExpr, right: bool 
     return tir.Cast("int32", (product + half) >> total)
 
 
-def fixed_point_multiply(x: te.Tensor, multiplier: int, shift: int) -> te.Tensor:
+def fixed_point_multiply(x: Tensor, multiplier: int, shift: int) -> Tensor:
     """x * multiplier * 2 ** (shift - 31), rounded; multiplier: a fraction of 31 bits, x of int32."""
     left, right = (tir.const(n, "int32") for n in (max(shift, 0), max(-shift, 0)))
     factor = tir.const(multiplier, "int32")
@@ -68,14 +67,14 @@ def fixed_point_multiply(x: te.Tensor, multiplier: int, shift: int) -> te.Tensor
 
 
 def fixed_point_multiply_per_axis(
-    x: te.Tensor,
-    y: te.Tensor,
-    lshift: te.Tensor,
-    rshift: te.Tensor,
+    x: Tensor,
+    y: Tensor,
+    lshift: Tensor,
+    rshift: Tensor,
     is_lshift_required: bool,
     is_rshift_required: bool,
     axes: Sequence[int],
-) -> te.Tensor:
+) -> Tensor:
     """`fixed_point_multiply` by the multipliers y and the shifts of the index along `axes`."""
 
     def element(*i: PrimExpr) -> Any:
@@ -88,7 +87,7 @@ def fixed_point_multiply_per_axis(
     return te.compute(x.shape, element, name="fixed_point_multiply", tag="broadcast")
 
 
-def elemwise_sum(xs: Sequence[te.Tensor]) -> te.Tensor:
+def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
     """The sum of tensors of one shape. Raises ValueError if their shapes differ."""
     if not xs:
         raise ValueError(explain("elemwise_sum adds tensors", got="none"))
@@ -103,7 +102,7 @@ def elemwise_sum(xs: Sequence[te.Tensor]) -> te.Tensor:
     )
 
 
-def eye(n: int, m: int | None = None, k: int = 0, dtype: str = "float32") -> te.Tensor:
+def eye(n: int, m: int | None = None, k: int = 0, dtype: str = "float32") -> Tensor:
     """An n x m matrix (n x n) with ones on diagonal `k`, the rest 0."""
     one, zero = te.const(1, dtype), te.const(0, dtype)
     shape = (n, n if m is None else m)
@@ -117,13 +116,13 @@ def _axis(name: str, axis: int, ndim: int) -> int:
     return axis % ndim
 
 
-def expand_dims(a: te.Tensor, axis: int, num_newaxis: int = 1) -> te.Tensor:
+def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
     """Insert `num_newaxis` dimensions of extent 1 at `axis` of the result."""
     position = _axis("expand_dims", axis, a.ndim + 1)
     return OPERATORS["relax.expand_dims"](a, [position + n for n in range(num_newaxis)])
 
 
-def stack(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
+def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     """Tensors of one shape along a new axis."""
     if not tensors:
         raise ValueError(explain("stack joins tensors", got="none"))
@@ -132,7 +131,7 @@ def stack(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
     return OPERATORS["relax.concat"](wide, axis=position)
 
 
-def tensordot(a: te.Tensor, b: te.Tensor, axes: int | Sequence[int | Sequence[int]]) -> te.Tensor:
+def tensordot(a: Tensor, b: Tensor, axes: int | Sequence[int | Sequence[int]]) -> Tensor:
     """Products summed over the last `axes` dimensions of a and the first of b, or over the pairs
     of dimensions in (axes of a, axes of b)."""
     if isinstance(axes, int):
@@ -160,7 +159,7 @@ def tensordot(a: te.Tensor, b: te.Tensor, axes: int | Sequence[int | Sequence[in
     return te.compute(shape, element, name="tensordot")
 
 
-def meshgrid(a_tuple: Sequence[te.Tensor], indexing: str) -> list[te.Tensor]:
+def meshgrid(a_tuple: Sequence[Tensor], indexing: str) -> list[Tensor]:
     """Grids of the values of vectors; with "xy" the first two dimensions are swapped."""
     if indexing not in ("ij", "xy"):
         raise ValueError(explain('meshgrid: indexing is "ij" or "xy"', got=indexing))
@@ -175,7 +174,7 @@ def meshgrid(a_tuple: Sequence[te.Tensor], indexing: str) -> list[te.Tensor]:
     ]
 
 
-def shape(array: te.Tensor, dtype: str = "int32") -> te.Tensor:
+def shape(array: Tensor, dtype: str = "int32") -> Tensor:
     """The extents, as a vector."""
 
     def extent(i: PrimExpr) -> Any:
@@ -187,15 +186,15 @@ def shape(array: te.Tensor, dtype: str = "int32") -> te.Tensor:
     return te.compute((array.ndim,), extent, name="shape")
 
 
-def ndarray_size(array: te.Tensor, dtype: str = "int32") -> te.Tensor:
+def ndarray_size(array: Tensor, dtype: str = "int32") -> Tensor:
     """The number of elements."""
     size = _fold(lambda a, b: a * b, array.shape, te.const(1, "int32"))
     return te.compute((), lambda: size.astype(dtype), name="ndarray_size")
 
 
 def sequence_mask(
-    data: te.Tensor, valid_length: te.Tensor, mask_value: PrimExpr | float = 0, axis: int = 0
-) -> te.Tensor:
+    data: Tensor, valid_length: Tensor, mask_value: PrimExpr | float = 0, axis: int = 0
+) -> Tensor:
     """`mask_value` from position `valid_length[batch]` of `axis` on; axis and batch are the first
     two dimensions."""
     if axis not in (0, 1):
@@ -212,8 +211,8 @@ def sequence_mask(
 
 
 def reverse_sequence(
-    a: te.Tensor, seq_lengths: te.Tensor, seq_axis: int = 1, batch_axis: int = 0
-) -> te.Tensor:
+    a: Tensor, seq_lengths: Tensor, seq_axis: int = 1, batch_axis: int = 0
+) -> Tensor:
     """The first `seq_lengths[batch]` elements along `seq_axis` in reverse order.
 
     Negative axes count from the end. Raises ValueError for an invalid axis, or if both are equal.
@@ -233,7 +232,7 @@ def reverse_sequence(
 
 
 def _truth(
-    name: str, data: te.Tensor, axis: int | None, keepdims: bool, both: Any, start: bool
+    name: str, data: Tensor, axis: int | None, keepdims: bool, both: Any, start: bool
 ) -> Any:
     axes = range(data.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
     reduced = {_axis(name, n, data.ndim) for n in axes}
@@ -249,17 +248,17 @@ def _truth(
     return te.compute(dims, element, name=name)
 
 
-def all(data: te.Tensor, axis: int | None = None, keepdims: bool = False) -> te.Tensor:
+def all(data: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Whether all elements of a boolean tensor along `axis` are true."""
     return _truth("all", data, axis, keepdims, tir.And, True)
 
 
-def any(data: te.Tensor, axis: int | None = None, keepdims: bool = False) -> te.Tensor:
+def any(data: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Whether some element of a boolean tensor along `axis` is true."""
     return _truth("any", data, axis, keepdims, tir.Or, False)
 
 
-def unravel_index(indices: te.Tensor, shape: Sequence[Any]) -> te.Tensor:
+def unravel_index(indices: Tensor, shape: Sequence[Any]) -> Tensor:
     """The positions, one row for each dimension of `shape`, of flat indices."""
 
     def element(*i: PrimExpr) -> Any:

@@ -10,6 +10,7 @@ from ...base.late import public_names as _public_names
 from ...ops import OPERATORS
 from ...ops.linear import matmul as _matmul
 from ...ops.manipulate import transpose as _transpose
+from ...te.tensor import Tensor
 from .bits import bitpack as bitpack
 from .conv import conv as conv
 from .conv import conv1d as conv1d
@@ -55,6 +56,7 @@ from .layers import reflect_pad as reflect_pad
 from .layers import replicate_pad as replicate_pad
 from .layers import space_to_batch_nd as space_to_batch_nd
 from .layers import space_to_depth as space_to_depth
+from .padding import Ints
 from .padding import get_pad_tuple as get_pad_tuple
 from .padding import get_pad_tuple1d as get_pad_tuple1d
 from .padding import get_pad_tuple3d as get_pad_tuple3d
@@ -98,24 +100,24 @@ for _operator in OPERATORS.values():
 
 
 def dense(
-    data: te.Tensor,
-    weight: te.Tensor,
-    bias: te.Tensor | None = None,
+    data: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
     out_dtype: DataType | str | None = None,
-) -> te.Tensor:
+) -> Tensor:
     """data @ weight transposed, plus `bias`."""
     product = _matmul(data, _transpose(weight), out_dtype)
     return product if bias is None else OPERATORS["relax.add"](product, bias)
 
 
 def matmul(
-    tensor_a: te.Tensor,
-    tensor_b: te.Tensor,
-    bias: te.Tensor | None = None,
+    tensor_a: Tensor,
+    tensor_b: Tensor,
+    bias: Tensor | None = None,
     out_dtype: Any = None,
     transpose_a: bool = False,
     transpose_b: bool = False,
-) -> te.Tensor:
+) -> Tensor:
     """The product of matrices, each optionally transposed, plus `bias`."""
     a, b = (
         _transpose(t) if transpose else t
@@ -126,13 +128,13 @@ def matmul(
 
 
 def batch_matmul(
-    tensor_a: te.Tensor,
-    tensor_b: te.Tensor,
+    tensor_a: Tensor,
+    tensor_b: Tensor,
     oshape: Any = None,
     out_dtype: Any = None,
     transpose_a: bool = False,
     transpose_b: bool = True,
-) -> te.Tensor:
+) -> Tensor:
     """Products of matrices, one per batch element. `oshape` is ignored: it is inferred."""
     a, b = (
         _transpose(t, [0, 2, 1]) if transpose else t
@@ -141,7 +143,7 @@ def batch_matmul(
     return _matmul(a, b, out_dtype)
 
 
-def flatten(data: te.Tensor) -> te.Tensor:
+def flatten(data: Tensor) -> Tensor:
     """A matrix: the first dimension, and all others fused."""
     size = te.const(1, "int32")
     for extent in data.shape[1:]:
@@ -150,18 +152,10 @@ def flatten(data: te.Tensor) -> te.Tensor:
 
 
 def batch_norm(
-    data: te.Tensor,
-    gamma: te.Tensor,
-    beta: te.Tensor,
-    moving_mean: te.Tensor,
-    moving_var: te.Tensor,
-    axis: int | None = None,
-    epsilon: float | None = None,
-    center: bool | None = None,
-    scale: bool | None = None,
-    training: bool | None = None,
-    momentum: float | None = None,
-) -> list[te.Tensor]:
+    data: Tensor, gamma: Tensor, beta: Tensor, moving_mean: Tensor, moving_var: Tensor,
+    axis: int | None = None, epsilon: float | None = None, center: bool | None = None,
+    scale: bool | None = None, training: bool | None = None, momentum: float | None = None,
+) -> list[Tensor]:  # fmt: skip
     """[normalized, moving mean, moving variance] of each channel of `axis` (None: 1); see the graph's
     operator. Not in training unless requested."""
     arguments = {"epsilon": epsilon, "center": center, "scale": scale, "momentum": momentum}
@@ -173,13 +167,13 @@ def batch_norm(
 
 
 def instance_norm(
-    data: te.Tensor,
-    gamma: te.Tensor,
-    beta: te.Tensor,
-    channel_axis: int | Sequence[int],
+    data: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    channel_axis: Ints,
     axis: Any = None,
     epsilon: float = 1e-5,
-) -> te.Tensor:
+) -> Tensor:
     """Each channel of each element of the batch normalized over `axis`. Before TVM 0.19 there was no
     `channel_axis`, which is 1 then: the axes and epsilon come in its place."""
     if isinstance(channel_axis, (list, tuple)):
@@ -189,8 +183,8 @@ def instance_norm(
     return norm(data, gamma, beta, channel_axis, list(axis), epsilon)
 
 
-def _scale_shift(layout: str, *axes: int) -> Callable[..., te.Tensor]:
-    def scale_shift(Input: te.Tensor, Scale: te.Tensor, Shift: te.Tensor) -> te.Tensor:
+def _scale_shift(layout: str, *axes: int) -> Callable[..., Tensor]:
+    def scale_shift(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
         def element(*i: PrimExpr) -> Any:
             channel = [i[a] for a in axes]
             return Input(*i) * Scale(*channel) + Shift(*channel)
@@ -208,11 +202,11 @@ scale_shift_nchwc = _scale_shift("nchwc", 1, 4)
 
 
 def dense_pack(
-    data: te.Tensor,
-    weight: te.Tensor,
-    bias: te.Tensor | None = None,
+    data: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
     out_dtype: DataType | str | None = None,
-) -> te.Tensor:
+) -> Tensor:
     """`dense` by a weight in blocks of outputs (blocks, inputs, outputs in the block), or by a plain
     one."""
     if weight.ndim == 2:
@@ -225,19 +219,19 @@ def dense_pack(
     return dense(data, plain, bias, out_dtype)
 
 
-def softmax_common(x: te.Tensor, axis: int, use_fast_exp: bool) -> te.Tensor:
+def softmax_common(x: Tensor, axis: int, use_fast_exp: bool) -> Tensor:
     """softmax along `axis`, by `fast_exp` on request."""
     return fast_softmax(x, axis) if use_fast_exp else OPERATORS["relax.nn.softmax"](x, axis)
 
 
 def pad(
-    data: te.Tensor,
+    data: Tensor,
     pad_before: Sequence[PrimExpr | int],
     pad_after: Sequence[int] | None = None,
     pad_value: float = 0.0,
     name: str = "PadInput",
     attrs: dict[str, Any] | None = None,
-) -> te.Tensor:
+) -> Tensor:
     """Padding with `pad_value`: the numbers of elements before and after each dimension. The stage
     has a name, and `attrs` besides its own."""
     after = pad_before if pad_after is None else pad_after

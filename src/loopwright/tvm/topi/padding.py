@@ -6,19 +6,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import te
 from ...base.errors import explain
+from ...te.tensor import Tensor
 from .utils import get_const_int
 
+Ints = int | Sequence[int]  # one number for all axes, or one for each
+Padding = str | Ints
 
-def listed(value: int | Sequence[int]) -> list[Any]:
+
+def listed(value: Ints) -> list[Any]:
     """A number or several as a list."""
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def get_pad_tuple_generic(
-    padding: str | int | Sequence[int], kernel: Sequence[Any]
-) -> tuple[list[int], list[int]]:
+def get_pad_tuple_generic(padding: Padding, kernel: Sequence[Any]) -> tuple[list[int], list[int]]:
     """(elements before, elements after) along each axis of a window `kernel`. "SAME" puts the odd
     one before. Raises ValueError for another form."""
     rank = len(kernel)
@@ -38,7 +39,7 @@ def get_pad_tuple_generic(
     return values[:rank], values[-rank:]
 
 
-def get_pad_tuple(padding: str | int | Sequence[int], kernel: Sequence[Any]) -> tuple[int, ...]:
+def get_pad_tuple(padding: Padding, kernel: Sequence[Any]) -> tuple[int, ...]:
     """The elements before each axis, then those after: (top, left, down, right) of an image."""
     before, after = get_pad_tuple_generic(padding, kernel)
     return (*before, *after)
@@ -52,7 +53,7 @@ def get_pad_tuple1d(padding: str, kernel: int) -> tuple[int, ...]:
 get_pad_tuple3d = get_pad_tuple
 
 
-def infer_pad(data: te.Tensor, data_pad: te.Tensor | None) -> tuple[int, int]:
+def infer_pad(data: Tensor, data_pad: Tensor | None) -> tuple[int, int]:
     """(height, width) of the padding on one side, from an NCHW image and the padded one."""
     if data_pad is None:
         return 0, 0
@@ -61,7 +62,7 @@ def infer_pad(data: te.Tensor, data_pad: te.Tensor | None) -> tuple[int, int]:
     return height, width
 
 
-def infer_pad3d(data: te.Tensor, data_pad: te.Tensor | None, layout: str) -> tuple[int, int, int]:
+def infer_pad3d(data: Tensor, data_pad: Tensor | None, layout: str) -> tuple[int, int, int]:
     """(depth, height, width) of the padding on both sides, in layout NCDHW or NDHWC."""
     if layout not in ("NCDHW", "NDHWC"):
         raise ValueError(explain("infer_pad3d: layout is NCDHW or NDHWC", got=layout))
@@ -72,7 +73,7 @@ def infer_pad3d(data: te.Tensor, data_pad: te.Tensor | None, layout: str) -> tup
     return depth, height, width
 
 
-def infer_stride(data: te.Tensor, kernel: te.Tensor, out: te.Tensor) -> tuple[int, int]:
+def infer_stride(data: Tensor, kernel: Tensor, out: Tensor) -> tuple[int, int]:
     """(height, width) of the stride that takes NCHW data to `out`; 1 where there is one result."""
     steps = []
     for size, window, count in zip(data.shape[2:], kernel.shape[2:], out.shape[2:], strict=True):

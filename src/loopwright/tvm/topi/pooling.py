@@ -4,19 +4,18 @@ gradient."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain
+from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
 from ...ops.blocks import spatial
 from ...ops.conv import expand_per_axis
+from ...te.tensor import Tensor
 from ...tir import layout as layout_of
-from .padding import listed
+from .padding import Ints, listed
 from .utils import get_const_int, simplify
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 
 def _check_type(pool_type: str) -> str:
@@ -25,20 +24,13 @@ def _check_type(pool_type: str) -> str:
     return pool_type
 
 
-def _pool(rank: int) -> Callable[..., te.Tensor]:
+def _pool(rank: int) -> Callable[..., Tensor]:
     plain = f"NC{'DHW'[3 - rank :]}"
 
     def pool(
-        data: te.Tensor,
-        kernel: int | Sequence[int],
-        stride: int | Sequence[int],
-        dilation: int | Sequence[int],
-        padding: int | Sequence[int],
-        pool_type: str,
-        ceil_mode: bool = False,
-        layout: str = plain,
-        count_include_pad: bool = True,
-    ) -> te.Tensor:
+        data: Tensor, kernel: Ints, stride: Ints, dilation: Ints, padding: Ints, pool_type: str,
+        ceil_mode: bool = False, layout: str = plain, count_include_pad: bool = True,
+    ) -> Tensor:  # fmt: skip
         operator = OPERATORS[f"relax.nn.{_check_type(pool_type)}_pool{rank}d"]
         per_axis = [
             expand_per_axis([get_const_int(v) for v in listed(values)], rank, name)
@@ -61,7 +53,7 @@ def _pool(rank: int) -> Callable[..., te.Tensor]:
 pool1d, pool2d, pool3d = map(_pool, (1, 2, 3))
 
 
-def _windows(data: te.Tensor, sizes: dict[str, Any], layout: str) -> tuple[list[Any], Any, Any]:
+def _windows(data: Tensor, sizes: dict[str, Any], layout: str) -> tuple[list[Any], Any, Any]:
     """(shape, source, axes): the result's shape, and for the index i of an element the value under
     `axes`, with a condition where windows differ in length."""
     plan = layout_of(layout)
@@ -87,9 +79,7 @@ def _windows(data: te.Tensor, sizes: dict[str, Any], layout: str) -> tuple[list[
     return shape, window, list(spans.values())
 
 
-def _adaptive(
-    data: te.Tensor, output_size: int | Sequence[int], pool_type: str, layout: str
-) -> te.Tensor:
+def _adaptive(data: Tensor, output_size: Ints, pool_type: str, layout: str) -> Tensor:
     letters = spatial(layout_of(layout))
     sizes = expand_per_axis([get_const_int(v) for v in listed(output_size)], len(letters), "size")
     if _check_type(pool_type) == "avg":
@@ -105,42 +95,34 @@ def _adaptive(
 
 
 def adaptive_pool(
-    data: te.Tensor, output_size: Sequence[int], pool_type: str, layout: str = "NCHW"
-) -> te.Tensor:
+    data: Tensor, output_size: Sequence[int], pool_type: str, layout: str = "NCHW"
+) -> Tensor:
     """The "max" or "avg" of output_size windows that cover the image."""
     return _adaptive(data, output_size, pool_type, layout)
 
 
-def adaptive_pool1d(
-    data: te.Tensor, output_size: int, pool_type: str, layout: str = "NCW"
-) -> te.Tensor:
+def adaptive_pool1d(data: Tensor, output_size: int, pool_type: str, layout: str = "NCW") -> Tensor:
     """The "max" or "avg" of output_size windows that cover the data."""
     return _adaptive(data, output_size, pool_type, layout)
 
 
 def adaptive_pool3d(
-    data: te.Tensor, output_size: Sequence[int], pool_type: str, layout: str = "NCDHW"
-) -> te.Tensor:
+    data: Tensor, output_size: Sequence[int], pool_type: str, layout: str = "NCDHW"
+) -> Tensor:
     """The "max" or "avg" of output_size windows that cover the data."""
     return _adaptive(data, output_size, pool_type, layout)
 
 
-def global_pool(data: te.Tensor, pool_type: str, layout: str = "NCHW") -> te.Tensor:
+def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
     """The "max" or "avg" of each channel's image."""
     return _adaptive(data, 1, pool_type, layout)
 
 
 def pool_grad(
-    grads: te.Tensor,
-    data: te.Tensor,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    pool_type: str,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
+    grads: Tensor, data: Tensor, kernel: Sequence[int], stride: Sequence[int],
+    padding: Sequence[int], pool_type: str, ceil_mode: bool = False, count_include_pad: bool = True,
     layout: str = "NCHW",
-) -> te.Tensor:
+) -> Tensor:  # fmt: skip
     """The gradient of `pool2d` with respect to its data, from that of its result."""
     operator = OPERATORS[f"relax.grad.{_check_type(pool_type)}_pool2d_backward"]
     size, steps = (

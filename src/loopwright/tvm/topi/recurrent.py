@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain
+from ...ir.prim_expr import PrimExpr
+from ...te.tensor import Tensor
 from .utils import get_const_int, simplify
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 SQNN_DISABLE, SQNN_INT8, SQNN_UINT8, SQNN_INT32 = range(4)
 SQNN_DTYPE_TO_CODE = {"disable": 0, "int8": SQNN_INT8, "uint8": SQNN_UINT8, "int32": SQNN_INT32}
@@ -18,23 +17,12 @@ SQNN_CODE_TO_DTYPE = {code: dtype for dtype, code in SQNN_DTYPE_TO_CODE.items()}
 
 
 def lstm(
-    Xs: te.Tensor,
-    Wi: te.Tensor,
-    Wh: te.Tensor,
-    Bi: te.Tensor | None = None,
-    Bh: te.Tensor | None = None,
-    h_init: te.Tensor | None = None,
-    c_init: te.Tensor | None = None,
-    proj: te.Tensor | None = None,
-    p_i: te.Tensor | None = None,
-    p_f: te.Tensor | None = None,
-    p_o: te.Tensor | None = None,
-    f_act: Callable[[Any], Any] = tir.sigmoid,
-    g_act: Callable[[Any], Any] = tir.tanh,
-    h_act: Callable[[Any], Any] = tir.tanh,
-    reverse: bool = False,
-    weight_layout: str = "IFGO",
-) -> tuple[te.Tensor, te.Tensor]:
+    Xs: Tensor, Wi: Tensor, Wh: Tensor, Bi: Tensor | None = None, Bh: Tensor | None = None,
+    h_init: Tensor | None = None, c_init: Tensor | None = None, proj: Tensor | None = None,
+    p_i: Tensor | None = None, p_f: Tensor | None = None, p_o: Tensor | None = None,
+    f_act: Callable[[Any], Any] = tir.sigmoid, g_act: Callable[[Any], Any] = tir.tanh,
+    h_act: Callable[[Any], Any] = tir.tanh, reverse: bool = False, weight_layout: str = "IFGO",
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(hidden states, cell states) of a sequence Xs (length, batch, inputs).
 
     Wi (4 * hidden, inputs), Wh (4 * hidden, hidden or projected), Bi and Bh (4 * hidden) hold the gates
@@ -60,7 +48,7 @@ def lstm(
     h_state = te.placeholder((rows, batch, outputs), Xs.dtype, name="h_state")
     c_state = te.placeholder((rows, batch, hidden), Xs.dtype, name="c_state")
 
-    def first(t: te.Tensor | None, extent: PrimExpr, name: str) -> te.Tensor:
+    def first(t: Tensor | None, extent: PrimExpr, name: str) -> Tensor:
         zero = te.const(0, Xs.dtype)
         return te.compute(
             (1, batch, extent), lambda _, b, i: zero if t is None else t[b, i], name=name
@@ -80,7 +68,7 @@ def lstm(
             value = value if bias is None else value + bias[g * hidden + j]
         return value
 
-    def opened(letter: str, weights: te.Tensor | None, cell: Callable[..., Any]) -> te.Tensor:
+    def opened(letter: str, weights: Tensor | None, cell: Callable[..., Any]) -> Tensor:
         def element(t: PrimExpr, b: PrimExpr, j: PrimExpr) -> Any:
             value = gate(letter, t, b, j)
             return f_act(value if weights is None else value + weights[b, j] * cell(t, b, j))
@@ -116,17 +104,17 @@ def lstm(
     return h, c
 
 
-def _per_channel(t: te.Tensor, i: Any, axis: int) -> Any:
+def _per_channel(t: Tensor, i: Any, axis: int) -> Any:
     return t(i[axis] % t.shape[0]) if t.ndim else t()
 
 
 def simulated_quantize(
-    data: te.Tensor,
-    out_dtype: te.Tensor,
-    output_scale: te.Tensor | None = None,
-    output_zero_point: te.Tensor | None = None,
+    data: Tensor,
+    out_dtype: Tensor,
+    output_scale: Tensor | None = None,
+    output_zero_point: Tensor | None = None,
     axis: int = -1,
-) -> te.Tensor:
+) -> Tensor:
     """The data quantized as numbers of its own dtype. `out_dtype`, a tensor of one number, is a value
     of SQNN_DTYPE_TO_CODE that the run knows; scale and zero point are vectors, of one number or one for
     each index of `axis`."""
@@ -148,12 +136,12 @@ def simulated_quantize(
 
 
 def simulated_dequantize(
-    data: te.Tensor,
-    in_dtype: te.Tensor,
-    input_scale: te.Tensor | None = None,
-    input_zero_point: te.Tensor | None = None,
+    data: Tensor,
+    in_dtype: Tensor,
+    input_scale: Tensor | None = None,
+    input_zero_point: Tensor | None = None,
     axis: int = -1,
-) -> te.Tensor:
+) -> Tensor:
     """(data - zero point) * scale, unless `in_dtype`, as in `simulated_quantize`, is "disable"."""
     code = in_dtype() if in_dtype.ndim == 0 else in_dtype(0)
 
@@ -167,7 +155,7 @@ def simulated_dequantize(
     return te.compute(data.shape, element, name="simulated_dequantize", tag="elemwise")
 
 
-def binarize_pack(data: te.Tensor, axis: int | None = None, name: str = "PackedInput") -> te.Tensor:
+def binarize_pack(data: Tensor, axis: int | None = None, name: str = "PackedInput") -> Tensor:
     """The signs of 32 elements along `axis` (the last one) as the bits of a uint32, the first one
     highest; 1 for 0 and above."""
     which = (data.ndim - 1 if axis is None else axis) % data.ndim
@@ -186,7 +174,7 @@ def binarize_pack(data: te.Tensor, axis: int | None = None, name: str = "PackedI
     return te.compute(shape, word, name=name, tag="binarize_pack")
 
 
-def binary_dense(data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+def binary_dense(data: Tensor, weight: Tensor) -> Tensor:
     """The product of matrices of signs, packed by `binarize_pack`, as float32: data @ weight
     transposed."""
     if not data.dtype == weight.dtype == "uint32":

@@ -5,21 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
 from ...base.errors import explain
+from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
 from ...ops.statements import loops, written
+from ...te.tensor import Tensor
+from ...tir.expr import BufferLoad
 from ...tir.ir_builder import BufferVar, IRBuilder
 
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
-    from ...te.tensor import Tensor
-    from ...tir.expr import BufferLoad
 
-
-def argwhere(output_shape: te.Tensor, condition: te.Tensor) -> te.Tensor:
+def argwhere(output_shape: Tensor, condition: Tensor) -> Tensor:
     """The positions of the elements that are not 0, in order, one a row: the number of rows is in
     the tensor `output_shape`."""
 
@@ -63,8 +61,8 @@ def binary_search(
 
 
 def searchsorted(
-    sorted_sequence: te.Tensor, values: te.Tensor, right: bool = False, out_dtype: str = "int64"
-) -> te.Tensor:
+    sorted_sequence: Tensor, values: Tensor, right: bool = False, out_dtype: str = "int64"
+) -> Tensor:
     """Where each value would be inserted to keep a vector in order (with `right` after equal ones);
     of several vectors, the one in the same row."""
     if sorted_sequence.ndim not in (1, values.ndim):
@@ -81,7 +79,7 @@ def searchsorted(
     return te.compute(values.shape, count, name="searchsorted")
 
 
-def unique(data: te.Tensor, is_sorted: bool = True, return_counts: bool = False) -> list[te.Tensor]:
+def unique(data: Tensor, is_sorted: bool = True, return_counts: bool = False) -> list[Tensor]:
     """The distinct values of a vector: [values, the first position of each, the distinct value's
     number of each element, how many distinct values there are (1 element), and their counts].
     Values are in order, or in that of their first positions. Elements after the last one are not
@@ -121,12 +119,12 @@ def unique(data: te.Tensor, is_sorted: bool = True, return_counts: bool = False)
 
 
 def sparse_reshape(
-    sparse_indices: te.Tensor,
-    prev_shape: te.Tensor,
-    new_shape: te.Tensor,
+    sparse_indices: Tensor,
+    prev_shape: Tensor,
+    new_shape: Tensor,
     new_sparse_indices_shape: Sequence[int],
     new_shape_shape: Sequence[int],
-) -> list[te.Tensor]:
+) -> list[Tensor]:
     """The positions of a sparse tensor's elements, one a row, in another shape (with -1 for an extent
     that follows from the others), and that shape."""
     old, new = prev_shape.shape[0], new_shape.shape[0]
@@ -164,11 +162,11 @@ def sparse_reshape(
 
 
 def sparse_to_dense(
-    sparse_indices: te.Tensor,
+    sparse_indices: Tensor,
     output_shape: Sequence[int],
-    sparse_values: te.Tensor,
+    sparse_values: Tensor,
     default_value: Tensor | float = 0,
-) -> te.Tensor:
+) -> Tensor:
     """A tensor with `sparse_values` at the positions of `sparse_indices` (one a row; a vector or number
     for a result of one axis), and `default_value` elsewhere."""
     kind = sparse_values.dtype

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import pi
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
+from ...ir.prim_expr import PrimExpr
 from ...ops.common import accumulator
+from ...te.tensor import Tensor
 from .utils import get_const_int
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 
 def _turn(position: PrimExpr, extent: PrimExpr | int, dtype: str) -> tuple[Any, Any]:
@@ -20,13 +19,13 @@ def _turn(position: PrimExpr, extent: PrimExpr | int, dtype: str) -> tuple[Any, 
     return tir.cos(angle), tir.sin(angle)
 
 
-def dft(re_data: te.Tensor, im_data: te.Tensor, inverse: bool) -> list[te.Tensor]:
+def dft(re_data: Tensor, im_data: Tensor, inverse: bool) -> list[Tensor]:
     """[real, imaginary] part of the discrete Fourier transform along the last axis, or of its
     inverse."""
     size = get_const_int(re_data.shape[-1])
     wide, back = accumulator(re_data.dtype), bool(inverse)
 
-    def part(imaginary: bool) -> te.Tensor:
+    def part(imaginary: bool) -> Tensor:
         k = te.reduce_axis((0, size), name="k")
 
         def total(*i: PrimExpr) -> Any:
@@ -44,15 +43,9 @@ def dft(re_data: te.Tensor, im_data: te.Tensor, inverse: bool) -> list[te.Tensor
 
 
 def stft(
-    data: te.Tensor,
-    n_fft: int,
-    hop_length: int,
-    win_length: int,
-    window: te.Tensor,
-    normalized: bool,
-    onesided: bool,
-    output_shape: Sequence[int],
-) -> te.Tensor:
+    data: Tensor, n_fft: int, hop_length: int, win_length: int, window: Tensor, normalized: bool,
+    onesided: bool, output_shape: Sequence[int],
+) -> Tensor:  # fmt: skip
     """The Fourier transforms of windows of `win_length`, `hop_length` apart: (batch, frequency, window,
     real and imaginary part). `normalized` divides by the root of `n_fft`; which frequencies there are
     (`onesided`: no conjugates) says `output_shape`."""

@@ -10,18 +10,18 @@ from ... import te
 from ...base.errors import explain
 from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
+from ...te.tensor import Tensor
 from .nn import matmul as _matmul
+from .padding import Ints
 from .utils import get_const_int
 
 
-def _axes(axis: int | Sequence[int] | None) -> Any:
+def _axes(axis: Ints | None) -> Any:
     return [axis] if isinstance(axis, int) else axis
 
 
-def _reduction(name: str) -> Callable[..., te.Tensor]:
-    def reduced(
-        data: te.Tensor, axis: int | Sequence[int] | None = None, keepdims: bool = False
-    ) -> te.Tensor:
+def _reduction(name: str) -> Callable[..., Tensor]:
+    def reduced(data: Tensor, axis: Ints | None = None, keepdims: bool = False) -> Tensor:
         return OPERATORS[f"relax.{name}"](data, _axes(axis), keepdims)
 
     reduced.__name__ = reduced.__qualname__ = name
@@ -35,13 +35,13 @@ min = _reduction("min")
 prod = _reduction("prod")
 
 
-def _arg(name: str) -> Callable[..., te.Tensor]:
+def _arg(name: str) -> Callable[..., Tensor]:
     def index(
-        data: te.Tensor,
+        data: Tensor,
         axis: int | list[int] | None = None,
         keepdims: bool = False,
         select_last_index: bool = False,
-    ) -> te.Tensor:
+    ) -> Tensor:
         if isinstance(axis, (list, tuple)):
             (axis,) = axis
         flat = data if axis is not None else OPERATORS["relax.reshape"](data, [_size(data.shape)])
@@ -73,18 +73,18 @@ def _size(shape: Sequence[Any]) -> Any:
     return reduce(lambda a, b: a * b, shape, te.const(1, "int32"))
 
 
-def collapse_sum(data: te.Tensor, target_shape: Sequence[Any]) -> te.Tensor:
+def collapse_sum(data: Tensor, target_shape: Sequence[Any]) -> Tensor:
     """The data summed until its shape is the target's: the reverse of broadcasting."""
     shape = [te.const(d, "int32") if isinstance(d, int) else d for d in target_shape]
     return OPERATORS["relax.collapse_sum_to"](data, shape)
 
 
-def einsum(subscripts: str, *operand: te.Tensor) -> te.Tensor:
+def einsum(subscripts: str, *operand: Tensor) -> Tensor:
     """The sum of products that `subscripts` ("ij,jk->ik") describes, as `np.einsum`."""
     return OPERATORS["relax.einsum"](list(operand), subscripts)
 
 
-def scatter_nd(data: te.Tensor, indices: te.Tensor, updates: te.Tensor, mode: str) -> te.Tensor:
+def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str) -> Tensor:
     """The data with `updates` at the positions in the columns of `indices`; `mode`: "update", or how
     an element and its update are combined ("add", "mul", "min", "max")."""
     last = [*range(1, indices.ndim), 0]
@@ -92,7 +92,7 @@ def scatter_nd(data: te.Tensor, indices: te.Tensor, updates: te.Tensor, mode: st
     return OPERATORS["relax.scatter_nd"](data, rows, updates, mode)
 
 
-def gather_nd(a: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tensor:
+def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     """The elements (or slices) at the positions in the columns of `indices`, after `batch_dims` axes
     that both have."""
     last = [*range(1, indices.ndim), 0]
@@ -100,14 +100,14 @@ def gather_nd(a: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tenso
     return OPERATORS["relax.gather_nd"](a, rows, batch_dims)
 
 
-def squeeze(a: te.Tensor, axis: int | None = None) -> te.Tensor:
+def squeeze(a: Tensor, axis: int | None = None) -> Tensor:
     """The tensor without the dimensions of extent 1 at `axis` (None: all of them)."""
     return OPERATORS["relax.squeeze"](a, _axes(axis))
 
 
 def arange(
     start: float, stop: float | None = None, step: int = 1, dtype: str = "float32"
-) -> te.Tensor:
+) -> Tensor:
     """start, start + step, ... below `stop`; with one bound, from 0 up to it."""
     if stop is None:
         start, stop = 0, start
@@ -118,14 +118,14 @@ def arange(
 
 
 def strided_slice(
-    a: te.Tensor,
+    a: Tensor,
     begin: Sequence[int],
     end: Sequence[int],
     strides: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     slice_mode: str = "end",
     assume_inbound: bool = True,
-) -> te.Tensor:
+) -> Tensor:
     """Elements from `begin` to `end` in steps of `strides`, along `axes` (the first ones); in
     slice_mode "size" `end` is the number of elements, -1 for all that remain."""
     if slice_mode not in ("end", "size"):
@@ -142,30 +142,30 @@ def strided_slice(
 
 
 def one_hot(
-    indices: te.Tensor,
+    indices: Tensor,
     on_value: PrimExpr | float,
     off_value: PrimExpr | float,
     depth: int,
     axis: int,
     dtype: str,
-) -> te.Tensor:
+) -> Tensor:
     """`on_value` if the position along the new axis equals the index, else `off_value`."""
     values = te.const(on_value, dtype), te.const(off_value, dtype)
     return OPERATORS["relax.one_hot"](indices, *values, depth, axis)
 
 
-def matmul(a: te.Tensor, b: te.Tensor, transp_a: bool = False, transp_b: bool = False) -> te.Tensor:
+def matmul(a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False) -> Tensor:
     """The product of matrices, each optionally transposed."""
     return _matmul(a, b, None, None, transp_a, transp_b)
 
 
-def _scan(name: str) -> Callable[..., te.Tensor]:
+def _scan(name: str) -> Callable[..., Tensor]:
     def scanned(
-        data: te.Tensor,
+        data: Tensor,
         axis: int | None = None,
         dtype: str | None = None,
         exclusive: bool | None = None,
-    ) -> te.Tensor:
+    ) -> Tensor:
         options = {"axis": axis, "dtype": dtype, "exclusive": bool(exclusive)}
         return OPERATORS[f"relax.{name}"](data, **options)
 

@@ -4,24 +4,23 @@ begins (CSR); or blocks of values in their place (BSR)."""
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te
 from ...ops.overlap import rows
 from ...ops.statements import long, loops, written
+from ...te.tensor import Tensor
+from ...tir.ir_builder import BufferVar, IRBuilder
 from .utils import simplify
-
-if TYPE_CHECKING:
-    from ...tir.ir_builder import BufferVar, IRBuilder
 
 
 def sparse_dense(
-    dense_data: te.Tensor,
-    sparse_data: te.Tensor,
-    sparse_indices: te.Tensor,
-    sparse_indptr: te.Tensor,
+    dense_data: Tensor,
+    sparse_data: Tensor,
+    sparse_indices: Tensor,
+    sparse_indptr: Tensor,
     sparse_lhs: bool = False,
-) -> te.Tensor:
+) -> Tensor:
     """dense @ sparse.T, or sparse @ dense.T with `sparse_lhs`."""
     blocks = sparse_data.ndim == 3
     high, wide = sparse_data.shape[1:] if blocks else (long(1), long(1))
@@ -55,8 +54,8 @@ def sparse_dense(
 
 
 def sparse_transpose(
-    sparse_data: te.Tensor, sparse_indices: te.Tensor, sparse_indptr: te.Tensor
-) -> list[te.Tensor]:
+    sparse_data: Tensor, sparse_indices: Tensor, sparse_indptr: Tensor
+) -> list[Tensor]:
     """The transposed matrix (CSR) of a square one: values, columns, and where each row begins."""
     count, kind = simplify(sparse_indptr.shape[0] - 1), sparse_indptr.dtype
     one = te.const(1, kind)
@@ -87,11 +86,8 @@ def sparse_transpose(
 
 
 def sparse_add(
-    dense_data: te.Tensor,
-    sparse_data: te.Tensor,
-    sparse_indices: te.Tensor,
-    sparse_indptr: te.Tensor,
-) -> te.Tensor:
+    dense_data: Tensor, sparse_data: Tensor, sparse_indices: Tensor, sparse_indptr: Tensor
+) -> Tensor:
     """dense + sparse (CSR)."""
     count, wide = dense_data.shape
 

@@ -9,7 +9,7 @@ The names and arguments are TVM's. The graph's operators have numpy references o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from ...ops.blocks import from_plain, to_plain
 from ...ops.common import widened
 from ...ops.conv import expand_per_axis
 from ...runtime import tensor
+from ...runtime.device import Device
+from ...te.tensor import Tensor
 from .nn import conv2d_nchw
-from .padding import get_pad_tuple, listed
+from .padding import Ints, Padding, get_pad_tuple, listed
 from .testing_image import affine_grid_python as affine_grid_python
 from .testing_image import correlation_nchw_python as correlation_nchw_python
 from .testing_image import crop_and_resize_python as crop_and_resize_python
@@ -36,10 +38,6 @@ from .testing_image import resize3d_python as resize3d_python
 from .testing_image import roi_align_nchw_python as roi_align_nchw_python
 from .testing_image import roi_align_nhwc_python as roi_align_nhwc_python
 from .testing_image import roi_pool_nchw_python as roi_pool_nchw_python
-
-if TYPE_CHECKING:
-    from ...runtime.device import Device
-    from ...te.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 
@@ -73,8 +71,8 @@ def compare_numpy_tvm(
     output: Array,
     target: str,
     device: Device,
-    compute: Callable[..., te.Tensor],
-    schedule: Callable[[list[te.Tensor]], te.Schedule],
+    compute: Callable[..., Tensor],
+    schedule: Callable[[list[Tensor]], te.Schedule],
 ) -> None:
     """Check that a computation, built for a target, returns `output`. Raises AssertionError."""
     with Target(target):
@@ -97,7 +95,7 @@ def _meaning(name: str) -> Callable[..., Any]:
 
 
 def _conv(
-    a: Array, w: Array, stride: int | Sequence[int], padding: str | int | Sequence[int], data: str, kernel: str, groups: int = 1,
+    a: Array, w: Array, stride: Ints, padding: Padding, data: str, kernel: str, groups: int = 1,
     dilation: int = 1,
 ) -> Array:  # fmt: skip
     rank = len(data) - 2
@@ -129,13 +127,7 @@ def _conv(
 
 
 def _conv_of(data: str, kernel: str) -> Callable[..., Array]:
-    def conv(
-        a_np: Array,
-        w_np: Array,
-        stride: int | Sequence[int],
-        padding: str | int | Sequence[int],
-        groups: int = 1,
-    ) -> Array:
+    def conv(a_np: Array, w_np: Array, stride: Ints, padding: Padding, groups: int = 1) -> Array:
         return _conv(a_np, w_np, stride, padding, data, kernel, groups)
 
     return conv
@@ -149,12 +141,7 @@ conv3d_ndhwc_python = _conv_of("NDHWC", "DHWIO")
 
 
 def group_conv1d_ncw_python(
-    a_np: Array,
-    w_np: Array,
-    stride: int,
-    padding: str | int | Sequence[int],
-    dilation: int,
-    groups: int = 1,
+    a_np: Array, w_np: Array, stride: int, padding: Padding, dilation: int, groups: int = 1
 ) -> Array:
     """A convolution of data NCW by a kernel OIW, in groups."""
     return _conv(a_np, w_np, stride, padding, "NCW", "OIW", groups, dilation)
@@ -203,12 +190,7 @@ def dilate_python(
 
 
 def group_conv1d_transpose_ncw_python(
-    a_np: Array,
-    w_np: Array,
-    stride: int | Sequence[int],
-    padding: int | Sequence[int],
-    output_padding: int | Sequence[int],
-    groups: int = 1,
+    a_np: Array, w_np: Array, stride: Ints, padding: Ints, output_padding: Ints, groups: int = 1
 ) -> Array:
     """The gradient of a convolution with respect to its data, channels first, kernel IO..."""
     rank = a_np.ndim - 2
@@ -473,7 +455,7 @@ def one_hot(
 
 
 def matrix_set_diag(
-    input_np: Array, diagonal: Array, k: int | Sequence[int] = 0, align: str = "RIGHT_LEFT"
+    input_np: Array, diagonal: Array, k: Ints = 0, align: str = "RIGHT_LEFT"
 ) -> Array:
     """Matrices with other values on diagonal `k`, or on those from k[0] to k[1], which are rows
     from the highest; short ones at the side that `align` says (of those above, below)."""

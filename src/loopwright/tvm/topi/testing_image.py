@@ -11,7 +11,7 @@ import numpy as np
 from ...ops import OPERATORS
 from ...ops.resizing import ARRAYS, COORDINATE_MODES, Span, Style
 from ...tir import layout as layout_of
-from .padding import get_pad_tuple
+from .padding import Ints, get_pad_tuple
 
 Array = np.ndarray[Any, Any]
 
@@ -138,7 +138,7 @@ def grid_sample_python(
 
 def correlation_nchw_python(
     data1: Array, data2: Array, kernel_size: int, max_displacement: int, stride1: int, stride2: int,
-    padding: int | Sequence[int], is_multiply: bool,
+    padding: Ints, is_multiply: bool,
 ) -> Array:  # fmt: skip
     """What two images have in common, for each displacement."""
     top, left, down, right = get_pad_tuple(padding, (1, 1))
@@ -159,7 +159,7 @@ def correlation_nchw_python(
 
 
 def deformable_conv2d_nchw_python(
-    a_np: Array, offset_np: Array, w_np: Array, stride: int | Sequence[int], padding: int | Sequence[int], dilation: int,
+    a_np: Array, offset_np: Array, w_np: Array, stride: Ints, padding: Ints, dilation: int,
     deformable_groups: int, groups: int,
 ) -> Array:  # fmt: skip
     """A convolution whose taps are moved by offsets."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from ...base.errors import explain
 from ...ir.prim_expr import FloatImm, IntImm, PrimExpr
 from ...ir.prim_op import const, convert
 from ...ir.target import Target
-
-if TYPE_CHECKING:
-    from ...te.tensor import ComputeOp, Operation
+from ...te.tensor import ComputeOp, Operation, Tensor
 
 
 class InvalidShapeError(ValueError):
@@ -83,7 +81,7 @@ def unravel_index(idx: int, shape: Sequence[Any]) -> list[Any]:
 
 def const_matrix(
     matrix: np.ndarray[Any, Any], name: str = "const_matrix", attrs: Any = None
-) -> te.Tensor:
+) -> Tensor:
     """A small array of numbers as a tensor."""
     values = np.asarray(matrix)
     dtype = str(values.dtype)
@@ -98,7 +96,7 @@ def const_matrix(
     return te.compute(values.shape, element, name=name, attrs=attrs)
 
 
-def const_vector(vector: np.ndarray[Any, Any], name: str = "const_vector") -> te.Tensor:
+def const_vector(vector: np.ndarray[Any, Any], name: str = "const_vector") -> Tensor:
     """A few numbers as a tensor."""
     return const_matrix(vector, name)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ... import te, tir
+from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
+from ...te.tensor import Tensor
 from .utils import simplify
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
 
 _OPS = {name: OPERATORS[f"relax.vision.{name}"] for name in (
     "get_valid_counts", "non_max_suppression", "all_class_non_max_suppression",
@@ -30,27 +29,19 @@ def _number(value: PrimExpr | float, dtype: str) -> Any:
 
 
 def get_valid_counts(
-    data: te.Tensor, score_threshold: float = 0, id_index: int = 0, score_index: int = 1
-) -> list[te.Tensor]:
+    data: Tensor, score_threshold: float = 0, id_index: int = 0, score_index: int = 1
+) -> list[Tensor]:
     """The boxes with a score above the threshold, first: how many, the boxes, and their numbers."""
     least = _number(score_threshold, "float32")
     return _OPS["get_valid_counts"](data, least, id_index, score_index)
 
 
 def non_max_suppression(
-    data: te.Tensor,
-    valid_count: te.Tensor,
-    indices: te.Tensor,
-    max_output_size: int = -1,
-    iou_threshold: float = 0.5,
-    force_suppress: bool = False,
-    top_k: int = -1,
-    coord_start: int = 2,
-    score_index: int = 1,
-    id_index: int = 0,
-    return_indices: bool = True,
+    data: Tensor, valid_count: Tensor, indices: Tensor, max_output_size: int = -1,
+    iou_threshold: float = 0.5, force_suppress: bool = False, top_k: int = -1, coord_start: int = 2,
+    score_index: int = 1, id_index: int = 0, return_indices: bool = True,
     invalid_to_bottom: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """The boxes that no better one overlaps by the threshold: their numbers, or themselves."""
     limits = _number(max_output_size, "int32"), _number(iou_threshold, "float32")
     options = (force_suppress, top_k, coord_start, score_index, id_index)
@@ -60,13 +51,13 @@ def non_max_suppression(
 
 
 def all_class_non_max_suppression(
-    boxes: te.Tensor,
-    scores: te.Tensor,
+    boxes: Tensor,
+    scores: Tensor,
     max_output_boxes_per_class: int,
     iou_threshold: float,
     score_threshold: float,
     output_format: str = "onnx",
-) -> list[te.Tensor]:
+) -> list[Tensor]:
     """For each class the boxes that no better one overlaps by the threshold."""
     most = _number(max_output_boxes_per_class, "int32")
     limits = (_number(v, "float32") for v in (iou_threshold, score_threshold))
@@ -74,16 +65,10 @@ def all_class_non_max_suppression(
 
 
 def multibox_detection(
-    cls_prob: te.Tensor,
-    loc_pred: te.Tensor,
-    anchor: te.Tensor,
-    clip: bool = True,
-    threshold: float = 0.01,
-    nms_threshold: float = 0.5,
-    force_suppress: bool = False,
-    variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
-    nms_topk: int = -1,
-) -> te.Tensor:
+    cls_prob: Tensor, loc_pred: Tensor, anchor: Tensor, clip: bool = True, threshold: float = 0.01,
+    nms_threshold: float = 0.5, force_suppress: bool = False,
+    variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2), nms_topk: int = -1,
+) -> Tensor:  # fmt: skip
     """The boxes of `multibox_transform_loc` that no better one overlaps."""
     options = (clip, threshold, variances)
     boxes, count = _OPS["multibox_transform_loc"](cls_prob, loc_pred, anchor, *options)
@@ -95,15 +80,15 @@ def multibox_detection(
 _MODES = {b"avg": "avg", 0: "avg", b"max": "max", 1: "max"}
 
 
-def _roi_align(layout: str) -> Callable[..., te.Tensor]:
+def _roi_align(layout: str) -> Callable[..., Tensor]:
     def roi_align(
-        data: te.Tensor,
-        rois: te.Tensor,
+        data: Tensor,
+        rois: Tensor,
         pooled_size: Sequence[int],
         spatial_scale: float,
         mode: bytes,
         sample_ratio: int = -1,
-    ) -> te.Tensor:
+    ) -> Tensor:
         size = [pooled_size] * 2 if isinstance(pooled_size, int) else list(pooled_size)
         kind = _MODES.get(mode, mode)
         return _OPS["roi_align"](data, rois, size, spatial_scale, sample_ratio, layout, kind)
@@ -116,15 +101,13 @@ def _roi_align(layout: str) -> Callable[..., te.Tensor]:
 roi_align_nchw, roi_align_nhwc = map(_roi_align, ("NCHW", "NHWC"))
 
 
-def roi_pool_nchw(
-    data: te.Tensor, rois: te.Tensor, pooled_size: int, spatial_scale: float
-) -> te.Tensor:
+def roi_pool_nchw(data: Tensor, rois: Tensor, pooled_size: int, spatial_scale: float) -> Tensor:
     """The greatest value of the pixels in the cells of regions."""
     size = [pooled_size] * 2 if isinstance(pooled_size, int) else list(pooled_size)
     return _OPS["roi_pool"](data, rois, size, spatial_scale)
 
 
-def reorg(data: te.Tensor, stride: int) -> te.Tensor:
+def reorg(data: Tensor, stride: int) -> Tensor:
     """The channels of an image NCHW spread over blocks of pixels, read on as an image of `stride ** 2`
     times the channels."""
     n, c, h, w = data.shape

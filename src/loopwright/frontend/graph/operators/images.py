@@ -209,14 +209,7 @@ def _repeats(style: Style, factor: int) -> bool:
 
 
 def _along(
-    cx: Context,
-    x: Value,
-    axis: int,
-    have: int,
-    size: int,
-    scale: float,
-    style: Style,
-    smooth: bool,
+    cx: Context, x: Value, axis: int, have: int, size: int, scale: float, style: Style, smooth: bool
 ) -> Value:
     if size < 1:
         what = f"the result has no elements along axis {axis}"

@@ -72,16 +72,9 @@ def known_window(kernel: list[Any]) -> list[int]:
 
 @function
 def conv(
-    cx: Context,
-    x: Value,
-    weight: Value,
-    bias: Value | None = None,
-    *,
-    strides: list[int],
-    padding: Padding,
-    dilations: list[int],
-    groups: int = 1,
-) -> Any:
+    cx: Context, x: Value, weight: Value, bias: Value | None = None, *, strides: list[int],
+    padding: Padding, dilations: list[int], groups: int = 1,
+) -> Any:  # fmt: skip
     """A convolution of [N, C, ...] by [O, I, ...]."""
     rank, kernel = spatial_rank(x), [literal(d) for d in weight.shape[2:]]
     x, pads = framed(cx, x, window_padding(x, kernel, strides, dilations, padding))
@@ -106,17 +99,10 @@ def vector_as(cx: Context, value: Value, shape: list[int]) -> Any:
 
 @function
 def conv_transpose(
-    cx: Context,
-    x: Value,
-    weight: Value,
-    bias: Value | None = None,
-    *,
-    strides: list[int],
-    padding: Padding,
-    dilations: list[int] | None = None,
-    output_padding: list[int] | None = None,
+    cx: Context, x: Value, weight: Value, bias: Value | None = None, *, strides: list[int],
+    padding: Padding, dilations: list[int] | None = None, output_padding: list[int] | None = None,
     groups: int = 1,
-) -> Any:
+) -> Any:  # fmt: skip
     """A transposed convolution of [N, C, ...] by [I, O, ...]."""
     rank = spatial_rank(x)
     dilations = [1] * rank if dilations is None else dilations
@@ -155,15 +141,9 @@ def transposed_padding(
 
 
 def _transposed_3d(
-    cx: Context,
-    x: Value,
-    weight: Value,
-    strides: list[int],
-    pads: list[int],
-    extra: list[int],
-    dilations: list[int],
-    group: int,
-) -> Any:
+    cx: Context, x: Value, weight: Value, strides: list[int], pads: list[int], extra: list[int],
+    dilations: list[int], group: int,
+) -> Any:  # fmt: skip
     """The convolution of the data, with zeros between its elements, by the flipped weight."""
     kernel, axes = [literal(d) for d in weight.shape[2:]], [2, 3, 4]
     wide = x
@@ -199,38 +179,17 @@ def _transposed_3d(
     return op.nn.conv3d(wide.expr, cx.emit(flipped), [1, 1, 1], padding, dilations, group)
 
 
-@function
-def max_pool(
-    cx: Context,
-    x: Value,
-    *,
-    kernel: list[int],
-    strides: list[int],
-    padding: Padding,
-    dilations: list[int] | None = None,
-) -> Any:
-    """The maximum of each window."""
-    dilations = [1] * len(kernel) if dilations is None else dilations
-    pads = window_padding(x, kernel, strides, dilations, padding)
-    return pooled(
-        cx, x, MAX_POOL[spatial_rank(x)], (kernel, strides, pads, dilations, False), fill=least(x)
-    )
+def _pool(name: str, doc: str, by: Callable[[Context, Value, Window], Any]) -> None:
+    def pool(
+        cx: Context, x: Value, *, kernel: list[int], strides: list[int], padding: Padding,
+        dilations: list[int] | None = None,
+    ) -> Any:  # fmt: skip
+        dilations = [1] * len(kernel) if dilations is None else dilations
+        pads = window_padding(x, kernel, strides, dilations, padding)
+        return by(cx, x, (kernel, strides, pads, dilations, False))
 
-
-@function
-def avg_pool(
-    cx: Context,
-    x: Value,
-    *,
-    kernel: list[int],
-    strides: list[int],
-    padding: Padding,
-    dilations: list[int] | None = None,
-) -> Any:
-    """The mean of the elements of each window that are not padding."""
-    dilations = [1] * len(kernel) if dilations is None else dilations
-    pads = window_padding(x, kernel, strides, dilations, padding)
-    return averaged(cx, x, (kernel, strides, pads, dilations, False))
+    pool.__name__, pool.__doc__ = name, doc
+    function(pool)
 
 
 def averaged(cx: Context, x: Value, window: Window, include_padding: bool = False) -> Any:
@@ -262,3 +221,11 @@ def pooled(
             if not cx.equal(count, out.shape[2 + k]):
                 out = cx.value(op.strided_slice(out.expr, [2 + k], [0], [count], None, True))
     return out
+
+
+def _greatest(cx: Context, x: Value, window: Window) -> Any:
+    return pooled(cx, x, MAX_POOL[spatial_rank(x)], window, fill=least(x))
+
+
+_pool("max_pool", "The maximum of each window.", _greatest)
+_pool("avg_pool", "The mean of the elements of each window that are not padding.", averaged)

@@ -3,5 +3,3 @@
 from __future__ import annotations
 
 from . import kv_cache
-
-__all__ = ["kv_cache"]

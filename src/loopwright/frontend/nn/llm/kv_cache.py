@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .... import relax, te, tir
 from ....base.errors import explain
+from ....ir.prim_expr import PrimExpr
+from ....relax.expr import Call, Expr, PrimValue
 from ....relax.struct_info import ObjectStructInfo, TensorStructInfo
 from ..core import Object, Tensor, exporting
-
-if TYPE_CHECKING:
-    from ....ir.prim_expr import PrimExpr
-    from ....relax.expr import Call, Expr, PrimValue
 
 _CACHE = "vm.builtin.attention_kv_cache_"
 
@@ -80,32 +78,15 @@ class TIRPagedKVCache(PagedKVCache):
     """
 
     def __init__(
-        self,
-        attn_kind: str | Sequence[str],
-        max_batch_size: PrimExpr | int,
-        max_total_seq_len: PrimExpr | int,
-        prefill_chunk_size: PrimExpr | int,
-        page_size: PrimExpr | int,
-        support_sliding_window: int,
-        layer_partition: Expr,
-        num_hidden_layers: int,
-        num_attention_heads: int,
-        num_key_value_heads: int,
-        qk_head_dim: int,
-        v_head_dim: int,
-        mla_original_qk_head_dim: int,
-        mla_original_v_head_dim: int,
-        rope_mode: int,
-        rope_scale: float,
-        rope_theta: float,
-        rope_scaling: Mapping[str, Any],
-        rope_ext_factors: PrimValue,
-        rotary_dim: int,
-        enable_disaggregation: bool,
-        dtype: str,
-        target: Any = None,
-        name: str = "paged_kv_cache",
-    ) -> None:
+        self, attn_kind: str | Sequence[str], max_batch_size: PrimExpr | int,
+        max_total_seq_len: PrimExpr | int, prefill_chunk_size: PrimExpr | int,
+        page_size: PrimExpr | int, support_sliding_window: int, layer_partition: Expr,
+        num_hidden_layers: int, num_attention_heads: int, num_key_value_heads: int,
+        qk_head_dim: int, v_head_dim: int, mla_original_qk_head_dim: int,
+        mla_original_v_head_dim: int, rope_mode: int, rope_scale: float, rope_theta: float,
+        rope_scaling: Mapping[str, Any], rope_ext_factors: PrimValue, rotary_dim: int,
+        enable_disaggregation: bool, dtype: str, target: Any = None, name: str = "paged_kv_cache",
+    ) -> None:  # fmt: skip
         kinds = [attn_kind] * num_hidden_layers if isinstance(attn_kind, str) else list(attn_kind)
         unsupported = {"attention": set(kinds) - {"mha"}, "rope_scaling": dict(rope_scaling)}
         for what, rest in unsupported.items():

@@ -29,15 +29,9 @@ def _heads(cx: Context, x: Value, heads: int) -> Value:
 
 @converter("LinearAttention", 26)
 def linear_attention(
-    cx: Context,
-    node: Node,
-    query: Value,
-    key: Value,
-    value: Value,
-    state: Value | None = None,
-    decay: Value | None = None,
-    beta: Value | None = None,
-) -> Any:
+    cx: Context, node: Node, query: Value, key: Value, value: Value, state: Value | None = None,
+    decay: Value | None = None, beta: Value | None = None,
+) -> Any:  # fmt: skip
     node.skip("chunk_size")
     heads, groups = node.integer("q_num_heads"), node.integer("kv_num_heads")
     rule = node.text("update_rule", "gated_delta")

@@ -6,11 +6,12 @@ Inside, queries, keys and values are [batch, length, heads, size]; caches [batch
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ....base.errors import explain
+from ....ir.prim_expr import PrimExpr
 from ....ir.prim_op import maximum
 from ....relax import op
 from ....relax.expr import ShapeExpr
@@ -19,9 +20,6 @@ from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 from .contrib import DOMAIN, counted, matmul_integer_to_float
-
-if TYPE_CHECKING:
-    from ....ir.prim_expr import PrimExpr
 
 _INT64 = 7  # TensorProto.INT64
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ....base.errors import explain
+from ....ir.prim_expr import PrimExpr
 from ....ir.prim_op import floordiv
 from ....relax import op
 from ....relax.expr import ShapeExpr
@@ -14,19 +15,9 @@ from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
 from .block_quantized import unpacked
-from .contrib import (
-    _FLOAT,
-    _all_of,
-    _contrib,
-    _root_mean_square,
-    counted,
-    numbered,
-)
+from .contrib import _FLOAT, _all_of, _contrib, _root_mean_square, counted, numbered
 from .contrib_attention import _heads, _joined, _swapped, multi_head_attention, rotated_by
 from .contrib_gated import _as_shaped, _float, _grouped
-
-if TYPE_CHECKING:
-    from ....ir.prim_expr import PrimExpr
 
 _INT64, _UINT32 = 7, 12  # TensorProto's data types
 

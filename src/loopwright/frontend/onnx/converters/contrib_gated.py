@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ....base.errors import explain
+from ....ir.prim_expr import PrimExpr
 from ....ir.prim_op import floordiv
 from ....relax import op
 from ....relax.expr import ShapeExpr
@@ -14,17 +15,7 @@ from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
 from .block_quantized import unpacked
-from .contrib import (
-    _FLOAT,
-    _all_of,
-    _contrib,
-    _root_mean_square,
-    counted,
-    numbered,
-)
-
-if TYPE_CHECKING:
-    from ....ir.prim_expr import PrimExpr
+from .contrib import _FLOAT, _all_of, _contrib, _root_mean_square, counted, numbered
 
 
 def _float(cx: Context, x: Value) -> Value:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ....base.errors import explain
+from ....ir.dtype import DataType
 from ....relax import op
 from ...graph.object_values import constant_texts, indices_of, texts_at
 from ...graph.values import Value, literal
@@ -16,9 +17,6 @@ from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 from .texts import texts_of
-
-if TYPE_CHECKING:
-    from ....ir.dtype import DataType
 
 DOMAIN = "ai.onnx.ml"
 _F32 = 1  # TensorProto.FLOAT

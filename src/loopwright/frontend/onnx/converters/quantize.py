@@ -175,17 +175,9 @@ def _product(cx: Context, a: Value, b: Value, a_zero: Value | None, b_zero: Valu
 
 @converter("QLinearMatMul", 10)
 def quantized_matmul(
-    cx: Context,
-    node: Node,
-    a: Value,
-    a_scale: Value,
-    a_zero: Value,
-    b: Value,
-    b_scale: Value,
-    b_zero: Value,
-    y_scale: Value,
-    y_zero: Value,
-) -> Any:
+    cx: Context, node: Node, a: Value, a_scale: Value, a_zero: Value, b: Value, b_scale: Value,
+    b_zero: Value, y_scale: Value, y_zero: Value,
+) -> Any:  # fmt: skip
     total = cx.value(op.astype(_product(cx, a, b, a_zero, b_zero), "float32"))
     rows = _float(cx, _along(cx, a_scale, total, max(total.ndim - 2, 0)))
     columns = _float(cx, _along(cx, b_scale, total, total.ndim - 1))
@@ -229,18 +221,9 @@ def conv_integer(
 
 @converter("QLinearConv", 10)
 def quantized_conv(
-    cx: Context,
-    node: Node,
-    x: Value,
-    x_scale: Value,
-    x_zero: Value,
-    weight: Value,
-    w_scale: Value,
-    w_zero: Value,
-    y_scale: Value,
-    y_zero: Value,
-    bias: Value | None = None,
-) -> Any:
+    cx: Context, node: Node, x: Value, x_scale: Value, x_zero: Value, weight: Value, w_scale: Value,
+    w_zero: Value, y_scale: Value, y_zero: Value, bias: Value | None = None,
+) -> Any:  # fmt: skip
     total = cx.value(conv_integer(cx, node, x, weight, x_zero, w_zero))
     if bias is not None:
         if bias.ndim != 1:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import explain
+from ....ir.prim_expr import PrimExpr
 from ....ops.recurrent import ACTIVATIONS, DIRECTIONS, GATES, LANES
 from ....relax import op
 from ....relax.expr import Expr, ShapeExpr
@@ -14,14 +15,7 @@ from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import register_converter
 
-if TYPE_CHECKING:
-    from ....ir.prim_expr import PrimExpr
-
-_DEFAULT = {
-    "rnn": ["Tanh"],
-    "gru": ["Sigmoid", "Tanh"],
-    "lstm": ["Sigmoid", "Tanh", "Tanh"],
-}
+_DEFAULT = {"rnn": ["Tanh"], "gru": ["Sigmoid", "Tanh"], "lstm": ["Sigmoid", "Tanh", "Tanh"]}
 _CANONICAL = {name.lower(): name for name in ACTIVATIONS}
 
 
@@ -102,19 +96,10 @@ def _layer(kind: str) -> Callable[..., Any]:
     many = GATES[kind]
 
     def convert(
-        cx: Context,
-        node: Node,
-        x: Value,
-        weight: Value,
-        recurrent: Value,
-        bias: Value | None = None,
-        lengths: Value | None = None,
-        hidden: Value | None = None,
-        cell: Value | None = None,
-        peepholes: Value | None = None,
-        *,
-        rounded: bool = False,
-    ) -> Any:
+        cx: Context, node: Node, x: Value, weight: Value, recurrent: Value,
+        bias: Value | None = None, lengths: Value | None = None, hidden: Value | None = None,
+        cell: Value | None = None, peepholes: Value | None = None, *, rounded: bool = False,
+    ) -> Any:  # fmt: skip
         node.skip("output_sequence")
         direction, batched = node.text("direction", "forward"), node.flag("layout")
         if direction not in DIRECTIONS:

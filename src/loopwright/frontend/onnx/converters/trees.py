@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ....base import budget
 from ....base.errors import explain
+from ....ir.prim_expr import PrimExpr
 from ....relax import op
 from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
 from ..registry import converter
 from .ml import DOMAIN, both_classes, class_labels, floating, transformed
-
-if TYPE_CHECKING:
-    from ....ir.prim_expr import PrimExpr
 
 _MODES = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")  # as TreeEnsemble numbers them
 _LEQ, _LT, _GTE, _GT, _EQ, _NEQ, _MEMBER = range(7)

@@ -17,11 +17,7 @@ from ..reader import Operator
 from .base import channels_first, channels_last, operator
 
 # The axes of weights (out, rows, columns, in) as (out, in, rows, columns), by the operator.
-_AXES = {
-    "CONV_2D": [0, 3, 1, 2],
-    "DEPTHWISE_CONV_2D": [3, 0, 1, 2],
-    "CONV_3D": [4, 3, 0, 1, 2],
-}
+_AXES = {"CONV_2D": [0, 3, 1, 2], "DEPTHWISE_CONV_2D": [3, 0, 1, 2], "CONV_3D": [4, 3, 0, 1, 2]}
 
 
 def window(node: Operator, rank: int = 2) -> dict[str, Any]:

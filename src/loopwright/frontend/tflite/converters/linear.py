@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ....base.errors import explain
+from ....ir.prim_expr import PrimExpr
 from ....relax import op
 from ....relax.expr import ShapeExpr
 from ...graph.values import Value, literal
@@ -15,9 +16,6 @@ from ..context import TFLiteContext as Context
 from ..reader import Operator
 from .base import limited_real, operator
 from .image import rearranged
-
-if TYPE_CHECKING:
-    from ....ir.prim_expr import PrimExpr
 
 
 @operator("FULLY_CONNECTED")

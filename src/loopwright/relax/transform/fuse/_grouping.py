@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.span import merge_spans
 from ....ir import trace
 from ....ir.expr import GlobalVar
+from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.prim_expr import Var as TirVar
 from ... import expr as rx
@@ -16,9 +17,6 @@ from ...block_builder import BlockBuilder, NameSupply
 from ...functor import GraphRewriter
 from ...struct_info import ShapeStructInfo, StructInfo
 from ..queries import is_tir_call, used_vars
-
-if TYPE_CHECKING:
-    from ....ir.module import IRModule
 
 
 @dataclass

@@ -42,10 +42,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ....base.span import Span
 from ....ir.literals import int_value
 from ....ir.module import IRModule
+from ....ir.prim_expr import PrimExpr
 from ....ir.target import Target
 from ....ir.transform import ModulePass, PassContext
 from ... import expr as rx
@@ -55,10 +57,6 @@ from ..legalize_ops.common import may_be_taken
 from ..products import is_call, keeps_dtype, shape_of
 from ..queries import functions_of, used_vars
 from ._grouping import Group, GroupedRewriter
-
-if TYPE_CHECKING:
-    from ....base.span import Span
-    from ....ir.prim_expr import PrimExpr
 
 _LEAST = (8, 32, 16)  # queries, keys, size of a value: of fewer the scores are small
 _ELEMENTWISE = ("add", "subtract", "multiply", "divide", "where")

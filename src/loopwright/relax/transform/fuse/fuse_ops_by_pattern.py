@@ -36,24 +36,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import LoopwrightError, explain, suggest
 from ....base.foreign import named_errors
 from ....ir import trace
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
+from ....ir.op import Op
 from ....ir.transform import ModulePass, PassContext
 from ... import expr as rx
 from ...analysis.variables import udchain
 from ...dpl import pattern as dpl
 from ...dpl.matcher import matcher_of
+from ...dpl.nodes import DFPattern
 from ..queries import functions_of, is_outlined, used_vars
 from ._grouping import GroupedRewriter, name_of
-
-if TYPE_CHECKING:
-    from ....ir.op import Op
-    from ...dpl.nodes import DFPattern
 
 COMPOSITE, CODEGEN = "Composite", "Codegen"
 

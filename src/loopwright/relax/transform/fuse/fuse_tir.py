@@ -48,13 +48,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import LoopwrightError, explain
 from ....base.span import Span, merge_spans
 from ....ir.expr import Attrs, GlobalVar
 from ....ir.functor import post_order_visit, rewrite
 from ....ir.module import IRModule
+from ....ir.node import Node
 from ....ir.prim_expr import BinaryOpExpr, PrimExpr
 from ....ir.prim_expr import Call as TirCall
 from ....ir.prim_expr import Var as TirVar
@@ -81,9 +82,6 @@ from ...struct_info import (
 from ..graph.canonicalize import canonicalize
 from ..graph.dead_code import Callees, DeadCodeElimination, eliminate
 from ..queries import call_fields, tensor_fields
-
-if TYPE_CHECKING:
-    from ....ir.node import Node
 
 
 @dataclass(frozen=True, repr=False)

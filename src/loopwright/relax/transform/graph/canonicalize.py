@@ -25,9 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import explain
+from ....ir.expr import BaseExpr
 from ....ir.module import IRModule
 from ....ir.prim_expr import PrimExpr
 from ....ir.prim_expr import Var as TirVar
@@ -44,11 +45,8 @@ from ...analysis.variables import bindings_of
 from ...expr_functor import PyExprMutator
 from ...functor import GraphRewriter
 from ...relations import match_struct_info, substitute
+from ...struct_info import StructInfo
 from ..queries import shape_vars, used_vars
-
-if TYPE_CHECKING:
-    from ....ir.expr import BaseExpr
-    from ...struct_info import StructInfo
 
 
 @dataclass(frozen=True, repr=False)

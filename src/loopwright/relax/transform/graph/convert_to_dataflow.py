@@ -59,7 +59,7 @@ class _Converter:
         for block in seq.blocks:
             flows = isinstance(block, rx.DataflowBlock)
             for binding in map(self.inside, block.bindings):
-                pure = flows or _may_flow(binding)
+                pure = flows or (not isinstance(binding.value, rx.If) and is_pure(binding.value))
                 if not parts or parts[-1][0] != pure:
                     parts.append((pure, []))
                 parts[-1][1].append(binding)
@@ -91,7 +91,3 @@ def _same(a: rx.BindingBlock, b: rx.BindingBlock) -> bool:
     return (
         type(a) is type(b) and len(a.bindings) == len(b.bindings) and all(x is y for x, y in pairs)
     )
-
-
-def _may_flow(binding: rx.Binding) -> bool:
-    return not isinstance(binding.value, rx.If) and is_pure(binding.value)

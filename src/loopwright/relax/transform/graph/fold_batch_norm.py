@@ -24,21 +24,19 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ....ir.functor import pre_order_visit
 from ....ir.module import IRModule
+from ....ir.node import Node
 from ....ir.transform import ModulePass, PassContext
 from ... import op as relax_op
 from ...expr import Call, Constant, Expr, Function, TupleGetItem, Var, const
 from ..products import is_call
 from ..queries import is_outlined
 from ..rewriting import SweepingRewriter
-
-if TYPE_CHECKING:
-    from ....ir.node import Node
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base import budget
 from ....base.errors import LoopwrightError, explain
@@ -45,6 +45,7 @@ from ....ir.rule_table import Candidate, Choice, ask
 from ....ir.target import Target
 from ....ir.transform import ModulePass, PassContext
 from ....tir.function import PrimFunc
+from ...block_builder import BlockBuilder
 from ...expr import BindingBlock, Call, Expr
 from ...functor import GraphRewriter
 from ...relations import BaseCheckResult, struct_info_base_check
@@ -52,9 +53,6 @@ from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from ..legalize_ops.common import answer, candidates, is_checked, refusal
 from ..queries import device_of, is_tir_call, shape_known, tensor_fields
 from .dead_code import DeadCodeElimination
-
-if TYPE_CHECKING:
-    from ...block_builder import BlockBuilder
 
 _DEEPEST = 32  # limit for rules that lower an operator to itself
 _log = logging.getLogger(__name__)

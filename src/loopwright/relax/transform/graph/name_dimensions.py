@@ -38,25 +38,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....arith import Analyzer
 from ....ir.expr import GlobalVar
 from ....ir.functor import Rewriter, post_order_visit, pre_order_visit
 from ....ir.module import IRModule
+from ....ir.node import Node
 from ....ir.prim_expr import Add, FloorMod, IntImm, PrimExpr, Sub, Var
 from ....ir.structural import StructuralKey, structural_equal
 from ....ir.transform import ModulePass, PassContext
 from ....tir.analysis.bounds import Sum
 from ....tir.function import PrimFunc
 from ....tir.stmt import Block, Stmt
-from ...block_builder import fingerprint
 from ...expr import Call, ShapeExpr
+from ...fingerprint import fingerprint
 from ...functor import GraphRewriter
 from ...op.base import CALL_TIR
-
-if TYPE_CHECKING:
-    from ....ir.node import Node
 
 
 @dataclass(frozen=True)
@@ -192,10 +190,7 @@ def _order(name: str) -> tuple[int, str]:
 
 class _Caller(GraphRewriter):
     def __init__(
-        self,
-        mod: IRModule,
-        scalars: dict[GlobalVar, list[int]],
-        same: dict[GlobalVar, GlobalVar],
+        self, mod: IRModule, scalars: dict[GlobalVar, list[int]], same: dict[GlobalVar, GlobalVar]
     ) -> None:
         super().__init__(mod)
         self.scalars, self.same = scalars, same

@@ -18,18 +18,16 @@ that is a value: `R.ones(shape, dtype="float32")`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....ir.functor import post_order_visit
+from ....ir.node import Node
 from ....ir.op import Op
 from ....ir.prim_expr import Var as TirVar
 from ... import expr as rx
 from ...functor import GraphRewriter
 from ...struct_info import ShapeStructInfo, StructInfo, TensorStructInfo
 from ..decorators import RewriterPass
-
-if TYPE_CHECKING:
-    from ....ir.node import Node
 
 
 class _Namer(GraphRewriter):

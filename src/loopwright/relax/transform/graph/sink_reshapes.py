@@ -28,10 +28,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....ir.literals import is_one
 from ....ir.module import IRModule
+from ....ir.prim_expr import PrimExpr
 from ....ir.prim_op import multiply
 from ....ir.transform import ModulePass, PassContext
 from ... import op as relax_op
@@ -39,9 +40,6 @@ from ...expr import Call, Expr, Var, VarBinding
 from ...layout import LayoutPlan, LayoutQuery, LayoutRewriter, plain, tensor_arguments, with_tensors
 from ...relations import can_prove_shape_equal
 from ..products import is_call, shape_of
-
-if TYPE_CHECKING:
-    from ....ir.prim_expr import PrimExpr
 
 
 @dataclass(frozen=True)

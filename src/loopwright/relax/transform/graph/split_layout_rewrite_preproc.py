@@ -1,53 +1,34 @@
 """SplitLayoutRewritePreproc: splits the rearrangement of a kernel's inputs into a kernel of its own.
 
-Before::
+Before (-) and after (+)::
 
-    @I.ir_module
-    class Module:
-        @T.prim_func(private=True)
-        def add(x: T.Buffer((4, 4), "float32"), w: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
-            packed = T.alloc_buffer((4, 4))
-            for i, j in T.grid(4, 4):
-                with T.block("packed"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    T.block_attr({"meta_schedule.layout_rewrite_preproc": True})
-                    packed[vj, vi] = w[vi, vj]
-            for i, j in T.grid(4, 4):
-                with T.block("y"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    y[vi, vj] = x[vi, vj] + packed[vj, vi]
+      @I.ir_module
+      class Module:
+          @T.prim_func(private=True)
+    -     def add(x: T.Buffer((4, 4), "float32"), w: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
+    -         packed = T.alloc_buffer((4, 4))
+    +     def add_weight_prepack(w: T.Buffer((4, 4), "float32"), packed: T.Buffer((4, 4), "float32")):
+              for i, j in T.grid(4, 4):
+                  with T.block("packed"):
+                      vi, vj = T.axis.remap("SS", [i, j])
+    -                 T.block_attr({"meta_schedule.layout_rewrite_preproc": True})
+                      packed[vj, vi] = w[vi, vj]
+    +
+    +     @T.prim_func(private=True)
+    +     def add_prepacked(x: T.Buffer((4, 4), "float32"), packed: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
+              for i, j in T.grid(4, 4):
+                  with T.block("y"):
+                      vi, vj = T.axis.remap("SS", [i, j])
+                      y[vi, vj] = x[vi, vj] + packed[vj, vi]
 
-        @R.function
-        def main(x: R.Tensor((4, 4), dtype="float32"), w: R.Tensor((4, 4), dtype="float32")) -> R.Tensor((4, 4), dtype="float32"):
-            cls = Module
-            gv = R.call_tir(cls.add, (x, w), out_sinfo=R.Tensor((4, 4), dtype="float32"))
-            return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @T.prim_func(private=True)
-        def add_weight_prepack(w: T.Buffer((4, 4), "float32"), packed: T.Buffer((4, 4), "float32")):
-            for i, j in T.grid(4, 4):
-                with T.block("packed"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    packed[vj, vi] = w[vi, vj]
-
-        @T.prim_func(private=True)
-        def add_prepacked(x: T.Buffer((4, 4), "float32"), packed: T.Buffer((4, 4), "float32"), y: T.Buffer((4, 4), "float32")):
-            for i, j in T.grid(4, 4):
-                with T.block("y"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    y[vi, vj] = x[vi, vj] + packed[vj, vi]
-
-        @R.function
-        def main(x: R.Tensor((4, 4), dtype="float32"), w: R.Tensor((4, 4), dtype="float32")) -> R.Tensor((4, 4), dtype="float32"):
-            cls = Module
-            lv = R.call_tir(cls.add_weight_prepack, (w,), out_sinfo=R.Tensor((4, 4), dtype="float32"))
-            lv1 = R.call_tir(cls.add_prepacked, (x, lv), out_sinfo=R.Tensor((4, 4), dtype="float32"))
-            gv: R.Tensor((4, 4), dtype="float32") = lv1
-            return gv
+          @R.function
+          def main(x: R.Tensor((4, 4), dtype="float32"), w: R.Tensor((4, 4), dtype="float32")) -> R.Tensor((4, 4), dtype="float32"):
+              cls = Module
+    -         gv = R.call_tir(cls.add, (x, w), out_sinfo=R.Tensor((4, 4), dtype="float32"))
+    +         lv = R.call_tir(cls.add_weight_prepack, (w,), out_sinfo=R.Tensor((4, 4), dtype="float32"))
+    +         lv1 = R.call_tir(cls.add_prepacked, (x, lv), out_sinfo=R.Tensor((4, 4), dtype="float32"))
+    +         gv: R.Tensor((4, 4), dtype="float32") = lv1
+              return gv
 
 Run before LiftTransformParams, which can lift the first kernel. The blocks are those with the
 annotation meta_schedule.layout_rewrite_preproc; each reads one input, which nothing else reads. With
@@ -58,11 +39,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....ir.expr import GlobalVar
 from ....ir.functor import any_node
 from ....ir.module import IRModule
+from ....ir.node import Node
 from ....ir.prim_expr import IntImm
 from ....ir.transform import ModulePass, PassContext
 from ....tir.buffer import Buffer
@@ -86,9 +68,6 @@ from ...struct_info import TensorStructInfo
 from ..queries import call_fields
 from .dead_code import DeadCodeElimination
 from .mark_constants import ATTR
-
-if TYPE_CHECKING:
-    from ....ir.node import Node
 
 MARK = "meta_schedule.layout_rewrite_preproc"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import explain, suggest
 from ....base.foreign import named_errors
@@ -20,11 +20,9 @@ from ....ir.op import OPS, Op, load_definitions, register_op
 from ....ir.rule_table import DEFAULT, Candidate, RuleTable
 from ....ir.target import Target
 from ....tir.function import PrimFunc
+from ...block_builder import BlockBuilder
+from ...expr import Call
 from .kernel import Kernel
-
-if TYPE_CHECKING:
-    from ...block_builder import BlockBuilder
-    from ...expr import Call
 
 Rule = Callable[[Any, Any], Any]
 Predicate = Callable[[Any], bool]

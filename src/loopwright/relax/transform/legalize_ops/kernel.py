@@ -10,7 +10,7 @@ function makes it for the call, for its weights. The body may contain anything: 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....arith import Analyzer
 from ....base.errors import LoopwrightError, explain
@@ -20,14 +20,12 @@ from ....ir.prim_expr import IntImm, PrimExpr, Var
 from ....ir.prim_op import const
 from ....ir.target import Target
 from ....ir.variables import substitute
+from ....tir.buffer import Buffer
 from ....tir.function import PrimFunc
+from ...block_builder import BlockBuilder
 from ...expr import Call, Constant, Expr, ShapeExpr, Tuple
 from ...op.base import call_tir
 from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
-
-if TYPE_CHECKING:
-    from ....tir.buffer import Buffer
-    from ...block_builder import BlockBuilder
 
 Maker = Callable[[Call], PrimFunc | None]
 

@@ -9,10 +9,13 @@ from typing import Any
 
 from ....ir.expr import GlobalVar
 from ....ir.functor import post_order_visit
+from ....ir.literals import broadcast_parts, is_zero
 from ....ir.module import IRModule
-from ....ir.prim_expr import PrimExpr, Var
+from ....ir.prim_expr import FloorMod, Min, PrimExpr, Select, Var
 from ....ir.prim_op import const
+from ....ir.structural import structural_equal
 from ....tir import stmt as st
+from ....tir.byte_size import plain
 from ....tir.function import PrimFunc
 from ... import expr as rx
 from ...functor import GraphRewriter
@@ -101,3 +104,24 @@ class ByName(GraphRewriter):
             return call
         named = rx.ExternFunc(call.op.name_hint)
         return call.replace(op=named, sinfo_args=(call.struct_info,))
+
+
+def expectation(have: PrimExpr, want: PrimExpr, where: str) -> str:
+    """The message for an extent that differs from another one, which may be how an operator requires a
+    least extent or a multiple."""
+    if isinstance(have, Min):
+        for part, other in ((have.a, have.b), (have.b, have.a)):
+            if structural_equal(part, want):
+                return f"{plain(other)} must be at least {plain(want)} {where}"
+    if isinstance(have, FloorMod) and is_zero(want):
+        return f"{plain(have.a)} must be a multiple of {plain(have.b)} {where}"
+    both = f"({plain(have)} against {_required(have, want)})"
+    return f"another extent than expected {where} {both}; give inputs whose shapes agree"
+
+
+def _required(have: PrimExpr, want: PrimExpr) -> str:
+    """The required extent, in a message: "m or 1" where it broadcasts with m."""
+    if not (isinstance(want, Select) and structural_equal(want.true_value, have)):
+        return plain(want)
+    others = (p for p in broadcast_parts(want.false_value) if not structural_equal(p, have))
+    return " or ".join([*map(plain, others), "1"])

@@ -48,20 +48,19 @@ from ....base.span import Span, merge_spans
 from ....ir import trace
 from ....ir.dtype import DataType
 from ....ir.expr import GlobalVar
-from ....ir.literals import broadcast_parts, is_zero
+from ....ir.literals import is_zero
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.prim_expr import Call as PrimCall
-from ....ir.prim_expr import FloorMod, IntImm, Min, PrimExpr, Range, Select, StringImm, Var
+from ....ir.prim_expr import IntImm, PrimExpr, Range, StringImm, Var
 from ....ir.prim_op import add, cast, const, equal, floordiv, multiply
-from ....ir.structural import structural_equal
 from ....ir.transform import ModulePass, PassContext
 from ....ir.variables import substitute, vars_in
 from ....runtime.signature import Argument, Signature
 from ....tir import stmt as st
 from ....tir.analysis.liveness import alignment_of
 from ....tir.buffer import ALIGNMENT
-from ....tir.byte_size import LIMIT, Sizes, plain
+from ....tir.byte_size import LIMIT, Sizes
 from ....tir.function import PrimFunc
 from ....tir.signature import NATIVE_ENTRY
 from ....tir.transform.lower.unpack_signatures import symbolic_dims
@@ -74,22 +73,18 @@ from ...struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from ._native_values import ByName, Nothing, NotNative, Steps, StorageAt, TensorAt, callers
+from ._native_values import (
+    ByName,
+    Nothing,
+    NotNative,
+    Steps,
+    StorageAt,
+    TensorAt,
+    callers,
+    expectation,
+)
 
 NATIVE_PART = "native_part"  # attribute of a part that a function of the machine calls
-
-
-def _expectation(have: PrimExpr, want: PrimExpr, where: str) -> str:
-    """The message for an extent that differs from another one, which may be how an operator requires a
-    least extent or a multiple."""
-    if isinstance(have, Min):
-        for part, other in ((have.a, have.b), (have.b, have.a)):
-            if structural_equal(part, want):
-                return f"{plain(other)} must be at least {plain(want)} {where}"
-    if isinstance(have, FloorMod) and is_zero(want):
-        return f"{plain(have.a)} must be a multiple of {plain(have.b)} {where}"
-    both = f"({plain(have)} against {_required(have, want)})"
-    return f"another extent than expected {where} {both}; give inputs whose shapes agree"
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,7 +114,7 @@ class GraphToTIR(ModulePass):
                 try:
                     functions[gvar] = _Converter(mod, gvar, func, self.workspace).run()
                 except NotNative as why:
-                    self.stays(gvar, str(why))
+                    trace.note("native", gvar.name_hint, rule="virtual machine", why=str(why))
         if all(functions[g] is f for g, f in mod.functions.items()):
             return mod
         native = {g for g, f in mod.functions.items() if functions[g].__class__ is not f.__class__}
@@ -127,11 +122,6 @@ class GraphToTIR(ModulePass):
             if isinstance(functions[gvar], rx.Function):
                 functions[gvar] = ByName(native).function(func)
         return IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
-
-    @staticmethod
-    def stays(gvar: GlobalVar, why: str) -> None:
-        """Record in the trace why a function is not native."""
-        trace.note("native", gvar.name_hint, rule="virtual machine", why=why)
 
 
 def why_not_native(mod: IRModule, name: str) -> str:
@@ -171,17 +161,17 @@ class _Converter:
 
     def run(self) -> PrimFunc:
         """The native function."""
-        func = self.func
-        if len(func.body.blocks) and any(isinstance(b, rx.DataflowBlock) for b in func.body.blocks):
+        func, blocks = self.func, self.func.body.blocks
+        if any(isinstance(b, rx.DataflowBlock) for b in blocks):
             raise NotNative("it still has dataflow blocks")
         params, specs = self.parameters()
         symbols = tuple(v for v, source in self.symbols.items() if v is source)
-        self.find_values()
+        self.values = {b.var: b.value for block in blocks for b in block.bindings}
         leaves, tree = self.result_leaves()
         results = [self.result_spec(k, info, len(leaves)) for k, (_, info) in enumerate(leaves)]
         outs = [Var(r.name, "handle", type_annotation=(r.dtype, "global")) for r in results]
         self.claim_outputs(leaves, outs)
-        for block in func.body.blocks:
+        for block in blocks:
             for binding in block.bindings:
                 self.binding(binding)
         self.copy_results(leaves, outs)
@@ -213,12 +203,10 @@ class _Converter:
                 scalars.append(var)
                 if isinstance(info.value, Var):
                     self.symbols[info.value] = var
-        for p in self.func.params:
-            if isinstance(p.struct_info, TensorStructInfo):
-                for d in p.struct_info.get_shape() or ():
-                    if isinstance(d, Var):
-                        self.symbols.setdefault(d, d)
-        self.scope_vars = [*(v for v in self.symbols.values()), *scalars]
+        for d in dims:
+            if isinstance(d, Var):
+                self.symbols.setdefault(d, d)
+        self.scope_vars = [*self.symbols.values(), *scalars]
         for p in self.func.params:
             info = p.struct_info
             if isinstance(info, TensorStructInfo):
@@ -255,11 +243,6 @@ class _Converter:
         return substitute(expr, self.symbols)
 
     # -- results -------------------------------------------------------------------------------
-
-    def find_values(self) -> None:
-        for block in self.func.body.blocks:
-            for binding in block.bindings:
-                self.values[binding.var] = binding.value
 
     def result_leaves(self) -> tuple[list[tuple[Any, TensorStructInfo]], Any]:
         leaves: list[tuple[Any, TensorStructInfo]] = []
@@ -564,7 +547,7 @@ class _Converter:
                 continue
             site = binding.span or binding.value
             axis = f"on axis {k} " if isinstance(binding.struct_info, TensorStructInfo) else ""
-            said = StringImm(f"{self.name}: {_expectation(a, b, f'{axis}at {site}')}")
+            said = StringImm(f"{self.name}: {expectation(a, b, f'{axis}at {site}')}")
             check = equal(a, b)
             self.state.wrap(lambda rest, c=check, m=said: st.AssertStmt(c, m, rest))
 
@@ -594,14 +577,6 @@ class _Converter:
             extents = tuple(const(d, "int64") for d in data.shape)
             body = st.AllocateConst(var, DataType(data.dtype), extents, data, body)
         return body
-
-
-def _required(have: PrimExpr, want: PrimExpr) -> str:
-    """The required extent, in a message: "m or 1" where it broadcasts with m."""
-    if not (isinstance(want, Select) and structural_equal(want.true_value, have)):
-        return plain(want)
-    others = (p for p in broadcast_parts(want.false_value) if not structural_equal(p, have))
-    return " or ".join([*map(plain, others), "1"])
 
 
 def _op_name(value: Any) -> str:

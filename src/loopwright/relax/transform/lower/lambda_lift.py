@@ -3,31 +3,25 @@
 A local function without free variables is called as a global one; one with free variables becomes
 a closure over them.
 
-Before::
+Before (-) and after (+)::
 
-    @R.function
-    def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-        @R.function
-        def twice(y: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-            s: R.Tensor((2,), dtype="float32") = R.add(y, y)
-            return s
-        gv: R.Tensor((2,), dtype="float32") = twice(x)
-        return gv
-
-After::
-
-    @I.ir_module
-    class Module:
-        @R.function(private=True)
-        def main_twice(y: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-            s: R.Tensor((2,), dtype="float32") = R.add(y, y)
-            return s
-
-        @R.function
-        def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
-            cls = Module
-            gv: R.Tensor((2,), dtype="float32") = cls.main_twice(x)
-            return gv
+      @I.ir_module
+      class Module:
+    +     @R.function(private=True)
+    +     def main_twice(y: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+    +         s: R.Tensor((2,), dtype="float32") = R.add(y, y)
+    +         return s
+    +
+          @R.function
+          def main(x: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+    -         @R.function
+    -         def twice(y: R.Tensor((2,), dtype="float32")) -> R.Tensor((2,), dtype="float32"):
+    -             s: R.Tensor((2,), dtype="float32") = R.add(y, y)
+    -             return s
+    -         gv: R.Tensor((2,), dtype="float32") = twice(x)
+    +         cls = Module
+    +         gv: R.Tensor((2,), dtype="float32") = cls.main_twice(x)
+              return gv
 """
 
 from __future__ import annotations

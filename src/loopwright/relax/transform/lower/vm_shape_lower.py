@@ -23,11 +23,13 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import explain
+from ....ir.expr import BaseExpr
 from ....ir.functor import rewrite
 from ....ir.module import IRModule
+from ....ir.op import Op
 from ....ir.prim_expr import IntImm, PrimExpr
 from ....ir.prim_expr import StringImm as PrimString
 from ....ir.prim_expr import Var as TirVar
@@ -46,10 +48,6 @@ from ...functor import GraphRewriter
 from ...op.base import call_builtin_with_ctx, call_packed, null_value
 from ...relations import BaseCheckResult
 from ..queries import functions_of
-
-if TYPE_CHECKING:
-    from ....ir.expr import BaseExpr
-    from ....ir.op import Op
 
 # How the machine reads its arguments when it makes or matches a shape.
 _USE_IMM, _LOAD = 0, 1

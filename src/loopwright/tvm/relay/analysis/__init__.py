@@ -40,30 +40,3 @@ def post_order_visit(expr: Expr, fvisit: Callable[[Any], Any]) -> None:
 
 
 __getattr__ = served(__name__)
-
-__all__ = [
-    "AnnotatedRegionSet",
-    "CallGraph",
-    "Feature",
-    "LayerCounter",
-    "all_dtypes",
-    "all_type_vars",
-    "all_vars",
-    "bound_type_vars",
-    "bound_vars",
-    "check_basic_block_normal_form",
-    "check_constant",
-    "check_kind",
-    "count_layers",
-    "detect_feature",
-    "extract_fused_functions",
-    "extract_intermdeiate_expr",
-    "free_type_vars",
-    "free_vars",
-    "get_calibration_data",
-    "get_total_mac_number",
-    "list_op_freqs",
-    "post_order_visit",
-    "search_fc_transpose",
-    "well_formed",
-]

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ....ir.expr import GlobalVar
+from ....ir.module import IRModule
+from ....ir.op import Op
 from ..expr import Call, Expr, Function, Let, Var
 from ..type_functor import parts
 from ..types import FuncType, Type, TypeVar
-from ..walk import all_vars, bound_vars, children, free_vars, post_order
-
-if TYPE_CHECKING:
-    from ....ir.expr import GlobalVar
-    from ....ir.module import IRModule
-    from ....ir.op import Op
+from ..walk import all_vars, bound_vars, children, free_vars, post_order  # noqa: F401
 
 
 def _types_of(node: GlobalVar | Expr) -> Iterator[Any]:
@@ -124,15 +122,3 @@ def _scoped(node: Op | Expr) -> Iterator[tuple[str, Any]]:
         yield from (("bind", node.params), ("visit", node.body), ("leave", node.params))
     else:
         yield from (("visit", child) for child in children(node))
-
-
-__all__ = [
-    "all_dtypes",
-    "all_type_vars",
-    "all_vars",
-    "bound_type_vars",
-    "bound_vars",
-    "free_type_vars",
-    "free_vars",
-    "well_formed",
-]

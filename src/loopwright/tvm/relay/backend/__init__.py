@@ -12,15 +12,3 @@ from . import (
     vm,
 )
 from .config import Executor, Runtime
-
-__all__ = [
-    "Executor",
-    "Runtime",
-    "executor_factory",
-    "graph_executor_codegen",
-    "interpreter",
-    "name_transforms",
-    "te_compiler",
-    "utils",
-    "vm",
-]

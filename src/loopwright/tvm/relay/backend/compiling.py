@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ....backend.pipeline import get_default_pipeline
 from ....base.errors import CallValueError, explain
@@ -11,6 +13,7 @@ from ....driver.front import compile as compile_model
 from ....ir.module import IRModule
 from ....ir.target import Target
 from ....ir.transform import Sequential
+from ....runtime.tensor import Tensor
 from ....tir.function import PrimFunc
 from .. import transform as steps
 from ..expr import Constant, Expr, Function, Var, bind, const
@@ -19,11 +22,6 @@ from ..infer import Mismatch, Unifier, infer_function
 from ..strategy import StrategyChoice
 from ..translate import to_relax
 from .kernels import NameKernels
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from ....runtime.tensor import Tensor
 
 SCHEDULED = "ApplyDefaultSchedule"  # after it kernels have their last names
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....ir.module import IRModule
 from ....ir.target import Target
+from ....relax.expr import Function
 from ....tir.function import PrimFunc
 from ....tir.signature import signature_of
 from ...graph_executor import GraphRuntime
 from .config import Executor
-
-if TYPE_CHECKING:
-    from ....relax.expr import Function
 
 
 def is_kernel(func: Function | PrimFunc) -> bool:
@@ -30,15 +28,9 @@ class ExecutorFactoryModule:
     """
 
     def __init__(
-        self,
-        ir_mod: IRModule,
-        target: Target,
-        executor: Executor,
-        lib: Any,
-        libmod_name: str,
-        params: dict[str, Any],
-        graph_json: str,
-    ) -> None:
+        self, ir_mod: IRModule, target: Target, executor: Executor, lib: Any, libmod_name: str,
+        params: dict[str, Any], graph_json: str,
+    ) -> None:  # fmt: skip
         self.ir_mod, self.target, self.executor = ir_mod, target, executor
         self.lib, self.libmod_name, self.params = lib, libmod_name, params
         lib.graph_name, lib.fixed_params = libmod_name, params

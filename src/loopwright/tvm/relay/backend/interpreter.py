@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,15 +12,13 @@ from ....ir.dtype import numpy_dtype
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
 from ....relax.interpreter import Interpreter as RelaxInterpreter
+from ....runtime.device import Device
 from ....runtime.tensor import Tensor, tensor
 from ..expr import Expr, Function, Var, bind, const
 from ..infer import infer_function
 from ..literals import Names
 from ..translate import to_relax
 from ..types import TensorType, TupleType
-
-if TYPE_CHECKING:
-    from ....runtime.device import Device
 
 
 class ADT(tuple[Any, ...]):

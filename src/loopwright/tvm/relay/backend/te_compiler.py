@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import LoopwrightError, explain
 from ....ir.module import IRModule
 from ....ir.op import Op
+from ....ir.prim_expr import PrimExpr
 from ....ir.structural import structural_equal
 from ....ir.target import Target
 from ....relax.transform import AnnotateTIROpPattern, LegalizeOps
@@ -16,13 +17,10 @@ from ....relax.transform.fuse.fuse_tir import fuse
 from ....runtime.tensor import Tensor
 from ....tir.function import PrimFunc
 from ..expr import Call, Function
-from ..strategy import OpImplementation, get_valid_implementations, select_implementation
+from ..strategy import OpImplementation, get_valid_implementations, select_implementation  # noqa: F401
 from ..translate import to_relax
+from ..types import Type
 from .compiling import compiled, lowered, one_target
-
-if TYPE_CHECKING:
-    from ....ir.prim_expr import PrimExpr
-    from ..types import Type
 
 
 def get_shape(shape: Sequence[PrimExpr]) -> list[Any]:
@@ -130,16 +128,3 @@ _COMPILER = TECompiler()
 def get() -> TECompiler:
     """The one of the process."""
     return _COMPILER
-
-
-__all__ = [
-    "CachedFunc",
-    "LoweredOutput",
-    "TECompiler",
-    "get",
-    "get_shape",
-    "get_valid_implementations",
-    "lower_call",
-    "lower_to_primfunc",
-    "select_implementation",
-]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ....ir.module import IRModule
+from ....ir.target import Target
 from ....runtime.vm import Executable
 from ..expr import Function
 from .compiling import as_relay_module, compiled, optimized
 from .interpreter import Executor
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from ....ir.target import Target
 
 
 def compile(
@@ -84,6 +82,3 @@ class VMExecutor(Executor):
 
     def _make_function(self, mod: IRModule) -> Callable[..., Any]:
         return compile(mod, self.target)["main"]
-
-
-__all__ = ["Function", "VMCompiler", "VMExecutor", "compile"]

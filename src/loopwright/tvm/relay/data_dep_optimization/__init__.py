@@ -3,5 +3,3 @@
 from __future__ import annotations
 
 from . import simplify_fc_transpose
-
-__all__ = ["simplify_fc_transpose"]

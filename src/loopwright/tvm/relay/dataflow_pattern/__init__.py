@@ -8,8 +8,4 @@
 from . import text as _text  # installs the printing of patterns
 from .matcher import match
 from .nodes import *
-from .nodes import __all__ as _patterns
 from .rewriting import DFPatternCallback, partition, rewrite
-
-__all__ = ["DFPatternCallback", "match", "partition", "rewrite"]
-__all__ += _patterns

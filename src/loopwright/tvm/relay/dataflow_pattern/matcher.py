@@ -8,7 +8,7 @@ elsewhere: hence a list of expressions for each pattern.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import explain
 from ....ir.op import Op
@@ -20,9 +20,7 @@ from ..infer import Typer
 from ..stackless import Step, run
 from ..types import TensorType
 from . import nodes as nd
-
-if TYPE_CHECKING:
-    from .nodes import DFPattern
+from .nodes import DFPattern
 
 _COMMUTE = ("add", "multiply")
 

@@ -9,17 +9,15 @@ and those of what only Relay has.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ....base.errors import explain
+from ....base.span import Span
 from ....ir.op import Op
+from ....relax import expr as rx
 from ....relax.dpl import nodes as nd
+from ..expr import Expr
 from ..types import TensorType, Type
-
-if TYPE_CHECKING:
-    from ....base.span import Span
-    from ....relax import expr as rx
-    from ..expr import Expr
 
 
 class DFPattern(nd.DFPattern):

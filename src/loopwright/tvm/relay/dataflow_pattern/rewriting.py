@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import explain
 from ....ir.module import IRModule
@@ -17,9 +17,7 @@ from ..walk import post_order
 from ..walk import rewrite as rebuilt_graph
 from . import nodes as nd
 from .matcher import Matcher, checked
-
-if TYPE_CHECKING:
-    from .nodes import DFPattern
+from .nodes import DFPattern
 
 PARTITIONED = "PartitionedFromPattern"
 _GLOBAL = (Op, Function, Constant)  # not computed in one place: several matches may have them

@@ -59,5 +59,3 @@ def from_tflite(
 
 
 __getattr__ = served(__name__)
-
-__all__ = ["from_onnx", "from_relax", "from_tflite"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ....ir.module import IRModule
 from ....ir.prim_expr import IntImm
@@ -12,9 +14,6 @@ from ..build_module import create_executor
 from ..expr import Constant, Expr, bind
 from ..infer import infer_function
 from ..walk import free_vars
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 def infer_type(node: Expr, mod: IRModule | None = None) -> Any:

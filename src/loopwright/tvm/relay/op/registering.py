@@ -6,19 +6,17 @@ Each stores a fact under the key that a pass reads; without a value, it is a dec
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import LoopwrightError, explain
+from ....ir.expr import Attrs
 from ....ir.op import Op, register_op, register_op_attr
+from ....ir.target import Target
+from ....te.tensor import Tensor
+from ...generic_func import GenericFunc
 from ..operators.core import ROWS
 from ..strategy import STRATEGY, OpStrategy, row_compute
-
-if TYPE_CHECKING:
-    from ....ir.expr import Attrs
-    from ....ir.target import Target
-    from ....te.tensor import Tensor
-    from ...generic_func import GenericFunc
-    from ..types import Type
+from ..types import Type
 
 
 def _registering(name: str, key: str, called: str) -> Callable[..., Any]:

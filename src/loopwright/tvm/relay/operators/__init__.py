@@ -16,6 +16,7 @@ from . import (
     prepared,
     random,
     reduce,
+    slices,
     sparse,
     spatial,
     tensor,
@@ -26,31 +27,3 @@ from .core import ROWS, VIEWS, Row, op, row_of
 
 kinds.set_kinds()
 layouts.set_layouts()
-
-__all__ = [
-    "ROWS",
-    "VIEWS",
-    "Row",
-    "algorithm",
-    "annotation",
-    "contrib",
-    "conv",
-    "create",
-    "image",
-    "indexing",
-    "kinds",
-    "layouts",
-    "nn",
-    "norm",
-    "op",
-    "pool",
-    "prepared",
-    "random",
-    "reduce",
-    "row_of",
-    "sparse",
-    "spatial",
-    "tensor",
-    "transform",
-    "vision",
-]

@@ -117,6 +117,4 @@ def searchsorted(
     return kernel(topi_search.searchsorted, sorted_sequence, values, bool(right), dtype)
 
 
-@searchsorted.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType(types[1].shape, attrs["dtype"])
+searchsorted.infer(lambda types, attrs: TensorType(types[1].shape, attrs["dtype"]))

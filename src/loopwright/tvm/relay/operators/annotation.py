@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import explain
 from ....runtime.device import Device, VirtualDevice
 from ....runtime.device import device as device_of
+from ..expr import Expr, Function
 from .common import same_type
 from .core import Input, op, view
-
-if TYPE_CHECKING:
-    from ..expr import Expr, Function
 
 
 def _mark(name: str, doc: str) -> None:

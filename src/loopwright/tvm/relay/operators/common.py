@@ -4,20 +4,18 @@ layouts."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm
 from ....ir.prim_expr import Var as TirVar
 from ....relax import op as relax_op
+from ....relax.expr import Var
 from ....relax.struct_info import ShapeStructInfo
 from ....tir import layout as layout_of
 from ..expr import Constant, Expr, const
 from ..types import TensorType
 from .core import Input, builder, view
-
-if TYPE_CHECKING:
-    from ....relax.expr import Var
 
 R: Any = relax_op
 LETTERS = {1: "W", 2: "HW", 3: "DHW"}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import Any
 
 from ....base.errors import explain
 from ....ir.dtype import DataType
@@ -11,15 +12,11 @@ from ....ir.prim_expr import IntImm
 from ....relax import expr as rx
 from ...topi import bits as topi_bits
 from ...topi import nn as topi_nn
+from ..expr import Expr
 from ..types import TensorType
 from .common import extents, shape_of, windows
-from .conv import as_plain, conv_macs, wide
+from .conv import as_plain, conv_by, conv_macs, conv_options, wide
 from .core import Input, R, builder, kernel, op, view
-
-if TYPE_CHECKING:
-    from types import SimpleNamespace
-
-    from ..expr import Expr
 
 # ---------------------------------------------------------------------- blocks of channels
 
@@ -27,58 +24,27 @@ if TYPE_CHECKING:
 def _blocked(name: str) -> None:
     depthwise = "depthwise" in name
 
-    @op(f"nn.{name}_NCHWc", attrs="Conv2DAttrs", view=False)
-    def conv(
-        data: Input,
-        kernel_: Input,
-        strides: Any = (1, 1),
-        padding: Any = (0, 0),
-        dilation: Any = (1, 1),
-        groups: int = 1,
-        channels: Any = None,
-        kernel_size: Any = None,
-        data_layout: str = "NCHW8c",
-        kernel_layout: str = "OIHW",
-        out_layout: str = "",
-        out_dtype: str = "",
-    ) -> Any:
+    blocks_of_8 = {**conv_options(2), "data_layout": "NCHW8c"}
+
+    @op(f"nn.{name}_NCHWc", attrs="Conv2DAttrs", view=False, options=blocks_of_8)
+    def conv(data: Input, kernel: Input, **options: Any) -> Any:
         """A convolution of data in blocks of channels by a kernel in blocks."""
-        options = (list(strides), list(padding), list(dilation))
-        dtype = out_dtype or str(data.struct_info.dtype)
-        out = out_layout or data_layout
+        dtype = options["out_dtype"] or str(data.struct_info.dtype)
         if depthwise:
+            steps = (list(options[name]) for name in ("strides", "padding", "dilation"))
+            layouts = (options["data_layout"], options["out_layout"] or options["data_layout"])
             fn = topi_nn.depthwise_conv2d_NCHWc
-            return kernel(fn, data, kernel_, *options, data_layout, out, dtype)
-        data, kernel_ = wide(data, kernel_, dtype)
-        if kernel_layout == "OIHW" and kernel_.struct_info.ndim == 6:
-            blocks = [int(d) for d in shape_of(kernel_)[4:]]
-            kernel_layout = f"OIHW{blocks[0]}i{blocks[1]}o"
-        layouts = (groups, data_layout, kernel_layout, out)
-        return R.nn.conv2d(data, kernel_, *options, *layouts, dtype)
+            return builder().emit(builder().call_te(fn, data, kernel, *steps, *layouts, dtype))
+        data, kernel = wide(data, kernel, dtype)
+        layout = options["kernel_layout"]
+        if layout == "OIHW" and kernel.struct_info.ndim == 6:
+            blocks = [int(d) for d in shape_of(kernel)[4:]]
+            layout = f"OIHW{blocks[0]}i{blocks[1]}o"
+        return conv_by(2, data, kernel, options, layout, dtype)
 
     conv.build(lambda **attrs: windows(attrs, 2, "strides", "dilation", "kernel_size"))
     conv.macs(conv_macs)
-    short = name.lower()
-
-    @view(f"nn.{short}_nchwc")
-    def build(
-        data: Expr,
-        kernel: Expr,
-        strides: Sequence[int] = (1, 1),
-        padding: Sequence[int] = (0, 0),
-        dilation: Sequence[int] = (1, 1),
-        groups: int = 1,
-        channels: int | None = None,
-        kernel_size: Sequence[int] | None = None,
-        data_layout: str = "NCHW8c",
-        kernel_layout: str = "OIHW",
-        out_layout: str = "",
-        out_dtype: str = "",
-    ) -> Any:
-        """A convolution of data in blocks of channels by a kernel in blocks."""
-        options = (strides, padding, dilation, groups, channels, kernel_size)
-        layouts = (data_layout, kernel_layout, out_layout, out_dtype)
-        return conv.builder(data, kernel, *options, *layouts)
+    view(f"nn.{name.lower()}_nchwc")(conv.builder)
 
 
 _blocked("contrib_conv2d")
@@ -87,32 +53,23 @@ _blocked("contrib_depthwise_conv2d")
 # ---------------------------------------------------------------------- deformed, gradients
 
 
-@op("nn.deformable_conv2d", attrs="DeformableConv2DAttrs")
-def deformable_conv2d(
-    data: Input,
-    offset: Input,
-    weight: Input,
-    strides: Any = (1, 1),
-    padding: Any = (0, 0),
-    dilation: Any = (1, 1),
-    deformable_groups: int = 1,
-    groups: int = 1,
-    channels: Any = None,
-    kernel_size: Any = None,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_layout: str = "",
-    out_dtype: str = "",
-) -> Any:
+@op(
+    "nn.deformable_conv2d",
+    attrs="DeformableConv2DAttrs",
+    options=conv_options(2, steps={"deformable_groups": 1}),
+)
+def deformable_conv2d(data: Input, offset: Input, weight: Input, **options: Any) -> Any:
     """A convolution whose taps are moved by offsets and read between pixels."""
+    layout, kernel_layout = options["data_layout"], options["kernel_layout"]
     fitting = {"NCHW": "OIHW", "NHWC": "HWIO"}
-    if fitting.get(data_layout) != kernel_layout:
+    if fitting.get(layout) != kernel_layout:
         what = "deformable_conv2d takes data NCHW with a kernel OIHW, or NHWC with HWIO"
-        raise ValueError(explain(what, got=f"{data_layout} and {kernel_layout}"))
-    fn = getattr(topi_nn, f"deformable_conv2d_{data_layout.lower()}")
-    options = (list(strides), list(padding), list(dilation), deformable_groups, groups)
-    dtype = out_dtype or str(data.struct_info.dtype)
-    return kernel(fn, data, offset, weight, *options, dtype)
+        raise ValueError(explain(what, got=f"{layout} and {kernel_layout}"))
+    fn = getattr(topi_nn, f"deformable_conv2d_{layout.lower()}")
+    steps = (list(options[name]) for name in ("strides", "padding", "dilation"))
+    groups = (options["deformable_groups"], options["groups"])
+    dtype = options["out_dtype"] or str(data.struct_info.dtype)
+    return kernel(fn, data, offset, weight, *steps, *groups, dtype)
 
 
 deformable_conv2d.build(lambda **attrs: windows(attrs, 2, "strides", "dilation", "kernel_size"))
@@ -149,19 +106,10 @@ def _offsets(data: TensorType, sizes: dict[str, Any], attrs: dict[str, Any]) -> 
 
 @op("nn.conv2d_backward_weight", attrs="Conv2DAttrs")
 def conv2d_backward_weight(
-    grad: Input,
-    data: Input,
-    strides: Any = (1, 1),
-    padding: Any = (0, 0),
-    dilation: Any = (1, 1),
-    groups: int = 1,
-    channels: Any = None,
-    kernel_size: Any = None,
-    grad_layout: str = "NCHW",
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_dtype: str = "",
-) -> Any:
+    grad: Input, data: Input, strides: Any = (1, 1), padding: Any = (0, 0), dilation: Any = (1, 1),
+    groups: int = 1, channels: Any = None, kernel_size: Any = None, grad_layout: str = "NCHW",
+    data_layout: str = "NCHW", kernel_layout: str = "OIHW", out_dtype: str = "",
+) -> Any:  # fmt: skip
     """The gradient of conv2d with respect to its weight: a convolution of the data by the gradient,
     images for channels, strides for dilations."""
     if groups != 1 or kernel_size is None:
@@ -218,15 +166,9 @@ def _weights(weight: Input, bits: int, dtype: str, unipolar: bool, packed: tuple
 
 @op("nn.bitserial_dense", attrs="BinaryDenseAttrs")
 def bitserial_dense(
-    data: Input,
-    weight: Input,
-    units: Any = None,
-    data_bits: int = 1,
-    weight_bits: int = 1,
-    pack_dtype: str = "uint32",
-    out_dtype: str = "int16",
-    unipolar: bool = True,
-) -> Any:
+    data: Input, weight: Input, units: Any = None, data_bits: int = 1, weight_bits: int = 1,
+    pack_dtype: str = "uint32", out_dtype: str = "int16", unipolar: bool = True,
+) -> Any:  # fmt: skip
     """data @ weight.T of numbers of few bits."""
     a = kernel(topi_bits.masked, data, data_bits, out_dtype)
     b = _weights(weight, weight_bits, out_dtype, unipolar, (1, 1))
@@ -242,20 +184,11 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 @op("nn.bitserial_conv2d", attrs="BinaryConv2DAttrs")
 def bitserial_conv2d(
-    data: Input,
-    weight: Input,
-    strides: Any = (1, 1),
-    padding: Any = (0, 0),
-    channels: Any = None,
-    kernel_size: Any = (3, 3),
-    activation_bits: int = 1,
-    weight_bits: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    pack_dtype: str = "uint32",
-    out_dtype: str = "int16",
-    unipolar: bool = True,
-) -> Any:
+    data: Input, weight: Input, strides: Any = (1, 1), padding: Any = (0, 0), channels: Any = None,
+    kernel_size: Any = (3, 3), activation_bits: int = 1, weight_bits: int = 1,
+    data_layout: str = "NCHW", kernel_layout: str = "OIHW", pack_dtype: str = "uint32",
+    out_dtype: str = "int16", unipolar: bool = True,
+) -> Any:  # fmt: skip
     """A convolution of numbers of few bits."""
     plan = {"NCHW": ("OIHW", (1, 4)), "NHWC": ("HWIO", (2, 4))}
     if data_layout not in plan:

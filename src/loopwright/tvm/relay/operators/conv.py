@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm, PrimExpr
@@ -14,10 +14,7 @@ from ...topi import nn as topi_nn
 from ..types import Any as AnyDim
 from ..types import TensorType
 from .common import LETTERS, as_plain, extents, shape_of, windows
-from .core import Input, R, Row, builder, kernel, op
-
-if TYPE_CHECKING:
-    from ....relax.expr import Expr
+from .core import NO_OPTIONS, Input, Options, R, Row, builder, kernel, op
 
 
 def _static(dim: IntImm) -> Any:
@@ -100,33 +97,40 @@ def conv_macs(types: list[Any], attrs: dict[str, Any], result: TensorType) -> in
     return prod([*result.concrete_shape, *map(int, window)]) * int(channels) // attrs["groups"]
 
 
-def _conv(rank: int) -> Row:
-    letters, one = LETTERS[rank], (1,) * rank
-    data_plain, kernel_plain = f"NC{letters}", f"OI{letters}"
-    first, none = (1, 0) if rank == 1 else (one, (0,) * rank)
+def conv_options(
+    rank: int, lead: str = "OI", steps: Options = NO_OPTIONS, layouts: Options = NO_OPTIONS
+) -> Options:
+    """The attributes of a convolution over `rank` axes. lead: the first letters of the kernel's
+    layout; steps, layouts: more attributes after the dilation and the layouts."""
+    letters, one, none = LETTERS[rank], (1,) * rank, (0,) * rank
+    first = {"strides": one, "padding": none, "dilation": one, **steps}
+    sizes = {"groups": 1, "channels": None, "kernel_size": None}
+    plain = {"data_layout": f"NC{letters}", "kernel_layout": f"{lead}{letters}", "out_layout": ""}
+    return {**first, **sizes, **plain, **layouts, "out_dtype": ""}
 
-    @op(f"nn.conv{rank}d", attrs=f"Conv{rank}DAttrs")
-    def conv(
-        data: Input,
-        weight: Input,
-        strides: Any = first,
-        padding: Any = none,
-        dilation: Any = first,
-        groups: int = 1,
-        channels: Any = None,
-        kernel_size: Any = None,
-        data_layout: str = data_plain,
-        kernel_layout: str = kernel_plain,
-        out_layout: str = "",
-        out_dtype: str = "",
-    ) -> Any:
+
+def conv_by(
+    rank: int, data: Any, weight: Any, options: Options, kernel_layout: str, out_dtype: Any = None
+) -> Any:
+    """Relax's convolution by the attributes `options` and a weight in a layout."""
+    steps = (list(options[name]) for name in ("strides", "padding", "dilation"))
+    layout = options["data_layout"]
+    layouts = (layout, kernel_layout, options["out_layout"] or layout)
+    dtype = out_dtype or options["out_dtype"] or None
+    return getattr(R.nn, f"conv{rank}d")(data, weight, *steps, options["groups"], *layouts, dtype)
+
+
+def _conv(rank: int) -> Row:
+    # As in TVM: one number along the only axis.
+    single = {"strides": 1, "padding": 0, "dilation": 1} if rank == 1 else {}
+
+    @op(f"nn.conv{rank}d", attrs=f"Conv{rank}DAttrs", options={**conv_options(rank), **single})
+    def conv(data: Input, weight: Input, **options: Any) -> Any:
         """A convolution of data by a weight, in groups of channels."""
-        weight = _one_filter_each(data, weight, groups, (data_layout, kernel_layout))
-        data, weight = wide(data, weight, out_dtype)
-        return getattr(R.nn, f"conv{rank}d")(
-            data, weight, list(strides), list(padding), list(dilation), groups, data_layout,
-            kernel_layout, out_layout or data_layout, out_dtype or None,
-        )  # fmt: skip
+        layouts = (options["data_layout"], options["kernel_layout"])
+        weight = _one_filter_each(data, weight, options["groups"], layouts)
+        data, weight = wide(data, weight, options["out_dtype"])
+        return conv_by(rank, data, weight, options, layouts[1])
 
     conv.build(lambda **options: windows(options, rank, "strides", "dilation", "kernel_size"))
     conv.arguments(_window_types(rank, lambda have, out, groups: (out, _share(have, groups))))
@@ -138,7 +142,7 @@ def _conv(rank: int) -> Row:
 conv1d, conv2d, conv3d = map(_conv, LETTERS)
 
 
-def _transposed(rank: int, data: Expr, weight: Expr, params: dict[str, Any]) -> Any:
+def _transposed(rank: int, data: Any, weight: Any, params: dict[str, Any]) -> Any:
     """A transposed convolution of plain layouts."""
     dtype = params["out_dtype"] or None
     if rank < 3:
@@ -156,33 +160,17 @@ def _transposed(rank: int, data: Expr, weight: Expr, params: dict[str, Any]) -> 
 
 
 def _conv_transpose(rank: int) -> Row:
-    letters, one, none = LETTERS[rank], (1,) * rank, (0,) * rank
-    data_plain, kernel_plain = f"NC{letters}", f"IO{letters}"
+    attributes = conv_options(rank, "IO", layouts={"output_padding": (0,) * rank})
 
-    @op(f"nn.conv{rank}d_transpose", attrs=f"Conv{rank}DTransposeAttrs")
-    def conv(
-        data: Input,
-        weight: Input,
-        strides: Any = one,
-        padding: Any = none,
-        dilation: Any = one,
-        groups: int = 1,
-        channels: Any = None,
-        kernel_size: Any = None,
-        data_layout: str = data_plain,
-        kernel_layout: str = kernel_plain,
-        out_layout: str = "",
-        output_padding: Any = none,
-        out_dtype: str = "",
-    ) -> Any:
+    @op(f"nn.conv{rank}d_transpose", attrs=f"Conv{rank}DTransposeAttrs", options=attributes)
+    def conv(data: Input, weight: Input, **options: Any) -> Any:
         """The gradient of a convolution with respect to its data."""
-        options = {"strides": strides, "padding": padding, "dilation": dilation, "groups": groups}
-        options |= {"output_padding": output_padding, "out_dtype": out_dtype}
-        data, weight = wide(data, weight, out_dtype)
-        data, weight = builder().emit(data), builder().emit(weight)
-        plain = as_plain(data, data_layout, data_plain)
-        result = _transposed(rank, plain, as_plain(weight, kernel_layout, kernel_plain), options)
-        return as_plain(builder().emit(result), data_plain, out_layout or data_layout)
+        data, weight = map(builder().emit, wide(data, weight, options["out_dtype"]))
+        layout, plain = options["data_layout"], attributes["data_layout"]
+        data = as_plain(data, layout, plain)
+        weight = as_plain(weight, options["kernel_layout"], attributes["kernel_layout"])
+        result = _transposed(rank, data, weight, options)
+        return as_plain(builder().emit(result), plain, options["out_layout"] or layout)
 
     names = ("strides", "dilation", "kernel_size", "output_padding")
     conv.build(lambda **options: windows(options, rank, *names))

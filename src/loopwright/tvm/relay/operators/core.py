@@ -22,10 +22,11 @@ extents.
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from ....base.errors import explain
@@ -90,15 +91,21 @@ class Inputs:
 ROWS: Registry[str, Row] = Registry("operator of Relay")
 VIEWS: Registry[str, Callable[..., Any]] = Registry("builder of Relay's calls")
 REQUIRED = inspect.Parameter.empty
+_PLAIN_KIND = inspect.Parameter.POSITIONAL_OR_KEYWORD
+# Attributes that several operators share: name -> default, in the order of the builder.
+Options = Mapping[str, Any]
+NO_OPTIONS: Options = MappingProxyType({})
 
 
 class Row:
     """An operator of Relay: its name, its signature, its body and its hooks."""
 
-    def __init__(self, name: str, body: Callable[..., Any], results: Any, attrs: str) -> None:
+    def __init__(
+        self, name: str, body: Callable[..., Any], results: Any, attrs: str, options: Options
+    ) -> None:
         self.name, self.body, self.results = name, body, results
         self.attrs_key = f"relay.attrs.{attrs}" if attrs else f"relay.attrs.{name}"
-        self.signature = inspect.signature(body)
+        self.signature = _signature(body, options)
         parameters = self.signature.parameters.values()
         self.inputs = {p.name: str(p.annotation) for p in parameters if _is_input(p)}
         self.optional = {p.name for p in parameters if _is_input(p) and p.default is None}
@@ -216,17 +223,22 @@ def _plain(value: Any) -> Any:
 
 
 def op(
-    name: str, results: int | Callable[..., Any] | None = None, attrs: str = "", view: bool = True
+    name: str,
+    results: int | Callable[..., Any] | None = None,
+    attrs: str = "",
+    view: bool = True,
+    options: Options | None = None,
 ) -> Callable[[Callable[..., Any]], Row]:
     """Define an operator: see the module's docstring.
 
     results: how many fields its tuple has, or a function of its attributes and arguments (None:
     not a tuple); the builder returns a `TupleWrapper`. attrs: the class of its attributes in TVM.
-    view: whether it has a builder `relay.<name>`.
+    view: whether it has a builder `relay.<name>`. options: the attributes that the body takes as
+    `**options`, and their defaults.
     """
 
     def define(body: Callable[..., Any]) -> Row:
-        row = ROWS.register(name, Row(name, body, results, attrs))
+        row = ROWS.register(name, Row(name, body, results, attrs, options or {}))
         if view:
             VIEWS.register(name, row.builder)
         return row
@@ -234,13 +246,37 @@ def op(
     return define
 
 
-def view(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Offer a function as the builder `relay.<name>`, which makes calls of operators."""
+def view(
+    name: str, options: Options | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Offer a function as the builder `relay.<name>`, which makes calls of operators. options: as
+    those of `op`."""
 
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
-        return VIEWS.register(name, fn, override=True)
+        return VIEWS.register(name, _with_options(fn, options) if options else fn, override=True)
 
     return register
+
+
+def _signature(fn: Callable[..., Any], options: Options) -> inspect.Signature:
+    """A function's signature, in which `**options` are parameters with defaults."""
+    plain = inspect.signature(fn)
+    own = [p for p in plain.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    more = [inspect.Parameter(n, _PLAIN_KIND, default=value) for n, value in options.items()]
+    return plain.replace(parameters=[*own, *more])
+
+
+def _with_options(fn: Callable[..., Any], options: Options) -> Callable[..., Any]:
+    signature = _signature(fn, options)
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return fn(**bound.arguments)
+
+    call.__signature__ = signature
+    return call
 
 
 def row_of(operator: BaseExpr) -> Row | None:

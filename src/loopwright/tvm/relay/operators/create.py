@@ -29,14 +29,10 @@ def dyn_full(fill_value: Input, shape: Input, dtype: str = "") -> Any:
     return R.full(shape_of_tensor(shape), fill_value, dtype or None)
 
 
-@full.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType(attrs["shape"], attrs["dtype"] or types[0].dtype)
+full.infer(lambda types, attrs: TensorType(attrs["shape"], attrs["dtype"] or types[0].dtype))
 
 
-@dyn_full.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return of_rank(types[1], attrs["dtype"] or types[0].dtype)
+dyn_full.infer(lambda types, attrs: of_rank(types[1], attrs["dtype"] or types[0].dtype))
 
 
 @view("full")
@@ -53,9 +49,7 @@ def full_like(data: Input, fill_value: Input) -> Any:
     return R.full_like(data, fill_value)
 
 
-@full_like.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return types[0]
+full_like.infer(lambda types, attrs: types[0])
 
 
 @op("arange", attrs="ArangeAttrs", view=False)
@@ -135,9 +129,7 @@ def trilu(data: Input, k: Input, upper: bool = True) -> Any:
     return R.where(keep, data, R.zeros_like(data))
 
 
-@trilu.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return types[0]
+trilu.infer(lambda types, attrs: types[0])
 
 
 @view("trilu")

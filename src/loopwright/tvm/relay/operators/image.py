@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import explain
+from ....relax.expr import Var
 from ....tir import layout as layout_of
 from ...topi import image as topi_image
 from ..expr import Expr
 from ..types import Any as AnyDim
 from ..types import TensorType
 from .common import LETTERS, dims_in, expression, numbers, per_axis, whole, windows
-from .core import Input, R, Row, kernel, op, view
-
-if TYPE_CHECKING:
-    from ....ir.dtype import DataType
-    from ....relax.expr import Var
+from .core import Input, Options, R, Row, kernel, op, view
 
 # ---------------------------------------------------------------------- resizing
 
@@ -35,30 +32,24 @@ def _resized(data: Var | Input, size: list[Any], roi: Any, **options: Any) -> An
     return kernel(getattr(topi_image, f"resize{len(size)}d"), data, ends, size, **options)
 
 
-def _resize(rank: int) -> Row:
-    plain = f"NC{LETTERS[rank]}"
+def _options(rank: int) -> Options:
+    return {
+        "layout": f"NC{LETTERS[rank]}",
+        "method": "linear",
+        "coordinate_transformation_mode": "half_pixel",
+        "rounding_method": "",
+        "cubic_alpha": -0.5,
+        "cubic_exclude": 0,
+        "extrapolation_value": 0.0,
+        "out_dtype": None,
+    }
 
-    @op(f"image.resize{rank}d", attrs=f"Resize{rank}DAttrs", view=False)
-    def resize(
-        data: Input,
-        size: Any,
-        roi: Any = None,
-        layout: str = plain,
-        method: str = "linear",
-        coordinate_transformation_mode: str = "half_pixel",
-        rounding_method: str = "",
-        cubic_alpha: float = -0.5,
-        cubic_exclude: int = 0,
-        extrapolation_value: float = 0.0,
-        out_dtype: Any = None,
-    ) -> Any:
+
+def _resize(rank: int) -> Row:
+    @op(f"image.resize{rank}d", attrs=f"Resize{rank}DAttrs", view=False, options=_options(rank))
+    def resize(data: Input, size: Any, roi: Any = None, **options: Any) -> Any:
         """The spatial axes of a batch of images in another size."""
-        return _resized(
-            data, [whole(s) for s in size], roi, layout=layout, method=method,
-            coordinate_transformation_mode=coordinate_transformation_mode,
-            rounding_method=rounding_method, cubic_alpha=cubic_alpha, cubic_exclude=cubic_exclude,
-            extrapolation_value=extrapolation_value, out_dtype=out_dtype,
-        )  # fmt: skip
+        return _resized(data, [whole(s) for s in size], roi, **options)
 
     @resize.infer
     def _(types: list[Any], attrs: dict[str, Any]) -> Any:
@@ -74,30 +65,13 @@ def _resize(rank: int) -> Row:
 resizes = {rank: _resize(rank) for rank in LETTERS}
 
 
-@op("dyn.image.resize2d", attrs="Resize2DAttrs", view=False)
-def dyn_resize2d(
-    data: Input,
-    size: Input,
-    roi: Input,
-    layout: str = "NCHW",
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "",
-    cubic_alpha: float = -0.5,
-    cubic_exclude: int = 0,
-    extrapolation_value: float = 0.0,
-    out_dtype: Any = None,
-) -> Any:
+@op("dyn.image.resize2d", attrs="Resize2DAttrs", view=False, options=_options(2))
+def dyn_resize2d(data: Input, size: Input, roi: Input, **options: Any) -> Any:
     """`image.resize2d` to a size of run time."""
-    if coordinate_transformation_mode == "tf_crop_and_resize":
+    if options["coordinate_transformation_mode"] == "tf_crop_and_resize":
         what = "a region of run time is not known to the resize operators"
         raise ValueError(explain(what, instead="relay.image.crop_and_resize"))
-    return _resized(
-        data, dims_in(size, 2), None, layout=layout, method=method,
-        coordinate_transformation_mode=coordinate_transformation_mode,
-        rounding_method=rounding_method, cubic_alpha=cubic_alpha, cubic_exclude=cubic_exclude,
-        extrapolation_value=extrapolation_value, out_dtype=out_dtype,
-    )  # fmt: skip
+    return _resized(data, dims_in(size, 2), None, **options)
 
 
 @dyn_resize2d.infer
@@ -108,37 +82,21 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 
 def _resize_view(rank: int) -> None:
-    row, plain = resizes[rank], f"NC{LETTERS[rank]}"
+    row = resizes[rank]
 
-    @view(f"image.resize{rank}d")
-    def resize(
-        data: Expr,
-        size: Any,
-        roi: Any = None,
-        layout: str = plain,
-        method: str = "linear",
-        coordinate_transformation_mode: str = "half_pixel",
-        rounding_method: str = "",
-        cubic_alpha: float = -0.5,
-        cubic_exclude: int = 0,
-        extrapolation_value: float = 0.0,
-        out_dtype: DataType | str | None = None,
-    ) -> Any:
+    @view(f"image.resize{rank}d", _options(rank))
+    def resize(data: Expr, size: Any, roi: Any = None, **options: Any) -> Any:
         """The spatial axes of a batch of images in another size, which may be an expression."""
         size, roi = numbers(size), numbers(roi)
         roi = (0.0,) * (2 * rank) if roi is None else roi
-        options = (
-            layout, method, coordinate_transformation_mode, rounding_method, cubic_alpha,
-            cubic_exclude, extrapolation_value, out_dtype,
-        )  # fmt: skip
         if not (isinstance(size, Expr) or isinstance(roi, Expr)):
             sizes = size if isinstance(size, (list, tuple)) else per_axis(size, rank)
-            return row.builder(data, sizes, roi, *options)
+            return row.builder(data, sizes, roi, **options)
         if rank != 2:
             what = f"resize{rank}d takes a size of numbers"
             raise NotImplementedError(explain(what, got="an expression", instead="resize2d"))
         dynamic = expression(size, "int64"), expression(roi, "float32")
-        return dyn_resize2d.builder(data, *dynamic, *options)
+        return dyn_resize2d.builder(data, *dynamic, **options)
 
 
 for _rank in LETTERS:
@@ -147,15 +105,9 @@ for _rank in LETTERS:
 
 @op("image.crop_and_resize", attrs="CropAndResizeAttrs")
 def crop_and_resize(
-    data: Input,
-    boxes: Input,
-    box_indices: Input,
-    crop_size: Any,
-    layout: str,
-    method: str = "bilinear",
-    extrapolation_value: float = 0,
-    out_dtype: Any = None,
-) -> Any:
+    data: Input, boxes: Input, box_indices: Input, crop_size: Any, layout: str,
+    method: str = "bilinear", extrapolation_value: float = 0, out_dtype: Any = None,
+) -> Any:  # fmt: skip
     """Boxes of images, rows of (top, left, bottom, right) as parts of an image, in one size."""
     size = [int(s) for s in crop_size]
     return kernel(
@@ -193,15 +145,10 @@ def grid_sample(
 
 @op("image.dilation2d", attrs="Dilation2DAttrs")
 def dilation2d(
-    data: Input,
-    weight: Input,
-    strides: Any = (1, 1),
-    padding: Any = (0, 0),
-    dilations: Any = (1, 1),
-    data_layout: str = "NCHW",
-    kernel_layout: str = "IHW",
+    data: Input, weight: Input, strides: Any = (1, 1), padding: Any = (0, 0),
+    dilations: Any = (1, 1), data_layout: str = "NCHW", kernel_layout: str = "IHW",
     out_dtype: str = "",
-) -> Any:
+) -> Any:  # fmt: skip
     """The greatest sum of pixel and filter in each window."""
     fitting = {"NCHW": "IHW", "NHWC": "HWI"}
     if fitting.get(data_layout) != kernel_layout:

@@ -1,4 +1,4 @@
-"""Operators that read or write at indices: slices, gathers, scatters."""
+"""Operators that read or write at indices: gathers, scatters, masks."""
 
 from __future__ import annotations
 
@@ -14,265 +14,8 @@ from ..expr import Constant, Expr, Tuple, const
 from ..types import Any as AnyDim
 from ..types import TensorType
 from .core import VIEWS, Input, Inputs, R, op, view
-from .tensor import broadcast, extent_value, fields, of_rank, shape_of_tensor
+from .tensor import as_i64, broadcast, extent_value, fields, i64, of_rank, shape_of_tensor
 from .transform import as_numbers, dims_of
-
-
-def _i64(value: np.ndarray[Any, Any] | int) -> Any:
-    return rx.const(np.asarray(value, "int64"))
-
-
-def _wide(data: Any) -> Any:
-    return data if data.struct_info.dtype == "int64" else R.astype(data, "int64")
-
-
-# ---------------------------------------------------------------------- slices
-
-
-def _bounds(attrs: dict[str, Any], rank: int) -> list[tuple[int, Any, Any, int]]:
-    """(axis, begin, end, stride) of a strided slice; missing ones are None."""
-    begin, end = list(attrs["begin"]), list(attrs["end"])
-    strides, axes = list(attrs["strides"] or ()), attrs["axes"]
-    axes = list(range(max(len(begin), len(end)))) if axes is None else [int(a) % rank for a in axes]
-    ranges = []
-    for i, axis in enumerate(axes):
-        low = begin[i] if i < len(begin) else None
-        high = end[i] if i < len(end) else None
-        size = attrs["slice_mode"] == "size"
-        stride = 1 if size or i >= len(strides) or strides[i] is None else int(strides[i])
-        if size:
-            high = None if high is None or high < 0 else (low or 0) + high
-        ranges.append((axis, low, high, stride))
-    return ranges
-
-
-def sliced(extent: int, low: int | None, high: int | None, stride: int) -> Any:
-    """(begin, end, number of elements) of a slice of an axis of a known extent."""
-    first, last = (0, extent) if stride > 0 else (extent - 1, -1)
-    begin = first if low is None else (low + extent if low < 0 else low)
-    if high is None:
-        end = last
-    else:
-        end = high + extent if high < 0 else high
-        if stride < 0 and high < -extent:
-            end = -1
-    least, most = (0, extent) if stride > 0 else (-1, extent - 1)
-    begin, end = min(max(begin, least), most), min(max(end, least), most)
-    return begin, end, max(0, -(-(end - begin) // stride))
-
-
-@op("strided_slice", attrs="StridedSliceAttrs", view=False)
-def strided_slice(
-    data: Input,
-    begin: Any,
-    end: Any,
-    strides: Any = None,
-    slice_mode: str = "end",
-    axes: Any = None,
-) -> Any:
-    """A part of a tensor: from `begin` to before `end` in steps of `strides`, of some axes.
-    slice_mode "size": `end` says how many elements, and steps are 1."""
-    attrs = {"begin": begin, "end": end, "strides": strides, "slice_mode": slice_mode, "axes": axes}
-    dims = dims_of(data)
-    picked, low, high, step = [], [], [], []
-    for axis, first, last, stride in _bounds(attrs, len(dims)):
-        extent = dims[axis]
-        if isinstance(extent, IntImm):
-            first, last, _ = sliced(extent.value, first, last, stride)
-            last = -extent.value - 1 if last < 0 else last
-        else:
-            first = (0 if stride > 0 else extent - 1) if first is None else first
-            last = (extent if stride > 0 else -extent - 1) if last is None else last
-        picked.append(axis)
-        low.append(first)
-        high.append(last)
-        step.append(stride)
-    return R.strided_slice(data, picked, low, high, step) if picked else data
-
-
-@strided_slice.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data = types[0]
-    dims = list(data.shape)
-    for axis, low, high, stride in _bounds(attrs, len(dims)):
-        if stride == 0:
-            raise ValueError(explain("strided_slice: a stride is not 0", got=str(attrs["strides"])))
-        extent = dims[axis]
-        if isinstance(extent, IntImm):
-            dims[axis] = sliced(extent.value, low, high, stride)[2]
-        elif low in (None, 0) and high is None:
-            dims[axis] = extent if stride == 1 else AnyDim()
-        else:
-            same_side = ((low or 0) < 0) == ((high or 0) < 0)
-            dims[axis] = AnyDim()
-            if (
-                same_side
-                and low is not None
-                and high is not None
-                and not isinstance(extent, AnyDim)
-            ):
-                dims[axis] = max(0, -(-(high - low) // stride))
-    return TensorType(dims, data.dtype)
-
-
-@op("dyn.strided_slice", attrs="StridedSliceAttrs", view=False)
-def dyn_strided_slice(
-    data: Input, begin: Input, end: Input, strides: Input, slice_mode: str = "end", axes: Any = None
-) -> Any:
-    """`strided_slice` whose bounds are values."""
-    rank = data.struct_info.ndim
-    (count,) = dims_of(begin)
-    count = int(getattr(count, "value", count))
-    shape = R.shape_to_tensor(R.shape_of(data))
-    first = [R.strided_slice(shape, [0], [0], [count])] if count < rank else [shape]
-    low, step = _wide(begin), _wide(strides)
-    high = _wide(end)
-    if slice_mode == "size":
-        step = R.ones_like(step)
-        low = R.where(R.less(low, _i64(0)), R.add(low, first[0]), low)
-        high = R.where(R.less(high, _i64(0)), first[0], R.add(low, high))
-    if count < rank:
-        rest = R.strided_slice(shape, [0], [count], [rank])
-        low = R.concat([low, R.zeros([rank - count], "int64")], 0)
-        high = R.concat([high, rest], 0)
-        step = R.concat([step, R.ones([rank - count], "int64")], 0)
-    return R.dynamic_strided_slice(data, low, high, step)
-
-
-@dyn_strided_slice.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    (count,), dims = types[1].shape, types[0].shape
-    count = min(getattr(count, "value", len(dims)), len(dims))
-    return TensorType([AnyDim()] * count + list(dims[count:]), types[0].dtype)
-
-
-@view("strided_slice")
-def _strided_slice(
-    data: Expr,
-    begin: Expr | Sequence[int],
-    end: Expr | Sequence[int],
-    strides: Expr | Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    slice_mode: str = "end",
-) -> Any:
-    """A part of a tensor; bounds may be expressions."""
-    begin, end, strides = (
-        as_numbers(begin),
-        as_numbers(end),
-        as_numbers([1] if strides is None else strides),
-    )
-    bounds = [begin, end, strides]
-    if any(isinstance(g, Expr) for g in bounds):
-        if axes is not None:
-            what = "strided_slice: with axes, the bounds must be numbers"
-            raise ValueError(explain(what, got=str(axes), instead="give bounds for all axes"))
-        some = next(g for g in bounds if isinstance(g, Expr))
-        exprs = [g if isinstance(g, Expr) else _const(g, "int64") for g in bounds]
-        if strides == [1]:
-            exprs[2] = VIEWS["ones_like"](some)
-        return dyn_strided_slice.builder(data, *exprs, slice_mode)
-    return strided_slice.builder(data, begin, end, strides, slice_mode, as_numbers(axes))
-
-
-def _const(values: Sequence[int], dtype: str) -> Constant:
-    return Constant(np.array(values, dtype))
-
-
-@op("strided_set", attrs="StridedSliceAttrs", view=False)
-def strided_set(data: Input, v: Input, begin: Input, end: Input, strides: Input) -> Any:
-    """`data` with the part that a slice means replaced by `v`."""
-    dims, part = dims_of(data), dims_of(v)
-    rank = len(dims)
-    (count,), (steps,) = dims_of(begin), dims_of(strides)
-    low, step = _wide(begin), _wide(strides)
-    extents = R.shape_to_tensor(rx.ShapeExpr(dims[: int(getattr(count, "value", count))]))
-    low = R.where(R.less(low, _i64(0)), R.add(low, extents), low)
-    indices = []
-    for axis in range(rank):
-        number = R.arange(0, part[axis], 1, "int64")
-        if axis < int(getattr(count, "value", count)):
-            at = rx.const(np.array(axis, "int64"))
-            if axis < int(getattr(steps, "value", steps)):  # else 1
-                number = R.multiply(number, R.take(step, at, 0))
-            number = R.add(R.take(low, at, 0), number)
-        spread = [1] * rank
-        spread[axis] = part[axis]
-        indices.append(R.broadcast_to(R.reshape(number, spread), part))
-    return R.scatter_nd(data, R.stack(indices, -1), v)
-
-
-@strided_set.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return types[0]
-
-
-@view("strided_set")
-def _strided_set(data: Expr, v: Expr, begin: Any, end: Any, strides: Any = None) -> Any:
-    """`data` with the part that a slice means replaced by `v`."""
-    count = len(begin) if isinstance(begin, (list, tuple)) else 0
-    strides = (
-        strides if strides is not None and len(list_or_unknown(strides)) else [1] * (count or 1)
-    )
-    bounds = [g if isinstance(g, Expr) else _const(list(g), "int32") for g in (begin, end, strides)]
-    return strided_set.builder(data, v, *bounds)
-
-
-def list_or_unknown(value: Expr) -> Any:
-    """A list; for an expression one of unknown items."""
-    return [None] if isinstance(value, Expr) else value
-
-
-@op("slice_like", attrs="SliceLikeAttrs")
-def slice_like(data: Input, shape_like: Input, axes: Any = None) -> Any:
-    """The first elements along axes, up to the extents of another tensor."""
-    dims, other = dims_of(data), dims_of(shape_like)
-    picked = _like_axes(axes, len(dims), len(other))
-    return R.strided_slice(data, picked, [0] * len(picked), [other[a] for a in picked])
-
-
-def _like_axes(axes: Any, rank: int, other: int) -> list[int]:
-    if axes is None or not list(axes):
-        return list(range(min(rank, other)))
-    return [int(a) % rank for a in axes]
-
-
-@slice_like.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data, other = types
-    picked = _like_axes(attrs["axes"], len(data.shape), len(other.shape))
-    dims = [other.shape[i] if i in picked else d for i, d in enumerate(data.shape)]
-    for axis in picked:
-        have, want = data.shape[axis], other.shape[axis]
-        if isinstance(have, IntImm) and isinstance(want, IntImm) and want.value > have.value:
-            what = "slice_like: the other tensor is longer"
-            raise ValueError(explain(what, got=f"{want} of {have} in axis {axis}"))
-    return TensorType(dims, data.dtype)
-
-
-def _windowed(data: Any, axis: int, sizes: list[Any], strides: Any) -> list[Any]:
-    """The extents after splitting some axes into windows: (number of windows, window) for each."""
-    dims = dims_of(data)
-    pairs: list[Any] = []
-    for i, size in enumerate(sizes):
-        pairs += [(dims[axis + i] - size) // strides[i] + 1, size]
-    return [*dims[:axis], *pairs, *dims[axis + len(sizes) :]]
-
-
-@op("sliding_window", attrs="SlidingWindowAttrs")
-def sliding_window(data: Input, axis: int, window_shape: Any, strides: Any) -> Any:
-    """All windows over the axes from `axis` on: an axis for each window's position, then the
-    windows."""
-    sizes, out = list(window_shape), data
-    rank = data.struct_info.ndim
-    for i, (size, step) in enumerate(zip(sizes, strides, strict=True)):
-        dims, at = _windowed(data, axis, sizes[:i], strides), axis + 2 * i
-        count = (dims[at] - size) // step + 1
-        starts = R.multiply(R.arange(0, count, 1, "int64"), _i64(step))
-        index = R.reshape(R.add(R.expand_dims(starts, 1), _i64(np.arange(size))), [-1])
-        out = R.reshape(R.take(out, index, at), [*dims[:at], count, size, *dims[at + 1 :]])
-    windows = [axis + 2 * i + 1 for i in range(len(sizes))]
-    order = [a for a in range(rank + len(sizes)) if a not in windows]
-    return R.permute_dims(out, [*order, *windows])
 
 
 @op("take", attrs="TakeAttrs", view=False)
@@ -294,10 +37,10 @@ def take(
 
 def _wrapped(indices: rx.Var | Input, extent: PrimExpr, mode: str) -> Any:
     """Indices within an axis."""
-    wide = _wide(indices)
+    wide = as_i64(indices)
     size = extent_value(extent)
     if mode == "clip":
-        return R.minimum(R.maximum(wide, _i64(0)), R.subtract(size, _i64(1)))
+        return R.minimum(R.maximum(wide, i64(0)), R.subtract(size, i64(1)))
     return R.floor_mod(wide, size) if mode == "wrap" else wide
 
 
@@ -345,9 +88,6 @@ def _take(
     return take.builder(data, indices, batch_dims, axis, mode)
 
 
-# ---------------------------------------------------------------------- gather and scatter
-
-
 @op("gather", attrs="GatherAttrs")
 def gather(data: Input, axis: int, indices: Input) -> Any:
     """The element at an index along an axis, for each element of `indices`."""
@@ -357,20 +97,18 @@ def gather(data: Input, axis: int, indices: Input) -> Any:
 
 def _from_end(indices: Any, extent: Any) -> Any:
     """Indices, of which negative ones count from the end."""
-    wide = _wide(indices)
+    wide = as_i64(indices)
     size = extent_value(extent)
-    return R.where(R.less(wide, _i64(0)), R.add(wide, size), wide)
+    return R.where(R.less(wide, i64(0)), R.add(wide, size), wide)
 
 
-@gather.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType(types[1].shape, types[0].dtype)
+gather.infer(lambda types, attrs: TensorType(types[1].shape, types[0].dtype))
 
 
 def _coordinates_last(indices: Any) -> Any:
     """Relay has the coordinates of an element along the first axis, Relax along the last."""
     rank = indices.struct_info.ndim
-    return R.permute_dims(_wide(indices), [*range(1, rank), 0])
+    return R.permute_dims(as_i64(indices), [*range(1, rank), 0])
 
 
 @op("gather_nd", attrs="GatherNDAttrs")
@@ -400,7 +138,7 @@ def scatter_elements(
 ) -> Any:
     """`data` with elements of `updates` put at indices along an axis, or combined with the old
     elements."""
-    return R.scatter_elements(data, _wide(indices), updates, axis, reduction)
+    return R.scatter_elements(data, as_i64(indices), updates, axis, reduction)
 
 
 @op("scatter_nd", attrs="ScatterNDAttrs")
@@ -439,9 +177,7 @@ def argwhere(condition: Input) -> Any:
     return R.astype(R.permute_dims(R.nonzero(condition)), "int32")
 
 
-@argwhere.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType((AnyDim(), len(types[0].shape)), "int32")
+argwhere.infer(lambda types, attrs: TensorType((AnyDim(), len(types[0].shape)), "int32"))
 
 
 @op("one_hot", attrs="OneHotAttrs", view=False)
@@ -462,13 +198,11 @@ def _hot(indices: Any, on: Any, off: Any, depth: int, axis: int, dtype: str) -> 
     position = rank if axis == -1 else axis
     numbers = R.arange(0, depth, 1, "int64")
     numbers = R.reshape(numbers, [depth, *[1] * (rank - position)])
-    hit = R.equal(R.expand_dims(_wide(indices), position), numbers)
+    hit = R.equal(R.expand_dims(as_i64(indices), position), numbers)
     return R.astype(R.where(hit, on, off), dtype)
 
 
-@one_hot.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return _hot_type(types[0], attrs["depth"], attrs)
+one_hot.infer(lambda types, attrs: _hot_type(types[0], attrs["depth"], attrs))
 
 
 def _hot_type(indices: TensorType, depth: Any, attrs: dict[str, Any]) -> Any:
@@ -490,18 +224,16 @@ def dyn_one_hot(
     position = rank if axis == -1 else axis
     shape = R.shape_to_tensor(R.shape_of(indices))
     parts = [R.strided_slice(shape, [0], [0], [position])] if position else []
-    parts.append(R.reshape(_wide(depth), [1]))
+    parts.append(R.reshape(as_i64(depth), [1]))
     parts += [R.strided_slice(shape, [0], [position], [rank])] if position < rank else []
     full = R.concat(parts, 0) if len(parts) > 1 else parts[0]
     ones = R.ones(R.tensor_to_shape(full), "int64")
-    numbers = R.subtract(R.cumsum(ones, position), _i64(1))
-    hit = R.equal(R.expand_dims(_wide(indices), position), numbers)
+    numbers = R.subtract(R.cumsum(ones, position), i64(1))
+    hit = R.equal(R.expand_dims(as_i64(indices), position), numbers)
     return R.astype(R.where(hit, on_value, off_value), dtype)
 
 
-@dyn_one_hot.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return _hot_type(types[0], AnyDim(), attrs)
+dyn_one_hot.infer(lambda types, attrs: _hot_type(types[0], AnyDim(), attrs))
 
 
 @view("one_hot")
@@ -541,7 +273,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 def adv_index(inputs: Inputs) -> Any:
     """numpy's indexing of the first tensor by the others."""
     data, *indices = fields(inputs)
-    return R.index_tensor(data, [_wide(i) for i in indices])
+    return R.index_tensor(data, [as_i64(i) for i in indices])
 
 
 @view("adv_index")
@@ -561,14 +293,12 @@ def sequence_mask(data: Input, valid_length: Input, mask_value: float = 0, axis:
     number = R.reshape(R.arange(0, dims[axis], 1, "int64"), spread)
     spread = [1] * rank
     spread[1 - axis] = dims[1 - axis]
-    length = R.reshape(_wide(valid_length), spread)
+    length = R.reshape(as_i64(valid_length), spread)
     fill = rx.const(mask_value, str(data.struct_info.dtype))
     return R.where(R.less(number, length), data, fill)
 
 
-@sequence_mask.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return types[0]
+sequence_mask.infer(lambda types, attrs: types[0])
 
 
 @op("sparse_to_dense", attrs="SparseToDenseAttrs", view=False)
@@ -589,16 +319,14 @@ def dyn_sparse_to_dense(
     return _to_dense(sparse_indices, sparse_values, default_value, shape)
 
 
-@dyn_sparse_to_dense.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return of_rank(types[1], types[2].dtype)
+dyn_sparse_to_dense.infer(lambda types, attrs: of_rank(types[1], types[2].dtype))
 
 
 def _to_dense(
     indices: Any, values: rx.Expr | Input, default: rx.Expr | Input, shape: Input | list[int]
 ) -> Any:
     have = indices.struct_info.ndim
-    wide = _wide(indices)
+    wide = as_i64(indices)
     if have == 0:
         wide = R.reshape(wide, [1, 1])
     elif have == 1:
@@ -614,9 +342,7 @@ def values_dtype(value: Any) -> str:
     return str(value.struct_info.dtype)
 
 
-@sparse_to_dense.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType(attrs["output_shape"], types[1].dtype)
+sparse_to_dense.infer(lambda types, attrs: TensorType(attrs["output_shape"], types[1].dtype))
 
 
 @view("sparse_to_dense")
@@ -652,13 +378,11 @@ def matrix_set_diag(
     flat = np.where(inside, (k2 - k) * longest + offset if k1 != k2 else offset, 0)
     lead = dims[: len(dims) - 2]
     source = R.reshape(diagonal, [*lead, -1])
-    diagonals = R.reshape(R.take(source, _i64(flat.reshape(-1)), -1 % (len(lead) + 1)), dims)
+    diagonals = R.reshape(R.take(source, i64(flat.reshape(-1)), -1 % (len(lead) + 1)), dims)
     return R.where(rx.const(inside), diagonals, data)
 
 
-@matrix_set_diag.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return types[0]
+matrix_set_diag.infer(lambda types, attrs: types[0])
 
 
 @view("matrix_set_diag")
@@ -676,12 +400,10 @@ def invert_permutation(data: Input) -> Any:
     """The position of each number in a permutation."""
     (count,) = dims_of(data)
     numbers = R.arange(0, count, 1, values_dtype(data))
-    return R.scatter_elements(R.zeros_like(data), _wide(data), numbers, 0)
+    return R.scatter_elements(R.zeros_like(data), as_i64(data), numbers, 0)
 
 
-@invert_permutation.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return types[0]
+invert_permutation.infer(lambda types, attrs: types[0])
 
 
 @view("segment_sum")

@@ -14,19 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ....ir.expr import Attrs
+from ....ir.op import Op
 from ....ir.prim_expr import IntImm, PrimExpr
 from ....tir import Layout
 from ....tir import layout as layout_of
+from ..types import TupleType, Type
 from .core import ROWS
 from .reduce import axes_of
 from .tensor import BINARY, UNARY
-
-if TYPE_CHECKING:
-    from ....ir.expr import Attrs
-    from ....ir.op import Op
-    from ..types import TupleType, Type
 
 LAYOUT_RULE = "FInferCorrectLayout"
 Layouts = Sequence[Any]
@@ -68,10 +66,6 @@ def new_axis(axis: int, old: Layout, new: Layout) -> int | None:
         return None
     index = new.index_of(letter)
     return None if index < 0 else index
-
-
-def _first(layouts: Layouts) -> Any:
-    return next((one for one in layouts if one is not None), None)
 
 
 def _rank(type_: Type) -> int:
@@ -267,7 +261,7 @@ def joining(
     types: Sequence[TupleType],
 ) -> Any:
     """Tensors side by side: all in one layout."""
-    layout, axis = _first(old), int(attrs["axis"])
+    layout, axis = next((one for one in old if one is not None), None), int(attrs["axis"])
     if layout is None or not layout[axis].isupper():
         return None
     if new and all(one == new[0] for one in new) and old[0] is not None:

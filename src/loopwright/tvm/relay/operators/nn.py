@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm
+from ....relax.expr import Var
 from ...topi import nn as topi_nn
 from ..types import TensorType
 from .common import axis_of, same_type, shape_of, vectors
 from .conv import wide
 from .core import Input, R, builder, kernel, op
 from .tensor import scalar
-
-if TYPE_CHECKING:
-    from ....relax.expr import Var
 
 
 @op("nn.relu")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....relax import expr as rx
 from ...topi import nn as topi_nn
+from ..expr import Expr
 from .common import axis_of, same_type, shape_of, vectors
 from .core import Input, R, Row, builder, kernel, op, view
 from .tensor import scalar
-
-if TYPE_CHECKING:
-    from ..expr import Expr
 
 
 def _softmax(name: str, relax_name: str) -> Row:
@@ -35,16 +33,9 @@ fast_softmax = _softmax("fast_softmax", "softmax")
 
 @op("nn.batch_norm", results=3, attrs="BatchNormAttrs")
 def batch_norm(
-    data: Input,
-    gamma: Input,
-    beta: Input,
-    moving_mean: Input,
-    moving_var: Input,
-    axis: int = 1,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-) -> Any:
+    data: Input, gamma: Input, beta: Input, moving_mean: Input, moving_var: Input, axis: int = 1,
+    epsilon: float = 1e-5, center: bool = True, scale: bool = True,
+) -> Any:  # fmt: skip
     """Each channel normalized by the moving mean and variance; and these, unchanged."""
     tensors = (data, gamma, beta, moving_mean, moving_var)
     return R.nn.batch_norm(*tensors, axis, epsilon, center, scale, training=False)
@@ -86,15 +77,9 @@ def instance_norm(
 
 @op("nn.group_norm", attrs="GroupNormAttrs")
 def group_norm(
-    data: Input,
-    gamma: Input,
-    beta: Input,
-    num_groups: int,
-    axis: int = 1,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-) -> Any:
+    data: Input, gamma: Input, beta: Input, num_groups: int, axis: int = 1, epsilon: float = 1e-5,
+    center: bool = True, scale: bool = True,
+) -> Any:  # fmt: skip
     """Groups of channels of each image normalized by their mean and variance."""
     options = (num_groups, axis, _others(data, axis), epsilon, center, scale)
     return R.nn.group_norm(data, gamma, beta, *options)

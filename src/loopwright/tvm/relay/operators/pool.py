@@ -20,15 +20,9 @@ def _pool(kind: str, rank: int) -> Row:
     pool = getattr(R.nn, f"{kind}_pool{rank}d")
 
     def max_pool(
-        data: Input,
-        pool_size: Any = one,
-        strides: Any = one,
-        dilation: Any = one,
-        padding: Any = none,
-        layout: str = plain,
-        out_layout: str = "",
-        ceil_mode: bool = False,
-    ) -> Any:
+        data: Input, pool_size: Any = one, strides: Any = one, dilation: Any = one,
+        padding: Any = none, layout: str = plain, out_layout: str = "", ceil_mode: bool = False,
+    ) -> Any:  # fmt: skip
         """The greatest value of each window."""
         data, padding = _least_around(data, pool_size, dilation, padding, layout)
         options = map(list, (pool_size, strides, padding, dilation))
@@ -36,16 +30,10 @@ def _pool(kind: str, rank: int) -> Row:
         return pool(data, *options, bool(ceil_mode), **layouts)
 
     def avg_pool(
-        data: Input,
-        pool_size: Any = one,
-        strides: Any = one,
-        dilation: Any = one,
-        padding: Any = none,
-        layout: str = plain,
-        out_layout: str = "",
-        ceil_mode: bool = False,
+        data: Input, pool_size: Any = one, strides: Any = one, dilation: Any = one,
+        padding: Any = none, layout: str = plain, out_layout: str = "", ceil_mode: bool = False,
         count_include_pad: bool = False,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """The mean of each window; the padding counts only with `count_include_pad`."""
         options = (*map(list, (pool_size, strides, padding, dilation)), bool(ceil_mode))
         return pool(data, *options, bool(count_include_pad), layout, out_layout or layout)
@@ -76,16 +64,10 @@ def _gradient(kind: str) -> None:
     backward = getattr(R.grad, f"{kind}_pool2d_backward")
 
     def max_pool2d_grad(
-        out_grad: Input,
-        data: Input,
-        pool_size: Any = (1, 1),
-        strides: Any = (1, 1),
-        padding: Any = (0, 0),
-        layout: str = "NCHW",
-        out_layout: str = "",
-        ceil_mode: bool = False,
+        out_grad: Input, data: Input, pool_size: Any = (1, 1), strides: Any = (1, 1),
+        padding: Any = (0, 0), layout: str = "NCHW", out_layout: str = "", ceil_mode: bool = False,
         count_include_pad: bool = False,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """The gradient of the pooling with respect to its data."""
         options = (list(pool_size), list(strides), list(padding), [1, 1], bool(ceil_mode))
         return backward(out_grad, data, *options, bool(count_include_pad), layout, layout)

@@ -20,7 +20,7 @@ from ....ops.winograd import transforms
 from ....relax import expr as rx
 from ....tir import layout as layout_of
 from .common import LETTERS, shape_of, windows
-from .conv import wide
+from .conv import conv_by, conv_options, wide
 from .core import Input, R, Row, builder, op
 
 # ---------------------------------------------------------------------- Winograd
@@ -57,9 +57,6 @@ def _filters(rank: int, sizes: list[int], tile: int, dtype: str) -> list[Any]:
 
 
 def _winograd(rank: int) -> Row:
-    letters, one, none = LETTERS[rank], (1,) * rank, (0,) * rank
-    data_plain, kernel_plain = f"NC{letters}", f"OI{letters}"
-
     @op(
         f"nn.contrib_conv{rank}d_winograd_weight_transform",
         attrs="ConvWinogradWeightTransformAttrs",
@@ -77,26 +74,13 @@ def _winograd(rank: int) -> Row:
     @op(
         f"nn.contrib_conv{rank}d_winograd_without_weight_transform",
         attrs=f"Conv{rank}DWinogradAttrs",
+        options=conv_options(rank),
     )
-    def conv(
-        data: Input,
-        weight: Input,
-        tile_size: int,
-        strides: Any = one,
-        padding: Any = none,
-        dilation: Any = one,
-        groups: int = 1,
-        channels: Any = None,
-        kernel_size: Any = None,
-        data_layout: str = data_plain,
-        kernel_layout: str = kernel_plain,
-        out_layout: str = "",
-        out_dtype: str = "",
-    ) -> Any:
+    def conv(data: Input, weight: Input, tile_size: int, **options: Any) -> Any:
         """A convolution of data by a weight that `transform` prepared."""
-        if kernel_size is None:
+        if options["kernel_size"] is None:
             raise ValueError(explain("the kernel_size of a prepared weight is needed", got="None"))
-        sizes = [int(k) for k in kernel_size]
+        sizes = [int(k) for k in options["kernel_size"]]
         filters = _filters(rank, sizes, int(tile_size), str(weight.struct_info.dtype))
         transformed_axes = [n for n, f in enumerate(filters) if f is not None]
         order = transformed_axes + [n for n in range(rank) if n not in transformed_axes]
@@ -104,9 +88,7 @@ def _winograd(rank: int) -> Row:
         untransformed = _along(weight, list(range(len(transformed_axes))), inverse)
         perm = [rank, rank + 1, *(order.index(n) for n in range(rank))]
         plain = builder().emit(R.permute_dims(untransformed, perm))
-        options = (list(strides), list(padding), list(dilation), groups)
-        layouts = (data_layout, kernel_plain, out_layout or data_layout, out_dtype or None)
-        return getattr(R.nn, f"conv{rank}d")(data, plain, *options, *layouts)
+        return conv_by(rank, data, plain, options, f"OI{LETTERS[rank]}")
 
     conv.build(lambda **attrs: windows(attrs, rank, "strides", "dilation", "kernel_size"))
     return conv
@@ -138,40 +120,31 @@ def _small(weights: Any) -> bool:
     return dtype.is_integer and dtype.bits == 8
 
 
-@op("nn.contrib_conv2d_gemm_without_weight_transform", attrs="Conv2DAttrs")
-def gemm_conv2d(
-    data: Input,
-    weight: Input,
-    strides: Any = (1, 1),
-    padding: Any = (0, 0),
-    dilation: Any = (1, 1),
-    groups: int = 1,
-    channels: Any = None,
-    kernel_size: Any = None,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_layout: str = "",
-    out_dtype: str = "",
-) -> Any:
+@op("nn.contrib_conv2d_gemm_without_weight_transform", attrs="Conv2DAttrs", options=conv_options(2))
+def gemm_conv2d(data: Input, weight: Input, **options: Any) -> Any:
     """A convolution of data by a weight that `contrib_conv2d_gemm_weight_transform` prepared."""
+    kernel_size, channels = options["kernel_size"], options["channels"]
     if kernel_size is None or channels is None:
         what = "the kernel_size and the channels of a prepared weight are needed"
         raise ValueError(explain(what, got=f"kernel_size={kernel_size}, channels={channels}"))
-    depth = extent(layout_of(data_layout), shape_of(data), "C")
+    depth = extent(layout_of(options["data_layout"]), shape_of(data), "C")
     if not isinstance(depth, IntImm):
         raise ValueError(explain("the channels of the data are a number", got=str(depth)))
     back = [1, 3, 0, 2] if _small(weight) else [1, 2, 0, 3]
     matrix_order = builder().emit(R.permute_dims(weight, back))
     a, b, c, d = (int(size) for size in shape_of(matrix_order))
     matrix = builder().emit(R.reshape(matrix_order, [a * b, c * d]))
-    shape = [int(kernel_size[0]), int(kernel_size[1]), depth.value // groups, int(channels)]
+    shape = [
+        int(kernel_size[0]),
+        int(kernel_size[1]),
+        depth.value // options["groups"],
+        int(channels),
+    ]
     rows = shape[0] * shape[1] * shape[2]
     cut = builder().emit(R.strided_slice(matrix, [0, 1], [0, 0], [rows, shape[3]]))
     plain = builder().emit(R.reshape(cut, shape))
-    data, plain = wide(data, plain, out_dtype)
-    options = (list(strides), list(padding), list(dilation), groups)
-    layouts = (data_layout, "HWIO", out_layout or data_layout, out_dtype or None)
-    return R.nn.conv2d(builder().emit(data), builder().emit(plain), *options, *layouts)
+    data, plain = map(builder().emit, wide(data, plain, options["out_dtype"]))
+    return conv_by(2, data, plain, options, "HWIO")
 
 
 gemm_conv2d.build(lambda **attrs: windows(attrs, 2, "strides", "dilation", "kernel_size"))

@@ -54,9 +54,7 @@ def threefry_split(key: Input) -> Any:
     return R.random.threefry_split(key)
 
 
-@threefry_split.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TupleType([_check_key(types), KEY])
+threefry_split.infer(lambda types, attrs: TupleType([_check_key(types), KEY]))
 
 
 def _fractions(key: Any, shape: Any, dtype: str) -> tuple[Any, Any]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import explain
+from ....ir.dtype import DataType
+from ....relax.expr import Var
 from ..expr import Expr, Tuple, TupleWrapper
 from ..types import TensorType
 from .core import VIEWS, Input, R, op, view
 from .tensor import extent_value
-
-if TYPE_CHECKING:
-    from ....ir.dtype import DataType
-    from ....relax.expr import Var
 
 
 def axes_of(data: Any, axis: Any, exclude: bool = False) -> list[int]:
@@ -152,9 +150,7 @@ def variance(
     return R.divide(total, R.astype(extent_value(count - 1), str(data.struct_info.dtype)))
 
 
-@variance.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return reduced(types, attrs)
+variance.infer(lambda types, attrs: reduced(types, attrs))
 
 
 def _pair(a: Expr, b: Expr) -> TupleWrapper:

@@ -304,16 +304,9 @@ for _row in (dyn_upsampling, dyn_upsampling3d):
 
 @op("nn.correlation", attrs="CorrelationAttrs")
 def correlation(
-    data1: Input,
-    data2: Input,
-    kernel_size: int,
-    max_displacement: int,
-    stride1: int,
-    stride2: int,
-    padding: Any,
-    is_multiply: bool,
-    layout: str,
-) -> Any:
+    data1: Input, data2: Input, kernel_size: int, max_displacement: int, stride1: int, stride2: int,
+    padding: Any, is_multiply: bool, layout: str,
+) -> Any:  # fmt: skip
     """The mean product (or distance) of two images for each displacement of the second one."""
     if layout != "NCHW":
         raise ValueError(explain("correlation takes the layout NCHW", got=layout))

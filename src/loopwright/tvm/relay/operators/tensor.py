@@ -151,9 +151,7 @@ def clip(a: Input, a_min: float, a_max: float) -> Any:
     return R.clip(a, a_min, a_max)
 
 
-@clip.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return types[0]
+clip.infer(lambda types, attrs: types[0])
 
 
 @op("copy")
@@ -190,6 +188,16 @@ def dyn_zeros(shape: Input, dtype: str = "float32") -> Any:
 def dyn_ones(shape: Input, dtype: str = "float32") -> Any:
     """A tensor of ones whose shape is a value."""
     return R.ones(shape_of_tensor(shape), dtype)
+
+
+def i64(value: np.ndarray[Any, Any] | int) -> Any:
+    """A constant of int64."""
+    return rx.const(np.asarray(value, "int64"))
+
+
+def as_i64(data: Any) -> Any:
+    """A tensor of integers as int64."""
+    return data if data.struct_info.dtype == "int64" else R.astype(data, "int64")
 
 
 def of_rank(shape: Any, dtype: DataType | str) -> TensorType:
@@ -302,9 +310,7 @@ def shape_of(data: Input, dtype: str = "int32") -> Any:
     return values if dtype == "int64" else R.astype(values, dtype)
 
 
-@shape_of.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType((len(types[0].shape),), attrs["dtype"])
+shape_of.infer(lambda types, attrs: TensorType((len(types[0].shape),), attrs["dtype"]))
 
 
 @op("ndarray_size", attrs="NdarraySizeAttrs")
@@ -316,9 +322,7 @@ def ndarray_size(data: Input, dtype: str = "int32") -> Any:
     return R.astype(R.prod(R.shape_to_tensor(R.shape_of(data))), dtype)
 
 
-@ndarray_size.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType((), attrs["dtype"])
+ndarray_size.infer(lambda types, attrs: TensorType((), attrs["dtype"]))
 
 
 @op("fixed_point_multiply", attrs="FixedPointMultiplyAttrs")

@@ -18,7 +18,7 @@ from ..expr import Constant, Expr, Var
 from ..types import Any as AnyDim
 from ..types import TensorType, TupleType
 from .core import Input, Inputs, R, builder, op, view
-from .tensor import fields, of_rank, shape_of_tensor
+from .tensor import fields, i64, of_rank, shape_of_tensor
 
 
 def as_numbers(value: Any) -> Any:
@@ -73,9 +73,7 @@ def cast_like(data: Input, dtype_like: Input) -> Any:
     return R.astype(data, str(dtype_like.struct_info.dtype))
 
 
-@cast_like.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType(types[0].shape, types[1].dtype)
+cast_like.infer(lambda types, attrs: TensorType(types[0].shape, types[1].dtype))
 
 
 @op("reinterpret", attrs="CastAttrs")
@@ -84,9 +82,7 @@ def reinterpret(data: Input, dtype: str) -> Any:
     return R.reinterpret(data, dtype)
 
 
-@reinterpret.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType(types[0].shape, attrs["dtype"])
+reinterpret.infer(lambda types, attrs: TensorType(types[0].shape, attrs["dtype"]))
 
 
 # ---------------------------------------------------------------------- axes
@@ -108,13 +104,13 @@ def dyn_expand_dims(data: Input, axis: Input, num_newaxis: int = 1) -> Any:
     old = R.shape_to_tensor(R.shape_of(data))
     rank = data.struct_info.ndim
     position = R.astype(R.reshape(axis, [1]), "int64")
-    position = R.where(R.less(position, _i64(0)), R.add(position, _i64(rank + 1)), position)
+    position = R.where(R.less(position, i64(0)), R.add(position, i64(rank + 1)), position)
     number = R.arange(0, rank + num_newaxis, 1, "int64")
     inside = R.logical_and(
-        R.greater_equal(number, position), R.less(number, R.add(position, _i64(num_newaxis)))
+        R.greater_equal(number, position), R.less(number, R.add(position, i64(num_newaxis)))
     )
-    source = R.where(R.less(number, position), number, R.subtract(number, _i64(num_newaxis)))
-    source = R.minimum(R.maximum(source, _i64(0)), _i64(max(rank - 1, 0)))
+    source = R.where(R.less(number, position), number, R.subtract(number, i64(num_newaxis)))
+    source = R.minimum(R.maximum(source, i64(0)), i64(max(rank - 1, 0)))
     picked = R.take(old, source, 0) if rank else R.ones([num_newaxis], "int64")
     shape = R.where(inside, R.ones_like(number), picked)
     return R.reshape(data, R.tensor_to_shape(shape))
@@ -124,10 +120,6 @@ def dyn_expand_dims(data: Input, axis: Input, num_newaxis: int = 1) -> Any:
 def _(types: list[Any], attrs: dict[str, Any]) -> Any:
     rank = len(types[0].shape) + attrs["num_newaxis"]
     return TensorType([AnyDim()] * rank, types[0].dtype)
-
-
-def _i64(value: int) -> Any:
-    return rx.const(value, "int64")
 
 
 @view("expand_dims")
@@ -165,7 +157,7 @@ def dyn_squeeze(data: Input, axis: Input) -> Any:
     (count,) = dims_of(axis)
     old = R.shape_to_tensor(R.shape_of(data))
     wide = R.astype(axis, "int64")
-    wide = R.where(R.less(wide, _i64(0)), R.add(wide, _i64(rank)), wide)
+    wide = R.where(R.less(wide, i64(0)), R.add(wide, i64(rank)), wide)
     removed = R.scatter_elements(R.zeros([rank], "int64"), wide, R.ones([count], "int64"), 0)
     order = R.argsort(removed, 0, dtype="int64")  # those that stay first, in their order
     remaining = R.strided_slice(order, [0], [0], [rank - int(getattr(count, "value", count))])
@@ -206,7 +198,7 @@ def reverse_sequence(
     spread[batch] = dims[batch]
     most = R.shape_to_tensor(rx.ShapeExpr([dims[seq]]))
     length = R.reshape(R.minimum(R.astype(seq_lengths, "int64"), most), spread)
-    mirrored = R.subtract(R.subtract(length, number), _i64(1))
+    mirrored = R.subtract(R.subtract(length, number), i64(1))
     source = R.where(R.less(number, length), mirrored, number)
     return R.gather_elements(data, R.broadcast_to(source, dims), seq)
 
@@ -310,22 +302,17 @@ def _product(dims: list[Any]) -> Any:
     """The product; `AnyDim` where an extent is one."""
     if any(isinstance(d, AnyDim) for d in dims):
         return AnyDim()
-    total: Any = 1
-    for dim in dims:
-        dim = dim.value if isinstance(dim, IntImm) else dim
-        total = dim * total
-    return total
+    plain = [d.value if isinstance(d, IntImm) else d for d in dims]
+    return reduce(lambda total, dim: dim * total, plain, 1)
 
 
 def _quotient(whole: Any, part: Any) -> Any:
     if isinstance(whole, AnyDim) or isinstance(part, AnyDim):
         return AnyDim()
     whole, part = (d.value if isinstance(d, IntImm) else d for d in (whole, part))
-    if isinstance(whole, int) and isinstance(part, int):
-        if part == 0 or whole % part:
-            what = "the new shape does not divide the elements evenly"
-            raise ValueError(explain(what, got=f"{whole} by {part}"))
-        return whole // part
+    if isinstance(whole, int) and isinstance(part, int) and (part == 0 or whole % part):
+        what = "the new shape does not divide the elements evenly"
+        raise ValueError(explain(what, got=f"{whole} by {part}"))
     return whole // part
 
 
@@ -357,24 +344,22 @@ def dyn_reshape(data: Input, newshape: Input, allowzero: bool = False) -> Any:
     rank = int(getattr(rank, "value", rank))
     have = data.struct_info.ndim
     if have and rank:  # an extent may be one of `data`'s, or the product of two
-        merges = R.equal(new, _i64(-3))
+        merges = R.equal(new, i64(-3))
         behind = R.cumsum(R.astype(merges, "int64"), 0)
         numbers = R.add(behind, rx.const(np.arange(rank, dtype="int64")))
-        last = _i64(have - 1)
+        last = i64(have - 1)
         second = R.take(old, R.minimum(numbers, last), 0)
         first = R.take(old, R.minimum(R.subtract(numbers, R.astype(merges, "int64")), last), 0)
         if not allowzero:
-            new = R.where(R.equal(new, _i64(0)), first, new)
+            new = R.where(R.equal(new, i64(0)), first, new)
         new = R.where(merges, R.multiply(first, second), new)
-    is_open = R.equal(new, _i64(-1))
+    is_open = R.equal(new, i64(-1))
     fixed = R.prod(R.where(is_open, R.ones_like(new), new))
-    left = R.floor_divide(R.prod(old), R.maximum(fixed, _i64(1)))
+    left = R.floor_divide(R.prod(old), R.maximum(fixed, i64(1)))
     return R.reshape(data, R.tensor_to_shape(R.where(is_open, left, new)))
 
 
-@dyn_reshape.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return of_rank(types[1], types[0].dtype)
+dyn_reshape.infer(lambda types, attrs: of_rank(types[1], types[0].dtype))
 
 
 @view("reshape")
@@ -472,9 +457,7 @@ def dyn_broadcast_to(data: Input, shape: Input, dtype: str = "") -> Any:
     return R.broadcast_to(data, shape_of_tensor(shape))
 
 
-@dyn_broadcast_to.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return of_rank(types[1], types[0].dtype)
+dyn_broadcast_to.infer(lambda types, attrs: of_rank(types[1], types[0].dtype))
 
 
 @view("broadcast_to")
@@ -491,9 +474,7 @@ def broadcast_to_like(data: Input, broadcast_type: Input) -> Any:
     return R.broadcast_to(data, dims_of(broadcast_type))
 
 
-@broadcast_to_like.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType(types[1].shape, types[0].dtype)
+broadcast_to_like.infer(lambda types, attrs: TensorType(types[1].shape, types[0].dtype))
 
 
 @op("collapse_sum_like")
@@ -502,9 +483,7 @@ def collapse_sum_like(data: Input, collapse_type: Input) -> Any:
     return R.collapse_sum_like(data, collapse_type)
 
 
-@collapse_sum_like.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType(types[1].shape, types[0].dtype)
+collapse_sum_like.infer(lambda types, attrs: TensorType(types[1].shape, types[0].dtype))
 
 
 @op("collapse_sum_to", attrs="InitOpAttrs", view=False)

@@ -72,19 +72,10 @@ def _of_indices(attrs: dict[str, Any], args: Any) -> int | None:
     view=False,
 )
 def non_max_suppression(
-    data: Input,
-    valid_count: Input,
-    indices: Input,
-    max_output_size: Input,
-    iou_threshold: Input,
-    force_suppress: bool = False,
-    top_k: int = -1,
-    coord_start: int = 2,
-    score_index: int = 1,
-    id_index: int = 0,
-    return_indices: bool = True,
-    invalid_to_bottom: bool = False,
-) -> Any:
+    data: Input, valid_count: Input, indices: Input, max_output_size: Input, iou_threshold: Input,
+    force_suppress: bool = False, top_k: int = -1, coord_start: int = 2, score_index: int = 1,
+    id_index: int = 0, return_indices: bool = True, invalid_to_bottom: bool = False,
+) -> Any:  # fmt: skip
     """The boxes that no better one overlaps by a threshold: their numbers, or themselves."""
     options = (bool(force_suppress), top_k, coord_start, score_index, id_index)
     return R.vision.non_max_suppression(
@@ -95,19 +86,10 @@ def non_max_suppression(
 
 @view("vision.non_max_suppression")
 def _non_max_suppression(
-    data: Any,
-    valid_count: Any,
-    indices: Any,
-    max_output_size: Any = -1,
-    iou_threshold: Any = 0.5,
-    force_suppress: bool = False,
-    top_k: int = -1,
-    coord_start: int = 2,
-    score_index: int = 1,
-    id_index: int = 0,
-    return_indices: bool = True,
-    invalid_to_bottom: bool = False,
-) -> Any:
+    data: Any, valid_count: Any, indices: Any, max_output_size: Any = -1, iou_threshold: Any = 0.5,
+    force_suppress: bool = False, top_k: int = -1, coord_start: int = 2, score_index: int = 1,
+    id_index: int = 0, return_indices: bool = True, invalid_to_bottom: bool = False,
+) -> Any:  # fmt: skip
     """The boxes that no better one overlaps; the limits may be expressions."""
     limits = expression(max_output_size, "int32"), expression(iou_threshold, "float32")
     options = (force_suppress, top_k, coord_start, score_index, id_index)
@@ -212,18 +194,10 @@ _square(roi_pool)
 
 @op("vision.proposal", attrs="ProposalAttrs")
 def proposal(
-    cls_prob: Input,
-    bbox_pred: Input,
-    im_info: Input,
-    scales: Any,
-    ratios: Any,
-    feature_stride: int,
-    threshold: float,
-    rpn_pre_nms_top_n: int,
-    rpn_post_nms_top_n: int,
-    rpn_min_size: int,
-    iou_loss: bool,
-) -> Any:
+    cls_prob: Input, bbox_pred: Input, im_info: Input, scales: Any, ratios: Any,
+    feature_stride: int, threshold: float, rpn_pre_nms_top_n: int, rpn_post_nms_top_n: int,
+    rpn_min_size: int, iou_loss: bool,
+) -> Any:  # fmt: skip
     """The best boxes of all anchors, moved by predictions, that do not overlap."""
     options = (feature_stride, float(threshold), rpn_pre_nms_top_n, rpn_post_nms_top_n)
     return R.vision.proposal(

@@ -65,6 +65,3 @@ def _run(step: Step) -> Any:
     except DiagnosticError as error:
         report(error)
         raise
-
-
-__all__ = ["SpanCheck", "fromtext", "parse", "parse_expr"]

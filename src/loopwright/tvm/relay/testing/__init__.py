@@ -73,29 +73,3 @@ def count_ops(expr: Expr) -> Counter[str]:
     """How many calls an expression has of each operator."""
     calls = (node for node in post_order(expr) if isinstance(node, Call))
     return Counter(call.op.name for call in calls if isinstance(call.op, Op))
-
-
-__all__ = [
-    "byoc",
-    "check_grad",
-    "count_ops",
-    "create_workload",
-    "dcgan",
-    "densenet",
-    "dqn",
-    "inception_v3",
-    "init",
-    "layers",
-    "lenet",
-    "lstm",
-    "mlp",
-    "mobilenet",
-    "rand",
-    "resnet",
-    "run_infer_type",
-    "run_opt_pass",
-    "squeezenet",
-    "synthetic",
-    "temp_op_attr",
-    "vgg",
-]

@@ -45,18 +45,11 @@ def _slope(run: Callable[..., Any], inputs: list[np.ndarray], at: int, eps: floa
 
 
 def check_grad(
-    func: Function,
-    inputs: Sequence[np.ndarray] | None = None,
-    test_inputs: Sequence[np.ndarray] | None = None,
-    eps: float = 1e-6,
-    atol: float = 1e-5,
-    rtol: float = 1e-3,
-    scale: float | None = None,
-    mean: float = 0,
-    mode: str = "higher_order",
-    target_devices: Any = None,
-    executor_kind: str = "debug",
-) -> None:
+    func: Function, inputs: Sequence[np.ndarray] | None = None,
+    test_inputs: Sequence[np.ndarray] | None = None, eps: float = 1e-6, atol: float = 1e-5,
+    rtol: float = 1e-3, scale: float | None = None, mean: float = 0, mode: str = "higher_order",
+    target_devices: Any = None, executor_kind: str = "debug",
+) -> None:  # fmt: skip
     """Check the gradient of the sum of a function's results for `test_inputs`, those of `inputs` that
     are tested (all floats by default). Raises AssertionError where it is not that of differences by
     `eps`, what Relax's Gradient raises where an operator has no gradient.

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ....base.errors import explain
 from ....ir.dtype import numpy_dtype
 from ....ir.module import IRModule
 from ....runtime.tensor import Tensor, tensor
+from ..expr import Function
 from ..transform import InferType
-
-if TYPE_CHECKING:
-    from ..expr import Function
 
 # The kinds of parameters by the ends of their names; all others are weights.
 VALUES = {"bias": 0.0, "gamma": 1.0, "beta": 0.0, "mean": 0.0, "var": 1.0}

@@ -55,15 +55,10 @@ class _Layers:
 
 
 def resnet(
-    units: Sequence[int],
-    num_stages: int,
-    filter_list: Sequence[int],
-    num_classes: int,
-    data_shape: tuple[int, ...],
-    bottle_neck: bool = True,
-    layout: str = "NCHW",
+    units: Sequence[int], num_stages: int, filter_list: Sequence[int], num_classes: int,
+    data_shape: tuple[int, ...], bottle_neck: bool = True, layout: str = "NCHW",
     dtype: str = "float32",
-) -> Function:
+) -> Function:  # fmt: skip
     """The network. units: how many units each stage has; filter_list: channels before the first
     stage, then of each."""
     make = _Layers(layout)

@@ -12,8 +12,9 @@ long as the rules of `operators.layouts` allow.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ....ir.expr import Attrs
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ..expr import Call, Function
@@ -21,9 +22,6 @@ from ..strategy import placeholders
 from ..walk import post_order
 from .base import RelayPass
 from .layout_rewrite import LayoutRewriter, as_call
-
-if TYPE_CHECKING:
-    from ....ir.expr import Attrs
 
 RULE = "FTVMAlterOpLayout"
 

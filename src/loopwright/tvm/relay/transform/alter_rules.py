@@ -11,18 +11,16 @@ No rule is registered: a build chooses blocks of channels on its own (`BlockedLa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....ir.dtype import DataType
+from ....ir.expr import Attrs
 from ....ir.prim_expr import IntImm
 from ....ir.target import Target
+from ....te.tensor import Tensor
+from ..expr import Expr
 from ..operators.core import VIEWS
-
-if TYPE_CHECKING:
-    from ....ir.expr import Attrs
-    from ....te.tensor import Tensor
-    from ..expr import Expr
-    from ..types import TensorType, Type
+from ..types import TensorType, Type
 
 
 def conv2d_alter_layout(

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from ....ir.module import IRModule
 from ....ir.pass_context import PassContext, PassInfo
-from ....ir.transform import (
+from ....ir.transform import (  # noqa: F401
     PASSES,
     FunctionPass,
     ModulePass,
@@ -79,5 +79,3 @@ class UserFunctionPass(FunctionPass):
 
 
 function_pass = make_pass_decorator(UserFunctionPass)
-
-__all__ = ["Pass", "RelayPass", "function_pass"]

@@ -18,9 +18,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ....base.errors import explain
+from ....ir.expr import Attrs
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.prim_expr import IntImm
@@ -32,9 +33,6 @@ from ..strategy import placeholders
 from .base import RelayPass
 from .canonicalize_ops import CanonicalizeOps
 from .layout_rewrite import LayoutRewriter, as_call
-
-if TYPE_CHECKING:
-    from ....ir.expr import Attrs
 
 RULE = "FTVMConvertOpLayout"
 _PLAIN_2D, _PLAIN_3D = {"NCHW": "OIHW", "NHWC": "HWIO"}, {"NCDHW": "OIDHW", "NDHWC": "DHWIO"}

@@ -7,15 +7,13 @@ after:  exp(negative(%x))
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....ir.module import IRModule
+from ....ir.op import Op
 from ..expr import Call, Expr, Function
 from ..walk import bind, rewrite
 from .base import RelayPass
-
-if TYPE_CHECKING:
-    from ....ir.op import Op
 
 
 @dataclass(frozen=True)

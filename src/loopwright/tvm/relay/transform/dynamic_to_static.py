@@ -7,8 +7,9 @@ after:  reshape(%x, newshape=[8, 3])
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ....ir.expr import BaseExpr
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ..expr import Call, Constant, Expr, Function, If, TupleWrapper
@@ -17,9 +18,6 @@ from ..operators.core import ROWS, VIEWS
 from ..walk import post_order, rewrite
 from .base import RelayPass
 from .fold_constant import folded
-
-if TYPE_CHECKING:
-    from ....ir.expr import BaseExpr
 
 
 def numbers(value: Expr) -> list[int] | None:

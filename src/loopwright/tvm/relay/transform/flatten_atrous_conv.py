@@ -7,16 +7,14 @@ after:  nn.conv2d(%x, %w, dilation=[2, 2], padding=...)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ....ir.expr import BaseExpr
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ..expr import Call, Function
 from ..walk import rewrite
 from .base import RelayPass
-
-if TYPE_CHECKING:
-    from ....ir.expr import BaseExpr
 
 
 @dataclass(frozen=True)

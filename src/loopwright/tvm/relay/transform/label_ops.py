@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....ir.module import IRModule
+from ....ir.op import Op
 from ..expr import Call, Expr, Function, Var
 from ..walk import post_order, rewrite
 from .base import RelayPass
-
-if TYPE_CHECKING:
-    from ....ir.op import Op
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,14 @@ are those of the arguments and of the result. None leaves the call as it is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ....ir.expr import BaseExpr
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ..expr import Call, Function, TupleWrapper
 from ..walk import rewrite
 from .base import RelayPass
-
-if TYPE_CHECKING:
-    from ....ir.expr import BaseExpr
 
 
 @dataclass(frozen=True)

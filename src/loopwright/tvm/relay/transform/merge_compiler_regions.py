@@ -8,18 +8,16 @@ after:  compiler_end(tanh(abs(compiler_begin(%x))))
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....ir.module import IRModule
+from ....ir.op import Op
 from ..annotated_regions import AnnotatedRegion, AnnotatedRegionSet
 from ..expr import Expr, Function, If
 from ..stackless import Step, run
 from ..walk import post_order, rewrite
 from .annotate_target import BEGIN, END, is_begin, is_end
 from .base import RelayPass
-
-if TYPE_CHECKING:
-    from ....ir.op import Op
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,15 @@ after:  fn (%a, %b, Composite="add_relu") { nn.relu(add(%a, %b)) }(%x, %y)
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.errors import explain
 from ....ir.module import IRModule
 from ..dataflow_pattern import partition
+from ..dataflow_pattern.nodes import CallPattern
 from ..expr import Function
 from ..infer import infer_function
 from .base import RelayPass
-
-if TYPE_CHECKING:
-    from ..dataflow_pattern.nodes import CallPattern
 
 
 class MergeComposite(RelayPass):

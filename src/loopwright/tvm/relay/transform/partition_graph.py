@@ -8,10 +8,11 @@ after:  def @main(%x) { @tvmgen_default_c_main_0(%x) }
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
+from ....ir.op import Op
 from ....ir.pass_context import PassContext
 from ....runtime import get_global_func
 from ..annotated_regions import AnnotatedRegion, AnnotatedRegionSet
@@ -23,9 +24,6 @@ from ..walk import bind, children, post_order, rebuilt, rewrite
 from .annotate_target import BEGIN, DEFAULT, END, is_begin, is_end
 from .base import RelayPass
 from .infer_type import InferType
-
-if TYPE_CHECKING:
-    from ....ir.op import Op
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....base.registry import Registry
 from ....ir.dtype import DataType
+from ....ir.expr import BaseExpr
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.prim_expr import IntImm
@@ -26,9 +27,6 @@ from ..types import TensorType, same_type
 from ..walk import rewrite
 from .base import RelayPass
 from .fold_constant import folded
-
-if TYPE_CHECKING:
-    from ....ir.expr import BaseExpr
 
 Rule = Callable[[Call], Any]
 RULES: Registry[str, tuple[Rule, ...]] = Registry("simplification of Relay")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ....ir.expr import BaseExpr
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ..expr import Call, Expr, Function, TupleGetItem, const
@@ -17,9 +18,6 @@ from ..operators.core import VIEWS
 from ..types import TensorType
 from ..walk import rewrite
 from .base import RelayPass
-
-if TYPE_CHECKING:
-    from ....ir.expr import BaseExpr
 
 
 class _Build:

@@ -7,15 +7,13 @@ after:  %0 = exp(%x); add(%0, %0)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....ir.module import IRModule
+from ....ir.op import Op
 from ..expr import Expr, Function, Let, Var
 from ..walk import children, post_order, rebuilt
 from .base import RelayPass
-
-if TYPE_CHECKING:
-    from ....ir.op import Op
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.errors import explain
-from .. import op as R
-from ..block_builder import BlockBuilder
-from ..expr import Expr, Function, Var
-from ..struct_info import StructInfo
+from ...relax import op as R
+from ...relax.block_builder import BlockBuilder
+from ...relax.expr import Expr, Function, Var
+from ...relax.struct_info import StructInfo
 
 REDUCTIONS = ("mean", "sum", "none")
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.registry import Registry
-from .. import expr as rx
-from ..struct_info import TensorStructInfo
-from .base import CALL_TIR_WITH_GRAD
-
-if TYPE_CHECKING:
-    from ..block_builder import BlockBuilder
+from ...relax import expr as rx
+from ...relax.block_builder import BlockBuilder
+from ...relax.op.base import CALL_TIR_WITH_GRAD
+from ...relax.struct_info import TensorStructInfo
 
 TE_GRADIENTS: Registry[str, Callable[..., Any]] = Registry(
     "te gradient", add="register_te_gradient"

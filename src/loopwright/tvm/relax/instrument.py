@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from ..ir.instrument import PassInstrument
-from .analysis.well_formed import assert_well_formed
-
-if TYPE_CHECKING:
-    from ..ir.module import IRModule
-    from ..ir.pass_context import PassInfo
+from ...ir.instrument import PassInstrument
+from ...ir.module import IRModule
+from ...ir.pass_context import PassInfo
+from ...relax.analysis.well_formed import assert_well_formed
 
 # Passes that fix modules that are not well-formed.
 MENDING = frozenset({"Normalize", "NormalizeGlobalVar", "ResolveGlobals"})

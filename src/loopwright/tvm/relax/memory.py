@@ -8,8 +8,8 @@ from typing import Any
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.prim_expr import IntImm
-from .. import expr as rx
-from .variables import bindings_of
+from ...relax import expr as rx
+from ...relax.analysis.variables import bindings_of
 
 _GB = 1 << 30
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from ..base.errors import CallValueError, explain
-from ..ir.module import IRModule
-from .analysis.variables import bound_vars, remove_all_unused, udchain, used_vars
-from .expr import Binding, BindingBlock, DataflowBlock, DataflowVar, Expr, Function, Var, VarBinding
-from .functor import GraphRewriter
+from ...base.errors import CallValueError, explain
+from ...ir.module import IRModule
+from ...relax.analysis.variables import bound_vars, remove_all_unused, udchain, used_vars
+from ...relax.expr import (
+    Binding,
+    BindingBlock,
+    DataflowBlock,
+    DataflowVar,
+    Expr,
+    Function,
+    Var,
+    VarBinding,
+)
+from ...relax.functor import GraphRewriter
 
 
 class DataflowBlockRewrite:

@@ -14,11 +14,11 @@ import numpy as np
 
 from ...base.errors import explain
 from ...ir.prim_expr import IntImm
+from ...relax import op as R
+from ...relax.block_builder import BlockBuilder
+from ...relax.expr import Constant, Expr, Function, Tuple, Var, const
+from ...relax.struct_info import TensorStructInfo, TupleStructInfo
 from ...runtime import Tensor, tensor
-from .. import op as R
-from ..block_builder import BlockBuilder
-from ..expr import Constant, Expr, Function, Tuple, Var, const
-from ..struct_info import TensorStructInfo, TupleStructInfo
 
 
 class Optimizer:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ...ir.op import Op
-from .. import expr as rx
-from ..relations import struct_info_base_check
-from ..struct_info import StructInfo, TensorStructInfo, TupleStructInfo
-from .variables import used_vars
+from ...relax import expr as rx
+from ...relax.analysis.variables import used_vars
+from ...relax.relations import struct_info_base_check
+from ...relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 
 UNKNOWN = -1  # the memory of a value from outside the block
 

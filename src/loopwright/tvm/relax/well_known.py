@@ -6,8 +6,8 @@ These are TVM's from `relax.backend.patterns`; each function returns (pattern, {
 from __future__ import annotations
 
 from ...base.errors import explain
-from . import pattern as pt
-from .attention import make_attention_rewrite_pattern
+from ...relax.dpl import pattern as pt
+from .attention_pattern import make_attention_rewrite_pattern  # noqa: F401
 
 Named = tuple[pt.DFPattern, dict[str, pt.DFPattern]]
 
@@ -141,18 +141,3 @@ def make_rms_norm_pattern() -> Named:
     out = pt.is_call_tir("", [inp, weight])
     assert out.args is not None
     return out, {"gv": out.args[0], "inp": inp, "rms_norm": out}
-
-
-__all__ = [
-    "make_attention_pattern",
-    "make_attention_rewrite_pattern",
-    "make_conv2d_pattern",
-    "make_fused_bias_activation_pattern",
-    "make_layer_norm_pattern",
-    "make_matmul_dequantize_pattern",
-    "make_matmul_multiply_pattern",
-    "make_matmul_pattern",
-    "make_residual_block_pattern",
-    "make_rms_norm_pattern",
-    "make_stacked_attention_pattern",
-]

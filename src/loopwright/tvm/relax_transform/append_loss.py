@@ -32,16 +32,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ....base.errors import LoopwrightError, explain
-from ....ir.expr import GlobalVar
-from ....ir.module import IRModule
-from ....ir.transform import ModulePass, PassContext
-from ... import expr as rx
-from ...block_builder import BlockBuilder
-from ...relations import BaseCheckResult, match_struct_info
-from ...specialize import bind_params, copy_with_new_vars
-from ...struct_info import TensorStructInfo
-from ..queries import replace_vars
+from ...base.errors import LoopwrightError, explain
+from ...ir.expr import GlobalVar
+from ...ir.module import IRModule
+from ...ir.transform import ModulePass, PassContext
+from ...relax import expr as rx
+from ...relax.block_builder import BlockBuilder
+from ...relax.relations import BaseCheckResult, match_struct_info
+from ...relax.specialize import bind_params, copy_with_new_vars
+from ...relax.struct_info import TensorStructInfo
+from ...relax.transform.queries import replace_vars
 from .gradient import only_dataflow_block
 
 

@@ -6,17 +6,15 @@ TVM's pattern of the same name, for exporters without an attention operator.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import explain
-from .. import op as _op
-from ..relations import can_prove_equal
-from ..struct_info import shape_dim
-from .pattern import DFPattern, is_const, is_op, wildcard
-
-if TYPE_CHECKING:
-    from ...ir.prim_expr import PrimExpr
-    from ..expr import Call, Expr
+from ...ir.prim_expr import PrimExpr
+from ...relax import op as _op
+from ...relax.dpl.pattern import DFPattern, is_const, is_op, wildcard
+from ...relax.expr import Call, Expr
+from ...relax.relations import can_prove_equal
+from ...relax.struct_info import shape_dim
 
 Matches = dict[DFPattern, Any]
 _LAYOUTS = ("BSNH", "BSH")

@@ -9,8 +9,8 @@ import numpy as np
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.module import IRModule
+from ...relax.expr import Var
 from ...runtime import Device, Tensor, tensor
-from ..expr import Var
 from .setup_trainer import ADJOINT, BACKBONE, OPTIMIZER
 
 Values = dict[str, Tensor | None]

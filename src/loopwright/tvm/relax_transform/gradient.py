@@ -40,21 +40,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ....base.errors import LoopwrightError, explain
-from ....base.foreign import named_errors
-from ....ir.module import IRModule
-from ....ir.op import Op
-from ....ir.transform import ModulePass, PassContext
-from ... import expr as rx
-from ... import op as R
-from ...block_builder import BlockBuilder
-from ...functor import GraphRewriter
-from ...op import te_gradient as te_gradient  # it sets the gradient of call_tir_with_grad
-from ...op.base import CALL_TIR, CALL_TIR_WITH_GRAD
-from ...specialize import copy_with_new_vars
-from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
-from ..graph.dead_code import clean
-from ..queries import replace_vars, tensor_fields, used_vars
+from ...base.errors import LoopwrightError, explain
+from ...base.foreign import named_errors
+from ...ir.module import IRModule
+from ...ir.op import Op
+from ...ir.transform import ModulePass, PassContext
+from ...relax import expr as rx
+from ...relax import op as R
+from ...relax.block_builder import BlockBuilder
+from ...relax.functor import GraphRewriter
+from ...relax.op.base import CALL_TIR, CALL_TIR_WITH_GRAD
+from ...relax.specialize import copy_with_new_vars
+from ...relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+from ...relax.transform.graph.dead_code import clean
+from ...relax.transform.queries import replace_vars, tensor_fields, used_vars
+from ..relax import te_gradient as te_gradient  # it sets the gradient of call_tir_with_grad
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,5 +6,3 @@ from . import utils as utils
 from .setup_trainer import SetupTrainer
 from .trainer import Trainer
 from .utils import AppendLoss
-
-__all__ = ["AppendLoss", "SetupTrainer", "Trainer"]

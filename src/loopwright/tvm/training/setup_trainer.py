@@ -13,11 +13,11 @@ from ...base.errors import LoopwrightError, explain
 from ...ir.expr import GlobalVar
 from ...ir.module import IRModule
 from ...ir.transform import ModulePass, PassContext
-from ..expr import Function, Tuple
-from ..struct_info import StructInfo
-from ..transform.graph.legalize import LegalizeOps
-from ..transform.train.append_loss import AppendLoss
-from ..transform.train.gradient import Gradient
+from ...relax.expr import Function, Tuple
+from ...relax.struct_info import StructInfo
+from ...relax.transform.graph.legalize import LegalizeOps
+from ..relax_transform.append_loss import AppendLoss
+from ..relax_transform.gradient import Gradient
 from .loss import Loss
 from .optimizer import Optimizer
 

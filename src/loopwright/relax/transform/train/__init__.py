@@ -1,1 +1,0 @@
-"""Passes that prepare a model for training: they add its loss, and gradients."""

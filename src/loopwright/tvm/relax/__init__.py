@@ -1,0 +1,1 @@
+"""What of Relax exists only because TVM has it: patterns by name, analyses, rewriting by hand."""
