@@ -228,6 +228,25 @@ class Builder:
         return Value(name, dtype, tuple(shape), whole or exact, finite)
 
 
+UNIFORM: dict[str, Any] = {"draw": "uniform"}  # no ties, no halves
+
+
+def since(g: Builder, opset: int) -> None:
+    """This operator is of a later opset."""
+    if g.case.opset < opset:
+        raise NotHere
+
+
+def some(g: Builder, rank: int, *lead: Dim) -> Value:
+    """Data without special numbers: `lead`, then axes that are not empty."""
+    return g.new("float32", [*lead, *(g.dim(least=1) for _ in range(rank))], **UNIFORM)
+
+
+def few(g: Builder, most: int = 4) -> Dim:
+    """A dimension that is the same in each run."""
+    return g.const(g.rng.randint(1, most))
+
+
 def is_exact(compute: Callable[[list[Any]], list[np.ndarray]], args: list[Any]) -> bool:
     """Whether floats are moved or chosen, not rounded: then float32 and float64 lead to the same numbers.
     What is computed from no tensor of floats is exact where it has few bits."""

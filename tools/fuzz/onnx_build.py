@@ -61,7 +61,7 @@ class OnnxBuilder(Builder):
             try:
                 made.append([np.asarray(a) for a in reference(model, [feeds])[0]])
             except Exception as error:
-                if checked:
+                if checked and "NOT_IMPLEMENTED" not in str(error):
                     raise NotHere from error
                 made.append(self.ours(model, feeds))
         if any(len({a.ndim for a in result}) > 1 for result in zip(*made, strict=True)):

@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from . import (  # noqa: F401  their makers register themselves
-    onnx_contrib,
     onnx_ml,
     onnx_nn,
     onnx_rows,
     onnx_shapes,
-    onnx_tensor,
 )
 from .build import NotHere, finish
 from .case import Case

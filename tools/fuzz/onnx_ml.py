@@ -1,17 +1,15 @@
-"""Makers of nodes of ai.onnx.ml and of the previews of training and attention, and of operators
-that are functions of others."""
+"""Makers of nodes of trees, of ai.onnx.ml, and of attention."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .build import Builder, NotHere
+from tests.frontend.onnx.test_ml import ALL, trees
+
+from .build import UNIFORM, Builder, NotHere, few, since
 from .onnx_ops import maker
-from .onnx_tensor import UNIFORM, few, since, some
 
 ML = "ai.onnx.ml::"
-POSTS = ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"]
-BRANCHES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
 
 
 def uniform(g: Builder, count: int) -> list[float]:
@@ -47,30 +45,6 @@ def ensemble(g, op):
     g.add(op, [x], final=True, **more)
 
 
-# ---------------------------------------------------------------------- training
-
-TRAINING = "ai.onnx.preview.training::"
-
-
-@maker(*(f"{TRAINING}{n}" for n in ("Adagrad", "Adam", "Momentum")))
-def optimizer(g, op):
-    x = some(g, g.rng.randint(1, 2))
-    rate = [g.weight("float32", [0.1], []), g.weight("int64", [g.rng.choice([0, 1, 7])], [])]
-    kind = op.removeprefix(TRAINING)
-    count = 2 if kind == "Adam" else 1
-    # Sums of squares are not negative.
-    states = [g.new("float32", x.shape, low=0, high=2, **UNIFORM) for _ in range(count)]
-    given = [*rate, x, g.new("float32", x.shape, **UNIFORM), *states]
-    more: dict[str, Any] = {"norm_coefficient": 0.1}
-    if kind == "Momentum":
-        more |= {"alpha": 0.9, "beta": 0.5, "mode": g.rng.choice(["standard", "nesterov"])}
-    outs = [("float32", x.shape)] * (1 + count)
-    g.add(op, given, outs=len(outs), **more)
-
-
-# ---------------------------------------------------------------------- functions
-
-
 @maker("Attention", "ai.onnx.preview::FlexAttention")
 def attention(g, op):
     groups, size, width = few(g, 2), few(g), few(g)
@@ -91,30 +65,22 @@ def attention(g, op):
     g.add(op, [q, k, v, *mask], **more)
 
 
-@maker("RotaryEmbedding")
-def rotated(g, op):
-    since(g, 23)
-    batch, length, heads = g.dim(least=1), g.dim(least=1), few(g)
-    half = few(g)
-    x = g.new("float32", [batch, heads, length, g.const(2 * half[0])], **UNIFORM)
-    tables = [g.new("float32", [batch, length, half], **UNIFORM) for _ in "cs"]
-    g.add(op, [x, *tables], interleaved=g.rng.choice([0, 1]))
-
-
-@maker("CenterCropPad")
-def cropped(g, op):
-    since(g, 18)
-    v = g.pick(["float32", "int64"], (1, 3), least=1)
-    size = [g.rng.randint(1, 9) for _ in v.shape]
-    g.add(op, [v, g.ints(size)])
-
-
-@maker("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss")
-def losses(g, op):
-    batch, classes = g.dim(least=1), g.dim(static=True, least=2)
-    more = [g.dim(least=1)] * g.rng.choice([0, 1])
-    x = g.new("float32", [batch, classes, *more], **UNIFORM)
-    target = g.new("int64", [batch, *more], low=0, high=min(classes) - 1)
-    way = g.rng.choice(["none", "mean", "sum"])
-    weight = [g.new("float32", [classes], low=0.5, high=2, **UNIFORM)] * g.rng.choice([0, 1])
-    g.add(op, [x, target, *weight], reduction=way)
+@maker("ai.onnx.ml::TreeEnsembleRegressor", "ai.onnx.ml::TreeEnsembleClassifier")
+def ensembles(g, op):
+    """Random trees. onnxruntime forgets classes, and bases of targets, that no leaf adds to, and of two
+    classes that both have scores it has 0 or 1, not their labels."""
+    leaves = "class" if op.endswith("Classifier") else "target"
+    targets, count = g.rng.choice([1, 3] if leaves == "class" else [1, 2, 3]), g.rng.randint(1, 4)
+    seed, modes = g.rng.randrange(10**6), g.rng.sample(ALL, g.rng.randint(1, 6))
+    made = trees(count, targets, seed, modes, g.rng.random() < 0.3, leaves, whole=True)
+    if leaves == "class":
+        posts = ["NONE", "LOGISTIC", *["SOFTMAX", "SOFTMAX_ZERO"] * (targets > 1)]
+        labels = g.rng.sample(range(-9, 30), max(2, targets))
+        made |= {"classlabels_int64s": labels, "post_transform": g.rng.choice(posts)}
+    else:
+        how = g.rng.choice(["SUM", "AVERAGE", "MIN", "MAX"])
+        made |= {"n_targets": targets, "aggregate_function": how}
+        base = [round(g.rng.uniform(-1, 1), 3) for _ in range(targets)]
+        made |= g.rng.choice([{}, {"base_values": base}])
+    x = g.new("float32", [g.dim(), g.const(4)])
+    g.add(op, [x], outs=1 + (leaves == "class"), final=True, **made)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .build import Builder, Dim, NotHere
+from typing import Any
+
+from .build import UNIFORM, Builder, Dim, NotHere, few, since
 from .onnx_ops import large_half, maker
 from .onnx_shapes import each
 
@@ -31,27 +33,6 @@ def gemm(g, op):
     c = [g.new(a.dtype, g.rng.choice([[m, n], [n], [], [m, g.const(1)], [g.const(1), n]]))]
     attrs = {"alpha": 0.5, "beta": 2.0} if g.rng.random() < 0.4 else {}
     g.add(op, [a, b, *(c if g.rng.random() < 0.6 else [])], transA=ta, transB=tb, **attrs)
-
-
-@maker("Einsum")
-def einsum(g, op):
-    text = g.rng.choice(
-        [
-            "ij,jk->ik",
-            "bij,bjk->bik",
-            "ij->ji",
-            "ij->i",
-            "i,j->ij",
-            "ij,ij->",
-            "bhid,bhjd->bhij",
-            "ii->i",
-            "ij,kj->ikj",
-        ]
-    )
-    sizes = {c: g.dim() for c in dict.fromkeys(text) if c.isalpha()}
-    left, _right = text.split("->")
-    made = [g.new("float32", [sizes[c] for c in term]) for term in left.split(",")]
-    g.add(op, made, equation=text)
 
 
 # ---------------------------------------------------------------------- windows
@@ -196,13 +177,6 @@ def pool(g, op):
     g.add(op, [x], outs=len(outs), **attrs)
 
 
-@maker("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
-def global_pool(g, op):
-    x = g.pick(F, (3, 5), least=1)
-    attrs = {"p": g.rng.choice([1, 2])} if op == "GlobalLpPool" else {}
-    g.add(op, [x], **attrs)
-
-
 @maker("Resize")
 def resize(g, op):
     rank = g.rng.choice([1, 2, 2])
@@ -234,21 +208,6 @@ def resize(g, op):
 # ---------------------------------------------------------------------- norms
 
 
-@maker("BatchNormalization", "InstanceNormalization", "GroupNormalization")
-def norm(g, op):
-    x = g.pick(["float32"], (3, 5), where=lambda v: len(set(v.shape[1])) == 1 and v.shape[1][0] > 0)
-    c = x.shape[1]
-    scale, bias = (g.new("float32", [c], low=-1, high=2) for _ in "ab")
-    more, attrs = [], {"epsilon": 1e-3} if g.rng.random() < 0.5 else {}
-    if op == "BatchNormalization":
-        more = [g.new("float32", [c], low=-1, high=1), g.new("float32", [c], low=1, high=3)]
-    if op == "GroupNormalization":
-        if g.case.opset < 21:
-            raise NotHere
-        attrs["num_groups"] = g.rng.choice([k for k in range(1, c[0] + 1) if c[0] % k == 0])
-    g.add(op, [x, scale, bias, *more], **attrs)
-
-
 @maker("LayerNormalization", "RMSNormalization")
 def layer_norm(g, op):
     if (op == "LayerNormalization" and g.case.opset < 17) or (op[0] == "R" and g.case.opset < 23):
@@ -258,14 +217,6 @@ def layer_norm(g, op):
     scale = g.new(x.dtype, x.shape[axis:])
     bias = [g.new(x.dtype, x.shape[axis:])] if g.rng.random() < 0.6 and op[0] == "L" else []
     g.add(op, [x, scale, *bias], axis=axis)
-
-
-@maker("LRN", "MeanVarianceNormalization")
-def channel_norm(g, op):
-    half = op == "LRN" and g.rng.random() < 0.3
-    x = large_half(g, (4, 4), 1) if half else g.pick(["float32"], (4, 4), least=1)
-    attrs = {"size": g.rng.choice([1, 3, 5])} if op == "LRN" else {}
-    g.add(op, [x], **attrs)
 
 
 # ---------------------------------------------------------------------- quantized
@@ -292,27 +243,6 @@ def dequantize(g, op):
     g.add(op, [x, scale, *(zero if x.dtype != "int32" else [])], **attrs)
 
 
-@maker("MatMulInteger", "QLinearMatMul")
-def integer_product(g, op):
-    a = g.new(
-        g.rng.choice(["uint8", "int8"]),
-        # Of nothing onnxruntime makes 0, which is not the zero point.
-        [*(g.dim() for _ in range(g.rng.randint(1, 2))), g.dim(least=int(op != "MatMulInteger"))],
-        low=0,
-        high=100,
-    )
-    # Signed ones of seven bits: without VNNI onnxruntime adds pairs of products in 16 bits.
-    kind = g.rng.choice([a.dtype, "uint8"])
-    b = g.new(kind, [a.shape[-1], g.dim()], low=0, high=63 if kind == "int8" else 100)
-    za, zb = (g.weight(v.dtype, [5], []) for v in (a, b))
-    if op == "MatMulInteger":
-        g.add(op, [a, b, za, zb])
-    else:
-        s = [g.weight("float32", [x], []) for x in (0.5, 0.25, 16.0)]
-        zy = g.weight(a.dtype, [7], [])
-        g.add(op, [a, s[0], za, b, s[1], zb, s[2], zy])
-
-
 @maker("QLinearConv")
 def quantized_conv(g, op):
     rank, groups = g.rng.choice([1, 2]), g.rng.choice([1, 2])
@@ -324,3 +254,37 @@ def quantized_conv(g, op):
     zero = [g.weight("uint8", [v], []) for v in (3, 5, 7)]
     inputs = [x, s[0], zero[0], w, s[1], zero[1], s[2], zero[2]]
     g.add(op, inputs, group=groups, **attributes(*parts))
+
+
+@maker("LRN", "MeanVarianceNormalization")
+def channel_norm(g, op):
+    half = op == "LRN" and g.rng.random() < 0.3
+    x = large_half(g, (4, 4), 1) if half else g.pick(["float32"], (4, 4), least=1)
+    attrs = {"size": g.rng.choice([1, 3, 5])} if op == "LRN" else {}
+    g.add(op, [x], **attrs)
+
+
+@maker("RNN", "GRU", "LSTM")
+def recurrent(g, op):
+    since(g, 14)
+    many, size, inputs = {"RNN": 1, "GRU": 3, "LSTM": 4}[op], g.rng.choice([2, 5, 16, 17]), few(g)
+    direction = g.rng.choice(["forward", "reverse", "bidirectional"])
+    ways = g.const(1 + (direction == "bidirectional"))
+    length, batch = g.dim(least=1), g.dim(least=1)
+    spec = {"low": -0.5, "high": 0.5, **UNIFORM}
+    x = g.new("float32", [length, batch, inputs], **UNIFORM)
+    dims = [[ways, g.const(many * size), d] for d in (inputs, g.const(size))]
+    dims.append([ways, g.const(2 * many * size)])
+    given: list[Any] = [x]
+    for shape in dims:
+        count = 1
+        for d in shape:
+            count *= d[0]
+        seeds = [g.rng.uniform(spec["low"], spec["high"]) for _ in range(count)]
+        given.append(g.weight("float32", seeds, [d[0] for d in shape]))
+    if g.rng.random() < 0.4:
+        given.append(g.new("int32", [batch], low=1, high=min(length)))
+    more = {"linear_before_reset": g.rng.choice([0, 1])} if op == "GRU" else {}
+    state = ("float32", [ways, batch, g.const(size)])
+    outs = [("float32", [length, ways, batch, g.const(size)]), state, *[state] * (op == "LSTM")]
+    g.add(op, given, outs=len(outs), hidden_size=size, direction=direction, **more)

@@ -216,46 +216,6 @@ def gather_elements(g, op):
     g.add(op, [v, i], axis=k)
 
 
-@maker("GatherND")
-def gather_nd(g, op):
-    v = g.pick(["float32", *INTS], (1, 3))
-    batch = g.rng.choice([0, 0, 1]) if v.rank > 1 else 0
-    depth = g.rng.randint(1, v.rank - batch)
-    low = min((v.shape[batch + k] for k in range(depth)), key=min)
-    i = indices(g, [*v.shape[:batch], g.dim(), g.const(depth)], low, "int64")
-    attrs = {"batch_dims": batch} if batch else {}
-    g.add(op, [v, i], **attrs)
-
-
-@maker("OneHot")
-def one_hot(g, op):
-    depth = g.rng.choice([0, 1, 3, 8])
-    i = g.new(
-        "int64", [g.dim() for _ in range(g.rng.randint(1, 2))], low=-depth - 1, high=depth + 1
-    )
-    axis = g.rng.randint(-i.rank - 1, i.rank)
-    g.add(op, [i, g.weight("int64", [depth], []), g.weight("float32", [0.5, 2.0], [2])], axis=axis)
-
-
-@maker("EyeLike")
-def eye_like(g, op):
-    v = g.pick(["float32", "int32", "float64"], (2, 2))
-    g.add(op, [v], k=g.rng.choice([0, 1, -1, 5]))
-
-
-@maker("DepthToSpace", "SpaceToDepth")
-def depth(g, op):
-    b = g.rng.choice([1, 2, 3])
-    n, c, h, w = (g.dim() for _ in range(4))
-    wide = lambda d, f: each(g, lambda x: x * f, d)  # noqa: E731
-    if op == "DepthToSpace":
-        v = g.new("float32", [n, wide(c, b * b), h, w])
-        g.add(op, [v], blocksize=b, mode=g.rng.choice(["DCR", "CRD"]))
-    else:
-        v = g.new("float32", [n, c, wide(h, b), wide(w, b)])
-        g.add(op, [v], blocksize=b)
-
-
 @maker("ConstantOfShape", "Range")
 def created(g, op):
     if op == "Range":

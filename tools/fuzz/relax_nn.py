@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .build import NotHere, Value
+from .build import UNIFORM, NotHere, Value, few, some
 from .onnx_nn import spatial, window
 from .onnx_shapes import each
-from .onnx_tensor import UNIFORM, few, some
 from .relax_build import RelaxBuilder, maker
 from .relax_moves import dims
 

@@ -25,6 +25,7 @@ class Variation:
         self.g, self.share = g, share
         self.extents: dict[Any, Dim] = {d: g.const(d) for d in (0, 1)}
         self.seen: set[Dim] = set()  # extents of tensors
+        self.dtypes: dict[str, str] = {}  # what becomes of dtypes that change
 
     def changes(self) -> bool:
         return self.g.rng.random() < self.share
@@ -45,7 +46,7 @@ class Variation:
     def array(self, array: np.ndarray, static: bool = False) -> Any:
         """A tensor of the call with other numbers of its range, unless they are in order; static: its
         extents are known."""
-        g, dtype = self.g, str(array.dtype)
+        g, dtype = self.g, self.dtypes.get(str(array.dtype), str(array.dtype))
         ordered = array.ndim == 1 and (np.diff(array) > 0).all()
         small = array.size and abs(float(array.min())) < 1 << 31 > abs(float(array.max()))
         own = [g.const(d) for d in array.shape]
