@@ -54,6 +54,7 @@ MORE = [
     *[_row("GridSample", floats(2, 3, 5, 6), floats(2, 4, 7, 2, low=-1.6, high=1.6), mode=m) for m in ("bilinear", "nearest", "bicubic")],
     _row("WordConvEmbedding", integers(3, 5, low=1, high=9, dtype=np.int32), floats(2, 1, 3, 4), floats(2), floats(9, 4), fed=1),
     _row("BiasGelu", X, floats(4)),
+    _row("SimplifiedLayerNormalization", X, floats(4), epsilon=1e-3),
     _row("QuickGelu", X),
 ]  # fmt: skip
 TRAINING = [

@@ -70,7 +70,8 @@ SECOND |= {"power": (-2, 3), "left_shift": (0, 7), "right_shift": (0, 7)}
 # Values of attributes and numbers beside those of samples.
 VALUES: dict[str, list[Any]] = {
     "nn.leakyrelu.alpha": [0.1, 0.0, 2.0],
-    "argsort.dtype": INTS,
+    **{f"{name}.dtype": INTS for name in ("argsort", "multinomial_from_uniform")},
+    "grad.nll_loss_backward.reduction": ["none", "sum", "mean"],
     "wrap_param.dtype": ["float32", "float64"],
     "repeat.repeats": [1, 2, 3],
     "k": [-3, -2, -1, 0, 1, 2, 9],

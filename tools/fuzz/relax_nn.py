@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .build import UNIFORM, NotHere, Value, few, some
+from .build import NotHere, Value, few
 from .onnx_nn import spatial, window
 from .onnx_shapes import each
 from .relax_build import RelaxBuilder, maker
@@ -176,39 +176,6 @@ def pad(g, op):
     )
 
 
-@maker("image.grid_sample", "image.affine_grid")
-def grids(g, op):
-    rank, corners, batch = g.rng.choice([2, 2, 3]), g.rng.choice([False, True]), few(g)
-    out = [few(g, 5) for _ in range(rank)]
-    if op.endswith("affine_grid"):
-        theta = g.new("float32", [batch, g.const(rank), g.const(rank + 1)], **UNIFORM)
-        g.call(op, theta, {"dims": [d[0] for d in out]}, align_corners=corners)
-        return
-    x = some(g, rank, batch, g.dim(least=1))
-    places = g.new("float32", [batch, g.const(rank), *out], low=-1.6, high=1.6, **UNIFORM)
-    how = {"method": g.rng.choice(["bilinear", "nearest", *["bicubic"] * (rank == 2)])}
-    how["padding_mode"] = g.rng.choice(["zeros", "border", "reflection"])
-    how["layout"] = "NCHW" if rank == 2 else "NCDHW"
-    g.call(op, x, places, align_corners=corners, **how)
-
-
-@maker("nn.recurrence")
-def recurrent(g: RelaxBuilder, op: str) -> None:
-    kind = g.rng.choice(["rnn", "gru", "lstm"])
-    many, names = {"rnn": (1, 1), "gru": (3, 2), "lstm": (4, 3)}[kind]
-    length, batch, size = g.dim(least=1), g.dim(least=1), g.const(g.rng.choice([3, 16]))
-    gates = g.new("float32", [length, g.const(1), batch, g.const(many * size[0])], **UNIFORM)
-    weight = g.new("float32", [*map(g.const, (1, many, 1)), size, g.const(16)], **UNIFORM)
-    lengths = g.new("int64", [batch], low=0, high=min(length))
-    states = [
-        g.new("float32", [g.const(1), batch, size], **UNIFORM) for _ in range(1 + (kind == "lstm"))
-    ]
-    given = {"kind": kind, "activations": ["Sigmoid", "Tanh", "Tanh"][-names:]}
-    given |= {"alpha": [0.0] * names, "beta": [0.0] * names}
-    given["direction"] = g.rng.choice(["forward", "reverse"])
-    g.call(op, gates, weight, lengths, states, **given)
-
-
 @maker("nn.attention_var_len")
 def ragged(g: RelaxBuilder, op: str) -> None:
     length, other = g.rng.randrange(8), g.rng.randrange(8)
@@ -221,22 +188,6 @@ def ragged(g: RelaxBuilder, op: str) -> None:
         given += [g.weight("int32", starts, [len(starts)]), g.weight("int32", [total], [])]
     mask = g.rng.choice([None, "TopLeft", "BottomRight"])
     g.call(op, *given, causal_mask=mask, window_size=mask and g.rng.choice([None, 2]))
-
-
-@maker("nn.linear_attention")
-def linear_attention(g: RelaxBuilder, op: str) -> None:
-    batch, length, groups, size, width = few(g), g.dim(), few(g, 2), few(g), few(g)
-    heads = g.const(groups[0] * g.rng.choice([1, 2]))
-    dims = [[heads, size], [groups, size], [groups, width]]
-    given = [g.new("float32", [batch, length, *d], **UNIFORM) for d in dims]
-    given.append(g.new("float32", [batch, groups, size, width], **UNIFORM))
-    rule = g.rng.choice(["linear", "gated", "delta", "gated_delta"])
-    gates = []
-    if "gated" in rule:
-        gates.append(g.new("float32", [batch, length, groups, size], low=-2, high=0, **UNIFORM))
-    if "delta" in rule:
-        gates.append(g.new("float32", [batch, length, groups], low=0, high=1, **UNIFORM))
-    g.call(op, *given, gates, update_rule=rule)
 
 
 @maker("image.resize2d")
@@ -308,24 +259,6 @@ def scored(g, op):
     g.call(op, data, valid, names, *limits, id_index=number, **attrs)
 
 
-@maker("vision.multibox_prior", "vision.multibox_transform_loc")
-def anchors(g, op):
-    if op.endswith("prior"):
-        v = g.pick(["float32"], (4, 4), least=1)
-        shape = {"sizes": [0.3, 0.7][: g.rng.randint(1, 2)], "ratios": [1.0, 2.0, 0.5]}
-        step, first = g.rng.choice([-1.0, 0.25]), g.rng.choice([0.5, 0.0])
-        more = {"steps": [step, step], "offsets": [first, first], "clip": g.rng.random() < 0.5}
-        g.call(op, v, **shape, **more)
-        return
-    batch, count = g.dim(), _static(g)
-    prob = g.new("float32", [batch, g.const(g.rng.randint(2, 4)), count], low=0, high=1)
-    moves = g.new("float32", [batch, g.const(4 * count[0])], low=-1, high=1)
-    places = g.new("float32", [g.const(1), count, g.const(4)], low=0, high=1)
-    attrs: dict[str, Any] = {"clip": g.rng.random() < 0.5, "threshold": 0.3}
-    attrs |= {"variances": [0.1, 0.1, 0.2, 0.2], "keep_background": g.rng.random() < 0.3}
-    g.call(op, prob, moves, places, **attrs)
-
-
 @maker("vision.proposal")
 def proposal(g, op):
     batch, high, wide = g.dim(), _static(g), _static(g)
@@ -358,13 +291,3 @@ def regions(g, op):
         attrs |= {"sample_ratio": g.rng.choice([-1, 2]), "mode": g.rng.choice(["avg", "max"])}
         attrs["aligned"] = g.rng.random() < 0.5
     g.call(op, v, rois, **attrs)
-
-
-@maker("random.threefry_generate", "random.threefry_split")
-def keys(g, op):
-    words = [g.rng.randrange(2**63) for _ in range(6)] + [0, g.rng.randrange(99), 1 << 62, 0]
-    key = g.weight("uint64", words, [10])
-    if op.endswith("split"):
-        g.call(op, key)
-    else:
-        g.call(op, key, {"dims": [g.rng.randint(1, 5), g.rng.randint(1, 6)]})
