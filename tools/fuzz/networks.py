@@ -204,7 +204,6 @@ class _Network:
                 self.conv(self.x, self.rng.choice(CHANNELS[:10]), self.rng.choice([1, 3, 5]))
             )
             steps.append(self.step)
-        self.g.const(sum(p.shape[1][0] for p in parts))
         if len({p.shape[2:] for p in parts}) > 1:
             raise NotHere
         made = self.call("Concat", parts, axis=1)
@@ -252,7 +251,6 @@ class _Network:
         if not same or self.rng.random() < 0.3:
             return made
         other = self.rng.choice(same)
-        self.g.const(self.channels + other.shape[1][0])
         return self.call("Concat", [made, other], axis=1)
 
     def transposed(self) -> Value:

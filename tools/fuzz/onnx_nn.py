@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .build import UNIFORM, Builder, Dim, NotHere, few, since
@@ -20,7 +21,6 @@ def matmul(g, op):
     batch = list(a.shape[:-2])[g.rng.choice([0, 1]) :]
     batch = [g.const(1) if g.rng.random() < 0.3 else g.beside(d) for d in batch]
     b = g.new(a.dtype, g.rng.choice([[k], [k, n], [*batch, k, n]]))
-    g.broadcast(a.shape[:-2], b.shape[:-2])
     g.add(op, [a, b])
 
 
@@ -93,47 +93,28 @@ def conv(g, op):
     groups = g.rng.choice([1, 1, 1, 2, 3])
     inner, outer = g.rng.choice([1, 2, 3, 4, 8, 16]), g.rng.choice([1, 2, 4, 5, 8, 16, 17])
     integer = op == "ConvInteger"
-    known = (
-        []
-        if integer
-        else [
-            v
-            for v in g.values
-            if v.dtype == "float32"
-            and v.rank == rank + 2
-            and len(set(v.shape[1])) == 1
-            and v.shape[1][0] > 0
-        ]
-    )
-    if known and g.rng.random() < 0.7:
+    images = [v for v in g.values if (v.dtype, v.rank) == ("float32", rank + 2)]
+    known = [v for v in images if len(set(v.shape[1])) == 1 and v.shape[1][0] > 0]
+    if known and not integer and g.rng.random() < 0.7:
         x = g.rng.choice(known)
         groups = g.rng.choice([1, x.shape[1][0]])
         inner = x.shape[1][0] // groups
     else:
         x = image(g, rank, g.const(inner * groups), "uint8" if integer else "float32")
-    w = g.new(
-        "uint8" if integer else "float32",
-        [g.const(outer * groups), g.const(inner), *map(g.const, kernel)],
-    )
+    sides = [g.const(outer * groups), g.const(inner), *map(g.const, kernel)]
+    w = g.new("uint8" if integer else "float32", sides)
     if "x" in w.name and w.name in g.case.inputs and g.rng.random() < 0.7:  # weights mostly stored
         g.case.weights[w.name] = g.case.inputs.pop(w.name)
-    attrs, dims = attributes(*parts), []
+    attrs = attributes(*parts)
     if g.rng.random() < 0.2 and not integer:
         attrs["auto_pad"] = g.rng.choice(["SAME_UPPER", "SAME_LOWER", "VALID"])
         del attrs["pads"]
         attrs["dilations"] = dilations = [1] * rank
-        for d, k, s in zip(x.shape[2:], kernel, strides):
-            same = attrs["auto_pad"] != "VALID"
-            dims.append(
-                each(g, lambda n, s=s: -(-n // s), d) if same else window(g, d, k, s, 1, (0, 0))
-            )
-    else:
-        dims = [window(g, *a) for a in zip(x.shape[2:], kernel, strides, dilations, pads)]
-    bias = (
-        [g.new("float32", [g.const(outer * groups)])]
-        if g.rng.random() < 0.5 and not integer
-        else []
-    )
+        pads = [(0, 0) if attrs["auto_pad"] == "VALID" else (k, k) for k in kernel]
+    for row in zip(x.shape[2:], kernel, strides, dilations, pads):
+        window(g, *row)
+    with_bias = g.rng.random() < 0.5 and not integer
+    bias = [g.new("float32", [g.const(outer * groups)])] * with_bias
     g.add(op, [x, w, *bias], group=groups, **attrs)
 
 
@@ -164,17 +145,15 @@ def pool(g, op):
     pads[:] = [tuple(min(p, k - 1) for p in ps) for ps, k in zip(pads, kernel)]
     x = g.pick(["float32"] * 4 + ["float64"], (rank + 2, rank + 2), exact=op == "MaxPool", least=1)
     ceil = g.rng.random() < 0.3 and (op != "LpPool" or g.case.opset >= 18)
-    dims = [window(g, *a, ceil) for a in zip(x.shape[2:], kernel, strides, dilations, pads)]
+    for row in zip(x.shape[2:], kernel, strides, dilations, pads):
+        window(g, *row, ceil)
     attrs = attributes(*parts)
     if not dilate:
         del attrs["dilations"]
     attrs |= {"ceil_mode": 1} if ceil else {}
     attrs |= {"count_include_pad": 1} if op == "AveragePool" and g.rng.random() < 0.5 else {}
     attrs |= {"p": g.rng.choice([1, 2, 3])} if op == "LpPool" else {}
-    outs = [(x.dtype, [*x.shape[:2], *dims])]
-    if op == "MaxPool" and g.rng.random() < 0.3:
-        outs.append(("int64", outs[0][1]))
-    g.add(op, [x], outs=len(outs), **attrs)
+    g.add(op, [x], outs=1 + (op == "MaxPool" and g.rng.random() < 0.3), **attrs)
 
 
 @maker("Resize")
@@ -271,20 +250,15 @@ def recurrent(g, op):
     direction = g.rng.choice(["forward", "reverse", "bidirectional"])
     ways = g.const(1 + (direction == "bidirectional"))
     length, batch = g.dim(least=1), g.dim(least=1)
-    spec = {"low": -0.5, "high": 0.5, **UNIFORM}
     x = g.new("float32", [length, batch, inputs], **UNIFORM)
     dims = [[ways, g.const(many * size), d] for d in (inputs, g.const(size))]
     dims.append([ways, g.const(2 * many * size)])
     given: list[Any] = [x]
     for shape in dims:
-        count = 1
-        for d in shape:
-            count *= d[0]
-        seeds = [g.rng.uniform(spec["low"], spec["high"]) for _ in range(count)]
-        given.append(g.weight("float32", seeds, [d[0] for d in shape]))
+        extents = [d[0] for d in shape]
+        values = [g.rng.uniform(-0.5, 0.5) for _ in range(math.prod(extents))]
+        given.append(g.weight("float32", values, extents))
     if g.rng.random() < 0.4:
         given.append(g.new("int32", [batch], low=1, high=min(length)))
     more = {"linear_before_reset": g.rng.choice([0, 1])} if op == "GRU" else {}
-    state = ("float32", [ways, batch, g.const(size)])
-    outs = [("float32", [length, ways, batch, g.const(size)]), state, *[state] * (op == "LSTM")]
-    g.add(op, given, outs=len(outs), hidden_size=size, direction=direction, **more)
+    g.add(op, given, outs=2 + (op == "LSTM"), hidden_size=size, direction=direction, **more)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .build import FLOATS, INTS, NUMBERS, SMALL, Builder, NotHere, Value
+from .build import FLOATS, INTS, NUMBERS, SMALL, Builder, NotHere, Value, since
 
 Maker = Callable[[Builder], object]
 MAKERS: dict[str, Maker] = {}
@@ -21,56 +21,30 @@ def maker(*names: str) -> Callable[[Callable[[Builder, str], object]], object]:
     return register
 
 
-def same(g: Builder, op: str, v: Value, *, exact: bool = False, **attrs: object) -> None:
-    """A node whose result is like its input."""
-    g.add(op, [v], **attrs)
+# Operators of one value: its dtypes, and whether it must be exact, because results jump.
+_ONE: dict[str, tuple[list[str], bool]] = {
+    "Sin Cos Tan Sinh Cosh Tanh Asin Acos Atan Asinh Acosh Atanh": (FLOATS, False),
+    "Sigmoid Softplus Softsign Erf HardSwish Mish Selu Exp Log Sqrt Reciprocal": (FLOATS, False),
+    "Relu Neg Abs Identity": ([*NUMBERS, "int8"], False),
+    "Sign": ([*NUMBERS, "int8"], True),
+    "Floor Ceil Round": (FLOATS, True),
+    "IsNaN IsInf": (["float32", "float64"], True),
+    "Not": (["bool"], False),
+    "BitwiseNot": ([*INTS, *SMALL], False),
+}
+ONE = {name: kinds for names, kinds in _ONE.items() for name in names.split()}
 
 
-@maker(
-    *[
-        "Sin",
-        "Cos",
-        "Tanh",
-        "Sigmoid",
-        "Softplus",
-        "Softsign",
-        "Erf",
-        "HardSwish",
-        "Mish",
-        "Atan",
-        "Asinh",
-        "Selu",
-    ]
-)
-def smooth(g, op):
-    if g.case.opset < {"Mish": 18, "HardSwish": 14}.get(op, 0):
-        raise NotHere
-    g.add(op, [g.pick(FLOATS)])
-
-
-@maker(
-    *["Exp", "Log", "Sqrt", "Reciprocal", "Tan", "Sinh", "Cosh", "Acos", "Asin", "Acosh", "Atanh"]
-)
-def unbounded(g, op):
-    v = g.pick(FLOATS)
-    g.add(op, [v])
-
-
-@maker("Relu", "Neg", "Abs", "Identity", "Sign")
-def exactly(g, op):
-    v = g.pick([*NUMBERS, "int8"], exact=op == "Sign")
-    g.add(op, [v])
-
-
-@maker("Floor", "Ceil", "Round")
-def rounding(g, op):
-    g.add(op, [g.pick(FLOATS, exact=True)])
+@maker(*ONE)
+def of_one(g, op):
+    since(g, {"Mish": 18, "HardSwish": 14, "BitwiseNot": 18}.get(op, 0))
+    dtypes, exact = ONE[op]
+    g.add(op, [g.pick(dtypes, exact=exact)])
 
 
 @maker("Elu", "LeakyRelu", "Celu", "ThresholdedRelu", "Gelu", "HardSigmoid", "Shrink", "Swish")
 def with_attributes(g, op):
-    if (op == "Gelu" and g.case.opset < 20) or (op == "Swish" and g.case.opset < 24):
-        raise NotHere
+    since(g, {"Gelu": 20, "Swish": 24}.get(op, 0))
     v = g.pick(["float32"] if op == "Celu" else FLOATS, exact=op in ("Shrink", "ThresholdedRelu"))
     number = g.rng.choice([0.25, 0.5, 1.0, 2.0])
     attrs = {"alpha": number}
@@ -88,24 +62,6 @@ def contributed(g, op):
     v = g.pick(["float32"], (1, 4))
     bias = [g.new("float32", v.shape[-1:])] if op.endswith("BiasGelu") else []
     g.add(op, [v, *bias])
-
-
-@maker("IsNaN", "IsInf")
-def classes(g, op):
-    v = g.pick(["float32", "float64"], exact=True)
-    g.add(op, [v])
-
-
-@maker("Not")
-def logical_not(g, op):
-    g.add(op, [g.pick(["bool"])])
-
-
-@maker("BitwiseNot")
-def bitwise_not(g, op):
-    if g.case.opset < 18:
-        raise NotHere
-    g.add(op, [g.pick([*INTS, *SMALL])])
 
 
 @maker("Add", "Sub", "Mul", "Div")
@@ -208,19 +164,10 @@ def cast(g, op):
 
 @maker("Dropout")
 def dropout(g, op):
-    v = g.pick(["float32"])
-    if g.rng.random() < 0.5:
-        g.add(op, [v])
-    else:
-        g.add(op, [v], outs=2)
+    g.add(op, [g.pick(["float32"])], outs=g.rng.choice([1, 2]))
 
 
 # ---------------------------------------------------------------------- reductions, order
-
-
-def reduced(g: Builder, v: Value, axes: list[int], keep: int) -> list:
-    axes = [a % v.rank for a in axes]
-    return [g.const(1) if k in axes else d for k, d in enumerate(v.shape) if keep or k not in axes]
 
 
 _SUMS = (
@@ -289,16 +236,13 @@ def top_k(g, op):
     v = g.pick(["float32", "float64", *INTS], (1, 4), exact=True)
     axis = g.axis(v)
     k = g.rng.randint(0, min(v.shape[axis]))
-    shape = list(v.shape)
-    shape[axis] = g.const(k)
     attrs = {"axis": axis, "largest": g.rng.choice([0, 1])}
     g.add(op, [v, g.ints([k])], outs=2, **attrs)
 
 
 @maker("Trilu")
 def trilu(g, op):
-    if g.case.opset < 14:
-        raise NotHere
+    since(g, 14)
     v = g.pick([*NUMBERS, "bool"], (2, 4))
     k = [g.weight("int64", [g.rng.choice([-(2**63), -2, -1, 0, 1, 3, 2**63 - 1])], [])]
     g.add(op, [v, *(k if g.rng.random() < 0.6 else [])], upper=g.rng.choice([0, 1]))

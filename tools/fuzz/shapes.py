@@ -251,10 +251,7 @@ class _Graph:
         places = []
         for n, axis in ((rows, 1), (columns, 0)):
             (made,) = self.g.add("Range", [ends[0], n.name, ends[1]], final=True)
-            shape = [self.dim(n)]
-            shape.insert(axis, self.g.const(1))
             places += self.g.add("Unsqueeze", [made, self.g.ints([axis])], final=True)
-        shape = [self.dim(rows), self.dim(columns)]
         if self.rng.random() < 0.5:
             more = self.node("Sub", [columns, rows], np.subtract)
             places[0] = self.g.add("Add", [places[0], more.name], final=True)[0]
