@@ -18,8 +18,7 @@ from loopwright.ir.prim_expr import Var as TirVar
 from loopwright.ops.core import OPERATORS, Case, Operator
 from loopwright.relax.interpreter import evaluate_scalar
 from loopwright.relax.struct_info import TensorStructInfo, TupleStructInfo
-
-SIZES = {"n": 3, "m": 5, "h": 6, "w": 7, "c": 4}  # what symbolic dimensions are in the tests
+from tools.fuzz.varied import SIZES
 
 Change = Callable[[int, np.ndarray], np.ndarray]
 CASES = [(op, case) for op in OPERATORS.values() for case in op.cases]

@@ -43,6 +43,10 @@ class NotHere(Exception):
     """This operator cannot be added to this graph; another one may."""
 
 
+class Refused(Exception):
+    """The last node's arguments are valid, and inference or the meaning refuses them."""
+
+
 class Builder:
     """A case that grows. Dimensions are tuples: what each is in every run."""
 

@@ -40,7 +40,7 @@ LEFT_OUT |= {
 }
 for _name in onnx_rows.ROWS:
     if _name not in LEFT_OUT:
-        MAKERS.setdefault(_name, partial(onnx_rows.varied, op=_name))
+        MAKERS.setdefault(_name, partial(onnx_rows.like_a_row, op=_name))
 OPSETS = [13, 15, 17, 18, 20, 21, 22, 23, 24]
 
 

@@ -12,9 +12,9 @@ from tests.frontend.onnx import test_contrib, test_ml, test_operators, test_tens
 from tests.frontend.onnx.support import floats, integers, ints
 from tests.frontend.onnx.test_contrib import i8, u8
 
-from .build import FLOATS, NotHere
+from .build import FLOATS
 from .onnx_build import OnnxBuilder
-from .varied import TRIES, Variation
+from .varied import Variation, varied
 
 # What a row says beside attributes.
 OPTIONS = {"symbolic", "own", "compared", "fed", "opset", "outputs", "domain"}
@@ -82,17 +82,9 @@ for _domain, _rows in _TABLES.items():
         ROWS[f"{_space}::{_op}" if _space else _op].append((list(_inputs), _options))
 
 
-def varied(g: OnnxBuilder, op: str) -> None:
-    """A node like one of an operator's rows; at last the row's own."""
-    before = len(g.case.nodes), len(g.values)
-    for share in TRIES:
-        try:
-            _Varied(g, op, share).add()
-        except NotHere:
-            del g.case.nodes[before[0] :], g.values[before[1] :]
-        else:
-            return
-    raise NotHere
+def like_a_row(g: OnnxBuilder, op: str) -> None:
+    """A node like one of an operator's rows."""
+    varied(g, lambda share: _Varied(g, op, share).add())
 
 
 class _Varied(Variation):
@@ -131,13 +123,10 @@ class _Varied(Variation):
         if given is None:
             return ""
         array, known = np.asarray(given), not self.options.get("symbolic", True)
-        taken = (
-            self.taken(array.shape, self.dtypes.get(str(array.dtype), str(array.dtype)))
-            if fed and not known
-            else None
-        )
-        made = taken or self.array(array, known or not fed)
-        name, case = getattr(made, "name", made), self.g.case
+        free = fed and not known
+        taken = self.taken(array.shape, self.dtype_of(array)) if free else None
+        made = taken or self.array(array, not free)
+        name, case = str(getattr(made, "name", made)), self.g.case
         if not fed and name in case.inputs:
             case.weights[name] = case.inputs.pop(name)
         return made

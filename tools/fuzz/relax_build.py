@@ -14,16 +14,12 @@ from loopwright.relax.expr import Call, Constant, PrimValue, ShapeExpr, Tuple
 from loopwright.relax.interpreter import Interpreter, evaluate_scalar
 from loopwright.relax.struct_info import TensorStructInfo, TupleStructInfo
 
-from .build import Builder, Dim, NotHere, Value, is_exact
+from .build import Builder, Dim, NotHere, Refused, Value, is_exact
 from .relax_module import Writer
 
 # Operators that say themselves how a valid call is drawn; calls of the others are derived, see `relax_calls`.
 MAKERS: dict[str, Callable[[RelaxBuilder], object]] = {}
 FINAL = {"relax.nn.dropout", "relax.dynamic_strided_slice"}  # nothing is computed from these
-
-
-class Refused(Exception):
-    """The last node's arguments are valid, and inference or the meaning refuses them."""
 
 
 class RelaxBuilder(Builder):

@@ -3,7 +3,7 @@
 - one tensor (or two that broadcast) and attributes: any tensor of its dtypes, attributes by their annotations;
 - else a sample of the operator with other extents, and attributes of its other samples: inference says
   whether they go together, numpy's meaning whether the numbers do;
-- operators whose arguments depend on each other in more ways say it in a function of `relax_hooks`.
+- operators whose arguments depend on each other in more ways say it in a function of `relax_moves` or `relax_nn`.
 
 So a new operator is drawn as soon as it has a sample.
 """
@@ -21,51 +21,32 @@ from loopwright.ops.core import OPERATORS, Case, Operator
 from loopwright.ops.params import Param
 from loopwright.relax.struct_info import TensorStructInfo, TupleStructInfo
 
-from .build import FLOATS, INTS, NUMBERS, SMALL, NotHere, Value
-from .relax_build import MAKERS, Refused, RelaxBuilder
-from .varied import TRIES, Variation
+from .build import FLOATS, INTS, NUMBERS, SMALL, Dim, NotHere, Value
+from .relax_build import MAKERS, RelaxBuilder
+from .varied import Variation, varied
 
-# Not drawn in graphs: passes and importers make these, of arguments that they know.
-LEFT_OUT = {
-    "image.resize_taps",  # models with Resize and SAME windows make them
-    "image.resize_matrix",
-    "ml.couple_pairs",  # of trees and vector machines: tests/frontend/onnx/test_ml.py
-    "ml.tree_ensemble",
-    # ByteProducts and ByteTails make these of quantized networks.
-    *(f"nn.byte_{n}" for n in ("rows", "places", "blocks", "image")),
-    *(f"nn.byte_{n}" for n in ("matmul", "conv2d", "depthwise", "winograd")),
-    *(f"nn.byte_{n}_bytes" for n in ("matmul", "conv2d", "depthwise", "winograd")),
-    *(f"nn.byte_winograd_{n}" for n in ("tiles", "weight")),
-    "nn.matmul_nbits",  # of MatMulNBits, like the next
-    "nn.byte_matmul_nbits",
-    "linalg.inv",  # of random matrices ill-conditioned: tests/ops, test_contrib_words.py
-    "nn.pad_by",
-    "nn.join_phases",  # of transposed convolutions with strides
-    *(f"nn.winograd_{n}" for n in ("tiles", "weight", "join")),  # of convolutions, on request
-    "layout_transform",  # an index map is a Python function; an own layout is tested with convolutions
-    "nn.pack_channels",
-    "nn.unpack_channels",
-    "nn.pack_weight",
-}
+# Not drawn: an index map is a Python function, inverses of random matrices are ill-conditioned, and the pass
+# that makes depthwise products of bytes knows more of them than inference.
+LEFT_OUT = {"layout_transform", "linalg.inv", "nn.byte_depthwise", "nn.byte_depthwise_bytes"}
 ANY = [*NUMBERS, "bool", "uint8", "int8"]
 # The dtypes of operators that take others than floats.
 _ROWS: dict[str, list[str]] = {
-    ("abs negative square sum prod max min"): [*FLOATS, *INTS],
-    ("cumsum cumprod sort argsort argmax argmin nonzero"): ["float32", "float64", *INTS],
-    ("add subtract multiply maximum minimum"): [*NUMBERS, *SMALL],
-    ("equal not_equal less less_equal greater greater_equal"): [*NUMBERS, *SMALL],
-    ("floor_divide mod floor_mod"): ["float32", *INTS, *SMALL],
-    ("logical_and logical_or logical_xor logical_not"): ["bool"],
-    ("bitwise_and bitwise_or bitwise_xor bitwise_not left_shift right_shift"): [*INTS, *SMALL],
-    ("flip repeat flatten tril triu zeros_like ones_like"): ANY,
-    ("meshgrid outer"): NUMBERS,
-    ("eye_like"): ANY,
-    ("ccl.allreduce ccl.allgather ccl.broadcast_from_worker0 ccl.scatter_from_worker0"): ANY,
-    ("variance std mean"): ["float32", "float32", "float64", "float16"],
+    "abs negative square sum prod max min": [*FLOATS, *INTS],
+    "cumsum cumprod sort argsort argmax argmin nonzero": ["float32", "float64", *INTS],
+    "add subtract multiply maximum minimum": [*NUMBERS, *SMALL],
+    "equal not_equal less less_equal greater greater_equal": [*NUMBERS, *SMALL],
+    "floor_divide mod floor_mod": ["float32", *INTS, *SMALL],
+    "logical_and logical_or logical_xor logical_not": ["bool"],
+    "bitwise_and bitwise_or bitwise_xor bitwise_not left_shift right_shift": [*INTS, *SMALL],
+    "flip repeat flatten tril triu zeros_like ones_like": ANY,
+    "meshgrid outer": NUMBERS,
+    "eye_like": ANY,
+    "ccl.allreduce ccl.allgather ccl.broadcast_from_worker0 ccl.scatter_from_worker0": ANY,
+    "variance std mean": ["float32", "float32", "float64", "float16"],
 }
 TAKES = {name: dtypes for names, dtypes in _ROWS.items() for name in names.split()}
 # The numbers that a second operand is drawn from.
-SECOND = dict.fromkeys(("floor_divide", "mod", "floor_mod"), (1, 7))
+SECOND: dict[str, tuple[int, int]] = dict.fromkeys(("floor_divide", "mod", "floor_mod"), (1, 7))
 SECOND |= {"power": (-2, 3), "left_shift": (0, 7), "right_shift": (0, 7)}
 # Values of attributes and numbers beside those of samples.
 VALUES: dict[str, list[Any]] = {
@@ -75,10 +56,7 @@ VALUES: dict[str, list[Any]] = {
     "wrap_param.dtype": ["float32", "float64"],
     "repeat.repeats": [1, 2, 3],
     "k": [-3, -2, -1, 0, 1, 2, 9],
-    **{
-        f"{name}.dtype": [*NUMBERS, "bool"]
-        for name in ("zeros_like", "ones_like", "eye", "eye_like")
-    },
+    **{f"{n}.dtype": [*NUMBERS, "bool"] for n in ("zeros_like", "ones_like", "eye", "eye_like")},
     "ccl.allgather.num_workers": [1],
     "ccl.scatter_from_worker0.num_workers": [1],
 }
@@ -86,15 +64,10 @@ VALUES: dict[str, list[Any]] = {
 STEPS = {"floor", "ceil", "round", "trunc", "sign", "floor_divide", "mod", "floor_mod"}
 FILLED = {"max", "min", "argmax", "argmin"}  # nothing is the greatest of none
 RANKS = {"tril": (2, 4), "triu": (2, 4), "eye_like": (2, 2), "ccl.allgather": (1, 4)}
-SHAPED = {"linalg.det", "linalg.inv", "quantize_scale", "random.threefry_split", "reinterpret"}
-DERIVED = {
-    "bool",
-    "Axis",
-    "Axes",
-    "DType",
-    "float",
-    "str",
-}  # annotations that tell an attribute's values
+SHAPED = {"linalg.det", "quantize_scale", "random.threefry_split", "ml.couple_pairs"}
+SHAPED |= {"nn.pack_weight"}
+# Annotations of attributes that have values of their own, or of samples.
+DERIVED = {"bool", "Axis", "Axes", "DType", "float", "str"}
 
 
 def draw(g: RelaxBuilder, name: str) -> None:
@@ -112,7 +85,7 @@ def draw(g: RelaxBuilder, name: str) -> None:
     ):  # fmt: skip
         _of_one(g, name, operator)
     else:
-        _varied(g, name, operator)
+        varied(g, lambda share: _Varied(g, name, operator, share).add())
 
 
 @functools.cache
@@ -181,26 +154,13 @@ def _attribute(g: RelaxBuilder, name: str, operator: Operator, p: Param, rank: i
     return g.rng.choice(listed)
 
 
-def _varied(g: RelaxBuilder, name: str, operator: Operator) -> None:
-    """Like a sample; at last the sample itself, which must be valid."""
-    before = len(g.case.nodes), len(g.values)
-    for share in TRIES:
-        try:
-            _Varied(g, name, operator, share).add()
-        except (Refused, NotHere):
-            if not share:
-                raise
-            del g.case.nodes[before[0] :], g.values[before[1] :]
-        else:
-            return
-
-
 class _Varied(Variation):
     """A call like a sample of an operator."""
 
     def __init__(self, g: RelaxBuilder, name: str, operator: Operator, share: float) -> None:
         super().__init__(g, share)
-        self.name, self.operator = name, operator
+        self.graph, self.name, self.operator = g, name, operator
+        self.seen: set[Dim] = set()  # extents of tensors
         self.case: Case = g.rng.choice(operator.cases)
         self.attribute = any(p.name == "dtype" for p in operator.attr_params)
         self.dtype = "float32" if self.attribute else self.case.dtype
@@ -214,8 +174,8 @@ class _Varied(Variation):
         rank = args[0].rank if args and isinstance(args[0], Value) else 0
         for p in self.operator.attr_params:
             if self.changes() and (rank or "Ax" not in p.annotation):
-                attrs[p.name] = _attribute(self.g, self.name, self.operator, p, rank)
-        self.g.call(self.name, *args, **json.loads(json.dumps(attrs)))
+                attrs[p.name] = _attribute(self.graph, self.name, self.operator, p, rank)
+        self.graph.call(self.name, *args, **json.loads(json.dumps(attrs)))
 
     def argument(self, p: Param, given: Any) -> Any:
         if given is None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from loopwright.ops.core import OPERATORS
 
 from . import relax_moves, relax_nn  # noqa: F401  makers register here
-from .build import NotHere, finish
+from .build import NotHere, Refused, finish
 from .case import Case
-from .relax_build import Refused, RelaxBuilder
+from .relax_build import RelaxBuilder
 from .relax_calls import LEFT_OUT, draw
 
 SIZES = (1, 1, 2, 3, 3, 4, 5, 8)  # of graphs

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from .build import INTS, Builder, Dim, NotHere, Value
+from .build import INTS, Builder, Dim, NotHere, Refused, Value
 
 SIZES = {"n": 3, "m": 5, "h": 6, "w": 7, "c": 4}  # what the names of extents in samples are
-TRIES = (
-    0.8,
-    0.5,
-    0.3,
-    0.0,
-)  # the share of a call that changes, one after the other until it is valid
+TRIES = (0.8, 0.5, 0.3, 0.0)  # the share of a call that changes
+
+
+def varied(g: Builder, add: Callable[[float], None]) -> None:
+    """Add a call of which a share changes, less and less until it is valid; at last as it is."""
+    before = len(g.case.nodes), len(g.values)
+    for share in TRIES:
+        try:
+            return add(share)
+        except (Refused, NotHere):
+            if not share:
+                raise
+            del g.case.nodes[before[0] :], g.values[before[1] :]
+    return None
 
 
 class Variation:
@@ -24,7 +32,6 @@ class Variation:
     def __init__(self, g: Builder, share: float) -> None:
         self.g, self.share = g, share
         self.extents: dict[Any, Dim] = {d: g.const(d) for d in (0, 1)}
-        self.seen: set[Dim] = set()  # extents of tensors
         self.dtypes: dict[str, str] = {}  # what becomes of dtypes that change
 
     def changes(self) -> bool:
@@ -37,16 +44,17 @@ class Variation:
             runs = range(len(self.g.case.sizes))
             return tuple(eval(d, {}, {n: dim[r] for n, dim in names.items()}) for r in runs)
         if d not in self.extents:
-            change = self.changes()
-            self.extents[d] = (
-                self.g.dim(static, least=1) if change else self.g.const(SIZES.get(d, d))
-            )
+            own: Any = SIZES.get(d, d)
+            self.extents[d] = self.g.dim(static, 1) if self.changes() else self.g.const(own)
         return self.extents[d]
+
+    def dtype_of(self, array: np.ndarray) -> str:
+        return self.dtypes.get(str(array.dtype), str(array.dtype))
 
     def array(self, array: np.ndarray, static: bool = False) -> Any:
         """A tensor of the call with other numbers of its range, unless they are in order; static: its
         extents are known."""
-        g, dtype = self.g, self.dtypes.get(str(array.dtype), str(array.dtype))
+        g, dtype = self.g, self.dtype_of(array)
         ordered = array.ndim == 1 and (np.diff(array) > 0).all()
         small = array.size and abs(float(array.min())) < 1 << 31 > abs(float(array.max()))
         own = [g.const(d) for d in array.shape]
