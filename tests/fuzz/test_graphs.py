@@ -47,8 +47,6 @@ def test_some_integers():
 @pytest.mark.slow
 def test_some_computed_shapes():
     assert outcomes(range(10), shapes.make) == {}
-    for seed in (80, 121):  # C refused these: the run told sizes that depend on known ones only
-        assert judge(shapes.make(seed), full=True).kind == "right"
 
 
 @pytest.mark.slow
