@@ -11,7 +11,7 @@ import pytest
 
 from loopwright.frontend.onnx import supported_operators
 from loopwright.ops.core import OPERATORS
-from tools.fuzz import graphs, integers, networks, onnx_graphs, relax_build, rounding, shapes
+from tools.fuzz import graphs, integers, networks, onnx_graphs, rounding, shapes
 from tools.fuzz import judge as judging
 from tools.fuzz.case import Case
 from tools.fuzz.graphs import judged
@@ -47,8 +47,6 @@ def test_some_integers():
 @pytest.mark.slow
 def test_some_computed_shapes():
     assert outcomes(range(10), shapes.make) == {}
-    for seed in (80, 121):  # C refused these: the run told sizes that depend on known ones only
-        assert judge(shapes.make(seed), full=True).kind == "right"
 
 
 @pytest.mark.slow
@@ -71,9 +69,7 @@ def test_found_before(path):
     assert outcome.kind == "right", outcome
 
 
-def test_every_operator_has_a_maker():
-    ours = {n for n in OPERATORS if n.startswith("relax.")} - relax_build.LEFT_OUT
-    assert ours == {f"relax.{n}" for n in relax_build.MAKERS}
+def test_every_operator_of_onnx_has_a_maker():
     theirs = {*supported_operators()}
     for domain in onnx_graphs.DOMAINS:
         theirs |= {f"{domain}::{name}" for name in supported_operators(domain)}

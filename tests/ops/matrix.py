@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +18,9 @@ from loopwright.ir.prim_expr import Var as TirVar
 from loopwright.ops.core import OPERATORS, Case, Operator
 from loopwright.relax.interpreter import evaluate_scalar
 from loopwright.relax.struct_info import TensorStructInfo, TupleStructInfo
+from tools.fuzz.varied import SIZES
 
-SIZES = {"n": 3, "m": 5, "h": 6, "w": 7, "c": 4}  # what symbolic dimensions are in the tests
-
+Change = Callable[[int, np.ndarray], np.ndarray]
 CASES = [(op, case) for op in OPERATORS.values() for case in op.cases]
 IDS = [
     f"{op.name.removeprefix('relax.')}-{n}"
@@ -62,8 +63,8 @@ class Sample:
 
 
 class _Maker:
-    def __init__(self, operator: Operator, case: Case) -> None:
-        self.case = case
+    def __init__(self, operator: Operator, case: Case, change: Change, free: bool) -> None:
+        self.case, self.change, self.free = case, change, free
         # `case(dtype=...)` is the operator's own attribute where it has one of that name.
         self.dtype_is_attribute = any(p.name == "dtype" for p in operator.attr_params)
         self.symbols: dict[str, TirVar] = {}
@@ -96,8 +97,14 @@ class _Maker:
         else:
             shape = given
             array = self.draw(tuple(self.size(d) for d in shape))
-        info = TensorStructInfo([self.dim(d) for d in shape], str(array.dtype))
-        var = relax.Var(f"x{len(self.params)}", info)
+        number = len(self.params)
+        array = self.change(number, array)
+        if array.shape != tuple(map(self.size, shape)):
+            shape = array.shape
+        dims = [self.dim(d) for d in shape]
+        if self.free:
+            dims = [TirVar(f"d{number + 1}_{a}", "int64") for a in range(array.ndim)]
+        var = relax.Var(f"x{number}", TensorStructInfo(dims, str(array.dtype)))
         self.params.append(var)
         self.inputs.append(array)
         return var, array
@@ -124,9 +131,12 @@ class _Maker:
         return self.dim(given), self.size(given)
 
 
-def make(operator: Operator, case: Case) -> Sample:
-    """The graph and inputs of a sample."""
-    maker = _Maker(operator, case)
+def make(
+    operator: Operator, case: Case, change: Change = lambda _, x: x, free: bool = False
+) -> Sample:
+    """The graph and inputs of a sample. change: another array for the input of a number; free: every
+    extent of every tensor is a symbol of its own."""
+    maker = _Maker(operator, case, change, free)
     pairs = [maker.argument(p.kind, g) for p, g in zip(operator.graph_params, case.args)]
     names = [p.name for p in operator.graph_params]
     given = {n: pair[0] for n, pair in zip(names, pairs)}

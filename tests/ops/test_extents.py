@@ -9,13 +9,10 @@ import pytest
 
 import loopwright as lw
 from loopwright.ops.core import OPERATORS
-from loopwright.relax import Var
 from loopwright.relax.interpreter import Interpreter
-from loopwright.relax.struct_info import TensorStructInfo
 from loopwright.relax.transform import LegalizeOps
-from loopwright.tir import Var as TirVar
 
-from . import matrix
+from .matrix import make
 
 
 def _takes_several(operator) -> bool:
@@ -44,45 +41,25 @@ REFUSED = {
 }
 
 
-class _Free(matrix._Maker):
-    """Every extent of every tensor is a symbol of its own."""
-
-    def tensor(self, given: Any) -> Any:
-        var, array = super().tensor(given)
-        if var in self.params:
-            dims = [TirVar(f"d{len(self.params)}_{a}", "int64") for a in range(array.ndim)]
-            var = Var(var.name_hint, TensorStructInfo(dims, str(array.dtype)))
-            self.params[-1] = var
-        return var, array
-
-
 @pytest.mark.sample(20)
 @pytest.mark.no_roundtrip
 @pytest.mark.parametrize("name", NAMES)
-def test_no_kernel_runs_on_extents_that_numpy_refuses(name, monkeypatch):
+def test_no_kernel_runs_on_extents_that_numpy_refuses(name):
     operator = OPERATORS[name]
-    monkeypatch.setattr(matrix, "_Maker", _Free)
     for case in operator.cases[:2]:
         if name in REFUSED:
             with pytest.raises((lw.LoopwrightError, ValueError)):
-                lw.compile(matrix.make(operator, case).module)
+                lw.compile(make(operator, case, free=True).module)
             break
-        sample = matrix.make(operator, case)
+        sample = make(operator, case, free=True)
         run = lw.compile(sample.module)["main"]
         for inputs in changed(sample.inputs):
             check(operator, sample, run, inputs)
 
 
-class _Changed(matrix._Maker):
-    """One of the tensors has another shape."""
-
-    place, change = 0, staticmethod(np.copy)
-
-    def tensor(self, given: Any) -> Any:
-        if len(self.params) == self.place and not isinstance(given, np.generic):
-            drawn = given if isinstance(given, np.ndarray) else self.draw([*map(self.size, given)])
-            given = self.change(drawn)
-        return super().tensor(given)
+def only(number: int, change):
+    """The change of one input."""
+    return lambda n, array: change(array) if n == number else array
 
 
 def other_shapes(shape: tuple[int, ...]):
@@ -111,21 +88,17 @@ ROUGH = ("relax.vision.roi_align", "relax.bucketize")
 @pytest.mark.sample(16)
 @pytest.mark.no_roundtrip
 @pytest.mark.parametrize("name", STATIC)
-def test_shapes_that_inference_accepts_are_computed(name, monkeypatch):
+def test_shapes_that_inference_accepts_are_computed(name):
     """As numpy does where it computes them, and without an index beyond a buffer."""
     operator = OPERATORS[name]
-    static = (s for s in operator.cases[:4] if not matrix.make(operator, s).symbols)
+    static = (s for s in operator.cases[:4] if not make(operator, s).symbols)
     for case in static:
-        for place, array in enumerate(matrix.make(operator, case).inputs):
+        for number, array in enumerate(make(operator, case).inputs):
             for change in other_shapes(array.shape):
-                with monkeypatch.context() as patch:
-                    patch.setattr(_Changed, "place", place)
-                    patch.setattr(_Changed, "change", staticmethod(change))
-                    patch.setattr(matrix, "_Maker", _Changed)
-                    try:
-                        sample = matrix.make(operator, case)
-                    except (lw.LoopwrightError, ValueError, TypeError):
-                        continue
+                try:
+                    sample = make(operator, case, only(number, change))
+                except (lw.LoopwrightError, ValueError, TypeError):
+                    continue
                 try:
                     got = Interpreter(LegalizeOps()(sample.module))["main"](*sample.inputs)
                 except (lw.LoopwrightError, ValueError, TypeError, IndexError) as error:
@@ -189,25 +162,21 @@ def listed(value: Any) -> list[Any]:
 
 
 @pytest.mark.filterwarnings("ignore:.*slice:RuntimeWarning")
-def test_references_compute_arrays_of_no_elements(monkeypatch):
+def test_references_compute_arrays_of_no_elements():
     """A reference leaves no extent to be found (reshape's -1): with none, any would do, and numpy refuses."""
     refused = set()
     for name, operator in OPERATORS.items():
         if not (operator.cases and operator.op.get_attr("FNumpy")):
             continue
-        for place, array in enumerate(matrix.make(operator, operator.cases[0]).inputs):
+        for number, array in enumerate(make(operator, operator.cases[0]).inputs):
             for axis in range(array.ndim):
-                with monkeypatch.context() as patch:
-                    patch.setattr(_Changed, "place", place)
-                    none = staticmethod(lambda x, axis=axis: np.take(x, np.arange(0), axis))
-                    patch.setattr(_Changed, "change", none)
-                    patch.setattr(matrix, "_Maker", _Changed)
-                    try:
-                        sample = matrix.make(operator, operator.cases[0])
-                    except (lw.LoopwrightError, ValueError, TypeError):
-                        continue
+                none = lambda x, axis=axis: np.take(x, np.arange(0), axis)  # noqa: E731
+                try:
+                    sample = make(operator, operator.cases[0], only(number, none))
+                except (lw.LoopwrightError, ValueError, TypeError):
+                    continue
                 try:
                     sample.expected()
                 except (ValueError, IndexError, TypeError, ZeroDivisionError) as error:
-                    refused |= {(name, place, axis)} if "cannot reshape" in str(error) else set()
+                    refused |= {(name, number, axis)} if "cannot reshape" in str(error) else set()
     assert not refused

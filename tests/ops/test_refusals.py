@@ -51,6 +51,9 @@ REFUSED = {
     "output_padding must be 0 or more": lambda: op.nn.conv1d_transpose(
         tensor(1, 4, 8), tensor(4, 4, 3), output_padding=-1
     ),
+    "the gradient of a mean is one number\n  got: rank 1": lambda: op.grad.nll_loss_backward(
+        tensor(2), tensor(2, 3), tensor(2, dtype="int64")
+    ),
     "a whole number is needed": lambda: op.nn.max_pool2d(tensor(1, 2, 4, 4), strides=(1.5, 1)),
     "indices must be integers\n  got: float32": lambda: op.gather_nd(tensor(2, 3), tensor(2, 2)),
     "indices must be integers": lambda: op.one_hot(

@@ -4,5 +4,6 @@
     python -m tools.fuzz replay FILE
 
 Each prints how many cases were right, wrong, refused (by message), crashed or hung. A seed gives
-the same case on every machine; what fails is made small and saved as a file that replays.
+the same case in the same environment (graphs are computed as they grow); what fails is made small and saved
+as a file that replays everywhere.
 """

@@ -12,6 +12,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -81,11 +82,11 @@ def left(mod: Any, chosen: list[Backend]) -> tuple[Counter[str], set[str]]:
     return counts, taken
 
 
-def run(seed: int, say: Say) -> Outcome:
-    """Judge the graph and the back ends of a seed."""
+def run(item: int | tuple[int, Case], say: Say) -> Outcome:
+    """Judge the back ends of a seed, with its graph or another one."""
     say("make")
+    seed, case = item if isinstance(item, tuple) else (item, graph(item))
     rng = random.Random(seed)
-    case = graph(seed)
     names = [n for n in case.inputs if rng.random() < 0.6]
     feeds = dict(zip(case.inputs, case.feeds(0), strict=True))
     mod = to_module(case)
@@ -158,6 +159,7 @@ def search(options: argparse.Namespace) -> int:
             path = Path(options.save) / f"{outcome.kind}-backends-{seed}.json"
             path.parent.mkdir(parents=True, exist_ok=True)
             note = f"{outcome.group()}\n{outcome.message[:800]}"
-            path.write_text(json.dumps({"backends": seed, "note": note}, indent=1) + "\n")
+            saved = {"backends": seed, "graph": asdict(graph(seed)), "note": note}
+            path.write_text(json.dumps(saved, indent=1) + "\n")
     print(report.text(), flush=True)
     return 1 if report.faults() else 0

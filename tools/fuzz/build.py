@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from .case import Case, reads
 
@@ -18,6 +20,7 @@ SMALL = ["int8", "uint8", "int16", "uint16", "uint32", "uint64"]
 NUMBERS = [*FLOATS, *INTS]
 EXTENTS = [1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17, 31, 32, 33]
 MOST = 6000  # elements of a tensor
+SMALLISH = 64  # the most that a number of a "finite" value is: it fits into every type
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,10 @@ class Value:
 
 class NotHere(Exception):
     """This operator cannot be added to this graph; another one may."""
+
+
+class Refused(Exception):
+    """The last node's arguments are valid, and inference or the meaning refuses them."""
 
 
 class Builder:
@@ -67,6 +74,7 @@ class Builder:
         self.values: list[Value] = []
         self.names = 0
         self.most = MOST
+        self.arrays: dict[str, list[np.ndarray]] = {}  # of results, in each run
 
     # ------------------------------------------------------------------ names, dimensions
 
@@ -207,37 +215,68 @@ class Builder:
 
     # ------------------------------------------------------------------ nodes
 
-    def add(
-        self,
-        op: str,
-        inputs: Sequence[Any],
-        *results: tuple[str, Sequence[Dim]],
-        exact: bool = True,
-        finite: bool = True,
-        final: bool = False,
-        **attrs: Any,
-    ) -> list[Value]:
-        """A node with results of these dtypes and shapes. A result is exact (finite) where all
-        inputs are and `exact` (`finite`) says so; integers and booleans are always exact.
-        final: nothing is computed from it."""
-        used = [v for v in inputs if isinstance(v, Value)]
-        runs = range(len(self.case.sizes))
-        if any(math.prod(d[r] for d in s) > self.most for _, s in results for r in runs):
-            raise NotHere
-        names = [v.name if isinstance(v, Value) else v for v in inputs]
-        made = [
-            Value(
-                self.name("v"),
-                dtype,
-                tuple(shape),
-                dtype[0] in "iub" or (exact and all(v.exact for v in used)),
-                dtype[0] in "iub" or (finite and all(v.finite for v in used)),
-            )
-            for dtype, shape in results
-        ]
-        self.case.nodes.append([op, names, [v.name for v in made], attrs])
-        self.values.extend(made if not final else [])
-        return made
+    def numbers(self, name: str, run: int) -> np.ndarray:
+        """What a value of the graph is in a run."""
+        if name in self.arrays:
+            return self.arrays[name][run]
+        stored = name in self.case.weights
+        spec = (self.case.weights if stored else self.case.inputs)[name]
+        return self.case.array(name, spec, 0 if stored else run)
+
+    def value(self, name: str, dtype: str, shape: Sequence[Dim], exact: bool) -> Value:
+        """A result whose numbers are in `arrays`."""
+        whole = dtype[0] in "iub"
+        finite = whole or all(
+            np.isfinite(a).all() and np.abs(a).max(initial=0) <= SMALLISH for a in self.arrays[name]
+        )
+        return Value(name, dtype, tuple(shape), whole or exact, finite)
+
+
+UNIFORM: dict[str, Any] = {"draw": "uniform"}  # no ties, no halves
+
+
+def since(g: Builder, opset: int) -> None:
+    """This operator is of a later opset."""
+    if g.case.opset < opset:
+        raise NotHere
+
+
+def some(g: Builder, rank: int, *lead: Dim) -> Value:
+    """Data without special numbers: `lead`, then axes that are not empty."""
+    return g.new("float32", [*lead, *(g.dim(least=1) for _ in range(rank))], **UNIFORM)
+
+
+def few(g: Builder, most: int = 4) -> Dim:
+    """A dimension that is the same in each run."""
+    return g.const(g.rng.randint(1, most))
+
+
+def is_exact(compute: Callable[[list[Any]], list[np.ndarray]], args: list[Any]) -> bool:
+    """Whether floats are moved or chosen, not rounded: then float32 and float64 lead to the same numbers.
+    What is computed from no tensor of floats is exact where it has few bits."""
+    made = []
+    for kind in ("float32", "float64"):
+        rng = np.random.default_rng(0)
+        try:
+            with np.errstate(all="ignore"):
+                made.append(compute(_generic(args, kind, rng)))
+        except Exception:  # only of that type
+            return False
+    pairs = [p for p in zip(*made, strict=True) if p[0].dtype.kind not in "biuO"]
+    if not any(a is not b for a, b in zip(args, _generic(args, "float32", rng), strict=True)):
+        pairs = [(a, np.round(np.asarray(a, "float64") * 4) / 4) for a, _ in pairs]
+    return all(np.array_equal(*(a.astype("float64") for a in p), equal_nan=True) for p in pairs)
+
+
+def _generic(value: Any, kind: str, rng: np.random.Generator) -> Any:
+    """A value whose floats have all bits of a float32."""
+    if isinstance(value, (list, tuple)):
+        made = type(value)(_generic(v, kind, rng) for v in value)
+        return made if any(a is not b for a, b in zip(made, value, strict=True)) else value
+    if not isinstance(value, np.ndarray) or value.dtype.kind in "biuO":
+        return value
+    factors = rng.uniform(1, 1.5, value.shape)
+    return (value.astype("float64") * factors).astype("float32").astype(kind)
 
 
 def _joined(*dims: Dim) -> Dim | None:

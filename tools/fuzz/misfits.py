@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, ModelProto, TensorProto, helper, numpy_helper
 
-from .build import Builder, NotHere, finish
+from .build import NotHere, finish
+from .onnx_build import OnnxBuilder
 from .onnx_graphs import MAKERS, OPSETS
 from .onnx_model import to_onnx
 
@@ -29,7 +30,7 @@ SINGLES: dict[str, tuple[str, list[Any]]] = {
 def misfit(rng: random.Random) -> ModelProto:
     """A node of a random operator with one or two things changed."""
     while True:
-        g = Builder("onnx", rng.randrange(2**31))
+        g = OnnxBuilder(rng.randrange(2**31))
         g.case.opset = rng.choice(OPSETS)
         try:
             MAKERS[rng.choice(list(MAKERS))](g)

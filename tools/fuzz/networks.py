@@ -10,8 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .build import Builder, Dim, NotHere, Value, finish
+from .build import Dim, NotHere, Value, finish
 from .case import Case
+from .onnx_build import OnnxBuilder
 from .onnx_nn import window
 from .onnx_shapes import each
 
@@ -37,7 +38,7 @@ class _Network:
     """A network that grows at `x`: (batch, channels, height, width)."""
 
     def __init__(self, seed: int, quantized: bool) -> None:
-        self.g = g = Builder("onnx", seed)
+        self.g = g = OnnxBuilder(seed)
         g.most, g.special, g.fed = MOST, False, False
         g.case.opset = g.rng.choice([13, 15, 17, 18, 20, 21])
         self.rng, self.runs, self.quantized = g.rng, len(g.case.sizes), quantized
@@ -71,20 +72,20 @@ class _Network:
         self.g.case.weights[name] = draw
         return name
 
-    def call(self, op: str, inputs: Sequence[Any], shape: Sequence[Dim], /, **attrs: Any) -> Value:
+    def call(self, op: str, inputs: Sequence[Any], **attrs: Any) -> Value:
         """A node of one float32 result."""
-        return self.g.add(op, inputs, ("float32", shape), exact=False, **attrs)[0]
+        return self.g.add(op, inputs, **attrs)[0]
 
     def like(self, op: str, *inputs: Any, **attrs: Any) -> Value:
-        """The same, of the shape of its first input."""
-        return self.call(op, inputs, inputs[0].shape, **attrs)
+        """The same, of these inputs."""
+        return self.call(op, inputs, **attrs)
 
     def rounded(self, v: Value, step: float) -> Value:
         """A value in bytes, and back."""
         dtype = self.rng.choice(["uint8", "int8"])
         zero = self.g.weight(dtype, self.rng.choice([0, 0, 3, 100]), [])
         scale = self.g.weight("float32", step, [])
-        (made,) = self.g.add("QuantizeLinear", [v, scale, zero], (dtype, v.shape))
+        (made,) = self.g.add("QuantizeLinear", [v, scale, zero])
         self.step = step
         return self.like("DequantizeLinear", made, scale, zero)
 
@@ -102,10 +103,7 @@ class _Network:
         scale = self.g.weight("float32", self.scales if per_channel else self.scales[0], dims)
         zero = self.g.weight("int8", [0] * shape[0] if per_channel else 0, dims)
         attrs = {"axis": 0} if per_channel else {}
-        full = [self.g.const(d) for d in shape]
-        made = self.g.add(
-            "DequantizeLinear", [name, scale, zero], ("float32", full), final=True, **attrs
-        )
+        made = self.g.add("DequantizeLinear", [name, scale, zero], final=True, **attrs)
         return made[0].name
 
     def bias(self, n: int) -> list[str]:
@@ -119,10 +117,7 @@ class _Network:
         scale = self.g.weight("float32", scales if dims else scales[0], dims)
         name = self.weight([n], -2000, 2000, "int32")
         attrs = {"axis": 0} if dims else {}
-        shape = [self.g.const(n)]
-        made = self.g.add(
-            "DequantizeLinear", [name, scale], ("float32", shape), final=True, **attrs
-        )
+        made = self.g.add("DequantizeLinear", [name, scale], final=True, **attrs)
         return [made[0].name]
 
     def conv(
@@ -144,9 +139,8 @@ class _Network:
             raise NotHere
         attrs = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
         inputs = [v, self.stored([out, inner, kernel, kernel]), *self.bias(out)]
-        shape = [v.shape[0], self.g.const(out), *dims]
         attrs |= {"dilations": [dilation] * 2, "group": groups}
-        made = self.call("Conv", inputs, shape, **attrs)
+        made = self.call("Conv", inputs, **attrs)
         if self.rng.random() < 0.3 and not self.quantized:
             made = self.norm(made)
         made = self.activation(made) if self.rng.random() < 0.7 else made
@@ -210,18 +204,16 @@ class _Network:
                 self.conv(self.x, self.rng.choice(CHANNELS[:10]), self.rng.choice([1, 3, 5]))
             )
             steps.append(self.step)
-        total = self.g.const(sum(p.shape[1][0] for p in parts))
         if len({p.shape[2:] for p in parts}) > 1:
             raise NotHere
-        made = self.call("Concat", parts, [self.x.shape[0], total, *self.x.shape[2:]], axis=1)
+        made = self.call("Concat", parts, axis=1)
         return (
             self.rounded(made, max(steps)) if self.quantized and self.rng.random() < 0.5 else made
         )
 
     def excited(self) -> Value:
         """Channels weighted by what they hold (Hu et al., Squeeze-and-Excitation Networks, 2018)."""
-        one = [self.g.const(1)] * 2
-        y = self.call("GlobalAveragePool", [self.x], [*self.x.shape[:2], *one])
+        y = self.call("GlobalAveragePool", [self.x])
         y = self.conv(self.conv(y, max(1, self.channels // 4)), self.channels)
         gate = self.rng.choice(["Sigmoid", "HardSigmoid"])
         return self.like("Mul", self.x, self.like(gate, y))
@@ -230,128 +222,112 @@ class _Network:
         op = "MaxPool" if self.quantized else self.rng.choice(["MaxPool", "AveragePool"])
         kernel, stride = self.rng.choice([2, 3]), self.rng.choice([1, 2])
         pad = self.rng.choice([0, kernel // 2])
-        dims = [window(self.g, d, kernel, stride, 1, (pad, pad)) for d in self.x.shape[2:]]
         attrs = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
         attrs |= {"count_include_pad": 1} if op == "AveragePool" and self.rng.random() < 0.5 else {}
-        return self.call(op, [self.x], [*self.x.shape[:2], *dims], **attrs)
+        return self.call(op, [self.x], **attrs)
 
     def shuffled(self) -> Value:
         """Channels of groups in turn (Zhang et al., ShuffleNet, 2018)."""
         groups = self.rng.choice([k for k in (2, 3, 4) if self.channels % k == 0] or [1])
-        n, _, h, w = self.x.shape
+        _n, _, h, w = self.x.shape
         parts = [self.g.const(groups), self.g.const(self.channels // groups)]
         if not all(len(set(d)) == 1 for d in (h, w)):
             raise NotHere
         wide = [-1, groups, parts[1][0], h[0], w[0]]
-        y = self.call("Reshape", [self.x, self.g.ints(wide)], [n, *parts, h, w])
-        y = self.call("Transpose", [y], [n, *parts[::-1], h, w], perm=[0, 2, 1, 3, 4])
-        return self.call("Reshape", [y, self.g.ints([-1, self.channels, h[0], w[0]])], self.x.shape)
+        y = self.call("Reshape", [self.x, self.g.ints(wide)])
+        y = self.call("Transpose", [y], perm=[0, 2, 1, 3, 4])
+        return self.call("Reshape", [y, self.g.ints([-1, self.channels, h[0], w[0]])])
 
     def enlarged(self) -> Value:
         scales = self.g.weight("float32", [1, 1, 2, 2], [4])
         how = self.rng.choice(["asymmetric", "half_pixel"])
         mode = self.rng.choice(["nearest", "linear"])
-        dims = [each(self.g, lambda n: 2 * n, d) for d in self.x.shape[2:]]
         attrs = {"mode": mode, "coordinate_transformation_mode": how}
         attrs |= {"nearest_mode": "floor"} if mode == "nearest" else {}
-        made = self.call("Resize", [self.x, "", scales], [*self.x.shape[:2], *dims], **attrs)
+        made = self.call("Resize", [self.x, "", scales], **attrs)
         same = [
             s for s in self.skips if s.shape[2:] == made.shape[2:] and s.shape[0] == made.shape[0]
         ]
         if not same or self.rng.random() < 0.3:
             return made
         other = self.rng.choice(same)
-        total = self.g.const(self.channels + other.shape[1][0])
-        return self.call("Concat", [made, other], [made.shape[0], total, *dims], axis=1)
+        return self.call("Concat", [made, other], axis=1)
 
     def transposed(self) -> Value:
         """A transposed convolution that doubles the extents."""
         out = self.rng.choice(CHANNELS[:10])
         w = self.weight([self.channels, out, 2, 2], -0.3, 0.3)
-        dims = [each(self.g, lambda n: 2 * n, d) for d in self.x.shape[2:]]
-        shape = [self.x.shape[0], self.g.const(out), *dims]
-        return self.call("ConvTranspose", [self.x, w], shape, strides=[2, 2])
+        return self.call("ConvTranspose", [self.x, w], strides=[2, 2])
 
     def last(self) -> Value:
         """Channels last and back, with a norm and products (Liu et al., A ConvNet for the 2020s, 2022)."""
         c = self.channels
-        there = [self.x.shape[k] for k in (0, 2, 3, 1)]
-        y = self.call("Transpose", [self.x], there, perm=[0, 2, 3, 1])
+        y = self.call("Transpose", [self.x], perm=[0, 2, 3, 1])
         if self.g.case.opset >= 17:
             y = self.like(
                 "LayerNormalization", y, self.weight([c], 0.5, 1.5), self.weight([c], -0.5, 0.5)
             )
         inner = self.rng.choice(CHANNELS)
-        y = self.call("MatMul", [y, self.stored([c, inner])], [*there[:3], self.g.const(inner)])
+        y = self.call("MatMul", [y, self.stored([c, inner])])
         y = self.activation(y) if self.rng.random() < 0.5 else y
-        y = self.call("MatMul", [y, self.stored([inner, c])], there)
-        y = self.call("Transpose", [y], self.x.shape, perm=[0, 3, 1, 2])
+        y = self.call("MatMul", [y, self.stored([inner, c])])
+        y = self.call("Transpose", [y], perm=[0, 3, 1, 2])
         return self.like("Add", y, self.x)
 
     def attention(self) -> Value:
         """Pixels that look at each other."""
-        n, c, h, w = self.x.shape
+        _n, c, h, w = self.x.shape
         hw = each(self.g, lambda a, b: a * b, h, w)
         if max(hw) > 256 or min(hw) < 1:
             raise NotHere
-        flat = self.call("Reshape", [self.x, self.g.ints([0, c[0], -1])], [n, c, hw])
-        rows = self.call("Transpose", [flat], [n, hw, c], perm=[0, 2, 1])
-        q = self.call("MatMul", [rows, self.stored([c[0], c[0]])], [n, hw, c])
-        scores = self.call("MatMul", [q, flat], [n, hw, hw])
+        flat = self.call("Reshape", [self.x, self.g.ints([0, c[0], -1])])
+        rows = self.call("Transpose", [flat], perm=[0, 2, 1])
+        q = self.call("MatMul", [rows, self.stored([c[0], c[0]])])
+        scores = self.call("MatMul", [q, flat])
         scores = self.like("Softmax", scores, axis=-1)
-        mixed = self.call("MatMul", [scores, rows], [n, hw, c])
-        back = self.call("Transpose", [mixed], [n, c, hw], perm=[0, 2, 1])
-        shape = self.g.add("Shape", [self.x], ("int64", [self.g.const(4)]), final=True)[0]
-        return self.call("Reshape", [back, shape], self.x.shape)
+        mixed = self.call("MatMul", [scores, rows])
+        back = self.call("Transpose", [mixed], perm=[0, 2, 1])
+        shape = self.g.add("Shape", [self.x], final=True)[0]
+        return self.call("Reshape", [back, shape])
 
     def halves(self) -> Value:
         """One half of the channels goes on, the other stays."""
         if self.channels % 2:
             raise NotHere
         half = self.g.const(self.channels // 2)
-        shape = [self.x.shape[0], half, *self.x.shape[2:]]
         sizes = self.g.ints([half[0]] * 2)
-        a, b = self.g.add("Split", [self.x, sizes], ("float32", shape), ("float32", shape), axis=1)
+        a, b = self.g.add("Split", [self.x, sizes], outs=2, axis=1)
         b = self.conv(b, half[0], self.rng.choice([1, 3]))
         if b.shape != a.shape:
             raise NotHere
-        return self.call(
-            "Concat", [a, b] if self.rng.random() < 0.5 else [b, a], self.x.shape, axis=1
-        )
+        return self.call("Concat", [a, b] if self.rng.random() < 0.5 else [b, a], axis=1)
 
     def moved(self) -> Value:
         """Rows cut off, or put around."""
         if self.rng.random() < 0.5:
             pads = [self.rng.randint(0, 2) for _ in range(4)]
-            dims = [
-                each(self.g, lambda n, k=k: n + pads[k] + pads[k + 2], d)
-                for k, d in enumerate(self.x.shape[2:])
-            ]
             mode = self.rng.choice(["constant", "edge"])
             wide = self.g.ints([0, 0, *pads[:2], 0, 0, *pads[2:]])
-            return self.call("Pad", [self.x, wide], [*self.x.shape[:2], *dims], mode=mode)
+            return self.call("Pad", [self.x, wide], mode=mode)
         if any(min(d) < 3 for d in self.x.shape[2:]):
             raise NotHere
-        dims = [each(self.g, lambda n: n - 1, d) for d in self.x.shape[2:]]
         lists = map(self.g.ints, ([1, 0], [2**31, -1], [2, 3]))
-        return self.call("Slice", [self.x, *lists], [*self.x.shape[:2], *dims])
+        return self.call("Slice", [self.x, *lists])
 
     def head(self) -> Value:
         """One vector for each image."""
-        n, c, *_ = self.x.shape
+        _n, c, *_ = self.x.shape
         if self.rng.random() < 0.5:
-            y = self.call("GlobalAveragePool", [self.x], [n, c, *[self.g.const(1)] * 2])
-            y = self.call("Flatten", [y], [n, c])
+            y = self.call("GlobalAveragePool", [self.x])
+            y = self.call("Flatten", [y])
         else:
             axes = {"axes": [2, 3]} if self.g.case.opset < 18 else {}
             more = [] if axes else [self.g.ints([2, 3])]
-            y = self.call("ReduceMean", [self.x, *more], [n, c], keepdims=0, **axes)
+            y = self.call("ReduceMean", [self.x, *more], keepdims=0, **axes)
         out = self.rng.choice(CHANNELS)
         if self.rng.random() < 0.5:
-            return self.call(
-                "Gemm", [y, self.stored([out, c[0]])], [n, self.g.const(out)], transB=1
-            )
-        return self.call("MatMul", [y, self.stored([c[0], out])], [n, self.g.const(out)])
+            return self.call("Gemm", [y, self.stored([out, c[0]])], transB=1)
+        return self.call("MatMul", [y, self.stored([c[0], out])])
 
 
 Block = Callable[[_Network], Value]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from . import (  # noqa: F401  their makers register themselves
-    onnx_contrib,
-    onnx_experts,
     onnx_ml,
     onnx_nn,
+    onnx_rows,
     onnx_shapes,
-    onnx_tensor,
 )
-from .build import Builder, NotHere, finish
+from .build import NotHere, finish
 from .case import Case
+from .onnx_build import OnnxBuilder
 from .onnx_ops import MAKERS
 
 DOMAINS = ("com.microsoft", "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview")
@@ -37,13 +38,16 @@ LEFT_OUT |= {
         *("DynamicTimeWarping", "BifurcationDetector", "GreedySearch", "SparseToDenseMatMul"),
     )
 }
+for _name in onnx_rows.ROWS:
+    if _name not in LEFT_OUT:
+        MAKERS.setdefault(_name, partial(onnx_rows.like_a_row, op=_name))
 OPSETS = [13, 15, 17, 18, 20, 21, 22, 23, 24]
 
 
 def onnx_case(seed: int) -> Case:
     """The graph of a seed."""
     for attempt in range(100):
-        g = Builder("onnx", seed * 100 + attempt)
+        g = OnnxBuilder(seed * 100 + attempt)
         g.case.seed = seed
         g.case.opset = g.rng.choice(OPSETS)
         wanted = g.rng.choice([1, 1, 2, 3, 3, 4, 5, 8])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from .build import Builder, Dim, NotHere
+import math
+from typing import Any
+
+from .build import UNIFORM, Builder, Dim, NotHere, few, since
 from .onnx_ops import large_half, maker
-from .onnx_shapes import each, place
+from .onnx_shapes import each
 
 F = ["float32"] * 4 + ["float64"]
 
@@ -18,9 +21,7 @@ def matmul(g, op):
     batch = list(a.shape[:-2])[g.rng.choice([0, 1]) :]
     batch = [g.const(1) if g.rng.random() < 0.3 else g.beside(d) for d in batch]
     b = g.new(a.dtype, g.rng.choice([[k], [k, n], [*batch, k, n]]))
-    lead = g.broadcast(a.shape[:-2], b.shape[:-2])
-    shape = [*lead, *a.shape[-2:-1], *([n] if b.rank > 1 else [])]
-    g.add(op, [a, b], (a.dtype, shape), exact=False)
+    g.add(op, [a, b])
 
 
 @maker("Gemm")
@@ -31,36 +32,7 @@ def gemm(g, op):
     b = g.new(a.dtype, [n, k] if tb else [k, n])
     c = [g.new(a.dtype, g.rng.choice([[m, n], [n], [], [m, g.const(1)], [g.const(1), n]]))]
     attrs = {"alpha": 0.5, "beta": 2.0} if g.rng.random() < 0.4 else {}
-    g.add(
-        op,
-        [a, b, *(c if g.rng.random() < 0.6 else [])],
-        (a.dtype, [m, n]),
-        exact=False,
-        transA=ta,
-        transB=tb,
-        **attrs,
-    )
-
-
-@maker("Einsum")
-def einsum(g, op):
-    text = g.rng.choice(
-        [
-            "ij,jk->ik",
-            "bij,bjk->bik",
-            "ij->ji",
-            "ij->i",
-            "i,j->ij",
-            "ij,ij->",
-            "bhid,bhjd->bhij",
-            "ii->i",
-            "ij,kj->ikj",
-        ]
-    )
-    sizes = {c: g.dim() for c in dict.fromkeys(text) if c.isalpha()}
-    left, right = text.split("->")
-    made = [g.new("float32", [sizes[c] for c in term]) for term in left.split(",")]
-    g.add(op, made, ("float32", [sizes[c] for c in right]), exact=False, equation=text)
+    g.add(op, [a, b, *(c if g.rng.random() < 0.6 else [])], transA=ta, transB=tb, **attrs)
 
 
 # ---------------------------------------------------------------------- windows
@@ -121,56 +93,29 @@ def conv(g, op):
     groups = g.rng.choice([1, 1, 1, 2, 3])
     inner, outer = g.rng.choice([1, 2, 3, 4, 8, 16]), g.rng.choice([1, 2, 4, 5, 8, 16, 17])
     integer = op == "ConvInteger"
-    known = (
-        []
-        if integer
-        else [
-            v
-            for v in g.values
-            if v.dtype == "float32"
-            and v.rank == rank + 2
-            and len(set(v.shape[1])) == 1
-            and v.shape[1][0] > 0
-        ]
-    )
-    if known and g.rng.random() < 0.7:
+    images = [v for v in g.values if (v.dtype, v.rank) == ("float32", rank + 2)]
+    known = [v for v in images if len(set(v.shape[1])) == 1 and v.shape[1][0] > 0]
+    if known and not integer and g.rng.random() < 0.7:
         x = g.rng.choice(known)
         groups = g.rng.choice([1, x.shape[1][0]])
         inner = x.shape[1][0] // groups
     else:
         x = image(g, rank, g.const(inner * groups), "uint8" if integer else "float32")
-    w = g.new(
-        "uint8" if integer else "float32",
-        [g.const(outer * groups), g.const(inner), *map(g.const, kernel)],
-    )
+    sides = [g.const(outer * groups), g.const(inner), *map(g.const, kernel)]
+    w = g.new("uint8" if integer else "float32", sides)
     if "x" in w.name and w.name in g.case.inputs and g.rng.random() < 0.7:  # weights mostly stored
         g.case.weights[w.name] = g.case.inputs.pop(w.name)
-    attrs, dims = attributes(*parts), []
+    attrs = attributes(*parts)
     if g.rng.random() < 0.2 and not integer:
         attrs["auto_pad"] = g.rng.choice(["SAME_UPPER", "SAME_LOWER", "VALID"])
         del attrs["pads"]
         attrs["dilations"] = dilations = [1] * rank
-        for d, k, s in zip(x.shape[2:], kernel, strides):
-            same = attrs["auto_pad"] != "VALID"
-            dims.append(
-                each(g, lambda n, s=s: -(-n // s), d) if same else window(g, d, k, s, 1, (0, 0))
-            )
-    else:
-        dims = [window(g, *a) for a in zip(x.shape[2:], kernel, strides, dilations, pads)]
-    bias = (
-        [g.new("float32", [g.const(outer * groups)])]
-        if g.rng.random() < 0.5 and not integer
-        else []
-    )
-    out = "int32" if integer else "float32"
-    g.add(
-        op,
-        [x, w, *bias],
-        (out, [x.shape[0], g.const(outer * groups), *dims]),
-        exact=False,
-        group=groups,
-        **attrs,
-    )
+        pads = [(0, 0) if attrs["auto_pad"] == "VALID" else (k, k) for k in kernel]
+    for row in zip(x.shape[2:], kernel, strides, dilations, pads):
+        window(g, *row)
+    with_bias = g.rng.random() < 0.5 and not integer
+    bias = [g.new("float32", [g.const(outer * groups)])] * with_bias
+    g.add(op, [x, w, *bias], group=groups, **attrs)
 
 
 @maker("ConvTranspose")
@@ -189,15 +134,7 @@ def conv_transpose(g, op):
     if any(min(d) < 1 for d in (*dims, *x.shape)):
         raise NotHere
     attrs = attributes(kernel, strides, dilations, pads)
-    g.add(
-        op,
-        [x, w],
-        ("float32", [x.shape[0], g.const(outer * groups), *dims]),
-        exact=False,
-        group=groups,
-        output_padding=more,
-        **attrs,
-    )
+    g.add(op, [x, w], group=groups, output_padding=more, **attrs)
 
 
 @maker("MaxPool", "AveragePool", "LpPool")
@@ -208,25 +145,15 @@ def pool(g, op):
     pads[:] = [tuple(min(p, k - 1) for p in ps) for ps, k in zip(pads, kernel)]
     x = g.pick(["float32"] * 4 + ["float64"], (rank + 2, rank + 2), exact=op == "MaxPool", least=1)
     ceil = g.rng.random() < 0.3 and (op != "LpPool" or g.case.opset >= 18)
-    dims = [window(g, *a, ceil) for a in zip(x.shape[2:], kernel, strides, dilations, pads)]
+    for row in zip(x.shape[2:], kernel, strides, dilations, pads):
+        window(g, *row, ceil)
     attrs = attributes(*parts)
     if not dilate:
         del attrs["dilations"]
     attrs |= {"ceil_mode": 1} if ceil else {}
     attrs |= {"count_include_pad": 1} if op == "AveragePool" and g.rng.random() < 0.5 else {}
     attrs |= {"p": g.rng.choice([1, 2, 3])} if op == "LpPool" else {}
-    outs = [(x.dtype, [*x.shape[:2], *dims])]
-    if op == "MaxPool" and g.rng.random() < 0.3:
-        outs.append(("int64", outs[0][1]))
-    g.add(op, [x], *outs, exact=op == "MaxPool", **attrs)
-
-
-@maker("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
-def global_pool(g, op):
-    x = g.pick(F, (3, 5), least=1)
-    shape = [*x.shape[:2], *[g.const(1)] * (x.rank - 2)]
-    attrs = {"p": g.rng.choice([1, 2])} if op == "GlobalLpPool" else {}
-    g.add(op, [x], (x.dtype, shape), exact=False, **attrs)
+    g.add(op, [x], outs=1 + (op == "MaxPool" and g.rng.random() < 0.3), **attrs)
 
 
 @maker("Resize")
@@ -254,25 +181,10 @@ def resize(g, op):
     if fixed and g.rng.random() < 0.5:
         dims = [g.const(g.rng.choice([1, 2, 3, 7, 16])) for _ in range(rank)]
         scales = ["", g.ints([d[0] for d in (*x.shape[:2], *dims)])]
-    g.add(op, [x, "", *scales], ("float32", [*x.shape[:2], *dims]), exact=False, **attrs)
+    g.add(op, [x, "", *scales], **attrs)
 
 
 # ---------------------------------------------------------------------- norms
-
-
-@maker("BatchNormalization", "InstanceNormalization", "GroupNormalization")
-def norm(g, op):
-    x = g.pick(["float32"], (3, 5), where=lambda v: len(set(v.shape[1])) == 1 and v.shape[1][0] > 0)
-    c = x.shape[1]
-    scale, bias = (g.new("float32", [c], low=-1, high=2) for _ in "ab")
-    more, attrs = [], {"epsilon": 1e-3} if g.rng.random() < 0.5 else {}
-    if op == "BatchNormalization":
-        more = [g.new("float32", [c], low=-1, high=1), g.new("float32", [c], low=1, high=3)]
-    if op == "GroupNormalization":
-        if g.case.opset < 21:
-            raise NotHere
-        attrs["num_groups"] = g.rng.choice([k for k in range(1, c[0] + 1) if c[0] % k == 0])
-    g.add(op, [x, scale, bias, *more], (x.dtype, x.shape), exact=False, **attrs)
 
 
 @maker("LayerNormalization", "RMSNormalization")
@@ -283,15 +195,7 @@ def layer_norm(g, op):
     axis = g.axis(x)
     scale = g.new(x.dtype, x.shape[axis:])
     bias = [g.new(x.dtype, x.shape[axis:])] if g.rng.random() < 0.6 and op[0] == "L" else []
-    g.add(op, [x, scale, *bias], (x.dtype, x.shape), exact=False, axis=axis)
-
-
-@maker("LRN", "MeanVarianceNormalization")
-def channel_norm(g, op):
-    half = op == "LRN" and g.rng.random() < 0.3
-    x = large_half(g, (4, 4), 1) if half else g.pick(["float32"], (4, 4), least=1)
-    attrs = {"size": g.rng.choice([1, 3, 5])} if op == "LRN" else {}
-    g.add(op, [x], (x.dtype, x.shape), exact=False, **attrs)
+    g.add(op, [x, scale, *bias], axis=axis)
 
 
 # ---------------------------------------------------------------------- quantized
@@ -303,7 +207,7 @@ def quantize(g, op):
     to = g.rng.choice(["uint8", "int8"])
     scale = g.weight("float32", [g.rng.choice([0.5, 1.0, 0.25])], [])
     zero = g.weight(to, [g.rng.choice([0, 3, 100])], [])
-    g.add(op, [x, scale, zero], (to, x.shape))
+    g.add(op, [x, scale, zero])
 
 
 @maker("DequantizeLinear")
@@ -315,47 +219,46 @@ def dequantize(g, op):
     scale = g.weight("float32", [0.25 * (k + 1) for k in range(n or 1)], [n] if n else [])
     zero = [g.weight(x.dtype, [k % 3 for k in range(n or 1)], [n] if n else [])]
     attrs = {"axis": axis} if n else {}
-    g.add(
-        op,
-        [x, scale, *(zero if x.dtype != "int32" else [])],
-        ("float32", x.shape),
-        exact=False,
-        **attrs,
-    )
-
-
-@maker("MatMulInteger", "QLinearMatMul")
-def integer_product(g, op):
-    a = g.new(
-        g.rng.choice(["uint8", "int8"]),
-        # Of nothing onnxruntime makes 0, which is not the zero point.
-        [*(g.dim() for _ in range(g.rng.randint(1, 2))), g.dim(least=int(op != "MatMulInteger"))],
-        low=0,
-        high=100,
-    )
-    # Signed ones of seven bits: without VNNI onnxruntime adds pairs of products in 16 bits.
-    kind = g.rng.choice([a.dtype, "uint8"])
-    b = g.new(kind, [a.shape[-1], g.dim()], low=0, high=63 if kind == "int8" else 100)
-    shape = place(g, a, -1, b.shape[1])
-    za, zb = (g.weight(v.dtype, [5], []) for v in (a, b))
-    if op == "MatMulInteger":
-        g.add(op, [a, b, za, zb], ("int32", shape))
-    else:
-        s = [g.weight("float32", [x], []) for x in (0.5, 0.25, 16.0)]
-        zy = g.weight(a.dtype, [7], [])
-        g.add(op, [a, s[0], za, b, s[1], zb, s[2], zy], (a.dtype, shape))
+    g.add(op, [x, scale, *(zero if x.dtype != "int32" else [])], **attrs)
 
 
 @maker("QLinearConv")
 def quantized_conv(g, op):
     rank, groups = g.rng.choice([1, 2]), g.rng.choice([1, 2])
-    parts = kernel, strides, dilations, pads = spatial(g, rank)
+    parts = kernel, _strides, _dilations, _pads = spatial(g, rank)
     inner, outer = g.rng.choice([1, 3]), g.rng.choice([1, 4])
     x = image(g, rank, g.const(inner * groups), "uint8")
     w = g.new("uint8", [g.const(outer * groups), g.const(inner), *map(g.const, kernel)])
-    dims = [window(g, *a) for a in zip(x.shape[2:], kernel, strides, dilations, pads)]
     s = [g.weight("float32", [v], []) for v in (0.5, 0.25, 8.0)]
     zero = [g.weight("uint8", [v], []) for v in (3, 5, 7)]
-    shape = [x.shape[0], g.const(outer * groups), *dims]
     inputs = [x, s[0], zero[0], w, s[1], zero[1], s[2], zero[2]]
-    g.add(op, inputs, ("uint8", shape), group=groups, **attributes(*parts))
+    g.add(op, inputs, group=groups, **attributes(*parts))
+
+
+@maker("LRN", "MeanVarianceNormalization")
+def channel_norm(g, op):
+    half = op == "LRN" and g.rng.random() < 0.3
+    x = large_half(g, (4, 4), 1) if half else g.pick(["float32"], (4, 4), least=1)
+    attrs = {"size": g.rng.choice([1, 3, 5])} if op == "LRN" else {}
+    g.add(op, [x], **attrs)
+
+
+@maker("RNN", "GRU", "LSTM")
+def recurrent(g, op):
+    since(g, 14)
+    many, size, inputs = {"RNN": 1, "GRU": 3, "LSTM": 4}[op], g.rng.choice([2, 5, 16, 17]), few(g)
+    direction = g.rng.choice(["forward", "reverse", "bidirectional"])
+    ways = g.const(1 + (direction == "bidirectional"))
+    length, batch = g.dim(least=1), g.dim(least=1)
+    x = g.new("float32", [length, batch, inputs], **UNIFORM)
+    dims = [[ways, g.const(many * size), d] for d in (inputs, g.const(size))]
+    dims.append([ways, g.const(2 * many * size)])
+    given: list[Any] = [x]
+    for shape in dims:
+        extents = [d[0] for d in shape]
+        values = [g.rng.uniform(-0.5, 0.5) for _ in range(math.prod(extents))]
+        given.append(g.weight("float32", values, extents))
+    if g.rng.random() < 0.4:
+        given.append(g.new("int32", [batch], low=1, high=min(length)))
+    more = {"linear_before_reset": g.rng.choice([0, 1])} if op == "GRU" else {}
+    g.add(op, given, outs=2 + (op == "LSTM"), hidden_size=size, direction=direction, **more)

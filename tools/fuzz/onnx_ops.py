@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .build import FLOATS, INTS, NUMBERS, SMALL, Builder, NotHere, Value
+from .build import FLOATS, INTS, NUMBERS, SMALL, Builder, NotHere, Value, since
 
 Maker = Callable[[Builder], object]
 MAKERS: dict[str, Maker] = {}
@@ -21,56 +21,30 @@ def maker(*names: str) -> Callable[[Callable[[Builder, str], object]], object]:
     return register
 
 
-def same(g: Builder, op: str, v: Value, *, exact: bool = False, **attrs: object) -> None:
-    """A node whose result is like its input."""
-    g.add(op, [v], (v.dtype, v.shape), exact=exact, **attrs)
+# Operators of one value: its dtypes, and whether it must be exact, because results jump.
+_ONE: dict[str, tuple[list[str], bool]] = {
+    "Sin Cos Tan Sinh Cosh Tanh Asin Acos Atan Asinh Acosh Atanh": (FLOATS, False),
+    "Sigmoid Softplus Softsign Erf HardSwish Mish Selu Exp Log Sqrt Reciprocal": (FLOATS, False),
+    "Relu Neg Abs Identity": ([*NUMBERS, "int8"], False),
+    "Sign": ([*NUMBERS, "int8"], True),
+    "Floor Ceil Round": (FLOATS, True),
+    "IsNaN IsInf": (["float32", "float64"], True),
+    "Not": (["bool"], False),
+    "BitwiseNot": ([*INTS, *SMALL], False),
+}
+ONE = {name: kinds for names, kinds in _ONE.items() for name in names.split()}
 
 
-@maker(
-    *[
-        "Sin",
-        "Cos",
-        "Tanh",
-        "Sigmoid",
-        "Softplus",
-        "Softsign",
-        "Erf",
-        "HardSwish",
-        "Mish",
-        "Atan",
-        "Asinh",
-        "Selu",
-    ]
-)
-def smooth(g, op):
-    if g.case.opset < {"Mish": 18, "HardSwish": 14}.get(op, 0):
-        raise NotHere
-    same(g, op, g.pick(FLOATS))
-
-
-@maker(
-    *["Exp", "Log", "Sqrt", "Reciprocal", "Tan", "Sinh", "Cosh", "Acos", "Asin", "Acosh", "Atanh"]
-)
-def unbounded(g, op):
-    v = g.pick(FLOATS)
-    g.add(op, [v], (v.dtype, v.shape), exact=False, finite=False)
-
-
-@maker("Relu", "Neg", "Abs", "Identity", "Sign")
-def exactly(g, op):
-    v = g.pick([*NUMBERS, "int8"], exact=op == "Sign")
-    same(g, op, v, exact=True)
-
-
-@maker("Floor", "Ceil", "Round")
-def rounding(g, op):
-    same(g, op, g.pick(FLOATS, exact=True), exact=True)
+@maker(*ONE)
+def of_one(g, op):
+    since(g, {"Mish": 18, "HardSwish": 14, "BitwiseNot": 18}.get(op, 0))
+    dtypes, exact = ONE[op]
+    g.add(op, [g.pick(dtypes, exact=exact)])
 
 
 @maker("Elu", "LeakyRelu", "Celu", "ThresholdedRelu", "Gelu", "HardSigmoid", "Shrink", "Swish")
 def with_attributes(g, op):
-    if (op == "Gelu" and g.case.opset < 20) or (op == "Swish" and g.case.opset < 24):
-        raise NotHere
+    since(g, {"Gelu": 20, "Swish": 24}.get(op, 0))
     v = g.pick(["float32"] if op == "Celu" else FLOATS, exact=op in ("Shrink", "ThresholdedRelu"))
     number = g.rng.choice([0.25, 0.5, 1.0, 2.0])
     attrs = {"alpha": number}
@@ -80,32 +54,14 @@ def with_attributes(g, op):
         attrs = {"alpha": number, "beta": 0.5}
     if op == "Gelu":
         attrs = {"approximate": g.rng.choice(["none", "tanh"])}
-    same(g, op, v, **(attrs if g.rng.random() < 0.7 else {}))
+    g.add(op, [v], **attrs if g.rng.random() < 0.7 else {})
 
 
-@maker(*(f"com.microsoft::{n}" for n in ("FastGelu", "QuickGelu", "BiasGelu")))
+@maker(*(f"com.microsoft::{n}" for n in ("Gelu", "FastGelu", "QuickGelu", "BiasGelu")))
 def contributed(g, op):
     v = g.pick(["float32"], (1, 4))
     bias = [g.new("float32", v.shape[-1:])] if op.endswith("BiasGelu") else []
-    g.add(op, [v, *bias], (v.dtype, v.shape), exact=False)
-
-
-@maker("IsNaN", "IsInf")
-def classes(g, op):
-    v = g.pick(["float32", "float64"], exact=True)
-    g.add(op, [v], ("bool", v.shape))
-
-
-@maker("Not")
-def logical_not(g, op):
-    same(g, op, g.pick(["bool"]))
-
-
-@maker("BitwiseNot")
-def bitwise_not(g, op):
-    if g.case.opset < 18:
-        raise NotHere
-    same(g, op, g.pick([*INTS, *SMALL]))
+    g.add(op, [v, *bias])
 
 
 @maker("Add", "Sub", "Mul", "Div")
@@ -115,7 +71,7 @@ def arithmetic(g, op):
     b = g.mate(a, low=1, high=9) if divides else g.mate(a)
     if g.rng.random() < 0.3 and not divides:
         a, b = b, a
-    g.add(op, [a, b], (a.dtype, g.broadcast(a.shape, b.shape)), exact=False, finite=op != "Div")
+    g.add(op, [a, b])
 
 
 @maker("Pow")
@@ -123,19 +79,14 @@ def power(g, op):
     a = g.pick(["float32", "float64", "int32"], finite=True)
     low, high = (0, 3) if a.dtype == "int32" else (-2, 3)
     b = g.mate(a, low=low, high=high, draw=g.rng.choice(["quarters", "uniform"]))
-    g.add(op, [a, b], (a.dtype, g.broadcast(a.shape, b.shape)), exact=False, finite=False)
+    g.add(op, [a, b])
 
 
 @maker("Mod")
 def modulo(g, op):
     a = g.pick([*INTS, *SMALL, "float32"], exact=True)
     b = g.mate(a, low=1, high=7)
-    g.add(
-        op,
-        [a, b],
-        (a.dtype, g.broadcast(a.shape, b.shape)),
-        fmod=int(a.dtype[0] == "f" or g.rng.random() < 0.3),
-    )
+    g.add(op, [a, b], fmod=int(a.dtype[0] == "f" or g.rng.random() < 0.3))
 
 
 @maker("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
@@ -144,14 +95,14 @@ def comparison(g, op):
     b = g.mate(a)
     if not b.exact:
         raise NotHere
-    g.add(op, [a, b], ("bool", g.broadcast(a.shape, b.shape)))
+    g.add(op, [a, b])
 
 
 @maker("And", "Or", "Xor")
 def logic(g, op):
     a = g.pick(["bool"])
     b = g.mate(a)
-    g.add(op, [a, b], ("bool", g.broadcast(a.shape, b.shape)))
+    g.add(op, [a, b])
 
 
 @maker("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitShift")
@@ -161,7 +112,7 @@ def bits(g, op):
     a = g.pick(["uint8", "uint32", "uint64"] if op == "BitShift" else [*INTS, *SMALL])
     b = g.mate(a, low=0, high=7) if op == "BitShift" else g.mate(a)
     attrs = {"direction": g.rng.choice(["LEFT", "RIGHT"])} if op == "BitShift" else {}
-    g.add(op, [a, b], (a.dtype, g.broadcast(a.shape, b.shape)), **attrs)
+    g.add(op, [a, b], **attrs)
 
 
 @maker("Max", "Min", "Sum", "Mean")
@@ -173,7 +124,7 @@ def variadic(g, op):
     shape = g.broadcast(*[v.shape for v in values])
     if shape is None:
         raise NotHere
-    g.add(op, values, (values[0].dtype, shape), exact=exact)
+    g.add(op, values)
 
 
 @maker("Where")
@@ -182,7 +133,7 @@ def where(g, op):
     b = g.mate(a)
     shape = g.broadcast(a.shape, b.shape)
     c = g.new("bool", [g.const(1) if g.rng.random() < 0.2 else g.beside(d) for d in shape])
-    g.add(op, [c, a, b], (a.dtype, g.broadcast(shape, c.shape)))
+    g.add(op, [c, a, b])
 
 
 @maker("Clip")
@@ -190,14 +141,14 @@ def clip(g, op):
     v = g.pick([*NUMBERS, "int8"])
     low = g.weight(v.dtype, [-1], []) if g.rng.random() < 0.7 else ""
     high = g.rng.choice([g.weight(v.dtype, [2], []), ""])
-    g.add(op, [v, low, high] if high else [v, low] if low else [v], (v.dtype, v.shape))
+    g.add(op, [v, low, high] if high else [v, low] if low else [v])
 
 
 @maker("PRelu")
 def prelu(g, op):
     v = g.pick(["float32", "float64"], (1, 4))
     slope = [g.const(1) if g.rng.random() < 0.5 else d for d in v.shape]
-    g.add(op, [v, g.new(v.dtype, slope[g.rng.choice([0, 1]) :])], (v.dtype, v.shape), exact=False)
+    g.add(op, [v, g.new(v.dtype, slope[g.rng.choice([0, 1]) :])])
 
 
 @maker("Cast")
@@ -208,24 +159,15 @@ def cast(g, op):
         raise NotHere
     if to == "bool" and not v.exact:
         raise NotHere
-    g.add(op, [v], (to, v.shape), finite=to != "float16", to={"type": to})
+    g.add(op, [v], to={"type": to})
 
 
 @maker("Dropout")
 def dropout(g, op):
-    v = g.pick(["float32"])
-    if g.rng.random() < 0.5:
-        same(g, op, v, exact=True)
-    else:
-        g.add(op, [v], (v.dtype, v.shape), ("bool", v.shape))
+    g.add(op, [g.pick(["float32"])], outs=g.rng.choice([1, 2]))
 
 
 # ---------------------------------------------------------------------- reductions, order
-
-
-def reduced(g: Builder, v: Value, axes: list[int], keep: int) -> list:
-    axes = [a % v.rank for a in axes]
-    return [g.const(1) if k in axes else d for k, d in enumerate(v.shape) if keep or k not in axes]
 
 
 _SUMS = (
@@ -260,9 +202,7 @@ def reduce(g, op):
         inputs.append(g.ints(axes))
     else:
         attrs["axes"] = axes
-    finite = op not in ("ReduceLogSum", "ReduceProd", "ReduceLogSumExp")
-    shape = reduced(g, v, axes, keep)
-    g.add(op, inputs, (v.dtype, shape), exact=order, finite=finite, keepdims=keep, **attrs)
+    g.add(op, inputs, keepdims=keep, **attrs)
 
 
 @maker("ArgMax", "ArgMin")
@@ -270,7 +210,7 @@ def arg_reduce(g, op):
     v = g.pick(["float32", "float64", "int32"], (1, 4), exact=True, least=1)
     axis, keep = g.axis(v), g.rng.choice([0, 1])
     last = {"select_last_index": 1} if g.rng.random() < 0.3 else {}
-    g.add(op, [v], ("int64", reduced(g, v, [axis], keep)), axis=axis, keepdims=keep, **last)
+    g.add(op, [v], axis=axis, keepdims=keep, **last)
 
 
 @maker("Softmax", "LogSoftmax", "Hardmax", "LpNormalization")
@@ -280,7 +220,7 @@ def along(g, op):
     else:
         v = g.pick(["float32", "float32", "float64"], (1, 4), exact=op == "Hardmax")
     more = {"p": g.rng.choice([1, 2])} if op == "LpNormalization" else {}
-    same(g, op, v, axis=g.axis(v), **more)
+    g.add(op, [v], axis=g.axis(v), **more)
 
 
 @maker("CumSum")
@@ -288,7 +228,7 @@ def cumulative(g, op):
     v = g.pick(["float32", "float64", *INTS], (1, 4))
     axis = g.weight(g.rng.choice(INTS), [g.axis(v)], [])
     attrs = {k: 1 for k in ("exclusive", "reverse") if g.rng.random() < 0.4}
-    g.add(op, [v, axis], (v.dtype, v.shape), exact=False, **attrs)
+    g.add(op, [v, axis], **attrs)
 
 
 @maker("TopK")
@@ -296,24 +236,16 @@ def top_k(g, op):
     v = g.pick(["float32", "float64", *INTS], (1, 4), exact=True)
     axis = g.axis(v)
     k = g.rng.randint(0, min(v.shape[axis]))
-    shape = list(v.shape)
-    shape[axis] = g.const(k)
     attrs = {"axis": axis, "largest": g.rng.choice([0, 1])}
-    g.add(op, [v, g.ints([k])], (v.dtype, shape), ("int64", shape), **attrs)
+    g.add(op, [v, g.ints([k])], outs=2, **attrs)
 
 
 @maker("Trilu")
 def trilu(g, op):
-    if g.case.opset < 14:
-        raise NotHere
+    since(g, 14)
     v = g.pick([*NUMBERS, "bool"], (2, 4))
     k = [g.weight("int64", [g.rng.choice([-(2**63), -2, -1, 0, 1, 3, 2**63 - 1])], [])]
-    g.add(
-        op,
-        [v, *(k if g.rng.random() < 0.6 else [])],
-        (v.dtype, v.shape),
-        upper=g.rng.choice([0, 1]),
-    )
+    g.add(op, [v, *(k if g.rng.random() < 0.6 else [])], upper=g.rng.choice([0, 1]))
 
 
 @maker("NonZero", "Unique", "Compress")
@@ -322,14 +254,14 @@ def data_dependent(g, op):
         ["float32", "int32", "int64", "bool"][: 3 if op == "Unique" else 4], (1, 3), exact=True
     )
     if op == "NonZero":
-        g.add(op, [v], ("int64", []), final=True)
+        g.add(op, [v], final=True)
     elif op == "Unique":
         if not v.finite:
             raise NotHere
         attrs = {"axis": g.axis(v)} if g.rng.random() < 0.5 and min(map(min, v.shape)) else {}
         outs = [(v.dtype, []), *[("int64", [])] * g.rng.randint(0, 3)]
-        g.add(op, [v], *outs, final=True, sorted=g.rng.choice([0, 1]), **attrs)
+        g.add(op, [v], outs=len(outs), final=True, sorted=g.rng.choice([0, 1]), **attrs)
     else:
         axis = g.axis(v)
         c = g.new("bool", [v.shape[axis]])
-        g.add(op, [v, c], (v.dtype, []), final=True, axis=axis)
+        g.add(op, [v, c], final=True, axis=axis)

@@ -40,15 +40,17 @@ class Writer:
             self.values[name] = relax.Var(name, info)
         return self.values[name]
 
-    def node(self, name: str, args: list[Any], outputs: list[str], attrs: dict[str, Any]) -> Any:
-        """Emit a call; its argument is a name, a list of names, or literal: {"dims": [...]}."""
-        var = self.emit(OPERATORS[name].builder(*map(self.argument, args), **attrs))
+    def call(self, name: str, args: list[Any], attrs: dict[str, Any]) -> relax.Call:
+        """A call; its argument is a name, a list of names, or literal: {"dims": [...]}."""
+        return OPERATORS[name].builder(*map(self.argument, args), **attrs)
+
+    def bind(self, var: relax.Var, outputs: list[str]) -> None:
+        """Name the results of a call."""
         if isinstance(var.struct_info, TupleStructInfo):
             for k, out in enumerate(outputs):
                 self.values[out] = self.emit(relax.TupleGetItem(var, k))
         else:
             self.values[outputs[0]] = var
-        return var.struct_info
 
     def argument(self, arg: Any) -> Any:
         """An argument as the builder takes it."""
@@ -69,8 +71,8 @@ def to_module(case: Case) -> IRModule:
     params = [writer.declare(name) for name in case.inputs]
     with bb.function("main", params):
         with bb.dataflow():
-            for node in case.nodes:
-                writer.node(*node)
+            for name, args, outputs, attrs in case.nodes:
+                writer.bind(bb.emit(writer.call(name, args, attrs)), outputs)
             outs = [writer.values[n] for n in case.outputs]
             out = bb.emit_output(outs[0] if len(outs) == 1 else relax.Tuple(outs))
         bb.emit_func_output(out)

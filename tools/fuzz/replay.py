@@ -26,7 +26,7 @@ def rejudged(path: Path, say: Callable[[str], None]) -> Outcome:
         return judge_text((what, path.read_text()), say)
     saved = json.loads(path.read_text())
     if "backends" in saved:
-        return backends.run(saved["backends"], say)
+        return backends.run((saved["backends"], Case(**saved["graph"])), say)
     if "passes" in saved:
         return run((saved["seed"], saved["passes"]), say)
     return judge(Case.load(path), say, full=True)

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from .build import Builder, NotHere, Value, finish
+from .build import NotHere, Value, finish
 from .case import Case
+from .onnx_build import OnnxBuilder
 from .onnx_graphs import MAKERS
-from .onnx_shapes import count, each, place
 
 OPSETS = [13, 15, 17, 18, 20, 21]
 DATA = ["float32", "float32", "int32"]
@@ -59,7 +59,7 @@ class _Graph:
 
     def __init__(self, seed: int) -> None:
         attempt = 0
-        while not (g := Builder("onnx", seed * 100 + attempt)).symbolic:
+        while not (g := OnnxBuilder(seed * 100 + attempt)).symbolic:
             attempt += 1
         g.case.seed, g.case.opset, g.fed, g.special = seed, g.rng.choice(OPSETS), False, False
         self.g, self.rng, self.ints = g, g.rng, list[Ints]()
@@ -199,7 +199,7 @@ class _Graph:
             raise NotHere
         if rng.random() < 0.5:
             parts[rng.randrange(len(parts))] = self.constant(-1)
-        self.g.add("Reshape", [v, self.together(parts).name], (v.dtype, shape))
+        self.g.add("Reshape", [v, self.together(parts).name])
 
     def expand(self) -> None:
         """Axes of 1, and new ones before, become as many as numbers say."""
@@ -217,7 +217,7 @@ class _Graph:
         shape = self.g.broadcast(v.shape, tuple(self.dim(p) for p in parts))
         if shape is None:
             raise NotHere
-        self.g.add("Expand", [v, self.together(parts).name], (v.dtype, shape))
+        self.g.add("Expand", [v, self.together(parts).name])
 
     def expand_to(self) -> None:
         """The same as PyTorch's exporter writes it: -1 keeps an axis."""
@@ -241,7 +241,7 @@ class _Graph:
         dims = self.g.broadcast(v.shape, tuple(zip(*(r.tolist() for r in shape.runs), strict=True)))
         if dims is None:
             raise NotHere
-        self.g.add("Expand", [v, shape.name], (v.dtype, dims))
+        self.g.add("Expand", [v, shape.name])
 
     def mask(self) -> None:
         """What lies below a diagonal."""
@@ -250,46 +250,35 @@ class _Graph:
         ends = [self.g.weight("int64", x, []) for x in (0, 1)]
         places = []
         for n, axis in ((rows, 1), (columns, 0)):
-            (made,) = self.g.add(
-                "Range", [ends[0], n.name, ends[1]], ("int64", [self.dim(n)]), final=True
-            )
-            shape = [self.dim(n)]
-            shape.insert(axis, self.g.const(1))
-            places += self.g.add(
-                "Unsqueeze", [made, self.g.ints([axis])], ("int64", shape), final=True
-            )
-        shape = [self.dim(rows), self.dim(columns)]
+            (made,) = self.g.add("Range", [ends[0], n.name, ends[1]], final=True)
+            places += self.g.add("Unsqueeze", [made, self.g.ints([axis])], final=True)
         if self.rng.random() < 0.5:
             more = self.node("Sub", [columns, rows], np.subtract)
-            places[0] = self.g.add(
-                "Add", [places[0], more.name], ("int64", places[0].shape), final=True
-            )[0]
+            places[0] = self.g.add("Add", [places[0], more.name], final=True)[0]
         order = self.rng.choice(["Greater", "Less"])
-        (below,) = self.g.add(order, places, ("bool", shape), final=True)
+        (below,) = self.g.add(order, places, final=True)
         low = self.g.weight("float32", -4, [])
-        self.g.add("Where", [below, v, low], ("float32", v.shape))
+        self.g.add("Where", [below, v, low])
 
     def slice(self) -> None:
         """From one number to another, by a stored step."""
         v = self.g.pick(DATA, (1, 4))
         k, step = self.rng.randrange(v.rank), self.rng.choice([1, 1, 2, -1, 3])
         start, end = (self.number() if self.rng.random() < 0.6 else self.constant(0) for _ in "ab")
-        new = each(self.g, count, v.shape[k], self.dim(start), self.dim(end), self.g.const(step))
         lists = [
             self.vector(start).name,
             self.vector(end).name,
             self.g.ints([k]),
             self.g.ints([step]),
         ]
-        self.g.add("Slice", [v, *lists], (v.dtype, place(self.g, v, k, new)))
+        self.g.add("Slice", [v, *lists])
 
     def tile(self) -> None:
         v = self.g.pick(DATA, (1, 3))
         parts = [self.number() if self.rng.random() < 0.5 else self.constant(1) for _ in v.shape]
         if not all(p.all(0, 16) for p in parts):
             raise NotHere
-        shape = [each(self.g, lambda a, b: a * b, d, self.dim(p)) for d, p in zip(v.shape, parts)]
-        self.g.add("Tile", [v, self.together(parts).name], (v.dtype, shape))
+        self.g.add("Tile", [v, self.together(parts).name])
 
     def pad(self) -> None:
         v = self.g.pick(DATA, (1, 3))
@@ -300,17 +289,13 @@ class _Graph:
             raise NotHere
         dims = map(self.dim, parts)
         ends = [*dims]
-        shape = [
-            each(self.g, lambda n, a, b: n + a + b, d, ends[k], ends[k + v.rank])
-            for k, d in enumerate(v.shape)
-        ]
         if any(
             -min(a, b) > n
             for k, d in enumerate(v.shape)
             for n, a, b in zip(d, ends[k], ends[k + v.rank])
         ):
             raise NotHere
-        self.g.add("Pad", [v, self.together(parts).name], (v.dtype, shape), mode="constant")
+        self.g.add("Pad", [v, self.together(parts).name], mode="constant")
 
     def created(self) -> None:
         """Numbers as positions, or a tensor of one value."""
@@ -318,15 +303,12 @@ class _Graph:
         if not all(p.all(0, 64) for p in some):
             raise NotHere
         if len(some) > 1 or self.rng.random() < 0.5:
-            shape = [self.dim(p) for p in some]
             value = {"tensor": ["float32", [self.rng.choice([0, 1])]]}
-            self.g.add(
-                "ConstantOfShape", [self.together(some).name], ("float32", shape), value=value
-            )
+            self.g.add("ConstantOfShape", [self.together(some).name], value=value)
             return
         ends = [self.g.weight("int64", x, []) for x in (0, 1)]
-        made = self.g.add("Range", [ends[0], some[0].name, ends[1]], ("int64", [self.dim(some[0])]))
-        self.g.add("Cast", made, ("float32", made[0].shape), to={"type": "float32"})
+        made = self.g.add("Range", [ends[0], some[0].name, ends[1]])
+        self.g.add("Cast", made, to={"type": "float32"})
 
     def gather(self) -> None:
         """The row at a number modulo the extent."""
@@ -334,18 +316,15 @@ class _Graph:
         k = self.rng.randrange(v.rank)
         at = self.node("Mod", [self.number(), self.number(v, k)], np.mod)
         keep = self.rng.random() < 0.5
-        new = [self.g.const(1)] if keep else []
         index = self.vector(at).name if keep else at.name
-        shape = [*v.shape[:k], *new, *v.shape[k + 1 :]]
-        self.g.add("Gather", [v, index], (v.dtype, shape), axis=k)
+        self.g.add("Gather", [v, index], axis=k)
 
     def top(self) -> None:
         v = self.g.pick(["float32"], (1, 3), exact=True, least=1)
         k = self.rng.randrange(v.rank)
         most = self.constant(self.rng.choice([1, 2, 5]))
         n = self.node("Min", [self.number(v, k), most], np.minimum)
-        shape = place(self.g, v, k, self.dim(n))
-        self.g.add("TopK", [v, self.vector(n).name], (v.dtype, shape), ("int64", shape), axis=k)
+        self.g.add("TopK", [v, self.vector(n).name], outs=2, axis=k)
 
     def resize(self) -> None:
         """An image enlarged to computed sizes."""
@@ -358,24 +337,20 @@ class _Graph:
             last.append(self.rounded(n) if self.rng.random() < 0.5 else self.number())
         if not all(p.all(1, 64) for p in last):
             raise NotHere
-        shape = [*v.shape[:2], *map(self.dim, last)]
         mode = self.rng.choice(["nearest", "linear"])
         how = self.rng.choice(["half_pixel", "asymmetric", "align_corners"])
         attrs = {"nearest_mode": "floor"} if mode == "nearest" else {}
-        self.g.add(
-            "Resize", [v, "", "", self.together([first, *last]).name], (v.dtype, shape),
-            exact=False, mode=mode, coordinate_transformation_mode=how, **attrs,
-        )  # fmt: skip
+        self.g.add("Resize", [v, "", "", self.together([first, *last]).name], mode=mode, coordinate_transformation_mode=how, **attrs)  # fmt: skip
 
     def scaled(self) -> None:
         """Values divided by a number."""
         v, n = self.g.pick(["float32"], (1, 4)), self.number()
         if not n.all(1):
             raise NotHere
-        made = self.g.add("Cast", [n.name], ("float32", []), final=True, to={"type": "float32"})
+        made = self.g.add("Cast", [n.name], final=True, to={"type": "float32"})
         if self.rng.random() < 0.5:
-            made = self.g.add("Sqrt", made, ("float32", []), exact=False, final=True)
-        self.g.add("Div", [v, *made], (v.dtype, v.shape), exact=False)
+            made = self.g.add("Sqrt", made, final=True)
+        self.g.add("Div", [v, *made])
 
     def split(self) -> None:
         """A part of so many rows, and the rest."""
@@ -384,9 +359,8 @@ class _Graph:
         whole = self.number(v, k)
         n = self.node("Div", [whole, self.constant(2)], _truncated)
         rest = self.node("Sub", [whole, n], np.subtract)
-        shapes = [place(self.g, v, k, self.dim(p)) for p in (n, rest)]
         both = self.together([n, rest]).name
-        self.g.add("Split", [v, both], *[(v.dtype, s) for s in shapes], axis=k)
+        self.g.add("Split", [v, both], outs=2, axis=k)
 
     def step(self) -> None:
         MAKERS[self.rng.choice(STEPS)](self.g)

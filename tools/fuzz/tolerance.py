@@ -35,7 +35,9 @@ COMPOSED = re.compile("attention|norm|variance|std")
 # Of two zeros that are equal these may give either, whatever the signs.
 CHOICE = re.compile("max|min|relu|clip")
 # What these make of numbers that are none, or whose sums overflow, is open: it is run, not compared.
-OPEN = re.compile("dft|grid_sample|affine_grid|deform|roi|recurrence|linear_attention|det$")
+OPEN = re.compile(
+    "dft|grid_sample|affine_grid|deform|roi|recurrence|linear_attention|winograd|det$"
+)
 
 
 class Disturbed(Interpreter):

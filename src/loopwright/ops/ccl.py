@@ -9,7 +9,7 @@ from ..base.errors import LoopwrightError, explain, suggest
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import floordiv, multiply
 from ..relax.struct_info import TensorStructInfo
-from .common import compute
+from .common import compute, normalize_axis
 from .core import case, op
 from .extents import simplify
 from .params import Tensor
@@ -86,6 +86,7 @@ def _(x: TensorStructInfo, num_workers, axis=0):
     shape = x.get_shape()
     if shape is None:
         return TensorStructInfo(dtype=x.dtype, ndim=x.ndim)
+    axis = normalize_axis(axis, len(shape))
     whole = shape[axis]
     if isinstance(whole, IntImm) and whole.value % num_workers:
         what = "the axis cannot be cut into equal parts"
@@ -103,4 +104,4 @@ def _(x, num_workers, axis=0):
 allreduce.samples(case((2, 3)), case(("n", 3), op_type="max"))
 broadcast_from_worker0.samples(case((2, 3)))
 allgather.samples(case((2, 3), num_workers=1))
-scatter_from_worker0.samples(case((4, 3), num_workers=1))
+scatter_from_worker0.samples(case((4, 3), num_workers=1), case((4, 3), num_workers=1, axis=-1))

@@ -34,7 +34,7 @@ the hooks say everything.
 Hooks (a closed list): `numpy` the meaning; `infer` the struct info, where the body cannot infer it;
 `build` checks and completes the arguments before the call is built; `legalize` another lowering than
 the body; `tir` a TensorIR body; `layout`; `grad` the gradient (`gradient`); `samples` the cases of
-the test matrix. `@op(..., mixed=...)` says how it takes part in mixed precision.
+the test matrix, from which the fuzzer draws random calls. `@op(..., mixed=...)` says how it takes part in mixed precision.
 """
 
 from __future__ import annotations

@@ -255,6 +255,9 @@ def _(output_grad, predictions, targets, weights=None, reduction="mean", ignore_
         own = output_grad.get_shape()
         if reduction == "none" and own is not None:
             _check_extents(shape, own, None)
+        elif reduction != "none" and output_grad.ndim > 0:
+            what = f"the gradient of a {reduction} is one number"
+            raise ValueError(explain(what, got=f"rank {output_grad.ndim}"))
     return TensorStructInfo(predictions.shape, predictions.dtype, ndim=predictions.ndim)
 
 

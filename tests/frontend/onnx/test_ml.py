@@ -23,9 +23,16 @@ def tensor(values, dtype=F32):
 
 
 def trees(
-    count, targets, seed=0, modes=("BRANCH_LEQ",), missing=False, leaves="target", signs=True
+    count,
+    targets,
+    seed=0,
+    modes=("BRANCH_LEQ",),
+    missing=False,
+    leaves="target",
+    signs=True,
+    whole=False,
 ):
-    """Attributes of a random ensemble over 4 columns."""
+    """Attributes of a random ensemble over 4 columns; whole: each leaf adds to all targets."""
     rng = np.random.default_rng(seed)
     rows = []  # tree, node, feature, value, mode, yes, no, missing
     weights = []  # tree, node, target, weight
@@ -35,7 +42,9 @@ def trees(
         row = [tree, own, int(rng.integers(4)), float(rng.choice(np.round(X.ravel(), 1)))]
         if depth == 0 or rng.random() < 0.2:
             rows.append([tree, own, 0, 0.0, "LEAF", 0, 0, 0])
-            for target in rng.permutation(targets)[: rng.integers(1, targets + 1)]:
+            for target in rng.permutation(targets)[
+                : targets if whole else rng.integers(1, targets + 1)
+            ]:
                 weight = rng.uniform(-1 if signs else 0, 1 / (1 if signs else count))
                 weights.append([tree, own, int(target), float(weight)])
             return own
@@ -96,6 +105,7 @@ CASES = [
     ("SVMRegressor", [X], {"kernel_type": "LINEAR", "kernel_params": [0.0, 0.0, 0.0], "coefficients": floats(4).tolist(), "rho": [0.2]}),
     *[("SVMClassifier", [X], {"kernel_type": "RBF", "kernel_params": [0.3, 0.5, 3.0], "vectors_per_class": [2, 1, 3], "support_vectors": floats(24, seed=5).tolist(), "coefficients": floats(12).tolist(), "rho": [0.2, -0.1, 0.3], "classlabels_ints": LABELS3, "outputs": 2, **p}) for p in ({}, {"prob_a": [-1.0, -0.5, -2.0], "prob_b": [0.1, -0.2, 0.3]})],
     *[("SVMClassifier", [X], {"kernel_type": "RBF", "kernel_params": [0.3, 0.5, 3.0], "vectors_per_class": [2, 3], "support_vectors": floats(20, seed=5).tolist(), "coefficients": (floats(5) + s).tolist(), "rho": [0.2], "classlabels_ints": LABELS2, "outputs": 2, **p}) for s in (0, 3) for p in ({}, {"prob_a": [-1.0], "prob_b": [0.1]}, {"post_transform": "LOGISTIC"})],
+    *[("SVMClassifier", [X], {"kernel_type": k, "kernel_params": [0.3, 0.5, 3.0], "vectors_per_class": [2, 3], "support_vectors": floats(20, seed=5).tolist(), "coefficients": floats(5).tolist(), "rho": [0.2], "classlabels_ints": LABELS2, "outputs": 2}) for k in ("POLY", "SIGMOID")],
     ("SVMClassifier", [X], {"kernel_type": "LINEAR", "kernel_params": [0.0, 0.0, 0.0], "coefficients": floats(12).tolist(), "rho": [0.2], "classlabels_ints": LABELS3, "outputs": 2, "post_transform": "SOFTMAX"}),
     ("Scaler", [X], {"offset": [0.5, 1.0, -1.0, 0.0], "scale": [2.0, 0.5, 1.0, 3.0]}),
     ("Scaler", [integers(3, 4)], {"offset": [0.5], "scale": [2.0]}),
