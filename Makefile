@@ -1,5 +1,5 @@
 # Each target sets up what it needs in .venv; a fresh machine needs only make and Python 3.11 or newer.
-.PHONY: demo test test-slow test-references test-oldest test-wheel slice replay coverage constraints fuzz mutants conformance bench bench-peers lint format setup browser clean
+.PHONY: demo test test-slow test-references test-torch test-oldest test-wheel slice replay coverage constraints fuzz mutants conformance bench bench-peers lint format setup browser clean
 .DELETE_ON_ERROR:
 
 VENV   := .venv
@@ -14,6 +14,8 @@ CONSTRAINTS := --constraint constraints.txt
 PEERS  := .peers/.setup
 REFERENCES := .references/.setup
 OLDEST := .oldest/.setup
+TORCH := .torch/.setup
+TORCH_TESTS := tests/frontend/torch tests/frontend/nn tests/codegen/test_abi.py tests/runtime/test_tensor.py
 PEERS_PY := PYTHONPATH=src .peers/bin/python
 RESULTS := benchmarks/results
 # Two processes of two threads each share the cores: pinned workers would wait for each other.
@@ -42,6 +44,10 @@ test-slow: $(SETUP)
 test-references: $(REFERENCES)
 	@$(PYTEST:$(PY)=.references/bin/python) tests/frontend/tflite $(ARGS)
 	@.references/bin/python -m tools.estimators
+
+# What needs torch, in an environment of its own; elsewhere these tests skip.
+test-torch: $(TORCH)
+	@$(PYTEST:$(PY)=.torch/bin/python) $(or $(ARGS),$(TORCH_TESTS))
 
 # One of the slow checks, by a number: .ci/run takes the commit's, so each has its turn.
 slice: $(SETUP)
@@ -139,6 +145,12 @@ $(REFERENCES): pyproject.toml | $(PY)
 	@echo "setting up .references"
 	@"$(PYTHON)" -m venv .references
 	@.references/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[dev,onnx,tflite,references]'
+	@touch $@
+
+$(TORCH): pyproject.toml | $(PY)
+	@echo "setting up .torch"
+	@"$(PYTHON)" -m venv .torch
+	@.torch/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[dev,onnx,tflite,torch]'
 	@touch $@
 
 # uv: pip has no way to ask for the oldest.

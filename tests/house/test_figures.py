@@ -12,8 +12,8 @@ from .source import forbid
 
 # The sums of core and wing that may not grow: make one smaller where a row has become smaller.
 MOST = {
-    "files over 600 lines": 9,
-    "functions over 60 lines": 20,
+    "files over 600 lines": 1,
+    "functions over 60 lines": 19,
     "`Any` among annotated arguments": 12,  # 5 % and 7 %
     "`type: ignore`": 7,
 }

@@ -37,7 +37,7 @@ def public() -> Iterator[tuple[str, object]]:
     """(path, value) of what the `__init__` of a package defines or imports from this one: read from its
     text, as what is filled in later depends on what ran before."""
     for source in sources():
-        if source.path.name == "__init__.py":
+        if source.path.name == "__init__.py" and "torch" not in source.package[:-1]:
             package = importlib.import_module(".".join(source.package))
             names = {
                 n.name for n in source.tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))

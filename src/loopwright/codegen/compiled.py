@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
@@ -127,8 +128,13 @@ class CompiledModel(Timed):
         self._cannot("is not run from here")
 
     def __call__(self, *args: Any, **options: bool) -> Any:
-        """Run `main`, or the only function."""
-        return self[self.entry_name](*args, **options)
+        """Run `main`, or the only function. With tensors of torch among the arguments, results are
+        tensors of torch, too."""
+        torch = sys.modules.get("torch")
+        if torch is None or not any(isinstance(a, torch.Tensor) for a in args):
+            return self[self.entry_name](*args, **options)
+        plain = [a.detach() if isinstance(a, torch.Tensor) else a for a in args]
+        return _as_torch(self[self.entry_name](*plain, **options), torch.from_dlpack)
 
     def function_names(self) -> list[str]:
         """The functions that can be called, `main` first."""
@@ -304,6 +310,13 @@ class CompiledModel(Timed):
 
     def _cannot(self, what: str) -> NoReturn:
         raise LoopwrightError(explain(f"{self.form} {what}", got=str(self.target)))
+
+
+def _as_torch(result: Any, convert: Callable[[Any], Any]) -> Any:
+    """Results with their tensors converted."""
+    if isinstance(result, (list, tuple)):
+        return type(result)(_as_torch(r, convert) for r in result)
+    return convert(result) if isinstance(result, Tensor) else result
 
 
 def _machine_signature(func: Function) -> Signature:

@@ -22,6 +22,7 @@ from ..codegen.lowered import Lowered
 from ..frontend.importers import IMPORTERS, importers
 from ..frontend.onnx import from_onnx, from_path_or_proto
 from ..frontend.tflite import from_path
+from ..frontend.torch.models import exported, from_model
 from ..ir import trace as tracing
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
@@ -36,6 +37,7 @@ from .options import DEFAULTS, EXEC_MODES, CompileOptions, Keywords
 
 IMPORTERS.register("onnx", from_path_or_proto, origin=__name__)
 IMPORTERS.register("tflite", from_path, origin=__name__)
+IMPORTERS.register("torch", from_model, origin=__name__)
 
 
 @roomy
@@ -48,7 +50,7 @@ def compile_steps(
     record.check(target)
     record.prepare()
     with progress.step("model", "compile"), bounded(model), gc_paused(), target:
-        mod = as_module(model)
+        mod = as_module(model, options)
         start = time.perf_counter()
         lowered = _lowered(mod, target, options)
         before = time.perf_counter() - start - lowered.seconds
@@ -76,7 +78,7 @@ def lower(
     options = CompileOptions.of(keywords)
     with progress.step("model", "lower"), tracing.trace() as trace, bounded(model):
         started = time.perf_counter()
-        mod = as_module(model)
+        mod = as_module(model, options)
         trace.note("import", "module", ms=(time.perf_counter() - started) * 1e3)
         target = as_target(target)
         backend_of(target).check(target)
@@ -103,8 +105,10 @@ def symbol_of(gvar: GlobalVar, func: Function | PrimFunc) -> str:
     return str(getattr(func, "attrs", {}).get("global_symbol", gvar.name_hint))
 
 
-def as_module(model: object) -> IRModule:
+def as_module(model: object, options: CompileOptions = DEFAULTS) -> IRModule:
     """An IRModule from any model that `compile` takes, with functions named by their global_symbol."""
+    if options.args is not None:
+        model = exported(model, options.args)
     if isinstance(model, IRModule):
         names = {g.name_hint: symbol_of(g, f) for g, f in model.functions.items()}
         other = {name: symbol for name, symbol in names.items() if name != symbol}
@@ -117,7 +121,7 @@ def as_module(model: object) -> IRModule:
         mod = next((mod for mod in imported if mod is not None), None)
     if mod is not None:
         return mod
-    hint = "give the path of an ONNX or TFLite file, a ModelProto, an IRModule or a function"
+    hint = "the path of an ONNX or TFLite file, a ModelProto, an ExportedProgram, an IRModule or a function"
     if isinstance(model, (str, os.PathLike)) and not Path(model).exists():
         what = "the model file does not exist"
         raise FileNotFoundError(explain(what, got=model, instead=f"looked from {Path.cwd()}"))

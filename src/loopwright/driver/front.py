@@ -36,10 +36,11 @@ def compile(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> Com
     """Compile a model for a target: an `Executable`, for target "c" its C source (a `CModel`), for
     a plug-in's target the result of its code generator.
 
-    model: a path (ONNX, TFLite) or ModelProto (ONNX), an IRModule, a PrimFunc, or a relax Function.
+    model: a path (ONNX, TFLite) or ModelProto (ONNX), an ExportedProgram, an nn.Module with `args`, an
+        IRModule, a PrimFunc, or a relax Function.
     target: a Target or its text; by default the current target, else the host.
     keywords: the fields of a `CompileOptions` (params, backends, arenas, threads,
-        relax_pipeline, tir_pipeline), or one as `options`, whose fields the other keywords replace.
+        relax_pipeline, tir_pipeline, args), or one as `options`, whose fields the other keywords replace.
 
     The result of the default pipelines for a model file is kept in the cache folder and loaded
     from there the next time (see `driver.disk_cache`); `LOOPWRIGHT_CACHE=0` disables this.

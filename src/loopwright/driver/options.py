@@ -24,6 +24,7 @@ class Keywords(TypedDict, total=False):
     backends: Iterable[Any]
     arenas: Iterable[Arena | str]
     threads: int | None
+    args: Iterable[Any] | None
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class CompileOptions:
     arenas: memory (`Arena`) that all tensors are placed in at compile time, by preference.
     threads: how many threads the compiled model uses, in a pool that it shares with models of the
         same number; None: the number of `runtime.set_num_threads`. Results do not depend on it.
+    args: example inputs of a torch module, which is exported with them.
 
     Raises TypeError or ValueError for invalid values.
     """
@@ -47,6 +49,7 @@ class CompileOptions:
     backends: tuple[Any, ...] = ()
     arenas: tuple[Arena, ...] = ()
     threads: int | None = None
+    args: tuple[Any, ...] | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -73,6 +76,8 @@ class CompileOptions:
         put(self, "arenas", as_arenas(self.arenas) if self.arenas else ())
         if self.threads is not None:
             checked(self.threads)
+        if self.args is not None:
+            put(self, "args", tuple(self.args))
 
     @staticmethod
     def of(keywords: Keywords) -> CompileOptions:

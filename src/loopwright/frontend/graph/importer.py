@@ -78,7 +78,8 @@ class Importer(GraphWalk):
                 outputs = self.nodes(model.nodes, converters, names, Region())
                 builder.span = None
                 results = [value.output for value in outputs]
-            builder.emit_func_output(results[0] if len(results) == 1 else Tuple(results))
+                returned = self.returned(results)
+            builder.emit_func_output(returned)
         gvar = builder.get().get_global_var("main")
         # Values only read while importing (bounds, axes, shapes) leave no binding.
         builder.update_func(gvar, remove_all_unused(builder.get()[gvar]))
@@ -89,6 +90,10 @@ class Importer(GraphWalk):
         }
         names |= {"overridable_initializers": folded} if folded else {}
         return builder.finalize().with_attrs(DictAttrs(names))
+
+    def returned(self, results: list[Any]) -> Any:
+        """The result of the function."""
+        return results[0] if len(results) == 1 else Tuple(results)
 
     # -- inputs --------------------------------------------------------------------------------
 

@@ -128,6 +128,20 @@ class GraphWalk:
         """The outputs of a node, as its converter returns them."""
         return entry.convert(self.context, node, *inputs)
 
+    def check_inputs(self, node: Node, entry: Entry, inputs: list[Value | None]) -> None:
+        """Raise ValueError unless a converter takes this number of inputs."""
+        count, most = len(inputs), entry.most
+        if entry.least <= count and (most is None or count <= most):
+            names = chain(entry.names, repeat(entry.names[-1])) if entry.names else ()
+            missing = [n for n, v in zip(names, inputs) if v is None and n not in entry.optional]
+            if not missing:
+                return
+            raise ValueError(explain(f"input {missing[0]} is missing", got=", ".join(node.inputs)))
+        many = f"{entry.least}" if most == entry.least else f"{entry.least} to {most}"
+        many = f"{entry.least} or more" if most is None else many
+        what = f"it takes {many} input{'' if many == '1' else 's'} ({', '.join(entry.names)})"
+        raise ValueError(explain(what, got=f"{count}"))
+
     def subgraph(self, graph: Any, feeds: Mapping[str, Value], region: Region) -> list[Value]:
         """The outputs of a graph that a node holds. feeds: the values of its inputs."""
         what = "a node holds a graph, which its importer does not read"
@@ -233,7 +247,7 @@ class GraphWalk:
         """The outputs of a node, checked."""
         while inputs and inputs[-1] is None:
             inputs.pop()
-        _check_inputs(node, entry, inputs)
+        self.check_inputs(node, entry, inputs)
         outputs = self.at(step, lambda: self.call(node, entry, inputs))
         node.check_attributes()
         parts = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
@@ -347,20 +361,6 @@ def _refused(error: LoopwrightError, forms: list[Any]) -> Any:
         for form in forms
     ]
     return results[0] if len(results) == 1 else Tuple(results)
-
-
-def _check_inputs(node: Node, entry: Entry, inputs: list[Value | None]) -> None:
-    count, most = len(inputs), entry.most
-    if entry.least <= count and (most is None or count <= most):
-        names = chain(entry.names, repeat(entry.names[-1])) if entry.names else ()
-        missing = [n for n, v in zip(names, inputs) if v is None and n not in entry.optional]
-        if not missing:
-            return
-        raise ValueError(explain(f"input {missing[0]} is missing", got=", ".join(node.inputs)))
-    many = f"{entry.least}" if most == entry.least else f"{entry.least} to {most}"
-    many = f"{entry.least} or more" if most is None else many
-    what = f"it takes {many} input{'' if many == '1' else 's'} ({', '.join(entry.names)})"
-    raise ValueError(explain(what, got=f"{count}"))
 
 
 def _located(

@@ -1,0 +1,153 @@
+"""What converters of ATen's operators work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+
+from ...ir.dtype import DataType
+from ...ir.prim_expr import PrimExpr
+from ...relax import op
+from ...relax.block_builder import BlockBuilder
+from ...relax.expr import Expr, ShapeExpr
+from ..graph.context import Context
+from ..graph.operators import Operators
+from ..graph.values import Value
+from .symbols import Symbols, integer
+
+Number = bool | int | float
+Size = int | PrimExpr  # symbolic ones are expressions
+
+
+def _binary(build: Callable[..., Expr], swapped: bool = False) -> Callable[[Term, Arg], Term]:
+    def method(self: Term, other: Arg) -> Term:
+        cx, dtype = self._context, str(self.dtype)
+        sides = cx.tensors(dtype, other, self) if swapped else cx.tensors(dtype, self, other)
+        return cx.value(build(*sides))
+
+    return method
+
+
+def _logical(boolean: Callable[..., Expr], bits: Callable[..., Expr]) -> Callable[..., Term]:
+    def method(self: Term, *other: Arg) -> Term:
+        build = boolean if self.dtype.is_bool else bits
+        return self._context.value(build(*self._context.tensors(str(self.dtype), self, *other)))
+
+    return method
+
+
+class Term(Value):
+    """A tensor of the graph, for formulas: Python's operators and `x.name(...)` are the operators of
+    `relax.op` on it. Numbers next to it get its type; comparisons by `equal` and `not_equal`; of bool,
+    `&`, `|` and `~` are logical."""
+
+    __slots__ = ()
+    _context: TorchContext
+
+    __add__, __radd__ = _binary(op.add), _binary(op.add, swapped=True)
+    __sub__, __rsub__ = _binary(op.subtract), _binary(op.subtract, swapped=True)
+    __mul__, __rmul__ = _binary(op.multiply), _binary(op.multiply, swapped=True)
+    __truediv__, __rtruediv__ = _binary(op.divide), _binary(op.divide, swapped=True)
+    __floordiv__, __mod__ = _binary(op.floor_divide), _binary(op.floor_mod)
+    __lt__, __le__, __gt__ = _binary(op.less), _binary(op.less_equal), _binary(op.greater)
+    __ge__, equal, not_equal = _binary(op.greater_equal), _binary(op.equal), _binary(op.not_equal)
+    maximum, minimum = _binary(op.maximum), _binary(op.minimum)
+    power, atan2, __rshift__ = _binary(op.power), _binary(op.atan2), _binary(op.right_shift)
+    __and__ = _logical(op.logical_and, op.bitwise_and)
+    __or__ = _logical(op.logical_or, op.bitwise_or)
+    __invert__ = _logical(op.logical_not, op.bitwise_not)
+
+    def __neg__(self) -> Term:
+        return self._context.value(op.negative(self.expr))
+
+    def __getattr__(self, name: str) -> Callable[..., Term]:
+        build = None if name.startswith("_") else getattr(op, name, None)
+        if build is None:
+            raise AttributeError(name)
+        return lambda *args, **named: self._context.value(build(self.expr, *args, **named))
+
+
+Arg = Term | Number | PrimExpr  # of operators that take tensors and numbers
+
+
+class TorchContext(Context):
+    """The state of an import. symbols: what torch's symbolic sizes are here."""
+
+    def __init__(self, builder: BlockBuilder) -> None:
+        super().__init__(builder)
+        self.symbols: Symbols = {}
+
+    @property
+    def ops(self) -> Operators:
+        """Operators on values."""
+        return Operators(self)
+
+    def value(self, expr: Value | Expr) -> Any:
+        """A Term of an expression, which is bound first."""
+        value = super().value(expr)
+        return Term(self, value.expr) if type(value) is Value else value
+
+    def dims(self, fake: torch.Tensor) -> list[Size]:
+        """The shape of a (fake) tensor."""
+        return [integer(d, self.symbols) for d in fake.shape]
+
+    def shape(self, fake: torch.Tensor) -> ShapeExpr:
+        """The shape of a (fake) tensor as an expression."""
+        return ShapeExpr(self.dims(fake))
+
+    def tensor(self, value: Arg | Value, dtype: str | None = None) -> Term:
+        """A tensor, or a number as a 0-d one, in a type (its own if None)."""
+        if isinstance(value, (bool, int, float)):
+            if dtype is None:
+                dtype = "int64" if isinstance(value, int) else "float32"
+            return self.value(self.scalar(_converted(value, dtype), dtype))
+        if not isinstance(value, Value):  # a symbolic size
+            value = self.ops.squeeze(self.from_elements([value], "int64"))
+        if dtype is not None and value.dtype != dtype:
+            value = self.ops.astype(value, dtype=dtype)
+        return self.value(cast(Value, value))
+
+    def tensors(self, dtype: str, *values: Arg) -> list[Expr]:
+        """Tensors and numbers in one type, about to broadcast."""
+        return self.broadcast(*(self.tensor(v, dtype) for v in values))
+
+    def where(self, condition: Term, x: Arg, y: Arg) -> Term:
+        """x where the condition holds, else y; one of them is a tensor, whose type the other gets."""
+        kind = str((x if isinstance(x, Value) else y).dtype)
+        sides = (self.tensor(v, kind) for v in (x, y))
+        return self.value(op.where(*self.broadcast(condition, *sides)))
+
+    def filled(self, dims: Sequence[Size], value: Number, dtype: str) -> Term:
+        """A tensor of one number."""
+        return self.value(op.full(ShapeExpr(dims), self.scalar(value, dtype), dtype))
+
+    def line(self, count: Size) -> Term:
+        """0, 1, 2, ... as int64."""
+        return self.value(op.arange(0, count, 1, "int64"))
+
+    def flat(self, x: Term) -> Term:
+        """All elements of a tensor in one axis."""
+        return x.reshape(ShapeExpr([self.product(x.shape)]))
+
+    def part(self, x: Term, axis: int, begin: Size, end: Size) -> Term:
+        """The elements of an axis from `begin` to `end`, which are within it."""
+        return x.strided_slice([axis], [begin], [end], [1], True)
+
+    def concat(self, parts: Sequence[Term], axis: int) -> Term:
+        return self.value(op.concat([p.expr for p in parts], axis))
+
+    def stack(self, parts: Sequence[Term], axis: int) -> Term:
+        return self.value(op.stack([p.expr for p in parts], axis))
+
+
+def _converted(value: Number, dtype: str) -> Number:
+    """A number as torch converts it to a type: integers wrap around."""
+    kind = DataType(dtype)
+    if kind.is_bool:
+        return bool(value)
+    if not kind.is_integer:
+        return float(value)
+    whole = int(value) % (1 << kind.bits)
+    return whole - (1 << kind.bits) if kind.is_int and whole >> (kind.bits - 1) else whole

@@ -1,0 +1,341 @@
+"""Operators that read and write at indices that are tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....base.errors import explain
+from ....relax import op
+from ....relax.expr import Expr, ShapeExpr
+from ...graph.operators.shapes import axis_of
+from ..context import Arg, Number, Size, Term
+from ..context import TorchContext as Context
+from ..model import TorchNode as Node
+from .shapes import within
+from .table import aten
+
+Indices = list[Term | None]
+
+
+def _numbers(cx: Context, indices: Indices) -> Indices:
+    """Indices with those of masks, which are the positions where they are true."""
+    plain: Indices = []
+    for index in indices:
+        if index is None or index.dtype not in ("bool", "uint8"):
+            plain.append(index)
+        else:
+            positions = cx.ops.nonzero(cx.tensor(index, "bool"))
+            plain += [positions.take(cx.scalar(k, "int64"), 0) for k in range(index.ndim)]
+    return plain
+
+
+class _Indexed:
+    """A tensor with the indexed axes first. `between`: whether the axes of the indices come after `first` others
+    in the result, since those that they index are adjacent."""
+
+    def __init__(self, x: Term, indices: Indices) -> None:
+        which = [k for k, index in enumerate(indices) if index is not None]
+        self.order = which + [k for k in range(x.ndim) if k not in which]
+        self.x = x if self.order == [*range(x.ndim)] else x.permute_dims(self.order)
+        self.indices = [v for v in indices if v is not None]
+        self.first, count = self.order[0] if which else 0, len(which)
+        self.between = bool(self.first) and which == [*range(self.first, self.first + count)]
+        self.rank = max((v.ndim for v in self.indices), default=0)
+        self.exprs = [v.expr for v in self.indices]
+
+    def front(self, ndim: int) -> list[int]:
+        """The order that brings the axes of the indices from their place to the front."""
+        first, rank = self.first, self.rank
+        return [*range(first, first + rank), *range(first), *range(first + rank, ndim)]
+
+
+@aten("index.Tensor", "_unsafe_index.Tensor")
+def index(cx: Context, node: Node, x: Term, indices: Indices) -> Term:
+    at = _Indexed(x, _numbers(cx, indices))
+    if not at.indices:
+        return x
+    out = at.x.index_tensor(at.exprs)
+    return out.permute_dims([*np.argsort(at.front(out.ndim)).tolist()]) if at.between else out
+
+
+@aten("index_put", "_unsafe_index_put")
+def index_put(
+    cx: Context, node: Node, x: Term, indices: Indices, values: Term, accumulate: bool = False
+) -> Term:
+    at = _Indexed(x, _numbers(cx, indices))
+    values = cx.tensor(values, str(x.dtype))
+    if not at.indices:
+        spread = values.broadcast_to(ShapeExpr(x.shape))
+        return x + spread if accumulate else spread
+    if at.between:
+        whole = at.rank + x.ndim - len(at.indices)
+        wide = values.reshape(ShapeExpr([*[1] * (whole - values.ndim), *values.shape]))
+        values = wide.permute_dims(at.front(whole))
+    out = at.x.index_put(at.exprs, values.expr, accumulate)
+    return out.permute_dims([at.order.index(k) for k in range(x.ndim)])
+
+
+def _extents(cx: Context, x: Term, like: Term, without: int | None = None) -> Term:
+    """A tensor as far as another one extends, except along one axis."""
+    axes = [k for k in range(x.ndim) if k != without and not cx.equal(x.shape[k], like.shape[k])]
+    ends = [like.shape[k] for k in axes]
+    return x.strided_slice(axes, [0] * len(axes), ends, None, True) if axes else x
+
+
+def _ranked(x: Term) -> Term:
+    return x if x.ndim else x.reshape(ShapeExpr([1]))
+
+
+@aten("gather")
+def gather(cx: Context, node: Node, x: Term, dim: int, indices: Term, **_: object) -> Term:
+    if 0 in node.value.shape:
+        return cx.filled(indices.shape, 0, node.dtype)
+    if not indices.ndim or not x.ndim:
+        out = _ranked(x).take(_ranked(indices).expr, 0)
+        return out.reshape(ShapeExpr(indices.shape))
+    axis = axis_of(dim, x.ndim)
+    return _extents(cx, x, indices, axis).gather_elements(indices.expr, axis)
+
+
+@aten("index_select")
+def index_select(cx: Context, node: Node, x: Term, dim: int, indices: Term) -> Term:
+    return cx.ops.take(x, _ranked(indices), axis=axis_of(dim, x.ndim)) if x.ndim else x
+
+
+_REDUCTIONS = {
+    None: "update", "add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max",
+    "amin": "min", "mean": "mean",
+}  # fmt: skip
+
+
+@aten(
+    "scatter.src", "scatter.value", "scatter.reduce", "scatter.value_reduce", "scatter_reduce.two"
+)
+def scatter(
+    cx: Context, node: Node, x: Term, dim: int, indices: Term, source: Arg, reduce: str | None = None,
+    *, include_self: bool = True,
+) -> Term:  # fmt: skip
+    dtype, how = str(x.dtype), _REDUCTIONS[reduce]
+    data, indices = _ranked(x), _ranked(indices)
+    axis, shape = axis_of(dim, data.ndim), ShapeExpr(indices.shape)
+    updates = cx.tensor(source, dtype)
+    updates = (
+        _extents(cx, updates, indices) if updates.ndim == data.ndim else updates.broadcast_to(shape)
+    )
+    if not include_self:
+        plain = cx.filled(indices.shape, _neutral(data, how), dtype)
+        data = data.scatter_elements(indices.expr, plain.expr, axis, "update")
+    out = data.scatter_elements(indices.expr, updates.expr, axis, "add" if how == "mean" else how)
+    if how == "mean":
+        counts = cx.filled(data.shape, int(include_self), dtype)
+        ones = cx.filled(indices.shape, 1, dtype)
+        counts = counts.scatter_elements(indices.expr, ones.expr, axis, "add").maximum(1)
+        out = out / counts if x.dtype.is_float else out // counts
+    return out.reshape(cx.shape(node.value))
+
+
+def _neutral(x: Term, how: str) -> Number:
+    """The neutral element of a reduction."""
+    if how in ("add", "mean", "update"):
+        return 0
+    if how == "mul":
+        return 1
+    least = how == "max"
+    if x.dtype.is_float:
+        return -np.inf if least else np.inf
+    return int(getattr(np.iinfo(x.dtype.numpy()), "min" if least else "max"))
+
+
+@aten("scatter_add")
+def scatter_add(cx: Context, node: Node, x: Term, dim: int, indices: Term, source: Term) -> Term:
+    return scatter(cx, node, x, dim, indices, source, "add")
+
+
+@aten("index_reduce")
+def index_reduce(
+    cx: Context, node: Node, x: Term, dim: int, indices: Term, source: Term, reduce: str,
+    *, include_self: bool = True,
+) -> Term:  # fmt: skip
+    data, source = _ranked(x), _ranked(source)
+    axis = axis_of(dim, data.ndim)
+    line = indices.reshape(ShapeExpr([d if k == axis else 1 for k, d in enumerate(source.shape)]))
+    spread = line.broadcast_to(ShapeExpr(source.shape))
+    return scatter(cx, node, data, axis, spread, source, reduce, include_self=include_self)
+
+
+@aten("slice_scatter")
+def slice_scatter(
+    cx: Context, node: Node, x: Term, source: Term, dim: int = 0, start: Size | None = None,
+    end: Size | None = None, step: Size = 1,
+) -> Term:  # fmt: skip
+    axis = axis_of(dim, x.ndim)
+    begin, stop = within(start, x.shape[axis], 0), within(end, x.shape[axis], x.shape[axis])
+    return x.slice_scatter(cx.tensor(source, str(x.dtype)).expr, begin, stop, step, axis)
+
+
+@aten("select_scatter")
+def select_scatter(cx: Context, node: Node, x: Term, source: Term, dim: int, index: Size) -> Term:
+    axis = axis_of(dim, x.ndim)
+    begin = x.shape[axis] + index if isinstance(index, int) and index < 0 else index
+    layer = cx.tensor(source, str(x.dtype)).expand_dims([axis])
+    return x.slice_scatter(layer.expr, begin, begin + 1, 1, axis)
+
+
+@aten("masked_fill.Scalar", "masked_fill.Tensor")
+def masked_fill(cx: Context, node: Node, x: Term, mask: Term, value: Arg) -> Term:
+    return cx.where(cx.tensor(mask, "bool"), cx.tensor(value, node.dtype), cx.tensor(x, node.dtype))
+
+
+@aten("nonzero")
+def nonzero(cx: Context, node: Node, x: Term) -> Term:
+    return cx.ops.nonzero(x).permute_dims([1, 0])
+
+
+@aten("masked_select")
+def masked_select(cx: Context, node: Node, x: Term, mask: Term) -> Term:
+    both = cx.where(cx.tensor(mask, "bool"), x, x)  # which broadcasts
+    return index(cx, node, both, [cx.tensor(mask, "bool").broadcast_to(ShapeExpr(both.shape))])
+
+
+@aten("_local_scalar_dense")
+def item(cx: Context, node: Node, x: Term) -> Term:
+    return x.reshape(ShapeExpr([]))
+
+
+@aten("bucketize.Tensor")
+def bucketize(
+    cx: Context, node: Node, x: Term, bounds: Term, *, out_int32: bool = False, right: bool = False
+) -> Expr:
+    if bounds.ndim != 1:
+        raise ValueError(explain("boundaries have one axis", got=bounds.ndim))
+    return op.bucketize(x.expr, bounds.expr, out_int32, right)
+
+
+@aten("searchsorted.Tensor")
+def searchsorted(
+    cx: Context, node: Node, bounds: Term, x: Term, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Term | None = None,
+) -> Term:  # fmt: skip
+    """The number of boundaries below each value, or up to it."""
+    if sorter is not None:
+        bounds = bounds.gather_elements(sorter.expr, bounds.ndim - 1)
+    row = bounds if bounds.ndim == 1 else bounds.expand_dims([bounds.ndim - 1])
+    value = x.expand_dims([x.ndim])
+    below = row <= value if right or side == "right" else row < value
+    return below.astype(node.dtype).sum([below.ndim - 1], False).reshape(cx.shape(node.value))
+
+
+@aten("take")
+def take(cx: Context, node: Node, x: Term, indices: Term) -> Term:
+    return cx.ops.take(cx.flat(x), indices, axis=0)
+
+
+@aten("put")
+def put(
+    cx: Context, node: Node, x: Term, indices: Term, source: Term, accumulate: bool = False
+) -> Term:
+    out = cx.flat(x).index_put([cx.flat(indices).expr], cx.flat(source).expr, accumulate)
+    return out.reshape(ShapeExpr(x.shape))
+
+
+@aten("diagonal", "diagonal_copy")
+def diagonal(
+    cx: Context, node: Node, x: Term, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Term:
+    """Elements (k, k + offset) of two axes, as the last one."""
+    along = cx.line(cx.dims(node.value)[-1])
+    where: Indices = [None] * x.ndim
+    where[axis_of(dim1, x.ndim)] = along + max(-offset, 0)
+    where[axis_of(dim2, x.ndim)] = along + max(offset, 0)
+    at = _Indexed(x, where)
+    out = at.x.index_tensor(at.exprs)
+    return out.permute_dims([*range(1, out.ndim), 0])
+
+
+@aten("as_strided", "as_strided_copy")
+def as_strided(
+    cx: Context,
+    node: Node,
+    x: Term,
+    size: Sequence[Size],
+    stride: Sequence[Size],
+    offset: Size | None = None,
+) -> Term:
+    """Elements of the memory of a contiguous tensor."""
+    at = cx.tensor(offset or 0, "int64")
+    for k, (count, step) in enumerate(zip(size, stride, strict=True)):
+        shape = [count if j == k else 1 for j in range(len(size))]
+        at = at + (cx.line(count) * step).reshape(ShapeExpr(shape))
+    return cx.flat(x).take(at.expr, 0)
+
+
+@aten("unfold")
+def unfold(cx: Context, node: Node, x: Term, dim: int, size: int, step: int) -> Term:
+    """Windows of an axis, their elements as the last axis."""
+    if not x.ndim:
+        return x.reshape(cx.shape(node.value))
+    axis = axis_of(dim, x.ndim)
+    starts = (cx.line(cx.dims(node.value)[axis]) * step).expand_dims([1])
+    out = x.take((starts + cx.line(size)).expr, axis)
+    return out.permute_dims([*(k for k in range(out.ndim) if k != axis + 1), axis + 1])
+
+
+@aten("masked_scatter")
+def masked_scatter(cx: Context, node: Node, x: Term, mask: Term, source: Term) -> Term:
+    """The k-th true element of the mask gets the k-th element of the source."""
+    data, where = (v.broadcast_to(cx.shape(node.value)) for v in (x, cx.tensor(mask, "bool")))
+    flags = cx.flat(where)
+    rank = (flags.astype("int64").cumsum(0) - 1).maximum(0)
+    values = cx.flat(source).take(rank.minimum(cx.product(source.shape) - 1).expr, 0)
+    return cx.where(flags, values, cx.flat(data)).reshape(cx.shape(node.value))
+
+
+@aten("nonzero_static")
+def nonzero_static(cx: Context, node: Node, x: Term, *, size: int, fill_value: int = -1) -> Term:
+    """The first `size` positions of elements that are not 0, filled up."""
+    flags = cx.flat(cx.tensor(x, "bool"))
+    rank = (flags.astype("int64").cumsum(0) - 1).minimum(size)
+    at = cx.where(flags, rank, size)  # one more place, which is dropped
+    begin = cx.filled([size + 1], -1, "int64")
+    rest = begin.scatter_elements(at.expr, cx.line(cx.product(x.shape)).expr, 0, "update")
+    rest = cx.part(rest, 0, 0, size)
+    missing, columns = rest < 0, []
+    for extent in reversed(x.shape):
+        columns.insert(0, cx.where(missing, fill_value, rest % extent))
+        rest = rest // extent
+    return cx.stack(columns, 1) if columns else cx.filled([size, 0], 0, "int64")
+
+
+@aten("embedding")
+def embedding(cx: Context, node: Node, weight: Term, indices: Term, *_: object) -> Term:
+    return cx.ops.take(weight, indices, axis=0)
+
+
+@aten("_embedding_bag_forward_only", "_embedding_bag")
+def embedding_bag(
+    cx: Context, node: Node, weight: Term, indices: Term, offsets: Term, scale: bool = False, mode: int = 0,
+    sparse: bool = False, factors: Term | None = None, include_last: bool = False, padding: int = -1,
+) -> list[Term | None]:  # fmt: skip
+    """Sums (0), means (1) or maxima (2) of rows of a table: a bag begins at each offset."""
+    bags, width, count = offsets.shape[0] - int(include_last), weight.shape[1], indices.shape[0]
+    rows = cx.ops.take(weight, indices, axis=0)
+    rows = rows if factors is None else rows * factors.expand_dims([1])
+    starts = cx.part(cx.tensor(offsets, "int64"), 0, 0, bags)
+    bag = (starts.expand_dims([0]) <= cx.line(count).expand_dims([1])).astype("int64").sum(
+        [1], False
+    ) - 1
+    if padding >= 0:  # one more bag, which is dropped, takes padding
+        bag = cx.where(cx.tensor(indices, "int64").equal(padding), bags, bag)
+    spread = bag.expand_dims([1]).broadcast_to(ShapeExpr([count, width]))
+    start, how = (-np.inf, "max") if mode == 2 else (0, "add")
+    out = cx.filled([bags + 1, width], start, node.dtype).scatter_elements(
+        spread.expr, rows.expr, 0, how
+    )
+    ones = cx.filled([count], 1, "int64")
+    sizes = cx.filled([bags + 1], 0, "int64").scatter_elements(bag.expr, ones.expr, 0, "add")
+    out, sizes = cx.part(out, 0, 0, bags), cx.part(sizes, 0, 0, bags).expand_dims([1])
+    if mode == 1:
+        out = out / sizes.maximum(1).astype(node.dtype)
+    return [cx.where(sizes.equal(0), 0.0, out) if mode == 2 else out, None, None, None]

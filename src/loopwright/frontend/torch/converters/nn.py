@@ -1,0 +1,527 @@
+"""Layers: products, windows, norms with running statistics, attention, images."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....base.errors import explain
+from ....ir.prim_expr import IntImm
+from ....ops.resizing import Style
+from ....relax import op
+from ....relax.expr import Expr, ShapeExpr
+from ...graph.operators.images import factors_of, resized
+from ...graph.operators.windows import MAX_POOL, MEAN_POOL, Window, least, pooled
+from ..context import Arg, Number, Size, Term
+from ..context import TorchContext as Context
+from ..dtypes import dtype_of
+from ..model import TorchNode as Node
+from .reductions import _affine
+from .table import aten
+
+Numbers = int | Sequence[int] | None
+
+
+@aten("mm", "bmm", "matmul", "mv", "dot")
+def matmul(cx: Context, node: Node, a: Term, b: Term) -> Term:
+    if a.dtype.is_integer and a.dtype.bits < 32:
+        return cx.ops.matmul(cx.tensor(a, "int64"), cx.tensor(b, "int64")).astype(node.dtype)
+    return cx.ops.matmul(a, b)
+
+
+@aten("linear")
+def linear(cx: Context, node: Node, x: Term, weight: Term, bias: Term | None = None) -> Term:
+    out = cx.ops.matmul(x, weight if weight.ndim == 1 else weight.permute_dims([1, 0]))
+    return out if bias is None else out + bias
+
+
+@aten("addmm", "baddbmm", "addmv", "addbmm")
+def addmm(
+    cx: Context, node: Node, base: Term, a: Term, b: Term, *, beta: Number = 1, alpha: Number = 1
+) -> Term:
+    out = matmul(cx, node, a, b)
+    if node.op_type.startswith("aten.addbmm"):
+        out = out.sum([0], False)
+    out = out if alpha == 1 else out * alpha
+    return out if beta == 0 else out + (base if beta == 1 else base * beta)
+
+
+@aten("addcmul", "addcdiv")
+def addc(cx: Context, node: Node, base: Term, a: Arg, b: Arg, *, value: Number = 1) -> Term:
+    first = cx.tensor(a, node.dtype)
+    out = first * b if "addcmul" in node.op_type else first / b
+    return cx.tensor(base, node.dtype) + (out if value == 1 else out * value)
+
+
+@aten("einsum")
+def einsum(cx: Context, node: Node, equation: str, tensors: list[Term], **_: object) -> Expr:
+    return op.einsum([t.expr for t in tensors], equation.replace(" ", ""))
+
+
+@aten("_trilinear")
+def trilinear(
+    cx: Context, node: Node, a: Term, b: Term, c: Term, expand1: list[int], expand2: list[int],
+    expand3: list[int], sumdim: list[int], unroll: int = 1,
+) -> Term:  # fmt: skip
+    """The sum over axes of a product of three tensors with new axes."""
+    x, y, z = (
+        v.expand_dims(list(e)) if e else v for v, e in ((a, expand1), (b, expand2), (c, expand3))
+    )
+    return (x * y * z).sum(list(sumdim), False) if sumdim else x * y * z
+
+
+# ---------------------------------------------------------------- distances
+
+
+def _norm(apart: Term, p: float, axis: int) -> Term:
+    """The p-norm of differences along an axis."""
+    size = apart.abs()
+    if p == 0:
+        return size.not_equal(0.0).astype(str(size.dtype)).sum([axis], False)
+    if p in (1, math.inf):
+        return size.sum([axis], False) if p == 1 else size.max([axis], False)
+    if p == 2:
+        return (size * size).sum([axis], False).sqrt()
+    return size.power(p).sum([axis], False).power(1.0 / p)
+
+
+@aten("_cdist_forward")
+def cdist(cx: Context, node: Node, a: Term, b: Term, p: float, *_: object) -> Term:
+    return _norm(a.expand_dims([a.ndim - 1]) - b.expand_dims([b.ndim - 2]), p, a.ndim)
+
+
+@aten("_pdist_forward")
+def pdist(cx: Context, node: Node, x: Term, p: float = 2.0) -> Term:
+    """The distances of all pairs of rows, i < j."""
+    pairs = np.triu_indices(int(x.shape[0]), 1)
+    a, b = (cx.ops.take(x, cx.literal(k.astype("int64")), axis=0) for k in pairs)
+    return _norm(a - b, p, 1)
+
+
+@aten("dist")
+def dist(cx: Context, node: Node, a: Term, b: Term, p: float = 2.0) -> Term:
+    return _norm(cx.flat(a - b), float(p), 0)
+
+
+# ---------------------------------------------------------------- windows
+
+
+def _each(value: Numbers, rank: int) -> list[int]:
+    """One number for each spatial axis."""
+    values = [value] if isinstance(value, int) else list(value or ())
+    return values * rank if len(values) == 1 else values
+
+
+@aten("convolution")
+def convolution(
+    cx: Context, node: Node, x: Term, weight: Term, bias: Term | None, stride: Numbers, padding: Numbers,
+    dilation: Numbers, transposed: bool, output_padding: Numbers, groups: int,
+) -> Term:  # fmt: skip
+    rank = weight.ndim - 2
+    image, single = _batched(x, rank)
+    named = {
+        "strides": _each(stride, rank), "padding": _each(padding, rank) * 2,
+        "dilations": _each(dilation, rank), "groups": groups,
+    }  # fmt: skip
+    if transposed:
+        extra = _each(output_padding, rank)
+        out = cx.ops.conv_transpose(image, weight, bias, output_padding=extra, **named)
+    else:
+        out = cx.ops.conv(image, weight, bias, **named)
+    return out.squeeze([0]) if single else out
+
+
+def _batched(x: Term, rank: int) -> tuple[Term, bool]:
+    """An image in a batch, and whether it was not in one."""
+    return (x, False) if x.ndim == rank + 2 else (x.expand_dims([0]), True)
+
+
+def _window(
+    rank: int, kernel: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers, ceil: bool
+) -> Window:
+    size = _each(kernel, rank)
+    strides = size if stride in (None, [], ()) else _each(stride, rank)
+    return size, strides, _each(padding, rank) * 2, _each(dilation, rank), ceil
+
+
+@aten("max_pool1d", "max_pool2d", "max_pool3d")
+def max_pool(
+    cx: Context, node: Node, x: Term, kernel: Numbers, stride: Numbers = None, padding: Numbers = 0,
+    dilation: Numbers = 1, ceil_mode: bool = False,
+) -> Term:  # fmt: skip
+    rank = int(node.op_type.split("max_pool")[1][0])
+    image, single = _batched(x, rank)
+    window = _window(rank, kernel, stride, padding, dilation, ceil_mode)
+    out = cx.tensor(pooled(cx, image, MAX_POOL[rank], window, fill=least(x)))
+    return out.squeeze([0]) if single else out
+
+
+@aten("max_pool2d_with_indices", "max_pool3d_with_indices")
+def max_pool_with_indices(
+    cx: Context, node: Node, x: Term, kernel: Numbers, stride: Numbers = None, padding: Numbers = 0,
+    dilation: Numbers = 1, ceil_mode: bool = False,
+) -> list[Term | None]:  # fmt: skip
+    """The maximum of each window, and its index in the image, flattened."""
+    if not node.outputs[1]:
+        return [max_pool(cx, node, x, kernel, stride, padding, dilation, ceil_mode), None]
+    rank = int(node.op_type.split("max_pool")[1][0])
+    size, strides, pads, dilations, _ = _window(rank, kernel, stride, padding, dilation, ceil_mode)
+    first, counts = x.ndim - rank, list(map(int, node.value[0].shape[-rank:]))
+    stacked = _elements_of_windows(cx, x, size, strides, pads, dilations, counts)
+    which = stacked.argmax(0, False)
+    at, rest = which * 0, math.prod(size)
+    for k in range(rank):
+        rest //= size[k]
+        start = cx.line(counts[k]) * strides[k] - pads[k]
+        start = start.reshape(
+            ShapeExpr([counts[k] if j == first + k else 1 for j in range(x.ndim)])
+        )
+        at = at * x.shape[first + k] + ((which // rest) % size[k] * dilations[k] + start)
+    return [stacked.max([0], False), at]
+
+
+def _elements_of_windows(
+    cx: Context, x: Term, size: list[int], strides: list[int], pads: list[int], dilations: list[int],
+    counts: list[int],
+) -> Term:  # fmt: skip
+    """The elements at each offset of a window, for all windows, along a first axis."""
+    rank, first = len(size), x.ndim - len(size)
+    ends = [(n - 1) * s + 1 for n, s in zip(counts, strides, strict=True)]
+    sides = []
+    for k in range(rank):
+        need = ends[k] + dilations[k] * (size[k] - 1)
+        sides += [pads[k], max(need - int(x.shape[first + k]) - pads[k], 0)]
+    if any(sides):
+        x = cx.value(op.nn.pad(x.expr, [0] * 2 * first + sides, "constant", least(x)))
+    axes, parts = [*range(first, x.ndim)], []
+    for offset in itertools.product(*map(range, size)):
+        begin = [o * d for o, d in zip(offset, dilations, strict=True)]
+        stop = [b + e for b, e in zip(begin, ends, strict=True)]
+        parts.append(x.strided_slice(axes, begin, stop, strides, True))
+    return cx.stack(parts, 0)
+
+
+@aten("max_pool2d_with_indices_backward")
+def max_pool_backward(
+    cx: Context, node: Node, grad: Term, x: Term, kernel: object, stride: object, padding: object,
+    dilation: object, ceil_mode: bool, indices: Term,
+) -> Term:  # fmt: skip
+    """The gradient of each maximum, added where it was."""
+    lead = list(x.shape[:-2])
+    count = ShapeExpr([*lead, cx.product(indices.shape[-2:])])
+    zeros = cx.filled([*lead, cx.product(x.shape[-2:])], 0, node.dtype)
+    at, new = (v.reshape(count).expr for v in (indices, grad))
+    return zeros.scatter_elements(at, new, len(lead), "add").reshape(ShapeExpr(x.shape))
+
+
+@aten("avg_pool1d", "avg_pool2d", "avg_pool3d")
+def avg_pool(
+    cx: Context, node: Node, x: Term, kernel: Numbers, stride: Numbers = None, padding: Numbers = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Term:  # fmt: skip
+    rank = int(node.op_type.split("avg_pool")[1][0])
+    image, single = _batched(x, rank)
+    window = _window(rank, kernel, stride, padding, 1, ceil_mode)
+    if divisor_override:  # with zeros around, the sum is the mean times the size of the window
+        plain = (window[0], window[1], [0] * 2 * rank, window[3], False)
+        out = cx.tensor(pooled(cx, _grown(cx, image, window), MEAN_POOL[rank], plain, True))
+        out = out * (math.prod(window[0]) / divisor_override)
+    else:
+        out = cx.tensor(pooled(cx, image, MEAN_POOL[rank], window, count_include_pad))
+    return out.squeeze([0]) if single else out
+
+
+def _grown(cx: Context, x: Term, window: Window) -> Term:
+    """An image with its padding, and zeros behind for windows that are not whole."""
+    kernel, strides, pads, _, ceil = window
+    rank, widths = len(kernel), []
+    for k in range(rank):
+        rest = int(x.shape[x.ndim - rank + k]) + 2 * pads[k] - kernel[k] if ceil else 0
+        widths += [pads[k], pads[k] + -rest % strides[k]]
+    return cx.value(op.nn.pad(x.expr, [0] * 2 * (x.ndim - rank) + widths)) if any(widths) else x
+
+
+@aten("avg_pool2d_backward")
+def avg_pool_backward(
+    cx: Context, node: Node, grad: Term, x: Term, kernel: Numbers, stride: Numbers, padding: Numbers,
+    ceil_mode: bool, count_include_pad: bool, divisor_override: int | None,
+) -> Term:  # fmt: skip
+    if divisor_override:
+        raise ValueError(explain("this gradient is of pools without a divisor of their own"))
+    size, strides, pads, _, _ = _window(2, kernel, stride, padding, 1, ceil_mode)
+    (image, single), (wide, _) = _batched(x, 2), _batched(grad, 2)
+    build = op.grad.avg_pool2d_backward
+    out = cx.value(
+        build(wide.expr, image.expr, size, strides, pads, (1, 1), ceil_mode, count_include_pad)
+    )
+    return out.squeeze([0]) if single else out
+
+
+@aten("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d")
+def adaptive_avg_pool(cx: Context, node: Node, x: Term, size: list[Size]) -> Term:
+    rank = int(node.op_type.split("avg_pool")[1][0])
+    image, single = _batched(x, rank)
+    out = cx.value(getattr(op.nn, f"adaptive_avg_pool{rank}d")(image.expr, size))
+    return out.squeeze([0]) if single else out
+
+
+@aten("convolution_backward")
+def convolution_backward(
+    cx: Context, node: Node, grad: Term, x: Term, weight: Term, bias_sizes: object, stride: Numbers,
+    padding: Numbers, dilation: Numbers, transposed: bool, output_padding: object, groups: int, mask: list[bool],
+) -> list[Term | None]:  # fmt: skip
+    """The gradient of the data is the convolution that is transposed (or is not, for a transposed one); that of
+    the weight is a convolution of the data by the gradient, whose batch is the axis of the sum."""
+    rank, spatial = weight.ndim - 2, [*range(2, weight.ndim)]
+    strides, pads, dilations = (_each(v, rank) for v in (stride, padding, dilation))
+    named = {"strides": strides, "padding": pads * 2, "dilations": dilations, "groups": groups}
+    results: list[Term | None] = [None, None, None]
+    if mask[0] and transposed:
+        results[0] = cx.ops.conv(grad, weight, None, **named)
+    elif mask[0]:
+        extra = []
+        for k, a in enumerate(spatial):
+            window = dilations[k] * (int(weight.shape[a]) - 1) + 1
+            extra.append(
+                cx.simplify(x.shape[a] - (grad.shape[a] - 1) * strides[k] - window + 2 * pads[k])
+            )
+        results[0] = cx.ops.conv_transpose(grad, weight, None, output_padding=extra, **named)
+    if mask[1]:
+        data, by = (grad, x) if transposed else (x, grad)
+        inner, outer = data.shape[1] // groups, by.shape[1] // groups
+
+        def grouped(v: Term, order: list[int], per: Size, dims: list[Size]) -> Term:
+            split = v.reshape(ShapeExpr([v.shape[0], groups, per, *v.shape[2:]]))
+            moved = split.permute_dims([*order, *range(3, 3 + rank)])
+            return moved.reshape(ShapeExpr([*dims, *v.shape[2:]]))
+
+        left = grouped(data, [2, 1, 0], inner, [inner, x.shape[0] * groups])
+        right = grouped(by, [1, 2, 0], outer, [outer * groups, x.shape[0]])
+        named.update(strides=dilations, dilations=strides)
+        out = cx.ops.conv(left, right, None, **named)
+        ends = [weight.shape[a] for a in spatial]
+        cut = out.strided_slice(spatial, [0] * rank, ends, [1] * rank, True)
+        results[1] = cut.permute_dims([1, 0, *spatial])
+    if mask[2]:
+        results[2] = grad.sum([a for a in range(grad.ndim) if a != 1], False)
+    return results
+
+
+@aten("col2im")
+def col2im(
+    cx: Context, node: Node, x: Term, size: Sequence[Size], kernel: Sequence[Size], dilation: list[int],
+    padding: list[int], stride: list[int],
+) -> Term:  # fmt: skip
+    columns, single = _batched(x, 1)
+    pads = [*padding, *padding]
+    out = op.image.col2im(columns.expr, ShapeExpr(size), ShapeExpr(kernel), stride, pads, dilation)
+    return cx.value(out).squeeze([0]) if single else cx.value(out)
+
+
+# ---------------------------------------------------------------- norms with running statistics
+
+
+def _inference(
+    cx: Context, x: Term, weight: Term | None, bias: Term | None, mean: Term, var: Term, eps: float
+) -> Term:
+    dtype = str(x.dtype)
+    args = [
+        *_affine(cx, weight, bias, [x.shape[1]], dtype),
+        *(cx.tensor(v, dtype).expr for v in (mean, var)),
+    ]
+    return cx.value(
+        cx.emit(op.nn.batch_norm(x.expr, *args, axis=1, epsilon=eps, training=False))[0]
+    )
+
+
+def _training(
+    cx: Context,
+    x: Term,
+    weight: Term | None,
+    bias: Term | None,
+    running: list[Term],
+    momentum: float,
+    eps: float,
+) -> list[Term]:
+    """The normalized data, the mean and the reciprocal deviation of this batch, and new running statistics."""
+    dtype, axes = str(x.dtype), [a for a in range(x.ndim) if a != 1]
+    wide = cx.tensor(x, "float32" if x.dtype.bits < 32 else dtype)
+    mean, var = wide.mean(axes, True), wide.variance(axes, True)
+    rstd = (var + eps).rsqrt()
+    shape = ShapeExpr([1, x.shape[1], *[1] * (x.ndim - 2)])
+    scale, shift = (
+        cx.value(v).reshape(shape).astype(str(wide.dtype))
+        for v in _affine(cx, weight, bias, [x.shape[1]], dtype)
+    )
+    out = ((wide - mean) * rstd * scale + shift).astype(dtype)
+    count = cx.tensor(cx.product([x.shape[a] for a in axes]), str(wide.dtype))
+    line = ShapeExpr([x.shape[1]])
+    fresh = (mean.reshape(line), (var * (count / (count - 1))).reshape(line))
+    updated = [
+        old * (1.0 - momentum) + cx.tensor(new, str(old.dtype)) * momentum
+        for old, new in zip(running, fresh, strict=False)
+    ]
+    return [out, mean.reshape(line), rstd.reshape(line), *updated]
+
+
+def _nothing(cx: Context, x: Term, dtype: str = "") -> Term:
+    return cx.filled([0], 0, dtype or str(x.dtype))
+
+
+@aten("_native_batch_norm_legit_no_training", "_batch_norm_no_update")
+def batch_norm(
+    cx: Context, node: Node, x: Term, weight: Term | None, bias: Term | None, mean: Term, var: Term,
+    momentum: float, eps: float,
+) -> list[Term]:  # fmt: skip
+    out = _inference(cx, x, weight, bias, mean, var, eps)
+    return [out, _nothing(cx, mean), _nothing(cx, mean), _nothing(cx, x, "uint8")]
+
+
+@aten("_native_batch_norm_legit", "_native_batch_norm_legit_functional", "native_batch_norm")
+def batch_norm_legit(
+    cx: Context, node: Node, x: Term, weight: Term | None, bias: Term | None, mean: Term, var: Term,
+    training: bool, momentum: float, eps: float,
+) -> list[Term]:  # fmt: skip
+    if not training:
+        out = _inference(cx, x, weight, bias, mean, var, eps)
+        return [out, _nothing(cx, mean), _nothing(cx, mean), mean, var]
+    running = [mean, var] if "functional" in node.op_type else []
+    return _training(cx, x, weight, bias, running, momentum, eps)
+
+
+@aten("_native_batch_norm_legit.no_stats")
+def batch_norm_of_batch(
+    cx: Context, node: Node, x: Term, weight: Term | None, bias: Term | None, training: bool, momentum: float,
+    eps: float,
+) -> list[Term]:  # fmt: skip
+    return _training(cx, x, weight, bias, [], momentum, eps)
+
+
+@aten("_batch_norm_with_update_functional")
+def batch_norm_with_update(
+    cx: Context, node: Node, x: Term, weight: Term | None, bias: Term | None, mean: Term, var: Term,
+    momentum: float, eps: float,
+) -> list[Term]:  # fmt: skip
+    *results, new_mean, new_var = _training(cx, x, weight, bias, [mean, var], momentum, eps)
+    return [*results, _nothing(cx, x, "uint8"), new_mean, new_var]
+
+
+# ---------------------------------------------------------------- attention
+
+
+@aten("scaled_dot_product_attention")
+def attention(
+    cx: Context, node: Node, query: Term, key: Term, value: Term, mask: Term | None = None, dropout: float = 0.0,
+    is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
+) -> Term:  # fmt: skip
+    """softmax(query @ key' * scale + mask) @ value, without dropout."""
+    if enable_gqa:
+        key, value = (_repeated(cx, v, query) for v in (key, value))
+    scores = _scores(cx, node.dtype, query, key, mask, dropout, is_causal, scale)
+    return cx.ops.matmul(cx.value(op.nn.softmax(scores.expr, scores.ndim - 1)), value)
+
+
+@aten("_scaled_dot_product_flash_attention_for_cpu")
+def flash_attention(
+    cx: Context, node: Node, query: Term, key: Term, value: Term, dropout: float = 0.0, is_causal: bool = False,
+    *, attn_mask: Term | None = None, scale: float | None = None,
+) -> list[Term]:  # fmt: skip
+    """The attention, and the logarithms of the softmax's sums."""
+    dtype = dtype_of(node.value[0].dtype)
+    scores = _scores(cx, dtype, query, key, attn_mask, dropout, is_causal, scale)
+    axis = scores.ndim - 1
+    out = cx.ops.matmul(cx.value(op.nn.softmax(scores.expr, axis)), value)
+    if not node.outputs[1]:
+        return [out]
+    wide = cx.tensor(scores, dtype_of(node.value[1].dtype))
+    most = wide.max([axis], True)
+    return [out, ((wide - most).exp().sum([axis], True).log() + most).squeeze([axis])]
+
+
+def _scores(
+    cx: Context, dtype: str, query: Term, key: Term, mask: Term | None, dropout: float, is_causal: bool,
+    scale: float | None,
+) -> Term:  # fmt: skip
+    """query @ key' * scale + mask."""
+    if dropout:
+        raise ValueError(explain("dropout within attention draws random numbers"))
+    if scale is None:
+        scale = 1.0 / math.sqrt(_literal(query.shape[-1], "the size of a head"))
+    scores = cx.ops.matmul(
+        query, key.permute_dims([*range(key.ndim - 2), key.ndim - 1, key.ndim - 2])
+    )
+    scores = scores * float(scale)
+    if is_causal:
+        mask = cx.filled([query.shape[-2], key.shape[-2]], True, "bool").tril(0)
+    if mask is not None:
+        excluded = cx.tensor(-math.inf, dtype)
+        scores = scores + (cx.where(mask, 0.0, excluded) if mask.dtype.is_bool else mask)
+    return scores
+
+
+def _literal(size: Size, what: str) -> int:
+    if not isinstance(size, IntImm):
+        raise ValueError(explain(f"{what} must be known", got=str(size)))
+    return size.value
+
+
+def _repeated(cx: Context, x: Term, like: Term) -> Term:
+    """The heads of keys or values, repeated so that each query head has one."""
+    times = _literal(like.shape[-3], "the number of heads") // _literal(
+        x.shape[-3], "the number of heads"
+    )
+    return x if times == 1 else x.repeat(times, x.ndim - 3)
+
+
+# ---------------------------------------------------------------- images
+
+
+def _resized(
+    cx: Context, node: Node, x: Term, style: Style, scales: Sequence[float | None] | None
+) -> Term:
+    axes, extents = [*range(2, x.ndim)], cx.dims(node.value)[2:]
+    whole = scales is not None and all(isinstance(s, float) for s in scales)
+    factors = list(scales) if scales is not None and whole else factors_of(cx, x, axes, extents)
+    return cx.tensor(resized(cx, x, axes, factors, extents, style))
+
+
+@aten("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
+def upsample_nearest(cx: Context, node: Node, x: Term, size: object, *scales: float | None) -> Term:
+    return _resized(cx, node, x, Style("nearest_neighbor", "asymmetric", "floor"), scales or None)
+
+
+@aten("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d")
+def upsample(
+    cx: Context, node: Node, x: Term, size: object, align_corners: bool, *scales: float | None
+) -> Term:
+    method = "cubic" if "cubic" in node.op_type else "linear"
+    style = Style(method, "align_corners" if align_corners else "half_pixel")
+    return _resized(cx, node, x, style, None if align_corners else scales or None)
+
+
+@aten("upsample_nearest2d.vec")
+def upsample_nearest_by(
+    cx: Context, node: Node, x: Term, size: object, scales: list[float] | None
+) -> Term:
+    return upsample_nearest(cx, node, x, size, *(scales or ()))
+
+
+@aten("upsample_bilinear2d.vec")
+def upsample_by(
+    cx: Context, node: Node, x: Term, size: object, align_corners: bool, scales: list[float] | None
+) -> Term:
+    return upsample(cx, node, x, size, align_corners, *(scales or ()))
+
+
+@aten("grid_sampler_2d", "grid_sampler_3d")
+def grid_sampler(
+    cx: Context, node: Node, x: Term, grid: Term, mode: int, padding: int, align_corners: bool
+) -> Expr:
+    method = ("bilinear", "nearest", "bicubic")[mode]
+    outside = ("zeros", "border", "reflection")[padding]
+    where = grid.permute_dims([0, grid.ndim - 1, *range(1, grid.ndim - 1)])
+    layout = "NCHW" if x.ndim == 4 else "NCDHW"
+    return op.image.grid_sample(x.expr, where.expr, method, layout, outside, align_corners)

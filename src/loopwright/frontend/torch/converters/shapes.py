@@ -1,0 +1,264 @@
+"""Operators that move elements, and those that create tensors. Shapes are those that torch inferred."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....ir.prim_expr import IntImm, PrimExpr
+from ....relax import op
+from ....relax.expr import Expr, ShapeExpr
+from ...graph.operators.shapes import axis_of
+from ...graph.registry import Converter
+from ..context import Arg, Number, Size, Term
+from ..context import TorchContext as Context
+from ..model import TorchNode as Node
+from .table import aten
+
+
+@aten("view", "view_copy", "_unsafe_view", "reshape", "flatten.using_ints")
+def view(cx: Context, node: Node, x: Term, *_: object) -> Term:
+    return x.reshape(cx.shape(node.value))
+
+
+aten("squeeze", "squeeze.dim", "squeeze.dims", "unsqueeze")(view)
+
+
+@aten("view.dtype")
+def view_dtype(cx: Context, node: Node, x: Term, dtype: str) -> Term:
+    return x.reinterpret(node.dtype)
+
+
+@aten("expand", "expand_copy", "broadcast_to")
+def expand(cx: Context, node: Node, x: Term, *_: object, **__: object) -> Term:
+    return x.broadcast_to(cx.shape(node.value))
+
+
+@aten("permute", "permute_copy")
+def permute(cx: Context, node: Node, x: Term, dims: list[int]) -> Term:
+    return x.permute_dims([axis_of(d, x.ndim) for d in dims])
+
+
+@aten("transpose.int")
+def transpose(cx: Context, node: Node, x: Term, first: int, second: int) -> Term:
+    order = list(range(x.ndim))
+    if order:
+        order[first], order[second] = order[second], order[first]
+    return x.permute_dims(order)
+
+
+@aten("t")
+def t(cx: Context, node: Node, x: Term) -> Term:
+    return x.permute_dims([*range(x.ndim)][::-1])
+
+
+@aten("cat")
+def cat(cx: Context, node: Node, tensors: list[Term], dim: int = 0) -> Term:
+    """Tensors of one axis without elements are left out, of whatever rank the others are."""
+    rank = node.value.ndim
+    parts = [cx.tensor(v, node.dtype) for v in tensors if v.ndim == rank]
+    return cx.concat(parts, axis_of(dim, rank)) if len(parts) > 1 else parts[0]
+
+
+@aten("stack")
+def stack(cx: Context, node: Node, tensors: list[Term], dim: int = 0) -> Term:
+    return cx.stack([cx.tensor(v, node.dtype) for v in tensors], axis_of(dim, node.value.ndim))
+
+
+def within(bound: Size | None, extent: PrimExpr, default: Size) -> Size:
+    """A bound of a slice, counted from the start and within the extent."""
+    if bound is None:
+        return default
+    if isinstance(bound, int) and isinstance(extent, IntImm):
+        return min(max(bound + extent.value if bound < 0 else bound, 0), extent.value)
+    return extent if isinstance(bound, int) and bound >= 1 << 62 else bound
+
+
+@aten("slice.Tensor")
+def slice_tensor(
+    cx: Context, node: Node, x: Term, dim: int = 0, start: Size | None = None,
+    end: Size | None = None, step: Size = 1,
+) -> Term:  # fmt: skip
+    axis = axis_of(dim, x.ndim)
+    extent = x.shape[axis]
+    begin, stop = within(start, extent, 0), within(end, extent, extent)
+    return with_shape(cx, node, x.strided_slice([axis], [begin], [stop], [step]))
+
+
+def with_shape(cx: Context, node: Node, out: Term) -> Term:
+    """A result in the shape that torch inferred, where ours is another expression."""
+    if all(isinstance(d, IntImm) for d in out.shape):
+        return out
+    try:
+        dims = cx.dims(node.value)
+    except ValueError:
+        return out  # a size that this result determines
+    differing = {k: d for k, d in enumerate(dims) if not cx.equal(d, out.shape[k])}
+    return cx.tensor(cx.with_dims(out, differing))
+
+
+@aten("select.int", "select_copy.int")
+def select(cx: Context, node: Node, x: Term, dim: int, index: Size) -> Term:
+    axis = axis_of(dim, x.ndim)
+    if isinstance(index, PrimExpr):
+        return x.take(cx.tensor(index, "int64").expr, axis)
+    begin = index if index >= 0 else x.shape[axis] + index
+    return cx.part(x, axis, begin, begin + 1).squeeze([axis])
+
+
+@aten("split_with_sizes", "split_with_sizes_copy", "split.Tensor")
+def split(cx: Context, node: Node, x: Term, sizes: object, dim: int = 0) -> list[Term]:
+    axis, parts, at = axis_of(dim, x.ndim), [], 0
+    for fake in node.value:
+        end = cx.simplify(at + cx.dims(fake)[axis])
+        parts.append(cx.part(x, axis, at, end))
+        at = end
+    return parts
+
+
+@aten("unbind.int", "unbind_copy.int")
+def unbind(cx: Context, node: Node, x: Term, dim: int = 0) -> list[Term]:
+    return [select(cx, node, x, dim, k) for k in range(len(node.value))]
+
+
+@aten("repeat", "tile")
+def repeat(cx: Context, node: Node, x: Term, repeats: Sequence[Size]) -> Term:
+    more = [1] * (len(repeats) - x.ndim)
+    wide = x.reshape(ShapeExpr([*more, *x.shape])) if more else x
+    return cx.ops.tile(wide, cx.from_elements(list(repeats), "int64"))
+
+
+@aten("flip")
+def flip(cx: Context, node: Node, x: Term, dims: list[int]) -> Term:
+    for d in dims:
+        x = x.flip(axis_of(d, x.ndim))
+    return x
+
+
+@aten("roll")
+def roll(cx: Context, node: Node, x: Term, shifts: list[Size], dims: Sequence[int] = ()) -> Term:
+    if not dims:
+        return roll(cx, node, cx.flat(x), shifts, [0]).reshape(ShapeExpr(x.shape))
+    for shift, d in zip(shifts, dims, strict=True):
+        axis = axis_of(d, x.ndim)
+        extent = x.shape[axis]
+        if not cx.equal(extent, 0):
+            at = cx.simplify(extent - shift % extent)
+            rotated = cx.concat([cx.part(x, axis, at, extent), cx.part(x, axis, 0, at)], axis)
+            x = cx.tensor(cx.with_dims(rotated, {axis: extent}))
+    return x
+
+
+def _widths(ndim: int, pad: Sequence[Size]) -> list[list[Size]]:
+    """The widths before and after each axis; torch counts from the last one."""
+    sides: list[list[Size]] = [[0, 0] for _ in range(ndim)]
+    for k in range(len(pad) // 2):
+        sides[ndim - 1 - k] = [pad[2 * k], pad[2 * k + 1]]
+    return sides
+
+
+def _cropped(cx: Context, x: Term, sides: list[list[Size]]) -> Term:
+    """A tensor without what negative widths cut off; they are 0 then."""
+    for axis, side in enumerate(sides):
+        low, high = (min(w, 0) if isinstance(w, int) else 0 for w in side)
+        if low or high:
+            x = cx.part(x, axis, -low, x.shape[axis] + high)
+            side[:] = [max(w, 0) if isinstance(w, int) else w for w in side]
+    return x
+
+
+@aten("constant_pad_nd")
+def constant_pad(
+    cx: Context, node: Node, x: Term, pad: list[Size], value: Number = 0
+) -> Expr | Term:
+    sides = _widths(x.ndim, pad)
+    x = _cropped(cx, x, sides)
+    flat = [w for side in sides for w in side if isinstance(w, int)]
+    if len(flat) < 2 * len(sides):
+        before, after = (ShapeExpr([s[k] for s in sides]) for k in (0, 1))
+        return op.nn.pad_by(x.expr, before, after, float(value))
+    if not any(flat):
+        return x
+    if x.dtype.is_bool:
+        return cx.value(op.nn.pad(x.astype("uint8").expr, flat, "constant", float(value))).astype(
+            "bool"
+        )
+    return op.nn.pad(x.expr, flat, "constant", float(value))
+
+
+def _pad(mode: str) -> Converter:
+    def convert(cx: Context, node: Node, x: Term, pad: list[int]) -> Expr:
+        sides = _widths(x.ndim, pad)
+        cropped = _cropped(cx, x, sides).expr
+        return op.nn.pad(cropped, [w for s in sides for w in s if isinstance(w, int)], mode)
+
+    return convert
+
+
+for _rank in (1, 2, 3):
+    aten(f"reflection_pad{_rank}d")(_pad("reflect"))
+    aten(f"replication_pad{_rank}d")(_pad("edge"))
+
+
+# ---------------------------------------------------------------- new tensors
+
+
+@aten("full", "full_like", "fill.Scalar", "fill.Tensor")
+def full(cx: Context, node: Node, like: object, value: Arg, **_: object) -> Expr:
+    return op.full(cx.shape(node.value), cx.tensor(value, node.dtype).expr, node.dtype)
+
+
+@aten("new_full")
+def new_full(cx: Context, node: Node, x: Term, size: object, value: Arg, **_: object) -> Expr:
+    return full(cx, node, x, value)
+
+
+@aten("empty.memory_format", "empty_permuted", "empty_strided", "empty_like", "new_empty",
+      "new_empty_strided", "zeros", "zeros_like", "new_zeros")  # fmt: skip
+def zeros(cx: Context, node: Node, *_: object, **__: object) -> Expr:
+    """Memory that is not defined is zero."""
+    return op.zeros(cx.shape(node.value), node.dtype)
+
+
+@aten("ones", "ones_like", "new_ones")
+def ones(cx: Context, node: Node, *_: object, **__: object) -> Expr:
+    return op.ones(cx.shape(node.value), node.dtype)
+
+
+@aten("scalar_tensor")
+def scalar_tensor(cx: Context, node: Node, value: Arg, **_: object) -> Term:
+    return cx.tensor(value, node.dtype)
+
+
+@aten("arange.start_step", "arange.start")
+def arange(cx: Context, node: Node, start: Arg, end: Arg, step: Arg = 1, **_: object) -> Term:
+    dtype = node.dtype
+    bounds = [v for v in (start, end, step) if isinstance(v, (int, PrimExpr))]
+    if "int" in dtype and len(bounds) == 3:
+        out = cx.value(op.arange(*bounds, "int64"))
+        return (
+            with_shape(cx, node, out).astype(dtype)
+            if dtype != "int64"
+            else with_shape(cx, node, out)
+        )
+    return cx.line(cx.dims(node.value)[0]).astype(dtype) * step + start
+
+
+@aten("arange")
+def arange_to(cx: Context, node: Node, end: Arg, **_: object) -> Term:
+    return arange(cx, node, 0, end)
+
+
+@aten("tril", "triu")
+def triangle(cx: Context, node: Node, x: Term, diagonal: Size = 0) -> Term:
+    return x.tril(diagonal) if "tril" in node.op_type else x.triu(diagonal)
+
+
+@aten("eye", "eye.m")
+def eye(cx: Context, node: Node, n: Size, m: Size | None = None, **_: object) -> Expr:
+    return op.eye(n, n if m is None else m, 0, node.dtype)
+
+
+@aten("pixel_shuffle")
+def pixel_shuffle(cx: Context, node: Node, x: Term, factor: int) -> Term:
+    inner = x if x.ndim == 4 else x.reshape(ShapeExpr([-1, *x.shape[-3:]]))
+    return cx.value(op.nn.pixel_shuffle(inner.expr, factor)).reshape(cx.shape(node.value))

@@ -1,0 +1,270 @@
+"""`torch.compile(..., backend="loopwright")`: what is compiled, what runs in eager, and training."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from loopwright.frontend.torch import dynamo_capture_subgraphs, from_fx, relax_dynamo, report
+
+T = torch.Tensor
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    report(reset=True)
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def compiled(fn: Callable[..., object], **options: object) -> Callable[..., object]:
+    return torch.compile(fn, backend="loopwright", **options)
+
+
+def same(fn: Callable[..., object], *args: T, rtol: float = 1e-5) -> None:
+    """Whole graphs, with the results of eager."""
+    torch.testing.assert_close(compiled(fn)(*args), fn(*args), rtol=rtol, atol=1e-5)
+    assert not report().eager, report()
+
+
+FLOATS = {
+    "abs acos asin atan ceil cos erf exp exp2 expm1 floor frexp log log10 log1p log2 neg reciprocal": 0,
+    "round rsqrt sigmoid sign signbit sin sinh sqrt square tan tanh trunc isnan isfinite isinf": 0,
+    "cummax cummin logcumsumexp cumsum cumprod median nanmedian mode sort argsort softmax": 1,
+    "amax amin argmax argmin sum mean prod var std logsumexp any all max min": 1,
+    "norm median nanmedian": 0,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "more"), [(n, k) for names, k in FLOATS.items() for n in names.split()]
+)
+def test_functions_of_one_tensor(name: str, more: int) -> None:
+    x = torch.rand(3, 4, 5) * 0.9 + 0.05
+    same(lambda x: getattr(torch, name)(x, *[1] * more), x)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "abs",
+        "angle",
+        "conj",
+        "cos",
+        "cosh",
+        "exp",
+        "log",
+        "reciprocal",
+        "rsqrt",
+        "sgn",
+        "sin",
+        "sqrt",
+        "square",
+        "tan",
+        "tanh",
+    ],
+)
+def test_complex_functions(name: str) -> None:
+    same(getattr(torch, name), torch.randn(4, 5, dtype=torch.complex64), rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "fft2", "rfft2", "hfft"])
+def test_fourier_transforms(name: str) -> None:
+    kind = torch.float32 if name.startswith("r") else torch.complex64
+    same(getattr(torch.fft, name), torch.randn(4, 6, dtype=kind), rtol=1e-4)
+
+
+def test_indices() -> None:
+    x, at = torch.randn(4, 5, 6), torch.tensor([[0, 3], [-1, 1]])
+    same(lambda x, at: x[at], x, at)
+    same(lambda x, at: x[:, at], x, at)
+    same(lambda x, at: x[at, :, at], x, at)
+    same(lambda x, at: x[:, at, 1:3], x, at)
+    same(lambda x, at: torch.index_put(x, (at,), x[0, 0, 0]), x, at)
+    same(lambda x, at: x.gather(1, at.abs()[:, :, None]), x, at)
+    same(lambda x: x.unfold(1, 2, 2), x)
+    same(lambda x: x.diagonal(1, 0, 2), x)
+    same(lambda x: torch.as_strided(x, (3, 2), (2, 7), 1), x)
+    same(lambda x: torch.where(x > 0, x, x.roll(2, 1).flip(0)), x)
+
+
+@pytest.mark.parametrize("how", ["sum", "prod", "mean", "amax", "amin"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_scatter_reduce(how: str, include_self: bool) -> None:
+    x, source, at = torch.randn(4, 5), torch.randn(3, 5), torch.randint(4, (3, 5))
+    same(lambda x, at, s: x.scatter_reduce(0, at, s, how, include_self=include_self), x, at, source)
+
+
+@pytest.mark.parametrize("ceil_mode", [False, True])
+@pytest.mark.parametrize(("size", "stride", "padding"), [(2, 2, 0), (3, 2, 1), (3, 1, 0)])
+def test_pools(ceil_mode: bool, size: int, stride: int, padding: int) -> None:
+    x = torch.randn(2, 3, 9, 10)
+    named = {"ceil_mode": ceil_mode, "padding": padding}
+    same(lambda x: F.max_pool2d(x, size, stride, return_indices=True, **named), x)
+    same(lambda x: F.avg_pool2d(x, size, stride, divisor_override=3, **named), x)
+    same(lambda x: F.avg_pool2d(x, size, stride, count_include_pad=False, **named), x)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_gradients_of_convolutions(groups: int, transposed: bool) -> None:
+    kind = torch.nn.ConvTranspose2d if transposed else torch.nn.Conv2d
+    layer = kind(4, 8, 3, stride=2, padding=1, groups=groups)
+    x = torch.randn(2, 4, 9, 8, requires_grad=True)
+
+    def gradients(f: Callable[..., T]) -> list[T]:
+        return list(torch.autograd.grad(f(x).square().sum(), [x, *layer.parameters()]))
+
+    torch.testing.assert_close(gradients(compiled(layer)), gradients(layer), rtol=1e-4, atol=1e-4)
+    assert not report().eager
+
+
+def test_attention_is_kept_whole() -> None:
+    q, k, v = torch.randn(3, 2, 4, 16, 8).unbind(0)
+    same(F.scaled_dot_product_attention, q, k, v)
+    same(lambda *a: F.scaled_dot_product_attention(*a, is_causal=True), q, k, v)
+    mask = torch.rand(2, 1, 16, 16) > 0.2
+    same(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), q, k, v, mask)
+
+
+def test_training_follows_eager() -> None:
+    def steps(wrap: Callable[..., object]) -> list[float]:
+        torch.manual_seed(1)
+        net = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+            torch.nn.Flatten(), torch.nn.Linear(8 * 9, 5),
+        )  # fmt: skip
+        optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+        run, losses = wrap(net), []
+        for k in range(5):
+            torch.manual_seed(k)
+            x, y = torch.randn(4, 3, 8, 8), torch.randint(5, (4,))
+            optimizer.zero_grad()
+            loss = F.cross_entropy(run(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return losses
+
+    assert steps(compiled) == pytest.approx(steps(lambda f: f), rel=1e-3)
+    assert not report().eager, report()
+
+
+def test_arguments_that_are_written() -> None:
+    def f(x: T) -> T:
+        x.mul_(2)
+        return x + 1
+
+    x = torch.ones(3)
+    torch.testing.assert_close(compiled(f)(x), torch.full((3,), 3.0))
+    assert x.tolist() == [2, 2, 2]
+
+
+def test_one_graph_for_several_batches() -> None:
+    net = torch.nn.Linear(4, 3)
+    run = compiled(net, dynamic=True)
+    for rows in (2, 3, 5, 8):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(run(x), net(x))
+    assert report().graphs <= 2  # forward and backward
+
+
+def test_what_has_no_converter_runs_in_eager_and_is_reported() -> None:
+    def f(x: T) -> T:
+        return torch.linalg.eigvalsh(x @ x.mT) + 1
+
+    x = torch.randn(4, 4)
+    with pytest.warns(UserWarning, match=r"aten\._linalg_eigh\.default runs in eager torch"):
+        torch.testing.assert_close(compiled(f)(x), f(x), rtol=1e-4, atol=1e-4)
+    said = report(reset=True)
+    (part,) = said.eager
+    assert part.target == "aten._linalg_eigh.default" and part.reason == "no converter"
+    assert __file__ in part.line and part.line in str(said)
+    assert not report().eager and not report().graphs
+
+
+def test_a_failure_of_ours_does_not_reach_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    from loopwright.frontend.torch import compiling
+
+    def broken(mod: object) -> None:
+        raise RuntimeError("a pass is broken")
+
+    monkeypatch.setattr(compiling.COMPILE, "_value", broken)
+    x = torch.randn(3)
+    torch.testing.assert_close(compiled(torch.sin)(x), torch.sin(x))
+    assert "a pass is broken" in report().eager[0].reason
+
+
+def test_random_numbers_are_those_of_torch() -> None:
+    def f(x: T) -> T:
+        return F.dropout(x, 0.5) + 1
+
+    x = torch.ones(64)
+    torch.manual_seed(3)
+    want = f(x)
+    torch.manual_seed(3)
+    torch.testing.assert_close(
+        torch.compile(f, backend="loopwright")(x).mean() > 0, want.mean() > 0
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.int64])
+def test_other_types(dtype: torch.dtype) -> None:
+    a, b = (torch.arange(12).reshape(3, 4) % 5 + k for k in (1, 2))
+    a, b = a.to(dtype), b.to(dtype)
+    same(lambda a, b: (a + b) * 2 - a // b, a, b, rtol=1e-2)
+    same(lambda a, b: a @ b.mT, a, b, rtol=1e-2)
+    same(lambda a, b: (a > b, a.sum(), a == b, a.float() / 3), a, b, rtol=1e-2)
+
+
+# ---------------------------------------------------------------- TVM's entries
+
+
+def test_relax_dynamo_runs_its_pipeline() -> None:
+    seen = []
+
+    def pipeline(mod):
+        seen.append(mod)
+        return mod
+
+    x = torch.randn(3)
+    run = torch.compile(lambda x: x.sin() + 1, backend=relax_dynamo(pipeline))
+    torch.testing.assert_close(run(x), x.sin() + 1)
+    assert "R.sin" in seen[0]["main"].script()
+
+
+def test_from_fx() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())
+    mod = from_fx(torch.fx.symbolic_trace(net), [((2, 4), "float32")])
+    assert str(mod["main"].ret_struct_info) == 'R.Tensor((2, 3), dtype="float32")'
+    with pytest.raises(Exception, match="registered by ATen's overloads"):
+        from_fx(
+            torch.fx.symbolic_trace(net), [((2, 4), "float32")], custom_convert_map={"relu": id}
+        )
+
+
+def test_dynamo_capture_subgraphs() -> None:
+    def f(x: T) -> T:
+        y = x.sin()
+        torch._dynamo.graph_break()
+        return y.cos()
+
+    mod = dynamo_capture_subgraphs(f, torch.randn(3))
+    assert "R.sin" in mod["subgraph_0"].script() and "R.cos" in mod["subgraph_1"].script()
+
+
+def test_nothing_imports_torch_before_it_is_used() -> None:
+    code = (
+        "import sys, loopwright, loopwright.frontend.torch as t; t.report(); "
+        "loopwright.compile; assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,180 @@
+"""Programs of torch.export as IRModules, and as executables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.export import Dim, export
+
+import loopwright as lw
+from loopwright.base.errors import LoopwrightError
+from loopwright.frontend.graph.registry import register_converter
+from loopwright.frontend.torch import from_exported_program
+
+
+class Small(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.dense = torch.nn.Linear(4, 8)
+        self.conv = torch.nn.Conv2d(3, 6, 3, padding=1)
+        self.norm = torch.nn.BatchNorm2d(6)
+
+    def forward(self, x: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return F.relu(self.dense(x)) + 1, F.max_pool2d(self.norm(self.conv(image)), 2)
+
+
+def inputs(rows: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(1)
+    return torch.randn(rows, 4), torch.randn(2, 3, 8, 8)
+
+
+def close(got: torch.Tensor, want: torch.Tensor) -> None:
+    torch.testing.assert_close(got, want.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_one_graph_for_all_sizes() -> None:
+    model = Small().eval()
+    program = export(model, inputs(), dynamic_shapes=({0: Dim("rows")}, None))
+    exe = lw.compile(program)
+    for rows in (1, 5, 17):
+        for got, want in zip(exe(*inputs(rows)), model(*inputs(rows)), strict=True):
+            assert isinstance(got, torch.Tensor)
+            close(got, want)
+
+
+def test_the_module() -> None:
+    mod = from_exported_program(export(Small().eval(), inputs()))
+    assert mod.attrs["input_names"] == ["x", "image"]
+    main = mod["main"]
+    assert [str(p.struct_info) for p in main.params] == [
+        'R.Tensor((5, 4), dtype="float32")', 'R.Tensor((2, 3, 8, 8), dtype="float32")',
+    ]  # fmt: skip
+    text = main.script()
+    assert "R.nn.conv2d" in text and "R.nn.max_pool2d" in text
+    kept = from_exported_program(export(Small().eval(), inputs()), keep_params_as_input=True)
+    assert len(kept["main"].params) == 2 + 8
+    assert len(kept["main"].attrs["params"]) == 8
+
+
+def test_a_single_result_is_a_tuple_as_in_tvm_unless_it_is_unwrapped() -> None:
+    program = export(torch.nn.ReLU(), (torch.ones(2),))
+    assert "R.Tuple" in str(from_exported_program(program)["main"].ret_struct_info)
+    plain = from_exported_program(program, unwrap_unit_return_tuple=True)
+    assert "R.Tuple" not in str(plain["main"].ret_struct_info)
+
+
+def test_modules_are_exported_with_args() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU()).eval()
+    x = torch.randn(3, 4)
+    exe = lw.compile(model, args=(x,))
+    close(exe(x), model(x))
+    close(exe(torch.nn.Parameter(x)), model(x))
+    assert not isinstance(exe(x.numpy()), torch.Tensor)
+    with pytest.raises(LoopwrightError, match=r"compile\(model, args="):
+        lw.compile(model)
+    with pytest.raises(LoopwrightError, match="example inputs of a torch module"):
+        lw.compile(lw.from_onnx, args=(x,)) if hasattr(lw, "from_onnx") else lw.compile(
+            "x", args=(x,)
+        )
+
+
+def test_strided_and_channels_last_inputs() -> None:
+    model = torch.nn.Conv2d(3, 4, 3).eval()
+    image = torch.randn(2, 3, 8, 8)
+    exe = lw.compile(model, args=(image,))
+    for given in (image.to(memory_format=torch.channels_last), image.transpose(2, 3)):
+        close(exe(given), model(given))
+
+
+def test_what_is_written_is_refused_by_compile() -> None:
+    class Counter(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.count.add_(1)
+            return x + self.count
+
+    program = export(Counter(), (torch.ones(2),))
+    with pytest.raises(LoopwrightError, match=r"writes its inputs(.|\n)*got: count"):
+        lw.compile(program)
+    mod = from_exported_program(program)
+    assert mod.attrs["output_names"][0] == "count"
+    count, result = (v.numpy() for v in lw.compile(mod)(np.ones(2, "float32")))
+    assert count == [1] and list(result) == [2, 2]
+
+
+def test_sizes_that_data_decides() -> None:
+    class Positive(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x[x > 0] * 2
+
+    x = torch.tensor([1.0, -1.0, 3.0])
+    close(lw.compile(export(Positive(), (x,)))(x), torch.tensor([2.0, 6.0]))
+
+
+def test_complex_numbers_are_pairs() -> None:
+    class Filter(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            spectrum = torch.fft.rfft(x)
+            return torch.fft.irfft(spectrum * (spectrum.abs() > 1.0), n=x.shape[-1])
+
+    x = torch.randn(3, 16)
+    close(lw.compile(Filter(), args=(x,))(x), Filter()(x))
+
+
+def test_operators_without_a_converter_are_named_together() -> None:
+    class Matrices(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.linalg.eigvalsh(x) + torch.linalg.svdvals(x)
+
+    program = export(Matrices(), (torch.eye(3),))
+    with pytest.raises(LoopwrightError, match="2 nodes of 2 kinds") as error:
+        from_exported_program(program)
+    assert "aten._linalg_eigh.default" in str(error.value)
+    assert 'domain="torch"' in str(error.value)
+
+
+def test_a_converter_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    from loopwright.frontend.graph.registry import CONVERTERS
+
+    before = CONVERTERS["torch", "aten.relu.default", 1].convert
+    seen = []
+
+    def relu(cx, node, x):
+        seen.append(node.title)
+        return before(cx, node, x)
+
+    register_converter("aten.relu.default", convert=relu, domain="torch")
+    try:
+        from_exported_program(export(Small().eval(), inputs()))
+    finally:
+        register_converter("aten.relu.default", convert=before, domain="torch")
+    assert seen == ["torch:relu"]
+
+
+def test_errors_name_the_module_and_the_line() -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Sigmoid())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.inner(x)
+
+    def refuse(cx, node, x):
+        raise ValueError("no such luck")
+
+    from loopwright.frontend.graph.registry import CONVERTERS
+
+    before = CONVERTERS["torch", "aten.sigmoid.default", 1].convert
+    register_converter("aten.sigmoid.default", convert=refuse, domain="torch")
+    try:
+        with pytest.raises(LoopwrightError, match=r"torch:inner\.1/sigmoid at .*:\d+"):
+            from_exported_program(export(Net(), (torch.ones(2),)))
+    finally:
+        register_converter("aten.sigmoid.default", convert=before, domain="torch")
