@@ -79,8 +79,12 @@ def test_intrinsics():
     assert number > 0
     assert target_info.llvm_lookup_intrinsic_id(name) == number
     assert target_info.llvm_get_intrinsic_name(number) == name
+    for old in ("llvm.x86.avx512.vpdpbusd.512", "llvm.nvvm.mapa.shared.cluster"):
+        assert target_info.llvm_lookup_intrinsic_id(old) > 0  # LLVM looks at the types of these
     for unknown in ("llvm.x86.nothing", "sin", "llvm.bad()\n"):
         assert target_info.llvm_lookup_intrinsic_id(unknown) == 0
+    with pytest.raises(ValueError, match=r"Unknown llvm intrinsic function llvm\.dummy"):
+        lw.tir.call_llvm_intrin("int32x4", "llvm.dummy", 0)
     with pytest.raises(ValueError, match="no intrinsic has this number\n  got: 1000000"):
         target_info.llvm_get_intrinsic_name(10**6)
 

@@ -132,5 +132,9 @@ def llvm_get_intrinsic_name(intrin_id: int) -> str:
 def _is_intrinsic(name: str) -> bool:
     if not re.fullmatch(r"llvm(\.[\w]+)+", name):
         return False
-    with llvm.parse_assembly(f"declare void @{name}()", llvm.create_context()) as module:
+    # LLVM replaces old intrinsics and asserts types of theirs; pointers pass, except for this one.
+    if name.startswith("llvm.arm.mve.vctp64"):
+        return True
+    text = f"declare ptr @{name}({', '.join(['ptr'] * 8)})"
+    with llvm.parse_assembly(text, llvm.create_context()) as module:
         return "Unknown intrinsic" not in str(module)
