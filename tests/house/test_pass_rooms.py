@@ -19,7 +19,7 @@ ASIDE = {"gpu", "tvm"}
 # Passes that are run outside the targets' pipelines, and the file that runs them.
 RUN_BY = {
     "AppendLoss": "relax/training/setup_trainer.py",
-    "BindParams": "driver/build.py",
+    "BindParams": "driver/steps.py",
     "EliminateCommonSubexpr": "relax/dpl/rewrite.py",
     "FillNewMemory": "explore/running.py",
     "FuseOpsByPattern": "relax/byoc/partition.py",

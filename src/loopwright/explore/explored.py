@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.errors import LoopwrightError, UnknownName, explain, suggest
 from ..codegen.llvm.located import Located, located
-from ..driver.build import compile_steps
+from ..driver.steps import compile_steps
 from ..ir import trace as tracing
 from ..ir.trace import ModelNode, PassRecord, Trace
 from ..relax.expr import Function

@@ -16,7 +16,8 @@ from loopwright.runtime.device import (
     vulkan,
 )
 from loopwright.runtime.extern import ExternLibrary
-from loopwright.runtime.library import load_module
+from loopwright.runtime.library import load_module, system_lib
+from loopwright.runtime.linked import load_static_library
 from loopwright.runtime.module import (
     BenchmarkResult,
     Module,
@@ -85,6 +86,7 @@ __all__ = [
     "load_ndarray_cache",
     "load_param_dict",
     "load_param_dict_from_file",
+    "load_static_library",
     "measure",
     "metal",
     "num_threads",
@@ -95,6 +97,7 @@ __all__ = [
     "save_param_dict",
     "save_param_dict_to_file",
     "set_num_threads",
+    "system_lib",
     "tensor",
     "vulkan",
 ]
