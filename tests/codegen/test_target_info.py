@@ -20,6 +20,7 @@ from loopwright.ir import Target
         ("x86_64-- -mcpu=ivybridge", ["sse4.1", "avx"], ["avx2"]),
         ("x86_64-- -mcpu=x86-64 -mattr=+avx2", ["avx2", "ssse3"], ["avx512f"]),
         ("x86_64-- -mcpu=cascadelake -mattr=-avx512f", ["avx2"], ["avx512f", "avx512bw"]),
+        ("x86_64-- -mcpu=knl", ["avx512f", "avx512er"], ["avx512bw"]),
         ("aarch64-- -mcpu=cortex-a55", ["neon", "dotprod"], ["sve", "dsp"]),
         ("arm-- -mcpu=cortex-m55", ["dsp", "mve"], ["neon", "arm-mode"]),
         ("riscv64-- -mcpu=sifive-x280", ["v", "zvl512b"], ["zvl1024b"]),

@@ -76,18 +76,24 @@ def llvm_get_cpu_archlist(target: Target | None = None) -> list[str]:
     return list(known_names(parsed.mtriple or host().triple)[0])
 
 
+# Instructions that LLVM 19 and later do not know, of the processors that have them.
+_FORMER = dict.fromkeys(("knl", "knm"), {"avx512er", "avx512pf", "prefetchwt1"})
+
+
 def llvm_get_cpu_features(target: Target | None = None) -> set[str]:
     """The features that the target's processor has, with the target's own applied.
 
     Raises ValueError without a target, CompileError for a processor that LLVM does not know.
     """
-    return set(features_of(*_machine(target)))
+    triple, cpu, features = _machine(target)
+    known = features_of(triple, cpu, features)
+    return {*known, *(_FORMER.get(cpu, ()) if "avx512f" in known else ())}
 
 
 def llvm_cpu_has_features(cpu_features: str | Sequence[str], target: Target | None = None) -> bool:
     """Whether the target's processor has all the features."""
     features = [cpu_features] if isinstance(cpu_features, str) else cpu_features
-    return features_of(*_machine(target)).issuperset(map(str, features))
+    return llvm_get_cpu_features(target).issuperset(map(str, features))
 
 
 target_has_features = llvm_cpu_has_features
