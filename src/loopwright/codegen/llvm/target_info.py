@@ -77,7 +77,7 @@ def llvm_get_cpu_archlist(target: Target | None = None) -> list[str]:
 
 
 # Instructions that LLVM 19 and later do not know, of the processors that have them.
-_FORMER = dict.fromkeys(("knl", "knm"), {"avx512er", "avx512pf", "prefetchwt1"})
+_FORMER = dict.fromkeys(("knl", "knm"), ("avx512er", "avx512pf", "prefetchwt1"))
 
 
 def llvm_get_cpu_features(target: Target | None = None) -> set[str]:
@@ -86,8 +86,8 @@ def llvm_get_cpu_features(target: Target | None = None) -> set[str]:
     Raises ValueError without a target, CompileError for a processor that LLVM does not know.
     """
     triple, cpu, features = _machine(target)
-    known = features_of(triple, cpu, features)
-    return {*known, *(_FORMER.get(cpu, ()) if "avx512f" in known else ())}
+    has = features_of(triple, cpu, features)
+    return {*has, *(_FORMER.get(cpu, ()) if "avx512f" in has else ())}
 
 
 def llvm_cpu_has_features(cpu_features: str | Sequence[str], target: Target | None = None) -> bool:

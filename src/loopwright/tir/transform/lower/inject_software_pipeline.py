@@ -166,7 +166,7 @@ class _Issued:
     head: PrimExpr | None = None  # the iteration that is written
     predicate: PrimExpr | None = None
     consumed: bool = False
-    wait: tuple[int, PrimExpr] | None = None  # before this statement, until so many are in flight
+    wait: tuple[int, PrimExpr] | None = None  # the statement that waits, and how many stay in flight
 
 
 @dataclass
@@ -331,7 +331,7 @@ class _Pipeline:
     # -- stages that run in the background -----------------------------------------------------
 
     def sources(self, row: _Row) -> list[int]:
-        """The stages that write in the background what a statement reads."""
+        """The stages that write buffers in the background which a statement reads."""
         reads = _buffers(row.block.reads)
         return [s for s, b in self.written.items() if s <= row.part.stage and b & reads]
 
