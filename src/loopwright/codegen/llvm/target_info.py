@@ -77,7 +77,9 @@ def llvm_get_cpu_archlist(target: Target | None = None) -> list[str]:
 
 
 # Instructions that LLVM 19 and later do not know, of the processors that have them.
-_FORMER = dict.fromkeys(("knl", "knm"), ("avx512er", "avx512pf", "prefetchwt1"))
+_FORMER: dict[str, tuple[str, ...]] = dict.fromkeys(
+    ("knl", "knm"), ("avx512er", "avx512pf", "prefetchwt1")
+)
 
 
 def llvm_get_cpu_features(target: Target | None = None) -> set[str]:

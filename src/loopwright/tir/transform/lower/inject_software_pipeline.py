@@ -166,7 +166,9 @@ class _Issued:
     head: PrimExpr | None = None  # the iteration that is written
     predicate: PrimExpr | None = None
     consumed: bool = False
-    wait: tuple[int, PrimExpr] | None = None  # the statement that waits, and how many stay in flight
+    wait: tuple[int, PrimExpr] | None = (
+        None  # the statement that waits, and how many stay in flight
+    )
 
 
 @dataclass
