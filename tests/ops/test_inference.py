@@ -347,7 +347,7 @@ class Module:
         return b, c, d
 """)
     shapes = [str(info.shape.values[0]) for info in mod["main"].ret_struct_info.fields]
-    assert shapes[:2] == ["n", "T.max(k, 0)"]
+    assert shapes[:2] == ["n", "T.max(k, T.int64(0))"]
     exe = lw.compile(mod)
     for n, k in ((0, -2), (2, 0), (6, 3)):
         results = [r.numpy() for r in exe["main"](np.arange(n), k)]

@@ -157,7 +157,7 @@ def arange(start: Prim, end: Prim | None = None, step: Prim = 1, dtype: DType | 
     return _numbers(simplify(tir.max(cast("int64", count), const(0, "int64"))), start, step, dtype)
 
 
-def _numbers(size: PrimExpr, start: Any, step: Any, dtype: str) -> te.Tensor:
+def _numbers(size: PrimExpr, start: Any, step: Any, dtype: Any) -> te.Tensor:
     first, by = cast(dtype, start), cast(dtype, step)
     cell = lambda i: add(first, multiply(by, cast(dtype, i)))  # noqa: E731
     return te.compute([size], cell, name="T_arange", tag="injective")
