@@ -297,7 +297,7 @@ def call_llvm_pure_intrin(
 
 
 def _intrinsic(name: str) -> StringImm:
-    if not INTRINSIC_ID.get()(name):
+    if isinstance(name, str) and not INTRINSIC_ID.get()(name):  # else it is a number of TVM's LLVM
         what = f"Unknown llvm intrinsic function {name}"
         raise CallValueError(explain(what, instead='a name of LLVM\'s, such as "llvm.prefetch"'))
     return StringImm(name)
