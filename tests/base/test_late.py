@@ -41,7 +41,7 @@ def test_a_mistake_in_the_table_is_told(module):
 
 
 def test_late_names():
-    assert relax.build is sys.modules["loopwright.driver.build"].relax_build
+    assert relax.build is sys.modules["loopwright.driver.steps"].relax_build
     assert tir.build is sys.modules["loopwright.driver"].compile
     assert relax.expr is sys.modules["loopwright.relax.expr"]
     with pytest.raises(AttributeError, match=r"module 'relax' has no attribute 'biuld'"):

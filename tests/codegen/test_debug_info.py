@@ -18,7 +18,7 @@ from loopwright.codegen.llvm.machine import resolve
 from loopwright.codegen.llvm.module_text import text_of, without_comments
 from loopwright.codegen.llvm.program import GRAPH
 from loopwright.codegen.objects import ElfObject
-from loopwright.driver.build import compile_steps
+from loopwright.driver.steps import compile_steps
 from loopwright.script import tir as T
 from tools.zoo import RegistryError, fetch
 

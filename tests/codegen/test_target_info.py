@@ -21,6 +21,7 @@ from loopwright.tvm import target_info
         ("x86_64-- -mcpu=ivybridge", ["sse4.1", "avx"], ["avx2"]),
         ("x86_64-- -mcpu=x86-64 -mattr=+avx2", ["avx2", "ssse3"], ["avx512f"]),
         ("x86_64-- -mcpu=cascadelake -mattr=-avx512f", ["avx2"], ["avx512f", "avx512bw"]),
+        ("x86_64-- -mcpu=knl", ["avx512f", "avx512er"], ["avx512bw"]),
         ("aarch64-- -mcpu=cortex-a55", ["neon", "dotprod"], ["sve", "dsp"]),
         ("arm-- -mcpu=cortex-m55", ["dsp", "mve"], ["neon", "arm-mode"]),
         ("riscv64-- -mcpu=sifive-x280", ["v", "zvl512b"], ["zvl1024b"]),
@@ -80,8 +81,13 @@ def test_intrinsics():
     assert number > 0
     assert target_info.llvm_lookup_intrinsic_id(name) == number
     assert target_info.llvm_get_intrinsic_name(number) == name
+    for old in ("llvm.x86.avx512.vpdpbusd.512", "llvm.experimental.stepvector"):
+        assert target_info.llvm_lookup_intrinsic_id(old) > 0  # LLVM looks at the types of these
     for unknown in ("llvm.x86.nothing", "sin", "llvm.bad()\n"):
         assert target_info.llvm_lookup_intrinsic_id(unknown) == 0
+    with pytest.raises(ValueError, match=r"Unknown llvm intrinsic function llvm\.dummy"):
+        lw.tir.call_llvm_intrin("int32x4", "llvm.dummy", 0)
+    lw.tir.call_llvm_pure_intrin("int32x4", 4217, 0)  # TVM's scripts have numbers of an LLVM, too
     with pytest.raises(ValueError, match="no intrinsic has this number\n  got: 1000000"):
         target_info.llvm_get_intrinsic_name(10**6)
 

@@ -188,7 +188,7 @@ import numpy as np
 import loopwright as lw
 exe = lw.compile({str(path)!r})
 print(np.asarray(exe.run([np.ones((2, 4), "float32")])["z:0"]).ravel().tolist())
-heavy = ["loopwright.ir", "loopwright.tir", "loopwright.relax", "loopwright.driver.build", "onnx"]
+heavy = ["loopwright.ir", "loopwright.tir", "loopwright.relax", "loopwright.driver.steps", "onnx"]
 print([name for name in heavy if name in sys.modules])
 """
     source = str(Path(lw.__file__).parent.parent)
@@ -411,7 +411,7 @@ def test_the_package_does_not_customise_itself():
     program = """
 import loopwright as lw
 from loopwright.base.registry import customised, is_own
-import loopwright.driver.build, loopwright.frontend.nn, loopwright.script, loopwright.topi
+import loopwright.driver.steps, loopwright.frontend.nn, loopwright.script, loopwright.topi
 lw.relax.op, lw.tir, lw.ops
 print([(r.name, e.key) for r in customised() for e in r.entries() if not is_own(e.origin)])
 """

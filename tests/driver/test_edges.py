@@ -13,7 +13,7 @@ from rich.console import Console
 import loopwright as lw
 from loopwright.base.plugins import Plugin
 from loopwright.base.progress import Step
-from loopwright.driver import build, cli, demo, disk_cache, progress, vm_build
+from loopwright.driver import cli, demo, disk_cache, progress, steps, vm_build
 from loopwright.runtime import Module
 from loopwright.runtime.vm import ExecBuilder
 
@@ -24,8 +24,8 @@ def test_the_import_is_timed():
     mod = graph("a = R.add(x, x)", x=(4,))
     (note,) = (n for n in lw.lower(mod).notes if n.kind == "import")
     assert note.subject == "module" and 0 <= note.facts["ms"] < 60_000
-    steps = build.compile_steps(mod)[1]
-    assert list(steps) == ["passes", "machine code"] and all(0 <= s < 60 for s in steps.values())
+    times = steps.compile_steps(mod)[1]
+    assert list(times) == ["passes", "machine code"] and all(0 <= s < 60 for s in times.values())
 
 
 def test_parameters_are_bound():
@@ -33,7 +33,7 @@ def test_parameters_are_bound():
     x = np.arange(4, dtype="float32")
     for made in (
         lw.compile(mod, params={"w": np.full(4, 2, "float32")}),
-        build.relax_build(mod, "llvm", {"w": np.full(4, 2, "float32")}),
+        steps.relax_build(mod, "llvm", {"w": np.full(4, 2, "float32")}),
     ):
         assert made.input_names() == ["x"]
         np.testing.assert_array_equal(made(x).numpy(), x - 2)
@@ -42,14 +42,14 @@ def test_parameters_are_bound():
 
 def test_models_that_are_none():
     with pytest.raises(TypeError, match="this model cannot be imported\n  got: int"):
-        build.as_module(3)
+        steps.as_module(3)
     with pytest.raises(
         FileNotFoundError, match="the model file does not exist\n  got: nothing.abc"
     ):
-        build.as_module("nothing.abc")
+        steps.as_module("nothing.abc")
     named = pointwise("f", "X[vi, vj]").with_attr("global_symbol", "g")
-    assert [g.name_hint for g in build.as_module(named).functions] == ["g"]
-    assert [g.name_hint for g in build.as_module(lw.IRModule({"f": named})).functions] == ["g"]
+    assert [g.name_hint for g in steps.as_module(named).functions] == ["g"]
+    assert [g.name_hint for g in steps.as_module(lw.IRModule({"f": named})).functions] == ["g"]
 
 
 def test_plugins_are_shown(monkeypatch, capsys):

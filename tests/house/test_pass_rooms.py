@@ -18,7 +18,7 @@ from .source import forbid, sources
 ASIDE = {"gpu", "tvm"}
 # Passes that are run outside the targets' pipelines, and the file that runs them.
 RUN_BY = {
-    "BindParams": "driver/build.py",
+    "BindParams": "driver/steps.py",
     "EliminateCommonSubexpr": "relax/dpl/rewrite.py",
     "FillNewMemory": "explore/running.py",
     "FuseOpsByPattern": "relax/byoc/partition.py",

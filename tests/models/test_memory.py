@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 import loopwright as lw
 from loopwright import Arena, relax
 from loopwright.backend import cpu
-from loopwright.driver.build import lower
+from loopwright.driver.steps import lower
 from loopwright.frontend import nn
 from loopwright.frontend.onnx import from_onnx
 from loopwright.relax.interpreter import Interpreter

@@ -12,6 +12,7 @@ from loopwright.ops import OPERATORS, Tensor
 from loopwright.ops import op as operator
 from loopwright.relax import op
 from loopwright.relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
+from loopwright.script import from_source
 
 n, c, w = (tir.Var(name, "int64") for name in "ncw")
 SIZE = relax.Var("s", ShapeStructInfo(ndim=2))
@@ -327,3 +328,29 @@ def test_an_unknown_rank_stands_for_those_that_a_body_takes(ranks, dtype, expect
         return te.compute(x.shape, lambda *i: x(*i), "f")
 
     assert_structural_equal(own(body)(tensor(dtype=dtype)), expected)
+
+
+def test_sizes_of_the_scope_are_not_negative() -> None:
+    """As many numbers as a tensor has rows; a scalar may be negative."""
+    mod = from_source("""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n",), "int64"), k: R.Prim(value="k")):
+        n, k = T.int64(), T.int64()
+        with R.dataflow():
+            a = R.arange(0, R.prim_value(n), 1)
+            b = R.add(a, x)
+            c = R.arange(0, R.prim_value(k), 1)
+            d = R.arange(3, R.prim_value(n), 2)
+            R.output(b, c, d)
+        return b, c, d
+""")
+    shapes = [str(info.shape.values[0]) for info in mod["main"].ret_struct_info.fields]
+    assert shapes[:2] == ["n", "T.max(k, T.int64(0))"]
+    exe = lw.compile(mod)
+    for n, k in ((0, -2), (2, 0), (6, 3)):
+        results = [r.numpy() for r in exe["main"](np.arange(n), k)]
+        want = [np.arange(n) * 2, np.arange(max(k, 0)), np.arange(3, n, 2)]
+        for got, wanted in zip(results, want, strict=True):
+            np.testing.assert_array_equal(got, wanted)

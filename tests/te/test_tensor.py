@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -26,6 +27,15 @@ def test_placeholder_and_compute():
     assert b.shape[0] is n and [int(s) for s in b.shape[1:]] == [4]
     assert [x.var.name for x in b.op.axis] == ["i", "j"]
     assert b.op.output(0) is b and b.op.num_outputs == 1
+
+
+def test_tensors_of_te_are_copied_with_what_they_compute():
+    a = te.placeholder((3,), name="a")
+    b = te.compute((3,), lambda i: a[i] + 1.0, name="b")
+    copy = pickle.loads(pickle.dumps(b))
+    assert (copy.name, copy.dtype, copy.op.output(0)) == ("b", "float32", copy)
+    same = te.create_prim_func([copy.op.input_tensors[0], copy])
+    assert_structural_equal(same, te.create_prim_func([a, b]))
 
 
 def names(tensor):

@@ -41,12 +41,12 @@ from ..relax.expr import Function
 from ..relax.interpreter import Interpreter
 from ..relax.transform import BindSymbolicVars
 from ..runtime.arena import Arena
-from .build import as_module, as_target, compile_steps, lower
 from .console import command, page, say
 from .differences import apart
 from .feeds import make_feeds, parts, read_dims, save
 from .front import DEFAULT_TARGET, compile
 from .options import CompileOptions
+from .steps import as_module, as_target, compile_steps, lower
 
 _FEW = 64  # arrays of one output that are printed
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)

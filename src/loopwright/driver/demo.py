@@ -24,8 +24,8 @@ from ..ir.target import Target
 from ..relax.expr import Function
 from ..runtime import threads
 from ..tir.function import PrimFunc
-from .build import DEFAULT_TARGET, compile_steps
 from .console import report
+from .steps import DEFAULT_TARGET, compile_steps
 
 BUNDLED = Path(__file__).parent / "data" / "digits.onnx"
 

@@ -17,7 +17,7 @@ from ..ir.prim_expr import IntImm
 from ..relax.byoc import Backend, Cost, partition
 from ..relax.struct_info import TensorStructInfo
 from ..relax.transform import RunCodegen
-from .build import compile_steps
+from .steps import compile_steps
 
 ROUNDS, SECONDS = 9, 0.002
 

@@ -21,10 +21,10 @@ from ..relax.expr import Function
 from ..runtime.module import Module
 from ..runtime.vm import ExecBuilder, VMExecutable, VMFuncKind
 from ..tir.function import PrimFunc
-from .build import relax_build as build
-from .build import symbol_of
 from .front import compile
 from .options import EXEC_MODES
+from .steps import relax_build as build
+from .steps import symbol_of
 
 
 def _vmcodegen(builder: ExecBuilder, mod: IRModule, exec_mode: str = "bytecode") -> IRModule:

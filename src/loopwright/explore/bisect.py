@@ -20,10 +20,10 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..base.errors import LoopwrightError, explain, suggest
-from ..driver.build import compile_steps
 from ..driver.differences import difference, flat
 from ..driver.feeds import make_feeds
 from ..driver.options import CompileOptions, Keywords
+from ..driver.steps import compile_steps
 from ..ir import trace as tracing
 from ..ir.functor import pre_order_visit
 from ..ir.module import IRModule

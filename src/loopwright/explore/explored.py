@@ -12,8 +12,8 @@ from typing import Any
 from ..base.errors import LoopwrightError, UnknownName, explain, suggest
 from ..codegen.llvm.executable import Executable
 from ..codegen.llvm.located import Located, located
-from ..driver.build import compile_steps
 from ..driver.options import CompileOptions
+from ..driver.steps import compile_steps
 from ..ir import trace as tracing
 from ..ir.module import IRModule
 from ..ir.trace import ModelNode, PassRecord, Trace

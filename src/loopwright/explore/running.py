@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..base.registry import is_own
-from ..driver.build import compile_steps
 from ..driver.differences import difference, flat
 from ..driver.options import CompileOptions
+from ..driver.steps import compile_steps
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule, called_global_vars
 from ..ir.pass_context import PassContext

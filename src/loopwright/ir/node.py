@@ -268,7 +268,10 @@ class Node(metaclass=NodeMeta):
         return _rebuild, reduced, self.__getstate__()
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        return None, self.extras()
+        if self.__fields__:
+            return None, self.extras()
+        slots = (s for k in type(self).__mro__ for s in getattr(k, "__slots__", ()))
+        return None, {s: getattr(self, s) for s in slots if s != "span" and hasattr(self, s)}
 
     def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
         for name, value in state[1].items():

@@ -582,4 +582,14 @@ def _word(value: str | int | Sequence[str]) -> str:
     return shlex.quote(text)
 
 
+class MemoryInfo(Node, key="target.MemoryInfo"):
+    """A scope of special memory, which the function `tvm.info.mem.<scope>` returns: its size, and the
+    expression of its address (None: code on the CPU cannot reach it)."""
+
+    unit_bits: int
+    max_num_bits: int
+    max_simd_bits: int
+    head_address: Any = field(default=None)
+
+
 __dir__ = _public_names(__name__)

@@ -285,7 +285,7 @@ class Operator:
             else:
                 info = infer_by_body(self.body, self.graph_params, args, self.attrs_of(call))
             info = of_scalars(with_shape_argument(info, args), self.graph_params, args)
-            device = device_of(args)
+            info, device = bb.sized(info), device_of(args)
             return info if device is None else on_device(info, device)
         except Exception as err:
             if isinstance(err, LoopwrightError):

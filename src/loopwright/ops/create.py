@@ -154,9 +154,12 @@ def arange(start: Prim, end: Prim | None = None, step: Prim = 1, dtype: DType | 
     else:
         real = subtract(cast("float64", end), cast("float64", start))
         count = cast("int64", tir.ceil(tir.Div(real, cast("float64", step))))
+    return _numbers(simplify(tir.max(cast("int64", count), const(0, "int64"))), start, step, dtype)
+
+
+def _numbers(size: PrimExpr, start: Any, step: Any, dtype: Any) -> te.Tensor:
     first, by = cast(dtype, start), cast(dtype, step)
     cell = lambda i: add(first, multiply(by, cast(dtype, i)))  # noqa: E731
-    size = simplify(tir.max(cast("int64", count), const(0, "int64")))
     return te.compute([size], cell, name="T_arange", tag="injective")
 
 
@@ -197,9 +200,14 @@ def _is_whole(value):
 def _(bb, call):
     """Numbers that are known are a constant, where there is room for them."""
     bounds: list[Any] = [getattr(getattr(a, "value", None), "value", None) for a in call.args]
+    dtype, shape = call.attrs.dtype, call.struct_info.shape
+    if None in bounds and isinstance(shape, ShapeExpr):  # its size is simpler in the graph
+        start, _, step = (a.struct_info.value for a in call.args)
+        return bb.call_te(
+            _numbers, shape.values[0], start, step, dtype, primfunc_name_hint="arange"
+        )
     if None in bounds or not budget.room(16 * _count(*bounds)):
         return arange._legalize(bb, call)
-    dtype = call.attrs.dtype
     return constant(np.arange(*bounds).astype(numpy_dtype(dtype)), dtype)
 
 

@@ -9,7 +9,7 @@ from loopwright.backend.pipeline import (
     get_default_pipeline as get_default_pipeline, get_pipeline as get_pipeline,
     register_pipeline as register_pipeline,
 )
-from loopwright.driver.build import relax_build as _relax_build
+from loopwright.driver.steps import relax_build as _relax_build
 from loopwright.ir.expr import GlobalVar as GlobalVar
 from loopwright.relax import (
     analysis as analysis, dpl as dpl, expr_functor as expr_functor, interpreter as interpreter,

@@ -12,8 +12,10 @@ from ..base.span import Span
 from ..ir.expr import GlobalVar
 from ..ir.function import BaseFunc
 from ..ir.module import IRModule
+from ..ir.prim_expr import Max
 from ..ir.prim_expr import Var as TirVar
 from ..ir.structural import structural_equal
+from ..ir.variables import vars_in
 from . import expr as rx
 from .fingerprint import fingerprint
 from .normalize import Normalizer
@@ -21,13 +23,19 @@ from .op.base import call_tir, call_tir_with_grad
 from .relations import (
     Analyzer,
     BaseCheckResult,
+    collect_non_negative_expressions,
     definable_tir_vars_in_struct_info,
     erase_to_well_defined,
     function_struct_info,
     struct_info_base_check,
     tir_vars_in_struct_info,
 )
-from .struct_info import ObjectStructInfo, ShapeStructInfo, StructInfo
+from .struct_info import (
+    ObjectStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+)
 from .te_call import gen_call_tir_inputs
 
 
@@ -351,6 +359,21 @@ class BlockBuilder:
         symbols = tir_vars_in_struct_info(info)
         defined = self._scopes[-1].defined(symbols) if self._scopes else ()
         return erase_to_well_defined(info, {v: v for v in defined}, lambda var: var)
+
+    def sized(self, info: StructInfo) -> StructInfo:
+        """A tensor's struct info without the bounds of extents at 0 that the sizes in scope never
+        reach: `T.max(n, 0)` is n where a tensor has n rows."""
+        shape = info.shape if isinstance(info, TensorStructInfo) else None
+        if not isinstance(shape, rx.ShapeExpr) or not any(type(d) is Max for d in shape.values):
+            return info
+        ana, symbols = Analyzer(), set(tir_vars_in_struct_info(info))
+        scope = self._scopes[-1] if self._scopes else None
+        while scope is not None:
+            for size in (e for i in scope.infos for e in collect_non_negative_expressions(i)):
+                if symbols.intersection(vars_in(size)):
+                    ana.assume_nonnegative(size)
+            scope = scope.outer
+        return info.replace(shape=rx.ShapeExpr([ana.simplify(d) for d in shape.values]))
 
     # ------------------------------------------------------------------ emitting
 

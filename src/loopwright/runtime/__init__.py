@@ -6,7 +6,8 @@ from loopwright.runtime import by_numpy as _by_numpy
 from loopwright.runtime.arena import Arena
 from loopwright.runtime.device import Device, cpu, cuda, device, gpu, metal, opencl, rocm, vulkan
 from loopwright.runtime.extern import ExternLibrary
-from loopwright.runtime.library import load_module
+from loopwright.runtime.library import load_module, system_lib
+from loopwright.runtime.linked import load_static_library
 from loopwright.runtime.module import BenchmarkResult, Module, measure
 from loopwright.runtime.native import NativeFunction
 from loopwright.runtime.ndarray_cache import dump_ndarray_cache, load_ndarray_cache
@@ -54,6 +55,7 @@ __all__ = [
     "list_global_func_names",
     "load_module",
     "load_ndarray_cache",
+    "load_static_library",
     "measure",
     "metal",
     "num_threads",
@@ -62,6 +64,7 @@ __all__ = [
     "remove_global_func",
     "rocm",
     "set_num_threads",
+    "system_lib",
     "tensor",
     "vulkan",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import ctypes
 import json
+import re
 import struct
 import sys
 import tarfile
@@ -42,6 +43,8 @@ THREADS_SYMBOL = "lw_threads"  # an int32: how many threads the model was compil
 ENTRY_PREFIX = "__tvm_ffi_"
 # A library of C is called by the code that wrote it.
 C_LIBRARY: Slot[Callable[[Path, str], Any]] = Slot("runtime.c_library")
+# A file of LLVM is compiled.
+LLVM_FILE: Slot[Callable[[Path], Module]] = Slot("runtime.llvm_file")
 # The functions that a TVM script calls by the name of its graph: inputs set by name, then run.
 GRAPH_RUNTIME: Slot[Callable[[Module, list[Any]], Any]] = Slot("runtime.graph_runtime")
 _POOL_SYMBOLS = ("lw_set_num_threads", "lw_num_threads", "lw_pool_reset", "lw_pool_set_pinning")
@@ -170,7 +173,8 @@ def _check_whole(file: Path) -> None:
 
 
 def load_module(path: str | Path, fmt: str = "", *, threads: int | None = None) -> Module:
-    """Load an exported shared library; a `.tar` of objects is linked first, by the system's compiler.
+    """Load an exported shared library; a `.tar` of objects is linked first, by the system's compiler, and
+    LLVM's text or bitcode (`.ll`, `.bc`) compiled.
 
     threads: the size of its thread pool; by default the one that the model was compiled with, else
         the process's number, also when that changes.
@@ -181,6 +185,8 @@ def load_module(path: str | Path, fmt: str = "", *, threads: int | None = None) 
     if file.suffix == ".tar":
         with tempfile.TemporaryDirectory() as folder:
             return load_module(_linked(file, Path(folder)), threads=threads)
+    if file.suffix in (".ll", ".bc"):
+        return LLVM_FILE.get()(file)
     _check_whole(file)
     ffi()  # the library uses its C API
     library = ctypes.CDLL(str(file.resolve()))
@@ -190,20 +196,12 @@ def load_module(path: str | Path, fmt: str = "", *, threads: int | None = None) 
         of_c = LoadedLibrary(entries, kind="library", keep_alive=c_library)
         of_c.signatures = {name: entry.signature.plain() for name, entry in entries.items()}
         return of_c
-    try:
-        table = ctypes.c_char.in_dll(library, EXPORTS_SYMBOL)
-    except ValueError:
-        raise ValueError(
-            f"{file} was not exported by Loopwright: it has no symbol {EXPORTS_SYMBOL}"
-        ) from None
-    address = ctypes.addressof(table)
     functions = {}
-    while name := ctypes.string_at(address).decode():
+    for name in _entry_names(library, file):
         entry = getattr(library, ENTRY_PREFIX + name)
         functions[name] = NativeFunction(
             ctypes.cast(entry, ctypes.c_void_p).value or 0, name, keep_alive=library
         )
-        address += len(name.encode()) + 1
     if hasattr(library, _POOL_SYMBOLS[0]):
         # ctypes never unloads a library, so the pool's code stays.
         pool = {s: ctypes.cast(getattr(library, s), ctypes.c_void_p).value for s in _POOL_SYMBOLS}
@@ -225,6 +223,38 @@ def load_module(path: str | Path, fmt: str = "", *, threads: int | None = None) 
         program = from_bytes(base64.b85decode(_text_at(library, BYTECODE_SYMBOL)))
         loaded.run_on(Machine(program, functions))
     return loaded
+
+
+def system_lib(symbol_prefix: str = "") -> LoadedLibrary:
+    """The functions, of names with that prefix, of exported libraries that this process has loaded by
+    other means (`ctypes.CDLL`, or linked with a program). Needs Linux, which lists them."""
+    maps = Path("/proc/self/maps")
+    rows = maps.read_text().splitlines() if maps.exists() else []
+    files = dict.fromkeys(row.split(maxsplit=5)[5] for row in rows if ".so" in row)
+    exported = [file for file in files if hasattr(ctypes.CDLL(file), _POOL_SYMBOLS[0])]
+    functions = {n: f for file in exported for n, f in load_module(file)._functions.items()}
+    of_prefix = {n: f for n, f in functions.items() if n.startswith(symbol_prefix)}
+    return LoadedLibrary(of_prefix, kind="system_lib")
+
+
+def _entry_names(library: ctypes.CDLL, file: Path) -> list[str]:
+    """The names of a library's functions: listed, or, where it was linked of objects, among the symbols
+    of its file. Raises ValueError where there are none."""
+    if hasattr(library, EXPORTS_SYMBOL):
+        address = ctypes.addressof(ctypes.c_char.in_dll(library, EXPORTS_SYMBOL))
+        names = []
+        while name := ctypes.string_at(address).decode():
+            names.append(name)
+            address += len(name.encode()) + 1
+        return names
+    symbols = re.findall(rb"\0%b([^\0]+)(?=\0)" % ENTRY_PREFIX.encode(), file.read_bytes())
+    names = [
+        n for n in dict.fromkeys(s.decode() for s in symbols) if hasattr(library, ENTRY_PREFIX + n)
+    ]
+    if not names:
+        what = f"{file} was not exported by Loopwright: it has no symbol {EXPORTS_SYMBOL}"
+        raise ValueError(what)
+    return names
 
 
 def export_program(program: VMExecutable, path: Path) -> Path:

@@ -131,6 +131,9 @@ class Module(Timed):
     """Functions by name: `mod["main"](x)`. The library they are in lives as long as the module."""
 
     entry_name = "main"
+    is_binary_serializable = False
+    is_runnable = True
+    is_dso_exportable = False  # whether it can become part of the library of another module
 
     def __init__(
         self,

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base import registry as _registry
-from ..base.errors import CallTypeError, explain
+from ..base.errors import CallTypeError, CallValueError, explain
+from ..base.late import Slot
 from ..ir.dtype import DataType
 from ..ir.expr import GlobalVar
 from ..ir.op import OPS, Op, register_op
@@ -56,6 +57,9 @@ from .expr import BufferLoad
 if TYPE_CHECKING:
     from ..base.span import Span
     from ..ir.node import Node
+
+# The number of an LLVM intrinsic; 0 for a name that LLVM does not know.
+INTRINSIC_ID: Slot[Callable[[str], int]] = Slot("tir.intrinsic_id")
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -234,15 +238,24 @@ def call_pure_extern(
 
 
 def call_llvm_intrin(dtype: str, name: str, *args: ScalarLike, span: Span | None = None) -> Call:
-    """Call an LLVM intrinsic by its name ("llvm.prefetch")."""
-    return call_intrin(dtype, "tir.call_llvm_intrin", StringImm(name), *args, span=span)
+    """Call an LLVM intrinsic by its name ("llvm.prefetch"). Raises ValueError for a name that LLVM
+    does not know."""
+    return call_intrin(dtype, "tir.call_llvm_intrin", _intrinsic(name), *args, span=span)
 
 
 def call_llvm_pure_intrin(
     dtype: str, name: str, *args: ScalarLike, span: Span | None = None
 ) -> Call:
-    """Call a side-effect-free LLVM intrinsic by its name ("llvm.fma")."""
-    return call_intrin(dtype, "tir.call_llvm_pure_intrin", StringImm(name), *args, span=span)
+    """Call a side-effect-free LLVM intrinsic by its name ("llvm.fma"). Raises ValueError for a name
+    that LLVM does not know."""
+    return call_intrin(dtype, "tir.call_llvm_pure_intrin", _intrinsic(name), *args, span=span)
+
+
+def _intrinsic(name: str) -> StringImm:
+    if isinstance(name, str) and not INTRINSIC_ID.get()(name):  # else it is a number of TVM's LLVM
+        what = f"Unknown llvm intrinsic function {name}"
+        raise CallValueError(explain(what, instead='a name of LLVM\'s, such as "llvm.prefetch"'))
+    return StringImm(name)
 
 
 def call_tir(global_var: GlobalVar, *args: ScalarLike) -> Call:

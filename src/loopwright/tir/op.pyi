@@ -3,6 +3,7 @@
 Made by `python -m tools.make_stubs`.
 """
 
+from loopwright.base.late import Slot as _Slot
 from loopwright.base.registry import Registry as _Registry
 from loopwright.base.span import Span as _Span
 from loopwright.ir.conversion import (
@@ -29,6 +30,7 @@ from loopwright.tir.buffer import Buffer as Buffer
 from loopwright.tir.expr import BufferLoad as BufferLoad
 from typing import Any as _Any
 
+INTRINSIC_ID: _Slot
 OPS: _Registry
 def abs(x: _ScalarLike, span: _Span | None = None) -> PrimExpr: """Absolute value."""
 def acos(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.acos of x, element by element."""
@@ -46,8 +48,8 @@ def call_cpacked(*args: _Any, span: _Span | None = None) -> Call: """Call a func
 def call_cpacked_lowered(*args: _Any, span: _Span | None = None) -> Call: """`call_cpacked` with its arguments on the stack."""
 def call_extern(dtype: str, func_name: str, *args: PrimExpr | str | int, span: _Span | None = None) -> Call: """Call the C function `func_name` with plain arguments (buffers as pointers)."""
 def call_intrin(dtype: str, func_name: str, *args: PrimExpr | str | float | None, span: _Span | None = None) -> Call: """Call the intrinsic `func_name` ("tir.exp", or an Op); buffers become their pointer."""
-def call_llvm_intrin(dtype: str, name: str, *args: _ScalarLike, span: _Span | None = None) -> Call: """Call an LLVM intrinsic by its name ("llvm.prefetch")."""
-def call_llvm_pure_intrin(dtype: str, name: str, *args: _ScalarLike, span: _Span | None = None) -> Call: """Call a side-effect-free LLVM intrinsic by its name ("llvm.fma")."""
+def call_llvm_intrin(dtype: str, name: str, *args: _ScalarLike, span: _Span | None = None) -> Call: """Call an LLVM intrinsic by its name ("llvm.prefetch"). Raises ValueError for a name that LLVM does not know."""
+def call_llvm_pure_intrin(dtype: str, name: str, *args: _ScalarLike, span: _Span | None = None) -> Call: """Call a side-effect-free LLVM intrinsic by its name ("llvm.fma"). Raises ValueError for a name that LLVM does not know."""
 def call_packed(*args: _Any, span: _Span | None = None) -> Call: """Call a registered function by name; the result is its return value (int32 by default)."""
 def call_packed_lowered(*args: PrimExpr | str | int, span: _Span | None = None) -> Call: """`call_packed` with its arguments on the stack."""
 def call_pure_extern(dtype: str, func_name: str, *args: _ScalarLike, span: _Span | None = None) -> Call: """Call a C function that has no side effect."""

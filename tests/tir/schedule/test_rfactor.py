@@ -438,3 +438,36 @@ def test_split_reductions(fold: str, steps: str) -> None:
             out = np.zeros(5, "int32")
             execute(func, [data[name].copy(), out])
             np.testing.assert_array_equal(out, meaning(data[name]), err_msg=name)
+
+
+SHARED = """
+@T.prim_func
+def main(A: T.Buffer((4, 12), "int32"), C: T.Buffer((4,), "int32")):
+    B = T.alloc_buffer((4,), "int32")
+    for i in range(4):
+        for k in range(12):
+            with T.block("B"):
+                v, r = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[v] = 0
+                B[v] = B[v] + A[v, r]
+        with T.block("C"):
+            v = T.axis.spatial(4, i)
+            C[v] = B[v] * 2
+"""
+
+
+def test_the_first_block_of_shared_loops_gets_loops_of_its_own() -> None:
+    """As in TVM, unless a later block of the loops writes what it reads, or a condition is between."""
+    for text, apart in (
+        (SHARED, True),
+        (SHARED.replace("C[v] = B[v] * 2", "C[v] = B[v] * 2\n            A[v, 0] = 0"), False),
+    ):
+        sch = tir.Schedule(from_source(text))
+        sch.split(sch.get_loops("B")[1], [None, 4])
+        first = sch.rfactor(sch.get_loops("B")[1], 0)
+        assert (sch.get(sch.get_loops(first)[0]) is not sch.get(sch.get_loops("B")[0])) == apart
+        data = np.arange(48, dtype="int32").reshape(4, 12)
+        out = np.zeros(4, "int32")
+        run(sch.mod["main"], [data.copy(), out])
+        np.testing.assert_array_equal(out, data.sum(1) * 2)

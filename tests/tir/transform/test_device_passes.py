@@ -11,6 +11,7 @@ import loopwright as lw
 from loopwright import tir
 from loopwright.base.errors import LoopwrightError
 from loopwright.ir.module import IRModule
+from loopwright.ir.serialize import make_node
 from loopwright.ir.target import Target
 from loopwright.ir.transform import PassContext, Sequential
 from loopwright.runtime import Module, register_func, remove_global_func
@@ -241,10 +242,13 @@ def main(A: T.Buffer((64,), "uint8")):
     assert tt.VerifyVTCMLimit()(mod)["main"] is mod["main"]
     with pytest.raises(RuntimeError, match="64 bytes, the limit is 63"):
         tt.VerifyVTCMLimit(63)(mod)
-    register_func("tvm.info.mem.global.vtcm", lambda: {"max_num_bits": 256}, override=True)
+    info = make_node("target.MemoryInfo", unit_bits=8, max_num_bits=256, max_simd_bits=32)
+    register_func("tvm.info.mem.global.vtcm", lambda: info, override=True)
     try:
         with pytest.raises(ValueError, match="512 bits, there are 256"):
-            tt.LowerDeviceStorageAccessInfo()(mod)
+            tt.StorageRewrite()(mod)
+        unused = IRModule({"main": from_source(text.replace("V[0] = A[0]", "T.evaluate(0)"))})
+        assert "allocate" not in tt.LowerDeviceStorageAccessInfo()(unused).script()
         larger = IRModule(
             {"main": from_source(text.replace("[64],", "[n],").replace("):", ", n: T.int32):", 1))}
         )

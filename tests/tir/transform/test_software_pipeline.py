@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
+import loopwright as lw
 from loopwright import tir
 from loopwright.ir.module import IRModule
 from loopwright.script import from_source
@@ -47,6 +50,8 @@ def program(stage, order=(0, 1, 2, 3), low=0, high=9, last="Y[j]"):
         ((0, 1, 2, 3), (3, 2, 1, 0), 0, 9),
         ((0, 0, 3, 1), (1, 2, 0, 3), 2, 9),
         ((0, 1, 2, 3), (2, 0, 3, 1), 1, 4),
+        ((0, 1, 2, 3), (0, 1, 2, 3), 1, 3),
+        ((0, 1, 2, 3), (3, 2, 1, 0), 4, 5),
     ],
 )
 def test_same_numbers(stage, order, low, high):
@@ -72,7 +77,7 @@ def test_same_numbers(stage, order, low, high):
         ({"stage": (0, 0, 0, 0), "order": (1, 0, 2, 3)}, "X is used before it is made"),
         ({"stage": (0, 1, 1)}, "a number for each statement"),
         ({"stage": (0, 1, 1, 1), "order": (0, 1, 1, 2)}, "each number once"),
-        ({"stage": (0, 1, 2, 3), "high": 2}, "2 iterations for 4 stages"),
+        ({"stage": (0, 0, 0, 1), "order": ()}, "software_pipeline_order [] for 4 statements"),
         ({"stage": (0, 0, 0, 1), "last": "C[i - 1, j]"}, "C is shared between stages"),
     ],
 )
@@ -105,13 +110,116 @@ def test_copies_of_an_aligned_buffer_keep_its_strides() -> None:
     np.testing.assert_array_equal(args[1], args[0] + 1)
 
 
-def test_loops_of_unknown_length_are_refused():
+@pytest.mark.parametrize("stage", [(0, 1, 1, 1), (0, 0, 1, 2), (0, 1, 2, 3)])
+def test_loops_of_unknown_length(stage):
     text = TEXT.replace(
         ', D: T.Buffer((4,), "float32")', ', D: T.Buffer((4,), "float32"), n: T.int32'
     )
-    text = text.format(stage=[0, 1, 1, 1], order=[0, 1, 2, 3], low=0, high="n", last="Y[j]")
-    with pytest.raises(ValueError, match="the number of iterations is not known"):
-        tt.InjectSoftwarePipeline()(IRModule({"main": from_source(text)}))
+    text = text.format(stage=list(stage), order=[0, 1, 2, 3], low=0, high="n", last="Y[j]")
+    func = from_source(text)
+    after = tt.InjectSoftwarePipeline()(IRModule({"main": func}))["main"]
+    exe = lw.compile(func)
+    for n in range(7):
+        given = [np.arange(36, dtype="f4").reshape(9, 4), np.zeros((9, 4), "f4"), np.zeros(4, "f4")]
+        wanted, got, compiled = ([a.copy() for a in given] for _ in range(3))
+        run(func, [*wanted, n])
+        run(after, [*got, n])
+        exe["main"](*compiled, n)
+        for a, b, c in zip(wanted, got, compiled, strict=True):
+            np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(a, c)
+
+
+NESTED = """
+@T.prim_func
+def main(A: T.Buffer((9, 6), "float32"), C: T.Buffer((9, 6), "float32")):
+    for i in T.serial(9, annotations={"software_pipeline_stage": OUTER, "software_pipeline_order": ORDER}):
+        with T.block():
+            X = T.alloc_buffer((6,))
+            for j in range(6):
+                X[j] = A[i, j]
+            for j in T.serial(6, annotations={"software_pipeline_stage": [0, 1], "software_pipeline_order": [0, 1]}):
+                with T.block():
+                    Y = T.alloc_buffer((1,))
+                    Y[0] = X[5 - j] * T.float32(2)
+                    C[i, j] = Y[0] + T.float32(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("outer", "order"),
+    [([0, 1, 1, 1], [0, 1, 2, 3]), ([0, 0, 1, 1], [0, 2, 1, 3]), ([0, 1], [0, 1])],
+)
+def test_the_parts_of_a_pipeline_inside_are_numbered(outer, order):
+    func = from_source(NESTED.replace("OUTER", str(outer)).replace("ORDER", str(order)))
+    if len(outer) < 4:
+        with pytest.raises(ValueError, match=r"for 4 statements"):
+            tt.InjectSoftwarePipeline()(IRModule({"main": func}))
+        return
+    low = tt.lower_to_loops()(IRModule({"main": func}))["main"]
+    a, c = np.arange(54, dtype="f4").reshape(9, 6), np.zeros((9, 6), "f4")
+    run(low, [a, c])
+    np.testing.assert_array_equal(c, a[:, ::-1] * 2 + 1)
+
+
+def test_as_few_copies_as_the_order_allows():
+    """A buffer that is read before the next iteration writes it needs one; one that a block marks, two."""
+    text = TEXT.format(stage=[0, 1, 1, 1], order=[2, 0, 1, 3], low=0, high=9, last="D[j]")
+    assert "X = T.alloc_buffer((4,))" in after_text(text)
+    assert "X = T.alloc_buffer((2, 4))" in after_text(text.replace("[2, 0, 1, 3]", "[1, 0, 2, 3]"))
+    marked = text.replace(
+        """            for j in range(4):
+                X[j] = A[i, j]
+""",
+        """            with T.block():
+                T.reads(A[i, 0:4])
+                T.writes(X[0:4])
+                T.block_attr({"double_buffer_scope": 0})
+                for j in range(4):
+                    X[j] = A[i, j]
+""",
+    )
+    assert "X = T.alloc_buffer((2, 4))" in after_text(marked)
+
+
+def after_text(text):
+    return tt.InjectSoftwarePipeline()(IRModule({"main": from_source(text)}))["main"].script()
+
+
+def test_stages_in_the_background_commit_and_wait():
+    text = TEXT.format(stage=[0, 0, 3, 3], order=[0, 1, 2, 3], low=0, high=9, last="Y[j]")
+    text = text.replace("annotations={", 'annotations={"software_pipeline_async_stages": [0], ')
+    made = after_text(text)
+    assert (
+        made.count('"async_commit_queue_scope", 0') == 4
+    )  # Y, which waits for X, is apart from it
+    counts = re.findall(r'"async_wait_inflight_count", (.*)\)', made)
+    assert counts == ["0", "0", "2 - i"]
+    low = tt.lower_to_loops()(IRModule({"main": from_source(text)}))["main"]
+    plain = program((0, 0, 3, 3))
+    data = [np.arange(36, dtype="f4").reshape(9, 4), np.zeros((9, 4), "f4"), np.zeros(4, "f4")]
+    wanted, got = ([a.copy() for a in data] for _ in range(2))
+    run(plain, wanted)
+    run(low, got)
+    for a, b in zip(wanted, got, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_pointers_to_copies():
+    @T.prim_func
+    def f(A: T.Buffer((6, 4), "int32"), C: T.Buffer((6,), "int32")):
+        for i in T.serial(
+            6,
+            annotations={"software_pipeline_stage": [0, 1], "software_pipeline_order": [0, 1]},
+        ):
+            with T.block():
+                X = T.alloc_buffer((4,), "int32")
+                for j in range(4):
+                    X[j] = A[i, j]
+                C[i] = T.call_extern("int32", "last", X.access_ptr("r", offset=3))
+
+    script = tt.InjectSoftwarePipeline()(IRModule({"main": f}))["main"].script()
+    assert "X.data, 3 + 1 * 4" in script or "X.data, 7" in script, script
 
 
 def test_separators_of_axes_move_with_the_versions():

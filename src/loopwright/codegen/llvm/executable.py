@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...base.errors import LoopwrightError, UnknownName, explain
 from ...base.late import Slot
 from ...runtime.arguments import Converted
+from ...runtime.linked import LinkedModule
 from ...runtime.module import call_args
 from ...runtime.native import nested
 from ...runtime.profiler import Profile
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 # Filled by modules that need the compiler, which a model loaded from disk runs without.
 TIMED_FUNCTION: Slot[type[TimedFunction]] = Slot("codegen.timed_function")
+SAVE_MODULE: Slot[Callable[..., None]] = Slot("codegen.save_module")
 EXPORT_LIBRARY: Slot[Callable[..., Any]] = Slot("codegen.export_library")
 
 
@@ -35,6 +37,8 @@ class Executable(CompiledModel):
 
     form = "native code"
     runs = True
+    is_binary_serializable = False
+    is_runnable = is_dso_exportable = True
     graph_name = ""  # the name of the graph executor of `main` in a library, if not "default"
 
     def __init__(self, program: NativeProgram, lowered: Lowered) -> None:
@@ -49,6 +53,7 @@ class Executable(CompiledModel):
         self._functions: dict[str, Any] = {}
         self._timed: dict[str, TimedFunction] = {}
         self.kernels: dict[str, Any] = {}
+        self.imported_modules: list[LinkedModule] = []
         for name, native in self.program.load().items():
             tree = self.entries[name].tree
             self._functions[name] = nested(native, tree)
@@ -111,19 +116,30 @@ class Executable(CompiledModel):
             self._timed[function] = timed
         return timed(args, number)
 
+    def import_module(self, module: LinkedModule) -> None:
+        """Make an object or C source part of the library that `export_library` writes."""
+        if not isinstance(module, LinkedModule):
+            what = "only objects and C sources become part of a model's library"
+            hint = "runtime.load_static_library of what save(.o) wrote"
+            raise LoopwrightError(explain(what, got=repr(module), instead=hint))
+        self.imported_modules.append(module)
+
     def export_library(self, file_name: Path | str, **options: Any) -> Any:
         """Write a library (`.so`, `.a`, `.o`) with a C header; options: of `library.export_library`."""
         return EXPORT_LIBRARY.get()(self, file_name, **options)
 
     def save(self, file_name: Path | str, fmt: str = "") -> None:
-        """Write LLVM text (`.ll`), assembly (`.s`, `.asm`), or what `export_library` writes without the
-        header. fmt: "ll", "s" or "asm", instead of the suffix of the name."""
-        kind = fmt or Path(file_name).suffix.lstrip(".")
-        if kind not in ("ll", "s", "asm"):
-            self.export_library(file_name, header=False)
-            return
-        text = self.get_source("" if kind == "ll" else "asm")
-        Path(file_name).write_text(text, encoding="utf-8")
+        """Write LLVM text (`.ll`), bitcode (`.bc`), assembly (`.s`, `.asm`), or what `export_library`
+        writes without the header: of an object `contrib.cc.create_shared` makes a library. fmt: "ll",
+        "bc", "s" or "asm", instead of the suffix of the name."""
+        path = Path(file_name)
+        kind = fmt or path.suffix.lstrip(".")
+        if kind in ("ll", "bc"):
+            SAVE_MODULE.get()(self.program, path, kind)
+        elif kind in ("s", "asm"):
+            path.write_text(self.get_source("asm"), encoding="utf-8")
+        else:
+            self.export_library(path, header=False, loadable=True)
 
     # -- inspection ----------------------------------------------------------------------------
 

@@ -33,17 +33,19 @@ _HIDDEN = ".private_extern" if sys.platform == "darwin" else ".hidden"
 
 
 def public_string(name: str, value: str) -> str:
-    """LLVM text of a C string that other libraries can link to."""
-    return abi.c_string("lw.text", value).replace("@lw.text = private unnamed_addr", f"@{name} =")
+    """LLVM text of a C string that other libraries can link to; of several objects the first's."""
+    text = abi.c_string("lw.text", value)
+    return text.replace("@lw.text = private unnamed_addr", f"@{name} = weak")
 
 
-def exports_text(entries: Mapping[str, str]) -> str:
-    """LLVM text that exports entries (public name -> symbol) from a library."""
+def exports_text(entries: Mapping[str, str], *, listed: bool = True) -> str:
+    """LLVM text that exports entries (public name -> symbol) from a library. listed: with their names,
+    as a library has that is not linked with others."""
     names = public_string(EXPORTS_SYMBOL, "".join(f"{name}\0" for name in entries))
     calls = {
         f"{ENTRY_PREFIX}{name}": (called, "ptr, ptr, i32, ptr") for name, called in entries.items()
     }
-    return names + wrappers_text(calls)
+    return (names if listed else "") + wrappers_text(calls)
 
 
 @contextmanager
@@ -67,7 +69,9 @@ def constants_text(constants: Mapping[str, np.ndarray], triple: str | None = Non
         yield "".join(f'module asm "{line}"\n' for line in quoted)
 
 
-def wrappers_text(names: Mapping[str, tuple[str, str]], result: str = "i32") -> str:
+def wrappers_text(
+    names: Mapping[str, tuple[str, str]], result: str = "i32", linkage: str = ""
+) -> str:
     """LLVM text of wrappers with public names: name -> (symbol, its LLVM parameter types)."""
     text = ""
     for name, (called, kinds) in names.items():
@@ -76,7 +80,7 @@ def wrappers_text(names: Mapping[str, tuple[str, str]], result: str = "i32") -> 
         assigned = "" if result == "void" else "%rc = "
         text += (
             f'declare {result} @"{called}"({kinds})\n'
-            f'define {result} @"{name}"({args}) {{\n'
+            f'define {linkage}{result} @"{name}"({args}) {{\n'
             f'  {assigned}tail call {result} @"{called}"({args})\n'
             f"  ret {result}{' %rc' if assigned else ''}\n}}\n"
         )
@@ -134,7 +138,7 @@ def _api(prefix: str, shared: bool) -> Iterator[str]:
         {f"{prefix}_set_num_threads": (f"{prefix}.lw_set_num_threads", "i32")}, "void"
     )
     for name, (result, kinds) in _POOL.items() if shared else ():
-        yield wrappers_text({name: (f"{prefix}.{name}", kinds)}, result)
+        yield wrappers_text({name: (f"{prefix}.{name}", kinds)}, result, "weak ")
 
 
 def library_modules(

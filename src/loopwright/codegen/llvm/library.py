@@ -62,6 +62,7 @@ def export_library(
     file_name: str | Path,
     *,
     header: bool = True,
+    loadable: bool = False,
     linker: Sequence[str] | None = None,
     fcompile: Callable[..., object] | None = None,
     workspace_dir: str | Path | None = None,
@@ -70,6 +71,8 @@ def export_library(
     """Write an executable as a library; see the module's docstring.
 
     header: also write a C header of the same name.
+    loadable: an object, or those of a static library, have what `load_module` calls, too: a shared
+        library that is linked of some is loaded.
     linker: the command that links a shared library; `-o PATH OBJECTS` is appended.
     fcompile: makes the file instead (`contrib.cc.create_shared`): called with its path, those of the
         objects and the options.
@@ -87,9 +90,11 @@ def export_library(
         what = "the file's suffix selects the kind of export"
         raise LoopwrightError(explain(what, got=path.name, instead=f"one of {', '.join(_KINDS)}"))
     shared = path.suffix not in (".a", ".o")
+    listed = shared and not exe.imported_modules
+    shared = shared or loadable
     _check(exe, shared)
     prefix = c_name(path.name.split(".")[0])
-    objects, flags = _objects(exe, prefix, shared)
+    objects, flags = _objects(exe, prefix, shared, listed)
     triple = compile_options(exe.program.target)[0]
     if fcompile is not None:
         written = export.exported_by(fcompile, objects, path, options, workspace_dir)
@@ -135,8 +140,9 @@ def _check(exe: Executable, shared: bool) -> None:
             raise LoopwrightError(explain(what, got=", ".join(library.addresses), instead=hint))
 
 
-def public_text(exe: Executable, prefix: str, shared: bool) -> str:
-    """LLVM text of a library's interface: its functions to C; if shared, to `load_module`, too."""
+def public_text(exe: Executable, prefix: str, shared: bool, listed: bool = True) -> str:
+    """LLVM text of a library's interface: its functions to C; if shared, to `load_module`, too.
+    listed: see `export.exports_text`."""
     program = exe.program
     public = export.wrappers_text(
         {
@@ -149,26 +155,28 @@ def public_text(exe: Executable, prefix: str, shared: bool) -> str:
     )
     if not shared:
         return public
-    public += export.exports_text(
-        {name: f"{prefix}.{ENTRY_PREFIX}{name}" for name in program.entries}
-    )
+    entries = {name: f"{prefix}.{ENTRY_PREFIX}{name}" for name in program.entries}
+    public += export.exports_text(entries, listed=listed)
     public += export.public_string(METADATA_SYMBOL, json.dumps(metadata_of(exe)))
     if program.threads is not None:
-        public += f"@{THREADS_SYMBOL} = constant i32 {program.threads}\n"
+        public += f"@{THREADS_SYMBOL} = weak constant i32 {program.threads}\n"
     if exe.machine_runner is not None:
         bytecode = base64.b85encode(to_bytes(exe.machine_runner.program)).decode()
         public += export.public_string(BYTECODE_SYMBOL, bytecode)
     return public
 
 
-def _objects(exe: Executable, prefix: str, shared: bool) -> tuple[list[bytes], list[str]]:
+def _objects(
+    exe: Executable, prefix: str, shared: bool, listed: bool
+) -> tuple[list[bytes], list[str]]:
     """All objects of a library, and flags for the linker."""
     program = exe.program
     machine = resolve(*compile_options(program.target))
-    more, flags = [], []
+    compiler = export.cross_compiler(machine[0])
+    more, flags = [module.object(compiler) for module in exe.imported_modules], []
     for library in program.libraries:
         if library.library is None:
-            more += library.objects(export.cross_compiler(machine[0]))
+            more += library.objects(compiler)
         flags += library.linker_flags()
     # A kernel that an earlier program compiled has no text here: it keeps its name.
     more += [data for name, data in program.objects.items() if name not in program.texts]
@@ -176,7 +184,7 @@ def _objects(exe: Executable, prefix: str, shared: bool) -> tuple[list[bytes], l
         list(program.texts.values()),
         program.constants,
         prefix,
-        public_text(exe, prefix, shared),
+        public_text(exe, prefix, shared, listed),
         machine,
         shared=shared,
         threads=program.threads,

@@ -61,6 +61,7 @@ NAMES: dict[str, str] = {
     "base.py_str": "tvm.compat.ffi:py_str",
     "container.Array": "tvm.compat.layout:Array",
     "container.Map": "tvm.compat.layout:Map",
+    "driver.build": "driver.legacy_build:build",
     "driver.build_module.schedule_to_module": "tvm.te.schedule:schedule_to_module",
     "Object": "ir.node:Node",
     "ir.Array": "tvm.compat.layout:Array",
@@ -107,6 +108,7 @@ NAMES: dict[str, str] = {
     "tir.ProducerRealize": "tvm.te.producer:ProducerRealize",
     "tir.ProducerStore": "tvm.te.producer:ProducerStore",
     "target.VirtualDevice": "tvm.compat.layout:VirtualDevice",
+    "runtime._ffi_api.CSourceModuleCreate": "runtime.linked:CSource",
     "target._ffi_api.llvm_cpu_has_feature": "tvm.target_info:llvm_cpu_has_features",
     "target._ffi_api.target_has_feature": "tvm.target_info:target_has_features",
     "tir.analysis.get_vtcm_compaction_passes": (

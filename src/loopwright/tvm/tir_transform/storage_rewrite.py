@@ -24,7 +24,8 @@ Before (-) and after (+)::
 They share if the element type and storage scope are the same, and the sizes are constant or equal;
 the result of an elementwise statement may take the place of an operand that is not used later.
 Allocations move out of serial loops and branches, as far as their extents allow. A scope with a tag
-("local.L0A") is a memory of its own: element types share there, and one allocation holds all.
+("local.L0A") is a memory of its own: element types share there, and one allocation holds all; more
+than there is of it (`tvm.info.mem.<scope>`) is an error.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ from ...tir.stmt import (
 )
 from ...tir.stmt_functor import ExprKeeper
 from ...tir.transform.base import PrimFuncPass, StmtRewriter, StmtVisitor
+from ...tir.transform.gpu.lower_device_storage_access_info import check_size
 from .pointer_value_type_rewrite import declare_as_vectors
 
 _RANKS = ("global", "shared", "local", "warp")
@@ -324,6 +326,8 @@ class StorageRewrite(PrimFuncPass):
         slots = {var: worker.slot(var) for var in worker.placed}
         shifts = {var: shift for var, (_, shift) in slots.items() if shift}
         body = _Move(shifts).visit(body) if shifts else body
+        for allocation in nodes_of(body, Allocate):
+            check_size(allocation)
         table = {var: new for var, (new, _) in slots.items()}
         func = func.replace(body=substitute(body, table) if table else body)
         return declare_as_vectors(func, only_lets=True)

@@ -9,7 +9,7 @@ from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Var
 from ....ir.variables import vars_in
 from ...buffer import Buffer, BufferRegion, decl_buffer
 from ...expr import BufferLoad
-from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, Stmt, seq
+from ...stmt import Block, BlockRealize, BufferStore, For, ForKind, SeqStmt, Stmt, seq
 from ..machinery import BlockRV, LoopRV, Ref, ScheduleBase, ScheduleError, primitive
 from ..machinery.axis_bindings import driven
 from ..machinery.buffer_accesses import with_detected_regions
@@ -17,7 +17,7 @@ from ..machinery.loop_nests import only_block, single_path
 from ..machinery.reducers import Reducer, find_reducer
 from ..machinery.regions import axis_values
 from ..machinery.rewriting import substitute
-from ..machinery.scope import why_not_reduction
+from ..machinery.scope import read_buffers, why_not_reduction, write_buffers
 
 
 @primitive("RFactor", inputs="loop", attrs="factor_axis")
@@ -76,11 +76,12 @@ def rfactor(sch: ScheduleBase, loop: LoopRV, factor_axis: int) -> BlockRV:
         partial.append(decl_buffer(shape, buffer.dtype, f"{buffer.name}_rf", scope=buffer.scope()))
 
     first, first_values = _first_block(ref, at, reducer, partial, axis)
-    fresh = {r.stmt.loop_var: r.stmt.loop_var.copy_with_suffix("") for r in chain}
+    own_loops = ref.loops() if _comes_first(ref) else chain
+    fresh = {r.stmt.loop_var: r.stmt.loop_var.copy_with_suffix("") for r in own_loops}
     nest: Stmt = BlockRealize._make(
         first_values, ref.realize.predicate, first, span=ref.realize.span
     )
-    for r in reversed(chain):
+    for r in reversed(own_loops):
         nest = r.stmt.replace(body=nest)
     renamed: dict[Block, Block] = {}
     nest = substitute(nest, fresh, renamed)
@@ -99,8 +100,27 @@ def rfactor(sch: ScheduleBase, loop: LoopRV, factor_axis: int) -> BlockRV:
     def allocate(block: Block) -> Block:
         return block.replace(alloc_buffers=(*block.alloc_buffers, *partial))
 
-    sch.state.update(ref.func, {chain[0]: seq(nest, back)}, {node: second}, {ref.scope(): allocate})
+    outermost = own_loops[0]
+    blocks = {ref.scope(): allocate, outermost: lambda loop: seq(nest, loop)}
+    if outermost is chain[0]:
+        back = seq(nest, back)
+        del blocks[outermost]
+    sch.state.update(ref.func, {chain[0]: back}, {node: second}, blocks)
     return sch.new_block(ref.func, first)
+
+
+def _comes_first(ref: Ref) -> bool:
+    """Whether a block is the first in loops around other blocks too, which write nothing that it reads:
+    its first step may run in loops of its own, before all of them."""
+    loops = ref.loops()
+    inner: Any = ref.node
+    for above in reversed(loops):
+        body = above.stmt.body
+        if inner is not (body.seq[0] if isinstance(body, SeqStmt) else body):
+            return False
+        inner = above.stmt
+    written = (write_buffers(block.stmt) for block in loops[0].blocks() if block is not ref)
+    return all(read_buffers(ref.stmt).isdisjoint(buffers) for buffers in written)
 
 
 def check(

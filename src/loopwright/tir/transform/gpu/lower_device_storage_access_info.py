@@ -17,9 +17,9 @@ Pass::
 
     for_example("local.scratch", "scratch_memory")
 
-The global function `tvm.info.mem.<scope>` describes a scope: it returns an object (or dict) with
-`head_address`, the expression of its address or None (then the allocation is kept), and
-`max_num_bits`, its size. A larger allocation is an error.
+The global function `tvm.info.mem.<scope>` describes a scope: it returns a `MemoryInfo`, or a dict,
+with `head_address`, the expression of its address, or None where code on the CPU cannot reach it:
+then an allocation without uses is removed. `StorageRewrite` refuses more than `max_num_bits`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from ....runtime.packed_func import get_global_func, register_func
 from ...buffer import decl_buffer
 from ...expr import BufferLoad
 from ...op import address_of, call_pure_extern, is_call_to
-from ...stmt import Allocate, BufferStore, LetStmt, Stmt
-from ..base import RewriterPass, StmtRewriter
+from ...stmt import Allocate, BufferStore, DeclBuffer, LetStmt, Stmt
+from ..base import RewriterPass, StmtRewriter, occurs
 
 
-def _info(scope: str) -> Any:
+def memory_info(scope: str) -> Any:
     """The description of a scope with a tag; None without one."""
     if "." not in scope or scope == "shared.dyn":
         return None
@@ -49,6 +49,23 @@ def _field(info: Mapping[str, int], name: str) -> Any:
     return info.get(name) if isinstance(info, dict) else getattr(info, name, None)
 
 
+def check_size(node: Allocate) -> None:
+    """Raise ValueError for an allocation of more bits than its scope's memory has."""
+    kind = node.buffer_var.type_annotation
+    info = None if kind is None else memory_info(kind[1])
+    most = None if info is None else _field(info, "max_num_bits")
+    bits = node.dtype.bits * node.dtype.lanes
+    for extent in node.extents:
+        if not isinstance(extent, IntImm):
+            return
+        bits *= extent.value
+    if most is not None and bits > int(most):
+        what = f"buffer {node.buffer_var.name} does not fit its memory"
+        got = f"{bits} bits, there are {most}"
+        hint = "keep a smaller tile of it"
+        raise ValueError(explain(what, got=got, instead=hint, span=node.span))
+
+
 class _Lower(StmtRewriter):
     def __init__(self) -> None:
         self.special: set[Var] = set()
@@ -56,29 +73,16 @@ class _Lower(StmtRewriter):
 
     def visit_Allocate(self, node: Allocate) -> Stmt:
         kind = node.buffer_var.type_annotation
-        info = None if kind is None else _info(kind[1])
+        info = None if kind is None else memory_info(kind[1])
         if info is None:
             return self.visit_default(node)
         self.special.add(node.buffer_var)
-        self.check(node, info)
         body = self.visit(node.body)
         head = _field(info, "head_address")
-        if head is None:
-            return node.replace(body=body)
-        return LetStmt(node.buffer_var, head, body, span=node.span)
-
-    def check(self, node: Allocate, info: Mapping[str, int]) -> None:
-        most = _field(info, "max_num_bits")
-        bits = node.dtype.bits * node.dtype.lanes
-        for extent in node.extents:
-            if not isinstance(extent, IntImm):
-                return
-            bits *= extent.value
-        if most is not None and bits > int(most):
-            what = f"buffer {node.buffer_var.name} does not fit its memory"
-            got = f"{bits} bits, there are {most}"
-            hint = "keep a smaller tile of it"
-            raise ValueError(explain(what, got=got, instead=hint, span=node.span))
+        if head is not None:
+            return LetStmt(node.buffer_var, head, body, span=node.span)
+        inner = body.body if isinstance(body, DeclBuffer) else body
+        return node.replace(body=body) if occurs(node.buffer_var, inner) else inner
 
     def visit_BufferStore(self, node: BufferStore) -> Stmt:
         self.buffers.setdefault(node.buffer.data, node.buffer)
