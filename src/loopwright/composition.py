@@ -59,7 +59,7 @@ SLOTS: dict[str, str] = {
     "driver.compile_steps": "driver.steps:compile_steps",
     "driver.lower_model": "driver.steps:lower",
     "driver.te_schedules": "tvm.te.schedule",
-    "tir.intrinsic_id": "codegen.llvm.target_info:llvm_lookup_intrinsic_id",
+    "tir.intrinsic_id": "codegen.llvm.intrinsics:llvm_lookup_intrinsic_id",
 }
 
 # Names of `testing` that need pytest, which a user of the rest may not have.

@@ -26,7 +26,7 @@ PER_PROCESS = {
     "base/registry.py": {"_ALL"},  # the registries
     "base/span.py": {"_SOURCES"},  # texts that spans show
     "codegen/llvm/jit.py": {"_immortal"},  # loaded code
-    "tvm/target_info.py": {"_INTRINSICS"},  # names of numbers
+    "codegen/llvm/intrinsics.py": {"_INTRINSICS"},  # names of numbers
     "codegen/llvm/types.py": {"_MEMORY", "_SCALARS", "_TYPES"},  # caches by dtype
     "codegen/llvm/workers.py": {"_idle"},  # processes
     "ir/dtype.py": {"_CACHE"},  # interned

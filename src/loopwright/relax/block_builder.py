@@ -30,12 +30,7 @@ from .relations import (
     struct_info_base_check,
     tir_vars_in_struct_info,
 )
-from .struct_info import (
-    ObjectStructInfo,
-    ShapeStructInfo,
-    StructInfo,
-    TensorStructInfo,
-)
+from .struct_info import ObjectStructInfo, ShapeStructInfo, StructInfo, TensorStructInfo
 from .te_call import gen_call_tir_inputs
 
 
