@@ -540,3 +540,14 @@ def test_an_operator_that_numpy_refuses_at_run_time_says_on_what():
 )
 def test_contributed_operators_of_other_forms(model, text):
     assert message(model).startswith(text)
+
+
+def test_topk_of_another_count_than_one():
+    k = helper.make_tensor("k", TensorProto.INT64, [0], [])
+    node = helper.make_node("TopK", ["x", "k"], ["v", "i"])
+    ports = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, d) for n, d in (("x", [4]), ("v", None))
+    ]
+    model = helper.make_graph([node], "g", ports[:1], ports[1:], [k])
+    with pytest.raises(LoopwrightError, match="k must be one number"):
+        from_onnx(helper.make_model(model, opset_imports=[helper.make_opsetid("", 17)]))

@@ -150,6 +150,8 @@ def topk(cx: Context, x: Value, k: Value, axis: int = -1, largest: bool = True) 
     """(the greatest or least elements along an axis, in order, their indices)"""
     axis, extent = axis_of(axis, x.ndim), literal(x.shape[axis])
     count = known_numbers(k)
+    if count is not None and len(count) != 1:
+        raise ValueError(explain("k must be one number", got=f"{len(count)} of them"))
     if count is None:  # all are sorted, the first k selected
         dims = cx.read("relax.run.within", 1, k.expr, PrimValue(extent), nonnegative=True)
         whole = cx.emit(op.topk(x.expr, 0, axis, "both", largest, "int64"))
