@@ -268,3 +268,18 @@ def test_nothing_imports_torch_before_it_is_used() -> None:
         "loopwright.compile; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_data_that_is_refused_raises_what_eager_raises() -> None:
+    def f(x: T, at: T) -> T:
+        return x.sin().index_select(0, at)
+
+    x = torch.randn(3)
+    torch.testing.assert_close(compiled(f)(x, torch.tensor([2, 0])), f(x, torch.tensor([2, 0])))
+    with pytest.raises((RuntimeError, IndexError), match="out of range"):
+        compiled(f)(x, torch.tensor([5, 0]))
+
+
+def test_an_input_that_is_a_result_is_passed_on() -> None:
+    x = torch.randn(3)
+    assert compiled(lambda x: (x, x + 1))(x)[0].data_ptr() == x.data_ptr()

@@ -178,3 +178,9 @@ def test_errors_name_the_module_and_the_line() -> None:
             from_exported_program(export(Net(), (torch.ones(2),)))
     finally:
         register_converter("aten.sigmoid.default", convert=before, domain="torch")
+
+
+def test_bounds_of_sizes() -> None:
+    rows = Dim("rows", min=2, max=64)
+    program = export(Small().eval(), inputs(), dynamic_shapes=({0: rows}, None))
+    assert list(from_exported_program(program)["main"].attrs["tir_var_upper_bound"].values()) == [64]

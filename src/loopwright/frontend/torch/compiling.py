@@ -12,9 +12,10 @@ from functools import partial, reduce
 from typing import Any
 
 import torch
-from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+from functorch.compile import min_cut_rematerialization_partition
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.utils._pytree import tree_leaves
@@ -59,6 +60,11 @@ def _compiled(
 ) -> Callable[..., Any]:
     """A graph of ATen's operators as a callable, which runs in eager torch where compilation fails."""
     LOG.graphs += 1
+    with unset_fake_temporarily():  # constants are real tensors
+        return _compiled_graph(pipeline, gm)
+
+
+def _compiled_graph(pipeline: Pipeline, gm: fx.GraphModule) -> Callable[..., Any]:
     _name_attributes(gm)
     eager: dict[str, str] = {}  # why nodes run in eager, by their names
     try:
@@ -71,11 +77,11 @@ def _compiled(
                 raise InternalError("a graph cannot be split")
     except Exception as error:
         _note(None, f"{type(error).__name__}: {error}")
-        return make_boxed_func(gm.forward)
+        return _boxed(gm.forward)
     for node in gm.graph.nodes:
         if node.name in eager:
             _note(node, eager[node.name])
-    return make_boxed_func(run)
+    return _boxed(run)
 
 
 def _try(
@@ -107,6 +113,18 @@ def _copied(graph: fx.Graph) -> fx.Graph:
     return new
 
 
+def _boxed(run: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+    """A function of a list of arguments, which it clears, so that nothing keeps them alive."""
+
+    def call(args: list[Any]) -> Any:
+        values = tuple(args)
+        args.clear()
+        return run(*values)
+
+    call._boxed_call = True
+    return call
+
+
 def _note(node: fx.Node | None, reason: str) -> None:
     """Record a part that runs in eager, and warn of it once."""
     target, line = ("graph", "") if node is None else (str(node.target), python_line(node))
@@ -123,7 +141,7 @@ def _note(node: fx.Node | None, reason: str) -> None:
 def _part(gm: fx.GraphModule, eager: dict[str, str], pipeline: Pipeline) -> _Call | None:
     """A graph compiled as a whole; None where an operator cannot be converted, which is then in `eager`."""
     placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
-    importer = TorchImporter(gm.graph, placeholders, _attributes(gm))
+    importer = TorchImporter(gm.graph, placeholders, _attributes(gm), computed_only=True)
     try:
         mod = importer.run()
     except Exception as error:
@@ -147,46 +165,53 @@ def _name_attributes(gm: fx.GraphModule) -> None:
 
 
 class _Call(torch.nn.Module):
-    """An executable as a function of torch's tensors and sizes."""
+    """An executable as a function of torch's tensors and sizes. Inputs that are results are passed on."""
 
     def __init__(self, exe: Any, gm: fx.GraphModule, importer: TorchImporter) -> None:
         super().__init__()
         names = [n.name for n in gm.graph.nodes if n.op == "placeholder"]
-        self.call = exe["main"]
+        self.call, self.eager = exe["main"], gm.forward
         self.takes = [names.index(p.name) for p in importer.model.inputs]
-        self.results: list[Any] = []
-        count = 0
-        for value in tree_leaves(gm.graph.output_node().args, is_leaf=lambda x: x is None):
-            if not isinstance(value, fx.Node):
-                self.results.append((None, value))
-            else:
-                fake = value.meta.get("val")
-                kind = (
-                    "size"
-                    if not isinstance(fake, torch.Tensor)
-                    else "pair"
-                    if fake.is_complex()
-                    else ""
-                )
-                self.results.append((count, kind))
-                count += 1
+        values = tree_leaves(gm.graph.output_node().args, is_leaf=lambda x: x is None)
+        computed = {n.name: k for k, n in enumerate(importer.results)}
+        # For each result its kind, and its number among the computed ones, the inputs, or itself.
+        self.results: list[tuple[str, Any]] = [_result(v, computed, names) for v in values]
         self.single = not isinstance(gm.graph.output_node().args[0], (list, tuple))
-        self.count = count
+        self.count = len(importer.results)
 
     def forward(self, *args: Any) -> Any:
-        tensors = [_taken(args[k]) for k in self.takes]
-        out = self.call(*tensors) if self.count else ()
+        try:
+            out = self.call(*(_taken(args[k]) for k in self.takes)) if self.count else ()
+        except Exception as error:  # data that ours refuses: eager says so, or does it
+            _note(None, f"{type(error).__name__}: {error}")
+            return self.eager(*args)
         values = [out] if self.count == 1 else out
-        results = []
-        for k, other in self.results:
-            if k is None:
-                results.append(other)
-                continue
-            value = torch.from_dlpack(values[k])
-            if other:
-                value = value.item() if other == "size" else torch.view_as_complex(value)
-            results.append(value)
+        results = [
+            source
+            if kind == "constant"
+            else args[source]
+            if kind == "input"
+            else _AS[kind](values[source])
+            for kind, source in self.results
+        ]
         return results[0] if self.single else tuple(results)
+
+
+_AS: dict[str, Callable[[Any], Any]] = {
+    "tensor": torch.from_dlpack,
+    "pair": lambda value: torch.view_as_complex(torch.from_dlpack(value)),
+    "size": lambda value: torch.from_dlpack(value).item(),
+}
+
+
+def _result(value: Any, computed: dict[str, int], inputs: list[str]) -> tuple[str, Any]:
+    if not isinstance(value, fx.Node):
+        return "constant", value
+    if value.op == "placeholder":
+        return "input", inputs.index(value.name)
+    fake = value.meta.get("val")
+    tensor = "pair" if isinstance(fake, torch.Tensor) and fake.is_complex() else "tensor"
+    return tensor if isinstance(fake, torch.Tensor) else "size", computed[value.name]
 
 
 def _taken(value: Any) -> Any:

@@ -30,6 +30,7 @@ from .pairs import part as part_of
 from .symbols import define, integer
 
 PLAIN = Options()
+_NO_END = 1 << 31  # larger upper bounds of sizes say nothing
 # Keywords of operators that say where and how results are stored, which is ours to decide.
 _STORAGE = {"layout", "device", "pin_memory", "memory_format", "non_blocking"}
 
@@ -48,8 +49,8 @@ def from_exported_program(
     results, before those of the program ("output_names" has their names).
 
     keep_params_as_input: parameters, buffers and constants are inputs, their values in the attribute
-        "params". unwrap_unit_return_tuple: one result is not in a tuple. no_bind_return_tuple: the tuple
-        is returned without a variable for it.
+        "params". unwrap_unit_return_tuple: one result is not in a tuple. no_bind_return_tuple: TVM's;
+        here a tuple is always returned without a variable for it.
 
     Raises LoopwrightError for operators without a converter (all of them in one message) and for those
     that cannot be converted, naming the module and the Python line.
@@ -74,7 +75,16 @@ def _module(program: ExportedProgram, options: Options, one_in_tuple: bool) -> I
     constants, ports = _inputs(program)
     with budget.started():
         budget.allow(size=1 << 62, nodes=1 << 62)
-        mod = TorchImporter(program.graph, ports, constants, options, one_in_tuple).run()
+        importer = TorchImporter(program.graph, ports, constants, options, one_in_tuple)
+        mod = importer.run()
+    bounds = {
+        symbol.name: int(ends.upper)
+        for name, ends in program.range_constraints.items()
+        if isinstance(symbol := importer.context.symbols.get(name), TirVar) and ends.upper < _NO_END
+    }
+    if bounds:
+        gvar = mod.get_global_var("main")
+        mod = mod.with_functions({gvar: mod[gvar].with_attr("tir_var_upper_bound", bounds)})
     targets = {s.arg.name: s.target for s in program.graph_signature.output_specs if s.target}
     names = [targets.get(n.name, n.name) for n in output_nodes(program.graph)]
     return mod.with_attrs({**dict(mod.attrs or {}), "output_names": names})
@@ -112,7 +122,8 @@ def _inputs(program: ExportedProgram) -> tuple[dict[str, torch.Tensor], list[fx.
 
 class TorchImporter(Importer):
     """The import of a graph. inputs: placeholders of its inputs; constants: what other placeholders and
-    attributes hold, by the names of their nodes. one_in_tuple: a single result is a tuple of one."""
+    attributes hold, by the names of their nodes. one_in_tuple: a single result is a tuple of one.
+    computed_only: inputs that are results are left out of these."""
 
     context: TorchContext
     model: TorchModel
@@ -124,16 +135,19 @@ class TorchImporter(Importer):
         constants: Mapping[str, torch.Tensor],
         options: Options = PLAIN,
         one_in_tuple: bool = False,
+        computed_only: bool = False,
     ) -> None:
         ports = [_port(n) for n in inputs if isinstance(n.meta.get("val"), torch.Tensor)]
         super().__init__(read(graph, ports, constants), options)
         self.graph, self.one_in_tuple = graph, one_in_tuple
+        self.results = [
+            n for n in output_nodes(graph) if not computed_only or n.op != "placeholder"
+        ]
         self.at_node: fx.Node | None = None  # whose conversion has begun last
         self.model.inputs = [self._sized(p) for p in ports]
         self.pairs = [p.name for p in ports if p.kind.is_complex()]
-        self.read: dict[
-            str, Any
-        ] = {}  # symbols that are inputs of their own, by the name of the input
+        # Symbols that are inputs of their own, by the name of the input.
+        self.read: dict[str, Any] = {}
         for node in inputs:
             size = node.meta.get("val")
             expr = size.node.expr if isinstance(size, torch.SymInt) else None
@@ -147,7 +161,7 @@ class TorchImporter(Importer):
     def returned(self, results: list[Any]) -> Any:
         """All results of the graph: tensors, symbolic sizes as 0-d ones; constants and None are left out."""
         by_name = dict(zip((p.name for p in self.model.outputs), results, strict=True))
-        outputs = [by_name.get(result_of(n)) or self._size(n) for n in output_nodes(self.graph)]
+        outputs = [by_name.get(result_of(n)) or self._size(n) for n in self.results]
         return rx.Tuple(outputs) if self.one_in_tuple or len(outputs) != 1 else outputs[0]
 
     def _size(self, node: fx.Node) -> Any:
@@ -194,7 +208,7 @@ class TorchImporter(Importer):
             return convert(cx, node, *args, **named)
         if has_pairs(values) and node.op_type in BY_PARTS:
             if node.is_complex:  # real ones among the arguments have imaginary parts that are 0
-                args = [paired(cx, a, node.dtype) if _mixed(a, values) else a for a in args]
+                args = [paired(cx, a, node.dtype) if _is_real(a) else a for a in args]
             sides = [
                 entry.convert(
                     cx, node, *part_of(args, p), **{k: part_of(v, p) for k, v in named.items()}
@@ -254,8 +268,8 @@ class TorchImporter(Importer):
                     self.context.symbols[expr] = self.context.value(output).shape[k]
 
 
-def _mixed(arg: Any, args: Sequence[Any]) -> bool:
-    """Whether an argument is a real tensor of floats that meets complex ones."""
+def _is_real(arg: Any) -> bool:
+    """Whether an argument is a tensor of floats."""
     return isinstance(arg, Value) and not isinstance(arg, Pair) and arg.dtype.is_float
 
 

@@ -116,7 +116,7 @@ def _node(node: fx.Node) -> TorchNode:
     value, name = node.meta.get("val"), node.name
     outputs = [name]
     if isinstance(value, (list, tuple)):
-        used = {u.args[1] for u in node.users if u.users and str(u.target) == GETITEM}
+        used = {cast(int, u.args[1]) for u in node.users if u.users and str(u.target) == GETITEM}
         outputs = [f"{name}#{k}" if k in used else "" for k in range(len(value))]
     inputs = list(dict.fromkeys(result_of(n) for n in tensors_of(node)))
     path = next(reversed((node.meta.get("nn_module_stack") or {"": ("",)}).values()))[0]

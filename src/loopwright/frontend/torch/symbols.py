@@ -63,7 +63,7 @@ def integer(value: Any, symbols: Symbols) -> Any:
 def define(size: Any, name: str, symbols: Symbols) -> Any:
     """The extent of an input; the symbol in it is defined, where it is new. name: of a new variable."""
     expr = size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
-    new = sorted(expr.free_symbols - symbols.keys(), key=str)
+    new: list[Any] = sorted(expr.free_symbols - symbols.keys(), key=str)
     if not new:
         return integer(expr, symbols)
     if isinstance(expr, sympy.Symbol):
@@ -71,7 +71,8 @@ def define(size: Any, name: str, symbols: Symbols) -> Any:
         return symbols[expr]
     # An extent that is derived from another, a * s + b, defines s.
     (symbol, *rest), extent = new, TirVar(name, "int64")
-    slope, offset = expr.coeff(symbol), expr.subs(symbol, 0)
+    slope: Any = expr.coeff(symbol)
+    offset = expr.subs(symbol, 0)
     if rest or sympy.expand(slope * symbol + offset - expr) != 0 or not slope.is_Integer:
         raise ValueError(explain("the sizes of an input do not determine its symbols", got=expr))
     symbols[symbol] = prim_op.floordiv(extent - integer(offset, symbols), int(slope))

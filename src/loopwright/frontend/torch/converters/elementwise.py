@@ -254,6 +254,13 @@ def lerp(cx: Context, node: Node, a: Term, b: Term, weight: Arg) -> Term:
     return cx.where(w.abs() < 0.5, a + w * apart, b - apart * (1.0 - w))
 
 
+@aten("angle")
+def angle(cx: Context, node: Node, x: Term) -> Term:
+    value = cx.tensor(x, node.dtype)
+    positive = cx.filled(value.shape, 0, node.dtype)
+    return cx.where(value.isnan(), value, cx.where(value < 0.0, math.pi, positive))
+
+
 @aten("hypot")
 def hypot(cx: Context, node: Node, a: Term, b: Term) -> Term:
     """The larger one times sqrt(1 + ratio ** 2), whose square cannot overflow."""
