@@ -315,9 +315,10 @@ def test_source(tmp_path):
     assert "define" in built.get_source()
     assert built.get_source() == built.inspect_source()
     assert ".text" in built.get_source("asm")
-    for name, content in (("a.ll", built.get_source()), ("a.s", built.get_source("asm"))):
-        built.save(tmp_path / name)
-        assert (tmp_path / name).read_text() == content
+    built.save(tmp_path / "a.s")
+    assert (tmp_path / "a.s").read_text() == built.get_source("asm")
+    built.save(tmp_path / "a.ll")  # with what a library has, so that it can be loaded
+    assert "define" in (tmp_path / "a.ll").read_text()
     built.save(tmp_path / "a.o")
     assert (tmp_path / "a.o").read_bytes().startswith(b"\x7fELF")
     assert not (tmp_path / "a.h").exists()

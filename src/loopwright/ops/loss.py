@@ -223,6 +223,9 @@ def nll_loss_backward(
     ignore_index: int = -100,
 ):
     """The gradient of nll_loss for its predictions."""
+    if reduction != "none" and shape_of(output_grad):  # inference takes it, as TVM's tests do
+        what = f"the gradient of a {reduction} is one number"
+        raise ValueError(explain(what, got=f"rank {len(shape_of(output_grad))}"))
     wide = accumulator(predictions.dtype)
     axis = min(len(predictions.shape) - 1, 1)
     pick = _picked(targets, weights, predictions.shape[axis], ignore_index, wide)
@@ -255,9 +258,6 @@ def _(output_grad, predictions, targets, weights=None, reduction="mean", ignore_
         own = output_grad.get_shape()
         if reduction == "none" and own is not None:
             _check_extents(shape, own, None)
-        elif reduction != "none" and output_grad.ndim > 0:
-            what = f"the gradient of a {reduction} is one number"
-            raise ValueError(explain(what, got=f"rank {output_grad.ndim}"))
     return TensorStructInfo(predictions.shape, predictions.dtype, ndim=predictions.ndim)
 
 

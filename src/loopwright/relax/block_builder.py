@@ -15,7 +15,6 @@ from ..ir.module import IRModule
 from ..ir.prim_expr import Max
 from ..ir.prim_expr import Var as TirVar
 from ..ir.structural import structural_equal
-from ..ir.variables import vars_in
 from . import expr as rx
 from .fingerprint import fingerprint
 from .normalize import Normalizer
@@ -364,8 +363,10 @@ class BlockBuilder:
         ana, symbols = Analyzer(), set(tir_vars_in_struct_info(info))
         scope = self._scopes[-1] if self._scopes else None
         while scope is not None:
-            for size in (e for i in scope.infos for e in collect_non_negative_expressions(i)):
-                if symbols.intersection(vars_in(size)):
+            tensors = [i for i in scope.infos if isinstance(i, TensorStructInfo)]
+            for size in (e for i in tensors for e in collect_non_negative_expressions(i)):
+                # Computed extents may be below 0, as may the values of a shape (of paddings).
+                if isinstance(size, TirVar) and size in symbols:
                     ana.assume_nonnegative(size)
             scope = scope.outer
         return info.replace(shape=rx.ShapeExpr([ana.simplify(d) for d in shape.values]))

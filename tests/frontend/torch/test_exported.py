@@ -183,4 +183,6 @@ def test_errors_name_the_module_and_the_line() -> None:
 def test_bounds_of_sizes() -> None:
     rows = Dim("rows", min=2, max=64)
     program = export(Small().eval(), inputs(), dynamic_shapes=({0: rows}, None))
-    assert list(from_exported_program(program)["main"].attrs["tir_var_upper_bound"].values()) == [64]
+    assert list(from_exported_program(program)["main"].attrs["tir_var_upper_bound"].values()) == [
+        64
+    ]

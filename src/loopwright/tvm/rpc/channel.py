@@ -196,12 +196,20 @@ def open_channel(
     peer = f"{host}:{port}"
     library = websockets()
     address = f"[{host}]" if ":" in host else host
+    url = f"{'ws' if context is None else 'wss'}://{address}:{port}/"
+    options = {"ssl": context, "proxy": None, "open_timeout": OPEN_SECONDS, **_OPTIONS}
+
+    def opened() -> Any:
+        context_manager = library.sync.client.connect(url, **options)
+        return ExitStack().enter_context(context_manager)  # `Channel.close` closes it
+
     try:
-        context_manager = library.sync.client.connect(
-            f"{'ws' if context is None else 'wss'}://{address}:{port}/", ssl=context, proxy=None,
-            open_timeout=OPEN_SECONDS, **_OPTIONS,
-        )  # fmt: skip
-        connection = ExitStack().enter_context(context_manager)  # `Channel.close` closes it
+        try:
+            connection = opened()
+        except library.exceptions.InvalidMessage:
+            if context is None:
+                raise
+            connection = opened()  # the server's threads may lose a TLS handshake (websockets 17.4)
     except (OSError, library.exceptions.WebSocketException, TimeoutError) as error:
         hint = "is the server running, with or without TLS as here?"
         got = f"{type(error).__name__}: {error}"

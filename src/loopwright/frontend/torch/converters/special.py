@@ -27,6 +27,7 @@ _BERNOULLI = (
     -3617 / 510,
 )  # B2, B4, ...
 _SHIFT = 10  # asymptotic series are taken at x + 10, where eight terms are exact to 1e-13
+_TERMS = 40  # of the zeta function, so that arguments down to -30 have a large one
 
 
 def _in_float64(formula: Formula) -> Converter:
@@ -88,17 +89,18 @@ def _digamma(cx: Context, x: Term) -> Term:
 
 
 def _zeta(cx: Context, s: Term, q: Term) -> Term:
-    """The sum of (q + k) ** -s, by Euler and Maclaurin's formula at q + 10 (23.2.23 for any q)."""
+    """The sum of (q + k) ** -s, by Euler and Maclaurin's formula at q + 40 (23.2.23 for any q). NaN where that
+    is not large: below -30."""
     total = q.power(-s)
-    for k in range(1, _SHIFT):
+    for k in range(1, _TERMS):
         total = total + (q + float(k)).power(-s)
-    z = q + float(_SHIFT)
+    z = q + float(_TERMS)
     total = total + z.power(1.0 - s) / (s - 1.0) + z.power(-s) * 0.5
     factor = s * z.power(-s - 1.0)
     for k, b in enumerate(_BERNOULLI, 1):
         total = total + factor * (b / math.factorial(2 * k))
         factor = factor * (s + float(2 * k - 1)) * (s + float(2 * k)) / (z * z)
-    return total
+    return cx.where(q < -30.0, math.nan, total)
 
 
 def _erfc(cx: Context, x: Term, scaled: bool = False) -> Term:
