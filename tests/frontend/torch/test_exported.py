@@ -76,9 +76,7 @@ def test_modules_are_exported_with_args() -> None:
     with pytest.raises(LoopwrightError, match=r"compile\(model, args="):
         lw.compile(model)
     with pytest.raises(LoopwrightError, match="example inputs of a torch module"):
-        lw.compile(lw.from_onnx, args=(x,)) if hasattr(lw, "from_onnx") else lw.compile(
-            "x", args=(x,)
-        )
+        lw.compile("x", args=(x,))
 
 
 def test_strided_and_channels_last_inputs() -> None:
@@ -186,3 +184,11 @@ def test_bounds_of_sizes() -> None:
     assert list(from_exported_program(program)["main"].attrs["tir_var_upper_bound"].values()) == [
         64
     ]
+
+
+def test_kernels_know_their_nodes() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU()).eval()
+    x = torch.randn(3, 4)
+    assert list(lw.lower(net, args=(x,)).nodes) == ["torch:0/linear", "torch:1/relu"]
+    exe = lw.compile(net, args=(x,))
+    assert "matmul" in str(exe.origin("torch:1/relu"))  # fused with the product

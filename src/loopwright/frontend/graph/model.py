@@ -53,6 +53,11 @@ class Node:
         return Span(self.title)
 
     @property
+    def location(self) -> str:
+        """Where it is, for errors."""
+        return self.span.render()
+
+    @property
     def reads(self) -> list[str]:
         """The names of the values that this node needs."""
         return [name for name in (*self.inputs, *self.captured) if name]

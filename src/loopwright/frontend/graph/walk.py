@@ -397,4 +397,4 @@ def _located(
         hint = "inputs that the operator's definition allows; report a model that is valid"
         text = explain(what, got=inputs, instead=hint)
     kind = BudgetError if isinstance(error, BudgetError) else LoopwrightError
-    return kind(f"{node.op_type}: {text}\n{node.span.render()}")
+    return kind(f"{node.op_type}: {text}\n{node.location}")

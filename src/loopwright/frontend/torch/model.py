@@ -11,7 +11,6 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
 
-from ...base.span import Span
 from ...runtime.tensor import Tensor, from_dlpack
 from ..graph.model import Model, Node, Port, ordered, remember
 from .dtypes import dtype_of
@@ -42,9 +41,10 @@ class TorchNode(Node):
         return isinstance(self.value, torch.Tensor) and self.value.is_complex()
 
     @property
-    def span(self) -> Span:
+    def location(self) -> str:
+        """The node and the line of the model; its span is the title alone, by which the trace knows it."""
         line = python_line(self.source)
-        return Span(f"{self.title} at {line}" if line else self.title)
+        return f"{super().location} at {line}" if line else super().location
 
     @property
     def registration(self) -> str:
