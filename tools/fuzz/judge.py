@@ -43,6 +43,7 @@ OF_ONE = {
     "com.microsoft::BiasGelu",
 }
 OF_ONE |= {"Mish", "DFT", "STFT", *tolerance.OF_ONE}
+SQUARES_CANCEL = "com.microsoft::CDist"  # onnxruntime's, x² + y² - 2xy
 # What the virtual machine runs: sizes from data, branches.
 NOT_IN_C = {
     "NonMaxSuppression",
@@ -158,7 +159,8 @@ def _judge(case: Case, say: Callable[[str], None], full: bool) -> Outcome:
         same = partial(differences, ulps=ULPS_OF_OTHERS, single=True, overflows=odd)
         what = same(ours[run], expected, slack[run])
         if what:
-            doubt = odd or what.startswith(("inf/", "nan/")) or _wavers(model, feeds, theirs)
+            doubt = odd or what.startswith(("inf/", "nan/")) or SQUARES_CANCEL in names
+            doubt = doubt or _wavers(model, feeds, theirs)
             if not doubt and _nearer(model, feeds[run], ours[run], slack[run]):
                 continue
             doubt = doubt or _rounded(case, run, ours[run], expected, slack[run], same)
@@ -250,9 +252,11 @@ def _llvm(say: Any, mod: Any, feeds: list[list[np.ndarray]]) -> list[Any]:
 
 def _given(say: Any, case: Case, feeds: list[list[np.ndarray]]) -> list[Any]:
     """The results of the first run where weights are inputs with a default; one may hold numbers that an
-    operator has to know."""
+    operator has to know. Products that may be of bytes are so where the weights are constants."""
     floats = {n: s for n, s in case.weights.items() if s["dtype"].startswith("float")}
     model, results = to_onnx(case), [None] * len(feeds)
+    if any("accuracy_level" in attrs for *_, attrs in case.nodes):
+        return results
     model.graph.input.extend(port(name, spec) for name, spec in floats.items())
     say("import, weights given")
     try:

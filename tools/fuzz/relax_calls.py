@@ -26,8 +26,10 @@ from .relax_build import MAKERS, RelaxBuilder
 from .varied import Variation, varied
 
 # Not drawn: an index map is a Python function, inverses of random matrices are ill-conditioned, and the pass
-# that makes depthwise products of bytes knows more of them than inference.
+# that makes depthwise products of bytes knows more of them than inference. Channels are packed where
+# it is known whether there is one, which is then repeated.
 LEFT_OUT = {"layout_transform", "linalg.inv", "nn.byte_depthwise", "nn.byte_depthwise_bytes"}
+LEFT_OUT.add("nn.pack_channels")
 ANY = [*NUMBERS, "bool", "uint8", "int8"]
 # The dtypes of operators that take others than floats.
 _ROWS: dict[str, list[str]] = {
@@ -52,7 +54,6 @@ SECOND |= {"power": (-2, 3), "left_shift": (0, 7), "right_shift": (0, 7)}
 VALUES: dict[str, list[Any]] = {
     "nn.leakyrelu.alpha": [0.1, 0.0, 2.0],
     **{f"{name}.dtype": INTS for name in ("argsort", "multinomial_from_uniform")},
-    "grad.nll_loss_backward.reduction": ["none", "sum", "mean"],
     "wrap_param.dtype": ["float32", "float64"],
     "repeat.repeats": [1, 2, 3],
     "k": [-3, -2, -1, 0, 1, 2, 9],
@@ -66,6 +67,7 @@ FILLED = {"max", "min", "argmax", "argmin"}  # nothing is the greatest of none
 RANKS = {"tril": (2, 4), "triu": (2, 4), "eye_like": (2, 2), "ccl.allgather": (1, 4)}
 SHAPED = {"linalg.det", "quantize_scale", "random.threefry_split", "ml.couple_pairs"}
 SHAPED |= {"nn.pack_weight"}
+FIXED = {"grad.nll_loss_backward.reduction"}  # it decides the rank of the gradient that comes in
 # Annotations of attributes that have values of their own, or of samples.
 DERIVED = {"bool", "Axis", "Axes", "DType", "float", "str"}
 
@@ -173,7 +175,8 @@ class _Varied(Variation):
         attrs = {**({"dtype": self.case.dtype} if self.attribute else {}), **self.case.attrs}
         rank = args[0].rank if args and isinstance(args[0], Value) else 0
         for p in self.operator.attr_params:
-            if self.changes() and (rank or "Ax" not in p.annotation):
+            fixed = f"{self.name}.{p.name}" in FIXED
+            if not fixed and self.changes() and (rank or "Ax" not in p.annotation):
                 attrs[p.name] = _attribute(self.graph, self.name, self.operator, p, rank)
         self.graph.call(self.name, *args, **json.loads(json.dumps(attrs)))
 

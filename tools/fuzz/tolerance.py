@@ -26,7 +26,7 @@ OF_ONE = {"relax.nn.log_softmax", "relax.nn.gelu", "relax.nn.gelu_tanh", "relax.
 OF_ONE |= {f"relax.nn.{kind}_norm" for kind in ("layer", "group", "instance", "batch")}
 OF_ONE |= {"relax.image.resize2d", "relax.vision.multibox_transform_loc"}  # weights; places
 OF_ONE.add("relax.vision.multibox_prior")
-OF_ONE |= {"relax.signal.dft", "relax.sigmoid"}
+OF_ONE |= {"relax.signal.dft", "relax.sigmoid", "relax.nn.winograd_weight"}
 # Sums overflow in one order and not in another: which of these they are then is open.
 SUMS = re.compile("sum|mean|matmul|conv|norm|softmax|variance|std|prod|avg_pool|attention|resize")
 OVERFLOWED = (np.nan, np.inf, -np.inf)

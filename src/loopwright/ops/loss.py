@@ -277,4 +277,5 @@ def _(output_grad, predictions, targets, weights=None, reduction="mean", ignore_
 nll_loss_backward.samples(
     case((), (3, 4), _TARGETS, (4,), low=0.1),
     case((2, 3), (2, 3, 3), _PIXELS, (3,), reduction="none", ignore_index=-1),
+    case((), (3, 4), _TARGETS, reduction="sum"),
 )

@@ -268,12 +268,14 @@ CASES += [
     case("DecoderMaskedMultiHeadAttention", floats(B, 1, WIDE), floats(B, 1, WIDE, seed=1), floats(B, 1, WIDE, seed=2), None, None, CACHE[0], CACHE[1], np.asarray([2], I32), outputs=3, num_heads=N, past_present_share_buffer=1),
     *[case("NGramRepeatBlock", TEXT, floats(2, 7), ngram_size=n, symbolic=False) for n in (2, 3, 8, 9)],
     *[case("CropAndResize", floats(2, 3, h, 5), BOXES, *CROP, fed=2, mode=m, extrapolation_value=-1.0, symbolic=m == "bilinear") for m in ("bilinear", "nearest") for h in (6, 1)],
+    case("CropAndResize", floats(2, 3, 2, 2), BOXES, *CROP, fed=2, mode="nearest", extrapolation_value=-1.0, symbolic=False),
     *[case("CropAndResize", floats(2, 3, 6, 5), BOXES, CROP[0], np.array([1, 3], I32), fed=2, mode=m, symbolic=False) for m in ("bilinear", "nearest")],
     *[case("MurmurHash3", floats(2, 3).astype(k), positive=p, seed=7) for p, k in ((1, "int32"), (0, "float32"), (1, "int64"), (0, "float64"))],
     case("SampleOp", X),
     *[case("GatedDeltaNet", floats(B, S, 2, 16, low=-0.3, high=0.3), floats(B, S, 2, 16, low=-0.3, high=0.3, seed=1), floats(B, S, own, 16, seed=2), None, floats(B, S, own, low=-1, high=0), floats(B, S, own, low=0, high=1), *[floats(B, own, 16, 16)] * given, outputs=2, **m) for own, given, m in ((2, 1, {}), (4, 1, {"qk_l2_norm": 1, "scale": 0.5, "symbolic": False}), (2, 0, {"beta_activation": "sigmoid"}))],
     case("GatedDeltaNet", floats(B * S, 2, 16, low=-0.3, high=0.3), floats(B * S, 2, 16, low=-0.3, high=0.3, seed=1), floats(B * S, 2, 16, seed=2), None, floats(B * S, 2), floats(B * S, 2, low=0, high=1), floats(B, 2, 16, 16), floats(2), floats(2, seed=9), outputs=2, gate_activation="softplus", symbolic=False),
     case("MoEGroupRouter", floats(7, 16), floats(16, low=-0.1, high=0.1), n_group=4, topk_group=2, group_topk=2, top_k=3, router_sentinel=-99.0),
+    case("MoEGroupRouter", floats(7, 4), floats(4, low=-0.1, high=0.1), n_group=4, top_k=3, symbolic=False),
     *[case("NGramHashMapping", integers(2, 5, low=0, high=99), ints(7, 31, 101), ints(11, 13, 17, 19), *more, outputs=2, max_ngram_size=3, n_head_per_ngram=2, pad_id=5, symbolic=False) for more in ([], [integers(2, 2, low=0, high=99)], [None, ints(0, 11, 24, 41)])],
 ]  # fmt: skip
 

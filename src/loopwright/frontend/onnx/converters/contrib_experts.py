@@ -340,13 +340,14 @@ def crop_and_resize(
             at = o.Add(begin, o.Mul(o.Sub(end, begin), (numbered(count) / (count - 1)).astype("f")))
         else:
             at = o.Mul(o.Add(begin, end), 0.5)
+        # In pixels: of an image of one, all positions are inside. What is rounded may come inside.
+        last = o.Sub(o.Cast(o.Slice(o.Shape(x), [axis], [axis + 1], [0]), to=1), 1.0)
+        pixel = o.Mul(at, last)
+        inside = o.And(o.GreaterOrEqual(pixel, 0.0), o.LessOrEqual(pixel, last))
         if mode == "nearest":
             most = _number(x.shape[axis]) - 1
             at = o.Div(o.Floor(o.Add(o.Mul(at, float(most)), 0.5)), float(max(most, 1)))
-        # In pixels: of an image of one, all positions are inside.
-        last = o.Sub(o.Cast(o.Slice(o.Shape(x), [axis], [axis + 1], [0]), to=1), 1.0)
-        pixel = o.Mul(at, last)
-        return at, o.And(o.GreaterOrEqual(pixel, 0.0), o.LessOrEqual(pixel, last))
+        return at, inside
 
     (y, y_in), (x_at, x_in) = along(0, rows, 2), along(1, columns, 3)
     boxes = rois.shape[0]
@@ -466,7 +467,8 @@ def gated_delta_net(
 def group_router(
     cx: Context, node: Node, logits: Value, bias: Value, weight: Value | None = None
 ) -> Any:
-    """log of the chances of the experts chosen: the best groups, then the best of these."""
+    """log of the chances of the experts chosen: the best groups, then the best of these, which may be
+    fewer than are asked for."""
     o, groups, top = cx.onnx, node.integer("n_group", 1), node.integer("topk_group", 1)
     if weight is not None or len(node.outputs) > 1:
         raise ValueError(explain("the scores of all experts", instead="router_probs alone"))
@@ -485,6 +487,7 @@ def group_router(
     allowed = o.Where(o.Greater(is_open, 0.0), scores, np.float32("-inf"))
     _, which = o.TopK(allowed, np.array([node.integer("top_k")]), outputs=2)
     logs = o.Log(o.Max(o.GatherElements(chances, which, axis=1), 1e-20))
+    logs = o.Where(o.Greater(o.GatherElements(is_open, which, axis=1), 0.0), logs, missing)
     return o.CastLike(o.ScatterElements(o.Add(whole, missing), which, logs, axis=1), logits)
 
 
