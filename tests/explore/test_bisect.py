@@ -207,7 +207,7 @@ def test_what_cannot_be_asked():
     with pytest.raises(LoopwrightError, match="did you mean onnxruntime"):
         lw.bisect(DIGITS, image(), "onnxruntim")
     mod = lw.frontend.onnx.from_onnx(onnx.load(DIGITS))
-    with pytest.raises(LoopwrightError, match="only ONNX models have another evaluator"):
+    with pytest.raises(LoopwrightError, match="only ONNX models have this evaluator"):
         lw.bisect(mod, image(), "reference")
 
 

@@ -115,7 +115,7 @@ def test_models_of_onnx(tmp_path: Any) -> None:
     onnx.save(model, tmp_path / "a.onnx")
     assert bisect._proto(tmp_path / "a.onnx") == model
     with pytest.raises(
-        LoopwrightError, match="only ONNX models have another evaluator\n  got: int"
+        LoopwrightError, match="only ONNX models have this evaluator\n  got: int"
     ):
         bisect._proto(3)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -24,6 +24,7 @@ from ..driver.differences import difference, flat
 from ..driver.feeds import make_feeds
 from ..driver.options import CompileOptions, Keywords
 from ..driver.steps import compile_steps
+from ..frontend.torch.models import exported, is_program
 from ..ir import trace as tracing
 from ..ir.functor import pre_order_visit
 from ..ir.module import IRModule
@@ -140,8 +141,8 @@ def bisect(
 
     feeds: inputs by name, or `f(executable)` that returns them; by default random ones.
     against: the reference: "interpreter" (the numpy definitions of the imported operators),
-        "onnxruntime", "reference" (ONNX's own evaluator), the outputs in order, or `f(feeds)` that
-        returns them.
+        "onnxruntime", "reference" (ONNX's own evaluator), "eager" (torch, for its models), the
+        outputs in order, or `f(feeds)` that returns them.
     tolerance: the greatest relative difference of a tensor, by its largest element.
     keywords: as for `compile`: pipelines with passes of your own, params...
 
@@ -152,7 +153,10 @@ def bisect(
         what = "unknown judge of the numbers"
         hint = suggest(against, judges, "one of")
         raise LoopwrightError(explain(what, got=against, instead=hint))
-    search = _Search(model, target, CompileOptions.of(keywords), tolerance)
+    options = CompileOptions.of(keywords)
+    if options.args is not None:
+        model, options = exported(model, options.args), replace(options, args=None)
+    search = _Search(model, target, options, tolerance)
     if isinstance(search.graphs[0][1]["main"], PrimFunc):
         what = "the search is for models, whose main is a graph"
         raise LoopwrightError(explain(what, got="a kernel", instead="a model that calls it"))
@@ -160,7 +164,7 @@ def bisect(
     inputs = dict(make(search.exe) if callable(make) else make)
     search.args = [to_numpy(inputs[name]) for name in search.exe.input_names()]
     if isinstance(against, str) and against in PEERS:
-        search.peer = lambda names: PEERS[against](_proto(model), inputs, names)
+        search.peer = lambda names: PEERS[against](model, inputs, names)
         want = list(search.peer(None).values())
     elif against == "interpreter":
         want = Interpreter(search.graphs[0][1])["main"](*search.args)
@@ -176,7 +180,7 @@ def _proto(model: object) -> Any:
     if isinstance(model, (str, os.PathLike)):
         return onnx.load(model)
     if not isinstance(model, onnx.ModelProto):
-        what = "only ONNX models have another evaluator"
+        what = "only ONNX models have this evaluator"
         hint = 'against="interpreter"'
         raise LoopwrightError(explain(what, got=type(model).__name__, instead=hint))
     return model
@@ -190,6 +194,7 @@ def _onnxruntime(model: Any, feeds: dict[str, Any], names: Sequence[str] | None)
     except ImportError as error:
         what, hint = "onnxruntime is to judge, and is not installed", "pip install onnxruntime"
         raise LoopwrightError(explain(what, instead=f"{hint}, or against='reference'")) from error
+    model = _proto(model)
     if names is not None:
         shown = {value.name for value in model.graph.output}
         more = [onnx.helper.make_empty_tensor_value_info(n) for n in names if n not in shown]
@@ -207,14 +212,23 @@ def _onnxruntime(model: Any, feeds: dict[str, Any], names: Sequence[str] | None)
 def _reference(model: Any, feeds: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
     from onnx.reference import ReferenceEvaluator
 
-    session: Any = ReferenceEvaluator(model)
+    session: Any = ReferenceEvaluator(_proto(model))
     if names is not None:
         return session.run(None, feeds, intermediate=True)
     return dict(zip(session.output_names, session.run(None, feeds), strict=True))
 
 
-# Other evaluators of ONNX models: `f(model, feeds, names)` returns these values by name, for None the outputs.
-PEERS = {"onnxruntime": _onnxruntime, "reference": _reference}
+def _eager(model: Any, feeds: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
+    if not is_program(model):
+        what, hint = "only models of torch run in eager", 'against="interpreter"'
+        raise LoopwrightError(explain(what, got=type(model).__name__, instead=hint))
+    from ..frontend.torch.eager import eager
+
+    return eager(model, feeds, names)
+
+
+# Other evaluators: `f(model, feeds, names)` returns these values by name, for None the outputs.
+PEERS = {"onnxruntime": _onnxruntime, "reference": _reference, "eager": _eager}
 
 
 class _Search:

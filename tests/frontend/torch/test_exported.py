@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +13,7 @@ from torch.export import Dim, export
 
 import loopwright as lw
 from loopwright.base.errors import LoopwrightError
-from loopwright.frontend.graph.registry import register_converter
+from loopwright.frontend.graph.registry import CONVERTERS, Converter, register_converter
 from loopwright.frontend.torch import from_exported_program
 
 
@@ -137,21 +140,26 @@ def test_operators_without_a_converter_are_named_together() -> None:
     assert 'domain="torch"' in str(error.value)
 
 
-def test_a_converter_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    from loopwright.frontend.graph.registry import CONVERTERS
+@contextmanager
+def replaced(name: str, convert: Converter) -> Iterator[Converter]:
+    """An operator with another converter; the one that it had."""
+    before = CONVERTERS["torch", name, 1].convert
+    register_converter(name, convert=convert, domain="torch")
+    try:
+        yield before
+    finally:
+        register_converter(name, convert=before, domain="torch")
 
-    before = CONVERTERS["torch", "aten.relu.default", 1].convert
+
+def test_a_converter_of_ones_own() -> None:
     seen = []
 
     def relu(cx, node, x):
         seen.append(node.title)
         return before(cx, node, x)
 
-    register_converter("aten.relu.default", convert=relu, domain="torch")
-    try:
+    with replaced("aten.relu.default", relu) as before:
         from_exported_program(export(Small().eval(), inputs()))
-    finally:
-        register_converter("aten.relu.default", convert=before, domain="torch")
     assert seen == ["torch:relu"]
 
 
@@ -167,15 +175,9 @@ def test_errors_name_the_module_and_the_line() -> None:
     def refuse(cx, node, x):
         raise ValueError("no such luck")
 
-    from loopwright.frontend.graph.registry import CONVERTERS
-
-    before = CONVERTERS["torch", "aten.sigmoid.default", 1].convert
-    register_converter("aten.sigmoid.default", convert=refuse, domain="torch")
-    try:
-        with pytest.raises(LoopwrightError, match=r"torch:inner\.1/sigmoid at .*:\d+"):
-            from_exported_program(export(Net(), (torch.ones(2),)))
-    finally:
-        register_converter("aten.sigmoid.default", convert=before, domain="torch")
+    located = pytest.raises(LoopwrightError, match=r"torch:inner\.1/sigmoid at .*:\d+")
+    with replaced("aten.sigmoid.default", refuse), located:
+        from_exported_program(export(Net(), (torch.ones(2),)))
 
 
 def test_bounds_of_sizes() -> None:
@@ -192,3 +194,21 @@ def test_kernels_know_their_nodes() -> None:
     assert list(lw.lower(net, args=(x,)).nodes) == ["torch:0/linear", "torch:1/relu"]
     exe = lw.compile(net, args=(x,))
     assert "matmul" in str(exe.origin("torch:1/relu"))  # fused with the product
+
+
+def test_bisect_against_eager() -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = torch.nn.Linear(4, 8)
+
+        def forward(self, x: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return F.silu(self.dense(x)).sum(-1), z * z
+
+    args = torch.randn(2, 4), torch.randn(3, dtype=torch.complex64)
+    assert not lw.bisect(Net().eval(), args=args, against="eager")
+    with replaced("aten.silu.default", lambda cx, node, x: x.sigmoid()):
+        found = lw.bisect(export(Net().eval(), args), against="eager")
+    assert found.pass_name == "import" and found.nodes == ("torch:silu",)
+    with pytest.raises(LoopwrightError, match="only models of torch run in eager"):
+        lw.bisect(from_exported_program(export(Net().eval(), args)), against="eager")

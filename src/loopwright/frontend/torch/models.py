@@ -21,11 +21,16 @@ def _kinds(model: object) -> set[str]:
     return {f"{c.__module__}.{c.__qualname__}" for c in type(model).__mro__}
 
 
+def is_program(model: object) -> bool:
+    """Whether a model is an ExportedProgram."""
+    return _PROGRAM in _kinds(model)
+
+
 def from_model(model: Any) -> IRModule | None:
     """The module of an ExportedProgram or an ONNXProgram, None for anything else. Raises LoopwrightError
     for an nn.Module, which says nothing of its inputs."""
     kinds = _kinds(model)
-    if _PROGRAM in kinds:
+    if is_program(model):
         return IMPORTED.get()(model)
     if any(k.startswith("torch.onnx.") and k.endswith(_ONNX) for k in kinds):
         proto = model.model_proto
