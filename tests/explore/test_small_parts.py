@@ -114,9 +114,7 @@ def test_models_of_onnx(tmp_path: Any) -> None:
     assert bisect._proto(model) is model
     onnx.save(model, tmp_path / "a.onnx")
     assert bisect._proto(tmp_path / "a.onnx") == model
-    with pytest.raises(
-        LoopwrightError, match="only ONNX models have this evaluator\n  got: int"
-    ):
+    with pytest.raises(LoopwrightError, match="only ONNX models have this evaluator\n  got: int"):
         bisect._proto(3)
 
 

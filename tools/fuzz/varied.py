@@ -33,7 +33,7 @@ class Variation:
         self.g, self.share = g, share
         self.extents: dict[Any, Dim] = {d: g.const(d) for d in (0, 1)}
         self.dtypes: dict[str, str] = {}  # what becomes of dtypes that change
-        self.used: list[Value] = []
+        self.before, self.used = len(g.values), list[Value]()
 
     def changes(self) -> bool:
         return self.g.rng.random() < self.share
@@ -77,7 +77,7 @@ class Variation:
     def taken(self, shape: Sequence[Any], dtype: str) -> Value | None:
         """A value of the graph for a tensor of this shape, whose extents become the value's. None is taken
         twice: onnxruntime computes running statistics in place."""
-        for v in reversed(self.g.values[-4:] if self.changes() else []):
+        for v in reversed(self.g.values[: self.before][-4:] if self.changes() else []):
             known = {**dict(zip(shape, v.shape, strict=False)), **self.extents}
             fits = (v.dtype, v.rank, v.exact, v.finite) == (dtype, len(shape), True, True)
             if (

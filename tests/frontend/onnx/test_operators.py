@@ -178,6 +178,10 @@ NORM = [
     ),
     case("LayerNormalization", X, floats(3, 4), fed=1, axis=1, symbolic=False),
     case("LayerNormalization", X, floats(4), fed=1, outputs=3),
+    *[
+        case(n, X.astype("f8"), floats(4).astype("f8"), fed=1, outputs=k)
+        for n, k in (("LayerNormalization", 3), ("SimplifiedLayerNormalization", 2))
+    ],
     case("LpNormalization", X, axis=1),
     case("LpNormalization", X, axis=-1, p=1),
     case("LRN", IMAGE, size=3),

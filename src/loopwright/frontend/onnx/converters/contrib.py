@@ -211,7 +211,8 @@ def simplified_layer_normalization(cx: Context, node: Node, x: Value, scale: Val
     options = node.integer("axis", -1), node.real("epsilon", 1e-5)
     if len([name for name in node.outputs if name]) == 1:
         return [cx.onnx.RMSNormalization(x, scale, axis=options[0], epsilon=options[1])]
-    return _root_mean_square(cx, x, scale, *options)
+    out, factor = _root_mean_square(cx, x, scale, *options)
+    return [out, cx.onnx.Cast(factor, to=_FLOAT)]  # stash_type 1
 
 
 for _domain in ("", DOMAIN):  # onnxruntime has it in the standard domain

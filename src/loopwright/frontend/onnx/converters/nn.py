@@ -270,7 +270,7 @@ def layer_normalization(
     normal = _as(cx, cx.value(normal), x.dtype)
     out = cx.value(op.multiply(*cx.broadcast(cx.value(normal), scale)))
     out = out if bias is None else cx.value(op.add(*cx.broadcast(out, bias)))
-    return [out, mean, factor]
+    return [out, *(_as(cx, cx.value(v), "float32") for v in (mean, factor))]  # stash_type 1
 
 
 def with_skip(cx: Context, x: Value, skip: Value) -> Value:
