@@ -262,29 +262,36 @@ def _infer(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **a
 conv2d_transpose.infer(_infer)
 
 
+def numpy_transposed(data, weight, strides, padding, output_padding, dilation, groups):
+    """The numpy reference of a transposed convolution along one axis or more, channels first."""
+    spatial_axes, window = data.shape[2:], weight.shape[2:]
+    before, after = expand_padding(padding, len(window))
+    whole = [
+        (d - 1) * s + (k - 1) * gap + 1 + more
+        for d, s, k, gap, more in zip(spatial_axes, strides, window, dilation, output_padding)
+    ]
+    x, kernels = widened(data), widened(weight)
+    parts = []
+    for part, own in zip(np.split(x, groups, 1), np.split(kernels, groups), strict=True):
+        total = np.zeros((own.shape[1], len(x), *whole), x.dtype)
+        for tap in np.ndindex(*window):
+            starts = [t * gap for t, gap in zip(tap, dilation, strict=True)]
+            reads = zip(starts, strides, spatial_axes, strict=True)
+            spots = (slice(t, t + d * s, s) for t, s, d in reads)
+            total[(..., *spots)] += np.tensordot(own[(..., *tap)], part, (0, 1))
+        parts.append(total.swapaxes(0, 1))
+    ends = zip(before, after, whole, strict=True)
+    out = np.concatenate(parts, 1)[(..., *(slice(b, d - a) for b, a, d in ends))]
+    return out.astype(data.dtype)
+
+
 @conv2d_transpose.numpy
-def _(data, weight, strides, padding, output_padding, dilation, groups, out_dtype=None, **layouts):
-    data = to_plain(data, layouts["data_layout"], "NCHW")
-    weight = to_plain(weight, layouts["kernel_layout"], "IOHW")
+def _(data, weight, *args, out_dtype=None, **attrs):
     kind = data.dtype if out_dtype is None else numpy_dtype(out_dtype)
-    before, after = expand_padding(padding, 2)
-    n, _, h, w = data.shape
-    per_in, per_out, kh, kw = data.shape[1] // groups, *weight.shape[1:]
-    full_h = (h - 1) * strides[0] + (kh - 1) * dilation[0] + 1 + output_padding[0]
-    full_w = (w - 1) * strides[1] + (kw - 1) * dilation[1] + 1 + output_padding[1]
-    data, weight = widened(data.astype(kind)), widened(weight.astype(kind))
-    out = np.zeros((n, per_out * groups, full_h, full_w), data.dtype)
-    for g in range(groups):
-        x = data[:, g * per_in : (g + 1) * per_in]
-        k = weight[g * per_in : (g + 1) * per_in]
-        for y in range(kh):
-            for z in range(kw):
-                part = np.einsum("nihw,io->nohw", x, k[:, :, y, z])
-                rows = slice(y * dilation[0], y * dilation[0] + h * strides[0], strides[0])
-                cols = slice(z * dilation[1], z * dilation[1] + w * strides[1], strides[1])
-                out[:, g * per_out : (g + 1) * per_out, rows, cols] += part
-    out = out[:, :, before[0] : full_h - after[0], before[1] : full_w - after[1]].astype(kind)
-    return from_plain(out, layouts["out_layout"], "NCHW")
+    data = to_plain(data, attrs.pop("data_layout"), "NCHW").astype(kind)
+    weight = to_plain(weight, attrs.pop("kernel_layout"), "IOHW").astype(kind)
+    out_layout = attrs.pop("out_layout")
+    return from_plain(numpy_transposed(data, weight, *args, **attrs), out_layout, "NCHW")
 
 
 @conv2d_transpose.layout

@@ -9,7 +9,8 @@ from typing import Any
 from ... import te, tir
 from ...base.errors import explain, suggest
 from ...ir.dtype import DataType
-from ...ir.prim_expr import PrimExpr, Var
+from ...ir.prim_expr import PrimExpr
+from ...ops import OPERATORS
 from ...ops.blocks import spatial
 from ...ops.common import accumulator
 from ...ops.conv import expand_per_axis
@@ -17,7 +18,6 @@ from ...ops.resizing import COORDINATE_MODES, EXPRESSIONS, METHODS, ROUNDING, Sp
 from ...te.tensor import Tensor
 from ...tir import layout as layout_of
 from ...tir.data_layout import Layout
-from .layers import between, pixel
 from .padding import Ints, get_pad_tuple, listed
 from .utils import simplify
 
@@ -159,25 +159,7 @@ def affine_grid(data: Tensor, target_shape: Sequence[int]) -> Tensor:
     if len(target_shape) != 2 or min(map(int, target_shape)) < 2:
         what = "affine_grid: target_shape is a height and a width of 2 or more"
         raise ValueError(explain(what, got=str(target_shape)))
-    steps = [te.const(2 / (int(n) - 1), data.dtype) for n in target_shape]
-
-    def coordinate(n: PrimExpr, axis: Var, i: PrimExpr, j: PrimExpr) -> Any:
-        y, x = (v.astype(data.dtype) * s - 1 for v, s in zip((i, j), steps, strict=True))
-        return data(n, axis, 0) * x + data(n, axis, 1) * y + data(n, axis, 2)
-
-    shape = (data.shape[0], 2, *target_shape)
-    return te.compute(shape, coordinate, name="affine_grid", tag="affine_grid")
-
-
-def _folded(coordinate: Any, extent: Any, align_corners: bool) -> Any:
-    """A coordinate outside of an axis mirrored at its ends until it is inside."""
-    first, length = (0.0, extent - 1) if align_corners else (-0.5, extent)
-    distance = tir.abs(coordinate - te.const(first, coordinate.dtype))
-    size = length.astype(coordinate.dtype)
-    turns = tir.floor(distance / size)
-    rest = distance - turns * size
-    odd = (turns.astype("int32") % 2).equal(1)
-    return tir.Select(odd, size - rest, rest) + te.const(first, coordinate.dtype)
+    return OPERATORS["relax.image.affine_grid"](data, [int(n) for n in target_shape])
 
 
 def grid_sample(
@@ -188,57 +170,12 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool = True,
 ) -> Tensor:
-    """The data (NCHW or NCDHW) at the coordinates of a grid: x, y (and z) from -1 to 1 on its axis
-    1, which are the first and last pixels' middles with `align_corners`, else their sides.
-    `method`: "nearest", "bilinear" or "bicubic"; `padding_mode`, for elements outside: "zeros",
-    "border" or "reflection".
-    """
-    rank = data.ndim - 2
+    """The data (NCHW or NCDHW) at the coordinates of a grid, as the graph's operator."""
     _checked("layout", layout, ("NCHW", "NCDHW"))
     _checked("method", method, ("nearest", "bilinear", "bicubic"))
     _checked("padding_mode", padding_mode, ("zeros", "border", "reflection"))
-    if rank == 3 and method == "bicubic":
-        what = 'grid_sample: "bicubic" is for images'
-        raise ValueError(explain(what, got=layout, instead='"bilinear" or "nearest"'))
-    extents = data.shape[2:]
-
-    def inside(coordinate: PrimExpr, extent: PrimExpr) -> Any:
-        if padding_mode == "reflection":
-            coordinate = _folded(coordinate, extent, align_corners)
-        if padding_mode != "zeros":
-            zero = te.const(0, coordinate.dtype)
-            coordinate = tir.max(tir.min(coordinate, (extent - 1).astype(coordinate.dtype)), zero)
-        return coordinate
-
-    def cell(n: PrimExpr, c: PrimExpr, *i: PrimExpr) -> Any:
-        coordinates = []
-        for k, extent in enumerate(extents):
-            value = grid(n, rank - 1 - k, *i)
-            size = extent.astype(value.dtype)
-            middle = (
-                (value + 1) * ((size - 1) / 2) if align_corners else ((value + 1) * size - 1) / 2
-            )
-            coordinates.append(middle)
-        put = lambda *at: (n, c, *at)  # noqa: E731
-        axes = range(2, 2 + rank)
-        if method != "bicubic":
-            coordinates = [inside(p, e) for p, e in zip(coordinates, extents, strict=True)]
-        if method == "nearest":
-            return pixel(data, put, [tir.round(p).astype("int32") for p in coordinates], axes)
-        if method == "bilinear":
-            return between(data, put, coordinates, axes)
-        style = Style("cubic", "half_pixel")
-        total: Any = te.const(0, data.dtype)
-        rows, columns = (style._around(p, EXPRESSIONS) for p in coordinates)
-        for (y, a), (x, b) in itertools.product(rows, columns):
-            at = [inside(p, e) for p, e in zip((y, x), extents, strict=True)]
-            at = [p.astype("int32") for p in at]
-            total = total + pixel(data, put, at, axes) * a * b
-        return total
-
-    return te.compute(
-        (*data.shape[:2], *grid.shape[2:]), cell, name="grid_sample", tag="grid_sample"
-    )
+    options = (method, layout, padding_mode, align_corners)
+    return OPERATORS["relax.image.grid_sample"](data, grid, *options)
 
 
 def _dilation2d(layout: str) -> Callable[..., Tensor]:

@@ -11,8 +11,9 @@ from ...ir.dtype import DataType
 from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
 from ...ops.common import accumulator
+from ...ops.conv import expand_per_axis
 from ...te.tensor import Tensor
-from .padding import Ints, get_pad_tuple
+from .padding import Ints, Padding, get_pad_tuple, listed
 from .utils import get_const_int, simplify
 
 
@@ -263,12 +264,21 @@ def correlation_nchw(
 
 def _deformable_for(layout: str, doc: str) -> Callable[..., Tensor]:
     def convolution(
-        data: Tensor, offset: Tensor, kernel: Tensor, strides: Sequence[int],
-        padding: Sequence[int], dilation: Ints, deformable_groups: int, groups: int,
-        out_dtype: DataType | str,
+        data: Tensor, offset: Tensor, kernel: Tensor, strides: Ints, padding: Padding,
+        dilation: Ints, deformable_groups: int, groups: int, out_dtype: DataType | str,
     ) -> Tensor:  # fmt: skip
-        options = (strides, padding, dilation, deformable_groups, groups)
-        return _deformable(data, offset, kernel, *options, layout, out_dtype)
+        steps, gaps = (expand_per_axis(listed(v), 2, "stride") for v in (strides, dilation))
+        permute, cast = OPERATORS["relax.permute_dims"], OPERATORS["relax.astype"]
+        if layout == "NHWC":
+            data, offset = (permute(t, [0, 3, 1, 2]) for t in (data, offset))
+            kernel = permute(kernel, [3, 2, 0, 1])
+        if out_dtype and out_dtype != data.dtype:  # sums are of the type of the result
+            data, kernel = cast(data, out_dtype), cast(kernel, out_dtype)
+        window = zip(kernel.shape[2:], gaps, strict=True)
+        pads = get_pad_tuple(padding, [simplify((k - 1) * gap + 1) for k, gap in window])
+        options = (None, steps, list(pads), gaps, groups, deformable_groups)
+        out = OPERATORS["relax.nn.deform_conv2d"](data, offset, kernel, *options)
+        return permute(out, [0, 2, 3, 1]) if layout == "NHWC" else out
 
     convolution.__name__ = convolution.__qualname__ = f"deformable_conv2d_{layout.lower()}"
     convolution.__doc__ = doc
@@ -283,77 +293,3 @@ deformable_conv2d_nchw = _deformable_for(
 deformable_conv2d_nhwc = _deformable_for(
     "NHWC", "`deformable_conv2d_nchw` of data NHWC by a kernel HWIO."
 )
-
-
-def _pair(value: Any) -> tuple[int, int]:
-    return (value, value) if isinstance(value, int) else tuple(value)
-
-
-def _deformable(
-    data: Tensor, offset: Tensor, kernel: Tensor, strides: Sequence[int], padding: Sequence[int],
-    dilation: Ints, parts: int, groups: int, layout: str, out_dtype: str,
-) -> Tensor:  # fmt: skip
-    c, h, w = _image(layout)
-    order = [0, 1, 2, 3] if layout == "NCHW" else [3, 2, 0, 1]  # of the kernel: O, I, H, W
-    out_c, in_c, rows, columns = (kernel.shape[n] for n in order)
-    (down, right), (gap_y, gap_x) = _pair(strides), _pair(dilation)
-    top, left, *_ = get_pad_tuple(padding, ((rows - 1) * gap_y + 1, (columns - 1) * gap_x + 1))
-    wide = out_dtype or data.dtype
-    height, width = offset.shape[h], offset.shape[w]
-    channels = data.shape[c]
-
-    def put(n: int | PrimExpr, channel: PrimExpr, y: PrimExpr, x: Tensor | PrimExpr) -> list[Any]:
-        return [n, channel, y, x] if layout == "NCHW" else [n, y, x, channel]
-
-    def read(
-        n: PrimExpr, channel: PrimExpr, ky: PrimExpr, kx: PrimExpr, y: PrimExpr, x: PrimExpr
-    ) -> Any:
-        first = ((channel // (channels // parts)) * rows * columns + ky * columns + kx) * 2
-        by, bx = (offset(*put(n, first + k, y, x)) for k in (0, 1))
-        at_y = (y * down - top + ky * gap_y).astype(by.dtype) + by
-        at_x = (x * right - left + kx * gap_x).astype(bx.dtype) + bx
-        return between(data, lambda py, px: put(n, channel, py, px), (at_y, at_x), (h, w))
-
-    moved_shape = (data.shape[0], channels, rows, columns, height, width)
-    moved = te.compute(moved_shape, read, name="deformed", tag="injective")
-    rc = te.reduce_axis((0, in_c), name="rc")
-    ry, rx = te.reduce_axis((0, rows), name="ry"), te.reduce_axis((0, columns), name="rx")
-
-    def cell(*i: PrimExpr) -> Any:
-        n, f, y, x = i[0], i[c], i[h], i[w]
-        channel = f // (out_c // groups) * in_c + rc
-        tap = [f, rc, ry, rx]
-        weight = kernel(*(tap[order.index(k)] for k in range(4)))
-        return te.sum(
-            moved(n, channel, ry, rx, y, x).astype(wide) * weight.astype(wide), axis=[rc, ry, rx]
-        )
-
-    shape = put(data.shape[0], out_c, height, width)
-    return te.compute(shape, cell, name="deformable_conv2d")
-
-
-def pixel(data: Tensor, put: Callable[..., Any], at: Sequence[Any], axes: Sequence[int]) -> Any:
-    """The element at whole numbers `at` along `axes`, 0 outside; `put` returns its index in the
-    data."""
-    rows = list(zip(at, (data.shape[a] for a in axes), strict=True))
-    sides = tir.all(*(tir.all(v >= 0, v < d) for v, d in rows))
-    clipped = [tir.max(tir.min(v, d - 1), 0) for v, d in rows]
-    return tir.if_then_else(sides, data(*put(*clipped)), te.const(0, data.dtype))
-
-
-def between(
-    data: Tensor, put: Callable[..., Any], point: Sequence[Any], axes: Sequence[int]
-) -> Any:
-    """The value between elements, linear along each axis; see `pixel`."""
-    low = [tir.floor(p) for p in point]
-    total: Any = None
-    for corner in range(2 ** len(axes)):
-        steps = [corner >> n & 1 for n in range(len(axes))]
-        at = [(p + s).astype("int32") for p, s in zip(low, steps, strict=True)]
-        weight: Any = None
-        for p, first, s in zip(point, low, steps, strict=True):
-            part = p - first if s else 1 - (p - first)
-            weight = part if weight is None else weight * part
-        value = pixel(data, put, at, axes) * weight
-        total = value if total is None else total + value
-    return total

@@ -17,9 +17,8 @@ from ... import te
 from ...ir.dtype import DataType, numpy_dtype
 from ...ir.target import Target
 from ...ops import OPERATORS
-from ...ops.blocks import from_plain, to_plain
-from ...ops.common import widened
 from ...ops.conv import expand_per_axis
+from ...ops.conv_transpose import numpy_transposed
 from ...runtime import tensor
 from ...runtime.device import Device
 from ...te.tensor import Tensor
@@ -103,27 +102,7 @@ def _conv(
     window = [w.shape[kernel.index(n)] for n in data if n in "DHW"]
     dilated = [(k - 1) * h + 1 for k, h in zip(window, dilations, strict=True)]
     pads = get_pad_tuple(padding, dilated)
-    letters = "DHW"[3 - rank :]
-    x, kernels = (
-        widened(to_plain(a, data, f"NC{letters}")),
-        widened(to_plain(w, kernel, f"OI{letters}")),
-    )
-    sides = zip(pads[:rank], pads[rank:], strict=True)
-    wide = np.pad(x, [(0, 0), (0, 0), *sides])
-    rows = zip(wide.shape[2:], dilated, steps, strict=True)
-    extents = [(d - r) // s + 1 for d, r, s in rows]
-    inputs = np.split(wide[:, : kernels.shape[1] * groups], groups, 1)
-    parts = []
-    for part, own in zip(inputs, np.split(kernels, groups), strict=True):
-        total = np.zeros((len(own), len(x), *extents), x.dtype)
-        for tap in np.ndindex(*own.shape[2:]):
-            taps = zip(tap, dilations, extents, steps, strict=True)
-            spots = (slice(t * h, t * h + (n - 1) * s + 1, s) for t, h, n, s in taps)
-            total += np.tensordot(
-                own[(..., *tap)], part[(slice(None), slice(None), *spots)], (1, 1)
-            )
-        parts.append(total.swapaxes(0, 1))
-    return from_plain(np.concatenate(parts, 1).astype(a.dtype), data, f"NC{letters}")
+    return _meaning(f"nn.conv{rank}d")(a, w, steps, pads, dilations, groups, data, kernel, data)
 
 
 def _conv_of(data: str, kernel: str) -> Callable[..., Array]:
@@ -197,23 +176,7 @@ def group_conv1d_transpose_ncw_python(
     steps = expand_per_axis(listed(stride), rank, "stride")
     pads = get_pad_tuple(padding, w_np.shape[2:])
     more = expand_per_axis(listed(output_padding), rank, "output_padding")
-    x, kernels = widened(a_np), widened(w_np)
-    window = w_np.shape[2:]
-    whole = zip(x.shape[2:], steps, window, more, strict=True)
-    extents = [(d - 1) * s + k + m for d, s, k, m in whole]
-    parts = []
-    for part, own in zip(np.split(x, groups, 1), np.split(kernels, groups), strict=True):
-        total = np.zeros((own.shape[1], len(x), *extents), x.dtype)
-        for tap in np.ndindex(*window):
-            taps = zip(tap, steps, x.shape[2:], strict=True)
-            spots = (slice(t, t + d * s, s) for t, s, d in taps)
-            total[(slice(None), slice(None), *spots)] += np.tensordot(
-                own[(..., *tap)], part, (0, 1)
-            )
-        parts.append(total.swapaxes(0, 1))
-    out = np.concatenate(parts, 1).astype(a_np.dtype)
-    ends = zip(pads[:rank], pads[rank:], extents, strict=True)
-    return out[(slice(None), slice(None), *(slice(b, d - a) for b, a, d in ends))]
+    return numpy_transposed(a_np, w_np, steps, pads, more, [1] * rank, groups)
 
 
 conv1d_transpose_ncw_python = group_conv1d_transpose_ncw_python

@@ -54,20 +54,9 @@ def _resize_of(plain: str) -> Callable[..., Array]:
 resize1d_python, resize2d_python, resize3d_python = map(_resize_of, ("NCW", "NCHW", "NCDHW"))
 
 
-def between(image: Array, point: Sequence[Array]) -> Array:
-    """An image (channels, then axes) between its pixels, linear along each axis; 0 outside."""
-    total: Any = 0.0
-    low = [np.floor(p) for p in point]
-    for steps in itertools.product((0, 1), repeat=len(point)):
-        at = [(p + s).astype("int64") for p, s in zip(low, steps, strict=True)]
-        inside: Any = True
-        weight: Any = 1.0
-        for p, first, s, index, extent in zip(point, low, steps, at, image.shape[1:], strict=True):
-            weight = weight * (p - first if s else 1 - (p - first))
-            inside = inside & (index >= 0) & (index < extent)
-        clipped = [np.clip(i, 0, e - 1) for i, e in zip(at, image.shape[1:], strict=True)]
-        total = total + np.where(inside, image[(slice(None), *clipped)] * weight, 0)
-    return total
+def _meaning(name: str) -> Callable[..., Any]:
+    """The numpy meaning of a graph operator."""
+    return OPERATORS[f"relax.{name}"].op.get_attr("FNumpy")
 
 
 def crop_and_resize_python(
@@ -75,34 +64,22 @@ def crop_and_resize_python(
     method: str = "bilinear", extrapolation_value: float = 0,
 ) -> Array:  # fmt: skip
     """Boxes of images in another size."""
-    first = image if layout == "NCHW" else image.transpose(0, 3, 1, 2)
-    crops = []
-    for box, which in zip(boxes, box_indices, strict=True):
-        ends = zip(box[:2], box[2:], crop_size, first.shape[2:], strict=True)
-        axes = [a * (e - 1) + np.arange(n) * ((b - a) * (e - 1) / (n - 1)) for a, b, n, e in ends]
-        grid = np.meshgrid(*axes, indexing="ij")
-        outside = np.zeros(tuple(crop_size), bool)
-        for p, e in zip(grid, first.shape[2:], strict=True):
-            outside |= (p < 0) | (p > e - 1)
-        grid = [np.rint(p) for p in grid] if method == "nearest_neighbor" else grid
-        crops.append(np.where(outside, extrapolation_value, between(first[which], grid)))
-    out = np.stack(crops)
-    return out if layout == "NCHW" else out.transpose(0, 2, 3, 1)
+    options = {
+        "method": method.removeprefix("bi"), "coordinate_transformation_mode": "tf_crop_and_resize",
+        "rounding_method": "round", "cubic_alpha": -0.75, "cubic_exclude": 0,
+    }  # fmt: skip
+    crops = [
+        _meaning("image.resize2d")(
+            image[[which]], crop_size, box, layout, extrapolation_value=extrapolation_value, **options
+        )
+        for box, which in zip(boxes, box_indices, strict=True)
+    ]
+    return np.concatenate(crops)
 
 
 def affine_grid_python(data: Array, target_shape: Sequence[int]) -> Array:
     """The coordinates of pixels, transformed by matrices."""
-    y, x = np.meshgrid(*(np.linspace(-1, 1, n) for n in target_shape), indexing="ij")
-    ones = np.stack([x, y, np.ones_like(x)])
-    return np.einsum("nik,khw->nihw", data, ones).astype(data.dtype)
-
-
-def _folded(coordinate: Array, extent: int, align_corners: bool) -> Array:
-    first, size = (0.0, extent - 1) if align_corners else (-0.5, extent)
-    distance = np.abs(coordinate - first)
-    turns = np.floor(distance / size)
-    rest = distance - turns * size
-    return np.where(turns % 2 == 1, size - rest, rest) + first
+    return _meaning("image.affine_grid")(data, target_shape)
 
 
 def grid_sample_python(
@@ -110,30 +87,8 @@ def grid_sample_python(
     padding_mode: str = "zeros", align_corners: bool = True,
 ) -> Array:  # fmt: skip
     """The data at the coordinates of a grid."""
-
-    def inside(coordinate: Array, extent: int) -> Array:
-        if padding_mode == "reflection":
-            coordinate = _folded(coordinate, extent, align_corners)
-        return coordinate if padding_mode == "zeros" else np.clip(coordinate, 0, extent - 1)
-
-    images = []
-    for image, spots in zip(data, grid, strict=True):
-        coordinates = []
-        for spot, extent in zip(spots[::-1], data.shape[2:], strict=True):
-            ends = (spot + 1) * (extent - 1) / 2, ((spot + 1) * extent - 1) / 2
-            coordinates.append(ends[0] if align_corners else ends[1])
-        rows = list(zip(coordinates, data.shape[2:], strict=True))
-        if method == "bicubic":
-            around = [Style("cubic", "half_pixel")._around(p, ARRAYS) for p in coordinates]
-            total: Any = 0.0
-            for taps in itertools.product(*around):
-                at = [inside(p, e) for (p, _), (_, e) in zip(taps, rows, strict=True)]
-                total = total + between(image, at) * np.prod([w for _, w in taps], axis=0)
-            images.append(total)
-            continue
-        at = [inside(p, e) for p, e in rows]
-        images.append(between(image, [np.rint(p) for p in at] if method == "nearest" else at))
-    return np.stack(images).astype(data.dtype)
+    options = (method, layout, padding_mode, align_corners)
+    return _meaning("image.grid_sample")(data, grid, *options)
 
 
 def correlation_nchw_python(
@@ -163,27 +118,10 @@ def deformable_conv2d_nchw_python(
     deformable_groups: int, groups: int,
 ) -> Array:  # fmt: skip
     """A convolution whose taps are moved by offsets."""
-    (down, right), (gap_y, gap_x) = (
-        (v, v) if isinstance(v, int) else tuple(v) for v in (stride, dilation)
-    )
-    out_c, per_group, rows, columns = w_np.shape
-    top, left, *_ = get_pad_tuple(padding, ((rows - 1) * gap_y + 1, (columns - 1) * gap_x + 1))
-    batch, channels, *_ = a_np.shape
-    height, width = offset_np.shape[2:]
-    y, x = np.meshgrid(np.arange(height), np.arange(width), indexing="ij")
-    moved = np.zeros((batch, channels, rows, columns, height, width), "float64")
-    share = channels // deformable_groups
-    taps = itertools.product(range(batch), range(deformable_groups), range(rows), range(columns))
-    for n, part, ky, kx in taps:
-        first = (part * rows * columns + ky * columns + kx) * 2
-        at_y = y * down - top + ky * gap_y + offset_np[n, first]
-        at_x = x * right - left + kx * gap_x + offset_np[n, first + 1]
-        own = slice(part * share, (part + 1) * share)
-        moved[n, own, ky, kx] = between(a_np[n, own], (at_y, at_x))
-    kernel = w_np.reshape(groups, out_c // groups, per_group, rows, columns)
-    parts = moved.reshape(batch, groups, per_group, rows, columns, height, width)
-    out = np.einsum("ngckxhw,gockx->ngohw", parts, kernel, optimize=True)
-    return out.reshape(batch, out_c, height, width).astype(a_np.dtype)
+    steps, gaps = ((v, v) if isinstance(v, int) else tuple(v) for v in (stride, dilation))
+    dilated = [(k - 1) * gap + 1 for k, gap in zip(w_np.shape[2:], gaps, strict=True)]
+    options = (steps, get_pad_tuple(padding, dilated), gaps, groups, deformable_groups)
+    return _meaning("nn.deform_conv2d")(a_np, offset_np, w_np, None, *options)
 
 
 def deformable_conv2d_nhwc_python(
@@ -241,8 +179,7 @@ def _roi_align_of(layout: str) -> Callable[..., Array]:
         """The mean or greatest value of points in the cells of regions."""
         size = list(pooled_size) if hasattr(pooled_size, "__len__") else [pooled_size] * 2
         kind = {b"avg": "avg", 0: "avg", b"max": "max", 1: "max"}.get(mode, mode)
-        meaning = OPERATORS["relax.vision.roi_align"].op.get_attr("FNumpy")
-        return meaning(a_np, rois_np, size, spatial_scale, sample_ratio, layout, kind)
+        return _meaning("vision.roi_align")(a_np, rois_np, size, spatial_scale, sample_ratio, layout, kind)
 
     return roi_align
 
@@ -255,5 +192,4 @@ def roi_pool_nchw_python(
 ) -> Array:
     """The greatest value of the pixels in the cells of regions."""
     size = list(pooled_size) if hasattr(pooled_size, "__len__") else [pooled_size] * 2
-    meaning = OPERATORS["relax.vision.roi_pool"].op.get_attr("FNumpy")
-    return meaning(a_np, rois_np, size, spatial_scale)
+    return _meaning("vision.roi_pool")(a_np, rois_np, size, spatial_scale)
