@@ -13,7 +13,7 @@ from ..base.late import Slot
 from ..ir import prim_expr as pe
 from ..ir import prim_op as po
 from ..ir.literals import is_true
-from ..ir.node import Node
+from ..ir.node import Node, field
 from ..ir.prim_expr import IntImm, PrimExpr, Range, ScalarLike, Var
 from . import bounds, build, constraints, convert, division, modular, normal, proof
 from . import poly as P
@@ -92,11 +92,8 @@ class IntSet(Node):
 class IntervalSet(IntSet):
     """min_value .. max_value, both inclusive; an end may be `pos_inf()` or `neg_inf()`."""
 
-    min_value: PrimExpr
-    max_value: PrimExpr
-
-    def __init__(self, min_value: ScalarLike, max_value: ScalarLike, span: Any = None) -> None:
-        self._set(po.convert(min_value), po.convert(max_value), span)
+    min_value: PrimExpr = field(converter=po.convert)
+    max_value: PrimExpr = field(converter=po.convert)
 
     def is_nothing(self) -> bool:
         if not self._finite():

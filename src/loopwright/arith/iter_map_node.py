@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Any
 
 from ..ir import prim_op as po
-from ..ir.node import Node
+from ..ir.node import Node, as_tuple, field
 from ..ir.prim_expr import PrimExpr, ScalarLike
 
 
@@ -72,11 +72,8 @@ class IterSplitExpr(IterMapExpr):
 class IterSumExpr(IterMapExpr):
     """The sum of splits and a base."""
 
-    args: tuple[IterSplitExpr, ...]
-    base: PrimExpr
-
-    def __init__(self, args: Sequence[IterSplitExpr], base: ScalarLike, span: Any = None) -> None:
-        self._set(tuple(args), po.convert(base), span)
+    args: tuple[IterSplitExpr, ...] = field(converter=as_tuple)
+    base: PrimExpr = field(converter=po.convert)
 
     def _derive(self) -> None:
         self.dtype = self.base.dtype

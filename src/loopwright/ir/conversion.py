@@ -6,6 +6,7 @@ Integers wrap around as on the machine; floats are rounded to their type.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, overload
@@ -146,6 +147,11 @@ def convert(value: Any) -> Any:
     if as_expr is not None:
         return as_expr()
     return value if value is None or isinstance(value, Node) else const(value)
+
+
+def convert_all(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Each of several values as a node."""
+    return tuple(map(convert, values))
 
 
 def _wrap(value: int, dtype: DataType) -> int:

@@ -6,6 +6,7 @@
         kind: ForKind
         annotations: dict = field(default_factory=dict)
         comment: str = ignore(default="")  # not part of the node's meaning
+        body: Stmt = field(converter=as_stmt)  # the constructor converts what it is passed
         dtype: DataType = derived()  # no field: filled by `_derive`
 
 The metaclass makes `__slots__`, the constructor, and the table `__fields__` from the
@@ -14,7 +15,7 @@ node also has `span` (where it came from), the last parameter of each constructo
 know constructors and fields by the same annotations (`dataclass_transform`); a class that inherits
 a constructor written by hand says `init=False` for them.
 
-A class that wants to convert its arguments writes `__init__` and ends in `self._set(...)`, which
+A class whose arguments depend on each other writes `__init__` and ends in `self._set(...)`, which
 takes the fields in order. `_derive(self)`, where defined, fills slots that follow from the fields
 (`Add.dtype`). `Cls._make(*fields)` is the fast constructor used by rewriting: no conversion.
 `type(x) in Cls.__kinds__` is `isinstance(x, Cls)` in half the time: Python calls a metaclass.
@@ -24,15 +25,17 @@ Nodes are immutable by convention; equality is identity unless a class says othe
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, Literal, NamedTuple, dataclass_transform
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, dataclass_transform
 
 from ..base.late import Slot
 from ..base.registry import Registry
 from ..base.span import Span
 
 USE, DEF, IGNORE = "use", "def", "ignore"
+Key = TypeVar("Key")
+Item = TypeVar("Item")
 _MISSING: Any = object()
 _DERIVED: Any = object()
 
@@ -51,19 +54,25 @@ PRINTER: Slot[Printer] = Slot("ir.printer")
 class Field:
     """One field of a node class: its name, its role and its default.
 
-    plain: by its annotation, the field holds no node, so visitors pass it by.
+    plain: by its annotation, the field holds no node, so visitors pass it by. converter: of the
+    constructor's argument.
     """
 
-    __slots__ = ("default", "default_factory", "name", "plain", "role")
+    __slots__ = ("converter", "default", "default_factory", "name", "plain", "role")
 
     def __init__(
-        self, role: str, default: Any = _MISSING, default_factory: Callable[[], Any] | None = None
+        self,
+        role: str,
+        default: Any = _MISSING,
+        default_factory: Callable[[], Any] | None = None,
+        converter: Callable[[Any], Any] | None = None,
     ) -> None:
         self.name = ""
         self.plain = False
         self.role = role
         self.default = default
         self.default_factory = default_factory
+        self.converter = converter
 
     def __repr__(self) -> str:
         return f"Field({self.name!r}, {self.role!r})"
@@ -77,25 +86,46 @@ def field(
     *,
     default: object = _MISSING,
     default_factory: Callable[[], Any] | None = None,
+    converter: Callable[[Any], Any] | None = None,
     kw_only: bool = False,
 ) -> Any:
-    """A field that the node uses (the role of a plain annotation), with a default."""
-    return Field(USE, default, default_factory)
+    """A field that the node uses (the role of a plain annotation), with a default or a converter."""
+    return Field(USE, default, default_factory, converter)
 
 
-def define(*, default: object = _MISSING, default_factory: Callable[[], Any] | None = None) -> Any:
+def define(
+    *,
+    default: object = _MISSING,
+    default_factory: Callable[[], Any] | None = None,
+    converter: Callable[[Any], Any] | None = None,
+) -> Any:
     """A field that defines the variables in it for the fields that follow."""
-    return Field(DEF, default, default_factory)
+    return Field(DEF, default, default_factory, converter)
 
 
-def ignore(*, default: object = _MISSING, default_factory: Callable[[], Any] | None = None) -> Any:
+def ignore(
+    *,
+    default: object = _MISSING,
+    default_factory: Callable[[], Any] | None = None,
+    converter: Callable[[Any], Any] | None = None,
+) -> Any:
     """A field that does not count in structural equality (a name hint, a comment)."""
-    return Field(IGNORE, default, default_factory)
+    return Field(IGNORE, default, default_factory, converter)
 
 
 def derived(*, init: Literal[False] = False) -> Any:
     """A slot that is not a field, for it follows from the fields: `_derive` fills it."""
     return _DERIVED
+
+
+def as_tuple(items: Iterable[Item] | None) -> tuple[Item, ...]:
+    """A converter of fields: the items as a tuple; None for none."""
+    return tuple(items or ())
+
+
+def as_dict(table: Mapping[Key, Item] | None) -> dict[Key, Item]:
+    """A converter of fields: a copy of a table; None for an empty one."""
+    return dict(table or {})
 
 
 NODE_TYPES: Registry[str, type[Node]] = Registry("node type")
@@ -146,8 +176,9 @@ class NodeMeta(type):
         namespace["__fields__"] = fields
         namespace["_places"] = {f.name: index for index, f in enumerate(fields)}
         namespace |= _made_methods(name, fields, namespace, bases)
+        init = namespace.pop("_init")
         if fields and "__init__" not in namespace and not _inherits_init(bases):
-            namespace["__init__"] = namespace["_set"]
+            namespace["__init__"] = init
         namespace["__kinds__"] = set()
         cls: Any = super().__new__(mcls, name, bases, namespace)
         for base in cls.__mro__:
@@ -167,7 +198,7 @@ def _node_key(module: str, name: str) -> str:
 
 
 def _inherits_init(bases: tuple[type, ...]) -> bool:
-    """Whether a base wrote its own constructor (one that is not the generated `_set`)."""
+    """Whether a base wrote its own constructor (one that is not the generated `_init`)."""
     for base in bases:
         init = getattr(base, "__init__", object.__init__)
         if init is not object.__init__ and init.__name__ == "__init__":
@@ -178,7 +209,7 @@ def _inherits_init(bases: tuple[type, ...]) -> bool:
 def _made_methods(
     name: str, fields: tuple[Field, ...], namespace: dict[str, Any], bases: tuple[type, ...]
 ) -> dict[str, Any]:
-    """`_set`, `_make` and `field_values` of a class, as straight-line code."""
+    """`_init`, `_set`, `_make` and `field_values` of a class, as straight-line code."""
     params, body, scope = [], [], {"_MISSING": _MISSING, "_new": _new}
     must_default = False
     for f in fields:
@@ -205,11 +236,15 @@ def _made_methods(
     values = "".join(f"self.{f.name}, " for f in fields)
     getter = f"def field_values(self):\n return [{values}]\n"
     setter = f"def _set(self{args}, span=None):\n{lines}\n"
+    converters = {f.name: f.converter for f in fields if f.converter is not None}
+    scope |= {f"_c_{n}": converter for n, converter in converters.items()}
+    converted = "".join(f" {n} = _c_{n}({n})\n" for n in converters)
+    init = f"def _init(self{args}, span=None):\n{converted}{lines}\n"
     maker = f"def _make(cls{args}, *, span=None):\n self = _new(cls)\n{lines}\n return self\n"
-    exec(setter + maker + getter, scope)
-    methods = {method: scope[method] for method in ("_set", "_make", "field_values")}
+    exec(setter + init + maker + getter, scope)
+    methods = {method: scope[method] for method in ("_init", "_set", "_make", "field_values")}
     for method, function in methods.items():
-        function.__qualname__ = f"{name}.{method}"
+        function.__qualname__ = f"{name}.{method.replace('_init', '__init__')}"
     return {**methods, "_make": classmethod(methods["_make"])}
 
 

@@ -26,6 +26,7 @@ from .conversion import as_lanes as as_lanes
 from .conversion import cast as cast
 from .conversion import const as const
 from .conversion import convert as convert
+from .conversion import convert_all as convert_all
 from .conversion import convert_pair as convert_pair
 from .conversion import lanes_of as lanes_of
 from .conversion import match_types as match_types

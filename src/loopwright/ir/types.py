@@ -5,18 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.errors import CallTypeError, explain
-from ..base.span import Span
 from .dtype import DataType
-from .node import Node
+from .node import Node, field
 
 
 class PrimType(Node):
     """The type of a scalar, as TVM spells it."""
 
-    dtype: DataType
-
-    def __init__(self, dtype: str, span: Span | None = None) -> None:
-        self._set(DataType(dtype), span)
+    dtype: DataType = field(converter=DataType)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PrimType) and self.dtype == other.dtype

@@ -6,7 +6,7 @@ constructor cannot infer it. A rebuilt node starts without it and must be normal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..base.span import Span
 from ..ir.dtype import DataType, numpy_dtype
 from ..ir.expr import Attrs, BaseExpr, DictAttrs, GlobalVar, RelaxExpr
 from ..ir.function import BaseFunc, as_attrs
-from ..ir.node import Node, define, field, ignore
+from ..ir.node import Node, as_tuple, define, field, ignore
 from ..ir.op import Builders, Op
 from ..ir.operators import TensorOperators
 from ..ir.prim_expr import Call as PrimCall
@@ -29,6 +29,45 @@ from .tensor_fields import TensorFields
 
 # Relations are in a higher layer.
 ERASE_TO_PARAMS: Slot[Callable[[Any, si.StructInfo], si.StructInfo]] = Slot("relax.erase_to_params")
+
+
+def as_struct_info(info: object) -> Any:
+    """A StructInfo unchanged, or from a TVMScript proxy (`R.Tensor((2, 3))` outside a script)."""
+    to_info = getattr(info, "as_struct_info", None)
+    return info if to_info is None else to_info()
+
+
+def as_expr(value: Any) -> Any:
+    """Tuples and lists as Tuple; strings, dtypes and numbers as their node; expressions
+    unchanged."""
+    if type(value) in RelaxExpr.__kinds__:
+        return value
+    if isinstance(value, (tuple, list)):
+        return Tuple(value)
+    if isinstance(value, DataType):
+        return DataTypeImm(value)
+    if isinstance(value, str):
+        return StringImm(value)
+    if isinstance(value, (int, float, PrimExpr)):
+        return PrimValue(value)
+    if not isinstance(value, Op):
+        what = "this is not a Relax expression"
+        hint = "give a Var, a call, a tuple, or relax.const(value)"
+        raise TypeError(explain(what, got=f"{type(value).__name__}: {value!r}", instead=hint))
+    return value
+
+
+def as_seq(body: Expr) -> SeqExpr:
+    """A SeqExpr around an expression; a SeqExpr unchanged."""
+    if isinstance(body, SeqExpr):
+        return body
+    seq = SeqExpr((), body)
+    seq._update_struct_info(as_expr(body).struct_info)
+    return seq
+
+
+def _as_exprs(values: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(map(as_expr, values))
 
 
 class Expr(TensorFields, TensorOperators, RelaxExpr):
@@ -189,13 +228,8 @@ class If(Expr):
     """`true_branch` or `false_branch`, by a 0-d bool tensor."""
 
     cond: Expr
-    true_branch: Any
-    false_branch: Any
-
-    def __init__(
-        self, cond: Expr, true_branch: Expr, false_branch: Expr, span: Span | None = None
-    ) -> None:
-        self._set(cond, as_seq(true_branch), as_seq(false_branch), span)
+    true_branch: Any = field(converter=as_seq)
+    false_branch: Any = field(converter=as_seq)
 
     def with_branches(self, true_branch: SeqExpr, false_branch: SeqExpr) -> If:
         """This if with other branches, whose struct info is the same."""
@@ -209,10 +243,7 @@ class If(Expr):
 class Tuple(Expr):
     """A tuple of expressions."""
 
-    fields: tuple[Any, ...]
-
-    def __init__(self, fields: Any, span: Span | None = None) -> None:
-        self._set(tuple(as_expr(f) for f in fields), span)
+    fields: tuple[Any, ...] = field(converter=_as_exprs)
 
     def _derive(self) -> None:
         infos = [f.struct_info for f in self.fields]
@@ -257,10 +288,7 @@ class TupleGetItem(Expr):
 class ShapeExpr(Expr):
     """A shape given by its dimensions."""
 
-    values: tuple[PrimExpr, ...]
-
-    def __init__(self, values: Any, span: Span | None = None) -> None:
-        self._set(tuple(si.shape_dim(v) for v in values), span)
+    values: tuple[PrimExpr, ...] = field(converter=si.shape_dims)
 
     def _derive(self) -> None:
         self.struct_info = si.ShapeStructInfo(self.values)
@@ -343,10 +371,7 @@ class StringImm(Expr):
 class DataTypeImm(Expr):
     """A dtype in the graph."""
 
-    value: DataType
-
-    def __init__(self, value: DataType | str, span: Span | None = None) -> None:
-        self._set(DataType(value), span)
+    value: DataType = field(converter=DataType)
 
     def _derive(self) -> None:
         self.struct_info = si.ObjectStructInfo()
@@ -376,10 +401,7 @@ class VarBinding(Binding):
 class MatchCast(Binding):
     """`var` is `value`, checked at run time against `struct_info`, which may define variables."""
 
-    struct_info: si.StructInfo = define()
-
-    def __init__(self, var: Var, value: Expr, struct_info: Any, span: Span | None = None) -> None:
-        self._set(var, value, as_struct_info(struct_info), span)
+    struct_info: si.StructInfo = define(converter=as_struct_info)
 
     def structural_compare(self, other: MatchCast, comparer: Any, path: str, d: bool) -> None:
         """The value is compared before the variables that the cast defines."""
@@ -391,10 +413,7 @@ class MatchCast(Binding):
 class BindingBlock(Node):
     """A sequence of bindings; may have side effects."""
 
-    bindings: tuple[Binding, ...]
-
-    def __init__(self, bindings: Sequence[Binding], span: Span | None = None) -> None:
-        self._set(tuple(bindings), span)
+    bindings: tuple[Binding, ...] = field(converter=as_tuple)
 
 
 class DataflowBlock(BindingBlock, init=False):
@@ -406,13 +425,8 @@ class DataflowBlock(BindingBlock, init=False):
 class SeqExpr(Expr):
     """Blocks of bindings, then a result."""
 
-    blocks: tuple[BindingBlock, ...]
-    body: Expr
-
-    def __init__(
-        self, blocks: Sequence[BindingBlock], body: Expr, span: Span | None = None
-    ) -> None:
-        self._set(tuple(blocks), as_expr(body), span)
+    blocks: tuple[BindingBlock, ...] = field(converter=as_tuple)
+    body: Expr = field(converter=as_expr)
 
     def _derive(self) -> None:
         self.struct_info = None
@@ -509,41 +523,6 @@ def const(value: object, dtype: str | None = None) -> Constant:
     elif not isinstance(value, (np.ndarray, np.generic)):
         array = array.astype(_DEFAULT_DTYPES.get(array.dtype.name, array.dtype.name))
     return Constant(tensor(array, dtype=dtype))
-
-
-def as_expr(value: Any) -> Any:
-    """Tuples and lists as Tuple; strings, dtypes and numbers as their node; expressions
-    unchanged."""
-    if type(value) in RelaxExpr.__kinds__:
-        return value
-    if isinstance(value, (tuple, list)):
-        return Tuple(value)
-    if isinstance(value, DataType):
-        return DataTypeImm(value)
-    if isinstance(value, str):
-        return StringImm(value)
-    if isinstance(value, (int, float, PrimExpr)):
-        return PrimValue(value)
-    if not isinstance(value, Op):
-        what = "this is not a Relax expression"
-        hint = "give a Var, a call, a tuple, or relax.const(value)"
-        raise TypeError(explain(what, got=f"{type(value).__name__}: {value!r}", instead=hint))
-    return value
-
-
-def as_seq(body: Expr) -> SeqExpr:
-    """A SeqExpr around an expression; a SeqExpr unchanged."""
-    if isinstance(body, SeqExpr):
-        return body
-    seq = SeqExpr((), body)
-    seq._update_struct_info(as_expr(body).struct_info)
-    return seq
-
-
-def as_struct_info(info: object) -> Any:
-    """A StructInfo unchanged, or from a TVMScript proxy (`R.Tensor((2, 3))` outside a script)."""
-    to_info = getattr(info, "as_struct_info", None)
-    return info if to_info is None else to_info()
 
 
 def get_shape_of(expr: Expr) -> Expr:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from ..base.late import Slot
 from ..base.span import Span
 from ..ir.dtype import DataType
 from ..ir.module import VDevice
-from ..ir.node import Node, define, field
+from ..ir.node import Node, as_tuple, define, field
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, convert
 from ..ir.structural import ByStructure
@@ -72,7 +72,7 @@ class ShapeStructInfo(StructInfo):
         ndim: int = -1,
         span: Span | None = None,
     ) -> None:
-        dims = None if values is None else tuple(shape_dim(v) for v in values)
+        dims = None if values is None else shape_dims(values)
         if dims is not None and ndim not in (-1, len(dims)):
             what = "R.Shape: ndim is not the number of the values"
             raise ValueError(explain(what, got=f"ndim {ndim} for {len(dims)} values"))
@@ -128,31 +128,21 @@ class TensorStructInfo(StructInfo):
 class TupleStructInfo(StructInfo):
     """A tuple of values."""
 
-    fields: tuple[StructInfo, ...]
+    fields: tuple[StructInfo, ...] = field(converter=as_tuple)
 
-    def __init__(self, fields: Sequence[StructInfo], span: Span | None = None) -> None:
-        self._set(tuple(fields), span)
+
+def _optional_tuple(items: Iterable[StructInfo] | None) -> tuple[StructInfo, ...] | None:
+    return None if items is None else tuple(items)
 
 
 class FuncStructInfo(StructInfo):
     """A function. `params` None means any arguments; `derive_func(call, builder)`, a function or
     the name of a registered one, computes the result's struct info if `ret` cannot express it."""
 
-    params: tuple[StructInfo, ...] | None = define()
+    params: tuple[StructInfo, ...] | None = define(converter=_optional_tuple)
     ret: StructInfo
-    purity: bool = field(default=True)
+    purity: bool = field(default=True, converter=bool)
     derive_func: Any = field(default=None)
-
-    def __init__(
-        self,
-        params: Sequence[StructInfo] | None,
-        ret: StructInfo,
-        purity: bool = True,
-        derive_func: Any = None,
-        span: Span | None = None,
-    ) -> None:
-        infos = None if params is None else tuple(params)
-        self._set(infos, ret, bool(purity), derive_func, span)
 
     @staticmethod
     def opaque_func(
@@ -165,6 +155,11 @@ class FuncStructInfo(StructInfo):
         """A function whose parameters are unknown."""
         result = ObjectStructInfo() if ret is None else ret
         return FuncStructInfo(None, result, purity, derive_func, span)
+
+
+def shape_dims(values: Any) -> tuple[PrimExpr, ...]:
+    """The dimensions of a shape."""
+    return tuple(map(shape_dim, values))
 
 
 def shape_dim(value: PrimExpr | int) -> PrimExpr:

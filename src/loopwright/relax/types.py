@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..base.span import Span
 from ..ir.dtype import DataType
-from ..ir.node import Node, field
+from ..ir.node import Node, as_tuple, field
 from ..ir.structural import ByStructure
 
 
@@ -58,17 +56,11 @@ DynTensorType = TensorType
 class TupleType(Type):
     """A tuple."""
 
-    fields: tuple[Node, ...]
-
-    def __init__(self, fields: list[Any], span: Span | None = None) -> None:
-        self._set(tuple(fields), span)
+    fields: tuple[Node, ...] = field(converter=as_tuple)
 
 
 class FuncType(Type):
     """A function."""
 
-    arg_types: tuple[Node, ...]
+    arg_types: tuple[Node, ...] = field(converter=as_tuple)
     ret_type: Node
-
-    def __init__(self, arg_types: list[Any], ret_type: Node, span: Span | None = None) -> None:
-        self._set(tuple(arg_types), ret_type, span)

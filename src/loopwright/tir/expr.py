@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.errors import CallValueError, explain
 from ..ir.node import Node, define, field
 from ..ir.prim_expr import ConstExpr, IterVar, PrimExpr, ScalarLike, Var, vector_type
-from ..ir.prim_op import const, convert, lanes_of
+from ..ir.prim_op import const, convert, convert_all, lanes_of
 from .buffer import Buffer, DataProducer
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class BufferLoad(PrimExpr):
         predicate: PrimExpr | None = None,
         span: Span | None = None,
     ) -> None:
-        points = tuple(convert(i) for i in indices)
+        points = convert_all(indices)
         check_indices(buffer, points)
         check_predicate(points, predicate, "load")
         self._set(buffer, points, predicate, span)
@@ -96,10 +96,7 @@ class ProducerLoad(PrimExpr):
     """`tensor[indices]` inside a te.compute, before buffers exist."""
 
     producer: DataProducer
-    indices: tuple[PrimExpr, ...]
-
-    def __init__(self, producer: DataProducer, indices: Any, span: Span | None = None) -> None:
-        self._set(producer, tuple(convert(i) for i in indices), span)
+    indices: tuple[PrimExpr, ...] = field(converter=convert_all)
 
     def _derive(self) -> None:
         producer: Any = self.producer  # a te.Tensor, defined in a higher layer

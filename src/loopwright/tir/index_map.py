@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,9 +12,9 @@ from ..arith import Analyzer
 from ..base.errors import CallValueError, explain
 from ..ir import prim_expr as pe
 from ..ir.functor import rewrite
-from ..ir.node import Node, define, field
+from ..ir.node import Node, as_tuple, define, field
 from ..ir.prim_expr import ScalarLike
-from ..ir.prim_op import cast, const, convert
+from ..ir.prim_op import cast, const, convert, convert_all
 from ..ir.structural import structural_equal
 from ..ir.variables import vars_in
 from ..runtime.tensor import Tensor, tensor
@@ -23,7 +23,7 @@ from .index_map_inverse import inverse_of, refuse
 from .stmt_functor import substitute
 
 if TYPE_CHECKING:
-    from ..base.span import Span
+    pass
 
 
 class IndexMap(Node):
@@ -35,19 +35,9 @@ class IndexMap(Node):
     AXIS_SEPARATOR: ClassVar[str] = "axis_separator"
     opens_scope: ClassVar[bool] = True
 
-    initial_indices: tuple[pe.Var, ...] = define()
-    final_indices: tuple[pe.PrimExpr, ...]
+    initial_indices: tuple[pe.Var, ...] = define(converter=as_tuple)
+    final_indices: tuple[pe.PrimExpr, ...] = field(converter=convert_all)
     inverse_index_map: Any = field(default=None)
-
-    def __init__(
-        self,
-        initial_indices: Iterable[Any],
-        final_indices: Sequence[ScalarLike],
-        inverse_index_map: IndexMap | None = None,
-        span: Span | None = None,
-    ) -> None:
-        final = tuple(convert(e) for e in final_indices)
-        self._set(tuple(initial_indices), final, inverse_index_map, span)
 
     @staticmethod
     def from_func(

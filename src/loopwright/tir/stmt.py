@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..arith.analyzer import Analyzer
 from ..base.errors import explain
 from ..ir.dtype import DataType
-from ..ir.node import Node, define, field, ignore
+from ..ir.node import Node, as_dict, as_tuple, define, field, ignore
 from ..ir.prim_expr import (
     Add,
     Call,
@@ -27,6 +27,7 @@ from ..ir.prim_op import (
     cast,
     const,
     convert,
+    convert_all,
     lanes_of,
     match_types,
     scalable_lanes,
@@ -52,13 +53,8 @@ class LetStmt(Stmt):
     """`var = value` for `body`."""
 
     var: Var = define()
-    value: PrimExpr
+    value: PrimExpr = field(converter=convert)
     body: Stmt
-
-    def __init__(
-        self, var: Var, value: PrimExpr | None, body: Stmt, span: Span | None = None
-    ) -> None:
-        self._set(var, convert(value), body, span)
 
 
 class AttrStmt(Stmt):
@@ -66,18 +62,8 @@ class AttrStmt(Stmt):
 
     node: Any
     attr_key: str
-    value: PrimExpr
+    value: PrimExpr = field(converter=convert)
     body: Stmt
-
-    def __init__(
-        self,
-        node: Any,
-        attr_key: str,
-        value: PrimExpr | str | int,
-        body: Stmt,
-        span: Span | None = None,
-    ) -> None:
-        self._set(node, attr_key, convert(value), body, span)
 
 
 class AssertStmt(Stmt):
@@ -87,8 +73,8 @@ class AssertStmt(Stmt):
     integer.
     """
 
-    condition: PrimExpr
-    message: PrimExpr
+    condition: PrimExpr = field(converter=convert)
+    message: PrimExpr = field(converter=convert)
     body: Stmt
 
     @property
@@ -97,11 +83,6 @@ class AssertStmt(Stmt):
         parts = getattr(self.message, "args", (self.message,))
         text = parts[0].value if isinstance(parts[0], StringImm) else str(parts[0])
         return text, parts[1] if len(parts) > 1 else None
-
-    def __init__(
-        self, condition: ScalarLike, message: PrimExpr | str, body: Stmt, span: Span | None = None
-    ) -> None:
-        self._set(convert(condition), convert(message), body, span)
 
 
 class BufferStore(Stmt):
@@ -120,7 +101,7 @@ class BufferStore(Stmt):
         predicate: PrimExpr | None = None,
         span: Span | None = None,
     ) -> None:
-        points = tuple(convert(i) for i in indices)
+        points = convert_all(indices)
         buffer = buffer if isinstance(buffer, Buffer) else convert(buffer)
         check_indices(buffer, points)
         check_predicate(points, predicate, "store")
@@ -190,11 +171,8 @@ class For(Stmt):
 class While(Stmt):
     """Repeat `body` while `condition` holds."""
 
-    condition: PrimExpr
+    condition: PrimExpr = field(converter=convert)
     body: Stmt
-
-    def __init__(self, condition: ScalarLike, body: Stmt, span: Span | None = None) -> None:
-        self._set(convert(condition), body, span)
 
 
 class Allocate(Stmt):
@@ -203,25 +181,11 @@ class Allocate(Stmt):
     ALIGNED: ClassVar[str] = "alignment"  # the annotation that requests more alignment
 
     buffer_var: Var = define()
-    dtype: DataType
-    extents: tuple[PrimExpr, ...]
-    condition: PrimExpr
+    dtype: DataType = field(converter=DataType)
+    extents: tuple[PrimExpr, ...] = field(converter=convert_all)
+    condition: PrimExpr = field(converter=convert)
     body: Stmt
-    annotations: dict[str, Any] = field(default_factory=dict)
-
-    def __init__(
-        self,
-        buffer_var: Var,
-        dtype: str,
-        extents: Sequence[ScalarLike],
-        condition: ScalarLike,
-        body: Stmt,
-        annotations: dict[str, Any] | None = None,
-        span: Span | None = None,
-    ) -> None:
-        sizes = tuple(convert(e) for e in extents)
-        notes = dict(annotations or {})
-        self._set(buffer_var, DataType(dtype), sizes, convert(condition), body, notes, span)
+    annotations: dict[str, Any] = field(default_factory=dict, converter=as_dict)
 
     @property
     def alignment(self) -> int:
@@ -260,7 +224,7 @@ class AllocateConst(Stmt):
         annotations: dict[str, Any] | None = None,
         span: Span | None = None,
     ) -> None:
-        sizes, notes = tuple(convert(e) for e in extents), dict(annotations or {})
+        sizes, notes = convert_all(extents), dict(annotations or {})
         data = data_or_idx if isinstance(data_or_idx, Tensor) else tensor(data_or_idx, dtype=dtype)
         self._set(buffer_var, DataType(dtype), sizes, data, body, notes, span)
 
@@ -275,10 +239,7 @@ class DeclBuffer(Stmt):
 class SeqStmt(Stmt):
     """Statements one after the other."""
 
-    seq: tuple[Stmt, ...]
-
-    def __init__(self, seq: Sequence[Stmt], span: Span | None = None) -> None:
-        self._set(tuple(seq), span)
+    seq: tuple[Stmt, ...] = field(converter=as_tuple)
 
     def __getitem__(self, i: int) -> Stmt:
         return self.seq[i]
@@ -322,27 +283,15 @@ def stmt_list(stmt: Stmt) -> list[Stmt]:
 class IfThenElse(Stmt):
     """`then_case` if `condition` holds, else `else_case`."""
 
-    condition: PrimExpr
+    condition: PrimExpr = field(converter=convert)
     then_case: Stmt
     else_case: Stmt | None = field(default=None)
-
-    def __init__(
-        self,
-        condition: ScalarLike,
-        then_case: Stmt,
-        else_case: Stmt | None = None,
-        span: Span | None = None,
-    ) -> None:
-        self._set(convert(condition), then_case, else_case, span)
 
 
 class Evaluate(Stmt):
     """Evaluate an expression for its side effect."""
 
-    value: PrimExpr
-
-    def __init__(self, value: ScalarLike, span: Span | None = None) -> None:
-        self._set(convert(value), span)
+    value: PrimExpr = field(converter=convert)
 
 
 class MatchBufferRegion(Node):
@@ -352,51 +301,27 @@ class MatchBufferRegion(Node):
     source: BufferRegion
 
 
+def _block_name(name: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(explain("the name of a block is a string", got=type(name).__name__))
+    return name
+
+
 class Block(Stmt):
     """A unit of computation: its axes, the regions it reads and writes, and its body.
 
     `init` runs at the first iteration of the reduction axes.
     """
 
-    iter_vars: tuple[IterVar, ...] = define()
-    reads: tuple[BufferRegion, ...]
-    writes: tuple[BufferRegion, ...]
-    name_hint: str = ignore()
+    iter_vars: tuple[IterVar, ...] = define(converter=as_tuple)
+    reads: tuple[BufferRegion, ...] = field(converter=as_tuple)
+    writes: tuple[BufferRegion, ...] = field(converter=as_tuple)
+    name_hint: str = ignore(converter=_block_name)
     body: Stmt
     init: Stmt | None = field(default=None)
-    alloc_buffers: tuple[Buffer, ...] = define(default=())
-    match_buffers: tuple[MatchBufferRegion, ...] = field(default=())
-    annotations: dict[str, Any] = field(default_factory=dict)
-
-    def __init__(
-        self,
-        iter_vars: Sequence[IterVar],
-        reads: Sequence[BufferRegion],
-        writes: Sequence[BufferRegion],
-        name_hint: str,
-        body: Stmt,
-        init: Stmt | None = None,
-        alloc_buffers: Sequence[Buffer] | None = None,
-        match_buffers: Sequence[MatchBufferRegion] | None = None,
-        annotations: dict[str, Any] | None = None,
-        span: Span | None = None,
-    ) -> None:
-        if not isinstance(name_hint, str):
-            raise TypeError(
-                explain("the name of a block is a string", got=type(name_hint).__name__)
-            )
-        self._set(
-            tuple(iter_vars),
-            tuple(reads),
-            tuple(writes),
-            name_hint,
-            body,
-            init,
-            tuple(alloc_buffers or ()),
-            tuple(match_buffers or ()),
-            dict(annotations or {}),
-            span,
-        )
+    alloc_buffers: tuple[Buffer, ...] = define(default_factory=tuple, converter=as_tuple)
+    match_buffers: tuple[MatchBufferRegion, ...] = field(default_factory=tuple, converter=as_tuple)
+    annotations: dict[str, Any] = field(default_factory=dict, converter=as_dict)
 
     def structural_compare(self, other: Block, comparer: Any, path: str, defining: bool) -> None:
         """Definitions first: axes, allocations and matches come before their uses."""
@@ -429,18 +354,9 @@ _BLOCK_ORDER = (
 class BlockRealize(Stmt):
     """Runs a block with its axes bound to `iter_values`, if `predicate` holds."""
 
-    iter_values: tuple[PrimExpr, ...]
-    predicate: PrimExpr
+    iter_values: tuple[PrimExpr, ...] = field(converter=convert_all)
+    predicate: PrimExpr = field(converter=convert)
     block: Block
-
-    def __init__(
-        self,
-        iter_values: Sequence[PrimExpr],
-        predicate: ScalarLike,
-        block: Block,
-        span: Span | None = None,
-    ) -> None:
-        self._set(tuple(convert(v) for v in iter_values), convert(predicate), block, span)
 
 
 def _vector_index(begin: int | Sequence[ScalarLike], lanes: Lanes) -> list[PrimExpr]:

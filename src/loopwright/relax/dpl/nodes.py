@@ -166,6 +166,18 @@ def _patterns(values: Sequence[Any]) -> tuple[DFPattern, ...]:
     return tuple(_pattern(v) for v in values)
 
 
+def _optional_patterns(values: Sequence[Any] | None) -> tuple[DFPattern, ...] | None:
+    return None if values is None else _patterns(values)
+
+
+def _attr_table(attrs: Attrs | Mapping[str, Any]) -> dict[str, Any]:
+    return dict(attrs.items())
+
+
+def _dims(shape: Sequence[PrimExpr | int | None]) -> tuple[Any, ...]:
+    return tuple(None if d is None else shape_dim(d) for d in shape)
+
+
 def topological(roots: Iterable[DFPattern]) -> list[DFPattern]:
     """All patterns below `roots`, each before its parts."""
     # With an explicit stack: patterns may be deep.
@@ -253,10 +265,6 @@ class PrimArrPattern(DFPattern):
         return len(self.fields)
 
 
-def _dims(shape: Sequence[PrimExpr | int | None]) -> tuple[Any, ...]:
-    return tuple(None if d is None else shape_dim(d) for d in shape)
-
-
 # ---------------------------------------------------------------------- composites
 
 
@@ -287,25 +295,14 @@ class CallPattern(DFPattern):
 class FunctionPattern(DFPattern):
     """A function. `params` None: any parameters. The body is its result."""
 
-    params: tuple[DFPattern, ...] | None
-    body: DFPattern
-
-    def __init__(
-        self,
-        params: Sequence[WildcardPattern] | None,
-        body: DFPattern,
-        span: Span | PrimExpr | int | None = None,
-    ) -> None:
-        self._set(None if params is None else _patterns(params), _pattern(body), span)
+    params: tuple[DFPattern, ...] | None = field(converter=_optional_patterns)
+    body: DFPattern = field(converter=_pattern)
 
 
 class TuplePattern(DFPattern):
     """A tuple with these fields."""
 
-    fields: tuple[DFPattern, ...]
-
-    def __init__(self, fields: Sequence[DFPattern], span: Span | None = None) -> None:
-        self._set(_patterns(fields), span)
+    fields: tuple[DFPattern, ...] = field(converter=_patterns)
 
     def __getitem__(self, index: int | None) -> TupleGetItemPattern:
         """The access of a field."""
@@ -321,10 +318,7 @@ class TuplePattern(DFPattern):
 class UnorderedTuplePattern(DFPattern):
     """A tuple with these fields in any order."""
 
-    fields: tuple[DFPattern, ...]
-
-    def __init__(self, fields: Sequence[DFPattern], span: Span | None = None) -> None:
-        self._set(_patterns(fields), span)
+    fields: tuple[DFPattern, ...] = field(converter=_patterns)
 
     def __len__(self) -> int:
         return len(self.fields)
@@ -343,11 +337,8 @@ class TupleGetItemPattern(DFPattern):
 
 
 class _PatternPair(DFPattern):
-    left: DFPattern
-    right: DFPattern
-
-    def __init__(self, left: DFPattern, right: DFPattern, span: Span | None = None) -> None:
-        self._set(_pattern(left), _pattern(right), span)
+    left: DFPattern = field(converter=_pattern)
+    right: DFPattern = field(converter=_pattern)
 
 
 class OrPattern(_PatternPair):
@@ -370,13 +361,8 @@ class NotPattern(DFPattern):
 class AttrPattern(DFPattern):
     """`pattern` with these attributes."""
 
-    pattern: DFPattern
-    attrs: dict[str, Any]
-
-    def __init__(
-        self, pattern: DFPattern, attrs: Attrs | Mapping[str, Any], span: Span | None = None
-    ) -> None:
-        self._set(_pattern(pattern), dict(attrs.items()), span)
+    pattern: DFPattern = field(converter=_pattern)
+    attrs: dict[str, Any] = field(converter=_attr_table)
 
 
 class StructInfoPattern(DFPattern):
@@ -400,23 +386,15 @@ class StructInfoPattern(DFPattern):
 class DataTypePattern(DFPattern):
     """`pattern` with a dtype."""
 
-    pattern: DFPattern
-    dtype: DataType
-
-    def __init__(self, pattern: DFPattern, dtype: str, span: Span | None = None) -> None:
-        self._set(_pattern(pattern), DataType(dtype), span)
+    pattern: DFPattern = field(converter=_pattern)
+    dtype: DataType = field(converter=DataType)
 
 
 class ShapePattern(DFPattern):
     """`pattern` with a shape; a dimension None may be anything."""
 
-    pattern: DFPattern
-    shape: tuple[Any, ...]
-
-    def __init__(
-        self, pattern: DFPattern, shape: Sequence[PrimExpr | int | None], span: Span | None = None
-    ) -> None:
-        self._set(_pattern(pattern), _dims(shape), span)
+    pattern: DFPattern = field(converter=_pattern)
+    shape: tuple[Any, ...] = field(converter=_dims)
 
 
 class TargetPattern(DFPattern):

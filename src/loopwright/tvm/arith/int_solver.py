@@ -22,7 +22,7 @@ from ...base.errors import explain
 from ...ir import prim_expr as pe
 from ...ir import prim_op as po
 from ...ir.literals import int_value, is_one, is_true
-from ...ir.node import Node
+from ...ir.node import Node, as_dict, as_tuple, field
 from ...ir.prim_expr import FALSE, TRUE, IntImm, PrimExpr, Range, Var
 from ...ir.variables import substitute, vars_in
 
@@ -35,21 +35,10 @@ MOST_WAYS = 20_000
 class IntGroupBounds(Node):
     """Bounds on a variable: coef * var >= each of lower, == each of equal, <= each of upper."""
 
-    coef: PrimExpr
-    lower: tuple[PrimExpr, ...]
-    equal: tuple[PrimExpr, ...]
-    upper: tuple[PrimExpr, ...]
-
-    def __init__(
-        self,
-        coef: PrimExpr | int,
-        lower: Sequence[PrimExpr | int],
-        equal: Sequence[PrimExpr],
-        upper: Sequence[PrimExpr | int],
-        span: Any = None,
-    ) -> None:
-        parts = (tuple(po.convert(e) for e in part) for part in (lower, equal, upper))
-        self._set(po.convert(coef), *parts, span)
+    coef: PrimExpr = field(converter=po.convert)
+    lower: tuple[PrimExpr, ...] = field(converter=po.convert_all)
+    equal: tuple[PrimExpr, ...] = field(converter=po.convert_all)
+    upper: tuple[PrimExpr, ...] = field(converter=po.convert_all)
 
     @staticmethod
     def from_range(rng: Range) -> IntGroupBounds:
@@ -74,14 +63,9 @@ class IntGroupBounds(Node):
 class IntConstraints(Node):
     """Variables, their ranges (which may depend on other variables), and conditions on them."""
 
-    variables: tuple[Var, ...]
-    ranges: dict[Var, Range]
-    relations: tuple[PrimExpr, ...]
-
-    def __init__(
-        self, variables: list[Any], ranges: Any, relations: Sequence[PrimExpr], span: Any = None
-    ) -> None:
-        self._set(tuple(variables), dict(ranges or {}), tuple(relations), span)
+    variables: tuple[Var, ...] = field(converter=as_tuple)
+    ranges: dict[Var, Range] = field(converter=as_dict)
+    relations: tuple[PrimExpr, ...] = field(converter=as_tuple)
 
 
 class IntConstraintsTransform(Node):

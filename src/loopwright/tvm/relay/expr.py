@@ -6,7 +6,7 @@ may be shared (a graph, not a tree); what walks them does so without recursion: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -26,10 +26,22 @@ from .types import TEXT, FuncType, TensorType, Type, TypeVar
 
 if TYPE_CHECKING:
     from ...ir.module import IRModule
-    from .parser.lexer import TextSpan
 
 # The walks of graphs are in a higher file.
 GRAPH: Slot[Any] = Slot("relay.graph")
+
+
+def _expr(value: Expr | int) -> Any:
+    if isinstance(value, TupleWrapper):
+        return value.tuple_value
+    if not isinstance(value, BaseExpr):
+        what = "this is not a Relay expression"
+        raise TypeError(explain(what, got=repr(value), instead="relay.const(value)"))
+    return value
+
+
+def _exprs(values: Iterable[Expr | int]) -> tuple[Any, ...]:
+    return tuple(map(_expr, values))
 
 
 class Expr(TensorOperators, RelaxExpr):
@@ -138,10 +150,7 @@ class Constant(Expr):
 class Tuple(Expr):
     """A tuple of values."""
 
-    fields: tuple[Any, ...]
-
-    def __init__(self, fields: Sequence[Expr | int], span: Span | None = None) -> None:
-        self._set(tuple(_expr(f) for f in fields), span)
+    fields: tuple[Any, ...] = field(converter=_exprs)
 
     def __getitem__(self, index: int) -> Any:
         if not -len(self.fields) <= index < len(self.fields):
@@ -210,7 +219,7 @@ class Call(Expr):
             what = "a callee is an operator, a function, or an expression that returns one"
             raise TypeError(explain(what, got=repr(op), instead='relay.op.get("add")'))
         attrs = as_attrs(attrs) if isinstance(attrs, dict) else attrs
-        self._set(op, tuple(_expr(a) for a in args), attrs, tuple(type_args or ()), span)
+        self._set(op, _exprs(args), attrs, tuple(type_args or ()), span)
 
 
 class Let(Expr):
@@ -229,24 +238,16 @@ class Let(Expr):
 class If(Expr):
     """`true_branch` or `false_branch`, by a bool without axes."""
 
-    cond: Any
-    true_branch: Any
-    false_branch: Any
-
-    def __init__(
-        self, cond: Expr, true_branch: Expr, false_branch: Expr, span: TextSpan | Span | None = None
-    ) -> None:
-        self._set(_expr(cond), _expr(true_branch), _expr(false_branch), span)
+    cond: Any = field(converter=_expr)
+    true_branch: Any = field(converter=_expr)
+    false_branch: Any = field(converter=_expr)
 
 
 class TupleGetItem(Expr):
     """A field of a tuple."""
 
-    tuple_value: Any
-    index: int
-
-    def __init__(self, tuple_value: Any, index: int, span: Span | None = None) -> None:
-        self._set(_expr(tuple_value), int(index), span)
+    tuple_value: Any = field(converter=_expr)
+    index: int = field(converter=int)
 
 
 class Function(Expr, BaseFunc):
@@ -282,15 +283,6 @@ class Function(Expr, BaseFunc):
     def func_type_annotation(self) -> FuncType:
         """The type that the annotations say; what they leave out is incomplete."""
         return GRAPH.get().annotated_type(self)
-
-
-def _expr(value: Expr | int) -> Any:
-    if isinstance(value, TupleWrapper):
-        return value.tuple_value
-    if not isinstance(value, BaseExpr):
-        what = "this is not a Relay expression"
-        raise TypeError(explain(what, got=repr(value), instead="relay.const(value)"))
-    return value
 
 
 class TempExpr(Expr):

@@ -12,7 +12,7 @@ from ...base.errors import explain
 from ...base.span import Span
 from ...ir.dtype import DataType
 from ...ir.expr import RELAY_TEXT as TEXT
-from ...ir.node import Node, define, field, ignore
+from ...ir.node import Node, as_tuple, define, field, ignore
 from ...ir.prim_expr import IntImm, PrimExpr, Var
 from ...ir.prim_op import convert
 from ...ir.structural import structural_equal
@@ -133,10 +133,7 @@ def same_extent(a: PrimExpr, b: PrimExpr) -> bool:
 class TupleType(Type):
     """A tuple of values."""
 
-    fields: tuple[Type, ...]
-
-    def __init__(self, fields: AnyValue, span: Span | None = None) -> None:
-        self._set(tuple(fields), span)
+    fields: tuple[Type, ...] = field(converter=as_tuple)
 
 
 class TypeVar(Type):
@@ -170,12 +167,9 @@ class GlobalTypeVar(TypeVar, init=False):
 class IncompleteType(Type):
     """A type that inference has to find."""
 
-    kind: TypeKind = field(default=TypeKind.Type)
+    kind: TypeKind = field(default=TypeKind.Type, converter=TypeKind)
     bound_by_identity: ClassVar[bool] = True
     compare_when_free: ClassVar[bool] = True
-
-    def __init__(self, kind: AnyValue = TypeKind.Type, span: AnyValue = None) -> None:
-        self._set(TypeKind(kind), span)
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -224,10 +218,7 @@ class TypeCall(Type):
     """A generic type with its arguments."""
 
     func: Node
-    args: tuple[Node, ...]
-
-    def __init__(self, func: Node, args: AnyValue, span: Span | None = None) -> None:
-        self._set(func, tuple(args), span)
+    args: tuple[Node, ...] = field(converter=as_tuple)
 
 
 class RelayRefType(Type):

@@ -70,7 +70,12 @@ def crop_and_resize_python(
     }  # fmt: skip
     crops = [
         _meaning("image.resize2d")(
-            image[[which]], crop_size, box, layout, extrapolation_value=extrapolation_value, **options
+            image[[which]],
+            crop_size,
+            box,
+            layout,
+            extrapolation_value=extrapolation_value,
+            **options,
         )
         for box, which in zip(boxes, box_indices, strict=True)
     ]
@@ -179,7 +184,9 @@ def _roi_align_of(layout: str) -> Callable[..., Array]:
         """The mean or greatest value of points in the cells of regions."""
         size = list(pooled_size) if hasattr(pooled_size, "__len__") else [pooled_size] * 2
         kind = {b"avg": "avg", 0: "avg", b"max": "max", 1: "max"}.get(mode, mode)
-        return _meaning("vision.roi_align")(a_np, rois_np, size, spatial_scale, sample_ratio, layout, kind)
+        return _meaning("vision.roi_align")(
+            a_np, rois_np, size, spatial_scale, sample_ratio, layout, kind
+        )
 
     return roi_align
 
