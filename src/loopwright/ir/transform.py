@@ -1,10 +1,8 @@
 """Passes: named, pure functions from module to module, and the context they run in.
 
-A pass of the house is a dataclass whose fields are its options:
+A pass of this package is a frozen dataclass, whose fields are its options, and named by its class:
 
-    @dataclass(frozen=True)
     class FuseOps(ModulePass):
-        name = "FuseOps"
         fuse_opt_level: int = -1
 
         def run(self, mod, ctx):
@@ -22,7 +20,8 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, is_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
 from ..base import budget, progress
 from ..base import config as knobs
@@ -47,6 +46,7 @@ from .structural import structural_hash
 if TYPE_CHECKING:
     from .node import Node
 
+_PACKAGE = __name__.partition(".")[0] + "."
 PASSES: Registry[str, Callable[[], Pass]] = Registry("pass")
 
 
@@ -74,16 +74,27 @@ def _unknown_pass(what: str, name: str, registered: Iterable[str]) -> str:
     return explain(what, got=name, instead=suggest(name, names) if names else None)
 
 
+@dataclass_transform(frozen_default=True)
 class Pass:
-    """Base of passes. Subclasses give `name`, maybe `opt_level` and `required`, and `run`."""
+    """Base of passes. Subclasses have `run`, maybe `opt_level` and `required`. A user's pass has its
+    `name`; one of this package has that of its class behind `prefix`, and is made a dataclass."""
 
     name: ClassVar[str] = ""
+    prefix: ClassVar[str] = ""
     opt_level: ClassVar[int] = 0
     required: ClassVar[tuple[str, ...]] = ()
     traceable: ClassVar[bool] = False
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, abstract: bool = False, repr: bool = True, **kwargs: Any) -> None:
+        """abstract: whether it is a base of passes, and not one itself. repr: whether it is shown
+        with its options."""
         super().__init_subclass__(**kwargs)
+        is_decorated = "info" in cls.__dict__  # a user's function or class
+        if cls.__module__.startswith(_PACKAGE) and not abstract and not is_decorated:
+            if "name" not in cls.__dict__:
+                cls.name = f"{cls.prefix}{cls.__name__}"
+            if cls.__init__ is object.__init__ or is_dataclass(cls):
+                dataclass(frozen=True, repr=repr)(cls)
         name = cls.__dict__.get("name")
         if isinstance(name, str) and name:
             register_pass(name, cls)
@@ -214,11 +225,11 @@ def _dump(mod: IRModule, info: PassInfo) -> None:
         _DUMPS[folder].run_after_pass(mod, info)
 
 
-class ModulePass(Pass):
+class ModulePass(Pass, abstract=True):
     """A pass on the whole module: `run(mod, ctx) -> mod`."""
 
 
-class FunctionPass(Pass):
+class FunctionPass(Pass, abstract=True):
     """A pass on each function of `function_type`: `run_function(func, mod, ctx) -> func`."""
 
     function_type: ClassVar[type] = BaseFunc
@@ -247,7 +258,7 @@ class FunctionPass(Pass):
         return type(self).run_function
 
 
-class Sequential(Pass):
+class Sequential(Pass, abstract=True):
     """Passes one after another, those that the context enables.
 
     It can be edited by the passes' names, in place, also within nested sequences:
@@ -385,7 +396,7 @@ def make_pass_decorator(
     """
     if not issubclass(base, Pass):
         members = {"function_type": base, "__doc__": f"A pass on each {base.__name__}."}
-        base = type(f"{base.__name__}Pass", (FunctionPass,), members)
+        base = type(f"{base.__name__}Pass", (FunctionPass,), members, abstract=True)
 
     def decorator(
         pass_func: Callable[..., Any] | None = None,
@@ -463,8 +474,6 @@ class PrintIR(ModulePass):
     """Prints the module on the standard error, below `header` when it is given, and leaves it as it
     is."""
 
-    name = "PrintIR"
-
     def __init__(self, header: str = "", show_meta_data: bool = False) -> None:
         self.header = header
         self.show_meta_data = show_meta_data
@@ -481,8 +490,6 @@ print_ir = PrintIR()
 class ApplyPassToFunction(ModulePass):
     """Applies a pass and keeps its result only for the functions whose name matches a regular
     expression as a whole, with the functions that these newly call."""
-
-    name = "ApplyPassToFunction"
 
     def __init__(
         self,

@@ -28,7 +28,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -73,12 +72,10 @@ def register_schedule_rule(
     return add
 
 
-@dataclass(frozen=True)
 class ApplyDefaultSchedule(FunctionPass):
     """Schedules every kernel that has no schedule yet. A function with the attribute
     "tir.is_scheduled" is left unchanged."""
 
-    name = "ApplyDefaultSchedule"
     function_type = PrimFunc
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:

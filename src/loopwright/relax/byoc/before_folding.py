@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import explain
@@ -30,14 +29,12 @@ _log = logging.getLogger(__name__)
 _COPIES = 1000  # of shared values: chains that share again and again would take exponentially many
 
 
-@dataclass(frozen=True, repr=False)
-class FuseBeforeFolding(ModulePass):
+class FuseBeforeFolding(ModulePass, repr=False):
     """Outlines matches that folding would destroy. Warns about each back end whose patterns match nowhere.
 
     backends: back ends or their names, in order of preference. tidy: the passes that fold.
     """
 
-    name = "FuseBeforeFolding"
     backends: Sequence[Any] = ()
     tidy: Sequence[Pass] = ()
 

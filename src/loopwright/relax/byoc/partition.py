@@ -139,14 +139,12 @@ def _unpaid(fused: IRModule, operator: str, report: PartitionReport) -> list[str
     return list(unpaid)
 
 
-@dataclass(frozen=True, repr=False)
-class PartitionFor(ModulePass):
+class PartitionFor(ModulePass, repr=False):
     """`partition` as a pass, with a warning where the back end takes nothing.
 
     unmatched: whether to warn where no pattern matches; `FuseBeforeFolding` has done that.
     """
 
-    name = "PartitionFor"
     backend: Any = ""
     cost: Any = "declared"
     unmatched: bool = True

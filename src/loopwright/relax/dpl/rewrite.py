@@ -44,7 +44,7 @@ from .script_rules import ScriptRule, add_functions, read_rule
 Rule = ExprRule | TupleRule
 
 
-class PatternMatchingRewriter(ModulePass):
+class PatternMatchingRewriter(ModulePass, abstract=True):
     """Rewrites functions and modules; it is a pass, so it can be part of a `Sequential`.
 
     `a | b` applies both, `a` first if both match.
@@ -122,7 +122,7 @@ class PatternMatchingRewriter(ModulePass):
         )
 
 
-class ExprPatternRewriter(PatternMatchingRewriter):
+class ExprPatternRewriter(PatternMatchingRewriter, abstract=True):
     """Rewrites single values."""
 
     def __init__(
@@ -131,7 +131,7 @@ class ExprPatternRewriter(PatternMatchingRewriter):
         super().__init__([ExprRule(_checked(pattern), func, new_struct_info)])
 
 
-class TupleRewriter(PatternMatchingRewriter):
+class TupleRewriter(PatternMatchingRewriter, abstract=True):
     """Rewrites several values of one block together: `func(tuple of values, matches)` returns a
     tuple."""
 
@@ -141,7 +141,7 @@ class TupleRewriter(PatternMatchingRewriter):
         super().__init__([TupleRule(map(_checked, patterns), func, new_struct_info)])
 
 
-class OrRewriter(PatternMatchingRewriter):
+class OrRewriter(PatternMatchingRewriter, abstract=True):
     """Applies two rewriters."""
 
     def __init__(self, lhs: PatternMatchingRewriter, rhs: PatternMatchingRewriter) -> None:

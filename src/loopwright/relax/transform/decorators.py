@@ -3,7 +3,6 @@ passes of a user's function or class."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...ir.module import IRModule
@@ -13,14 +12,13 @@ from ..expr import DataflowBlock, Function
 from ..functor import GraphRewriter
 
 
-class FunctionPass(_FunctionPass):
+class FunctionPass(_FunctionPass, abstract=True):
     """A pass on each graph function: `run_function(func, mod, ctx) -> func`."""
 
     function_type = Function
 
 
-@dataclass(frozen=True, repr=False)
-class RewriterPass(FunctionPass):
+class RewriterPass(FunctionPass, abstract=True):
     """Rewrites each graph function by a new rewriter of the class `rewriter`."""
 
     rewriter: ClassVar[Any]
@@ -29,7 +27,7 @@ class RewriterPass(FunctionPass):
         return self.rewriter(mod).function(func)
 
 
-class DataflowBlockPass(_FunctionPass):
+class DataflowBlockPass(_FunctionPass, abstract=True):
     """A pass on each dataflow block: `run_block(block, mod, ctx) -> block`."""
 
     function_type = Function

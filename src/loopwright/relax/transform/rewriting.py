@@ -15,7 +15,7 @@ from ..functor import GraphRewriter
 from .decorators import FunctionPass
 
 
-class PatternPass(FunctionPass):
+class PatternPass(FunctionPass, abstract=True):
     """Rewrites each graph function by `rules(func)` until none of them matches."""
 
     def rules(self, func: Function) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import explain
@@ -56,7 +55,6 @@ def verify_in_bounds(obj: IRModule | PrimFunc, assert_mode: bool = True) -> bool
     return free_of(out_of_bounds_errors, obj, IndexError if assert_mode else None)
 
 
-@dataclass(frozen=True)
 class OOBChecker(Pass):
     """A pass that changes nothing and raises IndexError for an access outside of its buffer."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...arith import Analyzer
@@ -28,14 +27,14 @@ if TYPE_CHECKING:
     from ...ir.pass_context import PassContext
 
 
-class PrimFuncPass(FunctionPass):
+class PrimFuncPass(FunctionPass, abstract=True):
     """A pass on each PrimFunc: `run_function(func, mod, ctx)`."""
 
+    prefix = "tir."
     function_type = PrimFunc
 
 
-@dataclass(frozen=True)
-class RewriterPass(PrimFuncPass):
+class RewriterPass(PrimFuncPass, abstract=True):
     """Rewrites the body of each PrimFunc with a new rewriter. A `Simplifying` one is given the
     facts about the variables of the signature.
 

@@ -26,7 +26,6 @@ Pass::
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import explain
@@ -67,7 +66,6 @@ from .verify.verify_parallel import VerifyParallel
 PROFILER: Slot[type[Pass]] = Slot("tir.profiler")
 
 
-@dataclass(frozen=True)
 class AddedPasses(Pass):
     """Runs the passes that the option `tir.add_lower_pass` adds to one phase. They see each kernel
     under its name, and not the functions that graphs became."""

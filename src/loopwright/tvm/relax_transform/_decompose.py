@@ -23,7 +23,7 @@ Rule = Callable[[BlockBuilder, rx.Call], Any]  # the replacement; None: the call
 
 
 @dataclass(frozen=True)
-class DecomposePass(ModulePass):
+class DecomposePass(ModulePass, abstract=True):
     """func_name: the function to rewrite; None: all of them."""
 
     rules: ClassVar[Mapping[str, Rule]]

@@ -39,8 +39,6 @@ MANY = 1 << 31  # no dimension is larger, for the proofs
 class AdjustMatmulOrder(PatternPass):
     """A product of three matrices begins with the pair that makes it cheaper."""
 
-    name = "AdjustMatmulOrder"
-
     def rules(self, func: rx.Function) -> list[Any]:
         a, b, c = wildcard(), wildcard(), wildcard()
         ab, bc = calls("matmul", a, b), calls("matmul", b, c)

@@ -34,7 +34,6 @@ size that a function of the module requests.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.names import free_name
@@ -50,11 +49,8 @@ from ...relax.transform.queries import functions_of
 SIZE = "WorkspaceSize"
 
 
-@dataclass(frozen=True, repr=False)
 class AllocateWorkspace(ModulePass):
     """Functions of external code get the scratch memory that they request."""
-
-    name = "AllocateWorkspace"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         users = {g: f for g, f in functions_of(mod) if SIZE in f.attrs}

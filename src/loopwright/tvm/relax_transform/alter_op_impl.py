@@ -67,7 +67,6 @@ from ...tir.index_map import IndexMap
 OPERATOR = "operator_name"
 
 
-@dataclass(frozen=True)
 class AlterOpImpl(ModulePass):
     """Replaces kernels by the user's, whose buffers may have other layouts. All tables are by
     operator name.
@@ -79,7 +78,6 @@ class AlterOpImpl(ModulePass):
         attributes of its `layout_transform`.
     """
 
-    name = "AlterOpImpl"
     op_impl_map: Mapping[str, PrimFunc]
     op_buffer_transforms: Mapping[str, Sequence[Any]]
     op_buffer_axis_separators: Mapping[str, Any] = field(default_factory=dict)

@@ -29,7 +29,6 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
@@ -45,8 +44,7 @@ from ...relax.transform.queries import replace_vars
 from .gradient import only_dataflow_block
 
 
-@dataclass(frozen=True, repr=False)
-class AppendLoss(ModulePass):
+class AppendLoss(ModulePass, repr=False):
     """Add the function `new_func_name`, by default `<func_name>_loss`.
 
     loss_function: takes the first `num_backbone_outputs` results of `func_name`, and more, which
@@ -56,7 +54,6 @@ class AppendLoss(ModulePass):
     Raises ValueError for an unknown function, LoopwrightError for functions that do not fit.
     """
 
-    name = "AppendLoss"
     func_name: str
     loss_function: rx.Function
     num_backbone_outputs: int = 1

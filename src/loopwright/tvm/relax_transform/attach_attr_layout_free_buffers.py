@@ -26,7 +26,6 @@ Those are constants and weights, the parameters after the first `num_input`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.module import IRModule
@@ -40,11 +39,8 @@ from ...relax.transform.queries import call_fields
 from ...tir.function import PrimFunc
 
 
-@dataclass(frozen=True, repr=False)
 class AttachAttrLayoutFreeBuffers(ModulePass):
     """Kernels list their inputs that may be stored in another layout."""
-
-    name = "AttachAttrLayoutFreeBuffers"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         new = _Attacher(mod).run()

@@ -38,8 +38,6 @@ class AttachExternModules(ModulePass):
     Raises TypeError for anything else.
     """
 
-    name = "AttachExternModules"
-
     def __init__(self, extern_modules: Sequence[Any]) -> None:
         super().__init__()
         self.extern_modules = [_module(m) for m in extern_modules]

@@ -11,7 +11,6 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.expr import BaseExpr, GlobalVar
@@ -22,12 +21,9 @@ from ...relax.functor import GraphRewriter
 from ...tir.function import PrimFunc
 
 
-@dataclass(frozen=True, repr=False)
 class AttachGlobalSymbol(ModulePass):
     """Set `global_symbol` of the functions that have none. PrimFuncs get the module's
     `system_lib_prefix` as a prefix."""
-
-    name = "AttachGlobalSymbol"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         prefix = str(mod.get_attr("system_lib_prefix", ""))

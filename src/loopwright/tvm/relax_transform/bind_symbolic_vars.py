@@ -18,7 +18,6 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import CallValueError, explain
@@ -29,12 +28,10 @@ from ...relax.expr import Function
 from ...relax.specialize import bind_symbolic_vars
 
 
-@dataclass(frozen=True, repr=False)
-class BindSymbolicVars(ModulePass):
+class BindSymbolicVars(ModulePass, repr=False):
     """Replace symbolic variables, by name or tir.Var, in `func_name` (None: in all functions that
     have them). Raises ValueError if no function has one of them."""
 
-    name = "BindSymbolicVars"
     binding_map: Mapping[Any, Any]
     func_name: str | None = None
 

@@ -16,7 +16,6 @@ none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.module import IRModule
@@ -27,14 +26,12 @@ from ...relax.functor import GraphRewriter
 from ...relax.struct_info import TupleStructInfo
 
 
-@dataclass(frozen=True, repr=False)
-class BundleModelParams(FunctionPass):
+class BundleModelParams(FunctionPass, repr=False):
     """The weights of a model become one parameter, a tuple.
 
     param_tuple_name: the name of the new parameter.
     """
 
-    name = "BundleModelParams"
     function_type = rx.Function
     param_tuple_name: str | None = None
 

@@ -40,15 +40,13 @@ from ...relax.transform.products import is_call, shape_of
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu")
 
 
-@dataclass(frozen=True, repr=False)
-class CombineParallelMatmul(FunctionPass):
+class CombineParallelMatmul(FunctionPass, repr=False):
     """Products of one tensor with several weights become one product, which is split.
 
     check: called as check(tensor, weights, biases, {variable: value} of the block) for each group;
         where it answers False, the group stays. The biases are empty where they are not combined.
     """
 
-    name = "CombineParallelMatmul"
     check: Callable[..., bool] | None = None
 
     def run_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> Any:

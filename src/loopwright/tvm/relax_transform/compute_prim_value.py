@@ -21,7 +21,6 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.module import IRModule
@@ -51,11 +50,8 @@ class _Computed(GraphRewriter):
         return rx.Call(gvar, [rx.PrimValue(s) for s in symbols], span=expr.span)
 
 
-@dataclass(frozen=True, repr=False)
 class ComputePrimValue(ModulePass):
     """Formulas over symbolic values are computed by PrimFuncs."""
-
-    name = "ComputePrimValue"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         return _Computed(mod).run()

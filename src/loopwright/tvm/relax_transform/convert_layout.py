@@ -29,7 +29,6 @@ operator needs it plain. Blocked layouts such as NCHW16c are used if the blocks 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ...base.errors import explain
 from ...ir.module import IRModule
@@ -39,7 +38,6 @@ from ...relax.expr import Call
 from ...relax.transform.layout_plans import Converter, Layouts
 
 
-@dataclass(frozen=True)
 class ConvertLayout(ModulePass):
     """Converts the named operators, and those that follow, to the desired layouts.
 
@@ -48,7 +46,6 @@ class ConvertLayout(ModulePass):
     layout_cb: called with each call; its answer for the operator takes precedence over the map.
     """
 
-    name = "ConvertLayout"
     desired_layouts: Layouts
     layout_cb: Callable[[Call], Layouts] | None = None
 

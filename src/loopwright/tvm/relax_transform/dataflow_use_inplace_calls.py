@@ -28,7 +28,6 @@ may share their memory (`tvm.relax.in_place`). The kernels are those of Legalize
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.module import IRModule
@@ -39,11 +38,8 @@ from ..relax.in_place import in_place_calls
 from ..relax.in_place_kernels import in_place
 
 
-@dataclass(frozen=True, repr=False)
 class DataflowUseInplaceCalls(ModulePass):
     """Elementwise operators write over an argument that is not used again."""
-
-    name = "DataflowUseInplaceCalls"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         return _Overwriter(mod).run()

@@ -25,12 +25,9 @@ are the dimensions of the result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ._decompose import DecomposePass, batch_norm_for_inference, tensor_to_shape
 
 
-@dataclass(frozen=True)
 class DecomposeOpsForInference(DecomposePass):
     """Batch norms become elementwise operators, by their moving mean and variance; calls of
     `relax.tensor_to_shape` become calls of the function of the virtual machine.
@@ -38,7 +35,6 @@ class DecomposeOpsForInference(DecomposePass):
     func_name: the function to rewrite; None: all of them.
     """
 
-    name = "DecomposeOpsForInference"
     rules = {
         "relax.nn.batch_norm": batch_norm_for_inference,
         "relax.tensor_to_shape": tensor_to_shape,

@@ -22,12 +22,9 @@ A batch norm's second and third result are the moving mean and variance, moved b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ._decompose import DecomposePass, batch_norm_for_training, layer_norm, tensor_to_shape
 
 
-@dataclass(frozen=True)
 class DecomposeOpsForTraining(DecomposePass):
     """Norms become operators that have gradients; batch norms, by the mean and variance of the
     batch.
@@ -35,7 +32,6 @@ class DecomposeOpsForTraining(DecomposePass):
     func_name: the function to rewrite; None: all of them.
     """
 
-    name = "DecomposeOpsForTraining"
     rules = {
         "relax.nn.batch_norm": batch_norm_for_training,
         "relax.nn.layer_norm": layer_norm,

@@ -32,8 +32,6 @@ from ...relax.transform.rewriting import PatternPass, calls
 class ExpandMatmulOfSum(PatternPass):
     """A product with a sum becomes the sum of two products."""
 
-    name = "ExpandMatmulOfSum"
-
     def rules(self, func: rx.Function) -> list[Any]:
         early = set(computable_at_compile_time(func))
         x, a, b = wildcard(), wildcard(), wildcard()

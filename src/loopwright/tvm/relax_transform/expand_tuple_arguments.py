@@ -24,7 +24,6 @@ Tuples of tuples are taken apart to the last field.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.module import IRModule
@@ -35,11 +34,8 @@ from ...relax.transform.queries import merge_blocks
 from ._signatures import Signature, only_called, with_signatures
 
 
-@dataclass(frozen=True, repr=False)
 class ExpandTupleArguments(ModulePass):
     """Private functions take the fields of tuples, one parameter each."""
-
-    name = "ExpandTupleArguments"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         changes = {

@@ -45,8 +45,6 @@ from ..topi.fast import BY_OPERATOR
 class FastMathTransform(ModulePass):
     """Exp, erf, tanh and softmax of float32 by fast approximations."""
 
-    name = "FastMathTransform"
-
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         return _Faster(mod).run()
 

@@ -49,8 +49,6 @@ class FuseTransposeMatmul(ModulePass):
     """A product with a transposed matrix becomes one kernel that reads the matrix as it is
     stored."""
 
-    name = "FuseTransposeMatmul"
-
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         return _Fuse(mod).run()
 

@@ -37,7 +37,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
@@ -57,8 +56,7 @@ from ...relax.transform.queries import replace_vars, tensor_fields, used_vars
 from ..relax import te_gradient as te_gradient  # it sets the gradient of call_tir_with_grad
 
 
-@dataclass(frozen=True, repr=False)
-class Gradient(ModulePass):
+class Gradient(ModulePass, repr=False):
     """Add the function `<func_name>_adjoint`, which returns (the results, the gradients).
 
     func_name: a function whose body is one dataflow block.
@@ -70,7 +68,6 @@ class Gradient(ModulePass):
     operator on the way has no gradient.
     """
 
-    name = "Gradient"
     func_name: str
     require_grads: rx.Var | Sequence[rx.Var] | None = None
     target_index: int = 0

@@ -23,8 +23,6 @@ FuseTIR takes as a whole (with the attribute Codegen, Composite or Primitive).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir.module import IRModule
 from ...ir.transform import ModulePass, PassContext
 from ...relax.analysis.variables import detect_recursion
@@ -35,11 +33,8 @@ from ._signatures import only_called
 WHOLE = ("Codegen", "Composite", "Primitive")
 
 
-@dataclass(frozen=True, repr=False)
 class InlinePrivateFunctions(ModulePass):
     """Replaces calls of private functions by their bodies."""
-
-    name = "InlinePrivateFunctions"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         stay = {gvar for group in detect_recursion(mod) for gvar in group}

@@ -21,7 +21,6 @@ changed, and they have no dataflow blocks then.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.module import IRModule
@@ -32,11 +31,9 @@ from ...relax.transform.queries import is_private
 from ._lazy import Flat, load_weights
 
 
-@dataclass(frozen=True, repr=False)
 class LazyGetInput(FunctionPass):
     """A function fetches each weight when it needs it."""
 
-    name = "LazyGetInput"
     function_type = rx.Function
 
     def run_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> Any:

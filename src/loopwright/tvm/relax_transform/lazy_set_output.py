@@ -20,7 +20,6 @@ dataflow blocks then.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.module import IRModule
@@ -31,11 +30,9 @@ from ...relax.transform.queries import is_private
 from ._lazy import Flat, called
 
 
-@dataclass(frozen=True, repr=False)
 class LazySetOutput(FunctionPass):
     """A function hands out each result as soon as it has it."""
 
-    name = "LazySetOutput"
     function_type = rx.Function
 
     def run_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> Any:

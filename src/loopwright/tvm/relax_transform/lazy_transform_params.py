@@ -27,7 +27,6 @@ is stored after its last use.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.module import IRModule
@@ -47,8 +46,7 @@ from ...relax.transform.queries import functions_of, used_vars
 from ._lazy import Flat, called, defined_symbols, load_weights
 
 
-@dataclass(frozen=True, repr=False)
-class LazyTransformParams(ModulePass):
+class LazyTransformParams(ModulePass, repr=False):
     """Weights are fetched one by one, and stored again when they are transformed.
 
     fget_item: the packed function that returns the weight of a number.
@@ -58,7 +56,6 @@ class LazyTransformParams(ModulePass):
         front of the numbers.
     """
 
-    name = "LazyTransformParams"
     fget_item: str = "get_item"
     fset_item: str | None = "set_item"
     extra_get_item_params: Sequence[rx.Var] | None = None

@@ -32,7 +32,6 @@ calls with effects and bindings after R.builtin.stop_lift_params stay.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
@@ -58,8 +57,7 @@ from ._lazy import defined_symbols
 NAME = "transform_params"
 
 
-@dataclass(frozen=True, repr=False)
-class LiftTransformParams(ModulePass):
+class LiftTransformParams(ModulePass, repr=False):
     """Computations on weights alone move to a function of their own.
 
     shared_transform: True: one function, "transform_params", computes what all functions with
@@ -69,7 +67,6 @@ class LiftTransformParams(ModulePass):
     Raises LoopwrightError if functions that share it have other weights.
     """
 
-    name = "LiftTransformParams"
     shared_transform: bool | Sequence[str] = False
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:

@@ -13,7 +13,6 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.module import IRModule
@@ -22,11 +21,9 @@ from ...relax.block_builder import BlockBuilder
 from ...relax.expr import Function
 
 
-@dataclass(frozen=True, repr=False)
 class Normalize(FunctionPass):
     """Bring graph functions into normal form."""
 
-    name = "Normalize"
     function_type = Function
 
     def run_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Any:

@@ -23,18 +23,13 @@ A private function that has such a name gets another one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir.module import IRModule
 from ...ir.transform import ModulePass, PassContext
 from ...relax.block_builder import BlockBuilder
 
 
-@dataclass(frozen=True, repr=False)
 class NormalizeGlobalVar(ModulePass):
     """Public functions are called by the names that they have outside."""
-
-    name = "NormalizeGlobalVar"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         return BlockBuilder(mod).finalize()

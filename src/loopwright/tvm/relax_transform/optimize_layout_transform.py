@@ -20,7 +20,6 @@ padding again afterwards.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ...arith import Analyzer
@@ -37,11 +36,8 @@ from ...relax.transform.decorators import FunctionPass
 _CHANGE = "relax.layout_transform"
 
 
-@dataclass(frozen=True, repr=False)
 class OptimizeLayoutTransform(FunctionPass):
     """Replace a value whose layout is changed and changed back by the value before."""
-
-    name = "OptimizeLayoutTransform"
 
     def run_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Function:
         if func.attrs.get("Primitive"):

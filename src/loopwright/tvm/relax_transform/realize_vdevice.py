@@ -24,7 +24,6 @@ tensor is if nothing else does, and is a copy if it is somewhere else.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import explain
@@ -44,12 +43,9 @@ from ...runtime.device import Device
 Tensor = tuple[Any, ...]
 
 
-@dataclass(frozen=True, repr=False)
 class RealizeVDevice(ModulePass):
     """Every tensor gets a virtual device, from annotations and R.hint_on_device. Raises ValueError
     for an operator on several devices."""
-
-    name = "RealizeVDevice"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         devices = _Devices(mod)

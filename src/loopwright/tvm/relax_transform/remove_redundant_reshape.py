@@ -29,8 +29,6 @@ from ...relax.transform.rewriting import PatternPass, calls
 class RemoveRedundantReshape(PatternPass):
     """Of reshapes in a row the last one stays, and one that changes nothing is removed."""
 
-    name = "RemoveRedundantReshape"
-
     def rules(self, func: rx.Function) -> list[Any]:
         x, shape = wildcard(), wildcard()
         once = calls("reshape", x, shape)

@@ -26,7 +26,6 @@ A result that is used other than field by field stays as it is.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from ...ir.expr import GlobalVar
 from ...ir.module import IRModule
@@ -39,11 +38,8 @@ from ...relax.transform.queries import expressions, functions_of, merge_blocks, 
 from ._signatures import Signature, only_called, with_signatures
 
 
-@dataclass(frozen=True, repr=False)
 class RemoveUnusedOutputs(ModulePass):
     """Private functions return only those of their results that are used."""
-
-    name = "RemoveUnusedOutputs"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         changes = {}

@@ -26,7 +26,6 @@ one first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.module import IRModule
@@ -41,11 +40,8 @@ from ...relax.transform.queries import shape_vars, used_vars
 from ._signatures import Signature, only_called, with_signatures
 
 
-@dataclass(frozen=True, repr=False)
 class RemoveUnusedParameters(ModulePass):
     """Private functions take only the parameters that they use."""
-
-    name = "RemoveUnusedParameters"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         changes = {}

@@ -46,5 +46,4 @@ class _Reorder(SweepingRewriter):
 class ReorderPermuteDimsAfterConcat(RewriterPass):
     """Tensors with the same permutation are joined before they are permuted."""
 
-    name = "ReorderPermuteDimsAfterConcat"
     rewriter = _Reorder

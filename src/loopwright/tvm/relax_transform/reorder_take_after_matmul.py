@@ -32,8 +32,6 @@ from ...relax.transform.rewriting import PatternPass, calls
 class ReorderTakeAfterMatmul(PatternPass):
     """A product with rows taken of a table becomes rows of the product with the table."""
 
-    name = "ReorderTakeAfterMatmul"
-
     def rules(self, func: rx.Function) -> list[Any]:
         x, table, routes = wildcard(), wildcard(), wildcard()
         rows = calls("take", table, routes)

@@ -26,7 +26,6 @@ A tensor's scope is that of its virtual device. Calls with the same scopes share
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.module import IRModule
@@ -42,11 +41,8 @@ from ...tir.function import PrimFunc
 from ...tir.stmt_functor import substitute_buffers
 
 
-@dataclass(frozen=True, repr=False)
 class SpecializePrimFuncBasedOnCallSite(ModulePass):
     """Kernels know the memory scopes of the tensors that they get."""
-
-    name = "SpecializePrimFuncBasedOnCallSite"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         new = _Specializer(mod).run()

@@ -27,7 +27,6 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,15 +47,13 @@ ALWAYS, FOLLOW = 0, 1  # values of the attribute TMixedPrecisionPolicy
 HALF, FULL = "float16", "float32"
 
 
-@dataclass(frozen=True, repr=False)
-class ToMixedPrecision(FunctionPass):
+class ToMixedPrecision(FunctionPass, repr=False):
     """Computes products, convolutions and the operators that may follow them in float16.
 
     out_dtype: the type in which products and convolutions give their results.
     fp16_input_names: parameters of float32 that become parameters of float16.
     """
 
-    name = "ToMixedPrecision"
     out_dtype: str = FULL
     fp16_input_names: tuple[str, ...] | list[str] | None = None
 

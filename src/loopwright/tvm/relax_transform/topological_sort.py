@@ -24,7 +24,6 @@ from __future__ import annotations
 import operator
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import explain
@@ -41,8 +40,7 @@ DIRECTIONS = ("from-inputs", "from-outputs")
 _Arrows = dict[rx.Var, dict[rx.Var, None]]
 
 
-@dataclass(frozen=True, repr=False)
-class TopologicalSort(FunctionPass):
+class TopologicalSort(FunctionPass, repr=False):
     """Orders the bindings of dataflow blocks by a walk through them.
 
     order: "depth-first" follows a value to its end before the next one; "breadth-first" takes all
@@ -50,7 +48,6 @@ class TopologicalSort(FunctionPass):
     direction: "from-inputs", or "from-outputs".
     """
 
-    name = "TopologicalSort"
     order: str = "depth-first"
     direction: str = "from-inputs"
 

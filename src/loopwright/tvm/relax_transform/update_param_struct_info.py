@@ -17,7 +17,6 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ...ir.module import IRModule
 from ...ir.transform import ModulePass, PassContext
@@ -27,14 +26,12 @@ from ...relax.struct_info import StructInfo
 from ...relax.transform.queries import functions_of
 
 
-@dataclass(frozen=True, repr=False)
-class UpdateParamStructInfo(ModulePass):
+class UpdateParamStructInfo(ModulePass, repr=False):
     """Parameters get other struct infos; those of their uses follow.
 
     sinfo_func: called with each parameter; its new struct info, or None to leave it.
     """
 
-    name = "UpdateParamStructInfo"
     sinfo_func: Callable[[rx.Var], StructInfo | None]
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:

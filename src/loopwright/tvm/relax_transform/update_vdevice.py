@@ -21,7 +21,6 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import explain
@@ -36,15 +35,13 @@ from ...relax.struct_info import TensorStructInfo
 from ...relax.transform.queries import functions_of
 
 
-@dataclass(frozen=True, repr=False)
-class UpdateVDevice(ModulePass):
+class UpdateVDevice(ModulePass, repr=False):
     """Another device replaces one of the module's virtual devices.
 
     index: which of the module's devices `new_vdevice` replaces. Raises ValueError where it has no
         device of that number.
     """
 
-    name = "UpdateVDevice"
     new_vdevice: VDevice
     index: int
 

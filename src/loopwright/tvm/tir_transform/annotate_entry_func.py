@@ -18,14 +18,11 @@ A module with several such functions, none of them named main, is not changed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir.module import IRModule
 from ...ir.transform import ModulePass, PassContext
 from ...tir.function import PrimFunc
 
 
-@dataclass(frozen=True)
 class AnnotateEntryFunc(ModulePass):
     """Marks the only public function as the program's entry."""
 

@@ -15,7 +15,6 @@ Pass::
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.module import IRModule
@@ -24,11 +23,9 @@ from ...tir.function import PrimFunc
 from ...tir.transform.base import PrimFuncPass
 
 
-@dataclass(frozen=True)
 class Apply(PrimFuncPass):
     """Runs `ftransform` on each PrimFunc."""
 
-    name = "tir.Apply"
     ftransform: Callable[[PrimFunc], PrimFunc] = lambda func: func
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:

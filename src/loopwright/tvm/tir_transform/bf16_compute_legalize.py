@@ -30,8 +30,6 @@ class BF16ComputeLegalize(PrimFuncPass):
     """Computes bfloat16 in float32 and rounds when storing. Functions for GPUs that have bfloat16
     stay as they are."""
 
-    name = "tir.BF16ComputeLegalize"
-
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         if has_native(func, NATIVE):
             return func

@@ -15,8 +15,6 @@ Stores round to nearest, ties to even; NaN stays NaN. It runs after
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir.module import IRModule
 from ...ir.pass_context import PassContext
 from ...tir.function import PrimFunc
@@ -26,12 +24,9 @@ from ._promote import has_native
 from .bf16_compute_legalize import NATIVE, is_bfloat16
 
 
-@dataclass(frozen=True)
 class BF16StorageLegalize(PrimFuncPass):
     """Stores bfloat16 as uint16, the upper half of a float32. Functions for GPUs that have
     bfloat16 stay as they are."""
-
-    name = "tir.BF16StorageLegalize"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         return func if has_native(func, NATIVE) else StoreAsBits(is_bfloat16).run(func)

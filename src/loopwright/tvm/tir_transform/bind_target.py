@@ -17,7 +17,6 @@ module calls has not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.module import IRModule
@@ -27,11 +26,9 @@ from ...tir.function import PrimFunc
 from ...tir.transform.base import PrimFuncPass
 
 
-@dataclass(frozen=True)
 class BindTarget(PrimFuncPass):
     """`target`: a Target or its text; by default the current one."""
 
-    name = "tir.BindTarget"
     target: Any = None
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:

@@ -19,7 +19,6 @@ Each value is bound as far outside as its variables are defined.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir import prim_expr as pe
@@ -176,12 +175,10 @@ class _Expand(Simplifying):
         return self.visit_default(node)
 
 
-@dataclass(frozen=True)
 class CommonSubexprElimTIR(PrimFuncPass):
     """Computes repeated expressions once. `identify_equiv_terms` multiplies out first, so that
     equal values written differently are found; `enable_cse_tir=False` disables the pass."""
 
-    name = "tir.CommonSubexprElimTIR"
     enable_cse_tir: bool = True
     identify_equiv_terms: bool = False
 

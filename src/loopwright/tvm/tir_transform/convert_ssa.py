@@ -14,7 +14,6 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.module import IRModule
@@ -77,11 +76,8 @@ class _Convert(StmtRewriter):
     visit_AllocateConst = visit_Allocate
 
 
-@dataclass(frozen=True)
 class ConvertSSA(PrimFuncPass):
     """Splits variables with several definitions. Runs after blocks are lowered."""
-
-    name = "tir.ConvertSSA"
 
     def run_function(self, func: PrimFunc, mod: IRModule | None, ctx: PassContext) -> PrimFunc:
         defined = {*func.params, *(b.data for b in func.buffers)}

@@ -20,7 +20,6 @@ Pass::
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.module import IRModule
@@ -28,7 +27,6 @@ from ...ir.transform import ModulePass, PassContext
 from ...tir.function import PrimFunc
 
 
-@dataclass(frozen=True)
 class Filter(ModulePass):
     """Keeps the PrimFuncs for which `fcond` is true; other functions are kept."""
 

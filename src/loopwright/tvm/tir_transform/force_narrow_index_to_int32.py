@@ -15,7 +15,6 @@ fit. Raises ValueError for a buffer with more elements than int32 can count.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import explain
@@ -38,11 +37,8 @@ def too_large(func: PrimFunc) -> Any:
     return None
 
 
-@dataclass(frozen=True)
 class ForceNarrowIndexToInt32(PrimFuncPass):
     """Makes loops and indices int32."""
-
-    name = "tir.ForceNarrowIndexToInt32"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         large = too_large(func)

@@ -11,7 +11,6 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.dtype import DataType
@@ -24,12 +23,10 @@ def is_float8(dtype: DataType) -> bool:
     return str(dtype.element).startswith("float8")
 
 
-@dataclass(frozen=True)
 class FP8ComputeLegalize(RewriterPass):
     """Computes 8-bit floats in a wider type and rounds when storing. `promote_dtype_str` is the
     wider type."""
 
-    name = "tir.FP8ComputeLegalize"
     promote_dtype_str: str = "float32"
 
     def rewriter(self) -> Any:

@@ -16,8 +16,6 @@ conversions are those of `LowerScalarOps`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...base.errors import explain
 from ...ir.dtype import DataType
 from ...ir.module import IRModule
@@ -41,12 +39,9 @@ class _Store(StoreAsBits):
         return super().bits(dtype)
 
 
-@dataclass(frozen=True)
 class FP8StorageLegalize(PrimFuncPass):
     """Stores 8-bit floats as uint8; loads and stores convert. Types without mantissa
     (float8_e8m0fnu) are rejected."""
-
-    name = "tir.FP8StorageLegalize"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         return _Store(is_float8).run(func)

@@ -21,7 +21,6 @@ Expressions that read memory, call a function or divide are not moved.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Flag
 from typing import Any
 
@@ -235,12 +234,9 @@ def _number(flags: HoistedConditionals | HoistedLetBindings | bool) -> int:
     return flags.value if isinstance(flags, Flag) else int(flags)
 
 
-@dataclass(frozen=True)
 class HoistExpression(PrimFuncPass):
     """Moves loop-invariant conditions and values out of loops. The option `tir.HoistExpression`
     selects the moved expressions."""
-
-    name = "tir.HoistExpression"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         options = ctx.option("tir.HoistExpression") or {}

@@ -22,7 +22,6 @@ dimensions that its call does not define; functions without remaining calls are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.expr import GlobalVar
@@ -81,7 +80,6 @@ class _Inline(ExprKeeper, StmtRewriter):
         return self.visit(_body(func, call.args)) if pointers else node
 
 
-@dataclass(frozen=True)
 class InlinePrivateFunctions(ModulePass):
     """Inlines calls of private functions."""
 

@@ -28,7 +28,6 @@ intrinsics. The default pipeline runs it with `tir.instrument_lwp`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -75,11 +74,8 @@ class _Instrument(ExprKeeper, StmtRewriter):
         return _profiled(number, new) if profiled else new
 
 
-@dataclass(frozen=True)
 class InstrumentProfileIntrinsics(PrimFuncPass):
     """Puts calls of a profiler around loops and functions."""
-
-    name = "tir.InstrumentProfileIntrinsics"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         least = ctx.option("tir.lwp_min_height")

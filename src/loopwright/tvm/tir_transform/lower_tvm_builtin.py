@@ -289,13 +289,11 @@ def _as_any(value: PrimExpr, tensor: bool) -> tuple[int, PrimExpr]:
     return (BOOL if dtype.is_bool else INT), cast("int64", value)
 
 
-@dataclass(frozen=True)
 class LowerTVMBuiltin(PrimFuncPass):
     """Packed calls put their arguments on the stack, large memory comes from the runtime.
     Device-only functions are not changed. Raises LoopwrightError where it needs a device that
     nothing names."""
 
-    name = "tir.LowerTVMBuiltin"
     max_stack_alloca: int = 1024
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:

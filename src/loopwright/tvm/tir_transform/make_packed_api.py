@@ -43,7 +43,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import explain
@@ -241,7 +240,6 @@ def _plain(expr: PrimExpr) -> str:
     return re.sub(r"T\.int\d+\((-?\d+)\)", r"\1", str(expr))
 
 
-@dataclass(frozen=True)
 class MakePackedAPI(ModulePass):
     """Adds to a public function an entry with the tvm-ffi calling convention, which checks the
     arguments and calls the function with pointers and sizes. Functions without `global_symbol` are

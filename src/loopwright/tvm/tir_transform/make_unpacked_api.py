@@ -25,7 +25,6 @@ private functions and those with a calling convention. The tensors that calls of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import LoopwrightError, explain
@@ -69,7 +68,6 @@ def _unpacked(func: PrimFunc, target: Target) -> PrimFunc:
     return host.with_attr("target", target.host)
 
 
-@dataclass(frozen=True)
 class MakeUnpackedAPI(Pass):
     """Public functions get the signature of a C function: pointers, and a code of errors. Raises
     LoopwrightError for a public function without a target."""

@@ -20,7 +20,6 @@ may not fit, is not changed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ...arith import Analyzer
 from ...arith.atoms import is_index
@@ -83,11 +82,9 @@ class _Sizes(StmtVisitor):
         self.visit(node.body)
 
 
-@dataclass(frozen=True)
 class NarrowDataType(PrimFuncPass):
     """`target_bits`: 16, 32 or 64."""
 
-    name = "tir.NarrowDataType"
     target_bits: int = 32
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:

@@ -15,8 +15,6 @@ access does not begin at a multiple of the width.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...arith import Analyzer
 from ...ir.literals import is_zero
 from ...ir.module import IRModule
@@ -196,11 +194,8 @@ def declare_as_vectors(func: PrimFunc, only_lets: bool = False) -> PrimFunc:
     return func.replace(body=worker.visit(func.body), buffer_map=buffers)
 
 
-@dataclass(frozen=True)
 class PointerValueTypeRewrite(PrimFuncPass):
     """Memory that is accessed by vectors of one width is declared as vectors."""
-
-    name = "tir.PointerValueTypeRewrite"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         return declare_as_vectors(func)

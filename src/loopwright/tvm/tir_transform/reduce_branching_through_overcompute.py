@@ -126,8 +126,6 @@ def rewritten(tree: Stmt, old: Stmt, new: Stmt) -> Stmt:
 class ReduceBranchingThroughOvercompute(PrimFuncPass):
     """Drops conditions where computing more does no harm."""
 
-    name = "tir.ReduceBranchingThroughOvercompute"
-
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         options = ctx.option("tir.ReduceBranchingThroughOvercompute") or {}
         while True:

@@ -25,5 +25,4 @@ class _Remove(NoOpRemover):
 class RemoveAssume(RewriterPass):
     """Removes assumptions."""
 
-    name = "tir.RemoveAssume"
     rewriter = _Remove

@@ -11,7 +11,6 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import CallValueError, explain
@@ -68,11 +67,8 @@ class _Remove(StmtRewriter):
         raise CallValueError(explain(what, instead="a known value", span=node.span))
 
 
-@dataclass(frozen=True)
 class RemoveStoreUndef(PrimFuncPass):
     """Removes stores of values computed of `T.undef()`."""
-
-    name = "tir.RemoveStoreUndef"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         removed = func.replace(body=_Remove().visit(func.body))

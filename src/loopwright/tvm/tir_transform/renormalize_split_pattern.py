@@ -34,5 +34,4 @@ class _Renormalize(Simplifying):
 class RenormalizeSplitPattern(RewriterPass):
     """Writes the digits of a split index as `x // a % b`."""
 
-    name = "tir.RenormalizeSplitPattern"
     rewriter = _Renormalize

@@ -51,5 +51,4 @@ class _Rewrite(StmtRewriter):
 class RewriteUnsafeSelect(RewriterPass):
     """Makes selects that read memory evaluate only the chosen operand."""
 
-    name = "tir.RewriteUnsafeSelect"
     rewriter = _Rewrite

@@ -30,7 +30,6 @@ than there is of it (`tvm.info.mem.<scope>`) is an error.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.functor import nodes_of
@@ -312,11 +311,8 @@ def _kind(node: Allocate) -> Any:
     return dtype, _scope(node), StructuralKey(node.condition, False), extents
 
 
-@dataclass(frozen=True)
 class StorageRewrite(PrimFuncPass):
     """Allocations with disjoint live ranges share memory. Runs on flat buffers."""
-
-    name = "tir.StorageRewrite"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         if ctx.option("tir.disable_storage_rewrite"):

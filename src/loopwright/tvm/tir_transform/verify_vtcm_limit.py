@@ -18,8 +18,6 @@ The limit, in bytes, is the pass's, else the option `tir.vtcm_capacity`, else th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...base.errors import explain
 from ...ir.module import IRModule
 from ...ir.pass_context import PassContext
@@ -43,12 +41,10 @@ from ..tir.query import calculate_allocated_bytes
 from .storage_rewrite import StorageRewrite
 
 
-@dataclass(frozen=True)
 class VerifyVTCMLimit(PrimFuncPass):
     """Rejects functions that allocate more tightly coupled memory than available. Raises
     RuntimeError for a function over the limit."""
 
-    name = "tir.VerifyVTCMLimit"
     limit: int | None = None
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:

@@ -7,7 +7,6 @@ predictions, then the new states; the module's attributes `param_num` and `state
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.expr import GlobalVar
@@ -29,8 +28,7 @@ BACKBONE, LOSS, ADJOINT, OPTIMIZER = (
 )
 
 
-@dataclass(frozen=True, repr=False)
-class SetupTrainer(ModulePass):
+class SetupTrainer(ModulePass, repr=False):
     """Add `backbone_loss`, `backbone_loss_adjoint` and `optimizer`, which a `Trainer` runs, and the
     attributes `input_num` and `optim_state` (the optimizer's initial state).
 
@@ -40,7 +38,6 @@ class SetupTrainer(ModulePass):
     Raises ValueError for a module without `backbone`, LoopwrightError for another form.
     """
 
-    name = "SetupTrainer"
     loss: Loss
     optimizer: Optimizer
     loss_args: Sequence[StructInfo]

@@ -17,7 +17,6 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir import trace
@@ -30,11 +29,9 @@ from ....tir.function import PrimFunc
 _MOST_BUFFERS = 16
 
 
-@dataclass(frozen=True, repr=False)
 class AnnotateTIROpPattern(FunctionPass):
     """Set `op_pattern` on the PrimFuncs that lack it, by analysing their loops."""
 
-    name = "AnnotateTIROpPattern"
     function_type = PrimFunc
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> Any:

@@ -41,7 +41,6 @@ leaves the operators apart, and so does a rule of the user that may lower one of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ....base.span import Span
@@ -62,11 +61,8 @@ _LEAST = (8, 32, 16)  # queries, keys, size of a value: of fewer the scores are 
 _ELEMENTWISE = ("add", "subtract", "multiply", "divide", "where")
 
 
-@dataclass(frozen=True, repr=False)
 class FuseAttention(ModulePass):
     """Outlines each chain of product, softmax and product as one function."""
-
-    name = "FuseAttention"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Outline the attentions of every function."""

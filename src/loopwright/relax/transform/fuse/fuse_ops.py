@@ -40,7 +40,6 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir import trace
@@ -59,14 +58,12 @@ from ._partition import Graph, Partition
 _MAX_DEPTH = "relax.FuseOps.max_depth"
 
 
-@dataclass(frozen=True, repr=False)
-class FuseOps(ModulePass):
+class FuseOps(ModulePass, repr=False):
     """Group kernel calls into functions.
 
     fuse_opt_level: 0 fuses nothing; -1 uses the context's level.
     """
 
-    name = "FuseOps"
     fuse_opt_level: int = -1
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:

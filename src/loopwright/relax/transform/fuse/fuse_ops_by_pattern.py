@@ -141,8 +141,6 @@ class FuseOpsByPattern(ModulePass):
     unknown entry function, and if two functions define the same variable.
     """
 
-    name = "FuseOpsByPattern"
-
     def __init__(
         self,
         patterns: Sequence[Any],

@@ -84,11 +84,8 @@ from ..graph.dead_code import Callees, DeadCodeElimination, eliminate
 from ..queries import call_fields, tensor_fields
 
 
-@dataclass(frozen=True, repr=False)
 class FuseTIR(ModulePass):
     """Build one PrimFunc from every fused function and call it."""
-
-    name = "FuseTIR"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         fused: dict[GlobalVar, Fused] = {}

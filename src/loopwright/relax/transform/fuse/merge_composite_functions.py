@@ -43,7 +43,6 @@ another path: then the region would depend on its own result.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.expr import GlobalVar
@@ -60,11 +59,8 @@ from .fuse_ops_by_pattern import CODEGEN, COMPOSITE, backend_of
 _LONGEST = 120  # characters of a region's name
 
 
-@dataclass(frozen=True, repr=False)
 class MergeCompositeFunctions(ModulePass):
     """Merges composite functions of one back end into regions."""
-
-    name = "MergeCompositeFunctions"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         work = _Merger(mod)

@@ -39,8 +39,6 @@ class RunCodegen(ModulePass):
     backends: `Backend`s that take precedence over registered ones of the same name.
     """
 
-    name = "RunCodegen"
-
     def __init__(
         self,
         target_options: Mapping[str, Any] | None = None,

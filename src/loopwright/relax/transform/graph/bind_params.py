@@ -17,7 +17,6 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -25,14 +24,12 @@ from ....ir.transform import ModulePass, PassContext
 from ...specialize import bind_params
 
 
-@dataclass(frozen=True, repr=False)
-class BindParams(ModulePass):
+class BindParams(ModulePass, repr=False):
     """Replace parameters of `func_name` by constants: {name or Var: array or Tensor}.
 
     Raises ValueError for an unknown parameter, or an array that does not fit it.
     """
 
-    name = "BindParams"
     func_name: str
     params: Mapping[Any, Any]
 

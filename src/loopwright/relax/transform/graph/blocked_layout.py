@@ -63,11 +63,9 @@ from ..queries import device_of
 _DTYPES = ("float32", "float16", "bfloat16")
 
 
-@dataclass(frozen=True)
 class BlockedLayout(ModulePass):
     """Converts to blocks of channels. `block`: channels per block; 0 means the target's vector length."""
 
-    name = "BlockedLayout"
     block: int = 0
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:

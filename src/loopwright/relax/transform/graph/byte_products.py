@@ -61,7 +61,6 @@ _BLOCK, _LEAST = 8, 16
 _FEW = 4  # lanes for each output, if more are filled up a product does not pay
 
 
-@dataclass(frozen=True)
 class ByteProducts(ModulePass):
     """Computes products of quantized data as sums of bytes. Only for a `target` (default: the current one) that
     adds four products of bytes in few instructions: one with the feature avx512vnni, four with avx2.
@@ -70,7 +69,6 @@ class ByteProducts(ModulePass):
         `lanes`, of which images have at least one vector of pixels: the tiles of `ops.integer`.
     """
 
-    name = "ByteProducts"
     target: Target | None = None
     rows: int = 8
     lanes: int = 48

@@ -54,8 +54,6 @@ _FOLDED = {"relax.multiply": np.multiply, "relax.divide": np.divide}
 class ByteTails(FunctionPass):
     """Rescales sums of bytes to bytes in the kernel that adds them."""
 
-    name = "ByteTails"
-
     def run_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Any:
         """Rewrite a function."""
         return _Tails(mod).function(func)

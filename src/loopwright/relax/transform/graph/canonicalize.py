@@ -24,7 +24,6 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import explain
@@ -49,11 +48,9 @@ from ...struct_info import StructInfo
 from ..queries import shape_vars, used_vars
 
 
-@dataclass(frozen=True, repr=False)
 class CanonicalizeBindings(FunctionPass):
     """Replace aliases by the original variable."""
 
-    name = "CanonicalizeBindings"
     opt_level = 1
     function_type = rx.Function
 

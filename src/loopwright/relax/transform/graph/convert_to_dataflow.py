@@ -17,7 +17,6 @@ Fusion looks at dataflow blocks only: a model written without them is fused like
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -27,14 +26,12 @@ from ..queries import is_pure, merge_blocks
 from .canonicalize import canonicalize
 
 
-@dataclass(frozen=True, repr=False)
-class ConvertToDataflow(FunctionPass):
+class ConvertToDataflow(FunctionPass, repr=False):
     """Groups runs of pure bindings into dataflow blocks.
 
     min_size: the fewest bindings that are made a block.
     """
 
-    name = "ConvertToDataflow"
     function_type = rx.Function
     min_size: int = 2
 

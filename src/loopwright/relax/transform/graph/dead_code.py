@@ -27,7 +27,6 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import explain
@@ -40,8 +39,7 @@ from ...struct_info import TupleStructInfo
 from ..queries import called_functions, is_pure, shape_vars, used_vars
 
 
-@dataclass(frozen=True, repr=False)
-class DeadCodeElimination(ModulePass):
+class DeadCodeElimination(ModulePass, repr=False):
     """Remove unused bindings and functions.
 
     entry_functions: names of private functions to keep, besides those with a global_symbol. Raises
@@ -50,7 +48,6 @@ class DeadCodeElimination(ModulePass):
     to their arguments, and the default build keeps them.
     """
 
-    name = "DeadCodeElimination"
     opt_level = 1
     entry_functions: Iterable[str] | None = None
     keep_packed: bool = False

@@ -50,5 +50,4 @@ def _on_host(device: VDevice | None) -> bool:
 class DropHostCopies(RewriterPass):
     """Use the source tensor directly if both devices are in host memory."""
 
-    name = "DropHostCopies"
     rewriter = _Copies

@@ -18,7 +18,6 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -46,14 +45,12 @@ _FRESH = (
 )
 
 
-@dataclass(frozen=True, repr=False)
-class EliminateCommonSubexpr(FunctionPass):
+class EliminateCommonSubexpr(FunctionPass, repr=False):
     """Reuse the first of equal pure values.
 
     call_only: consider calls only, not tuples and fields.
     """
 
-    name = "EliminateCommonSubexpr"
     opt_level = 1
     function_type = Function
     call_only: bool = False

@@ -22,7 +22,6 @@ those of a shorter type are casts of these, which need not be rounded where the 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -39,7 +38,6 @@ from ..queries import is_outlined
 from ..rewriting import SweepingRewriter
 
 
-@dataclass(frozen=True)
 class FoldBatchnormToConv2D(ModulePass):
     """Folds batch norms with constant statistics.
 
@@ -48,7 +46,6 @@ class FoldBatchnormToConv2D(ModulePass):
     wide: give constants in float16 and bfloat16 as casts of float32.
     """
 
-    name = "FoldBatchnormToConv2D"
     keep_training: bool = False
     wide: bool = False
 

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -77,8 +76,7 @@ Evaluator = Callable[[PrimFunc, list[Any]], None]
 RUN_KERNEL: Slot[Evaluator] = Slot("relax.run_kernel")  # compiles for this machine
 
 
-@dataclass(frozen=True, repr=False)
-class FoldConstant(FunctionPass):
+class FoldConstant(FunctionPass, repr=False):
     """Evaluate the values that depend on constants only.
 
     evaluator: runs a PrimFunc in place on a list of arrays, the results last; native code if None.
@@ -86,7 +84,6 @@ class FoldConstant(FunctionPass):
 
     evaluator: Evaluator | None = None
 
-    name = "FoldConstant"
     function_type = rx.Function
 
     def run_function(self, func: rx.Function, mod: IRModule, ctx: PassContext) -> Any:

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ....base import budget
@@ -58,8 +58,7 @@ _DEEPEST = 32  # limit for rules that lower an operator to itself
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, repr=False)
-class LegalizeOps(ModulePass):
+class LegalizeOps(ModulePass, repr=False):
     """Lower operators to kernel calls.
 
     customize_legalize_map: operator name -> rule f(bb, call), or a PrimFunc; tried first.
@@ -67,7 +66,6 @@ class LegalizeOps(ModulePass):
     keep: names of operators that remain unchanged.
     """
 
-    name = "LegalizeOps"
     customize_legalize_map: Mapping[str, Callable[..., Any]] | None = field(default=None)
     enable_warning: bool = False
     keep: tuple[str, ...] = ()

@@ -23,7 +23,6 @@ the time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import explain
@@ -37,11 +36,9 @@ from ..products import is_call
 from ..rewriting import SweepingRewriter
 
 
-@dataclass(frozen=True)
 class LowerMatmulPrecision(ModulePass):
     """Rounds the operands of products to bfloat16. precision: "float32" changes nothing; default: the option's."""
 
-    name = "LowerMatmulPrecision"
     precision: str | None = None
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:

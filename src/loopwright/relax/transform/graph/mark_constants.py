@@ -25,8 +25,6 @@ kernel and FoldConstant runs when the model is compiled.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
 from ....ir.transform import ModulePass, PassContext
@@ -37,11 +35,8 @@ from ..queries import call_fields, expressions, functions_of, is_private, is_tir
 ATTR = "layout_free_buffers"
 
 
-@dataclass(frozen=True, repr=False)
 class MarkConstants(ModulePass):
     """Marks the inputs of kernels that are constants in all calls."""
-
-    name = "MarkConstants"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         indices: dict[GlobalVar, set[int]] = {}

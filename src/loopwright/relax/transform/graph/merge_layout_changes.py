@@ -118,8 +118,6 @@ def _product(dims: Sequence[PrimExpr]) -> Any:
 class MergeLayoutChanges(ModulePass):
     """Merges consecutive permutations, reshapes and layout transforms."""
 
-    name = "MergeLayoutChanges"
-
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         changed = {}
         for gvar, func in mod.functions.items():

@@ -36,7 +36,6 @@ kernel. A sum that holds a dimension is written with its name: where `n + m` is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -57,11 +56,8 @@ from ...functor import GraphRewriter
 from ...op.base import CALL_TIR
 
 
-@dataclass(frozen=True)
 class NameDimensions(ModulePass):
     """Replaces formulas in kernels' dimensions by variables that are passed."""
-
-    name = "NameDimensions"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Rewrite the private kernels and their calls."""

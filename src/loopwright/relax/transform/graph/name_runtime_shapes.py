@@ -100,5 +100,4 @@ def _has_kernel(op: Op) -> bool:
 class NameRuntimeShapes(RewriterPass):
     """Binds unknown shapes of operators' arguments to new symbolic variables."""
 
-    name = "NameRuntimeShapes"
     rewriter = _Namer

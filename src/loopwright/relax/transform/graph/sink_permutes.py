@@ -23,8 +23,6 @@ it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.transform import ModulePass, PassContext
@@ -37,11 +35,8 @@ from ..layout_plans import Converter
 _LAST = {(0, 2, 1): "ACB", (0, 2, 3, 1): "ADBC", (0, 2, 3, 4, 1): "AEBCD"}
 
 
-@dataclass(frozen=True)
 class SinkPermutes(ModulePass):
     """Moves permutations between channels first and last below the operators that use them."""
-
-    name = "SinkPermutes"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Rewrite every function."""

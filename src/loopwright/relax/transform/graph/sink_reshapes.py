@@ -42,11 +42,8 @@ from ...relations import can_prove_shape_equal
 from ..products import is_call, shape_of
 
 
-@dataclass(frozen=True)
 class SinkReshapes(ModulePass):
     """Moves reshapes below elementwise operators and products."""
-
-    name = "SinkReshapes"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Rewrite every function."""

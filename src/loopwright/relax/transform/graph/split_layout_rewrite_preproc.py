@@ -72,12 +72,10 @@ from .mark_constants import ATTR
 MARK = "meta_schedule.layout_rewrite_preproc"
 
 
-@dataclass(frozen=True, repr=False)
-class SplitLayoutRewritePreproc(ModulePass):
+class SplitLayoutRewritePreproc(ModulePass, repr=False):
     """Splits the rearrangement of constant inputs off kernels."""
 
     keep_names: bool = False
-    name = "SplitLayoutRewritePreproc"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         work = _Splitter(mod)

@@ -20,7 +20,6 @@ is computed in them unchanged.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,11 +41,8 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True)
 class SplitTransposedConvolutions(ModulePass):
     """Splits strided transposed convolutions with constant weights into phases."""
-
-    name = "SplitTransposedConvolutions"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Rewrite every function."""

@@ -45,11 +45,8 @@ _REDUCTIONS = {
 }
 
 
-@dataclass(frozen=True)
 class WidenFloats(ModulePass):
     """Removes casts to float16 between products that are computed in float32."""
-
-    name = "WidenFloats"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """Rewrite every function."""

@@ -29,7 +29,6 @@ these, the transforms, and the weights that are read. Errors relative to the lar
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import explain
@@ -50,12 +49,10 @@ TRANSFORM = 12  # multiply-adds in the time of one element of a transformed tile
 READ = 10  # multiply-adds in the time in which a factor of a weight is read from memory
 
 
-@dataclass(frozen=True)
 class WinogradConvolutions(ModulePass):
     """Replaces convolutions of 3 x 3 where that pays. tile: 0 changes nothing; default: the option's. pays: the part of the
     time by windows that they may take."""
 
-    name = "WinogradConvolutions"
     tile: int | None = None
     pays: float = 0.8
 

@@ -27,7 +27,6 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import explain
@@ -42,11 +41,8 @@ from ...struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 from ..queries import call_fields, is_tir_call
 
 
-@dataclass(frozen=True, repr=False)
 class CallTIRRewrite(ModulePass):
     """Allocate outputs and call kernels with them."""
-
-    name = "CallTIRRewrite"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         work = _Rewriter(mod)

@@ -37,7 +37,6 @@ shapes known only at run time) are left to the virtual machine, and the trace sa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -87,8 +86,7 @@ from ._native_values import (
 NATIVE_PART = "native_part"  # attribute of a part that a function of the machine calls
 
 
-@dataclass(frozen=True, repr=False)
-class GraphToTIR(ModulePass):
+class GraphToTIR(ModulePass, repr=False):
     """Turns planned graph functions into native ones.
 
     workspace: "one" piece of memory that storages are placed in; "tensors": an allocation for each
@@ -96,7 +94,6 @@ class GraphToTIR(ModulePass):
         are bounded by the function's attribute `tir_var_upper_bound` ({"n": 16}).
     """
 
-    name = "GraphToTIR"
     workspace: str = "one"
 
     def __post_init__(self) -> None:

@@ -18,7 +18,6 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -39,11 +38,9 @@ from ..queries import BodyRewriter, used_vars
 _KILLS = (MEMORY_KILL_STORAGE, MEMORY_KILL_TENSOR, VM_KILL_OBJECT)
 
 
-@dataclass(frozen=True, repr=False)
 class KillAfterLastUse(FunctionPass):
     """Drop storages and tensors after their last use."""
 
-    name = "KillAfterLastUse"
     function_type = Function
 
     def run_function(self, func: Function, mod: IRModule, ctx: PassContext) -> Any:

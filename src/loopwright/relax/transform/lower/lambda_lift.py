@@ -26,7 +26,6 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.expr import GlobalVar
@@ -40,11 +39,8 @@ from ...relations import derive_call_ret_struct_info
 from ...struct_info import FuncStructInfo
 
 
-@dataclass(frozen=True, repr=False)
 class LambdaLift(ModulePass):
     """Make local functions global."""
-
-    name = "LambdaLift"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         work = _Lifter(mod)

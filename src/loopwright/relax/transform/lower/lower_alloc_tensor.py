@@ -36,5 +36,4 @@ class _Lower(GraphRewriter):
 class LowerAllocTensor(RewriterPass):
     """Replace builtin.alloc_tensor by a storage and a tensor in it."""
 
-    name = "LowerAllocTensor"
     rewriter = _Lower

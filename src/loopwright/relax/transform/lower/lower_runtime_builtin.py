@@ -183,5 +183,4 @@ class LowerRuntimeBuiltin(RewriterPass):
     An operator with the attribute `FCallPacked` becomes a call of the packed function it names.
     """
 
-    name = "LowerRuntimeBuiltin"
     rewriter = _Lower

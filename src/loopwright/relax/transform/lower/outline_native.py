@@ -66,8 +66,6 @@ _VIEWS = ("relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_offset
 class OutlineNative(ModulePass):
     """Outlines runs of bindings that can be native code."""
 
-    name = "OutlineNative"
-
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         builder = BlockBuilder(mod)
         for gvar, func in functions_of(mod):

@@ -37,5 +37,4 @@ class _Marker(BodyRewriter):
 class RemovePurityChecking(RewriterPass):
     """Mark pure functions, including local ones, with `relax.force_pure`."""
 
-    name = "RemovePurityChecking"
     rewriter = _Marker

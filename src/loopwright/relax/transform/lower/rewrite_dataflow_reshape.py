@@ -89,5 +89,4 @@ class _Reshapes(GraphRewriter):
 class RewriteDataflowReshape(RewriterPass):
     """Replace calls of kernels that keep all elements in order by R.reshape."""
 
-    name = "RewriteDataflowReshape"
     rewriter = _Reshapes

@@ -79,11 +79,8 @@ _WINDOW = 16  # a storage is reused for sizes that differ by at most this factor
 _BOUNDS, _PLAN_OUTPUT = "tir_var_upper_bound", "relax.memory_plan_dynamic_func_output"
 
 
-@dataclass(frozen=True, repr=False)
 class StaticPlanBlockMemory(ModulePass):
     """Share memory between tensors of a block with disjoint live ranges."""
-
-    name = "StaticPlanBlockMemory"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         changed = {}

@@ -41,5 +41,4 @@ class _Plain(BodyRewriter):
 class ToNonDataflow(RewriterPass):
     """Replace dataflow blocks and variables by plain ones."""
 
-    name = "ToNonDataflow"
     rewriter = _Plain

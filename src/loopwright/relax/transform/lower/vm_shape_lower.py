@@ -55,14 +55,12 @@ _EQUALS_IMM, _STORE, _IGNORE, _EQUALS_LOAD = 0, 1, 2, 3
 _VOID = si.TupleStructInfo([])
 
 
-@dataclass(frozen=True, repr=False)
-class VMShapeLower(ModulePass):
+class VMShapeLower(ModulePass, repr=False):
     """Store symbolic dimensions in a shape heap.
 
     emit_err_ctx: pass the checks their location, for error messages.
     """
 
-    name = "VMShapeLower"
     emit_err_ctx: bool = True
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:

@@ -18,7 +18,6 @@ change their type. Runs on flat buffers after vectorization; int4 in registers i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -399,11 +398,8 @@ def _lane(index: PrimExpr, k: int) -> PrimExpr:
     return pe.Shuffle([index], [k])
 
 
-@dataclass(frozen=True)
 class Int4StorageLegalize(PrimFuncPass):
     """Packs integers below 8 bits into bytes."""
-
-    name = "tir.Int4StorageLegalize"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         try:

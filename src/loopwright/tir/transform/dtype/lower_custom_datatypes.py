@@ -21,7 +21,6 @@ function of its own is cast from float32.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....base.errors import LoopwrightError, explain
@@ -124,12 +123,9 @@ def for_example(name: str, lowerings: dict[str, Any]) -> LowerCustomDatatypes:
     return LowerCustomDatatypes()
 
 
-@dataclass(frozen=True)
 class LowerCustomDatatypes(PrimFuncPass):
     """Replaces values of custom types by their bits, and operations by the registered functions.
     Functions are looked up by the target's kind, "llvm" without one."""
-
-    name = "tir.LowerCustomDatatypes"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         if not CUSTOM_TYPES:

@@ -17,7 +17,6 @@ runs entirely on one device and is not changed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ....ir.prim_expr import IntImm
@@ -51,11 +50,8 @@ class _Annotate(StmtRewriter):
         )
 
 
-@dataclass(frozen=True)
 class AnnotateDeviceRegions(PrimFuncPass):
     """Annotates the regions that run in device threads with the target."""
-
-    name = "tir.AnnotateDeviceRegions"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         target = func.attrs.get("target")

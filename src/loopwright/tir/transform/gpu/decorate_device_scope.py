@@ -13,7 +13,6 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.prim_expr import IntImm
@@ -22,11 +21,8 @@ from ...stmt import AttrStmt
 from ..base import PrimFuncPass
 
 
-@dataclass(frozen=True)
 class DecorateDeviceScope(PrimFuncPass):
     """Annotates the whole body as device code."""
-
-    name = "tir.DecorateDeviceScope"
 
     def run_function(self, func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         zero = IntImm("int32", 0)

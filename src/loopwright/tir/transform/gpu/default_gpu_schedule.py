@@ -33,7 +33,6 @@ The outer spatial loops of a block are fused, then split by the target's
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....ir.functor import nodes_of
@@ -72,11 +71,8 @@ def _realize(sch: Schedule, block: Block) -> BlockRealize:
     return next(r for r in nodes_of(sch.mod["main"].body, BlockRealize) if r.block is block)
 
 
-@dataclass(frozen=True)
 class DefaultGPUSchedule(PrimFuncPass):
     """Binds the loops of unscheduled blocks of a GPU function to threads."""
-
-    name = "tir.DefaultGPUSchedule"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         target = func.attrs.get("target") or Target.current(allow_none=True)

@@ -268,5 +268,4 @@ def _allreduce(
 class LowerCrossThreadReduction(RewriterPass):
     """Splits a reduction along threads into one within each thread and one across threads."""
 
-    name = "tir.LowerCrossThreadReduction"
     rewriter = _Lower

@@ -28,7 +28,6 @@ runs after `SplitHostDevice`; a function whose target has a host runs on that ho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import explain
@@ -111,7 +110,6 @@ class _Calls(StmtRewriter):
         return extent if isinstance(extent, IntImm) else substitute(extent, values)
 
 
-@dataclass(frozen=True)
 class LowerDeviceKernelLaunch(Pass):
     """Turns calls of functions for another device into launches."""
 

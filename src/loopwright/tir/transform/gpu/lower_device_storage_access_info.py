@@ -116,5 +116,4 @@ class LowerDeviceStorageAccessInfo(RewriterPass):
     """Puts memory of special scopes at the address that their definition returns and makes pointers
     into it plain."""
 
-    name = "tir.LowerDeviceStorageAccessInfo"
     rewriter = _Lower

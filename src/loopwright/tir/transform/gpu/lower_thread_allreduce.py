@@ -35,7 +35,6 @@ the place of the buffer given for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -244,12 +243,9 @@ def _store(result: BufferLoad, value: PrimExpr) -> Stmt:
     return BufferStore(result.buffer, value, result.indices)
 
 
-@dataclass(frozen=True)
 class LowerThreadAllreduce(PrimFuncPass):
     """Lowers a reduction over the threads of a block to a tree in shared memory, which halves the
     number of active threads in each step."""
-
-    name = "tir.LowerThreadAllreduce"
 
     def run_function(
         self, func: PrimFunc, mod: IRModule | None, ctx: PassContext | None

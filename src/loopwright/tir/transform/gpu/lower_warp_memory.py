@@ -27,7 +27,6 @@ number of threads along x if that is less.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer, detect_linear_equation
@@ -171,12 +170,10 @@ def _step(pointer: Var, lane: Var, body: Stmt) -> int:
     return step
 
 
-@dataclass(frozen=True)
 class LowerWarpMemory(PrimFuncPass):
     """Distributes memory of scope "warp" over the registers of a warp's threads; other threads'
     elements are read by shuffles. `warp_size` 0: the target's warp size."""
 
-    name = "tir.LowerWarpMemory"
     warp_size: int = 0
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:

@@ -141,5 +141,4 @@ class _Launches(ExprKeeper, StmtRewriter):
 class MergeSharedMemoryAllocations(RewriterPass):
     """Merges the dynamic shared memory of a kernel into one allocation."""
 
-    name = "tir.MergeSharedMemoryAllocations"
     rewriter = _Launches

@@ -27,7 +27,6 @@ asserts that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....base.names import free_name
@@ -100,7 +99,6 @@ def _declared_outside(body: Stmt, memory: set[Var]) -> list[Buffer]:
     return list(buffers)
 
 
-@dataclass(frozen=True)
 class SplitHostDevice(Pass):
     """Outlines annotated regions into functions called from the host."""
 

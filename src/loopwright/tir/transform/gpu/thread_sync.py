@@ -22,7 +22,6 @@ placed under a condition: a whole conditional counts as one access.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.prim_expr import Call, StringImm, Var
@@ -117,12 +116,10 @@ class _Sync(ExprKeeper, StmtRewriter):
         return node.replace(body=body)
 
 
-@dataclass(frozen=True)
 class ThreadSync(RewriterPass):
     """Inserts barriers between writes of one thread and reads of another. `storage_scope` is the
     memory that threads share: "shared"."""
 
-    name = "tir.ThreadSync"
     storage_scope: str = "shared"
 
     def rewriter(self) -> Any:

@@ -104,5 +104,4 @@ class _Unify(Substitute):
 class UnifyThreadBinding(RewriterPass):
     """Uses one variable for all loops bound to the same thread axis."""
 
-    name = "tir.UnifyThreadBinding"
     rewriter = _Unify

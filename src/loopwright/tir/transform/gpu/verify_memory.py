@@ -14,7 +14,6 @@ RuntimeError.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...analysis.memory import host_access_errors
@@ -26,11 +25,8 @@ if TYPE_CHECKING:
     from ....ir.pass_context import PassContext
 
 
-@dataclass(frozen=True)
 class VerifyMemory(PrimFuncPass):
     """Rejects GPU code that accesses device memory outside of threads."""
-
-    name = "tir.VerifyMemory"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         errors = host_access_errors(func)

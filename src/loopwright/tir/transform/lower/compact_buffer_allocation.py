@@ -24,7 +24,6 @@ the buffers that it writes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer, IntervalSet, eval_set, neg_inf, pos_inf
@@ -470,13 +469,11 @@ def _strides(shape: list[Any], aligns: list[tuple[int, int, int]]) -> list[Any]:
     return strides
 
 
-@dataclass(frozen=True)
 class CompactBufferAllocation(PrimFuncPass):
     """Shrinks buffers to the accessed region, starting at 0. is_strict: no dimension becomes longer
     than it was, where accesses under conditions reach outside; the result covers all that are
     within the buffer."""
 
-    name = "tir.CompactBufferAllocation"
     is_strict: bool = True
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:

@@ -47,5 +47,4 @@ class _Convert(Substitute):
 class ConvertBlocksToOpaque(RewriterPass):
     """Replaces the axes of blocks by their bindings."""
 
-    name = "tir.ConvertBlocksToOpaque"
     rewriter = _Convert

@@ -20,8 +20,6 @@ so do unrolled loops as far as the statements within are not written more than 3
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ....ir.literals import int_value
 from ...stmt import For, ForKind, Stmt
 from ...stmt_functor import ExprKeeper
@@ -51,11 +49,9 @@ class _Serial(ExprKeeper, StmtRewriter):
         return node.replace(kind=kind, body=body, annotations=notes)
 
 
-@dataclass(frozen=True)
 class ConvertForLoopsToSerial(RewriterPass):
     """Makes every loop serial."""
 
-    name = "tir.ConvertForLoopsToSerial"
     keep_kinds: bool = False
 
     def rewriter(self) -> _Serial:

@@ -16,7 +16,6 @@ the annotation does nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
@@ -91,11 +90,8 @@ class _Dots(ExprKeeper, StmtRewriter):
         return load.replace(indices=(Ramp(first, const(1, first.dtype), count),))
 
 
-@dataclass(frozen=True)
 class DotBfloat16(PrimFuncPass):
     """Two products of bfloat16 numbers and their sum are one instruction."""
-
-    name = "tir.DotBfloat16"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         target = func.attrs.get("target") or Target.current(allow_none=True)

@@ -19,7 +19,6 @@ is more than memory has anyway.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....ir.dtype import DataType
@@ -162,11 +161,8 @@ def _product(extents: tuple[PrimExpr, ...]) -> PrimExpr:
     return size
 
 
-@dataclass(frozen=True)
 class FlattenBuffer(RewriterPass):
     """Flattens accesses of multi-dimensional buffers to the dimensions of their memory."""
-
-    name = "tir.FlattenBuffer"
 
     native: bool = False
 

@@ -28,7 +28,6 @@ that each uses is known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
@@ -152,11 +151,8 @@ def _marked(loop: For) -> tuple[Allocate, Stmt, list[Stmt]] | None:
     return alloc, head.body, list(body.seq[1:])
 
 
-@dataclass(frozen=True)
 class InjectDoubleBuffer(PrimFuncPass):
     """Fetches the next iteration's data while the current one's is used."""
-
-    name = "tir.InjectDoubleBuffer"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         options = ctx.option("tir.InjectDoubleBuffer") or {}

@@ -505,8 +505,6 @@ class _Inject(StmtRewriter):
 class InjectSoftwarePipeline(PrimFuncPass):
     """Overlaps stages of different iterations of a loop. Runs before `LowerOpaqueBlock`."""
 
-    name = "tir.InjectSoftwarePipeline"
-
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         buffers = {buffer.data: buffer for buffer in func.buffers}
         return func.replace(body=_Inject(buffers).visit(func.body))

@@ -290,5 +290,4 @@ def _check_no_barrier(body: Stmt) -> None:
 class InjectVirtualThread(RewriterPass):
     """Runs each statement for all virtual threads before the next one."""
 
-    name = "tir.InjectVirtualThread"
     rewriter = _Inject

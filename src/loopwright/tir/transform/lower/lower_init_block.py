@@ -53,7 +53,5 @@ def _guarded(block: Block, init: Stmt) -> Stmt:
 class LowerInitBlock(PrimFuncPass):
     """Turns the init of a reduction block into a guarded statement of its body."""
 
-    name = "tir.LowerInitBlock"
-
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         return func.replace(body=_Lower().visit(EarlyInits().visit(func.body)))

@@ -39,5 +39,4 @@ class _Lower(Simplifying):
 class LowerIntrin(RewriterPass):
     """Uses truncating division for indices that are not negative."""
 
-    name = "tir.LowerIntrin"
     rewriter = _Lower

@@ -17,7 +17,6 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
@@ -125,12 +124,9 @@ def _row_major(buffer: Buffer) -> list[PrimExpr]:
     return steps
 
 
-@dataclass(frozen=True)
 class LowerMatchBuffer(PrimFuncPass):
     """Replaces aliases of buffer regions by the original buffer. Raises LoopwrightError where an
     alias states a dimension, stride or offset that the region does not have."""
-
-    name = "tir.LowerMatchBuffer"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         return func.replace(body=_Lower(func.params).visit(func.body))

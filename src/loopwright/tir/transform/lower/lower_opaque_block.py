@@ -119,5 +119,4 @@ def _is_pragma(key: str) -> bool:
 class LowerOpaqueBlock(RewriterPass):
     """Removes blocks; their buffers are allocated by statements."""
 
-    name = "tir.LowerOpaqueBlock"
     rewriter = _Lower

@@ -45,7 +45,6 @@ types)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....ir.prim_expr import Call, CmpExpr, PrimExpr, Select
@@ -76,13 +75,11 @@ MACHINE = frozenset(
 )
 
 
-@dataclass(frozen=True)
 class LowerScalarOps(PrimFuncPass):
     """Expands operations on numbers into operations that the emitter has. `native`: the operations
     that the emitter has, as in `MACHINE`. Raises ValueError for other names."""
 
     native: frozenset[str] = MACHINE
-    name = "tir.LowerScalarOps"
 
     def __post_init__(self) -> None:
         check_native(self.native, ScalarOps.table)

@@ -34,7 +34,6 @@ Before (-) and after (+)::
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....ir.prim_expr import IntImm, IterVar, PrimExpr, Var
@@ -287,11 +286,8 @@ def _outside_vectors(scope: _Scope | None) -> _Scope | None:
     return outer
 
 
-@dataclass(frozen=True)
 class PlanAndUpdateBufferAllocationLocation(PrimFuncPass):
     """Moves allocations as far inside as possible."""
-
-    name = "tir.PlanAndUpdateBufferAllocationLocation"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         moved, removed = _plan(func.body)

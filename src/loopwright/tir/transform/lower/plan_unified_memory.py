@@ -41,7 +41,6 @@ memory in a parallel loop, and small scratch memory of a kernel remain allocatio
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import LoopwrightError, explain
@@ -79,7 +78,6 @@ POOLS = "pools"
 STACK_BYTES = 4096  # of a kernel's array: a page
 
 
-@dataclass(frozen=True)
 class PlanUnifiedMemory(ModulePass):
     """Assigns all tensors and the scratch memory of kernels to a few arenas. Runs on a lowered
     module.

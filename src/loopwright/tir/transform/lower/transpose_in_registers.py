@@ -158,5 +158,4 @@ def transpose(rows: list[Var], group: int, bind: Callable[[PrimExpr], Var]) -> l
 class TransposeInRegisters(RewriterPass):
     """Reads square tiles of a transposed operand row by row."""
 
-    name = "tir.TransposeInRegisters"
     rewriter = _Transpose

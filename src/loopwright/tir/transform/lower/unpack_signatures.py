@@ -18,8 +18,6 @@ buffers that are not parameters themselves, by first appearance.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ....base.errors import explain
 from ....ir.expr import GlobalVar
 from ....ir.functor import nodes_of
@@ -75,11 +73,8 @@ class _Calls(StmtVisitor):
             raise ValueError(explain(what, got=got, instead=hint, span=node.span))
 
 
-@dataclass(frozen=True)
 class UnpackSignatures(PrimFuncPass):
     """Makes a kernel take pointers for its buffers, and its symbolic dimensions."""
-
-    name = "tir.UnpackSignatures"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         functions = {g: f for g, f in mod.functions.items() if isinstance(f, PrimFunc)}

@@ -19,7 +19,6 @@ variables. With `unroll_local_access`, a loop is unrolled whose variable is in a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
@@ -195,11 +194,8 @@ def _on_memory(body: Stmt, pointers: set[Var]) -> set[Buffer]:
     return {b for b in nodes_of(body, Buffer) if b.data in pointers} if pointers else set()
 
 
-@dataclass(frozen=True)
 class UnrollLoop(PrimFuncPass):
     """Unrolls loops of constant extent."""
-
-    name = "tir.UnrollLoop"
 
     def run_function(self, func: PrimFunc, mod: IRModule | None, ctx: PassContext) -> PrimFunc:
         options = ctx.option("tir.UnrollLoop")

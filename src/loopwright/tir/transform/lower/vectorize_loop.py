@@ -20,7 +20,6 @@ all vectorized loops become serial.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....base.errors import InternalError, explain
@@ -297,7 +296,6 @@ class _Serial(ExprKeeper, StmtRewriter):
         return node.replace(body=body, kind=kind)
 
 
-@dataclass(frozen=True)
 class VectorizeLoop(PrimFuncPass):
     """Turns vectorized loops into vector expressions.
 
@@ -306,7 +304,6 @@ class VectorizeLoop(PrimFuncPass):
     nor, on a target with scalable vectors, a multiple of vscale.
     """
 
-    name = "tir.VectorizeLoop"
     enable_vectorize: bool = True
     native: bool = False
 

@@ -20,7 +20,6 @@ the extent of an enclosing loop is not 0 inside that loop.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....ir import prim_expr as pe
@@ -195,11 +194,8 @@ def _under(scope: _Scope, body: Stmt) -> Stmt:
     return body
 
 
-@dataclass(frozen=True)
 class HoistDivisions(PrimFuncPass):
     """Computes divisions shared by indices once per iteration of their loop."""
-
-    name = "tir.HoistDivisions"
 
     def run_function(
         self, func: PrimFunc, mod: IRModule | None, ctx: PassContext | None

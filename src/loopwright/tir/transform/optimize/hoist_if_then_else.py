@@ -17,7 +17,6 @@ a thread's index is moved with the option `tir.HoistIfThenElse` {"support_block_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ....ir.functor import any_node
@@ -76,11 +75,9 @@ def _may_change(node: PrimExpr) -> bool:
     return isinstance(node, (BufferLoad, Call)) and not is_call_to(node, "likely")
 
 
-@dataclass(frozen=True)
 class HoistIfThenElse(PrimFuncPass):
     """`variant` is TVM's; both do the same here."""
 
-    name = "tir.HoistIfThenElse"
     variant: str | None = None
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:

@@ -25,7 +25,6 @@ outside all loops that it does not depend on. Checks are the conditions of `if` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
@@ -251,11 +250,8 @@ class _Partition(ExprKeeper, Simplifying):
         return left
 
 
-@dataclass(frozen=True)
 class LoopPartition(PrimFuncPass):
     """Runs interior tiles without boundary checks."""
-
-    name = "tir.LoopPartition"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         options = ctx.option("tir.LoopPartition") or {}

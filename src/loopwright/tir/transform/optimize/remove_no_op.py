@@ -248,8 +248,6 @@ class NoOpRemover(ExprKeeper, Following):
 class RemoveNoOp(PrimFuncPass):
     """Removes statements without effect, and loops and branches that contain only these."""
 
-    name = "tir.RemoveNoOp"
-
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         options = ctx.option("tir.RemoveNoOp") or {}
         remover = NoOpRemover(bool(options.get("use_dataflow_analysis")))

@@ -171,8 +171,6 @@ class _Simplify(Following):
 class Simplify(PrimFuncPass):
     """Simplifies index arithmetic and conditions, and removes unreachable code."""
 
-    name = "tir.Simplify"
-
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         options = ctx.option("tir.Simplify") or {}
         names = (

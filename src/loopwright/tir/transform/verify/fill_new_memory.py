@@ -40,5 +40,4 @@ class _Fill(StmtRewriter):
 class FillNewMemory(RewriterPass):
     """New memory holds NaN, or the least integer, so that reads before writes are seen."""
 
-    name = "tir.FillNewMemory"
     rewriter = _Fill

@@ -174,19 +174,16 @@ def _checked(stmt: st.Stmt, checks: _Checks) -> st.Stmt:
     return stmt
 
 
-@dataclass(frozen=True)
 class InstrumentBoundCheckers(RewriterPass):
     """Makes out-of-bounds accesses errors at run time. Best run while buffers have all their
     dimensions."""
 
-    name = "tir.InstrumentBoundCheckers"
     show_source: bool = True
 
     def rewriter(self) -> Any:
         return _Instrument(self.show_source)
 
 
-@dataclass(frozen=True)
 class BoundCheckersIfWanted(Pass):
     """`InstrumentBoundCheckers` if the option `tir.instrument_bound_checkers` is set."""
 

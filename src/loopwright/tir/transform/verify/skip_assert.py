@@ -25,7 +25,6 @@ class _Skip(ExprKeeper, StmtRewriter):
 class SkipAssert(RewriterPass):
     """Removes assertions."""
 
-    name = "tir.SkipAssert"
     rewriter = _Skip
 
 

@@ -14,7 +14,6 @@ a pointer points to, or the result differs, a LoopwrightError names the call, th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ....base.errors import LoopwrightError, explain
@@ -34,11 +33,8 @@ if TYPE_CHECKING:
 _CALLS = ("tir.call_extern", "tir.call_pure_extern")
 
 
-@dataclass(frozen=True)
 class VerifyExterns(PrimFuncPass):
     """Checks calls of external C functions against their declarations."""
-
-    name = "tir.VerifyExterns"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         externs = prototypes_of(mod)

@@ -15,7 +15,6 @@ lines. It reports only certain conflicts: data-dependent accesses pass.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...analysis.parallel import verify_parallel
@@ -27,12 +26,9 @@ if TYPE_CHECKING:
     from ....ir.pass_context import PassContext
 
 
-@dataclass(frozen=True)
 class VerifyParallel(PrimFuncPass):
     """Rejects parallel loops whose iterations write the same element, and vectorized loops whose
     result differs from serial execution."""
-
-    name = "tir.VerifyParallel"
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         verify_parallel(func)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ....base.names import free_name
@@ -34,7 +34,6 @@ from .utils import mangle_module_name
 LONGEST = 80  # characters of a kernel's name before it is cut
 
 
-@dataclass(frozen=True)
 class NameKernels(ModulePass):
     """Name the kernels of a module after the calls of Relay in them, and write down the graph.
 

@@ -11,7 +11,6 @@ long as the rules of `operators.layouts` allow.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.expr import Attrs
@@ -26,11 +25,9 @@ from .layout_rewrite import LayoutRewriter, as_call
 RULE = "FTVMAlterOpLayout"
 
 
-@dataclass(frozen=True)
 class AlterOpLayout(RelayPass):
     """Calls become others, in other layouts, by the rules of their operators."""
 
-    name = "relay.AlterOpLayout"
     opt_level = 3
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

@@ -6,8 +6,6 @@ after:  def @main(%x: float32) { negative(%x) }    where `negative(%x)` has a sp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ....ir.module import IRModule
 from ....ir.pass_context import PassContext
 from ..expr import Function
@@ -16,11 +14,8 @@ from ..types import TEXT
 from .base import RelayPass
 
 
-@dataclass(frozen=True)
 class AnnotateSpans(RelayPass):
     """Give the expressions of Relay in a module positions in its text, which errors show."""
-
-    name = "relay.AnnotateSpans"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         own = {g: f for g, f in mod.functions.items() if isinstance(f, Function)}

@@ -29,8 +29,6 @@ class AnnotateTarget(RelayPass):
     names of compilers; the first one that takes a call has it.
     include_non_call_ops: tuples and their fields belong to the compiler of what they are made of."""
 
-    name = "relay.AnnotateTarget"
-
     def __init__(self, targets: str | Iterable[str], include_non_call_ops: bool = True) -> None:
         self.targets = [targets] if isinstance(targets, str) else [str(t) for t in targets]
         self.include_non_call_ops = include_non_call_ops

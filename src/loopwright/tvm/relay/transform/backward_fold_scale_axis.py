@@ -11,7 +11,6 @@ Only through values that are used once.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -34,11 +33,9 @@ from .scale_axis import (
 )
 
 
-@dataclass(frozen=True)
 class BackwardFoldScaleAxis(RelayPass):
     """A factor along the channels moves into the weights that come before it."""
 
-    name = "relay.BackwardFoldScaleAxis"
     opt_level = 3
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

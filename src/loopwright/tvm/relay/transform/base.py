@@ -18,7 +18,7 @@ from ..expr import Function
 from ..infer import Typer, infer_function
 
 
-class RelayPass(ModulePass):
+class RelayPass(ModulePass, abstract=True):
     """A pass on the functions of Relay in a module.
 
     A subclass is named "relay.FoldConstant" in the table of passes, where Relax may have one of the
@@ -27,6 +27,7 @@ class RelayPass(ModulePass):
     typed: whether functions come with their types, and whether they are inferred again after it.
     """
 
+    prefix = "relay."
     typed: ClassVar[bool] = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -57,7 +58,7 @@ class RelayPass(ModulePass):
         return mod.with_functions(changed)
 
 
-class UserFunctionPass(FunctionPass):
+class UserFunctionPass(FunctionPass, abstract=True):
     """A user's pass on each function of Relay that is not for another compiler; the types are inferred
     again after it."""
 

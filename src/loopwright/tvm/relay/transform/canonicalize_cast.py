@@ -6,7 +6,6 @@ after:  add(add(cast(%x, dtype="int32"), %a), add(cast(%x, dtype="int32"), %b))
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -16,11 +15,9 @@ from ..walk import rewrite
 from .base import RelayPass
 
 
-@dataclass(frozen=True)
 class CanonicalizeCast(RelayPass):
     """A cast that several calls use is repeated for each, to be fused with it."""
 
-    name = "relay.CanonicalizeCast"
     opt_level = 3
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

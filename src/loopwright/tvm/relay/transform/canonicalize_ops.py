@@ -6,7 +6,6 @@ after:  add(%x, expand_dims(%b, axis=1, num_newaxis=2))
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -18,11 +17,9 @@ from .base import RelayPass
 from .simplify_inference import spread
 
 
-@dataclass(frozen=True)
 class CanonicalizeOps(RelayPass):
     """nn.bias_add becomes an addition of a broadcast vector."""
 
-    name = "relay.CanonicalizeOps"
     opt_level = 3
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

@@ -7,7 +7,7 @@ after:  fn (%x: Tensor[(16, 8), float32]) { nn.relu(%x) }
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ....base.errors import explain
@@ -18,7 +18,6 @@ from ..walk import rewrite
 from .base import RelayPass
 
 
-@dataclass(frozen=True)
 class ChangeBatch(RelayPass):
     """Give parameters another extent along an axis.
 
@@ -26,8 +25,6 @@ class ChangeBatch(RelayPass):
 
     data: Mapping[Var, int] = field(default_factory=dict)
     batch_size: int = 16
-
-    name = "relay.ChangeBatch"
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         new: dict[int, Any] = {}

@@ -6,7 +6,6 @@ after:  %0 = nn.batch_matmul(%x, concatenate((%w1, %w2, %w3), axis=1)), and slic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -68,14 +67,12 @@ def _parts(value: Expr, branches: list[Branch], at: int) -> list[Any]:
     return parts
 
 
-@dataclass(frozen=True)
 class CombineParallelBatchMatmul(RelayPass):
     """Products of one left side become one. min_num_branches: fewer products of one input stay as
     they are."""
 
     min_num_branches: int = 3
 
-    name = "relay.CombineParallelBatchMatmul"
     opt_level = 4
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

@@ -6,7 +6,6 @@ after:  %0 = nn.conv2d(%x, concatenate((%w1, %w2, %w3), axis=0), channels=...), 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -86,14 +85,12 @@ def _parts(value: Expr, branches: list[Branch], at: int) -> list[Any]:
     return parts
 
 
-@dataclass(frozen=True)
 class CombineParallelConv2D(RelayPass):
     """Convolutions of one input that differ in their weights become one. min_num_branches: fewer
     convolutions of one input stay as they are."""
 
     min_num_branches: int = 3
 
-    name = "relay.CombineParallelConv2D"
     opt_level = 4
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

@@ -9,7 +9,6 @@ With to_batch=False the weights are put below each other, and may have different
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -129,7 +128,6 @@ def _units_axis(branch: Branch, at: int) -> int:
     return axis
 
 
-@dataclass(frozen=True)
 class CombineParallelDense(RelayPass):
     """Dense layers of one input become one product. min_num_branches: fewer layers of one input
     stay as they are."""
@@ -137,7 +135,6 @@ class CombineParallelDense(RelayPass):
     min_num_branches: int = 3
     to_batch: bool = True
 
-    name = "relay.CombineParallelDense"
     opt_level = 4
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

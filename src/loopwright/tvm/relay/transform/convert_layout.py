@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, ClassVar
 
@@ -93,14 +92,12 @@ class LayoutConfig:
         LayoutConfig.current = self._outer
 
 
-@dataclass(frozen=True)
 class ConvertLayout(RelayPass):
     """The named operators, and those that follow them, get the desired layouts. desired_layouts:
     by the operator's name."""
 
     desired_layouts: Mapping[str, Sequence[Any]]
 
-    name = "relay.ConvertLayout"
     opt_level = 3
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

@@ -10,7 +10,6 @@ What has an effect stays where it is; ignore_impurity takes it as any other.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.expr import BaseExpr, GlobalVar
@@ -23,14 +22,12 @@ from .base import RelayPass
 EFFECTS = ("memory.", "vm.", "debug")
 
 
-@dataclass(frozen=True)
 class DeadCodeElimination(RelayPass):
     """Values that are bound and not used are removed."""
 
     inline_once: bool = False
     ignore_impurity: bool = False
 
-    name = "relay.DeadCodeElimination"
     opt_level = 1
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

@@ -6,7 +6,6 @@ after:  exp(negative(%x))
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -16,11 +15,8 @@ from ..walk import bind, rewrite
 from .base import RelayPass
 
 
-@dataclass(frozen=True)
 class DefuseOps(RelayPass):
     """Calls of functions where they are defined become their bodies: the inverse of FuseOps."""
-
-    name = "relay.DefuseOps"
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         def post(old: Op | Expr, new: Op | Expr) -> Any:

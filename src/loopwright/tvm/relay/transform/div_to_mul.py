@@ -6,7 +6,6 @@ after:  multiply(%x, 0.25f)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,9 @@ from ..walk import rewrite
 from .base import RelayPass
 
 
-@dataclass(frozen=True)
 class DivToMul(RelayPass):
     """A division by a constant becomes a product with its reciprocal. Integers stay: their
     division is not a product."""
-
-    name = "relay.DivToMul"
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         def post(old: Op | Expr, new: Op | Expr) -> Any:

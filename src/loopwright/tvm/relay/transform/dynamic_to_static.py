@@ -6,7 +6,6 @@ after:  reshape(%x, newshape=[8, 3])
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.expr import BaseExpr
@@ -70,11 +69,9 @@ VALUES: dict[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True)
 class DynamicToStatic(RelayPass):
     """Operators whose shapes are values become those of known shapes, where they are known."""
 
-    name = "relay.DynamicToStatic"
     opt_level = 2
     typed = False  # what has no type yet may have one when a shape is known
 

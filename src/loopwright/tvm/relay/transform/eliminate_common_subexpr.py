@@ -7,7 +7,6 @@ after:  %0 = nn.relu(%x); add(%0, %0)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -20,13 +19,11 @@ from .base import RelayPass
 STATEFUL = "TOpIsStateful"
 
 
-@dataclass(frozen=True)
 class EliminateCommonSubexpr(RelayPass):
     """Values computed twice are computed once. fskip: calls for which it holds are left alone."""
 
     fskip: Callable[[Expr], bool] | None = None
 
-    name = "relay.EliminateCommonSubexpr"
     opt_level = 3
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

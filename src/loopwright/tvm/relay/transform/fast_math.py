@@ -6,7 +6,6 @@ after:  fast_exp(%x)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -20,11 +19,9 @@ FAST = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
 class FastMath(RelayPass):
     """Exp, tanh, erf and softmax become fast, less exact approximations."""
 
-    name = "relay.FastMath"
     opt_level = 4
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

@@ -6,7 +6,6 @@ after:  nn.conv2d(%x, %w, dilation=[2, 2], padding=...)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.expr import BaseExpr
@@ -17,11 +16,9 @@ from ..walk import rewrite
 from .base import RelayPass
 
 
-@dataclass(frozen=True)
 class FlattenAtrousConv(RelayPass):
     """A convolution between space_to_batch_nd and its inverse becomes a dilated one."""
 
-    name = "relay.FlattenAtrousConv"
     opt_level = 0
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

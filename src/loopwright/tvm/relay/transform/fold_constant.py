@@ -7,7 +7,6 @@ after:  add(%x, 6f)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -34,14 +33,12 @@ NOT_FOLDED = ("annotation.", "on_device", "device_copy", "debug", "random.", "dy
 LARGEST = 1 << 26  # bytes of a result; above it the work is left to the run
 
 
-@dataclass(frozen=True)
 class FoldConstant(RelayPass):
     """Calls whose arguments are constants are computed at compile time. fold_qnn: quantized
     operators too; there are none here."""
 
     fold_qnn: bool = False
 
-    name = "relay.FoldConstant"
     opt_level = 2
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

@@ -6,7 +6,6 @@ after:  nn.conv2d(%x, %w, padding=[1, 1, 1, 1])
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -24,11 +23,8 @@ LAYOUTS = {
 }
 
 
-@dataclass(frozen=True)
 class FoldExplicitPadding(RelayPass):
     """Padding with the fill value of a convolution or pool becomes its own."""
-
-    name = "relay.FoldExplicitPadding"
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         def post(old: Any, new: Any) -> Any:

@@ -6,8 +6,6 @@ after:  nn.conv2d(%x, w * scale)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ....ir.module import IRModule
 from ..expr import Function
 from ..infer import infer_function
@@ -17,11 +15,9 @@ from .fold_constant import FoldConstant
 from .forward_fold_scale_axis import ForwardFoldScaleAxis
 
 
-@dataclass(frozen=True)
 class FoldScaleAxis(RelayPass):
     """Factors along the channels become a part of weights, and constants are computed."""
 
-    name = "relay.FoldScaleAxis"
     opt_level = 3
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

@@ -10,7 +10,6 @@ Only where all that use the product can take the factor in.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -33,11 +32,9 @@ from .scale_axis import (
 )
 
 
-@dataclass(frozen=True)
 class ForwardFoldScaleAxis(RelayPass):
     """A factor along the channels moves into the weights that come after it."""
 
-    name = "relay.ForwardFoldScaleAxis"
     opt_level = 3
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

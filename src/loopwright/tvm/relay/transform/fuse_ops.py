@@ -7,7 +7,6 @@ after:  fn (%p0, %p1, Primitive=1) { exp(add(%p0, %p1)) }(%x, %y)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -27,14 +26,12 @@ RESHAPES = {
 APART = ("memory.", "vm.", "on_device", "annotation.compiler")
 
 
-@dataclass(frozen=True)
 class FuseOps(RelayPass):
     """Calls that become one kernel become a call of a function marked `Primitive=1`.
     fuse_opt_level: 0 makes a function of each call; -1: the level of the context."""
 
     fuse_opt_level: int = -1
 
-    name = "relay.FuseOps"
     opt_level = 0
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

@@ -6,7 +6,6 @@ after:  def @main(%x: Tensor[(2, 3), float32]) -> Tensor[(2, 3), float32] { nn.r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -16,13 +15,10 @@ from ..infer import Typer, with_types
 from .base import RelayPass
 
 
-@dataclass(frozen=True)
 class InferType(RelayPass):
     """Find the types of all functions of Relay in a module.
 
     Raises DiagnosticError where types do not match."""
-
-    name = "relay.InferType"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         typer = Typer(mod)

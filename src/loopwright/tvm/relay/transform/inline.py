@@ -26,7 +26,6 @@ def called(func: Function) -> list[str]:
 class Inline(RelayPass):
     """Calls of functions that are marked `Inline=1` become their bodies."""
 
-    name = "relay.Inline"
     opt_level = 1
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:

@@ -7,7 +7,6 @@ after:  fn (%p, Primitive=1, hash="1f0c...", data_layout="NCHW", ...) { nn.conv2
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -17,12 +16,10 @@ from ..walk import post_order, rewrite
 from .base import RelayPass
 
 
-@dataclass(frozen=True)
 class LabelOps(RelayPass):
     """Functions say by a hash what they compute, and which layouts they compute it in. Equal
     functions have equal hashes; one that has a hash keeps it."""
 
-    name = "relay.LabelOps"
     opt_level = 1
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

@@ -9,7 +9,6 @@ are those of the arguments and of the result. None leaves the call as it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.expr import BaseExpr
@@ -20,14 +19,12 @@ from ..walk import rewrite
 from .base import RelayPass
 
 
-@dataclass(frozen=True)
 class Legalize(RelayPass):
     """Calls of operators are replaced by their rules for the target. legalize_map_attr_name: the
     fact that has the rules."""
 
     legalize_map_attr_name: str = "FTVMLegalize"
 
-    name = "relay.Legalize"
     opt_level = 1
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

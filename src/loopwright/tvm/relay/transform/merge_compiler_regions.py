@@ -7,7 +7,6 @@ after:  compiler_end(tanh(abs(compiler_begin(%x))))
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -20,12 +19,9 @@ from .annotate_target import BEGIN, END, is_begin, is_end
 from .base import RelayPass
 
 
-@dataclass(frozen=True)
 class MergeCompilerRegions(RelayPass):
     """Adjacent regions for one compiler become one, where no value would have to leave it and come
     back."""
-
-    name = "relay.MergeCompilerRegions"
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         regions = AnnotatedRegionSet(func, BEGIN, END)

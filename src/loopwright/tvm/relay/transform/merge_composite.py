@@ -23,8 +23,6 @@ class MergeComposite(RelayPass):
     (name, pattern) or (name, pattern, check), the first one first; `check(expr)` says of a match,
     by its last expression, whether it is taken."""
 
-    name = "relay.MergeComposite"
-
     def __init__(self, pattern_table: Iterable[Any]) -> None:
         self.pattern_table = [_row(row) for row in pattern_table]
 

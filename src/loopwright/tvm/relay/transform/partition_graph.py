@@ -26,7 +26,6 @@ from .base import RelayPass
 from .infer_type import InferType
 
 
-@dataclass(frozen=True)
 class PartitionGraph(RelayPass):
     """Each region for a compiler becomes a function of the module. mod_name: the model's name, in
     those of the functions. bind_constants: whether constants are part of the functions, and no
@@ -34,8 +33,6 @@ class PartitionGraph(RelayPass):
 
     mod_name: str = "default"
     bind_constants: bool = True
-
-    name = "relay.PartitionGraph"
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         functions: dict[GlobalVar, Function] = {}

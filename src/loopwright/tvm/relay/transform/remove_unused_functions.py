@@ -20,7 +20,6 @@ class RemoveUnusedFunctions(RelayPass):
     """Functions that no entry function reaches are removed. entry_functions: names; by default
     "main"."""
 
-    name = "relay.RemoveUnusedFunctions"
     opt_level = 1
 
     def __init__(self, entry_functions: Sequence[str] | None = None) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ....base.registry import Registry
@@ -340,11 +339,8 @@ def _by_root(call: Call) -> Any:
     return inverse if _fill(top) == 1 else VIEWS["multiply"](top, inverse)
 
 
-@dataclass(frozen=True)
 class SimplifyExpr(RelayPass):
     """Shapes, casts, transposes and arithmetic with constants in fewer steps."""
-
-    name = "relay.SimplifyExpr"
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         return rewrite(func, lambda old, new: _simplified(old, new))

@@ -6,7 +6,6 @@ after:  fn (%x, %"w.T": Tensor[(8, 4)]) { nn.dense(%x, %"w.T") }
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -30,15 +29,12 @@ def transposed_weight(node: Op | Expr) -> Var | None:
     return weight if isinstance(weight, Var) and is_transpose else None
 
 
-@dataclass(frozen=True)
 class SimplifyFCTranspose(RelayPass):
     """Let functions take weights of these names transposed, as `<name>.T`.
 
     A weight that is used otherwise too stays a parameter."""
 
     target_weight_name: Any = ()
-
-    name = "relay.SimplifyFCTranspose"
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         names = {str(name) for name in self.target_weight_name}

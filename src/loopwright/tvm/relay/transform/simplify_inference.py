@@ -7,7 +7,6 @@ after:  %x * %scale + %shift, where scale = gamma / sqrt(var + eps), shift = bet
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.expr import BaseExpr
@@ -106,11 +105,8 @@ RULES: dict[str, Callable[[Call, Call], Any]] = {
 }
 
 
-@dataclass(frozen=True)
 class SimplifyInference(RelayPass):
     """Normalizations become arithmetic, and dropout is removed."""
-
-    name = "relay.SimplifyInference"
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         def post(old: Any, new: BaseExpr) -> Any:

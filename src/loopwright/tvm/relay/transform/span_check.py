@@ -6,8 +6,6 @@ after:  the same, or an error that shows the expressions without a span
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ....base.errors import DiagnosticError, explain
 from ....ir.expr import GlobalVar
 from ....ir.module import IRModule
@@ -17,11 +15,9 @@ from ..walk import post_order
 from .base import RelayPass
 
 
-@dataclass(frozen=True)
 class SpanCheck(RelayPass):
     """Report the expressions of Relay in a module that have no span. Raises DiagnosticError."""
 
-    name = "relay.SpanCheck"
     typed = False
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

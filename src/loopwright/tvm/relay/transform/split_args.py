@@ -6,7 +6,6 @@ after:  concatenate((concatenate((%a, %b, ...)), %d))
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -24,14 +23,12 @@ def _arguments(type_: TensorType) -> int:
     return 1 + (unknown + len(type_.shape) if unknown else 0)
 
 
-@dataclass(frozen=True)
 class SplitArgs(RelayPass):
     """A concatenation of more tensors than a kernel may take is computed in parts.
     max_function_args: of a kernel, with its result; 0: any number."""
 
     max_function_args: int
 
-    name = "relay.SplitArgs"
     opt_level = 1
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

@@ -6,7 +6,6 @@ after:  let %a = multiply(%x, %x); let %b = add(%a, %y); %b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -15,11 +14,9 @@ from ..scopes import Binder
 from .base import RelayPass
 
 
-@dataclass(frozen=True)
 class ToANormalForm(RelayPass):
     """A `let` for each expression, in the order of computation."""
 
-    name = "relay.ToANormalForm"
     opt_level = 1
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

@@ -6,19 +6,15 @@ after:  let %a = exp(%x); if (%c) { %a } else { negative(%a) }
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ....ir.module import IRModule
 from ..expr import Function
 from ..scopes import Binder
 from .base import RelayPass
 
 
-@dataclass(frozen=True)
 class ToBasicBlockNormalForm(RelayPass):
     """A `let` for each expression that several scopes use, before them."""
 
-    name = "relay.ToBasicBlockNormalForm"
     opt_level = 1
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

@@ -6,7 +6,6 @@ after:  %0 = exp(%x); add(%0, %0)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....ir.module import IRModule
@@ -16,12 +15,10 @@ from ..walk import children, post_order, rebuilt
 from .base import RelayPass
 
 
-@dataclass(frozen=True)
 class ToGraphNormalForm(RelayPass):
     """A value bound by `let` moves to its uses; one that is used twice is shared. A function that
     calls itself keeps its `let`."""
 
-    name = "relay.ToGraphNormalForm"
     opt_level = 1
 
     def run_function(self, func: Function, mod: IRModule) -> Function:

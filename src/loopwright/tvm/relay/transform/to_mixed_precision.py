@@ -9,7 +9,6 @@ Operators always take it, never, or follow their arguments: see `mixed_precision
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from ....base.errors import LoopwrightError, explain
@@ -33,7 +32,6 @@ from .mixed_precision import (
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
-@dataclass(frozen=True)
 class ToMixedPrecision(RelayPass):
     """Operators that may be computed in a short floating-point type are.
 
@@ -43,8 +41,6 @@ class ToMixedPrecision(RelayPass):
 
     mixed_precision_type: str = "float16"
     missing_op_mode: int = 1
-
-    name = "relay.ToMixedPrecision"
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         keep = bool(PassContext.current().option("relay.ToMixedPrecision.keep_orig_output_dtype"))
