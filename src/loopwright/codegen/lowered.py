@@ -14,11 +14,10 @@ from ..ir.dtype import DataType
 from ..ir.expr import GlobalVar
 from ..ir.functor import nodes_of, rewrite
 from ..ir.literals import is_zero
-from ..ir.module import IRModule
 from ..ir.prim_expr import Call, PrimExpr, SizeVar, Var
 from ..ir.prim_op import cast, const, multiply
 from ..ir.target import Target
-from ..ir.transform import Pass
+from ..ir.transform import IRModule, Pass
 from ..relax.expr import Function
 from ..relax.transform.lower.graph_to_tir import NATIVE_PART, why_not_native
 from ..runtime.extern import EXTERNAL_MODS, ExternLibrary

@@ -25,9 +25,8 @@ from ..frontend.tflite import from_path
 from ..frontend.torch.models import exported, from_model
 from ..ir import trace as tracing
 from ..ir.expr import GlobalVar
-from ..ir.module import IRModule
 from ..ir.target import Target
-from ..ir.transform import Sequential, unwatched
+from ..ir.transform import IRModule, Sequential, unwatched
 from ..relax import transform as rt
 from ..relax.expr import Function
 from ..tir.function import PrimFunc

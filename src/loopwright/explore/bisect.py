@@ -27,10 +27,9 @@ from ..driver.steps import compile_steps
 from ..frontend.torch.models import exported, is_program
 from ..ir import trace as tracing
 from ..ir.functor import pre_order_visit
-from ..ir.module import IRModule
 from ..ir.pass_context import PassContext
 from ..ir.serialize import load_json, save_json
-from ..ir.transform import Sequential
+from ..ir.transform import IRModule, Sequential
 from ..relax.interpreter import Interpreter, to_numpy
 from ..runtime.extern import EXTERNAL_MODS
 from ..script.printer.lines import Lines, numbered

@@ -36,7 +36,8 @@ from . import trace as tracing
 from .function import BaseFunc
 from .functor import allow_deep_programs
 from .instrument import DumpIR, call_hook
-from .module import IRModule, called_global_vars
+from .module import IRModule as IRModule
+from .module import called_global_vars
 from .pass_context import AFTER_PASS as AFTER_PASS
 from .pass_context import PassContext as PassContext
 from .pass_context import PassInfo as PassInfo

@@ -48,6 +48,14 @@ _EXPR_HOOKS: dict[type, str] = {
     rx.StringImm: "visit_string_imm_",
     rx.DataTypeImm: "visit_data_type_imm_",
 }
+_LEAVES = (
+    "visit_constant_",
+    "visit_global_var_",
+    "visit_extern_func_",
+    "visit_op_",
+    "visit_string_imm_",
+    "visit_data_type_imm_",
+)
 
 
 def _hook_name(expr: object) -> str:
@@ -107,111 +115,8 @@ for _name in (*_EXPR_HOOKS.values(), *_OTHER_HOOKS):
 
 
 class PyExprVisitor(ExprFunctor):
-    """Walks a graph. Decorate subclasses with `@visitor`."""
-
-    def visit_constant_(self, op: rx.Constant) -> None:
-        """Nothing inside."""
-
-    def visit_global_var_(self, op: GlobalVar) -> None:
-        """Nothing inside."""
-
-    def visit_extern_func_(self, op: rx.ExternFunc) -> None:
-        """Nothing inside."""
-
-    def visit_op_(self, op: Op) -> None:
-        """Nothing inside."""
-
-    def visit_string_imm_(self, op: rx.StringImm) -> None:
-        """Nothing inside."""
-
-    def visit_data_type_imm_(self, op: rx.DataTypeImm) -> None:
-        """Nothing inside."""
-
-    def visit_prim_value_(self, op: rx.PrimValue) -> None:
-        """Its scalar expression."""
-        self.visit_prim_expr(op.value)
-
-    def visit_shape_expr_(self, op: rx.ShapeExpr) -> None:
-        """Its dimensions."""
-        for value in op.values:
-            self.visit_prim_expr(value)
-
-    def visit_tuple_(self, op: rx.Tuple) -> None:
-        """The fields, then the struct info."""
-        for field in op.fields:
-            self.visit_expr(field)
-        self.visit_struct_info(op.struct_info)
-
-    def visit_var_(self, op: rx.Var) -> None:
-        """The struct info."""
-        self.visit_struct_info(op.struct_info)
-
-    def visit_dataflow_var_(self, op: rx.DataflowVar) -> None:
-        """The struct info."""
-        self.visit_struct_info(op.struct_info)
-
-    def visit_function_(self, op: rx.Function) -> None:
-        """The parameters as definitions, then the body."""
-        for param in op.params:
-            self.visit_var_def(param)
-        self.visit_expr(op.body)
-
-    def visit_call_(self, op: rx.Call) -> None:
-        """The callee, `sinfo_args`, the arguments, the struct info."""
-        self.visit_expr(op.op)
-        for info in op.sinfo_args:
-            self.visit_struct_info(info)
-        for arg in op.args:
-            self.visit_expr(arg)
-        self.visit_struct_info(op.struct_info)
-
-    def visit_seq_expr_(self, op: rx.SeqExpr) -> None:
-        """The blocks, the result, the struct info."""
-        for block in op.blocks:
-            self.visit_binding_block(block)
-        self.visit_expr(op.body)
-        self.visit_struct_info(op.struct_info)
-
-    def visit_if_(self, op: rx.If) -> None:
-        """The condition, both branches, the struct info."""
-        self.visit_expr(op.cond)
-        self.visit_expr(op.true_branch)
-        self.visit_expr(op.false_branch)
-        self.visit_struct_info(op.struct_info)
-
-    def visit_tuple_getitem_(self, op: rx.TupleGetItem) -> None:
-        """The tuple, then the struct info."""
-        self.visit_expr(op.tuple_value)
-        self.visit_struct_info(op.struct_info)
-
-    def visit_var_binding_(self, binding: rx.VarBinding) -> None:
-        """The value, then the variable's definition."""
-        self.visit_expr(binding.value)
-        self.visit_var_def(binding.var)
-
-    def visit_match_cast_(self, binding: rx.MatchCast) -> None:
-        """The value, the struct info, the variable's definition."""
-        self.visit_expr(binding.value)
-        self.visit_struct_info(binding.struct_info)
-        self.visit_var_def(binding.var)
-
-    def visit_binding_block_(self, block: rx.BindingBlock) -> None:
-        """The bindings."""
-        for binding in block.bindings:
-            self.visit_binding(binding)
-
-    def visit_dataflow_block_(self, block: rx.DataflowBlock) -> None:
-        """The bindings."""
-        for binding in block.bindings:
-            self.visit_binding(binding)
-
-    def visit_var_def_(self, var: rx.Var) -> None:
-        """The span."""
-        self.visit_span(var.span)
-
-    def visit_dataflow_var_def_(self, var: rx.DataflowVar) -> None:
-        """The span."""
-        self.visit_span(var.span)
+    """Walks a graph: the hook of a node visits its parts in the order of `_VISITED`. Decorate subclasses
+    with `@visitor`."""
 
     def visit_span(self, span: Span | None) -> None:
         """Nothing."""
@@ -233,6 +138,47 @@ class PyExprVisitor(ExprFunctor):
         elif isinstance(info, si.TupleStructInfo):
             for field in info.fields:
                 self.visit_struct_info(field)
+
+
+# The parts that hooks of `PyExprVisitor` visit, (method, field) in order; of several nodes, each.
+_VISITED = {
+    **dict.fromkeys(_LEAVES, ""),
+    "visit_prim_value_": "prim_expr value",
+    "visit_shape_expr_": "prim_expr values",
+    "visit_tuple_": "expr fields, struct_info struct_info",
+    "visit_var_": "struct_info struct_info",
+    "visit_dataflow_var_": "struct_info struct_info",
+    "visit_function_": "var_def params, expr body",
+    "visit_call_": "expr op, struct_info sinfo_args, expr args, struct_info struct_info",
+    "visit_seq_expr_": "binding_block blocks, expr body, struct_info struct_info",
+    "visit_if_": "expr cond, expr true_branch, expr false_branch, struct_info struct_info",
+    "visit_tuple_getitem_": "expr tuple_value, struct_info struct_info",
+    "visit_var_binding_": "expr value, var_def var",
+    "visit_match_cast_": "expr value, struct_info struct_info, var_def var",
+    "visit_binding_block_": "binding bindings",
+    "visit_dataflow_block_": "binding bindings",
+    "visit_var_def_": "span span",
+    "visit_dataflow_var_def_": "span span",
+}
+
+
+def _visiting(name: str, parts: str) -> Callable[[Any, Any], None]:
+    steps = [part.split() for part in parts.split(", ") if part]
+
+    def hook(self: Any, node: Node) -> None:
+        for kind, field in steps:
+            visit, value = getattr(self, f"visit_{kind}"), getattr(node, field)
+            for item in value if isinstance(value, tuple) else (value,):
+                visit(item)
+
+    hook.__name__, hook.__qualname__ = name, f"PyExprVisitor.{name}"
+    fields = ", ".join(field for _, field in steps)
+    hook.__doc__ = f"Visits {fields or 'nothing inside'}."
+    return hook
+
+
+for _name, _parts in _VISITED.items():
+    setattr(PyExprVisitor, _name, _visiting(_name, _parts))
 
 
 def _changed(new: Sequence[Node], old: Sequence[Node]) -> bool:
@@ -305,37 +251,11 @@ class PyExprMutator(ExprFunctor):
 
     # ------------------------------------------------------------------ expressions
 
-    def visit_constant_(self, op: rx.Constant) -> Any:
-        """Itself."""
-        return op
-
-    def visit_global_var_(self, op: GlobalVar) -> Any:
-        """Itself."""
-        return op
-
-    def visit_extern_func_(self, op: rx.ExternFunc) -> Any:
-        """Itself."""
-        return op
-
-    def visit_op_(self, op: Op) -> Any:
-        """Itself."""
-        return op
-
-    def visit_string_imm_(self, op: rx.StringImm) -> Any:
-        """Itself."""
-        return op
-
-    def visit_data_type_imm_(self, op: rx.DataTypeImm) -> Any:
-        """Itself."""
-        return op
-
     def visit_var_(self, op: rx.Var) -> Any:
         """Its replacement, else itself."""
         return self._var_remap.get(op.vid, op) if self._var_remap else op
 
-    def visit_dataflow_var_(self, op: rx.DataflowVar) -> Any:
-        """Its replacement, else itself."""
-        return self._var_remap.get(op.vid, op) if self._var_remap else op
+    visit_dataflow_var_ = visit_var_
 
     def visit_prim_value_(self, op: rx.PrimValue) -> Any:
         """With its scalar expression rewritten."""
@@ -459,10 +379,7 @@ class PyExprMutator(ExprFunctor):
         info = self.visit_struct_info(var.struct_info)
         return var if info is var.struct_info else type(var)(var.vid, info, var.span)
 
-    def visit_dataflow_var_def_(self, var: rx.Var) -> rx.Var:
-        """The variable, with its struct info rewritten."""
-        info = self.visit_struct_info(var.struct_info)
-        return var if info is var.struct_info else type(var)(var.vid, info, var.span)
+    visit_dataflow_var_def_ = visit_var_def_
 
     # ------------------------------------------------------------------ below expressions
 
@@ -496,6 +413,15 @@ class PyExprMutator(ExprFunctor):
                 return info
             return si.FuncStructInfo(parts[:-1], parts[-1], info.purity, info.derive_func)
         return info
+
+
+def _itself(self: PyExprMutator, op: Node) -> Node:
+    """Itself: there is nothing inside."""
+    return op
+
+
+for _name in _LEAVES:
+    setattr(PyExprMutator, _name, _itself)
 
 
 def _decorate(cls: type, base: type) -> type:

@@ -37,11 +37,10 @@ from ..base.names import free_name
 from ..ir import trace
 from ..ir.functor import any_node
 from ..ir.literals import is_zero
-from ..ir.module import IRModule
 from ..ir.prim_expr import PrimExpr
 from ..ir.rule_table import Candidate, Choice, RuleTable, ask
 from ..ir.target import Target
-from ..ir.transform import FunctionPass, PassContext
+from ..ir.transform import FunctionPass, IRModule, PassContext
 from ..tir.function import PrimFunc
 from ..tir.stmt import Block, For
 from ..tir.stmt_functor import ExprKeeper

@@ -15,8 +15,7 @@ from copy import copy
 from typing import Any
 
 from ...base.errors import explain
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, Pass, PassContext, Sequential
+from ...ir.transform import IRModule, ModulePass, Pass, PassContext, Sequential
 from ..analysis.variables import bindings_of, used_vars
 from ..expr import Binding, Call, Expr, Function, TupleGetItem, Var
 from ..functor import GraphRewriter

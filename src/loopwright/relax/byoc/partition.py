@@ -20,9 +20,8 @@ from ...base.errors import explain
 from ...base.late import Slot
 from ...ir import trace
 from ...ir.expr import GlobalVar
-from ...ir.module import IRModule
 from ...ir.structural import StructuralKey
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ..expr import Call, Function, If, SeqExpr
 from ..functor import GraphRewriter
 from ..struct_info import StructInfo

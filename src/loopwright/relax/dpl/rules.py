@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...base.errors import explain
-from ...ir.module import IRModule
 from ...ir.structural import structural_equal
-from ...ir.transform import code_span
+from ...ir.transform import IRModule, code_span
 from .. import expr as rx
 from ..analysis.variables import contains_impure_call, used_vars
 from ..functor import GraphRewriter, with_span_of

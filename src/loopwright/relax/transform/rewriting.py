@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.module import IRModule
-from ...ir.transform import PassContext
+from ...ir.transform import IRModule, PassContext
 from ..analysis.variables import remove_all_unused
 from ..dpl import rewrite
 from ..dpl.nodes import DFPattern

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.errors import explain
-from ...ir.module import IRModule
-from ...ir.transform import Pass, PassContext
+from ...ir.transform import IRModule, Pass, PassContext
 from ..function import PrimFunc
 from .element_accesses import ElementAccess, accesses_of
 from .query import free_of

@@ -30,8 +30,7 @@ from typing import Any
 
 from ...base.errors import explain
 from ...base.late import Slot
-from ...ir.module import IRModule
-from ...ir.transform import Pass, PassContext, Sequential
+from ...ir.transform import IRModule, Pass, PassContext, Sequential
 from ..signature import signature_of
 from .dtype.int4_storage_legalize import Int4StorageLegalize
 from .dtype.lower_custom_datatypes import LowerCustomDatatypes

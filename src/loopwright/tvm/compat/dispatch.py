@@ -7,8 +7,7 @@ from typing import Any
 
 from ...backend.utils import BackendDispatcher
 from ...ir import Op
-from ...ir.module import IRModule
-from ...ir.transform import PassContext, module_pass
+from ...ir.transform import IRModule, PassContext, module_pass
 from ...ops import OPERATORS, sort
 from ...relax import Function
 from ...relax.expr import Call

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...base.errors import explain
-from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.prim_expr import IntImm
 from ...ir.prim_expr import Var as TirVar
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax import expr as rx
 from ...relax import op as relax_op
 from ...relax.block_builder import BlockBuilder

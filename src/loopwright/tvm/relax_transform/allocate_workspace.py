@@ -38,8 +38,7 @@ from typing import Any
 
 from ...base.names import free_name
 from ...ir.expr import GlobalVar
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax import expr as rx
 from ...relax.functor import GraphRewriter
 from ...relax.op.storage import builtin_alloc_tensor

@@ -50,10 +50,9 @@ from typing import Any
 
 from ...base.errors import explain
 from ...ir.literals import is_zero
-from ...ir.module import IRModule
 from ...ir.prim_expr import Range, Var
 from ...ir.prim_op import const
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax import expr as rx
 from ...relax import op as relax_op
 from ...relax.functor import GraphRewriter

@@ -33,8 +33,7 @@ from typing import Any
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.expr import GlobalVar
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax import expr as rx
 from ...relax.block_builder import BlockBuilder
 from ...relax.relations import BaseCheckResult, match_struct_info

@@ -24,8 +24,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...base.errors import explain
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax.byoc.lower import attach_externals
 from ...runtime.extern import ExternLibrary
 

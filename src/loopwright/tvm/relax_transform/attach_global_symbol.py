@@ -14,8 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.expr import BaseExpr, GlobalVar
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax.expr import Function
 from ...relax.functor import GraphRewriter
 from ...tir.function import PrimFunc

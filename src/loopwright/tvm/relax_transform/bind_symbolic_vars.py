@@ -21,8 +21,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...base.errors import CallValueError, explain
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax.analysis import defined_symbolic_vars
 from ...relax.expr import Function
 from ...relax.specialize import bind_symbolic_vars

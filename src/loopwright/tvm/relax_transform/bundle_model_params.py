@@ -18,9 +18,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.module import IRModule
 from ...ir.op import Op
-from ...ir.transform import FunctionPass, PassContext
+from ...ir.transform import FunctionPass, IRModule, PassContext
 from ...relax import expr as rx
 from ...relax.functor import GraphRewriter
 from ...relax.struct_info import TupleStructInfo

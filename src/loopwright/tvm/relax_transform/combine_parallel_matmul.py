@@ -26,10 +26,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...arith import Analyzer
-from ...ir.module import IRModule
 from ...ir.prim_expr import IntImm
 from ...ir.structural import structural_equal
-from ...ir.transform import PassContext
+from ...ir.transform import IRModule, PassContext
 from ...relax import expr as rx
 from ...relax import op as relax_op
 from ...relax.analysis.variables import remove_all_unused, used_vars

@@ -23,10 +23,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.prim_expr import FloatImm, IntImm, PrimType, Var
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...ir.variables import vars_in
 from ...relax import expr as rx
 from ...relax.functor import GraphRewriter

@@ -31,9 +31,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...base.errors import explain
-from ...ir.module import IRModule
 from ...ir.op import Op
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax.expr import Call
 from ...relax.transform.layout_plans import Converter, Layouts
 

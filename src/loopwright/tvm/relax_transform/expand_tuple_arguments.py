@@ -26,8 +26,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax import expr as rx
 from ...relax.struct_info import StructInfo, TupleStructInfo
 from ...relax.transform.queries import merge_blocks

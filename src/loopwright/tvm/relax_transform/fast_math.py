@@ -33,9 +33,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.module import IRModule
 from ...ir.op import Op
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax import expr as rx
 from ...relax.functor import GraphRewriter
 from ...relax.transform.products import shape_of

@@ -35,8 +35,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax import expr as rx
 from ...relax.transform.products import is_call, shape_of, transposes
 from ...relax.transform.rewriting import SweepingRewriter

@@ -41,9 +41,8 @@ from typing import Any
 
 from ...base.errors import LoopwrightError, explain
 from ...base.foreign import named_errors
-from ...ir.module import IRModule
 from ...ir.op import Op
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax import expr as rx
 from ...relax import op as R
 from ...relax.block_builder import BlockBuilder

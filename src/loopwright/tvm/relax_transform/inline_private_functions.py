@@ -23,8 +23,7 @@ FuseTIR takes as a whole (with the attribute Codegen, Composite or Primitive).
 
 from __future__ import annotations
 
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax.analysis.variables import detect_recursion
 from ...relax.specialize import inline_functions
 from ...relax.transform.queries import functions_of

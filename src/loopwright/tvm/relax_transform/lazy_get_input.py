@@ -23,8 +23,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.module import IRModule
-from ...ir.transform import FunctionPass, PassContext
+from ...ir.transform import FunctionPass, IRModule, PassContext
 from ...relax import expr as rx
 from ...relax.struct_info import FuncStructInfo, ObjectStructInfo, PrimStructInfo
 from ...relax.transform.queries import is_private

@@ -29,8 +29,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax import expr as rx
 from ...relax.op.base import call_packed
 from ...relax.op.storage import vm_kill_object

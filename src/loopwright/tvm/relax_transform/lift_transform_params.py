@@ -36,10 +36,9 @@ from typing import Any
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.expr import GlobalVar
-from ...ir.module import IRModule
 from ...ir.prim_expr import IntImm
 from ...ir.structural import structural_equal
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax import expr as rx
 from ...relax.analysis.variables import contains_impure_call, free_symbolic_vars
 from ...relax.block_builder import BlockBuilder

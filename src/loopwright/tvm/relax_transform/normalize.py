@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.module import IRModule
-from ...ir.transform import FunctionPass, PassContext
+from ...ir.transform import FunctionPass, IRModule, PassContext
 from ...relax.block_builder import BlockBuilder
 from ...relax.expr import Function
 

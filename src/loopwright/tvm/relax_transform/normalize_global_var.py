@@ -23,8 +23,7 @@ A private function that has such a name gets another one.
 
 from __future__ import annotations
 
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax.block_builder import BlockBuilder
 
 

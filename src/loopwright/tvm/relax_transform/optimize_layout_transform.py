@@ -23,10 +23,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...arith import Analyzer
-from ...ir.module import IRModule
 from ...ir.prim_expr import Range
 from ...ir.structural import structural_equal
-from ...ir.transform import PassContext
+from ...ir.transform import IRModule, PassContext
 from ...relax.dpl import rewrite
 from ...relax.dpl.nodes import DFPattern
 from ...relax.dpl.pattern import TuplePattern, is_op, wildcard

@@ -28,8 +28,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ...ir.expr import GlobalVar
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax import expr as rx
 from ...relax.analysis.variables import bindings_of
 from ...relax.block_builder import BlockBuilder

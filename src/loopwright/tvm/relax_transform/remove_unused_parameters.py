@@ -28,9 +28,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...ir.module import IRModule
 from ...ir.prim_expr import Var as TirVar
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax import expr as rx
 from ...relax.analysis import definable_tir_vars_in_struct_info
 from ...relax.analysis.variables import free_symbolic_vars

@@ -28,8 +28,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax import expr as rx
 from ...relax.functor import GraphRewriter
 from ...relax.op.base import CALL_TIR

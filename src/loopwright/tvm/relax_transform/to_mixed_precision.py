@@ -32,9 +32,8 @@ from typing import Any
 import numpy as np
 
 from ...ir.dtype import DataType
-from ...ir.module import IRModule
 from ...ir.op import Op
-from ...ir.transform import PassContext
+from ...ir.transform import IRModule, PassContext
 from ...relax import expr as rx
 from ...relax import op as relax_op
 from ...relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo

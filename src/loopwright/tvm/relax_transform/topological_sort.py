@@ -27,8 +27,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...base.errors import explain
-from ...ir.module import IRModule
-from ...ir.transform import PassContext
+from ...ir.transform import IRModule, PassContext
 from ...ir.variables import vars_in
 from ...relax import expr as rx
 from ...relax.relations import definable_tir_vars_in_struct_info

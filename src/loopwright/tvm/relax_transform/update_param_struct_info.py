@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax import expr as rx
 from ...relax.functor import GraphRewriter
 from ...relax.struct_info import StructInfo

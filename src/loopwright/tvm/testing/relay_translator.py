@@ -8,10 +8,9 @@ from typing import Any
 from ...base.errors import explain, suggest
 from ...base.names import free_name
 from ...ir.expr import GlobalVar
-from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.target import Target
-from ...ir.transform import PassContext
+from ...ir.transform import IRModule, PassContext
 from ...relax import expr as rx
 from ...relax.block_builder import BlockBuilder
 from ...relax.op.base import CALL_TIR

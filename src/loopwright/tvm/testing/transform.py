@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax.block_builder import BlockBuilder
 from ...relax.expr import DataflowBlock, Function, Var
 from ..relax.in_place import Aliases, InplaceOpportunity, in_place_calls, liveness

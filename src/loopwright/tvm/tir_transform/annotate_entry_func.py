@@ -18,8 +18,7 @@ A module with several such functions, none of them named main, is not changed.
 
 from __future__ import annotations
 
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...tir.function import PrimFunc
 
 

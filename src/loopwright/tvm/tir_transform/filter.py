@@ -22,8 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...base.errors import LoopwrightError, explain
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...tir.function import PrimFunc
 
 

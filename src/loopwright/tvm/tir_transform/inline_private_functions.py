@@ -26,9 +26,8 @@ from typing import Any
 
 from ...ir.expr import GlobalVar
 from ...ir.functor import any_node, nodes_of
-from ...ir.module import IRModule
 from ...ir.prim_expr import Call, Var
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...tir.buffer import Buffer
 from ...tir.function import PrimFunc
 from ...tir.op import is_call_to

@@ -31,8 +31,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from ...ir.module import IRModule
-from ...ir.transform import PassContext
+from ...ir.transform import IRModule, PassContext
 from ...tir.op_target import end_profile_intrinsic, start_profile_intrinsic
 from ...tir.stmt import Evaluate, For, ForKind, SeqStmt, Stmt, seq
 from ...tir.stmt_functor import ExprKeeper

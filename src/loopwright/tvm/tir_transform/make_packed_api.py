@@ -48,10 +48,9 @@ from typing import Any
 from ...base.errors import explain
 from ...ir.dtype import DataType
 from ...ir.expr import GlobalVar
-from ...ir.module import IRModule
 from ...ir.prim_expr import EQ, Call, IntImm, Or, PrimExpr, PrimType, StringImm, Var
 from ...ir.prim_op import cast, const, multiply
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...ir.variables import vars_in
 from ...runtime.dtype import dl_dtype
 from ...tir.buffer import Buffer, decl_buffer

@@ -30,11 +30,10 @@ from typing import Any
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
 from ...ir.expr import GlobalVar
-from ...ir.module import IRModule
 from ...ir.prim_expr import Call, PrimType
 from ...ir.prim_op import const
 from ...ir.target import Target
-from ...ir.transform import Pass, PassContext
+from ...ir.transform import IRModule, Pass, PassContext
 from ...tir.function import PrimFunc
 from ...tir.op import is_call_to, ret
 from ...tir.stmt import AttrStmt, Evaluate, Stmt, seq

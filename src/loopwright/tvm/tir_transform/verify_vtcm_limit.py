@@ -19,10 +19,9 @@ The limit, in bytes, is the pass's, else the option `tir.vtcm_capacity`, else th
 from __future__ import annotations
 
 from ...base.errors import explain
-from ...ir.module import IRModule
 from ...ir.pass_context import PassContext
 from ...ir.target import Target
-from ...ir.transform import Pass
+from ...ir.transform import IRModule, Pass
 from ...tir.function import PrimFunc
 from ...tir.transform.base import PrimFuncPass
 from ...tir.transform.lower.compact_buffer_allocation import CompactBufferAllocation

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.expr import GlobalVar
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, PassContext
+from ...ir.transform import IRModule, ModulePass, PassContext
 from ...relax.expr import Function, Tuple
 from ...relax.struct_info import StructInfo
 from ...relax.transform.graph.legalize import LegalizeOps

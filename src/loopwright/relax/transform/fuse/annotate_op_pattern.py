@@ -20,8 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir import trace
-from ....ir.module import IRModule
-from ....ir.transform import FunctionPass, PassContext
+from ....ir.transform import FunctionPass, IRModule, PassContext
 from ....tir.analysis.op_pattern import OpPattern, analyze_op_pattern
 from ....tir.function import PrimFunc
 

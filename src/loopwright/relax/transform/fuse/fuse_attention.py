@@ -45,10 +45,9 @@ from typing import Any
 
 from ....base.span import Span
 from ....ir.literals import int_value
-from ....ir.module import IRModule
 from ....ir.prim_expr import PrimExpr
 from ....ir.target import Target
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ... import expr as rx
 from ... import op as relax_op
 from ...relations import can_prove_shape_equal

@@ -44,9 +44,8 @@ from typing import Any
 
 from ....ir import trace
 from ....ir.expr import GlobalVar
-from ....ir.module import IRModule
 from ....ir.target import Target
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ....tir.analysis.op_pattern import OpPattern
 from ....tir.function import PrimFunc
 from ...expr import Call, DataflowBlock, DataflowVar, TupleGetItem, Var, VarBinding

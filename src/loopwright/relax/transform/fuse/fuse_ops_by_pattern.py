@@ -42,9 +42,8 @@ from ....base.errors import LoopwrightError, explain, suggest
 from ....base.foreign import named_errors
 from ....ir import trace
 from ....ir.expr import GlobalVar
-from ....ir.module import IRModule
 from ....ir.op import Op
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ... import expr as rx
 from ...analysis.variables import udchain
 from ...dpl import pattern as dpl

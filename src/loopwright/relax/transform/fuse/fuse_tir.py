@@ -54,13 +54,12 @@ from ....base.errors import LoopwrightError, explain
 from ....base.span import Span, merge_spans
 from ....ir.expr import Attrs, GlobalVar
 from ....ir.functor import post_order_visit, rewrite
-from ....ir.module import IRModule
 from ....ir.node import Node
 from ....ir.prim_expr import BinaryOpExpr, PrimExpr
 from ....ir.prim_expr import Call as TirCall
 from ....ir.prim_expr import Var as TirVar
 from ....ir.prim_op import const, fold_binary
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ....ir.variables import vars_in
 from ....tir.analysis.access import get_block_read_write_region
 from ....tir.buffer import Buffer, decl_buffer

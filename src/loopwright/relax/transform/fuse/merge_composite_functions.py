@@ -46,9 +46,8 @@ import hashlib
 from typing import Any
 
 from ....ir.expr import GlobalVar
-from ....ir.module import IRModule
 from ....ir.structural import StructuralKey
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ... import expr as rx
 from ...block_builder import BlockBuilder
 from ...specialize import copy_with_new_vars

@@ -37,11 +37,10 @@ from typing import Any
 
 from ....arith import Analyzer
 from ....ir.literals import is_one
-from ....ir.module import IRModule
 from ....ir.prim_expr import IntImm
 from ....ir.prim_op import multiply
 from ....ir.target import Target
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ....tir import layout as layout_of
 from ... import op as relax_op
 from ...expr import (

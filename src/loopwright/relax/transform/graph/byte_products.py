@@ -42,11 +42,10 @@ from typing import Any
 import numpy as np
 
 from ....ir.literals import is_zero
-from ....ir.module import IRModule
 from ....ir.prim_expr import IntImm
 from ....ir.prim_op import multiply
 from ....ir.target import Target
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ....runtime.tensor import Tensor
 from ... import op as relax_op
 from ...expr import Call, Constant, Expr, ShapeExpr, const

@@ -28,11 +28,10 @@ from typing import Any
 
 from ....base.errors import explain
 from ....ir.expr import BaseExpr
-from ....ir.module import IRModule
 from ....ir.prim_expr import PrimExpr
 from ....ir.prim_expr import Var as TirVar
 from ....ir.structural import structural_equal
-from ....ir.transform import FunctionPass, PassContext
+from ....ir.transform import FunctionPass, IRModule, PassContext
 from ... import expr as rx
 from ...analysis import (
     BaseCheckResult,

@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir.module import IRModule
-from ....ir.transform import FunctionPass, PassContext
+from ....ir.transform import FunctionPass, IRModule, PassContext
 from ... import expr as rx
 from ..queries import is_pure, merge_blocks
 from .canonicalize import canonicalize

@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.structural import StructuralKey
-from ....ir.transform import FunctionPass, PassContext
+from ....ir.transform import FunctionPass, IRModule, PassContext
 from ...analysis.variables import overwritten_vars
 from ...expr import Call, DataflowVar, Expr, Function, MatchCast, SeqExpr, Var, VarBinding
 from ...functor import GraphRewriter

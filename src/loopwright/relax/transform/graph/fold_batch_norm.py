@@ -28,9 +28,8 @@ from typing import Any
 import numpy as np
 
 from ....ir.functor import pre_order_visit
-from ....ir.module import IRModule
 from ....ir.node import Node
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ... import op as relax_op
 from ...expr import Call, Constant, Expr, Function, TupleGetItem, Var, const
 from ..products import is_call

@@ -33,11 +33,10 @@ from ....base.budget import BudgetError
 from ....base.late import Slot
 from ....ir import trace
 from ....ir.expr import GlobalVar
-from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.prim_expr import IntImm
 from ....ir.structural import structural_equal
-from ....ir.transform import FunctionPass, PassContext
+from ....ir.transform import FunctionPass, IRModule, PassContext
 from ....runtime.dtype import elements_per_byte
 from ....runtime.tensor import Tensor, aligned, tensor
 from ....tir.function import PrimFunc

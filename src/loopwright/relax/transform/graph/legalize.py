@@ -39,11 +39,10 @@ from ....base import budget
 from ....base.errors import LoopwrightError, explain
 from ....ir import trace
 from ....ir.expr import GlobalVar, RelaxExpr
-from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.rule_table import Candidate, Choice, ask
 from ....ir.target import Target
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ....tir.function import PrimFunc
 from ...block_builder import BlockBuilder
 from ...expr import BindingBlock, Call, Expr

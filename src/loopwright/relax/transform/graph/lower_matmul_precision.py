@@ -26,9 +26,8 @@ from __future__ import annotations
 from typing import Any
 
 from ....base.errors import explain
-from ....ir.module import IRModule
 from ....ir.target import Target
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ... import op as relax_op
 from ...expr import Call, Constant
 from ..legalize_ops.common import may_be_taken

@@ -26,8 +26,7 @@ kernel and FoldConstant runs when the model is compiled.
 from __future__ import annotations
 
 from ....ir.expr import GlobalVar
-from ....ir.module import IRModule
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ....tir.function import PrimFunc
 from ... import expr as rx
 from ..queries import call_fields, expressions, functions_of, is_private, is_tir_call

@@ -25,11 +25,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....arith import Analyzer
-from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.prim_expr import PrimExpr, Range, Var
 from ....ir.prim_op import const
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ....tir.index_map import IndexMap
 from ... import op as relax_op
 from ...expr import Call, Function

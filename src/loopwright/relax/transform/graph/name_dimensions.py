@@ -42,11 +42,10 @@ from typing import Any
 from ....arith import Analyzer
 from ....ir.expr import GlobalVar
 from ....ir.functor import Rewriter, post_order_visit, pre_order_visit
-from ....ir.module import IRModule
 from ....ir.node import Node
 from ....ir.prim_expr import Add, FloorMod, IntImm, PrimExpr, Sub, Var
 from ....ir.structural import StructuralKey, structural_equal
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ....tir.analysis.bounds import Sum
 from ....tir.function import PrimFunc
 from ....tir.stmt import Block, Stmt

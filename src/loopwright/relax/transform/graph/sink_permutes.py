@@ -23,9 +23,8 @@ it is.
 
 from __future__ import annotations
 
-from ....ir.module import IRModule
 from ....ir.op import Op
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ....tir import layout as layout_of
 from ...expr import Call, Var
 from ...layout import LayoutPlan

@@ -31,10 +31,9 @@ from functools import reduce
 from typing import Any
 
 from ....ir.literals import is_one
-from ....ir.module import IRModule
 from ....ir.prim_expr import PrimExpr
 from ....ir.prim_op import multiply
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ... import op as relax_op
 from ...expr import Call, Expr, Var, VarBinding
 from ...layout import LayoutPlan, LayoutQuery, LayoutRewriter, plain, tensor_arguments, with_tensors

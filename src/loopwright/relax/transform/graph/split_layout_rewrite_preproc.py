@@ -43,10 +43,9 @@ from typing import Any
 
 from ....ir.expr import GlobalVar
 from ....ir.functor import any_node
-from ....ir.module import IRModule
 from ....ir.node import Node
 from ....ir.prim_expr import IntImm
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ....tir.buffer import Buffer
 from ....tir.expr import BufferLoad
 from ....tir.function import PrimFunc

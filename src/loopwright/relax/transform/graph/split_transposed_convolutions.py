@@ -24,9 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from ....ir.module import IRModule
 from ....ir.target import Target
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ... import op as relax_op
 from ...expr import Call, Constant, const
 from ..legalize_ops.common import may_be_taken

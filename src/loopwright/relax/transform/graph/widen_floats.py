@@ -27,10 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.target import Target
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ... import op as relax_op
 from ...expr import Binding, Call, Constant, DataflowVar, Expr, MatchCast, Var, VarBinding
 from ...layout import LayoutPlan, LayoutRewriter, tensor_arguments, with_tensors

@@ -33,9 +33,8 @@ from typing import Any
 
 from ....base.errors import explain
 from ....ir.literals import int_value
-from ....ir.module import IRModule
 from ....ir.target import Target
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ... import op as relax_op
 from ...expr import Call, Constant
 from ..legalize_ops.common import may_be_taken

@@ -31,8 +31,7 @@ from typing import Any
 
 from ....base.errors import explain
 from ....ir.expr import GlobalVar
-from ....ir.module import IRModule
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ...expr import Call, Function, ShapeExpr, Tuple
 from ...functor import GraphRewriter
 from ...op.base import CALL_DPS_PACKED, CALL_TIR_INPLACE

@@ -48,12 +48,11 @@ from ....ir import trace
 from ....ir.dtype import DataType
 from ....ir.expr import GlobalVar
 from ....ir.literals import is_zero
-from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.prim_expr import Call as PrimCall
 from ....ir.prim_expr import IntImm, PrimExpr, Range, StringImm, Var
 from ....ir.prim_op import add, cast, const, equal, floordiv, multiply
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ....ir.variables import substitute, vars_in
 from ....runtime.signature import Argument, Signature
 from ....tir import stmt as st

@@ -20,9 +20,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir.module import IRModule
 from ....ir.op import Op
-from ....ir.transform import FunctionPass, PassContext
+from ....ir.transform import FunctionPass, IRModule, PassContext
 from ...expr import Binding, Call, DataflowBlock, Function, MatchCast, Var, VarBinding
 from ...op.storage import (
     MEMORY_ALLOC_STORAGE,

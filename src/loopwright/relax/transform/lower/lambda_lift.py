@@ -29,8 +29,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ir.expr import GlobalVar
-from ....ir.module import IRModule
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ...analysis import free_vars
 from ...expr import Binding, Call, Function, Var
 from ...functor import GraphRewriter

@@ -43,11 +43,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.prim_expr import IntImm
 from ....ir.prim_expr import Var as TirVar
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ....ir.variables import vars_in
 from ....tir.byte_size import known_bytes
 from ... import expr as rx

@@ -51,13 +51,12 @@ from ....base.errors import explain
 from ....ir import trace
 from ....ir.dtype import DataType
 from ....ir.expr import GlobalVar
-from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.prim_expr import IntImm, Mul, PrimExpr, Range
 from ....ir.prim_expr import Var as TirVar
 from ....ir.prim_op import const, multiply
 from ....ir.structural import StructuralKey
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ....ir.variables import vars_in
 from ....tir.function import PrimFunc
 from ....tir.memory_plan import Item, share

@@ -28,14 +28,13 @@ from typing import Any
 from ....base.errors import explain
 from ....ir.expr import BaseExpr
 from ....ir.functor import rewrite
-from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.prim_expr import IntImm, PrimExpr
 from ....ir.prim_expr import StringImm as PrimString
 from ....ir.prim_expr import Var as TirVar
 from ....ir.prim_op import cast, const
 from ....ir.structural import StructuralKey
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ....ir.variables import vars_in
 from ....tir.buffer import decl_buffer
 from ....tir.expr import BufferLoad

@@ -36,10 +36,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ....ir.functor import nodes_of
-from ....ir.module import IRModule
 from ....ir.prim_expr import IntImm, IterVar
 from ....ir.target import Target
-from ....ir.transform import PassContext
+from ....ir.transform import IRModule, PassContext
 from ....ir.variables import uses_any
 from ...function import PrimFunc
 from ...schedule import Schedule

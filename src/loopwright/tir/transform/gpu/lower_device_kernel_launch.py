@@ -32,11 +32,10 @@ from typing import Any
 
 from ....base.errors import explain
 from ....ir.expr import GlobalVar
-from ....ir.module import IRModule
 from ....ir.prim_expr import Call, IntImm, IterVar, PrimExpr, StringImm, Var
 from ....ir.prim_op import const, multiply
 from ....ir.target import Target
-from ....ir.transform import Pass, PassContext
+from ....ir.transform import IRModule, Pass, PassContext
 from ...function import PrimFunc
 from ...stmt import Allocate, AttrStmt, Evaluate, Stmt
 from ...stmt_functor import substitute

@@ -33,11 +33,10 @@ from ....base.names import free_name
 from ....ir.dtype import DataType
 from ....ir.expr import GlobalVar
 from ....ir.functor import pre_order_visit
-from ....ir.module import IRModule
 from ....ir.prim_expr import EQ, Call, PrimType, StringImm, Var
 from ....ir.prim_op import const
 from ....ir.target import Target
-from ....ir.transform import Pass, PassContext
+from ....ir.transform import IRModule, Pass, PassContext
 from ...analysis.definitions import undefined_vars
 from ...buffer import Buffer
 from ...expr import BufferLoad

@@ -48,10 +48,9 @@ from ....base.names import free_name
 from ....ir import trace
 from ....ir.expr import GlobalVar
 from ....ir.functor import nodes_of
-from ....ir.module import IRModule
 from ....ir.prim_expr import Call, PrimExpr, Var
 from ....ir.prim_op import const
-from ....ir.transform import ModulePass, PassContext
+from ....ir.transform import IRModule, ModulePass, PassContext
 from ....runtime.arena import Arena, as_arenas, format_bytes
 from ... import stmt as st
 from ...analysis.in_place import can_overwrite, declared

@@ -21,9 +21,8 @@ from __future__ import annotations
 from ....base.errors import explain
 from ....ir.expr import GlobalVar
 from ....ir.functor import nodes_of
-from ....ir.module import IRModule
 from ....ir.prim_expr import Call, IntImm, Var
-from ....ir.transform import PassContext
+from ....ir.transform import IRModule, PassContext
 from ...analysis.liveness import ALIGNMENT as ATTRIBUTE
 from ...analysis.liveness import alignment_of
 from ...buffer import ALIGNMENT

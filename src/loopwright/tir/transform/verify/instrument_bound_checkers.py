@@ -27,10 +27,9 @@ from typing import TYPE_CHECKING, Any
 
 from ....base.errors import explain
 from ....ir.literals import is_true
-from ....ir.module import IRModule
 from ....ir.prim_expr import Broadcast, IntImm, Let, Not, PrimExpr, Ramp, StringImm
 from ....ir.prim_op import const, logical_and, logical_or
-from ....ir.transform import Pass, PassContext
+from ....ir.transform import IRModule, Pass, PassContext
 from ... import stmt as st
 from ...analysis.element_accesses import ChoiceVisitor
 from ...buffer import Buffer

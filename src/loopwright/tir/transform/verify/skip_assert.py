@@ -10,8 +10,7 @@ Before (-) and after (+)::
 
 from __future__ import annotations
 
-from ....ir.module import IRModule
-from ....ir.transform import Pass, PassContext
+from ....ir.transform import IRModule, Pass, PassContext
 from ...stmt import AssertStmt, Stmt
 from ...stmt_functor import ExprKeeper
 from ..base import RewriterPass, StmtRewriter

@@ -7,9 +7,8 @@ from typing import Any
 
 from ....base.errors import LoopwrightError, explain
 from ....ir.expr import BaseExpr, GlobalVar
-from ....ir.module import IRModule
 from ....ir.structural import structural_hash
-from ....ir.transform import Sequential
+from ....ir.transform import IRModule, Sequential
 from ....runtime.device import cpu
 from ..build_module import create_executor
 from ..expr import Call, Function, Tuple, TupleGetItem

@@ -10,9 +10,8 @@ import numpy as np
 from ....backend.pipeline import get_default_pipeline
 from ....base.errors import CallValueError, explain
 from ....driver.front import compile as compile_model
-from ....ir.module import IRModule
 from ....ir.target import Target
-from ....ir.transform import Sequential
+from ....ir.transform import IRModule, Sequential
 from ....runtime.tensor import Tensor
 from ....tir.function import PrimFunc
 from .. import transform as steps

@@ -18,10 +18,9 @@ from typing import Any
 from ....base.names import free_name
 from ....base.span import SequentialSpan, Span
 from ....ir.expr import GlobalVar
-from ....ir.module import IRModule
 from ....ir.pass_context import PassContext
 from ....ir.prim_expr import IntImm, PrimExpr
-from ....ir.transform import ModulePass
+from ....ir.transform import IRModule, ModulePass
 from ....relax import expr as rx
 from ....relax.functor import GraphRewriter
 from ....relax.op.base import CALL_TIR, CALL_TIR_INPLACE

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....ir.module import IRModule
 from ....ir.op import Op
-from ....ir.transform import Pass
+from ....ir.transform import IRModule, Pass
 from ....runtime.tensor import Tensor, tensor
 from ..expr import Call, Function
 from ..left_out import served
