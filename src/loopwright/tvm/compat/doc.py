@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from functools import singledispatch
-from typing import Any
+from typing import Any, dataclass_transform
 
 from ...base.errors import explain
 from ...ir.object_path import ObjectPath
@@ -19,14 +19,19 @@ from ...script.printer.doc import GAP, Nest, loose, mark_statements, marked, num
 from ...script.printer.doc import operand as bound
 
 
-@dataclass(eq=False)
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
 class Doc:
-    """A piece of Python text; `source_paths`: the nodes that it shows."""
+    """A piece of Python text, a dataclass; `source_paths`: the nodes that it shows."""
 
     source_paths: Sequence[ObjectPath] = field(default=(), init=False)
 
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False)(cls)
 
-@dataclass(eq=False)
+
+dataclass(eq=False)(Doc)
+
+
 class ExprDoc(Doc):
     """An expression."""
 
@@ -45,21 +50,18 @@ class ExprDoc(Doc):
         raise RuntimeError(explain(f"{type(self).__name__} has no items"))
 
 
-@dataclass(eq=False)
 class StmtDoc(Doc):
     """A statement; `comment` is printed next to it, above it, or as its docstring."""
 
     comment: str | None = field(default=None, init=False)
 
 
-@dataclass(eq=False)
 class StmtBlockDoc(Doc):
     """Statements."""
 
     stmts: Sequence[StmtDoc]
 
 
-@dataclass(eq=False)
 class LiteralDoc(ExprDoc):
     """None, a bool, a number or a string."""
 
@@ -67,14 +69,12 @@ class LiteralDoc(ExprDoc):
     path: ObjectPath | None = None
 
 
-@dataclass(eq=False)
 class IdDoc(ExprDoc):
     """A name."""
 
     name: str
 
 
-@dataclass(eq=False)
 class AttrAccessDoc(ExprDoc):
     """`value.name`"""
 
@@ -82,7 +82,6 @@ class AttrAccessDoc(ExprDoc):
     name: str
 
 
-@dataclass(eq=False)
 class SliceDoc(ExprDoc):
     """`start:stop:step`"""
 
@@ -91,7 +90,6 @@ class SliceDoc(ExprDoc):
     step: ExprDoc | None = None
 
 
-@dataclass(eq=False)
 class IndexDoc(ExprDoc):
     """`value[indices]`"""
 
@@ -99,7 +97,6 @@ class IndexDoc(ExprDoc):
     indices: Sequence[ExprDoc]
 
 
-@dataclass(eq=False, init=False)
 class CallDoc(ExprDoc):
     """`callee(args, key=value)`"""
 
@@ -118,7 +115,6 @@ _KINDS += " BitAnd BitOr BitXor Lt LtE Eq NotEq Gt GtE And Or _BinaryEnd _Specia
 OperationKind = IntEnum("OperationKind", f"_UnaryStart {_KINDS} _SpecialEnd", start=0)
 
 
-@dataclass(eq=False)
 class OperationDoc(ExprDoc):
     """An operation; `kind` is an `OperationKind`."""
 
@@ -126,7 +122,6 @@ class OperationDoc(ExprDoc):
     operands: Sequence[ExprDoc]
 
 
-@dataclass(eq=False)
 class LambdaDoc(ExprDoc):
     """`lambda args: body`"""
 
@@ -134,21 +129,18 @@ class LambdaDoc(ExprDoc):
     body: ExprDoc
 
 
-@dataclass(eq=False)
 class TupleDoc(ExprDoc):
     """`(a, b)`"""
 
     elements: Sequence[ExprDoc]
 
 
-@dataclass(eq=False)
 class ListDoc(ExprDoc):
     """`[a, b]`"""
 
     elements: Sequence[ExprDoc]
 
 
-@dataclass(eq=False, init=False)
 class DictDoc(ExprDoc):
     """`{key: value}`"""
 
@@ -159,7 +151,6 @@ class DictDoc(ExprDoc):
         self.keys, self.values, self.source_paths = list(content), list(content.values()), ()
 
 
-@dataclass(eq=False)
 class AssignDoc(StmtDoc):
     """`lhs: annotation = rhs`"""
 
@@ -174,7 +165,6 @@ class AssignDoc(StmtDoc):
             raise ValueError(explain("only a name is annotated", got=type(self.lhs).__name__))
 
 
-@dataclass(eq=False)
 class IfDoc(StmtDoc):
     """`if predicate: ... else: ...`"""
 
@@ -187,7 +177,6 @@ class IfDoc(StmtDoc):
             raise ValueError(explain("an if has a branch that is not empty"))
 
 
-@dataclass(eq=False)
 class WhileDoc(StmtDoc):
     """`while predicate: ...`"""
 
@@ -195,7 +184,6 @@ class WhileDoc(StmtDoc):
     body: Sequence[StmtDoc]
 
 
-@dataclass(eq=False)
 class ForDoc(StmtDoc):
     """`for lhs in rhs: ...`"""
 
@@ -204,7 +192,6 @@ class ForDoc(StmtDoc):
     body: Sequence[StmtDoc]
 
 
-@dataclass(eq=False)
 class ScopeDoc(StmtDoc):
     """`with rhs as lhs: ...`"""
 
@@ -213,14 +200,12 @@ class ScopeDoc(StmtDoc):
     body: Sequence[StmtDoc]
 
 
-@dataclass(eq=False)
 class ExprStmtDoc(StmtDoc):
     """An expression as a statement."""
 
     expr: ExprDoc
 
 
-@dataclass(eq=False)
 class AssertDoc(StmtDoc):
     """`assert test, msg`"""
 
@@ -228,14 +213,12 @@ class AssertDoc(StmtDoc):
     msg: ExprDoc | None = None
 
 
-@dataclass(eq=False)
 class ReturnDoc(StmtDoc):
     """`return value`"""
 
     value: ExprDoc
 
 
-@dataclass(eq=False)
 class FunctionDoc(StmtDoc):
     """`def name(args) -> return_type: ...`"""
 
@@ -246,7 +229,6 @@ class FunctionDoc(StmtDoc):
     body: Sequence[StmtDoc]
 
 
-@dataclass(eq=False)
 class ClassDoc(StmtDoc):
     """`class name: ...`"""
 
@@ -255,7 +237,6 @@ class ClassDoc(StmtDoc):
     body: Sequence[StmtDoc]
 
 
-@dataclass(eq=False, init=False)
 class CommentDoc(StmtDoc):
     """A comment."""
 
@@ -263,7 +244,6 @@ class CommentDoc(StmtDoc):
         self.comment, self.source_paths = comment, ()
 
 
-@dataclass(eq=False, init=False)
 class DocStringDoc(StmtDoc):
     """A docstring."""
 

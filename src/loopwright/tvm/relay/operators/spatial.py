@@ -174,11 +174,12 @@ def _grown(data: Any, scales: Scales, layout: str) -> list[Any]:
     return sizes
 
 
-def _enlarged(
-    data: rx.Var | Input, sizes: list[Any], layout: str, method: str, coordinates: str
-) -> Any:
+def _enlarged(data: rx.Var | Input, sizes: list[Any], layout: str, method: str, mode: Any) -> Any:
+    """The data in other sizes. mode: of the coordinates, or whether corners are aligned."""
+    if not isinstance(mode, str):
+        mode = "align_corners" if mode else "asymmetric"
     resize = topi_image.resize2d if len(sizes) == 2 else topi_image.resize3d
-    return kernel(resize, data, None, sizes, layout, _METHODS.get(method, method), coordinates)
+    return kernel(resize, data, None, sizes, layout, _METHODS.get(method, method), mode)
 
 
 def _grown_at_run_time(data: Any, scales: Scales, layout: str) -> list[Any]:
@@ -192,103 +193,68 @@ def _grown_at_run_time(data: Any, scales: Scales, layout: str) -> list[Any]:
     return dims_in(rounded, len(scales))
 
 
-def _coordinate_mode(align_corners: bool) -> str:
-    return "align_corners" if align_corners else "asymmetric"
+# Attributes of both forms of an operator, by numbers and by tensors.
+_PLANE = {"layout": "NCHW", "method": "nearest_neighbor", "align_corners": False}
+_VOLUME = {
+    "layout": "NCDHW",
+    "method": "nearest_neighbor",
+    "coordinate_transformation_mode": "half_pixel",
+}
 
 
-@op("nn.upsampling", attrs="UpSamplingAttrs", view=False)
-def upsampling(
-    data: Input,
-    scale_h: float = 1.0,
-    scale_w: float = 1.0,
-    layout: str = "NCHW",
-    method: str = "nearest_neighbor",
-    align_corners: bool = False,
-) -> Any:
+@op("nn.upsampling", attrs="UpSamplingAttrs", view=False, options=_PLANE)
+def upsampling(data: Input, scale_h: float = 1.0, scale_w: float = 1.0, **options: Any) -> Any:
     """The image enlarged by two factors."""
-    sizes = _grown(data, {"H": scale_h, "W": scale_w}, layout)
-    return _enlarged(data, sizes, layout, method, _coordinate_mode(align_corners))
+    sizes = _grown(data, {"H": scale_h, "W": scale_w}, options["layout"])
+    return _enlarged(data, sizes, *options.values())
 
 
-@op("dyn.nn.upsampling", attrs="UpSamplingAttrs", view=False)
-def dyn_upsampling(
-    data: Input,
-    scale_h: Input,
-    scale_w: Input,
-    layout: str = "NCHW",
-    method: str = "nearest_neighbor",
-    align_corners: bool = False,
-) -> Any:
+@op("dyn.nn.upsampling", attrs="UpSamplingAttrs", view=False, options=_PLANE)
+def dyn_upsampling(data: Input, scale_h: Input, scale_w: Input, **options: Any) -> Any:
     """`upsampling` by factors of run time."""
-    sizes = _grown_at_run_time(data, {"H": scale_h, "W": scale_w}, layout)
-    return _enlarged(data, sizes, layout, method, _coordinate_mode(align_corners))
+    sizes = _grown_at_run_time(data, {"H": scale_h, "W": scale_w}, options["layout"])
+    return _enlarged(data, sizes, *options.values())
 
 
-@op("nn.upsampling3d", attrs="UpSampling3DAttrs", view=False)
+@op("nn.upsampling3d", attrs="UpSampling3DAttrs", view=False, options=_VOLUME)
 def upsampling3d(
-    data: Input,
-    scale_d: float = 1.0,
-    scale_h: float = 1.0,
-    scale_w: float = 1.0,
-    layout: str = "NCDHW",
-    method: str = "nearest_neighbor",
-    coordinate_transformation_mode: str = "half_pixel",
+    data: Input, scale_d: float = 1.0, scale_h: float = 1.0, scale_w: float = 1.0, **options: Any
 ) -> Any:
     """The volume enlarged by three factors."""
-    sizes = _grown(data, {"D": scale_d, "H": scale_h, "W": scale_w}, layout)
-    return _enlarged(data, sizes, layout, method, coordinate_transformation_mode)
+    sizes = _grown(data, {"D": scale_d, "H": scale_h, "W": scale_w}, options["layout"])
+    return _enlarged(data, sizes, *options.values())
 
 
-@op("dyn.nn.upsampling3d", attrs="UpSampling3DAttrs", view=False)
+@op("dyn.nn.upsampling3d", attrs="UpSampling3DAttrs", view=False, options=_VOLUME)
 def dyn_upsampling3d(
-    data: Input,
-    scale_d: Input,
-    scale_h: Input,
-    scale_w: Input,
-    layout: str = "NCDHW",
-    method: str = "nearest_neighbor",
-    coordinate_transformation_mode: str = "half_pixel",
+    data: Input, scale_d: Input, scale_h: Input, scale_w: Input, **options: Any
 ) -> Any:
     """`upsampling3d` by factors of run time."""
-    sizes = _grown_at_run_time(data, {"D": scale_d, "H": scale_h, "W": scale_w}, layout)
-    return _enlarged(data, sizes, layout, method, coordinate_transformation_mode)
+    sizes = _grown_at_run_time(data, {"D": scale_d, "H": scale_h, "W": scale_w}, options["layout"])
+    return _enlarged(data, sizes, *options.values())
 
 
 def _scaled(
-    static: Row, dynamic: Row, data: Expr, scales: list[Any], options: tuple[Any, ...]
+    static: Row, dynamic: Row, data: Expr, scales: list[Any], options: dict[str, Any]
 ) -> Any:
     factors = [numbers(s) for s in scales]
     if any(isinstance(s, Expr) for s in factors):
-        return dynamic.builder(data, *(expression(s, "float64") for s in factors), *options)
-    return static.builder(data, *factors, *options)
+        exprs = (expression(s, "float64") for s in factors)
+        return dynamic.builder(data, *exprs, **options)
+    return static.builder(data, *factors, **options)
 
 
-@view("nn.upsampling")
-def _upsampling(
-    data: Expr,
-    scale_h: int = 1,
-    scale_w: float = 1,
-    layout: str = "NCHW",
-    method: str = "nearest_neighbor",
-    align_corners: bool = False,
-) -> Any:
+@view("nn.upsampling", options=_PLANE)
+def _upsampling(data: Expr, scale_h: int = 1, scale_w: float = 1, **options: Any) -> Any:
     """The image enlarged; the factors may be expressions."""
-    options = (layout, method, align_corners)
     return _scaled(upsampling, dyn_upsampling, data, [scale_h, scale_w], options)
 
 
-@view("nn.upsampling3d")
+@view("nn.upsampling3d", options=_VOLUME)
 def _upsampling3d(
-    data: Expr,
-    scale_d: int = 1,
-    scale_h: int = 1,
-    scale_w: int = 1,
-    layout: str = "NCDHW",
-    method: str = "nearest_neighbor",
-    coordinate_transformation_mode: str = "half_pixel",
+    data: Expr, scale_d: int = 1, scale_h: int = 1, scale_w: int = 1, **options: Any
 ) -> Any:
     """The volume enlarged; the factors may be expressions."""
-    options = (layout, method, coordinate_transformation_mode)
     return _scaled(upsampling3d, dyn_upsampling3d, data, [scale_d, scale_h, scale_w], options)
 
 
