@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +10,13 @@ import numpy as np
 from .. import tir
 from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
+from ..ir.op import Op
 from ..ir.prim_op import cast, const
 from ..relax import op as R
 from ..relax.expr import Constant, Expr
 from ..relax.expr import const as constant
 from ..relax.struct_info import TensorStructInfo
+from ..tir.derivatives import DERIVATIVES
 from .common import compute
 from .core import case, op
 from .family import unary
@@ -27,105 +28,40 @@ _SMALL = {"low": -0.9, "high": 0.9}
 _POSITIVE = {"low": 0.1, "high": 4.0}
 
 
-def _float(name: str, meaning: Callable[..., Any], doc: str, **options: Any) -> None:
-    unary(f"relax.{name}", getattr(tir, name), meaning, doc, float_only=True, **options)
+def _float(name: str, doc: str, meaning: Callable[..., Any] | None = None, **options: Any) -> None:
+    """An operator that is a function of scalars, with its numpy meaning (or another) and derivative."""
+
+    def slope(cx: Backward, x: Expr) -> Any:
+        return DERIVATIVES[name](R, cx.number, x, cx.out)
+
+    meaning = meaning or Op.get(f"tir.{name}").get_attr("numpy")
+    options = {"float_only": True, "slope": slope, **options}
+    unary(f"relax.{name}", getattr(tir, name), meaning, doc, **options)
 
 
-def _over(cx: Backward, x: Expr) -> Any:
-    """One over x."""
-    return cx.number(1) / x
+def _sigmoid(x: np.ndarray[Any, Any]) -> Any:
+    return 1 / (1 + np.exp(-np.asarray(x, np.float64)))
 
 
-_erf = np.vectorize(math.erf, otypes=[np.float64])
-
-_float("exp", np.exp, "e to the power x.", slope=lambda cx, x: cx.out)
-_float("expm1", np.expm1, "exp(x) - 1, also near 0.", slope=lambda cx, x: R.exp(x))
-_float("log", np.log, "The natural logarithm.", sample=_POSITIVE, slope=lambda cx, x: _over(cx, x))
-_float(
-    "sqrt",
-    np.sqrt,
-    "The square root.",
-    sample=_POSITIVE,
-    slope=lambda cx, x: cx.number(0.5) / cx.out,
-)
-_float(
-    "rsqrt",
-    lambda x: 1 / np.sqrt(x),
-    "One over the square root.",
-    sample=_POSITIVE,
-    slope=lambda cx, x: cx.number(-0.5) * cx.out / x,
-)
-_float("sin", np.sin, "The sine of an angle in radians.", slope=lambda cx, x: R.cos(x))
-_float("cos", np.cos, "The cosine of an angle in radians.", slope=lambda cx, x: -R.sin(x))
-_float(
-    "tan",
-    np.tan,
-    "The tangent of an angle in radians.",
-    sample=_SMALL,
-    slope=lambda cx, x: cx.number(1) + cx.out * cx.out,
-)
-_float("sinh", np.sinh, "The hyperbolic sine.", slope=lambda cx, x: R.cosh(x))
-_float("cosh", np.cosh, "The hyperbolic cosine.", slope=lambda cx, x: R.sinh(x))
-_float(
-    "tanh",
-    np.tanh,
-    "The hyperbolic tangent.",
-    finite=True,
-    slope=lambda cx, x: cx.number(1) - cx.out * cx.out,
-)
-_float(
-    "asin",
-    np.arcsin,
-    "The arc sine, in radians.",
-    sample=_SMALL,
-    slope=lambda cx, x: R.rsqrt(cx.number(1) - x * x),
-)
-_float(
-    "acos",
-    np.arccos,
-    "The arc cosine, in radians.",
-    sample=_SMALL,
-    slope=lambda cx, x: -R.rsqrt(cx.number(1) - x * x),
-)
-_float(
-    "atan",
-    np.arctan,
-    "The arc tangent, in radians.",
-    slope=lambda cx, x: _over(cx, cx.number(1) + x * x),
-)
-_float(
-    "asinh",
-    np.arcsinh,
-    "The inverse hyperbolic sine.",
-    slope=lambda cx, x: R.rsqrt(cx.number(1) + x * x),
-)
-_float(
-    "acosh",
-    np.arccosh,
-    "The inverse hyperbolic cosine.",
-    sample={"low": 1.1, "high": 4.0},
-    slope=lambda cx, x: R.rsqrt(x * x - cx.number(1)),
-)
-_float(
-    "atanh",
-    np.arctanh,
-    "The inverse hyperbolic tangent.",
-    sample=_SMALL,
-    slope=lambda cx, x: _over(cx, cx.number(1) - x * x),
-)
-_float(
-    "sigmoid",
-    lambda x: 1 / (1 + np.exp(-np.asarray(x, np.float64))),
-    "1 / (1 + exp(-x)).",
-    finite=True,
-    slope=lambda cx, x: cx.out * (cx.number(1) - cx.out),
-)
-_float(
-    "erf",
-    lambda x: _erf(np.asarray(x, np.float64)),
-    "The error function.",
-    slope=lambda cx, x: cx.number(2 / math.sqrt(math.pi)) * R.exp(-(x * x)),
-)
+_float("exp", "e to the power x.")
+_float("expm1", "exp(x) - 1, also near 0.")
+_float("log", "The natural logarithm.", sample=_POSITIVE)
+_float("sqrt", "The square root.", sample=_POSITIVE)
+_float("rsqrt", "One over the square root.", sample=_POSITIVE)
+_float("sin", "The sine of an angle in radians.")
+_float("cos", "The cosine of an angle in radians.")
+_float("tan", "The tangent of an angle in radians.", sample=_SMALL)
+_float("sinh", "The hyperbolic sine.")
+_float("cosh", "The hyperbolic cosine.")
+_float("tanh", "The hyperbolic tangent.", finite=True)
+_float("asin", "The arc sine, in radians.", sample=_SMALL)
+_float("acos", "The arc cosine, in radians.", sample=_SMALL)
+_float("atan", "The arc tangent, in radians.")
+_float("asinh", "The inverse hyperbolic sine.")
+_float("acosh", "The inverse hyperbolic cosine.", sample={"low": 1.1, "high": 4.0})
+_float("atanh", "The inverse hyperbolic tangent.", sample=_SMALL)
+_float("sigmoid", "1 / (1 + exp(-x)).", _sigmoid, finite=True)
+_float("erf", "The error function.")
 
 unary(
     "relax.abs",

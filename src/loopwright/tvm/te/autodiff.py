@@ -9,7 +9,6 @@ Reference: Griewank and Walther, "Evaluating Derivatives", 2008, ch. 3.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce as fold
 from typing import Any
@@ -42,6 +41,7 @@ from ...te.operation import compute
 from ...te.prim_func import in_order
 from ...te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from ...tir import op as tir_op
+from ...tir.derivatives import DERIVATIVES
 from ...tir.expr import CommReducer, ProducerLoad, Reduce
 from ...tir.reduction import sum as reduce_sum
 from ...tir.stmt_functor import substitute
@@ -53,21 +53,9 @@ def _float(value: float, like: PrimExpr) -> PrimExpr:
     return const(float(value), like.dtype)
 
 
-# The slopes of a call for each of its arguments, of the arguments and the call itself.
+# The slopes of other calls for each of their arguments, of the call and the arguments.
 _CALLS: dict[str, Callable[..., list[PrimExpr]]] = {
-    "exp": lambda y, x: [y],
-    "exp2": lambda y, x: [y * _float(math.log(2), x)],
-    "log": lambda y, x: [_float(1, x) / x],
-    "log1p": lambda y, x: [_float(1, x) / (x + _float(1, x))],
-    "log2": lambda y, x: [_float(1 / math.log(2), x) / x],
-    "sqrt": lambda y, x: [_float(0.5, x) / y],
-    "rsqrt": lambda y, x: [_float(-0.5, x) * y / x],
-    "sigmoid": lambda y, x: [y * (_float(1, x) - y)],
-    "tanh": lambda y, x: [_float(1, x) - y * y],
-    "sin": lambda y, x: [tir_op.cos(x)],
-    "cos": lambda y, x: [-tir_op.sin(x)],
     "fabs": lambda y, x: [Select(x >= _float(0, x), _float(1, x), _float(-1, x))],
-    "erf": lambda y, x: [_float(2 / math.sqrt(math.pi), x) * tir_op.exp(-x * x)],
     "pow": lambda y, a, b: [b * tir_op.power(a, b - _float(1, b)), y * tir_op.log(a)],
     **{name: lambda y, x: [] for name in ("floor", "ceil", "trunc", "round", "nearbyint")},
 }
@@ -107,6 +95,10 @@ def _parts(expr: PrimExpr, seed: PrimExpr) -> list[tuple[PrimExpr, PrimExpr]]:
             test, yes, no = expr.args
             choose = tir_op.if_then_else
             return [(yes, choose(test, seed, zero)), (no, choose(test, zero, seed))]
+        if name in DERIVATIVES:
+            (x,) = expr.args
+            slope = DERIVATIVES[name](tir_op, lambda value: _float(value, x), x, expr)
+            return [(x, seed * slope)]
         if name in _CALLS:
             slopes = _CALLS[name](expr, *expr.args)
             return [(a, seed * s) for a, s in zip(expr.args, slopes, strict=False)]
