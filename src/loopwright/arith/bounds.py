@@ -452,7 +452,7 @@ def _and_bound(ctx: Context, e: pe.Call, natural: Bound) -> Bound:
 
 def _shift_bound(ctx: Context, e: pe.Call, natural: Bound) -> Bound:
     ends, (least, most) = any_bound(ctx, e.args[0]), any_bound(ctx, e.args[1])
-    if not 0 <= least <= most < 64:
+    if not 0 <= least <= most < 64:  # a shift by the width or more has no value
         return natural
     corners = [_floor(end, 1 << int(by)) for end in ends for by in (least, most)]
     return (min(corners), max(corners))

@@ -115,7 +115,7 @@ def _exp_of_reduced(c: Code, r: Value) -> Value:
 
 def _power(k: Value) -> Value:
     """2^k for -126 <= k <= 127."""
-    return ((k + 127) << 23).as_float()
+    return ((k + 127) << 23).as_float()  # the exponent of a float: 8 bits, 127 for 2^0
 
 
 def _scale(p: Value, n: Value, k: Value) -> Value:
@@ -199,7 +199,7 @@ def _log1p(c: Code, x: Value) -> Value:
     u = x + 1.0
     back = u - 1.0
     lost = (1.0 - (u - back)) + (x - back)  # u + lost = 1 + x exactly
-    shifted = u.bits() - 0x3F3504F3
+    shifted = u.bits() - 0x3F3504F3  # the bits of sqrt(1/2)
     k = shifted >> 23
     e = k.to("f", "sitofp")
     m = ((shifted & 0x7FFFFF) + 0x3F3504F3).as_float()
@@ -346,10 +346,11 @@ def _pow(c: Code, x: Value, y: Value) -> Value:
     log = c.fma(c.poly(s * s, _LOG2_D), s, e)
     log = a.equals(0.0).choose(-math.inf, log)
     log = a.equals(math.inf).choose(math.inf, log)
+    # Beyond 2^+-200 the result is inf or 0 in float32, and the exponent below stays one of a double.
     t = (log * y.to("d", "fpext")).at_least(-200.0).at_most(200.0)
     n, k = _round(c, t)
     r = t - n
-    scale = ((k + 1023) << 52).as_float()
+    scale = ((k + 1023) << 52).as_float()  # the exponent of a double: 11 bits, 1023 for 2^0
     value = (c.fma(c.poly(r, _EXP2_D), r, 1.0) * scale).to("f", "fptrunc")
     whole = y.intrinsic("trunc").equals(y)
     half = y * 0.5

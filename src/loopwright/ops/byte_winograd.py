@@ -72,6 +72,7 @@ def _divided(value: PrimExpr | np.ndarray[Any, Any], unit: int) -> Any:
     odd = unit * unit
     shift = (odd & -odd).bit_length() - 1
     odd >>= shift
+    # Modulo 2**32 an odd number has an inverse: a multiple of it is divided by one product.
     inverse = pow(odd, -1, 1 << 32)
     inverse -= (inverse >> 31) << 32
     if isinstance(value, np.ndarray):

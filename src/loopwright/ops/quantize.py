@@ -230,6 +230,7 @@ def requantize(
 
     def scaled(value, factor, by):
         if data.dtype == "int64":
+            # Rounded up, the greatest multipliers would be 2**15, which 16 bits do not hold.
             upper = (factor + (1 << 15)) >> 16
             upper = tir.Select(factor < 0x7FFF0000, upper, long(0x7FFF))
             return (value * upper + (one << (14 - by))) >> (15 - by)

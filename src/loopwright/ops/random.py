@@ -74,7 +74,7 @@ def _half(
     high: BufferLoad, low: BufferLoad, choose: Callable[..., Any], word: Callable[[int], Any]
 ) -> list[Any]:
     """The position of the next bit of a path: the one after that of the words (high, low)."""
-    moved = choose(high.equal(word(1)), word(1 << 63), word(0))
+    moved = choose(high.equal(word(1)), word(1 << 63), word(0))  # from one word into the next
     return [high >> word(1), choose(high.equal(word(0)), low >> word(1), moved)]
 
 
@@ -113,6 +113,7 @@ def threefry_generate(key: Tensor, shape: Shape):
                 ones = _word(_ALL)
                 counter = [ones, ones, *_words(gen, 6, 2)]
                 _put(state, _random(ib, _words(gen, 0, 4), counter))
+                # No path and no count yet; the next bit of the path is the first, the highest.
                 _put(state, [_word(n) for n in (0, 0, 0, 0, 1 << 63, 0)], 4)
             with ib.else_scope():
                 _put(state, _words(gen, 0, 4))

@@ -11,7 +11,7 @@ from ...ir.prim_expr import IntImm, PrimExpr, Var
 # Values of int64 within it are computed in int32_t, which 32-bit cores do in one instruction.
 NARROW_LIMIT = 1 << 31
 _INTEGER_OPS = (pe.Add, pe.Sub, pe.Mul, pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod, pe.Min, pe.Max)
-_NO_RANGE = (-(1 << 70), 1 << 70)
+_NO_RANGE = (-(1 << 70), 1 << 70)  # wider than any int64
 
 
 class Ranges:

@@ -84,7 +84,7 @@ def svg_picture(
                 f'<rect {rect} fill="{color}" stroke="#333" stroke-width="0.5">'
                 f"<title>{about}</title></rect>"
             )
-            if tall >= 10 and wide >= 7 * len(b.name):
+            if tall >= 10 and wide >= 7 * len(b.name):  # a letter takes about 7 pixels by 10
                 parts.append(_text(x + 3, y + tall / 2 + 4, b.name))
         top = int(top + height + gap)
     for k, label in enumerate(steps):

@@ -116,6 +116,7 @@ def _padded(array: np.ndarray, more: list[int]) -> np.ndarray:
 def _over(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Where bytes times two weights would not add up to 16 bits."""
     first, second = first.astype(np.int16), second.astype(np.int16)
+    # 255 * 128 fits in int16 and 255 * 129 does not; `vpmaddubsw` would saturate such a sum.
     above = np.maximum(first, 0) + np.maximum(second, 0) > 128
     return above | (np.minimum(first, 0) + np.minimum(second, 0) < -128)
 

@@ -209,6 +209,10 @@ def _key(call: rx.Call, args: list[Any]) -> Any:
     return call.op, str(call.attrs), *map(str, call.sinfo_args), *map(leaf, args)
 
 
+# A count that is not known: more than any real one, also in a sum or a product with others.
+_UNKNOWN = 1 << 62
+
+
 def _turns(body: Stmt) -> int:
     """The number of iterations of the innermost statements of a kernel, at most; a large number if unknown."""
     most = 0
@@ -217,10 +221,10 @@ def _turns(body: Stmt) -> int:
         nonlocal most
         most = max(most, times)
         if type(node) is While:
-            most = 1 << 62
+            most = _UNKNOWN
         elif type(node) is For:
             literal = isinstance(node.extent, IntImm)
-            look(node.body, times * node.extent.value if literal else 1 << 62)
+            look(node.body, times * node.extent.value if literal else _UNKNOWN)
         else:
             for child in _INSIDE.get(type(node), lambda n: ())(node):
                 look(child, times)
@@ -242,7 +246,7 @@ def _elements(info: StructInfo) -> int:
     dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
     extents = None if dims is None else [d.value for d in dims if isinstance(d, IntImm)]
     if dims is None or extents is None or len(extents) < len(dims):
-        return 1 << 62
+        return _UNKNOWN
     return math.prod(extents)
 
 
@@ -251,7 +255,7 @@ def _worth(call: rx.Call, args: list[Any]) -> bool:
     input_bytes = sum(_constant_sizes(args))
     fields = _result_fields(call)
     size = sum(map(_elements, fields))
-    if size >= 1 << 62:
+    if size >= _UNKNOWN:
         return True
     if size > max(input_bytes * _GROWTH, _SMALL):
         return False

@@ -437,7 +437,7 @@ class _Converter:
     def own_memory(self, size: PrimExpr, name: str) -> PrimExpr:
         """An allocation of at least `size` bytes; of constant size if it has a bound."""
         most = self.bounds.const_int_bound(size).max_value
-        if most < 1 << 40:
+        if most < 1 << 40:  # else the bound is that of int64: the symbols have none of their own
             size = const(max(most, 1), "int64")
         var = Var(name, "handle", type_annotation=("uint8", "global"))
         true = const(True, "bool")
