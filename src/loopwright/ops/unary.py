@@ -34,9 +34,9 @@ def _float(name: str, doc: str, meaning: Callable[..., Any] | None = None, **opt
     def slope(cx: Backward, x: Expr) -> Any:
         return DERIVATIVES[name](R, cx.number, x, cx.out)
 
-    meaning = meaning or Op.get(f"tir.{name}").get_attr("numpy")
+    numpy: Any = meaning or Op.get(f"tir.{name}").get_attr("numpy")
     options = {"float_only": True, "slope": slope, **options}
-    unary(f"relax.{name}", getattr(tir, name), meaning, doc, **options)
+    unary(f"relax.{name}", getattr(tir, name), numpy, doc, **options)
 
 
 def _sigmoid(x: np.ndarray[Any, Any]) -> Any:

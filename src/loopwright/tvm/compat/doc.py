@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from functools import singledispatch
-from typing import Any, dataclass_transform
+from typing import Any, ClassVar, dataclass_transform
 
 from ...base.errors import explain
 from ...ir.object_path import ObjectPath
@@ -24,6 +24,7 @@ class Doc:
     """A piece of Python text, a dataclass; `source_paths`: the nodes that it shows."""
 
     source_paths: Sequence[ObjectPath] = field(default=(), init=False)
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def __init_subclass__(cls) -> None:
         dataclass(eq=False)(cls)

@@ -21,14 +21,15 @@ from ....ir.op import Op
 from ....ir.prim_expr import IntImm, PrimExpr
 from ....tir import Layout
 from ....tir import layout as layout_of
-from ..types import TupleType, Type
+from ..types import Type
 from .core import ROWS
 from .reduce import axes_of
 from .tensor import BINARY, UNARY
 
 LAYOUT_RULE = "FInferCorrectLayout"
-Layouts = Sequence[Any]
-Rule = Callable[[Any, Layouts | None, Layouts, Sequence[Any]], Any]
+Layouts = Sequence[Any]  # a Layout each, or None
+Types = Sequence[Any]
+Rule = Callable[[Any, Layouts | None, Layouts, Types], Any]
 
 
 @dataclass(frozen=True)
@@ -79,28 +80,19 @@ def _listed(value: int | Sequence[int]) -> list[Any]:
 # ---------------------------------------------------------------------- element by element
 
 
-def elementwise(
-    attrs: Attrs | None,
-    new: Sequence[Layout] | None,
-    old: Sequence[Layout | None],
-    types: Sequence[Type],
-) -> Any:
+def elementwise(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """As its one argument is stored."""
     layout = new[0] if new else old[0]
     return Output([layout], [layout], attrs)
 
 
-def twice(
-    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout], types: Sequence[Type]
-) -> Any:
+def twice(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """Two results, as the argument is stored."""
     layout = new[0] if new else old[0]
     return Output([layout], [layout, layout], attrs)
 
 
-def broadcasting(
-    attrs: dict[str, Any], new: list[Any] | None, old: list[Any], types: list[Any]
-) -> Any:
+def broadcasting(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """Two operands: the smaller one moves as the larger one did."""
     ranks = [_rank(t) for t in types]
     large = 0 if ranks[0] >= ranks[1] else 1
@@ -175,9 +167,7 @@ def fixed(inputs: Sequence[str], output: str = "") -> Rule:
     """Layouts are read from attributes, whatever the arguments are stored as. A name that is not an
     attribute is a layout. The result has that of the first argument, or that of `out_layout`."""
 
-    def rule(
-        attrs: Any, new: Sequence[Any] | None, old: Sequence[Any], types: Sequence[Any]
-    ) -> Any:
+    def rule(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
         new_layouts = [layout_of(attrs.get(name, name)) for name in inputs[: len(old)]]
         out = attrs.get("out_layout", "") if not output else attrs.get(output, output)
         return Output(new_layouts, [layout_of(out) if out else new_layouts[0]], attrs)
@@ -185,9 +175,7 @@ def fixed(inputs: Sequence[str], output: str = "") -> Rule:
     return rule
 
 
-def imaging(
-    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout | None], types: Sequence[Type]
-) -> Any:
+def imaging(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """The attribute `layout` follows the data where the image's axes stay as they are, unless
     `out_layout` is given."""
     layout, out = layout_of(attrs["layout"]), attrs.get("out_layout", "")
@@ -202,17 +190,13 @@ def _keeps_image(new: Layout, old: Layout) -> bool:
     return [c for c in new if c.upper() in "DHW"] == spatial
 
 
-def permuting_image(
-    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout], types: Sequence[Type]
-) -> Any:
+def permuting_image(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """As `imaging`, for layouts without blocks."""
     blocked = bool(new) and not str(new[0]).isupper()
     return imaging(attrs, None if blocked else new, old, types)
 
 
-def dense(
-    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout | None], types: Sequence[Type]
-) -> Any:
+def dense(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """A product of rows."""
     rank = _rank(types[0])
     if rank > 6:
@@ -228,7 +212,7 @@ def along(*names: str, inputs: Sequence[str] = (), outputs: Sequence[str] = ("",
     """The attributes `names` are axes of the data. inputs: the layouts of the other arguments;
     outputs: of the results, "" for that of the data."""
 
-    def rule(attrs: Any, new: Sequence[Any] | None, old: Any, types: Sequence[Any]) -> Any:
+    def rule(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
         layout, values = old[0], {}
         if layout is None:
             return None
@@ -246,20 +230,13 @@ def along(*names: str, inputs: Sequence[str] = (), outputs: Sequence[str] = ("",
     return rule
 
 
-def ranking(
-    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout | None], types: Sequence[Type]
-) -> Any:
+def ranking(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """Values and their indices along an axis, or one of them."""
     count = 2 if attrs["ret_type"] == "both" else 1
     return along("axis", outputs=("",) * count)(attrs, new, old, types)
 
 
-def joining(
-    attrs: Attrs,
-    new: Sequence[Layout] | None,
-    old: Sequence[Layout | None],
-    types: Sequence[TupleType],
-) -> Any:
+def joining(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """Tensors side by side: all in one layout."""
     layout, axis = next((one for one in old if one is not None), None), int(attrs["axis"])
     if layout is None or not layout[axis].isupper():
@@ -270,9 +247,7 @@ def joining(
     return Output([layout] * len(old), [layout], attrs)
 
 
-def splitting(
-    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout | None], types: Sequence[Type]
-) -> Any:
+def splitting(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """A tensor in pieces: of an axis that is split, whole blocks."""
     where, axis, layout = attrs["indices_or_sections"], int(attrs["axis"]), old[0]
     equal = isinstance(where, int)
@@ -299,7 +274,7 @@ def _new_block(letter: str, old: Layout, new: Layout) -> int:
     return 0 if old.factor_of(letter) > 0 else new.factor_of(letter)
 
 
-def squeezing(attrs: Any, new: Any, old: Sequence[Any], types: Sequence[Type]) -> Any:
+def squeezing(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """Axes of extent 1 are removed."""
     layout, axes = old[0], attrs["axis"]
     if layout is None:
@@ -317,9 +292,7 @@ def squeezing(attrs: Any, new: Any, old: Sequence[Any], types: Sequence[Type]) -
     return None if rest is None else Output([layout], [rest], attrs)
 
 
-def transposing(
-    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout | None], types: Sequence[Type]
-) -> Any:
+def transposing(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """Axes in another order."""
     layout = old[0]
     if layout is None:
@@ -336,9 +309,7 @@ def transposing(
     return None if result is None else Output([layout], [result], attrs)
 
 
-def padding(
-    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout | None], types: Sequence[Type]
-) -> Any:
+def padding(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """Widths by axis; an axis that is padded is not split."""
     layout = old[0]
     if layout is None:
@@ -360,7 +331,7 @@ def _grows(width: Any) -> bool:
     return any(not isinstance(w, (int, IntImm)) or int(w) != 0 for w in width)
 
 
-def slicing_like(attrs: Any, new: Any, old: Sequence[Any], types: Sequence[Type]) -> Any:
+def slicing_like(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """A tensor cut to the extents of another one of the same layout."""
     if old[0] is None or old[0] != old[1]:
         return None
@@ -375,9 +346,7 @@ def slicing_like(attrs: Any, new: Any, old: Sequence[Any], types: Sequence[Type]
 # ---------------------------------------------------------------------- slices
 
 
-def slicing(
-    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout | None], types: Sequence[Type]
-) -> Any:
+def slicing(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """A part of each axis; of one that is split, whole blocks."""
     layout = old[0]
     if layout is None:
@@ -442,27 +411,17 @@ def _leading(
 # ---------------------------------------------------------------------- reductions
 
 
-def reducing(
-    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout | None], types: Sequence[Type]
-) -> Any:
+def reducing(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """Over axes; of one that is split, over both parts."""
     return _reduced(attrs, new, old, types, ordered=False)
 
 
-def finding(
-    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout], types: Sequence[Type]
-) -> Any:
+def finding(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """The place of an element: the reduced axes stay in their order."""
     return _reduced(attrs, new, old, types, ordered=True)
 
 
-def _reduced(
-    attrs: Attrs,
-    new: Sequence[Layout] | None,
-    old: Sequence[Layout | None],
-    types: Sequence[Type],
-    ordered: bool,
-) -> Any:
+def _reduced(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types, ordered: bool) -> Any:
     if old[0] is None:
         return None
     axes = axes_of(types[0], attrs["axis"], attrs["exclude"])
@@ -487,9 +446,7 @@ def _reduced(
     return Output([layout, mean][: len(old)], [out], attrs)
 
 
-def prelu(
-    attrs: Attrs, new: Sequence[Layout] | None, old: Sequence[Layout | None], types: Sequence[Type]
-) -> Any:
+def prelu(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """As the data was named before: the slopes belong to an axis."""
     return Output([old[0], layout_of("C")], [old[0]], attrs)
 
