@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..base.errors import explain
+from ..base.errors import CallValueError, explain
 from ..base.names import free_name
 from ..ir.functor import rewrite
 from ..ir.prim_expr import ConstExpr, IterVar, PrimExpr, Range, Var
@@ -28,9 +28,17 @@ if TYPE_CHECKING:
 
 def in_order(tensors: Iterable[Tensor]) -> list[Operation]:
     """The operations behind `tensors`, each after its inputs."""
+    return ordered([t.op for t in tensors], lambda op: op.computed_before)
+
+
+def ordered(
+    ops: Sequence[Operation], before: Callable[[Operation], Sequence[Tensor]]
+) -> list[Operation]:
+    """The operations behind some, each after those of the tensors `before` it. Raises ValueError for a
+    cycle."""
     done: dict[Operation, None] = {}
     begun: set[Operation] = set()
-    stack: list[tuple[Operation, bool]] = [(t.op, False) for t in reversed(list(tensors))]
+    stack: list[tuple[Operation, bool]] = [(op, False) for op in reversed(ops)]
     while stack:
         op, inputs_done = stack.pop()
         if op in done:
@@ -40,10 +48,10 @@ def in_order(tensors: Iterable[Tensor]) -> list[Operation]:
             continue
         if op in begun:
             what = f"{op.name} is computed from itself"
-            raise ValueError(explain(what, got="a cycle of operations", instead="te.scan"))
+            raise CallValueError(explain(what, got="a cycle of operations", instead="te.scan"))
         begun.add(op)
         stack.append((op, True))
-        stack.extend((t.op, False) for t in reversed(op.computed_before) if t.op not in done)
+        stack.extend((t.op, False) for t in reversed(before(op)) if t.op not in done)
     return list(done)
 
 

@@ -9,6 +9,7 @@ from ...base.errors import CallValueError, explain
 from ...ir.functor import pre_order_visit
 from ...ir.prim_expr import IterVar, PrimExpr, Var
 from ...ir.prim_op import const
+from ...te.prim_func import ordered
 from ...te.tensor import ComputeOp, Operation, Tensor
 from ...tir.expr import ProducerLoad
 from .scan import ScanOp
@@ -31,23 +32,7 @@ def create_read_graph(ops: Iterable[Operation]) -> ReadGraph:
 
 def post_dfs_order(ops: Iterable[Operation], graph: ReadGraph) -> list[Operation]:
     """The operations, each after those that it reads. Raises ValueError for a cycle."""
-    done: dict[Operation, None] = {}
-    begun: set[Operation] = set()
-    stack: list[tuple[Operation, bool]] = [(op, False) for op in reversed(list(ops))]
-    while stack:
-        op, ready = stack.pop()
-        if op in done:
-            continue
-        if ready:
-            done[op] = None
-            continue
-        if op in begun:
-            what = f"{op.name} is computed from itself"
-            raise CallValueError(explain(what, got="a cycle of operations", instead="te.scan"))
-        begun.add(op)
-        stack.append((op, True))
-        stack += [(t.op, False) for t in reversed(graph[op]) if t.op not in done]
-    return list(done)
+    return ordered(list(ops), graph.__getitem__)
 
 
 def sub_graph(
