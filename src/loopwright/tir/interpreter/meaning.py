@@ -131,36 +131,20 @@ def _whole(numpy_fn: Callable[[Any], Any]) -> Callable[[float], float]:
     return lambda x: float(numpy_fn(x))
 
 
-_NUMPY = {
-    name: Op.get(f"tir.{name}").get_attr("numpy")
-    for name in (
-        *("exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "tan", "cos", "sin", "cosh"),
-        *("sinh", "acos", "asin", "acosh", "asinh", "atanh", "sqrt", "pow", "fmod", "ldexp"),
-    )
-}
+def _exact(name: str) -> Callable[..., float]:
+    """The function of Python, and where that raises an error, the result of numpy."""
+    return _safe(getattr(math, name), Op.get(f"tir.{name}").get_attr("numpy"))
+
+
+_RAISING = """
+    exp exp2 expm1 log log2 log10 log1p tan cos sin cosh sinh acos asin acosh asinh atanh sqrt pow fmod
+""".split()  # noqa: SIM905
+_TOTAL = ("erf", "tanh", "atan", "atan2", "hypot", "copysign", "cbrt", "isnan", "isinf")
 FLOAT: dict[str, Callable[..., float]] = {
-    "exp": _safe(math.exp, _NUMPY["exp"]),
-    "exp2": _safe(math.exp2, _NUMPY["exp2"]),
-    "exp10": _safe(lambda x: math.pow(10.0, x), _NUMPY["exp10"]),
-    "erf": math.erf,
-    "tanh": math.tanh,
+    **{name: _exact(name) for name in _RAISING},
+    **{name: getattr(math, name) for name in _TOTAL},
+    "exp10": _safe(lambda x: math.pow(10.0, x), Op.get("tir.exp10").get_attr("numpy")),
     "sigmoid": _sigmoid,
-    "log": _safe(math.log, _NUMPY["log"]),
-    "log2": _safe(math.log2, _NUMPY["log2"]),
-    "log10": _safe(math.log10, _NUMPY["log10"]),
-    "log1p": _safe(math.log1p, _NUMPY["log1p"]),
-    "tan": _safe(math.tan, _NUMPY["tan"]),
-    "cos": _safe(math.cos, _NUMPY["cos"]),
-    "sin": _safe(math.sin, _NUMPY["sin"]),
-    "cosh": _safe(math.cosh, _NUMPY["cosh"]),
-    "sinh": _safe(math.sinh, _NUMPY["sinh"]),
-    "acos": _safe(math.acos, _NUMPY["acos"]),
-    "asin": _safe(math.asin, _NUMPY["asin"]),
-    "acosh": _safe(math.acosh, _NUMPY["acosh"]),
-    "asinh": _safe(math.asinh, _NUMPY["asinh"]),
-    "atan": math.atan,
-    "atanh": _safe(math.atanh, _NUMPY["atanh"]),
-    "sqrt": _safe(math.sqrt, _NUMPY["sqrt"]),
     "rsqrt": _rsqrt,
     "floor": _whole(np.floor),
     "ceil": _whole(np.ceil),
@@ -168,18 +152,9 @@ FLOAT: dict[str, Callable[..., float]] = {
     "round": _whole(np.rint),
     "nearbyint": _whole(np.rint),
     "fabs": abs,
-    "atan2": math.atan2,
-    "hypot": math.hypot,
-    "copysign": math.copysign,
-    "pow": _safe(math.pow, _NUMPY["pow"]),
-    "fmod": _safe(math.fmod, _NUMPY["fmod"]),
     "fma": fma,
     "fmin": lambda a, b: b if a != a or b < a else a,
     "fmax": lambda a, b: b if a != a or b > a else a,
-    "cbrt": math.cbrt,
-    "expm1": _safe(math.expm1, np.expm1),
-    "isnan": math.isnan,
-    "isinf": math.isinf,
 }
 # Names of the same functions in LLVM and other libraries.
 _ALIASES = {
