@@ -108,6 +108,14 @@ DERIVATIVES = {
     "cos": lambda x: -np.sin(x),
     "fabs": np.ones_like,
     "erf": lambda x: 2 / np.sqrt(np.pi) * np.exp(-x * x),
+    "tan": lambda x: 1 / np.cos(x) ** 2,
+    "sinh": np.cosh,
+    "cosh": np.sinh,
+    "asin": lambda x: 1 / np.sqrt(1 - x * x),
+    "acos": lambda x: -1 / np.sqrt(1 - x * x),
+    "atan": lambda x: 1 / (1 + x * x),
+    "asinh": lambda x: 1 / np.sqrt(1 + x * x),
+    "atanh": lambda x: 1 / (1 - x * x),
     **dict.fromkeys(("floor", "ceil", "trunc", "round", "nearbyint"), np.zeros_like),
 }
 
