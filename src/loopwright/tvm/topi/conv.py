@@ -62,16 +62,17 @@ def conv(
 
 
 def _spelled(function: Callable[..., Tensor], **names: str) -> Callable[..., Tensor]:
-    """The function with other names of its parameters: TVM's differ."""
+    """The function with other names of its parameters, as TVM's differ; "" leaves one at its
+    default."""
     plain = inspect.signature(function)
-    named = [p.replace(name=names.get(n, n)) for n, p in plain.parameters.items()]
+    old_names = {names.get(n, n): n for n in plain.parameters if names.get(n, n)}
+    named = [plain.parameters[old].replace(name=new) for new, old in old_names.items()]
     signature = plain.replace(parameters=named)
 
     @functools.wraps(function)
     def call(*args: Any, **keywords: Any) -> Tensor:
         bound = signature.bind(*args, **keywords)
-        bound.apply_defaults()
-        return function(*bound.args)
+        return function(**{old_names[name]: value for name, value in bound.arguments.items()})
 
     call.__signature__ = signature
     return call
@@ -88,8 +89,8 @@ def _grouped(name: str, data: str, kernel: str) -> Callable[..., Tensor]:
         Input: Tensor,
         Filter: Tensor,
         stride: Ints = 1,
-        padding: str | int = "VALID",
-        dilation: int = 1,
+        padding: Padding = "VALID",
+        dilation: Ints = 1,
         groups: int = 1,
         out_dtype: DataType | str | None = usual,
     ) -> Tensor:
@@ -101,19 +102,7 @@ def _grouped(name: str, data: str, kernel: str) -> Callable[..., Tensor]:
 
 
 def _plain(name: str, data: str, kernel: str) -> Callable[..., Tensor]:
-    usual = _OUT_DTYPES.get(name)
-
-    def convolution(
-        Input: Tensor,
-        Filter: Tensor,
-        stride: Ints = 1,
-        padding: Padding = "VALID",
-        dilation: Ints = 1,
-        out_dtype: DataType | str | None = usual,
-    ) -> Tensor:
-        return conv(Input, Filter, stride, padding, dilation, 1, data, kernel, out_dtype)
-
-    convolution.__name__ = convolution.__qualname__ = name
+    convolution = _spelled(_grouped(name, data, kernel), groups="")
     convolution.__doc__ = f"Convolution of data {data} by a kernel {kernel}."
     return convolution
 
@@ -354,7 +343,7 @@ def _group_transpose(name: str) -> Callable[..., Tensor]:
         kernel: Tensor,
         stride: Ints,
         padding: Ints,
-        out_dtype: DataType | str,
+        out_dtype: DataType | str | None,
         output_padding: Ints,
         groups: int,
     ) -> Tensor:
@@ -366,16 +355,7 @@ def _group_transpose(name: str) -> Callable[..., Tensor]:
 
 
 def _transpose(name: str) -> Callable[..., Tensor]:
-    def convolution(
-        data: Tensor,
-        kernel: Tensor,
-        stride: Ints,
-        padding: int,
-        out_dtype: DataType | str | None,
-        output_padding: Ints,
-    ) -> Tensor:
-        return _transposed(data, kernel, stride, padding, output_padding, 1, out_dtype)
-
+    convolution = _spelled(functools.partial(_group_transpose(name), groups=1), groups="")
     convolution.__name__ = convolution.__qualname__ = name
     convolution.__doc__ = "A transposed convolution, channels first, by a kernel IO..."
     return convolution
