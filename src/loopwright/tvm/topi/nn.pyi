@@ -11,12 +11,9 @@ from loopwright.te.tensor import Tensor as Tensor
 from loopwright.tvm.topi.bits import bitpack as bitpack
 from loopwright.tvm.topi.conv import (
     conv as conv, conv1d as conv1d, conv1d_ncw as conv1d_ncw, conv1d_nwc as conv1d_nwc,
-    conv1d_transpose_ncw as conv1d_transpose_ncw, conv2d as conv2d,
-    conv2d_NCHWc as conv2d_NCHWc, conv2d_hwcn as conv2d_hwcn, conv2d_nchw as conv2d_nchw,
-    conv2d_nhwc as conv2d_nhwc, conv2d_transpose_nchw as conv2d_transpose_nchw,
-    conv3d_ncdhw as conv3d_ncdhw, conv3d_ndhwc as conv3d_ndhwc,
-    conv3d_transpose_ncdhw as conv3d_transpose_ncdhw,
-    depthwise_conv2d_NCHWc as depthwise_conv2d_NCHWc,
+    conv2d as conv2d, conv2d_NCHWc as conv2d_NCHWc, conv2d_hwcn as conv2d_hwcn,
+    conv2d_nchw as conv2d_nchw, conv2d_nhwc as conv2d_nhwc, conv3d_ncdhw as conv3d_ncdhw,
+    conv3d_ndhwc as conv3d_ndhwc, depthwise_conv2d_NCHWc as depthwise_conv2d_NCHWc,
     depthwise_conv2d_backward_input_nhwc as depthwise_conv2d_backward_input_nhwc,
     depthwise_conv2d_backward_weight_nhwc as depthwise_conv2d_backward_weight_nhwc,
     depthwise_conv2d_nchw as depthwise_conv2d_nchw,
