@@ -24,6 +24,7 @@ SLOTS: dict[str, str] = {
     "base.own_plugins": "composition:OWN_PLUGINS",
     "base.views": "explore.views",
     "frontend.compile": "driver:compile",
+    "frontend.graph_store": "driver.graph_store",
     "frontend.torch_program": "frontend.torch.importer:stateless",
     "frontend.nn_call_subroutine": "frontend.nn.subroutine:call_subroutine",
     "frontend.nn_export": "frontend.nn.exporter:export",
