@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 from ..base.errors import LoopwrightError, explain
 from ..base.late import VIEWS, Slot
 from ..runtime.module import Timed, call_args, run_by_name
+from ..runtime.native import NativeFunction, from_ffi
 from ..runtime.profiler import Profile
 from ..runtime.signature import Argument, Signature, few
 from ..runtime.tensor import Tensor
@@ -133,8 +135,15 @@ class CompiledModel(Timed):
         torch = sys.modules.get("torch")
         if torch is None or not any(isinstance(a, torch.Tensor) for a in args):
             return self[self.entry_name](*args, **options)
+        function = self[self.entry_name]
+        if type(function) is NativeFunction and function.returns and not options:
+            with suppress(BufferError, TypeError, ValueError):  # the call below converts, or explains
+                result = function.raw(*map(_plain, args))
+                if type(result) is torch.Tensor:
+                    return result
+                return _as_torch(from_ffi(result), torch.from_dlpack)
         plain = [a.detach() if isinstance(a, torch.Tensor) else a for a in args]
-        return _as_torch(self[self.entry_name](*plain, **options), torch.from_dlpack)
+        return _as_torch(function(*plain, **options), torch.from_dlpack)
 
     def function_names(self) -> list[str]:
         """The functions that can be called, `main` first."""
@@ -310,6 +319,16 @@ class CompiledModel(Timed):
 
     def _cannot(self, what: str) -> NoReturn:
         raise LoopwrightError(explain(f"{self.form} {what}", got=str(self.target)))
+
+
+def _plain(tensor: Any) -> Any:
+    """A tensor of torch as native code takes it: contiguous, its signs and conjugates computed. Another
+    value as it is."""
+    if not hasattr(tensor, "is_neg"):
+        return tensor
+    if tensor.is_contiguous() and not (tensor.is_neg() or tensor.is_conj()):
+        return tensor
+    return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
 def _as_torch(result: Any, convert: Callable[[Any], Any]) -> Any:

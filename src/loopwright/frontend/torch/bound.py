@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from ...codegen.llvm.jit import ObjectStream, load_objects
+from ...runtime.ffi import ffi
 
 _MOST = 64  # bindings of one graph: a layer's code is shared by all layers of its class
 _DUMMY = np.zeros(1, np.int64)
@@ -27,11 +28,21 @@ _DUMMY = np.zeros(1, np.int64)
 _FIELDS = "index object impl storage data offset counter version_at version at0 word0 at1 word1".split()  # noqa: SIM905
 _ROW = len(_FIELDS)
 
+# A function of tvm-ffi: (the list of arguments, the rows, their number) -> bool.
 _TEXT = """
-define i32 @unchanged(ptr %args, ptr %rows, i64 %count) nounwind {{
+define i32 @unchanged(ptr %self, ptr %inputs, i32 %nargs, ptr %ret) nounwind {{
 entry:
+  %argsp = getelementptr i8, ptr %inputs, i64 8
+  %rowsp = getelementptr i8, ptr %inputs, i64 24
+  %countp = getelementptr i8, ptr %inputs, i64 40
+  %args = load ptr, ptr %argsp
+  %rows = load ptr, ptr %rowsp
+  %count = load i64, ptr %countp
   %itemsp = getelementptr i8, ptr %args, i64 {items}
   %items = load ptr, ptr %itemsp
+  %resultp = getelementptr i8, ptr %ret, i64 8
+  store i64 {bool}, ptr %ret
+  store i64 0, ptr %resultp
   br label %loop
 loop:
   %i = phi i64 [ 0, %entry ], [ %next, %last ]
@@ -45,11 +56,13 @@ last:
   %next = add i64 %i, 1
   br label %loop
 yes:
-  ret i32 1
+  store i64 1, ptr %resultp
+  ret i32 0
 no:
   ret i32 0
 }}
 """
+_BOOL = 2  # kTVMFFIBool
 
 
 class _Offsets(NamedTuple):
@@ -159,14 +172,14 @@ def _text(at: _Offsets) -> str:
     samples = (word(f"word{k}", f"at{k}", "i64") for k in (0, 1))
     check("third", word("version", "version_at", "i32"), *samples)
     lines.append("  br label %last")
-    return _TEXT.format(items=at.items, row=_ROW, body="\n".join(lines))
+    return _TEXT.format(items=at.items, row=_ROW, bool=_BOOL, body="\n".join(lines))
 
 
-Check = Callable[[int, int, int], int]
+Check = Callable[[int, int, int], bool]
 
 
 @cache
-def _native() -> tuple[Check, _Offsets, Any] | None:
+def _native() -> tuple[Check, _Offsets] | None:
     """The native comparison; None where it does not see what it has to."""
     try:
         at = _offsets()
@@ -174,9 +187,9 @@ def _native() -> tuple[Check, _Offsets, Any] | None:
             key = stream.add(_text(at), name="unchanged")
             objects = stream.finish()
         library = load_objects([objects[key]], exports=["unchanged"])
-        kind = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ssize_t)
-        check = kind(library["unchanged"])
-        return (check, at, library) if _sees_changes(check, at) else None
+        check = ffi().Function.__from_extern_c__(library["unchanged"], keep_alive_object=library)
+        check.release_gil = False  # it takes less time than that would
+        return (check, at) if _sees_changes(check, at) else None
     except Exception:
         return None
 
@@ -187,7 +200,7 @@ def _sees_changes(check: Check, at: _Offsets) -> bool:
     args = [None, t]
 
     def same() -> bool:
-        return bool(check(id(args), table.ctypes.data, 1))
+        return check(id(args), table.ctypes.data, 1)
 
     table = _table([(1, t)], at)
     answers = [same()]
@@ -265,7 +278,7 @@ class Binding:
     def fits(self, args: list[Any]) -> bool:
         """Whether these are the parameters that it is bound to, not written since."""
         if self.native is not None:
-            return bool(self.native[0](id(args), self.address, self.count))
+            return self.native[0](id(args), self.address, self.count)
         now = [_state(args[k]) for k in self.places]
         return now == self.states and all(s.tensor() is not None for s in self.states)
 

@@ -158,13 +158,7 @@ def _boxed(run: Callable[..., Any]) -> Callable[[list[Any]], Any]:
         args.clear()
         return run(*values)
 
-    def call_part(args: list[Any]) -> Any:
-        result = run_list(args)
-        args.clear()
-        return result
-
-    run_list = run.run if isinstance(run, Part) else None
-    boxed = call if run_list is None else call_part
+    boxed = run.boxed() if isinstance(run, Part) else call
     boxed._boxed_call = True  # type: ignore[attr-defined]
     return boxed
 

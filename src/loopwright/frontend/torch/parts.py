@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -27,7 +28,6 @@ COMPILE: Slot[Callable[..., Any]] = Slot("frontend.compile")
 STORE: Slot[Any] = Slot("frontend.graph_store")
 
 STATIC = "loopwright_static"  # in the meta of placeholders: a parameter or buffer, which no call writes
-_LITTLE = 16  # elements of a frozen tensor that passes may look at
 
 
 class NotConverted(Exception):
@@ -48,8 +48,7 @@ class Part(torch.nn.Module):
         super().__init__()
         self.eager, self.note = gm.forward, note
         self.inputs = [n for n in gm.graph.nodes if n.op == "placeholder"]
-        frozen = _frozen(gm) if freeze else {}
-        self.weights = [n for n in self.inputs if _is_static(n)] + list(frozen.values())
+        self.weights = [n for n in self.inputs if _is_static(n)]
         self.single = not isinstance(gm.graph.output_node().args[0], (list, tuple))
         self._compile(gm, pipeline)
         self.check = self.bound is None and not freeze
@@ -60,14 +59,13 @@ class Part(torch.nn.Module):
         self.count = len(computed)
         # Converted before each call; others only where the native code refuses them.
         self.odd = [k for k, i in enumerate(self.takes) if _is_odd(self.inputs[i])]
-        self.plain = not self.odd and all(kind == "tensor" for kind, _ in self.results)
 
     # -- compilation ---------------------------------------------------------------------------
 
     def _compile(self, gm: fx.GraphModule, pipeline: Pipeline) -> None:
         store, key = STORE.get(), None
         if pipeline is None:
-            constants = _attributes(gm, {n.name for n in self.weights})
+            constants = _attributes(gm)
             arrays = [as_tensor(t).view() for t in constants.values()]
             key = store.key_of(self._text(gm), arrays)
         stored = store.load(key)
@@ -95,8 +93,7 @@ class Part(torch.nn.Module):
         family, store = Weights(), STORE.get()
         roots = {n.name: _root(n, family) for n in weights}
         inputs = [n for n in self.inputs if n.name not in roots]
-        constants = _attributes(gm, {*roots})
-        importer = TorchImporter(gm.graph, inputs, {**constants, **roots}, computed_only=True)
+        importer = TorchImporter(gm.graph, inputs, {**_attributes(gm), **roots}, computed_only=True)
         try:
             mod = importer.run()
         except Exception as error:
@@ -128,14 +125,13 @@ class Part(torch.nn.Module):
     def _bind(self, facts: dict[str, Any], instance: Callable[[], Any], transform: Any) -> None:
         self.takes, numbers = facts["takes"], facts["weights"]
         weights = self.weights if facts["bound"] else []
-        places = [self.inputs.index(n) for n in weights if n.op == "placeholder"]
-        frozen = [n.meta["val"] for n in weights if n.op != "placeholder"]
+        places = [self.inputs.index(n) for n in weights]
 
         def make() -> Binding:
             exe, arrays = instance()
 
             def set_values(parameters: list[Any]) -> None:
-                values = [as_tensor(w) for w in (*parameters, *frozen)]
+                values = [as_tensor(p) for p in parameters]
                 for k, root in enumerate(numbers):
                     if root >= 0:
                         arrays[k][...] = values[root].view()
@@ -146,9 +142,8 @@ class Part(torch.nn.Module):
             return Binding(_function(exe), set_values, places)
 
         self.bindings = Bindings(make)
-        self.bound = None
-        if not places:
-            self.bound = make()
+        self.bound = None if places else make()
+        if self.bound is not None:
             self.bound.set_values([])
 
     def _text(self, gm: fx.GraphModule) -> str:
@@ -170,20 +165,13 @@ class Part(torch.nn.Module):
     def run(self, args: list[Any]) -> Any:
         """The results of a list of arguments, as a tuple or alone, as the graph has them."""
         try:
-            bound = self.bound
-            if bound is None or (self.check and not bound.fits(args)):
-                bound = self.bound = self.bindings.of(args)
             values = [args[k] for k in self.takes]
             for k in self.odd:
                 values[k] = _taken(values[k])
-            out = self._called(bound.function, values) if self.count else ()
+            out = self._called(self._function(args), values) if self.count else ()
         except Exception as error:  # data that ours refuses: eager says so, or does it
             self.note(error)
             return self.eager(*args)
-        if self.count == 1:
-            if self.plain and self.single:
-                return out
-            out = (out,)
         results = [
             source
             if kind == "constant"
@@ -194,20 +182,54 @@ class Part(torch.nn.Module):
         ]
         return results[0] if self.single else tuple(results)
 
+    def _function(self, args: list[Any]) -> Any:
+        """The native code with the parameters among the arguments."""
+        bound = self.bound
+        if bound is None or (self.check and not bound.fits(args)):
+            bound = self.bound = self.bindings.of(args)
+        return bound.function
+
+    def boxed(self) -> Callable[[list[Any]], Any]:
+        """A function of a list of arguments, which it clears, so that nothing keeps them alive."""
+        run, tensor = self.run, torch.Tensor
+
+        def call(args: list[Any]) -> Any:
+            results = run(args)
+            args.clear()
+            return results
+
+        alone = self.results == [("tensor", 0)] and not self.single
+        if self.odd or not alone or not self.takes:
+            return call
+        first, *others = self.takes
+        pick = itemgetter(*self.takes) if others else lambda args: (args[first],)
+        function, check = self._function, self.check
+
+        def call_simple(args: list[Any]) -> Any:
+            """The same for tensors that native code takes, and one result: without steps in Python."""
+            try:
+                out = (function(args) if check else self.bound.function)(*pick(args))
+            except Exception:
+                return call(args)
+            if type(out) is not tensor:
+                return call(args)
+            args.clear()
+            return (out,)
+
+        return call_simple
+
     def _called(self, function: Any, values: list[Any]) -> Any:
         try:
             out = function(*values)
         except (BufferError, TypeError, ValueError):
             out = function(*map(_taken, values))
-        if type(out) is torch.Tensor:
-            return out
-        return [_as_torch(v) for v in out] if self.count > 1 else _as_torch(out)
+        return [_as_torch(v) for v in out] if self.count > 1 else [_as_torch(out)]
 
 
 def _function(exe: Any) -> Any:
     """The function that takes and returns tensors of torch, or of tvm-ffi, without a conversion by us."""
     main = exe["main"]
-    return main._function if type(main) is NativeFunction else main
+    return main.raw if type(main) is NativeFunction else main
 
 
 def _as_torch(value: Any) -> torch.Tensor:
@@ -275,19 +297,9 @@ def _root(node: fx.Node, family: Weights) -> Weight:
     return Weight(family, tuple(fake.shape), DTYPES[fake.dtype])
 
 
-def _frozen(gm: fx.GraphModule) -> dict[str, fx.Node]:
-    """The attributes of a frozen graph that are bound as weights: passes do not look at them."""
-    nodes = [n for n in gm.graph.nodes if n.op == "get_attr" and _may_be_weight(n.meta.get("val"))]
-    return {
-        n.name: n
-        for n in nodes
-        if n.meta["val"].numel() > _LITTLE and n.meta["val"].is_floating_point()
-    }
-
-
-def _attributes(gm: fx.GraphModule, weights: set[str]) -> dict[str, torch.Tensor]:
+def _attributes(gm: fx.GraphModule) -> dict[str, torch.Tensor]:
     """The tensors among a graph's attributes, by the names of their nodes."""
-    nodes = [n for n in gm.graph.nodes if n.op == "get_attr" and n.name not in weights]
+    nodes = [n for n in gm.graph.nodes if n.op == "get_attr"]
     return {n.name: n.meta["val"] for n in nodes if isinstance(n.meta.get("val"), torch.Tensor)}
 
 
