@@ -245,7 +245,9 @@ def packed(
         if _dtype(array.dtype.name) != array.dtype:
             return None
         if id(array) in weights:
-            constants.append([name, array.dtype.name, list(array.shape), -1 - weights[id(array)], 0])
+            constants.append(
+                [name, array.dtype.name, list(array.shape), -1 - weights[id(array)], 0]
+            )
             continue
         offset = data.put(array.reshape(-1).view(np.uint8), array.nbytes)
         constants.append([name, array.dtype.name, list(array.shape), offset, array.nbytes])

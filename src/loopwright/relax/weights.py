@@ -83,7 +83,9 @@ class _Transform:
         if key not in self.vars:
             self.vars[key] = self.builder.emit(self.call(recipe))
         var = self.vars[key]
-        return var if recipe.index is None else self.builder.emit(rx.TupleGetItem(var, recipe.index))
+        return (
+            var if recipe.index is None else self.builder.emit(rx.TupleGetItem(var, recipe.index))
+        )
 
     def call(self, recipe: Recipe) -> rx.Call:
         args = [self.argument(a) for a in recipe.call.args]

@@ -77,9 +77,7 @@ def backend(
     return compiler(gm, example_inputs)
 
 
-def _compiled(
-    mode: Mode, gm: fx.GraphModule, example_inputs: Sequence[Any]
-) -> Callable[..., Any]:
+def _compiled(mode: Mode, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """A graph of ATen's operators as a callable, which runs in eager torch where compilation fails."""
     LOG.graphs += 1
     if mode.binds:

@@ -27,7 +27,9 @@ Note = Callable[[Exception], None]
 COMPILE: Slot[Callable[..., Any]] = Slot("frontend.compile")
 STORE: Slot[Any] = Slot("frontend.graph_store")
 
-STATIC = "loopwright_static"  # in the meta of placeholders: a parameter or buffer, which no call writes
+STATIC = (
+    "loopwright_static"  # in the meta of placeholders: a parameter or buffer, which no call writes
+)
 
 
 class NotConverted(Exception):

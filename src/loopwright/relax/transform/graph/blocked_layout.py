@@ -256,7 +256,11 @@ class _Blocker(LayoutRewriter):
     def operand(self, value: Expr, lead: _Blocked, flat: bool) -> _Blocked | None:
         """The other operand of a broadcasting operator, in blocks; None if that is not possible."""
         if isinstance(value, Constant) and value.data.ndim == 1 + len(lead.sides):
-            value = computed(self.builder.normalize(relax_op.expand_dims(value, 0))) if value.is_weight else Constant(value.data.numpy()[None])
+            value = (
+                computed(self.builder.normalize(relax_op.expand_dims(value, 0)))
+                if value.is_weight
+                else Constant(value.data.numpy()[None])
+            )
         channels = _channels(value.struct_info)
         if channels != lead.channels and (channels != 1 or isinstance(value, Var)):
             return None
