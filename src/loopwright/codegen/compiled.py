@@ -142,7 +142,7 @@ class CompiledModel(Timed):
     def _with_state(self, state: State, args: Sequence[Any]) -> Any:
         function = self.entry_name
         result = self._call(state.completed(args), {})
-        results = state.taken(args, self.signature(function).leaves(result))
+        results = state.update(args, self.signature(function).leaves(result))
         return results if len(results) > 1 else results[0] if results else None
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -260,7 +260,7 @@ class CompiledModel(Timed):
             self._call(state.completed([feeds[n] for n in names]), {})
         )
         outputs = self.output_names()[len(state.written) :]
-        return dict(zip(outputs, state.taken([feeds[n] for n in names], result), strict=True))
+        return dict(zip(outputs, state.update([feeds[n] for n in names], result), strict=True))
 
     def overriding(self, names: Collection[str]) -> CompiledModel:
         """This model, or where initializers that a run may give are among the names, the one that has

@@ -28,8 +28,8 @@ class State:
         """The arguments of `main` for those of a call."""
         return [*args, *self.tensors.values()]
 
-    def taken(self, args: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-        """The caller's results. What the others replace is written: buffers, and the caller's tensors."""
+    def update(self, args: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+        """Write the new values, to buffers and to the caller's tensors. Returns the other results."""
         names, count = list(self.tensors), len(args)
         for k, value in zip(self.written, results, strict=False):
             if k < count:

@@ -28,7 +28,7 @@ _KIND = "executables"
 
 
 class Graph(NamedTuple):
-    """A graph that was compiled. facts: what the caller wrote; code: for `instance` and `transform`."""
+    """A graph that was compiled. facts: the caller's; code: for `instance` and `transform`."""
 
     facts: dict[str, Any]
     code: list[bytes]
@@ -38,7 +38,7 @@ class Graph(NamedTuple):
         return instance(self.code)
 
     def transform(self) -> Any:
-        """The executable that computes weights from parameters; None if there is none."""
+        """The executable that computes weights from parameters; None without such."""
         return _loaded(*self.code[2:4]) if len(self.code) > 2 else None
 
 

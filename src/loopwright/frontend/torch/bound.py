@@ -24,10 +24,22 @@ from ...runtime.ffi import ffi
 _MOST = 64  # bindings of one graph: a layer's code is shared by all layers of its class
 _DUMMY = np.zeros(1, np.int64)
 
-# What a row of a table holds. A word at an address is compared with the field behind it.
-_FIELDS = (
-    "index object impl storage data offset counter version_at version at0 word0 at1 word1".split()
-)  # noqa: SIM905
+# The words of a row of a table. A word at an address is compared with the field behind it.
+_FIELDS = [
+    "index",
+    "object",
+    "impl",
+    "storage",
+    "data",
+    "offset",
+    "counter",
+    "version_at",
+    "version",
+    "at0",
+    "word0",
+    "at1",
+    "word1",
+]
 _ROW = len(_FIELDS)
 
 # A function of tvm-ffi: (the list of arguments, the rows, their number) -> bool.
@@ -251,29 +263,29 @@ def _state(t: torch.Tensor) -> _State:
 class Binding:
     """Code with the values of the parameters of one model.
 
-    function: the native code; set_values: computes its constants from the parameters. places: where these
+    function: the native code; set_values: computes its constants from the parameters. positions: where these
     are among the arguments of a call.
     """
 
     def __init__(
-        self, function: Any, set_values: Callable[[list[Any]], None], places: list[int]
+        self, function: Any, set_values: Callable[[list[Any]], None], positions: list[int]
     ) -> None:
-        self.function, self.set_values, self.places = function, set_values, places
-        self.count = len(places)
+        self.function, self.set_values, self.positions = function, set_values, positions
+        self.count = len(positions)
         self.native = _native()
         self.table = np.zeros((0, _ROW), np.int64)
         self.address = 0
 
     def bind(self, args: Sequence[Any]) -> None:
         """Take the values of the parameters among the arguments."""
-        weights = [args[k] for k in self.places]
+        weights = [args[k] for k in self.positions]
         if self.native is None:
             self.states = [_state(w) for w in weights]
         else:
-            self.table = _table(list(zip(self.places, weights, strict=True)), self.native[1])
+            self.table = _table(list(zip(self.positions, weights, strict=True)), self.native[1])
             self.address = self.table.ctypes.data
         table = self.table
-        # An object that is gone may come again, as another one at its address.
+        # An object may be freed, and another be at its address.
         self.references = [weakref.ref(w, lambda _: table.fill(0)) for w in weights]
         self.set_values(weights)
 
@@ -281,12 +293,12 @@ class Binding:
         """Whether these are the parameters that it is bound to, not written since."""
         if self.native is not None:
             return self.native[0](id(args), self.address, self.count)
-        now = [_state(args[k]) for k in self.places]
+        now = [_state(args[k]) for k in self.positions]
         return now == self.states and all(s.tensor() is not None for s in self.states)
 
     def is_of(self, args: Sequence[Any]) -> bool:
         """Whether it is bound to these parameters, whatever their values."""
-        pairs = zip(self.references, self.places, strict=True)
+        pairs = zip(self.references, self.positions, strict=True)
         return all(ref() is args[k] for ref, k in pairs)
 
 
@@ -301,10 +313,10 @@ class Bindings:
         """The binding of the parameters among the arguments, up to date."""
         bound = next((b for b in self.all if b.fits(args)), None)
         if bound is None:
-            gone = [b for b in self.all if any(r() is None for r in b.references)]
+            dead = [b for b in self.all if any(r() is None for r in b.references)]
             full = self.all[-1:] if len(self.all) >= _MOST else []
             own = [b for b in self.all if b.is_of(args)]
-            bound = next(iter([*own, *gone, *full]), None) or self.make()
+            bound = next(iter([*own, *dead, *full]), None) or self.make()
             bound.bind(args)
         if self.all[:1] != [bound]:
             self.all = [bound, *(b for b in self.all if b is not bound)]

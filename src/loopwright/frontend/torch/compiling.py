@@ -151,14 +151,16 @@ def _copied(graph: fx.Graph) -> fx.Graph:
 def _boxed(run: Callable[..., Any]) -> Callable[[list[Any]], Any]:
     """A function of a list of arguments, which it clears, so that nothing keeps them alive."""
 
+    def make_boxed(function: Any) -> Any:
+        function._boxed_call = True
+        return function
+
     def call(args: list[Any]) -> Any:
         values = tuple(args)
         args.clear()
         return run(*values)
 
-    boxed = run.boxed() if isinstance(run, Part) else call
-    boxed._boxed_call = True  # type: ignore[attr-defined]
-    return boxed
+    return make_boxed(run.boxed() if isinstance(run, Part) else call)
 
 
 def _note(node: fx.Node | None, reason: str) -> None:

@@ -14,7 +14,6 @@ from ...base.late import Slot
 from ...ir.module import IRModule
 from ...relax.weights import transform_module
 from ...runtime.native import NativeFunction
-from ...runtime.tensor import Tensor, from_dlpack
 from ...runtime.weights import UnknownValues, Weight, Weights
 from .bound import Binding, Bindings
 from .dtypes import DTYPES
@@ -43,7 +42,7 @@ class NotConverted(Exception):
 class Part(torch.nn.Module):
     """A graph as a function of torch's tensors and sizes. Inputs that are results are passed on.
 
-    Raises NotConverted. note: what is called with an error that the data of a call cause; they run in eager.
+    Raises NotConverted. note: is called with an error that the data of a call cause; they run in eager.
     """
 
     def __init__(self, gm: fx.GraphModule, pipeline: Pipeline, freeze: bool, note: Note) -> None:
@@ -109,8 +108,10 @@ class Part(torch.nn.Module):
         except Exception as error:
             raise (UnknownValues(str(error)) if family.were_read else error) from error
         used = family.stored()
-        made = [w for w in used if w.recipe is not None]
-        transform = COMPILE.get()(transform_module(list(roots.values()), made)) if made else None
+        derived = [w for w in used if w.recipe is not None]
+        transform = (
+            COMPILE.get()(transform_module(list(roots.values()), derived)) if derived else None
+        )
         names, order = [n.name for n in self.inputs], list(roots.values())
         facts = {
             "takes": [names.index(p.name) for p in importer.model.inputs],
@@ -127,7 +128,7 @@ class Part(torch.nn.Module):
     def _bind(self, facts: dict[str, Any], instance: Callable[[], Any], transform: Any) -> None:
         self.takes, numbers = facts["takes"], facts["weights"]
         weights = self.weights if facts["bound"] else []
-        places = [self.inputs.index(n) for n in weights]
+        positions = [self.inputs.index(n) for n in weights]
 
         def make() -> Binding:
             exe, arrays = instance()
@@ -141,10 +142,10 @@ class Part(torch.nn.Module):
                 if packed:
                     transform["main"](*values, out=packed if len(packed) > 1 else packed[0])
 
-            return Binding(_function(exe), set_values, places)
+            return Binding(_function(exe), set_values, positions)
 
         self.bindings = Bindings(make)
-        self.bound = None if places else make()
+        self.bound = None if positions else make()
         if self.bound is not None:
             self.bound.set_values([])
 
