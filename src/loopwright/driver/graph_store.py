@@ -52,7 +52,7 @@ def key_of(text: str, constants: Sequence[np.ndarray]) -> str | None:
     parts = (_FORMAT, target, *disk_cache._surroundings(), *disk_cache._knobs(), text)
     digest = hashlib.blake2b("\0".join(map(str, parts)).encode(), digest_size=20)
     for array in constants:
-        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        digest.update(array.tobytes())
     return digest.hexdigest()
 
 

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from loopwright.frontend.torch import bound, report
-from loopwright.runtime.weights import UnknownValues, Weight, Weights
 
 T = torch.Tensor
 # Weights have no values, which text and JSON would have to hold.
@@ -168,13 +167,6 @@ def test_buffers_that_calls_write() -> None:
     for _ in range(3):
         torch.testing.assert_close(run(torch.ones(4)), own(torch.ones(4)))
     torch.testing.assert_close(net.seen, own.seen)
-
-
-def test_weights_have_no_values() -> None:
-    weight = Weight(Weights(), (2, 3), "float32")
-    with pytest.raises(UnknownValues, match="not known while a model is compiled"):
-        weight.numpy()
-    assert weight.shape == (2, 3) and weight.strides == (3, 1) and weight.nbytes == 24
 
 
 # ---------------------------------------------------------------- on disk

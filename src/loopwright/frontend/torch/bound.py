@@ -318,6 +318,5 @@ class Bindings:
             own = [b for b in self.all if b.is_of(args)]
             bound = next(iter([*own, *dead, *full]), None) or self.make()
             bound.bind(args)
-        if self.all[:1] != [bound]:
-            self.all = [bound, *(b for b in self.all if b is not bound)]
+        self.all[:] = [bound, *(b for b in self.all if b is not bound)]
         return bound

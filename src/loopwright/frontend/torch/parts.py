@@ -59,7 +59,8 @@ class Part(torch.nn.Module):
         self.results = [_result(v, computed, names) for v in values]
         self.count = len(computed)
         # Converted before each call; others only where the native code refuses them.
-        self.odd = [k for k, i in enumerate(self.takes) if _is_odd(self.inputs[i])]
+        conversions = [(k, _conversion(self.inputs[i])) for k, i in enumerate(self.takes)]
+        self.conversions = [(k, convert) for k, convert in conversions if convert is not None]
 
     # -- compilation ---------------------------------------------------------------------------
 
@@ -148,6 +149,7 @@ class Part(torch.nn.Module):
         self.bound = None if positions else make()
         if self.bound is not None:
             self.bound.set_values([])
+            self.bindings.all.append(self.bound)
 
     def _text(self, gm: fx.GraphModule) -> str:
         """All that conversion depends on but the values of constants."""
@@ -169,8 +171,8 @@ class Part(torch.nn.Module):
         """The results of a list of arguments, as a tuple or alone, as the graph has them."""
         try:
             values = [args[k] for k in self.takes]
-            for k in self.odd:
-                values[k] = _taken(values[k])
+            for k, convert in self.conversions:
+                values[k] = convert(values[k])
             out = self._called(self._function(args), values) if self.count else ()
         except Exception as error:  # data that ours refuses: eager says so, or does it
             self.note(error)
@@ -202,16 +204,22 @@ class Part(torch.nn.Module):
             return results
 
         alone = self.results == [("tensor", 0)] and not self.single
-        if self.odd or not alone or not self.takes:
+        if not alone or not self.takes:
             return call
         first, *others = self.takes
         pick = itemgetter(*self.takes) if others else lambda args: (args[first],)
-        function, check = self._function, self.check
+        function, check, conversions = self._function, self.check, self.conversions
+        bindings = self.bindings.all
 
         def call_simple(args: list[Any]) -> Any:
-            """The same for tensors that native code takes, and one result: without steps in Python."""
+            """The same for one result: without steps in Python."""
+            values = pick(args)
+            if conversions:
+                values = list(values)
+                for k, convert in conversions:
+                    values[k] = convert(values[k])
             try:
-                out = (function(args) if check else self.bound.function)(*pick(args))
+                out = (function(args) if check else bindings[0].function)(*values)
             except Exception:
                 return call(args)
             if type(out) is not tensor:
@@ -269,12 +277,12 @@ def _taken(value: Any) -> Any:
     return (torch.view_as_real(value) if value.is_complex() else value).contiguous()
 
 
-def _is_odd(node: fx.Node) -> bool:
-    """Whether an input is converted before each call, as far as is known when it is compiled."""
+def _conversion(node: fx.Node) -> Callable[[Any], Any] | None:
+    """The conversion of an input to one that native code takes, as its compilation sees it."""
     fake = node.meta.get("val")
-    if not isinstance(fake, torch.Tensor):
-        return True
-    return fake.is_complex() or fake.is_neg() or not fake.is_contiguous()
+    if not isinstance(fake, torch.Tensor) or fake.is_complex() or fake.is_neg():
+        return _taken
+    return None if fake.is_contiguous() else torch.Tensor.contiguous
 
 
 # -- parameters --------------------------------------------------------------------------------
