@@ -275,19 +275,22 @@ class Binding:
         self.native = _native()
         self.table = np.zeros((0, _ROW), np.int64)
         self.address = 0
+        self.states: list[_State] = []
+        self.references: list[Any] = []
 
     def bind(self, args: Sequence[Any]) -> None:
         """Take the values of the parameters among the arguments."""
         weights = [args[k] for k in self.positions]
         if self.native is None:
-            self.states = [_state(w) for w in weights]
+            states, table = [_state(w) for w in weights], self.table
         else:
-            self.table = _table(list(zip(self.positions, weights, strict=True)), self.native[1])
-            self.address = self.table.ctypes.data
-        table = self.table
+            states = []
+            table = _table(list(zip(self.positions, weights, strict=True)), self.native[1])
         # An object may be freed, and another be at its address.
-        self.references = [weakref.ref(w, lambda _: table.fill(0)) for w in weights]
-        self.set_values(weights)
+        references = [weakref.ref(w, lambda _: table.fill(0)) for w in weights]
+        self.set_values(weights)  # where this fails, the binding does not fit the next call either
+        self.table, self.address = table, table.ctypes.data
+        self.states, self.references = states, references
 
     def fits(self, args: list[Any]) -> bool:
         """Whether these are the parameters that it is bound to, not written since."""
