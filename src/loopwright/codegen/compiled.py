@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 from ..base.errors import LoopwrightError, explain
 from ..base.late import VIEWS, Slot
 from ..runtime.module import Timed, call_args, run_by_name
+from ..runtime.native import NativeFunction, from_ffi
 from ..runtime.profiler import Profile
 from ..runtime.signature import Argument, Signature, few
 from ..runtime.tensor import Tensor
+from .state import State
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,11 +63,13 @@ class CompiledModel(Timed):
     target: Target
 
     compilation: Compilation | None = None
+    state: State | None = None  # buffers that calls write
 
     def __init__(self, lowered: Lowered) -> None:
         self.mod, self.lowered, self.target = lowered.graph, lowered.module, lowered.target
         attrs = self.mod.attrs or {}
         names = {k: attrs[k] for k in _NAMES if attrs.get(k) is not None}
+        self.state = State(**dict(attrs["state"])) if attrs.get("state") else None
         self._describe(lowered.entries, names, lowered.machine)
 
     def _describe(
@@ -129,12 +134,40 @@ class CompiledModel(Timed):
 
     def __call__(self, *args: Any, **options: bool) -> Any:
         """Run `main`, or the only function. With tensors of torch among the arguments, results are
-        tensors of torch, too."""
+        tensors of torch, too. Buffers that the model writes have their new values after it."""
+        if self.state is not None:
+            return self._with_state(self.state, args)
+        return self._call(args, options)
+
+    def _with_state(self, state: State, args: Sequence[Any]) -> Any:
+        function = self.entry_name
+        result = self._call(state.completed(args), {})
+        results = state.update(args, self.signature(function).leaves(result))
+        return results if len(results) > 1 else results[0] if results else None
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The buffers that calls write, by name, as they are now."""
+        return {} if self.state is None else dict(self.state.tensors)
+
+    def load_state_dict(self, values: Mapping[str, Any]) -> None:
+        """Set buffers that calls write. Raises KeyError for an unknown one, ValueError for another shape."""
+        (self.state or State((), (), ())).load(values)
+
+    def _call(self, args: Sequence[Any], options: Mapping[str, bool]) -> Any:
         torch = sys.modules.get("torch")
         if torch is None or not any(isinstance(a, torch.Tensor) for a in args):
             return self[self.entry_name](*args, **options)
+        function = self[self.entry_name]
+        if type(function) is NativeFunction and function.returns and not options:
+            with suppress(
+                BufferError, TypeError, ValueError
+            ):  # the call below converts, or explains
+                result = function.raw(*map(_plain, args))
+                if type(result) is torch.Tensor:
+                    return result
+                return _as_torch(from_ffi(result), torch.from_dlpack)
         plain = [a.detach() if isinstance(a, torch.Tensor) else a for a in args]
-        return _as_torch(self[self.entry_name](*plain, **options), torch.from_dlpack)
+        return _as_torch(function(*plain, **options), torch.from_dlpack)
 
     def function_names(self) -> list[str]:
         """The functions that can be called, `main` first."""
@@ -197,6 +230,8 @@ class CompiledModel(Timed):
         compiles the model once more, with these as inputs. Raises ValueError naming the inputs that
         are missing or unknown.
         """
+        if self.state is not None and function == self.entry_name:
+            return self._run_with_state(self.state, feeds, named)
         if type(feeds) is dict and not named:  # one look at each input
             names, outputs, opened, call = self._runs.get(function) or self._run_of(function)
             if feeds.keys() == names.keys():
@@ -207,6 +242,25 @@ class CompiledModel(Timed):
         model = self.overriding([*(feeds if isinstance(feeds, Mapping) else ()), *named])
         plain = [p.name for p in model.signature(function).params]
         return run_by_name(model, function, feeds, named, plain)
+
+    def _run_with_state(
+        self, state: State, feeds: Any, named: Mapping[str, Any]
+    ) -> dict[str, Tensor]:
+        names = self.input_names()[: -len(state.tensors) or None]
+        if not isinstance(feeds, Mapping):
+            feeds = dict(
+                zip(names, feeds if isinstance(feeds, (list, tuple)) else [feeds], strict=False)
+            )
+        feeds = {**feeds, **named}
+        if feeds.keys() != set(names):
+            raise ValueError(
+                explain("inputs are given by name", got=", ".join(feeds), instead=", ".join(names))
+            )
+        result = self.signature(self.entry_name).leaves(
+            self._call(state.completed([feeds[n] for n in names]), {})
+        )
+        outputs = self.output_names()[len(state.written) :]
+        return dict(zip(outputs, state.update([feeds[n] for n in names], result), strict=True))
 
     def overriding(self, names: Collection[str]) -> CompiledModel:
         """This model, or where initializers that a run may give are among the names, the one that has
@@ -310,6 +364,16 @@ class CompiledModel(Timed):
 
     def _cannot(self, what: str) -> NoReturn:
         raise LoopwrightError(explain(f"{self.form} {what}", got=str(self.target)))
+
+
+def _plain(tensor: Any) -> Any:
+    """A tensor of torch as native code takes it: contiguous, its signs and conjugates computed. Another
+    value as it is."""
+    if not hasattr(tensor, "is_neg"):
+        return tensor
+    if tensor.is_contiguous() and not (tensor.is_neg() or tensor.is_conj()):
+        return tensor
+    return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
 def _as_torch(result: Any, convert: Callable[[Any], Any]) -> Any:

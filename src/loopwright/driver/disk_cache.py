@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cache, reduce
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import llvmlite
@@ -36,6 +37,7 @@ from ..codegen.llvm.program import NativeProgram
 from ..codegen.objects import is_sound
 from ..runtime.profiler import Profile
 from ..runtime.signature import Signature
+from ..runtime.tensor import aligned_empty
 from ..runtime.vm import VMExecutable
 from ..runtime.vm.saved import from_bytes, to_bytes
 from .options import DEFAULTS, CompileOptions
@@ -226,9 +228,14 @@ def state_of(*paths: Path) -> str:
 # ---------------------------------------------------------------------- serialization
 
 
-def packed(exe: Executable) -> tuple[list[Any], list[Any]] | None:
+def packed(
+    exe: Executable, weights: Mapping[int, int] = MappingProxyType({})
+) -> tuple[list[Any], list[Any]] | None:
     """An executable as two lists of pieces of bytes: a length, JSON and its objects; its constants.
-    None for one that calls functions of others, or has constants that are not written."""
+    None for one that calls functions of others, or has constants that are not written.
+
+    weights: the numbers of constants without values, by the identities of their arrays.
+    """
     program = exe.program
     if program.libraries or program.imports or program.is_foreign:
         return None
@@ -237,6 +244,11 @@ def packed(exe: Executable) -> tuple[list[Any], list[Any]] | None:
     for name, array in program.constants.items():
         if _dtype(array.dtype.name) != array.dtype:
             return None
+        if id(array) in weights:
+            constants.append(
+                [name, array.dtype.name, list(array.shape), -1 - weights[id(array)], 0]
+            )
+            continue
         offset = data.put(array.reshape(-1).view(np.uint8), array.nbytes)
         constants.append([name, array.dtype.name, list(array.shape), offset, array.nbytes])
     objects = [[name, code.put(o, len(o)), len(o)] for name, o in program.objects.items()]
@@ -293,10 +305,13 @@ def unpacked(
     if header["data"] != [len(data), _checksum([data])]:
         raise ValueError("these are not the executable's constants")
     room = np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8)
-    constants = {
-        name: room[offset : offset + count].view(_dtype(dtype)).reshape(shape)
-        for name, dtype, shape, offset, count in header["constants"]
-    }
+    constants: dict[str, Any] = {}
+    weights: dict[int, Any] = {}
+    for name, dtype, shape, offset, count in header["constants"]:
+        if offset < 0:
+            constants[name] = weights[-1 - offset] = aligned_empty(tuple(shape), _dtype(dtype))
+        else:
+            constants[name] = room[offset : offset + count].view(_dtype(dtype)).reshape(shape)
     objects = {n: code[start + offset : start + offset + c] for n, offset, c in header["objects"]}
     entries = {n: _signature(lists) for n, lists in header["entries"].items()}
     names = header["names"]
@@ -305,6 +320,7 @@ def unpacked(
         raise ValueError("the entry is not an executable")
     program = RestoredProgram(objects, constants, list(entries), again, threads)
     restored = Restored(program, entries, names, str(header["target"]), again)
+    restored.weights = weights
     if header["machine"] != []:
         offset, count, described, parts = header["machine"]
         signatures = {n: _signature(lists) for n, lists in described.items()}
@@ -364,7 +380,10 @@ class RestoredProgram(NativeProgram):
 
 
 class Restored(Executable):
-    """An executable read from disk. Its modules and texts are regenerated on access."""
+    """An executable read from disk. Its modules and texts are regenerated on access. weights: the memory
+    of constants without values, by number."""
+
+    weights: Mapping[int, np.ndarray] = MappingProxyType({})
 
     def __init__(
         self,

@@ -64,7 +64,8 @@ def _floor_mod(a: PrimExpr, b: PrimExpr) -> PrimExpr:
 def _by_nonzero(call: Call) -> bool:
     """Whether a division is by a constant without zeros."""
     divisor = call.args[1]
-    return isinstance(divisor, Constant) and bool(np.all(divisor.data.numpy() != 0))
+    literal = isinstance(divisor, Constant) and not divisor.is_weight
+    return literal and bool(np.all(divisor.data.numpy() != 0))
 
 
 def _chosen(cx: Backward, first: Expr) -> tuple[Any, Any]:

@@ -133,7 +133,7 @@ cast_.te_name = cast_.__name__ = "cast"
 def _(bb, call):
     """A number that is known is a constant."""
     (x,) = call.args
-    if not isinstance(x, Constant) or x.struct_info.ndim != 0:
+    if not isinstance(x, Constant) or x.struct_info.ndim != 0 or x.is_weight:
         return cast_._legalize(bb, call)
     return constant(x.data.numpy().astype(numpy_dtype(call.attrs.dtype)), call.attrs.dtype)
 

@@ -33,7 +33,7 @@ def te_tensor(value: Expr, tir_var_map: dict[TirVar, PrimExpr], name: str = "rxp
 
 def scalar_literal(expr: Expr | None) -> PrimExpr | None:
     """A 0-d constant tensor as a literal of its dtype, or None; complex numbers have no literals."""
-    if not isinstance(expr, Constant) or expr.data.shape:
+    if not isinstance(expr, Constant) or expr.data.shape or expr.is_weight:
         return None
     if expr.struct_info.dtype.code == "complex":
         return None

@@ -70,6 +70,16 @@ class NativeFunction:
             self._plain = kind
         return from_ffi(result)
 
+    @property
+    def raw(self) -> Any:
+        """The function of tvm-ffi, which returns its tensors, or torch's where it takes some."""
+        return self._function
+
+    @property
+    def returns(self) -> bool:
+        """Whether it returns something: others write their arguments."""
+        return self.signature is not None and bool(self.signature.results)
+
     def _write_to(self, out: Any, args: tuple[Any, ...]) -> Any:
         """The call with memory for the results, behind None: see `codegen.llvm.entry`."""
         signature = self.signature

@@ -90,22 +90,46 @@ def test_strided_and_channels_last_inputs() -> None:
         close(exe(given), model(given))
 
 
-def test_what_is_written_is_refused_by_compile() -> None:
-    class Counter(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("count", torch.zeros(1))
+class Counter(torch.nn.Module):
+    """Writes a buffer and an input."""
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.count.add_(1)
-            return x + self.count
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(1))
+        self.register_buffer("step", torch.ones(1))
 
-    program = export(Counter(), (torch.ones(2),))
-    with pytest.raises(LoopwrightError, match=r"writes its inputs(.|\n)*got: count"):
-        lw.compile(program)
-    mod = from_exported_program(program)
-    assert mod.attrs["output_names"][0] == "count"
-    count, result = (v.numpy() for v in lw.compile(mod)(np.ones(2, "float32")))
+    def forward(self, x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        self.count.add_(self.step)
+        out.copy_(x * 2)
+        return x + self.count
+
+
+def test_written_buffers_are_the_state_of_an_executable() -> None:
+    net, out = Counter(), torch.zeros(2)
+    exe = lw.compile(export(net, (torch.ones(2), out)))
+    for k in (1, 2, 3):
+        x = torch.full((2,), float(k))
+        close(exe(x, out), net(x, torch.zeros(2)))
+        close(out, x * 2)
+    assert list(exe.state_dict()) == ["count"] and exe.state_dict()["count"].numpy() == [3]
+    exe.load_state_dict({"count": torch.tensor([10.0])})
+    array = np.zeros(2, "float32")
+    (result,) = exe.run({"x": np.ones(2, "float32"), "out": array}).values()
+    assert list(result.numpy()) == [12, 12] and list(array) == [2, 2]
+    assert exe.state_dict()["count"].numpy() == [11]
+    with pytest.raises(KeyError, match="no such buffer"):
+        exe.load_state_dict({"counts": torch.zeros(1)})
+    with pytest.raises(ValueError, match="does not match"):
+        exe.load_state_dict({"count": torch.zeros(4)})
+    with pytest.raises(ValueError, match="by name"):
+        exe.run({"x": array})
+
+
+def test_new_values_are_results_of_the_module() -> None:
+    mod = from_exported_program(export(Counter(), (torch.ones(2), torch.zeros(2))))
+    assert mod.attrs["output_names"][:2] == ["count", "out"]
+    x = np.ones(2, "float32")
+    count, _, result = (v.numpy() for v in lw.compile(mod)(x, x))
     assert count == [1] and list(result) == [2, 2]
 
 

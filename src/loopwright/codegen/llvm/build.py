@@ -24,6 +24,7 @@ from ...ir.variables import vars_in
 from ...runtime.extern import ExternLibrary
 from ...runtime.signature import Argument, Signature, number
 from ...runtime.tensor import Tensor, aligned
+from ...runtime.weights import Weight
 from ...tir import stmt as st
 from ...tir.buffer import decl_buffer
 from ...tir.byte_size import Sizes
@@ -115,6 +116,8 @@ def build_program(
 
 def _array(constant: Tensor) -> np.ndarray:
     """A constant's own memory."""
+    if isinstance(constant, Weight):
+        return constant.storage()
     return constant.view() if isinstance(constant, Tensor) else constant.numpy()
 
 

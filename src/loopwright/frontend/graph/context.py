@@ -302,7 +302,7 @@ class Context:
     def constant_of(self, expr: RelaxVar | rx.Constant) -> np.ndarray | None:
         """The array of an expression made of constants by operators with a numpy meaning."""
         if isinstance(expr, rx.Constant):
-            return expr.data.view()
+            return None if expr.is_weight else expr.data.view()
         fixed: set[Any] = set()  # first of all: weights are large, and what uses them may vary
         for var, bound in self._from_below(expr, fixed):
             constants = (
@@ -346,7 +346,7 @@ class Context:
 
     def _fold(self, expr: Any) -> Any:
         if isinstance(expr, rx.Constant):
-            return expr.data.view()
+            return None if expr.is_weight else expr.data.view()
         if isinstance(expr, RelaxVar):
             return self._constants.get(expr.vid)
         if isinstance(expr, (rx.Tuple, rx.ShapeExpr)):

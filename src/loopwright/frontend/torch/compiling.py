@@ -7,9 +7,10 @@ a converter is compiled; the rest runs in eager torch, and `report()` says what 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import torch
 from functorch.compile import min_cut_rematerialization_partition
@@ -21,19 +22,25 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.utils._pytree import tree_leaves
 
 from ...base.errors import InternalError, explain
-from ...base.late import Slot
-from ...ir.module import IRModule
 from ..graph.registry import find_converter
 from . import converters as converters
 from .converters.complexes import BY_PARTS
 from .dtypes import DTYPES, PARTS
-from .importer import TorchImporter, decompositions
+from .freezing import retrace_frozen
+from .importer import decompositions
 from .model import DOMAIN, GETITEM, is_read, python_line
 from .pairs import COMPLEX
+from .parts import STATIC, NotConverted, Part, Pipeline
 from .reports import LOG, EagerPart
 
-Pipeline = Callable[[IRModule], IRModule] | None
-COMPILE: Slot[Callable[..., Any]] = Slot("frontend.compile")
+
+class Mode(NamedTuple):
+    """How graphs are compiled. pipeline: passes that run before `compile`. freeze: parameters are constants.
+    binds: they are bound once, which pays where they are seldom written: in inference."""
+
+    pipeline: Pipeline = None
+    freeze: bool = False
+    binds: bool = False
 
 
 def backend(
@@ -41,13 +48,28 @@ def backend(
     example_inputs: Sequence[torch.Tensor | torch.SymInt],
     *,
     pipeline: Pipeline = None,
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> Callable[..., Any]:
-    """The backend "loopwright" of `torch.compile`. pipeline: passes that run before `compile`."""
-    compiled = partial(_compiled, pipeline)
+    """The backend "loopwright" of `torch.compile`.
+
+    pipeline: passes that run before `compile`. options: {"freeze": True}: without gradients, the values that
+    parameters have at the first call are constants, as with inductor's freezing.
+
+    Raises ValueError for another option.
+    """
+    unknown = [name for name in options if name != "freeze"]
+    if unknown:
+        what = "the backend loopwright has no such option"
+        raise ValueError(explain(what, got=", ".join(unknown), instead='options={"freeze": True}'))
+    freeze = bool(options.get("freeze")) and not torch.is_grad_enabled()
+    if freeze:
+        retrace_frozen()
+    mode = Mode(pipeline)
+    compiled = partial(_compiled, mode)
     compiler = aot_autograd(
         fw_compiler=compiled,
         bw_compiler=compiled,
-        inference_compiler=compiled,
+        inference_compiler=partial(_compiled, mode._replace(freeze=freeze, binds=True)),
         decompositions=decompositions(),
         partition_fn=min_cut_rematerialization_partition,
         keep_inference_input_mutations=False,
@@ -55,22 +77,34 @@ def backend(
     return compiler(gm, example_inputs)
 
 
-def _compiled(
-    pipeline: Pipeline, gm: fx.GraphModule, example_inputs: Sequence[Any]
-) -> Callable[..., Any]:
+def _compiled(mode: Mode, gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """A graph of ATen's operators as a callable, which runs in eager torch where compilation fails."""
     LOG.graphs += 1
+    if mode.binds:
+        _mark_parameters(gm)
     with unset_fake_temporarily():  # constants are real tensors
-        return _compiled_graph(pipeline, gm)
+        return _compiled_graph(mode, gm)
 
 
-def _compiled_graph(pipeline: Pipeline, gm: fx.GraphModule) -> Callable[..., Any]:
+def _mark_parameters(gm: fx.GraphModule) -> None:
+    """Mark the placeholders of parameters and buffers that the graph does not write."""
+    context = torch._guards.TracingContext.try_get()
+    facts = context.fw_metadata if context is not None else None
+    placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    if facts is None or len(facts.input_info) != len(placeholders):
+        return
+    for k in facts.static_input_indices:
+        if not facts.input_info[k].mutates_data:
+            placeholders[k].meta[STATIC] = True
+
+
+def _compiled_graph(mode: Mode, gm: fx.GraphModule) -> Callable[..., Any]:
     _name_attributes(gm)
     eager: dict[str, str] = {}  # why nodes run in eager, by their names
     try:
         while True:
             before = len(eager)
-            run = _try(gm, eager, pipeline)
+            run = _try(gm, eager, mode)
             if run is not None:
                 break
             if len(eager) == before:
@@ -84,26 +118,27 @@ def _compiled_graph(pipeline: Pipeline, gm: fx.GraphModule) -> Callable[..., Any
     return _boxed(run)
 
 
-def _try(
-    gm: fx.GraphModule, eager: dict[str, str], pipeline: Pipeline
-) -> Callable[..., Any] | None:
+def _try(gm: fx.GraphModule, eager: dict[str, str], mode: Mode) -> Callable[..., Any] | None:
     """The graph compiled, except the nodes in `eager`; None if it has one more of them now."""
     for node in gm.graph.nodes:
         reason = None if node.op != "call_function" else _why_not(node)
         if reason is not None and node.name not in eager:
             eager[node.name] = reason
-    if not eager:
-        return _part(gm, eager, pipeline)
-    support = _Support(eager)
-    graph = fx.GraphModule(gm, _copied(gm.graph))
-    partitioner = CapabilityBasedPartitioner(graph, support, allows_single_node_partition=True)
-    fused = partitioner.fuse_partitions(partitioner.propose_partitions())
-    for node in fused.graph.nodes:
-        if node.op == "call_module":
-            part = _part(getattr(fused, str(node.target)), eager, pipeline)
-            if part is None:
-                return None
-            setattr(fused, str(node.target), part)
+    try:
+        if not eager:
+            return Part(gm, mode.pipeline, mode.freeze, _note_error)
+        support = _Support(eager)
+        graph = fx.GraphModule(gm, _copied(gm.graph))
+        partitioner = CapabilityBasedPartitioner(graph, support, allows_single_node_partition=True)
+        fused = partitioner.fuse_partitions(partitioner.propose_partitions())
+        for node in fused.graph.nodes:
+            if node.op == "call_module":
+                name = str(node.target)
+                part = Part(getattr(fused, name), mode.pipeline, mode.freeze, _note_error)
+                setattr(fused, name, part)
+    except NotConverted as error:
+        eager[error.node] = str(error)
+        return None
     return fused.forward
 
 
@@ -116,13 +151,16 @@ def _copied(graph: fx.Graph) -> fx.Graph:
 def _boxed(run: Callable[..., Any]) -> Callable[[list[Any]], Any]:
     """A function of a list of arguments, which it clears, so that nothing keeps them alive."""
 
+    def make_boxed(function: Any) -> Any:
+        function._boxed_call = True
+        return function
+
     def call(args: list[Any]) -> Any:
         values = tuple(args)
         args.clear()
         return run(*values)
 
-    call._boxed_call = True
-    return call
+    return make_boxed(run.boxed() if isinstance(run, Part) else call)
 
 
 def _note(node: fx.Node | None, reason: str) -> None:
@@ -138,88 +176,14 @@ def _note(node: fx.Node | None, reason: str) -> None:
         )
 
 
-def _part(gm: fx.GraphModule, eager: dict[str, str], pipeline: Pipeline) -> _Call | None:
-    """A graph compiled as a whole; None where an operator cannot be converted, which is then in `eager`."""
-    placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
-    importer = TorchImporter(gm.graph, placeholders, _attributes(gm), computed_only=True)
-    try:
-        mod = importer.run()
-    except Exception as error:
-        if importer.at_node is None:
-            raise
-        eager[importer.at_node.name] = str(error)
-        return None
-    return _Call(COMPILE.get()(mod if pipeline is None else pipeline(mod)), gm, importer)
-
-
-def _attributes(gm: fx.GraphModule) -> dict[str, torch.Tensor]:
-    """The tensors among a graph's attributes, by the names of their nodes."""
-    nodes = [n for n in gm.graph.nodes if n.op == "get_attr"]
-    return {n.name: n.meta["val"] for n in nodes if isinstance(n.meta.get("val"), torch.Tensor)}
+def _note_error(error: Exception) -> None:
+    _note(None, f"{type(error).__name__}: {error}")
 
 
 def _name_attributes(gm: fx.GraphModule) -> None:
     for node in gm.graph.nodes:
         if node.op == "get_attr":
             node.meta["val"] = reduce(getattr, str(node.target).split("."), gm)
-
-
-class _Call(torch.nn.Module):
-    """An executable as a function of torch's tensors and sizes. Inputs that are results are passed on."""
-
-    def __init__(self, exe: Any, gm: fx.GraphModule, importer: TorchImporter) -> None:
-        super().__init__()
-        names = [n.name for n in gm.graph.nodes if n.op == "placeholder"]
-        self.call, self.eager = exe["main"], gm.forward
-        self.takes = [names.index(p.name) for p in importer.model.inputs]
-        values = tree_leaves(gm.graph.output_node().args, is_leaf=lambda x: x is None)
-        computed = {n.name: k for k, n in enumerate(importer.results)}
-        # For each result its kind, and its number among the computed ones, the inputs, or itself.
-        self.results: list[tuple[str, Any]] = [_result(v, computed, names) for v in values]
-        self.single = not isinstance(gm.graph.output_node().args[0], (list, tuple))
-        self.count = len(importer.results)
-
-    def forward(self, *args: Any) -> Any:
-        try:
-            out = self.call(*(_taken(args[k]) for k in self.takes)) if self.count else ()
-        except Exception as error:  # data that ours refuses: eager says so, or does it
-            _note(None, f"{type(error).__name__}: {error}")
-            return self.eager(*args)
-        values = [out] if self.count == 1 else out
-        results = [
-            source
-            if kind == "constant"
-            else args[source]
-            if kind == "input"
-            else _AS[kind](values[source])
-            for kind, source in self.results
-        ]
-        return results[0] if self.single else tuple(results)
-
-
-_AS: dict[str, Callable[[Any], Any]] = {
-    "tensor": torch.from_dlpack,
-    "pair": lambda value: torch.view_as_complex(torch.from_dlpack(value)),
-    "size": lambda value: torch.from_dlpack(value).item(),
-}
-
-
-def _result(value: Any, computed: dict[str, int], inputs: list[str]) -> tuple[str, Any]:
-    if not isinstance(value, fx.Node):
-        return "constant", value
-    if value.op == "placeholder":
-        return "input", inputs.index(value.name)
-    fake = value.meta.get("val")
-    tensor = "pair" if isinstance(fake, torch.Tensor) and fake.is_complex() else "tensor"
-    return tensor if isinstance(fake, torch.Tensor) else "size", computed[value.name]
-
-
-def _taken(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return torch.tensor(value)
-    value = value.detach().resolve_conj().resolve_neg()
-    value = torch.view_as_real(value) if value.is_complex() else value
-    return value if value.is_contiguous() else value.contiguous()
 
 
 class _Support(OperatorSupportBase):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
+from torch.export.graph_signature import InputKind, OutputKind
 
 from ...base import budget
 from ...base.errors import LoopwrightError, explain
@@ -24,12 +24,13 @@ from . import converters as converters
 from .context import TorchContext
 from .converters.complexes import BY_PARTS
 from .dtypes import DTYPES, dtype_of
-from .model import DOMAIN, TorchModel, TorchNode, output_nodes, read, result_of
+from .model import DOMAIN, TorchModel, TorchNode, as_tensor, output_nodes, read, result_of
 from .pairs import COMPLEX, Pair, has_pairs, opened, paired
 from .pairs import part as part_of
 from .symbols import define, integer
 
 PLAIN = Options()
+_WRITES = tuple(kind for kind in OutputKind if kind.name.endswith("_MUTATION"))
 _NO_END = 1 << 31  # larger upper bounds of sizes say nothing
 # Keywords of operators that say where and how results are stored, which is ours to decide.
 _STORAGE = {"layout", "device", "pin_memory", "memory_format", "non_blocking"}
@@ -59,20 +60,39 @@ def from_exported_program(
     return _module(program, Options(keep_params=keep_params_as_input), not unwrap_unit_return_tuple)
 
 
-def stateless(exported_program: ExportedProgram) -> IRModule:
-    """The module of a program for `compile`. Raises LoopwrightError for one that writes buffers or inputs."""
+def stateful(exported_program: ExportedProgram) -> IRModule:
+    """The module of a program for `compile`. Buffers that it writes are inputs behind its own; the attribute
+    "state" has their names and values, and which inputs the first results replace."""
     program = exported_program.run_decompositions(decompositions())
-    signature = program.graph_signature
-    written = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
-    if written:
-        what = "this program writes its inputs or its buffers, which an executable does not keep"
-        hint = "from_exported_program, whose first results are their new values, or torch.compile"
-        raise LoopwrightError(explain(what, got=", ".join(written), instead=hint))
-    return _module(program, PLAIN, False)
+    specs = program.graph_signature.output_specs
+    targets = [s.target for s in specs if s.kind in _WRITES]
+    if not targets:
+        return _module(program, PLAIN, False)
+    owned = [t for t in targets if t in program.state_dict or t in program.constants]
+    mod = _module(program, PLAIN, False, owned)
+    user = program.graph_signature.user_inputs
+    names = [*(n for n in user if isinstance(n, str)), *owned]
+    if len(names) != len(mod["main"].params):
+        what = "a program that writes buffers or inputs takes tensors only"
+        hint = "from_exported_program, whose first results are their new values"
+        raise LoopwrightError(explain(what, got=", ".join(map(str, user)), instead=hint))
+    values = [_tensor_of(program, t).detach().clone() for t in owned]
+    state = {
+        "names": owned,
+        "values": [as_tensor(v) for v in values],
+        "written": [names.index(t) for t in targets],
+    }
+    return mod.with_attrs({**dict(mod.attrs or {}), "state": state})
 
 
-def _module(program: ExportedProgram, options: Options, one_in_tuple: bool) -> IRModule:
-    constants, ports = _inputs(program)
+def _tensor_of(program: ExportedProgram, name: str) -> torch.Tensor:
+    return program.state_dict[name] if name in program.state_dict else program.constants[name]
+
+
+def _module(
+    program: ExportedProgram, options: Options, one_in_tuple: bool, owned: Sequence[str] = ()
+) -> IRModule:
+    constants, ports = _inputs(program, owned)
     with budget.started():
         budget.allow(size=1 << 62, nodes=1 << 62)
         importer = TorchImporter(program.graph, ports, constants, options, one_in_tuple)
@@ -106,18 +126,24 @@ def overload_of(name: str) -> Any:
     return value
 
 
-def _inputs(program: ExportedProgram) -> tuple[dict[str, torch.Tensor], list[fx.Node]]:
-    """The constants of a program by the names of their placeholders, and the placeholders of its inputs."""
+def _inputs(
+    program: ExportedProgram, owned: Sequence[str]
+) -> tuple[dict[str, torch.Tensor], list[fx.Node]]:
+    """The constants of a program by the names of their placeholders, and the placeholders of its inputs,
+    with the owned ones of its buffers behind them."""
     constants: dict[str, torch.Tensor] = {}
     inputs: list[fx.Node] = []
+    written: dict[str, fx.Node] = {}
     state = {**program.state_dict, **program.constants}
     placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
     for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
         if spec.kind is InputKind.USER_INPUT:
             inputs.append(node)
+        elif spec.target in owned:
+            written[spec.target] = node
         elif spec.target in state:
             constants[node.name] = state[spec.target]
-    return constants, inputs
+    return constants, [*inputs, *(written[name] for name in owned)]
 
 
 class TorchImporter(Importer):

@@ -12,6 +12,7 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from ...runtime.tensor import Tensor, from_dlpack
+from ...runtime.weights import Weight
 from ..graph.model import Model, Node, Port, ordered, remember
 from .dtypes import dtype_of
 
@@ -56,11 +57,13 @@ class TorchModel(Model):
     """A graph; its constants are tensors of torch."""
 
     def initializer_dtype(self, name: str) -> str:
-        return dtype_of(self.initializers[name].dtype)
+        kind = self.initializers[name].dtype
+        return kind if isinstance(kind, str) else dtype_of(kind)  # of a weight, or torch's
 
     def initializer(self, name: str) -> Any:
         """The tensor, on torch's memory where that is contiguous."""
-        return as_tensor(self.initializers[name])
+        value = self.initializers[name]
+        return value if isinstance(value, Weight) else as_tensor(value)
 
 
 def as_tensor(value: torch.Tensor) -> Tensor | np.ndarray:

@@ -92,7 +92,7 @@ def with_bias(cx: Context, out: Value | Expr, bias: Value | None, rank: int) -> 
 
 def vector_as(cx: Context, value: Value, shape: list[int]) -> Any:
     """A vector in another shape; a literal constant is reshaped right here."""
-    if value.is_constant:
+    if value.is_constant and not value.expr.is_weight:
         return cx.constant(value.expr.data.view().reshape(shape), str(value.dtype))
     return op.reshape(value.expr, shape)
 

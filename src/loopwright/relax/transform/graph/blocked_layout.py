@@ -56,6 +56,7 @@ from ...expr import (
 )
 from ...layout import LETTERS, LayoutQuery, LayoutRewriter, tensor_arguments, with_tensors
 from ...struct_info import StructInfo, TensorStructInfo
+from ...weights import computed
 from ..legalize_ops.common import may_be_taken, taker
 from ..queries import device_of
 
@@ -230,7 +231,8 @@ class _Blocker(LayoutRewriter):
         """A tensor that needs no blocks; a one-element constant becomes a literal."""
         if lead is not None and isinstance(value, Constant):
             data = value.data
-            if data.size == 1 and data.ndim != 2 + len(lead.sides):
+            scalar = data.size == 1 and not value.is_weight
+            if scalar and data.ndim != 2 + len(lead.sides):
                 return Constant(data.numpy().reshape(()))
         return self.value(value)
 
@@ -251,7 +253,11 @@ class _Blocker(LayoutRewriter):
     def operand(self, value: Expr, lead: _Blocked, flat: bool) -> _Blocked | None:
         """The other operand of a broadcasting operator, in blocks; None if that is not possible."""
         if isinstance(value, Constant) and value.data.ndim == 1 + len(lead.sides):
-            value = Constant(value.data.numpy()[None])
+            value = (
+                computed(self.builder.normalize(relax_op.expand_dims(value, 0)))
+                if value.is_weight
+                else Constant(value.data.numpy()[None])
+            )
         channels = _channels(value.struct_info)
         if channels != lead.channels and (channels != 1 or isinstance(value, Var)):
             return None

@@ -208,7 +208,7 @@ class _Products(SweepingRewriter):
         """A constant, of another dtype, shape or order of axes perhaps, as an array."""
         bound = self.definition(expr)
         if isinstance(bound, Constant):
-            return bound.data.numpy()
+            return None if bound.is_weight else bound.data.numpy()
         if is_call(bound, "relax.permute_dims"):
             value = self.constant(bound.args[0])
             return None if value is None else value.transpose(bound.attrs.axes)

@@ -97,7 +97,7 @@ class _Tails(SweepingRewriter):
         """The value of a constant, or of a product or quotient of constants."""
         bound = self.definition(expr)
         if isinstance(bound, Constant):
-            return bound.data.numpy()
+            return None if bound.is_weight else bound.data.numpy()
         if is_call(bound, "relax.reshape"):
             part, dims = self.constant(bound.args[0]), _numbers(bound)
             return part.reshape(dims) if part is not None and dims else None

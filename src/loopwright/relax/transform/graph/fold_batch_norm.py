@@ -32,6 +32,7 @@ from ....ir.node import Node
 from ....ir.transform import IRModule, ModulePass, PassContext
 from ... import op as relax_op
 from ...expr import Call, Constant, Expr, Function, TupleGetItem, Var, const
+from ...weights import computed
 from ..products import is_call
 from ..queries import is_outlined
 from ..rewriting import SweepingRewriter
@@ -85,10 +86,11 @@ class _Folder(SweepingRewriter):
         data = norm.args[0]
         if not all(isinstance(a, Constant) for a in norm.args[1:]) or data.struct_info.ndim < 0:
             return node
+        if any(a.is_weight for a in norm.args[1:]):
+            return self.of_weights(norm) or node
         scale, shift = _affine(norm)
-        conv = self.definition(data)
-        alone = isinstance(data, Var) and self.uses[data] == 1
-        if is_call(conv, "relax.nn.conv2d") and alone and self.foldable(conv, norm):
+        conv = self.folded_into(data, norm)
+        if conv is not None:
             weight = conv.args[1].data.numpy()
             folded = self.rounded(weight * scale.reshape(-1, 1, 1, 1), weight.dtype)
             data = conv.replace(args=(conv.args[0], folded))
@@ -96,9 +98,50 @@ class _Folder(SweepingRewriter):
             data = relax_op.multiply(data, self.per_channel(scale, data, norm))
         return relax_op.add(data, self.per_channel(shift, norm.args[0], norm))
 
-    def foldable(self, conv: Call, norm: Call) -> bool:
+    def of_weights(self, norm: Call) -> Any:
+        """The same where the values are not known yet, by recipes; None where only some are not."""
+        data, attrs, dtype = norm.args[0], norm.attrs, str(norm.args[1].struct_info.dtype)
+        short = self.wide and dtype in ("float16", "bfloat16")
+
+        def run(op: Any, *args: Any) -> Any:
+            return computed(self.builder.normalize(op(*args)))
+
+        def rounded(value: Any) -> Any:
+            value = run(relax_op.astype, value, "float32" if short else dtype)
+            return relax_op.astype(value, dtype) if short else value
+
+        if not (norm.args[3].is_weight and norm.args[4].is_weight):
+            return None
+        gamma, beta, mean, var = (
+            run(relax_op.astype, a, "float64") if a.is_weight else const(a.data.numpy(), "float64")
+            for a in norm.args[1:]
+        )
+        root = run(relax_op.sqrt, run(relax_op.add, var, const(attrs.epsilon, "float64")))
+        scale = run(relax_op.divide, gamma if attrs.scale else const(1.0, "float64"), root)
+        shift = run(relax_op.negative, run(relax_op.multiply, mean, scale))
+        shift = run(relax_op.add, shift, beta) if attrs.center else shift
+        shape = [1] * data.struct_info.ndim
+        shape[attrs.axis] = scale.data.size
+        conv = self.folded_into(data, norm)
+        if conv is not None:
+            weight = run(relax_op.astype, conv.args[1], "float64")
+            factor = run(relax_op.reshape, scale, (-1, 1, 1, 1))
+            folded = rounded(run(relax_op.multiply, weight, factor))
+            data = conv.replace(args=(conv.args[0], folded))
+        else:
+            data = relax_op.multiply(data, rounded(run(relax_op.reshape, scale, shape)))
+        return relax_op.add(data, rounded(run(relax_op.reshape, shift, shape)))
+
+    def folded_into(self, data: Expr, norm: Call) -> Any:
+        """The convolution whose weight takes the scale of a batch norm, or None."""
+        conv = self.definition(data)
+        alone = isinstance(data, Var) and self.uses[data] == 1
+        if not (is_call(conv, "relax.nn.conv2d") and alone):
+            return None
         plain = conv.attrs.data_layout == "NCHW" and conv.attrs.kernel_layout == "OIHW"
-        return plain and isinstance(conv.args[1], Constant) and norm.attrs.axis in (1, -3)
+        weight = conv.args[1]
+        constant = isinstance(weight, Constant) and weight.is_weight == norm.args[4].is_weight
+        return conv if plain and constant and norm.attrs.axis in (1, -3) else None
 
     def per_channel(self, values: np.ndarray, data: Expr, norm: Call) -> Any:
         rank = data.struct_info.ndim

@@ -58,6 +58,7 @@ from ...functor import GraphRewriter
 from ...interpreter import Interpreter, _Frame
 from ...op.base import CALL_PURE_PACKED, CALL_TIR
 from ...struct_info import ShapeStructInfo, StructInfo, TensorStructInfo, TupleStructInfo
+from ...weights import computed, weights_in
 from ..queries import is_outlined, tensor_fields
 from .canonicalize import canonicalize
 
@@ -142,6 +143,12 @@ class _Folder(GraphRewriter):
             return call
         ready = call.replace(args=tuple(args))
         ready._update_struct_info(call.struct_info)
+        if weights_in(args):
+            kernel = self.mod[args[0]] if call.op is CALL_TIR else None
+            result = None if call.op is CALL_PURE_PACKED else computed(ready, kernel)
+            if result is not None:
+                self.folded[key] = result
+            return result or call
         try:
             interpreter = Interpreter(self.mod, run_tir=self.evaluator or RUN_KERNEL.get())
             value = interpreter.value(ready, _Frame("FoldConstant", {}, {}))

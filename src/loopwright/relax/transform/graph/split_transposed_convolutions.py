@@ -54,7 +54,7 @@ class _Splitter(SweepingRewriter):
         if name is None:
             return call
         weight, attrs = self.definition(call.args[1]), call.attrs
-        if not isinstance(weight, Constant):
+        if not isinstance(weight, Constant) or weight.is_weight:
             return call
         data_layout, kernel_layout = _KINDS[name]
         layouts = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout or data_layout)

@@ -34,6 +34,7 @@ from ... import op as relax_op
 from ...expr import Binding, Call, Constant, DataflowVar, Expr, MatchCast, Var, VarBinding
 from ...layout import LayoutPlan, LayoutRewriter, tensor_arguments, with_tensors
 from ...struct_info import TensorStructInfo
+from ...weights import computed
 from ..legalize_ops.common import may_be_taken
 from ..products import is_call
 
@@ -107,6 +108,8 @@ class _Widener(LayoutRewriter):
         if _dtype(tensor) not in NARROW:
             return self.value(tensor)
         if isinstance(tensor, Constant):
+            if tensor.is_weight:
+                return computed(self.builder.normalize(relax_op.astype(tensor, WIDE)))
             return Constant(tensor.data.numpy().astype(np.float32))
         if tensor in self.laid:
             return self.laid[tensor].tensor
