@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .. import te, tir
+from .. import te
 from ..base.errors import explain
 from ..ir.dtype import numpy_dtype
 from ..ir.literals import is_one
-from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const, multiply
 from ..relax import op as R
 from ..relax.expr import Expr
@@ -20,7 +17,6 @@ from ..relax.op import register_view as register_relax_view
 from ..relax.relations import can_prove_shape_equal
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
 from ..script.relax import register_view as register_script_view
-from ..tir.ir_builder import BufferVar, IRBuilder
 from .common import (
     accumulator,
     aligned_index,
@@ -28,14 +24,12 @@ from .common import (
     broadcast_shape,
     common_dtype,
     rounded,
-    shape_text,
     void_or,
     widened,
 )
 from .core import case, op
 from .extents import broadcast_differ, differ, text
 from .params import DType, Tensor, Tensors
-from .statements import long, loops, written
 
 
 @op("relax.matmul", mixed="always")
@@ -277,112 +271,6 @@ def _(cx, x1, x2):
 
 
 outer.samples(case((3,), (4,)), case(("n",), (2,)))
-
-
-def _loop(ib: IRBuilder, extent: PrimExpr, name: str) -> Any:
-    return ib.for_range(long(0), extent, name, dtype="int64")
-
-
-def _pivot(
-    ib: IRBuilder, rows: BufferVar, best: BufferVar, step: PrimExpr, shape: tuple[Any, Any]
-) -> Any:
-    """The greatest number of a column in the rows from `step` on, whose row (`best`) is exchanged with
-    that one."""
-    count, width = shape
-    best[0] = step
-    with _loop(ib, count - step - 1, "i") as i:
-        row = step + 1 + i
-        with ib.if_scope(tir.abs(rows[row, step]) > tir.abs(rows[best[0], step])):
-            best[0] = row
-    pivot = ib.let("pivot", rows[best[0], step])
-    with _loop(ib, width, "j") as j:
-        saved = ib.let("held", rows[best[0], j])
-        rows[best[0], j] = rows[step, j]
-        rows[step, j] = saved
-    return pivot
-
-
-@op("relax.linalg.inv", alone=True)
-def inv(x: Tensor):
-    """The inverses of square matrices (..., n, n), by elimination with the greatest pivot; of one that has
-    none, numbers that are not finite."""
-    *lead, n, other = x.shape
-    if differ(other, n):
-        raise ValueError(explain("inv is of square matrices", got=shape_text(x.shape)))
-    wide = accumulator(x.dtype)
-
-    def write(ib, matrix, out):
-        with ExitStack() as stack:
-            at = loops(ib, stack, lead, parallel=True)
-            rows, best = ib.allocate(wide, [n, 2 * n], "rows"), ib.allocate("int64", 1, "best")
-            loop = partial(_loop, ib)
-            with loop(n, "i") as i, loop(n, "j") as j:
-                rows[i, j] = cast(wide, matrix[(*at, i, j)])
-                rows[i, n + j] = cast(wide, i.equal(j))
-            with loop(n, "step") as step:
-                pivot = _pivot(ib, rows, best, step, (n, 2 * n))
-                with loop(2 * n, "j") as j:
-                    rows[step, j] = rows[step, j] / pivot
-                with loop(n, "i") as i, ib.if_scope(i != step):
-                    factor = ib.let("factor", rows[i, step])
-                    with loop(2 * n, "j") as j:
-                        rows[i, j] = rows[i, j] - factor * rows[step, j]
-            with loop(n, "i") as i, loop(n, "j") as j:
-                out[(*at, i, j)] = cast(x.dtype, rows[i, n + j])
-
-    return written([(*lead, n, n)], [x], write, [x.dtype], "inv")
-
-
-@inv.numpy
-def _(x):
-    return np.asarray(np.linalg.inv(x.astype(np.float64)).astype(x.dtype))
-
-
-_TURNS = np.array([[0, 2, 0], [1, 0, 0], [3, 1, 4]], np.float32)
-inv.samples(case(_TURNS), case(np.stack([[_TURNS], [_TURNS.T]])), case(np.eye(1, dtype=np.float32)))
-
-
-@op("relax.linalg.det", alone=True)
-def det(x: Tensor):
-    """The determinants of square matrices (..., n, n), by elimination with the greatest pivot."""
-    *lead, n, other = x.shape
-    if differ(other, n):
-        raise ValueError(explain("det is of square matrices", got=shape_text(x.shape)))
-    wide = accumulator(x.dtype)
-
-    def write(ib, matrix, out):
-        with ExitStack() as stack:
-            at = loops(ib, stack, lead, parallel=True)
-            rows = ib.allocate(wide, [n, n], "rows")
-            best, total = ib.allocate("int64", 1, "best"), ib.allocate(wide, 1, "total")
-            loop = partial(_loop, ib)
-            with loop(n, "i") as i, loop(n, "j") as j:
-                rows[i, j] = cast(wide, matrix[(*at, i, j)])
-            total[0] = const(1, wide)
-            with loop(n, "step") as step:
-                pivot = _pivot(ib, rows, best, step, (n, n))
-                total[0] = total[0] * tir.Select(best[0].equal(step), pivot, -pivot)
-                with ib.if_scope(pivot.equal(const(0, wide))):
-                    total[0] = const(0, wide)
-                with ib.else_scope(), loop(n - step - 1, "i") as i:
-                    row = step + 1 + i
-                    factor = ib.let("factor", rows[row, step] / pivot)
-                    with loop(n - step - 1, "j") as j:
-                        column = step + 1 + j
-                        rows[row, column] = rows[row, column] - factor * rows[step, column]
-            out[tuple(at)] = cast(x.dtype, total[0])
-
-    return written([tuple(lead)], [x], write, [x.dtype], "det")
-
-
-@det.numpy
-def _(x):
-    return np.asarray(np.linalg.det(x.astype(np.float64)).astype(x.dtype))
-
-
-det.samples(
-    case((3, 3)), case((2, 1, 4, 4)), case(("n", "m", "m")), case(np.ones((2, 2), np.float32))
-)
 
 
 def linear(data: Expr, weight: Expr, bias: Expr | None = None, out_dtype: Any = None) -> Any:

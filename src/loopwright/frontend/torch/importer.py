@@ -114,7 +114,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     """torch's default decompositions without those of operators that have a converter."""
     table = torch.export.default_decompositions()
     for name in supported_operators(DOMAIN):
-        table.pop(overload_of(name), None)
+        if "." in name:  # not a higher-order operator
+            table.pop(overload_of(name), None)
     return table
 
 

@@ -272,7 +272,7 @@ def _result(value: Any, computed: dict[str, int], inputs: list[str]) -> tuple[st
 def _taken(value: Any) -> Any:
     """A value as native code takes it: a contiguous tensor; complex numbers as pairs."""
     if not isinstance(value, torch.Tensor):
-        return torch.tensor(value)
+        return torch.tensor([] if value is None else value)  # None: a token, which orders effects
     value = value.detach().resolve_conj().resolve_neg()
     return (torch.view_as_real(value) if value.is_complex() else value).contiguous()
 

@@ -15,7 +15,7 @@ from loopwright.relax.expr import (
 from loopwright.relax.op import (
     base as base, builtin as builtin, ccl as ccl, grad as grad, image as image,
     inspect as inspect, linalg as linalg, memory as memory, ml as ml, nn as nn,
-    random as random, signal as signal, vision as vision, vm as vm,
+    random as random, signal as signal, special as special, vision as vision, vm as vm,
 )
 from loopwright.relax.op.base import (
     assert_op as assert_op, call_builtin_with_ctx as call_builtin_with_ctx,

@@ -429,16 +429,22 @@ def flash_attention(
     cx: Context, node: Node, query: Term, key: Term, value: Term, dropout: float = 0.0, is_causal: bool = False,
     *, attn_mask: Term | None = None, scale: float | None = None,
 ) -> list[Term]:  # fmt: skip
-    """The attention, and the logarithms of the softmax's sums."""
+    """The attention, and the logarithms of the softmax's sums. Where these are used, for the gradient, in
+    float64: the backward operator subtracts them from scores, and float32's last digits show in small ones."""
     dtype = dtype_of(node.value[0].dtype)
+    if node.outputs[1]:
+        dtype = "float64"
+        query, key, value = (cx.tensor(v, dtype) for v in (query, key, value))
+        if attn_mask is not None and not attn_mask.dtype.is_bool:
+            attn_mask = cx.tensor(attn_mask, dtype)
     scores = _scores(cx, dtype, query, key, attn_mask, dropout, is_causal, scale)
     axis = scores.ndim - 1
     out = cx.ops.matmul(cx.value(op.nn.softmax(scores.expr, axis)), value)
     if not node.outputs[1]:
         return [out]
-    wide = cx.tensor(scores, dtype_of(node.value[1].dtype))
-    most = wide.max([axis], True)
-    return [out, ((wide - most).exp().sum([axis], True).log() + most).squeeze([axis])]
+    most = scores.max([axis], True)
+    total = ((scores - most).exp().sum([axis], True).log() + most).squeeze([axis])
+    return [cx.tensor(v, dtype_of(f.dtype)) for v, f in zip((out, total), node.value, strict=True)]
 
 
 def _scores(
