@@ -60,11 +60,15 @@ class CompiledModel(Timed):
     target: Target
 
     compilation: Compilation | None = None
+    pairs: Sequence[int] | None = (
+        None  # results of a model of torch that are pairs of complex numbers
+    )
 
     def __init__(self, lowered: Lowered) -> None:
         self.mod, self.lowered, self.target = lowered.graph, lowered.module, lowered.target
         attrs = self.mod.attrs or {}
         names = {k: attrs[k] for k in _NAMES if attrs.get(k) is not None}
+        self.pairs = attrs.get("torch_pairs")
         self._describe(lowered.entries, names, lowered.machine)
 
     def _describe(
@@ -130,6 +134,21 @@ class CompiledModel(Timed):
     def __call__(self, *args: Any, **options: bool) -> Any:
         """Run `main`, or the only function. With tensors of torch among the arguments, results are
         tensors of torch, too."""
+        if self.pairs is not None and "torch" in sys.modules:
+            return self._with_complex(self.pairs, args, options)
+        return self._call(args, options)
+
+    def _with_complex(self, pairs: Sequence[int], args: Sequence[Any], options: Any) -> Any:
+        """A call of a model of torch with complex tensors, or without inputs: results are torch's."""
+        torch: Any = sys.modules["torch"]
+        plain = [torch.view_as_real(a.resolve_conj()) if _is_complex(a) else a for a in args]
+        result = _as_torch(self._call(plain, options), torch.from_dlpack)
+        if not isinstance(result, (list, tuple)):
+            return torch.view_as_complex(result) if pairs else result
+        parts = [torch.view_as_complex(r) if k in pairs else r for k, r in enumerate(result)]
+        return type(result)(parts)
+
+    def _call(self, args: Sequence[Any], options: Any) -> Any:
         torch = sys.modules.get("torch")
         if torch is None or not any(isinstance(a, torch.Tensor) for a in args):
             return self[self.entry_name](*args, **options)
@@ -310,6 +329,10 @@ class CompiledModel(Timed):
 
     def _cannot(self, what: str) -> NoReturn:
         raise LoopwrightError(explain(f"{self.form} {what}", got=str(self.target)))
+
+
+def _is_complex(value: Any) -> bool:
+    return hasattr(value, "is_complex") and value.is_complex()
 
 
 def _as_torch(result: Any, convert: Callable[[Any], Any]) -> Any:

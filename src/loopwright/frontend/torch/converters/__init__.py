@@ -1,3 +1,3 @@
 """Converters of ATen's operators: (context, node, arguments of the schema) -> results."""
 
-from . import complexes, elementwise, indices, nn, reductions, shapes, special
+from . import complexes, control, elementwise, indices, nn, quantized, reductions, shapes, special
