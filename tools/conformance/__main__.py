@@ -3,7 +3,8 @@
 CLONE is a clone or mirror of github.com/apache/tvm with its tags; the tests of v0.21.0 are read from
 it and nothing of them is kept here (a file of a list that begins with another tag, "v0.18.0/", is of
 that release). core.txt names the files of Relax, TIR, TE, arith, TVMScript and
-the runtime; wide.txt the others that a compiler for CPUs can serve; topi.txt those of v0.18.0's topi. A test that its file skips does
+the runtime; wide.txt the others that a compiler for CPUs can serve; topi.txt those of v0.18.0's topi; torch.txt the
+importers of PyTorch, with an interpreter that has it (`--list torch --python PYTHON`). A test that its file skips does
 not count; a file that cannot be collected counts all its tests as failed.
 """
 
@@ -202,7 +203,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="conformance", description=__doc__)
     parser.add_argument("clone", type=Path, help="clone of github.com/apache/tvm")
     parser.add_argument(
-        "--list", default="core", help="core, wide, topi, a file like core.txt; several with commas"
+        "--list",
+        default="core",
+        help="core, wide, topi, torch, a file like core.txt; several with commas",
     )
     parser.add_argument("--only", default="", help="a regular expression of areas or files")
     parser.add_argument(

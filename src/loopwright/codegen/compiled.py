@@ -64,12 +64,14 @@ class CompiledModel(Timed):
 
     compilation: Compilation | None = None
     state: State | None = None  # buffers that calls write
+    pairs: Sequence[int] | None = None  # results of a model of torch that are complex
 
     def __init__(self, lowered: Lowered) -> None:
         self.mod, self.lowered, self.target = lowered.graph, lowered.module, lowered.target
         attrs = self.mod.attrs or {}
         names = {k: attrs[k] for k in _NAMES if attrs.get(k) is not None}
         self.state = State(**dict(attrs["state"])) if attrs.get("state") else None
+        self.pairs = attrs.get("torch_pairs")
         self._describe(lowered.entries, names, lowered.machine)
 
     def _describe(
@@ -137,11 +139,11 @@ class CompiledModel(Timed):
         tensors of torch, too. Buffers that the model writes have their new values after it."""
         if self.state is not None:
             return self._with_state(self.state, args)
-        return self._call(args, options)
+        return self._converted(args, options)
 
     def _with_state(self, state: State, args: Sequence[Any]) -> Any:
         function = self.entry_name
-        result = self._call(state.completed(args), {})
+        result = self._converted(state.completed(args), {})
         results = state.update(args, self.signature(function).leaves(result))
         return results if len(results) > 1 else results[0] if results else None
 
@@ -152,6 +154,18 @@ class CompiledModel(Timed):
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
         """Set buffers that calls write. Raises KeyError for an unknown one, ValueError for another shape."""
         (self.state or State((), (), ())).load(values)
+
+    def _converted(self, args: Sequence[Any], options: Mapping[str, bool]) -> Any:
+        """A call; of a model of torch with complex tensors, or without inputs, the results are torch's."""
+        if self.pairs is None or "torch" not in sys.modules:
+            return self._call(args, options)
+        torch: Any = sys.modules["torch"]
+        plain = [torch.view_as_real(a.resolve_conj()) if _is_complex(a) else a for a in args]
+        result = _as_torch(self._call(plain, options), torch.from_dlpack)
+        if not isinstance(result, (list, tuple)):
+            return torch.view_as_complex(result) if self.pairs else result
+        parts = [torch.view_as_complex(r) if k in self.pairs else r for k, r in enumerate(result)]
+        return type(result)(parts)
 
     def _call(self, args: Sequence[Any], options: Mapping[str, bool]) -> Any:
         torch = sys.modules.get("torch")
@@ -374,6 +388,10 @@ def _plain(tensor: Any) -> Any:
     if tensor.is_contiguous() and not (tensor.is_neg() or tensor.is_conj()):
         return tensor
     return tensor.detach().resolve_conj().resolve_neg().contiguous()
+
+
+def _is_complex(value: Any) -> bool:
+    return hasattr(value, "is_complex") and value.is_complex()
 
 
 def _as_torch(result: Any, convert: Callable[[Any], Any]) -> Any:

@@ -77,8 +77,7 @@ class Importer(GraphWalk):
                 names = [p.name for p in model.outputs]
                 outputs = self.nodes(model.nodes, converters, names, Region())
                 builder.span = None
-                results = [value.output for value in outputs]
-                returned = self.returned(results)
+                returned = self.returned(outputs)
             builder.emit_func_output(returned)
         gvar = builder.get().get_global_var("main")
         # Values only read while importing (bounds, axes, shapes) leave no binding.
@@ -91,8 +90,9 @@ class Importer(GraphWalk):
         names |= {"overridable_initializers": folded} if folded else {}
         return builder.finalize().with_attrs(DictAttrs(names))
 
-    def returned(self, results: list[Any]) -> Any:
-        """The result of the function."""
+    def returned(self, outputs: list[Value]) -> Any:
+        """The result of the function, which can be used after the open dataflow block."""
+        results = [value.output for value in outputs]
         return results[0] if len(results) == 1 else Tuple(results)
 
     # -- inputs --------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -73,11 +73,13 @@ Arg = Term | Number | PrimExpr  # of operators that take tensors and numbers
 
 
 class TorchContext(Context):
-    """The state of an import. symbols: what torch's symbolic sizes are here."""
+    """The state of an import. symbols: what torch's symbolic sizes are here; values: the results of nodes
+    so far, by name."""
 
     def __init__(self, builder: BlockBuilder) -> None:
         super().__init__(builder)
         self.symbols: Symbols = {}
+        self.values: Mapping[str, Value] = {}
 
     @property
     def ops(self) -> Operators:

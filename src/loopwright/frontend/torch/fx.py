@@ -1,4 +1,4 @@
-"""TVM's entries for graphs of torch.fx and of dynamo."""
+"""TVM's entry for graphs of torch.fx."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from torch import fx
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.module import IRModule
-from .compiling import backend
-from .importer import from_exported_program
+from .importer import Form, in_form
 
-InputInfo = Sequence[tuple[Sequence[int], str]]
+InputInfo = Sequence[tuple[Sequence[int], str | torch.dtype]]
 
 
 def from_fx(
@@ -40,41 +39,9 @@ def from_fx(
             explain(what, got=", ".join(map(str, custom_convert_map)), instead=hint)
         )
     inputs = tuple(
-        torch.zeros(tuple(shape), dtype=getattr(torch, dtype)) for shape, dtype in input_info
+        torch.zeros(tuple(shape), dtype=getattr(torch, dtype) if isinstance(dtype, str) else dtype)
+        for shape, dtype in input_info
     )
     single = not isinstance(model.graph.output_node().args[0], (list, tuple, dict))
-    return from_exported_program(
-        torch.export.export(model, inputs),
-        keep_params_as_input=keep_params_as_input,
-        unwrap_unit_return_tuple=unwrap_unit_return_tuple or single,
-        no_bind_return_tuple=no_bind_return_tuple,
-    )
-
-
-def relax_dynamo(pipeline: Callable[[IRModule], IRModule] | None = None) -> Callable[..., Any]:
-    """A backend of `torch.compile`. pipeline: passes that run on each module before it is compiled."""
-
-    def compiler(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
-        return backend(gm, example_inputs, pipeline=pipeline)
-
-    return compiler
-
-
-def dynamo_capture_subgraphs(model: Any, *params: Any, **kwargs: Any) -> IRModule:
-    """The graphs that dynamo captures of a call of a model or a function, as functions `subgraph_0`,
-    `subgraph_1`, ... keep_params_as_input=True makes parameters inputs; other keywords are the model's."""
-    keep = kwargs.pop("keep_params_as_input", False)
-    mods: list[IRModule] = []
-
-    def capture(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        program = torch.export.export(gm, tuple(example_inputs))
-        mods.append(from_exported_program(program, keep_params_as_input=keep))
-        return gm.forward
-
-    torch._dynamo.reset()
-    torch.compile(model, backend=capture)(*params, **kwargs)
-    functions = {
-        f"subgraph_{k}": mod["main"].with_attr("global_symbol", f"subgraph_{k}")
-        for k, mod in enumerate(mods)
-    }
-    return IRModule(functions)
+    form = Form(not (unwrap_unit_return_tuple or single), not no_bind_return_tuple, of_one=single)
+    return in_form(torch.export.export(model, inputs), form, keep_params_as_input)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add, and_, ge, gt, le, lt, mul, or_, truediv
 from typing import Any
 
 import torch
@@ -13,18 +15,33 @@ from torch.export.graph_signature import InputKind, OutputKind
 
 from ...base import budget
 from ...base.errors import LoopwrightError, explain
+from ...base.registry import is_own
 from ...ir.module import IRModule
+from ...ir.prim_expr import SizeVar
 from ...ir.prim_expr import Var as TirVar
 from ...relax import expr as rx
 from ..graph.importer import Importer, Options
 from ..graph.model import Node, Port
-from ..graph.registry import Entry, supported_operators
+from ..graph.registry import CONVERTERS, Entry, supported_operators
 from ..graph.values import Value
+from ..graph.walk import Region
 from . import converters as converters
 from .context import TorchContext
 from .converters.complexes import BY_PARTS
+from .converters.control import Body
+from .converters.whole import WHOLE, undecomposed
 from .dtypes import DTYPES, dtype_of
-from .model import DOMAIN, TorchModel, TorchNode, as_tensor, output_nodes, read, result_of
+from .model import (
+    DOMAIN,
+    TorchModel,
+    TorchNode,
+    as_tensor,
+    is_tensor,
+    output_nodes,
+    output_values,
+    read,
+    result_of,
+)
 from .pairs import COMPLEX, Pair, has_pairs, opened, paired
 from .pairs import part as part_of
 from .symbols import define, integer
@@ -45,19 +62,27 @@ def from_exported_program(
 ) -> IRModule:
     """Import a program of `torch.export` as an IRModule with a function `main`.
 
-    It is decomposed into the operators that have converters. Symbolic sizes become variables, with their
+    It is in the form of TVM's v0.21, whose operators stay whole; others are decomposed. Symbolic sizes become variables, with their
     upper bounds in the attribute "tir_var_upper_bound". Buffers and inputs that the program writes are
-    results, before those of the program ("output_names" has their names).
+    results, before those of the program ("output_names" has their names then); an input that is returned, too,
+    is one result.
 
     keep_params_as_input: parameters, buffers and constants are inputs, their values in the attribute
-        "params". unwrap_unit_return_tuple: one result is not in a tuple. no_bind_return_tuple: TVM's;
-        here a tuple is always returned without a variable for it.
+        "params". unwrap_unit_return_tuple: one result is not in a tuple. no_bind_return_tuple: the
+        tuple is returned without a variable for it.
 
     Raises LoopwrightError for operators without a converter (all of them in one message) and for those
     that cannot be converted, naming the module and the Python line.
     """
-    program = exported_program.run_decompositions(decompositions())
-    return _module(program, Options(keep_params=keep_params_as_input), not unwrap_unit_return_tuple)
+    form = Form(not unwrap_unit_return_tuple, not no_bind_return_tuple)
+    return in_form(exported_program, form, keep_params_as_input)
+
+
+def in_form(program: ExportedProgram, form: Form, keep_params: bool) -> IRModule:
+    """The module of a program in TVM's form."""
+    whole = undecomposed(program.graph)
+    program = program.run_decompositions(decompositions(whole))
+    return _module(program, Options(keep_params=keep_params), replace(form, whole=whole))
 
 
 def stateful(exported_program: ExportedProgram) -> IRModule:
@@ -66,56 +91,106 @@ def stateful(exported_program: ExportedProgram) -> IRModule:
     program = exported_program.run_decompositions(decompositions())
     specs = program.graph_signature.output_specs
     targets = [s.target for s in specs if s.kind in _WRITES]
-    if not targets:
-        return _module(program, PLAIN, False)
     owned = [t for t in targets if t in program.state_dict or t in program.constants]
-    mod = _module(program, PLAIN, False, owned)
+    mod = _module(program, PLAIN, owned=owned)
+    attrs = dict(mod.attrs or {})
+    inputs, pairs = _inputs(program, owned)[1], _complex(output_values(program.graph))
+    if (
+        pairs or len(inputs) == len(owned) or _complex(inputs)
+    ):  # the executable converts at its border
+        attrs["torch_pairs"] = pairs
+    if targets:
+        attrs["state"] = _state(program, mod, targets, owned)
+    return mod.with_attrs(attrs)
+
+
+def _state(
+    program: ExportedProgram, mod: IRModule, targets: list[str], owned: list[str]
+) -> dict[str, Any]:
+    """The attribute "state". Raises LoopwrightError where inputs are numbers, or a buffer is complex."""
     user = program.graph_signature.user_inputs
     names = [*(n for n in user if isinstance(n, str)), *owned]
-    if len(names) != len(mod["main"].params):
-        what = "a program that writes buffers or inputs takes tensors only"
+    values = [_tensor_of(program, t).detach().clone() for t in owned]
+    if len(names) != len(mod["main"].params) or any(v.is_complex() for v in values):
+        what = "a program that writes buffers or inputs takes tensors only, its buffers are real"
         hint = "from_exported_program, whose first results are their new values"
         raise LoopwrightError(explain(what, got=", ".join(map(str, user)), instead=hint))
-    values = [_tensor_of(program, t).detach().clone() for t in owned]
-    state = {
+    return {
         "names": owned,
         "values": [as_tensor(v) for v in values],
         "written": [names.index(t) for t in targets],
     }
-    return mod.with_attrs({**dict(mod.attrs or {}), "state": state})
 
 
 def _tensor_of(program: ExportedProgram, name: str) -> torch.Tensor:
     return program.state_dict[name] if name in program.state_dict else program.constants[name]
 
 
+def _complex(values: Sequence[Any]) -> list[int]:
+    """Which values, nodes or numbers, are tensors of complex numbers."""
+    fakes = [v.meta.get("val") if isinstance(v, fx.Node) else v for v in values]
+    return [k for k, v in enumerate(fakes) if isinstance(v, torch.Tensor) and v.is_complex()]
+
+
+@dataclass(frozen=True)
+class Form:
+    """TVM's form of a function: which rows of `WHOLE` hold, and how results are returned. one_in_tuple: a
+    single one, too, is in a tuple; bound: the tuple is bound to a variable. of_one: for graphs of torch.fx, whether
+    the result is one value, be it a tuple or a shape; their parameters are in the order of their names."""
+
+    one_in_tuple: bool = True
+    bound: bool = True
+    of_one: bool | None = None
+    whole: Collection[str] = ()
+
+
 def _module(
-    program: ExportedProgram, options: Options, one_in_tuple: bool, owned: Sequence[str] = ()
+    program: ExportedProgram,
+    options: Options,
+    form: Form | None = None,
+    owned: Sequence[str] = (),
 ) -> IRModule:
     constants, ports = _inputs(program, owned)
+    if form is not None and form.of_one is not None:
+        constants = dict(sorted(constants.items()))
+    specs = program.graph_signature.output_specs
     with budget.started():
         budget.allow(size=1 << 62, nodes=1 << 62)
-        importer = TorchImporter(program.graph, ports, constants, options, one_in_tuple)
+        importer = TorchImporter(program.graph, ports, constants, options, form)
+        if form is not None:  # an input that is written and returned is one result
+            returned = {s.arg.name for s in specs if s.kind is OutputKind.USER_OUTPUT}
+            written = {s.arg.name for s in specs if s.kind is OutputKind.USER_INPUT_MUTATION}
+            for name in returned & written:
+                names = [getattr(n, "name", None) for n in importer.results]
+                del importer.results[names.index(name)]
         mod = importer.run()
+    gvar = mod.get_global_var("main")
+    main = mod[gvar]
     bounds = {
         symbol.name: int(ends.upper)
         for name, ends in program.range_constraints.items()
         if isinstance(symbol := importer.context.symbols.get(name), TirVar) and ends.upper < _NO_END
     }
     if bounds:
-        gvar = mod.get_global_var("main")
-        mod = mod.with_functions({gvar: mod[gvar].with_attr("tir_var_upper_bound", bounds)})
-    targets = {s.arg.name: s.target for s in program.graph_signature.output_specs if s.target}
-    names = [targets.get(n.name, n.name) for n in output_nodes(program.graph)]
-    return mod.with_attrs({**dict(mod.attrs or {}), "output_names": names})
+        main = main.with_attr("tir_var_upper_bound", bounds)
+    written = {s.arg.name: s.target for s in specs if s.target}
+    titles = [getattr(n, "name", f"output_{k}") for k, n in enumerate(importer.results)]
+    names = {"output_names": [written.get(n, n) for n in titles]}
+    if form is None:
+        return mod.with_functions({gvar: main}).with_attrs({**dict(mod.attrs or {}), **names})
+    if not options.keep_params:
+        main = main.without_attr("num_input")
+    more = len(importer.results) > sum(s.kind is OutputKind.USER_OUTPUT for s in specs)
+    return IRModule({gvar: main}).with_attrs(names if more else {})
 
 
-def decompositions() -> dict[Any, Callable[..., Any]]:
-    """torch's default decompositions without those of operators that have a converter."""
+def decompositions(more: Iterable[str] = ()) -> dict[Any, Callable[..., Any]]:
+    """torch's default decompositions without those of operators that have a converter, and of `more`."""
     table = torch.export.default_decompositions()
-    for name in supported_operators(DOMAIN):
-        if "." in name:  # not a higher-order operator
-            table.pop(overload_of(name), None)
+    for name in (*supported_operators(DOMAIN), *more):
+        overload = overload_of(name)
+        if isinstance(overload, torch._ops.OpOverload):  # its library is loaded
+            table.pop(overload, None)
     return table
 
 
@@ -149,8 +224,8 @@ def _inputs(
 
 class TorchImporter(Importer):
     """The import of a graph. inputs: placeholders of its inputs; constants: what other placeholders and
-    attributes hold, by the names of their nodes. one_in_tuple: a single result is a tuple of one.
-    computed_only: inputs that are results are left out of these."""
+    attributes hold, by the names of their nodes. form: TVM's, instead of ours. computed_only: inputs that
+    are results are left out of these."""
 
     context: TorchContext
     model: TorchModel
@@ -161,15 +236,18 @@ class TorchImporter(Importer):
         inputs: Sequence[fx.Node],
         constants: Mapping[str, torch.Tensor],
         options: Options = PLAIN,
-        one_in_tuple: bool = False,
+        form: Form | None = None,
         computed_only: bool = False,
     ) -> None:
         ports = [_port(n) for n in inputs if isinstance(n.meta.get("val"), torch.Tensor)]
         super().__init__(read(graph, ports, constants), options)
-        self.graph, self.one_in_tuple = graph, one_in_tuple
-        self.results = [
-            n for n in output_nodes(graph) if not computed_only or n.op != "placeholder"
+        self.graph, self.form = graph, form
+        self.results: list[Any] = [
+            v
+            for v in (output_nodes(graph) if computed_only else output_values(graph))
+            if not computed_only or v.op != "placeholder"
         ]
+        self.bodies: dict[fx.GraphModule, TorchModel] = {}  # graphs within nodes, as they were read
         self.at_node: fx.Node | None = None  # whose conversion has begun last
         self.model.inputs = [self._sized(p) for p in ports]
         self.pairs = [p.name for p in ports if p.kind.is_complex()]
@@ -185,21 +263,39 @@ class TorchImporter(Importer):
     def new_context(self) -> TorchContext:
         return TorchContext(self.builder)
 
-    def returned(self, results: list[Any]) -> Any:
-        """All results of the graph: tensors, symbolic sizes as 0-d ones; constants and None are left out."""
-        by_name = dict(zip((p.name for p in self.model.outputs), results, strict=True))
-        outputs = [by_name.get(result_of(n)) or self._size(n) for n in self.results]
-        return rx.Tuple(outputs) if self.one_in_tuple or len(outputs) != 1 else outputs[0]
+    def returned(self, outputs: list[Value]) -> Any:
+        """All results of the graph: tensors, numbers and symbolic sizes as 0-d ones; None is left out."""
+        by_name = dict(zip((p.name for p in self.model.outputs), outputs, strict=True))
+        values = self.outputs_of(self.results, by_name)
+        form = self.form
+        if form is None:
+            return super().returned(values)
+        if len(values) == 1 and not form.one_in_tuple:
+            return self.builder.emit_output(values[0].expr)
+        if form.of_one and all(isinstance(v, int) for v in self.results):
+            return self.builder.emit_output(rx.ShapeExpr(self.results))
+        if form.of_one and isinstance(first := values[0].expr, rx.Var):
+            element = self.builder.lookup_binding(first)
+            if isinstance(element, rx.TupleGetItem):  # of a tuple that an operator returns
+                return self.builder.emit_output(element.tuple_value)
+        if not form.bound:
+            return rx.Tuple([self.builder.emit_output(v.expr) for v in values])
+        whole = rx.Tuple([v.whole.expr if isinstance(v, Pair) else v.expr for v in values])
+        return self.builder.emit_output(whole)
 
-    def _size(self, node: fx.Node) -> Any:
-        return self.context.tensor(self._number(node.meta.get("val")), "int64").output
+    def _literal(self, value: bool | int | float) -> Value:
+        kinds = {bool: "bool", int: "int64" if self.form is None else "int32", float: "float64"}
+        return self.context.tensor(value, kinds[type(value)])
+
+    def _size(self, node: fx.Node) -> Value:
+        return self.context.tensor(self._number(node.meta.get("val")), "int64")
 
     def _sized(self, port: Port) -> Port:
         """An input with its extents; the symbols in them are defined."""
-        symbols = self.context.symbols
+        symbols, variable = self.context.symbols, TirVar if self.form is None else SizeVar
         dims: list[tuple[int, Any]] = [(port.kind.ndim, 2)] if port.kind.is_complex() else []
         for k, size in sorted(enumerate(port.kind.shape), key=lambda s: not _is_plain(s[1])):
-            dims.append((k, define(size, f"{port.name}_dim{k}", symbols)))
+            dims.append((k, define(size, f"{port.name}_dim{k}", symbols, variable)))
         for _, dim in dims:
             if isinstance(dim, TirVar):
                 self.context.analyzer.assume_nonnegative(dim)
@@ -209,6 +305,10 @@ class TorchImporter(Importer):
 
     def find(self, node: Node) -> Entry | None:
         """The converter of a node; some have one for complex numbers only."""
+        key = (DOMAIN, node.op_type, 1)
+        own = key not in CONVERTERS or is_own(CONVERTERS.origin(key))
+        if own and self.form is not None and node.op_type in self.form.whole:
+            return Entry(1, WHOLE[node.op_type].convert, 0, None, ())
         entry = super().find(node)
         if entry is None and node.op_type in COMPLEX:
             return Entry(1, COMPLEX[node.op_type], 0, None, ())
@@ -219,11 +319,22 @@ class TorchImporter(Importer):
 
     def call(self, node: TorchNode, entry: Entry, inputs: list[Value | None]) -> Any:
         self.at_node = source = node.source
+        self.context.values = self.values
         args = [self._argument(a) for a in source.args]
         named = {k: self._argument(v) for k, v in source.kwargs.items() if k not in _STORAGE}
-        outputs = self._converted(node, entry, args, named)
+        outputs = self._typed(node, self._converted(node, entry, args, named))
         self._bind(source.meta.get("val"), outputs)
         return outputs
+
+    def _typed(self, node: TorchNode, outputs: Any) -> Any:
+        """A result in torch's type; results of several have it already."""
+        fake = node.value
+        if isinstance(outputs, (list, tuple, Pair)) or not isinstance(fake, torch.Tensor):
+            return outputs
+        value = self.context.value(outputs)
+        if value.is_tensor and not fake.is_complex() and fake.dtype in DTYPES:
+            return self.context.tensor(value, dtype_of(fake.dtype))
+        return value
 
     def _converted(
         self, node: TorchNode, entry: Entry, args: list[Any], named: dict[str, Any]
@@ -235,7 +346,7 @@ class TorchImporter(Importer):
             return convert(cx, node, *args, **named)
         if has_pairs(values) and node.op_type in BY_PARTS:
             if node.is_complex:  # real ones among the arguments have imaginary parts that are 0
-                args = [paired(cx, a, node.dtype) if _is_real(a) else a for a in args]
+                args = [_all_paired(cx, a, node.dtype) for a in args]
             sides = [
                 entry.convert(
                     cx, node, *part_of(args, p), **{k: part_of(v, p) for k, v in named.items()}
@@ -251,6 +362,8 @@ class TorchImporter(Importer):
         return outputs
 
     def nodes(self, nodes: Sequence[Node], *more: Any) -> list[Value]:
+        if nodes is not self.model.nodes:
+            return super().nodes(nodes, *more)
         for name in self.pairs:
             self.values[name] = opened(self.context, self.context.tensor(self.values[name]))
         for name, symbol in self.read.items():
@@ -259,10 +372,47 @@ class TorchImporter(Importer):
         self.at_node = None
         return results
 
+    def subgraph(self, graph: Body, feeds: Mapping[str, Value], region: Region) -> list[Value]:
+        """The tensors and numbers that the graph of a node returns, for its operands."""
+        cx, module = self.context, graph.module
+        placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+        span, around, symbols = self.builder.span, self.values, dict(cx.symbols)
+        self.values = dict(around)
+        for node, operand in zip(placeholders, graph.operands, strict=True):
+            size = node.meta.get("val")
+            if isinstance(operand, Value) and isinstance(size, torch.SymInt):
+                cx.symbols[size.node.expr] = cx.integers(operand, node.name)[0]
+            elif isinstance(operand, Value):
+                self.values[node.name] = operand
+        if module not in self.bodies:
+            self.bodies[module] = read(
+                module.graph, [_port(n) for n in placeholders if is_tensor(n)], {}
+            )
+        model = self.bodies[module]
+        try:
+            names = [p.name for p in model.outputs]
+            values = super().nodes(model.nodes, self.converters(model.nodes), names, region)
+            return self.outputs_of(
+                output_values(module.graph), dict(zip(names, values, strict=True))
+            )
+        finally:
+            self.builder.span, self.values, cx.symbols = span, around, symbols
+
+    def outputs_of(self, results: Sequence[Any], by_name: Mapping[str, Value]) -> list[Value]:
+        """The values of results: tensors by the names of their nodes, numbers and sizes as 0-d ones."""
+        return [
+            (by_name.get(result_of(n)) or self._size(n))
+            if isinstance(n, fx.Node)
+            else self._literal(n)
+            for n in results
+        ]
+
     def _argument(self, arg: Any) -> Any:
         """An argument of a node: tensors as Values, symbolic sizes as expressions, types by our names."""
         if isinstance(arg, fx.Node):
             fake, name = arg.meta.get("val"), result_of(arg)
+            if arg.op == "get_attr" and fake is None:
+                return arg.graph.owning_module.get_submodule(arg.target)
             if isinstance(fake, torch.SymInt) or name not in self.values:
                 return self._number(fake)
             value = self.values[name]
@@ -278,9 +428,32 @@ class TorchImporter(Importer):
     def _number(self, value: Any) -> Any:
         if isinstance(value, torch.SymInt):
             return integer(value, self.context.symbols)
+        if isinstance(value, torch.SymFloat):
+            return self._real(value.node.expr)
+        if isinstance(value, torch.SymBool):
+            return self._truth(value.node.expr)
         if isinstance(value, (int, float, bool)) or value is None:
             return value
         raise ValueError(explain("a symbolic number has no counterpart here", got=value))
+
+    def _truth(self, expr: Any) -> Any:
+        """A symbolic condition as a 0-d tensor that is computed at run time."""
+        operator = _TRUTH.get(type(expr).__name__)
+        if operator is None:
+            raise ValueError(explain("a symbolic condition has no counterpart here", got=expr))
+        if expr.is_Relational:
+            return operator(*(self.context.tensor(self._real(a), "float64") for a in expr.args))
+        return reduce(operator, map(self._truth, expr.args))
+
+    def _real(self, expr: Any) -> Any:
+        """A symbolic float as a number, or as a 0-d tensor that is computed at run time."""
+        if expr.is_number:
+            return float(expr)
+        operator = _REAL.get(type(expr).__name__)
+        if operator is None:
+            return self.context.tensor(integer(expr, self.context.symbols), "float64")
+        terms = [self.context.tensor(self._real(a), "float64") for a in expr.args]
+        return reduce(operator, terms)
 
     def _bind(self, fake: Any, outputs: Any) -> None:
         """Bind the symbols of sizes that data decides to the extents of the results that have them."""
@@ -293,6 +466,25 @@ class TorchImporter(Importer):
                 expr = size.node.expr if isinstance(size, torch.SymInt) else None
                 if expr is not None and expr.is_Symbol and expr not in self.context.symbols:
                     self.context.symbols[expr] = self.context.value(output).shape[k]
+
+
+# Operations of symbolic floats, by the class of their expression; others are of integers.
+_REAL: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": add, "Mul": mul, "FloatTrueDiv": truediv, "IntTrueDiv": truediv, "ToFloat": add,
+}  # fmt: skip
+
+
+_TRUTH: dict[str, Callable[[Any, Any], Any]] = {
+    "StrictGreaterThan": gt, "GreaterThan": ge, "StrictLessThan": lt, "LessThan": le, "And": and_,
+    "Or": or_, "Equality": lambda a, b: a.equal(b), "Unequality": lambda a, b: a.not_equal(b),
+}  # fmt: skip
+
+
+def _all_paired(cx: TorchContext, arg: Any, dtype: str) -> Any:
+    """An argument as a pair: a tensor of floats, or one in a list with pairs."""
+    if isinstance(arg, list):
+        return [paired(cx, v, dtype) for v in arg] if has_pairs(arg) else arg
+    return paired(cx, arg, dtype) if _is_real(arg) else arg
 
 
 def _is_real(arg: Any) -> bool:

@@ -79,10 +79,10 @@ def read(
     nodes: list[TorchNode] = []
     titles: set[str] = set()
     for node in graph.nodes:
-        if node.op == "call_function" and str(node.target) != GETITEM and _is_tensor(node):
+        if node.op == "call_function" and str(node.target) != GETITEM and is_tensor(node):
             nodes.append(_node(node))
     remember(nodes, titles)
-    results = dict.fromkeys(result_of(n) for n in output_nodes(graph) if _is_tensor(n))
+    results = dict.fromkeys(result_of(n) for n in output_nodes(graph) if is_tensor(n))
     outputs = [Port(name, "", None) for name in results]
     available = {*constants, *(p.name for p in ports)}
     live = ordered(nodes, available, [p.name for p in outputs])
@@ -94,7 +94,13 @@ def output_nodes(graph: fx.Graph) -> list[fx.Node]:
     return [n for n in tree_leaves(graph.output_node().args) if isinstance(n, fx.Node)]
 
 
-def _is_tensor(node: fx.Node) -> bool:
+def output_values(graph: fx.Graph) -> list[Any]:
+    """The nodes and the numbers among the outputs."""
+    leaves = tree_leaves(graph.output_node().args)
+    return [v for v in leaves if isinstance(v, (fx.Node, bool, int, float))]
+
+
+def is_tensor(node: fx.Node) -> bool:
     """Whether a node has tensors as its results, or has effects only."""
     value = node.meta.get("val")
     if isinstance(value, (list, tuple)):
@@ -130,7 +136,7 @@ def _node(node: fx.Node) -> TorchNode:
 
 def tensors_of(node: fx.Node) -> list[fx.Node]:
     """The arguments of a node that are tensors."""
-    return [n for n in node.all_input_nodes if _is_tensor(n)]
+    return [n for n in node.all_input_nodes if is_tensor(n)]
 
 
 def python_line(node: fx.Node) -> str:

@@ -60,17 +60,17 @@ def integer(value: Any, symbols: Symbols) -> Any:
     return operation(*(integer(a, symbols) for a in value.args))
 
 
-def define(size: Any, name: str, symbols: Symbols) -> Any:
-    """The extent of an input; the symbol in it is defined, where it is new. name: of a new variable."""
+def define(size: Any, name: str, symbols: Symbols, kind: type[TirVar] = TirVar) -> Any:
+    """The extent of an input; the symbol in it is defined, where it is new. name, kind: of a new variable."""
     expr = size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
     new: list[Any] = sorted(expr.free_symbols - symbols.keys(), key=str)
     if not new:
         return integer(expr, symbols)
     if isinstance(expr, sympy.Symbol):
-        symbols[expr] = TirVar(str(expr), "int64")
+        symbols[expr] = kind(str(expr), "int64")
         return symbols[expr]
     # An extent that is derived from another, a * s + b, defines s.
-    (symbol, *rest), extent = new, TirVar(name, "int64")
+    (symbol, *rest), extent = new, kind(name, "int64")
     slope: Any = expr.coeff(symbol)
     offset = expr.subs(symbol, 0)
     if rest or sympy.expand(slope * symbol + offset - expr) != 0 or not slope.is_Integer:

@@ -1,3 +1,15 @@
 """Converters of ATen's operators: (context, node, arguments of the schema) -> results."""
 
-from . import complexes, elementwise, indices, linalg, nn, pools, reductions, shapes, special
+from . import (
+    complexes,
+    control,
+    elementwise,
+    indices,
+    linalg,
+    nn,
+    pools,
+    quantized,
+    reductions,
+    shapes,
+    special,
+)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import torch
 
+from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import Expr
 from ...graph.registry import Converter
@@ -89,8 +90,8 @@ each(
         "bitwise_or.Tensor bitwise_or.Scalar bitwise_or.Scalar_Tensor": op.bitwise_or,
         "bitwise_xor.Tensor bitwise_xor.Scalar bitwise_xor.Scalar_Tensor": op.bitwise_xor,
         "remainder.Tensor remainder.Scalar remainder.Scalar_Tensor": op.floor_mod,
-        "bitwise_left_shift.Tensor bitwise_left_shift.Tensor_Scalar __lshift__.Scalar": op.left_shift,
-        "bitwise_right_shift.Tensor bitwise_right_shift.Tensor_Scalar __rshift__.Scalar": op.right_shift,
+        "bitwise_left_shift.Tensor bitwise_left_shift.Tensor_Scalar __lshift__.Scalar __lshift__.Tensor": op.left_shift,
+        "bitwise_right_shift.Tensor bitwise_right_shift.Tensor_Scalar __rshift__.Scalar __rshift__.Tensor": op.right_shift,
     },
     _binary,
 )  # fmt: skip
@@ -118,7 +119,16 @@ def same(cx: Context, node: Node, x: Term, *_: object) -> Term:
     return x
 
 
-@aten("_to_copy", "to.dtype", "type_as", "_conj", "_conj_physical", "resolve_conj", "resolve_neg")
+@aten(
+    "_to_copy",
+    "to.dtype",
+    "type_as",
+    "prims.convert_element_type.default",
+    "_conj",
+    "_conj_physical",
+    "resolve_conj",
+    "resolve_neg",
+)
 def cast(cx: Context, node: Node, x: Term, *_: object, **__: object) -> Term:
     return cx.tensor(x, node.dtype)
 
@@ -131,6 +141,39 @@ def copy(cx: Context, node: Node, x: Term, source: Term, *_: object) -> Term:
 @aten("rsub.Tensor", "rsub.Scalar")
 def rsub(cx: Context, node: Node, a: Arg, b: Arg, alpha: Number = 1) -> Term:
     return cx.tensor(b, node.dtype) - cx.tensor(a, node.dtype) * alpha
+
+
+@aten("ldexp.Tensor")
+def ldexp(cx: Context, node: Node, x: Arg, exponent: Arg) -> Term:
+    return cx.tensor(2.0, node.dtype).power(exponent) * x
+
+
+@aten("rrelu_with_noise_functional")
+def rrelu(
+    cx: Context, node: Node, x: Term, noise: Term, lower: Number = 1 / 8, upper: Number = 1 / 3,
+    training: bool = False, *_: object,
+) -> list[Term]:  # fmt: skip
+    if training:
+        raise ValueError(explain("rrelu draws random numbers in training"))
+    return [cx.where(x > 0, x, x * ((lower + upper) / 2)), noise]
+
+
+@aten("rrelu_with_noise_backward")
+def rrelu_backward(
+    cx: Context, node: Node, grad: Term, x: Term, noise: Term, lower: Number, upper: Number,
+    training: bool, *_: object,
+) -> Term:  # fmt: skip
+    if training and upper - lower > 1e-6:
+        return grad * noise
+    return cx.where(x > 0, grad, grad * ((lower + upper) / 2))
+
+
+@aten("native_dropout")
+def dropout(cx: Context, node: Node, x: Term, p: Number, train: bool | None) -> list[Term]:
+    if train and p not in (0, 1):
+        raise ValueError(explain("dropout draws random numbers in training"))
+    mask = cx.filled(cx.dims(node.value[0]), not (train and p), "bool")
+    return [x * 0.0 if train and p else x, mask]
 
 
 @aten("exp2")

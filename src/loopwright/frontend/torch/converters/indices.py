@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from torch import fx
 
 from ....base.errors import explain
 from ....relax import op
@@ -13,6 +14,8 @@ from ...graph.operators.shapes import axis_of
 from ..context import Arg, Number, Size, Term
 from ..context import TorchContext as Context
 from ..model import TorchNode as Node
+from ..model import result_of
+from ..symbols import integer
 from .shapes import within
 from .table import aten
 
@@ -60,10 +63,11 @@ def index(cx: Context, node: Node, x: Term, indices: Indices) -> Term:
     return out.permute_dims([*np.argsort(at.front(out.ndim)).tolist()]) if at.between else out
 
 
-@aten("index_put", "_unsafe_index_put")
+@aten("index_put", "_unsafe_index_put", "_index_put_impl")
 def index_put(
-    cx: Context, node: Node, x: Term, indices: Indices, values: Term, accumulate: bool = False
-) -> Term:
+    cx: Context, node: Node, x: Term, indices: Indices, values: Term, accumulate: bool = False,
+    *_: object,
+) -> Term:  # fmt: skip
     at = _Indexed(x, _numbers(cx, indices))
     values = cx.tensor(values, str(x.dtype))
     if not at.indices:
@@ -133,7 +137,7 @@ def scatter(
         ones = cx.filled(indices.shape, 1, dtype)
         counts = counts.scatter_elements(indices.expr, ones.expr, axis, "add").maximum(1)
         out = out / counts if x.dtype.is_float else out // counts
-    return out.reshape(cx.shape(node.value))
+    return out if x.ndim else out.reshape(ShapeExpr([]))
 
 
 def _neutral(x: Term, how: str) -> Number:
@@ -256,26 +260,37 @@ def diagonal(
 
 @aten("as_strided", "as_strided_copy")
 def as_strided(
-    cx: Context,
-    node: Node,
-    x: Term,
-    size: Sequence[Size],
-    stride: Sequence[Size],
+    cx: Context, node: Node, x: Term, size: Sequence[Size], stride: Sequence[Size],
     offset: Size | None = None,
-) -> Term:
-    """Elements of the memory of a contiguous tensor."""
-    at = cx.tensor(offset or 0, "int64")
+) -> Term:  # fmt: skip
+    """Elements of the memory of the tensor that the views before it are of."""
+    source = node.source.args[0]
+    start = integer(source.meta["val"].storage_offset(), cx.symbols) if offset is None else offset
+    while source.op == "call_function" and _is_view(source):
+        source = source.args[0]
+        x = cx.value(cx.values[result_of(source)])
+    at = cx.tensor(start, "int64")
     for k, (count, step) in enumerate(zip(size, stride, strict=True)):
         shape = [count if j == k else 1 for j in range(len(size))]
         at = at + (cx.line(count) * step).reshape(ShapeExpr(shape))
+    fake = source.meta["val"]
+    if not fake.is_contiguous():  # in another order of axes
+        x = x.permute_dims([*np.argsort([-s for s in fake.stride()], kind="stable").tolist()])
     return cx.flat(x).take(at.expr, 0)
+
+
+def _is_view(node: fx.Node) -> bool:
+    """Whether the result of a node is a view of its first argument."""
+    schema = getattr(node.target, "_schema", None)
+    alias = schema and schema.returns and schema.returns[0].alias_info
+    return bool(alias) or str(node.target) == "aten._unsafe_view.default"
 
 
 @aten("unfold")
 def unfold(cx: Context, node: Node, x: Term, dim: int, size: int, step: int) -> Term:
     """Windows of an axis, their elements as the last axis."""
     if not x.ndim:
-        return x.reshape(cx.shape(node.value))
+        return cx.part(x.reshape(ShapeExpr([1])), 0, 0, size)
     axis = axis_of(dim, x.ndim)
     starts = (cx.line(cx.dims(node.value)[axis]) * step).expand_dims([1])
     out = x.take((starts + cx.line(size)).expr, axis)
@@ -339,3 +354,11 @@ def embedding_bag(
     if mode == 1:
         out = out / sizes.maximum(1).astype(node.dtype)
     return [cx.where(sizes.equal(0), 0.0, out) if mode == 2 else out, None, None, None]
+
+
+@aten("tril_indices", "triu_indices")
+def triangle_indices(
+    cx: Context, node: Node, rows: int, columns: int, offset: int = 0, **_: object
+) -> Term:
+    of = np.tril_indices if "tril" in node.op_type else np.triu_indices
+    return cx.value(cx.literal(np.stack(of(rows, offset, columns)).astype(node.dtype)))

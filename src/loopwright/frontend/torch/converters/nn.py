@@ -115,10 +115,11 @@ def _each(value: Numbers, rank: int) -> list[int]:
     return values * rank if len(values) == 1 else values
 
 
-@aten("convolution")
+@aten("convolution", "_convolution")
 def convolution(
     cx: Context, node: Node, x: Term, weight: Term, bias: Term | None, stride: Numbers, padding: Numbers,
     dilation: Numbers, transposed: bool, output_padding: Numbers, groups: int,
+    *_: object,
 ) -> Term:  # fmt: skip
     rank = weight.ndim - 2
     image, single = _batched(x, rank)
@@ -421,7 +422,11 @@ def attention(
     if enable_gqa:
         key, value = (_repeated(cx, v, query) for v in (key, value))
     scores = _scores(cx, node.dtype, query, key, mask, dropout, is_causal, scale)
-    return cx.ops.matmul(cx.value(op.nn.softmax(scores.expr, scores.ndim - 1)), value)
+    out = cx.ops.matmul(cx.value(op.nn.softmax(scores.expr, scores.ndim - 1)), value)
+    if mask is None or is_causal or not mask.dtype.is_bool or not mask.ndim:
+        return out
+    seen = mask.astype("uint8").max([mask.ndim - 1], True)  # a query that sees no key gets 0
+    return cx.where(seen.astype("bool"), out, 0.0)
 
 
 @aten("_scaled_dot_product_flash_attention_for_cpu")
@@ -454,12 +459,13 @@ def _scores(
     """query @ key' * scale + mask."""
     if dropout:
         raise ValueError(explain("dropout within attention draws random numbers"))
-    if scale is None:
-        scale = 1.0 / math.sqrt(_literal(query.shape[-1], "the size of a head"))
+    size = query.shape[-1]
+    if scale is None and isinstance(size, IntImm):
+        scale = 1.0 / math.sqrt(size.value)
     scores = cx.ops.matmul(
         query, key.permute_dims([*range(key.ndim - 2), key.ndim - 1, key.ndim - 2])
     )
-    scores = scores * float(scale)
+    scores = scores * (cx.tensor(size, dtype).rsqrt() if scale is None else float(scale))
     if is_causal:
         mask = cx.filled([query.shape[-2], key.shape[-2]], True, "bool").tril(0)
     if mask is not None:

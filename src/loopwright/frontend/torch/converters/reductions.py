@@ -39,6 +39,7 @@ def _reduction(build: Build) -> Converter:
         dim: Dims = None,
         keepdim: bool = False,
         dtype: object = None,
+        **_: object,
     ) -> Expr | Term:
         value = cx.tensor(x, node.dtype)
         return build(value.expr, _axes(x, dim), keepdim) if x.ndim else value
@@ -78,7 +79,11 @@ def _truth(build: Build) -> Converter:
 
 
 each(
-    {"sum.dim_IntList sum": op.sum, "mean.dim mean": op.mean, "prod.dim_int prod": op.prod},
+    {
+        "sum.dim_IntList sum prims.sum.default": op.sum,
+        "mean.dim mean": op.mean,
+        "prod.dim_int prod": op.prod,
+    },
     _reduction,
 )
 each({"amax max": op.max, "amin min": op.min}, _by_bytes)

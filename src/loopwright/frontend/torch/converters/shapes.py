@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ....ir.prim_expr import IntImm, PrimExpr
 from ....relax import op
@@ -15,7 +16,8 @@ from ..model import TorchNode as Node
 from .table import aten
 
 
-@aten("view", "view_copy", "_unsafe_view", "reshape", "flatten.using_ints")
+@aten("view", "view_copy", "_unsafe_view", "reshape", "flatten.using_ints", "prims.collapse.default",
+      "prims.split_dim.default", "prims.collapse_view.default")  # fmt: skip
 def view(cx: Context, node: Node, x: Term, *_: object) -> Term:
     return x.reshape(cx.shape(node.value))
 
@@ -81,15 +83,15 @@ def slice_tensor(
     axis = axis_of(dim, x.ndim)
     extent = x.shape[axis]
     begin, stop = within(start, extent, 0), within(end, extent, extent)
-    return with_shape(cx, node, x.strided_slice([axis], [begin], [stop], [step]))
+    return with_shape(cx, node.value, x.strided_slice([axis], [begin], [stop], [step]))
 
 
-def with_shape(cx: Context, node: Node, out: Term) -> Term:
+def with_shape(cx: Context, fake: Any, out: Term) -> Term:
     """A result in the shape that torch inferred, where ours is another expression."""
     if all(isinstance(d, IntImm) for d in out.shape):
         return out
     try:
-        dims = cx.dims(node.value)
+        dims = cx.dims(fake)
     except ValueError:
         return out  # a size that this result determines
     differing = {k: d for k, d in enumerate(dims) if not cx.equal(d, out.shape[k])}
@@ -124,7 +126,8 @@ def unbind(cx: Context, node: Node, x: Term, dim: int = 0) -> list[Term]:
 def repeat(cx: Context, node: Node, x: Term, repeats: Sequence[Size]) -> Term:
     more = [1] * (len(repeats) - x.ndim)
     wide = x.reshape(ShapeExpr([*more, *x.shape])) if more else x
-    return cx.ops.tile(wide, cx.from_elements(list(repeats), "int64"))
+    counts = [*[1] * (x.ndim - len(repeats)), *repeats]
+    return cx.ops.tile(wide, cx.from_elements(counts, "int64"))
 
 
 @aten("flip")
@@ -144,7 +147,8 @@ def roll(cx: Context, node: Node, x: Term, shifts: list[Size], dims: Sequence[in
         if not cx.equal(extent, 0):
             at = cx.simplify(extent - shift % extent)
             rotated = cx.concat([cx.part(x, axis, at, extent), cx.part(x, axis, 0, at)], axis)
-            x = cx.tensor(cx.with_dims(rotated, {axis: extent}))
+            same = cx.equal(rotated.shape[axis], extent)
+            x = rotated if same else cx.tensor(cx.with_dims(rotated, {axis: extent}))
     return x
 
 
@@ -234,12 +238,7 @@ def arange(cx: Context, node: Node, start: Arg, end: Arg, step: Arg = 1, **_: ob
     dtype = node.dtype
     bounds = [v for v in (start, end, step) if isinstance(v, (int, PrimExpr))]
     if "int" in dtype and len(bounds) == 3:
-        out = cx.value(op.arange(*bounds, "int64"))
-        return (
-            with_shape(cx, node, out).astype(dtype)
-            if dtype != "int64"
-            else with_shape(cx, node, out)
-        )
+        return with_shape(cx, node.value, cx.value(op.arange(*bounds, dtype)))
     return cx.line(cx.dims(node.value)[0]).astype(dtype) * step + start
 
 
@@ -262,3 +261,8 @@ def eye(cx: Context, node: Node, n: Size, m: Size | None = None, **_: object) ->
 def pixel_shuffle(cx: Context, node: Node, x: Term, factor: int) -> Term:
     inner = x if x.ndim == 4 else x.reshape(ShapeExpr([-1, *x.shape[-3:]]))
     return cx.value(op.nn.pixel_shuffle(inner.expr, factor)).reshape(cx.shape(node.value))
+
+
+@aten("prims.iota.default")
+def iota(cx: Context, node: Node, length: Size, *, start: int, step: int, **_: object) -> Term:
+    return arange(cx, node, start, start + length * step, step)

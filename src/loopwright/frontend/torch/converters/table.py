@@ -12,7 +12,10 @@ T = TypeVar("T")
 
 
 def full_name(overload: str) -> str:
-    """The name of an overload: "add.Tensor" is "aten.add.Tensor", "relu" is "aten.relu.default"."""
+    """The name of an overload: "add.Tensor" is "aten.add.Tensor", "relu" is "aten.relu.default"; those of
+    other namespaces are in full, "prims.iota.default"."""
+    if overload.count(".") == 2:
+        return overload
     return f"aten.{overload}" if "." in overload else f"aten.{overload}.default"
 
 
