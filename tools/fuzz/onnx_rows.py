@@ -123,7 +123,10 @@ class _Varied(Variation):
         if given is None:
             return ""
         array, known = np.asarray(given), not self.options.get("symbolic", True)
-        free = fed and not known
+        positive = (
+            array.dtype.kind == "i" and array.size and array.min() > 0
+        )  # a 0 is none of these
+        free = fed and not known and not positive
         taken = self.taken(array.shape, self.dtype_of(array)) if free else None
         made = taken or self.array(array, not free)
         name, case = str(getattr(made, "name", made)), self.g.case

@@ -85,13 +85,13 @@ def entry_for(
     model: Any, target: Target | str | None, default_target: str, options: CompileOptions = DEFAULTS
 ) -> CacheEntry | None:
     """The entry of a model compiled for a target; None if it must not be cached."""
-    if not options.is_default or not knob("LOOPWRIGHT_CACHE") or _customised():
+    if not options.is_default or not knob("LOOPWRIGHT_CACHE") or customised():
         return None
-    words = _target_text(target, default_target)
+    words = target_text(target, default_target)
     content = _content(model) if words is not None else None
     if content is None or content.refers:
         return None
-    parts = [_FORMAT, content.digest, words, *_surroundings(), *_knobs()]
+    parts = [_FORMAT, content.digest, words, *surroundings(), *knobs()]
     key = hashlib.blake2b("\0".join(map(str, parts)).encode(), digest_size=20).hexdigest()
     return CacheEntry(key, model, content)
 
@@ -160,7 +160,7 @@ def _stamp(state: os.stat_result) -> tuple[int, ...] | None:
     return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
 
-def _target_text(target: str | Target | None, default: str) -> str | None:
+def target_text(target: str | Target | None, default: str) -> str | None:
     """The text of a `target` argument; None if it has none."""
     module = sys.modules.get("loopwright.ir.target")
     if target is None and module is not None:
@@ -172,7 +172,7 @@ def _target_text(target: str | Target | None, default: str) -> str | None:
     return str(target) if module is not None and isinstance(target, module.Target) else None
 
 
-def _customised() -> bool:
+def customised() -> bool:
     """Whether anything but the package and its defaults affects compilation."""
     if customised():
         return True
@@ -180,13 +180,13 @@ def _customised() -> bool:
     return bool(knob("LOOPWRIGHT_DUMP")) if passes is None else not passes.unwatched()
 
 
-def _knobs() -> Iterator[str]:
+def knobs() -> Iterator[str]:
     for name in sorted(ENVIRONMENT):
         if name not in _OTHER_KNOBS:
             yield f"{name}={knob(name)}"
 
 
-def _surroundings() -> tuple[str, ...]:
+def surroundings() -> tuple[str, ...]:
     """The host and the versions of the software involved."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     here = host()
@@ -416,7 +416,7 @@ class Restored(Executable):
             return getattr(self._again(), name)
         raise AttributeError(name)
 
-    def _target_text(self) -> str:
+    def target_text(self) -> str:
         return self._text
 
     def __repr__(self) -> str:
@@ -467,7 +467,7 @@ def find(
 
 def keep(entry: CacheEntry, exe: Executable) -> None:
     """Keep an executable for other processes, unless something has changed since `entry_for`."""
-    pieces = None if _customised() or not entry.unchanged() else packed(exe)
+    pieces = None if customised() or not entry.unchanged() else packed(exe)
     if pieces is not None:
         code, data = pieces
         if default_cache("constants").put_data(entry.key, *data):

@@ -44,12 +44,12 @@ class Graph(NamedTuple):
 
 def key_of(text: str, constants: Sequence[np.ndarray]) -> str | None:
     """The key of a graph: its text and the values of its constants; None where nothing is kept."""
-    if not knob("LOOPWRIGHT_CACHE") or disk_cache._customised():
+    if not knob("LOOPWRIGHT_CACHE") or disk_cache.customised():
         return None
-    target = disk_cache._target_text(None, DEFAULT_TARGET)
+    target = disk_cache.target_text(None, DEFAULT_TARGET)
     if target is None:
         return None
-    parts = (_FORMAT, target, *disk_cache._surroundings(), *disk_cache._knobs(), text)
+    parts = (_FORMAT, target, *disk_cache.surroundings(), *disk_cache.knobs(), text)
     digest = hashlib.blake2b("\0".join(map(str, parts)).encode(), digest_size=20)
     for array in constants:
         digest.update(array.tobytes())
