@@ -85,7 +85,7 @@ def entry_for(
     model: Any, target: Target | str | None, default_target: str, options: CompileOptions = DEFAULTS
 ) -> CacheEntry | None:
     """The entry of a model compiled for a target; None if it must not be cached."""
-    if not options.is_default or not knob("LOOPWRIGHT_CACHE") or customised():
+    if not options.is_default or not knob("LOOPWRIGHT_CACHE") or is_customised():
         return None
     words = target_text(target, default_target)
     content = _content(model) if words is not None else None
@@ -172,7 +172,7 @@ def target_text(target: str | Target | None, default: str) -> str | None:
     return str(target) if module is not None and isinstance(target, module.Target) else None
 
 
-def customised() -> bool:
+def is_customised() -> bool:
     """Whether anything but the package and its defaults affects compilation."""
     if customised():
         return True
@@ -416,7 +416,7 @@ class Restored(Executable):
             return getattr(self._again(), name)
         raise AttributeError(name)
 
-    def target_text(self) -> str:
+    def _target_text(self) -> str:
         return self._text
 
     def __repr__(self) -> str:
@@ -467,7 +467,7 @@ def find(
 
 def keep(entry: CacheEntry, exe: Executable) -> None:
     """Keep an executable for other processes, unless something has changed since `entry_for`."""
-    pieces = None if customised() or not entry.unchanged() else packed(exe)
+    pieces = None if is_customised() or not entry.unchanged() else packed(exe)
     if pieces is not None:
         code, data = pieces
         if default_cache("constants").put_data(entry.key, *data):

@@ -44,7 +44,7 @@ class Graph(NamedTuple):
 
 def key_of(text: str, constants: Sequence[np.ndarray]) -> str | None:
     """The key of a graph: its text and the values of its constants; None where nothing is kept."""
-    if not knob("LOOPWRIGHT_CACHE") or disk_cache.customised():
+    if not knob("LOOPWRIGHT_CACHE") or disk_cache.is_customised():
         return None
     target = disk_cache.target_text(None, DEFAULT_TARGET)
     if target is None:

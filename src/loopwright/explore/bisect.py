@@ -24,7 +24,7 @@ from ..driver.differences import difference, flat
 from ..driver.feeds import make_feeds
 from ..driver.options import CompileOptions, Keywords
 from ..driver.steps import compile_steps
-from ..frontend.torch.models import exported, is_program
+from ..frontend.torch.models import EAGER, exported, is_program
 from ..ir import trace as tracing
 from ..ir.functor import pre_order_visit
 from ..ir.pass_context import PassContext
@@ -221,9 +221,7 @@ def _eager(model: Any, feeds: dict[str, Any], names: Sequence[str] | None) -> di
     if not is_program(model):
         what, hint = "only models of torch run in eager", 'against="interpreter"'
         raise LoopwrightError(explain(what, got=type(model).__name__, instead=hint))
-    from ..frontend.torch.eager import eager
-
-    return eager(model, feeds, names)
+    return EAGER.get()(model, feeds, names)
 
 
 # Other evaluators: `f(model, feeds, names)` returns these values by name, for None the outputs.

@@ -18,7 +18,7 @@ from .model import output_nodes, result_of
 def eager(
     program: ExportedProgram, feeds: Mapping[str, Any], names: Sequence[str] | None
 ) -> dict[str, np.ndarray]:
-    """Values of a program's graph by the names that the import gives them, for None its outputs; complex
+    """Values of a program's graph by the names of the import, for None its outputs; complex
     ones have an axis of their two parts. feeds: the inputs by the names of their placeholders."""
     program = program.run_decompositions(decompositions())
     state = {**program.state_dict, **program.constants}
@@ -30,8 +30,8 @@ def eager(
     run = _Recorded(program.graph_module)
     with torch.no_grad():
         outputs = tree_leaves(run.run(*args))
-    wanted = [result_of(n) for n in output_nodes(program.graph)]
-    values = dict(zip(wanted, outputs, strict=True)) if names is None else run.values
+    results = [result_of(n) for n in output_nodes(program.graph)]
+    values = dict(zip(results, outputs, strict=True)) if names is None else run.values
     shown = {n: v for n, v in values.items() if isinstance(v, torch.Tensor)}
     return {n: _as_numpy(v) for n, v in shown.items() if names is None or n in names}
 

@@ -10,8 +10,9 @@ from ...base.late import Slot
 from ...ir.module import IRModule
 from ..importers import importers
 
-# Imports torch.
+# These import torch.
 IMPORTED: Slot[Callable[[Any], IRModule]] = Slot("frontend.torch_program")
+EAGER: Slot[Callable[..., dict[str, Any]]] = Slot("frontend.torch_eager")
 _PROGRAM = "torch.export.exported_program.ExportedProgram"
 _MODULE = "torch.nn.modules.module.Module"
 _ONNX = "ONNXProgram"

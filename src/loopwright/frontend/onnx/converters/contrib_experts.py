@@ -340,7 +340,7 @@ def crop_and_resize(
             at = o.Add(begin, o.Mul(o.Sub(end, begin), (numbered(count) / (count - 1)).astype("f")))
         else:
             at = o.Mul(o.Add(begin, end), 0.5)
-        # In pixels: of an image of one, all positions are inside. What is rounded may come inside.
+        # In pixels: of an image of one, all positions are inside. Rounding may move others inside.
         last = o.Sub(o.Cast(o.Slice(o.Shape(x), [axis], [axis + 1], [0]), to=1), 1.0)
         pixel = o.Mul(at, last)
         inside = o.And(o.GreaterOrEqual(pixel, 0.0), o.LessOrEqual(pixel, last))
@@ -468,7 +468,7 @@ def group_router(
     cx: Context, node: Node, logits: Value, bias: Value, weight: Value | None = None
 ) -> Any:
     """log of the chances of the experts chosen: the best groups, then the best of these, which may be
-    fewer than are asked for."""
+    fewer than top_k."""
     o, groups, top = cx.onnx, node.integer("n_group", 1), node.integer("topk_group", 1)
     if weight is not None or len(node.outputs) > 1:
         raise ValueError(explain("the scores of all experts", instead="router_probs alone"))
