@@ -25,11 +25,13 @@ from .build import FLOATS, INTS, NUMBERS, SMALL, Dim, NotHere, Value
 from .relax_build import MAKERS, RelaxBuilder
 from .varied import Variation, varied
 
-# Not drawn: an index map is a Python function, inverses of random matrices are ill-conditioned, and the pass
+# Not drawn: an index map is a Python function, random matrices are ill-conditioned, and the pass
 # that makes depthwise products of bytes knows more of them than inference. Channels are packed where
 # it is known whether there is one, which is then repeated.
 LEFT_OUT = {"layout_transform", "linalg.inv", "nn.byte_depthwise", "nn.byte_depthwise_bytes"}
 LEFT_OUT.add("nn.pack_channels")
+LEFT_OUT |= {f"linalg.{n}" for n in ("lu_factor", "cholesky", "solve_triangular", "qr_factor")}
+LEFT_OUT |= {f"linalg.{n}" for n in ("eigh", "svd", "reflect", "permutation", "check")}
 ANY = [*NUMBERS, "bool", "uint8", "int8"]
 # The dtypes of operators that take others than floats.
 _ROWS: dict[str, list[str]] = {
@@ -63,6 +65,8 @@ VALUES: dict[str, list[Any]] = {
 }
 # Steps of a result of floats: a rounding of what is before must not decide on which side it falls.
 STEPS = {"floor", "ceil", "round", "trunc", "sign", "floor_divide", "mod", "floor_mod"}
+# A pole is on one side.
+STEPS |= {n.removeprefix("relax.") for n in OPERATORS if n.startswith("relax.special.")}
 FILLED = {"max", "min", "argmax", "argmin"}  # nothing is the greatest of none
 RANKS = {"tril": (2, 4), "triu": (2, 4), "eye_like": (2, 2), "ccl.allgather": (1, 4)}
 SHAPED = {"linalg.det", "quantize_scale", "random.threefry_split", "ml.couple_pairs"}

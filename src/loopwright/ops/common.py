@@ -16,6 +16,7 @@ from ..ir.prim_op import cast, const, equal, multiply
 from ..relax.expr import ShapeExpr
 from ..relax.struct_info import TensorStructInfo
 from ..te.tensor import Tensor
+from ..tir import interpreter
 from .extents import at_most_one, broadcast_differ, broadcast_extent, dims_equal, may_be_one
 
 
@@ -30,6 +31,22 @@ def compute(
     """te.compute over `shape` with axes called ax0, ax1, ...; `fn` gets them as arguments."""
     shape = list(shape)
     return te.compute(shape, fn, name=name, tag=tag, varargs_names=named(axes, len(shape)))
+
+
+def by_loops(body: Callable[..., Any]) -> Callable[..., np.ndarray]:
+    """The numpy meaning of an operator that numpy does not have: its loops, interpreted. That they are
+    right is for its tests to show, by other formulas."""
+
+    def meaning(*arrays: np.ndarray, **attrs: Any) -> np.ndarray:
+        inputs = [np.asarray(a, order="C") for a in arrays]
+        tensors = [te.placeholder(a.shape, str(a.dtype), f"x{k}") for k, a in enumerate(inputs)]
+        result = body(*tensors, **attrs)
+        shape = [int(d.value) for d in result.shape]
+        out = np.empty(shape, numpy_dtype(result.dtype))
+        interpreter.run(te.create_prim_func([*tensors, result]), [*inputs, out])
+        return out
+
+    return meaning
 
 
 def shape_of(value: PrimExpr | Tensor | float) -> list[PrimExpr]:

@@ -17,6 +17,7 @@ from .common import (
     accumulator,
     broadcast_index,
     broadcast_shape,
+    by_loops,
     common_dtype,
     compute,
     element,
@@ -35,12 +36,12 @@ from .params import Axes, Operand, Tensor
 
 
 def binary(
-    name: str, fn: Callable[[Any, Any], PrimExpr], meaning: Callable[..., Any], doc: str, *,
+    name: str, fn: Callable[[Any, Any], PrimExpr], meaning: Callable[..., Any] | None, doc: str, *,
     result: str | None = None, sample: dict[str, Any] | None = None,
     finite: bool | Callable[[Call], bool] = False, commutes: bool = False, mixed: bool = False,
     slopes: Callable[..., tuple[Any, Any]] | None = None,
 ) -> Operator:  # fmt: skip
-    """A broadcasting operator of two tensors. `result` is its dtype if it differs from the
+    """A broadcasting operator of two tensors. meaning: in numpy; None is `by_loops`. `result` is its dtype if it differs from the
     operands'; `mixed`: those may have two dtypes and meet in the wider one, as in C; `finite`: see `flow.broadcasting`; `commutes`: patterns match its operands in either
     order. slopes(cx, x1, x2) returns the gradients before they are summed to the operands' shapes; an
     operator without has none."""
@@ -56,6 +57,7 @@ def binary(
         return compute(dims, cell, f"T_{short}", tag="broadcast")
 
     body.__name__, body.__doc__ = short, doc
+    meaning = meaning or by_loops(body)
     operator = op(name, mixed="follow")(body)
     operator.layout(broadcasting(finite=finite))
 
@@ -109,11 +111,11 @@ def _keep_dtype(meaning: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def unary(
-    name: str, fn: Callable[[Any], PrimExpr], meaning: Callable[..., Any], doc: str, *,
+    name: str, fn: Callable[[Any], PrimExpr], meaning: Callable[..., Any] | None, doc: str, *,
     float_only: bool = False, result: str | None = None, sample: dict[str, Any] | None = None,
     finite: bool = False, slope: Callable[..., Any] | None = None,
 ) -> Operator:  # fmt: skip
-    """An elementwise operator of one tensor. `finite`: see `flow.elementwise`. slope(cx, x) is its
+    """An elementwise operator of one tensor. meaning: in numpy; None is `by_loops`. `finite`: see `flow.elementwise`. slope(cx, x) is its
     derivative; an operator without has none."""
     short = name.rsplit(".", 1)[-1]
 
@@ -129,6 +131,7 @@ def unary(
     # The operators of `nn` name their argument `data`.
     body: Callable[..., Any] = of_data if name.startswith("relax.nn.") else of_x
     body.__name__, body.__doc__ = short, doc
+    meaning = meaning or by_loops(body)
     operator = op(name, mixed="follow")(body)
     if not name.startswith("relax.nn."):
         operator.te_name = f"tir_{short}"  # a kernel must not be named as a function of libm

@@ -18,10 +18,10 @@ from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const
 from ..relax.struct_info import TensorStructInfo
 from ..tir.ir_builder import BufferVar, IRBuilder
-from .common import broadcast_index, broadcast_shape, infer_broadcast, shape_of
+from .common import broadcast_index, broadcast_shape, by_loops, infer_broadcast, shape_of
 from .core import case, op
 from .params import Tensor
-from .special import integral, log_gamma, where, wide
+from .special import log_gamma, where
 from .statements import long, loops, written
 
 
@@ -101,12 +101,7 @@ def _incomplete(name: str, upper: bool, doc: str) -> None:
     body.__name__, body.__doc__ = name, doc
     operator = op(f"relax.special.{name}")(body)
 
-    def meaning(a, x):
-        part = lambda b, y: integral(lambda t: t ** (b - 1) * np.exp(-t), y)  # noqa: E731
-        lower = np.vectorize(lambda b, y: part(b, y) / math.gamma(b))(wide(a), wide(x))
-        return (1 - lower if upper else lower).astype(a.dtype)
-
-    operator.numpy(meaning)
+    operator.numpy(by_loops(operator.body))
     operator.samples(
         case((3, 4), (3, 4), low=1.5, high=8.0), case(("n", 1), (4,), low=1.5, high=8.0)
     )
@@ -163,20 +158,7 @@ def _(x: TensorStructInfo, n: TensorStructInfo, family="chebyshev_t", shifted=Fa
     return infer_broadcast(x, n, x.dtype)
 
 
-@polynomial.numpy
-def _(x, n, family="chebyshev_t", shifted=False):
-    first, slope, recurrence = _POLYNOMIALS[family]
-
-    def one(value, degree):
-        before, out = 0.0, float(int(degree) >= 0)
-        for k in range(int(degree)):
-            e, f, g = recurrence(float(k)) if k else (first, slope, 0.0)
-            before, out = out, (e + f * value) * out - g * before
-        return out
-
-    y = 2 * wide(x) - 1 if shifted else wide(x)
-    return np.vectorize(one, otypes=[np.float64])(y, n).astype(x.dtype)
-
+polynomial.numpy(by_loops(polynomial.body))
 
 _DEGREES = np.array([-1, -0.5, 1, 2, 5], np.float32)
 polynomial.samples(

@@ -405,7 +405,7 @@ def qr_factor(x: Tensor):
             with ib.else_scope():
                 alpha = ib.let("alpha", out[step, step])
                 norm = tir.sqrt(alpha * alpha + total[0])
-                beta = ib.let("beta", tir.Select(alpha < zero, norm, zero - norm))
+                beta = ib.let("beta", zero - tir.copysign(norm, alpha))  # as LAPACK, for -0 too
                 tau[step] = (beta - alpha) / beta
                 with span(ib, step + 1, m, "i") as i:
                     out[i, step] = out[i, step] / (alpha - beta)
@@ -442,7 +442,11 @@ def _(x):
 
 
 qr_factor.samples(
-    case((3, 3)), case((2, 4, 3)), case(("n", 2, 3)), case(np.eye(3, dtype=np.float32))
+    case((3, 3)),
+    case((2, 4, 3)),
+    case(("n", 2, 3)),
+    case(np.eye(3, dtype=np.float32)),
+    case(np.array([[-0.0, 1], [2, 3]], np.float32)),
 )
 
 

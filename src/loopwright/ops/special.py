@@ -9,8 +9,6 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
-
 from .. import tir
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const
@@ -330,88 +328,11 @@ def _airy(x: PrimExpr) -> PrimExpr:
     return where(tir.all(x > -7.0, x < 5.5), near, outside)
 
 
-# ---------------------------------------------------------------- their meaning in numpy: integrals
-
-
-def integral(f: Callable[[Any], Any], end: float, start: float = 0.0) -> Any:
-    """The integral of f(t), for arrays of t along a first axis."""
-    nodes, weights = np.polynomial.legendre.leggauss(400)
-    t = (nodes + 1) * 0.5 * (end - start) + start
-    return np.tensordot(weights * 0.5 * (end - start), np.stack([f(v) for v in t]), 1)
-
-
-def _of_float(f: Callable[[float], float]) -> Callable[..., Any]:
-    return np.vectorize(f, otypes=[np.float64])
-
-
-def wide(x: Any) -> Any:
-    return np.asarray(x, np.float64)
-
-
-def _numpy_j(n: int) -> Callable[..., Any]:
-    return lambda x: integral(lambda t: np.cos(n * t - wide(x) * np.sin(t)), np.pi) / np.pi
-
-
-def _numpy_y(n: int) -> Callable[..., Any]:
-    def run(x: Any) -> Any:
-        wave = integral(lambda t: np.sin(wide(x) * np.sin(t) - n * t), np.pi)
-        growth = lambda t: np.exp(n * t) + (-1) ** n * np.exp(-n * t)  # noqa: E731
-        tail = integral(lambda t: growth(t) * np.exp(-wide(x) * np.sinh(t)), 7.0)
-        return (wave - tail) / np.pi
-
-    return run
-
-
-def _numpy_i(n: int, scaled: bool) -> Callable[..., Any]:
-    def run(x: Any) -> Any:
-        out = integral(lambda t: np.cos(n * t) * np.exp(wide(x) * np.cos(t)), np.pi) / np.pi
-        return out * np.exp(-abs(wide(x))) if scaled else out
-
-    return run
-
-
-def _numpy_k(n: int, scaled: bool) -> Callable[..., Any]:
-    def run(x: Any) -> Any:
-        out = integral(lambda t: np.cosh(n * t) * np.exp(-wide(x) * np.cosh(t)), 7.0)
-        return out * np.exp(wide(x)) if scaled else out
-
-    return run
-
-
-def _numpy_airy(x: Any) -> Any:
-    """On a path where the integrand of 10.4.32 does not oscillate."""
-    w = np.exp(1j * np.pi / 6)
-    return integral(lambda t: (w * np.exp(1j * wide(x) * w * t - t**3 / 3)).real, 8.0) / np.pi
-
-
-def _numpy_zeta(s: Any, q: Any) -> Any:
-    """The first terms, and the integral of the others."""
-    count = 2000.0
-    total = sum((wide(q) + k) ** -wide(s) for k in range(int(count)))
-    z = wide(q) + count
-    return total + z ** (1 - wide(s)) / (wide(s) - 1) + 0.5 * z ** -wide(s)
-
-
-def _numpy_digamma(x: Any) -> Any:
-    """The central difference of the logarithm of the gamma function."""
-    step = 1e-5
-    return (_of_float(math.lgamma)(wide(x) + step) - _of_float(math.lgamma)(x - step)) / (2 * step)
-
-
-def _bisected(y: float) -> float:
-    """The x of which y is the error function."""
-    low, high = -7.0, 7.0
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (middle, high) if math.erf(middle) < y else (low, middle)
-    return (low + high) / 2
-
-
 # ---------------------------------------------------------------- the operators
 
 
 def _special(
-    name: str, formula: Formula, meaning: Callable[..., Any], doc: str, slope: Callable[..., Any] | None = None,
+    name: str, formula: Formula, doc: str, slope: Callable[..., Any] | None = None,
     low: float = -3.0, high: float = 20.0,
 ) -> None:  # fmt: skip
     if slope is None:
@@ -419,7 +340,7 @@ def _special(
     unary(
         f"relax.special.{name}",
         lambda x: cast(x.dtype, formula(cast("float64", x))),
-        lambda x: np.asarray(meaning(wide(x))).astype(x.dtype),
+        None,
         doc,
         float_only=True,
         sample={"low": low, "high": high},
@@ -431,88 +352,87 @@ def _refused(cx: Backward) -> Expr:
     raise cx.refusal("its argument", "a function without a simple derivative")
 
 
-# name: (formula, numpy's meaning, what it is, its derivative, arguments of the sample)
+# name: (formula, what it is, its derivative, arguments of the sample)
 _ROOT_PI = math.sqrt(math.pi)
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "lgamma": (
-        log_gamma, _of_float(math.lgamma), "The logarithm of the absolute value of the gamma function.",
+        log_gamma, "The logarithm of the absolute value of the gamma function.",
         lambda cx, x: R.special.digamma(x), 0.1, 20.0,
     ),
     "digamma": (
-        _digamma, _numpy_digamma, "The derivative of lgamma.",
+        _digamma, "The derivative of lgamma.",
         lambda cx, x: R.special.zeta(R.full_like(x, cx.number(2)), x), 0.1, 20.0,
     ),
     "erfc": (
-        lambda x: _erfcx(x, False), _of_float(math.erfc), "1 - erf(x), also of large x.",
+        lambda x: _erfcx(x, False), "1 - erf(x), also of large x.",
         lambda cx, x: cx.number(-2 / _ROOT_PI) * R.exp(-(x * x)), -3.0, 6.0,
     ),
     "erfcx": (
-        _erfcx, lambda x: _of_float(math.erfc)(x) * np.exp(x * x), "exp(x * x) * erfc(x).",
+        _erfcx, "exp(x * x) * erfc(x).",
         lambda cx, x: cx.number(2) * x * cx.out - cx.number(2 / _ROOT_PI), -3.0, 6.0,
     ),
     "erfinv": (
-        _erfinv, _of_float(_bisected), "The inverse of erf.",
+        _erfinv, "The inverse of erf.",
         lambda cx, x: cx.number(_ROOT_PI / 2) * R.exp(cx.out * cx.out), -0.95, 0.95,
     ),
     "ndtri": (
-        _ndtri, lambda p: _of_float(_bisected)(2 * p - 1) * math.sqrt(2.0),
-        "The quantile of the normal distribution.",
+        _ndtri, "The quantile of the normal distribution.",
         lambda cx, x: cx.number(math.sqrt(2 * math.pi)) * R.exp(cx.number(0.5) * cx.out * cx.out), 0.05, 0.95,
     ),
     "i0": (
-        _bessel_i(0, False), _numpy_i(0, False), "The modified Bessel function I of order 0.",
+        _bessel_i(0, False), "The modified Bessel function I of order 0.",
         lambda cx, x: R.special.i1(x), -3.0, 14.0,
     ),
     "i0e": (
-        _bessel_i(0, True), _numpy_i(0, True), "exp(-abs(x)) * i0(x).",
+        _bessel_i(0, True), "exp(-abs(x)) * i0(x).",
         lambda cx, x: R.special.i1e(x) - R.sign(x) * cx.out, -3.0, 20.0,
     ),
     "i1": (
-        _bessel_i(1, False), _numpy_i(1, False), "The modified Bessel function I of order 1.",
+        _bessel_i(1, False), "The modified Bessel function I of order 1.",
         lambda cx, x: R.special.i0(x) - cx.out / x, -3.0, 14.0,
     ),
     "i1e": (
-        _bessel_i(1, True), _numpy_i(1, True), "exp(-abs(x)) * i1(x).",
+        _bessel_i(1, True), "exp(-abs(x)) * i1(x).",
         lambda cx, x: R.special.i0e(x) - cx.out / x - R.sign(x) * cx.out, -3.0, 20.0,
     ),
     "k0": (
-        _bessel_k(0, False), _numpy_k(0, False), "The modified Bessel function K of order 0.",
+        _bessel_k(0, False), "The modified Bessel function K of order 0.",
         lambda cx, x: -R.special.k1(x), 0.2, 12.0,
     ),
     "k0e": (
-        _bessel_k(0, True), _numpy_k(0, True), "exp(x) * k0(x).",
+        _bessel_k(0, True), "exp(x) * k0(x).",
         lambda cx, x: cx.out - R.special.k1e(x), 0.2, 12.0,
     ),
     "k1": (
-        _bessel_k(1, False), _numpy_k(1, False), "The modified Bessel function K of order 1.",
+        _bessel_k(1, False), "The modified Bessel function K of order 1.",
         lambda cx, x: -R.special.k0(x) - cx.out / x, 0.2, 12.0,
     ),
     "k1e": (
-        _bessel_k(1, True), _numpy_k(1, True), "exp(x) * k1(x).",
+        _bessel_k(1, True), "exp(x) * k1(x).",
         lambda cx, x: cx.out - R.special.k0e(x) - cx.out / x, 0.2, 12.0,
     ),
     "j0": (
-        _bessel_jy(0, False), _numpy_j(0), "The Bessel function J of order 0.",
+        _bessel_jy(0, False), "The Bessel function J of order 0.",
         lambda cx, x: -R.special.j1(x), -20.0, 20.0,
     ),
     "j1": (
-        _bessel_jy(1, False), _numpy_j(1), "The Bessel function J of order 1.",
+        _bessel_jy(1, False), "The Bessel function J of order 1.",
         lambda cx, x: R.special.j0(x) - cx.out / x, -20.0, 20.0,
     ),
     "y0": (
-        _bessel_jy(0, True), _numpy_y(0), "The Bessel function Y of order 0.",
+        _bessel_jy(0, True), "The Bessel function Y of order 0.",
         lambda cx, x: -R.special.y1(x), 0.2, 20.0,
     ),
     "y1": (
-        _bessel_jy(1, True), _numpy_y(1), "The Bessel function Y of order 1.",
+        _bessel_jy(1, True), "The Bessel function Y of order 1.",
         lambda cx, x: R.special.y0(x) - cx.out / x, 0.2, 20.0,
     ),
     "spherical_j0": (
-        _spherical_j0, lambda x: np.sinc(x / np.pi), "sin(x) / x, and 1 at 0.",
+        _spherical_j0, "sin(x) / x, and 1 at 0.",
         lambda cx, x: (R.cos(x) - cx.out) / x, -9.0, 9.0,
     ),
     "airy_ai": (
-        _airy, _numpy_airy, "Airy's function Ai.", None, -6.0, 9.0,
+        _airy, "Airy's function Ai.", None, -6.0, 9.0,
     ),
 }  # fmt: skip
 for _name, _facts in _FUNCTIONS.items():
@@ -522,7 +442,7 @@ for _name, _facts in _FUNCTIONS.items():
 zeta = binary(
     "relax.special.zeta",
     lambda s, q: cast(s.dtype, _hurwitz(cast("float64", s), cast("float64", q))),
-    _numpy_zeta,
+    None,
     "Hurwitz's zeta function, the sum of (q + k) ** -s over k = 0, 1, ..., for s > 1; of q < 0 for "
     "whole s. It has a gradient for q.",
     sample={"low": 1.5, "high": 6.0},
