@@ -72,6 +72,7 @@ CONSTANT = {
     ("full_like", "fill_value"): "what a tensor is filled with",
     ("grad.no_grad", "input"): "what the operator is for",
     ("nn.nll_loss", "weights"): "weights of classes are not learned",
+    ("special.zeta", "x1"): "its order, for which torch has no derivative either",
     ("one_hot", "off_value"): "a scalar",
     ("one_hot", "on_value"): "a scalar",
 }

@@ -130,6 +130,7 @@ def results(build: Callable[..., Any], *arrays: np.ndarray) -> list[np.ndarray]:
     return [run["main"](*arrays).numpy() for run in (compile(mod, "llvm"), Interpreter(mod))]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", REFERENCES)
 def test_integrals(name: str) -> None:
     reference, low, high = REFERENCES[name]
@@ -162,7 +163,7 @@ def test_the_zeta_function() -> None:
 
 
 def test_incomplete_gamma_functions() -> None:
-    a, x = np.arange(1.0, 8.0)[:, None], np.linspace(0.5, 12.0, 7)[None]
+    a, x = np.array([[1.0], [4.0]]), np.linspace(0.5, 12.0, 5)[None]
     lower = np.vectorize(lower_gamma)(a, x)
     for got in results(op.special.igamma, a, x):
         np.testing.assert_allclose(got, lower, rtol=1e-6)

@@ -43,7 +43,10 @@ OF_ONE = {
     "com.microsoft::BiasGelu",
 }
 OF_ONE |= {"Mish", "DFT", "STFT", *tolerance.OF_ONE}
-SQUARES_CANCEL = "com.microsoft::CDist"  # onnxruntime's, x² + y² - 2xy
+# onnxruntime's squares cancel, x² + y² - 2xy; it leaves out the last number of an odd head.
+OPEN_THERE = {"com.microsoft::CDist", "com.microsoft::RotaryEmbedding"}
+# Of integers that overflow in Pow, which wrap here as numpy's.
+LEAST = tuple(f"not {np.iinfo(kind).min}" for kind in ("int32", "int64"))
 # What the virtual machine runs: sizes from data, branches.
 NOT_IN_C = {
     "NonMaxSuppression",
@@ -161,7 +164,8 @@ def _judge(case: Case, say: Callable[[str], None], full: bool) -> Outcome:
         same = partial(differences, ulps=ULPS_OF_OTHERS, single=True, overflows=odd)
         what = same(ours[run], expected, slack[run])
         if what:
-            doubt = odd or what.startswith(("inf/", "nan/")) or SQUARES_CANCEL in names
+            doubt = odd or what.startswith(("inf/", "nan/")) or bool(OPEN_THERE & names)
+            doubt = doubt or ("Pow" in names and what.endswith(LEAST))
             doubt = doubt or _wavers(model, feeds, theirs)
             if not doubt and _nearer(model, feeds[run], ours[run], slack[run]):
                 continue

@@ -113,10 +113,10 @@ def _keep_dtype(meaning: Callable[..., Any]) -> Callable[..., Any]:
 def unary(
     name: str, fn: Callable[[Any], PrimExpr], meaning: Callable[..., Any] | None, doc: str, *,
     float_only: bool = False, result: str | None = None, sample: dict[str, Any] | None = None,
-    finite: bool = False, slope: Callable[..., Any] | None = None,
+    finite: bool = False, slope: Callable[..., Any] | None = None, flat: bool = True,
 ) -> Operator:  # fmt: skip
     """An elementwise operator of one tensor. meaning: in numpy; None is `by_loops`. `finite`: see `flow.elementwise`. slope(cx, x) is its
-    derivative; an operator without has none."""
+    derivative; an operator without has the derivative 0, or if it is not `flat` no rule."""
     short = name.rsplit(".", 1)[-1]
 
     def cells(x: Any) -> Any:
@@ -136,10 +136,10 @@ def unary(
     if not name.startswith("relax.nn."):
         operator.te_name = f"tir_{short}"  # a kernel must not be named as a function of libm
     operator.layout(elementwise(finite=finite))
-    if slope is None:
-        operator.grad(no_gradient)
-    else:
+    if slope is not None:
         operator.grad(lambda cx, **args: cx.grad * slope(cx, *args.values()))
+    elif flat:
+        operator.grad(no_gradient)
 
     def infer(x: TensorStructInfo) -> TensorStructInfo:
         if float_only and not (x.dtype.is_void or x.dtype.is_float):

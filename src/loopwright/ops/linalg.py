@@ -287,11 +287,9 @@ def permutation(pivots: Tensor, size: Prim):
 @permutation.numpy
 def _(pivots, size):
     out = np.tile(np.arange(size), (*pivots.shape[:-1], 1))
-    for row, exchanged in zip(
-        out.reshape(-1, size), pivots.reshape(-1, pivots.shape[-1]), strict=True
-    ):
-        for k, other in enumerate(exchanged - 1):
-            row[[k, other]] = row[[other, k]]
+    for at in np.ndindex(pivots.shape[:-1]):
+        for k, other in enumerate(pivots[at] - 1):
+            out[at][[k, other]] = out[at][[other, k]]
     return out
 
 

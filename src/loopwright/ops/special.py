@@ -13,9 +13,7 @@ from .. import tir
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const
 from ..relax import op as R
-from ..relax.expr import Expr
 from .family import binary, unary
-from .gradient import Backward
 
 Formula = Callable[[PrimExpr], PrimExpr]
 _EULER = 0.5772156649015329
@@ -335,8 +333,6 @@ def _special(
     name: str, formula: Formula, doc: str, slope: Callable[..., Any] | None = None,
     low: float = -3.0, high: float = 20.0,
 ) -> None:  # fmt: skip
-    if slope is None:
-        slope = lambda cx, x: _refused(cx)  # noqa: E731
     unary(
         f"relax.special.{name}",
         lambda x: cast(x.dtype, formula(cast("float64", x))),
@@ -345,11 +341,8 @@ def _special(
         float_only=True,
         sample={"low": low, "high": high},
         slope=slope,
+        flat=False,
     )
-
-
-def _refused(cx: Backward) -> Expr:
-    raise cx.refusal("its argument", "a function without a simple derivative")
 
 
 # name: (formula, what it is, its derivative, arguments of the sample)

@@ -95,6 +95,9 @@ def test_indices() -> None:
     same(lambda x: x.diagonal(1, 0, 2), x)
     same(lambda x: torch.as_strided(x, (3, 2), (2, 7), 1), x)
     same(lambda x: torch.where(x > 0, x, x.roll(2, 1).flip(0)), x)
+    with warnings.catch_warnings():  # index_reduce is in beta
+        warnings.simplefilter("ignore")
+        same(lambda x: torch.index_reduce(x, 0, torch.tensor(0), x + 1, "amax"), torch.tensor(2.0))
 
 
 @pytest.mark.parametrize("how", ["sum", "prod", "mean", "amax", "amin"])

@@ -166,7 +166,8 @@ def index_reduce(
     axis = axis_of(dim, data.ndim)
     line = indices.reshape(ShapeExpr([d if k == axis else 1 for k, d in enumerate(source.shape)]))
     spread = line.broadcast_to(ShapeExpr(source.shape))
-    return scatter(cx, node, data, axis, spread, source, reduce, include_self=include_self)
+    out = scatter(cx, node, data, axis, spread, source, reduce, include_self=include_self)
+    return out if x.ndim else out.reshape(ShapeExpr([]))
 
 
 @aten("slice_scatter")
