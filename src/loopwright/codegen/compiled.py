@@ -138,6 +138,9 @@ class CompiledModel(Timed):
         """Run `main`, or the only function. With tensors of torch among the arguments, results are
         tensors of torch, too. Buffers that the model writes have their new values after it."""
         if self.state is not None:
+            if options:
+                what = "a model that writes buffers returns new tensors"
+                raise TypeError(explain(what, got=", ".join(options), instead="inputs alone"))
             return self._with_state(self.state, args)
         return self._converted(args, options)
 
@@ -262,14 +265,15 @@ class CompiledModel(Timed):
     ) -> dict[str, Tensor]:
         names = self.input_names()[: -len(state.tensors) or None]
         if not isinstance(feeds, Mapping):
-            feeds = dict(
-                zip(names, feeds if isinstance(feeds, (list, tuple)) else [feeds], strict=False)
-            )
+            listed = feeds if isinstance(feeds, (list, tuple)) else [feeds]
+            if len(listed) > len(names):
+                what = f"this model has {len(names)} inputs; its buffers are its own"
+                raise ValueError(explain(what, got=len(listed), instead=", ".join(names)))
+            feeds = dict(zip(names, listed, strict=False))
         feeds = {**feeds, **named}
         if feeds.keys() != set(names):
-            raise ValueError(
-                explain("inputs are given by name", got=", ".join(feeds), instead=", ".join(names))
-            )
+            what = "inputs are given by name"
+            raise ValueError(explain(what, got=", ".join(feeds), instead=", ".join(names)))
         result = self.signature(self.entry_name).leaves(
             self._call(state.completed([feeds[n] for n in names]), {})
         )

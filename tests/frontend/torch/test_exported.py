@@ -117,6 +117,10 @@ def test_written_buffers_are_the_state_of_an_executable() -> None:
     (result,) = exe.run({"x": np.ones(2, "float32"), "out": array}).values()
     assert list(result.numpy()) == [12, 12] and list(array) == [2, 2]
     assert exe.state_dict()["count"].numpy() == [11]
+    with pytest.raises(ValueError, match="2 inputs; its buffers are its own"):
+        exe.run([array] * 3)
+    with pytest.raises(TypeError, match="returns new tensors\n  got: out"):
+        exe(torch.ones(2), out=out)
     with pytest.raises(KeyError, match="no such buffer"):
         exe.load_state_dict({"counts": torch.zeros(1)})
     with pytest.raises(ValueError, match="does not match"):
