@@ -273,6 +273,7 @@ CASES += [
     *[case("MurmurHash3", floats(2, 3).astype(k), positive=p, seed=7) for p, k in ((1, "int32"), (0, "float32"), (1, "int64"), (0, "float64"))],
     case("SampleOp", X),
     *[case("GatedDeltaNet", floats(B, S, 2, 16, low=-0.3, high=0.3), floats(B, S, 2, 16, low=-0.3, high=0.3, seed=1), floats(B, S, own, 16, seed=2), None, floats(B, S, own, low=-1, high=0), floats(B, S, own, low=0, high=1), *[floats(B, own, 16, 16)] * given, outputs=2, **m) for own, given, m in ((2, 1, {}), (4, 1, {"qk_l2_norm": 1, "scale": 0.5, "symbolic": False}), (2, 0, {"beta_activation": "sigmoid"}))],
+    case("GatedDeltaNet", *[floats(B, S, 1, 2, low=-1e-3, high=1e-3, seed=i) for i in range(2)], floats(B, S, 1, 2, seed=2), None, floats(B, S, 1, low=-1, high=0), floats(B, S, 1, low=0, high=1), outputs=2, qk_l2_norm=1, symbolic=False),  # the epsilon counts
     case("GatedDeltaNet", floats(B * S, 2, 16, low=-0.3, high=0.3), floats(B * S, 2, 16, low=-0.3, high=0.3, seed=1), floats(B * S, 2, 16, seed=2), None, floats(B * S, 2), floats(B * S, 2, low=0, high=1), floats(B, 2, 16, 16), floats(2), floats(2, seed=9), outputs=2, gate_activation="softplus", symbolic=False),
     case("MoEGroupRouter", floats(7, 16), floats(16, low=-0.1, high=0.1), n_group=4, topk_group=2, group_topk=2, top_k=3, router_sentinel=-99.0),
     case("MoEGroupRouter", floats(7, 4), floats(4, low=-0.1, high=0.1), n_group=4, top_k=3, symbolic=False),

@@ -443,7 +443,7 @@ def gated_delta_net(
         """A head of queries or keys for each head of values."""
         if node.flag("qk_l2_norm"):
             whole = o.ReduceSumSquare(v, np.array([-1]))
-            v = o.Div(v, o.Sqrt(o.Add(whole, 1e-6)))
+            v = o.Div(v, o.Sqrt(o.Add(whole, 1e-12)))  # onnxruntime 1.32's epsilon
         wide = o.Gather(v, np.arange(own) // (own // heads), axis=v.ndim - 2)
         return packed(wide, own * size)
 
