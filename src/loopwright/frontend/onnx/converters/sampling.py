@@ -87,10 +87,11 @@ def roi_align(cx: Context, node: Node, x: Value, rois: Value, images: Value) -> 
 @converter("MaxRoiPool")
 def max_roi_pool(cx: Context, node: Node, x: Value, rois: Value) -> Any:
     size, kind = per_axis(node, "pooled_shape", 2), rois.dtype
-    # Halves are rounded away from 0; column 0, the image's number, is not scaled.
+    # Halves are rounded away from 0; column 0, the image's number, is truncated and not scaled.
     scale = np.array([1, *[node.real("spatial_scale", 1.0)] * 4], kind.numpy())
     scaled = cx.emit(op.multiply(rois.expr, cx.constant(scale)))
-    whole = op.floor(op.add(op.abs(scaled), cx.scalar(0.5, kind)))
+    halves = cx.constant(np.array([0, *[0.5] * 4], kind.numpy()))
+    whole = op.floor(op.add(op.abs(scaled), halves))
     return op.vision.roi_pool(x.expr, op.multiply(op.sign(scaled), whole), size, 1.0)
 
 
