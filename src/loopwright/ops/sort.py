@@ -301,8 +301,8 @@ def _sorting(
             row = lambda k: (*rest[:which], k, *rest[which:])  # noqa: E731
             kind = "int8" if x.dtype.is_bool else x.dtype  # booleans have no order
             read = lambda k: cast(kind, data[row(k)])  # noqa: E731
-            some = size if count is None else max(2 * count, _LEAST_CANDIDATES)
-            few = not isinstance(some, int) or (isinstance(size, IntImm) and size.value <= some)
+            some = max(2 * (count or 0), _LEAST_CANDIDATES)
+            few = count is None or (isinstance(size, IntImm) and size.value <= some)
             room = size if few else long(some + _GROUP)
             keys = ib.allocate(kind, room * 2, "keys")
             order = None if indices is None else ib.allocate(dtype, room * 2, "order")
