@@ -1,11 +1,11 @@
-"""Single operators as models: what kernels reach beside those of onnxruntime.
+"""Single operators as models: what our kernels and those of onnxruntime reach.
 
     python -m benchmarks.operators [--only PART] [--threads N]
 
-times every case in this process, interleaved, and prints the twenty slowest beside onnxruntime and
+times every case in this process, in turn with onnxruntime, and prints the twenty largest ratios and
 the geometric mean. Weights are constants, as in a network, so each engine may pack them when it
 loads the model. `python -m benchmarks.run softmax_1024 ...` measures cases by name, `python -m
-benchmarks.kernels` puts their kernels beside this machine's floor.
+benchmarks.kernels` compares their kernels with the floor of this machine.
 """
 
 from __future__ import annotations
@@ -201,18 +201,18 @@ def operator(name: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     def drawn(shape: Shape) -> np.ndarray:
         return (rng.standard_normal(shape) / max(shape, default=1) ** 0.5).astype(kind)
 
-    given = [drawn(c) if isinstance(c, tuple) else np.asarray(c) for c in case.constants]
+    values = [drawn(c) if isinstance(c, tuple) else np.asarray(c) for c in case.constants]
     if case.op == "Where":
-        given = [rng.random(given[0].shape) < 0.5, *given]
+        values = [rng.random(values[0].shape) < 0.5, *values]
     feeds = {f"x{k}": rng.standard_normal(s).astype(kind) for k, s in enumerate(case.inputs)}
     if case.op in ("Log", "Sqrt", "Pow"):
         feeds = {n: np.abs(v) + np.asarray(0.1, kind) for n, v in feeds.items()}
-    constants = [numpy_helper.from_array(v, f"w{k}") for k, v in enumerate(given)]
+    constants = [numpy_helper.from_array(v, f"w{k}") for k, v in enumerate(values)]
     attrs = dict(case.attrs)
     names = [*feeds, *(c.name for c in constants)]
     if case.op == "Where" and not feeds:  # a mask of the model, two inputs
         names = ["w0", "x0", "x1"]
-        feeds = {"x0": given.pop().astype(kind), "x1": given.pop().astype(kind)}
+        feeds = {"x0": values.pop().astype(kind), "x1": values.pop().astype(kind)}
         constants = constants[:1]
     ends = [f"y{k}" for k in range(case.outputs)]
     domain = attrs.pop("domain", "")
@@ -275,7 +275,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     os.environ["LOOPWRIGHT_NUM_THREADS"] = str(options.threads)
-    found: list[tuple[float, float, str]] = []
+    results: list[tuple[float, float, str]] = []
     for name in OPERATORS:
         if options.only in name:
             try:
@@ -283,11 +283,11 @@ def main() -> None:
             except Exception as error:  # a case that one of the engines refuses
                 print(f"{name}: {str(error).splitlines()[0][:150]}", flush=True)
                 continue
-            found.append((times, us, name))
-    for times, us, name in sorted(found, reverse=True)[:20]:
+            results.append((times, us, name))
+    for times, us, name in sorted(results, reverse=True)[:20]:
         print(f"{name:28}{us:12.1f} us {times:8.2f} x onnxruntime")
-    mean = math.exp(sum(math.log(t) for t, _, _ in found) / max(len(found), 1))
-    print(f"{len(found)} cases, {options.threads} threads: geometric mean {mean:.2f}")
+    mean = math.exp(sum(math.log(t) for t, _, _ in results) / max(len(results), 1))
+    print(f"{len(results)} cases, {options.threads} threads: geometric mean {mean:.2f}")
 
 
 if __name__ == "__main__":

@@ -227,7 +227,7 @@ def _select(
     """Sort the first `count` elements of a row of `size` into `keys` and `order`: elements that sort
     before the last of those so far are collected, and sorted each time that `room` are."""
     state = ib.allocate("int64", 2, "scan")  # elements visited, candidates
-    bound, found = ib.allocate(keys.dtype, 1, "bound"), ib.allocate("int32", _LANES, "found")
+    bound, hits = ib.allocate(keys.dtype, 1, "bound"), ib.allocate("int32", _LANES, "hits")
     lanes = lambda n: ib.for_range(0, n, "k", dtype="int64", kind="vectorize")  # noqa: E731
     state[0] = long(0)
     state[1] = long(0)
@@ -236,18 +236,18 @@ def _select(
         with ib.while_loop(tir.And(state[0] < size, state[1] < room)):
             at = ib.let("at", state[0])
             alone = tir.Or(tir.Not(bounded), at + _GROUP > size)
-            found[0] = cast("int32", alone)
+            hits[0] = cast("int32", alone)
             with ib.if_scope(tir.Not(alone)):
                 with lanes(_LANES) as k:
                     each = [
                         _comes_after(bound[0], read(at + start + k), descending)
                         for start in range(0, _GROUP, _LANES)
                     ]
-                    found[k] = cast("int32", reduce(tir.Or, each))
+                    hits[k] = cast("int32", reduce(tir.Or, each))
                 for half in (8, 4, 2, 1):
                     with lanes(half) as k:
-                        found[k] = found[k] + found[k + half]
-            with ib.if_scope(found[0] > 0):
+                        hits[k] = hits[k] + hits[k + half]
+            with ib.if_scope(hits[0] > 0):
                 some = tir.min(long(_GROUP), size - at)
                 with ib.for_range(long(0), some, "k", dtype="int64") as k:
                     value = ib.let("value", read(at + k))

@@ -26,11 +26,11 @@ FEW_COLUMNS = 2048  # adjacent results, of which threads would take strips too n
 
 def reduce_in_parts(func: PrimFunc) -> PrimFunc:
     """Split each reduction of constant extents that has too few results for all threads."""
-    found = [(b, axis) for b in blocks_of(func) or [] if (axis := _axis_of_parts(b)) is not None]
-    if not found:
+    splits = [(b, axis) for b in blocks_of(func) or [] if (axis := _axis_of_parts(b)) is not None]
+    if not splits:
         return func
     sch = Schedule(func, enable_check=False)
-    for info, axis in found:
+    for info, axis in splits:
         loop = list(sch.get_loops(sch.get_block(info.name)))[axis]
         part, _ = sch.split(loop, [PARTS, None])
         sch.rfactor(part, 0)
