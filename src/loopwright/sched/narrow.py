@@ -38,7 +38,7 @@ def _is_narrow(info: BlockInfo, target: Target) -> bool:
     if not info.is_reduction or vectors_fit(info) or as_product(info) is None:
         return False
     terms = constant(info.reduce[-1].dom.extent)
-    return terms is None or terms >= 2 * target.vector_lanes(info.writes[0].dtype)
+    return terms is not None and terms >= 2 * target.vector_lanes(info.writes[0].dtype)
 
 
 def right_side(block: Block, reduction: BlockInfo) -> Buffer | None:
