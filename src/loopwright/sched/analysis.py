@@ -15,6 +15,7 @@ from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 
 SPATIAL, REDUCE = IterVar.DataPar, IterVar.CommReduce
+NO_INLINE = "no_inline"  # annotates a block that is not inlined
 
 
 @dataclass
@@ -42,9 +43,9 @@ class BlockInfo:
 
     @property
     def is_reduction(self) -> bool:
-        """Whether it is a standard reduction: spatial and reduce axes, an init."""
+        """Whether it is a standard reduction: reduce axes, maybe spatial ones, and an init."""
         kinds = {v.iter_type for v in self.block.iter_vars}
-        return kinds == {SPATIAL, REDUCE} and self.block.init is not None
+        return kinds - {SPATIAL} == {REDUCE} and self.block.init is not None
 
     @property
     def writes(self) -> list[Buffer]:
@@ -239,6 +240,8 @@ def _can_be_inlined(info: BlockInfo, blocks: list[BlockInfo]) -> bool:
     block that packs, `B[j // 16, k, j % 16]`, is not inlined.)"""
     store = info.store
     if store is None or sum(b.writes[0] is info.writes[0] for b in blocks) > 1:
+        return False
+    if NO_INLINE in info.block.annotations:
         return False
     moved = [index for index in store.indices if constant(index) != 0]
     return all(isinstance(i, Var) for i in moved) and len(set(moved)) == len(moved)

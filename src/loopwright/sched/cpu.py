@@ -21,7 +21,6 @@ from ..ir.prim_op import const
 from ..ir.target import Target
 from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule
-from ..tir.stmt import Block, BufferStore
 from .analysis import (
     BlockInfo,
     Stage,
@@ -30,15 +29,16 @@ from .analysis import (
     constant,
     in_pairs,
     is_costly,
-    loads_in,
     split_stages,
     vectors_fit,
 )
 from .apply import register_schedule_rule
 from .convolution import is_padded_for_lanes, prefetch_operands
+from .few_results import reduce_in_parts
 from .few_rows import TILE, split_few_rows
 from .joined import join_reduced_axes
 from .loops import GRAIN, parallel, parallel_tiles, taps, vectorize_nest
+from .narrow import right_side, transpose_narrow
 from .parts import PARTS, parts_first
 from .prefetch import ROWS, prefetch_strips
 from .rows import reduce_rows, widths_of
@@ -82,6 +82,8 @@ def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
     stages = split_stages(func, blocks) if blocks else None
     if stages is None:
         return None
+    func = transpose_narrow(reduce_in_parts(func), target)
+    stages = split_stages(func, blocks_of(func) or []) or stages
     reductions = [s.reduction for s in stages if s.reduction is not None]
     rows = widths_of(reductions, target)
     if rows:
@@ -194,7 +196,7 @@ def _packed_side(sch: Schedule, block: Any, reduction: BlockInfo, tile: Tile) ->
     strip in order; unpacked, its rows are on different pages and, at widths like 1024, in the same
     few cache sets."""
     width = tile.vectors * tile.lanes
-    buffer = _right_side(sch.get(block), reduction)
+    buffer = right_side(sch.get(block), reduction)
     shape = [constant(d) for d in buffer.shape] if buffer is not None else [None]
     if buffer is None or None in shape or (shape[1] or 0) <= width:
         return None, False
@@ -220,16 +222,3 @@ def _packing_pays(reduction: BlockInfo, tile: Tile, buffer: Buffer, width: int) 
         return False
     size = math.prod(d.value for d in buffer.shape) * buffer.dtype.lane_bytes
     return size >= PACKED_BYTES and buffer.shape[1].value % width == 0
-
-
-def _right_side(block: Block, reduction: BlockInfo) -> Any:
-    """The buffer that a product over one axis k reads only at [k, last axis], or None."""
-    if len(reduction.reduce) != 1 or not isinstance(block.body, BufferStore):
-        return None
-    k, j = reduction.reduce[0].var, reduction.spatial[-1].var
-    loads = loads_in(block.body.value)
-    for load in loads:
-        if len(load.indices) == 2 and load.indices[0] is k and load.indices[1] is j:
-            alone = sum(x.buffer is load.buffer for x in loads) == 1
-            return load.buffer if alone else None
-    return None

@@ -211,7 +211,8 @@ def _vectorize_part(sch: Schedule, part: Any, reduces: int, in_row: bool, lanes:
     init = sch.decompose_reduction(part, along[0])
     for b in (part, init):
         vector = list(sch.get_loops(b))[-1]
-        if (constant(sch.get(vector).extent) or 0) > lanes:
+        together = is_costly(sch.get(b))  # vectors of a function share its constants
+        if (constant(sch.get(vector).extent) or 0) > lanes and not together:
             groups, vector = sch.split(vector, [None, lanes])
             sch.unroll(groups)
         sch.vectorize(vector)

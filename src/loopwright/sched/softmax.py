@@ -63,22 +63,28 @@ def _folded(info: BlockInfo, operator: type[BinaryOpExpr]) -> Buffer | None:
 
 
 def is_softmax_of_rows(stages: Sequence[Stage]) -> bool:
-    """Whether the stages are a softmax and what follows of its elements one by one."""
-    if len(stages) not in (3, 4) or not is_softmax(*stages[:2]):
+    """Whether the stages are a softmax, or its logarithm, and what follows of its elements one by one."""
+    if len(stages) not in (3, 4):
         return False
-    _, power, total, *after = stages
-    sums = None if total.reduction is None else _folded(total.reduction, Add)
-    return sums is power.last.writes[0] and not any(s.reduction for s in after)
+    top, power, total, *after = stages
+    if power.reduction is not None and power.inlined:  # the powers are only summed
+        *others, last = power.inlined
+        power, total, after = Stage(others, None, last), power, [total, *after]
+    if total.reduction is None or any(s.reduction for s in after):
+        return False
+    return is_softmax(top, power) and _folded(total.reduction, Add) is power.last.writes[0]
 
 
 def lean_rows(func: PrimFunc, stages: Sequence[Stage]) -> PrimFunc:
     """The scheduled kernel of the stages of a softmax of rows."""
-    _, power, total, *_ = stages
+    total = next(s for s in stages[1:] if s.reduction is not None)
     last = blocks_by_name(func)[stages[-1].last.name]
-    assert isinstance(last.body, BufferStore) and total.reduction is not None
-    if _takes_nan(last.body.value, total.reduction.writes[0]):
+    assert isinstance(last.body, BufferStore)
+    if _takes_nan(last.body.value, total.last.writes[0]):
         func = max_without_nan(func)
-    old, new = power.last.writes[0], last.body.buffer
+    old, new = stages[1].last.writes[0], last.body.buffer
+    if stages[1] is total:  # no powers are kept
+        return func
     same = old.dtype == new.dtype and structural_equal(old.shape, new.shape)
     loads = [x for x in loads_in(last.body.value) if x.buffer is old]
     if same and all(structural_equal(x.indices, last.body.indices) for x in loads):

@@ -7,6 +7,7 @@ for reduction:
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..ir.functor import any_node
@@ -15,7 +16,7 @@ from ..ir.variables import uses_any
 from ..tir.op import is_call_to
 from ..tir.schedule import Schedule
 from ..tir.transform.lower.dot_bfloat16 import MARK as DOT
-from .analysis import BlockInfo, Stage, constant, loads_in
+from .analysis import REDUCE, SPATIAL, BlockInfo, Stage, constant, loads_in
 from .apply import give_reason
 
 FMAS_PER_ELEMENT = 64  # multiply-adds of a product in the time of one element
@@ -34,6 +35,7 @@ LEAST_ROWS = 4  # fewer rows of two vectors leave multiply-adds waiting for each
 # left (products of one row: 53 to 64 GB/s from memory, 64 to 91 from the L3 cache).
 FEW_ROWS = 6
 LEAST_STRIPS = 8
+RUN = 16  # vectors of a tile that reads each element once: 1 KB of adjacent memory
 PARTIAL = 1.02  # cost of a last tile with bounds checks
 
 
@@ -65,6 +67,8 @@ def tile_of(reduction: BlockInfo, is_product: bool, target: Target) -> Tile:
             shares = _row_axis([1 if k in moved else e for k, e in enumerate(extents)])
             row = row if shares is None else shares
             vectors = _vectors(1 if row is None else extents[row], width, lanes)
+    elif _each_read_once(reduction):
+        row, vectors = None, min(RUN, 1 if width is None else -(-width // lanes))
     if row == column:
         row = None
     registers = target.num_vector_registers - REGISTERS_LEFT
@@ -101,6 +105,23 @@ def _moved_along(reduction: BlockInfo) -> set[int]:
             used = [k for k, v in enumerate(spatial[:-1]) if uses_any(tuple(load.indices), (v,))]
             moved.update(used)
     return moved
+
+
+def _each_read_once(reduction: BlockInfo) -> bool:
+    """Whether each term reads elements of its own: rows of a tile would share nothing."""
+    axes = reduction.block.iter_vars
+    terms = [constant(v.dom.extent) for v in axes]
+    for load in loads_in(reduction.store.value) if reduction.store is not None else ():
+        plain = {v.var for v in axes} == set(load.indices) and len(load.indices) == len(axes)
+        shape = [constant(d) for d in load.buffer.shape]
+        whole = None not in terms and None not in shape and _size(terms) == _size(shape)
+        if load.buffer is not reduction.writes[0] and not plain and not whole:
+            return False
+    return True
+
+
+def _size(extents: list[int | None]) -> int:
+    return math.prod(e or 0 for e in extents)
 
 
 def _row_axis(extents: list[int | None]) -> int | None:
@@ -228,9 +249,14 @@ def inner_loops(
 ) -> list[Any]:
     """Put the loops of a block that fills a tile in order and return the last: over rows, vectors,
     lanes."""
-    loops = list(sch.get_loops(block))[depth:]
+    axes = sch.get(
+        block
+    ).iter_vars  # in the order of the loops; a final `rfactor` has its sum first
+    loops = [
+        (v.iter_type, x) for v, x in zip(axes, list(sch.get_loops(block))[depth:], strict=True)
+    ]
+    spatial, reduce = ([x for kind, x in loops if kind == k] for k in (SPATIAL, REDUCE))
     count = len(reduction.spatial)
-    spatial, reduce = loops[:count], loops[count:]
     vector = spatial[-1]
     if tile.column == count - 1:
         jv, vector = sch.split(spatial[-1], [None, tile.lanes])

@@ -5,6 +5,8 @@ Loads and stores assume the alignment of one element: numpy guarantees no more.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...base.errors import LoopwrightError, explain
 from ...ir.dtype import DataType
 from ...ir.literals import is_one
@@ -121,8 +123,12 @@ def load_value(
         else:
             pointer = pointer if mask is None else or_zeros(ctx, mask, pointer)
             raw = ctx.fresh(f"load {kind}, ptr {pointer}, align {align}")
-    elif mask is None and buffer.dtype.lanes == 1 and (stride := _near_stride(index)):
-        raw = _every_nth(ctx, buffer, index, stride, kind, align)
+    elif (
+        buffer.dtype.lanes == 1
+        and (mask is None or buffer.dtype.bits in ctx.module.masked_bits)
+        and (stride := _near_stride(index))
+    ):
+        raw = _every_nth(ctx, buffer, index, stride, kind, mask)
     else:
         check_scalar_elements(buffer)
         pointers = f"<{lanes} x ptr>", addresses(ctx, buffer, index)
@@ -140,29 +146,37 @@ def _near_stride(index: PrimExpr) -> int:
 
 
 def _every_nth(
-    ctx: FunctionText, buffer: Buffer, index: PrimExpr, stride: int, kind: str, align: int
+    ctx: FunctionText, buffer: Buffer, index: PrimExpr, stride: int, kind: str, mask: str | None
 ) -> str:
-    """Every `stride`-th element, picked from `stride` dense loads; the last one ends with the last
-    element, so that none reads beyond it."""
+    """Every `stride`-th element, picked from `stride` dense loads. Without a mask the last one ends with
+    the last element, so that none reads beyond it; with one, only elements of its lanes are read."""
     lanes = index.dtype.lanes
     last, joined = (lanes - 1) * stride, ""
     at = address(ctx, buffer, first_of(index))
     for k in range(stride):
-        first = min(k * lanes, last + 1 - lanes)
+        first = k * lanes if mask else min(k * lanes, last + 1 - lanes)
         where = ctx.value(f"getelementptr {element_type(buffer.dtype)}, ptr {at}, i64 {first}")
-        part = ctx.fresh(f"load {kind}, ptr {where}, align {align}")
+        if mask is None:
+            part = ctx.fresh(f"load {kind}, ptr {where}, align {alignment(buffer)}")
+        else:
+            read = [divmod(e, stride) for e in range(first, first + lanes)]
+            chosen = [lane if rest == 0 and lane < lanes else lanes for lane, rest in read]
+            flags = _shuffled(ctx, f"<{lanes} x i1>", mask, "zeroinitializer", chosen)
+            part = masked_load(ctx, "load", ("ptr", where), buffer, lanes, flags)
         own = range(k * lanes, min((k + 1) * lanes, last + 1))
         offsets = [n * stride for n in range(lanes)]
         if not k:
             picked = [p if p in own else 0 for p in offsets]
         else:
             picked = [lanes + p - first if p in own else n for n, p in enumerate(offsets)]
-        mask = ", ".join(f"i32 {p}" for p in picked)
-        other = part if k else "poison"
-        joined = ctx.value(
-            f"shufflevector {kind} {joined or part}, {kind} {other}, <{lanes} x i32> <{mask}>"
-        )
+        joined = _shuffled(ctx, kind, joined or part, part if k else "poison", picked)
     return joined
+
+
+def _shuffled(ctx: FunctionText, kind: str, a: str, b: str, picked: Sequence[int]) -> str:
+    mask = ", ".join(f"i32 {p}" for p in picked)
+    lanes = f"<{len(picked)} x i32>"
+    return ctx.value(f"shufflevector {kind} {a}, {kind} {b}, {lanes} <{mask}>")
 
 
 def alignment(buffer: Buffer) -> int:

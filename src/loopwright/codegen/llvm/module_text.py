@@ -43,10 +43,14 @@ class ModuleText:
         self.globals: list[str] = []
         self.declared: dict[str, str] = {}
         self.defined: set[str] = set()
-        wide = target is not None and target.vector_bits >= 512 and "avx512f" in target.features
+        features = target.features if target is not None else frozenset[str]()
+        wide = target is not None and target.vector_bits >= 512 and "avx512f" in features
         self.vecmath = VecMath(scales=wide)
         # Whether the machine rounds float32 to int32 in one instruction, in vectors, too.
         self.rounds = target is not None and target.arch == "x86_64"
+        # The bits of elements whose masked loads are one instruction.
+        long = {32, 64} if "avx" in features else set[int]()
+        self.masked_bits = {8, 16, 32, 64} if "avx512bw" in features else long
         self.constants: dict[str, Any] = {}
         self._strings: dict[str, str] = {}
         self._extras: dict[str, str] = {}

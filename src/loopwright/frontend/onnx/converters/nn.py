@@ -197,11 +197,8 @@ def _as(cx: Context, v: Value, dtype: str) -> Any:
 @converter("InstanceNormalization")
 def instance_normalization(cx: Context, node: Node, x: Value, scale: Value, bias: Value) -> Any:
     node.skip("consumed_inputs")
-    shape = [1, -1, *[1] * (x.ndim - 2)]
-    normal = _normalized(cx, x, list(range(2, x.ndim)), node.real("epsilon", 1e-5))
-    return op.add(
-        op.multiply(normal, windows.vector_as(cx, scale, shape)), windows.vector_as(cx, bias, shape)
-    )
+    axes, epsilon = list(range(2, x.ndim)), node.real("epsilon", 1e-5)
+    return op.nn.instance_norm(x.expr, scale.expr, bias.expr, 1, axes, epsilon)
 
 
 def _normalized(cx: Context, x: Value, axes: list[int], epsilon: float) -> Any:
@@ -311,24 +308,13 @@ def rms_normalization(cx: Context, node: Node, x: Value, scale: Value) -> Any:
 def group_normalization(cx: Context, node: Node, x: Value, scale: Value, bias: Value) -> Any:
     node.skip("stash_type")
     groups, epsilon = node.integer("num_groups"), node.real("epsilon", 1e-5)
-    n, c, *rest = (literal(d) for d in x.shape)
+    c = literal(x.shape[1])
     if not isinstance(c, int) or groups < 1 or c % groups:
         raise ValueError(explain("num_groups must divide the channels", got=f"{groups} of {c}"))
-    grouped = cx.value(op.reshape(x.expr, ShapeExpr([n, groups, c // groups, *rest])))
-    out = _normalized(cx, grouped, list(range(2, grouped.ndim)), epsilon)
-    each = [scale, bias]
-    if literal(scale.shape[0]) == groups and groups != c:  # opset 18: one for each group
-        out = cx.emit(out)
-        shape = [1, groups, *[1] * (grouped.ndim - 2)]
-        out = op.add(
-            op.multiply(out, windows.vector_as(cx, scale, shape)),
-            windows.vector_as(cx, bias, shape),
-        )
-        return op.reshape(cx.emit(out), ShapeExpr(x.shape))
-    flat = cx.emit(op.reshape(cx.emit(out), ShapeExpr(x.shape)))
-    shape = [1, c, *[1] * len(rest)]
-    gain, shift = (windows.vector_as(cx, v, shape) for v in each)
-    return op.add(op.multiply(flat, gain), shift)
+    own = [scale.expr, bias.expr]
+    if literal(scale.shape[0]) == groups:  # opset 18: one for each group
+        own = [cx.emit(op.repeat(v, c // groups, 0)) for v in own]
+    return op.nn.group_norm(x.expr, *own, groups, 1, list(range(2, x.ndim)), epsilon)
 
 
 @converter("LpNormalization")
