@@ -74,15 +74,10 @@ _STRUCTURAL = ("kind", "tag", "keys", "host")
 
 
 def register_target_kind(
-    name: str,
-    keys: Iterable[str] | None = None,
-    options: Mapping[str, type] | None = None,
-    defaults: Mapping[str, Any] | None = None,
-    device_type: str | None = None,
-    override: bool = False,
-    *,
-    parent: str | None = None,
-) -> TargetKind:
+    name: str, keys: Iterable[str] | None = None, options: Mapping[str, type] | None = None,
+    defaults: Mapping[str, Any] | None = None, device_type: str | None = None,
+    override: bool = False, *, parent: str | None = None,
+) -> TargetKind:  # fmt: skip
     """Add a kind of target.
 
     keys: what legalizations and schedules are looked up by, in order, after the kind's name;

@@ -244,15 +244,7 @@ def _(x1: TensorStructInfo, x2: TensorStructInfo, x3: TensorStructInfo):
     return TensorStructInfo(x1.shape if all_equal else None, dtype, ndim=x1.ndim)
 
 
-@ewise_fma.numpy
-def _(x1, x2, x3):
-    return x1 * x2 + x3
-
-
-@ewise_fma.grad
-def _(cx, x1, x2, x3):
-    return [cx.grad * x2, cx.grad * x1, cx.grad]
-
-
+ewise_fma.numpy(lambda x1, x2, x3: x1 * x2 + x3)
+ewise_fma.grad(lambda cx, x1, x2, x3: [cx.grad * x2, cx.grad * x1, cx.grad])
 ewise_fma.layout(broadcasting(finite=True))
 ewise_fma.samples(case((2, 3), (2, 3), (2, 3)), case(("n", 4), ("n", 4), ("n", 4)))

@@ -73,11 +73,7 @@ def nonzero(x: Tensor):
     """Where x is not zero: [rank of x, count], a column of indices for each such element."""
 
 
-@nonzero.infer
-def _(x: TensorStructInfo):
-    return TensorStructInfo(dtype="int64", ndim=2)
-
-
+nonzero.infer(lambda x: TensorStructInfo(dtype="int64", ndim=2))
 nonzero.numpy(dynamic_sizes.nonzero)
 
 

@@ -21,6 +21,7 @@ from .common import (
     compute,
     element,
     infer_broadcast,
+    like,
     need_integers,
     normalize_axis,
     shape_of,
@@ -59,11 +60,6 @@ def _(condition: TensorStructInfo, x1: TensorStructInfo, x2: TensorStructInfo):
     return infer_broadcast(condition, infer_broadcast(x1, x2), dtype)
 
 
-@where.numpy
-def _(condition, x1, x2):
-    return np.where(condition, x1, x2)
-
-
 @where.grad
 def _(cx, condition, x1, x2):
     zero = cx.number(0)
@@ -71,6 +67,7 @@ def _(cx, condition, x1, x2):
     return [None, cx.fit(first, x1), cx.fit(second, x2)]
 
 
+where.numpy(lambda condition, x1, x2: np.where(condition, x1, x2))
 where.layout(broadcasting())
 where.samples(
     case(np.array([[True, False, True]]), (2, 3), (2, 1)),
@@ -143,7 +140,7 @@ def _(data: TensorStructInfo, indices: TensorStructInfo, axis=0):
         )
         if extents is not None and queried is not None:
             check_within(queried, extents, which)
-    return TensorStructInfo(indices.shape, data.dtype, ndim=indices.ndim)
+    return like(indices, data.dtype)
 
 
 @gather_elements.numpy
@@ -243,7 +240,7 @@ def _(input_tensor: TensorStructInfo, boundaries: TensorStructInfo, out_int32=Fa
     if boundaries.ndim not in (-1, 1):
         raise ValueError(explain("boundaries must be a vector", got=f"rank {boundaries.ndim}"))
     kind = "int32" if out_int32 else "int64"
-    return TensorStructInfo(input_tensor.shape, kind, ndim=input_tensor.ndim)
+    return like(input_tensor, kind)
 
 
 @bucketize.numpy

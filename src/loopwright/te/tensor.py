@@ -381,15 +381,9 @@ class ExternOp(Operation):
     __slots__ = ("body", "input_placeholders", "inputs", "output_placeholders")
 
     def __init__(
-        self,
-        name: str,
-        tag: str,
-        attrs: dict[Any, Any] | None,
-        inputs: Sequence[Tensor],
-        input_placeholders: Sequence[Buffer],
-        output_placeholders: Sequence[Buffer],
-        body: Stmt,
-    ) -> None:
+        self, name: str, tag: str, attrs: dict[Any, Any] | None, inputs: Sequence[Tensor],
+        input_placeholders: Sequence[Buffer], output_placeholders: Sequence[Buffer], body: Stmt,
+    ) -> None:  # fmt: skip
         super().__init__(name, tag, attrs)
         self.inputs: tuple[Tensor, ...] = tuple(inputs)
         self.input_placeholders: tuple[Buffer, ...] = tuple(input_placeholders)

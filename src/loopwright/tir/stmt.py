@@ -146,16 +146,10 @@ class For(Stmt):
     annotations: dict[str, Any] = field(default_factory=dict)
 
     def __init__(
-        self,
-        loop_var: Var,
-        min: ScalarLike,
-        extent: ScalarLike,
-        kind: int | ForKind,
-        body: Stmt,
-        thread_binding: IterVar | None = None,
-        annotations: dict[str, Any] | None = None,
+        self, loop_var: Var, min: ScalarLike, extent: ScalarLike, kind: int | ForKind, body: Stmt,
+        thread_binding: IterVar | None = None, annotations: dict[str, Any] | None = None,
         span: Span | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         low = const(min, loop_var.dtype) if isinstance(min, int) else min
         size = const(extent, loop_var.dtype) if isinstance(extent, int) else extent
         self._set(
@@ -215,15 +209,9 @@ class AllocateConst(Stmt):
     annotations: dict[str, Any] = field(default_factory=dict)
 
     def __init__(
-        self,
-        buffer_var: Var,
-        dtype: str,
-        extents: Sequence[ScalarLike],
-        data_or_idx: Any,
-        body: Stmt,
-        annotations: dict[str, Any] | None = None,
-        span: Span | None = None,
-    ) -> None:
+        self, buffer_var: Var, dtype: str, extents: Sequence[ScalarLike], data_or_idx: Any,
+        body: Stmt, annotations: dict[str, Any] | None = None, span: Span | None = None,
+    ) -> None:  # fmt: skip
         sizes, notes = convert_all(extents), dict(annotations or {})
         data = data_or_idx if isinstance(data_or_idx, Tensor) else tensor(data_or_idx, dtype=dtype)
         self._set(buffer_var, DataType(dtype), sizes, data, body, notes, span)

@@ -16,7 +16,7 @@ from ...graph.operators import elementwise
 from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
-from ..registry import converter, register_converter
+from ..registry import converter, define, register_converter
 from ..tensors import STRING, dtype_of
 from .texts import cast_texts, written
 
@@ -58,9 +58,7 @@ for _name, _operator in {
     _unary(_name, _operator)
 
 
-@converter("Identity")
-def identity(cx: Context, node: Node, x: Value) -> Any:
-    return x
+define("Identity", lambda cx, node, x: x)
 
 
 @converter("Dropout")
@@ -138,9 +136,7 @@ def saturated(x: Expr, dtype: str) -> Expr:
     return op.astype(op.clip(x, -edge, edge), dtype)
 
 
-@converter("CastLike", 15)
-def cast_like(cx: Context, node: Node, x: Value, like: Value) -> Any:
-    return _cast(cx, node, x, str(like.dtype))
+define("CastLike", lambda cx, node, x, like: _cast(cx, node, x, str(like.dtype)), 15)
 
 
 @converter("IsInf", 10)
@@ -217,14 +213,8 @@ def _hard_sigmoid(cx: Context, x: Value, alpha: float, beta: float) -> Any:
     return op.clip(line, 0.0, 1.0)
 
 
-@converter("HardSwish", 14)
-def hard_swish(cx: Context, node: Node, x: Value) -> Any:
-    return op.nn.hardswish(x.expr)
-
-
-@converter("Gelu", 20)
-def gelu(cx: Context, node: Node, x: Value) -> Any:
-    return _gelu(node.text("approximate", "none"))(x.expr)
+define("HardSwish", lambda cx, node, x: op.nn.hardswish(x.expr), 14)
+define("Gelu", lambda cx, node, x: _gelu(node.text("approximate", "none"))(x.expr), 20)
 
 
 def _gelu(approximate: str) -> Callable[[Any], Any]:
@@ -234,9 +224,7 @@ def _gelu(approximate: str) -> Callable[[Any], Any]:
     return op.nn.gelu_tanh if approximate == "tanh" else op.nn.gelu
 
 
-@converter("Gelu", 1, "com.microsoft")
-def microsoft_gelu(cx: Context, node: Node, x: Value) -> Any:
-    return op.nn.gelu(x.expr)
+define("Gelu", lambda cx, node, x: op.nn.gelu(x.expr), 1, "com.microsoft")
 
 
 @converter("FastGelu", 1, "com.microsoft")
@@ -263,9 +251,7 @@ def swish(cx: Context, node: Node, x: Value) -> Any:
     return op.multiply(x.expr, op.sigmoid(op.multiply(x.expr, cx.scalar(alpha, x.dtype))))
 
 
-@converter("Softplus")
-def softplus(cx: Context, node: Node, x: Value) -> Any:
-    return _softplus(cx, x)
+define("Softplus", lambda cx, node, x: _softplus(cx, x))
 
 
 def _softplus(cx: Context, x: Value) -> Any:
@@ -273,9 +259,7 @@ def _softplus(cx: Context, x: Value) -> Any:
     return op.nn.softplus(x.expr, 1.0, math.inf)
 
 
-@converter("Mish", 18)
-def mish(cx: Context, node: Node, x: Value) -> Any:
-    return op.multiply(x.expr, op.tanh(_softplus(cx, x)))
+define("Mish", lambda cx, node, x: op.multiply(x.expr, op.tanh(_softplus(cx, x))), 18)
 
 
 @converter("Softsign")
@@ -367,14 +351,8 @@ for _name, _operator in _BINARY.items():
     _binary(_name, _operator)
 
 
-@converter("Pow")
-def power_old(cx: Context, node: Node, a: Value, b: Value) -> Any:
-    return op.power(*_old_sides(cx, node, a, b))
-
-
-@converter("Pow", 7)
-def power(cx: Context, node: Node, a: Value, b: Value) -> Any:
-    return cx.ops.power(a, b)
+define("Pow", lambda cx, node, a, b: op.power(*_old_sides(cx, node, a, b)))
+define("Pow", lambda cx, node, a, b: cx.ops.power(a, b), 7)
 
 
 @converter("Mod", 10)

@@ -12,7 +12,7 @@ from ...graph.operators.images import Resized, factors_of, resized
 from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
-from ..registry import converter
+from ..registry import converter, define
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 _ROUND = [name for name in ROUNDING if name != "round"]
@@ -26,9 +26,7 @@ def upsample_1(cx: Context, node: Node, x: Value) -> Any:
     return _upsample(cx, node, x, scales)
 
 
-@converter("Upsample", 7)
-def upsample_attribute(cx: Context, node: Node, x: Value) -> Any:
-    return _upsample(cx, node, x, node.reals("scales"))
+define("Upsample", lambda cx, node, x: _upsample(cx, node, x, node.reals("scales")), 7)
 
 
 @converter("Upsample", 9)

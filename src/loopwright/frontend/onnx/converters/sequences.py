@@ -25,7 +25,7 @@ from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
 from ..object_types import declared
 from ..reader import Node, name_of
-from ..registry import converter
+from ..registry import converter, define
 from ..tensors import dtype_of
 
 ML = "ai.onnx.ml"
@@ -67,9 +67,7 @@ def sequence_empty(cx: Context, node: Node) -> Any:
     return ObjectValue(cx, Sequence(None), items=[])
 
 
-@converter("SequenceConstruct", 11)
-def sequence_construct(cx: Context, node: Node, first: Value, *rest: Value) -> Any:
-    return _sequence_of(cx, [first, *rest])
+define("SequenceConstruct", lambda cx, node, first, *rest: _sequence_of(cx, [first, *rest]), 11)
 
 
 @converter("SequenceAt", 11)
