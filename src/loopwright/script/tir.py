@@ -181,41 +181,25 @@ def _loop(
     return ForFrame(doms, kind, tag, annotations)
 
 
-def serial(
-    start: PrimExpr | int,
-    stop: PrimExpr | int | None = None,
-    *,
-    annotations: Mapping[str, Any] | None = None,
-) -> ForFrame[Var]:
-    """A loop whose iterations run in order."""
-    return _loop(start, stop, ForKind.SERIAL, annotations)
+def _loops(kind: ForKind, name: str, doc: str) -> Callable[..., ForFrame[Var]]:
+    def loop(
+        start: PrimExpr | int,
+        stop: PrimExpr | int | None = None,
+        *,
+        annotations: Mapping[str, Any] | None = None,
+    ) -> ForFrame[Var]:
+        return _loop(start, stop, kind, annotations)
+
+    loop.__name__, loop.__qualname__, loop.__doc__ = name, name, doc
+    return loop
 
 
-def parallel(
-    start: PrimExpr | int, stop: Any = None, *, annotations: dict[str, Any] | None = None
-) -> ForFrame[Var]:
-    """A loop whose iterations run on the threads of the pool."""
-    return _loop(start, stop, ForKind.PARALLEL, annotations)
-
-
-def vectorized(
-    start: PrimExpr | int,
-    stop: PrimExpr | int | None = None,
-    *,
-    annotations: dict[str, Any] | None = None,
-) -> ForFrame[Var]:
-    """A loop that becomes vector instructions."""
-    return _loop(start, stop, ForKind.VECTORIZED, annotations)
-
-
-def unroll(
-    start: PrimExpr | int,
-    stop: PrimExpr | int | None = None,
-    *,
-    annotations: dict[str, Any] | None = None,
-) -> ForFrame[Var]:
-    """A loop whose body is repeated."""
-    return _loop(start, stop, ForKind.UNROLLED, annotations)
+serial = _loops(ForKind.SERIAL, "serial", "A loop whose iterations run in order.")
+parallel = _loops(
+    ForKind.PARALLEL, "parallel", "A loop whose iterations run on the threads of the pool."
+)
+vectorized = _loops(ForKind.VECTORIZED, "vectorized", "A loop that becomes vector instructions.")
+unroll = _loops(ForKind.UNROLLED, "unroll", "A loop whose body is repeated.")
 
 
 def thread_binding(

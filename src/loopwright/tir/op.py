@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce as _reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,30 +64,12 @@ INTRINSIC_ID: Slot[Callable[[str], int]] = Slot("tir.intrinsic_id")
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
+_SAME = "exp exp2 tanh log log2 log10 log1p expm1 tan cos cosh acos acosh sin sinh asin asinh atan atanh sqrt"
 _FLOAT_UNARY: dict[str, Callable[..., Any]] = {
-    "exp": np.exp,
-    "exp2": np.exp2,
+    **{name: getattr(np, name) for name in _SAME.split()},
     "exp10": lambda x: np.power(np.asarray(10, np.asarray(x).dtype), x),
     "erf": lambda x: _erf(x).astype(np.asarray(x).dtype),
-    "tanh": np.tanh,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "log": np.log,
-    "log2": np.log2,
-    "log10": np.log10,
-    "log1p": np.log1p,
-    "expm1": np.expm1,
-    "tan": np.tan,
-    "cos": np.cos,
-    "cosh": np.cosh,
-    "acos": np.arccos,
-    "acosh": np.arccosh,
-    "sin": np.sin,
-    "sinh": np.sinh,
-    "asin": np.arcsin,
-    "asinh": np.arcsinh,
-    "atan": np.arctan,
-    "atanh": np.arctanh,
-    "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
 }
 _ROUNDING: dict[str, Callable[..., Any]] = {
@@ -454,18 +437,12 @@ def _first(args: tuple[Any, ...]) -> PrimExpr:
 
 def any(*args: ScalarLike, span: Span | None = None) -> PrimExpr:
     """Or of all arguments, at least one."""
-    result = _first(args)
-    for arg in args[1:]:
-        result = logical_or(result, arg, span)
-    return result
+    return _reduce(lambda a, b: logical_or(a, b, span), args[1:], _first(args))
 
 
 def all(*args: ScalarLike, span: Span | None = None) -> PrimExpr:
     """And of all arguments, at least one."""
-    result = _first(args)
-    for arg in args[1:]:
-        result = logical_and(result, arg, span)
-    return result
+    return _reduce(lambda a, b: logical_and(a, b, span), args[1:], _first(args))
 
 
 def address_of(obj: ScalarLike, span: Span | None = None) -> PrimExpr:

@@ -35,16 +35,11 @@ _OPERATORS: dict[type, tuple[str, int, str]] = {
     pe.EQ: (" == ", COMPARE, "EQ"),
     pe.NE: (" != ", COMPARE, "NE"),
 }
+# Those that are functions, which fold as operators do.
+_FUNCTIONS = {pe.Mod: "truncmod", pe.Min: "min", pe.Max: "max"}
 _ITER_TYPES = (
-    "DataPar",
-    "ThreadIndex",
-    "CommReduce",
-    "Ordered",
-    "Opaque",
-    "Unrolled",
-    "Vectorized",
-    "Parallelized",
-    "Tensorized",
+    *("DataPar", "ThreadIndex", "CommReduce", "Ordered", "Opaque", "Unrolled", "Vectorized"),
+    *("Parallelized", "Tensorized"),
 )
 # Intrinsics whose text has the result's dtype as first or as last argument.
 _DTYPE_FIRST = {
@@ -101,9 +96,7 @@ def _string(p: Printer, node: pe.StringImm) -> str:
     return p.meta("tir.StringImm", node) if "\n" in node.value else quote(node.value)
 
 
-@expr_of(pe.PrimType)
-def _prim_type(p: Printer, node: pe.PrimType) -> str:
-    return "None" if node.dtype.is_void else p.tir(node.dtype)
+expr_of(pe.PrimType)(lambda p, node: "None" if node.dtype.is_void else p.tir(node.dtype))
 
 
 @expr_of(pe.PointerType)
@@ -112,9 +105,7 @@ def _pointer_type(p: Printer, node: pe.PointerType) -> str:
     return call_text(p.tir("handle"), [dtype_text(element)] + [quote(s) for s in [scope] if s])
 
 
-@expr_of(pe.Range)
-def _range(p: Printer, node: pe.Range) -> str:
-    return f"{p.ir('Range')}({p.expr(node.min)}, {p.expr(add(node.min, node.extent))})"
+expr_of(pe.Range)(lambda p, n: f"{p.ir('Range')}({p.expr(n.min)}, {p.expr(add(n.min, n.extent))})")
 
 
 @expr_of(pe.IterVar)
@@ -174,21 +165,10 @@ def _div(p: Printer, node: pe.Div) -> str:
     return loose(f"{operand(a, MULTIPLY)} / {operand(b, MULTIPLY + 1)}", MULTIPLY)
 
 
-@expr_of(pe.Mod)
-def _mod(p: Printer, node: pe.Mod) -> str:
-    name = "Mod" if _unreadable(node) else "truncmod"
-    return f"{p.tir(name)}({p.expr(node.a)}, {p.expr(node.b)})"
-
-
-@expr_of(pe.Min)
-def _min(p: Printer, node: pe.Min) -> str:
-    name = "Min" if _unreadable(node) else "min"
-    return f"{p.tir(name)}({p.expr(node.a)}, {p.expr(node.b)})"
-
-
-@expr_of(pe.Max)
-def _max(p: Printer, node: pe.Max) -> str:
-    name = "Max" if _unreadable(node) else "max"
+@expr_of(*_FUNCTIONS)
+def _function(p: Printer, node: pe.BinaryOpExpr) -> str:
+    kind = type(node)
+    name = kind.__name__ if _unreadable(node) else _FUNCTIONS[kind]
     return f"{p.tir(name)}({p.expr(node.a)}, {p.expr(node.b)})"
 
 

@@ -31,33 +31,14 @@ def _unary(name: str, operator: str) -> None:
     register_converter(name, 1, convert)
 
 
-for _name in (
-    *(
-        "Abs",
-        "Acos",
-        "Acosh",
-        "Asin",
-        "Asinh",
-        "Atan",
-        "Atanh",
-        "Ceil",
-        "Cos",
-        "Cosh",
-        "Erf",
-        "Exp",
-    ),
-    *("Floor", "IsNaN", "Log", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Sqrt", "Tan"),
-    "Tanh",
-):
-    _unary(_name, _name.lower())
-for _name, _operator in {
-    "BitwiseNot": "bitwise_not",
-    "Neg": "negative",
-    "Not": "logical_not",
-}.items():
+_SAME = (
+    "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor IsNaN Log Relu Round Sigmoid Sign "
+    "Sin Sinh Sqrt Tan Tanh"
+)
+_UNARY = {"BitwiseNot": "bitwise_not", "Neg": "negative", "Not": "logical_not"}
+_UNARY |= {name: name.lower() for name in _SAME.split()}
+for _name, _operator in _UNARY.items():
     _unary(_name, _operator)
-
-
 define("Identity", lambda cx, node, x: x)
 
 

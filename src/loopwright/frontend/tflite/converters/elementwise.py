@@ -12,43 +12,15 @@ from ..context import TFLiteContext as Context
 from ..reader import Operator
 from .base import dequantized, limited_real, operator, quantized
 
-_UNARY = {
-    "ABS": "abs",
-    "CEIL": "ceil",
-    "COS": "cos",
-    "ELU": "elu",
-    "EXP": "exp",
-    "FLOOR": "floor",
-    "HARD_SWISH": "hardswish",
-    "LOG": "log",
-    "LOGICAL_NOT": "logical_not",
-    "LOGISTIC": "sigmoid",
-    "NEG": "negative",
-    "RELU": "relu",
-    "ROUND": "round",
-    "SIGN": "sign",
-    "SIN": "sin",
-    "SQRT": "sqrt",
-    "TANH": "tanh",
-}
-_BINARY = {
-    "ADD": "add",
-    "BITWISE_XOR": "bitwise_xor",
-    "DIV": "divide",
-    "EQUAL": "equal",
-    "FLOOR_MOD": "floor_mod",
-    "GREATER": "greater",
-    "GREATER_EQUAL": "greater_equal",
-    "LESS": "less",
-    "LESS_EQUAL": "less_equal",
-    "LOGICAL_AND": "logical_and",
-    "LOGICAL_OR": "logical_or",
-    "MAXIMUM": "maximum",
-    "MINIMUM": "minimum",
-    "MUL": "multiply",
-    "POW": "power",
-    "SUB": "subtract",
-}
+_SAME = "abs ceil cos elu exp floor log relu round sign sin sqrt tanh logical_not"
+_UNARY = {name.upper(): name for name in _SAME.split()}
+_UNARY |= {"HARD_SWISH": "hardswish", "LOGISTIC": "sigmoid", "NEG": "negative"}
+_SAME_OF_TWO = (
+    "add bitwise_xor equal floor_mod greater greater_equal less less_equal logical_and logical_or maximum "
+    "minimum"
+)
+_BINARY = {name.upper(): name for name in _SAME_OF_TWO.split()}
+_BINARY |= {"DIV": "divide", "MUL": "multiply", "POW": "power", "SUB": "subtract"}
 
 
 def _unary(name: str, build: str) -> None:
