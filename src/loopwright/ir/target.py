@@ -463,8 +463,7 @@ def _config_of(target: object) -> Mapping[str, Any]:
         try:
             return _config_of(json.loads(text))
         except (json.JSONDecodeError, RecursionError) as error:
-            what = f"a target in JSON: {error}"
-            raise ValueError(explain(what, got=repr(text[:100]))) from None
+            raise ValueError(explain(f"a target in JSON: {error}", got=repr(text[:100]))) from None
     return _parse_words(text)
 
 

@@ -227,8 +227,7 @@ def _(x1: TensorStructInfo, x2: TensorStructInfo, x3: TensorStructInfo):
     infos = (x1, x2, x3)
     ranks = {t.ndim for t in infos if t.ndim != -1}
     if len(ranks) > 1:
-        what = "the tensors must have one shape"
-        raise ValueError(explain(what, got=", ".join(map(str, infos))))
+        raise ValueError(explain("the tensors must have one shape", got=", ".join(map(str, infos))))
     dtype = common_dtype(x1, x2)
     dtype = common_dtype(TensorStructInfo(dtype=dtype), x3)
     shapes = [t.get_shape() for t in infos]

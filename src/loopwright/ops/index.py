@@ -51,8 +51,7 @@ def where(condition: Tensor, x1: Tensor, x2: Tensor):
 @where.infer
 def _(condition: TensorStructInfo, x1: TensorStructInfo, x2: TensorStructInfo):
     if not condition.dtype.is_bool:
-        what = "the condition must be a tensor of bool"
-        raise TypeError(explain(what, got=str(condition.dtype)))
+        raise TypeError(explain("the condition must be a tensor of bool", got=str(condition.dtype)))
     dtype = common_dtype(x1, x2)
     shapes = [t.get_shape() for t in (condition, x1, x2)]
     if None not in shapes:
@@ -299,8 +298,7 @@ def _(prob, uniform_sample, sample_indices, dtype="int64"):
         if info.ndim not in (-1, 2):
             raise ValueError(explain(f"{name} must be a matrix", got=f"rank {info.ndim}"))
     if not (sample_indices.dtype.is_void or sample_indices.dtype.is_integer):
-        what = "sample_indices must hold integers"
-        raise TypeError(explain(what, got=str(sample_indices.dtype)))
+        raise TypeError(explain("sample_indices must hold integers", got=str(sample_indices.dtype)))
     shape = uniform_sample.get_shape()
     if shape is None or prob.get_shape() is None:
         return TensorStructInfo(dtype=dtype, ndim=uniform_sample.ndim)

@@ -75,8 +75,7 @@ def _(x1: TensorStructInfo, x2: TensorStructInfo, out_dtype=None):
     inner, other = a[-1], b[0 if len(b) == 1 else -2]
     if differ(other, inner):
         what = f"the inner dimensions differ: {text(inner)} and {text(other)}"
-        hint = "transpose or reshape one side"
-        raise ValueError(explain(what, instead=hint))
+        raise ValueError(explain(what, instead="transpose or reshape one side"))
     batch = broadcast_shape(list(a[:-2]), list(b[:-2]))
     broadcast_differ(b[:-2], a[:-2])
     if not broadcast_known(a[:-2], b[:-2]):

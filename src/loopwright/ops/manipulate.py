@@ -134,8 +134,7 @@ def _(x, shape):
             raise ValueError(explain("relax.reshape: a dimension is at least -1", got=literal))
     inferred = [k for k, d in enumerate(literal) if isinstance(d, int) and d == -1]
     if len(inferred) > 1:
-        what = "relax.reshape: only one dimension may be -1"
-        raise ValueError(explain(what, got=literal))
+        raise ValueError(explain("relax.reshape: only one dimension may be -1", got=literal))
     if inferred:
         if old is None:
             what = "relax.reshape: -1 needs the input's shape to be known"

@@ -447,8 +447,7 @@ def _(input_tensor, src, start, end, step, axis=0):
             count = slice_range(shape[which], values[0], values[1], int(values[2]), False)[2]
             required = [*shape[:which], count, *shape[which + 1 :]]
             if any(differ(simplify(a), simplify(b)) for a, b in zip(required, own, strict=True)):
-                what = "src does not have the shape of the slice"
-                raise ValueError(explain(what, got=str(src)))
+                raise ValueError(explain("src does not have the shape of the slice", got=str(src)))
     return like(input_tensor)
 
 

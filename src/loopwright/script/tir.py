@@ -472,8 +472,7 @@ def __getattr__(name: str) -> Any:
     elif not name.startswith("_") and Op.find(f"tir.{name}") is not None:
         member = intrinsic(name)
     else:
-        names = [n for n in globals() if not n.startswith("_")]
-        raise AttributeError(_unknown("T", name, names))
+        raise AttributeError(_unknown("T", name, [n for n in globals() if not n.startswith("_")]))
     globals()[name] = member
     return member
 

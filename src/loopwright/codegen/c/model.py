@@ -353,8 +353,7 @@ class CFunction:
         entry = self.entry
         fields = entry.inputs if entry.returns else entry.order
         if len(args) != len(fields):
-            what = f"{entry.name} takes {len(fields)} arguments"
-            raise TypeError(explain(what, got=len(args)))
+            raise TypeError(explain(f"{entry.name} takes {len(fields)} arguments", got=len(args)))
         values: dict[str, Any] = {}
         extents: dict[Var, int] = {}
         written: list[tuple[np.ndarray, np.ndarray, str]] = []

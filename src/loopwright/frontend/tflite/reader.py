@@ -176,8 +176,7 @@ def load(model: object) -> memoryview:
     elif isinstance(model, (bytes, bytearray, memoryview)):
         data, name = memoryview(model).cast("B"), "these bytes"
     else:
-        what = "a TFLite model is a path or bytes"
-        raise TypeError(explain(what, got=type(model).__name__))
+        raise TypeError(explain("a TFLite model is a path or bytes", got=type(model).__name__))
     if len(data) < 8 or data[4:8] != _IDENTIFIER:
         raise LoopwrightError(
             explain(

@@ -431,8 +431,7 @@ def _needed_graph(who: str) -> Any:
     graph = current_graph()
     if graph is None:
         what = f"{who} relates patterns of a PatternContext, and none is open"
-        hint = "write it inside `with PatternContext() as ctx:`"
-        raise ValueError(explain(what, instead=hint))
+        raise ValueError(explain(what, instead="write it inside `with PatternContext() as ctx:`"))
     return graph
 
 

@@ -192,8 +192,7 @@ class VirtualMachine(Timed):
     ) -> None:
         """Save a call with its arguments as a function without arguments."""
         if func_name == saved_name:
-            what = "a saved function needs a name of its own"
-            raise ValueError(explain(what, got=saved_name))
+            raise ValueError(explain("a saved function needs a name of its own", got=saved_name))
         bound, function = self._bound(func_name, args, kwargs), self._function(func_name)
 
         def run() -> Any:

@@ -200,8 +200,7 @@ define("Gelu", lambda cx, node, x: _gelu(node.text("approximate", "none"))(x.exp
 
 def _gelu(approximate: str) -> Callable[[Any], Any]:
     if approximate not in ("none", "tanh"):
-        what = "attribute approximate must be none or tanh"
-        raise ValueError(explain(what, got=approximate))
+        raise ValueError(explain("attribute approximate must be none or tanh", got=approximate))
     return op.nn.gelu_tanh if approximate == "tanh" else op.nn.gelu
 
 

@@ -155,8 +155,7 @@ def _kernel(cx: Context, node: Node, x: Value, vectors: np.ndarray) -> Value:
         return o.Pow(scaled, float(degree))
     if kind == "SIGMOID":
         return o.Tanh(scaled)
-    hint = "LINEAR, POLY, RBF, SIGMOID"
-    raise ValueError(explain("unknown kernel_type", got=kind, instead=hint))
+    raise ValueError(explain("unknown kernel_type", got=kind, instead="LINEAR, POLY, RBF, SIGMOID"))
 
 
 @converter("SVMRegressor", 1, DOMAIN)

@@ -23,8 +23,7 @@ def per_axis(node: Node, name: str, rank: int, default: list[int] | None = None)
     """An attribute with a positive number for each spatial axis; required without a default."""
     values = node.integers(name) if default is None else node.integers(name, default)
     if len(values) != rank or any(v < 1 for v in values):
-        what = f"attribute {name} must hold {rank} positive numbers"
-        raise ValueError(explain(what, got=values))
+        raise ValueError(explain(f"attribute {name} must hold {rank} positive numbers", got=values))
     return values
 
 

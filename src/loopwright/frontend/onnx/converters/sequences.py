@@ -140,8 +140,7 @@ def concat_from_sequence(cx: Context, node: Node, sequence: Value) -> Any:
 def split_to_sequence(cx: Context, node: Node, x: Value, split: Value | None = None) -> Any:
     axis, keep = node.integer("axis", 0), node.flag("keepdims", True) or split is not None
     if not -x.ndim <= axis < x.ndim:
-        what = "attribute axis is out of range"
-        raise ValueError(explain(what, got=f"{axis} for rank {x.ndim}"))
+        raise ValueError(explain("attribute axis is out of range", got=f"{axis} for rank {x.ndim}"))
     axis %= x.ndim
     sizes = _sizes(split, literal(x.shape[axis]))
     if sizes is not None and len(sizes) <= _MOST_PARTS:
@@ -279,8 +278,7 @@ def cast_map(cx: Context, node: Node, x: Value) -> Any:
     dtype = {"TO_FLOAT": 1, "TO_INT64": 7}.get(to)
     length = node.integer("max_map", 1) if sparse else -1
     if dtype is None:
-        what = "CastMap returns numbers"
-        raise ValueError(explain(what, got=to, instead="TO_FLOAT or TO_INT64"))
+        raise ValueError(explain("CastMap returns numbers", got=to, instead="TO_FLOAT or TO_INT64"))
     info = TensorStructInfo(dtype=dtype_of(dtype), ndim=2)
     values = called(cx, "values_of_map", x, length, dtype_of(dtype), info=info)
     return arrived(cx, info, values)

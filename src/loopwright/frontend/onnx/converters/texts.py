@@ -65,8 +65,7 @@ def string_normalizer(cx: Context, node: Node, x: Value) -> Any:
     node.skip("locale")
     texts, case = texts_of(x), node.text("case_change_action", "NONE")
     if case not in ("NONE", "LOWER", "UPPER"):
-        what = "attribute case_change_action is LOWER, UPPER or NONE"
-        raise ValueError(explain(what, got=case))
+        raise ValueError(explain("attribute case_change_action is LOWER, UPPER or NONE", got=case))
     exact, stops = node.flag("is_case_sensitive"), json.dumps(node.texts("stopwords", []))
     return ObjectValue(cx, texts.form, called(cx, "texts_normalized", texts, case, exact, stops))
 
@@ -108,8 +107,7 @@ def tf_idf_vectorizer(cx: Context, node: Node, x: Value) -> Any:
 def image_decoder(cx: Context, node: Node, data: Value) -> Any:
     how = node.text("pixel_format", "RGB")
     if how not in ("RGB", "BGR", "Grayscale"):
-        what = "attribute pixel_format is RGB, BGR or Grayscale"
-        raise ValueError(explain(what, got=how))
+        raise ValueError(explain("attribute pixel_format is RGB, BGR or Grayscale", got=how))
     info = TensorStructInfo(dtype="uint8", ndim=3)
     image = called(cx, "decode_image", data, how, info=info)
     return cx.of_shape(image, None, None, 1 if how == "Grayscale" else 3)
