@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -195,16 +194,13 @@ def _hard_sigmoid(cx: Context, x: Value, alpha: float, beta: float) -> Any:
 
 
 define("HardSwish", lambda cx, node, x: op.nn.hardswish(x.expr), 14)
-define("Gelu", lambda cx, node, x: _gelu(node.text("approximate", "none"))(x.expr), 20)
-
-
-def _gelu(approximate: str) -> Callable[[Any], Any]:
-    if approximate not in ("none", "tanh"):
-        raise ValueError(explain("attribute approximate must be none or tanh", got=approximate))
-    return op.nn.gelu_tanh if approximate == "tanh" else op.nn.gelu
-
-
 define("Gelu", lambda cx, node, x: op.nn.gelu(x.expr), 1, "com.microsoft")
+
+
+@converter("Gelu", 20)
+def gelu(cx: Context, node: Node, x: Value) -> Any:
+    tanh = node.choice("approximate", ("none", "tanh")) == "tanh"
+    return (op.nn.gelu_tanh if tanh else op.nn.gelu)(x.expr)
 
 
 @converter("FastGelu", 1, "com.microsoft")
