@@ -310,8 +310,8 @@ class Target(Node):
 
     # ------------------------------------------------------------------ options
 
-    mcpu = _option("mcpu", "", 'The CPU as it was named: "native", "znver4", or "".')
-    mtriple = _option("mtriple", "", 'The target triple as it was named, or "".')
+    mcpu = _option("mcpu", "", 'The CPU as named: "native", "znver4", or "".')
+    mtriple = _option("mtriple", "", 'The target triple as named, or "".')
     model = _option("model", "unknown", 'The model of the device, or "unknown".')
     libs = _option("libs", list[str](), "External libraries that may be used.")
     device_name = _option("device", "", 'The `device` option, or "".')

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from ..base.errors import explain
-from ..base.late import Slot
+from ..base.late import Slot, own_names
 from ..base.span import Span
 from ..ir.dtype import DataType, numpy_dtype
 from ..ir.expr import Attrs, BaseExpr, DictAttrs, GlobalVar, RelaxExpr
@@ -557,3 +557,6 @@ def _call_global(self: GlobalVar, *args: Any) -> Any:
 
 
 GlobalVar.__call__ = _call_global
+
+
+__all__ = own_names(globals(), type)

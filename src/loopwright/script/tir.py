@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..arith.analyzer import Analyzer as _Analyzer
 from ..base.errors import explain
 from ..base.late import public_names as _public_names
+from ..base.names import named as _named
 from ..ir.dtype import DataType
 from ..ir.expr import BaseExpr
 from ..ir.literals import is_zero as _is_zero
@@ -190,8 +191,7 @@ def _loops(kind: ForKind, name: str, doc: str) -> Callable[..., ForFrame[Var]]:
     ) -> ForFrame[Var]:
         return _loop(start, stop, kind, annotations)
 
-    loop.__name__, loop.__qualname__, loop.__doc__ = name, name, doc
-    return loop
+    return _named(loop, name, doc)
 
 
 serial = _loops(ForKind.SERIAL, "serial", "A loop whose iterations run in order.")

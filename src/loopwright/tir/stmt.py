@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..arith.analyzer import Analyzer
 from ..base.errors import explain
+from ..base.late import own_names
 from ..ir.dtype import DataType
 from ..ir.node import Node, as_dict, as_tuple, define, field, ignore
 from ..ir.prim_expr import (
@@ -327,16 +328,8 @@ class Block(Stmt):
         return hash(("tir.Block", *parts))
 
 
-_BLOCK_ORDER = (
-    "iter_vars",
-    "alloc_buffers",
-    "match_buffers",
-    "annotations",
-    "reads",
-    "writes",
-    "init",
-    "body",
-)
+_BLOCK_ORDER = ("iter_vars", "alloc_buffers", "match_buffers", "annotations")
+_BLOCK_ORDER += ("reads", "writes", "init", "body")
 
 
 class BlockRealize(Stmt):
@@ -462,3 +455,6 @@ def _access_ptr(
 
 
 ACCESS = _buffer.Access(_load, _store, _item, _access_ptr)
+
+
+__all__ = own_names(globals(), type)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ... import relax
 from ...base.errors import explain
+from ...base.names import named as _named
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_op import convert
 from ...relax import op as _op
@@ -51,9 +52,7 @@ def _of_pair(build: Callable[..., Any], doc: str, default: str = "") -> Callable
     def apply(a: Any, b: Any, name: str = default or build.__name__) -> Tensor:
         return _binary(build, a, b, name)
 
-    apply.__name__ = apply.__qualname__ = build.__name__
-    apply.__doc__ = f"{doc}, broadcast."
-    return apply
+    return _named(apply, build.__name__, f"{doc}, broadcast.")
 
 
 add = _of_pair(_op.add, "a + b")
@@ -95,9 +94,7 @@ def _unary(build: Callable[..., Any], default: str, doc: str) -> Callable[..., T
     def apply(x: Tensor, name: str = default) -> Tensor:
         return wrap_nested(build(x._expr), name)
 
-    apply.__name__ = apply.__qualname__ = build.__name__
-    apply.__doc__ = doc
-    return apply
+    return _named(apply, build.__name__, doc)
 
 
 negative = _unary(_op.negative, "neg", "-x")
@@ -152,9 +149,7 @@ def _reduction(build: Callable[..., Any], doc: str) -> Callable[..., Tensor]:
     ) -> Tensor:
         return wrap_nested(build(x._expr, axis, keepdims), name)
 
-    apply.__name__ = apply.__qualname__ = build.__name__
-    apply.__doc__ = f"{doc} over `axis` (None: all)."
-    return apply
+    return _named(apply, build.__name__, f"{doc} over `axis` (None: all).")
 
 
 sum = _reduction(_op.sum, "The sum")

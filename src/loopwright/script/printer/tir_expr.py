@@ -44,26 +44,14 @@ _ITER_TYPES = (
 # Intrinsics whose text has the result's dtype as first or as last argument.
 _DTYPE_FIRST = {
     *op_target.TYPED,
-    "call_extern",
-    "call_pure_extern",
-    "call_llvm_intrin",
-    "call_llvm_pure_intrin",
-    "call_spirv_pure_glsl450",
-    "reinterpret",
-    "get_active_lane_mask",
-    "type_annotation",
-    "vectorlow",
-    "vectorhigh",
-    "vectorcombine",
+    *("call_extern", "call_pure_extern", "call_llvm_intrin", "call_llvm_pure_intrin"),
+    *("call_spirv_pure_glsl450", "reinterpret", "get_active_lane_mask", "type_annotation"),
+    *("vectorlow", "vectorhigh", "vectorcombine"),
 }
 _DTYPE_LAST = {"tvm_struct_get"}
 # Intrinsics that TVMScript writes without their old prefix.
-_SCRIPT_NAMES = {
-    "tvm_call_packed": "call_packed",
-    "tvm_call_cpacked": "call_cpacked",
-    "tvm_call_packed_lowered": "call_packed_lowered",
-    "tvm_call_cpacked_lowered": "call_cpacked_lowered",
-}
+_PACKED = ("call_packed", "call_cpacked", "call_packed_lowered", "call_cpacked_lowered")
+_SCRIPT_NAMES = {f"tvm_{name}": name for name in _PACKED}
 # The type that an intrinsic's function infers for its result.
 _RESULTS = {
     **op_target.RESULTS,
