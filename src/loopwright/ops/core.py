@@ -112,7 +112,7 @@ class Operator:
     ) -> None:  # fmt: skip
         self.name = name
         self.alone = alone
-        self.choices = choices or {}
+        self.choices = {key: tuple(allowed) for key, allowed in (choices or {}).items()}
         self.body = body
         self.te_name = body.__name__
         self.__name__ = self.te_name
