@@ -23,25 +23,10 @@ from .composition import find_name as _find_name
 from .composition import names_of as _names_of
 
 # Parts of the package, by the name under which they are reached.
-_PARTS = (
-    "arith",
-    "backend",
-    "base",
-    "codegen",
-    "compat",
-    "driver",
-    "frontend",
-    "ir",
-    "ops",
-    "relax",
-    "runtime",
-    "sched",
-    "script",
-    "te",
-    "testing",
-    "tir",
-    "topi",
-)
+_PARTS = """
+    arith backend base codegen compat driver frontend ir ops relax runtime sched script te
+    testing tir topi
+""".split()  # noqa: SIM905
 
 # With the graph level come its operators, which are a layer above it and fill its namespaces.
 _NEEDS_OPERATORS = {"relax", "script", "topi"}

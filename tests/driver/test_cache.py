@@ -41,7 +41,7 @@ def plain(monkeypatch, tmp_path, forgotten):
     monkeypatch.setenv("LOOPWRIGHT_CACHE", "1")
     transform.AFTER_PASS.remove("verify")
     for registry in customised():
-        monkeypatch.setattr(registry, "_lost", set())
+        monkeypatch.setattr(registry, "_lost", {})
         for entry in registry.entries():
             if not is_own(entry.origin):
                 registry.remove(entry.key)

@@ -43,7 +43,9 @@ def public() -> Iterator[tuple[str, object]]:
                 n.name for n in source.tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))
             }
             for _, module, taken in source.imports():
-                names |= set(taken) if module[0] == "loopwright" else set()
+                if module[0] == "loopwright":
+                    every = "*" in taken and importlib.import_module(".".join(module))
+                    names |= set(every.__all__ if every else taken)
             place = package.__name__.partition(".")[2]
             names |= set(names_of(place)) if place in ("te", *PASSES) else set()
             door = place.removeprefix("tvm.")  # the path that users know

@@ -7,6 +7,7 @@ import pytest
 from loopwright.ir import datatype
 from loopwright.ir.dtype import CUSTOM_TYPES
 from loopwright.ir.op import (
+    FACTS,
     Builders,
     Op,
     register_intrin_lowering,
@@ -53,6 +54,18 @@ def test_facts():
     op.reset_attr("FLegalize")
     assert op.get_attr("FLegalize", 7) == 7
     op.reset_attr("FLegalize")
+
+
+def test_a_fact_of_the_package_that_comes_back_customises_nothing():
+    add = Op.get("relax.add")
+    with FACTS.snapshot():
+        before, fact = FACTS.is_customised, add.get_attr("FLegalize")
+        add.reset_attr("FLegalize")
+        assert FACTS.is_customised  # calls of it are compiled otherwise
+        add.set_attr("FLegalize", print)
+        add.reset_attr("FLegalize")
+        add.set_attr("FLegalize", fact)
+        assert FACTS.is_customised == before
 
 
 def test_registering_a_fact_makes_the_operator():

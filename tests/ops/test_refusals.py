@@ -160,6 +160,9 @@ REFUSED = {
     "the image may not be empty\n  got: 0, 3": lambda: op.image.grid_sample(
         tensor(1, 1, 0, 3), tensor(1, 2, 2, 2)
     ),
+    "grid_sample: unknown method\n  got: ['nearest']": lambda: op.image.grid_sample(
+        tensor(1, 1, 3, 3), tensor(1, 2, 2, 2), ["nearest"]
+    ),
     "one number a row": lambda: op.multinomial_from_uniform(
         tensor(2, 3), tensor(3, 2), tensor(3, 1, dtype="int64")
     ),

@@ -102,15 +102,9 @@ class Detector:
     polynomial writes (x * 4 + y) // 2 as x * 2 + y // 2. units: iterators of one value are some, too."""
 
     def __init__(
-        self,
-        iters: Mapping[Var, Range],
-        predicate: ScalarLike,
-        dtype: Any,
-        loose: bool = False,
-        *,
-        as_written: bool = False,
-        units: bool = False,
-    ) -> None:
+        self, iters: Mapping[Var, Range], predicate: ScalarLike, dtype: Any, loose: bool = False, *,
+        as_written: bool = False, units: bool = False,
+    ) -> None:  # fmt: skip
         self.ana = Analyzer()
         self.dtype = dtype
         self.loose = loose

@@ -67,8 +67,7 @@ def loop_pipeline(target: Target | None = None, arenas: Sequence[Arena | str] = 
     for arena in as_arenas(tuple(arenas) or DEFAULT):
         if "constant" in arena.kinds:
             what = f"arena {arena.name} takes constants, which are const arrays in C"
-            hint = 'use kinds=("tensor", "scratch")'
-            raise LoopwrightError(explain(what, instead=hint))
+            raise LoopwrightError(explain(what, instead='use kinds=("tensor", "scratch")'))
     planned = tt.PlanUnifiedMemory(arenas=tuple(arenas) or DEFAULT, stack_bytes=STACK_BYTES)
     return Sequential(
         [

@@ -79,6 +79,16 @@ def public_names(module: str) -> Callable[[], list[str]]:
     return names
 
 
+def own_names(namespace: dict[str, Any], *kinds: type) -> list[str]:
+    """For `__all__`: the public names of the classes and functions that a module defines itself."""
+
+    def is_own(name: str, value: Any) -> bool:
+        own = isinstance(value, kinds or (type, FunctionType))
+        return own and value.__module__ == namespace["__name__"] and not name.startswith("_")
+
+    return sorted(n for n, value in namespace.items() if is_own(n, value))
+
+
 def _is_public(name: str, value: object) -> bool:
     """Whether a name is public: objects of this package, except the helpers of `base`, and
     constants."""
@@ -113,4 +123,4 @@ _find_name: Callable[[str], Any] = _unconnected
 _names_of: Callable[[str], list[str]] = _unconnected
 _PACKAGE = __name__.partition(".")[0]
 
-__all__ = ["Slot", "Unready", "connect", "late_names", "public_names"]
+__all__ = ["Slot", "Unready", "connect", "late_names", "own_names", "public_names"]

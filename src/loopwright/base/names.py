@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Callable, Container
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def free_name(hint: str, used: Container[str], join: str = "_") -> str:
@@ -19,6 +22,13 @@ def as_identifier(name: str) -> str:
     """A name with underscores for all but letters, digits and underscores: fc1.weight is
     fc1_weight."""
     return re.sub(r"[^A-Za-z0-9_]", "_", name)
+
+
+def named(function: F, name: str, doc: str | None = None) -> F:
+    """A function that another one made, under its own name."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
 
 
 class Served:

@@ -68,7 +68,7 @@ class Registry(dict[K, V]):
         self.compiles = compiles
         self.revision = 0
         self._origins: dict[K, str] = {}
-        self._lost: set[K] = set()  # keys of the package's entries that others replaced or removed
+        self._lost: dict[K, Entry[K, V]] = {}  # the package's own, which others replaced or removed
         _ALL[id(self)] = self
 
     def register(self, key: K, value: V, *, origin: str | None = None, override: bool = False) -> V:
@@ -80,11 +80,10 @@ class Registry(dict[K, V]):
             hint = "take another name, or pass override=True to replace it"
             raise self.error(explain(what, got=got, instead=hint))
         origin = origin_of(value) if origin is None else origin
-        own = is_own(origin)
-        if own:
-            self._lost.discard(key)
-        elif is_own(self._origins.get(key, "")):
-            self._lost.add(key)
+        if is_own(origin):
+            self._lost.pop(key, None)
+        else:
+            self._lose(key)
         super().__setitem__(key, value)
         self._origins[key] = origin
         self.revision += 1
@@ -93,10 +92,18 @@ class Registry(dict[K, V]):
     def remove(self, key: K) -> None:
         """Forget an entry; an unknown key is left alone."""
         if key in self:
+            self._lose(key)
             super().__delitem__(key)
-            if is_own(self._origins.pop(key)):
-                self._lost.add(key)
+            del self._origins[key]
             self.revision += 1
+
+    def _lose(self, key: K) -> None:
+        if is_own(self._origins.get(key, "")):
+            self._lost[key] = Entry(key, self[key], self._origins[key])
+
+    def lost(self, key: K) -> Entry[K, V] | None:
+        """The package's own entry that another one replaced, or that was removed."""
+        return self._lost.get(key)
 
     def lookup(self, key: Any) -> V:
         """The value of a key. Raises the registry's error, naming close ones."""
@@ -126,7 +133,7 @@ class Registry(dict[K, V]):
     def snapshot(self) -> Iterator[None]:
         """Registrations and removals inside are undone at the end; those of the package itself
         stay, since its modules are imported once."""
-        before, revision = (dict(self), dict(self._origins), set(self._lost)), self.revision
+        before, revision = (dict(self), dict(self._origins), dict(self._lost)), self.revision
         try:
             yield
         finally:

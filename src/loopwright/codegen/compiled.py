@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
@@ -13,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 from ..base.errors import LoopwrightError, explain
 from ..base.late import VIEWS, Slot
 from ..runtime.module import Timed, call_args, run_by_name
-from ..runtime.native import NativeFunction, from_ffi
 from ..runtime.profiler import Profile
 from ..runtime.signature import Argument, Signature, few
 from ..runtime.tensor import Tensor
+from .border import Border
 from .state import State
 
 if TYPE_CHECKING:
@@ -63,15 +61,14 @@ class CompiledModel(Timed):
     target: Target
 
     compilation: Compilation | None = None
-    state: State | None = None  # buffers that calls write
-    pairs: Sequence[int] | None = None  # results of a model of torch that are complex
+    border = Border()
 
     def __init__(self, lowered: Lowered) -> None:
         self.mod, self.lowered, self.target = lowered.graph, lowered.module, lowered.target
         attrs = self.mod.attrs or {}
         names = {k: attrs[k] for k in _NAMES if attrs.get(k) is not None}
-        self.state = State(**dict(attrs["state"])) if attrs.get("state") else None
-        self.pairs = attrs.get("torch_pairs")
+        state = State(**dict(attrs["state"])) if attrs.get("state") else None
+        self.border = Border(state, attrs.get("torch_pairs"))
         self._describe(lowered.entries, names, lowered.machine)
 
     def _describe(
@@ -137,54 +134,15 @@ class CompiledModel(Timed):
     def __call__(self, *args: Any, **options: bool) -> Any:
         """Run `main`, or the only function. With tensors of torch among the arguments, results are
         tensors of torch, too. Buffers that the model writes have their new values after it."""
-        if self.state is not None:
-            if options:
-                what = "a model that writes buffers returns new tensors"
-                raise TypeError(explain(what, got=", ".join(options), instead="inputs alone"))
-            return self._with_state(self.state, args)
-        return self._converted(args, options)
-
-    def _with_state(self, state: State, args: Sequence[Any]) -> Any:
-        function = self.entry_name
-        result = self._converted(state.completed(args), {})
-        results = state.update(args, self.signature(function).leaves(result))
-        return results if len(results) > 1 else results[0] if results else None
+        return self.border.call(self, args, options)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The buffers that calls write, by name, as they are now."""
-        return {} if self.state is None else dict(self.state.tensors)
+        return {} if self.border.state is None else dict(self.border.state.tensors)
 
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
         """Set buffers that calls write. Raises KeyError for an unknown one, ValueError for another shape."""
-        (self.state or State((), (), ())).load(values)
-
-    def _converted(self, args: Sequence[Any], options: Mapping[str, bool]) -> Any:
-        """A call; of a model of torch with complex tensors, or without inputs, the results are torch's."""
-        if self.pairs is None or "torch" not in sys.modules:
-            return self._call(args, options)
-        torch: Any = sys.modules["torch"]
-        plain = [torch.view_as_real(a.resolve_conj()) if _is_complex(a) else a for a in args]
-        result = _as_torch(self._call(plain, options), torch.from_dlpack)
-        if not isinstance(result, (list, tuple)):
-            return torch.view_as_complex(result) if self.pairs else result
-        parts = [torch.view_as_complex(r) if k in self.pairs else r for k, r in enumerate(result)]
-        return type(result)(parts)
-
-    def _call(self, args: Sequence[Any], options: Mapping[str, bool]) -> Any:
-        torch = sys.modules.get("torch")
-        if torch is None or not any(isinstance(a, torch.Tensor) for a in args):
-            return self[self.entry_name](*args, **options)
-        function = self[self.entry_name]
-        if type(function) is NativeFunction and function.returns and not options:
-            with suppress(
-                BufferError, TypeError, ValueError
-            ):  # the call below converts, or explains
-                result = function.raw(*map(_plain, args))
-                if type(result) is torch.Tensor:
-                    return result
-                return _as_torch(from_ffi(result), torch.from_dlpack)
-        plain = [a.detach() if isinstance(a, torch.Tensor) else a for a in args]
-        return _as_torch(function(*plain, **options), torch.from_dlpack)
+        (self.border.state or State((), (), ())).load(values)
 
     def function_names(self) -> list[str]:
         """The functions that can be called, `main` first."""
@@ -247,8 +205,8 @@ class CompiledModel(Timed):
         compiles the model once more, with these as inputs. Raises ValueError naming the inputs that
         are missing or unknown.
         """
-        if self.state is not None and function == self.entry_name:
-            return self._run_with_state(self.state, feeds, named)
+        if self.border.state is not None and function == self.entry_name:
+            return self.border.run(self, self.border.state, feeds, named)
         if type(feeds) is dict and not named:  # one look at each input
             names, outputs, opened, call = self._runs.get(function) or self._run_of(function)
             if feeds.keys() == names.keys():
@@ -259,26 +217,6 @@ class CompiledModel(Timed):
         model = self.overriding([*(feeds if isinstance(feeds, Mapping) else ()), *named])
         plain = [p.name for p in model.signature(function).params]
         return run_by_name(model, function, feeds, named, plain)
-
-    def _run_with_state(
-        self, state: State, feeds: Any, named: Mapping[str, Any]
-    ) -> dict[str, Tensor]:
-        names = self.input_names()[: -len(state.tensors) or None]
-        if not isinstance(feeds, Mapping):
-            listed = feeds if isinstance(feeds, (list, tuple)) else [feeds]
-            if len(listed) > len(names):
-                what = f"this model has {len(names)} inputs; its buffers are its own"
-                raise ValueError(explain(what, got=len(listed), instead=", ".join(names)))
-            feeds = dict(zip(names, listed, strict=False))
-        feeds = {**feeds, **named}
-        if feeds.keys() != set(names):
-            what = "inputs are given by name"
-            raise ValueError(explain(what, got=", ".join(feeds), instead=", ".join(names)))
-        result = self.signature(self.entry_name).leaves(
-            self._call(state.completed([feeds[n] for n in names]), {})
-        )
-        outputs = self.output_names()[len(state.written) :]
-        return dict(zip(outputs, state.update([feeds[n] for n in names], result), strict=True))
 
     def overriding(self, names: Collection[str]) -> CompiledModel:
         """This model, or where initializers that a run may give are among the names, the one that has
@@ -382,27 +320,6 @@ class CompiledModel(Timed):
 
     def _cannot(self, what: str) -> NoReturn:
         raise LoopwrightError(explain(f"{self.form} {what}", got=str(self.target)))
-
-
-def _plain(tensor: Any) -> Any:
-    """A tensor of torch as native code takes it: contiguous, its signs and conjugates computed. Another
-    value as it is."""
-    if not hasattr(tensor, "is_neg"):
-        return tensor
-    if tensor.is_contiguous() and not (tensor.is_neg() or tensor.is_conj()):
-        return tensor
-    return tensor.detach().resolve_conj().resolve_neg().contiguous()
-
-
-def _is_complex(value: Any) -> bool:
-    return hasattr(value, "is_complex") and value.is_complex()
-
-
-def _as_torch(result: Any, convert: Callable[[Any], Any]) -> Any:
-    """Results with their tensors converted."""
-    if isinstance(result, (list, tuple)):
-        return type(result)(_as_torch(r, convert) for r in result)
-    return convert(result) if isinstance(result, Tensor) else result
 
 
 def _machine_signature(func: Function) -> Signature:

@@ -365,25 +365,4 @@ def _pow(c: Code, x: Value, y: Value) -> Value:
     return one.choose(1.0, value)
 
 
-FLOAT32: dict[str, Callable[..., Value]] = {
-    "exp": _exp,
-    "exp2": _exp2,
-    "expm1": _expm1,
-    "log": _log,
-    "log2": _log2,
-    "log10": _log10,
-    "log1p": _log1p,
-    "tanh": _tanh,
-    "sigmoid": _sigmoid,
-    "erf": _erf,
-    "sin": _sin,
-    "cos": _cos,
-    "tan": _tan,
-    "asin": _asin,
-    "acos": _acos,
-    "atan": _atan,
-    "sinh": _sinh,
-    "cosh": _cosh,
-    "rsqrt": _rsqrt,
-    "pow": _pow,
-}
+FLOAT32: dict[str, Callable[..., Value]] = {name: globals()[f"_{name}"] for name in BOUNDS}

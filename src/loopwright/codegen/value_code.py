@@ -9,8 +9,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import Any
 
 Number = int | float
+
+
+def _operator(integer: str, real: str, swapped: bool = False) -> Callable[[Value, Any], Value]:
+    """An operator's method, by the operation on integers and the one on floats."""
+
+    def method(self: Value, other: Value | Number) -> Value:
+        operation = real if self.kind in "fd" else integer
+        a, b = self, self.code.value(other, self.kind)
+        return self.code.binary(operation, b, a) if swapped else self.code.binary(operation, a, b)
+
+    return method
 
 
 class Value:
@@ -21,48 +33,20 @@ class Value:
     def __init__(self, code: Code, kind: str, ref: str) -> None:
         self.code, self.kind, self.ref = code, kind, ref
 
-    def _with(self, operation: str, other: Value | Number, swap: bool = False) -> Value:
-        a, b = self, self.code.value(other, self.kind)
-        return self.code.binary(operation, b, a) if swap else self.code.binary(operation, a, b)
-
-    def _arith(self, integer: str, real: str) -> str:
-        return real if self.kind in "fd" else integer
-
-    def __add__(self, other: Value | Number) -> Value:
-        return self._with(self._arith("add", "fadd"), other)
-
-    def __sub__(self, other: Value | Number) -> Value:
-        return self._with(self._arith("sub", "fsub"), other)
-
-    def __rsub__(self, other: Number) -> Value:
-        return self._with(self._arith("sub", "fsub"), other, swap=True)
-
-    def __mul__(self, other: Value | Number) -> Value:
-        return self._with(self._arith("mul", "fmul"), other)
-
-    def __truediv__(self, other: Value | Number) -> Value:
-        return self._with("fdiv", other)
-
-    def __rtruediv__(self, other: Number) -> Value:
-        return self._with("fdiv", other, swap=True)
+    __add__ = _operator("add", "fadd")
+    __sub__ = _operator("sub", "fsub")
+    __rsub__ = _operator("sub", "fsub", swapped=True)
+    __mul__ = _operator("mul", "fmul")
+    __truediv__ = _operator("fdiv", "fdiv")
+    __rtruediv__ = _operator("fdiv", "fdiv", swapped=True)
+    __and__ = _operator("and", "and")
+    __or__ = _operator("or", "or")
+    __xor__ = _operator("xor", "xor")
+    __lshift__ = _operator("shl", "shl")
+    __rshift__ = _operator("ashr", "ashr")
 
     def __neg__(self) -> Value:
         return self.code.negative(self)
-
-    def __and__(self, other: Value | Number) -> Value:
-        return self._with("and", other)
-
-    def __or__(self, other: Value | Number) -> Value:
-        return self._with("or", other)
-
-    def __xor__(self, other: Value | Number) -> Value:
-        return self._with("xor", other)
-
-    def __lshift__(self, other: Number) -> Value:
-        return self._with("shl", other)
-
-    def __rshift__(self, other: Number) -> Value:
-        return self._with("ashr", other)
 
     def compare(self, predicate: str, other: Value | Number) -> Value:
         """A condition; ordered float predicates are false for NaN."""

@@ -172,15 +172,10 @@ def as_pass(pipeline: Any) -> Any:
 
 
 def relax_build(
-    mod: Any,
-    target: Any = None,
-    params: dict[str, Any] | None = None,
-    relax_pipeline: Any = "default",
-    tir_pipeline: Any = "default",
-    exec_mode: str = "bytecode",
-    *,
+    mod: Any, target: Any = None, params: dict[str, Any] | None = None,
+    relax_pipeline: Any = "default", tir_pipeline: Any = "default", exec_mode: str = "bytecode", *,
     system_lib: bool | None = None,
-) -> CompiledModel:
+) -> CompiledModel:  # fmt: skip
     """TVM's `relax.build`: `compile` with its parameters. Both `exec_mode`s give native code."""
     if exec_mode not in EXEC_MODES:
         what = "unknown exec_mode"

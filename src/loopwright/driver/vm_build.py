@@ -52,15 +52,10 @@ def _vmcodegen(builder: ExecBuilder, mod: IRModule, exec_mode: str = "bytecode")
 
 
 def _vmlink(
-    builder: ExecBuilder,
-    target: Any,
-    tir_mod: IRModule | None = None,
-    tir_pipeline: Any = "default",
-    ext_libs: Sequence[Module] | None = None,
-    params: Mapping[str, Any] | None = None,
-    *,
-    system_lib: bool | None = None,
-) -> VMExecutable:
+    builder: ExecBuilder, target: Any, tir_mod: IRModule | None = None,
+    tir_pipeline: Any = "default", ext_libs: Sequence[Module] | None = None,
+    params: Mapping[str, Any] | None = None, *, system_lib: bool | None = None,
+) -> VMExecutable:  # fmt: skip
     """The program in a builder with the kernels that it calls. params, system_lib: accepted for
     compatibility; constants are in the program."""
     program = builder.get()

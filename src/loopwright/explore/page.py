@@ -19,15 +19,8 @@ from .notebook import notebook_executable, notebook_trace  # noqa: F401
 from .page_data import PageData
 
 _STYLES = ("page.css",)
-_SCRIPTS = (
-    "dagre.min.js",
-    "diff.min.js",
-    "model.js",
-    "texts.js",
-    "graph.js",
-    "charts.js",
-    "page.js",
-)
+_SCRIPTS = ("dagre.min.js", "diff.min.js", "model.js", "texts.js")
+_SCRIPTS += ("graph.js", "charts.js", "page.js")
 _LICENCES = ("dagre.LICENSE", "diff.LICENSE")
 
 

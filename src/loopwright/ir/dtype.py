@@ -28,7 +28,7 @@ _FLOAT8 = (
     "float8_e5m2fnuz",
     "float8_e8m0fnu",
 )
-_SMALL_FLOATS = (*_FLOAT8, "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn")  # in DLPack's order
+SMALL_FLOATS = (*_FLOAT8, "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn")  # in DLPack's order
 _NUMBERS = {
     "int": 0,
     "uint": 1,
@@ -114,8 +114,8 @@ class DataType(str):
     @property
     def type_code(self) -> int:
         """DLPack's number of the kind of type: 0 for int, 1 for uint, 2 for float, ..."""
-        if self.base in _SMALL_FLOATS:
-            return _NUMBERS["float8_e3m4"] + _SMALL_FLOATS.index(self.base)
+        if self.base in SMALL_FLOATS:
+            return _NUMBERS["float8_e3m4"] + SMALL_FLOATS.index(self.base)
         return _NUMBERS[self.code]
 
     @property

@@ -105,13 +105,14 @@ class Op(BaseExpr):
         self, attr_name: str, value: Any, plevel: int = 10, *, origin: str | None = None
     ) -> None:
         """Store a fact; one of a higher level than `plevel` stays. origin: the package that sets
-        it, if that is not `base.registry.origin_of(value)`."""
-        fact = FACTS.get((self.name, attr_name))
+        it, if that is not `base.registry.origin_of(value)`; a fact that comes back is its own again."""
+        key = self.name, attr_name
+        fact, lost = FACTS.get(key), FACTS.lost(key)
         if fact is None or plevel >= fact.level:
+            if origin is None and lost is not None and lost.value.value is value:
+                origin = lost.origin
             origin = origin_of(value) if origin is None else origin
-            FACTS.register(
-                (self.name, attr_name), Fact(value, plevel), origin=origin, override=True
-            )
+            FACTS.register(key, Fact(value, plevel), origin=origin, override=True)
 
     def reset_attr(self, attr_name: str) -> None:
         """Forget a fact."""

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-if TYPE_CHECKING:
-    from .node import Node
+Method = Callable[[Any, Any], Any]
+
+
+def operator(name: str) -> tuple[Method, Method]:
+    """The methods of an operator: of its left operand, and of its right one."""
+
+    def of_left(self: Any, other: Any) -> Any:
+        return self._binary(name, self, other)
+
+    def of_right(self: Any, other: Any) -> Any:
+        return self._binary(name, other, self)
+
+    return of_left, of_right
 
 
 class TensorOperators:
@@ -16,56 +28,14 @@ class TensorOperators:
     def _binary(self, name: str, a: Any, b: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no operators")
 
-    def __add__(self, other: object) -> Any:
-        return self._binary("add", self, other)
-
-    def __radd__(self, other: Node | float) -> Any:
-        return self._binary("add", other, self)
-
-    def __sub__(self, other: object) -> Any:
-        return self._binary("subtract", self, other)
-
-    def __rsub__(self, other: float) -> Any:
-        return self._binary("subtract", other, self)
-
-    def __mul__(self, other: object) -> Any:
-        return self._binary("multiply", self, other)
-
-    def __rmul__(self, other: Node | float) -> Any:
-        return self._binary("multiply", other, self)
-
-    def __truediv__(self, other: object) -> Any:
-        return self._binary("divide", self, other)
-
-    def __rtruediv__(self, other: float) -> Any:
-        return self._binary("divide", other, self)
-
-    def __floordiv__(self, other: Node | float) -> Any:
-        return self._binary("floor_divide", self, other)
-
-    def __rfloordiv__(self, other: float) -> Any:
-        return self._binary("floor_divide", other, self)
-
-    def __mod__(self, other: Node | float) -> Any:
-        return self._binary("mod", self, other)
-
-    def __rmod__(self, other: float) -> Any:
-        return self._binary("mod", other, self)
-
-    def __pow__(self, other: Node | float) -> Any:
-        return self._binary("power", self, other)
-
-    def __rpow__(self, other: float) -> Any:
-        return self._binary("power", other, self)
-
-    def __lt__(self, other: Node) -> Any:
-        return self._binary("less", self, other)
-
-    def __le__(self, other: Node) -> Any:
-        return self._binary("less_equal", self, other)
-
-    def __gt__(self, other: Node) -> Any:
-        return self._binary("greater", self, other)
-
-    def __ge__(self, other: Node) -> Any:
-        return self._binary("greater_equal", self, other)
+    __add__, __radd__ = operator("add")
+    __sub__, __rsub__ = operator("subtract")
+    __mul__, __rmul__ = operator("multiply")
+    __truediv__, __rtruediv__ = operator("divide")
+    __floordiv__, __rfloordiv__ = operator("floor_divide")
+    __mod__, __rmod__ = operator("mod")
+    __pow__, __rpow__ = operator("power")
+    __lt__, _ = operator("less")
+    __le__, _ = operator("less_equal")
+    __gt__, _ = operator("greater")
+    __ge__, _ = operator("greater_equal")

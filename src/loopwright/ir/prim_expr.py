@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from ..base.errors import CallTypeError, explain
+from ..base.late import own_names
 from ..base.span import Span
 from .dtype import DataType
 from .expr import BaseExpr
@@ -572,3 +573,6 @@ def int_max(dtype: DataType) -> int:
     if dtype.is_bool:
         return 1
     return (1 << (dtype.bits - (1 if dtype.is_int else 0))) - 1
+
+
+__all__ = own_names(globals(), type)

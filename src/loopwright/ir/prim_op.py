@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base.errors import CallTypeError, CallValueError, DivisionByZero, explain
+from ..base.names import named
 from . import prim_expr as pe
 from .conversion import FLOAT32 as FLOAT32
 from .conversion import FLOAT64 as FLOAT64
@@ -154,9 +155,7 @@ def _builder(name: str, kind: type, doc: str) -> Callable[..., PrimExpr]:
     def build(a: pe.PrimExpr, b: ScalarLike, span: Span | None = None) -> PrimExpr:
         return _binary(kind, a, b, span)
 
-    build.__name__ = build.__qualname__ = name
-    build.__doc__ = doc
-    return build
+    return named(build, name, doc)
 
 
 def add(lhs: ScalarLike, rhs: ScalarLike, span: Span | None = None) -> PrimExpr:
@@ -242,16 +241,6 @@ def ceildiv(lhs: ScalarLike, rhs: ScalarLike, span: Span | None = None) -> PrimE
     return floordiv(add(lhs, subtract(rhs, 1)), rhs, span)
 
 
-def minimum(a: ScalarLike, b: ScalarLike, span: Span | None = None) -> PrimExpr:
-    """The smaller of two values."""
-    return _binary(pe.Min, a, b, span)
-
-
-def maximum(a: ScalarLike, b: ScalarLike, span: Span | None = None) -> PrimExpr:
-    """The larger of two values."""
-    return _binary(pe.Max, a, b, span)
-
-
 def neg(x: ScalarLike, span: Span | None = None) -> PrimExpr:
     """-x: a folded literal, else x * -1 as TVM prints it."""
     x = convert(x)
@@ -261,6 +250,8 @@ def neg(x: ScalarLike, span: Span | None = None) -> PrimExpr:
     return multiply(x, const(-1, x.dtype), span)
 
 
+minimum = _builder("minimum", pe.Min, "The smaller of two values.")
+maximum = _builder("maximum", pe.Max, "The larger of two values.")
 less = _builder("less", pe.LT, "a < b")
 less_equal = _builder("less_equal", pe.LE, "a <= b")
 greater = _builder("greater", pe.GT, "a > b")
@@ -321,48 +312,31 @@ def logical_not(a: ScalarLike, span: Span | None = None) -> PrimExpr:
 
 
 def _bitwise(
-    name: str, fold: Callable[[int, int], int], a: ScalarLike, b: ScalarLike, span: Span | None
-) -> PrimExpr:
-    a, b = match_types(a, b)
-    if not a.dtype.is_integer:
-        raise CallTypeError(explain(f"{name} is for integers", got=str(a.dtype)))
-    if isinstance(a, IntImm) and isinstance(b, IntImm):
-        return const(fold(a.value, b.value), a.dtype)
-    return pe.Call(a.dtype, f"tir.{name}", [a, b], span)
+    name: str, fold: Callable[[int, int], int], doc: str, shifts: bool = False
+) -> Callable[..., PrimExpr]:
+    """The function that builds an operation on the bits of integers."""
+
+    def build(x: ScalarLike, y: ScalarLike, span: Span | None = None) -> PrimExpr:
+        a, b = match_types(x, y)
+        if shifts and isinstance(b, IntImm) and not 0 <= b.value < a.dtype.bits:
+            what = f"the count of a shift of {a.dtype} is from 0 to {a.dtype.bits - 1}"
+            raise CallValueError(explain(what, got=b.value, instead="mask the count"))
+        if not a.dtype.is_integer:
+            raise CallTypeError(explain(f"{name} is for integers", got=str(a.dtype)))
+        if isinstance(a, IntImm) and isinstance(b, IntImm):
+            return const(fold(a.value, b.value), a.dtype)
+        return pe.Call(a.dtype, f"tir.{name}", [a, b], span)
+
+    return named(build, name, doc)
 
 
-def _check_shift(a: ScalarLike, b: ScalarLike) -> None:
-    a, b = match_types(a, b)
-    if isinstance(b, IntImm) and not 0 <= b.value < a.dtype.bits:
-        what = f"the count of a shift of {a.dtype} is from 0 to {a.dtype.bits - 1}"
-        raise CallValueError(explain(what, got=b.value, instead="mask the count"))
-
-
-def shift_left(x: ScalarLike, y: ScalarLike, span: Span | None = None) -> PrimExpr:
-    """x << y"""
-    _check_shift(x, y)
-    return _bitwise("shift_left", operator.lshift, x, y, span)
-
-
-def shift_right(x: ScalarLike, y: ScalarLike, span: Span | None = None) -> PrimExpr:
-    """x >> y, keeping the sign of signed integers."""
-    _check_shift(x, y)
-    return _bitwise("shift_right", operator.rshift, x, y, span)
-
-
-def bitwise_and(x: ScalarLike, y: ScalarLike, span: Span | None = None) -> PrimExpr:
-    """x & y; on booleans the same as `And`."""
-    return _bitwise("bitwise_and", operator.and_, x, y, span)
-
-
-def bitwise_or(x: ScalarLike, y: ScalarLike, span: Span | None = None) -> PrimExpr:
-    """x | y"""
-    return _bitwise("bitwise_or", operator.or_, x, y, span)
-
-
-def bitwise_xor(x: ScalarLike, y: ScalarLike, span: Span | None = None) -> PrimExpr:
-    """x ^ y"""
-    return _bitwise("bitwise_xor", operator.xor, x, y, span)
+shift_left = _bitwise("shift_left", operator.lshift, "x << y", shifts=True)
+shift_right = _bitwise(
+    "shift_right", operator.rshift, "x >> y, keeping the sign of signed integers.", shifts=True
+)
+bitwise_and = _bitwise("bitwise_and", operator.and_, "x & y; on booleans the same as `And`.")
+bitwise_or = _bitwise("bitwise_or", operator.or_, "x | y")
+bitwise_xor = _bitwise("bitwise_xor", operator.xor, "x ^ y")
 
 
 def bitwise_not(x: ScalarLike, span: Span | None = None) -> PrimExpr:

@@ -54,16 +54,9 @@ class RuleTable(Generic[R]):
         self._revision, self._count = 0, 0
 
     def add(
-        self,
-        rule: R,
-        key: Target | str = DEFAULT,
-        *,
-        name: str = "",
-        subject: str = "",
-        priority: int = 10,
-        last: bool = False,
-        origin: str | None = None,
-    ) -> None:
+        self, rule: R, key: Target | str = DEFAULT, *, name: str = "", subject: str = "",
+        priority: int = 10, last: bool = False, origin: str | None = None,
+    ) -> None:  # fmt: skip
         """Add a rule before those of its key that have no higher priority; with `last` behind
         those that have no lower one. `origin` says who adds it (`base.registry`)."""
         key = key.kind_name if isinstance(key, Target) else str(key)

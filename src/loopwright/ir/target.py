@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeVar, overload
 
 from ..base.device_types import TYPES
 from ..base.errors import NoContext, explain, suggest
@@ -74,15 +74,10 @@ _STRUCTURAL = ("kind", "tag", "keys", "host")
 
 
 def register_target_kind(
-    name: str,
-    keys: Iterable[str] | None = None,
-    options: Mapping[str, type] | None = None,
-    defaults: Mapping[str, Any] | None = None,
-    device_type: str | None = None,
-    override: bool = False,
-    *,
-    parent: str | None = None,
-) -> TargetKind:
+    name: str, keys: Iterable[str] | None = None, options: Mapping[str, type] | None = None,
+    defaults: Mapping[str, Any] | None = None, device_type: str | None = None,
+    override: bool = False, *, parent: str | None = None,
+) -> TargetKind:  # fmt: skip
     """Add a kind of target.
 
     keys: what legalizations and schedules are looked up by, in order, after the kind's name;
@@ -121,6 +116,16 @@ def register_tag(name: str, config: Mapping[str, Any], override: bool = False) -
 def list_tags() -> dict[str, Target]:
     """All tags with their targets."""
     return {name: Target(name) for name in sorted(TAGS)}
+
+
+T = TypeVar("T")
+
+
+def _option(key: str, default: T, doc: str) -> T:
+    """A property of targets: the value of an option, of its default's type."""
+    kind: Any = type(default)
+    option: Any = property(lambda target: kind(target.attrs.get(key, default)), doc=doc)
+    return option
 
 
 class Target(Node):
@@ -305,6 +310,29 @@ class Target(Node):
 
     # ------------------------------------------------------------------ options
 
+    mcpu = _option("mcpu", "", 'The CPU as named: "native", "znver4", or "".')
+    mtriple = _option("mtriple", "", 'The target triple as named, or "".')
+    model = _option("model", "unknown", 'The model of the device, or "unknown".')
+    libs = _option("libs", list[str](), "External libraries that may be used.")
+    device_name = _option("device", "", 'The `device` option, or "".')
+    max_num_threads = _option("max_num_threads", 1, "Threads of a GPU block; 1 on CPUs.")
+    max_block_size_x = _option("max_num_threads", 1, "Threads of a GPU block along x.")
+    max_block_size_y = _option("max_num_threads", 1, "Threads of a GPU block along y.")
+    max_function_args = _option("max_function_args", 0, "The most arguments of a GPU kernel, or 0.")
+    thread_warp_size = _option("thread_warp_size", 1, "Threads that run in lockstep; 1 on CPUs.")
+    max_shared_memory_per_block = _option(
+        "max_shared_memory_per_block", 0, "Bytes of GPU shared memory of a block."
+    )
+    vtcm_capacity = _option("vtcm-capacity", 0, "Bytes of Hexagon's memory for vectors, or 0.")
+    supports_integer_dot_product = _option(
+        "supports_integer_dot_product", False, "Whether a GPU has products of four bytes."
+    )
+    supports_cooperative_matrix = _option(
+        "supports_cooperative_matrix",
+        False,
+        "Whether a GPU has Vulkan's matrices of thread groups.",
+    )
+
     def get_kind_attr(self, attr_name: str) -> Any:
         """A fact of the kind: default_keys, device_type, options, defaults."""
         return getattr(self.kind, attr_name, None)
@@ -328,11 +356,6 @@ class Target(Node):
         return self._cpu.features
 
     @property
-    def mcpu(self) -> str:
-        """The CPU's name as given: "native", "znver4", or "" ."""
-        return self.attrs.get("mcpu", "")
-
-    @property
     def has_scalable_vectors(self) -> bool:
         """Whether the length of vectors is known at run time only (ARM's SVE, RISC-V's V)."""
         return not {"sve", "v"}.isdisjoint(self.features)
@@ -343,74 +366,9 @@ class Target(Node):
         return list(self.attrs.get("mattr", ()))
 
     @property
-    def mtriple(self) -> str:
-        """The target triple as given, or ""."""
-        return self.attrs.get("mtriple", "")
-
-    @property
     def arch(self) -> str:
         """GPU architecture ("sm_90") where given; on CPUs x86_64, aarch64, ..."""
         return self.attrs.get("arch") or self._cpu.arch
-
-    @property
-    def model(self) -> str:
-        """The device's model, "unknown" when not given."""
-        return self.attrs.get("model", "unknown")
-
-    @property
-    def libs(self) -> list[str]:
-        """External libraries that may be used."""
-        return list(self.attrs.get("libs", ()))
-
-    @property
-    def device_name(self) -> str:
-        """The `device` option, or ""."""
-        return self.attrs.get("device", "")
-
-    @property
-    def max_num_threads(self) -> int:
-        """Threads of a GPU block; 1 on CPUs."""
-        return int(self.attrs.get("max_num_threads", 1))
-
-    @property
-    def max_block_size_x(self) -> int:
-        """Threads of a GPU block along x."""
-        return self.max_num_threads
-
-    @property
-    def max_block_size_y(self) -> int:
-        """Threads of a GPU block along y."""
-        return self.max_num_threads
-
-    @property
-    def max_function_args(self) -> int:
-        """The most arguments that a kernel of a GPU may have; 0 for no limit."""
-        return int(self.attrs.get("max_function_args", 0))
-
-    @property
-    def thread_warp_size(self) -> int:
-        """Threads that run in lockstep; 1 on CPUs."""
-        return int(self.attrs.get("thread_warp_size", 1))
-
-    @property
-    def max_shared_memory_per_block(self) -> int:
-        """Bytes of GPU shared memory of a block."""
-        return int(self.attrs.get("max_shared_memory_per_block", 0))
-
-    @property
-    def vtcm_capacity(self) -> int:
-        """Bytes of Hexagon's memory for vectors; 0 where no option says."""
-        return int(self.attrs.get("vtcm-capacity", 0))
-
-    @property
-    def supports_integer_dot_product(self) -> bool:
-        """Whether the option says that a GPU has products of four bytes."""
-        return bool(self.attrs.get("supports_integer_dot_product", False))
-
-    @property
-    def supports_cooperative_matrix(self) -> bool:
-        """Whether the option says that a GPU has Vulkan's matrices of a group of threads."""
-        return bool(self.attrs.get("supports_cooperative_matrix", False))
 
     # ------------------------------------------------------------------ the machine
 
@@ -505,8 +463,7 @@ def _config_of(target: object) -> Mapping[str, Any]:
         try:
             return _config_of(json.loads(text))
         except (json.JSONDecodeError, RecursionError) as error:
-            what = f"a target in JSON: {error}"
-            raise ValueError(explain(what, got=repr(text[:100]))) from None
+            raise ValueError(explain(f"a target in JSON: {error}", got=repr(text[:100]))) from None
     return _parse_words(text)
 
 

@@ -250,8 +250,7 @@ class FunctionPass(Pass, abstract=True):
                 budget.check(self.info.name)
                 result = self.run_function(func, mod, ctx)
                 if not isinstance(result, self.function_type):
-                    name = self.info.name
-                    raise wrong_result(name, result, self.function_type, self.user_code())
+                    raise wrong_result(self.info.name, result, self.function_type, self.user_code())
                 changed[gvar] = result
         return mod.with_functions(changed)
 

@@ -10,8 +10,7 @@ from .. import tir
 from ..base.errors import explain
 from ..ir.prim_op import const
 from ..relax import op as R
-from ..relax.struct_info import TensorStructInfo
-from .common import compute, normalize_axis, shape_text
+from .common import compute, like, normalize_axis, shape_text
 from .core import case, op
 from .extents import differ, text
 from .family import unary
@@ -139,11 +138,6 @@ def leaky_relu(data: Tensor, alpha: float = 0.01):
     return compute(data.shape, lambda *i: value(data(*i)), "compute", axes="i", tag="elemwise")
 
 
-@leaky_relu.infer
-def _(data: TensorStructInfo, **_):
-    return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
-
-
 @leaky_relu.numpy
 def _(data, alpha=0.01):
     return np.where(data > 0, data, data * np.asarray(alpha, data.dtype))
@@ -154,6 +148,7 @@ def _(cx, data, alpha=0.01):
     return R.where(data > cx.number(0), cx.grad, cx.grad * cx.number(alpha))
 
 
+leaky_relu.infer(lambda data, **_: like(data))
 leaky_relu.layout(elementwise(finite=True))
 leaky_relu.samples(case((2, 3), alpha=0.1))
 
@@ -217,11 +212,6 @@ def softplus(data: Tensor, beta: float = 1.0, threshold: float = 20.0):
     return compute(data.shape, cell, "compute", axes="i", tag="elemwise")
 
 
-@softplus.infer
-def _(data: TensorStructInfo, **_):
-    return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
-
-
 @softplus.numpy
 def _(data, beta=1.0, threshold=20.0):
     scaled = data.astype(np.float64) * beta
@@ -235,6 +225,7 @@ def _(cx, data, beta=1.0, threshold=20.0):
     return R.where(scaled_up > cx.number(threshold), cx.grad, cx.grad * R.sigmoid(scaled_up))
 
 
+softplus.infer(lambda data, **_: like(data))
 softplus.layout(elementwise())
 softplus.samples(case((2, 3)), case(("n", 4), beta=2.0, threshold=1.0))
 

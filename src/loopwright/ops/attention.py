@@ -30,13 +30,13 @@ from .overlap import rows
 from .params import Tensor, Tensors
 from .statements import loops, written
 
-MASKS = ("TopLeft", "BottomRight")
+MASKS = (None, "TopLeft", "BottomRight")
 # From this number of queries on keys are transposed first, as the schedule rule `attention` needs them: 128
 # queries took 2,764 us before and 227 after; with one, nothing is gained (docs/performance.md).
 _MANY = 8
 
 
-@op("relax.nn.attention", kind=OPAQUE, mixed="always")
+@op("relax.nn.attention", kind=OPAQUE, mixed="always", choices={"causal_mask": MASKS})
 def attention(
     query: Tensor,
     key: Tensor,
@@ -116,10 +116,7 @@ def _hidden(row, col, length, other, causal_mask, window_size):
 
 @attention.build
 def check_masks(**arguments):
-    """The attributes of an attention. Raises ValueError for an unknown mask."""
-    if arguments["causal_mask"] not in (None, *MASKS):
-        hint = f"use {' or '.join(MASKS)}"
-        raise ValueError(explain("unknown causal_mask", got=arguments["causal_mask"], instead=hint))
+    """The attributes of an attention. Raises ValueError for a window without a mask."""
     if arguments["window_size"] is not None and arguments["causal_mask"] is None:
         what = "a window needs a causal_mask"
         raise ValueError(explain(what, got=f"window_size {arguments['window_size']}"))
@@ -186,7 +183,7 @@ register_script_view("nn.attention_bias", attention.builder)
 _GATES = {"linear": 0, "gated": 1, "delta": 1, "gated_delta": 2}  # tensors of an update rule
 
 
-@op("relax.nn.linear_attention", alone=True)
+@op("relax.nn.linear_attention", alone=True, choices={"update_rule": _GATES})
 def linear_attention(
     query: Tensor,
     key: Tensor,
@@ -273,14 +270,6 @@ def linear_attention(
     inputs = [query, key, value, state, *gates]
     kinds = [query.dtype, state.dtype]
     return list(written(shapes, inputs, write, kinds, "linear_attention"))
-
-
-@linear_attention.build
-def _(**arguments):
-    if arguments["update_rule"] not in _GATES:
-        hint = ", ".join(_GATES)
-        raise ValueError(explain("unknown update rule", got=arguments["update_rule"], instead=hint))
-    return arguments
 
 
 @linear_attention.numpy

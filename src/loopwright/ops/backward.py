@@ -14,11 +14,10 @@ from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const
 from ..relax import op as R
 from ..relax.expr import Constant, Expr, Tuple
-from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
 from ..tir.data_layout import Layout
 from ..tir.ir_builder import BufferVar, IRBuilder
-from .common import compute
+from .common import compute, like
 from .core import OPERATORS, Operator, case, op
 from .extents import differ
 from .gradient import no_gradient
@@ -105,7 +104,7 @@ def _pool_backward(average: bool) -> None:
             if len(have) != len(want) or any(map(differ, have, want)):
                 what = f"output_grad must have the shape of the result of {name}"
                 raise ValueError(explain(what, got=f"{output_grad} for {forward}"))
-        return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
+        return like(data)
 
     operator.numpy(lambda output_grad, data, **attrs: _numpy(output_grad, data, average, **attrs))
     operator.samples(

@@ -227,8 +227,7 @@ def _(x1: TensorStructInfo, x2: TensorStructInfo, x3: TensorStructInfo):
     infos = (x1, x2, x3)
     ranks = {t.ndim for t in infos if t.ndim != -1}
     if len(ranks) > 1:
-        what = "the tensors must have one shape"
-        raise ValueError(explain(what, got=", ".join(map(str, infos))))
+        raise ValueError(explain("the tensors must have one shape", got=", ".join(map(str, infos))))
     dtype = common_dtype(x1, x2)
     dtype = common_dtype(TensorStructInfo(dtype=dtype), x3)
     shapes = [t.get_shape() for t in infos]
@@ -244,15 +243,7 @@ def _(x1: TensorStructInfo, x2: TensorStructInfo, x3: TensorStructInfo):
     return TensorStructInfo(x1.shape if all_equal else None, dtype, ndim=x1.ndim)
 
 
-@ewise_fma.numpy
-def _(x1, x2, x3):
-    return x1 * x2 + x3
-
-
-@ewise_fma.grad
-def _(cx, x1, x2, x3):
-    return [cx.grad * x2, cx.grad * x1, cx.grad]
-
-
+ewise_fma.numpy(lambda x1, x2, x3: x1 * x2 + x3)
+ewise_fma.grad(lambda cx, x1, x2, x3: [cx.grad * x2, cx.grad * x1, cx.grad])
 ewise_fma.layout(broadcasting(finite=True))
 ewise_fma.samples(case((2, 3), (2, 3), (2, 3)), case(("n", 4), ("n", 4), ("n", 4)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.errors import LoopwrightError, explain, suggest
+from ..base.errors import LoopwrightError, explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import floordiv, multiply
 from ..relax.struct_info import TensorStructInfo
@@ -13,8 +13,6 @@ from .common import compute, normalize_axis
 from .core import case, op
 from .extents import simplify
 from .params import Tensor
-
-_KINDS = ("sum", "prod", "min", "max", "avg")
 
 
 def _same(x: Any, name: str) -> Any:
@@ -27,18 +25,10 @@ def _one_worker(name: str, workers: int) -> None:
         raise LoopwrightError(explain(what, got=f"{workers} workers", instead="num_workers=1"))
 
 
-@op("relax.ccl.allreduce")
+@op("relax.ccl.allreduce", choices={"op_type": ("sum", "prod", "min", "max", "avg")})
 def allreduce(x: Tensor, op_type: str = "sum", in_group: bool = True):
     """The sum of all workers' tensors (op_type: "sum", "prod", "min", "max", "avg")."""
     return _same(x, "allreduce")
-
-
-@allreduce.build
-def _(x, op_type, in_group):
-    if op_type not in _KINDS:
-        what = "relax.ccl.allreduce: unknown op_type"
-        raise ValueError(explain(what, got=op_type, instead=suggest(op_type, _KINDS)))
-    return {"x": x, "op_type": op_type, "in_group": in_group}
 
 
 @op("relax.ccl.broadcast_from_worker0")

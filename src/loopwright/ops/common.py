@@ -14,7 +14,7 @@ from ..ir.literals import broadcast_parts, is_one
 from ..ir.prim_expr import IntImm, PrimExpr, Select, Var
 from ..ir.prim_op import cast, const, equal, multiply
 from ..relax.expr import ShapeExpr
-from ..relax.struct_info import TensorStructInfo
+from ..relax.struct_info import ShapeStructInfo, TensorStructInfo
 from ..te.tensor import Tensor
 from ..tir import interpreter
 from .extents import at_most_one, broadcast_differ, broadcast_extent, dims_equal, may_be_one
@@ -198,6 +198,18 @@ def normalize_axis(axis: int, ndim: int) -> int:
         what = "axis is out of range"
         raise ValueError(explain(what, got=axis, instead=f"use {-ndim} to {ndim - 1}"))
     return axis % ndim
+
+
+def like(x: TensorStructInfo, dtype: Any = None) -> TensorStructInfo:
+    """The struct info of a tensor of x's shape, of `dtype` (None: x's)."""
+    return TensorStructInfo(x.shape, dtype or x.dtype, ndim=x.ndim)
+
+
+def of_shape(shape: ShapeStructInfo, dtype: Any) -> TensorStructInfo:
+    """The struct info of a tensor whose shape is an argument."""
+    if shape.values is None:
+        return TensorStructInfo(dtype=dtype, ndim=shape.ndim)
+    return TensorStructInfo(ShapeExpr(shape.values), dtype)
 
 
 def reduced_shape(shape: Sequence[PrimExpr], axes: list[int], keepdims: bool) -> list[Any]:

@@ -40,14 +40,14 @@ the test matrix, from which the fuzzer draws random calls. `@op(..., mixed=...)`
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .. import te
-from ..base.errors import LoopwrightError, call_error, explain
+from ..base.errors import LoopwrightError, call_error, explain, suggest
 from ..base.foreign import RuleError, named_errors
 from ..base.registry import Registry, origin_of
 from ..ir.dtype import DataType
@@ -108,9 +108,11 @@ class Operator:
     def __init__(
         self, name: str, body: Callable[..., Any], kind: int | None, pure: bool, view: bool,
         has_body: bool, mixed: str, alone: bool = False,
+        choices: Mapping[str, Iterable[str | None]] | None = None,
     ) -> None:  # fmt: skip
         self.name = name
         self.alone = alone
+        self.choices = {key: tuple(allowed) for key, allowed in (choices or {}).items()}
         self.body = body
         self.te_name = body.__name__
         self.__name__ = self.te_name
@@ -235,6 +237,10 @@ class Operator:
             raise call_error(err) from err
 
     def _make_call(self, arguments: dict[str, Any]) -> Call:
+        for key, allowed in self.choices.items():
+            if (value := arguments[key]) not in allowed:
+                what, hint = f"{self.name}: unknown {key}", suggest(value, filter(None, allowed))
+                raise ValueError(explain(what, got=repr(value), instead=hint))
         if "build" in self.hooks:
             arguments = self.hooks["build"](**arguments)
         graph: list[Any] = []
@@ -341,19 +347,15 @@ def _with_out_dtype(call: Call, dtype: str) -> Call:
 
 
 def op(
-    name: str,
-    *,
-    kind: int | None = None,
-    pure: bool = True,
-    view: bool = True,
-    body: bool = True,
-    mixed: str = "never",
-    alone: bool = False,
-) -> Callable[[Callable[..., Any]], Operator]:
+    name: str, *, kind: int | None = None, pure: bool = True, view: bool = True, body: bool = True,
+    mixed: str = "never", alone: bool = False,
+    choices: Mapping[str, Iterable[str | None]] | None = None,
+) -> Callable[[Callable[..., Any]], Operator]:  # fmt: skip
     """Define the operator `name` by a function: see the module's docstring.
 
     kind: its fusion kind; by default derived from its loops.
     alone: whether its kernel is never fused with others.
+    choices: the values that an attribute can have; the builder raises ValueError for another.
     pure: whether a call has no side effect.
     view: whether it appears in `relax.op` and `R`.
     body: False if the function's body is `...` and hooks define the operator.
@@ -365,7 +367,7 @@ def op(
             what = f"operator {name} is defined twice"
             hint = "an operator has one definition; use relax.register_legalize for another kernel"
             raise LoopwrightError(explain(what, got=fn.__module__, instead=hint))
-        operator = Operator(name, fn, kind, pure, view, body, mixed, alone)
+        operator = Operator(name, fn, kind, pure, view, body, mixed, alone, choices)
         OPERATORS.register(name, operator, origin=origin_of(fn))
         return operator
 

@@ -17,7 +17,7 @@ from ..relax import op as R
 from ..relax.expr import ShapeExpr
 from ..relax.expr import const as constant
 from ..relax.struct_info import PrimStructInfo, ShapeStructInfo, TensorStructInfo
-from .common import accumulator, compute, element, shape_of
+from .common import accumulator, compute, element, like, of_shape, shape_of
 from .core import case, op
 from .extents import simplify
 from .gradient import no_gradient
@@ -36,9 +36,7 @@ def full(shape: Shape, fill_value: Scalar, dtype: DType | None = None):
 @full.infer
 def _(shape: ShapeStructInfo, fill_value: TensorStructInfo, dtype=None):
     kind = dtype if dtype is not None else fill_value.dtype
-    if shape.values is None:
-        return TensorStructInfo(dtype=kind, ndim=shape.ndim)
-    return TensorStructInfo(ShapeExpr(shape.values), kind)
+    return of_shape(shape, kind)
 
 
 @full.numpy
@@ -56,11 +54,6 @@ def full_like(x: Tensor, fill_value: Scalar, dtype: DType | None = None):
     kind = DataType(dtype) if dtype is not None else x.dtype
     value = element(fill_value, [])
     return compute(shape_of(x), lambda *i: cast(kind, value), "T_full_like", tag="elemwise")
-
-
-@full_like.infer
-def _(x: TensorStructInfo, fill_value: TensorStructInfo, dtype=None):
-    return TensorStructInfo(x.shape, dtype or x.dtype, ndim=x.ndim)
 
 
 @full_like.numpy
@@ -83,6 +76,7 @@ def _kind_of(call):
 
 
 full.grad(no_gradient)
+full_like.infer(lambda x, fill_value, dtype=None: like(x, dtype))
 full_like.grad(no_gradient)
 full_like.layout(along())
 full_like.samples(case((2, 3), np.float32(2.0)))
@@ -92,13 +86,13 @@ def _filled(name: str, value: int) -> None:
     def body(shape: Shape, dtype: DType):
         return compute(shape, lambda *i: const(value, dtype), "T_full", tag="elemwise")
 
-    def like(x: Tensor, dtype: DType | None = None):
+    def of_other(x: Tensor, dtype: DType | None = None):
         kind = x.dtype if dtype is None else dtype
         return compute(shape_of(x), lambda *i: const(value, kind), "T_full_like", tag="elemwise")
 
     body.__name__, body.__doc__ = name, f"A tensor of {name}."
-    like.__name__, like.__doc__ = "full_like", f"A tensor of {name} of x's shape."
-    filled, filled_like = op(f"relax.{name}")(body), op(f"relax.{name}_like")(like)
+    of_other.__name__, of_other.__doc__ = "full_like", f"A tensor of {name} of x's shape."
+    filled, filled_like = op(f"relax.{name}")(body), op(f"relax.{name}_like")(of_other)
     filled_like.layout(along())
     filled.grad(no_gradient)
     filled_like.grad(no_gradient)
@@ -112,9 +106,7 @@ def _filled(name: str, value: int) -> None:
 
     @filled.infer
     def _(shape: ShapeStructInfo, dtype):
-        if shape.values is None:
-            return TensorStructInfo(dtype=dtype, ndim=shape.ndim)
-        return TensorStructInfo(ShapeExpr(shape.values), dtype)
+        return of_shape(shape, dtype)
 
     @filled.numpy
     def _(shape, dtype):
@@ -122,7 +114,7 @@ def _filled(name: str, value: int) -> None:
 
     @filled_like.infer
     def _(x: TensorStructInfo, dtype=None):
-        return TensorStructInfo(x.shape, dtype or x.dtype, ndim=x.ndim)
+        return like(x, dtype)
 
     @filled_like.legalize
     def _(bb, call):
@@ -223,11 +215,7 @@ def _(start: PrimStructInfo, end: PrimStructInfo, step: PrimStructInfo, dtype):
     return TensorStructInfo([simplify(tir.max(cast("int64", count), const(0, "int64")))], dtype)
 
 
-@arange.numpy
-def _(start, end, step, dtype):
-    return np.arange(start, end, step).astype(numpy_dtype(dtype))
-
-
+arange.numpy(lambda start, end, step, dtype: np.arange(start, end, step).astype(numpy_dtype(dtype)))
 arange.samples(case(0, 8, 1, dtype="int64"), case(1, 9, 3, dtype="float32"), case(5, dtype="int64"))
 
 
@@ -245,11 +233,6 @@ def eye(n: Prim, m: Prim | None = None, k: Prim = 0, dtype: DType = "float32"):
     return _identity([n, n if m is None else m], k, dtype, "eye")
 
 
-@eye.build
-def _(n, m, k, dtype):
-    return {"n": n, "m": n if m is None else m, "k": k, "dtype": dtype}
-
-
 @eye.infer
 def _(n: PrimStructInfo, m: PrimStructInfo, k, dtype="float32"):
     if n.value is None or m.value is None:
@@ -262,6 +245,7 @@ def _(n, m=None, k=0, dtype="float32"):
     return np.eye(int(n), None if m is None else int(m), int(k), numpy_dtype(dtype))
 
 
+eye.build(lambda n, m, k, dtype: {"n": n, "m": n if m is None else m, "k": k, "dtype": dtype})
 eye.samples(case(3, dtype="float32"), case(3, 5, 1, dtype="int64"), case(4, 2, -2, dtype="int32"))
 
 
@@ -275,7 +259,7 @@ def eye_like(x: Tensor, k: Prim = 0, dtype: DType | None = None):
 def _(x: TensorStructInfo, k, dtype=None):
     if x.ndim not in (-1, 2):
         raise ValueError(explain("needs a matrix", got=f"rank {x.ndim}"))
-    return TensorStructInfo(x.shape, dtype or x.dtype, ndim=x.ndim)
+    return like(x, dtype)
 
 
 @eye_like.numpy
@@ -352,7 +336,7 @@ def _triangle(name: str, keep, meaning) -> None:
     def _(x: TensorStructInfo, k):
         if x.ndim in (0, 1):
             raise ValueError(explain("needs a tensor of two axes or more", got=f"rank {x.ndim}"))
-        return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)
+        return like(x)
 
     @operator.grad
     def _(cx, x, k):

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from .. import tir
-from ..base.errors import explain
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const
 from ..tir.ir_builder import IRBuilder
@@ -40,7 +39,10 @@ def _above(ib: IRBuilder, count: PrimExpr, above: Callable[..., Any]) -> Any:
     return chosen[0]
 
 
-@op("relax.vision.all_class_non_max_suppression", alone=True)
+_FORMATS = ("onnx", "onnx_exact", "tensorflow")
+
+
+@op("relax.vision.all_class_non_max_suppression", alone=True, choices={"output_format": _FORMATS})
 def all_class_non_max_suppression(
     boxes: Tensor,
     scores: Tensor,
@@ -120,14 +122,6 @@ def all_class_non_max_suppression(
         return list(written(shapes, inputs, write, ["int64", "int64"], name))
     shapes = [(batch, classes * count, long(2)), (batch, classes * count), (batch,)]
     return list(written(shapes, inputs, write, ["int64", scores.dtype, "int64"], name))
-
-
-@all_class_non_max_suppression.build
-def _(**arguments):
-    if arguments["output_format"] not in ("onnx", "onnx_exact", "tensorflow"):
-        what = 'output_format is "onnx", "onnx_exact" or "tensorflow"'
-        raise ValueError(explain(what, got=repr(arguments["output_format"])))
-    return arguments
 
 
 def _chosen(boxes, scores, most, far, above) -> list[int]:

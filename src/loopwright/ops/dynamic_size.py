@@ -73,11 +73,7 @@ def nonzero(x: Tensor):
     """Where x is not zero: [rank of x, count], a column of indices for each such element."""
 
 
-@nonzero.infer
-def _(x: TensorStructInfo):
-    return TensorStructInfo(dtype="int64", ndim=2)
-
-
+nonzero.infer(lambda x: TensorStructInfo(dtype="int64", ndim=2))
 nonzero.numpy(dynamic_sizes.nonzero)
 
 
@@ -106,8 +102,7 @@ def _(x: TensorStructInfo, begin, end, strides):
             raise TypeError(explain(f"{name} must hold int64", got=str(info.dtype)))
         dims = info.get_shape()
         if info.ndim != 1 or dims is None:
-            what = f"{name} must be a vector of known length"
-            raise ValueError(explain(what, got=str(info)))
+            raise ValueError(explain(f"{name} must be a vector of known length", got=str(info)))
         if x.ndim != -1 and not (isinstance(dims[0], IntImm) and dims[0].value == x.ndim):
             what = f"{name} must have one number for each axis"
             raise ValueError(explain(what, got=f"{dims[0]} for rank {x.ndim}"))

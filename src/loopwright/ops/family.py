@@ -167,15 +167,10 @@ def reduction_gradient(slope: Callable[..., Any]) -> Rule:
 
 
 def reduction(
-    name: str,
-    combine: Callable[..., Any],
-    meaning: Callable[..., Any],
-    doc: str,
-    *,
-    grows: bool = False,
-    start: Callable[[np.dtype], Any] | None = None,
+    name: str, combine: Callable[..., Any], meaning: Callable[..., Any], doc: str, *,
+    grows: bool = False, start: Callable[[np.dtype], Any] | None = None,
     slope: Callable[..., Any] | None = None,
-) -> Operator:
+) -> Operator:  # fmt: skip
     """A reduction `combine(values, axis=...)` over `axis` (None: all). `grows`: the result may need
     more digits than the values, so that short floats are widened. start(type) is the result for no
     values, where numpy's `meaning` has none. slope(cx, x, y, g) is the

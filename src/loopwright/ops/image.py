@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import relax, te, tir
-from ..base.errors import explain, suggest
+from ..base.errors import explain
 from ..ir.dtype import numpy_dtype
 from ..ir.literals import int_value
 from ..ir.prim_op import cast, const, floordiv, floormod, multiply
@@ -37,7 +37,14 @@ def _style(
     return Style(method, coordinate_transformation_mode, rounding, cubic_alpha, bool(cubic_exclude))
 
 
-@op("relax.image.resize2d", mixed="follow")
+_STYLES = {
+    "method": METHODS,
+    "coordinate_transformation_mode": COORDINATE_MODES,
+    "rounding_method": (*ROUNDING, ""),
+}
+
+
+@op("relax.image.resize2d", mixed="follow", choices=_STYLES)
 def resize2d(
     data: Tensor, size: Shape, roi: Any = None, layout: str = "NCHW", method: str = "linear",
     coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "round",
@@ -96,20 +103,6 @@ def _(**arguments):
         if len(numbers) not in (4,):
             raise ValueError(explain("relax.image.resize2d: roi has 4 numbers", got=numbers))
         arguments["roi"] = numbers if any(numbers) else None  # none is given as zeros, too
-    return _check_styles("resize2d", arguments)
-
-
-def _check_styles(name, arguments):
-    for key, table in (
-        ("method", METHODS),
-        ("coordinate_transformation_mode", COORDINATE_MODES),
-        ("rounding_method", (*ROUNDING, "")),
-    ):
-        if arguments[key] not in table:
-            what = f"relax.image.{name}: unknown {key}"
-            raise ValueError(
-                explain(what, got=arguments[key], instead=suggest(arguments[key], table))
-            )
     return arguments
 
 
@@ -183,7 +176,9 @@ resize2d.samples(
 )  # fmt: skip
 
 
-@op("relax.image.resize_taps", alone=True)  # else computed again for every element that uses it
+@op(
+    "relax.image.resize_taps", alone=True, choices=_STYLES
+)  # else computed again for every element that uses it
 def resize_taps(
     have: Prim, want: Prim, placed: Tensor | None = None, scale: float | None = None,
     method: str = "linear", coordinate_transformation_mode: str = "half_pixel",
@@ -224,11 +219,6 @@ def resize_taps(
     if mode == "tf_crop_and_resize":
         parts.append(compute([want], is_outside, "outside", tag="injective"))
     return parts if len(parts) > 1 else parts[0]
-
-
-@resize_taps.build
-def _(**arguments):
-    return _check_styles("resize_taps", arguments)
 
 
 @resize_taps.numpy

@@ -21,6 +21,7 @@ from .common import (
     compute,
     element,
     infer_broadcast,
+    like,
     need_integers,
     normalize_axis,
     shape_of,
@@ -50,18 +51,12 @@ def where(condition: Tensor, x1: Tensor, x2: Tensor):
 @where.infer
 def _(condition: TensorStructInfo, x1: TensorStructInfo, x2: TensorStructInfo):
     if not condition.dtype.is_bool:
-        what = "the condition must be a tensor of bool"
-        raise TypeError(explain(what, got=str(condition.dtype)))
+        raise TypeError(explain("the condition must be a tensor of bool", got=str(condition.dtype)))
     dtype = common_dtype(x1, x2)
     shapes = [t.get_shape() for t in (condition, x1, x2)]
     if None not in shapes:
         broadcast_all(shapes)
     return infer_broadcast(condition, infer_broadcast(x1, x2), dtype)
-
-
-@where.numpy
-def _(condition, x1, x2):
-    return np.where(condition, x1, x2)
 
 
 @where.grad
@@ -71,6 +66,7 @@ def _(cx, condition, x1, x2):
     return [None, cx.fit(first, x1), cx.fit(second, x2)]
 
 
+where.numpy(lambda condition, x1, x2: np.where(condition, x1, x2))
 where.layout(broadcasting())
 where.samples(
     case(np.array([[True, False, True]]), (2, 3), (2, 1)),
@@ -143,7 +139,7 @@ def _(data: TensorStructInfo, indices: TensorStructInfo, axis=0):
         )
         if extents is not None and queried is not None:
             check_within(queried, extents, which)
-    return TensorStructInfo(indices.shape, data.dtype, ndim=indices.ndim)
+    return like(indices, data.dtype)
 
 
 @gather_elements.numpy
@@ -243,7 +239,7 @@ def _(input_tensor: TensorStructInfo, boundaries: TensorStructInfo, out_int32=Fa
     if boundaries.ndim not in (-1, 1):
         raise ValueError(explain("boundaries must be a vector", got=f"rank {boundaries.ndim}"))
     kind = "int32" if out_int32 else "int64"
-    return TensorStructInfo(input_tensor.shape, kind, ndim=input_tensor.ndim)
+    return like(input_tensor, kind)
 
 
 @bucketize.numpy
@@ -302,8 +298,7 @@ def _(prob, uniform_sample, sample_indices, dtype="int64"):
         if info.ndim not in (-1, 2):
             raise ValueError(explain(f"{name} must be a matrix", got=f"rank {info.ndim}"))
     if not (sample_indices.dtype.is_void or sample_indices.dtype.is_integer):
-        what = "sample_indices must hold integers"
-        raise TypeError(explain(what, got=str(sample_indices.dtype)))
+        raise TypeError(explain("sample_indices must hold integers", got=str(sample_indices.dtype)))
     shape = uniform_sample.get_shape()
     if shape is None or prob.get_shape() is None:
         return TensorStructInfo(dtype=dtype, ndim=uniform_sample.ndim)

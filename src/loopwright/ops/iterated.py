@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 
 from .. import te, tir
-from ..base.errors import explain, suggest
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const
-from ..relax.struct_info import TensorStructInfo
 from ..tir.ir_builder import BufferVar, IRBuilder
 from .common import broadcast_index, broadcast_shape, by_loops, infer_broadcast, shape_of
 from .core import case, op
@@ -128,7 +126,7 @@ _POLYNOMIALS: dict[str, _Row] = {
 }
 
 
-@op("relax.special.polynomial")
+@op("relax.special.polynomial", choices={"family": _POLYNOMIALS})
 def polynomial(x: Tensor, n: Tensor, family: str = "chebyshev_t", shifted: bool = False):
     """The polynomial of degree n (rounded toward zero; 0 below 0) of a family, "chebyshev_t", "_u", "_v", "_w",
     "hermite_h", "hermite_he", "laguerre_l" or "legendre_p", at x, or at 2 x - 1 of shifted ones."""
@@ -150,14 +148,7 @@ def polynomial(x: Tensor, n: Tensor, family: str = "chebyshev_t", shifted: bool 
     return _elementwise("polynomial", x, n, write)
 
 
-@polynomial.infer
-def _(x: TensorStructInfo, n: TensorStructInfo, family="chebyshev_t", shifted=False):
-    if family not in _POLYNOMIALS:
-        hint = suggest(family, _POLYNOMIALS)
-        raise ValueError(explain("unknown family of polynomials", got=family, instead=hint))
-    return infer_broadcast(x, n, x.dtype)
-
-
+polynomial.infer(lambda x, n, **_: infer_broadcast(x, n, x.dtype))
 polynomial.numpy(by_loops(polynomial.body))
 
 _DEGREES = np.array([-1, -0.5, 1, 2, 5], np.float32)

@@ -93,11 +93,6 @@ def _sum(parts: list[Any]) -> Any:
     return simplify(parts[0])
 
 
-@concatenate.numpy
-def _(tensors, axis=0):
-    return np.concatenate(list(tensors), axis)
-
-
 @concatenate.grad
 def _(cx, tensors, axis=0):
     infos = tensors.struct_info.fields
@@ -123,6 +118,7 @@ def _(bb, call):
     return concatenate.builder([bb.emit(g) for g in groups], axis)
 
 
+concatenate.numpy(lambda tensors, axis=0: np.concatenate(list(tensors), axis))
 concatenate.layout(join)
 concatenate.samples(case([(2, 3), (2, 5)], axis=1), case([("n", 3), (4, 3), (1, 3)], axis=0))
 
@@ -299,11 +295,6 @@ def _(tensors: TupleStructInfo, axis=0):
     return TensorStructInfo([*full[0][:which], len(infos), *full[0][which:]], dtype)
 
 
-@stack.numpy
-def _(tensors, axis=0):
-    return np.stack(tensors, axis)
-
-
 @stack.grad
 def _(cx, tensors, axis=0):
     count = len(tensors.struct_info.fields)
@@ -313,10 +304,11 @@ def _(cx, tensors, axis=0):
     return Tuple([R.squeeze(TupleGetItem(parts, k), [axis]) for k in range(count)])
 
 
+stack.numpy(lambda tensors, axis=0: np.stack(tensors, axis))
 stack.samples(case([(2, 3), (2, 3)]), case([("n", 3)] * 3, axis=-1), case([(4,)], axis=1))
 
 
-@op("relax.meshgrid")
+@op("relax.meshgrid", choices={"indexing": ("ij", "xy", None)})
 def meshgrid(tensors: Tensors, indexing: str | None = "ij"):
     """Each of the vectors spread over the grid of all of them, as `np.meshgrid`: with "xy" the first
     two axes are exchanged."""
@@ -330,14 +322,6 @@ def meshgrid(tensors: Tensors, indexing: str | None = "ij"):
         return compute(shape, lambda *i: tensors[k](i[position]), "T_meshgrid", tag="broadcast")
 
     return [spread(k) for k in range(len(tensors))]
-
-
-@meshgrid.build
-def _(tensors, indexing):
-    if indexing not in ("ij", "xy", None):
-        what = "relax.meshgrid: unknown indexing"
-        raise ValueError(explain(what, got=indexing, instead="ij or xy"))
-    return {"tensors": tensors, "indexing": indexing or "ij"}
 
 
 @meshgrid.infer
@@ -371,6 +355,7 @@ def _(tensors, indexing="ij"):
     return tuple(np.ascontiguousarray(t) for t in grid(*tensors, indexing=indexing))
 
 
+meshgrid.build(lambda tensors, indexing: {"tensors": tensors, "indexing": indexing or "ij"})
 meshgrid.samples(case([(2,), (3,)]), case([("n",), (3,), (2,)], indexing="xy"))
 
 

@@ -162,12 +162,8 @@ def inv(x: Tensor):
     return written([(*lead, n, n)], [x], write, [x.dtype], "inv")
 
 
-@inv.numpy
-def _(x):
-    return np.asarray(np.linalg.inv(x.astype(np.float64)).astype(x.dtype))
-
-
 _TURNS = np.array([[0, 2, 0], [1, 0, 0], [3, 1, 4]], np.float32)
+inv.numpy(lambda x: np.asarray(np.linalg.inv(x.astype(np.float64)).astype(x.dtype)))
 inv.samples(case(_TURNS), case(np.stack([[_TURNS], [_TURNS.T]])), case(np.eye(1, dtype=np.float32)))
 
 
@@ -204,11 +200,7 @@ def det(x: Tensor):
     return written([tuple(lead)], [x], write, [x.dtype], "det")
 
 
-@det.numpy
-def _(x):
-    return np.asarray(np.linalg.det(x.astype(np.float64)).astype(x.dtype))
-
-
+det.numpy(lambda x: np.asarray(np.linalg.det(x.astype(np.float64)).astype(x.dtype)))
 det.samples(
     case((3, 3)), case((2, 1, 4, 4)), case(("n", "m", "m")), case(np.ones((2, 2), np.float32))
 )

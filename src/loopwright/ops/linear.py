@@ -75,8 +75,7 @@ def _(x1: TensorStructInfo, x2: TensorStructInfo, out_dtype=None):
     inner, other = a[-1], b[0 if len(b) == 1 else -2]
     if differ(other, inner):
         what = f"the inner dimensions differ: {text(inner)} and {text(other)}"
-        hint = "transpose or reshape one side"
-        raise ValueError(explain(what, instead=hint))
+        raise ValueError(explain(what, instead="transpose or reshape one side"))
     batch = broadcast_shape(list(a[:-2]), list(b[:-2]))
     broadcast_differ(b[:-2], a[:-2])
     if not broadcast_known(a[:-2], b[:-2]):
@@ -265,11 +264,7 @@ def _(x1: TensorStructInfo, x2: TensorStructInfo):
 outer.numpy(np.outer)
 
 
-@outer.grad
-def _(cx, x1, x2):
-    return [R.matmul(cx.grad, x2), R.matmul(x1, cx.grad)]
-
-
+outer.grad(lambda cx, x1, x2: [R.matmul(cx.grad, x2), R.matmul(x1, cx.grad)])
 outer.samples(case((3,), (4,)), case(("n",), (2,)))
 
 

@@ -11,7 +11,7 @@ from ..base.errors import explain
 from ..ir.prim_op import cast, const, equal, multiply
 from ..relax import op as R
 from ..relax.struct_info import TensorStructInfo
-from .common import accumulator, common_dtype, compute, element, rounded, shape_of, widened
+from .common import accumulator, common_dtype, compute, element, like, rounded, shape_of, widened
 from .core import case, op
 from .extents import differ, simplify, text
 from .params import Tensor
@@ -96,7 +96,10 @@ def _with_class(i, label):
     return [*i[:1], label, *i[1:]]
 
 
-@op("relax.nn.nll_loss")
+_REDUCTION = {"reduction": ("none", "sum", "mean")}
+
+
+@op("relax.nn.nll_loss", choices=_REDUCTION)
 def nll_loss(
     predictions: Tensor,
     targets: Tensor,
@@ -123,14 +126,6 @@ def nll_loss(
         summed = total
         total = compute([], lambda: summed() / share(), "nll_loss_mean")
     return rounded(total, predictions.dtype)
-
-
-@nll_loss.build
-def _check_reduction(**arguments):
-    if arguments["reduction"] not in ("none", "sum", "mean"):
-        hint = "none, sum or mean"
-        raise ValueError(explain("unknown reduction", got=arguments["reduction"], instead=hint))
-    return arguments
 
 
 @nll_loss.infer
@@ -213,7 +208,7 @@ nll_loss.samples(
 )
 
 
-@op("relax.grad.nll_loss_backward")
+@op("relax.grad.nll_loss_backward", choices=_REDUCTION)
 def nll_loss_backward(
     output_grad: Tensor,
     predictions: Tensor,
@@ -246,9 +241,6 @@ def nll_loss_backward(
     return compute(predictions.shape, cell, "nll_loss_backward")
 
 
-nll_loss_backward.build(_check_reduction)
-
-
 @nll_loss_backward.infer
 def _(output_grad, predictions, targets, weights=None, reduction="mean", ignore_index=-100):
     shape, other = predictions.get_shape(), targets.get_shape()
@@ -258,7 +250,7 @@ def _(output_grad, predictions, targets, weights=None, reduction="mean", ignore_
         own = output_grad.get_shape()
         if reduction == "none" and own is not None:
             _check_extents(shape, own, None)
-    return TensorStructInfo(predictions.shape, predictions.dtype, ndim=predictions.ndim)
+    return like(predictions)
 
 
 @nll_loss_backward.numpy

@@ -23,6 +23,7 @@ from .common import (
     need_integers,
     normalize_axes,
     normalize_axis,
+    of_shape,
     product,
     shape_text,
 )
@@ -69,11 +70,6 @@ def _(x: TensorStructInfo, axes=None):
     return TensorStructInfo([shape[a] for a in order], x.dtype)
 
 
-@transpose.numpy
-def _(x, axes=None):
-    return np.transpose(x, axes)
-
-
 @transpose.grad
 def _(cx, x, axes=None):
     order = _order(axes, x.struct_info.ndim)
@@ -89,6 +85,7 @@ def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     return LayoutPlan((layout,), (moved(layout, order),), moves_nothing=True)
 
 
+transpose.numpy(lambda x, axes=None: np.transpose(x, axes))
 transpose.samples(case((2, 3)), case(("n", 3, 4), axes=[1, 0, 2]))
 
 
@@ -137,8 +134,7 @@ def _(x, shape):
             raise ValueError(explain("relax.reshape: a dimension is at least -1", got=literal))
     inferred = [k for k, d in enumerate(literal) if isinstance(d, int) and d == -1]
     if len(inferred) > 1:
-        what = "relax.reshape: only one dimension may be -1"
-        raise ValueError(explain(what, got=literal))
+        raise ValueError(explain("relax.reshape: only one dimension may be -1", got=literal))
     if inferred:
         if old is None:
             what = "relax.reshape: -1 needs the input's shape to be known"
@@ -162,16 +158,8 @@ def _(x: TensorStructInfo, shape: ShapeStructInfo):
     return TensorStructInfo(ShapeExpr(shape.values), x.dtype)
 
 
-@reshape.numpy
-def _(x, shape):
-    return np.reshape(x, tuple(int(d) for d in shape))
-
-
-@reshape.grad
-def _(cx, x, shape):
-    return [R.reshape(cx.grad, cx.shape(x)), None]
-
-
+reshape.numpy(lambda x, shape: np.reshape(x, tuple(int(d) for d in shape)))
+reshape.grad(lambda cx, x, shape: [R.reshape(cx.grad, cx.shape(x)), None])
 reshape.samples(case((2, 6), [3, 4]), case(("n", 4), ["n * 2", 2]))
 
 
@@ -181,16 +169,8 @@ def flatten(x: Tensor):
     return reshape(x, [product(x.shape)])
 
 
-@flatten.numpy
-def _(x):
-    return x.reshape(-1)
-
-
-@flatten.grad
-def _(cx, x):
-    return R.reshape(cx.grad, cx.shape(x))
-
-
+flatten.numpy(lambda x: x.reshape(-1))
+flatten.grad(lambda cx, x: R.reshape(cx.grad, cx.shape(x)))
 flatten.samples(case((2, 3)))
 
 
@@ -205,16 +185,6 @@ def expand_dims(x: Tensor, axis: Axes):
     return compute(shape, lambda *i: x(*keep(i)), "expand_dims", axes="i", tag="injective")
 
 
-@expand_dims.numpy
-def _(x, axis):
-    return np.expand_dims(x, tuple(axis))
-
-
-@expand_dims.grad
-def _(cx, x, axis):
-    return R.squeeze(cx.grad, axis)
-
-
 @expand_dims.layout
 def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     layout = query.inputs[0]
@@ -224,6 +194,8 @@ def _(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     return LayoutPlan((layout,), (output,))
 
 
+expand_dims.numpy(lambda x, axis: np.expand_dims(x, tuple(axis)))
+expand_dims.grad(lambda cx, x, axis: R.squeeze(cx.grad, axis))
 expand_dims.samples(case((2, 3), axis=[0, 3]), case(("n", 3), axis=[-1]))
 
 
@@ -276,16 +248,8 @@ def _(x: TensorStructInfo, axis=None):
     return TensorStructInfo([d for a, d in enumerate(shape) if a not in dropped], x.dtype)
 
 
-@squeeze.numpy
-def _(x, axis=None):
-    return np.squeeze(x, None if axis is None else tuple(axis))
-
-
-@squeeze.grad
-def _(cx, x, axis=None):
-    return R.reshape(cx.grad, cx.shape(x))
-
-
+squeeze.numpy(lambda x, axis=None: np.squeeze(x, None if axis is None else tuple(axis)))
+squeeze.grad(lambda cx, x, axis=None: R.reshape(cx.grad, cx.shape(x)))
 squeeze.layout(squeezing)
 squeeze.samples(case((2, 1, 3)), case((1, "n", 1), axis=[0]))
 
@@ -307,21 +271,11 @@ def _(x: TensorStructInfo, shape: ShapeStructInfo):
         if broadcast_differ(old, shape.values, both=False):
             got = f"{shape_text(old)} to {shape_text(shape.values)}"
             raise ValueError(explain("the shape cannot be broadcast", got=got))
-    if shape.values is None:
-        return TensorStructInfo(dtype=x.dtype, ndim=shape.ndim)
-    return TensorStructInfo(ShapeExpr(shape.values), x.dtype)
+    return of_shape(shape, x.dtype)
 
 
-@broadcast_to.numpy
-def _(x, shape):
-    return np.broadcast_to(x, tuple(int(d) for d in shape)).copy()
-
-
-@broadcast_to.grad
-def _(cx, x, shape):
-    return [cx.fit(cx.grad, x), None]
-
-
+broadcast_to.numpy(lambda x, shape: np.broadcast_to(x, tuple(int(d) for d in shape)).copy())
+broadcast_to.grad(lambda cx, x, shape: [cx.fit(cx.grad, x), None])
 broadcast_to.samples(case((3, 1), [2, 3, 4]), case(("n", 1), ["n", 5]))
 
 
@@ -425,11 +379,6 @@ def repeat(data: Tensor, repeats: int, axis: Axis | None = None):
     return compute(shape, lambda *i: data(*back(i)), "T_repeat", tag="broadcast")
 
 
-@repeat.numpy
-def _(data, repeats, axis=None):
-    return np.repeat(data, repeats, axis)
-
-
 def _summed_parts(g, dims, counts, inner):
     """`g` summed over `counts` copies along each axis: of each element (inner), or of all."""
     cut, axes = [], []
@@ -451,6 +400,7 @@ def _(cx, data, repeats, axis=None):
     )
 
 
+repeat.numpy(lambda data, repeats, axis=None: np.repeat(data, repeats, axis))
 repeat.layout(along("axis", copies=True))
 repeat.samples(case((2, 3), repeats=2, axis=1))
 
@@ -468,11 +418,6 @@ def tile(data: Tensor, repeats: Ints):
     return compute(shape, lambda *i: data(*back(i)[lead:]), "T_tile", tag="broadcast")
 
 
-@tile.numpy
-def _(data, repeats):
-    return np.tile(data, repeats)
-
-
 @tile.grad
 def _(cx, data, repeats):
     dims = list(data.struct_info.get_shape())
@@ -482,6 +427,7 @@ def _(cx, data, repeats):
     return R.reshape(_summed_parts(cx.grad, wide, counts, False), dims)
 
 
+tile.numpy(lambda data, repeats: np.tile(data, repeats))
 tile.samples(case((2, 3), repeats=[2, 1]), case((2, 3), repeats=[2, 1, 2]))
 
 
@@ -494,16 +440,8 @@ def flip(data: Tensor, axis: Axis):
     return compute(data.shape, lambda *i: data(*back(i)), "T_reverse", tag="injective")
 
 
-@flip.numpy
-def _(data, axis):
-    return np.ascontiguousarray(np.flip(data, axis))
-
-
-@flip.grad
-def _(cx, data, axis):
-    return R.flip(cx.grad, axis)
-
-
+flip.numpy(lambda data, axis: np.ascontiguousarray(np.flip(data, axis)))
+flip.grad(lambda cx, data, axis: R.flip(cx.grad, axis))
 flip.layout(along("axis", copies=True))
 flip.samples(case((2, 3), axis=1), case(("n", 2), axis=0))
 

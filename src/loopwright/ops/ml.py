@@ -21,7 +21,7 @@ FOLDS = ("sum", "min", "max")
 _BLOCK = 64  # rows that take a tree in turn, while its nodes are in the cache
 
 
-@op("relax.ml.tree_ensemble", alone=True)
+@op("relax.ml.tree_ensemble", alone=True, choices={"aggregate": FOLDS})
 def tree_ensemble(
     data: Tensor, roots: Tensor, features: Tensor, thresholds: Tensor, children: Tensor,
     targets: Tensor, weights: Tensor, start: Tensor, aggregate: str = "sum",
@@ -69,15 +69,6 @@ def tree_ensemble(
 
     inputs = [data, roots, features, thresholds, children, targets, weights, start]
     return written([(rows, width)], inputs, write, start.dtype, "tree_ensemble")
-
-
-@tree_ensemble.build
-def _(**arguments):
-    if arguments["aggregate"] not in FOLDS:
-        what = "relax.ml.tree_ensemble: unknown aggregate"
-        got = repr(arguments["aggregate"])
-        raise ValueError(explain(what, got=got, instead=f"one of {', '.join(FOLDS)}"))
-    return arguments
 
 
 @tree_ensemble.infer

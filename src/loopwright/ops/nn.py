@@ -17,6 +17,7 @@ from ..relax.struct_info import ShapeStructInfo, TensorStructInfo, TupleStructIn
 from .common import (
     accumulator,
     compute,
+    like,
     normalize_axes,
     normalize_axis,
     product,
@@ -303,15 +304,11 @@ def dropout(data: Tensor, rate: float = 0.5):
 
 @dropout.infer
 def _(data, rate=0.5):
-    same = TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
+    same = like(data)
     return TupleStructInfo([same, same])
 
 
-@dropout.numpy
-def _(data, rate=0.5):
-    return data, np.ones_like(data)
-
-
+dropout.numpy(lambda data, rate=0.5: (data, np.ones_like(data)))
 dropout.layout(elementwise())
 dropout.samples(case((2, 3)))
 

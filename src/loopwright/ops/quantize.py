@@ -12,7 +12,7 @@ from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, max_value, min_value
 from ..relax.struct_info import TensorStructInfo
-from .common import compute, element, normalize_axis, reduce_over, shape_of
+from .common import compute, element, like, normalize_axis, reduce_over, shape_of
 from .core import case, op
 from .extents import differ, dims_equal, extents_of
 from .layout_rules import along
@@ -88,7 +88,7 @@ def quantize(
 @quantize.infer
 def _(data, scale, zero_point, axis=-1, out_dtype="int8"):
     _check(data, scale, zero_point, axis, ("float32", "float16"), _SHORT, out_dtype)
-    return TensorStructInfo(data.shape, out_dtype, ndim=data.ndim)
+    return like(data, out_dtype)
 
 
 def _along(param, data, axis):
@@ -204,7 +204,7 @@ def dequantize(
 def _(data, scale, zero_point, axis=-1, out_dtype="float32"):
     inputs = (*_SHORT, "int32", "float16", "float32")
     _check(data, scale, zero_point, axis, inputs, ("float16", "float32"), out_dtype)
-    return TensorStructInfo(data.shape, out_dtype, ndim=data.ndim)
+    return like(data, out_dtype)
 
 
 @dequantize.numpy
@@ -263,7 +263,7 @@ def _(data, multiplier, shift, axis=-1, *, out_dtype="int32", **_):
             hint = f"one of {', '.join(allowed)}"
             raise TypeError(explain(f"{what} of this dtype", got=str(dtype), instead=hint))
     _check_of_channels(data, axis, multiplier=multiplier, shift=shift)
-    return TensorStructInfo(data.shape, out_dtype, ndim=data.ndim)
+    return like(data, out_dtype)
 
 
 @requantize.numpy
@@ -305,16 +305,12 @@ def _(data, table):
         raise TypeError(explain(what, got=str(data.dtype), instead=f"one of {', '.join(_BYTES)}"))
     if table.ndim not in (-1, 1) or any(differ(d, 256) for d in table.get_shape() or ()):
         raise ValueError(explain("the table must have 256 elements", got=str(table)))
-    return TensorStructInfo(data.shape, table.dtype, ndim=data.ndim)
-
-
-@byte_lookup.numpy
-def _(data, table):
-    return table[data.astype(np.int64) - np.iinfo(data.dtype).min]
+    return like(data, table.dtype)
 
 
 for _operator in (quantize, dequantize, requantize):
     _operator.layout(along("axis"))
+byte_lookup.numpy(lambda data, table: table[data.astype(np.int64) - np.iinfo(data.dtype).min])
 byte_lookup.layout(along())
 
 _SCALES, _ZEROS = np.array([0.5, 0.25, 0.1], np.float32), np.array([3, 0, -2], np.int8)

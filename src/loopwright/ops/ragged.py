@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import tir
 from ..ir.prim_op import cast, const, floordiv
-from .attention import attended, check_masks
+from .attention import MASKS, attended, check_masks
 from .common import accumulator
 from .core import case, op
 from .extents import check_multiple, extents_of
@@ -15,7 +15,7 @@ from .params import Tensor
 from .statements import long, written
 
 
-@op("relax.nn.attention_var_len", alone=True)
+@op("relax.nn.attention_var_len", alone=True, choices={"causal_mask": MASKS})
 def attention_var_len(
     queries: Tensor, keys: Tensor, values: Tensor, seqstart_q: Tensor, max_seqlen_q: Tensor,
     seqstart_k: Tensor | None = None, max_seqlen_k: Tensor | None = None,

@@ -118,7 +118,7 @@ class _Cell:
         return (1 - z) * self.act(direction, 1, gates[1]) + z * hidden
 
 
-@op("relax.nn.recurrence", alone=True)
+@op("relax.nn.recurrence", alone=True, choices={"kind": GATES, "direction": DIRECTIONS})
 def recurrence(
     gates: Tensor, weight: Tensor, lengths: Tensor, states: Tensors, extra: Tensor | None = None,
     kind: str = "lstm", direction: str = "forward", activations: Any = ("Sigmoid", "Tanh", "Tanh"),
@@ -304,10 +304,6 @@ def recurrence(
 
 @recurrence.build
 def _(**arguments):
-    for name, table in (("kind", GATES), ("direction", DIRECTIONS)):
-        if arguments[name] not in table:
-            what = f"{name} is one of {', '.join(table)}"
-            raise ValueError(explain(what, got=repr(arguments[name])))
     count = _COUNT[arguments["kind"]] * len(DIRECTIONS[arguments["direction"]])
     names, a, b = (list(arguments[n]) for n in ("activations", "alpha", "beta"))
     if len(names) != count or len(a) != count or len(b) != count:

@@ -11,15 +11,16 @@ from ..ir.literals import is_one
 from ..ir.prim_expr import IntImm, Select
 from ..ir.prim_op import cast, const, div, equal, infimum, max_value, multiply, supremum
 from ..relax import op as R
-from ..relax.expr import ShapeExpr
 from ..relax.struct_info import ShapeStructInfo, TensorStructInfo
 from .common import (
     accumulator,
     compute,
     element,
     infer_reduce,
+    like,
     normalize_axes,
     normalize_axis,
+    of_shape,
     product,
     reduce_over,
     rounded,
@@ -285,7 +286,7 @@ def _infer_same(x: TensorStructInfo, axis: int = -1) -> TensorStructInfo:
         normalize_axis(axis, x.ndim)
     if not (x.dtype.is_void or x.dtype.is_float):
         raise TypeError(explain(f"softmax needs floats, got {x.dtype}"))
-    return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)
+    return like(x)
 
 
 softmax.infer(_infer_same)
@@ -298,11 +299,7 @@ def _(data, axis=-1):
     return (e / e.sum(axis=axis, keepdims=True)).astype(data.dtype)
 
 
-@softmax.grad
-def _(cx, data, axis=-1):
-    return (cx.grad - R.sum(cx.grad * cx.out, axis, True)) * cx.out
-
-
+softmax.grad(lambda cx, data, axis=-1: (cx.grad - R.sum(cx.grad * cx.out, axis, True)) * cx.out)
 softmax.layout(along("axis"))
 softmax.samples(case((2, 8), axis=-1), case(("n", 3, 5), axis=1))
 
@@ -333,11 +330,7 @@ def _(data, axis=-1):
     return (shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))).astype(data.dtype)
 
 
-@log_softmax.grad
-def _(cx, data, axis=-1):
-    return cx.grad - R.sum(cx.grad, axis, True) * R.exp(cx.out)
-
-
+log_softmax.grad(lambda cx, data, axis=-1: cx.grad - R.sum(cx.grad, axis, True) * R.exp(cx.out))
 log_softmax.layout(along("axis"))
 log_softmax.samples(case((2, 8), axis=-1))
 
@@ -395,14 +388,7 @@ def collapse_sum_to(data: Tensor, shape: Shape):
 @collapse_sum_to.infer
 def _(data: TensorStructInfo, shape: ShapeStructInfo):
     _check_collapse(data, shape.values)
-    if shape.values is None:
-        return TensorStructInfo(dtype=data.dtype, ndim=shape.ndim)
-    return TensorStructInfo(ShapeExpr(shape.values), data.dtype)
-
-
-@collapse_sum_to.numpy
-def _(data, shape):
-    return _numpy_collapse(data, tuple(int(d) for d in shape))
+    return of_shape(shape, data.dtype)
 
 
 @op("relax.collapse_sum_like")
@@ -415,15 +401,12 @@ def collapse_sum_like(data: Tensor, collapse_target: Tensor):
 def _(data: TensorStructInfo, collapse_target: TensorStructInfo):
     _check_collapse(data, collapse_target.get_shape())
     target = collapse_target
-    return TensorStructInfo(target.shape, data.dtype, ndim=target.ndim)
+    return like(target, data.dtype)
 
 
-@collapse_sum_like.numpy
-def _(data, collapse_target):
-    return _numpy_collapse(data, collapse_target.shape)
-
-
+collapse_sum_to.numpy(lambda data, shape: _numpy_collapse(data, tuple(int(d) for d in shape)))
 collapse_sum_to.samples(
     case((2, 3, 4), [3, 1]), case(("n", 4), [1, 4]), case((2, 3), []), case((2, 3), [2, 3])
 )
+collapse_sum_like.numpy(lambda data, collapse_target: _numpy_collapse(data, collapse_target.shape))
 collapse_sum_like.samples(case((2, 3, 4), (1, 4)), case(("n", 4), ("n", 1)))

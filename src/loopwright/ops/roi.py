@@ -40,13 +40,13 @@ def _image(number: BufferLoad, batch: PrimExpr) -> Any:
     return tir.checked_index(cast("int64", number), batch)
 
 
-def _check(arguments: dict[str, Any]) -> dict[str, Any]:
+def _pooled_size(**arguments: Any) -> dict[str, Any]:
     size = arguments["pooled_size"]
     arguments["pooled_size"] = [size, size] if isinstance(size, (int, IntImm)) else list(size)
     return arguments
 
 
-@op("relax.vision.roi_align", alone=True)
+@op("relax.vision.roi_align", alone=True, choices={"mode": ("avg", "max", "max_taps")})
 def roi_align(
     data: Tensor, rois: Tensor, pooled_size: Ints, spatial_scale: float, sample_ratio: int = -1,
     layout: str = "NCHW", mode: str = "avg", aligned: bool = False,
@@ -115,13 +115,6 @@ def roi_align(
     return written([shape], [data, rois], write, [data.dtype], "roi_align")
 
 
-@roi_align.build
-def _(**arguments):
-    if arguments["mode"] not in ("avg", "max", "max_taps"):
-        raise ValueError(explain('mode is "avg", "max" or "max_taps"', got=repr(arguments["mode"])))
-    return _check(arguments)
-
-
 def _between(image, y, x, mode):
     """An image (channels, rows, columns) between its pixels, or the greatest of the pixels' shares; 0
     more than 1 outside."""
@@ -172,6 +165,7 @@ def _(
 
 _ROIS = np.array([[0, 1, 1, 9, 7], [1, 0, 2, 5, 4], [1, 3, 3, 3.5, 12]], np.float32)
 _SIZES: dict[str, Any] = {"pooled_size": [2, 3], "spatial_scale": 0.8}
+roi_align.build(_pooled_size)
 roi_align.samples(
     case((2, 3, 6, 8), _ROIS, **_SIZES),
     case((2, 6, 8, 3), _ROIS, sample_ratio=2, layout="NHWC", **_SIZES),
@@ -222,11 +216,6 @@ def roi_pool(
     return written([shape], [data, rois], write, [data.dtype], "roi_pool")
 
 
-@roi_pool.build
-def _(**arguments):
-    return _check(arguments)
-
-
 @roi_pool.numpy
 def _(data, rois, pooled_size, spatial_scale, layout="NCHW"):
     x = data if layout == "NCHW" else data.transpose(0, 3, 1, 2)
@@ -246,6 +235,7 @@ def _(data, rois, pooled_size, spatial_scale, layout="NCHW"):
     return out if layout == "NCHW" else np.ascontiguousarray(out.transpose(0, 2, 3, 1))
 
 
+roi_pool.build(_pooled_size)
 roi_pool.samples(
     case((2, 3, 6, 8), _ROIS, **_SIZES), case((2, 6, 8, 3), _ROIS, layout="NHWC", **_SIZES)
 )

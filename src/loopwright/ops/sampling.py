@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import te, tir
-from ..base.errors import explain, suggest
+from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const, floordiv
@@ -28,7 +28,11 @@ from .resizing import ARRAYS, EXPRESSIONS, Kit, Style
 from .statements import long, loops, written
 
 _STYLES = {"nearest": "nearest_neighbor", "bilinear": "linear", "bicubic": "cubic"}
-_PADDING = ("zeros", "border", "reflection")
+_CHOICES = {
+    "method": _STYLES,
+    "layout": ("NCHW", "NCDHW"),
+    "padding_mode": ("zeros", "border", "reflection"),
+}
 Keep = Callable[[Any, str], Any]
 
 
@@ -82,7 +86,7 @@ def _taps(
     return pixels
 
 
-@op("relax.image.grid_sample", alone=True)
+@op("relax.image.grid_sample", alone=True, choices=_CHOICES)
 def grid_sample(
     data: Tensor,
     grid: Tensor,
@@ -157,21 +161,6 @@ def _rank(data: Any, grid: DataProducer, method: str, layout: str) -> int:
         hint = '"bilinear" or "nearest"'
         raise ValueError(explain('"bicubic" is for images', got=layout, instead=hint))
     return rank
-
-
-@grid_sample.build
-def _(**arguments):
-    for key, table in (
-        ("method", tuple(_STYLES)),
-        ("layout", ("NCHW", "NCDHW")),
-        ("padding_mode", _PADDING),
-    ):
-        if arguments[key] not in table:
-            what = f"relax.image.grid_sample: unknown {key}"
-            raise ValueError(
-                explain(what, got=arguments[key], instead=suggest(arguments[key], table))
-            )
-    return arguments
 
 
 @grid_sample.numpy

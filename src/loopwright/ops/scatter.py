@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import te, tir
-from ..base.errors import explain, suggest
+from ..base.errors import explain
 from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const, floormod, maximum, minimum
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
@@ -25,6 +25,7 @@ from .common import (
     compute,
     element,
     infer_broadcast,
+    like,
     need_integers,
     normalize_axis,
     product,
@@ -64,12 +65,6 @@ _NUMPY: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _check_reduction(reduction: str) -> None:
-    if reduction not in _COMBINE:
-        hint = suggest(reduction, _COMBINE)
-        raise ValueError(explain("unknown reduction", got=reduction, instead=hint))
-
-
 def _updated(
     data: Any, others: list[Any], dims: list[Any], update: Callable[..., Any], name: str, how: str
 ) -> Any:
@@ -99,7 +94,7 @@ def _updated(
 # ---------------------------------------------------------------- along one axis
 
 
-@op("relax.scatter_elements")
+@op("relax.scatter_elements", choices={"reduction": _COMBINE})
 def scatter_elements(
     data: Tensor, indices: Tensor, updates: Tensor, axis: Axis = 0, reduction: str = "update"
 ):
@@ -120,7 +115,6 @@ def scatter_elements(
 
 @scatter_elements.infer
 def _(data, indices, updates, axis=0, reduction="update"):
-    _check_reduction(reduction)
     need_integers(indices)
     common_dtype(data, updates)
     if data.ndim != -1:
@@ -136,7 +130,7 @@ def _(data, indices, updates, axis=0, reduction="update"):
     extents = data.get_shape()
     if a is not None and extents is not None:
         check_within(a, extents, normalize_axis(axis, data.ndim))
-    return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
+    return like(data)
 
 
 @scatter_elements.numpy
@@ -203,7 +197,7 @@ def _(output_grad, x, indices, axis=None):
         if len(have) != len(want) or any(map(differ, have, want)):
             what = "output_grad must have the shape of the taken elements"
             raise ValueError(explain(what, got=f"{output_grad} for {shape_text(want)}"))
-    return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)
+    return like(x)
 
 
 @take_backward.numpy
@@ -229,7 +223,7 @@ take_backward.samples(
 # ---------------------------------------------------------------- by vectors of indices
 
 
-@op("relax.scatter_nd")
+@op("relax.scatter_nd", choices={"reduction": _COMBINE})
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, reduction: str = "update"):
     """data with updates[i] at the index vector indices[i] (the last axis of `indices`), an element
     or a slice. `reduction` as for scatter_elements."""
@@ -252,7 +246,6 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, reduction: str = 
 
 @scatter_nd.infer
 def _(data, indices, updates, reduction="update"):
-    _check_reduction(reduction)
     need_integers(indices)
     common_dtype(data, updates)
     a, b, c = (t.get_shape() for t in (data, indices, updates))
@@ -269,7 +262,7 @@ def _(data, indices, updates, reduction="update"):
         ):
             what = "updates must have the shape of indices without the last axis, then the slice's"
             raise ValueError(explain(what, got=str(updates)))
-    return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
+    return like(data)
 
 
 @scatter_nd.numpy
@@ -335,12 +328,8 @@ def _(data: TensorStructInfo, indices: TupleStructInfo):
     return TensorStructInfo(dtype=data.dtype, ndim=whole.ndim + data.ndim - len(indices.fields))
 
 
-@index_tensor.numpy
-def _(data, indices):
-    return data[tuple(indices)]
-
-
 _LEFT, _RIGHT = np.array([[0], [2]], np.int64), np.array([1, -1, 0], np.int32)
+index_tensor.numpy(lambda data, indices: data[tuple(indices)])
 index_tensor.samples(
     case((3, 4), [_LEFT, _RIGHT]), case((3, 4, 2), [_LEFT]), case(("n", 4), [_RIGHT])
 )
@@ -383,7 +372,7 @@ def _(data, indices, values, accumulate=False):
         if len(own) > len(dims) or broadcast_differ(own, dims, both=False):
             what = "values must broadcast to the indexed elements"
             raise ValueError(explain(what, got=f"{shape_text(own)} for {shape_text(dims)}"))
-    return TensorStructInfo(data.shape, data.dtype, ndim=data.ndim)
+    return like(data)
 
 
 @index_put.build
@@ -458,9 +447,8 @@ def _(input_tensor, src, start, end, step, axis=0):
             count = slice_range(shape[which], values[0], values[1], int(values[2]), False)[2]
             required = [*shape[:which], count, *shape[which + 1 :]]
             if any(differ(simplify(a), simplify(b)) for a, b in zip(required, own, strict=True)):
-                what = "src does not have the shape of the slice"
-                raise ValueError(explain(what, got=str(src)))
-    return TensorStructInfo(input_tensor.shape, input_tensor.dtype, ndim=input_tensor.ndim)
+                raise ValueError(explain("src does not have the shape of the slice", got=str(src)))
+    return like(input_tensor)
 
 
 @slice_scatter.numpy

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from .. import tir
-from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const
@@ -22,7 +21,7 @@ from ..relax import op as R
 from ..relax.expr import Expr
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
 from ..tir.ir_builder import BufferVar, IRBuilder
-from .common import accumulator, normalize_axis, product, void_or
+from .common import accumulator, like, normalize_axis, product, void_or
 from .core import Operator, case, op
 from .extents import simplify
 from .gradient import Backward
@@ -106,7 +105,7 @@ def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -
         if axis is not None:
             if data.ndim != -1:
                 normalize_axis(axis, data.ndim)
-            return TensorStructInfo(data.shape, kind, ndim=data.ndim)
+            return like(data, kind)
         shape = data.get_shape()
         if shape is None:
             return TensorStructInfo(dtype=kind, ndim=1)
@@ -344,7 +343,7 @@ def sort(x: Tensor, axis: int = -1, descending: bool = False):
 @sort.infer
 def _(x: TensorStructInfo, axis=-1, descending=False):
     _check_axis(x, axis)
-    return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)
+    return like(x)
 
 
 @sort.numpy
@@ -378,7 +377,7 @@ def argsort(data: Tensor, axis: int = -1, descending: bool = False, dtype: DType
 @argsort.infer
 def _(data: TensorStructInfo, axis=-1, descending=False, dtype="int32"):
     _check_axis(data, axis)
-    return TensorStructInfo(data.shape, void_or(dtype, "int32"), ndim=data.ndim)
+    return like(data, void_or(dtype, "int32"))
 
 
 @argsort.numpy
@@ -403,7 +402,7 @@ argsort.samples(
 )
 
 
-@op("relax.topk")
+@op("relax.topk", choices={"ret_type": ("both", "values", "indices")})
 def topk(
     data: Tensor,
     k: int = 1,
@@ -414,21 +413,6 @@ def topk(
 ):
     """The k greatest (`largest` False: least) values along `axis`, in order, and their indices:
     `ret_type` "both" a tuple, "values" or "indices" one of them. k below 1 means all."""
-
-
-@topk.build
-def _(data, k, axis, ret_type, largest, dtype):
-    if ret_type not in ("both", "values", "indices"):
-        hint = 'use "both", "values" or "indices"'
-        raise ValueError(explain("relax.topk: unknown ret_type", got=repr(ret_type), instead=hint))
-    return {
-        "data": data,
-        "k": k,
-        "axis": axis,
-        "ret_type": ret_type,
-        "largest": largest,
-        "dtype": dtype,
-    }
 
 
 @topk.infer

@@ -17,7 +17,7 @@ from ..relax.expr import Constant, Expr
 from ..relax.expr import const as constant
 from ..relax.struct_info import TensorStructInfo
 from ..tir.derivatives import DERIVATIVES
-from .common import compute
+from .common import compute, like
 from .core import case, op
 from .family import unary
 from .gradient import Backward
@@ -138,22 +138,14 @@ def _(bb, call):
     return constant(x.data.numpy().astype(numpy_dtype(call.attrs.dtype)), call.attrs.dtype)
 
 
-@cast_.infer
-def _(x: TensorStructInfo, dtype: str) -> TensorStructInfo:
-    return TensorStructInfo(x.shape, dtype, ndim=x.ndim)
-
-
-@cast_.numpy
-def _(x, dtype):
-    return x.astype(numpy_dtype(dtype))
-
-
 @cast_.grad
 def _(cx, x, dtype):
     kind = x.struct_info.dtype
     return R.astype(cx.grad, str(kind)) if kind.is_float and DataType(dtype).is_float else [None]
 
 
+cast_.infer(lambda x, dtype: TensorStructInfo(x.shape, dtype, ndim=x.ndim))
+cast_.numpy(lambda x, dtype: x.astype(numpy_dtype(dtype)))
 cast_.layout(elementwise(finite=True))
 cast_.samples(
     case((2, 3), dtype="int32"), case(("n", 3), dtype="float16"), case((2, 3), dtype="float64")
@@ -177,7 +169,7 @@ def _check_width(x, dtype):
 @reinterpret.infer
 def _(x: TensorStructInfo, dtype):
     _check_width(x, dtype)
-    return TensorStructInfo(x.shape, dtype, ndim=x.ndim)
+    return like(x, dtype)
 
 
 reinterpret.numpy(lambda x, dtype: x.view(numpy_dtype(dtype)))
@@ -206,11 +198,6 @@ def clip(x: Tensor, min: Prim, max: Prim):
 clip.te_name = "tir_clip"
 
 
-@clip.infer
-def _(x: TensorStructInfo, *_: object) -> TensorStructInfo:
-    return TensorStructInfo(x.shape, x.dtype, ndim=x.ndim)
-
-
 @clip.numpy
 def _(x, min, max):
     limited = np.clip(x, np.asarray(min, x.dtype), np.asarray(max, x.dtype))
@@ -223,5 +210,6 @@ def _(cx, x, min, max):
     return [R.where(inside, cx.grad, cx.number(0)), None, None]
 
 
+clip.infer(lambda x, *_: like(x))
 clip.layout(elementwise(finite=True))
 clip.samples(case((2, 3), -1.0, 1.0), case(("n", 8), 0.0, 6.0))

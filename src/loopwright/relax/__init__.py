@@ -11,35 +11,8 @@ from . import specialize as specialize
 from . import transform as transform
 from . import utils as utils
 from .block_builder import BlockBuilder as BlockBuilder
-from .expr import (
-    Binding,
-    BindingBlock,
-    Call,
-    Constant,
-    DataflowBlock,
-    DataflowVar,
-    DataTypeImm,
-    Expr,
-    ExprWithOp,
-    ExternFunc,
-    Function,
-    GlobalVar,
-    Id,
-    If,
-    MatchCast,
-    PrimValue,
-    SeqExpr,
-    ShapeExpr,
-    StringImm,
-    Tuple,
-    TupleGetItem,
-    Var,
-    VarBinding,
-    const,
-    extern,
-    get_shape_of,
-    make_shape,
-)
+from .expr import *
+from .expr import GlobalVar, const, extern, get_shape_of, make_shape
 from .expr_functor import PyExprMutator as PyExprMutator
 from .expr_functor import PyExprVisitor as PyExprVisitor
 from .functor import GraphRewriter as GraphRewriter

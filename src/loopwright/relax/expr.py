@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from ..base.errors import explain
-from ..base.late import Slot
+from ..base.late import Slot, own_names
 from ..base.span import Span
 from ..ir.dtype import DataType, numpy_dtype
 from ..ir.expr import Attrs, BaseExpr, DictAttrs, GlobalVar, RelaxExpr
@@ -121,8 +121,7 @@ class Expr(TensorFields, TensorOperators, RelaxExpr):
     def __iter__(self) -> Any:
         info = self.struct_info
         if not isinstance(info, si.TupleStructInfo):
-            what = "only a tuple of known length can be unpacked"
-            raise TypeError(explain(what, got=str(info)))
+            raise TypeError(explain("only a tuple of known length can be unpacked", got=str(info)))
         return iter([TupleGetItem(self, i) for i in range(len(info.fields))])
 
     def _binary(self, name: str, a: Expr | float, b: Expr | float) -> Any:
@@ -263,8 +262,7 @@ class Tuple(Expr):
 
 def _check_field(index: int, count: int) -> None:
     if not -count <= index < count:
-        what = "Tuple index out of range"
-        raise IndexError(explain(what, got=f"{index} of {count} fields"))
+        raise IndexError(explain("Tuple index out of range", got=f"{index} of {count} fields"))
 
 
 class TupleGetItem(Expr):
@@ -559,3 +557,6 @@ def _call_global(self: GlobalVar, *args: Any) -> Any:
 
 
 GlobalVar.__call__ = _call_global
+
+
+__all__ = own_names(globals(), type)

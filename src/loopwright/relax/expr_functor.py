@@ -13,6 +13,7 @@ leaner `functor.GraphRewriter`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from operator import is_
 from typing import Any
@@ -30,23 +31,11 @@ from . import expr as rx
 from . import struct_info as si
 from .block_builder import BlockBuilder
 
+_KINDS = (rx.Constant, rx.Tuple, rx.Var, rx.DataflowVar, rx.ShapeExpr, rx.ExternFunc, GlobalVar)
+_KINDS += (rx.Function, rx.Call, rx.SeqExpr, rx.If, Op, rx.PrimValue, rx.StringImm, rx.DataTypeImm)
 _EXPR_HOOKS: dict[type, str] = {
-    rx.Constant: "visit_constant_",
-    rx.Tuple: "visit_tuple_",
-    rx.Var: "visit_var_",
-    rx.DataflowVar: "visit_dataflow_var_",
-    rx.ShapeExpr: "visit_shape_expr_",
-    rx.ExternFunc: "visit_extern_func_",
-    GlobalVar: "visit_global_var_",
-    rx.Function: "visit_function_",
-    rx.Call: "visit_call_",
-    rx.SeqExpr: "visit_seq_expr_",
-    rx.If: "visit_if_",
-    Op: "visit_op_",
+    **{k: f"visit_{re.sub('(?<!^)(?=[A-Z])', '_', k.__name__).lower()}_" for k in _KINDS},
     rx.TupleGetItem: "visit_tuple_getitem_",
-    rx.PrimValue: "visit_prim_value_",
-    rx.StringImm: "visit_string_imm_",
-    rx.DataTypeImm: "visit_data_type_imm_",
 }
 _LEAVES = (
     "visit_constant_",

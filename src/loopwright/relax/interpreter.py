@@ -338,8 +338,7 @@ def _operator(op: Op, args: Sequence[Any], attrs: dict[str, Any], span: Span | N
             raise
         kind = type(error) if type(error) in (TypeError, IndexError) else ValueError
         what = f"{op.name} cannot be computed: {error}"
-        received = ", ".join(map(_described, args))
-        raise kind(explain(what, got=received, span=span)) from error
+        raise kind(explain(what, got=", ".join(map(_described, args)), span=span)) from error
     except Exception as error:
         error.add_note(f"in the numpy definition of {op.name}")
         raise

@@ -220,8 +220,7 @@ def _param(func: Function, key: Var | str) -> Var:
         name = key.name_hint if isinstance(key, Var) else key
         what = f"the function has {'no' if not matching else 'several'} parameter {name!r}"
         names = [p.name_hint for p in func.params] or ["none"]
-        hint = suggest(name, names, "its parameters are:")
-        raise CallValueError(explain(what, instead=hint))
+        raise CallValueError(explain(what, instead=suggest(name, names, "its parameters are:")))
     return matching[0]
 
 

@@ -62,8 +62,7 @@ def _of_python(what: str, dtype: str, value: Any) -> np.ndarray:
         raise ValueError(explain(message, got=_shown(value))) from None
     kinds = _TAKES.get(dtype.rstrip("0123456789"), "biuf")
     if converted.size and converted.dtype.kind not in kinds:
-        message = f"{what} takes values of {dtype}"
-        raise ValueError(explain(message, got=_shown(value))) from None
+        raise ValueError(explain(f"{what} takes values of {dtype}", got=_shown(value))) from None
     with np.errstate(over="ignore"):
         array = converted.astype(numpy_dtype(dtype))
     if (

@@ -39,5 +39,4 @@ def run_tool(command: Sequence[str]) -> None:
     """Run a command. Raises LoopwrightError with its output where it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        what = f"{command[0]} failed"
-        raise LoopwrightError(explain(what, got=done.stderr.strip()[:4000]))
+        raise LoopwrightError(explain(f"{command[0]} failed", got=done.stderr.strip()[:4000]))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from loopwright.base.device_types import ALIASES, TYPES
+from loopwright.base.names import named
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,36 +131,19 @@ def device(dev_type: str | int | Device = "cpu", dev_id: int | None = None) -> D
     return Device(dev_type, dev_id or 0)
 
 
-def cpu(dev_id: int = 0) -> Device:
-    """The CPU."""
-    return Device("cpu", dev_id)
+def _of_kind(kind: str, doc: str) -> Callable[..., Device]:
+    def make(dev_id: int = 0) -> Device:
+        return Device(kind, dev_id)
+
+    return named(make, kind, doc)
 
 
-def cuda(dev_id: int = 0) -> Device:
-    """An NVIDIA GPU."""
-    return Device("cuda", dev_id)
-
-
-def rocm(dev_id: int = 0) -> Device:
-    """An AMD GPU."""
-    return Device("rocm", dev_id)
-
-
-def opencl(dev_id: int = 0) -> Device:
-    """An OpenCL device."""
-    return Device("opencl", dev_id)
-
-
-def vulkan(dev_id: int = 0) -> Device:
-    """A Vulkan device."""
-    return Device("vulkan", dev_id)
-
-
-def metal(dev_id: int = 0) -> Device:
-    """An Apple GPU."""
-    return Device("metal", dev_id)
-
-
+cpu = _of_kind("cpu", "The CPU.")
+cuda = _of_kind("cuda", "An NVIDIA GPU.")
+rocm = _of_kind("rocm", "An AMD GPU.")
+opencl = _of_kind("opencl", "An OpenCL device.")
+vulkan = _of_kind("vulkan", "A Vulkan device.")
+metal = _of_kind("metal", "An Apple GPU.")
 gpu = cuda
 
 

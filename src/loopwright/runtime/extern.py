@@ -118,17 +118,11 @@ class ExternLibrary:
     """
 
     def __init__(
-        self,
-        name: str,
-        prototypes: Iterable[str],
-        *,
-        library: str | Path | None = None,
-        sources: Iterable[str | Path] = (),
-        headers: Iterable[str] = (),
-        include_dirs: Iterable[str | Path] = (),
-        link: Iterable[str] = (),
+        self, name: str, prototypes: Iterable[str], *, library: str | Path | None = None,
+        sources: Iterable[str | Path] = (), headers: Iterable[str] = (),
+        include_dirs: Iterable[str | Path] = (), link: Iterable[str] = (),
         addresses: Mapping[str, int] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.name = name
         parsed = [Prototype.parse(text) for text in prototypes]
         self.prototypes = {p.name: p for p in parsed}

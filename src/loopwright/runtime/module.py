@@ -94,18 +94,11 @@ class Timed:
         raise NotImplementedError
 
     def time_evaluator(
-        self,
-        func_name: str,
-        dev: Device | str | None = None,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: float = 0,
-        limit_zero_time_iterations: int = 100,
-        cooldown_interval_ms: float = 0,
-        repeats_to_cooldown: int = 1,
-        cache_flush_bytes: int = 0,
+        self, func_name: str, dev: Device | str | None = None, number: int = 10, repeat: int = 1,
+        min_repeat_ms: float = 0, limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: float = 0, repeats_to_cooldown: int = 1, cache_flush_bytes: int = 0,
         f_preproc: str | Callable[..., Any] = "",
-    ) -> Callable[..., BenchmarkResult]:
+    ) -> Callable[..., BenchmarkResult]:  # fmt: skip
         """A function that times `func_name` on the arguments it is given; see `Timing`.
 
         f_preproc: a function, or the name of one, that is called with them before each repeat.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..arith.analyzer import Analyzer as _Analyzer
 from ..base.errors import explain
 from ..base.late import public_names as _public_names
+from ..base.names import named as _named
 from ..ir.dtype import DataType
 from ..ir.expr import BaseExpr
 from ..ir.literals import is_zero as _is_zero
@@ -181,41 +182,24 @@ def _loop(
     return ForFrame(doms, kind, tag, annotations)
 
 
-def serial(
-    start: PrimExpr | int,
-    stop: PrimExpr | int | None = None,
-    *,
-    annotations: Mapping[str, Any] | None = None,
-) -> ForFrame[Var]:
-    """A loop whose iterations run in order."""
-    return _loop(start, stop, ForKind.SERIAL, annotations)
+def _loops(kind: ForKind, name: str, doc: str) -> Callable[..., ForFrame[Var]]:
+    def loop(
+        start: PrimExpr | int,
+        stop: PrimExpr | int | None = None,
+        *,
+        annotations: Mapping[str, Any] | None = None,
+    ) -> ForFrame[Var]:
+        return _loop(start, stop, kind, annotations)
+
+    return _named(loop, name, doc)
 
 
-def parallel(
-    start: PrimExpr | int, stop: Any = None, *, annotations: dict[str, Any] | None = None
-) -> ForFrame[Var]:
-    """A loop whose iterations run on the threads of the pool."""
-    return _loop(start, stop, ForKind.PARALLEL, annotations)
-
-
-def vectorized(
-    start: PrimExpr | int,
-    stop: PrimExpr | int | None = None,
-    *,
-    annotations: dict[str, Any] | None = None,
-) -> ForFrame[Var]:
-    """A loop that becomes vector instructions."""
-    return _loop(start, stop, ForKind.VECTORIZED, annotations)
-
-
-def unroll(
-    start: PrimExpr | int,
-    stop: PrimExpr | int | None = None,
-    *,
-    annotations: dict[str, Any] | None = None,
-) -> ForFrame[Var]:
-    """A loop whose body is repeated."""
-    return _loop(start, stop, ForKind.UNROLLED, annotations)
+serial = _loops(ForKind.SERIAL, "serial", "A loop whose iterations run in order.")
+parallel = _loops(
+    ForKind.PARALLEL, "parallel", "A loop whose iterations run on the threads of the pool."
+)
+vectorized = _loops(ForKind.VECTORIZED, "vectorized", "A loop that becomes vector instructions.")
+unroll = _loops(ForKind.UNROLLED, "unroll", "A loop whose body is repeated.")
 
 
 def thread_binding(
@@ -488,8 +472,7 @@ def __getattr__(name: str) -> Any:
     elif not name.startswith("_") and Op.find(f"tir.{name}") is not None:
         member = intrinsic(name)
     else:
-        names = [n for n in globals() if not n.startswith("_")]
-        raise AttributeError(_unknown("T", name, names))
+        raise AttributeError(_unknown("T", name, [n for n in globals() if not n.startswith("_")]))
     globals()[name] = member
     return member
 

@@ -179,7 +179,7 @@ class meta_var:
     @property
     def meta_value(self) -> _Any: """The value, for a loop over it."""
 def min(a: PrimExpr | int, b: PrimExpr | float) -> PrimExpr: """The smaller of two."""
-def parallel(start: PrimExpr | int, stop: _Any = None, *, annotations: dict[str, _Any] | None = None) -> _ForFrame[Var]: """A loop whose iterations run on the threads of the pool."""
+def parallel(start: PrimExpr | int, stop: PrimExpr | int | None = None, *, annotations: _Mapping[str, _Any] | None = None) -> _ForFrame[Var]: """A loop whose iterations run on the threads of the pool."""
 pow = power
 prim_func: _PrimFuncDecorator
 def ramp(base: PrimExpr | int, stride: PrimExpr | int, lanes: int) -> PrimExpr: """The vector base, base + stride, ..."""
@@ -205,8 +205,8 @@ class uint4(_Dtype, init=False): """A uint4 variable; with an argument, that val
 class uint64(_Dtype, init=False): """A uint64 variable; with an argument, that value as uint64."""
 class uint8(_Dtype, init=False): """A uint8 variable; with an argument, that value as uint8."""
 def undef(dtype: DataType | str = 'int32') -> Call: """A value that is never read."""
-def unroll(start: PrimExpr | int, stop: PrimExpr | int | None = None, *, annotations: dict[str, _Any] | None = None) -> _ForFrame[Var]: """A loop whose body is repeated."""
-def vectorized(start: PrimExpr | int, stop: PrimExpr | int | None = None, *, annotations: dict[str, _Any] | None = None) -> _ForFrame[Var]: """A loop that becomes vector instructions."""
+def unroll(start: PrimExpr | int, stop: PrimExpr | int | None = None, *, annotations: _Mapping[str, _Any] | None = None) -> _ForFrame[Var]: """A loop whose body is repeated."""
+def vectorized(start: PrimExpr | int, stop: PrimExpr | int | None = None, *, annotations: _Mapping[str, _Any] | None = None) -> _ForFrame[Var]: """A loop that becomes vector instructions."""
 class void(PrimExpr):
     """A variable of no type."""
     def __init__(self, expr: _Any = None, *, is_size_var: _py.bool = False) -> None: """A variable of no type."""

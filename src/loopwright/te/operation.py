@@ -141,16 +141,12 @@ def _from_signature(fn: Callable[..., Any]) -> tuple[list[str], int, bool]:
 
 
 def extern(
-    shape: int | Sequence[Any],
-    inputs: Sequence[Tensor],
-    fcompute: Callable[..., Any],
-    name: str = "extern",
-    dtype: str | Sequence[str] | None = None,
+    shape: int | Sequence[Any], inputs: Sequence[Tensor], fcompute: Callable[..., Any],
+    name: str = "extern", dtype: str | Sequence[str] | None = None,
     in_buffers: Buffer | Sequence[Buffer] | str | None = None,
-    out_buffers: Buffer | list[Buffer] | str | None = None,
-    tag: str = "",
+    out_buffers: Buffer | list[Buffer] | str | None = None, tag: str = "",
     attrs: dict[str, Any] | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Tensors computed by statements: `fcompute(ins, outs)` is given the buffers of the inputs and
     results and returns a statement, or an expression to evaluate.
 

@@ -15,7 +15,7 @@ from ..ir.dtype import DataType
 from ..ir.functor import pre_order_visit, rewrite
 from ..ir.node import Node
 from ..ir.op import Builders
-from ..ir.operators import TensorOperators
+from ..ir.operators import TensorOperators, operator
 from ..ir.prim_expr import IterVar, PrimExpr
 from ..ir.prim_op import convert
 from ..ir.serialize import register_codec
@@ -48,20 +48,11 @@ class Operators(TensorOperators):
         """The elements as another type."""
         return self._binary("astype", self, dtype)
 
-    def __lshift__(self, other: Tensor) -> Any:
-        return self._binary("left_shift", self, other)
-
-    def __rshift__(self, other: Tensor) -> Any:
-        return self._binary("right_shift", self, other)
-
-    def __and__(self, other: Tensor) -> Any:
-        return self._binary("bitwise_and", self, other)
-
-    def __or__(self, other: Tensor) -> Any:
-        return self._binary("bitwise_or", self, other)
-
-    def __xor__(self, other: Tensor) -> Any:
-        return self._binary("bitwise_xor", self, other)
+    __lshift__, _ = operator("left_shift")
+    __rshift__, _ = operator("right_shift")
+    __and__, _ = operator("bitwise_and")
+    __or__, _ = operator("bitwise_or")
+    __xor__, _ = operator("bitwise_xor")
 
 
 class TensorSlice:
@@ -381,15 +372,9 @@ class ExternOp(Operation):
     __slots__ = ("body", "input_placeholders", "inputs", "output_placeholders")
 
     def __init__(
-        self,
-        name: str,
-        tag: str,
-        attrs: dict[Any, Any] | None,
-        inputs: Sequence[Tensor],
-        input_placeholders: Sequence[Buffer],
-        output_placeholders: Sequence[Buffer],
-        body: Stmt,
-    ) -> None:
+        self, name: str, tag: str, attrs: dict[Any, Any] | None, inputs: Sequence[Tensor],
+        input_placeholders: Sequence[Buffer], output_placeholders: Sequence[Buffer], body: Stmt,
+    ) -> None:  # fmt: skip
         super().__init__(name, tag, attrs)
         self.inputs: tuple[Tensor, ...] = tuple(inputs)
         self.input_placeholders: tuple[Buffer, ...] = tuple(input_placeholders)

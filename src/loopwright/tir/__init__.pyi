@@ -81,9 +81,9 @@ from loopwright.tir.op_target import (
     anylist_setitem_call_packed as anylist_setitem_call_packed,
     create_barriers as create_barriers, dp4a as dp4a,
     end_profile_intrinsic as end_profile_intrinsic,
-    get_active_lane_mask as get_active_lane_mask,
+    get_active_lane_mask as get_active_lane_mask, get_vscale_expr as get_vscale_expr,
     make_filled_simdgroup_matrix as make_filled_simdgroup_matrix, mma_fill as mma_fill,
-    mma_store as mma_store, ptx_arrive_barrier as ptx_arrive_barrier,
+    mma_store as mma_store, prefetch as prefetch, ptx_arrive_barrier as ptx_arrive_barrier,
     ptx_arrive_barrier_expect_tx as ptx_arrive_barrier_expect_tx,
     ptx_commit_group as ptx_commit_group, ptx_cp_async as ptx_cp_async,
     ptx_cp_async_barrier as ptx_cp_async_barrier, ptx_cp_async_bulk as ptx_cp_async_bulk,
@@ -125,4 +125,5 @@ ExprOp = PrimExpr
 build = _compile
 const = _literal
 divide = div
+fabs = abs
 pow = power

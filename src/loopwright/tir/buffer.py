@@ -188,19 +188,11 @@ def pointed(dtype: DataType, scope: str) -> PointerType:
 
 
 def decl_buffer(
-    shape: Any,
-    dtype: str | None = None,
-    name: str = "buffer",
-    data: Var | None = None,
-    strides: Sequence[ScalarLike] | None = None,
-    elem_offset: ScalarLike | None = None,
-    scope: str = "",
-    data_alignment: int = -1,
-    offset_factor: int = 0,
-    buffer_type: str = "",
-    axis_separators: Sequence[Any] | None = None,
-    span: Span | None = None,
-) -> Buffer:
+    shape: Any, dtype: str | None = None, name: str = "buffer", data: Var | None = None,
+    strides: Sequence[ScalarLike] | None = None, elem_offset: ScalarLike | None = None,
+    scope: str = "", data_alignment: int = -1, offset_factor: int = 0, buffer_type: str = "",
+    axis_separators: Sequence[Any] | None = None, span: Span | None = None,
+) -> Buffer:  # fmt: skip
     """A buffer symbol. dtype defaults to float32; strides may mix ints and expressions.
 
     Raises ValueError if the number of strides is not the number of dimensions, the alignment (of

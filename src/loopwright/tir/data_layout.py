@@ -32,8 +32,7 @@ class Layout(Node):
 
     def __init__(self, name: str, dtype: str = "int32", span: Span | None = None) -> None:
         if dtype not in ("int32", "int64"):
-            what = "indices of a layout are int32 or int64"
-            raise TypeError(explain(what, got=repr(dtype)))
+            raise TypeError(explain("indices of a layout are int32 or int64", got=repr(dtype)))
         parts = _PART.findall(name)
         letters = [letter for _, letter in parts]
         whole = [letter for letter in letters if letter.isupper()]

@@ -124,15 +124,10 @@ class Reduce(PrimExpr):
     init: tuple[PrimExpr, ...] = field(default=())
 
     def __init__(
-        self,
-        combiner: CommReducer,
-        source: Sequence[Any],
-        axis: Sequence[IterVar],
-        condition: ScalarLike | None,
-        value_index: int = 0,
-        init: Sequence[PrimExpr] = (),
+        self, combiner: CommReducer, source: Sequence[Any], axis: Sequence[IterVar],
+        condition: ScalarLike | None, value_index: int = 0, init: Sequence[PrimExpr] = (),
         span: Span | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         test = const(True, "bool") if condition is None else convert(condition)
         if not (isinstance(source, tuple) and all(isinstance(s, PrimExpr) for s in source)):
             source = tuple(map(convert, source))

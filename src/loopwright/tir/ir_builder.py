@@ -134,8 +134,7 @@ class IRBuilder:
     ) -> WithScope:
         """A loop over [begin, end); its value is the loop variable."""
         if kind not in _KINDS:
-            hint = ", ".join(_KINDS)
-            raise ValueError(explain("unknown kind of loop", got=kind, instead=hint))
+            raise ValueError(explain("unknown kind of loop", got=kind, instead=", ".join(_KINDS)))
         count = self._counts[name] = self._counts.get(name, 0) + 1
         if dtype is None:
             low, high = match_types(begin, end)

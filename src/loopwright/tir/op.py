@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce as _reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from ..base import registry as _registry
 from ..base.errors import CallTypeError, CallValueError, explain
 from ..base.late import Slot
+from ..base.names import named as _named
 from ..ir.dtype import DataType
 from ..ir.expr import GlobalVar
 from ..ir.op import OPS, Op, register_op
@@ -63,30 +65,12 @@ INTRINSIC_ID: Slot[Callable[[str], int]] = Slot("tir.intrinsic_id")
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
+_SAME = "exp exp2 tanh log log2 log10 log1p expm1 tan cos cosh acos acosh sin sinh asin asinh atan atanh sqrt"
 _FLOAT_UNARY: dict[str, Callable[..., Any]] = {
-    "exp": np.exp,
-    "exp2": np.exp2,
+    **{name: getattr(np, name) for name in _SAME.split()},
     "exp10": lambda x: np.power(np.asarray(10, np.asarray(x).dtype), x),
     "erf": lambda x: _erf(x).astype(np.asarray(x).dtype),
-    "tanh": np.tanh,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
-    "log": np.log,
-    "log2": np.log2,
-    "log10": np.log10,
-    "log1p": np.log1p,
-    "expm1": np.expm1,
-    "tan": np.tan,
-    "cos": np.cos,
-    "cosh": np.cosh,
-    "acos": np.arccos,
-    "acosh": np.arccosh,
-    "sin": np.sin,
-    "sinh": np.sinh,
-    "asin": np.arcsin,
-    "asinh": np.arcsinh,
-    "atan": np.arctan,
-    "atanh": np.arctanh,
-    "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
 }
 _ROUNDING: dict[str, Callable[..., Any]] = {
@@ -203,24 +187,26 @@ def _packed_arg(value: object) -> Any:
     return call_intrin("handle", "tir.tvm_stack_make_array", *parts)
 
 
-def call_packed(*args: Any, span: Span | None = None) -> Call:
-    """Call a registered function by name; the result is its return value (int32 by default)."""
-    return call_intrin("int32", "tir.call_packed", *map(_packed_arg, args), span=span)
+def _packed(name: str, doc: str) -> Callable[..., Call]:
+    def build(*args: Any, span: Span | None = None) -> Call:
+        return call_intrin("int32", f"tir.{name}", *map(_packed_arg, args), span=span)
+
+    return _named(build, name, doc)
 
 
-def call_cpacked(*args: Any, span: Span | None = None) -> Call:
-    """Call a function of this module with the packed calling convention."""
-    return call_intrin("int32", "tir.call_cpacked", *map(_packed_arg, args), span=span)
-
-
-def call_packed_lowered(*args: PrimExpr | str | int, span: Span | None = None) -> Call:
-    """`call_packed` with its arguments on the stack."""
-    return call_intrin("int32", "tir.call_packed_lowered", *map(_packed_arg, args), span=span)
-
-
-def call_cpacked_lowered(*args: Any, span: Span | None = None) -> Call:
-    """`call_cpacked` with its arguments on the stack."""
-    return call_intrin("int32", "tir.call_cpacked_lowered", *map(_packed_arg, args), span=span)
+call_packed = _packed(
+    "call_packed",
+    "Call a registered function by name; the result is its return value (int32 by default).",
+)
+call_cpacked = _packed(
+    "call_cpacked", "Call a function of this module with the packed calling convention."
+)
+call_packed_lowered = _packed(
+    "call_packed_lowered", "`call_packed` with its arguments on the stack."
+)
+call_cpacked_lowered = _packed(
+    "call_cpacked_lowered", "`call_cpacked` with its arguments on the stack."
+)
 
 
 def call_extern(
@@ -289,9 +275,7 @@ def _make_unary(name: str, builder: Callable[..., PrimExpr]) -> Callable[..., Pr
     def build(x: PrimExpr, span: Span | None = None) -> PrimExpr:
         return builder(name, x, span)
 
-    build.__name__ = build.__qualname__ = name
-    build.__doc__ = f"The intrinsic tir.{name} of x, element by element."
-    return build
+    return _named(build, name, f"The intrinsic tir.{name} of x, element by element.")
 
 
 for _name in _FLOAT_UNARY:
@@ -325,9 +309,7 @@ def _make_binary(name: str, doc: str) -> Callable[..., PrimExpr]:
     def build(x1: PrimExpr, x2: PrimExpr, span: Span | None = None) -> PrimExpr:
         return _of_matched(name, x1, x2, span)
 
-    build.__name__ = build.__qualname__ = name
-    build.__doc__ = doc
-    return build
+    return _named(build, name, doc)
 
 
 atan2 = _make_binary("atan2", "The angle of the point (x2, x1).")
@@ -454,18 +436,12 @@ def _first(args: tuple[Any, ...]) -> PrimExpr:
 
 def any(*args: ScalarLike, span: Span | None = None) -> PrimExpr:
     """Or of all arguments, at least one."""
-    result = _first(args)
-    for arg in args[1:]:
-        result = logical_or(result, arg, span)
-    return result
+    return _reduce(lambda a, b: logical_or(a, b, span), args[1:], _first(args))
 
 
 def all(*args: ScalarLike, span: Span | None = None) -> PrimExpr:
     """And of all arguments, at least one."""
-    result = _first(args)
-    for arg in args[1:]:
-        result = logical_and(result, arg, span)
-    return result
+    return _reduce(lambda a, b: logical_and(a, b, span), args[1:], _first(args))
 
 
 def address_of(obj: ScalarLike, span: Span | None = None) -> PrimExpr:

@@ -51,7 +51,7 @@ def call_intrin(dtype: str, func_name: str, *args: PrimExpr | str | float | None
 def call_llvm_intrin(dtype: str, name: str, *args: _ScalarLike, span: _Span | None = None) -> Call: """Call an LLVM intrinsic by its name ("llvm.prefetch"). Raises ValueError for a name that LLVM does not know."""
 def call_llvm_pure_intrin(dtype: str, name: str, *args: _ScalarLike, span: _Span | None = None) -> Call: """Call a side-effect-free LLVM intrinsic by its name ("llvm.fma"). Raises ValueError for a name that LLVM does not know."""
 def call_packed(*args: _Any, span: _Span | None = None) -> Call: """Call a registered function by name; the result is its return value (int32 by default)."""
-def call_packed_lowered(*args: PrimExpr | str | int, span: _Span | None = None) -> Call: """`call_packed` with its arguments on the stack."""
+def call_packed_lowered(*args: _Any, span: _Span | None = None) -> Call: """`call_packed` with its arguments on the stack."""
 def call_pure_extern(dtype: str, func_name: str, *args: _ScalarLike, span: _Span | None = None) -> Call: """Call a C function that has no side effect."""
 def call_tir(global_var: GlobalVar, *args: _ScalarLike) -> Call: """Call another PrimFunc of the module."""
 def ceil(x: PrimExpr, span: _Span | None = None) -> PrimExpr: """The intrinsic tir.ceil of x, element by element."""

@@ -9,6 +9,8 @@ from inspect import Parameter, Signature
 from typing import TYPE_CHECKING
 
 from ..base.errors import explain
+from ..base.late import own_names
+from ..base.names import named as _named
 from ..base.registry import registering
 from ..ir.dtype import DataType
 from ..ir.op import register_op
@@ -123,9 +125,7 @@ def _install() -> None:
 
 
 def _publish(name: str, build: Callable[..., PrimExpr]) -> None:
-    build.__name__ = build.__qualname__ = name
-    build.__doc__ = f"A call of the intrinsic tir.{name}."
-    globals()[name] = build
+    globals()[name] = _named(build, name, f"A call of the intrinsic tir.{name}.")
     __all__.append(name)
 
 
@@ -177,14 +177,7 @@ def get_vscale_expr(dtype: str, min_size: int = 128) -> PrimExpr:
     return vscale() * (min_size // (DataType(dtype).lane_bytes * 8))
 
 
-__all__ = [
-    "anylist_setitem_call_cpacked",
-    "anylist_setitem_call_packed",
-    "dp4a",
-    "get_active_lane_mask",
-    "get_vscale_expr",
-    "trace",
-]
+__all__ = own_names(globals())
 with registering(__name__):
     _install()
     register_op("tir.tvm_call_trace_packed").set_attr("effect", "opaque")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..arith.context import Context
 from ..arith.simplify import RULES
 from ..base.errors import explain
+from ..base.names import named
 from ..ir.functor import any_node
 from ..ir.prim_expr import Call, IterVar, PrimExpr, ScalarLike, Select, Var
 from ..ir.prim_op import add, const, convert, infimum, maximum, minimum, multiply, supremum
@@ -104,9 +105,8 @@ def comm_reducer(
         values = [expr, axis, *(v for v in (where, init) if v is not None), *args]
         return _fold(fcombine, values)
 
-    reducer.__name__ = reducer.__qualname__ = name
-    reducer.__doc__ = f"{name} of `expr` over `axis` where `where` holds, from `init` on."
-    return reducer
+    doc = f"{name} of `expr` over `axis` where `where` holds, from `init` on."
+    return named(reducer, name, doc)
 
 
 sum = comm_reducer(add, lambda t: const(0, t), name="sum")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..arith.analyzer import Analyzer
 from ..base.errors import explain
+from ..base.late import own_names
 from ..ir.dtype import DataType
 from ..ir.node import Node, as_dict, as_tuple, define, field, ignore
 from ..ir.prim_expr import (
@@ -146,16 +147,10 @@ class For(Stmt):
     annotations: dict[str, Any] = field(default_factory=dict)
 
     def __init__(
-        self,
-        loop_var: Var,
-        min: ScalarLike,
-        extent: ScalarLike,
-        kind: int | ForKind,
-        body: Stmt,
-        thread_binding: IterVar | None = None,
-        annotations: dict[str, Any] | None = None,
+        self, loop_var: Var, min: ScalarLike, extent: ScalarLike, kind: int | ForKind, body: Stmt,
+        thread_binding: IterVar | None = None, annotations: dict[str, Any] | None = None,
         span: Span | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         low = const(min, loop_var.dtype) if isinstance(min, int) else min
         size = const(extent, loop_var.dtype) if isinstance(extent, int) else extent
         self._set(
@@ -215,15 +210,9 @@ class AllocateConst(Stmt):
     annotations: dict[str, Any] = field(default_factory=dict)
 
     def __init__(
-        self,
-        buffer_var: Var,
-        dtype: str,
-        extents: Sequence[ScalarLike],
-        data_or_idx: Any,
-        body: Stmt,
-        annotations: dict[str, Any] | None = None,
-        span: Span | None = None,
-    ) -> None:
+        self, buffer_var: Var, dtype: str, extents: Sequence[ScalarLike], data_or_idx: Any,
+        body: Stmt, annotations: dict[str, Any] | None = None, span: Span | None = None,
+    ) -> None:  # fmt: skip
         sizes, notes = convert_all(extents), dict(annotations or {})
         data = data_or_idx if isinstance(data_or_idx, Tensor) else tensor(data_or_idx, dtype=dtype)
         self._set(buffer_var, DataType(dtype), sizes, data, body, notes, span)
@@ -339,16 +328,8 @@ class Block(Stmt):
         return hash(("tir.Block", *parts))
 
 
-_BLOCK_ORDER = (
-    "iter_vars",
-    "alloc_buffers",
-    "match_buffers",
-    "annotations",
-    "reads",
-    "writes",
-    "init",
-    "body",
-)
+_BLOCK_ORDER = ("iter_vars", "alloc_buffers", "match_buffers", "annotations")
+_BLOCK_ORDER += ("reads", "writes", "init", "body")
 
 
 class BlockRealize(Stmt):
@@ -474,3 +455,6 @@ def _access_ptr(
 
 
 ACCESS = _buffer.Access(_load, _store, _item, _access_ptr)
+
+
+__all__ = own_names(globals(), type)

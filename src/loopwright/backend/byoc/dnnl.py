@@ -255,16 +255,9 @@ def _attributes(
 
 @cache
 def convolution(
-    src: Dims,
-    weights: Dims,
-    dst: Dims,
-    strides: Dims,
-    dilation: Dims,
-    padding: Dims,
-    has_bias: bool,
-    post: tuple[Post, ...],
-    transposed: bool = False,
-) -> Primitive:
+    src: Dims, weights: Dims, dst: Dims, strides: Dims, dilation: Dims, padding: Dims,
+    has_bias: bool, post: tuple[Post, ...], transposed: bool = False,
+) -> Primitive:  # fmt: skip
     """A convolution, or its transposition; all layouts but the bias's are its own choice.
 
     weights: (O, I, ...), or (G, O/G, I/G, ...). padding: before, then after.

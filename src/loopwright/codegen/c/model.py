@@ -128,15 +128,9 @@ class CModel(CompiledModel):
         return paths
 
     def build(
-        self,
-        folder: str | Path | None = None,
-        *,
-        name: str = "model",
-        weights: str = ARRAYS,
-        compiler: str | None = None,
-        flags: Iterable[str] | None = None,
-        **options: Any,
-    ) -> CLibrary:
+        self, folder: str | Path | None = None, *, name: str = "model", weights: str = ARRAYS,
+        compiler: str | None = None, flags: Iterable[str] | None = None, **options: Any,
+    ) -> CLibrary:  # fmt: skip
         """Compile the files as a shared library and load it.
 
         folder: where the files are written; by default a temporary folder. The compiler is `cc`, `gcc` or
@@ -179,15 +173,10 @@ class CModel(CompiledModel):
         return model
 
     def export_library(
-        self,
-        file_name: str | Path,
-        *,
-        compiler: str | None = None,
-        flags: Iterable[str] = ("-O3",),
-        fcompile: Callable[..., object] | None = None,
-        workspace_dir: str | Path | None = None,
-        **options: Sequence[str],
-    ) -> Path:
+        self, file_name: str | Path, *, compiler: str | None = None,
+        flags: Iterable[str] = ("-O3",), fcompile: Callable[..., object] | None = None,
+        workspace_dir: str | Path | None = None, **options: Sequence[str],
+    ) -> Path:  # fmt: skip
         """Compile the files to a shared library (`.so`), which `runtime.load_module` loads, a static
         library (`.a`) or an object (`.o`), with the header next to it. fcompile: makes the file instead
         (`contrib.cc.create_shared`): called with its path, those of the objects and the options.
@@ -364,8 +353,7 @@ class CFunction:
         entry = self.entry
         fields = entry.inputs if entry.returns else entry.order
         if len(args) != len(fields):
-            what = f"{entry.name} takes {len(fields)} arguments"
-            raise TypeError(explain(what, got=len(args)))
+            raise TypeError(explain(f"{entry.name} takes {len(fields)} arguments", got=len(args)))
         values: dict[str, Any] = {}
         extents: dict[Var, int] = {}
         written: list[tuple[np.ndarray, np.ndarray, str]] = []

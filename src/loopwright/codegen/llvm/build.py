@@ -41,18 +41,12 @@ _AHEAD = 4  # one kernel in four is compiled before the graph functions
 
 
 def build_program(
-    kernels: Mapping[str, PrimFunc],
-    graphs: Mapping[str, PrimFunc],
-    entries: Mapping[str, Signature],
-    target: Target,
-    *,
-    jobs: int | None = None,
-    compiled: NativeProgram | None = None,
-    libraries: Sequence[ExternLibrary] = (),
-    imports: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
-    threads: int | None = None,
+    kernels: Mapping[str, PrimFunc], graphs: Mapping[str, PrimFunc],
+    entries: Mapping[str, Signature], target: Target, *, jobs: int | None = None,
+    compiled: NativeProgram | None = None, libraries: Sequence[ExternLibrary] = (),
+    imports: Mapping[str, Callable[..., Any]] = MappingProxyType({}), threads: int | None = None,
     silent: Container[str] = (),
-) -> NativeProgram:
+) -> NativeProgram:  # fmt: skip
     """Compile lowered kernels and graph functions.
 
     kernels, graphs: lowered PrimFuncs by name; if they are lowered lazily, on access, those

@@ -142,15 +142,9 @@ def _api(prefix: str, shared: bool) -> Iterator[str]:
 
 
 def library_modules(
-    texts: Sequence[str],
-    constants: Iterable[str],
-    prefix: str,
-    public: str,
-    triple: str,
-    *,
-    shared: bool = True,
-    threads: int | None = None,
-) -> list[str]:
+    texts: Sequence[str], constants: Iterable[str], prefix: str, public: str, triple: str, *,
+    shared: bool = True, threads: int | None = None,
+) -> list[str]:  # fmt: skip
     """The modules of a whole library except `prefix.NAME`, its constants; see `library_objects`."""
     modules = [*texts, support.pool_text(triple, threads or 1), support.helpers_text(triple)]
     modules.append(support.read("alone"))
@@ -159,15 +153,10 @@ def library_modules(
 
 
 def library_objects(
-    texts: Sequence[str],
-    constants: Mapping[str, np.ndarray],
-    prefix: str,
-    public: str = "",
-    machine: tuple[str | None, str | None, str | None] = (None, None, None),
-    *,
-    shared: bool = True,
+    texts: Sequence[str], constants: Mapping[str, np.ndarray], prefix: str, public: str = "",
+    machine: tuple[str | None, str | None, str | None] = (None, None, None), *, shared: bool = True,
     threads: int | None = None,
-) -> list[bytes]:
+) -> list[bytes]:  # fmt: skip
     """The objects of a whole library: modules, their constants and the support code, hidden under a
     prefix, and `public`, LLVM text that calls them by it.
 

@@ -201,15 +201,10 @@ def undefined_symbols(
 
 
 def compile_objects(
-    texts: Sequence[str],
-    *,
-    triple: str | None = None,
-    cpu: str | None = None,
-    features: str | None = None,
-    opt: str | Sequence[str] = "short",
-    jobs: int | None = None,
+    texts: Sequence[str], *, triple: str | None = None, cpu: str | None = None,
+    features: str | None = None, opt: str | Sequence[str] = "short", jobs: int | None = None,
     cache: ObjectCache | None = None,
-) -> list[bytes]:
+) -> list[bytes]:  # fmt: skip
     """Compile modules to objects, through the object cache and in worker processes.
 
     `opt` is one level for all or one per module. `jobs` bounds the processes used (default:

@@ -58,16 +58,10 @@ _C_TYPES = {
 
 @step("model", "export")
 def export_library(
-    exe: Executable,
-    file_name: str | Path,
-    *,
-    header: bool = True,
-    loadable: bool = False,
-    linker: Sequence[str] | None = None,
-    fcompile: Callable[..., object] | None = None,
-    workspace_dir: str | Path | None = None,
-    **options: Sequence[str],
-) -> Path:
+    exe: Executable, file_name: str | Path, *, header: bool = True, loadable: bool = False,
+    linker: Sequence[str] | None = None, fcompile: Callable[..., object] | None = None,
+    workspace_dir: str | Path | None = None, **options: Sequence[str],
+) -> Path:  # fmt: skip
     """Write an executable as a library; see the module's docstring.
 
     header: also write a C header of the same name.

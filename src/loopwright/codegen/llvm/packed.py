@@ -38,8 +38,7 @@ def struct_field(ctx: FunctionText, node: Call) -> str:
     number = code.value
     size, table = (16, _ANY_FIELDS) if number in _ANY_FIELDS else (_TENSOR_BYTES, _TENSOR_FIELDS)
     if number not in table:
-        what = f"{node.op.name}: unknown field"
-        raise LoopwrightError(explain(what, got=number, span=node.span))
+        raise LoopwrightError(explain(f"{node.op.name}: unknown field", got=number, span=node.span))
     at = ctx.op("mul", I64, ctx.to_i64(ctx.expr(index), index.dtype), str(size))
     at = ctx.op("add", I64, at, str(table[number]))
     return ctx.value(f"getelementptr i8, ptr {ctx.expr(array)}, i64 {at}")

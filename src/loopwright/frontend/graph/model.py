@@ -6,7 +6,7 @@ A dialect's reader makes it of a file: `onnx.reader`, `tflite.reader`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
@@ -114,6 +114,15 @@ class Node:
 
     def text(self, name: str, default: object = _MISSING) -> Any:
         return self._get(name, str, "a string", default)
+
+    def choice(self, name: str, choices: Iterable[str], default: str | None = None) -> str:
+        """A text that is one of `choices`, by default the first."""
+        names = list(choices)
+        value = self.text(name, names[0] if default is None else default)
+        if value not in names:
+            what = f"attribute {name} must be one of {', '.join(names)}"
+            raise ValueError(explain(what, got=value))
+        return value
 
     def tensor(self, name: str, default: object = _MISSING) -> Any:
         return self._get(name, np.ndarray, "a tensor", default)

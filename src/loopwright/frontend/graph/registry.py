@@ -96,6 +96,12 @@ def converter(op_type: str, since: int = 1, *, domain: str) -> Callable[[Convert
     return lambda convert: register_converter(op_type, since, convert, domain=domain)
 
 
+def all_required(convert: Converter) -> Converter:
+    """A lambda as a converter of whose inputs none may be left out."""
+    convert.__annotations__ = dict.fromkeys(inspect.signature(convert).parameters, "Value")
+    return convert
+
+
 def find_converter(op_type: str, opset: int, domain: str) -> Entry | None:
     """The converter that holds at this version of the domain, or None."""
     versions = _registered().get((domain, op_type), [])

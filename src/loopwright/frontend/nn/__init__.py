@@ -16,28 +16,10 @@ from .core import (
     set_default_dtype,
     wrap_nested,
 )
+from .effects import IOEffect
 from .exporter import Exporter, add_extern
 from .kernel_op import ExternModule
-from .modules import (
-    GELU,
-    Attention,
-    Conv1D,
-    Conv2D,
-    Conv3D,
-    ConvTranspose1D,
-    Embedding,
-    GroupNorm,
-    Identity,
-    IOEffect,
-    KVCache,
-    LayerNorm,
-    Linear,
-    ReLU,
-    RMSNorm,
-    SiLU,
-    TimestepEmbedding,
-    Timesteps,
-)
+from .modules import *
 from .op import *
 from .subroutine import SubroutineMixin
 from .visitor import Mutator

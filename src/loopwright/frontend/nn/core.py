@@ -129,6 +129,13 @@ def wrap_nested(expr: Expr, name: str) -> Any:
 # ---------------------------------------------------------------- values
 
 
+def _operator(name: str, swapped: bool = False) -> Callable[[Any, Any], Tensor]:
+    def method(self: Tensor, other: Tensor | float) -> Tensor:
+        return self._build[name](other, self) if swapped else self._build[name](self, other)
+
+    return method
+
+
 class Tensor:
     """A tensor in the graph. Python's operators build nn operators on it."""
 
@@ -193,47 +200,18 @@ class Tensor:
         dims = ", ".join(map(str, self.shape))
         return f'Tensor([{dims}], "{self.dtype}")'
 
-    def __add__(self, other: Tensor | str | float) -> Tensor:
-        return self._build["add"](self, other)
-
-    def __radd__(self, other: int) -> Tensor:
-        return self._build["add"](self, other)
-
-    def __sub__(self, other: Tensor | int) -> Tensor:
-        return self._build["subtract"](self, other)
-
-    def __rsub__(self, other: int) -> Tensor:
-        return self._build["subtract"](other, self)
-
-    def __mul__(self, other: Tensor | float) -> Tensor:
-        return self._build["multiply"](self, other)
-
-    def __rmul__(self, other: float) -> Tensor:
-        return self._build["multiply"](self, other)
-
-    def __truediv__(self, other: Tensor) -> Tensor:
-        return self._build["divide"](self, other)
-
-    def __rtruediv__(self, other: int) -> Tensor:
-        return self._build["divide"](other, self)
-
-    def __matmul__(self, other: Tensor) -> Tensor:
-        return self._build["matmul"](self, other)
+    __add__ = __radd__ = _operator("add")
+    __sub__, __rsub__ = _operator("subtract"), _operator("subtract", swapped=True)
+    __mul__ = __rmul__ = _operator("multiply")
+    __truediv__, __rtruediv__ = _operator("divide"), _operator("divide", swapped=True)
+    __matmul__ = _operator("matmul")
+    __lt__ = _operator("less")
+    __le__ = _operator("less_equal")
+    __gt__ = _operator("greater")
+    __ge__ = _operator("greater_equal")
 
     def __neg__(self) -> Tensor:
         return self._build["negative"](self)
-
-    def __lt__(self, other: Tensor) -> Tensor:
-        return self._build["less"](self, other)
-
-    def __le__(self, other: Tensor) -> Tensor:
-        return self._build["less_equal"](self, other)
-
-    def __gt__(self, other: float) -> Tensor:
-        return self._build["greater"](self, other)
-
-    def __ge__(self, other: Tensor) -> Tensor:
-        return self._build["greater_equal"](self, other)
 
     def astype(self, dtype: str) -> Tensor:
         """Cast to `dtype`."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import relax
+from ...base.late import own_names
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...relax import BlockBuilder
 from ...relax.struct_info import ObjectStructInfo, TensorStructInfo
@@ -399,3 +400,6 @@ class Attention(Module):
     def _heads(self, x: Tensor) -> Tensor:
         """[batch, length, heads * size] to [batch, length, heads, size]."""
         return op.reshape(x, [x.shape[0], x.shape[1], self.heads, self.dim_head])
+
+
+__all__ = own_names(globals())

@@ -9,6 +9,7 @@ from typing import Any
 
 from ... import relax
 from ...base.errors import explain
+from ...base.names import named as _named
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_op import convert
 from ...relax import op as _op
@@ -44,24 +45,26 @@ def _binary(
     return wrap_nested(build(as_operand(a, b), as_operand(b, a)), name)
 
 
-def add(a: Tensor | int, b: Tensor | str | float, name: str = "add") -> Tensor:
-    """a + b, broadcast."""
-    return _binary(_op.add, a, b, name)
+def _of_pair(build: Callable[..., Any], doc: str, default: str = "") -> Callable[..., Tensor]:
+    """The function that applies a graph operator to two tensors that broadcast, of which one may be a
+    number; `default`: the result's name."""
+
+    def apply(a: Any, b: Any, name: str = default or build.__name__) -> Tensor:
+        return _binary(build, a, b, name)
+
+    return _named(apply, build.__name__, f"{doc}, broadcast.")
 
 
-def subtract(a: Tensor | int, b: Tensor | int, name: str = "subtract") -> Tensor:
-    """a - b, broadcast."""
-    return _binary(_op.subtract, a, b, name)
-
-
-def multiply(a: Any, b: Any, name: str = "mul") -> Tensor:
-    """a * b, broadcast."""
-    return _binary(_op.multiply, a, b, name)
-
-
-def divide(a: Tensor | int, b: Tensor, name: str = "divide") -> Tensor:
-    """a / b, broadcast."""
-    return _binary(_op.divide, a, b, name)
+add = _of_pair(_op.add, "a + b")
+subtract = _of_pair(_op.subtract, "a - b")
+multiply = _of_pair(_op.multiply, "a * b", "mul")
+divide = _of_pair(_op.divide, "a / b")
+less = _of_pair(_op.less, "a < b")
+less_equal = _of_pair(_op.less_equal, "a <= b")
+greater = _of_pair(_op.greater, "a > b")
+greater_equal = _of_pair(_op.greater_equal, "a >= b")
+equal = _of_pair(_op.equal, "a == b")
+not_equal = _of_pair(_op.not_equal, "a != b")
 
 
 def maximum(x1: Tensor, x2: Tensor | float, name: str = "maximum") -> Tensor:
@@ -72,36 +75,6 @@ def maximum(x1: Tensor, x2: Tensor | float, name: str = "maximum") -> Tensor:
 def minimum(x1: Tensor, x2: Tensor, name: str = "minimum") -> Tensor:
     """The smaller of both, broadcast."""
     return _binary(_op.minimum, x1, x2, name)
-
-
-def less(a: Tensor, b: Tensor, name: str = "less") -> Tensor:
-    """a < b, broadcast."""
-    return _binary(_op.less, a, b, name)
-
-
-def less_equal(a: Tensor, b: Tensor, name: str = "less_equal") -> Tensor:
-    """a <= b, broadcast."""
-    return _binary(_op.less_equal, a, b, name)
-
-
-def greater(a: Tensor, b: Tensor | float, name: str = "greater") -> Tensor:
-    """a > b, broadcast."""
-    return _binary(_op.greater, a, b, name)
-
-
-def greater_equal(a: Tensor, b: Tensor, name: str = "greater_equal") -> Tensor:
-    """a >= b, broadcast."""
-    return _binary(_op.greater_equal, a, b, name)
-
-
-def equal(a: Tensor, b: Tensor, name: str = "equal") -> Tensor:
-    """a == b, broadcast."""
-    return _binary(_op.equal, a, b, name)
-
-
-def not_equal(a: Tensor, b: Tensor, name: str = "not_equal") -> Tensor:
-    """a != b, broadcast."""
-    return _binary(_op.not_equal, a, b, name)
 
 
 def where(condition: Tensor, x1: Tensor | float, x2: Tensor | float, name: str = "where") -> Tensor:
@@ -121,9 +94,7 @@ def _unary(build: Callable[..., Any], default: str, doc: str) -> Callable[..., T
     def apply(x: Tensor, name: str = default) -> Tensor:
         return wrap_nested(build(x._expr), name)
 
-    apply.__name__ = apply.__qualname__ = build.__name__
-    apply.__doc__ = doc
-    return apply
+    return _named(apply, build.__name__, doc)
 
 
 negative = _unary(_op.negative, "neg", "-x")
@@ -172,25 +143,18 @@ def prelu(x: Tensor, alpha: Tensor, name: str = "prelu") -> Tensor:
 # ---------------------------------------------------------------- reductions
 
 
-def sum(
-    x: Tensor, axis: int | list[int] | None = None, keepdims: bool = False, name: str = "sum"
-) -> Tensor:
-    """The sum over `axis` (None: all)."""
-    return wrap_nested(_op.sum(x._expr, axis, keepdims), name)
+def _reduction(build: Callable[..., Any], doc: str) -> Callable[..., Tensor]:
+    def apply(
+        x: Tensor, axis: Any = None, keepdims: bool = False, name: str = build.__name__
+    ) -> Tensor:
+        return wrap_nested(build(x._expr, axis, keepdims), name)
+
+    return _named(apply, build.__name__, f"{doc} over `axis` (None: all).")
 
 
-def max(
-    x: Tensor, axis: int | list[int] | None = None, keepdims: bool = False, name: str = "max"
-) -> Tensor:
-    """The greatest value over `axis` (None: all)."""
-    return wrap_nested(_op.max(x._expr, axis, keepdims), name)
-
-
-def min(
-    x: Tensor, axis: int | list[int] | None = None, keepdims: bool = False, name: str = "min"
-) -> Tensor:
-    """The least value over `axis` (None: all)."""
-    return wrap_nested(_op.min(x._expr, axis, keepdims), name)
+sum = _reduction(_op.sum, "The sum")
+max = _reduction(_op.max, "The greatest value")
+min = _reduction(_op.min, "The least value")
 
 
 def cumsum(

@@ -48,34 +48,12 @@ def declared(kind: Any) -> Any:
 
 # Operators that move texts, or compare them for equality: which of their outputs are texts (None:
 # all). They work on indices into a pool of the texts, where the order is that of the texts.
-_ON_INDICES: dict[str, tuple[int, ...] | None] = dict.fromkeys(
-    [
-        "Compress",
-        "Concat",
-        "Expand",
-        "Flatten",
-        "Gather",
-        "GatherElements",
-        "GatherND",
-        "Pad",
-        "Reshape",
-        "Scatter",
-        "ScatterElements",
-        "ScatterND",
-        "Slice",
-        "SpaceToDepth",
-        "DepthToSpace",
-        "Split",
-        "Squeeze",
-        "Tile",
-        "Transpose",
-        "Unsqueeze",
-        "Where",
-        "ReverseSequence",
-        "CenterCropPad",
-        "ArrayFeatureExtractor",
-    ]
+_MOVE = (
+    "Compress Concat Expand Flatten Gather GatherElements GatherND Pad Reshape Scatter "
+    "ScatterElements ScatterND Slice SpaceToDepth DepthToSpace Split Squeeze Tile Transpose "
+    "Unsqueeze Where ReverseSequence CenterCropPad ArrayFeatureExtractor"
 )
+_ON_INDICES: dict[str, tuple[int, ...] | None] = dict.fromkeys(_MOVE.split())
 _ON_INDICES |= {"Equal": (), "Shape": (), "Size": (), "Unique": (0,)}
 
 

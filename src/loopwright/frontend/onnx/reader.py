@@ -122,8 +122,7 @@ def load(model: object) -> Loaded:
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
         if path.is_dir():
-            what = "an ONNX model is one file"
-            raise IsADirectoryError(explain(what, got=f"the folder {path}"))
+            raise IsADirectoryError(explain("an ONNX model is one file", got=f"the folder {path}"))
         if not path.is_file():
             what = "the ONNX file does not exist"
             raise FileNotFoundError(explain(what, got=path, instead=f"looked from {Path.cwd()}"))
@@ -138,8 +137,7 @@ def _onnx() -> Any:
         import onnx
     except ImportError as error:
         what = "reading ONNX models needs the package onnx"
-        hint = "pip install 'loopwright[onnx]'"
-        raise LoopwrightError(explain(what, instead=hint)) from error
+        raise LoopwrightError(explain(what, instead="pip install 'loopwright[onnx]'")) from error
     return onnx
 
 
@@ -252,8 +250,7 @@ def _port(value: Any, kind: str) -> Port:
     which = value.type.WhichOneof("value")
     sparse = which == "sparse_tensor_type"
     if sparse and kind != "input":
-        what = f"{kind} {name} is a sparse tensor"
-        raise LoopwrightError(explain(what, instead="make it dense"))
+        raise LoopwrightError(explain(f"{kind} {name} is a sparse tensor", instead="make it dense"))
     # Sparse weights of onnxruntime are converted to dense ones.
     tensor = value.type.sparse_tensor_type if sparse else value.type.tensor_type
     if not (sparse or which in (None, "tensor_type")) or tensor.elem_type == STRING:
@@ -295,8 +292,7 @@ def node_of(proto: Any, opsets: dict[str, int], folder: Path | None) -> Node:
             node.attributes[name] = _attribute(attribute, folder)
             node.captured += _free_names(graphs_of(attribute))
         except (ValueError, TypeError, LoopwrightError, OSError) as error:
-            text = f"attribute {name}: {error}\n{node.span.render()}"
-            raise LoopwrightError(text) from error
+            raise LoopwrightError(f"attribute {name}: {error}\n{node.span.render()}") from error
     return node
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ..graph import registry
-from ..graph.registry import Converter
+from ..graph.registry import Converter, all_required
 from .reader import domain_name
 
 
@@ -33,6 +33,11 @@ def register_converter(
 def converter(op_type: str, since: int = 1, domain: str = "") -> Callable[[Converter], Converter]:
     """`register_converter` as a decorator."""
     return lambda convert: register_converter(op_type, since, convert, domain)
+
+
+def define(op_type: str, convert: Converter, since: int = 1, domain: str = "") -> None:
+    """A converter that is one expression, a lambda of whose inputs none may be left out."""
+    register_converter(op_type, since, all_required(convert), domain)
 
 
 def supported_operators(domain: str = "") -> dict[str, list[int]]:

@@ -13,37 +13,15 @@ from ...ir.dtype import numpy_dtype
 from .stored import Stored, StoredTensor
 
 STRING = 8  # TensorProto.STRING
-# TensorProto.DataType -> dtype.
-DTYPES = {
-    1: "float32",
-    2: "uint8",
-    3: "int8",
-    4: "uint16",
-    5: "int16",
-    6: "int32",
-    7: "int64",
-    9: "bool",
-    10: "float16",
-    11: "float64",
-    12: "uint32",
-    13: "uint64",
-    14: "complex64",
-    15: "complex128",
-    16: "bfloat16",
-    17: "float8_e4m3fn",
-    18: "float8_e4m3fnuz",
-    19: "float8_e5m2",
-    20: "float8_e5m2fnuz",
-    21: "uint4",
-    22: "int4",
-    23: "float4_e2m1fn",
-    24: "float8_e8m0fnu",
-    25: "uint2",
-    26: "int2",
-    27: "float6_e2m3fn",
-    28: "float6_e3m2fn",
-}
+_TYPES = """
+    undefined float32 uint8 int8 uint16 int16 int32 int64 string bool float16 float64 uint32
+    uint64 complex64 complex128 bfloat16 float8_e4m3fn float8_e4m3fnuz float8_e5m2
+    float8_e5m2fnuz uint4 int4 float4_e2m1fn float8_e8m0fnu uint2 int2 float6_e2m3fn
+    float6_e3m2fn
+""".split()  # noqa: SIM905
 _REFUSED = {0: "undefined", STRING: "string"}
+# TensorProto.DataType -> dtype.
+DTYPES = {number: name for number, name in enumerate(_TYPES) if number not in _REFUSED}
 _PACKED = ("uint4", "int4", "uint2", "int2", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
 EXTERNAL = 1  # TensorProto.EXTERNAL
 

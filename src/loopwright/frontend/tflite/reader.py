@@ -29,23 +29,6 @@ from .sparse import Level, Sparsity
 DOMAIN = "tflite"
 _IDENTIFIER = b"TFL3"
 _BROKEN = (struct.error, ValueError, TypeError, LookupError, OverflowError, AttributeError)
-# TensorType -> dtype; two int4 share a byte.
-_DTYPES = {
-    0: "float32",
-    1: "float16",
-    2: "int32",
-    3: "uint8",
-    4: "int64",
-    6: "bool",
-    7: "int16",
-    9: "int8",
-    10: "float64",
-    12: "uint64",
-    15: "uint32",
-    16: "uint16",
-    17: "int4",
-    18: "bfloat16",
-}
 _MISSING = object()
 
 
@@ -176,8 +159,7 @@ def load(model: object) -> memoryview:
     elif isinstance(model, (bytes, bytearray, memoryview)):
         data, name = memoryview(model).cast("B"), "these bytes"
     else:
-        what = "a TFLite model is a path or bytes"
-        raise TypeError(explain(what, got=type(model).__name__))
+        raise TypeError(explain("a TFLite model is a path or bytes", got=type(model).__name__))
     if len(data) < 8 or data[4:8] != _IDENTIFIER:
         raise LoopwrightError(
             explain(
@@ -325,7 +307,7 @@ class _Reader:
         data = self.buffers[number] if number < len(self.buffers) else np.zeros(0, np.uint8)
         return Tensor(
             name,
-            _DTYPES.get(kind, names_of("TensorType").get(kind, f"type {kind}").lower()),
+            names_of("TensorType").get(kind, f"type {kind}").lower(),  # two int4 share a byte
             tuple(signature if len(signature) == len(dims) and not data.size else dims),
             self.quantization(tensor.Quantization()),
             data if data.size else None,

@@ -111,16 +111,14 @@ def register_backend(
 ) -> Backend:
     """Add a back end. Raises LoopwrightError if its name is taken or it generates nothing."""
     if not isinstance(backend, Backend):
-        what = "register_backend takes a relax.byoc.Backend"
-        raise TypeError(explain(what, got=repr(backend)))
+        raise TypeError(explain("register_backend takes a relax.byoc.Backend", got=repr(backend)))
     backend.check_level()
     origin = origin_of(backend) if origin is None else origin
     if backend.name in BACKENDS and not override:
         what = f"two back ends are named {backend.name}"
         registered = BACKENDS.origin(backend.name)
         got = f"one of {registered or 'this process'}, one of {origin or 'this process'}"
-        hint = "rename one, or pass override=True"
-        raise LoopwrightError(explain(what, got=got, instead=hint))
+        raise LoopwrightError(explain(what, got=got, instead="rename one, or pass override=True"))
     return BACKENDS.register(backend.name, backend, origin=origin, override=override)
 
 
@@ -162,8 +160,7 @@ def get_backend(name: str | Backend) -> Backend:
     if backend is None:
         what = "unknown back end"
         hint = f"{suggest(name, list_backends(), 'one of')}; register_backend adds one"
-        hint = broken(_GROUP, name) or hint
-        raise LoopwrightError(explain(what, got=name, instead=hint))
+        raise LoopwrightError(explain(what, got=name, instead=broken(_GROUP, name) or hint))
     return backend
 
 

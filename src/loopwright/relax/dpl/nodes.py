@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from ...base.errors import explain
+from ...base.late import own_names
 from ...base.span import Span
 from ...ir.dtype import DataType
 from ...ir.expr import Attrs, BaseExpr
@@ -431,8 +432,7 @@ def _needed_graph(who: str) -> Any:
     graph = current_graph()
     if graph is None:
         what = f"{who} relates patterns of a PatternContext, and none is open"
-        hint = "write it inside `with PatternContext() as ctx:`"
-        raise ValueError(explain(what, instead=hint))
+        raise ValueError(explain(what, instead="write it inside `with PatternContext() as ctx:`"))
     return graph
 
 
@@ -527,32 +527,4 @@ def is_op(op_name: str) -> ExprPattern:
     return ExprPattern(Op.get(op_name))
 
 
-__all__ = [
-    "AndPattern",
-    "AttrPattern",
-    "CallPattern",
-    "ConstantPattern",
-    "DFConstraint",
-    "DFPattern",
-    "DataTypePattern",
-    "DataflowVarPattern",
-    "ExprPattern",
-    "ExternFuncPattern",
-    "FunctionPattern",
-    "GlobalVarPattern",
-    "NotPattern",
-    "OrPattern",
-    "PatternSeq",
-    "PrimArrPattern",
-    "SameShapeConstraint",
-    "ShapePattern",
-    "StructInfoPattern",
-    "TargetPattern",
-    "TupleGetItemPattern",
-    "TuplePattern",
-    "UnorderedTuplePattern",
-    "VarPattern",
-    "WildcardPattern",
-    "is_op",
-    "topological",
-]
+__all__ = own_names(globals())

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...base.errors import explain
+from ...base.late import own_names
 from ...ir.prim_expr import PrimExpr
 from ..expr import Expr
 from . import nodes as nd
@@ -131,23 +132,4 @@ def make_fused_bias_activation_pattern(
     return out if activation is None else nd.is_op(activation)(out)
 
 
-__all__ = [
-    "has_attr",
-    "has_dtype",
-    "is_call_dps_packed",
-    "is_call_packed",
-    "is_call_tir",
-    "is_const",
-    "is_dfv",
-    "is_expr",
-    "is_gv",
-    "is_same_shape",
-    "is_shape",
-    "is_tuple",
-    "is_tuple_get_item",
-    "is_var",
-    "make_fused_bias_activation_pattern",
-    "reject",
-    "wildcard",
-]
-__all__ += nd.__all__
+__all__ = own_names(globals()) + nd.__all__

@@ -309,8 +309,7 @@ def tensor_argument(call: rx.Call, index: int = 0) -> si.TensorStructInfo:
     """The struct info of a tensor argument. Raises TypeError for another kind."""
     info = call.args[index].struct_info
     if not isinstance(info, si.TensorStructInfo):
-        what = f"{call.op.name} takes a tensor"
-        raise TypeError(explain(what, got=str(info), span=call.span))
+        raise TypeError(explain(f"{call.op.name} takes a tensor", got=str(info), span=call.span))
     return info
 
 
@@ -333,8 +332,7 @@ def _infer_tensor_to_shape(call: rx.Call, bb: Any) -> si.StructInfo:
 def _infer_shape_to_tensor(call: rx.Call, bb: Any) -> si.StructInfo:
     info = call.args[0].struct_info
     if not isinstance(info, si.ShapeStructInfo):
-        what = "shape_to_tensor takes a shape"
-        raise TypeError(explain(what, got=str(info), span=call.span))
+        raise TypeError(explain("shape_to_tensor takes a shape", got=str(info), span=call.span))
     if info.ndim == -1:
         return si.TensorStructInfo(None, "int64", ndim=1)
     return si.TensorStructInfo([info.ndim], "int64")

@@ -51,8 +51,7 @@ class _Blocks(GraphRewriter):
         if isinstance(block, DataflowBlock):
             new = self.owner.run_block(block, self.module, self.ctx)
             if not isinstance(new, DataflowBlock):
-                code = self.owner.user_code()
-                raise wrong_result(self.owner.info.name, new, DataflowBlock, code)
+                raise wrong_result(self.owner.info.name, new, DataflowBlock, self.owner.user_code())
             block = new
         return super().block(block)
 

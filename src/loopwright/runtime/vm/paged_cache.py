@@ -125,15 +125,9 @@ class PagedKVCache:
 
 @builtin("paged_attention_kv_cache_create")
 def create(
-    room: ShapeTuple,
-    layers: ShapeTuple,
-    heads: int,
-    kv_heads: int,
-    dim: int,
-    dtype: str,
-    split: Any,
-    attend: Any,
-) -> PagedKVCache:
+    room: ShapeTuple, layers: ShapeTuple, heads: int, kv_heads: int, dim: int, dtype: str,
+    split: Any, attend: Any,
+) -> PagedKVCache:  # fmt: skip
     """room: sequences, tokens, tokens of a call, of a page, and whether attention slides."""
     return PagedKVCache(room, layers, (heads, kv_heads, dim), str(dtype), (split, attend))
 

@@ -87,8 +87,7 @@ def sequence_split(x: Any, sizes: Any, axis: int, keep: bool) -> tuple[Any, ...]
             raise VMValueError(explain("the size of parts must be positive", got=step))
         lengths = [min(step, extent - k) for k in range(0, extent, step)]
     if any(n < 0 for n in lengths) or sum(lengths) != extent:
-        what = f"the sizes of parts must add up to {extent}"
-        raise VMValueError(explain(what, got=lengths))
+        raise VMValueError(explain(f"the sizes of parts must add up to {extent}", got=lengths))
     parts = np.split(array, np.cumsum(lengths)[:-1], axis) if lengths else []
     return tuple(arrive(np.asarray(p if keep else p.squeeze(axis), order="C")) for p in parts)
 

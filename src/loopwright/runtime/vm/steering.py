@@ -180,8 +180,7 @@ def slice_of(x: Any, starts: Any, ends: Any, axes: object, steps: object = None)
     by = [1] * len(which) if steps is None else list(tensor_to_shape(steps))
     if not len(which) == len(by) == len(first) == len(last):
         got = f"{len(first)}, {len(last)}, {len(which)} and {len(by)}"
-        what = "starts, ends, axes and steps must have one length"
-        raise VMValueError(explain(what, got=got))
+        raise VMValueError(explain("starts, ends, axes and steps must have one length", got=got))
     at = [slice(None)] * array.ndim
     for a, b, e, s in zip(which, first, last, by, strict=True):
         if s == 0:

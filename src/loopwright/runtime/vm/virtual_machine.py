@@ -192,8 +192,7 @@ class VirtualMachine(Timed):
     ) -> None:
         """Save a call with its arguments as a function without arguments."""
         if func_name == saved_name:
-            what = "a saved function needs a name of its own"
-            raise ValueError(explain(what, got=saved_name))
+            raise ValueError(explain("a saved function needs a name of its own", got=saved_name))
         bound, function = self._bound(func_name, args, kwargs), self._function(func_name)
 
         def run() -> Any:
@@ -206,17 +205,10 @@ class VirtualMachine(Timed):
     # -- measuring, watching ---------------------------------------------------------------------
 
     def time_evaluator(
-        self,
-        func_name: str,
-        dev: Device | str | None = None,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: float = 0,
-        cooldown_interval_ms: float = 0,
-        repeats_to_cooldown: int = 1,
-        f_preproc: str | Callable[..., Any] = "",
-        **more: Any,
-    ) -> Callable[..., BenchmarkResult]:
+        self, func_name: str, dev: Device | str | None = None, number: int = 10, repeat: int = 1,
+        min_repeat_ms: float = 0, cooldown_interval_ms: float = 0, repeats_to_cooldown: int = 1,
+        f_preproc: str | Callable[..., Any] = "", **more: Any,
+    ) -> Callable[..., BenchmarkResult]:  # fmt: skip
         """A function that times `func_name`, also "invoke_stateful"; see `runtime.module.Timing`."""
         how = (dev, number, repeat, min_repeat_ms, 100, cooldown_interval_ms, repeats_to_cooldown)
         timer = super() if self._device is None else self.module  # there, not from here
@@ -227,19 +219,11 @@ class VirtualMachine(Timed):
         return lambda: timed(*bound)
 
     def benchmark(
-        self,
-        device: Device,
-        *args: Tensor | np.ndarray | int,
-        func_name: str = "main",
-        repeat: int = 5,
-        number: int = 5,
-        min_repeat_ms: float | None = None,
-        limit_zero_time_iterations: int = 100,
-        end_to_end: bool = False,
-        cooldown_interval_ms: float = 0,
-        repeats_to_cooldown: int = 1,
-        **kwargs: Any,
-    ) -> BenchmarkResult:
+        self, device: Device, *args: Tensor | np.ndarray | int, func_name: str = "main",
+        repeat: int = 5, number: int = 5, min_repeat_ms: float | None = None,
+        limit_zero_time_iterations: int = 100, end_to_end: bool = False,
+        cooldown_interval_ms: float = 0, repeats_to_cooldown: int = 1, **kwargs: Any,
+    ) -> BenchmarkResult:  # fmt: skip
         """The times of calls of a function with such arguments."""
         how = (device, number, repeat, min_repeat_ms or 0, cooldown_interval_ms)
         timed = self.time_evaluator(func_name, *how, repeats_to_cooldown)

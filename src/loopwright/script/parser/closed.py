@@ -220,19 +220,10 @@ def _is_ours(value: Any) -> bool:
 
 
 # The parser itself, and modules that would change the meaning of all programs.
-_INSIDE = {
-    f"{PACKAGE}.{name}"
-    for name in (
-        "ir.op",
-        "relax.dpl.rewrite",
-        "script.parser.core",
-        "script.parser.entry",
-        "script.parser.evaluator",
-        "script.parser.frames",
-        "script.parser.macro",
-        "script.parser.scope",
-        "script.parser.source",
-    )
+_INSIDE = {f"{PACKAGE}.ir.op", f"{PACKAGE}.relax.dpl.rewrite"}
+_INSIDE |= {
+    f"{PACKAGE}.script.parser.{name}"
+    for name in ("core", "entry", "evaluator", "frames", "macro", "scope", "source")
 }
 # Methods of nodes that make other nodes.
 _METHODS = {"access_ptr", "astype", "offset_of", "scope", "vload", "vstore"}

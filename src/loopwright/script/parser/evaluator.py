@@ -91,10 +91,10 @@ class Evaluator:
     def eval(self, node: ast.expr) -> Any:
         """The value of an expression. Any error becomes a DiagnosticError at its span."""
         try:
-            handler = _EVAL.get(type(node))
+            handler = getattr(self, f"visit_{type(node).__name__}", None)
             if handler is None:
                 raise TypeError(explain(f"unsupported expression `{type(node).__name__}`"))
-            value = handler(self, node)
+            value = handler(node)
             return value if self.rules is None else self.rules.counted(value)
         except DiagnosticError:
             raise
@@ -130,10 +130,10 @@ class Evaluator:
                 self.mark(item, node)
         return value
 
-    def _constant(self, node: ast.Constant) -> Any:
+    def visit_Constant(self, node: ast.Constant) -> Any:
         return node.value
 
-    def _name(self, node: ast.Name) -> Any:
+    def visit_Name(self, node: ast.Name) -> Any:
         value = self.scope.lookup(node.id)
         return value if self.rules is None else self.rules.named(value)
 
@@ -144,25 +144,25 @@ class Evaluator:
         try:
             if isinstance(node, ast.Name):
                 return self.scope.lookup(node.id)
-            return self._subscript(node, False)
+            return self.visit_Subscript(node, False)
         except DiagnosticError:
             raise
         except Exception as error:
             raise self.locate_error(node, error) from error
 
-    def _attribute(self, node: ast.Attribute) -> Any:
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
         owner = self._owner(node.value)
         if self.rules is None:
             return getattr(owner, node.attr)
         return self.rules.named(self.rules.attribute(owner, node.attr))
 
-    def _binary(self, node: ast.BinOp) -> Any:
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
         left, right = as_operand(self.eval(node.left)), as_operand(self.eval(node.right))
         if self.rules is not None:
             self.rules.operation(type(node.op), left, right)
         return self.mark(_BINARY[type(node.op)](left, right), node)
 
-    def _unary(self, node: ast.UnaryOp) -> Any:
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         value = as_operand(self.eval(node.operand))
         if not isinstance(node.op, ast.Not):
             return self.mark(_UNARY[type(node.op)](value), node)
@@ -171,7 +171,7 @@ class Evaluator:
             raise self.source.error(node, what, instead="use R.logical_not on tensors")
         return self.mark(logical_not(value), node) if isinstance(value, PrimExpr) else not value
 
-    def _bool(self, node: ast.BoolOp) -> Any:
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         is_and = isinstance(node.op, ast.And)
         result = as_operand(self.eval(node.values[0]))
         for item in node.values[1:]:
@@ -192,7 +192,7 @@ class Evaluator:
             hint = "use R.logical_and, R.logical_or on tensors"
             raise self.source.error(node, what, instead=hint)
 
-    def _compare(self, node: ast.Compare) -> Any:
+    def visit_Compare(self, node: ast.Compare) -> Any:
         left = as_operand(self.eval(node.left))
         result: Any = None
         for op, item in zip(node.ops, node.comparators, strict=True):
@@ -209,7 +209,7 @@ class Evaluator:
             left = right
         return result
 
-    def _call(self, node: ast.Call) -> Any:
+    def visit_Call(self, node: ast.Call) -> Any:
         fn = self.eval(node.func)
         args: list[Any] = []
         for arg in node.args:
@@ -230,7 +230,7 @@ class Evaluator:
             args = [each(arg) for arg in args]
         return self.mark(self.call_value(fn, args, kwargs), node)
 
-    def _subscript(self, node: ast.Subscript, whole: bool = True) -> Any:
+    def visit_Subscript(self, node: ast.Subscript, whole: bool = True) -> Any:
         value = self._owner(node.value)
         item = self.mark(value[self.eval(node.slice)], node)
         if self.rules is None or type(value) is Buffer:  # which makes a load
@@ -238,7 +238,7 @@ class Evaluator:
         item = self.rules.checked(item, "an item")
         return self.rules.named(item) if whole else item
 
-    def _slice(self, node: ast.Slice) -> Any:
+    def visit_Slice(self, node: ast.Slice) -> Any:
         parts = (node.lower, node.upper, node.step)
         return slice(*[None if part is None else self.eval(part) for part in parts])
 
@@ -262,16 +262,16 @@ class Evaluator:
         """The items that a loop iterates over."""
         return values if self.rules is None else self.rules.items(values)
 
-    def _tuple(self, node: ast.Tuple) -> Any:
+    def visit_Tuple(self, node: ast.Tuple) -> Any:
         return tuple(self._items(node.elts))
 
-    def _list(self, node: ast.List) -> Any:
+    def visit_List(self, node: ast.List) -> Any:
         return self._items(node.elts)
 
-    def _set(self, node: ast.Set) -> Any:
+    def visit_Set(self, node: ast.Set) -> Any:
         return set(self._items(node.elts))
 
-    def _dict(self, node: ast.Dict) -> Any:
+    def visit_Dict(self, node: ast.Dict) -> Any:
         entries: dict[Any, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
@@ -280,7 +280,7 @@ class Evaluator:
                 entries[self.eval(key)] = self.eval(value)
         return entries
 
-    def _if_exp(self, node: ast.IfExp) -> Any:
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
         cond = as_operand(self.eval(node.test))
         if isinstance(cond, PrimExpr):
             value, other = as_operand(self.eval(node.body)), as_operand(self.eval(node.orelse))
@@ -290,7 +290,7 @@ class Evaluator:
             raise self.source.error(node, what, instead="use R.where, or an if statement")
         return self.eval(node.body if cond else node.orelse)
 
-    def _comprehension(self, node: Any) -> Any:
+    def visit_ListComp(self, node: Any) -> Any:
         """The items of a comprehension, as a list; of a dict pairs."""
         items: list[Any] = []
 
@@ -313,6 +313,8 @@ class Evaluator:
         kind = {ast.ListComp: list, ast.SetComp: set, ast.DictComp: dict}.get(type(node), iter)
         return kind(items)
 
+    visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_ListComp
+
     def _unpack(self, target: ast.expr, value: Any) -> None:
         if isinstance(target, ast.Name):
             self.scope.define(target.id, value)
@@ -322,7 +324,7 @@ class Evaluator:
         else:
             raise self.source.error(target, "this cannot be assigned to", instead="use names")
 
-    def _lambda(self, node: ast.Lambda) -> Any:
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
         inner = Evaluator()
         inner.source, inner.scope = self.source, Scope(self.scope.names)
         inner.scope.fallback, inner.scope.builtins = self.scope.fallback, self.scope.builtins
@@ -347,10 +349,10 @@ class Evaluator:
         function.__defaults__ = defaults or None
         return function
 
-    def _format(self, node: ast.JoinedStr) -> str:
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> str:
         return "".join(str(self.eval(part)) for part in node.values)
 
-    def _formatted(self, node: ast.FormattedValue) -> str:
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> str:
         value = self.eval(node.value)
         spec = "" if node.format_spec is None else self.eval(node.format_spec)
         if self.rules is not None:
@@ -358,7 +360,7 @@ class Evaluator:
         convert: dict[int, Callable[[Any], str]] = {115: str, 114: repr, 97: ascii}
         return format(convert.get(node.conversion, lambda v: v)(value), spec)
 
-    def _named(self, node: ast.NamedExpr) -> Any:
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
         value = self.eval(node.value)
         self.scope.define(node.target.id, value)
         return value
@@ -386,30 +388,3 @@ def _mark(node: Node, span: Span) -> None:
             and not isinstance(child, _LEFT_ALONE)
         ):
             _mark(child, span)
-
-
-_EVAL: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Constant: Evaluator._constant,
-    ast.Name: Evaluator._name,
-    ast.Attribute: Evaluator._attribute,
-    ast.BinOp: Evaluator._binary,
-    ast.UnaryOp: Evaluator._unary,
-    ast.BoolOp: Evaluator._bool,
-    ast.Compare: Evaluator._compare,
-    ast.Call: Evaluator._call,
-    ast.Subscript: Evaluator._subscript,
-    ast.Slice: Evaluator._slice,
-    ast.Tuple: Evaluator._tuple,
-    ast.List: Evaluator._list,
-    ast.Set: Evaluator._set,
-    ast.Dict: Evaluator._dict,
-    ast.IfExp: Evaluator._if_exp,
-    ast.NamedExpr: Evaluator._named,
-    ast.ListComp: Evaluator._comprehension,
-    ast.SetComp: Evaluator._comprehension,
-    ast.DictComp: Evaluator._comprehension,
-    ast.GeneratorExp: Evaluator._comprehension,
-    ast.Lambda: Evaluator._lambda,
-    ast.JoinedStr: Evaluator._format,
-    ast.FormattedValue: Evaluator._formatted,
-}

@@ -138,8 +138,7 @@ class RelaxDialect(Dialect):
                     parser.visit_body(node.body)
                     if body.result is None:
                         what = f"function {node.name} has no return statement"
-                        hint = "end it with `return value`"
-                        raise self.error(node, what, instead=hint)
+                        raise self.error(node, what, instead="end it with `return value`")
                     builder.span = span
                     result = builder.normalize_argument(body.result)
                 with builder.scope(params):

@@ -75,17 +75,11 @@ def arg(name: str, obj: PrimExpr | _Buffer) -> Any:
 
 
 def buffer(
-    shape: int | Sequence[PrimExpr | int],
-    dtype: DataType | str = "float32",
-    data: Var | None = None,
-    strides: Sequence[Any] | None = None,
-    elem_offset: Any = None,
-    scope: str = "global",
-    align: int = 0,
-    offset_factor: int = 0,
-    buffer_type: str = "",
+    shape: int | Sequence[PrimExpr | int], dtype: DataType | str = "float32",
+    data: Var | None = None, strides: Sequence[Any] | None = None, elem_offset: Any = None,
+    scope: str = "global", align: int = 0, offset_factor: int = 0, buffer_type: str = "",
     axis_separators: Any = None,
-) -> _Buffer:
+) -> _Buffer:  # fmt: skip
     """A buffer symbol: as the annotation of a parameter, or a view of the memory `data`."""
     index = _shape_dtype(shape)
     if isinstance(strides, (list, tuple)):
@@ -119,18 +113,12 @@ buffer_decl = buffer
 
 
 def match_buffer(
-    param: Any,
-    shape: Sequence[PrimExpr | int] | None = None,
-    dtype: DataType | str = "float32",
-    data: Var | None = None,
-    strides: Sequence[Any] | None = None,
-    elem_offset: PrimExpr | str | int | None = None,
-    scope: str = "global",
-    align: int = -1,
-    offset_factor: int = 0,
-    buffer_type: str = "default",
+    param: Any, shape: Sequence[PrimExpr | int] | None = None, dtype: DataType | str = "float32",
+    data: Var | None = None, strides: Sequence[Any] | None = None,
+    elem_offset: PrimExpr | str | int | None = None, scope: str = "global", align: int = -1,
+    offset_factor: int = 0, buffer_type: str = "default",
     axis_separators: Sequence[int] | None = None,
-) -> _Buffer:
+) -> _Buffer:  # fmt: skip
     """See a handle parameter as a buffer, or, in a block, a region of a buffer as another one."""
     region = None if isinstance(param, Var) else as_region(param)
     if shape is None:
@@ -196,17 +184,11 @@ def _load_region(load: BufferLoad) -> BufferRegion:
 
 
 def alloc_buffer(
-    shape: int | Sequence[PrimExpr | int],
-    dtype: DataType | str = "float32",
-    data: Var | None = None,
-    strides: Any = None,
-    elem_offset: Any = None,
-    scope: str = "global",
-    align: int = -1,
-    offset_factor: int = 0,
-    buffer_type: str = "default",
+    shape: int | Sequence[PrimExpr | int], dtype: DataType | str = "float32",
+    data: Var | None = None, strides: Any = None, elem_offset: Any = None, scope: str = "global",
+    align: int = -1, offset_factor: int = 0, buffer_type: str = "default",
     axis_separators: Any = None,
-) -> _Buffer:
+) -> _Buffer:  # fmt: skip
     """A buffer that lives in the enclosing block (or the root block)."""
     rest = (strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators)
     allocated = buffer(shape, dtype, data, *rest)
@@ -219,17 +201,11 @@ def alloc_buffer(
 
 
 def decl_buffer(
-    shape: int | Sequence[PrimExpr | int],
-    dtype: DataType | str = "float32",
-    data: Var | None = None,
-    strides: Sequence[int] | None = None,
-    elem_offset: PrimExpr | int | None = None,
-    scope: str = "global",
-    align: int = 0,
-    offset_factor: int = 0,
-    buffer_type: str = "",
-    axis_separators: Any = None,
-) -> Wrap:
+    shape: int | Sequence[PrimExpr | int], dtype: DataType | str = "float32",
+    data: Var | None = None, strides: Sequence[int] | None = None,
+    elem_offset: PrimExpr | int | None = None, scope: str = "global", align: int = 0,
+    offset_factor: int = 0, buffer_type: str = "", axis_separators: Any = None,
+) -> Wrap:  # fmt: skip
     """A view of memory for the rest of the scope; without `data`, the memory is allocated."""
     rest = (strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators)
     declared = buffer(shape, dtype, data, *rest)

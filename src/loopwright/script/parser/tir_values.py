@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...base.errors import explain
-from ...ir.dtype import DataType
+from ...base.names import named
+from ...ir.dtype import SMALL_FLOATS, DataType
 from ...ir.prim_expr import Call, FloatImm, IterVar, PrimExpr, SizeVar, Var
 from ...ir.prim_op import const as _const
 from ...ir.prim_op import convert
@@ -27,25 +28,12 @@ def dtype_constructor(name: str) -> Callable[..., PrimExpr]:
             return FloatImm(dtype, float(expr)) if dtype.is_float else _const(int(expr), dtype)
         return _const(as_operand(expr), dtype)
 
-    make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"A {name} variable; with an argument, that value as {name}."
     make.dtype = dtype
-    return make
+    return named(make, name, f"A {name} variable; with an argument, that value as {name}.")
 
 
 DTYPES = [f"{kind}{bits}" for kind in ("int", "uint") for bits in (1, 2, 4, 8, 16, 32, 64)]
-DTYPES += [
-    "float16",
-    "float32",
-    "float64",
-    "complex64",
-    "complex128",
-    "bfloat16",
-    "float8_e3m4",
-    "float8_e4m3",
-]
-DTYPES += ["float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2"]
-DTYPES += ["float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"]
+DTYPES += ["float16", "float32", "float64", "complex64", "complex128", "bfloat16", *SMALL_FLOATS]
 
 
 def handle(
@@ -163,5 +151,4 @@ def intrinsic(name: str) -> Callable[..., Call]:
     def build(*args: PrimExpr | int, dtype: DataType | str = "handle") -> Call:
         return Call(plain_argument(dtype), f"tir.{name}", [as_operand(a) for a in args])
 
-    build.__name__ = build.__qualname__ = name
-    return build
+    return named(build, name)

@@ -53,9 +53,7 @@ def _module(p: Printer, mod: IRModule, out: list) -> None:
     out.extend(p.with_header([Nest([f"@{decorator}", f"class {name}:"], stmts)]))
 
 
-@expr_of(DictAttrs)
-def _dict_attrs(p: Printer, attrs: DictAttrs) -> str:
-    return p.mapping(attrs.values)
+expr_of(DictAttrs)(lambda p, attrs: p.mapping(attrs.values))
 
 
 @expr_of(VDevice)
@@ -64,16 +62,10 @@ def _vdevice(p: Printer, device: VDevice) -> str:
     return f"{p.ir('vdevice')}({target}, {device.vdevice_id}, {quote(device.memory_scope)})"
 
 
-@expr_of(DummyGlobalInfo)
-def _dummy(p: Printer, _: DummyGlobalInfo) -> str:
-    return f"{p.ir('dummy_global_info')}()"
+expr_of(DummyGlobalInfo)(lambda p, _: f"{p.ir('dummy_global_info')}()")
 
 
-@expr_of(Target)
-def _target(p: Printer, target: Target) -> str:
-    return f"{p.tir('target')}({p.mapping(target.export())})"
+expr_of(Target)(lambda p, target: f"{p.tir('target')}({p.mapping(target.export())})")
 
 
-@expr_of(Op)
-def _op(p: Printer, op: Op) -> str:
-    return f"{p.ir('Op')}({quote(op.name)})"
+expr_of(Op)(lambda p, op: f"{p.ir('Op')}({quote(op.name)})")

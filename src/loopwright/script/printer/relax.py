@@ -109,14 +109,10 @@ def _extern(p: Printer, node: rx.ExternFunc) -> str:
     return call_text(p.relax("ExternFunc"), args)
 
 
-@expr_of(rx.Tuple)
-def _tuple(p: Printer, node: rx.Tuple) -> str:
-    return p.tuple(node.fields) if node.fields else f"{p.relax('tuple')}()"
+expr_of(rx.Tuple)(lambda p, node: p.tuple(node.fields) if node.fields else f"{p.relax('tuple')}()")
 
 
-@expr_of(rx.TupleGetItem)
-def _tuple_get_item(p: Printer, node: rx.TupleGetItem) -> str:
-    return f"{p.expr(node.tuple_value)}[{node.index}]"
+expr_of(rx.TupleGetItem)(lambda p, node: f"{p.expr(node.tuple_value)}[{node.index}]")
 
 
 # ---------------------------------------------------------------------- calls

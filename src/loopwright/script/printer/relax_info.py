@@ -40,9 +40,7 @@ def _mentions(expr: PrimExpr, names: set[int]) -> bool:
     return mentioned
 
 
-@expr_of(si.ObjectStructInfo)
-def _object(p: Printer, _: si.ObjectStructInfo) -> str:
-    return p.relax("Object")
+expr_of(si.ObjectStructInfo)(lambda p, _: p.relax("Object"))
 
 
 @expr_of(si.PrimStructInfo)
@@ -114,19 +112,13 @@ def _func(p: Printer, info: si.FuncStructInfo) -> str:
     return call_text(p.relax("Callable"), args)
 
 
-@expr_of(ty.ObjectType)
-def _object_type(p: Printer, _: ty.ObjectType) -> str:
-    return p.relax("Object")
+expr_of(ty.ObjectType)(lambda p, _: p.relax("Object"))
 
 
-@expr_of(ty.PackedFuncType)
-def _packed_func_type(p: Printer, _: ty.PackedFuncType) -> str:
-    return p.relax("PackedFunc")
+expr_of(ty.PackedFuncType)(lambda p, _: p.relax("PackedFunc"))
 
 
-@expr_of(ty.ShapeType)
-def _shape_type(p: Printer, kind: ty.ShapeType) -> str:
-    return f"{p.relax('Shape')}(ndim={kind.ndim})"
+expr_of(ty.ShapeType)(lambda p, kind: f"{p.relax('Shape')}(ndim={kind.ndim})")
 
 
 @expr_of(ty.TensorType)
@@ -134,9 +126,7 @@ def _tensor_type(p: Printer, kind: ty.TensorType) -> str:
     return f"{p.relax('Tensor')}(ndim={kind.ndim}, dtype={dtype_text(kind.dtype)})"
 
 
-@expr_of(ty.TupleType)
-def _tuple_type(p: Printer, kind: ty.TupleType) -> str:
-    return f"{p.relax('Tuple')}({p.exprs(kind.fields)})"
+expr_of(ty.TupleType)(lambda p, kind: f"{p.relax('Tuple')}({p.exprs(kind.fields)})")
 
 
 @expr_of(ty.FuncType)

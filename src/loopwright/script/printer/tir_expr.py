@@ -35,40 +35,23 @@ _OPERATORS: dict[type, tuple[str, int, str]] = {
     pe.EQ: (" == ", COMPARE, "EQ"),
     pe.NE: (" != ", COMPARE, "NE"),
 }
+# Those that are functions, which fold as operators do.
+_FUNCTIONS = {pe.Mod: "truncmod", pe.Min: "min", pe.Max: "max"}
 _ITER_TYPES = (
-    "DataPar",
-    "ThreadIndex",
-    "CommReduce",
-    "Ordered",
-    "Opaque",
-    "Unrolled",
-    "Vectorized",
-    "Parallelized",
-    "Tensorized",
+    *("DataPar", "ThreadIndex", "CommReduce", "Ordered", "Opaque", "Unrolled", "Vectorized"),
+    *("Parallelized", "Tensorized"),
 )
 # Intrinsics whose text has the result's dtype as first or as last argument.
 _DTYPE_FIRST = {
     *op_target.TYPED,
-    "call_extern",
-    "call_pure_extern",
-    "call_llvm_intrin",
-    "call_llvm_pure_intrin",
-    "call_spirv_pure_glsl450",
-    "reinterpret",
-    "get_active_lane_mask",
-    "type_annotation",
-    "vectorlow",
-    "vectorhigh",
-    "vectorcombine",
+    *("call_extern", "call_pure_extern", "call_llvm_intrin", "call_llvm_pure_intrin"),
+    *("call_spirv_pure_glsl450", "reinterpret", "get_active_lane_mask", "type_annotation"),
+    *("vectorlow", "vectorhigh", "vectorcombine"),
 }
 _DTYPE_LAST = {"tvm_struct_get"}
 # Intrinsics that TVMScript writes without their old prefix.
-_SCRIPT_NAMES = {
-    "tvm_call_packed": "call_packed",
-    "tvm_call_cpacked": "call_cpacked",
-    "tvm_call_packed_lowered": "call_packed_lowered",
-    "tvm_call_cpacked_lowered": "call_cpacked_lowered",
-}
+_PACKED = ("call_packed", "call_cpacked", "call_packed_lowered", "call_cpacked_lowered")
+_SCRIPT_NAMES = {f"tvm_{name}": name for name in _PACKED}
 # The type that an intrinsic's function infers for its result.
 _RESULTS = {
     **op_target.RESULTS,
@@ -101,9 +84,7 @@ def _string(p: Printer, node: pe.StringImm) -> str:
     return p.meta("tir.StringImm", node) if "\n" in node.value else quote(node.value)
 
 
-@expr_of(pe.PrimType)
-def _prim_type(p: Printer, node: pe.PrimType) -> str:
-    return "None" if node.dtype.is_void else p.tir(node.dtype)
+expr_of(pe.PrimType)(lambda p, node: "None" if node.dtype.is_void else p.tir(node.dtype))
 
 
 @expr_of(pe.PointerType)
@@ -112,9 +93,7 @@ def _pointer_type(p: Printer, node: pe.PointerType) -> str:
     return call_text(p.tir("handle"), [dtype_text(element)] + [quote(s) for s in [scope] if s])
 
 
-@expr_of(pe.Range)
-def _range(p: Printer, node: pe.Range) -> str:
-    return f"{p.ir('Range')}({p.expr(node.min)}, {p.expr(add(node.min, node.extent))})"
+expr_of(pe.Range)(lambda p, n: f"{p.ir('Range')}({p.expr(n.min)}, {p.expr(add(n.min, n.extent))})")
 
 
 @expr_of(pe.IterVar)
@@ -174,21 +153,10 @@ def _div(p: Printer, node: pe.Div) -> str:
     return loose(f"{operand(a, MULTIPLY)} / {operand(b, MULTIPLY + 1)}", MULTIPLY)
 
 
-@expr_of(pe.Mod)
-def _mod(p: Printer, node: pe.Mod) -> str:
-    name = "Mod" if _unreadable(node) else "truncmod"
-    return f"{p.tir(name)}({p.expr(node.a)}, {p.expr(node.b)})"
-
-
-@expr_of(pe.Min)
-def _min(p: Printer, node: pe.Min) -> str:
-    name = "Min" if _unreadable(node) else "min"
-    return f"{p.tir(name)}({p.expr(node.a)}, {p.expr(node.b)})"
-
-
-@expr_of(pe.Max)
-def _max(p: Printer, node: pe.Max) -> str:
-    name = "Max" if _unreadable(node) else "max"
+@expr_of(*_FUNCTIONS)
+def _function(p: Printer, node: pe.BinaryOpExpr) -> str:
+    kind = type(node)
+    name = kind.__name__ if _unreadable(node) else _FUNCTIONS[kind]
     return f"{p.tir(name)}({p.expr(node.a)}, {p.expr(node.b)})"
 
 

@@ -114,9 +114,10 @@ class CallTranslator(VectorTranslator):
         if isinstance(node.op, GlobalVar):
             return self.call_function(node.op.name_hint, node.args), False
         name = getattr(node.op, "name", "")
-        rule = _CALLS.get(name)
+        short = name.removeprefix("tir.")
+        rule = None if short == name else getattr(self, f"tir_{short}", None)
         if rule is not None:
-            return rule(self, node)
+            return rule(node)
         if name in _THROUGH:
             return self.raw(node.args[0])
         if name in _NOTHING:
@@ -124,7 +125,6 @@ class CallTranslator(VectorTranslator):
         if name in _BITWISE:
             a, b = (self.scalar(x) for x in node.args)
             return f"({a} {_BITWISE[name]} {b})", False
-        short = name.removeprefix("tir.")
         if short in _ROUNDING and node.dtype.is_integer:
             return self.raw(node.args[0])  # already rounded
         if short in meaning.FLOAT:
@@ -133,15 +133,17 @@ class CallTranslator(VectorTranslator):
             return self.low_precision(text, node.dtype), False
         return f"{self.helper(meaning.no_meaning)}({self.call_name(node)!r})", False
 
-    def call_if(self, node: Call) -> tuple[str, bool]:
+    # The method of the intrinsic `tir.name` is `tir_name`.
+
+    def tir_if_then_else(self, node: Call) -> tuple[str, bool]:
         return self.choice(*node.args)
 
-    def call_checked_index(self, node: Call) -> tuple[str, bool]:
+    def tir_checked_index(self, node: Call) -> tuple[str, bool]:
         index, extent = (self.scalar(a) for a in node.args)
         where = repr("" if node.span is None else str(node.span))
         return f"{self.helper(meaning.index_from_data)}({index}, {extent}, {where})", False
 
-    def call_shift(self, node: Call) -> tuple[str, bool]:
+    def tir_shift_left(self, node: Call) -> tuple[str, bool]:
         a, b = (self.scalar(x) for x in node.args)
         left = self.call_name(node) == "tir.shift_left"
         by, bits = node.args[1], node.dtype.bits
@@ -150,62 +152,70 @@ class CallTranslator(VectorTranslator):
         fn = self.helper(meaning.shifted_left if left else meaning.shifted_right)
         return f"{fn}({a}, {b}, {bits})", left
 
-    def call_not(self, node: Call) -> tuple[str, bool]:
+    tir_shift_right = tir_shift_left
+
+    def tir_bitwise_not(self, node: Call) -> tuple[str, bool]:
         text = self.scalar(node.args[0])
         if node.dtype.is_bool:
             return f"(not {text})", False
         return f"(~{text})", node.dtype.is_uint
 
-    def call_popcount(self, node: Call) -> tuple[str, bool]:
+    def tir_popcount(self, node: Call) -> tuple[str, bool]:
         mask = (1 << node.args[0].dtype.bits) - 1
         return f"({self.scalar(node.args[0])} & {mask}).bit_count()", False
 
-    def call_clz(self, node: Call) -> tuple[str, bool]:
+    def tir_clz(self, node: Call) -> tuple[str, bool]:
         bits = node.args[0].dtype.bits
         key = f"_clz{bits}"
         self.names.setdefault(key, meaning.count_leading_zeros(bits))
         return f"{key}({self.scalar(node.args[0])})", False
 
-    def call_ldexp(self, node: Call) -> tuple[str, bool]:
+    def tir_ldexp(self, node: Call) -> tuple[str, bool]:
         x, e = (self.scalar(a) for a in node.args)
         return f"{self.helper(meaning.ldexp)}({x}, {e})", False
 
-    def call_nextafter(self, node: Call) -> tuple[str, bool]:
+    def tir_nextafter(self, node: Call) -> tuple[str, bool]:
         key = f"_nextafter_{node.dtype}"
         self.names.setdefault(key, meaning.nextafter(node.dtype))
         return f"{key}({self.scalar(node.args[0])}, {self.scalar(node.args[1])})", False
 
-    def call_reinterpret(self, node: Call) -> tuple[str, bool]:
+    def tir_reinterpret(self, node: Call) -> tuple[str, bool]:
         return self.reinterpret(node, self.value(node.args[0])), False
 
-    def call_pow(self, node: Call) -> tuple[str, bool]:
+    def tir_pow(self, node: Call) -> tuple[str, bool]:
         a, b = (self.scalar(x) for x in node.args)
         if node.dtype.is_integer:
             return f"{self.helper(meaning.int_pow)}({a}, {b}, {node.dtype.bits})", True
         return self.low_precision(self.library("pow", a, b), node.dtype), False
 
-    def call_abs(self, node: Call) -> tuple[str, bool]:
+    def tir_fabs(self, node: Call) -> tuple[str, bool]:
         return f"abs({self.scalar(node.args[0])})", node.dtype.is_int
 
-    def call_q(self, node: Call) -> tuple[str, bool]:
+    def tir_q_multiply_shift(self, node: Call) -> tuple[str, bool]:
         fn = getattr(meaning, self.call_name(node).removeprefix("tir."))
         return f"{self.helper(fn)}({', '.join(self.scalar(a) for a in node.args)})", True
 
-    def call_uint(self, node: Call) -> tuple[str, bool]:
+    tir_q_multiply_shift_per_axis = tir_q_multiply_shift
+
+    def tir_large_uint_imm(self, node: Call) -> tuple[str, bool]:
         low, high = (self.scalar(a) for a in node.args)
         return f"(({high} << 32) | {low})", False
 
-    def call_extern(self, node: Call) -> tuple[str, bool]:
+    def tir_call_extern(self, node: Call) -> tuple[str, bool]:
         python = self.extern_meaning(node)
         args = ", ".join(self.value(a) for a in node.args[1:])
         if python is not None:
             return f"{self.use(str(node.args[0].value), python)}({args})", False
         return self.packed(node), False
 
-    def call_packed(self, node: Call) -> tuple[str, bool]:
+    tir_call_pure_extern = tir_call_llvm_intrin = tir_call_llvm_pure_intrin = tir_call_extern
+
+    def tir_call_packed(self, node: Call) -> tuple[str, bool]:
         return self.packed(node), False
 
-    def call_trace(self, node: Call) -> tuple[str, bool]:
+    tir_call_cpacked = tir_call_packed
+
+    def tir_tvm_call_trace_packed(self, node: Call) -> tuple[str, bool]:
         args = ", ".join(self.value(a) for a in node.args)
         return f"{self.helper(meaning.traced)}(_call, {args})", False
 
@@ -216,7 +226,7 @@ class CallTranslator(VectorTranslator):
     def call_function(self, name: str, args: Sequence[pe.PrimExpr]) -> str:
         return f"_call.kernel({', '.join([repr(name), *(self.value(a) for a in args)])})"
 
-    def call_address(self, node: Call) -> tuple[str, bool]:
+    def tir_address_of(self, node: Call) -> tuple[str, bool]:
         (load,) = node.args
         if not isinstance(load, BufferLoad):
             return self.value(load), False
@@ -226,7 +236,7 @@ class CallTranslator(VectorTranslator):
         terms += [] if offset is None else [offset[0]]
         return f"{self.view(load.buffer, 'n')}[{' + '.join(terms) or '0'}:]", False
 
-    def call_access_ptr(self, node: Call) -> tuple[str, bool]:
+    def tir_tvm_access_ptr(self, node: Call) -> tuple[str, bool]:
         kind, data, offset = node.args[:3]
         base = self.scalar(data)
         if isinstance(kind, Call) and not kind.dtype.is_handle:
@@ -234,14 +244,16 @@ class CallTranslator(VectorTranslator):
             base = f"{self.helper(meaning.view_bytes)}({base}, {element!r})"
         return f"{base}[{self.scalar(offset)}:]", False
 
-    def call_byte_offset(self, node: Call) -> tuple[str, bool]:
+    def tir_handle_add_byte_offset(self, node: Call) -> tuple[str, bool]:
         base, offset = (self.scalar(a) for a in node.args)
         return f"{self.helper(meaning.byte_offset)}({base}, {offset})", False
 
-    def call_tuple(self, node: Call) -> tuple[str, bool]:
+    def tir_tvm_tuple(self, node: Call) -> tuple[str, bool]:
         return f"({''.join(self.value(a) + ', ' for a in node.args)})", False
 
-    def call_array(self, node: Call) -> tuple[str, bool]:
+    tir_tvm_stack_make_shape = tir_tvm_tuple
+
+    def tir_tvm_stack_make_array(self, node: Call) -> tuple[str, bool]:
         data, shape, strides, _, kind, offset = node.args
         steps = "None" if isinstance(strides, IntImm) else self.value(strides)
         args = f"{self.value(data)}, {self.value(shape)}, {steps}, {str(kind.dtype)!r}"
@@ -250,43 +262,45 @@ class CallTranslator(VectorTranslator):
         array = self.helper(meaning.borrowed if apart else meaning.tensor_view)
         return f"{array}({args}, {self.scalar(offset)})", False
 
-    def call_sync(self, node: Call) -> tuple[str, bool]:
+    def tir_tvm_storage_sync(self, node: Call) -> tuple[str, bool]:
         return f"{self.helper(threads.sync)}()", False
 
-    def call_shuffle(self, node: Call) -> tuple[str, bool]:
+    def tir_tvm_warp_shuffle(self, node: Call) -> tuple[str, bool]:
         """The value of another thread of the warp, by number or by distance."""
         _, value, lane, width, _ = (self.value(a) for a in node.args)
         steps = {"tir.tvm_warp_shuffle": 0, "tir.tvm_warp_shuffle_up": -1}
         step = steps.get(self.call_name(node), 1)
         return f"{self.helper(threads.shuffle)}({value}, {lane}, {width}, {step})", False
 
-    def call_activemask(self, node: Call) -> tuple[str, bool]:
+    tir_tvm_warp_shuffle_up = tir_tvm_warp_shuffle_down = tir_tvm_warp_shuffle
+
+    def tir_tvm_warp_activemask(self, node: Call) -> tuple[str, bool]:
         return "0xFFFFFFFF", False
 
-    def call_workspace(self, node: Call) -> tuple[str, bool]:
+    def tir_TVMBackendAllocWorkspace(self, node: Call) -> tuple[str, bool]:
         size = self.scalar(node.args[2])
         return f"{self.helper(meaning.allocate)}('uint8', {size})", False
 
-    def call_free(self, node: Call) -> tuple[str, bool]:
+    def tir_TVMBackendFreeWorkspace(self, node: Call) -> tuple[str, bool]:
         return "0", False
 
-    def call_throw(self, node: Call) -> tuple[str, bool]:
+    def tir_tvm_throw_last_error(self, node: Call) -> tuple[str, bool]:
         return f"{self.helper(meaning.throw_last_error)}()", False
 
-    def call_struct_get(self, node: Call) -> tuple[str, bool]:
+    def tir_tvm_struct_get(self, node: Call) -> tuple[str, bool]:
         base, index, code = (self.scalar(a) for a in node.args[:3])
         return f"{self.helper(structs.struct_get)}({base}, {index}, {code})", False
 
-    def call_struct_set(self, node: Call) -> tuple[str, bool]:
+    def tir_tvm_struct_set(self, node: Call) -> tuple[str, bool]:
         base, index, code = (self.scalar(a) for a in node.args[:3])
         value = self.value(node.args[3])
         return f"{self.helper(structs.struct_set)}({base}, {index}, {code}, {value})", False
 
-    def call_alloca(self, node: Call) -> tuple[str, bool]:
+    def tir_tvm_stack_alloca(self, node: Call) -> tuple[str, bool]:
         kind, count = (self.value(a) for a in node.args)
         return f"{self.helper(structs.stack_alloca)}({kind}, {count})", False
 
-    def call_packed_lowered(self, node: Call) -> tuple[str, bool]:
+    def tir_call_packed_lowered(self, node: Call) -> tuple[str, bool]:
         """The arguments are structs `begin` to `end` of an array; the result follows them."""
         name, stack, begin, end = (self.value(a) for a in node.args[:4])
         return (
@@ -294,17 +308,19 @@ class CallTranslator(VectorTranslator):
             False,
         )
 
-    def call_null(self, node: Call) -> tuple[str, bool]:
+    tir_call_cpacked_lowered = tir_call_packed_lowered
+
+    def tir_isnullptr(self, node: Call) -> tuple[str, bool]:
         return f"({self.value(node.args[0])} is None)", False
 
-    def call_dp4a(self, node: Call) -> tuple[str, bool]:
+    def tir_dp4a(self, node: Call) -> tuple[str, bool]:
         a, b, total = (self.value(x) for x in node.args)
         return f"{self.helper(meaning.dp4a)}({a}, {b}, {total})", True
 
-    def call_undef(self, node: Call) -> tuple[str, bool]:
+    def tir_undef(self, node: Call) -> tuple[str, bool]:
         return "0", False
 
-    def call_atomic(self, node: Call) -> tuple[str, bool]:
+    def tir_atomic_add(self, node: Call) -> tuple[str, bool]:
         pointer, value = (self.value(a) for a in node.args[:2])
         return f"{self.helper(meaning.atomic_add)}({pointer}, {value})", False
 
@@ -313,53 +329,3 @@ def np_vectorized(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A scalar function applied to each lane."""
     vectorized = meaning.np.vectorize(fn, otypes=[meaning.np.float64])
     return lambda *args: vectorized(*args)
-
-
-_T = CallTranslator
-_CALLS: dict[str, Callable[[CallTranslator, Call], tuple[str, bool]]] = {
-    "tir.if_then_else": _T.call_if,
-    "tir.checked_index": _T.call_checked_index,
-    "tir.shift_left": _T.call_shift,
-    "tir.shift_right": _T.call_shift,
-    "tir.bitwise_not": _T.call_not,
-    "tir.popcount": _T.call_popcount,
-    "tir.clz": _T.call_clz,
-    "tir.ldexp": _T.call_ldexp,
-    "tir.nextafter": _T.call_nextafter,
-    "tir.reinterpret": _T.call_reinterpret,
-    "tir.pow": _T.call_pow,
-    "tir.fabs": _T.call_abs,
-    "tir.q_multiply_shift": _T.call_q,
-    "tir.q_multiply_shift_per_axis": _T.call_q,
-    "tir.large_uint_imm": _T.call_uint,
-    "tir.call_extern": _T.call_extern,
-    "tir.call_pure_extern": _T.call_extern,
-    "tir.call_llvm_intrin": _T.call_extern,
-    "tir.call_llvm_pure_intrin": _T.call_extern,
-    "tir.call_packed": _T.call_packed,
-    "tir.call_cpacked": _T.call_packed,
-    "tir.tvm_call_trace_packed": _T.call_trace,
-    "tir.address_of": _T.call_address,
-    "tir.tvm_access_ptr": _T.call_access_ptr,
-    "tir.handle_add_byte_offset": _T.call_byte_offset,
-    "tir.tvm_tuple": _T.call_tuple,
-    "tir.tvm_stack_make_shape": _T.call_tuple,
-    "tir.tvm_stack_make_array": _T.call_array,
-    "tir.tvm_storage_sync": _T.call_sync,
-    "tir.tvm_warp_shuffle": _T.call_shuffle,
-    "tir.tvm_warp_shuffle_up": _T.call_shuffle,
-    "tir.tvm_warp_shuffle_down": _T.call_shuffle,
-    "tir.tvm_warp_activemask": _T.call_activemask,
-    "tir.tvm_throw_last_error": _T.call_throw,
-    "tir.tvm_struct_get": _T.call_struct_get,
-    "tir.tvm_struct_set": _T.call_struct_set,
-    "tir.tvm_stack_alloca": _T.call_alloca,
-    "tir.call_packed_lowered": _T.call_packed_lowered,
-    "tir.call_cpacked_lowered": _T.call_packed_lowered,
-    "tir.dp4a": _T.call_dp4a,
-    "tir.TVMBackendAllocWorkspace": _T.call_workspace,
-    "tir.TVMBackendFreeWorkspace": _T.call_free,
-    "tir.isnullptr": _T.call_null,
-    "tir.undef": _T.call_undef,
-    "tir.atomic_add": _T.call_atomic,
-}

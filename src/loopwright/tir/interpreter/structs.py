@@ -83,8 +83,7 @@ def _tensor_field(array: np.ndarray, field: int) -> Any:
         return dl_dtype(array.dtype.name)[field - _CODE]
     fields = {_RANK: array.ndim, _OFFSET: 0, _DEVICE_ID: 0, _DEVICE_TYPE: 1}
     if field not in fields:
-        what = "tvm_struct_get: unknown field of a tensor"
-        raise LoopwrightError(explain(what, got=field))
+        raise LoopwrightError(explain("tvm_struct_get: unknown field of a tensor", got=field))
     return fields[field]
 
 

@@ -11,59 +11,14 @@ from ..context import Context
 from ..values import Value
 from .table import FUNCTIONS, function
 
-_UNARY = (
-    op.abs,
-    op.acos,
-    op.acosh,
-    op.asin,
-    op.asinh,
-    op.atan,
-    op.atanh,
-    op.bitwise_not,
-    op.ceil,
-    op.cos,
-    op.cosh,
-    op.erf,
-    op.exp,
-    op.floor,
-    op.isnan,
-    op.log,
-    op.logical_not,
-    op.negative,
-    op.nn.gelu,
-    op.nn.gelu_tanh,
-    op.nn.hardswish,
-    op.nn.relu,
-    op.round,
-    op.sigmoid,
-    op.sign,
-    op.sin,
-    op.sinh,
-    op.sqrt,
-    op.tan,
-    op.tanh,
-)
-_BINARY = (
-    op.add,
-    op.atan2,
-    op.bitwise_and,
-    op.bitwise_or,
-    op.bitwise_xor,
-    op.divide,
-    op.equal,
-    op.floor_mod,
-    op.greater,
-    op.greater_equal,
-    op.less,
-    op.less_equal,
-    op.logical_and,
-    op.logical_or,
-    op.logical_xor,
-    op.maximum,
-    op.minimum,
-    op.multiply,
-    op.subtract,
-)
+_UNARY = """
+    abs acos acosh asin asinh atan atanh bitwise_not ceil cos cosh erf exp floor isnan log
+    logical_not negative round sigmoid sign sin sinh sqrt tan tanh
+""".split()  # noqa: SIM905
+_BINARY = """
+    add atan2 bitwise_and bitwise_or bitwise_xor divide equal floor_mod greater greater_equal
+    less less_equal logical_and logical_or logical_xor maximum minimum multiply subtract
+""".split()  # noqa: SIM905
 Build = Callable[..., Any]
 
 
@@ -79,10 +34,12 @@ def _binary(build: Build) -> None:
     FUNCTIONS.register(build.__name__, convert)
 
 
-for _build in _UNARY:
+for _name in _UNARY:
+    _unary(getattr(op, _name))
+for _build in (op.nn.gelu, op.nn.gelu_tanh, op.nn.hardswish, op.nn.relu):
     _unary(_build)
-for _build in _BINARY:
-    _binary(_build)
+for _name in _BINARY:
+    _binary(getattr(op, _name))
 
 
 @function

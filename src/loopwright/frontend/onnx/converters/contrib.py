@@ -156,9 +156,7 @@ def nhwc_max_pool(cx: Context, node: Node, x: Value) -> Any:
 
 @_contrib("CDist")
 def cdist(cx: Context, node: Node, a: Value, b: Value) -> Any:
-    metric, o = node.text("metric", "sqeuclidean"), cx.onnx
-    if metric not in ("euclidean", "sqeuclidean"):
-        raise ValueError(explain("unknown metric", got=metric, instead="euclidean, sqeuclidean"))
+    metric, o = node.choice("metric", ("sqeuclidean", "euclidean")), cx.onnx
     apart = o.Sub(o.Unsqueeze(a, [1]), o.Unsqueeze(b, [0]))
     out = o.ReduceSumSquare(apart, [2], keepdims=0)
     return o.Sqrt(out) if metric == "euclidean" else out

@@ -166,11 +166,13 @@ def causal_conv_with_state(
 ) -> Any:
     _refused(node, "state_window", "state_update_capacity", "state_length", "input_channels")
     node.skip("state_channels_last", "input_channel_offset")
-    o, act, last = cx.onnx, node.text("activation", "none"), node.flag("channels_last")
+    o, act, last = (
+        cx.onnx,
+        node.choice("activation", ("none", "silu", "swish")),
+        node.flag("channels_last"),
+    )
     if node.integer("ndim", 1) != 1 or (last and x.ndim != 3):
         raise ValueError(explain("a convolution along one axis", got=str(x.info)))
-    if act not in ("none", "silu", "swish"):
-        raise ValueError(explain("activation must be none, silu or swish", got=act))
     channels, taps = _fixed_extents(w, 0, 2)
     step = node.integer("dilation", 1)
     size = (taps - 1) * step
@@ -325,9 +327,7 @@ def ngram_repeat_block(cx: Context, node: Node, ids: Value, scores: Value) -> An
 def crop_and_resize(
     cx: Context, node: Node, x: Value, rois: Value, images: Value, size: Value
 ) -> Any:
-    o, mode = cx.onnx, node.text("mode", "bilinear")
-    if mode not in ("bilinear", "nearest"):
-        raise ValueError(explain("mode must be bilinear or nearest", got=mode))
+    o, mode = cx.onnx, node.choice("mode", ("bilinear", "nearest"))
     for name, value, rank in (("X", x, 4), ("rois", rois, 2)):
         if value.ndim != rank:
             raise ValueError(explain(f"{name} must have {rank} dimensions", got=str(value.info)))
@@ -417,13 +417,11 @@ def gated_delta_net(
 ) -> Any:  # fmt: skip
     """`LinearAttention` on heads that are axes of their own, [..., length, heads, size], with states
     [batch, heads, size of a value, size of a key]."""
-    o, act = cx.onnx, node.text("gate_activation", "none")
+    o, act = cx.onnx, node.choice("gate_activation", ("none", "softplus"))
     _refused(node, "state_update_capacity")
     node.skip("gate_lower_bound", "chunk_size")
     if key is None or value is None or lengths is not None or count is not None:
         raise ValueError(explain("packed or ragged inputs", instead="query, key and value"))
-    if act not in ("none", "softplus"):
-        raise ValueError(explain("gate_activation must be none or softplus", got=act))
     (heads, size), (own, width) = _fixed_extents(key, -2, -1), _fixed_extents(value, -2, -1)
     if own % heads:
         what = "the number of value heads must be a multiple of the number of key heads"

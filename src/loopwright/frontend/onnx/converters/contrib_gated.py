@@ -37,9 +37,8 @@ def _as_shaped(cx: Context, x: Value, like: Value) -> Value:
 
 @_contrib("GatedRMSNorm")
 def gated_rms_norm(cx: Context, node: Node, x: Value, scale: Value, gate: Value) -> Any:
-    o, z, act = cx.onnx, _float(cx, gate), node.text("activation", "silu")
-    if act not in ("silu", "swish", "sigmoid"):
-        raise ValueError(explain("activation must be silu, swish or sigmoid", got=act))
+    o, z = cx.onnx, _float(cx, gate)
+    act = node.choice("activation", ("silu", "swish", "sigmoid"))
     parts = _grouped(cx, _float(cx, x), scale.shape[0])
     norm = _root_mean_square(cx, parts, _float(cx, scale), -1, node.real("epsilon", 1e-5))[0]
     gates = o.Sigmoid(z) if act == "sigmoid" else o.Mul(z, o.Sigmoid(z))

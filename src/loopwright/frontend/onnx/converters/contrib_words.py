@@ -16,7 +16,7 @@ from ...graph.registry import REFUSALS
 from ...graph.values import Value
 from ..context import OnnxContext as Context
 from ..reader import Node
-from ..registry import converter
+from ..registry import converter, define
 from .contrib import DOMAIN, counted
 from .texts import texts_of
 
@@ -71,9 +71,7 @@ def bifurcation_detector(
     return parts
 
 
-@converter("Inverse", 1, DOMAIN)
-def inverse(cx: Context, node: Node, x: Value) -> Any:
-    return op.linalg.inv(x.expr)
+define("Inverse", lambda cx, node, x: op.linalg.inv(x.expr), 1, DOMAIN)
 
 
 @converter("WordConvEmbedding", 1, DOMAIN)

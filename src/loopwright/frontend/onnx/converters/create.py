@@ -14,7 +14,7 @@ from ....relax.expr import ShapeExpr
 from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
-from ..registry import converter
+from ..registry import converter, define
 from ..tensors import dtype_of
 
 _FAR = 1 << 62  # a diagonal that no matrix has; an index may be added to it
@@ -50,9 +50,7 @@ def constant_of_shape(cx: Context, node: Node, shape: Value) -> Any:
     return cx.ops.full(shape, fill=fill)
 
 
-@converter("Range", 11)
-def arange(cx: Context, node: Node, start: Value, limit: Value, delta: Value) -> Any:
-    return cx.ops.arange(start, limit, delta)
+define("Range", lambda cx, node, start, limit, delta: cx.ops.arange(start, limit, delta), 11)
 
 
 @converter("EyeLike", 9)
@@ -94,9 +92,7 @@ def gather_nd(cx: Context, node: Node, data: Value, indices: Value) -> Any:
     return cx.ops.gather_nd(data, indices, batch_dims=node.integer("batch_dims", 0))
 
 
-@converter("Where", 9)
-def where(cx: Context, node: Node, condition: Value, x: Value, y: Value) -> Any:
-    return cx.ops.where(condition, x, y)
+define("Where", lambda cx, node, condition, x, y: cx.ops.where(condition, x, y), 9)
 
 
 @converter("OneHot", 9)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -16,7 +15,7 @@ from ...graph.operators import elementwise
 from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
-from ..registry import converter, register_converter
+from ..registry import converter, define, register_converter
 from ..tensors import STRING, dtype_of
 from .texts import cast_texts, written
 
@@ -31,36 +30,15 @@ def _unary(name: str, operator: str) -> None:
     register_converter(name, 1, convert)
 
 
-for _name in (
-    *(
-        "Abs",
-        "Acos",
-        "Acosh",
-        "Asin",
-        "Asinh",
-        "Atan",
-        "Atanh",
-        "Ceil",
-        "Cos",
-        "Cosh",
-        "Erf",
-        "Exp",
-    ),
-    *("Floor", "IsNaN", "Log", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Sqrt", "Tan"),
-    "Tanh",
-):
-    _unary(_name, _name.lower())
-for _name, _operator in {
-    "BitwiseNot": "bitwise_not",
-    "Neg": "negative",
-    "Not": "logical_not",
-}.items():
+_SAME = (
+    "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor IsNaN Log Relu Round Sigmoid Sign "
+    "Sin Sinh Sqrt Tan Tanh"
+)
+_UNARY = {"BitwiseNot": "bitwise_not", "Neg": "negative", "Not": "logical_not"}
+_UNARY |= {name: name.lower() for name in _SAME.split()}
+for _name, _operator in _UNARY.items():
     _unary(_name, _operator)
-
-
-@converter("Identity")
-def identity(cx: Context, node: Node, x: Value) -> Any:
-    return x
+define("Identity", lambda cx, node, x: x)
 
 
 @converter("Dropout")
@@ -138,9 +116,7 @@ def saturated(x: Expr, dtype: str) -> Expr:
     return op.astype(op.clip(x, -edge, edge), dtype)
 
 
-@converter("CastLike", 15)
-def cast_like(cx: Context, node: Node, x: Value, like: Value) -> Any:
-    return _cast(cx, node, x, str(like.dtype))
+define("CastLike", lambda cx, node, x, like: _cast(cx, node, x, str(like.dtype)), 15)
 
 
 @converter("IsInf", 10)
@@ -217,26 +193,14 @@ def _hard_sigmoid(cx: Context, x: Value, alpha: float, beta: float) -> Any:
     return op.clip(line, 0.0, 1.0)
 
 
-@converter("HardSwish", 14)
-def hard_swish(cx: Context, node: Node, x: Value) -> Any:
-    return op.nn.hardswish(x.expr)
+define("HardSwish", lambda cx, node, x: op.nn.hardswish(x.expr), 14)
+define("Gelu", lambda cx, node, x: op.nn.gelu(x.expr), 1, "com.microsoft")
 
 
 @converter("Gelu", 20)
 def gelu(cx: Context, node: Node, x: Value) -> Any:
-    return _gelu(node.text("approximate", "none"))(x.expr)
-
-
-def _gelu(approximate: str) -> Callable[[Any], Any]:
-    if approximate not in ("none", "tanh"):
-        what = "attribute approximate must be none or tanh"
-        raise ValueError(explain(what, got=approximate))
-    return op.nn.gelu_tanh if approximate == "tanh" else op.nn.gelu
-
-
-@converter("Gelu", 1, "com.microsoft")
-def microsoft_gelu(cx: Context, node: Node, x: Value) -> Any:
-    return op.nn.gelu(x.expr)
+    tanh = node.choice("approximate", ("none", "tanh")) == "tanh"
+    return (op.nn.gelu_tanh if tanh else op.nn.gelu)(x.expr)
 
 
 @converter("FastGelu", 1, "com.microsoft")
@@ -263,9 +227,7 @@ def swish(cx: Context, node: Node, x: Value) -> Any:
     return op.multiply(x.expr, op.sigmoid(op.multiply(x.expr, cx.scalar(alpha, x.dtype))))
 
 
-@converter("Softplus")
-def softplus(cx: Context, node: Node, x: Value) -> Any:
-    return _softplus(cx, x)
+define("Softplus", lambda cx, node, x: _softplus(cx, x))
 
 
 def _softplus(cx: Context, x: Value) -> Any:
@@ -273,9 +235,7 @@ def _softplus(cx: Context, x: Value) -> Any:
     return op.nn.softplus(x.expr, 1.0, math.inf)
 
 
-@converter("Mish", 18)
-def mish(cx: Context, node: Node, x: Value) -> Any:
-    return op.multiply(x.expr, op.tanh(_softplus(cx, x)))
+define("Mish", lambda cx, node, x: op.multiply(x.expr, op.tanh(_softplus(cx, x))), 18)
 
 
 @converter("Softsign")
@@ -367,14 +327,8 @@ for _name, _operator in _BINARY.items():
     _binary(_name, _operator)
 
 
-@converter("Pow")
-def power_old(cx: Context, node: Node, a: Value, b: Value) -> Any:
-    return op.power(*_old_sides(cx, node, a, b))
-
-
-@converter("Pow", 7)
-def power(cx: Context, node: Node, a: Value, b: Value) -> Any:
-    return cx.ops.power(a, b)
+define("Pow", lambda cx, node, a, b: op.power(*_old_sides(cx, node, a, b)))
+define("Pow", lambda cx, node, a, b: cx.ops.power(a, b), 7)
 
 
 @converter("Mod", 10)

@@ -15,7 +15,7 @@ from ...graph.context import size_of
 from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
-from ..registry import converter
+from ..registry import converter, define
 from . import block_quantized
 
 
@@ -178,6 +178,4 @@ def _extent(cx: Context, dims: list[Any]) -> Any:
     return cx.simplify(size)
 
 
-@converter("Det", 11)
-def det(cx: Context, node: Node, x: Value) -> Any:
-    return op.linalg.det(x.expr)
+define("Det", lambda cx, node, x: op.linalg.det(x.expr), 11)

@@ -155,8 +155,7 @@ def _kernel(cx: Context, node: Node, x: Value, vectors: np.ndarray) -> Value:
         return o.Pow(scaled, float(degree))
     if kind == "SIGMOID":
         return o.Tanh(scaled)
-    hint = "LINEAR, POLY, RBF, SIGMOID"
-    raise ValueError(explain("unknown kernel_type", got=kind, instead=hint))
+    raise ValueError(explain("unknown kernel_type", got=kind, instead="LINEAR, POLY, RBF, SIGMOID"))
 
 
 @converter("SVMRegressor", 1, DOMAIN)
@@ -245,12 +244,9 @@ def scaler(cx: Context, node: Node, x: Value) -> Any:
 
 @converter("Normalizer", 1, DOMAIN)
 def normalizer(cx: Context, node: Node, x: Value) -> Any:
-    o, norm = cx.onnx, node.text("norm", "MAX")
-    wide = floating(cx, x)
-    reduce = {"MAX": o.ReduceMax, "L1": o.ReduceL1, "L2": o.ReduceL2}.get(norm)
-    if reduce is None:
-        raise ValueError(explain("unknown norm", got=norm, instead="MAX, L1, L2"))
-    size = reduce(wide, [-1])
+    o, wide = cx.onnx, floating(cx, x)
+    reductions = {"MAX": o.ReduceMax, "L1": o.ReduceL1, "L2": o.ReduceL2}
+    size = reductions[node.choice("norm", reductions)](wide, [-1])
     none = o.Equal(size, 0.0)
     return o.Cast(o.Div(wide, o.Where(none, 1.0, size)), to=_F32)
 

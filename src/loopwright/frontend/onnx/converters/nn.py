@@ -23,8 +23,7 @@ def per_axis(node: Node, name: str, rank: int, default: list[int] | None = None)
     """An attribute with a positive number for each spatial axis; required without a default."""
     values = node.integers(name) if default is None else node.integers(name, default)
     if len(values) != rank or any(v < 1 for v in values):
-        what = f"attribute {name} must hold {rank} positive numbers"
-        raise ValueError(explain(what, got=values))
+        raise ValueError(explain(f"attribute {name} must hold {rank} positive numbers", got=values))
     return values
 
 
@@ -42,10 +41,7 @@ def window_padding(
 ) -> list[Any]:
     """The padding of a sliding window: all before, then all after, of the spatial axes; expressions
     where auto_pad depends on a symbolic extent."""
-    rank, auto = len(kernel), node.text("auto_pad", "NOTSET")
-    if auto not in _AUTO:
-        what = f"attribute auto_pad must be one of {', '.join(_AUTO)}"
-        raise ValueError(explain(what, got=auto))
+    rank, auto = len(kernel), node.choice("auto_pad", _AUTO)
     pads = padding_of(node, "pads", 2 * rank)
     return windows.window_padding(x, kernel, strides, dilations, pads if auto == "NOTSET" else auto)
 
@@ -99,10 +95,7 @@ def _transposed_padding(
     dilations: list[int],
     extra: list[int],
 ) -> list[int]:
-    rank, auto = len(kernel), node.text("auto_pad", "NOTSET")
-    if auto not in _AUTO:
-        what = f"attribute auto_pad must be one of {', '.join(_AUTO)}"
-        raise ValueError(explain(what, got=auto))
+    rank, auto = len(kernel), node.choice("auto_pad", _AUTO)
     sizes = node.integers("output_shape", None)
     pads = padding_of(node, "pads", 2 * rank)
     if sizes is not None:

@@ -10,7 +10,7 @@ from ....relax import op
 from ...graph.values import Value
 from ..context import OnnxContext as Context
 from ..reader import Node
-from ..registry import converter, register_converter
+from ..registry import converter, define, register_converter
 
 
 def _running(name: str, since: int, operator: str) -> None:
@@ -37,9 +37,7 @@ def top_k(cx: Context, node: Node, x: Value, k: Value) -> Any:
     return cx.ops.topk(x, k, axis=node.integer("axis", -1), largest=node.flag("largest", True))
 
 
-@converter("NonZero", 9)
-def non_zero(cx: Context, node: Node, x: Value) -> Any:
-    return cx.ops.nonzero(x)
+define("NonZero", lambda cx, node, x: cx.ops.nonzero(x), 9)
 
 
 @converter("Compress", 9)

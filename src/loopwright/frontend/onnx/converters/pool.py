@@ -18,7 +18,7 @@ from ...graph.operators.windows import Window
 from ...graph.values import Value, object_array
 from ..context import OnnxContext as Context
 from ..reader import Node
-from ..registry import converter
+from ..registry import converter, define
 from .nn import per_axis, window_padding
 
 
@@ -76,14 +76,8 @@ def average_pool(cx: Context, node: Node, x: Value) -> Any:
     return windows.averaged(cx, x, _window(node, x), node.flag("count_include_pad"))
 
 
-@converter("GlobalAveragePool")
-def global_average_pool(cx: Context, node: Node, x: Value) -> Any:
-    return op.mean(x.expr, list(range(2, x.ndim)), True)
-
-
-@converter("GlobalMaxPool")
-def global_max_pool(cx: Context, node: Node, x: Value) -> Any:
-    return op.max(x.expr, list(range(2, x.ndim)), True)
+define("GlobalAveragePool", lambda cx, node, x: op.mean(x.expr, list(range(2, x.ndim)), True))
+define("GlobalMaxPool", lambda cx, node, x: op.max(x.expr, list(range(2, x.ndim)), True))
 
 
 @converter("GlobalLpPool")

@@ -25,8 +25,7 @@ def _along(cx: Context, v: Value, x: Value, axis: int, block: int = 0) -> Any:
     if v.ndim == 0 or (one and not (x.ndim == 1 and axis in (0, -1))):
         return _scalar(cx, v)
     if not -x.ndim <= axis < x.ndim:
-        what = "attribute axis is out of range"
-        raise ValueError(explain(what, got=f"{axis} for rank {x.ndim}"))
+        raise ValueError(explain("attribute axis is out of range", got=f"{axis} for rank {x.ndim}"))
     which = axis % x.ndim
     if v.ndim == 1:
         return op.reshape(

@@ -101,10 +101,7 @@ def _layer(kind: str) -> Callable[..., Any]:
         cell: Value | None = None, peepholes: Value | None = None, *, rounded: bool = False,
     ) -> Any:  # fmt: skip
         node.skip("output_sequence")
-        direction, batched = node.text("direction", "forward"), node.flag("layout")
-        if direction not in DIRECTIONS:
-            what = "attribute direction is unknown"
-            raise ValueError(explain(what, got=direction, instead=", ".join(DIRECTIONS)))
+        direction, batched = node.choice("direction", DIRECTIONS, "forward"), node.flag("layout")
         directions, own = len(DIRECTIONS[direction]), literal(recurrent.shape[2])
         size = node.integer("hidden_size", own)
         if not isinstance(own, int) or size != own:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ....base.errors import explain
@@ -12,7 +11,7 @@ from ...graph.operators.images import Resized, factors_of, resized
 from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
-from ..registry import converter
+from ..registry import converter, define
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 _ROUND = [name for name in ROUNDING if name != "round"]
@@ -26,9 +25,7 @@ def upsample_1(cx: Context, node: Node, x: Value) -> Any:
     return _upsample(cx, node, x, scales)
 
 
-@converter("Upsample", 7)
-def upsample_attribute(cx: Context, node: Node, x: Value) -> Any:
-    return _upsample(cx, node, x, node.reals("scales"))
+define("Upsample", lambda cx, node, x: _upsample(cx, node, x, node.reals("scales")), 7)
 
 
 @converter("Upsample", 9)
@@ -39,7 +36,7 @@ def upsample(cx: Context, node: Node, x: Value, scales: Value) -> Any:
 
 
 def _upsample(cx: Context, node: Node, x: Value, scales: list[float] | Value) -> Any:
-    mode = _chosen(node.text("mode", "nearest"), ("nearest", "linear", "bilinear"), "mode")
+    mode = node.choice("mode", ("nearest", "linear", "bilinear"))
     style = Style("nearest_neighbor" if mode == "nearest" else "linear", "asymmetric", "floor")
     axes = list(range(x.ndim))
     if isinstance(scales, Value):
@@ -57,10 +54,9 @@ def resize(
     sizes: Value | None = None,
 ) -> Any:
     fill = node.real("extrapolation_value", 0.0)
-    mode = _chosen(node.text("mode", "nearest"), _METHODS, "mode")
-    transform = "coordinate_transformation_mode"
-    coordinates = _chosen(node.text(transform, "half_pixel"), COORDINATE_MODES, transform)
-    nearest = _chosen(node.text("nearest_mode", "round_prefer_floor"), _ROUND, "nearest_mode")
+    mode = node.choice("mode", _METHODS, "nearest")
+    coordinates = node.choice("coordinate_transformation_mode", COORDINATE_MODES, "half_pixel")
+    nearest = node.choice("nearest_mode", _ROUND, "round_prefer_floor")
     style = Style(
         _METHODS[mode],
         coordinates,
@@ -70,11 +66,7 @@ def resize(
     )
     smooth = node.flag("antialias") and mode != "nearest"
     axes = [a % x.ndim for a in node.integers("axes", list(range(x.ndim)))]
-    policy = _chosen(
-        node.text("keep_aspect_ratio_policy", "stretch"),
-        ("stretch", "not_larger", "not_smaller"),
-        "keep_aspect_ratio_policy",
-    )
+    policy = node.choice("keep_aspect_ratio_policy", ("stretch", "not_larger", "not_smaller"))
     if scales is not None and _is_empty(scales):
         scales = None
     if (scales is None) == (sizes is None or _is_empty(sizes)):
@@ -110,15 +102,6 @@ def _keeping_aspect(
         return None
     targets = [math.floor(n * one + 0.5) if isinstance(n, int) else n * int(one) for n in have]
     return [one] * len(axes), targets
-
-
-def _chosen(
-    value: str, choices: Sequence[str] | Mapping[str, str | Callable[..., Any]], name: str
-) -> str:
-    if value not in choices:
-        what = f"attribute {name} is not supported"
-        raise ValueError(explain(what, got=value, instead=f"one of {', '.join(choices)}"))
-    return value
 
 
 def _is_empty(value: Value) -> bool:

@@ -66,12 +66,8 @@ _MOST_SAMPLES = 1000  # along each side of a bin; models have 2
 @converter("RoiAlign", 10)
 @converter("RoiAlign", 16)
 def roi_align(cx: Context, node: Node, x: Value, rois: Value, images: Value) -> Any:
-    transform = (
-        node.text("coordinate_transformation_mode", "half_pixel") if node.opset >= 16 else ""
-    )
-    if transform not in ("", "half_pixel", "output_half_pixel"):
-        what = "attribute coordinate_transformation_mode is unknown"
-        raise ValueError(explain(what, got=transform))
+    modes = ("half_pixel", "output_half_pixel")
+    transform = node.choice("coordinate_transformation_mode", modes) if node.opset >= 16 else ""
     number = op.reshape(op.astype(images.expr, str(rois.dtype)), ShapeExpr([rois.shape[0], 1]))
     regions = cx.emit(op.concat([cx.emit(number), rois.expr], 1))
     size = [node.integer(n, 1) for n in ("output_height", "output_width")]

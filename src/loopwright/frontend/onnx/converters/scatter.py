@@ -54,9 +54,7 @@ def reverse_sequence(cx: Context, node: Node, data: Value, lengths: Value) -> An
 def tensor_scatter(
     cx: Context, node: Node, data: Value, updates: Value, start: Value | None = None
 ) -> Any:
-    axis, mode = node.integer("axis", -2), node.text("mode", "linear")
-    if mode not in ("linear", "circular"):
-        raise ValueError(explain("attribute mode is linear or circular", got=mode))
+    axis, mode = node.integer("axis", -2), node.choice("mode", ("linear", "circular"))
     if start is None:
         starts = cx.emit(op.zeros(ShapeExpr([data.shape[0]]), "int64"))
     else:

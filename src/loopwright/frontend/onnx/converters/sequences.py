@@ -25,7 +25,7 @@ from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
 from ..object_types import declared
 from ..reader import Node, name_of
-from ..registry import converter
+from ..registry import converter, define
 from ..tensors import dtype_of
 
 ML = "ai.onnx.ml"
@@ -67,9 +67,7 @@ def sequence_empty(cx: Context, node: Node) -> Any:
     return ObjectValue(cx, Sequence(None), items=[])
 
 
-@converter("SequenceConstruct", 11)
-def sequence_construct(cx: Context, node: Node, first: Value, *rest: Value) -> Any:
-    return _sequence_of(cx, [first, *rest])
+define("SequenceConstruct", lambda cx, node, first, *rest: _sequence_of(cx, [first, *rest]), 11)
 
 
 @converter("SequenceAt", 11)
@@ -142,8 +140,7 @@ def concat_from_sequence(cx: Context, node: Node, sequence: Value) -> Any:
 def split_to_sequence(cx: Context, node: Node, x: Value, split: Value | None = None) -> Any:
     axis, keep = node.integer("axis", 0), node.flag("keepdims", True) or split is not None
     if not -x.ndim <= axis < x.ndim:
-        what = "attribute axis is out of range"
-        raise ValueError(explain(what, got=f"{axis} for rank {x.ndim}"))
+        raise ValueError(explain("attribute axis is out of range", got=f"{axis} for rank {x.ndim}"))
     axis %= x.ndim
     sizes = _sizes(split, literal(x.shape[axis]))
     if sizes is not None and len(sizes) <= _MOST_PARTS:
@@ -281,8 +278,7 @@ def cast_map(cx: Context, node: Node, x: Value) -> Any:
     dtype = {"TO_FLOAT": 1, "TO_INT64": 7}.get(to)
     length = node.integer("max_map", 1) if sparse else -1
     if dtype is None:
-        what = "CastMap returns numbers"
-        raise ValueError(explain(what, got=to, instead="TO_FLOAT or TO_INT64"))
+        raise ValueError(explain("CastMap returns numbers", got=to, instead="TO_FLOAT or TO_INT64"))
     info = TensorStructInfo(dtype=dtype_of(dtype), ndim=2)
     values = called(cx, "values_of_map", x, length, dtype_of(dtype), info=info)
     return arrived(cx, info, values)

@@ -11,7 +11,7 @@ from ...graph.operators import shapes
 from ...graph.values import Value, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
-from ..registry import converter
+from ..registry import converter, define
 
 
 @converter("Shape")
@@ -19,9 +19,7 @@ def shape_of(cx: Context, node: Node, data: Value) -> Any:
     return cx.ops.shape_of(data, start=node.integer("start", 0), end=node.integer("end", None))
 
 
-@converter("Size")
-def size_of(cx: Context, node: Node, data: Value) -> Any:
-    return cx.ops.size(data)
+define("Size", lambda cx, node, data: cx.ops.size(data))
 
 
 @converter("Reshape")
@@ -46,9 +44,7 @@ def flatten(cx: Context, node: Node, data: Value) -> Any:
     return op.reshape(data.expr, ShapeExpr([cx.product(dims[:axis]), cx.product(dims[axis:])]))
 
 
-@converter("Squeeze")
-def squeeze_attribute(cx: Context, node: Node, data: Value) -> Any:
-    return cx.ops.squeeze(data, node.integers("axes", None))
+define("Squeeze", lambda cx, node, data: cx.ops.squeeze(data, node.integers("axes", None)))
 
 
 @converter("Squeeze", 13)
@@ -56,14 +52,8 @@ def squeeze(cx: Context, node: Node, data: Value, axes: Value | None = None) -> 
     return cx.ops.squeeze(data, axes)
 
 
-@converter("Unsqueeze")
-def unsqueeze_attribute(cx: Context, node: Node, data: Value) -> Any:
-    return cx.ops.expand_dims(data, node.integers("axes"))
-
-
-@converter("Unsqueeze", 13)
-def unsqueeze(cx: Context, node: Node, data: Value, axes: Value) -> Any:
-    return cx.ops.expand_dims(data, axes)
+define("Unsqueeze", lambda cx, node, data: cx.ops.expand_dims(data, node.integers("axes")))
+define("Unsqueeze", lambda cx, node, data, axes: cx.ops.expand_dims(data, axes), 13)
 
 
 @converter("Transpose")
@@ -71,14 +61,8 @@ def transpose(cx: Context, node: Node, data: Value) -> Any:
     return cx.ops.permute_dims(data, axes=node.integers("perm", None))
 
 
-@converter("Concat")
-def concat_default(cx: Context, node: Node, *inputs: Value) -> Any:
-    return cx.ops.concat(*inputs, axis=node.integer("axis", 1))
-
-
-@converter("Concat", 4)
-def concat(cx: Context, node: Node, *inputs: Value) -> Any:
-    return cx.ops.concat(*inputs, axis=node.integer("axis"))
+define("Concat", lambda cx, node, *inputs: cx.ops.concat(*inputs, axis=node.integer("axis", 1)))
+define("Concat", lambda cx, node, *inputs: cx.ops.concat(*inputs, axis=node.integer("axis")), 4)
 
 
 @converter("Split")
@@ -121,9 +105,7 @@ def slice_inputs(
     return cx.ops.strided_slice(data, starts, ends, axes, steps)
 
 
-@converter("Expand", 8)
-def expand(cx: Context, node: Node, data: Value, shape: Value) -> Any:
-    return cx.ops.broadcast_to(data, shape)
+define("Expand", lambda cx, node, data, shape: cx.ops.broadcast_to(data, shape), 8)
 
 
 @converter("Tile")
@@ -141,9 +123,7 @@ def tile_1(cx: Context, node: Node, data: Value, tiles: Value, axis: Value) -> A
     return op.tile(data.expr, counts)
 
 
-@converter("Tile", 6)
-def tile(cx: Context, node: Node, data: Value, repeats: Value) -> Any:
-    return cx.ops.tile(data, repeats)
+define("Tile", lambda cx, node, data, repeats: cx.ops.tile(data, repeats), 6)
 
 
 @converter("Pad")

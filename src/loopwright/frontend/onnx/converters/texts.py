@@ -63,10 +63,7 @@ def regex_full_match(cx: Context, node: Node, x: Value) -> Any:
 @converter("StringNormalizer", 10)
 def string_normalizer(cx: Context, node: Node, x: Value) -> Any:
     node.skip("locale")
-    texts, case = texts_of(x), node.text("case_change_action", "NONE")
-    if case not in ("NONE", "LOWER", "UPPER"):
-        what = "attribute case_change_action is LOWER, UPPER or NONE"
-        raise ValueError(explain(what, got=case))
+    texts, case = texts_of(x), node.choice("case_change_action", ("NONE", "LOWER", "UPPER"))
     exact, stops = node.flag("is_case_sensitive"), json.dumps(node.texts("stopwords", []))
     return ObjectValue(cx, texts.form, called(cx, "texts_normalized", texts, case, exact, stops))
 
@@ -106,10 +103,7 @@ def tf_idf_vectorizer(cx: Context, node: Node, x: Value) -> Any:
 
 @converter("ImageDecoder", 20)
 def image_decoder(cx: Context, node: Node, data: Value) -> Any:
-    how = node.text("pixel_format", "RGB")
-    if how not in ("RGB", "BGR", "Grayscale"):
-        what = "attribute pixel_format is RGB, BGR or Grayscale"
-        raise ValueError(explain(what, got=how))
+    how = node.choice("pixel_format", ("RGB", "BGR", "Grayscale"))
     info = TensorStructInfo(dtype="uint8", ndim=3)
     image = called(cx, "decode_image", data, how, info=info)
     return cx.of_shape(image, None, None, 1 if how == "Grayscale" else 3)

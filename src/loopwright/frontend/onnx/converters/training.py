@@ -101,8 +101,7 @@ def _momentum(
 ) -> list[Expr]:
     alpha, beta, mode = node.real("alpha"), node.real("beta"), node.text("mode")
     if mode not in ("standard", "nesterov"):
-        what = "attribute mode is standard or nesterov"
-        raise ValueError(explain(what, got=mode))
+        raise ValueError(explain("attribute mode is standard or nesterov", got=mode))
     g = _regular(m, node, x, g)
     later = m._of(op.where, m._of(op.greater, count, 0.0), m._of(op.full_like, count, beta), 1.0)
     new = m.add(m.multiply(v, alpha), m.multiply(g, later))

@@ -21,7 +21,7 @@ from ....base.errors import explain
 from ....base.registry import Registry
 from ....relax import op
 from ....relax.expr import Expr
-from ...graph.registry import register_converter
+from ...graph.registry import all_required, register_converter
 from ...graph.values import Value
 from ..context import TFLiteContext as Context
 from ..reader import DOMAIN, Operator, Tensor
@@ -44,6 +44,8 @@ def operator(
     after = (lambda cx, node, out: out) if activates else activated
 
     def define(convert: Converter) -> Converter:
+        convert = convert if convert.__annotations__ else all_required(convert)
+
         @functools.wraps(convert)
         def dispatched(cx: Context, node: Operator, *inputs: Any) -> Any:
             plain = not any(

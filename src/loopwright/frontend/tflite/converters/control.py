@@ -21,8 +21,7 @@ def _graph(cx: Context, node: Operator, option: str, count: int) -> TFLiteModel:
         )
     graph = cx.graphs[number]
     if len(graph.inputs) != count:
-        what = f"graph {number} takes {len(graph.inputs)} inputs"
-        raise ValueError(explain(what, got=count))
+        raise ValueError(explain(f"graph {number} takes {len(graph.inputs)} inputs", got=count))
     return graph
 
 

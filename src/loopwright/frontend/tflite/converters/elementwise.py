@@ -12,43 +12,15 @@ from ..context import TFLiteContext as Context
 from ..reader import Operator
 from .base import dequantized, limited_real, operator, quantized
 
-_UNARY = {
-    "ABS": "abs",
-    "CEIL": "ceil",
-    "COS": "cos",
-    "ELU": "elu",
-    "EXP": "exp",
-    "FLOOR": "floor",
-    "HARD_SWISH": "hardswish",
-    "LOG": "log",
-    "LOGICAL_NOT": "logical_not",
-    "LOGISTIC": "sigmoid",
-    "NEG": "negative",
-    "RELU": "relu",
-    "ROUND": "round",
-    "SIGN": "sign",
-    "SIN": "sin",
-    "SQRT": "sqrt",
-    "TANH": "tanh",
-}
-_BINARY = {
-    "ADD": "add",
-    "BITWISE_XOR": "bitwise_xor",
-    "DIV": "divide",
-    "EQUAL": "equal",
-    "FLOOR_MOD": "floor_mod",
-    "GREATER": "greater",
-    "GREATER_EQUAL": "greater_equal",
-    "LESS": "less",
-    "LESS_EQUAL": "less_equal",
-    "LOGICAL_AND": "logical_and",
-    "LOGICAL_OR": "logical_or",
-    "MAXIMUM": "maximum",
-    "MINIMUM": "minimum",
-    "MUL": "multiply",
-    "POW": "power",
-    "SUB": "subtract",
-}
+_SAME = "abs ceil cos elu exp floor log relu round sign sin sqrt tanh logical_not"
+_UNARY = {name.upper(): name for name in _SAME.split()}
+_UNARY |= {"HARD_SWISH": "hardswish", "LOGISTIC": "sigmoid", "NEG": "negative"}
+_SAME_OF_TWO = (
+    "add bitwise_xor equal floor_mod greater greater_equal less less_equal logical_and logical_or maximum "
+    "minimum"
+)
+_BINARY = {name.upper(): name for name in _SAME_OF_TWO.split()}
+_BINARY |= {"DIV": "divide", "MUL": "multiply", "POW": "power", "SUB": "subtract"}
 
 
 def _unary(name: str, build: str) -> None:
@@ -87,9 +59,7 @@ def relu_limited(cx: Context, node: Operator, x: Value) -> Any:
     return limited_real(cx, x, 3 if node.op_type == "RELU6" else 2)
 
 
-@operator("RELU_0_TO_1", unary=True)
-def relu_0_to_1(cx: Context, node: Operator, x: Value) -> Any:
-    return cx.ops.clip(x, 0.0, 1.0)
+operator("RELU_0_TO_1", unary=True)(lambda cx, node, x: cx.ops.clip(x, 0.0, 1.0))
 
 
 @operator("LEAKY_RELU", unary=True)
@@ -102,19 +72,9 @@ def gelu(cx: Context, node: Operator, x: Value) -> Any:
     return cx.ops.gelu_tanh(x) if node.option("Approximate", False) else cx.ops.gelu(x)
 
 
-@operator("RSQRT", unary=True)
-def rsqrt(cx: Context, node: Operator, x: Value) -> Any:
-    return cx.ops.divide(1.0, cx.ops.sqrt(x))
-
-
-@operator("SQUARE", unary=True)
-def square(cx: Context, node: Operator, x: Value) -> Any:
-    return cx.ops.multiply(x, x)
-
-
-@operator("ZEROS_LIKE")
-def zeros_like(cx: Context, node: Operator, x: Value) -> Any:
-    return op.zeros_like(x.expr)
+operator("RSQRT", unary=True)(lambda cx, node, x: cx.ops.divide(1.0, cx.ops.sqrt(x)))
+operator("SQUARE", unary=True)(lambda cx, node, x: cx.ops.multiply(x, x))
+operator("ZEROS_LIKE")(lambda cx, node, x: op.zeros_like(x.expr))
 
 
 @operator("PRELU")
@@ -129,9 +89,7 @@ def squared_difference(cx: Context, node: Operator, a: Value, b: Value) -> Any:
     return cx.ops.multiply(gap, gap)
 
 
-@operator("NOT_EQUAL")
-def not_equal(cx: Context, node: Operator, a: Value, b: Value) -> Any:
-    return cx.ops.logical_not(cx.ops.equal(a, b))
+operator("NOT_EQUAL")(lambda cx, node, a, b: cx.ops.logical_not(cx.ops.equal(a, b)))
 
 
 @operator("FLOOR_DIV")
@@ -141,14 +99,8 @@ def floor_div(cx: Context, node: Operator, a: Value, b: Value) -> Any:
     return op.floor_divide(*cx.broadcast(a, b))
 
 
-@operator("ATAN2")
-def atan2(cx: Context, node: Operator, y: Value, x: Value) -> Any:
-    return op.atan2(*cx.broadcast(y, x))
-
-
-@operator("ADD_N")
-def add_n(cx: Context, node: Operator, *values: Value) -> Any:
-    return cx.ops.add(*values)
+operator("ATAN2")(lambda cx, node, y, x: op.atan2(*cx.broadcast(y, x)))
+operator("ADD_N")(lambda cx, node, *values: cx.ops.add(*values))
 
 
 @operator("SELECT", "SELECT_V2", moves=True)

@@ -38,9 +38,7 @@ def rows_of(cx: Context, node: Operator, x: Value, weight: Value) -> tuple[Value
     return x, rearranged(cx, weight, [1, 0])
 
 
-@operator("BATCH_MATMUL")
-def batch_matmul(cx: Context, node: Operator, a: Value, b: Value) -> Any:
-    return cx.ops.matmul(*in_order(cx, node, a, b))
+operator("BATCH_MATMUL")(lambda cx, node, a, b: cx.ops.matmul(*in_order(cx, node, a, b)))
 
 
 def in_order(cx: Context, node: Operator, a: Value, b: Value) -> list[Value]:

@@ -49,9 +49,7 @@ def squeeze(cx: Context, node: Operator, x: Value) -> Any:
     return cx.ops.squeeze(x, np.array(axes, np.int64)) if axes else cx.ops.squeeze(x)
 
 
-@operator("EXPAND_DIMS", moves=True)
-def expand_dims(cx: Context, node: Operator, x: Value, axis: Value) -> Any:
-    return cx.ops.expand_dims(x, long(cx, axis))
+operator("EXPAND_DIMS", moves=True)(lambda cx, node, x, axis: cx.ops.expand_dims(x, long(cx, axis)))
 
 
 @operator("SHAPE")
@@ -59,9 +57,7 @@ def shape_of(cx: Context, node: Operator, x: Value) -> Any:
     return cx.ops.astype(cx.ops.shape_of(x), dtype=node.output_tensors[0].dtype)
 
 
-@operator("RANK")
-def rank_of(cx: Context, node: Operator, x: Value) -> Any:
-    return cx.scalar(x.ndim, "int32")
+operator("RANK")(lambda cx, node, x: cx.scalar(x.ndim, "int32"))
 
 
 @operator("DENSIFY", moves=True)
@@ -69,9 +65,7 @@ def densify(cx: Context, node: Operator, x: Value) -> Any:
     return x  # sparse constants are made dense as they are read
 
 
-@operator("FILL")
-def fill(cx: Context, node: Operator, dims: Value, value: Value) -> Any:
-    return cx.ops.broadcast_to(value, long(cx, dims))
+operator("FILL")(lambda cx, node, dims, value: cx.ops.broadcast_to(value, long(cx, dims)))
 
 
 @operator("BROADCAST_TO", moves=True)
@@ -79,9 +73,7 @@ def broadcast_to(cx: Context, node: Operator, x: Value, dims: Value) -> Any:
     return cx.ops.broadcast_to(x, long(cx, dims))
 
 
-@operator("RANGE")
-def arange(cx: Context, node: Operator, start: Value, limit: Value, delta: Value) -> Any:
-    return cx.ops.arange(start, limit, delta)
+operator("RANGE")(lambda cx, node, start, limit, delta: cx.ops.arange(start, limit, delta))
 
 
 # ---------------------------------------------------------------- joining and cutting
@@ -209,9 +201,7 @@ def transpose(cx: Context, node: Operator, x: Value, order: Value) -> Any:
     return cx.ops.permute_dims(x, axes=cx.numbers(order, "perm"))
 
 
-@operator("TILE", moves=True)
-def tile(cx: Context, node: Operator, x: Value, repeats: Value) -> Any:
-    return cx.ops.tile(x, long(cx, repeats))
+operator("TILE", moves=True)(lambda cx, node, x, repeats: cx.ops.tile(x, long(cx, repeats)))
 
 
 @operator("REVERSE_V2", moves=True)
@@ -269,9 +259,7 @@ def scatter_nd(cx: Context, node: Operator, indices: Value, updates: Value, dims
     return cx.ops.scatter_nd(zeros, long(cx, indices), updates, reduction="add")
 
 
-@operator("EMBEDDING_LOOKUP")
-def embedding_lookup(cx: Context, node: Operator, indices: Value, table: Value) -> Any:
-    return cx.ops.take(table, indices, axis=0)
+operator("EMBEDDING_LOOKUP")(lambda cx, node, indices, table: cx.ops.take(table, indices, axis=0))
 
 
 @operator("ONE_HOT")
@@ -331,9 +319,7 @@ def softmax(cx: Context, node: Operator, x: Value) -> Any:
     return cx.ops.softmax(x if beta == 1 else cx.ops.multiply(x, float(beta)), axis=-1)
 
 
-@operator("LOG_SOFTMAX")
-def log_softmax(cx: Context, node: Operator, x: Value) -> Any:
-    return cx.ops.log_softmax(x, axis=-1)
+operator("LOG_SOFTMAX")(lambda cx, node, x: cx.ops.log_softmax(x, axis=-1))
 
 
 @operator("CUMSUM")

@@ -308,15 +308,9 @@ class _Fuser:
         return _like(call.sinfo_args[0], iter(slots))
 
     def outputs(
-        self,
-        call: Call,
-        infos: list[Any],
-        params: list[Any],
-        func: PrimFunc,
-        buffers: dict[Buffer, Buffer],
-        bound: dict[Any, Any],
-        operands: list[_Slot | None],
-    ) -> list[_Slot]:
+        self, call: Call, infos: list[Any], params: list[Any], func: PrimFunc,
+        buffers: dict[Buffer, Buffer], bound: dict[Any, Any], operands: list[_Slot | None],
+    ) -> list[_Slot]:  # fmt: skip
         """Slots of the outputs, whose parameters are removed from `params`."""
         over = [-1] * len(infos)
         if call.op is CALL_TIR_INPLACE:

@@ -427,15 +427,9 @@ class _Products(SweepingRewriter):
         return relax_op.reshape(total, ShapeExpr(image)), 128 * signed
 
     def windows(
-        self,
-        data: Expr,
-        zero: Expr,
-        values: np.ndarray,
-        before: list[int],
-        stride: int,
-        dilation: int,
-        image: list[Any],
-    ) -> tuple[Any, int]:
+        self, data: Expr, zero: Expr, values: np.ndarray, before: list[int], stride: int,
+        dilation: int, image: list[Any],
+    ) -> tuple[Any, int]:  # fmt: skip
         """The sums of windows, and the offset subtracted from their data; before: the padding before the
         data, which is `zero`."""
         _, outputs, high, wide = image

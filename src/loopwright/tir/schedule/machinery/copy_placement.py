@@ -280,15 +280,9 @@ def steady(ana: Analyzer, box: Box, scope: Ref) -> list[Span | None]:
 
 
 def insert(
-    state: ScheduleState,
-    func: GlobalVar,
-    changes: dict[Ref, Any],
-    renamed: dict[Block, Block],
-    scope: Ref,
-    at: Ref,
-    nests: list[tuple[int, Stmt, Block]],
-    buffer: Buffer,
-) -> None:
+    state: ScheduleState, func: GlobalVar, changes: dict[Ref, Any], renamed: dict[Block, Block],
+    scope: Ref, at: Ref, nests: list[tuple[int, Stmt, Block]], buffer: Buffer,
+) -> None:  # fmt: skip
     """Make the changes, put nests of loops at positions in the body of `at`, and allocate the
     buffer in the scope; undo all of that where a loop around may then no longer run as it does."""
     if state.enable_check:
@@ -385,17 +379,9 @@ def inner_spans(
 
 
 def copy_nest(
-    ana: Analyzer,
-    source: Buffer,
-    target: Buffer,
-    box: Box,
-    scope: Ref,
-    at: Ref,
-    name: str = "",
-    limits: Sequence[Box] = (),
-    tests: Sequence[PrimExpr] = (),
-    first: list[PrimExpr] | None = None,
-) -> tuple[Stmt, Block]:
+    ana: Analyzer, source: Buffer, target: Buffer, box: Box, scope: Ref, at: Ref, name: str = "",
+    limits: Sequence[Box] = (), tests: Sequence[PrimExpr] = (), first: list[PrimExpr] | None = None,
+) -> tuple[Stmt, Block]:  # fmt: skip
     """Loops that copy a box of `source` to `target`, of which the shorter begins at `first` of the
     other, in the body of `at`; no element outside of the boxes `limits`, and nothing where `tests`
     do not hold."""

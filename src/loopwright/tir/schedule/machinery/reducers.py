@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from ....arith import Analyzer
 from ....ir import prim_expr as pe
 from ....ir.prim_expr import Add, FloatImm, IntImm, Max, Min, Mul, PrimExpr, Select, Var
+from ....ir.prim_op import COMPARE
 from ....ir.variables import vars_in
 from ...buffer import Buffer
 from ...expr import BufferLoad
@@ -19,14 +19,6 @@ from .errors import ScheduleError
 from .rewriting import substitute
 
 _KINDS = (Add, Mul, Max, Min)
-_COMPARE: dict[type, Callable[[Any, Any], bool]] = {
-    pe.LT: operator.lt,
-    pe.LE: operator.le,
-    pe.GT: operator.gt,
-    pe.GE: operator.ge,
-    pe.EQ: operator.eq,
-    pe.NE: operator.ne,
-}
 _HINT = (
     "C[...] = C[...] + value with init 0; *, T.max or T.min; for several buffers T.Select by "
     "comparisons of each with its value, as argmax does"
@@ -193,7 +185,7 @@ def _condition(node: PrimExpr, reducer: Reducer, key: Callable[..., Any]) -> Pri
     if isinstance(node, pe.Not):
         a = _condition(node.a, reducer, key)
         return None if a is None else type(node)._make(a)
-    if type(node) not in _COMPARE:
+    if type(node) not in COMPARE:
         return None
     for x, y, left in ((node.a, node.b, True), (node.b, node.a, False)):
         if x not in reducer.itself:
@@ -270,5 +262,5 @@ def _case(node: Any, reducer: Reducer) -> Callable[[Any, Any], Any]:
         return lambda a, b: pick(first(a, b), second(a, b))
     if isinstance(node, (Add, Mul)):  # independent of the others: any value will do
         return lambda a, b: 0
-    compare = _COMPARE[type(node)]
+    compare = COMPARE[type(node)]
     return lambda a, b: compare(first(a, b), second(a, b))

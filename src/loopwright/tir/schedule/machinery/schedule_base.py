@@ -44,8 +44,7 @@ class ScheduleBase:
             what = 'error_render_level is "detail", "fast" or "none"'
             raise ValueError(f"{what}\n  got: {error_render_level!r}")
         if isinstance(debug_mask, str) and debug_mask not in ("all", "none"):
-            what = 'debug_mask is "all", "none" or an int'
-            raise ValueError(explain(what, got=repr(debug_mask)))
+            raise ValueError(explain('debug_mask is "all", "none" or an int', got=repr(debug_mask)))
         self.state = ScheduleState(mod, debug_mask=debug_mask, enable_check=enable_check)
         self.trace = Trace()
         self.error_render_level = error_render_level

@@ -90,8 +90,7 @@ def check_reorder(sch: ScheduleBase, chain: list[Ref], order: list[Ref]) -> None
     for block in blocks:
         if not axes_of_kinds(block.stmt, (IterVar.DataPar, IterVar.CommReduce)):
             what = f"block {block.stmt.name_hint!r} has axes that run in a fixed order"
-            hint = "spatial and reduction axes only"
-            raise ScheduleError(what, instead=hint, at=block.node)
+            raise ScheduleError(what, instead="spatial and reduction axes only", at=block.node)
         if axes_of_kinds(block.stmt, (IterVar.DataPar,)):
             continue
         check_reduction(sch, block, chain, order)

@@ -230,8 +230,7 @@ class _Match:
         """The part of the program's buffer that a buffer of the description corresponds to."""
         buffer = self.buffers.get(desc_buffer)
         if buffer is None:
-            what = f"the description does not use {desc_buffer.name}"
-            raise ScheduleError(what, at=self.at.node)
+            raise ScheduleError(f"the description does not use {desc_buffer.name}", at=self.at.node)
         if impl.scope() != "global" and impl.scope() != buffer.scope():
             what = f"the intrinsic needs {impl.name} in scope {impl.scope()!r}"
             got = f"{buffer.name} in {buffer.scope()!r}"
