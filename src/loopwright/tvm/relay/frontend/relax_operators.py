@@ -52,7 +52,7 @@ def twins() -> dict[str, tuple[Row, dict[str, str]]]:
     """Relax's operator -> the row of Relay that is it, and of the row's parameters Relax's names."""
     rows: dict[str, tuple[Row, dict[str, str]]] = {}
     for row in ROWS.values():
-        twin = _twin(row)
+        twin = row.twin or _twin(row)
         if twin is not None:
             rows.setdefault(twin[0], (row, twin[1]))
     return rows

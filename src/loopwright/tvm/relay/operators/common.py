@@ -133,8 +133,3 @@ def vectors(axis: str, *axes: int, count: int) -> Any:
         return [vector if n in axes else None for n in range(count)]
 
     return arguments
-
-
-def same_type(types: Sequence[Any], attrs: dict[str, Any]) -> Any:
-    """The hook `infer` where the result has the type of the first argument."""
-    return types[0]

@@ -6,11 +6,8 @@ from typing import Any
 
 from ....base.errors import explain
 from ....relax.expr import Var
-from ....tir import layout as layout_of
 from ...topi import image as topi_image
 from ..expr import Expr
-from ..types import Any as AnyDim
-from ..types import TensorType
 from .common import LETTERS, dims_in, expression, numbers, per_axis, whole, windows
 from .core import Input, Options, R, Row, kernel, op, view
 
@@ -51,14 +48,6 @@ def _resize(rank: int) -> Row:
         """The spatial axes of a batch of images in another size."""
         return _resized(data, [whole(s) for s in size], roi, **options)
 
-    @resize.infer
-    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-        plan = layout_of(attrs["layout"])
-        sizes = dict(zip(LETTERS[rank], attrs["size"], strict=True))
-        rows = zip(plan, types[0].shape, strict=True)
-        dims = [sizes.get(letter, d) for letter, d in rows]
-        return TensorType(dims, attrs["out_dtype"] or types[0].dtype)
-
     return resize
 
 
@@ -72,13 +61,6 @@ def dyn_resize2d(data: Input, size: Input, roi: Input, **options: Any) -> Any:
         what = "a region of run time is not known to the resize operators"
         raise ValueError(explain(what, instead="relay.image.crop_and_resize"))
     return _resized(data, dims_in(size, 2), None, **options)
-
-
-@dyn_resize2d.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    rows = zip(attrs["layout"], types[0].shape, strict=True)
-    dims = [AnyDim() if letter in "HW" else d for letter, d in rows]
-    return TensorType(dims, attrs["out_dtype"] or types[0].dtype)
 
 
 def _resize_view(rank: int) -> None:

@@ -9,59 +9,36 @@ from ....base.errors import explain
 from ....ir.prim_expr import IntImm
 from ....relax.expr import Var
 from ...topi import nn as topi_nn
-from ..types import TensorType
-from .common import axis_of, same_type, shape_of, vectors
+from ..types import TensorType, is_dynamic
+from .common import shape_of, vectors
 from .conv import wide
-from .core import Input, R, builder, kernel, op
+from .core import Input, R, builder, kernel, op, same
 from .tensor import scalar
 
-
-@op("nn.relu")
-def relu(data: Input) -> Any:
-    """max(data, 0)"""
-    return R.nn.relu(data)
-
-
-@op("nn.leaky_relu", attrs="LeakyReluAttrs")
-def leaky_relu(data: Input, alpha: float = 0.01) -> Any:
-    """data where it is positive, alpha * data elsewhere."""
-    return R.nn.leakyrelu(data, alpha)
-
-
-@op("nn.prelu", attrs="PReluAttrs")
-def prelu(data: Input, alpha: Input, axis: int = 1) -> Any:
-    """data where it is positive, alpha * data elsewhere, an alpha for each element of the axis."""
-    return R.nn.prelu(data, alpha, axis)
+same("nn.relu")
+same("nn.leaky_relu", "nn.leakyrelu", attrs="LeakyReluAttrs")
+prelu = same("nn.prelu", attrs="PReluAttrs")
 
 
 @op("nn.bias_add", attrs="BiasAddAttrs")
 def bias_add(data: Input, bias: Input, axis: int = 1) -> Any:
     """data plus a vector along an axis."""
     last = data.struct_info.ndim - 1
+    size, want = shape_of(bias)[0], shape_of(data)[axis]
+    if isinstance(size, IntImm) and isinstance(want, IntImm) and size != want:
+        what = f"takes a vector of the extent of axis {axis}"
+        raise ValueError(explain(what, got=f"{size} for {want}"))
     lifted = [n + 1 for n in range(last - axis % (last + 1))]
     return R.add(data, R.expand_dims(bias, lifted) if lifted else bias)
 
 
+@bias_add.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return types[0] if is_dynamic(types[0]) else None  # the bias takes what is not known
+
+
 for _row in (prelu, bias_add):
     _row.arguments(vectors("axis", 1, count=2))
-
-
-def _along_axis(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data, vector = types
-    axis = axis_of(data, attrs["axis"])
-    sizes = [vector.shape[0] if len(vector.shape) == 1 else None, data.shape[axis]]
-    if all(isinstance(d, IntImm) for d in sizes) and sizes[0].value == sizes[1].value:
-        return data
-    if all(isinstance(d, IntImm) for d in sizes) or sizes[0] is None:
-        what = f"takes a vector of the extent of axis {axis}"
-        raise ValueError(explain(what, got=f"{vector} for {data}"))
-    return data
-
-
-for _row in (prelu, bias_add):
-    _row.infer(_along_axis)
-for _row in (relu, leaky_relu):
-    _row.infer(same_type)
 
 
 @op("nn.batch_flatten")
@@ -176,9 +153,6 @@ def fifo_buffer(data: Input, buffer: Input, axis: int) -> Any:
     return R.strided_slice(R.concat([buffer, data], which), [which], [shift], [end])
 
 
-fifo_buffer.infer(lambda types, attrs: types[1])
-
-
 # ---------------------------------------------------------------------- losses
 
 
@@ -200,13 +174,6 @@ def cross_entropy(predictions: Input, targets: Input) -> Any:
 def cross_entropy_with_logits(predictions: Input, targets: Input) -> Any:
     """-sum(targets * predictions) / rows"""
     return _mean_loss(predictions, targets)
-
-
-for _row in (cross_entropy, cross_entropy_with_logits):
-
-    @_row.infer
-    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-        return TensorType((), types[0].dtype)
 
 
 @op("nn.nll_loss", attrs="NLLLossAttrs")

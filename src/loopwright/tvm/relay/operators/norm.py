@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ....relax import expr as rx
 from ...topi import nn as topi_nn
 from ..expr import Expr
-from .common import axis_of, same_type, shape_of, vectors
-from .core import Input, R, Row, builder, kernel, op, view
+from .common import shape_of, vectors
+from .core import Input, Numbers, R, builder, kernel, op, same, view
 from .tensor import scalar
 
-
-def _softmax(name: str, relax_name: str) -> Row:
-    @op(f"nn.{name}", attrs="SoftmaxAttrs")
-    def softmax(data: Input, axis: int = -1) -> Any:
-        """exp(data) / sum(exp(data)) along an axis, or its logarithm."""
-        return getattr(R.nn, relax_name)(data, axis)
-
-    @softmax.infer
-    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-        axis_of(types[0], attrs["axis"])
-        return types[0]
-
-    return softmax
-
-
-softmax, log_softmax = (_softmax(name, name) for name in ("softmax", "log_softmax"))
-fast_softmax = _softmax("fast_softmax", "softmax")
+same("nn.softmax", attrs="SoftmaxAttrs")
+same("nn.log_softmax", attrs="SoftmaxAttrs")
+same("nn.fast_softmax", "nn.softmax", attrs="SoftmaxAttrs")
 
 
 @op("nn.batch_norm", results=3, attrs="BatchNormAttrs")
@@ -91,17 +76,12 @@ for _row in (layer_norm, instance_norm, group_norm):
 
 
 @op("nn.l2_normalize", attrs="L2NormalizeAttrs")
-def l2_normalize(data: Input, eps: float, axis: Any = None) -> Any:
+def l2_normalize(data: Input, eps: float, axis: Numbers = None) -> Any:
     """data / sqrt(max(sum of squares, eps)), summed along the axes."""
     total = builder().emit(
         R.sum(R.multiply(data, data), None if axis is None else list(axis), True)
     )
     return R.divide(data, R.sqrt(R.maximum(total, scalar(eps, data))))
-
-
-@l2_normalize.build
-def _(data: Expr, eps: float, axis: Sequence[int]) -> Any:
-    return {"data": data, "eps": eps, "axis": [axis] if isinstance(axis, int) else axis}
 
 
 @op("nn.lrn", attrs="LRNAttrs")
@@ -131,7 +111,3 @@ view("nn.dropout_raw")(dropout.builder)
 def _dropout(data: Expr, rate: float = 0.5) -> Any:
     """The data, as at inference."""
     return dropout.builder(data, rate)[0]
-
-
-for _row in (l2_normalize, lrn):
-    _row.infer(same_type)

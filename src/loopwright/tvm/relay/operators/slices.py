@@ -13,9 +13,9 @@ from ....relax import expr as rx
 from ..expr import Constant, Expr
 from ..types import Any as AnyDim
 from ..types import TensorType
-from .core import VIEWS, Input, R, op, view
+from .core import VIEWS, Input, R, as_numbers, op, view
 from .tensor import as_i64, i64
-from .transform import as_numbers, dims_of
+from .transform import dims_of
 
 
 def _bounds(attrs: dict[str, Any], rank: int) -> list[tuple[int, Any, Any, int]]:
@@ -190,9 +190,6 @@ def strided_set(data: Input, v: Input, begin: Input, end: Input, strides: Input)
     return R.scatter_nd(data, R.stack(indices, -1), v)
 
 
-strided_set.infer(lambda types, attrs: types[0])
-
-
 @view("strided_set")
 def _strided_set(data: Expr, v: Expr, begin: Any, end: Any, strides: Any = None) -> Any:
     """`data` with the part that a slice means replaced by `v`."""
@@ -214,6 +211,10 @@ def slice_like(data: Input, shape_like: Input, axes: Any = None) -> Any:
     """The first elements along axes, up to the extents of another tensor."""
     dims, other = dims_of(data), dims_of(shape_like)
     picked = _like_axes(axes, len(dims), len(other))
+    for a in picked:
+        if isinstance(dims[a], IntImm) and isinstance(other[a], IntImm) and other[a] > dims[a]:
+            what = "slice_like: the other tensor is longer"
+            raise ValueError(explain(what, got=f"{other[a]} of {dims[a]} in axis {a}"))
     return R.strided_slice(data, picked, [0] * len(picked), [other[a] for a in picked])
 
 
@@ -221,19 +222,6 @@ def _like_axes(axes: Any, rank: int, other: int) -> list[int]:
     if axes is None or not list(axes):
         return list(range(min(rank, other)))
     return [int(a) % rank for a in axes]
-
-
-@slice_like.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data, other = types
-    picked = _like_axes(attrs["axes"], len(data.shape), len(other.shape))
-    dims = [other.shape[i] if i in picked else d for i, d in enumerate(data.shape)]
-    for axis in picked:
-        have, want = data.shape[axis], other.shape[axis]
-        if isinstance(have, IntImm) and isinstance(want, IntImm) and want.value > have.value:
-            what = "slice_like: the other tensor is longer"
-            raise ValueError(explain(what, got=f"{want} of {have} in axis {axis}"))
-    return TensorType(dims, data.dtype)
 
 
 def _windowed(data: Any, axis: int, sizes: list[Any], strides: Any) -> list[Any]:

@@ -13,8 +13,6 @@ from ....tir import layout as layout_of
 from ...topi import image as topi_image
 from ...topi import nn as topi_nn
 from ..expr import Expr, const
-from ..types import Any as AnyDim
-from ..types import TensorType
 from .common import dims_in, expression, numbers, shape_of
 from .core import Input, R, Row, builder, kernel, op, view
 
@@ -45,22 +43,14 @@ def pad(data: Input, pad_value: Input, pad_width: Any, pad_mode: str = "constant
     if pad_mode not in _MODES:
         raise ValueError(explain("unknown pad_mode", got=repr(pad_mode), instead=f"{[*_MODES]}"))
     widths = [int(w) for pair in pad_width for w in pair]
+    if len(widths) != 2 * data.struct_info.ndim:
+        what = f"pad_width has a pair for each of {data.struct_info.ndim} axes"
+        raise ValueError(explain(what, got=str(pad_width)))
     value = _number(pad_value)
     if value is not None or pad_mode != "constant":
         return R.nn.pad(data, widths, pad_mode, float(value or 0.0))
     padded = builder().emit(R.nn.pad(data, widths))
     return _filled(padded, R.nn.pad(_mask(data), widths), pad_value)
-
-
-@pad.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data, widths = types[0], attrs["pad_width"]
-    if len(widths) != len(data.shape):
-        what = f"pad_width has a pair for each of {len(data.shape)} axes"
-        raise ValueError(explain(what, got=str(widths)))
-    rows = zip(data.shape, widths, strict=True)
-    dims = [d if isinstance(d, AnyDim) else d + (int(b) + int(a)) for d, (b, a) in rows]
-    return TensorType(dims, data.dtype)
 
 
 @op("dyn.nn.pad", attrs="PadAttrs", view=False)
@@ -79,19 +69,6 @@ def dyn_pad(data: Input, pad_width: Input, pad_value: Input, pad_mode: str = "co
     mask = R.astype(_mask(data), "float32")
     grown = R.nn.pad_by(builder().emit(mask), before, after)
     return _filled(padded, R.astype(grown, "bool"), pad_value)
-
-
-def _unknown(*remaining: int) -> Any:
-    """The hook `infer` of a result with extents of run time: all but those of some axes."""
-
-    def infer(types: list[Any], attrs: dict[str, Any]) -> Any:
-        data = types[0]
-        return TensorType([AnyDim()] * len(data.shape), data.dtype)
-
-    return infer
-
-
-dyn_pad.infer(_unknown())
 
 
 @view("nn.pad")
@@ -256,16 +233,6 @@ def _upsampling3d(
 ) -> Any:
     """The volume enlarged; the factors may be expressions."""
     return _scaled(upsampling3d, dyn_upsampling3d, data, [scale_d, scale_h, scale_w], options)
-
-
-def _spatial_unknown(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data = types[0]
-    rows = zip(attrs["layout"], data.shape, strict=True)
-    return TensorType([AnyDim() if s in "DHW" else d for s, d in rows], data.dtype)
-
-
-for _row in (dyn_upsampling, dyn_upsampling3d):
-    _row.infer(_spatial_unknown)
 
 
 @op("nn.correlation", attrs="CorrelationAttrs")
