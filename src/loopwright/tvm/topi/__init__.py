@@ -34,7 +34,6 @@ from .more import any as any
 from .more import ceil_log2 as ceil_log2
 from .more import elemwise_sum as elemwise_sum
 from .more import expand_dims as expand_dims
-from .more import eye as eye
 from .more import fixed_point_multiply as fixed_point_multiply
 from .more import fixed_point_multiply_per_axis as fixed_point_multiply_per_axis
 from .more import identity as identity

@@ -84,7 +84,7 @@ from .sparse import sparse_dense as sparse_dense
 from .sparse import sparse_transpose as sparse_transpose
 from .upsampling import upsampling as upsampling
 from .upsampling import upsampling3d as upsampling3d
-from .utils import get_const_int, simplify
+from .utils import get_const_int, prod, simplify
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,14 +100,11 @@ for _operator in OPERATORS.values():
 
 
 def dense(
-    data: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
+    data: Tensor, weight: Tensor, bias: Tensor | None = None,
     out_dtype: DataType | str | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """data @ weight transposed, plus `bias`."""
-    product = _matmul(data, _transpose(weight), out_dtype)
-    return product if bias is None else OPERATORS["relax.add"](product, bias)
+    return matmul(data, weight, bias, out_dtype, transpose_b=True)
 
 
 def matmul(
@@ -145,10 +142,7 @@ def batch_matmul(
 
 def flatten(data: Tensor) -> Tensor:
     """A matrix: the first dimension, and all others fused."""
-    size = te.const(1, "int32")
-    for extent in data.shape[1:]:
-        size = size * extent
-    return OPERATORS["relax.reshape"](data, [data.shape[0], size])
+    return OPERATORS["relax.reshape"](data, [data.shape[0], prod(data.shape[1:])])
 
 
 def batch_norm(

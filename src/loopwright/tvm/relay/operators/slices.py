@@ -18,90 +18,36 @@ from .tensor import as_i64, i64
 from .transform import dims_of
 
 
-def _bounds(attrs: dict[str, Any], rank: int) -> list[tuple[int, Any, Any, int]]:
-    """(axis, begin, end, stride) of a strided slice; missing ones are None."""
+def _bounds(attrs: dict[str, Any], dims: list[Any]) -> list[tuple[int, Any, Any, int]]:
+    """(axis, begin, end, stride) of a strided slice."""
     begin, end = list(attrs["begin"]), list(attrs["end"])
     strides, axes = list(attrs["strides"] or ()), attrs["axes"]
-    axes = list(range(max(len(begin), len(end)))) if axes is None else [int(a) % rank for a in axes]
+    axes = range(max(len(begin), len(end))) if axes is None else [int(a) % len(dims) for a in axes]
     ranges = []
     for i, axis in enumerate(axes):
         low = begin[i] if i < len(begin) else None
         high = end[i] if i < len(end) else None
         size = attrs["slice_mode"] == "size"
         stride = 1 if size or i >= len(strides) or strides[i] is None else int(strides[i])
+        if stride == 0:
+            raise ValueError(explain("strided_slice: a stride is not 0", got=str(strides)))
         if size:
             high = None if high is None or high < 0 else (low or 0) + high
-        ranges.append((axis, low, high, stride))
+        first, last = (0, dims[axis]) if stride > 0 else (dims[axis] - 1, -dims[axis] - 1)
+        ranges.append((axis, first if low is None else low, last if high is None else high, stride))
     return ranges
-
-
-def sliced(extent: int, low: int | None, high: int | None, stride: int) -> Any:
-    """(begin, end, number of elements) of a slice of an axis of a known extent."""
-    first, last = (0, extent) if stride > 0 else (extent - 1, -1)
-    begin = first if low is None else (low + extent if low < 0 else low)
-    if high is None:
-        end = last
-    else:
-        end = high + extent if high < 0 else high
-        if stride < 0 and high < -extent:
-            end = -1
-    least, most = (0, extent) if stride > 0 else (-1, extent - 1)
-    begin, end = min(max(begin, least), most), min(max(end, least), most)
-    return begin, end, max(0, -(-(end - begin) // stride))
 
 
 @op("strided_slice", attrs="StridedSliceAttrs", view=False)
 def strided_slice(
-    data: Input,
-    begin: Any,
-    end: Any,
-    strides: Any = None,
-    slice_mode: str = "end",
+    data: Input, begin: Any, end: Any, strides: Any = None, slice_mode: str = "end",
     axes: Any = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """A part of a tensor: from `begin` to before `end` in steps of `strides`, of some axes.
     slice_mode "size": `end` says how many elements, and steps are 1."""
     attrs = {"begin": begin, "end": end, "strides": strides, "slice_mode": slice_mode, "axes": axes}
-    dims = dims_of(data)
-    picked, low, high, step = [], [], [], []
-    for axis, first, last, stride in _bounds(attrs, len(dims)):
-        extent = dims[axis]
-        if isinstance(extent, IntImm):
-            first, last, _ = sliced(extent.value, first, last, stride)
-            last = -extent.value - 1 if last < 0 else last
-        else:
-            first = (0 if stride > 0 else extent - 1) if first is None else first
-            last = (extent if stride > 0 else -extent - 1) if last is None else last
-        picked.append(axis)
-        low.append(first)
-        high.append(last)
-        step.append(stride)
-    return R.strided_slice(data, picked, low, high, step) if picked else data
-
-
-@strided_slice.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data = types[0]
-    dims = list(data.shape)
-    for axis, low, high, stride in _bounds(attrs, len(dims)):
-        if stride == 0:
-            raise ValueError(explain("strided_slice: a stride is not 0", got=str(attrs["strides"])))
-        extent = dims[axis]
-        if isinstance(extent, IntImm):
-            dims[axis] = sliced(extent.value, low, high, stride)[2]
-        elif low in (None, 0) and high is None:
-            dims[axis] = extent if stride == 1 else AnyDim()
-        else:
-            same_side = ((low or 0) < 0) == ((high or 0) < 0)
-            dims[axis] = AnyDim()
-            if (
-                same_side
-                and low is not None
-                and high is not None
-                and not isinstance(extent, AnyDim)
-            ):
-                dims[axis] = max(0, -(-(high - low) // stride))
-    return TensorType(dims, data.dtype)
+    ranges = _bounds(attrs, dims_of(data))
+    return R.strided_slice(data, *map(list, zip(*ranges, strict=True))) if ranges else data
 
 
 @op("dyn.strided_slice", attrs="StridedSliceAttrs", view=False)
@@ -145,22 +91,17 @@ def _strided_slice(
     slice_mode: str = "end",
 ) -> Any:
     """A part of a tensor; bounds may be expressions."""
-    begin, end, strides = (
-        as_numbers(begin),
-        as_numbers(end),
-        as_numbers([1] if strides is None else strides),
-    )
-    bounds = [begin, end, strides]
+    bounds = [as_numbers(v) for v in (begin, end, [1] if strides is None else strides)]
     if any(isinstance(g, Expr) for g in bounds):
         if axes is not None:
             what = "strided_slice: with axes, the bounds must be numbers"
             raise ValueError(explain(what, got=str(axes), instead="give bounds for all axes"))
         some = next(g for g in bounds if isinstance(g, Expr))
         exprs = [g if isinstance(g, Expr) else _const(g, "int64") for g in bounds]
-        if strides == [1]:
+        if bounds[2] == [1]:
             exprs[2] = VIEWS["ones_like"](some)
         return dyn_strided_slice.builder(data, *exprs, slice_mode)
-    return strided_slice.builder(data, begin, end, strides, slice_mode, as_numbers(axes))
+    return strided_slice.builder(data, *bounds, slice_mode, as_numbers(axes))
 
 
 def _const(values: Sequence[int], dtype: str) -> Constant:
