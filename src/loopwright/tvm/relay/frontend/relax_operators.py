@@ -90,7 +90,7 @@ def _definition(name: str) -> Any:
 _TRIALS = 64  # ways to give a row its attributes
 # What operators do not read, as they are called by rows: attributes that need not be the same.
 _UNREAD = {"relax.nn.batch_norm": {"momentum"}}
-_OTHER_NAMES = {"gather_elements": "gather", "nonzero": "argwhere", "flip": "reverse"}
+_OTHER_NAMES = {"gather_elements": "gather", "permute_dims": "transpose"}
 
 
 @cache
@@ -262,11 +262,6 @@ def _builder(name: str) -> Any:
     return row.builder
 
 
-@converter("astype")
-def _(c: OperatorCall) -> Any:
-    return _builder("cast")(c.x, str(c.dtype))
-
-
 @converter("reshape")
 def _(c: OperatorCall) -> Any:
     shape = c.values["shape"]
@@ -276,15 +271,22 @@ def _(c: OperatorCall) -> Any:
     return _builder("reshape")(c.x, dims) if dims.count(-1) <= 1 and 0 not in dims else None
 
 
-@converter("permute_dims")
-def _(c: OperatorCall) -> Any:
-    axes = c.axes
-    return _builder("transpose")(c.x, None if axes is None else list(axes))
-
-
 @converter("concat")
 def _(c: OperatorCall) -> Any:
     return _builder("concatenate")(c.tensors, int(c.axis or 0))
+
+
+@converter("squeeze")
+def _(c: OperatorCall) -> Any:
+    return _builder("squeeze")(c.x, None if c.axis is None else list(c.axis))
+
+
+def _reduction(c: OperatorCall) -> Any:
+    return _builder(c.call.op.name.removeprefix("relax."))(c.x, c.axis, bool(c.keepdims))
+
+
+for _name in ("sum", "mean", "max", "min", "prod"):
+    converter(_name)(_reduction)
 
 
 @converter("matmul")
@@ -336,35 +338,6 @@ for _rank in "123":
         converter(f"nn.{_name}")(_convolution)
 
 
-def _pooling(c: OperatorCall) -> Any:
-    if str(c.out_layout) != str(c.layout):
-        return None
-    names = ["pool_size", "strides", "dilation", "padding", "layout", "ceil_mode"]
-    name = c.call.op.name.removeprefix("relax.")
-    if "avg" in name:
-        names.append("count_include_pad")
-    return _builder(name)(c.data, **{n: getattr(c, n) for n in names})
-
-
-for _name in ("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"):
-    converter(f"nn.{_name}")(_pooling)
-
-
-def _reduction(c: OperatorCall) -> Any:
-    name = c.call.op.name.removeprefix("relax.")
-    return _builder(name)(c.x, c.axis, bool(c.keepdims))
-
-
-for _name in ("sum", "mean", "max", "min", "prod"):
-    converter(_name)(_reduction)
-
-
-@converter("split")
-def _(c: OperatorCall) -> Any:
-    parts = c.indices_or_sections
-    return _builder("split")(c.x, parts if isinstance(parts, int) else tuple(parts), int(c.axis))
-
-
 @converter("expand_dims")
 def _(c: OperatorCall) -> Any:
     result = c.x
@@ -372,11 +345,6 @@ def _(c: OperatorCall) -> Any:
     for axis in sorted(a % rank for a in c.axis):
         result = _builder("expand_dims")(result, axis, 1)
     return result
-
-
-@converter("nn.softmax")
-def _(c: OperatorCall) -> Any:
-    return _builder("nn.softmax")(c.data, int(c.axis))
 
 
 @converter("strided_slice")
@@ -393,11 +361,6 @@ def _numbers(values: rx.Expr | Sequence[int]) -> list[int] | None:
     """Integers of a list or a tuple; None where one is not known."""
     items = [_python(v) for v in getattr(values, "fields", values)]
     return items if all(type(v) is int for v in items) and items else None
-
-
-@converter("squeeze")
-def _(c: OperatorCall) -> Any:
-    return _builder("squeeze")(c.x, None if c.axis is None else list(c.axis))
 
 
 @converter("nn.pad")
@@ -422,11 +385,6 @@ for _name in ("argmax", "argmin"):
 @converter("nonzero")
 def _(c: OperatorCall) -> Any:
     return _builder("cast")(_builder("transpose")(_builder("argwhere")(c.x)), "int64")
-
-
-@converter("gather_elements")
-def _(c: OperatorCall) -> Any:
-    return _builder("gather")(c.data, int(c.axis), c.indices)
 
 
 def _coordinates_first(c: OperatorCall) -> Any:
