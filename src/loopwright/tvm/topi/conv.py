@@ -74,7 +74,7 @@ def _spelled(function: Callable[..., Tensor], **names: str) -> Callable[..., Ten
         bound = signature.bind(*args, **keywords)
         return function(**{old_names[name]: value for name, value in bound.arguments.items()})
 
-    call.__signature__ = signature
+    call.__signature__, call.__module__ = signature, __name__  # of a partial, it is functools'
     return call
 
 

@@ -34,7 +34,7 @@ def bias_add(data: Input, bias: Input, axis: int = 1) -> Any:
 
 @bias_add.infer
 def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return types[0] if is_dynamic(types[0]) else None  # the bias takes what is not known
+    return types[0] if is_dynamic(types[0]) else None  # the bias takes unknown extents
 
 
 for _row in (prelu, bias_add):

@@ -105,7 +105,6 @@ def dyn_squeeze(data: Input, axis: Input) -> Any:
 
 same("reverse", "flip", attrs="ReverseAttrs")
 same("collapse_sum_like", params="data collapse_type")
-same("repeat", attrs="RepeatAttrs")
 
 
 @op("reverse_sequence", attrs="ReverseSequenceAttrs")
@@ -329,6 +328,9 @@ def broadcast_to_like(data: Input, broadcast_type: Input) -> Any:
 def collapse_sum_to(data: Input, shape: Numbers = (), dtype: str = "") -> Any:
     """The sums over the axes along which a tensor of this shape would be repeated."""
     return R.collapse_sum_to(data, list(shape))
+
+
+same("repeat", attrs="RepeatAttrs")
 
 
 @op("tile", attrs="TileAttrs")

@@ -9,7 +9,7 @@ from .core import REQUIRED, Input, R, builder, op, same
 
 same("vision.multibox_prior", attrs="MultiBoxPriorAttrs")
 same("vision.multibox_transform_loc", results=2, attrs="MultiBoxTransformLocAttrs")
-same("vision.proposal", attrs="ProposalAttrs")
+same("vision.proposal", attrs="ProposalAttrs", iou_loss=("bool", REQUIRED))
 
 # ---------------------------------------------------------------------- suppression
 
