@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import islice, product
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,56 +32,14 @@ if TYPE_CHECKING:
 # ---------------------------------------------------------------------- rows that are one operator
 
 
-class _Recorder:
-    """Replaces the operators of Relax while a row's body runs, and records the one call."""
-
-    def __init__(self, calls: list[Any], path: str = "") -> None:
-        self._calls, self._path = calls, path
-
-    def __getattr__(self, name: str) -> _Recorder:
-        return _Recorder(self._calls, f"{self._path}.{name}" if self._path else name)
-
-    def __call__(self, *args: Any, **kwargs: bool) -> Any:
-        self._calls.append((self._path, args, kwargs, result := object()))
-        return result
-
-
 @cache
 def twins() -> dict[str, tuple[Row, dict[str, str]]]:
     """Relax's operator -> the row of Relay that is it, and of the row's parameters Relax's names."""
     rows: dict[str, tuple[Row, dict[str, str]]] = {}
     for row in ROWS.values():
-        twin = row.twin or _twin(row)
-        if twin is not None:
-            rows.setdefault(twin[0], (row, twin[1]))
+        if row.twin is not None:
+            rows.setdefault(row.twin[0], (row, row.twin[1]))
     return rows
-
-
-def _twin(row: Row) -> tuple[str, dict[str, str]] | None:
-    marks = {name: object() for name in row.signature.parameters}
-    calls: list[Any] = []
-    body: Any = row.body
-    space = {**body.__globals__, "R": _Recorder(calls)}
-    copy = FunctionType(body.__code__, space, body.__name__, body.__defaults__, body.__closure__)
-    try:
-        result = copy(**marks)
-    except (AttributeError, LookupError, TypeError, ValueError):
-        return None  # the body inspects its arguments: not a plain call
-    if len(calls) != 1 or calls[0][3] is not result:
-        return None
-    path, args, kwargs, _ = calls[0]
-    definition = _definition(f"relax.{path}")
-    names = {id(mark): name for name, mark in marks.items()}
-    if definition is None or any(id(a) not in names for a in (*args, *kwargs.values())):
-        return None
-    params = [p.name for p in definition.params]
-    values = {**dict(zip(params, args, strict=False)), **kwargs}
-    mapped = {names[id(mark)]: param for param, mark in values.items()}
-    return (f"relax.{path}", mapped) if len(mapped) == len(marks) else None
-
-
-def _definition(name: str) -> Any:
-    return Op.get(name).get_attr("definition") if name in Op.list_op_names() else None
 
 
 # ---------------------------------------------------------------------- rows found by trial

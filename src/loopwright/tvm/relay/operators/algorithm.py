@@ -7,8 +7,9 @@ from typing import Any
 from ....base.errors import explain
 from ....relax import expr as rx
 from ...topi import search as topi_search
-from .common import dims_in, shape_of
+from .common import dims_in
 from .core import Input, R, builder, kernel, op
+from .transform import dims_of
 
 
 @op("sort", attrs="ArgsortAttrs")
@@ -44,7 +45,7 @@ def dyn_topk(
 ) -> Any:  # fmt: skip
     """`topk` of a number of run time."""
     bb = builder()
-    extent = shape_of(data)[axis]
+    extent = dims_of(data)[axis]
     size = bb.emit(R.shape_to_tensor(rx.ShapeExpr([extent])))
     requested = bb.emit(R.astype(R.reshape(k, [1]), "int64"))
     clipped = R.where(R.less(requested, rx.const(1, "int64")), size, R.minimum(requested, size))

@@ -104,15 +104,6 @@ def as_plain(data: Var | Input, layout: str, plain: str) -> Any:
     return builder().emit(R.permute_dims(data, [layout.index(letter) for letter in plain]))
 
 
-def shape_of(data: Any) -> list[Any]:
-    """The extents of a value of Relax, which may be a call that is not bound yet."""
-    info = data.struct_info
-    shape = None if info is None else info.get_shape()
-    if shape is None:
-        raise ValueError(explain("the shape is not known", got=str(info)))
-    return list(shape)
-
-
 def dims_in(tensor: Any, count: int) -> list[TirVar]:
     """The elements of a vector of integers, read at run time, as extents."""
     bb = builder()

@@ -14,9 +14,10 @@ from ...topi import bits as topi_bits
 from ...topi import nn as topi_nn
 from ..expr import Expr
 from ..types import TensorType
-from .common import extents, shape_of, windows
+from .common import extents, windows
 from .conv import as_plain, conv_by, conv_macs, conv_options, wide
 from .core import Input, R, builder, kernel, op, view
+from .transform import dims_of
 
 # ---------------------------------------------------------------------- blocks of channels
 
@@ -38,7 +39,7 @@ def _blocked(name: str) -> None:
         data, kernel = wide(data, kernel, dtype)
         layout = options["kernel_layout"]
         if layout == "OIHW" and kernel.struct_info.ndim == 6:
-            blocks = [int(d) for d in shape_of(kernel)[4:]]
+            blocks = [int(d) for d in dims_of(kernel)[4:]]
             layout = f"OIHW{blocks[0]}i{blocks[1]}o"
         return conv_by(2, data, kernel, options, layout, dtype)
 

@@ -13,7 +13,7 @@ Its signature is that of the builder `relay.nn.dense`. A parameter of the annota
 argument of the call, `Inputs` a tuple of them, all others are attributes. The body is the operator's
 meaning: translation to Relax is running it, and the result's type is what Relax infers of it.
 
-`InputNumber`, `InputInt32` and `InputFloat32` are arguments for which the builder also takes a number.
+`InputNumber`, `InputInt32` and kin are arguments for which the builder also takes a number.
 An operator that is one of Relax is a line, `same("nn.relu")`. The operator for a shape or a number that
 is known only at run time is a row of its own, `@op("dyn.tile", static=tile)`: the builder of `tile` calls
 it where the argument is an expression.
@@ -109,12 +109,18 @@ class InputFloat32:
     """The annotation of an argument for which the builder also takes a float32."""
 
 
+class InputFloat64:
+    """The annotation of an argument for which the builder also takes a float64."""
+
+
 class Numbers:
     """The annotation of an attribute that is a list of numbers."""
 
 
 # The dtypes of numbers that become arguments; None: the usual one of such a number.
-_LITERALS = {"InputNumber": None, "InputInt32": "int32", "InputFloat32": "float32"}
+_LITERALS = {
+    "InputNumber": None, "InputInt32": "int32", "InputFloat32": "float32", "InputFloat64": "float64",
+}  # fmt: skip
 
 ROWS: Registry[str, Row] = Registry("operator of Relay")
 VIEWS: Registry[str, Callable[..., Any]] = Registry("builder of Relay's calls")
@@ -346,8 +352,8 @@ def same(
 
     def parameter(name: str) -> inspect.Parameter:
         twin = twins[name]
-        kind, default = "Input" if twin.kind == "Tensor" else twin.annotation, twin.default
-        kind, default = arguments.get(name, (kind, default))
+        kind = {"Tensor": "Input", "Tensors": "Inputs"}.get(twin.kind, twin.annotation)
+        kind, default = arguments.get(name, (kind, twin.default))
         return inspect.Parameter(name, _PLAIN_KIND, default=default, annotation=kind)
 
     body.__signature__ = inspect.Signature([parameter(n) for n in names])

@@ -9,7 +9,7 @@ from ....relax.expr import Var
 from ...topi import image as topi_image
 from ..expr import Expr
 from .common import LETTERS, dims_in, expression, numbers, per_axis, whole, windows
-from .core import Input, Options, R, Row, kernel, op, view
+from .core import Input, Options, R, Row, kernel, op, same, view
 
 # ---------------------------------------------------------------------- resizing
 
@@ -108,18 +108,7 @@ def affine_grid(data: Input, target_shape: Any = None) -> Any:
     return kernel(topi_image.affine_grid, data, [int(d) for d in target_shape])
 
 
-@op("image.grid_sample", attrs="GridSampleAttrs")
-def grid_sample(
-    data: Input,
-    grid: Input,
-    method: str = "bilinear",
-    layout: str = "NCHW",
-    padding_mode: str = "zeros",
-    align_corners: bool = True,
-) -> Any:
-    """The data at the coordinates of a grid, from -1 to 1 along each axis."""
-    options = (method, layout, padding_mode, bool(align_corners))
-    return kernel(topi_image.grid_sample, data, grid, *options)
+same("image.grid_sample", attrs="GridSampleAttrs")
 
 
 # ---------------------------------------------------------------------- dilation

@@ -10,10 +10,11 @@ from ....ir.prim_expr import IntImm
 from ....relax.expr import Var
 from ...topi import nn as topi_nn
 from ..types import TensorType, is_dynamic
-from .common import shape_of, vectors
+from .common import vectors
 from .conv import wide
-from .core import Input, R, builder, kernel, op, same
+from .core import REQUIRED, Input, R, builder, kernel, op, same
 from .tensor import scalar
+from .transform import dims_of
 
 same("nn.relu")
 same("nn.leaky_relu", "nn.leakyrelu", attrs="LeakyReluAttrs")
@@ -24,7 +25,7 @@ prelu = same("nn.prelu", attrs="PReluAttrs")
 def bias_add(data: Input, bias: Input, axis: int = 1) -> Any:
     """data plus a vector along an axis."""
     last = data.struct_info.ndim - 1
-    size, want = shape_of(bias)[0], shape_of(data)[axis]
+    size, want = dims_of(bias)[0], dims_of(data)[axis]
     if isinstance(size, IntImm) and isinstance(want, IntImm) and size != want:
         what = f"takes a vector of the extent of axis {axis}"
         raise ValueError(explain(what, got=f"{size} for {want}"))
@@ -44,7 +45,7 @@ for _row in (prelu, bias_add):
 @op("nn.batch_flatten")
 def batch_flatten(data: Input) -> Any:
     """A matrix: the first axis, and all others as one."""
-    first, *others = shape_of(data)
+    first, *others = dims_of(data)
     size: Any = 1
     for extent in others:
         size = extent * size
@@ -148,8 +149,8 @@ def fifo_buffer(data: Input, buffer: Input, axis: int) -> Any:
     """The buffer without its first elements along an axis, and the data after the remaining
     ones."""
     which = axis % buffer.struct_info.ndim
-    shift = shape_of(data)[which]
-    end = shape_of(buffer)[which] + shift
+    shift = dims_of(data)[which]
+    end = dims_of(buffer)[which] + shift
     return R.strided_slice(R.concat([buffer, data], which), [which], [shift], [end])
 
 
@@ -158,7 +159,7 @@ def fifo_buffer(data: Input, buffer: Input, axis: int) -> Any:
 
 def _mean_loss(predictions: Any, targets: Any) -> Any:
     total = R.sum(R.multiply(predictions, targets))
-    batch = shape_of(targets)[0]
+    batch = dims_of(targets)[0]
     if not isinstance(batch, IntImm):
         raise ValueError(explain("the number of rows must be known", got=str(batch)))
     return R.divide(total, scalar(-batch.value, targets))
@@ -176,16 +177,7 @@ def cross_entropy_with_logits(predictions: Input, targets: Input) -> Any:
     return _mean_loss(predictions, targets)
 
 
-@op("nn.nll_loss", attrs="NLLLossAttrs")
-def nll_loss(
-    predictions: Input,
-    targets: Input,
-    weights: Input,
-    reduction: str = "mean",
-    ignore_index: int = -100,
-) -> Any:
-    """The negative log-likelihood of the targets, weighted by class."""
-    return R.nn.nll_loss(predictions, targets, weights, reduction, ignore_index)
+nll_loss = same("nn.nll_loss", attrs="NLLLossAttrs", weights=("Input", REQUIRED))
 
 
 @nll_loss.arguments

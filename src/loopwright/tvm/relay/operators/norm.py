@@ -7,9 +7,10 @@ from typing import Any
 from ....relax import expr as rx
 from ...topi import nn as topi_nn
 from ..expr import Expr
-from .common import shape_of, vectors
+from .common import vectors
 from .core import Input, Numbers, R, builder, kernel, op, same, view
 from .tensor import scalar
+from .transform import dims_of
 
 same("nn.softmax", attrs="SoftmaxAttrs")
 same("nn.log_softmax", attrs="SoftmaxAttrs")
@@ -100,7 +101,7 @@ def lrn(
 @op("nn.dropout", results=2, attrs="DropoutAttrs", view=False)
 def dropout(data: Input, rate: float = 0.5) -> Any:
     """The data, as at inference, and a mask of ones."""
-    ones = R.ones(shape_of(data), str(data.struct_info.dtype))
+    ones = R.ones(dims_of(data), str(data.struct_info.dtype))
     return rx.Tuple([data, builder().emit(ones)])
 
 

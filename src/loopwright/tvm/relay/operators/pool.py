@@ -9,8 +9,9 @@ from ....ir.prim_op import min_value
 from ....ops.blocks import extent
 from ....tir import layout as layout_of
 from ...topi import nn as topi_nn
-from .common import LETTERS, per_axis, shape_of, windows
+from .common import LETTERS, per_axis, windows
 from .core import Input, R, Row, builder, kernel, op, view
+from .transform import dims_of
 
 _ATTRS = ("pool_size", "strides", "dilation")
 
@@ -86,7 +87,7 @@ def _adaptive(kind: str, rank: int) -> None:
     ) -> Any:
         """The greatest value or mean of output_size windows that cover the data; without a size,
         each element is one."""
-        plan, shape = layout_of(layout), shape_of(data)
+        plan, shape = layout_of(layout), dims_of(data)
         have = [extent(plan, shape, letter) for letter in LETTERS[rank]]
         sizes = list(output_size) or have
         if kind == "avg":

@@ -9,8 +9,9 @@ from ....base.errors import explain
 from ....ops.random import first_key
 from ....relax import expr as rx
 from ..expr import Constant
-from .common import expression, shape_of, whole
+from .common import expression, whole
 from .core import Input, R, builder, op, same, view
+from .transform import dims_of
 
 # dtype of the result -> that of the bits, and how many of them a number between 0 and 1 has.
 _FRACTION = {"float32": ("uint32", 23), "float64": ("uint64", 52)}
@@ -92,7 +93,7 @@ def _normal(
 @op("random.multinomial", results=2, attrs="MultinomialAttrs")
 def multinomial(key: Input, probs: Input, num_samples: int) -> Any:
     """The next key, and numbers of columns, drawn as often as the rows of `probs` say."""
-    bb, rows = builder(), shape_of(probs)[:-1]
+    bb, rows = builder(), dims_of(probs)[:-1]
     zero = rx.const(0.0, "float32")
     weights = bb.emit(R.maximum(R.astype(probs, "float32"), zero))
     total = bb.emit(R.cumsum(R.divide(weights, R.sum(weights, [-1], True)), -1))

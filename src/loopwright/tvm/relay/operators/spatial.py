@@ -13,8 +13,9 @@ from ....tir import layout as layout_of
 from ...topi import image as topi_image
 from ...topi import nn as topi_nn
 from ..expr import Expr, const
-from .common import dims_in, expression, numbers, shape_of
-from .core import Input, R, Row, builder, kernel, op, view
+from .common import dims_in, numbers
+from .core import Input, InputFloat64, R, builder, kernel, op, view
+from .transform import dims_of
 
 # ---------------------------------------------------------------------- padding
 
@@ -34,7 +35,7 @@ def _filled(padded: Any, mask: Any, value: Any) -> Any:
 
 
 def _mask(data: Any) -> Any:
-    return builder().emit(R.ones(shape_of(data), "bool"))
+    return builder().emit(R.ones(dims_of(data), "bool"))
 
 
 @op("nn.pad", attrs="PadAttrs", view=False)
@@ -138,7 +139,7 @@ Scales = dict[str, Any]
 
 def _grown(data: Any, scales: Scales, layout: str) -> list[Any]:
     """The spatial extents times the scales of their letters, rounded."""
-    shape = dict(zip(layout_of(layout), shape_of(data), strict=True))
+    shape = dict(zip(layout_of(layout), dims_of(data), strict=True))
     sizes = []
     for letter, scale in scales.items():
         dim = shape[letter]
@@ -162,7 +163,7 @@ def _enlarged(data: rx.Var | Input, sizes: list[Any], layout: str, method: str, 
 def _grown_at_run_time(data: Any, scales: Scales, layout: str) -> list[Any]:
     """`_grown` by scales that are tensors without axes."""
     bb = builder()
-    shape = dict(zip(layout_of(layout), shape_of(data), strict=True))
+    shape = dict(zip(layout_of(layout), dims_of(data), strict=True))
     have = bb.emit(R.shape_to_tensor(rx.ShapeExpr([shape[letter] for letter in scales])))
     factors = [R.astype(R.reshape(s, [1]), "float64") for s in scales.values()]
     grown = R.multiply(R.astype(have, "float64"), R.concat(factors, 0))
@@ -179,21 +180,23 @@ _VOLUME = {
 }
 
 
-@op("nn.upsampling", attrs="UpSamplingAttrs", view=False, options=_PLANE)
+@op("nn.upsampling", attrs="UpSamplingAttrs", options=_PLANE)
 def upsampling(data: Input, scale_h: float = 1.0, scale_w: float = 1.0, **options: Any) -> Any:
     """The image enlarged by two factors."""
     sizes = _grown(data, {"H": scale_h, "W": scale_w}, options["layout"])
     return _enlarged(data, sizes, *options.values())
 
 
-@op("dyn.nn.upsampling", attrs="UpSamplingAttrs", view=False, options=_PLANE)
-def dyn_upsampling(data: Input, scale_h: Input, scale_w: Input, **options: Any) -> Any:
+@op("dyn.nn.upsampling", attrs="UpSamplingAttrs", static=upsampling, options=_PLANE)
+def dyn_upsampling(
+    data: Input, scale_h: InputFloat64, scale_w: InputFloat64, **options: Any
+) -> Any:
     """`upsampling` by factors of run time."""
     sizes = _grown_at_run_time(data, {"H": scale_h, "W": scale_w}, options["layout"])
     return _enlarged(data, sizes, *options.values())
 
 
-@op("nn.upsampling3d", attrs="UpSampling3DAttrs", view=False, options=_VOLUME)
+@op("nn.upsampling3d", attrs="UpSampling3DAttrs", options=_VOLUME)
 def upsampling3d(
     data: Input, scale_d: float = 1.0, scale_h: float = 1.0, scale_w: float = 1.0, **options: Any
 ) -> Any:
@@ -202,37 +205,14 @@ def upsampling3d(
     return _enlarged(data, sizes, *options.values())
 
 
-@op("dyn.nn.upsampling3d", attrs="UpSampling3DAttrs", view=False, options=_VOLUME)
+@op("dyn.nn.upsampling3d", attrs="UpSampling3DAttrs", static=upsampling3d, options=_VOLUME)
 def dyn_upsampling3d(
-    data: Input, scale_d: Input, scale_h: Input, scale_w: Input, **options: Any
-) -> Any:
+    data: Input, scale_d: InputFloat64, scale_h: InputFloat64, scale_w: InputFloat64,
+    **options: Any,
+) -> Any:  # fmt: skip
     """`upsampling3d` by factors of run time."""
     sizes = _grown_at_run_time(data, {"D": scale_d, "H": scale_h, "W": scale_w}, options["layout"])
     return _enlarged(data, sizes, *options.values())
-
-
-def _scaled(
-    static: Row, dynamic: Row, data: Expr, scales: list[Any], options: dict[str, Any]
-) -> Any:
-    factors = [numbers(s) for s in scales]
-    if any(isinstance(s, Expr) for s in factors):
-        exprs = (expression(s, "float64") for s in factors)
-        return dynamic.builder(data, *exprs, **options)
-    return static.builder(data, *factors, **options)
-
-
-@view("nn.upsampling", options=_PLANE)
-def _upsampling(data: Expr, scale_h: int = 1, scale_w: float = 1, **options: Any) -> Any:
-    """The image enlarged; the factors may be expressions."""
-    return _scaled(upsampling, dyn_upsampling, data, [scale_h, scale_w], options)
-
-
-@view("nn.upsampling3d", options=_VOLUME)
-def _upsampling3d(
-    data: Expr, scale_d: int = 1, scale_h: int = 1, scale_w: int = 1, **options: Any
-) -> Any:
-    """The volume enlarged; the factors may be expressions."""
-    return _scaled(upsampling3d, dyn_upsampling3d, data, [scale_d, scale_h, scale_w], options)
 
 
 @op("nn.correlation", attrs="CorrelationAttrs")

@@ -223,16 +223,8 @@ def fields(data: Any) -> list[Any]:
     return [rx.TupleGetItem(data, i) for i in range(len(data.struct_info.fields))]
 
 
-@op("stack", attrs="StackAttrs")
-def stack(data: Inputs, axis: int = 0) -> Any:
-    """The tensors of a tuple along a new axis."""
-    return R.stack(fields(data), axis)
-
-
-@op("einsum", attrs="EinsumAttrs")
-def einsum(data: Inputs, equation: str) -> Any:
-    """A sum of products by Einstein's convention."""
-    return R.einsum(fields(data), equation)
+same("stack", params="data axis", attrs="StackAttrs")
+same("einsum", params="data equation", attrs="EinsumAttrs")
 
 
 @op("shape_of", attrs="ShapeOfAttrs")

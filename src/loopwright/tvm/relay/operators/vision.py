@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .common import shape_of
 from .core import REQUIRED, Input, R, builder, op, same
+from .transform import dims_of
 
 same("vision.multibox_prior", attrs="MultiBoxPriorAttrs")
 same("vision.multibox_transform_loc", results=2, attrs="MultiBoxTransformLocAttrs")
@@ -51,7 +51,7 @@ def yolo_reorg(data: Input, stride: int) -> Any:
     """The channels of an image NCHW spread over blocks of pixels, read on as an image of
     `stride ** 2` times the channels."""
     bb, s = builder(), int(stride)
-    n, c, h, w = shape_of(data)
+    n, c, h, w = dims_of(data)
     parts = bb.emit(R.reshape(data, [n, c // (s * s), h, s, w, s]))
     transposed = bb.emit(R.permute_dims(parts, [0, 3, 5, 1, 2, 4]))
     return R.reshape(transposed, [n, c * s * s, h // s, w // s])
