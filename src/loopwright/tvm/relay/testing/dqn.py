@@ -8,7 +8,7 @@ from typing import Any
 from ..expr import Function, var
 from ..op import nn
 from . import layers
-from .init import create_workload
+from .init import workload_of
 
 
 def get_net(
@@ -29,12 +29,4 @@ def get_net(
     return layers.network(layers.dense_add_bias(body, units=num_actions, name="dense2"))
 
 
-def get_workload(
-    batch_size: int,
-    num_actions: int = 18,
-    image_shape: tuple[int, ...] = (4, 84, 84),
-    dtype: str = "float32",
-    layout: str = "NCHW",
-) -> Any:
-    """The network as a module, and parameters."""
-    return create_workload(get_net(batch_size, num_actions, image_shape, dtype, layout))
+get_workload = workload_of(get_net)
