@@ -130,14 +130,8 @@ def sparse_reshape(
     old, new = prev_shape.shape[0], new_shape.shape[0]
     kind = prev_shape.dtype
 
-    def write(
-        ib: IRBuilder,
-        indices: BufferVar,
-        before: BufferVar,
-        after: BufferVar,
-        moved: BufferVar,
-        shape: Any,
-    ) -> None:
+    def write(ib: IRBuilder, *buffers: BufferVar) -> None:
+        indices, before, after, moved, shape = buffers
         flat, product = (ib.allocate(kind, (1,), name) for name in ("flat", "known"))
         flat[0] = product[0] = te.const(1, kind)
         with ib.for_range(0, old, "d") as d:

@@ -26,14 +26,8 @@ def sparse_dense(
     high, wide = sparse_data.shape[1:] if blocks else (long(1), long(1))
     count, others = simplify(sparse_indptr.shape[0] - 1), dense_data.shape[0]
 
-    def write(
-        ib: IRBuilder,
-        x: BufferVar,
-        values: BufferVar,
-        columns: BufferVar,
-        begin: BufferVar,
-        out: BufferVar,
-    ) -> None:
+    def write(ib: IRBuilder, *buffers: BufferVar) -> None:
+        x, values, columns, begin, out = buffers
         with ExitStack() as stack:
             i, row, j = loops(ib, stack, [others, count, high], parallel=True)
             total = ib.allocate(dense_data.dtype, 1, "total")
@@ -91,14 +85,8 @@ def sparse_add(
     """dense + sparse (CSR)."""
     count, wide = dense_data.shape
 
-    def write(
-        ib: IRBuilder,
-        x: BufferVar,
-        values: BufferVar,
-        columns: BufferVar,
-        begin: BufferVar,
-        out: BufferVar,
-    ) -> None:
+    def write(ib: IRBuilder, *buffers: BufferVar) -> None:
+        x, values, columns, begin, out = buffers
         with ExitStack() as stack:
             (i,) = loops(ib, stack, [count], parallel=True)
             with rows(ib, wide, "j") as j:
