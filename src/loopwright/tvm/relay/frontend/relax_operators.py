@@ -327,7 +327,7 @@ def _(c: OperatorCall) -> Any:
         return None
     fill = np.array(_python(value), dtype=numpy_dtype(c.values["data"].struct_info.dtype))
     pairs = [tuple(width[k : k + 2]) for k in range(0, len(width), 2)]
-    return _builder("nn.pad")(c.data, Constant(tensor(fill)), pairs, str(c.pad_mode))
+    return _builder("nn.pad")(c.data, pairs, Constant(tensor(fill)), str(c.pad_mode))
 
 
 def _index_of(c: OperatorCall) -> Any:

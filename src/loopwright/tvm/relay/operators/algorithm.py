@@ -30,7 +30,7 @@ def _count(attrs: dict[str, Any], args: Any) -> int | None:
 
 @op("topk", results=_count, attrs="TopkAttrs")
 def topk(
-    data: Input, k: Any = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False,
+    data: Input, k: int = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False,
     dtype: str = "int32",
 ) -> Any:  # fmt: skip
     """The first k values along an axis in order, the greatest first unless `is_ascend`, and

@@ -13,7 +13,7 @@ from ....relax import op as relax_op
 from ....relax.expr import Var
 from ....relax.struct_info import ShapeStructInfo
 from ....tir import layout as layout_of
-from ..expr import Constant, Expr, const
+from ..expr import Expr, const
 from ..types import TensorType
 from .core import Input, builder, view
 
@@ -61,11 +61,6 @@ def windows(attrs: dict[str, Any], rank: int, *names: str) -> dict[str, Any]:
     if "padding" in attrs:
         attrs["padding"] = sides(attrs["padding"], rank)
     return attrs
-
-
-def numbers(value: Any) -> Any:
-    """A constant expression as a number or nested lists of numbers; other values stay."""
-    return value.data.numpy().tolist() if isinstance(value, Constant) else value
 
 
 def expression(value: Expr | tuple[float, ...], dtype: str) -> Expr:

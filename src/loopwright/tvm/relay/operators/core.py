@@ -109,6 +109,10 @@ class InputFloat32:
     """The annotation of an argument for which the builder also takes a float32."""
 
 
+class InputInt64:
+    """The annotation of an argument for which the builder also takes int64s."""
+
+
 class InputFloat64:
     """The annotation of an argument for which the builder also takes a float64."""
 
@@ -119,7 +123,8 @@ class Numbers:
 
 # The dtypes of numbers that become arguments; None: the usual one of such a number.
 _LITERALS = {
-    "InputNumber": None, "InputInt32": "int32", "InputFloat32": "float32", "InputFloat64": "float64",
+    "InputNumber": None, "InputInt32": "int32", "InputInt64": "int64", "InputFloat32": "float32",
+    "InputFloat64": "float64",
 }  # fmt: skip
 
 ROWS: Registry[str, Row] = Registry("operator of Relay")
@@ -210,7 +215,8 @@ class Row:
             if self.signature.parameters[name].annotation == "Numbers":
                 values[name] = as_numbers(values[name])
             elif self.dynamic is not None and name in self.dynamic.inputs:
-                values[name] = as_number(values[name])
+                single = self.signature.parameters[name].annotation in ("int", "float")
+                values[name] = (as_number if single else numbers)(values[name])
         is_dynamic = self.dynamic and any(isinstance(values[n], Expr) for n in self.attr_names)
         return (self.dynamic if self.dynamic and is_dynamic else self).call(values)
 
@@ -281,10 +287,15 @@ def as_numbers(value: Any) -> Any:
     return [v if isinstance(v, PrimExpr) and not isinstance(v, IntImm) else _int(v) for v in value]
 
 
+def numbers(value: Any) -> Any:
+    """A constant expression as a number or nested lists of numbers; other values stay."""
+    return value.data.numpy().tolist() if isinstance(value, Constant) else value
+
+
 def as_number(value: Any) -> Any:
     """A number given as a constant or in a list; other values stay."""
-    listed = value.data.numpy().reshape(-1).tolist() if isinstance(value, Constant) else value
-    return listed[0] if isinstance(listed, (list, tuple, np.ndarray)) else value
+    value = numbers(value)
+    return value[0] if isinstance(value, (list, tuple, np.ndarray)) else value
 
 
 def _int(value: Any) -> int:

@@ -188,8 +188,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 @op("unravel_index")
 def unravel_index(indices: Input, shape: Input) -> Any:
     """The coordinates, along the first axis, of positions in a flat tensor of a shape."""
-    (count,) = dims_of(shape)
-    count = int(getattr(count, "value", count))
+    count = int(dims_of(shape)[0])
     rest, coordinates = indices, []
     for axis in reversed(range(count)):
         size = R.take(shape, rx.const(np.array(axis, "int64")), 0)

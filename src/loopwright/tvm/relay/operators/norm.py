@@ -27,18 +27,13 @@ def batch_norm(
     return R.nn.batch_norm(*tensors, axis, epsilon, center, scale, training=False)
 
 
-@op("nn.layer_norm", attrs="LayerNormAttrs")
-def layer_norm(
-    data: Input,
-    gamma: Input,
-    beta: Input,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-) -> Any:
+_NORM = {"epsilon": 1e-5, "center": True, "scale": True}
+
+
+@op("nn.layer_norm", attrs="LayerNormAttrs", options=_NORM)
+def layer_norm(data: Input, gamma: Input, beta: Input, axis: int = -1, **options: Any) -> Any:
     """Normalized by mean and variance along an axis."""
-    return R.nn.layer_norm(data, gamma, beta, [axis], epsilon, center, scale)
+    return R.nn.layer_norm(data, gamma, beta, [axis], **options)
 
 
 def _others(data: Any, axis: int) -> list[int]:
@@ -46,29 +41,18 @@ def _others(data: Any, axis: int) -> list[int]:
     return [n for n in range(1, rank) if n != axis % rank]
 
 
-@op("nn.instance_norm", attrs="InstanceNormAttrs")
-def instance_norm(
-    data: Input,
-    gamma: Input,
-    beta: Input,
-    axis: int = 1,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-) -> Any:
+@op("nn.instance_norm", attrs="InstanceNormAttrs", options=_NORM)
+def instance_norm(data: Input, gamma: Input, beta: Input, axis: int = 1, **options: Any) -> Any:
     """Each channel of each image normalized by its mean and variance."""
-    options = (axis, _others(data, axis), epsilon, center, scale)
-    return R.nn.instance_norm(data, gamma, beta, *options)
+    return R.nn.instance_norm(data, gamma, beta, axis, _others(data, axis), **options)
 
 
-@op("nn.group_norm", attrs="GroupNormAttrs")
+@op("nn.group_norm", attrs="GroupNormAttrs", options=_NORM)
 def group_norm(
-    data: Input, gamma: Input, beta: Input, num_groups: int, axis: int = 1, epsilon: float = 1e-5,
-    center: bool = True, scale: bool = True,
-) -> Any:  # fmt: skip
+    data: Input, gamma: Input, beta: Input, num_groups: int, axis: int = 1, **options: Any
+) -> Any:
     """Groups of channels of each image normalized by their mean and variance."""
-    options = (num_groups, axis, _others(data, axis), epsilon, center, scale)
-    return R.nn.group_norm(data, gamma, beta, *options)
+    return R.nn.group_norm(data, gamma, beta, num_groups, axis, _others(data, axis), **options)
 
 
 batch_norm.arguments(vectors("axis", 1, 2, 3, 4, count=5))

@@ -56,8 +56,7 @@ def dyn_strided_slice(
 ) -> Any:
     """`strided_slice` whose bounds are values."""
     rank = data.struct_info.ndim
-    (count,) = dims_of(begin)
-    count = int(getattr(count, "value", count))
+    count = int(dims_of(begin)[0])
     shape = R.shape_to_tensor(R.shape_of(data))
     first = [R.strided_slice(shape, [0], [0], [count])] if count < rank else [shape]
     low, step = as_i64(begin), as_i64(strides)
@@ -113,16 +112,16 @@ def strided_set(data: Input, v: Input, begin: Input, end: Input, strides: Input)
     """`data` with the part that a slice means replaced by `v`."""
     dims, part = dims_of(data), dims_of(v)
     rank = len(dims)
-    (count,), (steps,) = dims_of(begin), dims_of(strides)
+    count, steps = int(dims_of(begin)[0]), int(dims_of(strides)[0])
     low, step = as_i64(begin), as_i64(strides)
-    extents = R.shape_to_tensor(rx.ShapeExpr(dims[: int(getattr(count, "value", count))]))
+    extents = R.shape_to_tensor(rx.ShapeExpr(dims[:count]))
     low = R.where(R.less(low, i64(0)), R.add(low, extents), low)
     indices = []
     for axis in range(rank):
         number = R.arange(0, part[axis], 1, "int64")
-        if axis < int(getattr(count, "value", count)):
+        if axis < count:
             at = rx.const(np.array(axis, "int64"))
-            if axis < int(getattr(steps, "value", steps)):  # else 1
+            if axis < steps:  # else 1
                 number = R.multiply(number, R.take(step, at, 0))
             number = R.add(R.take(low, at, 0), number)
         spread = [1] * rank

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ....base.errors import explain
@@ -12,9 +11,9 @@ from ....relax import expr as rx
 from ....tir import layout as layout_of
 from ...topi import image as topi_image
 from ...topi import nn as topi_nn
-from ..expr import Expr, const
-from .common import dims_in, numbers
-from .core import Input, InputFloat64, R, builder, kernel, op, view
+from ..expr import Expr
+from .common import dims_in
+from .core import Input, InputFloat64, InputNumber, R, builder, kernel, numbers, op
 from .transform import dims_of
 
 # ---------------------------------------------------------------------- padding
@@ -38,8 +37,8 @@ def _mask(data: Any) -> Any:
     return builder().emit(R.ones(dims_of(data), "bool"))
 
 
-@op("nn.pad", attrs="PadAttrs", view=False)
-def pad(data: Input, pad_value: Input, pad_width: Any, pad_mode: str = "constant") -> Any:
+@op("nn.pad", attrs="PadAttrs")
+def pad(data: Input, pad_width: Any, pad_value: InputNumber = 0, pad_mode: str = "constant") -> Any:
     """The data grown by (before, after) elements along each axis, of a value, its edge or mirrored."""
     if pad_mode not in _MODES:
         raise ValueError(explain("unknown pad_mode", got=repr(pad_mode), instead=f"{[*_MODES]}"))
@@ -54,8 +53,18 @@ def pad(data: Input, pad_value: Input, pad_width: Any, pad_mode: str = "constant
     return _filled(padded, R.nn.pad(_mask(data), widths), pad_value)
 
 
-@op("dyn.nn.pad", attrs="PadAttrs", view=False)
-def dyn_pad(data: Input, pad_width: Input, pad_value: Input, pad_mode: str = "constant") -> Any:
+@pad.build
+def _(pad_width: Any, **attrs: Any) -> dict[str, Any]:
+    widths = numbers(pad_width)
+    if not isinstance(widths, Expr):
+        widths = [[w if isinstance(w, IntImm) else int(w) for w in pair] for pair in widths]
+    return {"pad_width": widths, **attrs}
+
+
+@op("dyn.nn.pad", attrs="PadAttrs", static=pad)
+def dyn_pad(
+    data: Input, pad_width: Input, pad_value: InputNumber, pad_mode: str = "constant"
+) -> Any:
     """`pad` by widths of run time, a tensor of a row (before, after) for each axis."""
     if pad_mode != "constant":
         what = 'pads of run time are of the pad_mode "constant"'
@@ -70,22 +79,6 @@ def dyn_pad(data: Input, pad_width: Input, pad_value: Input, pad_mode: str = "co
     mask = R.astype(_mask(data), "float32")
     grown = R.nn.pad_by(builder().emit(mask), before, after)
     return _filled(padded, R.astype(grown, "bool"), pad_value)
-
-
-@view("nn.pad")
-def _pad(
-    data: Expr,
-    pad_width: Expr | Sequence[Sequence[int]],
-    pad_value: Expr | float = 0,
-    pad_mode: str = "constant",
-) -> Any:
-    """The data grown along each axis; the widths may be an expression."""
-    pad_width = numbers(pad_width)
-    value = pad_value if isinstance(pad_value, Expr) else const(pad_value)
-    if isinstance(pad_width, Expr):
-        return dyn_pad.builder(data, pad_width, value, pad_mode)
-    widths = [[w if isinstance(w, IntImm) else int(w) for w in pair] for pair in pad_width]
-    return pad.builder(data, value, widths, pad_mode)
 
 
 @op("nn.mirror_pad", attrs="MirrorPadAttrs")

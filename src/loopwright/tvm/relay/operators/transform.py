@@ -99,7 +99,7 @@ def dyn_squeeze(data: Input, axis: Input) -> Any:
     wide = R.where(R.less(wide, i64(0)), R.add(wide, i64(rank)), wide)
     removed = R.scatter_elements(R.zeros([rank], "int64"), wide, R.ones([count], "int64"), 0)
     order = R.argsort(removed, 0, dtype="int64")  # those that stay first, in their order
-    remaining = R.strided_slice(order, [0], [0], [rank - int(getattr(count, "value", count))])
+    remaining = R.strided_slice(order, [0], [0], [rank - int(count)])
     return R.reshape(data, R.tensor_to_shape(R.take(old, remaining, 0)))
 
 
@@ -239,8 +239,7 @@ def dyn_reshape(data: Input, newshape: Input, allowzero: bool = False) -> Any:
     """The same elements in a shape that is a value; 0, -1 and -3 as for `reshape`."""
     old = R.shape_to_tensor(R.shape_of(data))
     new = R.astype(newshape, "int64")
-    (rank,) = dims_of(newshape)
-    rank = int(getattr(rank, "value", rank))
+    rank = int(dims_of(newshape)[0])
     have = data.struct_info.ndim
     if have and rank:  # an extent may be one of `data`'s, or the product of two
         merges = R.equal(new, i64(-3))
@@ -289,18 +288,13 @@ def like_shape(
     return new
 
 
-@op("reshape_like", attrs="ReshapeLikeAttrs")
-def reshape_like(
-    data: Input,
-    shape_like: Input,
-    lhs_begin: int = 0,
-    lhs_end: Any = None,
-    rhs_begin: int = 0,
-    rhs_end: Any = None,
-) -> Any:
+_RANGES = {"lhs_begin": 0, "lhs_end": None, "rhs_begin": 0, "rhs_end": None}
+
+
+@op("reshape_like", attrs="ReshapeLikeAttrs", options=_RANGES)
+def reshape_like(data: Input, shape_like: Input, **ranges: Any) -> Any:
     """The same elements in the shape of another tensor, or with a range of its extents."""
-    attrs = {"lhs_begin": lhs_begin, "lhs_end": lhs_end, "rhs_begin": rhs_begin, "rhs_end": rhs_end}
-    return R.reshape(data, like_shape(dims_of(data), dims_of(shape_like), attrs))
+    return R.reshape(data, like_shape(dims_of(data), dims_of(shape_like), ranges))
 
 
 # ---------------------------------------------------------------------- repetition
@@ -342,8 +336,7 @@ def tile(data: Input, reps: Numbers) -> Any:
 @op("dyn.tile", attrs="TileAttrs", static=tile)
 def dyn_tile(data: Input, reps: Input) -> Any:
     """`tile` by numbers that are a value."""
-    (count,) = dims_of(reps)
-    count, rank = int(getattr(count, "value", count)), data.struct_info.ndim
+    count, rank = int(dims_of(reps)[0]), data.struct_info.ndim
     out_rank = max(count, rank)
     old = R.shape_to_tensor(R.shape_of(data))
     ones = [R.ones([out_rank - rank], "int64")] if out_rank > rank else []
