@@ -114,12 +114,9 @@ def sort(data: Tensor, axis: int = -1, is_ascend: bool = True) -> Tensor:
 
 
 def argsort(
-    data: Tensor,
-    valid_count: None = None,
-    axis: int = -1,
-    is_ascend: bool = True,
+    data: Tensor, valid_count: None = None, axis: int = -1, is_ascend: bool = True,
     dtype: str = "float32",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The indices that sort `data` along `axis`; equal values keep their order."""
     if valid_count is not None:
         what = "topi.argsort sorts whole rows"
@@ -129,13 +126,9 @@ def argsort(
 
 
 def topk(
-    data: Tensor,
-    k: int = 1,
-    axis: int = -1,
-    ret_type: str = "both",
-    is_ascend: bool = False,
+    data: Tensor, k: int = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False,
     dtype: str = "int64",
-) -> Any:
+) -> Any:  # fmt: skip
     """The first k values along `axis` in order (the greatest, unless `is_ascend`), and their
     indices; `ret_type` "values" or "indices" returns one of them."""
     return OPERATORS["relax.topk"](

@@ -70,14 +70,9 @@ def fixed_point_multiply(x: Tensor, multiplier: int, shift: int) -> Tensor:
 
 
 def fixed_point_multiply_per_axis(
-    x: Tensor,
-    y: Tensor,
-    lshift: Tensor,
-    rshift: Tensor,
-    is_lshift_required: bool,
-    is_rshift_required: bool,
-    axes: Sequence[int],
-) -> Tensor:
+    x: Tensor, y: Tensor, lshift: Tensor, rshift: Tensor, is_lshift_required: bool,
+    is_rshift_required: bool, axes: Sequence[int],
+) -> Tensor:  # fmt: skip
     """`fixed_point_multiply` by the multipliers y and the shifts of the index along `axes`."""
 
     def element(*i: PrimExpr) -> Any:

@@ -53,13 +53,9 @@ def dense(
 
 
 def matmul(
-    tensor_a: Tensor,
-    tensor_b: Tensor,
-    bias: Tensor | None = None,
-    out_dtype: Any = None,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-) -> Tensor:
+    tensor_a: Tensor, tensor_b: Tensor, bias: Tensor | None = None, out_dtype: Any = None,
+    transpose_a: bool = False, transpose_b: bool = False,
+) -> Tensor:  # fmt: skip
     """The product of matrices, each optionally transposed, plus `bias`."""
     a, b = (
         _transpose(t) if transpose else t
@@ -70,13 +66,9 @@ def matmul(
 
 
 def batch_matmul(
-    tensor_a: Tensor,
-    tensor_b: Tensor,
-    oshape: Any = None,
-    out_dtype: Any = None,
-    transpose_a: bool = False,
-    transpose_b: bool = True,
-) -> Tensor:
+    tensor_a: Tensor, tensor_b: Tensor, oshape: Any = None, out_dtype: Any = None,
+    transpose_a: bool = False, transpose_b: bool = True,
+) -> Tensor:  # fmt: skip
     """Products of matrices, one per batch element. `oshape` is ignored: it is inferred."""
     a, b = (
         _transpose(t, [0, 2, 1]) if transpose else t
@@ -106,13 +98,9 @@ def batch_norm(
 
 
 def instance_norm(
-    data: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    channel_axis: Ints,
-    axis: Any = None,
+    data: Tensor, gamma: Tensor, beta: Tensor, channel_axis: Ints, axis: Any = None,
     epsilon: float = 1e-5,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Each channel of each element of the batch normalized over `axis`. Before TVM 0.19 there was no
     `channel_axis`, which is 1 then: the axes and epsilon come in its place."""
     if isinstance(channel_axis, (list, tuple)):
@@ -164,13 +152,9 @@ def softmax_common(x: Tensor, axis: int, use_fast_exp: bool) -> Tensor:
 
 
 def pad(
-    data: Tensor,
-    pad_before: Sequence[PrimExpr | int],
-    pad_after: Sequence[int] | None = None,
-    pad_value: float = 0.0,
-    name: str = "PadInput",
-    attrs: dict[str, Any] | None = None,
-) -> Tensor:
+    data: Tensor, pad_before: Sequence[PrimExpr | int], pad_after: Sequence[int] | None = None,
+    pad_value: float = 0.0, name: str = "PadInput", attrs: dict[str, Any] | None = None,
+) -> Tensor:  # fmt: skip
     """Padding with `pad_value`: the numbers of elements before and after each dimension. The stage
     has a name, and `attrs` besides its own."""
     after = pad_before if pad_after is None else pad_after

@@ -115,14 +115,9 @@ def arange(
 
 
 def strided_slice(
-    a: Tensor,
-    begin: Sequence[int],
-    end: Sequence[int],
-    strides: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    slice_mode: str = "end",
-    assume_inbound: bool = True,
-) -> Tensor:
+    a: Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None, slice_mode: str = "end", assume_inbound: bool = True,
+) -> Tensor:  # fmt: skip
     """Elements from `begin` to `end` in steps of `strides`, along `axes` (the first ones); in
     slice_mode "size" `end` is the number of elements, -1 for all that remain."""
     if slice_mode not in ("end", "size"):
@@ -139,13 +134,9 @@ def strided_slice(
 
 
 def one_hot(
-    indices: Tensor,
-    on_value: PrimExpr | float,
-    off_value: PrimExpr | float,
-    depth: int,
-    axis: int,
+    indices: Tensor, on_value: PrimExpr | float, off_value: PrimExpr | float, depth: int, axis: int,
     dtype: str,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """`on_value` if the position along the new axis equals the index, else `off_value`."""
     values = te.const(on_value, dtype), te.const(off_value, dtype)
     return OPERATORS["relax.one_hot"](indices, *values, depth, axis)

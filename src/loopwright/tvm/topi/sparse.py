@@ -15,12 +15,9 @@ from .utils import simplify
 
 
 def sparse_dense(
-    dense_data: Tensor,
-    sparse_data: Tensor,
-    sparse_indices: Tensor,
-    sparse_indptr: Tensor,
+    dense_data: Tensor, sparse_data: Tensor, sparse_indices: Tensor, sparse_indptr: Tensor,
     sparse_lhs: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """dense @ sparse.T, or sparse @ dense.T with `sparse_lhs`."""
     blocks = sparse_data.ndim == 3
     high, wide = sparse_data.shape[1:] if blocks else (long(1), long(1))

@@ -132,13 +132,9 @@ conv2d_backward_weight.build(
 
 @op("nn.bitpack", attrs="BitPackAttrs")
 def bitpack(
-    data: Input,
-    bits: int = 1,
-    pack_axis: int = 1,
-    bit_axis: int = 2,
-    pack_type: str = "uint32",
+    data: Input, bits: int = 1, pack_axis: int = 1, bit_axis: int = 2, pack_type: str = "uint32",
     name: str = "BitPack",
-) -> Any:
+) -> Any:  # fmt: skip
     """The lowest bits of each element as planes of words."""
     return kernel(topi_bits.bitpack, data, bits, pack_axis, bit_axis, pack_type, name)
 
@@ -208,12 +204,9 @@ bitserial_conv2d.build(lambda **attrs: windows(attrs, 2, "strides", "kernel_size
 
 @op("nn.sparse_dense", attrs="SparseDenseAttrs", view=False)
 def sparse_dense(
-    dense_data: Input,
-    sparse_data: Input,
-    sparse_indices: Input,
-    sparse_indptr: Input,
+    dense_data: Input, sparse_data: Input, sparse_indices: Input, sparse_indptr: Input,
     sparse_lhs: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """dense @ sparse.T, or sparse @ dense.T."""
     parts = (sparse_data, sparse_indices, sparse_indptr)
     return kernel(topi_nn.sparse_dense, dense_data, *parts, bool(sparse_lhs))

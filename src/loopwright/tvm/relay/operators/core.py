@@ -311,13 +311,9 @@ def _plain(value: Any) -> Any:
 
 
 def op(
-    name: str,
-    results: int | Callable[..., Any] | None = None,
-    attrs: str = "",
-    view: bool = True,
-    options: Options | None = None,
-    static: Row | None = None,
-) -> Callable[[Callable[..., Any]], Row]:
+    name: str, results: int | Callable[..., Any] | None = None, attrs: str = "", view: bool = True,
+    options: Options | None = None, static: Row | None = None,
+) -> Callable[[Callable[..., Any]], Row]:  # fmt: skip
     """Define an operator: see the module's docstring.
 
     results: how many fields its tuple has, or a function of its attributes and arguments (None:
@@ -339,13 +335,9 @@ def op(
 
 
 def same(
-    name: str,
-    relax_name: str = "",
-    params: str = "",
-    results: int | Callable[..., Any] | None = None,
-    attrs: str = "",
-    **arguments: tuple[str, Any],
-) -> Row:
+    name: str, relax_name: str = "", params: str = "",
+    results: int | Callable[..., Any] | None = None, attrs: str = "", **arguments: tuple[str, Any],
+) -> Row:  # fmt: skip
     """Define an operator that is one of Relax.
 
     relax_name: that of Relax, where it has another one. params: the names of the parameters, where

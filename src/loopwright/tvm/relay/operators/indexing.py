@@ -157,13 +157,9 @@ def one_hot(
 
 @op("dyn.one_hot", attrs="OneHotAttrs", static=one_hot)
 def dyn_one_hot(
-    indices: Input,
-    on_value: Input,
-    off_value: Input,
-    depth: Input,
-    axis: int = -1,
+    indices: Input, on_value: Input, off_value: Input, depth: Input, axis: int = -1,
     dtype: str = "float32",
-) -> Any:
+) -> Any:  # fmt: skip
     """`one_hot` whose depth is a value."""
     rank = indices.struct_info.ndim
     position = rank if axis == -1 else axis

@@ -70,13 +70,9 @@ def _product(a: Any, b: Any, out_dtype: str, turn_a: bool, turn_b: bool) -> Any:
 
 @op("nn.matmul", attrs="MatmulAttrs")
 def matmul(
-    tensor_a: Input,
-    tensor_b: Input,
-    units: Any = None,
-    out_dtype: str = "",
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-) -> Any:
+    tensor_a: Input, tensor_b: Input, units: Any = None, out_dtype: str = "",
+    transpose_a: bool = False, transpose_b: bool = False,
+) -> Any:  # fmt: skip
     """The product of the matrices of a tensor and a matrix, each transposed on request."""
     return _product(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
 
@@ -117,12 +113,9 @@ for _row in (matmul, dense):
 
 @op("nn.batch_matmul", attrs="BatchMatmulAttrs")
 def batch_matmul(
-    tensor_a: Input,
-    tensor_b: Input,
-    out_dtype: str = "",
-    transpose_a: bool = False,
+    tensor_a: Input, tensor_b: Input, out_dtype: str = "", transpose_a: bool = False,
     transpose_b: bool = True,
-) -> Any:
+) -> Any:  # fmt: skip
     """The products of the matrices of two batches, each transposed on request."""
     return _product(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
 

@@ -71,13 +71,9 @@ def l2_normalize(data: Input, eps: float, axis: Numbers = None) -> Any:
 
 @op("nn.lrn", attrs="LRNAttrs")
 def lrn(
-    data: Input,
-    size: int = 5,
-    axis: int = 1,
-    bias: float = 2,
-    alpha: float = 1e-5,
+    data: Input, size: int = 5, axis: int = 1, bias: float = 2, alpha: float = 1e-5,
     beta: float = 0.75,
-) -> Any:
+) -> Any:  # fmt: skip
     """data / (bias + alpha / size * sum of squares of `size` neighbours along the axis) ** beta."""
     return kernel(topi_nn.lrn, data, size, axis, alpha, beta, bias)
 

@@ -82,13 +82,10 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 @view("strided_slice")
 def _strided_slice(
-    data: Expr,
-    begin: Expr | Sequence[int],
-    end: Expr | Sequence[int],
-    strides: Expr | Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
+    data: Expr, begin: Expr | Sequence[int], end: Expr | Sequence[int],
+    strides: Expr | Sequence[int] | None = None, axes: Sequence[int] | None = None,
     slice_mode: str = "end",
-) -> Any:
+) -> Any:  # fmt: skip
     """A part of a tensor; bounds may be expressions."""
     bounds = [as_numbers(v) for v in (begin, end, [1] if strides is None else strides)]
     if any(isinstance(g, Expr) for g in bounds):

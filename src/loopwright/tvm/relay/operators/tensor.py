@@ -259,14 +259,9 @@ def fixed_point_multiply(data: Input, multiplier: int, shift: int) -> Any:
 
 @op("fixed_point_multiply_per_axis", attrs="FixedPointMultiplyPerAxisAttrs")
 def fixed_point_multiply_per_axis(
-    x: Input,
-    multiplier: Input,
-    lshift: Input,
-    rshift: Input,
-    is_lshift_required: bool = False,
-    is_rshift_required: bool = False,
-    axes: Any = (),
-) -> Any:
+    x: Input, multiplier: Input, lshift: Input, rshift: Input, is_lshift_required: bool = False,
+    is_rshift_required: bool = False, axes: Any = (),
+) -> Any:  # fmt: skip
     """`fixed_point_multiply` by multipliers and shifts of their own along `axes`."""
     shifts = (bool(is_lshift_required), bool(is_rshift_required))
     args = (x, multiplier, lshift, rshift, *shifts, [int(a) for a in axes])

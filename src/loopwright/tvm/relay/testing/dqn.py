@@ -12,12 +12,9 @@ from .init import workload_of
 
 
 def get_net(
-    batch_size: int,
-    num_actions: int = 18,
-    image_shape: tuple[int, ...] = (4, 84, 84),
-    dtype: str = "float32",
-    layout: str = "NCHW",
-) -> Function:
+    batch_size: int, num_actions: int = 18, image_shape: tuple[int, ...] = (4, 84, 84),
+    dtype: str = "float32", layout: str = "NCHW",
+) -> Function:  # fmt: skip
     """The value of each action, from four frames."""
     body: Any = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     layouts = {"data_layout": layout, "kernel_layout": layers.conv_kernel_layout(layout)}

@@ -14,13 +14,9 @@ from .init import workload_of
 
 
 def _conv(
-    data: Expr,
-    name: str,
-    channels: int,
-    size: Any,
-    stride: int = 1,
+    data: Expr, name: str, channels: int, size: Any, stride: int = 1,
     pad: Sequence[int] | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """A convolution with what follows it. pad: by default its result is as large as its data."""
     size = (size, size) if isinstance(size, int) else size
     pad = (size[0] // 2, size[1] // 2) if pad is None else pad
