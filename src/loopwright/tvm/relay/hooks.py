@@ -26,14 +26,18 @@ def missing(self: object, name: str, node: object) -> Any:
     raise NotImplementedError(explain(what, got=type(node).__name__))
 
 
+def _hook(name: str, default: Hook | None) -> Any:
+    def hook(self: Any, node: Any) -> Any:
+        return missing(self, name, node) if default is None else default(self, node)
+
+    return hook
+
+
 def fill(cls: type, hooks: Mapping[type, str], what: str, default: Hook | None = None) -> None:
     """Give a class a method for each kind. what: its docstring; default: what each does (None: it
     raises NotImplementedError)."""
     for kind, name in hooks.items():
-
-        def hook(self: Any, node: Any, name: str = name) -> Any:
-            return missing(self, name, node) if default is None else default(self, node)
-
+        hook = _hook(name, default)
         hook.__name__, hook.__qualname__ = name, f"{cls.__name__}.{name}"
         hook.__doc__ = f"{what} a {kind.__name__}."
         setattr(cls, name, hook)
