@@ -97,29 +97,10 @@ class Inputs:
     """The annotation of a parameter that is a tuple of expressions."""
 
 
-class InputNumber:
-    """The annotation of an argument for which the builder also takes a number."""
-
-
-class InputInt32:
-    """The annotation of an argument for which the builder also takes an int32."""
-
-
-class InputFloat32:
-    """The annotation of an argument for which the builder also takes a float32."""
-
-
-class InputInt64:
-    """The annotation of an argument for which the builder also takes int64s."""
-
-
-class InputFloat64:
-    """The annotation of an argument for which the builder also takes a float64."""
-
-
-class Numbers:
-    """The annotation of an attribute that is a list of numbers."""
-
+# The annotations of an argument for which the builder also takes a number, one of a dtype, or
+# numbers of it; and of an attribute that is a list of numbers.
+InputNumber = InputInt32 = InputFloat32 = InputInt64 = InputFloat64 = Any
+Numbers = Any
 
 # The dtypes of numbers that become arguments; None: the usual one of such a number.
 _LITERALS = {
@@ -149,8 +130,8 @@ class Row:
         self.inputs = {p.name: str(p.annotation) for p in parameters if _is_input(p)}
         self.optional = {p.name for p in parameters if _is_input(p) and p.default is None}
         self.attr_names = [p.name for p in parameters if not _is_input(p)]
-        attrs = [p for p in parameters if not _is_input(p) or p.default is None]
-        self.defaults = {p.name: p.default for p in attrs if p.default is not REQUIRED}
+        given = [p for p in parameters if not _is_input(p) or p.default is None]
+        self.defaults = {p.name: p.default for p in given if p.default is not REQUIRED}
         self.hooks: dict[str, Callable[..., Any]] = {}
         self.reads_values = False
         self.dynamic: Row | None = None  # the operator for attributes that are expressions

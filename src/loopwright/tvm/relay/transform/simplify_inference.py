@@ -92,7 +92,7 @@ def _l2_normalize(call: Call, old: Call) -> Any:
     return B.divide(data, B.sqrt(least))
 
 
-RULES: dict[str, Callable[[Call, Call], Any]] = {
+RULES: dict[str, Callable[[Any, Any], Any]] = {
     "nn.layer_norm": _by_moments(lambda attrs, rank: [int(attrs.axis)], False),
     "nn.instance_norm": _by_moments(
         lambda attrs, rank: [a for a in range(1, rank) if a != int(attrs.axis) % rank], True
