@@ -130,8 +130,8 @@ class Row:
         self.inputs = {p.name: str(p.annotation) for p in parameters if _is_input(p)}
         self.optional = {p.name for p in parameters if _is_input(p) and p.default is None}
         self.attr_names = [p.name for p in parameters if not _is_input(p)]
-        given = [p for p in parameters if not _is_input(p) or p.default is None]
-        self.defaults = {p.name: p.default for p in given if p.default is not REQUIRED}
+        attrs_and_optional = [p for p in parameters if not _is_input(p) or p.default is None]
+        self.defaults = {p.name: p.default for p in attrs_and_optional if p.default is not REQUIRED}
         self.hooks: dict[str, Callable[..., Any]] = {}
         self.reads_values = False
         self.dynamic: Row | None = None  # the operator for attributes that are expressions
