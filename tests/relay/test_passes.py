@@ -293,7 +293,7 @@ def test_a_rank_that_becomes_known() -> None:
     )["main"]
     assert names(func) == ["full"] and func.ret_type == relay.TensorType((4, 5))
     flat = relay.var("f", shape=(relay.Any(),), dtype="int64")
-    with pytest.raises(lw.base.errors.DiagnosticError, match="the rank of the result is not known"):
+    with pytest.raises(lw.base.errors.DiagnosticError, match="the rank of a tensor is not known"):
         body = relay.full(value, flat, "float32")
         passes.DynamicToStatic()(lw.IRModule.from_expr(relay.Function([value, flat], body)))
 

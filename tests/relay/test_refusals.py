@@ -48,7 +48,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     r"tiles of at least 1, and windows of at least 2\n  got: tile_size 2, windows \[2, 1\]": lambda: (
         typed(wide(relay.var("taps", shape=(4, 3, 2, 1)), 2))
     ),
-    "Reshape inputs size should be compatible\n  got: 6 elements into 8": lambda: typed(
+    "the number of elements must stay\n  got: 6 into 8": lambda: typed(
         relay.reshape_like(x, relay.var("y", shape=(2, 4)))
     ),
     "a tensor of layout NCHW has 4 axes\n  got: Tensor": lambda: typed(relay.nn.conv2d(x, taps)),

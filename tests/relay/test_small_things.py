@@ -78,7 +78,7 @@ def becomes(step: Any, body: Any, wanted: Any) -> None:
 )
 def test_what_is_computed(body: Any, wanted: Any) -> None:
     if wanted is None:  # the same number of elements is needed
-        with pytest.raises(DiagnosticError, match="another number of elements"):
+        with pytest.raises(DiagnosticError, match="the number of elements must stay"):
             module(body)
         return
     args = [a] * len(analysis.free_vars(body))

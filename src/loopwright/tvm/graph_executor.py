@@ -8,7 +8,8 @@ y = m.get_output(0)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -186,6 +187,16 @@ def _converted(arg: Argument, value: Tensor | np.ndarray[Any, Any] | int) -> Any
     return value
 
 
+def _of_module(name: str) -> Callable[..., Any]:
+    """A method that is the one of the module inside."""
+
+    @functools.wraps(getattr(GraphRuntime, name))
+    def method(self: GraphModule, *args: Any, **options: Any) -> Any:
+        return getattr(self.module, name)(*args, **options)
+
+    return method
+
+
 class GraphModule:
     """A model ready to run. module: what `lib["default"](device)` gave."""
 
@@ -220,50 +231,30 @@ class GraphModule:
         for name, one in {**tensors, **params}.items():
             self.module.set_input_zero_copy(name, one)
 
-    def set_output_zero_copy(self, key: str | int, value: Tensor) -> None:
-        """Let an output be written to an array."""
-        self.module.set_output_zero_copy(key, value)
-
     def run(self, **input_dict: Any) -> None:
         """Compute the outputs, of inputs that may be given here."""
         if input_dict:
             self.set_input(**input_dict)
         self.module["run"]()
 
-    def get_num_outputs(self) -> int:
-        """How many outputs there are; a tuple's fields are one each."""
-        return self.module.get_num_outputs()
-
-    def get_num_inputs(self) -> int:
-        """How many inputs there are."""
-        return self.module.get_num_inputs()
-
-    def get_input(self, index: str | int, out: Tensor | None = None) -> Any:
-        """The value of an input, by name or position."""
-        return self.module.get_input(index, out)
-
-    def get_input_index(self, name: str) -> int:
-        """The position of an input, -1 for an unknown name."""
-        return self.module.get_input_index(name)
+    get_num_outputs = _of_module("get_num_outputs")
+    get_num_inputs = _of_module("get_num_inputs")
+    get_input = _of_module("get_input")
+    get_input_index = _of_module("get_input_index")
+    get_output = _of_module("get_output")
+    set_output_zero_copy = _of_module("set_output_zero_copy")
+    load_params = _of_module("load_params")
 
     def get_input_info(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The shapes and the dtypes of the inputs by name."""
         info = self.module.get_input_info()
         return info["shape"], info["dtype"]
 
-    def get_output(self, index: str | int, out: Tensor | None = None) -> Any:
-        """An output, written to `out` where that is given."""
-        return self.module.get_output(index, out)
-
     def debug_get_output(self, node: str, out: Tensor | None) -> Any:
         """The value of a node inside. Refused: kernels are fused and share memory."""
         what = "the values between the kernels of a compiled model are not kept"
         hint = "relay.create_executor('debug') of a function that returns the value"
         raise NotImplementedError(explain(what, got=str(node), instead=hint))
-
-    def load_params(self, params_bytes: bytes | bytearray) -> None:
-        """Set the parameters that `relay.save_param_dict` wrote."""
-        self.module.load_params(params_bytes)
 
     def share_params(self, other: GraphModule, params_bytes: bytes | bytearray) -> None:
         """Use another model's memory for the parameters that the bytes name."""

@@ -40,26 +40,18 @@ def _link(output: Path, objects: Files, flags: Sequence[str], cc: str | None) ->
 
 
 def create_shared(
-    output: str | Path,
-    objects: Files,
-    options: Sequence[str] | None = None,
-    cc: str | None = None,
-    cwd: str | None = None,
-    ccache_env: dict[str, str] | None = None,
-) -> None:
+    output: str | Path, objects: Files, options: Sequence[str] | None = None, cc: str | None = None,
+    cwd: str | None = None, ccache_env: dict[str, str] | None = None,
+) -> None:  # fmt: skip
     """Link objects or sources to a shared library. Raises LoopwrightError."""
     folder = Path(cwd or ".")
     _link(folder / output, objects, ["-shared", "-fPIC", *(options or ())], cc)
 
 
 def create_executable(
-    output: str | Path,
-    objects: Files,
-    options: Sequence[str] | None = None,
-    cc: str | None = None,
-    cwd: str | None = None,
-    ccache_env: dict[str, str] | None = None,
-) -> None:
+    output: str | Path, objects: Files, options: Sequence[str] | None = None, cc: str | None = None,
+    cwd: str | None = None, ccache_env: dict[str, str] | None = None,
+) -> None:  # fmt: skip
     """Link objects or sources to a program. Raises LoopwrightError."""
     _link(Path(cwd or ".") / output, [*_files(objects), *(options or ())], [], cc)
 

@@ -10,13 +10,12 @@ Each node is visited once. The passes of the house use the leaner walks of `walk
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from ...base.errors import explain
 from ...ir.functor import allow_deep_programs
 from ...ir.op import Op
 from .expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
+from .hooks import fill, hook_of
 from .types import TensorType
 from .walk import children, rebuilt
 
@@ -45,10 +44,7 @@ class ExprFunctor:
         """The result of the hook for an expression; of one visited before, the earlier result."""
         if expr in self.memo_map:
             return self.memo_map[expr]
-        name = next((HOOKS[kind] for kind in type(expr).__mro__ if kind in HOOKS), None)
-        if name is None:
-            what = "a functor does not visit this kind of expression"
-            raise TypeError(explain(what, got=repr(expr), instead=", ".join(HOOKS.values())))
+        name = hook_of(HOOKS, expr, "expression")
         result = self.memo_map[expr] = getattr(self, name)(expr)
         return result
 
@@ -65,37 +61,15 @@ class ExprMutator(ExprFunctor):
     """Rebuilds a graph; what does not change is the same object."""
 
 
-def _no_default(name: str, kind: type) -> Callable[[Any, Any], Any]:
-    def hook(self: Any, node: Expr) -> Any:
-        what = f"{type(self).__name__} has no {name}"
-        raise NotImplementedError(explain(what, got=type(node).__name__))
-
-    return hook
+def _visit_children(self: ExprVisitor, node: Op | Expr) -> None:
+    for child in children(node):
+        self.visit(child)
 
 
-def _visiting(name: str, kind: type) -> Callable[[Any, Any], Any]:
-    def hook(self: Any, node: Op | Expr) -> None:
-        for child in children(node):
-            self.visit(child)
-
-    return hook
+def _rebuilt(self: ExprMutator, node: Op | Expr) -> Any:
+    return rebuilt(node, {id(child): self.visit(child) for child in children(node)})
 
 
-def _rebuilding(name: str, kind: type) -> Callable[[Any, Any], Any]:
-    def hook(self: Any, node: Op | Expr) -> Any:
-        return rebuilt(node, {id(child): self.visit(child) for child in children(node)})
-
-    return hook
-
-
-def _fill(cls: type, make: Callable[[str, type], Any], what: str) -> None:
-    for kind, name in HOOKS.items():
-        hook = make(name, kind)
-        hook.__name__, hook.__qualname__ = name, f"{cls.__name__}.{name}"
-        hook.__doc__ = f"{what} a {kind.__name__}."
-        setattr(cls, name, hook)
-
-
-_fill(ExprFunctor, _no_default, "Called for")
-_fill(ExprVisitor, _visiting, "Visit the parts")
-_fill(ExprMutator, _rebuilding, "Rebuild")
+fill(ExprFunctor, HOOKS, "Called for")
+fill(ExprVisitor, HOOKS, "Visit the parts", _visit_children)
+fill(ExprMutator, HOOKS, "Rebuild", _rebuilt)

@@ -156,6 +156,7 @@ def relax_type(row: Row, types: list[Type], attrs: dict[str, AnyValue]) -> Type:
     """The type that Relax infers of the row's body."""
     extents = Extents()
     args = [RelaxVar(f"arg{i}", extents.info(t)) for i, t in enumerate(types)]
+    extents.keep(attrs.values())
     bb = BlockBuilder()
     with bb.testing_scope(def_vars=extents.variables()):
         return extents.type(bb.emit(row.apply(args, attrs, bb)).struct_info)

@@ -6,10 +6,12 @@ variable is not known in Relay either.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any as AnyValue
 
 from ...arith import Analyzer
 from ...base.errors import explain
+from ...ir.expr import BaseExpr
 from ...ir.functor import rewrite
 from ...ir.prim_expr import IntImm, PrimExpr, Var
 from ...ir.prim_op import cast
@@ -38,6 +40,14 @@ class Extents:
     def variables(self) -> list[Var]:
         """The variables of Relax that are extents."""
         return [*self._back, *self._unknown]
+
+    def keep(self, values: Iterable[AnyValue]) -> None:
+        """Take the variables in attributes for extents of Relay."""
+        for value in values:
+            if isinstance(value, (list, tuple)):
+                self.keep(value)
+            elif isinstance(value, BaseExpr):
+                self._back |= {var: var for var in vars_in(value)}
 
     def info(self, type_: Type) -> StructInfo:
         """The struct info of a type. Raises TypeError for one that Relax has no values of."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from ...base.errors import explain
 from .expr import Expr
+from .hooks import fill, hook_of
 from .types import (
     FuncType,
     GlobalTypeVar,
@@ -46,11 +45,7 @@ class TypeFunctor:
 
     def visit(self, typ: Expr | Type) -> Any:
         """The result of the hook for a type."""
-        name = next((HOOKS[kind] for kind in type(typ).__mro__ if kind in HOOKS), None)
-        if name is None:
-            what = "a functor does not visit this kind of type"
-            raise TypeError(explain(what, got=repr(typ), instead=", ".join(HOOKS.values())))
-        return getattr(self, name)(typ)
+        return getattr(self, hook_of(HOOKS, typ, "type"))(typ)
 
 
 class TypeVisitor(TypeFunctor):
@@ -61,45 +56,23 @@ class TypeMutator(TypeFunctor):
     """Rebuilds a type; what does not change is the same object."""
 
 
-def _no_default(name: str) -> Callable[[Any, Any], Any]:
-    def hook(self: Any, typ: FuncType) -> Any:
-        what = f"{type(self).__name__} has no {name}"
-        raise NotImplementedError(explain(what, got=type(typ).__name__))
-
-    return hook
+def _visit_parts(self: TypeVisitor, typ: Type) -> None:
+    for part in parts(typ):
+        self.visit(part)
 
 
-def _visiting(name: str) -> Callable[[Any, Any], Any]:
-    def hook(self: Any, typ: Type) -> None:
-        for part in parts(typ):
-            self.visit(part)
-
-    return hook
-
-
-def _rebuilding(name: str) -> Callable[[Any, Any], Any]:
-    def new(self: Any, value: object) -> Any:
+def _rebuilt(self: TypeMutator, typ: Type) -> Any:
+    def new(value: object) -> Any:
         if isinstance(value, tuple):
-            items = tuple([new(self, item) for item in value])
+            items = tuple([new(item) for item in value])
             return value if all(a is b for a, b in zip(items, value, strict=True)) else items
         return self.visit(value) if isinstance(value, Type) else value
 
-    def hook(self: Any, typ: Type) -> Any:
-        old = {f.name: getattr(typ, f.name) for f in typ.__fields__}
-        changed = {n: v for n, value in old.items() if (v := new(self, value)) is not value}
-        return typ.replace(**changed) if changed else typ
-
-    return hook
+    old = {f.name: getattr(typ, f.name) for f in typ.__fields__}
+    changed = {n: v for n, value in old.items() if (v := new(value)) is not value}
+    return typ.replace(**changed) if changed else typ
 
 
-def _fill(cls: type, make: Callable[[str], Any], what: str) -> None:
-    for kind, name in HOOKS.items():
-        hook = make(name)
-        hook.__name__, hook.__qualname__ = name, f"{cls.__name__}.{name}"
-        hook.__doc__ = f"{what} a {kind.__name__}."
-        setattr(cls, name, hook)
-
-
-_fill(TypeFunctor, _no_default, "Called for")
-_fill(TypeVisitor, _visiting, "Visit the parts")
-_fill(TypeMutator, _rebuilding, "Rebuild")
+fill(TypeFunctor, HOOKS, "Called for")
+fill(TypeVisitor, HOOKS, "Visit the parts", _visit_parts)
+fill(TypeMutator, HOOKS, "Rebuild", _rebuilt)

@@ -45,6 +45,11 @@ def _other_children(node: Expr) -> tuple[Any, ...]:
     return tuple(value for value in values if isinstance(value, Expr))
 
 
+def name_of(node: Any) -> str:
+    """The name of the operator that is called, "" of anything else."""
+    return node.op.name if type(node) is Call and isinstance(node.op, Op) else ""
+
+
 def values_first(node: Op | Expr) -> tuple[Any, ...]:
     """As `children`, but a variable that is bound comes after its value."""
     return (node.value, node.var, node.body) if type(node) is Let else children(node)

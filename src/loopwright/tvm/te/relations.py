@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...arith import Analyzer, IntervalSet, is_neg_inf, is_pos_inf
 from ...ir.prim_expr import IntImm, IterVar, PrimExpr, Range, Var
@@ -66,15 +66,19 @@ def matches(ana: Analyzer, values: IntervalSet, rng: Range) -> bool:
 class Relation:
     """Base class of relations between loops."""
 
+    # The fields that are loops: those that are replaced, and those that replace them.
+    of: ClassVar[tuple[str, ...]] = ()
+    into: ClassVar[tuple[str, ...]] = ()
+
     @property
     def sources(self) -> tuple[IterVar, ...]:
         """The loops that are replaced."""
-        return ()
+        return tuple(getattr(self, name) for name in self.of)
 
     @property
     def results(self) -> tuple[IterVar, ...]:
-        """The loops in their place."""
-        raise NotImplementedError
+        """The loops that replace them."""
+        return tuple(getattr(self, name) for name in self.into)
 
     def ranges(self, doms: Ranges, ana: Analyzer, tight: Callable[[IterVar], bool]) -> list[Range]:
         """The ranges of the results; `tight` says whether a loop may be shortened."""
@@ -101,20 +105,13 @@ class Relation:
 class Split(Relation):
     """parent = outer * (extent of inner) + inner."""
 
+    of, into = ("parent",), ("outer", "inner")
     parent: IterVar
     outer: IterVar
     inner: IterVar
     factor: PrimExpr | None
     nparts: PrimExpr | None
     disable_predication: bool = False
-
-    @property
-    def sources(self) -> tuple[IterVar, ...]:
-        return (self.parent,)
-
-    @property
-    def results(self) -> tuple[IterVar, ...]:
-        return (self.outer, self.inner)
 
     def ranges(self, doms: Ranges, ana: Analyzer, tight: Callable[[IterVar], bool]) -> list[Range]:
         size = doms[self.parent].extent
@@ -157,17 +154,10 @@ class Split(Relation):
 class Fuse(Relation):
     """fused = outer * (extent of inner) + inner."""
 
+    of, into = ("outer", "inner"), ("fused",)
     outer: IterVar
     inner: IterVar
     fused: IterVar
-
-    @property
-    def sources(self) -> tuple[IterVar, ...]:
-        return (self.outer, self.inner)
-
-    @property
-    def results(self) -> tuple[IterVar, ...]:
-        return (self.fused,)
 
     def ranges(self, doms: Ranges, ana: Analyzer, tight: Callable[[IterVar], bool]) -> list[Range]:
         return [upto(self.fused.var, multiply(doms[self.outer].extent, doms[self.inner].extent))]
@@ -206,16 +196,9 @@ class Fuse(Relation):
 class Rebase(Relation):
     """parent = rebased + (first value of parent)."""
 
+    of, into = ("parent",), ("rebased",)
     parent: IterVar
     rebased: IterVar
-
-    @property
-    def sources(self) -> tuple[IterVar, ...]:
-        return (self.parent,)
-
-    @property
-    def results(self) -> tuple[IterVar, ...]:
-        return (self.rebased,)
 
     def ranges(self, doms: Ranges, ana: Analyzer, tight: Callable[[IterVar], bool]) -> list[Range]:
         return [upto(self.rebased.var, doms[self.parent].extent)]
@@ -239,11 +222,8 @@ class Rebase(Relation):
 class Singleton(Relation):
     """A loop of one iteration, for a result without axes."""
 
+    into = ("iter",)
     iter: IterVar
-
-    @property
-    def results(self) -> tuple[IterVar, ...]:
-        return (self.iter,)
 
     def ranges(self, doms: Ranges, ana: Analyzer, tight: Callable[[IterVar], bool]) -> list[Range]:
         return [upto(self.iter.var, const(1, self.iter.var.dtype))]

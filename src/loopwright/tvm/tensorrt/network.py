@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import LoopwrightError, explain, suggest
+from ...ops import OPERATORS
 
 FORMAT = {"format": "loopwright.network", "version": 1}
 KEYS = ("format", "version", "name", "builder", "inputs", "outputs", "tensors", "weights", "layers")
@@ -225,38 +226,22 @@ def _wrong(what: str, got: str | float | list[float]) -> None:
 # ---------------------------------------------------------------------- semantics
 
 
-def _convolution(args: Sequence[np.ndarray[Any, Any]], weights: Any, p: Any) -> np.ndarray:
-    kernel, groups = weights["kernel"], p["groups"]
-    (x,) = args
-    windows = _windows(_padded(x, p, 0), p["kernel_size"], p["stride"], p["dilation"])
-    n, c, h, w, kh, kw = windows.shape
-    grouped = windows.reshape(n, groups, c // groups, h, w, kh, kw)
-    kernels = kernel.reshape(groups, -1, *kernel.shape[1:])
-    result = np.einsum("ngchwij,gocij->ngohw", grouped, kernels, optimize=True)
-    result = result.reshape(n, kernel.shape[0], h, w)
-    return result + weights["bias"].reshape(-1, 1, 1) if "bias" in weights else result
+def _meaning(name: str) -> Callable[..., Any]:
+    """The numpy meaning of a graph operator."""
+    return OPERATORS[f"relax.{name}"].op.get_attr("FNumpy")
 
 
-def _deconvolution(
-    args: list[np.ndarray[Any, Any]], weights: dict[str, np.ndarray[Any, Any]], p: Any
-) -> np.ndarray:
-    """Each input element adds its multiple of the kernel to a window of the result."""
-    (x,), kernel, groups = args, weights["kernel"], p["groups"]
-    n, c, h, w = x.shape
-    (kh, kw), (sh, sw), (dh, dw) = p["kernel_size"], p["stride"], p["dilation"]
-    kernels = kernel.reshape(groups, c // groups, -1, kh, kw)
-    grouped = x.reshape(n, groups, c // groups, h, w)
-    result = np.zeros(
-        (n, p["maps"], (h - 1) * sh + dh * (kh - 1) + 1, (w - 1) * sw + dw * (kw - 1) + 1)
-    )
-    for i in range(kh):
-        for j in range(kw):
-            part = np.einsum("ngchw,gco->ngohw", grouped, kernels[..., i, j]).reshape(n, -1, h, w)
-            rows = slice(i * dh, i * dh + (h - 1) * sh + 1, sh)
-            result[:, :, rows, j * dw : j * dw + (w - 1) * sw + 1 : sw] += part
-    (top, left), (bottom, right) = p["pre_padding"], p["post_padding"]
-    result = result[:, :, top : result.shape[2] - bottom, left : result.shape[3] - right]
-    return result + weights["bias"].reshape(-1, 1, 1) if "bias" in weights else result
+def _convolution(name: str, kernel_layout: str, **more: Any) -> Callable[..., np.ndarray]:
+    def run(args: list[np.ndarray[Any, Any]], weights: Any, p: Mapping[str, Any]) -> np.ndarray:
+        result = _meaning(name)(
+            args[0], weights["kernel"], strides=p["stride"],
+            padding=[*p["pre_padding"], *p["post_padding"]], dilation=p["dilation"],
+            groups=p["groups"], data_layout="NCHW", kernel_layout=kernel_layout, out_layout="NCHW",
+            **more,
+        )  # fmt: skip
+        return result + weights["bias"].reshape(-1, 1, 1) if "bias" in weights else result
+
+    return run
 
 
 def _scale(
@@ -276,9 +261,11 @@ def _pooling(
     more = [_beyond(x.shape[2 + k], p, k) for k in (0, 1)]
 
     def windows(values: np.ndarray, padding: float, outside: float) -> np.ndarray:
-        inside = _padded(values, p, padding)
+        pairs = zip(p["pre_padding"], p["post_padding"], strict=True)
+        inside = np.pad(values, [(0, 0), (0, 0), *pairs], constant_values=padding)
         wide = np.pad(inside, [(0, 0), (0, 0), *((0, m) for m in more)], constant_values=outside)
-        return _windows(wide, p["window"], p["stride"], [1, 1])
+        views = np.lib.stride_tricks.sliding_window_view(wide, p["window"], axis=(2, 3))
+        return views[:, :, :: p["stride"][0], :: p["stride"][1]]
 
     if p["op"] == "MAX":
         return windows(x, -np.inf, -np.inf).max((-2, -1))
@@ -297,18 +284,6 @@ def _beyond(extent: int, p: Mapping[str, Any], k: int) -> int:
     return max(steps * p["stride"][k] - whole, 0)
 
 
-def _padded(x: np.ndarray, p: Mapping[str, Any], value: float) -> np.ndarray:
-    pairs = list(zip(p["pre_padding"], p["post_padding"], strict=True))
-    return np.pad(x, [(0, 0), (0, 0), *pairs], constant_values=value)
-
-
-def _windows(x: np.ndarray, size: list[int], stride: list[int], dilation: list[int]) -> np.ndarray:
-    """(n, c, h, w) -> (n, c, rows, columns, window rows, window columns)"""
-    spans = [d * (s - 1) + 1 for s, d in zip(size, dilation, strict=True)]
-    views = np.lib.stride_tricks.sliding_window_view(x, spans, axis=(2, 3))
-    return views[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
-
-
 def _matmul(
     args: Sequence[np.ndarray[Any, Any]], weights: Mapping[Any, Any], p: Mapping[str, str]
 ) -> np.ndarray:
@@ -316,14 +291,6 @@ def _matmul(
         np.swapaxes(x, -1, -2) if p[f"op{k}"] == "TRANSPOSE" else x for k, x in enumerate(args)
     )
     return np.matmul(*flipped)
-
-
-def _softmax(
-    args: Sequence[np.ndarray[Any, Any]], weights: Mapping[Any, Any], p: Mapping[str, int]
-) -> np.ndarray:
-    (x,) = args
-    powers = np.exp(x - x.max(p["axis"], keepdims=True))
-    return powers / powers.sum(p["axis"], keepdims=True)
 
 
 def _shuffle(
@@ -377,8 +344,8 @@ OPS: dict[str, tuple[str, ...]] = {
 }
 _RUN: dict[str, Callable[[list[Any], dict[str, Any], dict[str, Any]], Any]] = {
     "CONSTANT": lambda args, w, p: w["values"],
-    "CONVOLUTION": _convolution,
-    "DECONVOLUTION": _deconvolution,
+    "CONVOLUTION": _convolution("nn.conv2d", "OIHW"),
+    "DECONVOLUTION": _convolution("nn.conv2d_transpose", "IOHW", output_padding=[0, 0]),
     "SCALE": _scale,
     "MATRIX_MULTIPLY": _matmul,
     "ACTIVATION": lambda args, w, p: _ACTIVATIONS[p["op"]](args[0], p["alpha"], p["beta"]),
@@ -388,7 +355,7 @@ _RUN: dict[str, Callable[[list[Any], dict[str, Any], dict[str, Any]], Any]] = {
     "REDUCE": lambda args, w, p: _REDUCE[p["op"]](
         args[0], axis=tuple(p["axes"]), keepdims=p["keep_dims"]
     ),
-    "SOFTMAX": _softmax,
+    "SOFTMAX": lambda args, w, p: _meaning("nn.softmax")(args[0], axis=p["axis"]),
     "CONCATENATION": lambda args, w, p: np.concatenate(args, axis=p["axis"]),
     "SHUFFLE": _shuffle,
 }

@@ -38,12 +38,9 @@ if TYPE_CHECKING:
 
 
 def assert_allclose(
-    actual: Tensor | np.ndarray[Any, Any] | float,
-    desired: np.ndarray[Any, Any] | float,
-    rtol: float = 1e-7,
-    atol: float = 1e-7,
-    verbose: bool = True,
-) -> None:
+    actual: Tensor | np.ndarray[Any, Any] | float, desired: np.ndarray[Any, Any] | float,
+    rtol: float = 1e-7, atol: float = 1e-7, verbose: bool = True,
+) -> None:  # fmt: skip
     """Raise AssertionError unless shapes are equal and all elements within
     atol + rtol * |desired|."""
     got, expected = np.asanyarray(actual), np.asanyarray(desired)

@@ -11,14 +11,9 @@ Values = Mapping[str, Any] | Sequence[Any]
 
 
 def check_numerical_grads(
-    function: Callable[..., Any],
-    input_values: Values,
-    grad_values: Values,
-    function_value: float | None = None,
-    delta: float = 1e-3,
-    atol: float = 1e-2,
-    rtol: float = 0.1,
-) -> None:
+    function: Callable[..., Any], input_values: Values, grad_values: Values,
+    function_value: float | None = None, delta: float = 1e-3, atol: float = 1e-2, rtol: float = 0.1,
+) -> None:  # fmt: skip
     """Raise AssertionError unless the gradients of a function agree with its differences: central
     ones of steps `delta` and `delta / 2`, extrapolated (Richardson).
 

@@ -194,13 +194,9 @@ def matmul_relu(
 
 
 def transpose_batch_matmul(
-    batch: int,
-    seq_len: int,
-    n_head: int,
-    n_dim: int,
-    in_dtype: str = "float32",
+    batch: int, seq_len: int, n_head: int, n_dim: int, in_dtype: str = "float32",
     out_dtype: str = "float32",
-) -> tuple[Tensor, ...]:
+) -> tuple[Tensor, ...]:  # fmt: skip
     """The products of queries and keys, head by head, of inputs whose heads are the second to last
     axis."""
     shape = (batch, seq_len, n_head, n_dim)

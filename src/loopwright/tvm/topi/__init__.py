@@ -34,7 +34,6 @@ from .more import any as any
 from .more import ceil_log2 as ceil_log2
 from .more import elemwise_sum as elemwise_sum
 from .more import expand_dims as expand_dims
-from .more import eye as eye
 from .more import fixed_point_multiply as fixed_point_multiply
 from .more import fixed_point_multiply_per_axis as fixed_point_multiply_per_axis
 from .more import identity as identity
@@ -115,12 +114,9 @@ def sort(data: Tensor, axis: int = -1, is_ascend: bool = True) -> Tensor:
 
 
 def argsort(
-    data: Tensor,
-    valid_count: None = None,
-    axis: int = -1,
-    is_ascend: bool = True,
+    data: Tensor, valid_count: None = None, axis: int = -1, is_ascend: bool = True,
     dtype: str = "float32",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The indices that sort `data` along `axis`; equal values keep their order."""
     if valid_count is not None:
         what = "topi.argsort sorts whole rows"
@@ -130,13 +126,9 @@ def argsort(
 
 
 def topk(
-    data: Tensor,
-    k: int = 1,
-    axis: int = -1,
-    ret_type: str = "both",
-    is_ascend: bool = False,
+    data: Tensor, k: int = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False,
     dtype: str = "int64",
-) -> Any:
+) -> Any:  # fmt: skip
     """The first k values along `axis` in order (the greatest, unless `is_ascend`), and their
     indices; `ret_type` "values" or "indices" returns one of them."""
     return OPERATORS["relax.topk"](

@@ -21,7 +21,7 @@ from loopwright.tvm.topi.indexing import (
 )
 from loopwright.tvm.topi.more import (
     all as all, any as any, ceil_log2 as ceil_log2, elemwise_sum as elemwise_sum,
-    expand_dims as expand_dims, eye as eye, fixed_point_multiply as fixed_point_multiply,
+    expand_dims as expand_dims, fixed_point_multiply as fixed_point_multiply,
     fixed_point_multiply_per_axis as fixed_point_multiply_per_axis, identity as identity,
     log10 as log10, log2 as log2, meshgrid as meshgrid, ndarray_size as ndarray_size,
     reinterpret as reinterpret, reverse_sequence as reverse_sequence,
@@ -76,6 +76,7 @@ def erf(x: Tensor) -> _Any: """The error function."""
 def ewise_fma(x1: Tensor, x2: Tensor, x3: Tensor) -> _Any: """x1 * x2 + x3, element by element."""
 def exp(x: Tensor) -> _Any: """e to the power x."""
 def expm1(x: Tensor) -> _Any: """exp(x) - 1, also near 0."""
+def eye(n: _PrimExpr | float, m: _PrimExpr | float | None = None, k: _PrimExpr | float = 0, dtype: str | _DataType | None = 'float32') -> _Any: """n x m (None: n x n): 1 on the diagonal number k, 0 elsewhere."""
 def eye_like(x: Tensor, k: _PrimExpr | float = 0, dtype: str | _DataType | None = None) -> _Any: """`eye` of the shape of the matrix x."""
 def flatten(x: Tensor) -> _Any: """All elements in one dimension."""
 def flip(data: Tensor, axis: int | None) -> _Any: """The tensor with `axis` reversed."""

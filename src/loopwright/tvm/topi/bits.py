@@ -15,13 +15,9 @@ from .utils import get_const_int
 
 
 def bitpack(
-    data: Tensor,
-    bits: int,
-    pack_axis: int,
-    bit_axis: int,
-    pack_type: str,
+    data: Tensor, bits: int, pack_axis: int, bit_axis: int, pack_type: str,
     name: str = "QuantizeInput",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The lowest `bits` bits of each element, as planes along the new axis `bit_axis`; `pack_axis` is
     in words of `pack_type`."""
     width = DataType(pack_type).bits

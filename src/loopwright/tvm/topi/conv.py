@@ -74,7 +74,7 @@ def _spelled(function: Callable[..., Tensor], **names: str) -> Callable[..., Ten
         bound = signature.bind(*args, **keywords)
         return function(**{old_names[name]: value for name, value in bound.arguments.items()})
 
-    call.__signature__ = signature
+    call.__signature__, call.__module__ = signature, __name__  # of a partial, it is functools'
     return call
 
 
@@ -86,14 +86,9 @@ def _grouped(name: str, data: str, kernel: str) -> Callable[..., Tensor]:
     usual = _OUT_DTYPES.get(name)
 
     def convolution(
-        Input: Tensor,
-        Filter: Tensor,
-        stride: Ints = 1,
-        padding: Padding = "VALID",
-        dilation: Ints = 1,
-        groups: int = 1,
-        out_dtype: DataType | str | None = usual,
-    ) -> Tensor:
+        Input: Tensor, Filter: Tensor, stride: Ints = 1, padding: Padding = "VALID",
+        dilation: Ints = 1, groups: int = 1, out_dtype: DataType | str | None = usual,
+    ) -> Tensor:  # fmt: skip
         return conv(Input, Filter, stride, padding, dilation, groups, data, kernel, out_dtype)
 
     convolution.__name__ = convolution.__qualname__ = name
@@ -186,26 +181,17 @@ def _one_filter_each(
 
 
 def depthwise_conv2d_nchw(
-    Input: Tensor,
-    Filter: Tensor,
-    stride: int,
-    padding: str | int,
-    dilation: int,
+    Input: Tensor, Filter: Tensor, stride: int, padding: str | int, dilation: int,
     out_dtype: Any = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Each channel of data NCHW by its own filters: a kernel (channel, multiplier, height, width)."""
     return _one_filter_each(Input, Filter, "NCHW", (stride, padding, dilation), out_dtype)
 
 
 def depthwise_conv2d_nhwc(
-    Input: Tensor,
-    Filter: Tensor,
-    stride: int,
-    padding: int,
-    dilation: int,
-    kernel_layout: str = "HWOI",
-    out_dtype: DataType | str | None = None,
-) -> Tensor:
+    Input: Tensor, Filter: Tensor, stride: int, padding: int, dilation: int,
+    kernel_layout: str = "HWOI", out_dtype: DataType | str | None = None,
+) -> Tensor:  # fmt: skip
     """Each channel of data NHWC by its own filters: a kernel (height, width, channel, multiplier),
     with the last two swapped for "HWIO"."""
     if kernel_layout not in ("HWOI", "HWIO"):
@@ -242,13 +228,9 @@ def depthwise_conv2d_NCHWc(
 
 
 def depthwise_conv2d_backward_input_nhwc(
-    Filter: Tensor,
-    Out_grad: Tensor,
-    oshape: Sequence[Any],
-    ishape: Sequence[Any],
-    stride: Sequence[int],
-    padding: int,
-) -> Tensor:
+    Filter: Tensor, Out_grad: Tensor, oshape: Sequence[Any], ishape: Sequence[Any],
+    stride: Sequence[int], padding: int,
+) -> Tensor:  # fmt: skip
     """The gradient of `depthwise_conv2d_nhwc` with respect to its data, of shape `ishape`."""
     height, width, _, times = Filter.shape
     steps = expand_per_axis(listed(stride), 2, "stride")
@@ -269,13 +251,9 @@ def depthwise_conv2d_backward_input_nhwc(
 
 
 def depthwise_conv2d_backward_weight_nhwc(
-    Input: Tensor,
-    Out_grad: Tensor,
-    oshape: Sequence[Any],
-    fshape: Sequence[Any],
-    stride: int,
+    Input: Tensor, Out_grad: Tensor, oshape: Sequence[Any], fshape: Sequence[Any], stride: int,
     padding: int,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The gradient of `depthwise_conv2d_nhwc` with respect to its kernel, of shape `fshape`."""
     steps = expand_per_axis(listed(stride), 2, "stride")
     top, left, *_ = get_pad_tuple(padding, fshape[:2])
@@ -318,14 +296,9 @@ def dilate(
 
 
 def _transposed(
-    data: Tensor,
-    kernel: Tensor,
-    stride: Ints,
-    padding: Ints,
-    grown: Ints,
-    groups: int,
+    data: Tensor, kernel: Tensor, stride: Ints, padding: Ints, grown: Ints, groups: int,
     dtype: str | None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     rank = data.ndim - 2
     steps = expand_per_axis(listed(stride), rank, "stride")
     more = expand_per_axis(listed(grown), rank, "output_padding")
@@ -339,14 +312,9 @@ def _transposed(
 
 def _group_transpose(name: str) -> Callable[..., Tensor]:
     def convolution(
-        data: Tensor,
-        kernel: Tensor,
-        stride: Ints,
-        padding: Ints,
-        out_dtype: DataType | str | None,
-        output_padding: Ints,
-        groups: int,
-    ) -> Tensor:
+        data: Tensor, kernel: Tensor, stride: Ints, padding: Ints, out_dtype: DataType | str | None,
+        output_padding: Ints, groups: int,
+    ) -> Tensor:  # fmt: skip
         return _transposed(data, kernel, stride, padding, output_padding, groups, out_dtype)
 
     convolution.__name__ = convolution.__qualname__ = f"group_{name}"

@@ -163,13 +163,9 @@ def affine_grid(data: Tensor, target_shape: Sequence[int]) -> Tensor:
 
 
 def grid_sample(
-    data: Tensor,
-    grid: Tensor,
-    method: str = "bilinear",
-    layout: str = "NCHW",
-    padding_mode: str = "zeros",
-    align_corners: bool = True,
-) -> Tensor:
+    data: Tensor, grid: Tensor, method: str = "bilinear", layout: str = "NCHW",
+    padding_mode: str = "zeros", align_corners: bool = True,
+) -> Tensor:  # fmt: skip
     """The data (NCHW or NCDHW) at the coordinates of a grid, as the graph's operator."""
     _checked("layout", layout, ("NCHW", "NCDHW"))
     _checked("method", method, ("nearest", "bilinear", "bicubic"))
@@ -180,13 +176,9 @@ def grid_sample(
 
 def _dilation2d(layout: str) -> Callable[..., Tensor]:
     def dilation2d(
-        input: Tensor,
-        filter: Tensor,
-        stride: Ints,
-        padding: int,
-        dilations: Ints,
+        input: Tensor, filter: Tensor, stride: Ints, padding: int, dilations: Ints,
         out_dtype: Any = None,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         kind = out_dtype or input.dtype
         steps, gaps = (expand_per_axis(listed(v), 2, "stride") for v in (stride, dilations))
         order = [layout.index(n) - (layout.index(n) > 0) for n in "CHW"]  # of the filter, without N

@@ -63,12 +63,9 @@ reflect_pad, replicate_pad, circular_pad = map(_padding, ("reflect", "replicate"
 
 
 def mirror_pad(
-    data: Tensor,
-    pad_before: Sequence[int],
-    pad_after: Sequence[int] | None = None,
-    mode: str = "SYMMETRIC",
-    name: str = "MirrorPadInput",
-) -> Tensor:
+    data: Tensor, pad_before: Sequence[int], pad_after: Sequence[int] | None = None,
+    mode: str = "SYMMETRIC", name: str = "MirrorPadInput",
+) -> Tensor:  # fmt: skip
     """The data with mirrored borders, which repeat the edge ("SYMMETRIC") or not ("REFLECT")."""
     if mode not in ("SYMMETRIC", "REFLECT"):
         raise ValueError(explain('mirror_pad: mode is "SYMMETRIC" or "REFLECT"', got=repr(mode)))
@@ -132,12 +129,9 @@ def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tenso
 
 
 def space_to_batch_nd(
-    data: Tensor,
-    block_shape: Sequence[int],
-    pad_before: Sequence[int],
-    pad_after: Sequence[int],
+    data: Tensor, block_shape: Sequence[int], pad_before: Sequence[int], pad_after: Sequence[int],
     pad_value: float = 0.0,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Blocks of the axes after the first, once padded with `pad_value`, as further batches."""
     m = len(block_shape)
     rest = [0] * (data.ndim - 1 - m)
@@ -204,13 +198,9 @@ def fifo_buffer(data: Tensor, buffer: Tensor, axis: int) -> Tensor:
 
 
 def lrn(
-    data: Tensor,
-    size: int,
-    axis: int = 1,
-    alpha: float = 0.0001,
-    beta: float = 0.75,
+    data: Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: float = 0.75,
     bias: float = 2,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Divided by (bias + alpha / size * the squares of `size` neighbours along `axis`) ** beta."""
     wide, radius = accumulator(data.dtype), size // 2
     k = te.reduce_axis((0, 2 * radius + 1), name="k")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce as _fold
+from operator import add
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from ... import te, tir
@@ -11,7 +13,8 @@ from ...base.errors import explain
 from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
 from ...te.tensor import Tensor
-from .utils import simplify
+from .padding import Ints, listed
+from .utils import prod, simplify
 
 
 def _each(name: str, x: Tensor, value: Callable[..., Any]) -> Tensor:
@@ -67,14 +70,9 @@ def fixed_point_multiply(x: Tensor, multiplier: int, shift: int) -> Tensor:
 
 
 def fixed_point_multiply_per_axis(
-    x: Tensor,
-    y: Tensor,
-    lshift: Tensor,
-    rshift: Tensor,
-    is_lshift_required: bool,
-    is_rshift_required: bool,
-    axes: Sequence[int],
-) -> Tensor:
+    x: Tensor, y: Tensor, lshift: Tensor, rshift: Tensor, is_lshift_required: bool,
+    is_rshift_required: bool, axes: Sequence[int],
+) -> Tensor:  # fmt: skip
     """`fixed_point_multiply` by the multipliers y and the shifts of the index along `axes`."""
 
     def element(*i: PrimExpr) -> Any:
@@ -97,16 +95,8 @@ def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
         if x.ndim != xs[0].ndim or static_gaps.count(0) < len(static_gaps):
             what = "elemwise_sum adds tensors of one shape"
             raise ValueError(explain(what, got=f"{xs[0].shape} and {x.shape}"))
-    return te.compute(
-        xs[0].shape, lambda *i: _fold(lambda a, b: a + b, (x(*i) for x in xs)), name="elemwise_sum"
-    )
-
-
-def eye(n: int, m: int | None = None, k: int = 0, dtype: str = "float32") -> Tensor:
-    """An n x m matrix (n x n) with ones on diagonal `k`, the rest 0."""
-    one, zero = te.const(1, dtype), te.const(0, dtype)
-    shape = (n, n if m is None else m)
-    return te.compute(shape, lambda i, j: tir.Select((j - i).equal(k), one, zero), name="eye")
+    total = lambda *i: _fold(add, (x(*i) for x in xs))  # noqa: E731
+    return te.compute(xs[0].shape, total, name="elemwise_sum")
 
 
 def _axis(name: str, axis: int, ndim: int) -> int:
@@ -122,15 +112,6 @@ def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
     return OPERATORS["relax.expand_dims"](a, [position + n for n in range(num_newaxis)])
 
 
-def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """Tensors of one shape along a new axis."""
-    if not tensors:
-        raise ValueError(explain("stack joins tensors", got="none"))
-    position = _axis("stack", axis, tensors[0].ndim + 1)
-    wide = [OPERATORS["relax.expand_dims"](t, [position]) for t in tensors]
-    return OPERATORS["relax.concat"](wide, axis=position)
-
-
 def tensordot(a: Tensor, b: Tensor, axes: int | Sequence[int | Sequence[int]]) -> Tensor:
     """Products summed over the last `axes` dimensions of a and the first of b, or over the pairs
     of dimensions in (axes of a, axes of b)."""
@@ -143,35 +124,26 @@ def tensordot(a: Tensor, b: Tensor, axes: int | Sequence[int | Sequence[int]]) -
     if len(axes_a) != len(axes_b):
         what = "tensordot sums over pairs of dimensions"
         raise ValueError(explain(what, got=f"{len(axes_a)} and {len(axes_b)}"))
-    sums = [te.reduce_axis((0, a.shape[n]), f"k{at}") for at, n in enumerate(axes_a)]
-    free_a = [n for n in range(a.ndim) if n not in axes_a]
-    free_b = [n for n in range(b.ndim) if n not in axes_b]
+    left = list(ascii_lowercase[: a.ndim])
+    right = list(ascii_uppercase[: b.ndim])
+    for x, y in zip(axes_a, axes_b, strict=True):
+        right[y] = left[x]
+    result = [c for c in (*left, *right) if (c in left) != (c in right)]
+    return OPERATORS["relax.einsum"]([a, b], f"{''.join(left)},{''.join(right)}->{''.join(result)}")
 
-    def element(*i: PrimExpr) -> Any:
-        in_a = {**dict(zip(free_a, i, strict=False)), **dict(zip(axes_a, sums, strict=True))}
-        rest = i[len(free_a) :]
-        in_b = {**dict(zip(free_b, rest, strict=True)), **dict(zip(axes_b, sums, strict=True))}
-        left = a(*(in_a[n] for n in range(a.ndim)))
-        product = left * b(*(in_b[n] for n in range(b.ndim)))
-        return te.sum(product, axis=sums) if sums else product
 
-    shape = [*(a.shape[n] for n in free_a), *(b.shape[n] for n in free_b)]
-    return te.compute(shape, element, name="tensordot")
+def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
+    """Tensors of one shape along a new axis."""
+    if not tensors:
+        raise ValueError(explain("stack joins tensors", got="none"))
+    return OPERATORS["relax.stack"](tensors, axis)
 
 
 def meshgrid(a_tuple: Sequence[Tensor], indexing: str) -> list[Tensor]:
     """Grids of the values of vectors; with "xy" the first two dimensions are swapped."""
     if indexing not in ("ij", "xy"):
         raise ValueError(explain('meshgrid: indexing is "ij" or "xy"', got=indexing))
-    order = list(range(len(a_tuple)))
-    if indexing == "xy":
-        order[:2] = order[1::-1]
-    shape = [a_tuple[n].shape[0] for n in order]
-    positions = [order.index(n) for n in range(len(order))]
-    return [
-        te.compute(shape, lambda *i, v=v, at=at: v(i[at]), name="meshgrid")
-        for v, at in zip(a_tuple, positions, strict=True)
-    ]
+    return OPERATORS["relax.meshgrid"](a_tuple, indexing)
 
 
 def shape(array: Tensor, dtype: str = "int32") -> Tensor:
@@ -188,8 +160,7 @@ def shape(array: Tensor, dtype: str = "int32") -> Tensor:
 
 def ndarray_size(array: Tensor, dtype: str = "int32") -> Tensor:
     """The number of elements."""
-    size = _fold(lambda a, b: a * b, array.shape, te.const(1, "int32"))
-    return te.compute((), lambda: size.astype(dtype), name="ndarray_size")
+    return te.compute((), lambda: prod(array.shape).astype(dtype), name="ndarray_size")
 
 
 def sequence_mask(
@@ -231,31 +202,21 @@ def reverse_sequence(
     return te.compute(a.shape, element, name="reverse_sequence")
 
 
-def _truth(
-    name: str, data: Tensor, axis: int | None, keepdims: bool, both: Any, start: bool
-) -> Any:
-    axes = range(data.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
-    reduced = {_axis(name, n, data.ndim) for n in axes}
-    reducer = te.comm_reducer(both, lambda t: te.const(start, t), name=name)
-    sums = {n: te.reduce_axis((0, data.shape[n]), f"k{n}") for n in sorted(reduced)}
-    remaining = [n for n in range(data.ndim) if keepdims or n not in reduced]
-
-    def element(*i: PrimExpr) -> Any:
-        at = dict(zip(remaining, i, strict=True))
-        return reducer(data(*(sums.get(n, at.get(n)) for n in range(data.ndim))), [*sums.values()])
-
-    dims = [1 if n in reduced else data.shape[n] for n in remaining]
-    return te.compute(dims, element, name=name)
+def _truth(name: str, data: Tensor, axis: Ints | None, keepdims: bool) -> Tensor:
+    """The least or greatest truth along axes, as numbers."""
+    cast, axes = OPERATORS["relax.astype"], listed(axis) if axis is not None else None
+    reduced = OPERATORS[f"relax.{name}"](cast(data, "int8"), axes, keepdims)
+    return cast(reduced, "bool")
 
 
-def all(data: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def all(data: Tensor, axis: Ints | None = None, keepdims: bool = False) -> Tensor:
     """Whether all elements of a boolean tensor along `axis` are true."""
-    return _truth("all", data, axis, keepdims, tir.And, True)
+    return _truth("min", data, axis, keepdims)
 
 
-def any(data: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def any(data: Tensor, axis: Ints | None = None, keepdims: bool = False) -> Tensor:
     """Whether some element of a boolean tensor along `axis` is true."""
-    return _truth("any", data, axis, keepdims, tir.Or, False)
+    return _truth("max", data, axis, keepdims)
 
 
 def unravel_index(indices: Tensor, shape: Sequence[Any]) -> Tensor:

@@ -11,80 +11,20 @@ from ...ops import OPERATORS
 from ...ops.linear import matmul as _matmul
 from ...ops.manipulate import transpose as _transpose
 from ...te.tensor import Tensor
-from .bits import bitpack as bitpack
-from .conv import conv as conv
-from .conv import conv1d as conv1d
-from .conv import conv1d_ncw as conv1d_ncw
-from .conv import conv1d_nwc as conv1d_nwc
-from .conv import conv1d_transpose_ncw as conv1d_transpose_ncw
-from .conv import conv2d as conv2d
-from .conv import conv2d_hwcn as conv2d_hwcn
-from .conv import conv2d_nchw as conv2d_nchw
-from .conv import conv2d_NCHWc as conv2d_NCHWc
-from .conv import conv2d_nhwc as conv2d_nhwc
-from .conv import conv2d_transpose_nchw as conv2d_transpose_nchw
-from .conv import conv3d_ncdhw as conv3d_ncdhw
-from .conv import conv3d_ndhwc as conv3d_ndhwc
-from .conv import conv3d_transpose_ncdhw as conv3d_transpose_ncdhw
-from .conv import depthwise_conv2d_backward_input_nhwc as depthwise_conv2d_backward_input_nhwc
-from .conv import depthwise_conv2d_backward_weight_nhwc as depthwise_conv2d_backward_weight_nhwc
-from .conv import depthwise_conv2d_nchw as depthwise_conv2d_nchw
-from .conv import depthwise_conv2d_NCHWc as depthwise_conv2d_NCHWc
-from .conv import depthwise_conv2d_nhwc as depthwise_conv2d_nhwc
-from .conv import dilate as dilate
-from .conv import group_conv1d_ncw as group_conv1d_ncw
-from .conv import group_conv1d_nwc as group_conv1d_nwc
-from .conv import group_conv1d_transpose_ncw as group_conv1d_transpose_ncw
-from .conv import group_conv2d_nchw as group_conv2d_nchw
-from .conv import group_conv2d_nhwc as group_conv2d_nhwc
-from .conv import group_conv2d_transpose_nchw as group_conv2d_transpose_nchw
-from .conv import group_conv3d_transpose_ncdhw as group_conv3d_transpose_ncdhw
-from .conv import unpack_NCHWc_to_nchw as unpack_NCHWc_to_nchw
+from . import bits as _bits
+from . import conv as _conv
+from . import layers as _layers
+from . import padding as _padding
+from . import pooling as _pooling
+from . import recurrent as _recurrent
+from . import sparse as _sparse
+from . import upsampling as _upsampling
 from .fast import fast_softmax as fast_softmax
-from .layers import batch_to_space_nd as batch_to_space_nd
-from .layers import circular_pad as circular_pad
-from .layers import correlation_nchw as correlation_nchw
-from .layers import deformable_conv2d_nchw as deformable_conv2d_nchw
-from .layers import deformable_conv2d_nhwc as deformable_conv2d_nhwc
-from .layers import depth_to_space as depth_to_space
-from .layers import fifo_buffer as fifo_buffer
-from .layers import get_padded_shape as get_padded_shape
-from .layers import lrn as lrn
-from .layers import mirror_pad as mirror_pad
 from .layers import named as _named
-from .layers import reflect_pad as reflect_pad
-from .layers import replicate_pad as replicate_pad
-from .layers import space_to_batch_nd as space_to_batch_nd
-from .layers import space_to_depth as space_to_depth
 from .padding import Ints
-from .padding import get_pad_tuple as get_pad_tuple
-from .padding import get_pad_tuple1d as get_pad_tuple1d
-from .padding import get_pad_tuple3d as get_pad_tuple3d
-from .padding import get_pad_tuple_generic as get_pad_tuple_generic
-from .padding import infer_pad as infer_pad
-from .padding import infer_pad3d as infer_pad3d
-from .padding import infer_stride as infer_stride
-from .pooling import adaptive_pool as adaptive_pool
-from .pooling import adaptive_pool1d as adaptive_pool1d
-from .pooling import adaptive_pool3d as adaptive_pool3d
-from .pooling import global_pool as global_pool
-from .pooling import pool1d as pool1d
-from .pooling import pool2d as pool2d
-from .pooling import pool3d as pool3d
-from .pooling import pool_grad as pool_grad
 from .recurrent import SQNN_CODE_TO_DTYPE as SQNN_CODE_TO_DTYPE
 from .recurrent import SQNN_DTYPE_TO_CODE as SQNN_DTYPE_TO_CODE
-from .recurrent import binarize_pack as binarize_pack
-from .recurrent import binary_dense as binary_dense
-from .recurrent import lstm as lstm
-from .recurrent import simulated_dequantize as simulated_dequantize
-from .recurrent import simulated_quantize as simulated_quantize
-from .sparse import sparse_add as sparse_add
-from .sparse import sparse_dense as sparse_dense
-from .sparse import sparse_transpose as sparse_transpose
-from .upsampling import upsampling as upsampling
-from .upsampling import upsampling3d as upsampling3d
-from .utils import get_const_int, simplify
+from .utils import functions_of, get_const_int, prod, simplify
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,6 +32,11 @@ if TYPE_CHECKING:
     from ...ir.dtype import DataType
     from ...ir.prim_expr import PrimExpr
 
+_HELPERS = {"bitunpack", "default_kernel", "listed", "masked", "named"}
+for _module in (
+    _bits, _conv, _layers, _padding, _pooling, _recurrent, _sparse, _upsampling
+):  # fmt: skip
+    globals().update(functions_of(_module, _HELPERS))
 _PREFIX = "relax.nn."
 for _operator in OPERATORS.values():
     if _operator.name.startswith(_PREFIX):
@@ -100,24 +45,17 @@ for _operator in OPERATORS.values():
 
 
 def dense(
-    data: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
+    data: Tensor, weight: Tensor, bias: Tensor | None = None,
     out_dtype: DataType | str | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """data @ weight transposed, plus `bias`."""
-    product = _matmul(data, _transpose(weight), out_dtype)
-    return product if bias is None else OPERATORS["relax.add"](product, bias)
+    return matmul(data, weight, bias, out_dtype, transpose_b=True)
 
 
 def matmul(
-    tensor_a: Tensor,
-    tensor_b: Tensor,
-    bias: Tensor | None = None,
-    out_dtype: Any = None,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-) -> Tensor:
+    tensor_a: Tensor, tensor_b: Tensor, bias: Tensor | None = None, out_dtype: Any = None,
+    transpose_a: bool = False, transpose_b: bool = False,
+) -> Tensor:  # fmt: skip
     """The product of matrices, each optionally transposed, plus `bias`."""
     a, b = (
         _transpose(t) if transpose else t
@@ -128,13 +66,9 @@ def matmul(
 
 
 def batch_matmul(
-    tensor_a: Tensor,
-    tensor_b: Tensor,
-    oshape: Any = None,
-    out_dtype: Any = None,
-    transpose_a: bool = False,
-    transpose_b: bool = True,
-) -> Tensor:
+    tensor_a: Tensor, tensor_b: Tensor, oshape: Any = None, out_dtype: Any = None,
+    transpose_a: bool = False, transpose_b: bool = True,
+) -> Tensor:  # fmt: skip
     """Products of matrices, one per batch element. `oshape` is ignored: it is inferred."""
     a, b = (
         _transpose(t, [0, 2, 1]) if transpose else t
@@ -145,10 +79,7 @@ def batch_matmul(
 
 def flatten(data: Tensor) -> Tensor:
     """A matrix: the first dimension, and all others fused."""
-    size = te.const(1, "int32")
-    for extent in data.shape[1:]:
-        size = size * extent
-    return OPERATORS["relax.reshape"](data, [data.shape[0], size])
+    return OPERATORS["relax.reshape"](data, [data.shape[0], prod(data.shape[1:])])
 
 
 def batch_norm(
@@ -167,13 +98,9 @@ def batch_norm(
 
 
 def instance_norm(
-    data: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    channel_axis: Ints,
-    axis: Any = None,
+    data: Tensor, gamma: Tensor, beta: Tensor, channel_axis: Ints, axis: Any = None,
     epsilon: float = 1e-5,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Each channel of each element of the batch normalized over `axis`. Before TVM 0.19 there was no
     `channel_axis`, which is 1 then: the axes and epsilon come in its place."""
     if isinstance(channel_axis, (list, tuple)):
@@ -225,13 +152,9 @@ def softmax_common(x: Tensor, axis: int, use_fast_exp: bool) -> Tensor:
 
 
 def pad(
-    data: Tensor,
-    pad_before: Sequence[PrimExpr | int],
-    pad_after: Sequence[int] | None = None,
-    pad_value: float = 0.0,
-    name: str = "PadInput",
-    attrs: dict[str, Any] | None = None,
-) -> Tensor:
+    data: Tensor, pad_before: Sequence[PrimExpr | int], pad_after: Sequence[int] | None = None,
+    pad_value: float = 0.0, name: str = "PadInput", attrs: dict[str, Any] | None = None,
+) -> Tensor:  # fmt: skip
     """Padding with `pad_value`: the numbers of elements before and after each dimension. The stage
     has a name, and `attrs` besides its own."""
     after = pad_before if pad_after is None else pad_after

@@ -11,9 +11,12 @@ from loopwright.te.tensor import Tensor as Tensor
 from loopwright.tvm.topi.bits import bitpack as bitpack
 from loopwright.tvm.topi.conv import (
     conv as conv, conv1d as conv1d, conv1d_ncw as conv1d_ncw, conv1d_nwc as conv1d_nwc,
-    conv2d as conv2d, conv2d_NCHWc as conv2d_NCHWc, conv2d_hwcn as conv2d_hwcn,
-    conv2d_nchw as conv2d_nchw, conv2d_nhwc as conv2d_nhwc, conv3d_ncdhw as conv3d_ncdhw,
-    conv3d_ndhwc as conv3d_ndhwc, depthwise_conv2d_NCHWc as depthwise_conv2d_NCHWc,
+    conv1d_transpose_ncw as conv1d_transpose_ncw, conv2d as conv2d,
+    conv2d_NCHWc as conv2d_NCHWc, conv2d_hwcn as conv2d_hwcn, conv2d_nchw as conv2d_nchw,
+    conv2d_nhwc as conv2d_nhwc, conv2d_transpose_nchw as conv2d_transpose_nchw,
+    conv3d_ncdhw as conv3d_ncdhw, conv3d_ndhwc as conv3d_ndhwc,
+    conv3d_transpose_ncdhw as conv3d_transpose_ncdhw,
+    depthwise_conv2d_NCHWc as depthwise_conv2d_NCHWc,
     depthwise_conv2d_backward_input_nhwc as depthwise_conv2d_backward_input_nhwc,
     depthwise_conv2d_backward_weight_nhwc as depthwise_conv2d_backward_weight_nhwc,
     depthwise_conv2d_nchw as depthwise_conv2d_nchw,
@@ -53,7 +56,10 @@ from loopwright.tvm.topi.sparse import (
     sparse_transpose as sparse_transpose,
 )
 from loopwright.tvm.topi.upsampling import upsampling as upsampling, upsampling3d as upsampling3d
-from loopwright.tvm.topi.utils import get_const_int as get_const_int, simplify as simplify
+from loopwright.tvm.topi.utils import (
+    functions_of as functions_of, get_const_int as get_const_int, prod as prod,
+    simplify as simplify,
+)
 from typing import Any as _Any
 
 def adaptive_avg_pool1d(data: Tensor, output_size: int | _Sequence[int] | None = None, layout: str = 'NCW', out_layout: str | None = None) -> _Any: """The mean of output_size windows that cover the image (None: one per pixel). Window i of n over an extent s is [floor(i * s / n), ceil((i + 1) * s / n))."""

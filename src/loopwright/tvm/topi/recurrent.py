@@ -109,12 +109,9 @@ def _per_channel(t: Tensor, i: Any, axis: int) -> Any:
 
 
 def simulated_quantize(
-    data: Tensor,
-    out_dtype: Tensor,
-    output_scale: Tensor | None = None,
-    output_zero_point: Tensor | None = None,
-    axis: int = -1,
-) -> Tensor:
+    data: Tensor, out_dtype: Tensor, output_scale: Tensor | None = None,
+    output_zero_point: Tensor | None = None, axis: int = -1,
+) -> Tensor:  # fmt: skip
     """The data quantized as numbers of its own dtype. `out_dtype`, a tensor of one number, is a value
     of SQNN_DTYPE_TO_CODE that the run knows; scale and zero point are vectors, of one number or one for
     each index of `axis`."""
@@ -136,12 +133,9 @@ def simulated_quantize(
 
 
 def simulated_dequantize(
-    data: Tensor,
-    in_dtype: Tensor,
-    input_scale: Tensor | None = None,
-    input_zero_point: Tensor | None = None,
-    axis: int = -1,
-) -> Tensor:
+    data: Tensor, in_dtype: Tensor, input_scale: Tensor | None = None,
+    input_zero_point: Tensor | None = None, axis: int = -1,
+) -> Tensor:  # fmt: skip
     """(data - zero point) * scale, unless `in_dtype`, as in `simulated_quantize`, is "disable"."""
     code = in_dtype() if in_dtype.ndim == 0 else in_dtype(0)
 

@@ -38,14 +38,9 @@ def argwhere(output_shape: Tensor, condition: Tensor) -> Tensor:
 
 
 def binary_search(
-    ib: IRBuilder,
-    sequence_offset: PrimExpr | int,
-    search_range: PrimExpr | int,
-    sorted_sequence: BufferVar,
-    value: BufferLoad,
-    right: bool,
-    out_dtype: str,
-) -> Any:
+    ib: IRBuilder, sequence_offset: PrimExpr | int, search_range: PrimExpr | int,
+    sorted_sequence: BufferVar, value: BufferLoad, right: bool, out_dtype: str,
+) -> Any:  # fmt: skip
     """Statements that find where `value` belongs in the `search_range` elements of a flat buffer from
     `sequence_offset` on. Returns the place, from 0; after equal elements with `right`."""
     low, high = (ib.allocate(out_dtype, (1,), name) for name in ("lo", "hi"))
@@ -119,25 +114,16 @@ def unique(data: Tensor, is_sorted: bool = True, return_counts: bool = False) ->
 
 
 def sparse_reshape(
-    sparse_indices: Tensor,
-    prev_shape: Tensor,
-    new_shape: Tensor,
-    new_sparse_indices_shape: Sequence[int],
-    new_shape_shape: Sequence[int],
-) -> list[Tensor]:
+    sparse_indices: Tensor, prev_shape: Tensor, new_shape: Tensor,
+    new_sparse_indices_shape: Sequence[int], new_shape_shape: Sequence[int],
+) -> list[Tensor]:  # fmt: skip
     """The positions of a sparse tensor's elements, one a row, in another shape (with -1 for an extent
     that follows from the others), and that shape."""
     old, new = prev_shape.shape[0], new_shape.shape[0]
     kind = prev_shape.dtype
 
-    def write(
-        ib: IRBuilder,
-        indices: BufferVar,
-        before: BufferVar,
-        after: BufferVar,
-        moved: BufferVar,
-        shape: Any,
-    ) -> None:
+    def write(ib: IRBuilder, *buffers: BufferVar) -> None:
+        indices, before, after, moved, shape = buffers
         flat, product = (ib.allocate(kind, (1,), name) for name in ("flat", "known"))
         flat[0] = product[0] = te.const(1, kind)
         with ib.for_range(0, old, "d") as d:

@@ -1,4 +1,4 @@
-"""topi's Fourier transforms, by their sums."""
+"""topi's Fourier transforms."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from ... import te, tir
 from ...ir.prim_expr import PrimExpr
+from ...ops import OPERATORS
 from ...ops.common import accumulator
 from ...te.tensor import Tensor
-from .utils import get_const_int
 
 
 def _turn(position: PrimExpr, extent: PrimExpr | int, dtype: str) -> tuple[Any, Any]:
@@ -22,24 +22,10 @@ def _turn(position: PrimExpr, extent: PrimExpr | int, dtype: str) -> tuple[Any, 
 def dft(re_data: Tensor, im_data: Tensor, inverse: bool) -> list[Tensor]:
     """[real, imaginary] part of the discrete Fourier transform along the last axis, or of its
     inverse."""
-    size = get_const_int(re_data.shape[-1])
-    wide, back = accumulator(re_data.dtype), bool(inverse)
-
-    def part(imaginary: bool) -> Tensor:
-        k = te.reduce_axis((0, size), name="k")
-
-        def total(*i: PrimExpr) -> Any:
-            cos, sin = _turn(i[-1] * k, size, wide)
-            sin = sin if back else -sin
-            re, im = (t(*i[:-1], k).astype(wide) for t in (re_data, im_data))
-            return te.sum(re * sin + im * cos if imaginary else re * cos - im * sin, axis=k)
-
-        summed = te.compute(re_data.shape, total, name="dft_sum")
-        scale = te.const(1 / size if back else 1, wide)
-        result = lambda *i: (summed(*i) * scale).astype(re_data.dtype)  # noqa: E731
-        return te.compute(re_data.shape, result, name="dft", tag="elemwise")
-
-    return [part(imaginary=False), part(imaginary=True)]
+    both = OPERATORS["relax.stack"]([re_data, im_data], -1)
+    out = OPERATORS["relax.signal.dft"](both, re_data.shape[-1:], -2, bool(inverse))
+    shape = re_data.shape
+    return [te.compute(shape, lambda *i, k=k: out(*i, k), name="dft") for k in (0, 1)]
 
 
 def stft(

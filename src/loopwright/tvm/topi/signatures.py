@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import Any
 
 from ... import te
@@ -14,6 +13,7 @@ from ...te.tensor import Tensor
 from .nn import matmul as _matmul
 from .padding import Ints
 from .utils import get_const_int
+from .utils import prod as prod_of
 
 
 def _axes(axis: Ints | None) -> Any:
@@ -44,7 +44,7 @@ def _arg(name: str) -> Callable[..., Tensor]:
     ) -> Tensor:
         if isinstance(axis, (list, tuple)):
             (axis,) = axis
-        flat = data if axis is not None else OPERATORS["relax.reshape"](data, [_size(data.shape)])
+        flat = data if axis is not None else OPERATORS["relax.reshape"](data, [prod_of(data.shape)])
         which = 0 if axis is None else axis % data.ndim
         if select_last_index:
             flat = OPERATORS["relax.flip"](flat, which)
@@ -69,10 +69,6 @@ argmax = _arg("argmax")
 argmin = _arg("argmin")
 
 
-def _size(shape: Sequence[Any]) -> Any:
-    return reduce(lambda a, b: a * b, shape, te.const(1, "int32"))
-
-
 def collapse_sum(data: Tensor, target_shape: Sequence[Any]) -> Tensor:
     """The data summed until its shape is the target's: the reverse of broadcasting."""
     shape = [te.const(d, "int32") if isinstance(d, int) else d for d in target_shape]
@@ -84,20 +80,21 @@ def einsum(subscripts: str, *operand: Tensor) -> Tensor:
     return OPERATORS["relax.einsum"](list(operand), subscripts)
 
 
+def _rows(indices: Tensor) -> Tensor:
+    """Positions in columns as rows."""
+    return OPERATORS["relax.permute_dims"](indices, [*range(1, indices.ndim), 0])
+
+
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str) -> Tensor:
     """The data with `updates` at the positions in the columns of `indices`; `mode`: "update", or how
     an element and its update are combined ("add", "mul", "min", "max")."""
-    last = [*range(1, indices.ndim), 0]
-    rows = OPERATORS["relax.permute_dims"](indices, last)
-    return OPERATORS["relax.scatter_nd"](data, rows, updates, mode)
+    return OPERATORS["relax.scatter_nd"](data, _rows(indices), updates, mode)
 
 
 def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     """The elements (or slices) at the positions in the columns of `indices`, after `batch_dims` axes
     that both have."""
-    last = [*range(1, indices.ndim), 0]
-    rows = OPERATORS["relax.permute_dims"](indices, last)
-    return OPERATORS["relax.gather_nd"](a, rows, batch_dims)
+    return OPERATORS["relax.gather_nd"](a, _rows(indices), batch_dims)
 
 
 def squeeze(a: Tensor, axis: int | None = None) -> Tensor:
@@ -118,14 +115,9 @@ def arange(
 
 
 def strided_slice(
-    a: Tensor,
-    begin: Sequence[int],
-    end: Sequence[int],
-    strides: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    slice_mode: str = "end",
-    assume_inbound: bool = True,
-) -> Tensor:
+    a: Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None, slice_mode: str = "end", assume_inbound: bool = True,
+) -> Tensor:  # fmt: skip
     """Elements from `begin` to `end` in steps of `strides`, along `axes` (the first ones); in
     slice_mode "size" `end` is the number of elements, -1 for all that remain."""
     if slice_mode not in ("end", "size"):
@@ -142,13 +134,9 @@ def strided_slice(
 
 
 def one_hot(
-    indices: Tensor,
-    on_value: PrimExpr | float,
-    off_value: PrimExpr | float,
-    depth: int,
-    axis: int,
+    indices: Tensor, on_value: PrimExpr | float, off_value: PrimExpr | float, depth: int, axis: int,
     dtype: str,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """`on_value` if the position along the new axis equals the index, else `off_value`."""
     values = te.const(on_value, dtype), te.const(off_value, dtype)
     return OPERATORS["relax.one_hot"](indices, *values, depth, axis)

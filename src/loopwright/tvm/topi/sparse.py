@@ -15,25 +15,16 @@ from .utils import simplify
 
 
 def sparse_dense(
-    dense_data: Tensor,
-    sparse_data: Tensor,
-    sparse_indices: Tensor,
-    sparse_indptr: Tensor,
+    dense_data: Tensor, sparse_data: Tensor, sparse_indices: Tensor, sparse_indptr: Tensor,
     sparse_lhs: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """dense @ sparse.T, or sparse @ dense.T with `sparse_lhs`."""
     blocks = sparse_data.ndim == 3
     high, wide = sparse_data.shape[1:] if blocks else (long(1), long(1))
     count, others = simplify(sparse_indptr.shape[0] - 1), dense_data.shape[0]
 
-    def write(
-        ib: IRBuilder,
-        x: BufferVar,
-        values: BufferVar,
-        columns: BufferVar,
-        begin: BufferVar,
-        out: BufferVar,
-    ) -> None:
+    def write(ib: IRBuilder, *buffers: BufferVar) -> None:
+        x, values, columns, begin, out = buffers
         with ExitStack() as stack:
             i, row, j = loops(ib, stack, [others, count, high], parallel=True)
             total = ib.allocate(dense_data.dtype, 1, "total")
@@ -91,14 +82,8 @@ def sparse_add(
     """dense + sparse (CSR)."""
     count, wide = dense_data.shape
 
-    def write(
-        ib: IRBuilder,
-        x: BufferVar,
-        values: BufferVar,
-        columns: BufferVar,
-        begin: BufferVar,
-        out: BufferVar,
-    ) -> None:
+    def write(ib: IRBuilder, *buffers: BufferVar) -> None:
+        x, values, columns, begin, out = buffers
         with ExitStack() as stack:
             (i,) = loops(ib, stack, [count], parallel=True)
             with rows(ib, wide, "j") as j:

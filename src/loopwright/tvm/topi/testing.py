@@ -66,13 +66,9 @@ def get_conv2d_nchw_implement(target: str) -> tuple[Callable[..., Any], Callable
 
 
 def compare_numpy_tvm(
-    inputs: Sequence[Array],
-    output: Array,
-    target: str,
-    device: Device,
-    compute: Callable[..., Tensor],
-    schedule: Callable[[list[Tensor]], te.Schedule],
-) -> None:
+    inputs: Sequence[Array], output: Array, target: str, device: Device,
+    compute: Callable[..., Tensor], schedule: Callable[[list[Tensor]], te.Schedule],
+) -> None:  # fmt: skip
     """Check that a computation, built for a target, returns `output`. Raises AssertionError."""
     with Target(target):
         placeholders = [
@@ -386,13 +382,9 @@ def _slices(
 
 
 def strided_slice_python(
-    data: Array,
-    begin: Sequence[int],
-    end: Sequence[int],
-    strides: Sequence[int] | None,
-    slice_mode: str = "end",
-    axes: Sequence[int] | None = None,
-) -> Array:
+    data: Array, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None,
+    slice_mode: str = "end", axes: Sequence[int] | None = None,
+) -> Array:  # fmt: skip
     """Elements from `begin` to `end` in steps of `strides`, along `axes` (the first ones)."""
     return data[_slices(data.shape, begin, end, strides, slice_mode, axes)]
 
@@ -454,12 +446,9 @@ def depth_to_space_python(data: Array, block_size: int, mode: str = "DCR") -> Ar
 
 
 def space_to_batch_nd_python(
-    data: Array,
-    block_shape: Sequence[int],
-    pad_before: Sequence[int],
-    pad_after: Sequence[int],
+    data: Array, block_shape: Sequence[int], pad_before: Sequence[int], pad_after: Sequence[int],
     pad_value: float = 0,
-) -> Array:
+) -> Array:  # fmt: skip
     """Blocks of the axes after the first, once padded, in the batch."""
     m = len(block_shape)
     sides = list(zip(pad_before, pad_after, strict=True))

@@ -23,14 +23,10 @@ def _sizes(
 
 
 def upsampling(
-    data: Tensor,
-    scale_h: float,
-    scale_w: float,
-    layout: str = "NCHW",
-    method: str = "nearest_neighbor",
-    align_corners: bool = False,
+    data: Tensor, scale_h: float, scale_w: float, layout: str = "NCHW",
+    method: str = "nearest_neighbor", align_corners: bool = False,
     output_shape: Sequence[int] | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The image enlarged, or in the height and width of `output_shape`."""
     size = _sizes(data, [scale_h, scale_w], layout, output_shape)
     mode = "align_corners" if align_corners else "asymmetric"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,16 @@ from ...ir.prim_expr import FloatImm, IntImm, PrimExpr
 from ...ir.prim_op import const, convert
 from ...ir.target import Target
 from ...te.tensor import ComputeOp, Operation, Tensor
+
+
+def functions_of(module: ModuleType, but: Container[str] = ()) -> dict[str, Any]:
+    """The public functions that a module defines, by name. but: those to leave out."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, FunctionType) and value.__module__ == module.__name__
+        if not name.startswith("_") and name not in but
+    }
 
 
 class InvalidShapeError(ValueError):

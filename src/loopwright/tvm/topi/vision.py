@@ -51,13 +51,9 @@ def non_max_suppression(
 
 
 def all_class_non_max_suppression(
-    boxes: Tensor,
-    scores: Tensor,
-    max_output_boxes_per_class: int,
-    iou_threshold: float,
-    score_threshold: float,
-    output_format: str = "onnx",
-) -> list[Tensor]:
+    boxes: Tensor, scores: Tensor, max_output_boxes_per_class: int, iou_threshold: float,
+    score_threshold: float, output_format: str = "onnx",
+) -> list[Tensor]:  # fmt: skip
     """For each class the boxes that no better one overlaps by the threshold."""
     most = _number(max_output_boxes_per_class, "int32")
     limits = (_number(v, "float32") for v in (iou_threshold, score_threshold))
@@ -82,13 +78,9 @@ _MODES = {b"avg": "avg", 0: "avg", b"max": "max", 1: "max"}
 
 def _roi_align(layout: str) -> Callable[..., Tensor]:
     def roi_align(
-        data: Tensor,
-        rois: Tensor,
-        pooled_size: Sequence[int],
-        spatial_scale: float,
-        mode: bytes,
+        data: Tensor, rois: Tensor, pooled_size: Sequence[int], spatial_scale: float, mode: bytes,
         sample_ratio: int = -1,
-    ) -> Tensor:
+    ) -> Tensor:  # fmt: skip
         size = [pooled_size] * 2 if isinstance(pooled_size, int) else list(pooled_size)
         kind = _MODES.get(mode, mode)
         return _OPS["roi_align"](data, rois, size, spatial_scale, sample_ratio, layout, kind)

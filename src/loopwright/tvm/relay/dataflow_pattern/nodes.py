@@ -215,24 +215,14 @@ class DominatorPattern(DFPattern):
 # ---------------------------------------------------------------------- builders
 
 
-def wildcard() -> WildcardPattern:
-    """Any expression."""
-    return WildcardPattern()
+# TVM's names of the classes, as functions of the same parameters.
+dominates, is_constant, is_expr = DominatorPattern, ConstantPattern, ExprPattern
+is_if, is_let, is_tuple, wildcard = IfPattern, LetPattern, TuplePattern, WildcardPattern
 
 
 def is_var(name: str = "") -> VarPattern:
     """A variable, by name ("" matches any)."""
     return VarPattern(name)
-
-
-def is_constant() -> ConstantPattern:
-    """A constant."""
-    return ConstantPattern()
-
-
-def is_expr(expr: Expr) -> ExprPattern:
-    """An expression structurally equal to `expr`."""
-    return ExprPattern(expr)
 
 
 def is_op(op_name: str) -> ExprPattern:
@@ -241,24 +231,9 @@ def is_op(op_name: str) -> ExprPattern:
     return ExprPattern(Op.get(op_name))
 
 
-def is_tuple(fields: Sequence[DFPattern] | None) -> TuplePattern:
-    """A tuple with these fields; None: any fields."""
-    return TuplePattern(fields)
-
-
 def is_tuple_get_item(tuple_value: DFPattern, index: int | None = None) -> TupleGetItemPattern:
     """A field of a tuple; None: any field."""
     return TupleGetItemPattern(tuple_value, index)
-
-
-def is_if(cond: DFPattern, true_branch: DFPattern, false_branch: DFPattern) -> IfPattern:
-    """An `if` of these parts."""
-    return IfPattern(cond, true_branch, false_branch)
-
-
-def is_let(var: DFPattern, value: DFPattern, body: DFPattern) -> LetPattern:
-    """A `let` of these parts."""
-    return LetPattern(var, value, body)
 
 
 def has_type(ttype: Type, pattern: DFPattern | None = None) -> TypePattern:
@@ -279,11 +254,6 @@ def has_shape(shape: Sequence[int], pattern: DFPattern | None = None) -> ShapePa
 def has_attr(attrs: dict[str, Any], pattern: DFPattern | None = None) -> AttrPattern:
     """`pattern` (default: anything) with these attributes."""
     return AttrPattern(wildcard() if pattern is None else pattern, attrs)
-
-
-def dominates(parent: DFPattern, path: DFPattern, child: DFPattern) -> DominatorPattern:
-    """What `child` matches, to which all ways from `parent` lead, through what `path` matches."""
-    return DominatorPattern(parent, path, child)
 
 
 __all__ = [

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import islice, product
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,56 +32,14 @@ if TYPE_CHECKING:
 # ---------------------------------------------------------------------- rows that are one operator
 
 
-class _Recorder:
-    """Replaces the operators of Relax while a row's body runs, and records the one call."""
-
-    def __init__(self, calls: list[Any], path: str = "") -> None:
-        self._calls, self._path = calls, path
-
-    def __getattr__(self, name: str) -> _Recorder:
-        return _Recorder(self._calls, f"{self._path}.{name}" if self._path else name)
-
-    def __call__(self, *args: Any, **kwargs: bool) -> Any:
-        self._calls.append((self._path, args, kwargs, result := object()))
-        return result
-
-
 @cache
 def twins() -> dict[str, tuple[Row, dict[str, str]]]:
     """Relax's operator -> the row of Relay that is it, and of the row's parameters Relax's names."""
     rows: dict[str, tuple[Row, dict[str, str]]] = {}
     for row in ROWS.values():
-        twin = _twin(row)
-        if twin is not None:
-            rows.setdefault(twin[0], (row, twin[1]))
+        if row.twin is not None:
+            rows.setdefault(row.twin[0], (row, row.twin[1]))
     return rows
-
-
-def _twin(row: Row) -> tuple[str, dict[str, str]] | None:
-    marks = {name: object() for name in row.signature.parameters}
-    calls: list[Any] = []
-    body: Any = row.body
-    space = {**body.__globals__, "R": _Recorder(calls)}
-    copy = FunctionType(body.__code__, space, body.__name__, body.__defaults__, body.__closure__)
-    try:
-        result = copy(**marks)
-    except (AttributeError, LookupError, TypeError, ValueError):
-        return None  # the body inspects its arguments: not a plain call
-    if len(calls) != 1 or calls[0][3] is not result:
-        return None
-    path, args, kwargs, _ = calls[0]
-    definition = _definition(f"relax.{path}")
-    names = {id(mark): name for name, mark in marks.items()}
-    if definition is None or any(id(a) not in names for a in (*args, *kwargs.values())):
-        return None
-    params = [p.name for p in definition.params]
-    values = {**dict(zip(params, args, strict=False)), **kwargs}
-    mapped = {names[id(mark)]: param for param, mark in values.items()}
-    return (f"relax.{path}", mapped) if len(mapped) == len(marks) else None
-
-
-def _definition(name: str) -> Any:
-    return Op.get(name).get_attr("definition") if name in Op.list_op_names() else None
 
 
 # ---------------------------------------------------------------------- rows found by trial
@@ -90,7 +47,7 @@ def _definition(name: str) -> Any:
 _TRIALS = 64  # ways to give a row its attributes
 # What operators do not read, as they are called by rows: attributes that need not be the same.
 _UNREAD = {"relax.nn.batch_norm": {"momentum"}}
-_OTHER_NAMES = {"gather_elements": "gather", "nonzero": "argwhere", "flip": "reverse"}
+_OTHER_NAMES = {"gather_elements": "gather", "permute_dims": "transpose"}
 
 
 @cache
@@ -262,11 +219,6 @@ def _builder(name: str) -> Any:
     return row.builder
 
 
-@converter("astype")
-def _(c: OperatorCall) -> Any:
-    return _builder("cast")(c.x, str(c.dtype))
-
-
 @converter("reshape")
 def _(c: OperatorCall) -> Any:
     shape = c.values["shape"]
@@ -276,15 +228,22 @@ def _(c: OperatorCall) -> Any:
     return _builder("reshape")(c.x, dims) if dims.count(-1) <= 1 and 0 not in dims else None
 
 
-@converter("permute_dims")
-def _(c: OperatorCall) -> Any:
-    axes = c.axes
-    return _builder("transpose")(c.x, None if axes is None else list(axes))
-
-
 @converter("concat")
 def _(c: OperatorCall) -> Any:
     return _builder("concatenate")(c.tensors, int(c.axis or 0))
+
+
+@converter("squeeze")
+def _(c: OperatorCall) -> Any:
+    return _builder("squeeze")(c.x, None if c.axis is None else list(c.axis))
+
+
+def _reduction(c: OperatorCall) -> Any:
+    return _builder(c.call.op.name.removeprefix("relax."))(c.x, c.axis, bool(c.keepdims))
+
+
+for _name in ("sum", "mean", "max", "min", "prod"):
+    converter(_name)(_reduction)
 
 
 @converter("matmul")
@@ -336,35 +295,6 @@ for _rank in "123":
         converter(f"nn.{_name}")(_convolution)
 
 
-def _pooling(c: OperatorCall) -> Any:
-    if str(c.out_layout) != str(c.layout):
-        return None
-    names = ["pool_size", "strides", "dilation", "padding", "layout", "ceil_mode"]
-    name = c.call.op.name.removeprefix("relax.")
-    if "avg" in name:
-        names.append("count_include_pad")
-    return _builder(name)(c.data, **{n: getattr(c, n) for n in names})
-
-
-for _name in ("max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"):
-    converter(f"nn.{_name}")(_pooling)
-
-
-def _reduction(c: OperatorCall) -> Any:
-    name = c.call.op.name.removeprefix("relax.")
-    return _builder(name)(c.x, c.axis, bool(c.keepdims))
-
-
-for _name in ("sum", "mean", "max", "min", "prod"):
-    converter(_name)(_reduction)
-
-
-@converter("split")
-def _(c: OperatorCall) -> Any:
-    parts = c.indices_or_sections
-    return _builder("split")(c.x, parts if isinstance(parts, int) else tuple(parts), int(c.axis))
-
-
 @converter("expand_dims")
 def _(c: OperatorCall) -> Any:
     result = c.x
@@ -372,11 +302,6 @@ def _(c: OperatorCall) -> Any:
     for axis in sorted(a % rank for a in c.axis):
         result = _builder("expand_dims")(result, axis, 1)
     return result
-
-
-@converter("nn.softmax")
-def _(c: OperatorCall) -> Any:
-    return _builder("nn.softmax")(c.data, int(c.axis))
 
 
 @converter("strided_slice")
@@ -395,11 +320,6 @@ def _numbers(values: rx.Expr | Sequence[int]) -> list[int] | None:
     return items if all(type(v) is int for v in items) and items else None
 
 
-@converter("squeeze")
-def _(c: OperatorCall) -> Any:
-    return _builder("squeeze")(c.x, None if c.axis is None else list(c.axis))
-
-
 @converter("nn.pad")
 def _(c: OperatorCall) -> Any:
     width, value = _numbers(c.pad_width), c.values["pad_value"]
@@ -407,7 +327,7 @@ def _(c: OperatorCall) -> Any:
         return None
     fill = np.array(_python(value), dtype=numpy_dtype(c.values["data"].struct_info.dtype))
     pairs = [tuple(width[k : k + 2]) for k in range(0, len(width), 2)]
-    return _builder("nn.pad")(c.data, Constant(tensor(fill)), pairs, str(c.pad_mode))
+    return _builder("nn.pad")(c.data, pairs, Constant(tensor(fill)), str(c.pad_mode))
 
 
 def _index_of(c: OperatorCall) -> Any:
@@ -422,11 +342,6 @@ for _name in ("argmax", "argmin"):
 @converter("nonzero")
 def _(c: OperatorCall) -> Any:
     return _builder("cast")(_builder("transpose")(_builder("argwhere")(c.x)), "int64")
-
-
-@converter("gather_elements")
-def _(c: OperatorCall) -> Any:
-    return _builder("gather")(c.data, int(c.axis), c.indices)
 
 
 def _coordinates_first(c: OperatorCall) -> Any:

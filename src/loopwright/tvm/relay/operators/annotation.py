@@ -9,32 +9,31 @@ from ....base.errors import explain
 from ....runtime.device import Device, VirtualDevice
 from ....runtime.device import device as device_of
 from ..expr import Expr, Function
-from .common import same_type
 from .core import Input, op, view
 
 
-def _mark(name: str, doc: str) -> None:
-    def body(data: Input) -> Any:
-        return data
-
-    body.__doc__ = doc
-    op(f"annotation.{name}")(body).infer(same_type)
+@op("annotation.stop_fusion")
+def stop_fusion(data: Input) -> Any:
+    """The same value, which is not fused with what uses it."""
+    return data
 
 
-_mark("stop_fusion", "The same value, which is not fused with what uses it.")
-_mark("checkpoint", "The same value, which a gradient computes again.")
+@op("annotation.checkpoint")
+def checkpoint(data: Input) -> Any:
+    """The same value, which a gradient computes again."""
+    return data
 
 
-def _compiler(name: str, doc: str) -> None:
-    def body(data: Input, compiler: str) -> Any:
-        return data
-
-    body.__doc__ = doc
-    op(f"annotation.{name}", attrs="CompilerAttrs")(body).infer(same_type)
+@op("annotation.compiler_begin", attrs="CompilerAttrs")
+def compiler_begin(data: Input, compiler: str) -> Any:
+    """The same value, where a region for another compiler begins."""
+    return data
 
 
-_compiler("compiler_begin", "The same value, where a region for another compiler begins.")
-_compiler("compiler_end", "The same value, where a region for another compiler ends.")
+@op("annotation.compiler_end", attrs="CompilerAttrs")
+def compiler_end(data: Input, compiler: str) -> Any:
+    """The same value, where a region for another compiler ends."""
+    return data
 
 
 @op("on_device", attrs="OnDeviceAttrs", view=False)
@@ -48,7 +47,7 @@ def on_device(
     return body
 
 
-on_device.infer(same_type)
+on_device.infer(lambda types, attrs: types[0])  # of a function, too
 
 
 def _virtual_device(device: object) -> VirtualDevice:
@@ -91,9 +90,6 @@ def _function_on_device(
 def device_copy(body: Input, src_virtual_device: Any, dst_virtual_device: Any) -> Any:
     """The same values on another device; there is one here."""
     return body
-
-
-device_copy.infer(same_type)
 
 
 @view("device_copy")

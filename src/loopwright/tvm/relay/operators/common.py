@@ -13,7 +13,7 @@ from ....relax import op as relax_op
 from ....relax.expr import Var
 from ....relax.struct_info import ShapeStructInfo
 from ....tir import layout as layout_of
-from ..expr import Constant, Expr, const
+from ..expr import Expr, const
 from ..types import TensorType
 from .core import Input, builder, view
 
@@ -63,11 +63,6 @@ def windows(attrs: dict[str, Any], rank: int, *names: str) -> dict[str, Any]:
     return attrs
 
 
-def numbers(value: Any) -> Any:
-    """A constant expression as a number or nested lists of numbers; other values stay."""
-    return value.data.numpy().tolist() if isinstance(value, Constant) else value
-
-
 def expression(value: Expr | tuple[float, ...], dtype: str) -> Expr:
     """An expression stays; numbers become a constant."""
     return value if isinstance(value, Expr) else const(value, dtype)
@@ -104,15 +99,6 @@ def as_plain(data: Var | Input, layout: str, plain: str) -> Any:
     return builder().emit(R.permute_dims(data, [layout.index(letter) for letter in plain]))
 
 
-def shape_of(data: Any) -> list[Any]:
-    """The extents of a value of Relax, which may be a call that is not bound yet."""
-    info = data.struct_info
-    shape = None if info is None else info.get_shape()
-    if shape is None:
-        raise ValueError(explain("the shape is not known", got=str(info)))
-    return list(shape)
-
-
 def dims_in(tensor: Any, count: int) -> list[TirVar]:
     """The elements of a vector of integers, read at run time, as extents."""
     bb = builder()
@@ -133,8 +119,3 @@ def vectors(axis: str, *axes: int, count: int) -> Any:
         return [vector if n in axes else None for n in range(count)]
 
     return arguments
-
-
-def same_type(types: Sequence[Any], attrs: dict[str, Any]) -> Any:
-    """The hook `infer` where the result has the type of the first argument."""
-    return types[0]

@@ -14,9 +14,10 @@ from ...topi import bits as topi_bits
 from ...topi import nn as topi_nn
 from ..expr import Expr
 from ..types import TensorType
-from .common import extents, shape_of, windows
+from .common import extents, windows
 from .conv import as_plain, conv_by, conv_macs, conv_options, wide
 from .core import Input, R, builder, kernel, op, view
+from .transform import dims_of
 
 # ---------------------------------------------------------------------- blocks of channels
 
@@ -38,7 +39,7 @@ def _blocked(name: str) -> None:
         data, kernel = wide(data, kernel, dtype)
         layout = options["kernel_layout"]
         if layout == "OIHW" and kernel.struct_info.ndim == 6:
-            blocks = [int(d) for d in shape_of(kernel)[4:]]
+            blocks = [int(d) for d in dims_of(kernel)[4:]]
             layout = f"OIHW{blocks[0]}i{blocks[1]}o"
         return conv_by(2, data, kernel, options, layout, dtype)
 
@@ -131,13 +132,9 @@ conv2d_backward_weight.build(
 
 @op("nn.bitpack", attrs="BitPackAttrs")
 def bitpack(
-    data: Input,
-    bits: int = 1,
-    pack_axis: int = 1,
-    bit_axis: int = 2,
-    pack_type: str = "uint32",
+    data: Input, bits: int = 1, pack_axis: int = 1, bit_axis: int = 2, pack_type: str = "uint32",
     name: str = "BitPack",
-) -> Any:
+) -> Any:  # fmt: skip
     """The lowest bits of each element as planes of words."""
     return kernel(topi_bits.bitpack, data, bits, pack_axis, bit_axis, pack_type, name)
 
@@ -207,12 +204,9 @@ bitserial_conv2d.build(lambda **attrs: windows(attrs, 2, "strides", "kernel_size
 
 @op("nn.sparse_dense", attrs="SparseDenseAttrs", view=False)
 def sparse_dense(
-    dense_data: Input,
-    sparse_data: Input,
-    sparse_indices: Input,
-    sparse_indptr: Input,
+    dense_data: Input, sparse_data: Input, sparse_indices: Input, sparse_indptr: Input,
     sparse_lhs: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """dense @ sparse.T, or sparse @ dense.T."""
     parts = (sparse_data, sparse_indices, sparse_indptr)
     return kernel(topi_nn.sparse_dense, dense_data, *parts, bool(sparse_lhs))

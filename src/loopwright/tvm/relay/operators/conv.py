@@ -13,8 +13,9 @@ from ....tir import layout as layout_of
 from ...topi import nn as topi_nn
 from ..types import Any as AnyDim
 from ..types import TensorType
-from .common import LETTERS, as_plain, extents, shape_of, windows
+from .common import LETTERS, as_plain, extents, windows
 from .core import NO_OPTIONS, Input, Options, R, Row, builder, kernel, op
+from .transform import dims_of
 
 
 def _static(dim: IntImm) -> Any:
@@ -34,11 +35,11 @@ def _one_filter_each(data: Any, weight: Any, groups: int, layouts: tuple[str, st
     """The weight of a convolution with one group per channel: Relay counts the filters of a
     channel where others count input channels."""
     plan = layout_of(layouts[1])
-    shape = shape_of(weight)
+    shape = dims_of(weight)
     if groups == 1 or not str(plan).isupper():
         return weight
     size = {letter: _static(shape[plan.index_of(letter)]) for letter in plan}
-    channels = _static(shape_of(data)[layout_of(layouts[0]).index_of("C")])
+    channels = _static(dims_of(data)[layout_of(layouts[0]).index_of("C")])
     if not (channels == groups == size["O"] and size["I"] != 1):
         return weight
     order = "".join(plan)

@@ -13,6 +13,11 @@ Its signature is that of the builder `relay.nn.dense`. A parameter of the annota
 argument of the call, `Inputs` a tuple of them, all others are attributes. The body is the operator's
 meaning: translation to Relax is running it, and the result's type is what Relax infers of it.
 
+`InputNumber`, `InputInt32` and kin are arguments for which the builder also takes a number.
+An operator that is one of Relax is a line, `same("nn.relu")`. The operator for a shape or a number that
+is known only at run time is a row of its own, `@op("dyn.tile", static=tile)`: the builder of `tile` calls
+it where the argument is an expression.
+
 Hooks: `arguments(types, attrs)` infers types of arguments from the others' (None where it
 cannot); `infer(types, attrs)` the result's type, where Relax's inference says less;
 `build(**attrs)` checks and completes the builder's arguments, as a dict; or returns a call of
@@ -29,14 +34,18 @@ from contextvars import ContextVar
 from types import MappingProxyType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from ....base.errors import explain
 from ....base.registry import Registry
 from ....ir.expr import Attrs, BaseExpr
 from ....ir.op import Op, register_op
+from ....ir.prim_expr import FloatImm, IntImm, PrimExpr
+from ....ops import OPERATORS
 from ....relax import BlockBuilder
 from ....relax import Call as RelaxCall
 from ....relax import op as relax_op
-from ..expr import Call, Expr, Tuple, TupleWrapper
+from ..expr import Call, Constant, Expr, Tuple, TupleWrapper, const
 
 
 class _Typed:
@@ -88,6 +97,17 @@ class Inputs:
     """The annotation of a parameter that is a tuple of expressions."""
 
 
+# The annotations of an argument for which the builder also takes a number, one of a dtype, or
+# numbers of it; and of an attribute that is a list of numbers.
+InputNumber = InputInt32 = InputFloat32 = InputInt64 = InputFloat64 = Any
+Numbers = Any
+
+# The dtypes of numbers that become arguments; None: the usual one of such a number.
+_LITERALS = {
+    "InputNumber": None, "InputInt32": "int32", "InputInt64": "int64", "InputFloat32": "float32",
+    "InputFloat64": "float64",
+}  # fmt: skip
+
 ROWS: Registry[str, Row] = Registry("operator of Relay")
 VIEWS: Registry[str, Callable[..., Any]] = Registry("builder of Relay's calls")
 REQUIRED = inspect.Parameter.empty
@@ -110,9 +130,13 @@ class Row:
         self.inputs = {p.name: str(p.annotation) for p in parameters if _is_input(p)}
         self.optional = {p.name for p in parameters if _is_input(p) and p.default is None}
         self.attr_names = [p.name for p in parameters if not _is_input(p)]
-        self.defaults = {p.name: p.default for p in parameters if p.default is not REQUIRED}
+        attrs_and_optional = [p for p in parameters if not _is_input(p) or p.default is None]
+        self.defaults = {p.name: p.default for p in attrs_and_optional if p.default is not REQUIRED}
         self.hooks: dict[str, Callable[..., Any]] = {}
         self.reads_values = False
+        self.dynamic: Row | None = None  # the operator for attributes that are expressions
+        # The operator of Relax that it is, and of its parameters the names there.
+        self.twin: tuple[str, dict[str, str]] | None = None
         self.op = register_op(name)
         if not self.optional:
             self.op.set_num_inputs(len(self.inputs))
@@ -158,13 +182,24 @@ class Row:
                 attrs = row.hooks["build"](**attrs)
                 if not isinstance(attrs, dict):
                     return attrs
-            return row.call(attrs)
+            return row._call(attrs)
 
         builder.__name__ = builder.__qualname__ = self.name.rsplit(".", 1)[-1]
         builder.__doc__ = inspect.cleandoc(self.body.__doc__ or "")
         builder.__signature__ = self.signature
         builder.row = self
         return builder
+
+    def _call(self, values: dict[str, Any]) -> Any:
+        """The call of the dynamic operator where an attribute is an expression, else of this one."""
+        for name in self.attr_names:
+            if self.signature.parameters[name].annotation == "Numbers":
+                values[name] = as_numbers(values[name])
+            elif self.dynamic is not None and name in self.dynamic.inputs:
+                single = self.signature.parameters[name].annotation in ("int", "float")
+                values[name] = (as_number if single else numbers)(values[name])
+        is_dynamic = self.dynamic and any(isinstance(values[n], Expr) for n in self.attr_names)
+        return (self.dynamic if self.dynamic and is_dynamic else self).call(values)
 
     def call(self, values: dict[str, Any]) -> Any:
         """The call with all arguments and attributes given by name."""
@@ -212,10 +247,44 @@ def _input(op_name: str, name: str, kind: str, value: Any) -> Any:
         value = value.tuple_value
     if several and isinstance(value, (list, tuple, TupleWrapper)):
         value = Tuple([_input(op_name, name, "Input", item) for item in value])
+    if kind in _LITERALS and not isinstance(value, Expr):
+        return const(value, _LITERALS[kind])
     if not isinstance(value, Expr):
         what = f"relay.{op_name}: the argument {name} is an expression"
         raise TypeError(explain(what, got=repr(value), instead="wrap it in relay.const"))
     return value
+
+
+def as_numbers(value: Any) -> Any:
+    """Numbers given as a constant, a list or one number, as a list; other expressions stay."""
+    if isinstance(value, Constant):
+        return [int(v) for v in value.data.numpy().reshape(-1)]
+    if value is None or isinstance(value, Expr):
+        return value
+    if isinstance(value, (int, np.integer, IntImm)):
+        value = [value]
+    if not isinstance(value, (list, tuple, np.ndarray)) and not hasattr(value, "__iter__"):
+        raise TypeError(explain("this is a list of numbers or an expression", got=repr(value)))
+    return [v if isinstance(v, PrimExpr) and not isinstance(v, IntImm) else _int(v) for v in value]
+
+
+def numbers(value: Any) -> Any:
+    """A constant expression as a number or nested lists of numbers; other values stay."""
+    return value.data.numpy().tolist() if isinstance(value, Constant) else value
+
+
+def as_number(value: Any) -> Any:
+    """A number given as a constant or in a list; other values stay."""
+    value = numbers(value)
+    return value[0] if isinstance(value, (list, tuple, np.ndarray)) else value
+
+
+def _int(value: Any) -> int:
+    try:
+        return int(getattr(value, "value", value))
+    except (TypeError, ValueError):
+        what = "Unrecognized shape type: an extent or axis is a number"
+        raise RuntimeError(explain(what, got=repr(value))) from None
 
 
 def _plain(value: Any) -> Any:
@@ -223,27 +292,66 @@ def _plain(value: Any) -> Any:
 
 
 def op(
-    name: str,
-    results: int | Callable[..., Any] | None = None,
-    attrs: str = "",
-    view: bool = True,
-    options: Options | None = None,
-) -> Callable[[Callable[..., Any]], Row]:
+    name: str, results: int | Callable[..., Any] | None = None, attrs: str = "", view: bool = True,
+    options: Options | None = None, static: Row | None = None,
+) -> Callable[[Callable[..., Any]], Row]:  # fmt: skip
     """Define an operator: see the module's docstring.
 
     results: how many fields its tuple has, or a function of its attributes and arguments (None:
     not a tuple); the builder returns a `TupleWrapper`. attrs: the class of its attributes in TVM.
     view: whether it has a builder `relay.<name>`. options: the attributes that the body takes as
-    `**options`, and their defaults.
+    `**options`, and their defaults. static: the operator that has attributes where this one has
+    arguments; its builder is that of both.
     """
 
     def define(body: Callable[..., Any]) -> Row:
         row = ROWS.register(name, Row(name, body, results, attrs, options or {}))
-        if view:
+        if static is not None:
+            static.dynamic = row
+        elif view:
             VIEWS.register(name, row.builder)
         return row
 
     return define
+
+
+def same(
+    name: str, relax_name: str = "", params: str = "",
+    results: int | Callable[..., Any] | None = None, attrs: str = "", **arguments: tuple[str, Any],
+) -> Row:  # fmt: skip
+    """Define an operator that is one of Relax.
+
+    relax_name: that of Relax, where it has another one. params: the names of the parameters, where
+    they differ; Relax's further ones are left out. arguments: by parameter, (its kind, its
+    default).
+    """
+    definition = OPERATORS[f"relax.{relax_name or name}"]
+    names = params.split() or [p.name for p in definition.params]
+    twins = dict(zip(names, definition.params, strict=False))
+
+    def body(**values: Any) -> Any:
+        return _informed(
+            definition.builder(**{twins[n].name: _python(v) for n, v in values.items()})
+        )
+
+    def parameter(name: str) -> inspect.Parameter:
+        twin = twins[name]
+        kind = {"Tensor": "Input", "Tensors": "Inputs"}.get(twin.kind, twin.annotation)
+        kind, default = arguments.get(name, (kind, twin.default))
+        return inspect.Parameter(name, _PLAIN_KIND, default=default, annotation=kind)
+
+    body.__signature__ = inspect.Signature([parameter(n) for n in names])
+    body.__doc__ = definition.__doc__
+    row = op(name, results, attrs)(body)
+    row.twin = definition.name, {n: p.name for n, p in twins.items()}
+    return row
+
+
+def _python(value: Any) -> Any:
+    """An attribute with numbers for literals."""
+    if isinstance(value, (list, tuple)):
+        return [_python(v) for v in value]
+    return value.value if isinstance(value, (IntImm, FloatImm)) else value
 
 
 def view(

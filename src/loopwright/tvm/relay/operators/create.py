@@ -7,49 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from ....ir.prim_expr import IntImm
 from ....relax import expr as rx
 from ..expr import Constant, Expr, const
 from ..types import Any as AnyDim
 from ..types import TensorType, TupleType
-from .core import VIEWS, Input, R, op, view
-from .tensor import of_rank, shape_of_tensor
-from .transform import as_numbers, dims_of
+from .core import VIEWS, Input, InputInt32, Numbers, R, op, same, view
+from .tensor import shape_of_tensor
+from .transform import dims_of
 
 
-@op("full", attrs="InitOpAttrs", view=False)
-def full(fill_value: Input, shape: Any = (), dtype: str = "") -> Any:
+@op("full", attrs="InitOpAttrs")
+def full(fill_value: Input, shape: Numbers = (), dtype: str = "") -> Any:
     """A tensor of one value."""
     return R.full(list(shape), fill_value, dtype or None)
 
 
-@op("dyn.full", attrs="InitOpAttrs", view=False)
+@op("dyn.full", attrs="InitOpAttrs", static=full)
 def dyn_full(fill_value: Input, shape: Input, dtype: str = "") -> Any:
     """A tensor of one value whose shape is a value."""
     return R.full(shape_of_tensor(shape), fill_value, dtype or None)
 
 
-full.infer(lambda types, attrs: TensorType(attrs["shape"], attrs["dtype"] or types[0].dtype))
-
-
-dyn_full.infer(lambda types, attrs: of_rank(types[1], attrs["dtype"] or types[0].dtype))
-
-
-@view("full")
-def _full(fill_value: Expr, shape: Expr | Sequence[int] = (), dtype: str = "") -> Any:
-    """A tensor of one value; the shape may be an expression."""
-    shape = as_numbers(shape)
-    row = dyn_full if isinstance(shape, Expr) else full
-    return row.builder(fill_value, shape, dtype)
-
-
-@op("full_like")
-def full_like(data: Input, fill_value: Input) -> Any:
-    """A tensor of one value of the shape and dtype of another."""
-    return R.full_like(data, fill_value)
-
-
-full_like.infer(lambda types, attrs: types[0])
+same("full_like", params="data fill_value")
 
 
 @op("arange", attrs="ArangeAttrs", view=False)
@@ -101,17 +80,7 @@ def _running(name: str, relax_name: str) -> None:
         return getattr(R, relax_name)(data, axis, dtype or None, bool(exclusive))
 
     body.__doc__ = f"{relax_name} along an axis; None: of all elements in a row."
-    row = op(name, attrs="ScanopAttrs")(body)
-
-    @row.infer
-    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-        data = types[0]
-        dtype = attrs["dtype"] or ("int32" if data.dtype == "bool" else data.dtype)
-        if attrs["axis"] is not None:
-            return TensorType(data.shape, dtype)
-        if all(isinstance(d, IntImm) for d in data.shape):
-            return TensorType((int(np.prod([d.value for d in data.shape], dtype="int64")),), dtype)
-        return TensorType((AnyDim(),), dtype)
+    op(name, attrs="ScanopAttrs")(body)
 
 
 _running("cumsum", "cumsum")
@@ -119,7 +88,7 @@ _running("cumprod", "cumprod")
 
 
 @op("trilu", attrs="TriluAttrs")
-def trilu(data: Input, k: Input, upper: bool = True) -> Any:
+def trilu(data: Input, k: InputInt32, upper: bool = True) -> Any:
     """The upper or lower triangle of matrices, from the k-th diagonal on; zeros elsewhere."""
     dims = dims_of(data)
     row = R.expand_dims(R.arange(0, dims[-2], 1, "int64"), 1)
@@ -127,16 +96,6 @@ def trilu(data: Input, k: Input, upper: bool = True) -> Any:
     edge = R.add(row, R.astype(R.reshape(k, []), "int64"))
     keep = R.greater_equal(col, edge) if upper else R.less_equal(col, edge)
     return R.where(keep, data, R.zeros_like(data))
-
-
-trilu.infer(lambda types, attrs: types[0])
-
-
-@view("trilu")
-def _trilu(data: Expr, k: Any, upper: bool = True) -> Any:
-    """The upper or lower triangle of matrices, from the k-th diagonal on."""
-    k = k if isinstance(k, Expr) else const(k, dtype="int32")
-    return trilu.builder(data, k, upper)
 
 
 @op("unique", attrs="UniqueAttrs", results=lambda attrs, args: 5 if attrs["return_counts"] else 4,

@@ -6,13 +6,10 @@ from typing import Any
 
 from ....base.errors import explain
 from ....relax.expr import Var
-from ....tir import layout as layout_of
 from ...topi import image as topi_image
 from ..expr import Expr
-from ..types import Any as AnyDim
-from ..types import TensorType
-from .common import LETTERS, dims_in, expression, numbers, per_axis, whole, windows
-from .core import Input, Options, R, Row, kernel, op, view
+from .common import LETTERS, dims_in, per_axis, whole, windows
+from .core import Input, InputFloat32, InputInt64, Options, R, Row, kernel, numbers, op, same
 
 # ---------------------------------------------------------------------- resizing
 
@@ -46,61 +43,33 @@ def _options(rank: int) -> Options:
 
 
 def _resize(rank: int) -> Row:
-    @op(f"image.resize{rank}d", attrs=f"Resize{rank}DAttrs", view=False, options=_options(rank))
+    @op(f"image.resize{rank}d", attrs=f"Resize{rank}DAttrs", options=_options(rank))
     def resize(data: Input, size: Any, roi: Any = None, **options: Any) -> Any:
-        """The spatial axes of a batch of images in another size."""
+        """The spatial axes of a batch of images in another size, which may be an expression."""
         return _resized(data, [whole(s) for s in size], roi, **options)
 
-    @resize.infer
-    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-        plan = layout_of(attrs["layout"])
-        sizes = dict(zip(LETTERS[rank], attrs["size"], strict=True))
-        rows = zip(plan, types[0].shape, strict=True)
-        dims = [sizes.get(letter, d) for letter, d in rows]
-        return TensorType(dims, attrs["out_dtype"] or types[0].dtype)
+    @resize.build
+    def _(size: Any, roi: Any, **options: Any) -> dict[str, Any]:
+        size, roi = numbers(size), (0.0,) * (2 * rank) if roi is None else numbers(roi)
+        if rank != 2 and (isinstance(size, Expr) or isinstance(roi, Expr)):
+            what = f"resize{rank}d takes a size of numbers"
+            raise NotImplementedError(explain(what, got="an expression", instead="resize2d"))
+        listed = isinstance(size, (list, tuple, Expr))
+        return {"size": size if listed else per_axis(size, rank), "roi": roi, **options}
 
     return resize
 
 
-resizes = {rank: _resize(rank) for rank in LETTERS}
+resize1d, resize2d, resize3d = map(_resize, LETTERS)
 
 
-@op("dyn.image.resize2d", attrs="Resize2DAttrs", view=False, options=_options(2))
-def dyn_resize2d(data: Input, size: Input, roi: Input, **options: Any) -> Any:
+@op("dyn.image.resize2d", attrs="Resize2DAttrs", static=resize2d, options=_options(2))
+def dyn_resize2d(data: Input, size: InputInt64, roi: InputFloat32, **options: Any) -> Any:
     """`image.resize2d` to a size of run time."""
     if options["coordinate_transformation_mode"] == "tf_crop_and_resize":
         what = "a region of run time is not known to the resize operators"
         raise ValueError(explain(what, instead="relay.image.crop_and_resize"))
     return _resized(data, dims_in(size, 2), None, **options)
-
-
-@dyn_resize2d.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    rows = zip(attrs["layout"], types[0].shape, strict=True)
-    dims = [AnyDim() if letter in "HW" else d for letter, d in rows]
-    return TensorType(dims, attrs["out_dtype"] or types[0].dtype)
-
-
-def _resize_view(rank: int) -> None:
-    row = resizes[rank]
-
-    @view(f"image.resize{rank}d", _options(rank))
-    def resize(data: Expr, size: Any, roi: Any = None, **options: Any) -> Any:
-        """The spatial axes of a batch of images in another size, which may be an expression."""
-        size, roi = numbers(size), numbers(roi)
-        roi = (0.0,) * (2 * rank) if roi is None else roi
-        if not (isinstance(size, Expr) or isinstance(roi, Expr)):
-            sizes = size if isinstance(size, (list, tuple)) else per_axis(size, rank)
-            return row.builder(data, sizes, roi, **options)
-        if rank != 2:
-            what = f"resize{rank}d takes a size of numbers"
-            raise NotImplementedError(explain(what, got="an expression", instead="resize2d"))
-        dynamic = expression(size, "int64"), expression(roi, "float32")
-        return dyn_resize2d.builder(data, *dynamic, **options)
-
-
-for _rank in LETTERS:
-    _resize_view(_rank)
 
 
 @op("image.crop_and_resize", attrs="CropAndResizeAttrs")
@@ -126,18 +95,7 @@ def affine_grid(data: Input, target_shape: Any = None) -> Any:
     return kernel(topi_image.affine_grid, data, [int(d) for d in target_shape])
 
 
-@op("image.grid_sample", attrs="GridSampleAttrs")
-def grid_sample(
-    data: Input,
-    grid: Input,
-    method: str = "bilinear",
-    layout: str = "NCHW",
-    padding_mode: str = "zeros",
-    align_corners: bool = True,
-) -> Any:
-    """The data at the coordinates of a grid, from -1 to 1 along each axis."""
-    options = (method, layout, padding_mode, bool(align_corners))
-    return kernel(topi_image.grid_sample, data, grid, *options)
+same("image.grid_sample", attrs="GridSampleAttrs")
 
 
 # ---------------------------------------------------------------------- dilation

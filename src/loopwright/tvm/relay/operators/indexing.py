@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ....base.errors import explain
-from ....ir.prim_expr import IntImm, PrimExpr
+from ....ir.prim_expr import PrimExpr
 from ....relax import expr as rx
-from ..expr import Constant, Expr, Tuple, const
+from ..expr import Constant, Expr, Tuple
 from ..types import Any as AnyDim
 from ..types import TensorType
-from .core import VIEWS, Input, Inputs, R, op, view
-from .tensor import as_i64, broadcast, extent_value, fields, i64, of_rank, shape_of_tensor
-from .transform import as_numbers, dims_of
+from .core import VIEWS, Input, InputNumber, Inputs, Numbers, R, op, view
+from .tensor import as_i64, broadcast, extent_value, fields, i64, shape_of_tensor
+from .transform import dims_of
 
 
 @op("take", attrs="TakeAttrs", view=False)
@@ -27,6 +27,8 @@ def take(
     if axis is None:
         data, axis = R.reshape(data, [-1]), 0
     rank = data.struct_info.ndim
+    if not -rank <= axis < rank:
+        raise ValueError(explain("take: the axis is out of range", got=f"{axis} of {rank}"))
     axis = int(axis) % rank
     index = _wrapped(indices, dims_of(data)[axis], mode)
     if not batch_dims:
@@ -64,22 +66,6 @@ def _batched_take(data: Any, index: Any, axis: int, batch: int) -> Any:
     return R.permute_dims(gathered, order)
 
 
-@take.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data, indices = types
-    if attrs["axis"] is None:
-        return TensorType(indices.shape, data.dtype)
-    axis, batch = int(attrs["axis"]), int(attrs["batch_dims"])
-    if not -len(data.shape) <= axis < len(data.shape):
-        raise ValueError(
-            explain("take: the axis is out of range", got=f"{axis} of {len(data.shape)}")
-        )
-    axis %= len(data.shape)
-    batch = batch + len(indices.shape) if batch < 0 else batch
-    dims = [*data.shape[:axis], *indices.shape[batch:], *data.shape[axis + 1 :]]
-    return TensorType(dims, data.dtype)
-
-
 @view("take")
 def _take(
     data: Expr, indices: Expr, axis: int | None = None, batch_dims: int = 0, mode: str = "clip"
@@ -102,9 +88,6 @@ def _from_end(indices: Any, extent: Any) -> Any:
     return R.where(R.less(wide, i64(0)), R.add(wide, size), wide)
 
 
-gather.infer(lambda types, attrs: TensorType(types[1].shape, types[0].dtype))
-
-
 def _coordinates_last(indices: Any) -> Any:
     """Relay has the coordinates of an element along the first axis, Relax along the last."""
     rank = indices.struct_info.ndim
@@ -115,21 +98,6 @@ def _coordinates_last(indices: Any) -> Any:
 def gather_nd(data: Input, indices: Input, batch_dims: int = 0, index_rank: Any = None) -> Any:
     """The elements or parts whose coordinates are along the first axis of `indices`."""
     return R.gather_nd(data, _coordinates_last(indices), batch_dims)
-
-
-@gather_nd.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data, indices = types
-    count = indices.shape[0].value if isinstance(indices.shape[0], IntImm) else attrs["index_rank"]
-    if count is None:
-        raise ValueError(
-            explain("gather_nd: the number of coordinates is not known", got=str(indices))
-        )
-    batch = int(attrs["batch_dims"])
-    if count + batch > len(data.shape):
-        what = "gather_nd: more coordinates than the data has axes"
-        raise ValueError(explain(what, got=f"{count} of {len(data.shape)}"))
-    return TensorType([*indices.shape[1:], *data.shape[count + batch :]], data.dtype)
 
 
 @op("scatter_elements", attrs="ScatterElementsAttrs")
@@ -145,13 +113,6 @@ def scatter_elements(
 def scatter_nd(data: Input, indices: Input, updates: Input, mode: str = "update") -> Any:
     """`data` with parts of `updates` put at indices, or combined with the old parts."""
     return R.scatter_nd(data, _coordinates_last(indices), updates, mode)
-
-
-for _row in (scatter_elements, scatter_nd):
-
-    @_row.infer
-    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-        return types[0]
 
 
 @op("where")
@@ -180,45 +141,25 @@ def argwhere(condition: Input) -> Any:
 argwhere.infer(lambda types, attrs: TensorType((AnyDim(), len(types[0].shape)), "int32"))
 
 
-@op("one_hot", attrs="OneHotAttrs", view=False)
+@op("one_hot", attrs="OneHotAttrs")
 def one_hot(
-    indices: Input,
-    on_value: Input,
-    off_value: Input,
-    depth: int,
-    axis: int = -1,
+    indices: Input, on_value: Input, off_value: Input, depth: int, axis: int = -1,
     dtype: str = "float32",
-) -> Any:
+) -> Any:  # fmt: skip
     """A new axis of `depth`: on_value at the index, off_value elsewhere."""
-    return _hot(indices, on_value, off_value, depth, axis, dtype)
-
-
-def _hot(indices: Any, on: Any, off: Any, depth: int, axis: int, dtype: str) -> Any:
     rank = indices.struct_info.ndim
     position = rank if axis == -1 else axis
     numbers = R.arange(0, depth, 1, "int64")
     numbers = R.reshape(numbers, [depth, *[1] * (rank - position)])
     hit = R.equal(R.expand_dims(as_i64(indices), position), numbers)
-    return R.astype(R.where(hit, on, off), dtype)
+    return R.astype(R.where(hit, on_value, off_value), dtype)
 
 
-one_hot.infer(lambda types, attrs: _hot_type(types[0], attrs["depth"], attrs))
-
-
-def _hot_type(indices: TensorType, depth: Any, attrs: dict[str, Any]) -> Any:
-    position = len(indices.shape) if attrs["axis"] == -1 else attrs["axis"]
-    return TensorType([*indices.shape[:position], depth, *indices.shape[position:]], attrs["dtype"])
-
-
-@op("dyn.one_hot", attrs="OneHotAttrs", view=False)
+@op("dyn.one_hot", attrs="OneHotAttrs", static=one_hot)
 def dyn_one_hot(
-    indices: Input,
-    on_value: Input,
-    off_value: Input,
-    depth: Input,
-    axis: int = -1,
+    indices: Input, on_value: Input, off_value: Input, depth: Input, axis: int = -1,
     dtype: str = "float32",
-) -> Any:
+) -> Any:  # fmt: skip
     """`one_hot` whose depth is a value."""
     rank = indices.struct_info.ndim
     position = rank if axis == -1 else axis
@@ -233,25 +174,17 @@ def dyn_one_hot(
     return R.astype(R.where(hit, on_value, off_value), dtype)
 
 
-dyn_one_hot.infer(lambda types, attrs: _hot_type(types[0], AnyDim(), attrs))
-
-
-@view("one_hot")
-def _one_hot(
-    indices: Expr, on_value: Expr, off_value: Expr, depth: Any, axis: int, dtype: str
-) -> Any:
-    """A new axis of `depth`, which may be an expression."""
-    depth = as_numbers(depth)
-    if isinstance(depth, Expr):
-        return dyn_one_hot.builder(indices, on_value, off_value, depth, axis, dtype)
-    return one_hot.builder(indices, on_value, off_value, depth[0], axis, dtype)
+@dyn_one_hot.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    dims = list(types[0].shape)
+    dims.insert(len(dims) if attrs["axis"] == -1 else attrs["axis"], AnyDim())
+    return TensorType(dims, attrs["dtype"])
 
 
 @op("unravel_index")
 def unravel_index(indices: Input, shape: Input) -> Any:
     """The coordinates, along the first axis, of positions in a flat tensor of a shape."""
-    (count,) = dims_of(shape)
-    count = int(getattr(count, "value", count))
+    count = int(dims_of(shape)[0])
     rest, coordinates = indices, []
     for axis in reversed(range(count)):
         size = R.take(shape, rx.const(np.array(axis, "int64")), 0)
@@ -259,14 +192,6 @@ def unravel_index(indices: Input, shape: Input) -> Any:
         coordinates.append(R.floor_mod(rest, size))
         rest = R.floor_divide(rest, size)
     return R.stack(coordinates[::-1], 0)
-
-
-@unravel_index.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    indices, shape = types
-    if not indices.shape:
-        return TensorType(shape.shape, indices.dtype)
-    return TensorType([shape.shape[0], *indices.shape], indices.dtype)
 
 
 @op("adv_index")
@@ -298,28 +223,23 @@ def sequence_mask(data: Input, valid_length: Input, mask_value: float = 0, axis:
     return R.where(R.less(number, length), data, fill)
 
 
-sequence_mask.infer(lambda types, attrs: types[0])
-
-
-@op("sparse_to_dense", attrs="SparseToDenseAttrs", view=False)
+@op("sparse_to_dense", attrs="SparseToDenseAttrs")
 def sparse_to_dense(
-    sparse_indices: Input, sparse_values: Input, default_value: Input, output_shape: Any
-) -> Any:
+    sparse_indices: Input, output_shape: Numbers, sparse_values: Input,
+    default_value: InputNumber = 0,
+) -> Any:  # fmt: skip
     """A tensor of a default value with values at the given indices."""
     shape = [int(d) for d in output_shape]
     return _to_dense(sparse_indices, sparse_values, default_value, shape)
 
 
-@op("dyn.sparse_to_dense", attrs="SparseToDenseAttrs", view=False)
+@op("dyn.sparse_to_dense", attrs="SparseToDenseAttrs", static=sparse_to_dense)
 def dyn_sparse_to_dense(
-    sparse_indices: Input, output_shape: Input, sparse_values: Input, default_value: Input
+    sparse_indices: Input, output_shape: Input, sparse_values: Input, default_value: InputNumber
 ) -> Any:
     """`sparse_to_dense` whose shape is a value."""
     shape = shape_of_tensor(output_shape)
     return _to_dense(sparse_indices, sparse_values, default_value, shape)
-
-
-dyn_sparse_to_dense.infer(lambda types, attrs: of_rank(types[1], types[2].dtype))
 
 
 def _to_dense(
@@ -340,24 +260,6 @@ def _to_dense(
 def values_dtype(value: Any) -> str:
     """The dtype of a Relax expression."""
     return str(value.struct_info.dtype)
-
-
-sparse_to_dense.infer(lambda types, attrs: TensorType(attrs["output_shape"], types[1].dtype))
-
-
-@view("sparse_to_dense")
-def _sparse_to_dense(
-    sparse_indices: Expr,
-    output_shape: Expr | Sequence[int],
-    sparse_values: Expr,
-    default_value: Expr | float = 0,
-) -> Any:
-    """A tensor of a default value with values at the given indices."""
-    default = default_value if isinstance(default_value, Expr) else const(default_value)
-    shape = as_numbers(output_shape)
-    if isinstance(shape, Expr):
-        return dyn_sparse_to_dense.builder(sparse_indices, shape, sparse_values, default)
-    return sparse_to_dense.builder(sparse_indices, sparse_values, default, shape)
 
 
 @op("matrix_set_diag", attrs="MatrixSetDiagAttrs", view=False)
@@ -382,9 +284,6 @@ def matrix_set_diag(
     return R.where(rx.const(inside), diagonals, data)
 
 
-matrix_set_diag.infer(lambda types, attrs: types[0])
-
-
 @view("matrix_set_diag")
 def _matrix_set_diag(
     data: Expr, diagonal: Expr, k: int | Sequence[int] = 0, align: str = "RIGHT_LEFT"
@@ -401,9 +300,6 @@ def invert_permutation(data: Input) -> Any:
     (count,) = dims_of(data)
     numbers = R.arange(0, count, 1, values_dtype(data))
     return R.scatter_elements(R.zeros_like(data), as_i64(data), numbers, 0)
-
-
-invert_permutation.infer(lambda types, attrs: types[0])
 
 
 @view("segment_sum")

@@ -9,65 +9,43 @@ from ....base.errors import explain
 from ....ir.prim_expr import IntImm
 from ....relax.expr import Var
 from ...topi import nn as topi_nn
-from ..types import TensorType
-from .common import axis_of, same_type, shape_of, vectors
+from ..types import TensorType, is_dynamic
+from .common import vectors
 from .conv import wide
-from .core import Input, R, builder, kernel, op
+from .core import REQUIRED, Input, R, builder, kernel, op, same
 from .tensor import scalar
+from .transform import dims_of
 
-
-@op("nn.relu")
-def relu(data: Input) -> Any:
-    """max(data, 0)"""
-    return R.nn.relu(data)
-
-
-@op("nn.leaky_relu", attrs="LeakyReluAttrs")
-def leaky_relu(data: Input, alpha: float = 0.01) -> Any:
-    """data where it is positive, alpha * data elsewhere."""
-    return R.nn.leakyrelu(data, alpha)
-
-
-@op("nn.prelu", attrs="PReluAttrs")
-def prelu(data: Input, alpha: Input, axis: int = 1) -> Any:
-    """data where it is positive, alpha * data elsewhere, an alpha for each element of the axis."""
-    return R.nn.prelu(data, alpha, axis)
+same("nn.relu")
+same("nn.leaky_relu", "nn.leakyrelu", attrs="LeakyReluAttrs")
+prelu = same("nn.prelu", attrs="PReluAttrs")
 
 
 @op("nn.bias_add", attrs="BiasAddAttrs")
 def bias_add(data: Input, bias: Input, axis: int = 1) -> Any:
     """data plus a vector along an axis."""
     last = data.struct_info.ndim - 1
+    size, want = dims_of(bias)[0], dims_of(data)[axis]
+    if isinstance(size, IntImm) and isinstance(want, IntImm) and size != want:
+        what = f"takes a vector of the extent of axis {axis}"
+        raise ValueError(explain(what, got=f"{size} for {want}"))
     lifted = [n + 1 for n in range(last - axis % (last + 1))]
     return R.add(data, R.expand_dims(bias, lifted) if lifted else bias)
+
+
+@bias_add.infer
+def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    return types[0] if is_dynamic(types[0]) else None  # the bias takes unknown extents
 
 
 for _row in (prelu, bias_add):
     _row.arguments(vectors("axis", 1, count=2))
 
 
-def _along_axis(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data, vector = types
-    axis = axis_of(data, attrs["axis"])
-    sizes = [vector.shape[0] if len(vector.shape) == 1 else None, data.shape[axis]]
-    if all(isinstance(d, IntImm) for d in sizes) and sizes[0].value == sizes[1].value:
-        return data
-    if all(isinstance(d, IntImm) for d in sizes) or sizes[0] is None:
-        what = f"takes a vector of the extent of axis {axis}"
-        raise ValueError(explain(what, got=f"{vector} for {data}"))
-    return data
-
-
-for _row in (prelu, bias_add):
-    _row.infer(_along_axis)
-for _row in (relu, leaky_relu):
-    _row.infer(same_type)
-
-
 @op("nn.batch_flatten")
 def batch_flatten(data: Input) -> Any:
     """A matrix: the first axis, and all others as one."""
-    first, *others = shape_of(data)
+    first, *others = dims_of(data)
     size: Any = 1
     for extent in others:
         size = extent * size
@@ -92,13 +70,9 @@ def _product(a: Any, b: Any, out_dtype: str, turn_a: bool, turn_b: bool) -> Any:
 
 @op("nn.matmul", attrs="MatmulAttrs")
 def matmul(
-    tensor_a: Input,
-    tensor_b: Input,
-    units: Any = None,
-    out_dtype: str = "",
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-) -> Any:
+    tensor_a: Input, tensor_b: Input, units: Any = None, out_dtype: str = "",
+    transpose_a: bool = False, transpose_b: bool = False,
+) -> Any:  # fmt: skip
     """The product of the matrices of a tensor and a matrix, each transposed on request."""
     return _product(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
 
@@ -139,12 +113,9 @@ for _row in (matmul, dense):
 
 @op("nn.batch_matmul", attrs="BatchMatmulAttrs")
 def batch_matmul(
-    tensor_a: Input,
-    tensor_b: Input,
-    out_dtype: str = "",
-    transpose_a: bool = False,
+    tensor_a: Input, tensor_b: Input, out_dtype: str = "", transpose_a: bool = False,
     transpose_b: bool = True,
-) -> Any:
+) -> Any:  # fmt: skip
     """The products of the matrices of two batches, each transposed on request."""
     return _product(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
 
@@ -171,12 +142,9 @@ def fifo_buffer(data: Input, buffer: Input, axis: int) -> Any:
     """The buffer without its first elements along an axis, and the data after the remaining
     ones."""
     which = axis % buffer.struct_info.ndim
-    shift = shape_of(data)[which]
-    end = shape_of(buffer)[which] + shift
+    shift = dims_of(data)[which]
+    end = dims_of(buffer)[which] + shift
     return R.strided_slice(R.concat([buffer, data], which), [which], [shift], [end])
-
-
-fifo_buffer.infer(lambda types, attrs: types[1])
 
 
 # ---------------------------------------------------------------------- losses
@@ -184,7 +152,7 @@ fifo_buffer.infer(lambda types, attrs: types[1])
 
 def _mean_loss(predictions: Any, targets: Any) -> Any:
     total = R.sum(R.multiply(predictions, targets))
-    batch = shape_of(targets)[0]
+    batch = dims_of(targets)[0]
     if not isinstance(batch, IntImm):
         raise ValueError(explain("the number of rows must be known", got=str(batch)))
     return R.divide(total, scalar(-batch.value, targets))
@@ -202,23 +170,7 @@ def cross_entropy_with_logits(predictions: Input, targets: Input) -> Any:
     return _mean_loss(predictions, targets)
 
 
-for _row in (cross_entropy, cross_entropy_with_logits):
-
-    @_row.infer
-    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-        return TensorType((), types[0].dtype)
-
-
-@op("nn.nll_loss", attrs="NLLLossAttrs")
-def nll_loss(
-    predictions: Input,
-    targets: Input,
-    weights: Input,
-    reduction: str = "mean",
-    ignore_index: int = -100,
-) -> Any:
-    """The negative log-likelihood of the targets, weighted by class."""
-    return R.nn.nll_loss(predictions, targets, weights, reduction, ignore_index)
+nll_loss = same("nn.nll_loss", attrs="NLLLossAttrs", weights=("Input", REQUIRED))
 
 
 @nll_loss.arguments

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ....relax import expr as rx
 from ...topi import nn as topi_nn
 from ..expr import Expr
-from .common import axis_of, same_type, shape_of, vectors
-from .core import Input, R, Row, builder, kernel, op, view
+from .common import vectors
+from .core import Input, Numbers, R, builder, kernel, op, same, view
 from .tensor import scalar
+from .transform import dims_of
 
-
-def _softmax(name: str, relax_name: str) -> Row:
-    @op(f"nn.{name}", attrs="SoftmaxAttrs")
-    def softmax(data: Input, axis: int = -1) -> Any:
-        """exp(data) / sum(exp(data)) along an axis, or its logarithm."""
-        return getattr(R.nn, relax_name)(data, axis)
-
-    @softmax.infer
-    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-        axis_of(types[0], attrs["axis"])
-        return types[0]
-
-    return softmax
-
-
-softmax, log_softmax = (_softmax(name, name) for name in ("softmax", "log_softmax"))
-fast_softmax = _softmax("fast_softmax", "softmax")
+same("nn.softmax", attrs="SoftmaxAttrs")
+same("nn.log_softmax", attrs="SoftmaxAttrs")
+same("nn.fast_softmax", "nn.softmax", attrs="SoftmaxAttrs")
 
 
 @op("nn.batch_norm", results=3, attrs="BatchNormAttrs")
@@ -41,18 +27,13 @@ def batch_norm(
     return R.nn.batch_norm(*tensors, axis, epsilon, center, scale, training=False)
 
 
-@op("nn.layer_norm", attrs="LayerNormAttrs")
-def layer_norm(
-    data: Input,
-    gamma: Input,
-    beta: Input,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-) -> Any:
+_NORM = {"epsilon": 1e-5, "center": True, "scale": True}
+
+
+@op("nn.layer_norm", attrs="LayerNormAttrs", options=_NORM)
+def layer_norm(data: Input, gamma: Input, beta: Input, axis: int = -1, **options: Any) -> Any:
     """Normalized by mean and variance along an axis."""
-    return R.nn.layer_norm(data, gamma, beta, [axis], epsilon, center, scale)
+    return R.nn.layer_norm(data, gamma, beta, [axis], **options)
 
 
 def _others(data: Any, axis: int) -> list[int]:
@@ -60,29 +41,18 @@ def _others(data: Any, axis: int) -> list[int]:
     return [n for n in range(1, rank) if n != axis % rank]
 
 
-@op("nn.instance_norm", attrs="InstanceNormAttrs")
-def instance_norm(
-    data: Input,
-    gamma: Input,
-    beta: Input,
-    axis: int = 1,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-) -> Any:
+@op("nn.instance_norm", attrs="InstanceNormAttrs", options=_NORM)
+def instance_norm(data: Input, gamma: Input, beta: Input, axis: int = 1, **options: Any) -> Any:
     """Each channel of each image normalized by its mean and variance."""
-    options = (axis, _others(data, axis), epsilon, center, scale)
-    return R.nn.instance_norm(data, gamma, beta, *options)
+    return R.nn.instance_norm(data, gamma, beta, axis, _others(data, axis), **options)
 
 
-@op("nn.group_norm", attrs="GroupNormAttrs")
+@op("nn.group_norm", attrs="GroupNormAttrs", options=_NORM)
 def group_norm(
-    data: Input, gamma: Input, beta: Input, num_groups: int, axis: int = 1, epsilon: float = 1e-5,
-    center: bool = True, scale: bool = True,
-) -> Any:  # fmt: skip
+    data: Input, gamma: Input, beta: Input, num_groups: int, axis: int = 1, **options: Any
+) -> Any:
     """Groups of channels of each image normalized by their mean and variance."""
-    options = (num_groups, axis, _others(data, axis), epsilon, center, scale)
-    return R.nn.group_norm(data, gamma, beta, *options)
+    return R.nn.group_norm(data, gamma, beta, num_groups, axis, _others(data, axis), **options)
 
 
 batch_norm.arguments(vectors("axis", 1, 2, 3, 4, count=5))
@@ -91,7 +61,7 @@ for _row in (layer_norm, instance_norm, group_norm):
 
 
 @op("nn.l2_normalize", attrs="L2NormalizeAttrs")
-def l2_normalize(data: Input, eps: float, axis: Any = None) -> Any:
+def l2_normalize(data: Input, eps: float, axis: Numbers = None) -> Any:
     """data / sqrt(max(sum of squares, eps)), summed along the axes."""
     total = builder().emit(
         R.sum(R.multiply(data, data), None if axis is None else list(axis), True)
@@ -99,20 +69,11 @@ def l2_normalize(data: Input, eps: float, axis: Any = None) -> Any:
     return R.divide(data, R.sqrt(R.maximum(total, scalar(eps, data))))
 
 
-@l2_normalize.build
-def _(data: Expr, eps: float, axis: Sequence[int]) -> Any:
-    return {"data": data, "eps": eps, "axis": [axis] if isinstance(axis, int) else axis}
-
-
 @op("nn.lrn", attrs="LRNAttrs")
 def lrn(
-    data: Input,
-    size: int = 5,
-    axis: int = 1,
-    bias: float = 2,
-    alpha: float = 1e-5,
+    data: Input, size: int = 5, axis: int = 1, bias: float = 2, alpha: float = 1e-5,
     beta: float = 0.75,
-) -> Any:
+) -> Any:  # fmt: skip
     """data / (bias + alpha / size * sum of squares of `size` neighbours along the axis) ** beta."""
     return kernel(topi_nn.lrn, data, size, axis, alpha, beta, bias)
 
@@ -120,7 +81,7 @@ def lrn(
 @op("nn.dropout", results=2, attrs="DropoutAttrs", view=False)
 def dropout(data: Input, rate: float = 0.5) -> Any:
     """The data, as at inference, and a mask of ones."""
-    ones = R.ones(shape_of(data), str(data.struct_info.dtype))
+    ones = R.ones(dims_of(data), str(data.struct_info.dtype))
     return rx.Tuple([data, builder().emit(ones)])
 
 
@@ -131,7 +92,3 @@ view("nn.dropout_raw")(dropout.builder)
 def _dropout(data: Expr, rate: float = 0.5) -> Any:
     """The data, as at inference."""
     return dropout.builder(data, rate)[0]
-
-
-for _row in (l2_normalize, lrn):
-    _row.infer(same_type)

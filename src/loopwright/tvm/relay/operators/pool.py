@@ -9,50 +9,40 @@ from ....ir.prim_op import min_value
 from ....ops.blocks import extent
 from ....tir import layout as layout_of
 from ...topi import nn as topi_nn
-from .common import LETTERS, per_axis, shape_of, windows
+from .common import LETTERS, per_axis, windows
 from .core import Input, R, Row, builder, kernel, op, view
+from .transform import dims_of
 
 _ATTRS = ("pool_size", "strides", "dilation")
 
 
 def _pool(kind: str, rank: int) -> Row:
-    plain, one, none = f"NC{LETTERS[rank]}", (1,) * rank, (0,) * rank
-    pool = getattr(R.nn, f"{kind}_pool{rank}d")
+    options = dict.fromkeys(_ATTRS, (1,) * rank)
+    options |= {"padding": (0,) * rank, "layout": f"NC{LETTERS[rank]}", "out_layout": ""}
+    options |= {"ceil_mode": False} | ({"count_include_pad": False} if kind == "avg" else {})
 
-    def max_pool(
-        data: Input, pool_size: Any = one, strides: Any = one, dilation: Any = one,
-        padding: Any = none, layout: str = plain, out_layout: str = "", ceil_mode: bool = False,
-    ) -> Any:  # fmt: skip
-        """The greatest value of each window."""
-        data, padding = _least_around(data, pool_size, dilation, padding, layout)
-        options = map(list, (pool_size, strides, padding, dilation))
-        layouts = {"layout": layout, "out_layout": out_layout or layout}
-        return pool(data, *options, bool(ceil_mode), **layouts)
+    @op(f"nn.{kind}_pool{rank}d", attrs=f"{kind.title()}Pool{rank}DAttrs", options=options)
+    def pool(data: Input, **attrs: Any) -> Any:
+        """The greatest value or the mean of each window; in a mean the padding counts only with
+        `count_include_pad`."""
+        if kind == "max":
+            data, attrs["padding"] = _least_around(data, attrs)
+        attrs["out_layout"] = attrs["out_layout"] or attrs["layout"]
+        return getattr(R.nn, f"{kind}_pool{rank}d")(data, **attrs)
 
-    def avg_pool(
-        data: Input, pool_size: Any = one, strides: Any = one, dilation: Any = one,
-        padding: Any = none, layout: str = plain, out_layout: str = "", ceil_mode: bool = False,
-        count_include_pad: bool = False,
-    ) -> Any:  # fmt: skip
-        """The mean of each window; the padding counts only with `count_include_pad`."""
-        options = (*map(list, (pool_size, strides, padding, dilation)), bool(ceil_mode))
-        return pool(data, *options, bool(count_include_pad), layout, out_layout or layout)
-
-    row = op(f"nn.{kind}_pool{rank}d", attrs=f"{kind.title()}Pool{rank}DAttrs")(
-        max_pool if kind == "max" else avg_pool
-    )
-    row.build(lambda **attrs: windows(attrs, rank, *_ATTRS))
-    return row
+    pool.build(lambda **attrs: windows(attrs, rank, *_ATTRS))
+    return pool
 
 
-def _least_around(data: Any, size: Any, dilation: Any, padding: Any, layout: str) -> Any:
+def _least_around(data: Any, attrs: dict[str, Any]) -> Any:
     """Data and padding where a window may have padding alone, whose greatest value is the least finite
     number: that padding becomes a part of the data."""
-    dtype = DataType(data.struct_info.dtype)
-    extents = [int(d) * (int(k) - 1) + 1 for k, d in zip(size, dilation, strict=True)]
+    dtype, padding = DataType(data.struct_info.dtype), attrs["padding"]
+    windows = zip(attrs["pool_size"], attrs["dilation"], strict=True)
+    extents = [int(d) * (int(k) - 1) + 1 for k, d in windows]
     if not dtype.is_float or all(int(p) < r for p, r in zip(padding, extents * 2, strict=True)):
         return data, padding
-    plan = layout_of(layout)
+    plan = layout_of(attrs["layout"])
     letters = [c for c in plan if c in "DHW"]
     sides = dict(zip(letters, zip(padding, padding[len(letters) :], strict=False), strict=True))
     widths = [int(v) for c in plan for v in sides.get(c, (0, 0))]
@@ -86,7 +76,7 @@ def _adaptive(kind: str, rank: int) -> None:
     ) -> Any:
         """The greatest value or mean of output_size windows that cover the data; without a size,
         each element is one."""
-        plan, shape = layout_of(layout), shape_of(data)
+        plan, shape = layout_of(layout), dims_of(data)
         have = [extent(plan, shape, letter) for letter in LETTERS[rank]]
         sizes = list(output_size) or have
         if kind == "avg":

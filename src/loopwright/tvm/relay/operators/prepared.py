@@ -19,16 +19,17 @@ from ....ops.blocks import extent
 from ....ops.winograd import transforms
 from ....relax import expr as rx
 from ....tir import layout as layout_of
-from .common import LETTERS, shape_of, windows
+from .common import LETTERS, windows
 from .conv import conv_by, conv_options, wide
 from .core import Input, R, Row, builder, op
+from .transform import dims_of
 
 # ---------------------------------------------------------------------- Winograd
 
 
 def _along(tensor: rx.Var | Input, axes: list[int], matrices: list[Any]) -> Any:
     """A tensor times a matrix along each of these axes."""
-    bb, rank = builder(), len(shape_of(tensor))
+    bb, rank = builder(), len(dims_of(tensor))
     kind = str(tensor.struct_info.dtype)
     for axis, matrix in zip(axes, matrices, strict=True):
         order = [n for n in range(rank) if n != axis] + [axis]
@@ -64,7 +65,7 @@ def _winograd(rank: int) -> Row:
     def transform(weight: Input, tile_size: int) -> Any:
         """A weight of plain layout for tiles of `tile_size` results: its spatial axes transformed and
         first."""
-        sizes = [int(d) for d in shape_of(weight)[2:]]
+        sizes = [int(d) for d in dims_of(weight)[2:]]
         filters = _filters(rank, sizes, int(tile_size), str(weight.struct_info.dtype))
         axis_filters = [(n + 2, f) for n, f in enumerate(filters) if f is not None]
         transformed = _along(weight, [n for n, _ in axis_filters], [f for _, f in axis_filters])
@@ -104,7 +105,7 @@ _winograd(3)
 def gemm_weight_transform(weights: Input, tile_N: int, tile_K: int) -> Any:
     """A weight HWIO as the matrix of its window and channels (K) by its filters (N), filled up with
     zeros to tiles, a tile after another; one of integers of 8 bits with tiles transposed."""
-    *window, filters = shape_of(weights)
+    *window, filters = dims_of(weights)
     rows = int(np.prod([int(d) for d in window]))
     matrix = builder().emit(R.reshape(weights, [rows, filters]))
     grow = [-rows % (4 * tile_K), -int(filters) % tile_N]
@@ -127,12 +128,12 @@ def gemm_conv2d(data: Input, weight: Input, **options: Any) -> Any:
     if kernel_size is None or channels is None:
         what = "the kernel_size and the channels of a prepared weight are needed"
         raise ValueError(explain(what, got=f"kernel_size={kernel_size}, channels={channels}"))
-    depth = extent(layout_of(options["data_layout"]), shape_of(data), "C")
+    depth = extent(layout_of(options["data_layout"]), dims_of(data), "C")
     if not isinstance(depth, IntImm):
         raise ValueError(explain("the channels of the data are a number", got=str(depth)))
     back = [1, 3, 0, 2] if _small(weight) else [1, 2, 0, 3]
     matrix_order = builder().emit(R.permute_dims(weight, back))
-    a, b, c, d = (int(size) for size in shape_of(matrix_order))
+    a, b, c, d = (int(size) for size in dims_of(matrix_order))
     matrix = builder().emit(R.reshape(matrix_order, [a * b, c * d]))
     shape = [
         int(kernel_size[0]),

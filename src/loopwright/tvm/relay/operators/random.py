@@ -9,11 +9,10 @@ from ....base.errors import explain
 from ....ops.random import first_key
 from ....relax import expr as rx
 from ..expr import Constant
-from ..types import TensorType, TupleType
-from .common import expression, shape_of, whole
-from .core import Input, R, builder, op, view
+from .common import expression, whole
+from .core import Input, R, builder, op, same, view
+from .transform import dims_of
 
-KEY = TensorType((10,), "uint64")
 # dtype of the result -> that of the bits, and how many of them a number between 0 and 1 has.
 _FRACTION = {"float32": ("uint32", 23), "float64": ("uint64", 52)}
 
@@ -22,12 +21,6 @@ _FRACTION = {"float32": ("uint32", 23), "float64": ("uint64", 52)}
 def _threefry_key(seed: int) -> Constant:
     """The first key of a seed."""
     return Constant(first_key(int(seed)))
-
-
-def _check_key(types: list[Any]) -> TensorType:
-    if types[0] != KEY:
-        raise ValueError(explain("a key is 10 words of uint64", got=str(types[0])))
-    return KEY
 
 
 def _bits(key: Any, shape: Any) -> tuple[Any, Any]:
@@ -43,22 +36,13 @@ def threefry_generate(key: Input, out_shape: Any) -> Any:
     return rx.Tuple(list(_bits(key, out_shape)))
 
 
-@threefry_generate.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TupleType([_check_key(types), TensorType(attrs["out_shape"], "uint64")])
-
-
-@op("random.threefry_split", results=2)
-def threefry_split(key: Input) -> Any:
-    """Two keys whose numbers have nothing to do with each other."""
-    return R.random.threefry_split(key)
-
-
-threefry_split.infer(lambda types, attrs: TupleType([_check_key(types), KEY]))
+same("random.threefry_split", results=2)
 
 
 def _fractions(key: Any, shape: Any, dtype: str) -> tuple[Any, Any]:
     """The next key, and numbers from 0 to below 1, with the precision of their dtype's fraction."""
+    if dtype not in _FRACTION:
+        raise ValueError(explain("random numbers are float32 or float64", got=dtype))
     new, bits = _bits(key, shape)
     kind, count = _FRACTION[dtype]
     width = int(kind.removeprefix("uint"))
@@ -88,17 +72,6 @@ def normal(
     return rx.Tuple([new, R.add(R.multiply(values, scale), mean)])
 
 
-def _drawn(types: list[Any], attrs: dict[str, Any]) -> Any:
-    if attrs["out_dtype"] not in _FRACTION:
-        what = "random numbers are float32 or float64"
-        raise ValueError(explain(what, got=attrs["out_dtype"]))
-    return TupleType([_check_key(types), TensorType(attrs["out_shape"], attrs["out_dtype"])])
-
-
-uniform.infer(_drawn)
-normal.infer(_drawn)
-
-
 @view("random.uniform")
 def _uniform(
     key: Input, shape: Any, dtype: str = "float32", low: Any = 0.0, high: Any = 1.0
@@ -120,7 +93,7 @@ def _normal(
 @op("random.multinomial", results=2, attrs="MultinomialAttrs")
 def multinomial(key: Input, probs: Input, num_samples: int) -> Any:
     """The next key, and numbers of columns, drawn as often as the rows of `probs` say."""
-    bb, rows = builder(), shape_of(probs)[:-1]
+    bb, rows = builder(), dims_of(probs)[:-1]
     zero = rx.const(0.0, "float32")
     weights = bb.emit(R.maximum(R.astype(probs, "float32"), zero))
     total = bb.emit(R.cumsum(R.divide(weights, R.sum(weights, [-1], True)), -1))
@@ -128,9 +101,3 @@ def multinomial(key: Input, probs: Input, num_samples: int) -> Any:
     gap = bb.emit(R.subtract(R.expand_dims(total, -1), R.expand_dims(drawn, -2)))
     above = bb.emit(R.where(R.greater(gap, zero), gap, rx.const(1.0, "float32")))
     return rx.Tuple([new, R.astype(R.argmin(above, -2), "int32")])
-
-
-@multinomial.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    shape = (*types[1].shape[:-1], attrs["num_samples"])
-    return TupleType([_check_key(types), TensorType(shape, "int32")])

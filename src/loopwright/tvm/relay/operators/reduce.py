@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....base.errors import explain
-from ....ir.dtype import DataType
 from ....relax.expr import Var
 from ..expr import Expr, Tuple, TupleWrapper
-from ..types import TensorType
-from .core import VIEWS, Input, R, op, view
+from .core import VIEWS, Input, Numbers, R, as_numbers, op, view
 from .tensor import extent_value
 
 
@@ -30,38 +28,15 @@ def axes_of(data: Any, axis: Any, exclude: bool = False) -> list[int]:
     return sorted(axes) or list(range(rank))
 
 
-def reduced(
-    types: list[Any], attrs: dict[str, Any], dtype: DataType | str | None = None
-) -> TensorType:
-    """The type of a reduction."""
-    data = types[0]
-    if not isinstance(data, TensorType):
-        raise TypeError(explain("a reduction takes a tensor", got=str(data)))
-    axes = axes_of(data, attrs["axis"], attrs["exclude"])
-    dims = [
-        1 if i in axes else d
-        for i, d in enumerate(data.shape)
-        if attrs["keepdims"] or i not in axes
-    ]
-    return TensorType(dims, dtype or data.dtype)
-
-
-def _reduction(name: str, compute: Callable[..., Any], dtype: str = "") -> None:
-    def body(data: Input, axis: Any = None, keepdims: bool = False, exclude: bool = False) -> Any:
+def _reduction(name: str, compute: Callable[..., Any]) -> None:
+    def body(
+        data: Input, axis: Numbers = None, keepdims: bool = False, exclude: bool = False
+    ) -> Any:
         axes = axes_of(data, axis, exclude)
         return compute(data, axes, keepdims) if axes else data
 
     body.__doc__ = f"{name} over axes; exclude: over all but those."
-    row = op(name, attrs="ReduceAttrs")(body)
-
-    @row.build
-    def _(data: Expr, axis: Any, keepdims: bool, exclude: bool) -> dict[str, Any]:
-        axis = [axis] if isinstance(axis, int) else axis
-        return {"data": data, "axis": axis, "keepdims": keepdims, "exclude": exclude}
-
-    @row.infer
-    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-        return reduced(types, attrs, dtype)
+    op(name, attrs="ReduceAttrs")(body)
 
 
 def _logical(name: str) -> Any:
@@ -73,50 +48,36 @@ def _logical(name: str) -> Any:
 
 for _name in ("sum", "max", "min", "prod", "mean"):
     _reduction(_name, lambda data, axes, keep, _r=_name: getattr(R, _r)(data, axes, keep))
-_reduction("all", _logical("min"), "bool")
-_reduction("any", _logical("max"), "bool")
+_reduction("all", _logical("min"))
+_reduction("any", _logical("max"))
 
 
-def _arg(name: str, relax_name: str) -> None:
+def _arg(name: str) -> None:
     def body(
-        data: Input,
-        axis: Any = None,
-        keepdims: bool = False,
-        exclude: bool = False,
+        data: Input, axis: Numbers = None, keepdims: bool = False, exclude: bool = False,
         select_last_index: bool = False,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         axes = axes_of(data, axis, exclude)
         rank = data.struct_info.ndim
         if not axes:
             return R.zeros_like(data, "int32")
         remaining = [a for a in range(rank) if a not in axes]
-        moved = (
-            R.permute_dims(data, [*remaining, *axes])
-            if [*remaining, *axes] != list(range(rank))
-            else data
-        )
+        order = [*remaining, *axes]
+        moved = R.permute_dims(data, order) if order != list(range(rank)) else data
         if len(axes) != 1:  # the number of the element among all that are reduced
             dims = data.struct_info.get_shape()
             moved = R.reshape(moved, [*(dims[a] for a in remaining), -1])
         if select_last_index:
             count = moved_extent(data, axes)
-            index = getattr(R, relax_name)(R.flip(moved, -1), -1)
+            index = getattr(R, name)(R.flip(moved, -1), -1)
             index = R.subtract(extent_value(count - 1), index)
         else:
-            index = getattr(R, relax_name)(moved, -1)
+            index = getattr(R, name)(moved, -1)
         index = R.astype(index, "int32")
         return R.expand_dims(index, sorted(axes)) if keepdims else index
 
-    body.__doc__ = f"The index of the {relax_name[3:]} over axes."
-    row = op(name, attrs="ArgReduceAttrs")(body)
-
-    @row.build
-    def _(axis: int | Sequence[int], **options: Expr | bool) -> dict[str, Any]:
-        return {"axis": [axis] if isinstance(axis, int) else axis, **options}
-
-    @row.infer
-    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-        return reduced(types, attrs, "int32")
+    body.__doc__ = f"The index of the {name[3:]} over axes."
+    op(name, attrs="ArgReduceAttrs")(body)
 
 
 def moved_extent(data: Var | Input, axes: list[int]) -> Any:
@@ -127,96 +88,66 @@ def moved_extent(data: Var | Input, axes: list[int]) -> Any:
     return count
 
 
-_arg("argmax", "argmax")
-_arg("argmin", "argmin")
+_arg("argmax")
+_arg("argmin")
+
+_OVER = {"axis": None, "keepdims": False, "exclude": False, "unbiased": False}
 
 
-@op("variance", attrs="VarianceAttrs", view=False)
-def variance(
-    data: Input,
-    mean: Input,
-    axis: Any = None,
-    keepdims: bool = False,
-    exclude: bool = False,
-    unbiased: bool = False,
-) -> Any:
+@op("variance", attrs="VarianceAttrs", view=False, options=_OVER)
+def variance(data: Input, mean: Input, **over: Any) -> Any:
     """The mean of the squared distances to `mean`; unbiased: their sum over the count less one."""
-    axes = axes_of(data, axis, exclude)
+    axes, keepdims = axes_of(data, over["axis"], over["exclude"]), over["keepdims"]
     squared = R.square(R.subtract(data, mean))
-    count = moved_extent(data, axes)
-    if not unbiased:
+    if not over["unbiased"]:
         return R.mean(squared, axes, keepdims)
-    total = R.sum(squared, axes, keepdims)
+    total, count = R.sum(squared, axes, keepdims), moved_extent(data, axes)
     return R.divide(total, R.astype(extent_value(count - 1), str(data.struct_info.dtype)))
 
 
-variance.infer(lambda types, attrs: reduced(types, attrs))
+@variance.build
+def _(axis: int | Sequence[int] | None, **values: Any) -> dict[str, Any]:
+    return {"axis": as_numbers(axis), **values}
 
 
-def _pair(a: Expr, b: Expr) -> TupleWrapper:
-    return TupleWrapper(Tuple([a, b]), 2)
-
-
-def _listed(axis: int | Sequence[int] | None) -> Any:
-    return [axis] if isinstance(axis, int) else axis
-
-
-@view("variance")
-def _variance(
-    data: Expr,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
-    unbiased: bool = False,
-    with_mean: Expr | None = None,
-) -> Any:
+@view("variance", options={**_OVER, "with_mean": None})
+def _variance(data: Expr, **over: Any) -> Any:
     """The variance over axes. with_mean: the mean, where it is known."""
-    axis = _listed(axis)
-    mean = VIEWS["mean"](data, axis, True, exclude) if with_mean is None else with_mean
-    return variance.builder(data, mean, axis, keepdims, exclude, unbiased)
+    mean = over.pop("with_mean", None)
+    if mean is None:
+        mean = VIEWS["mean"](data, over["axis"], True, over["exclude"])
+    return variance.builder(data, mean, **over)
 
 
-@view("std")
-def _std(
-    data: Any,
-    axis: int | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
-    unbiased: bool = False,
-) -> Any:
+@view("std", options=_OVER)
+def _std(data: Expr, **over: Any) -> Any:
     """The standard deviation over axes."""
-    return VIEWS["sqrt"](_variance(data, axis, keepdims, exclude, unbiased))
+    return VIEWS["sqrt"](_variance(data, **over))
 
 
-@view("mean_variance")
-def _mean_variance(
-    data: Any,
-    axis: int | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
-    unbiased: bool = False,
-) -> Any:
+@view("mean_variance", options=_OVER)
+def _mean_variance(data: Expr, **over: Any) -> Any:
     """The mean and the variance over axes."""
-    axis = _listed(axis)
-    mean = VIEWS["mean"](data, axis, True, exclude)
-    spread = _variance(data, axis, keepdims, exclude, unbiased, mean)
-    mean = mean if keepdims else VIEWS["mean"](data, axis, False, exclude)
-    return _pair(mean, spread)
+    mean = VIEWS["mean"](data, over["axis"], True, over["exclude"])
+    spread = _variance(data, with_mean=mean, **over)
+    if not over["keepdims"]:
+        mean = VIEWS["mean"](data, over["axis"], False, over["exclude"])
+    return TupleWrapper(Tuple([mean, spread]), 2)
 
 
 @view("mean_std")
 def _mean_std(
-    data: Any, axis: int | None = None, keepdims: bool = False, exclude: bool = False
+    data: Expr, axis: int | None = None, keepdims: bool = False, exclude: bool = False
 ) -> Any:
     """The mean and the standard deviation over axes."""
-    both = _mean_variance(data, axis, keepdims, exclude)
-    return _pair(both[0], VIEWS["sqrt"](both[1]))
+    over = {"axis": axis, "keepdims": keepdims, "exclude": exclude, "unbiased": False}
+    mean, variance = _mean_variance(data, **over)
+    return TupleWrapper(Tuple([mean, VIEWS["sqrt"](variance)]), 2)
 
 
 @view("logsumexp")
-def _logsumexp(data: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+def _logsumexp(data: Expr, axis: int | None = None, keepdims: bool = False) -> Any:
     """log(sum(exp(data))) over axes, computed from the greatest element."""
-    axis = _listed(axis)
     top = VIEWS["max"](data, axis, True)
     total = VIEWS["sum"](VIEWS["exp"](VIEWS["subtract"](data, top)), axis, True)
     result = VIEWS["add"](VIEWS["log"](total), top)

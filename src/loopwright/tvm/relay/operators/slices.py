@@ -13,95 +13,41 @@ from ....relax import expr as rx
 from ..expr import Constant, Expr
 from ..types import Any as AnyDim
 from ..types import TensorType
-from .core import VIEWS, Input, R, op, view
+from .core import VIEWS, Input, R, as_numbers, op, view
 from .tensor import as_i64, i64
-from .transform import as_numbers, dims_of
+from .transform import dims_of
 
 
-def _bounds(attrs: dict[str, Any], rank: int) -> list[tuple[int, Any, Any, int]]:
-    """(axis, begin, end, stride) of a strided slice; missing ones are None."""
+def _bounds(attrs: dict[str, Any], dims: list[Any]) -> list[tuple[int, Any, Any, int]]:
+    """(axis, begin, end, stride) of a strided slice."""
     begin, end = list(attrs["begin"]), list(attrs["end"])
     strides, axes = list(attrs["strides"] or ()), attrs["axes"]
-    axes = list(range(max(len(begin), len(end)))) if axes is None else [int(a) % rank for a in axes]
+    axes = range(max(len(begin), len(end))) if axes is None else [int(a) % len(dims) for a in axes]
     ranges = []
     for i, axis in enumerate(axes):
         low = begin[i] if i < len(begin) else None
         high = end[i] if i < len(end) else None
         size = attrs["slice_mode"] == "size"
         stride = 1 if size or i >= len(strides) or strides[i] is None else int(strides[i])
+        if stride == 0:
+            raise ValueError(explain("strided_slice: a stride is not 0", got=str(strides)))
         if size:
             high = None if high is None or high < 0 else (low or 0) + high
-        ranges.append((axis, low, high, stride))
+        first, last = (0, dims[axis]) if stride > 0 else (dims[axis] - 1, -dims[axis] - 1)
+        ranges.append((axis, first if low is None else low, last if high is None else high, stride))
     return ranges
-
-
-def sliced(extent: int, low: int | None, high: int | None, stride: int) -> Any:
-    """(begin, end, number of elements) of a slice of an axis of a known extent."""
-    first, last = (0, extent) if stride > 0 else (extent - 1, -1)
-    begin = first if low is None else (low + extent if low < 0 else low)
-    if high is None:
-        end = last
-    else:
-        end = high + extent if high < 0 else high
-        if stride < 0 and high < -extent:
-            end = -1
-    least, most = (0, extent) if stride > 0 else (-1, extent - 1)
-    begin, end = min(max(begin, least), most), min(max(end, least), most)
-    return begin, end, max(0, -(-(end - begin) // stride))
 
 
 @op("strided_slice", attrs="StridedSliceAttrs", view=False)
 def strided_slice(
-    data: Input,
-    begin: Any,
-    end: Any,
-    strides: Any = None,
-    slice_mode: str = "end",
+    data: Input, begin: Any, end: Any, strides: Any = None, slice_mode: str = "end",
     axes: Any = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """A part of a tensor: from `begin` to before `end` in steps of `strides`, of some axes.
     slice_mode "size": `end` says how many elements, and steps are 1."""
     attrs = {"begin": begin, "end": end, "strides": strides, "slice_mode": slice_mode, "axes": axes}
-    dims = dims_of(data)
-    picked, low, high, step = [], [], [], []
-    for axis, first, last, stride in _bounds(attrs, len(dims)):
-        extent = dims[axis]
-        if isinstance(extent, IntImm):
-            first, last, _ = sliced(extent.value, first, last, stride)
-            last = -extent.value - 1 if last < 0 else last
-        else:
-            first = (0 if stride > 0 else extent - 1) if first is None else first
-            last = (extent if stride > 0 else -extent - 1) if last is None else last
-        picked.append(axis)
-        low.append(first)
-        high.append(last)
-        step.append(stride)
-    return R.strided_slice(data, picked, low, high, step) if picked else data
-
-
-@strided_slice.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data = types[0]
-    dims = list(data.shape)
-    for axis, low, high, stride in _bounds(attrs, len(dims)):
-        if stride == 0:
-            raise ValueError(explain("strided_slice: a stride is not 0", got=str(attrs["strides"])))
-        extent = dims[axis]
-        if isinstance(extent, IntImm):
-            dims[axis] = sliced(extent.value, low, high, stride)[2]
-        elif low in (None, 0) and high is None:
-            dims[axis] = extent if stride == 1 else AnyDim()
-        else:
-            same_side = ((low or 0) < 0) == ((high or 0) < 0)
-            dims[axis] = AnyDim()
-            if (
-                same_side
-                and low is not None
-                and high is not None
-                and not isinstance(extent, AnyDim)
-            ):
-                dims[axis] = max(0, -(-(high - low) // stride))
-    return TensorType(dims, data.dtype)
+    ranges = _bounds(attrs, dims_of(data))
+    return R.strided_slice(data, *map(list, zip(*ranges, strict=True))) if ranges else data
 
 
 @op("dyn.strided_slice", attrs="StridedSliceAttrs", view=False)
@@ -110,8 +56,7 @@ def dyn_strided_slice(
 ) -> Any:
     """`strided_slice` whose bounds are values."""
     rank = data.struct_info.ndim
-    (count,) = dims_of(begin)
-    count = int(getattr(count, "value", count))
+    count = int(dims_of(begin)[0])
     shape = R.shape_to_tensor(R.shape_of(data))
     first = [R.strided_slice(shape, [0], [0], [count])] if count < rank else [shape]
     low, step = as_i64(begin), as_i64(strides)
@@ -137,30 +82,22 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
 
 @view("strided_slice")
 def _strided_slice(
-    data: Expr,
-    begin: Expr | Sequence[int],
-    end: Expr | Sequence[int],
-    strides: Expr | Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
+    data: Expr, begin: Expr | Sequence[int], end: Expr | Sequence[int],
+    strides: Expr | Sequence[int] | None = None, axes: Sequence[int] | None = None,
     slice_mode: str = "end",
-) -> Any:
+) -> Any:  # fmt: skip
     """A part of a tensor; bounds may be expressions."""
-    begin, end, strides = (
-        as_numbers(begin),
-        as_numbers(end),
-        as_numbers([1] if strides is None else strides),
-    )
-    bounds = [begin, end, strides]
+    bounds = [as_numbers(v) for v in (begin, end, [1] if strides is None else strides)]
     if any(isinstance(g, Expr) for g in bounds):
         if axes is not None:
             what = "strided_slice: with axes, the bounds must be numbers"
             raise ValueError(explain(what, got=str(axes), instead="give bounds for all axes"))
         some = next(g for g in bounds if isinstance(g, Expr))
         exprs = [g if isinstance(g, Expr) else _const(g, "int64") for g in bounds]
-        if strides == [1]:
+        if bounds[2] == [1]:
             exprs[2] = VIEWS["ones_like"](some)
         return dyn_strided_slice.builder(data, *exprs, slice_mode)
-    return strided_slice.builder(data, begin, end, strides, slice_mode, as_numbers(axes))
+    return strided_slice.builder(data, *bounds, slice_mode, as_numbers(axes))
 
 
 def _const(values: Sequence[int], dtype: str) -> Constant:
@@ -172,25 +109,22 @@ def strided_set(data: Input, v: Input, begin: Input, end: Input, strides: Input)
     """`data` with the part that a slice means replaced by `v`."""
     dims, part = dims_of(data), dims_of(v)
     rank = len(dims)
-    (count,), (steps,) = dims_of(begin), dims_of(strides)
+    count, steps = int(dims_of(begin)[0]), int(dims_of(strides)[0])
     low, step = as_i64(begin), as_i64(strides)
-    extents = R.shape_to_tensor(rx.ShapeExpr(dims[: int(getattr(count, "value", count))]))
+    extents = R.shape_to_tensor(rx.ShapeExpr(dims[:count]))
     low = R.where(R.less(low, i64(0)), R.add(low, extents), low)
     indices = []
     for axis in range(rank):
         number = R.arange(0, part[axis], 1, "int64")
-        if axis < int(getattr(count, "value", count)):
+        if axis < count:
             at = rx.const(np.array(axis, "int64"))
-            if axis < int(getattr(steps, "value", steps)):  # else 1
+            if axis < steps:  # else 1
                 number = R.multiply(number, R.take(step, at, 0))
             number = R.add(R.take(low, at, 0), number)
         spread = [1] * rank
         spread[axis] = part[axis]
         indices.append(R.broadcast_to(R.reshape(number, spread), part))
     return R.scatter_nd(data, R.stack(indices, -1), v)
-
-
-strided_set.infer(lambda types, attrs: types[0])
 
 
 @view("strided_set")
@@ -214,6 +148,10 @@ def slice_like(data: Input, shape_like: Input, axes: Any = None) -> Any:
     """The first elements along axes, up to the extents of another tensor."""
     dims, other = dims_of(data), dims_of(shape_like)
     picked = _like_axes(axes, len(dims), len(other))
+    for a in picked:
+        if isinstance(dims[a], IntImm) and isinstance(other[a], IntImm) and other[a] > dims[a]:
+            what = "slice_like: the other tensor is longer"
+            raise ValueError(explain(what, got=f"{other[a]} of {dims[a]} in axis {a}"))
     return R.strided_slice(data, picked, [0] * len(picked), [other[a] for a in picked])
 
 
@@ -221,19 +159,6 @@ def _like_axes(axes: Any, rank: int, other: int) -> list[int]:
     if axes is None or not list(axes):
         return list(range(min(rank, other)))
     return [int(a) % rank for a in axes]
-
-
-@slice_like.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data, other = types
-    picked = _like_axes(attrs["axes"], len(data.shape), len(other.shape))
-    dims = [other.shape[i] if i in picked else d for i, d in enumerate(data.shape)]
-    for axis in picked:
-        have, want = data.shape[axis], other.shape[axis]
-        if isinstance(have, IntImm) and isinstance(want, IntImm) and want.value > have.value:
-            what = "slice_like: the other tensor is longer"
-            raise ValueError(explain(what, got=f"{want} of {have} in axis {axis}"))
-    return TensorType(dims, data.dtype)
 
 
 def _windowed(data: Any, axis: int, sizes: list[Any], strides: Any) -> list[Any]:

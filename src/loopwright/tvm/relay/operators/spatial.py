@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ....base.errors import explain
@@ -12,11 +11,10 @@ from ....relax import expr as rx
 from ....tir import layout as layout_of
 from ...topi import image as topi_image
 from ...topi import nn as topi_nn
-from ..expr import Expr, const
-from ..types import Any as AnyDim
-from ..types import TensorType
-from .common import dims_in, expression, numbers, shape_of
-from .core import Input, R, Row, builder, kernel, op, view
+from ..expr import Expr
+from .common import dims_in
+from .core import Input, InputFloat64, InputNumber, R, builder, kernel, numbers, op
+from .transform import dims_of
 
 # ---------------------------------------------------------------------- padding
 
@@ -36,15 +34,18 @@ def _filled(padded: Any, mask: Any, value: Any) -> Any:
 
 
 def _mask(data: Any) -> Any:
-    return builder().emit(R.ones(shape_of(data), "bool"))
+    return builder().emit(R.ones(dims_of(data), "bool"))
 
 
-@op("nn.pad", attrs="PadAttrs", view=False)
-def pad(data: Input, pad_value: Input, pad_width: Any, pad_mode: str = "constant") -> Any:
+@op("nn.pad", attrs="PadAttrs")
+def pad(data: Input, pad_width: Any, pad_value: InputNumber = 0, pad_mode: str = "constant") -> Any:
     """The data grown by (before, after) elements along each axis, of a value, its edge or mirrored."""
     if pad_mode not in _MODES:
         raise ValueError(explain("unknown pad_mode", got=repr(pad_mode), instead=f"{[*_MODES]}"))
     widths = [int(w) for pair in pad_width for w in pair]
+    if len(widths) != 2 * data.struct_info.ndim:
+        what = f"pad_width has a pair for each of {data.struct_info.ndim} axes"
+        raise ValueError(explain(what, got=str(pad_width)))
     value = _number(pad_value)
     if value is not None or pad_mode != "constant":
         return R.nn.pad(data, widths, pad_mode, float(value or 0.0))
@@ -52,19 +53,18 @@ def pad(data: Input, pad_value: Input, pad_width: Any, pad_mode: str = "constant
     return _filled(padded, R.nn.pad(_mask(data), widths), pad_value)
 
 
-@pad.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data, widths = types[0], attrs["pad_width"]
-    if len(widths) != len(data.shape):
-        what = f"pad_width has a pair for each of {len(data.shape)} axes"
-        raise ValueError(explain(what, got=str(widths)))
-    rows = zip(data.shape, widths, strict=True)
-    dims = [d if isinstance(d, AnyDim) else d + (int(b) + int(a)) for d, (b, a) in rows]
-    return TensorType(dims, data.dtype)
+@pad.build
+def _(pad_width: Any, **attrs: Any) -> dict[str, Any]:
+    widths = numbers(pad_width)
+    if not isinstance(widths, Expr):
+        widths = [[w if isinstance(w, IntImm) else int(w) for w in pair] for pair in widths]
+    return {"pad_width": widths, **attrs}
 
 
-@op("dyn.nn.pad", attrs="PadAttrs", view=False)
-def dyn_pad(data: Input, pad_width: Input, pad_value: Input, pad_mode: str = "constant") -> Any:
+@op("dyn.nn.pad", attrs="PadAttrs", static=pad)
+def dyn_pad(
+    data: Input, pad_width: Input, pad_value: InputNumber, pad_mode: str = "constant"
+) -> Any:
     """`pad` by widths of run time, a tensor of a row (before, after) for each axis."""
     if pad_mode != "constant":
         what = 'pads of run time are of the pad_mode "constant"'
@@ -79,35 +79,6 @@ def dyn_pad(data: Input, pad_width: Input, pad_value: Input, pad_mode: str = "co
     mask = R.astype(_mask(data), "float32")
     grown = R.nn.pad_by(builder().emit(mask), before, after)
     return _filled(padded, R.astype(grown, "bool"), pad_value)
-
-
-def _unknown(*remaining: int) -> Any:
-    """The hook `infer` of a result with extents of run time: all but those of some axes."""
-
-    def infer(types: list[Any], attrs: dict[str, Any]) -> Any:
-        data = types[0]
-        return TensorType([AnyDim()] * len(data.shape), data.dtype)
-
-    return infer
-
-
-dyn_pad.infer(_unknown())
-
-
-@view("nn.pad")
-def _pad(
-    data: Expr,
-    pad_width: Expr | Sequence[Sequence[int]],
-    pad_value: Expr | float = 0,
-    pad_mode: str = "constant",
-) -> Any:
-    """The data grown along each axis; the widths may be an expression."""
-    pad_width = numbers(pad_width)
-    value = pad_value if isinstance(pad_value, Expr) else const(pad_value)
-    if isinstance(pad_width, Expr):
-        return dyn_pad.builder(data, pad_width, value, pad_mode)
-    widths = [[w if isinstance(w, IntImm) else int(w) for w in pair] for pair in pad_width]
-    return pad.builder(data, value, widths, pad_mode)
 
 
 @op("nn.mirror_pad", attrs="MirrorPadAttrs")
@@ -161,7 +132,7 @@ Scales = dict[str, Any]
 
 def _grown(data: Any, scales: Scales, layout: str) -> list[Any]:
     """The spatial extents times the scales of their letters, rounded."""
-    shape = dict(zip(layout_of(layout), shape_of(data), strict=True))
+    shape = dict(zip(layout_of(layout), dims_of(data), strict=True))
     sizes = []
     for letter, scale in scales.items():
         dim = shape[letter]
@@ -185,7 +156,7 @@ def _enlarged(data: rx.Var | Input, sizes: list[Any], layout: str, method: str, 
 def _grown_at_run_time(data: Any, scales: Scales, layout: str) -> list[Any]:
     """`_grown` by scales that are tensors without axes."""
     bb = builder()
-    shape = dict(zip(layout_of(layout), shape_of(data), strict=True))
+    shape = dict(zip(layout_of(layout), dims_of(data), strict=True))
     have = bb.emit(R.shape_to_tensor(rx.ShapeExpr([shape[letter] for letter in scales])))
     factors = [R.astype(R.reshape(s, [1]), "float64") for s in scales.values()]
     grown = R.multiply(R.astype(have, "float64"), R.concat(factors, 0))
@@ -202,21 +173,23 @@ _VOLUME = {
 }
 
 
-@op("nn.upsampling", attrs="UpSamplingAttrs", view=False, options=_PLANE)
+@op("nn.upsampling", attrs="UpSamplingAttrs", options=_PLANE)
 def upsampling(data: Input, scale_h: float = 1.0, scale_w: float = 1.0, **options: Any) -> Any:
     """The image enlarged by two factors."""
     sizes = _grown(data, {"H": scale_h, "W": scale_w}, options["layout"])
     return _enlarged(data, sizes, *options.values())
 
 
-@op("dyn.nn.upsampling", attrs="UpSamplingAttrs", view=False, options=_PLANE)
-def dyn_upsampling(data: Input, scale_h: Input, scale_w: Input, **options: Any) -> Any:
+@op("dyn.nn.upsampling", attrs="UpSamplingAttrs", static=upsampling, options=_PLANE)
+def dyn_upsampling(
+    data: Input, scale_h: InputFloat64, scale_w: InputFloat64, **options: Any
+) -> Any:
     """`upsampling` by factors of run time."""
     sizes = _grown_at_run_time(data, {"H": scale_h, "W": scale_w}, options["layout"])
     return _enlarged(data, sizes, *options.values())
 
 
-@op("nn.upsampling3d", attrs="UpSampling3DAttrs", view=False, options=_VOLUME)
+@op("nn.upsampling3d", attrs="UpSampling3DAttrs", options=_VOLUME)
 def upsampling3d(
     data: Input, scale_d: float = 1.0, scale_h: float = 1.0, scale_w: float = 1.0, **options: Any
 ) -> Any:
@@ -225,47 +198,14 @@ def upsampling3d(
     return _enlarged(data, sizes, *options.values())
 
 
-@op("dyn.nn.upsampling3d", attrs="UpSampling3DAttrs", view=False, options=_VOLUME)
+@op("dyn.nn.upsampling3d", attrs="UpSampling3DAttrs", static=upsampling3d, options=_VOLUME)
 def dyn_upsampling3d(
-    data: Input, scale_d: Input, scale_h: Input, scale_w: Input, **options: Any
-) -> Any:
+    data: Input, scale_d: InputFloat64, scale_h: InputFloat64, scale_w: InputFloat64,
+    **options: Any,
+) -> Any:  # fmt: skip
     """`upsampling3d` by factors of run time."""
     sizes = _grown_at_run_time(data, {"D": scale_d, "H": scale_h, "W": scale_w}, options["layout"])
     return _enlarged(data, sizes, *options.values())
-
-
-def _scaled(
-    static: Row, dynamic: Row, data: Expr, scales: list[Any], options: dict[str, Any]
-) -> Any:
-    factors = [numbers(s) for s in scales]
-    if any(isinstance(s, Expr) for s in factors):
-        exprs = (expression(s, "float64") for s in factors)
-        return dynamic.builder(data, *exprs, **options)
-    return static.builder(data, *factors, **options)
-
-
-@view("nn.upsampling", options=_PLANE)
-def _upsampling(data: Expr, scale_h: int = 1, scale_w: float = 1, **options: Any) -> Any:
-    """The image enlarged; the factors may be expressions."""
-    return _scaled(upsampling, dyn_upsampling, data, [scale_h, scale_w], options)
-
-
-@view("nn.upsampling3d", options=_VOLUME)
-def _upsampling3d(
-    data: Expr, scale_d: int = 1, scale_h: int = 1, scale_w: int = 1, **options: Any
-) -> Any:
-    """The volume enlarged; the factors may be expressions."""
-    return _scaled(upsampling3d, dyn_upsampling3d, data, [scale_d, scale_h, scale_w], options)
-
-
-def _spatial_unknown(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data = types[0]
-    rows = zip(attrs["layout"], data.shape, strict=True)
-    return TensorType([AnyDim() if s in "DHW" else d for s, d in rows], data.dtype)
-
-
-for _row in (dyn_upsampling, dyn_upsampling3d):
-    _row.infer(_spatial_unknown)
 
 
 @op("nn.correlation", attrs="CorrelationAttrs")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,9 @@ from ....ir.prim_expr import IntImm, PrimExpr
 from ....ir.prim_op import max_value, min_value
 from ....relax import expr as rx
 from ... import topi
-from ..expr import Constant, Expr
 from ..types import Any as AnyDim
 from ..types import TensorType, TupleType
-from .core import Input, Inputs, R, kernel, op, view
+from .core import Input, Inputs, Numbers, R, kernel, op, same
 
 # Relay's name -> Relax's, where it has another one.
 _SAME_NAME = """
@@ -30,13 +29,7 @@ _ANSWERS = {"isnan": "bool", "isfinite": "bool", "isinf": "bool"}
 
 
 def _unary(name: str, relax_name: str) -> None:
-    def body(data: Input) -> Any:
-        return getattr(R, relax_name)(data)
-
-    body.__doc__ = f"{relax_name} of each element."
-    row = op(name)(body)
-
-    @row.infer
+    @same(name, relax_name, "data").infer
     def _(types: list[Any], attrs: dict[str, Any]) -> Any:
         (data,) = types
         if not isinstance(data, TensorType):
@@ -78,30 +71,21 @@ _SAME_BINARY = """
     minimum right_shift left_shift
 """.split()  # noqa: SIM905
 BINARY = dict(zip(_SAME_BINARY, _SAME_BINARY, strict=True))
-BINARY |= {"mod": "mod", "trunc_mod": "mod", "trunc_divide": "trunc_divide"}
+BINARY |= {"mod": "mod", "trunc_mod": "mod"}
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 
 
-def trunc_divide(x: Any, y: Any) -> Any:
-    """x / y rounded towards zero; of integers exactly."""
-    dtype = DataType(x.struct_info.dtype)
-    if dtype.is_integer:
-        return R.divide(x, y)
-    return R.trunc(R.divide(x, y))
+@op("trunc_divide")
+def trunc_divide(lhs: Input, rhs: Input) -> Any:
+    """lhs / rhs rounded towards zero; of integers exactly."""
+    quotient = R.divide(lhs, rhs)
+    return quotient if DataType(lhs.struct_info.dtype).is_integer else R.trunc(quotient)
 
 
-_OWN = {"trunc_divide": trunc_divide}
+def _broadcast_rule(name: str) -> Callable[..., TensorType]:
+    """The hook `infer` of an operator on two tensors."""
 
-
-def _binary(name: str, relax_name: str) -> None:
-    def body(lhs: Input, rhs: Input) -> Any:
-        return (_OWN.get(relax_name) or getattr(R, relax_name))(lhs, rhs)
-
-    body.__doc__ = f"{relax_name} of two tensors, element by element, with broadcasting."
-    row = op(name)(body)
-
-    @row.infer
-    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
+    def infer(types: list[Any], attrs: dict[str, Any]) -> TensorType:
         a, b = types
         if not (isinstance(a, TensorType) and isinstance(b, TensorType)):
             raise TypeError(explain(f"{name} takes tensors", got=f"{a}, {b}"))
@@ -111,9 +95,13 @@ def _binary(name: str, relax_name: str) -> None:
         dtype = "bool" if name in _COMPARISONS else a.dtype
         return TensorType(broadcast(a.shape, b.shape), dtype)
 
+    return infer
+
 
 for _name, _relax in BINARY.items():
-    _binary(_name, _relax)
+    same(_name, _relax, "lhs rhs").infer(_broadcast_rule(_name))
+BINARY["trunc_divide"] = "divide"
+trunc_divide.infer(_broadcast_rule("trunc_divide"))
 
 
 def scalar(value: np.generic | float | None, like: Any) -> Any:
@@ -151,23 +139,20 @@ def clip(a: Input, a_min: float, a_max: float) -> Any:
     return R.clip(a, a_min, a_max)
 
 
-clip.infer(lambda types, attrs: types[0])
-
-
 @op("copy")
 def copy(data: Input) -> Any:
     """The same values."""
     return data
 
 
-@op("zeros", attrs="InitOpAttrs", view=False)
-def zeros(shape: Any = (), dtype: str = "float32") -> Any:
+@op("zeros", attrs="InitOpAttrs")
+def zeros(shape: Numbers = (), dtype: str = "float32") -> Any:
     """A tensor of zeros."""
     return R.zeros(list(shape), dtype)
 
 
-@op("ones", attrs="InitOpAttrs", view=False)
-def ones(shape: Any = (), dtype: str = "float32") -> Any:
+@op("ones", attrs="InitOpAttrs")
+def ones(shape: Numbers = (), dtype: str = "float32") -> Any:
     """A tensor of ones."""
     return R.ones(list(shape), dtype)
 
@@ -178,13 +163,13 @@ def shape_of_tensor(shape: Any) -> Any:
     return R.tensor_to_shape(wide)
 
 
-@op("dyn.zeros", attrs="InitOpAttrs", view=False)
+@op("dyn.zeros", attrs="InitOpAttrs", static=zeros)
 def dyn_zeros(shape: Input, dtype: str = "float32") -> Any:
     """A tensor of zeros whose shape is a value."""
     return R.zeros(shape_of_tensor(shape), dtype)
 
 
-@op("dyn.ones", attrs="InitOpAttrs", view=False)
+@op("dyn.ones", attrs="InitOpAttrs", static=ones)
 def dyn_ones(shape: Input, dtype: str = "float32") -> Any:
     """A tensor of ones whose shape is a value."""
     return R.ones(shape_of_tensor(shape), dtype)
@@ -200,61 +185,8 @@ def as_i64(data: Any) -> Any:
     return data if data.struct_info.dtype == "int64" else R.astype(data, "int64")
 
 
-def of_rank(shape: Any, dtype: DataType | str) -> TensorType:
-    """The type of a result whose shape is a value of a known number of extents."""
-    (rank,) = shape.shape
-    if not isinstance(rank, IntImm):
-        raise ValueError(explain("the rank of the result is not known", got=str(shape)))
-    return TensorType([AnyDim()] * rank.value, dtype)
-
-
-for _row in (dyn_zeros, dyn_ones):
-
-    @_row.infer
-    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-        return of_rank(types[0], attrs["dtype"])
-
-
-def _as_static_shape(shape: Expr | int | Sequence[int]) -> Any:
-    """A shape that is given as a constant, as numbers."""
-    if isinstance(shape, Constant):
-        return [int(d) for d in shape.data.numpy().reshape(-1)]
-    return [shape] if isinstance(shape, int) else shape
-
-
-@view("zeros")
-def _zeros(shape: Expr | Sequence[int], dtype: str) -> Any:
-    """A tensor of zeros; the shape may be an expression."""
-    shape = _as_static_shape(shape)
-    return (
-        dyn_zeros.builder(shape, dtype) if isinstance(shape, Expr) else zeros.builder(shape, dtype)
-    )
-
-
-@view("ones")
-def _ones(shape: Expr | int | Sequence[int], dtype: str) -> Any:
-    """A tensor of ones; the shape may be an expression."""
-    shape = _as_static_shape(shape)
-    return dyn_ones.builder(shape, dtype) if isinstance(shape, Expr) else ones.builder(shape, dtype)
-
-
-@op("zeros_like")
-def zeros_like(data: Input) -> Any:
-    """Zeros of the shape and dtype of another tensor."""
-    return R.zeros_like(data)
-
-
-@op("ones_like")
-def ones_like(data: Input) -> Any:
-    """Ones of the shape and dtype of another tensor."""
-    return R.ones_like(data)
-
-
-for _row in (copy, zeros_like, ones_like, log2, log10):
-
-    @_row.infer
-    def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-        return types[0]
+same("zeros_like", params="data")
+same("ones_like", params="data")
 
 
 @op("concatenate", attrs="ConcatenateAttrs")
@@ -291,16 +223,8 @@ def fields(data: Any) -> list[Any]:
     return [rx.TupleGetItem(data, i) for i in range(len(data.struct_info.fields))]
 
 
-@op("stack", attrs="StackAttrs")
-def stack(data: Inputs, axis: int = 0) -> Any:
-    """The tensors of a tuple along a new axis."""
-    return R.stack(fields(data), axis)
-
-
-@op("einsum", attrs="EinsumAttrs")
-def einsum(data: Inputs, equation: str) -> Any:
-    """A sum of products by Einstein's convention."""
-    return R.einsum(fields(data), equation)
+same("stack", params="data axis", attrs="StackAttrs")
+same("einsum", params="data equation", attrs="EinsumAttrs")
 
 
 @op("shape_of", attrs="ShapeOfAttrs")
@@ -310,9 +234,6 @@ def shape_of(data: Input, dtype: str = "int32") -> Any:
     return values if dtype == "int64" else R.astype(values, dtype)
 
 
-shape_of.infer(lambda types, attrs: TensorType((len(types[0].shape),), attrs["dtype"]))
-
-
 @op("ndarray_size", attrs="NdarraySizeAttrs")
 def ndarray_size(data: Input, dtype: str = "int32") -> Any:
     """The number of elements."""
@@ -320,9 +241,6 @@ def ndarray_size(data: Input, dtype: str = "int32") -> Any:
     if dims is not None and all(isinstance(d, IntImm) for d in dims):
         return rx.const(int(np.prod([d.value for d in dims], dtype="int64")), dtype)
     return R.astype(R.prod(R.shape_to_tensor(R.shape_of(data))), dtype)
-
-
-ndarray_size.infer(lambda types, attrs: TensorType((), attrs["dtype"]))
 
 
 @op("fixed_point_multiply", attrs="FixedPointMultiplyAttrs")
@@ -341,14 +259,9 @@ def fixed_point_multiply(data: Input, multiplier: int, shift: int) -> Any:
 
 @op("fixed_point_multiply_per_axis", attrs="FixedPointMultiplyPerAxisAttrs")
 def fixed_point_multiply_per_axis(
-    x: Input,
-    multiplier: Input,
-    lshift: Input,
-    rshift: Input,
-    is_lshift_required: bool = False,
-    is_rshift_required: bool = False,
-    axes: Any = (),
-) -> Any:
+    x: Input, multiplier: Input, lshift: Input, rshift: Input, is_lshift_required: bool = False,
+    is_rshift_required: bool = False, axes: Any = (),
+) -> Any:  # fmt: skip
     """`fixed_point_multiply` by multipliers and shifts of their own along `axes`."""
     shifts = (bool(is_lshift_required), bool(is_rshift_required))
     args = (x, multiplier, lshift, rshift, *shifts, [int(a) for a in axes])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from itertools import pairwise
 from operator import mul
 from typing import Any
 
@@ -14,32 +13,8 @@ from ....base.errors import explain
 from ....ir.prim_expr import IntImm, PrimExpr
 from ....relax import expr as rx
 from ....tir.data_layout import BijectiveLayout, Layout
-from ..expr import Constant, Expr, Var
-from ..types import Any as AnyDim
-from ..types import TensorType, TupleType
-from .core import Input, Inputs, R, builder, op, view
-from .tensor import fields, i64, of_rank, shape_of_tensor
-
-
-def as_numbers(value: Any) -> Any:
-    """Numbers given as a constant, a list or one number, as a list; other expressions stay."""
-    if isinstance(value, Constant):
-        return [int(v) for v in value.data.numpy().reshape(-1)]
-    if value is None or isinstance(value, Expr):
-        return value
-    if isinstance(value, (int, np.integer, IntImm)):
-        value = [value]
-    if not isinstance(value, (list, tuple, np.ndarray)) and not hasattr(value, "__iter__"):
-        raise TypeError(explain("this is a list of numbers or an expression", got=repr(value)))
-    return [v if isinstance(v, PrimExpr) and not isinstance(v, IntImm) else _int(v) for v in value]
-
-
-def _int(value: Any) -> int:
-    try:
-        return int(getattr(value, "value", value))
-    except (TypeError, ValueError):
-        what = "Unrecognized shape type: an extent or axis is a number"
-        raise RuntimeError(explain(what, got=repr(value))) from None
+from .core import Input, Inputs, Numbers, R, as_numbers, builder, op, same, view
+from .tensor import fields, i64, shape_of_tensor
 
 
 def dims_of(data: Any) -> list[Any]:
@@ -54,17 +29,8 @@ def dims_of(data: Any) -> list[Any]:
 # ---------------------------------------------------------------------- dtype
 
 
-@op("cast", attrs="CastAttrs")
-def cast(data: Input, dtype: str) -> Any:
-    """The elements converted to a dtype."""
-    return R.astype(data, dtype)
-
-
-@cast.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    if not isinstance(types[0], TensorType):
-        raise TypeError(explain("cast takes a tensor", got=str(types[0])))
-    return TensorType(types[0].shape, attrs["dtype"])
+same("cast", "astype", "data dtype", attrs="CastAttrs")
+same("reinterpret", params="data dtype", attrs="CastAttrs")
 
 
 @op("cast_like")
@@ -73,22 +39,10 @@ def cast_like(data: Input, dtype_like: Input) -> Any:
     return R.astype(data, str(dtype_like.struct_info.dtype))
 
 
-cast_like.infer(lambda types, attrs: TensorType(types[0].shape, types[1].dtype))
-
-
-@op("reinterpret", attrs="CastAttrs")
-def reinterpret(data: Input, dtype: str) -> Any:
-    """The bits of the elements read as another dtype of the same width."""
-    return R.reinterpret(data, dtype)
-
-
-reinterpret.infer(lambda types, attrs: TensorType(types[0].shape, attrs["dtype"]))
-
-
 # ---------------------------------------------------------------------- axes
 
 
-@op("expand_dims", attrs="ExpandDimsAttrs", view=False)
+@op("expand_dims", attrs="ExpandDimsAttrs")
 def expand_dims(data: Input, axis: int, num_newaxis: int = 1) -> Any:
     """`num_newaxis` axes of extent 1 before an axis."""
     rank = data.struct_info.ndim
@@ -98,7 +52,7 @@ def expand_dims(data: Input, axis: int, num_newaxis: int = 1) -> Any:
     return R.expand_dims(data, list(range(first, first + num_newaxis))) if num_newaxis else data
 
 
-@op("dyn.expand_dims", attrs="DynExpandDimsAttrs", view=False)
+@op("dyn.expand_dims", attrs="DynExpandDimsAttrs", static=expand_dims)
 def dyn_expand_dims(data: Input, axis: Input, num_newaxis: int = 1) -> Any:
     """`num_newaxis` axes of extent 1 before an axis that is a value."""
     old = R.shape_to_tensor(R.shape_of(data))
@@ -116,29 +70,14 @@ def dyn_expand_dims(data: Input, axis: Input, num_newaxis: int = 1) -> Any:
     return R.reshape(data, R.tensor_to_shape(shape))
 
 
-@dyn_expand_dims.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    rank = len(types[0].shape) + attrs["num_newaxis"]
-    return TensorType([AnyDim()] * rank, types[0].dtype)
-
-
-@view("expand_dims")
-def _expand_dims(data: Expr, axis: Any, num_newaxis: int = 1) -> Any:
-    """Axes of extent 1 before an axis, which may be an expression."""
-    axis = as_numbers(axis)
-    if isinstance(axis, Expr):
-        return dyn_expand_dims.builder(data, axis, num_newaxis)
-    return expand_dims.builder(data, axis[0], num_newaxis)
-
-
 @op("transpose", attrs="TransposeAttrs")
 def transpose(data: Input, axes: Any = None) -> Any:
     """The axes in another order; None: reversed."""
     return R.permute_dims(data, list(axes) if axes else None)
 
 
-@op("squeeze", attrs="SqueezeAttrs", view=False)
-def squeeze(data: Input, axis: Any = None) -> Any:
+@op("squeeze", attrs="SqueezeAttrs")
+def squeeze(data: Input, axis: Numbers = None) -> Any:
     """Without axes of extent 1: those given, or all."""
     if axis is not None and not axis:
         return data
@@ -150,7 +89,7 @@ def squeeze(data: Input, axis: Any = None) -> Any:
     return R.squeeze(data, list(axis) if axis is not None else None)
 
 
-@op("dyn.squeeze", attrs="SqueezeAttrs", view=False)
+@op("dyn.squeeze", attrs="SqueezeAttrs", static=squeeze)
 def dyn_squeeze(data: Input, axis: Input) -> Any:
     """Without the axes that a tensor names."""
     rank = data.struct_info.ndim
@@ -160,28 +99,12 @@ def dyn_squeeze(data: Input, axis: Input) -> Any:
     wide = R.where(R.less(wide, i64(0)), R.add(wide, i64(rank)), wide)
     removed = R.scatter_elements(R.zeros([rank], "int64"), wide, R.ones([count], "int64"), 0)
     order = R.argsort(removed, 0, dtype="int64")  # those that stay first, in their order
-    remaining = R.strided_slice(order, [0], [0], [rank - int(getattr(count, "value", count))])
+    remaining = R.strided_slice(order, [0], [0], [rank - int(count)])
     return R.reshape(data, R.tensor_to_shape(R.take(old, remaining, 0)))
 
 
-@dyn_squeeze.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    rank = len(types[0].shape) - types[1].shape[0].value
-    return TensorType([AnyDim()] * rank, types[0].dtype)
-
-
-@view("squeeze")
-def _squeeze(data: Expr, axis: Var | Sequence[int] | None = None) -> Any:
-    """Without axes of extent 1, which may be an expression."""
-    axis = as_numbers(axis)
-    row = dyn_squeeze if isinstance(axis, Expr) else squeeze
-    return row.builder(data, axis)
-
-
-@op("reverse", attrs="ReverseAttrs")
-def reverse(data: Input, axis: int) -> Any:
-    """The elements along an axis in reverse order."""
-    return R.flip(data, axis)
+same("reverse", "flip", attrs="ReverseAttrs")
+same("collapse_sum_like", params="data collapse_type")
 
 
 @op("reverse_sequence", attrs="ReverseSequenceAttrs")
@@ -191,6 +114,12 @@ def reverse_sequence(
     """The first `seq_lengths[i]` elements of each row in reverse order, at most all of them."""
     rank, dims = data.struct_info.ndim, dims_of(data)
     seq, batch = seq_axis % rank, batch_axis % rank
+    (count,) = dims_of(seq_lengths)
+    if isinstance(count, IntImm) and isinstance(dims[batch], IntImm) and count != dims[batch]:
+        what = (
+            f"reverse_sequence takes a length for each of the {dims[batch].value} rows of the batch"
+        )
+        raise ValueError(explain(what, got=str(count.value)))
     spread = [1] * rank
     spread[seq] = dims[seq]
     number = R.reshape(R.arange(0, dims[seq], 1, "int64"), spread)
@@ -201,18 +130,6 @@ def reverse_sequence(
     mirrored = R.subtract(R.subtract(length, number), i64(1))
     source = R.where(R.less(number, length), mirrored, number)
     return R.gather_elements(data, R.broadcast_to(source, dims), seq)
-
-
-@reverse_sequence.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data, lengths = types
-    want = data.shape[int(attrs["batch_axis"]) % len(data.shape)]
-    have = lengths.shape[0] if len(lengths.shape) == 1 else None
-    numbers = isinstance(want, IntImm) and isinstance(have, IntImm)
-    if have is None or (numbers and have.value != want.value):
-        what = f"reverse_sequence takes a length for each of the {want} rows of the batch"
-        raise ValueError(explain(what, got=str(lengths)))
-    return data
 
 
 @op("layout_transform", attrs="LayoutTransformAttrs")
@@ -299,16 +216,11 @@ def reshaped(old: list[Any], new: list[Any], allowzero: bool = False) -> list[An
 
 
 def _product(dims: list[Any]) -> Any:
-    """The product; `AnyDim` where an extent is one."""
-    if any(isinstance(d, AnyDim) for d in dims):
-        return AnyDim()
     plain = [d.value if isinstance(d, IntImm) else d for d in dims]
     return reduce(lambda total, dim: dim * total, plain, 1)
 
 
 def _quotient(whole: Any, part: Any) -> Any:
-    if isinstance(whole, AnyDim) or isinstance(part, AnyDim):
-        return AnyDim()
     whole, part = (d.value if isinstance(d, IntImm) else d for d in (whole, part))
     if isinstance(whole, int) and isinstance(part, int) and (part == 0 or whole % part):
         what = "the new shape does not divide the elements evenly"
@@ -316,32 +228,18 @@ def _quotient(whole: Any, part: Any) -> Any:
     return whole // part
 
 
-@op("reshape", attrs="ReshapeAttrs", view=False)
-def reshape(data: Input, newshape: Any, allowzero: bool = False) -> Any:
+@op("reshape", attrs="ReshapeAttrs")
+def reshape(data: Input, newshape: Numbers, allowzero: bool = False) -> Any:
     """The same elements, in order, in another shape: see `reshaped` for the codes."""
     return R.reshape(data, reshaped(dims_of(data), list(newshape), allowzero))
 
 
-@reshape.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data, new = types[0], list(attrs["newshape"])
-    dims = reshaped(list(data.shape), new, attrs["allowzero"])
-    ints = [d.value if isinstance(d, IntImm) else d for d in dims]
-    have = [d.value if isinstance(d, IntImm) else d for d in data.shape]
-    if all(isinstance(d, int) for d in (*ints, *have)):
-        if int(np.prod(ints, dtype="int64")) != int(np.prod(have, dtype="int64")):
-            what = "the new shape has another number of elements"
-            raise ValueError(explain(what, got=f"{have} into {ints}"))
-    return TensorType(dims, data.dtype)
-
-
-@op("dyn.reshape", attrs="ReshapeAttrs", view=False)
+@op("dyn.reshape", attrs="ReshapeAttrs", static=reshape)
 def dyn_reshape(data: Input, newshape: Input, allowzero: bool = False) -> Any:
     """The same elements in a shape that is a value; 0, -1 and -3 as for `reshape`."""
     old = R.shape_to_tensor(R.shape_of(data))
     new = R.astype(newshape, "int64")
-    (rank,) = dims_of(newshape)
-    rank = int(getattr(rank, "value", rank))
+    rank = int(dims_of(newshape)[0])
     have = data.struct_info.ndim
     if have and rank:  # an extent may be one of `data`'s, or the product of two
         merges = R.equal(new, i64(-3))
@@ -359,40 +257,17 @@ def dyn_reshape(data: Input, newshape: Input, allowzero: bool = False) -> Any:
     return R.reshape(data, R.tensor_to_shape(R.where(is_open, left, new)))
 
 
-dyn_reshape.infer(lambda types, attrs: of_rank(types[1], types[0].dtype))
-
-
-@view("reshape")
-def _reshape(
-    data: Expr, newshape: Expr | int | Sequence[str | int], allowzero: bool = False
-) -> Any:
-    """The same elements in another shape, which may be an expression."""
-    newshape = as_numbers(newshape)
-    row = dyn_reshape if isinstance(newshape, Expr) else reshape
-    return row.builder(data, newshape, allowzero)
-
-
 def _reversed_shape(old: list[Any], new: list[Any]) -> list[Any]:
     return reshaped(old[::-1], new[::-1])[::-1]
 
 
 @op("contrib_reverse_reshape", attrs="ReshapeAttrs", view=False)
-def reverse_reshape(data: Input, newshape: Any, allowzero: bool = False) -> Any:
+def reverse_reshape(data: Input, newshape: Numbers, allowzero: bool = False) -> Any:
     """As `reshape`, with the codes read from the last axis to the first."""
     return R.reshape(data, _reversed_shape(dims_of(data), list(newshape)))
 
 
-@view("reverse_reshape")
-def _reverse_reshape(data: Expr, newshape: Sequence[int]) -> Any:
-    """As `reshape`, with the codes read from the last axis to the first."""
-    return reverse_reshape.builder(data, as_numbers(newshape))
-
-
-@reverse_reshape.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    return TensorType(
-        _reversed_shape(list(types[0].shape), list(attrs["newshape"])), types[0].dtype
-    )
+view("reverse_reshape")(reverse_reshape.builder)
 
 
 def like_shape(
@@ -413,59 +288,28 @@ def like_shape(
     return new
 
 
-@op("reshape_like", attrs="ReshapeLikeAttrs")
-def reshape_like(
-    data: Input,
-    shape_like: Input,
-    lhs_begin: int = 0,
-    lhs_end: Any = None,
-    rhs_begin: int = 0,
-    rhs_end: Any = None,
-) -> Any:
+_RANGES = {"lhs_begin": 0, "lhs_end": None, "rhs_begin": 0, "rhs_end": None}
+
+
+@op("reshape_like", attrs="ReshapeLikeAttrs", options=_RANGES)
+def reshape_like(data: Input, shape_like: Input, **ranges: Any) -> Any:
     """The same elements in the shape of another tensor, or with a range of its extents."""
-    attrs = {"lhs_begin": lhs_begin, "lhs_end": lhs_end, "rhs_begin": rhs_begin, "rhs_end": rhs_end}
-    return R.reshape(data, like_shape(dims_of(data), dims_of(shape_like), attrs))
-
-
-@reshape_like.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data, other = types
-    dims = like_shape(data.shape, other.shape, attrs)
-    sizes = [
-        int(np.prod([d.value for d in shape], dtype="int64"))
-        for shape in (data.shape, dims)
-        if all(isinstance(d, IntImm) for d in shape)
-    ]
-    if len(set(sizes)) > 1:
-        what = "Reshape inputs size should be compatible"
-        raise ValueError(explain(what, got=f"{sizes[0]} elements into {sizes[1]}"))
-    return TensorType(dims, data.dtype)
+    return R.reshape(data, like_shape(dims_of(data), dims_of(shape_like), ranges))
 
 
 # ---------------------------------------------------------------------- repetition
 
 
-@op("broadcast_to", attrs="InitOpAttrs", view=False)
-def broadcast_to(data: Input, shape: Any = (), dtype: str = "") -> Any:
+@op("broadcast_to", attrs="InitOpAttrs")
+def broadcast_to(data: Input, shape: Numbers = (), dtype: str = "") -> Any:
     """The elements repeated along axes of extent 1 and new ones in front."""
     return R.broadcast_to(data, list(shape))
 
 
-@op("dyn.broadcast_to", attrs="InitOpAttrs", view=False)
+@op("dyn.broadcast_to", attrs="InitOpAttrs", static=broadcast_to)
 def dyn_broadcast_to(data: Input, shape: Input, dtype: str = "") -> Any:
     """`broadcast_to` of a shape that is a value."""
     return R.broadcast_to(data, shape_of_tensor(shape))
-
-
-dyn_broadcast_to.infer(lambda types, attrs: of_rank(types[1], types[0].dtype))
-
-
-@view("broadcast_to")
-def _broadcast_to(data: Expr, shape: Expr | Sequence[int]) -> Any:
-    """The elements repeated to a shape, which may be an expression."""
-    shape = as_numbers(shape)
-    row = dyn_broadcast_to if isinstance(shape, Expr) else broadcast_to
-    return row.builder(data, shape)
 
 
 @op("broadcast_to_like")
@@ -474,47 +318,25 @@ def broadcast_to_like(data: Input, broadcast_type: Input) -> Any:
     return R.broadcast_to(data, dims_of(broadcast_type))
 
 
-broadcast_to_like.infer(lambda types, attrs: TensorType(types[1].shape, types[0].dtype))
-
-
-@op("collapse_sum_like")
-def collapse_sum_like(data: Input, collapse_type: Input) -> Any:
-    """The sums over the axes along which another tensor would be repeated."""
-    return R.collapse_sum_like(data, collapse_type)
-
-
-collapse_sum_like.infer(lambda types, attrs: TensorType(types[1].shape, types[0].dtype))
-
-
-@op("collapse_sum_to", attrs="InitOpAttrs", view=False)
-def collapse_sum_to(data: Input, shape: Any = (), dtype: str = "") -> Any:
+@op("collapse_sum_to", attrs="InitOpAttrs")
+def collapse_sum_to(data: Input, shape: Numbers = (), dtype: str = "") -> Any:
     """The sums over the axes along which a tensor of this shape would be repeated."""
     return R.collapse_sum_to(data, list(shape))
 
 
-@view("collapse_sum_to")
-def _collapse_sum_to(data: Any, shape: Any) -> Any:
-    """The sums over the axes along which a tensor of this shape would be repeated."""
-    return collapse_sum_to.builder(data, as_numbers(shape))
+same("repeat", attrs="RepeatAttrs")
 
 
-@op("repeat", attrs="RepeatAttrs")
-def repeat(data: Input, repeats: int, axis: Any = None) -> Any:
-    """Each element `repeats` times along an axis; None: of all elements in a row."""
-    return R.repeat(data, repeats, axis)
-
-
-@op("tile", attrs="TileAttrs", view=False)
-def tile(data: Input, reps: Any) -> Any:
+@op("tile", attrs="TileAttrs")
+def tile(data: Input, reps: Numbers) -> Any:
     """The whole tensor again and again along its axes."""
     return R.tile(data, list(reps))
 
 
-@op("dyn.tile", attrs="TileAttrs", view=False)
+@op("dyn.tile", attrs="TileAttrs", static=tile)
 def dyn_tile(data: Input, reps: Input) -> Any:
     """`tile` by numbers that are a value."""
-    (count,) = dims_of(reps)
-    count, rank = int(getattr(count, "value", count)), data.struct_info.ndim
+    count, rank = int(dims_of(reps)[0]), data.struct_info.ndim
     out_rank = max(count, rank)
     old = R.shape_to_tensor(R.shape_of(data))
     ones = [R.ones([out_rank - rank], "int64")] if out_rank > rank else []
@@ -528,20 +350,6 @@ def dyn_tile(data: Input, reps: Input) -> Any:
     return R.reshape(spread, R.tensor_to_shape(R.multiply(times, old)))
 
 
-@dyn_tile.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    rank = max(len(types[0].shape), types[1].shape[0].value)
-    return TensorType([AnyDim()] * rank, types[0].dtype)
-
-
-@view("tile")
-def _tile(data: Expr, reps: Expr) -> Any:
-    """The whole tensor repeated; the count may be an expression."""
-    reps = as_numbers(reps)
-    row = dyn_tile if isinstance(reps, Expr) else tile
-    return row.builder(data, reps)
-
-
 # ---------------------------------------------------------------------- parts
 
 
@@ -550,45 +358,24 @@ def _sections(attrs: dict[str, Any], args: Mapping[str, Any]) -> int:
     return parts if isinstance(parts, int) else len(parts) + 1
 
 
-@op("split", results=_sections, attrs="SplitAttrs", view=False)
+@op("split", results=_sections, attrs="SplitAttrs")
 def split(data: Input, indices_or_sections: Any, axis: int = 0) -> Any:
     """Parts along an axis: n of one size, or between given indices."""
-    parts = indices_or_sections
+    parts, dims = indices_or_sections, data.struct_info.get_shape()
+    whole = dims[axis] if dims is not None else None
+    if not isinstance(parts, int) and list(parts) != sorted(parts):
+        raise ValueError(explain("indices_or_sections need to be a sorted", got=str(parts)))
+    if isinstance(parts, int) and isinstance(whole, IntImm) and whole.value % parts:
+        what = "indices_or_sections need to be able to divide input.shape[axis]"
+        raise ValueError(explain(what, got=f"{whole} by {parts}"))
     pieces = R.split(data, parts if isinstance(parts, int) else list(parts), axis)
     return pieces if parts not in (1, [], ()) else rx.Tuple([pieces])
 
 
-@split.infer
-def _(types: list[Any], attrs: dict[str, Any]) -> Any:
-    data, parts = types[0], attrs["indices_or_sections"]
-    axis = int(attrs["axis"]) % len(data.shape)
-    whole = data.shape[axis]
-    if isinstance(parts, int):
-        if isinstance(whole, IntImm) and whole.value % parts:
-            what = "indices_or_sections need to be able to divide input.shape[axis]"
-            raise ValueError(explain(what, got=f"{whole} by {parts}"))
-        sizes = [_quotient(whole, parts)] * parts
-    else:
-        bounds = [0, *parts, whole]
-        sizes = []
-        for begin, end in pairwise(bounds):
-            end = end.value if isinstance(end, IntImm) else end
-            if isinstance(begin, int) and isinstance(end, int) and end < begin:
-                raise ValueError(explain("indices_or_sections need to be a sorted", got=str(parts)))
-            sizes.append(AnyDim() if isinstance(end, AnyDim) else end - begin)
-    types = []
-    for size in sizes:
-        dims = [size if i == axis else d for i, d in enumerate(data.shape)]
-        types.append(TensorType(dims, data.dtype))
-    return TupleType(types)
-
-
-@view("split")
-def _split(data: Expr, indices_or_sections: int | Sequence[int], axis: int = 0) -> Any:
-    """Parts along an axis: n of one size, or between given indices."""
+@split.build
+def _(indices_or_sections: Any, **attrs: Any) -> dict[str, Any]:
     parts = indices_or_sections
-    parts = parts if isinstance(parts, int) else as_numbers(parts)
-    return split.builder(data, parts, axis)
+    return {"indices_or_sections": parts if isinstance(parts, int) else as_numbers(parts), **attrs}
 
 
 @op("meshgrid", attrs="MeshgridAttrs", results=lambda attrs, args: len(args["data"]))

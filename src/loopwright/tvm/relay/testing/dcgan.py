@@ -16,14 +16,9 @@ KERNELS = {"NCHW": "IOHW", "NHWC": "HWOI"}
 
 
 def get_net(
-    batch_size: int,
-    random_len: int = 100,
-    oshape: tuple[int, ...] = (3, 64, 64),
-    ngf: int = 128,
-    code: Any = None,
-    layout: str = "NCHW",
-    dtype: str = "float32",
-) -> Function:
+    batch_size: int, random_len: int = 100, oshape: tuple[int, ...] = (3, 64, 64), ngf: int = 128,
+    code: Any = None, layout: str = "NCHW", dtype: str = "float32",
+) -> Function:  # fmt: skip
     """From random numbers to images of 64 x 64, doubled four times from 4 x 4.
 
     ngf: channels of the last hidden image. code: the random numbers, by default a variable "data".
@@ -49,13 +44,9 @@ def get_net(
 
 
 def get_workload(
-    batch_size: int,
-    oshape: tuple[int, ...] = (3, 64, 64),
-    ngf: int = 128,
-    random_len: int = 100,
-    layout: str = "NCHW",
-    dtype: str = "float32",
-) -> Any:
+    batch_size: int, oshape: tuple[int, ...] = (3, 64, 64), ngf: int = 128, random_len: int = 100,
+    layout: str = "NCHW", dtype: str = "float32",
+) -> Any:  # fmt: skip
     """The network as a module, and parameters."""
     net = get_net(batch_size, random_len, oshape, ngf, layout=layout, dtype=dtype)
     return create_workload(net)

@@ -56,11 +56,8 @@ def get_net(
 
 
 def get_workload(
-    densenet_size: int = 121,
-    classes: int = 1000,
-    batch_size: int = 4,
-    image_shape: tuple[int, ...] = (3, 224, 224),
-    dtype: str = "float32",
-) -> Any:
+    densenet_size: int = 121, classes: int = 1000, batch_size: int = 4,
+    image_shape: tuple[int, ...] = (3, 224, 224), dtype: str = "float32",
+) -> Any:  # fmt: skip
     """The network as a module, and parameters."""
     return create_workload(get_net(densenet_size, classes, (batch_size, *image_shape), dtype))

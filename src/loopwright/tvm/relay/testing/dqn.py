@@ -8,16 +8,13 @@ from typing import Any
 from ..expr import Function, var
 from ..op import nn
 from . import layers
-from .init import create_workload
+from .init import workload_of
 
 
 def get_net(
-    batch_size: int,
-    num_actions: int = 18,
-    image_shape: tuple[int, ...] = (4, 84, 84),
-    dtype: str = "float32",
-    layout: str = "NCHW",
-) -> Function:
+    batch_size: int, num_actions: int = 18, image_shape: tuple[int, ...] = (4, 84, 84),
+    dtype: str = "float32", layout: str = "NCHW",
+) -> Function:  # fmt: skip
     """The value of each action, from four frames."""
     body: Any = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     layouts = {"data_layout": layout, "kernel_layout": layers.conv_kernel_layout(layout)}
@@ -29,12 +26,4 @@ def get_net(
     return layers.network(layers.dense_add_bias(body, units=num_actions, name="dense2"))
 
 
-def get_workload(
-    batch_size: int,
-    num_actions: int = 18,
-    image_shape: tuple[int, ...] = (4, 84, 84),
-    dtype: str = "float32",
-    layout: str = "NCHW",
-) -> Any:
-    """The network as a module, and parameters."""
-    return create_workload(get_net(batch_size, num_actions, image_shape, dtype, layout))
+get_workload = workload_of(get_net)

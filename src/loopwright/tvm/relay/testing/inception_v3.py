@@ -10,17 +10,13 @@ from .. import op
 from ..expr import Expr, Function, var
 from ..op import nn
 from . import layers
-from .init import create_workload
+from .init import workload_of
 
 
 def _conv(
-    data: Expr,
-    name: str,
-    channels: int,
-    size: Any,
-    stride: int = 1,
+    data: Expr, name: str, channels: int, size: Any, stride: int = 1,
     pad: Sequence[int] | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """A convolution with what follows it. pad: by default its result is as large as its data."""
     size = (size, size) if isinstance(size, int) else size
     pad = (size[0] // 2, size[1] // 2) if pad is None else pad
@@ -103,8 +99,9 @@ BLOCKS: list[tuple[Any, ...]] = [
 
 
 def get_net(
-    batch_size: int, num_classes: int, image_shape: tuple[int, ...], dtype: str
-) -> Function:
+    batch_size: int = 1, num_classes: int = 1000, image_shape: tuple[int, ...] = (3, 299, 299),
+    dtype: str = "float32",
+) -> Function:  # fmt: skip
     """The network, for images of 299 x 299."""
     data = var("data", shape=(batch_size, *image_shape), dtype=dtype)
     body: Any = _chain(data, "conv", (32, 3, 2, VALID), (32, 3, 1, VALID), (64, 3))
@@ -116,11 +113,4 @@ def get_net(
     return layers.network(nn.softmax(layers.dense_add_bias(body, units=num_classes, name="fc1")))
 
 
-def get_workload(
-    batch_size: int = 1,
-    num_classes: int = 1000,
-    image_shape: tuple[int, ...] = (3, 299, 299),
-    dtype: str = "float32",
-) -> Any:
-    """The network as a module, and parameters."""
-    return create_workload(get_net(batch_size, num_classes, image_shape, dtype))
+get_workload = workload_of(get_net)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from ....base.errors import explain
@@ -82,3 +86,15 @@ def create_workload(
             fill(param.name_hint, values)
             params[param.name_hint] = tensor(values.astype(numpy_dtype(type_.dtype)))
     return mod, params
+
+
+def workload_of(get_net: Callable[..., Function]) -> Callable[..., Any]:
+    """A function of the arguments of `get_net`: the network as a module, and values of its
+    parameters."""
+
+    @functools.wraps(get_net)
+    def get_workload(*args: Any, **options: Any) -> Any:
+        return create_workload(get_net(*args, **options))
+
+    get_workload.__doc__ = "The network as a module, and parameters; arguments as of `get_net`."
+    return get_workload

@@ -36,26 +36,18 @@ def conv2d_transpose(
 
 
 def dense_add_bias(
-    data: Expr,
-    weight: Expr | None = None,
-    bias: Expr | None = None,
-    units: int | None = None,
+    data: Expr, weight: Expr | None = None, bias: Expr | None = None, units: int | None = None,
     name: str | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """A fully connected layer."""
     product = nn.dense(data, _named(weight, name, "weight"), units=units)
     return nn.bias_add(product, _named(bias, name, "bias"), axis=-1)
 
 
 def batch_norm_infer(
-    data: Expr,
-    gamma: Any = None,
-    beta: Any = None,
-    moving_mean: Any = None,
-    moving_var: Any = None,
-    name: str | None = None,
-    **options: float,
-) -> Any:
+    data: Expr, gamma: Any = None, beta: Any = None, moving_mean: Any = None,
+    moving_var: Any = None, name: str | None = None, **options: float,
+) -> Any:  # fmt: skip
     """A batch normalization by known statistics."""
     parts = {"gamma": gamma, "beta": beta, "moving_mean": moving_mean, "moving_var": moving_var}
     params = {part: _named(value, name, part) for part, value in parts.items()}

@@ -10,7 +10,7 @@ from ..expr import Call, Function, Let, Tuple, TupleGetItem, Var, var
 from ..types import TensorType, TupleType
 from ..walk import free_vars
 from . import layers
-from .init import create_workload
+from .init import workload_of
 
 
 def lstm_cell(
@@ -57,8 +57,4 @@ def get_net(
     return Function(free_vars(body), body)
 
 
-def get_workload(
-    iterations: int, num_hidden: int, batch_size: int = 1, dtype: str = "float32"
-) -> Any:
-    """The network as a module, and parameters."""
-    return create_workload(get_net(iterations, num_hidden, batch_size, dtype))
+get_workload = workload_of(get_net)

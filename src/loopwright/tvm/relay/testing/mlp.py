@@ -7,7 +7,7 @@ from typing import Any
 from ..expr import Function, var
 from ..op import nn
 from . import layers
-from .init import create_workload
+from .init import workload_of
 
 
 def get_net(
@@ -23,6 +23,4 @@ def get_net(
     return layers.network(nn.softmax(layers.dense_add_bias(body, units=num_classes, name="fc3")))
 
 
-def get_workload(batch_size: int, *args: Any, **options: Any) -> Any:
-    """The network as a module, and parameters; arguments as of `get_net`."""
-    return create_workload(get_net(batch_size, *args, **options))
+get_workload = workload_of(get_net)

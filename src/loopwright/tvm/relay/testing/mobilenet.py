@@ -28,13 +28,9 @@ def separable(data: Expr, name: str, before: int, after: int, halved: bool, layo
 
 
 def mobile_net(
-    num_classes: int = 1000,
-    data_shape: tuple[int, ...] = (1, 3, 224, 224),
-    dtype: str = "float32",
-    alpha: float = 1.0,
-    is_shallow: bool = False,
-    layout: str = "NCHW",
-) -> Function:
+    num_classes: int = 1000, data_shape: tuple[int, ...] = (1, 3, 224, 224), dtype: str = "float32",
+    alpha: float = 1.0, is_shallow: bool = False, layout: str = "NCHW",
+) -> Function:  # fmt: skip
     """The network. alpha: a factor of all channels."""
     width = int(32 * alpha)
     body: Any = layers.conv_bn_relu(
@@ -50,12 +46,9 @@ def mobile_net(
 
 
 def get_workload(
-    batch_size: int = 1,
-    num_classes: int = 1000,
-    image_shape: tuple[int, ...] = (3, 224, 224),
-    dtype: str = "float32",
-    layout: str = "NCHW",
-) -> Any:
+    batch_size: int = 1, num_classes: int = 1000, image_shape: tuple[int, ...] = (3, 224, 224),
+    dtype: str = "float32", layout: str = "NCHW",
+) -> Any:  # fmt: skip
     """The network as a module, and parameters."""
     shape = (batch_size, *image_shape)
     return create_workload(mobile_net(num_classes, shape, dtype, layout=layout))

@@ -79,14 +79,10 @@ def resnet(
 
 
 def get_net(
-    batch_size: int,
-    num_classes: int,
-    num_layers: int = 50,
-    image_shape: tuple[int, ...] = (3, 224, 224),
-    layout: str = "NCHW",
-    dtype: str = "float32",
+    batch_size: int, num_classes: int, num_layers: int = 50,
+    image_shape: tuple[int, ...] = (3, 224, 224), layout: str = "NCHW", dtype: str = "float32",
     **_: Any,
-) -> Function:
+) -> Function:  # fmt: skip
     """The network of a number of layers, for photographs or, up to 28 pixels, for small images."""
     small = image_shape[layout.index("H") - 1] <= 28
     if small:

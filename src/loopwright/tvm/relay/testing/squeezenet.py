@@ -50,11 +50,8 @@ def get_net(
 
 
 def get_workload(
-    batch_size: int = 1,
-    num_classes: int = 1000,
-    version: str = "1.0",
-    image_shape: tuple[int, ...] = (3, 224, 224),
-    dtype: str = "float32",
-) -> tuple[IRModule, dict[str, Tensor]]:
+    batch_size: int = 1, num_classes: int = 1000, version: str = "1.0",
+    image_shape: tuple[int, ...] = (3, 224, 224), dtype: str = "float32",
+) -> tuple[IRModule, dict[str, Tensor]]:  # fmt: skip
     """The network of `get_net` as a module, and random values of its parameters by name."""
     return create_workload(get_net(batch_size, image_shape, num_classes, version, dtype))

@@ -8,7 +8,7 @@ from .. import op
 from ..expr import Function, var
 from ..op import nn
 from . import layers
-from .init import create_workload
+from .init import workload_of
 
 
 def get_net(
@@ -30,8 +30,4 @@ def get_net(
     return layers.network(body)
 
 
-def get_workload(
-    input_shape: tuple[int, ...] = (1, 3, 24, 12), dtype: str = "float32", wtype: str | None = None
-) -> Any:
-    """The network as a module, and parameters."""
-    return create_workload(get_net(input_shape, dtype, wtype))
+get_workload = workload_of(get_net)

@@ -16,13 +16,9 @@ SIZES = {11: (1, 1, 2, 2, 2), 13: (2,) * 5, 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4
 
 
 def get_net(
-    batch_size: int,
-    image_shape: tuple[int, ...],
-    num_classes: int,
-    dtype: str,
-    num_layers: int = 11,
-    batch_norm: bool = False,
-) -> Function:
+    batch_size: int, image_shape: tuple[int, ...], num_classes: int, dtype: str,
+    num_layers: int = 11, batch_norm: bool = False,
+) -> Function:  # fmt: skip
     """The network of a number of layers."""
     if num_layers not in SIZES:
         what = "unknown VGG network"
@@ -46,13 +42,9 @@ def get_net(
 
 
 def get_workload(
-    batch_size: int,
-    num_classes: int = 1000,
-    image_shape: tuple[int, ...] = (3, 224, 224),
-    dtype: str = "float32",
-    num_layers: int = 11,
-    batch_norm: bool = False,
-) -> Any:
+    batch_size: int, num_classes: int = 1000, image_shape: tuple[int, ...] = (3, 224, 224),
+    dtype: str = "float32", num_layers: int = 11, batch_norm: bool = False,
+) -> Any:  # fmt: skip
     """The network as a module, and parameters."""
     net = get_net(batch_size, image_shape, num_classes, dtype, num_layers, batch_norm)
     return create_workload(net)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any, ClassVar
 
 from ....ir.module import IRModule
@@ -16,19 +17,22 @@ from ....ir.transform import (  # noqa: F401
 )
 from ..expr import Function
 from ..infer import Typer, infer_function
+from ..walk import name_of, rewrite
 
 
 class RelayPass(ModulePass, abstract=True):
     """A pass on the functions of Relay in a module.
 
     A subclass is named "relay.FoldConstant" in the table of passes, where Relax may have one of the
-    same name; contexts and instruments know it as "FoldConstant". It defines
-    `run_function(func, mod) -> func`, which is not given functions for other compilers, or `run`.
-    typed: whether functions come with their types, and whether they are inferred again after it.
+    same name; contexts and instruments know it as "FoldConstant". It defines one of
+    `replaced(old, new) -> node | None`, for each node and its copy with replaced parts,
+    `run_function(func, mod) -> func`, and `run`; the first two are not given functions for other compilers.
+    operators: the operators whose calls may be replaced; None: all nodes may. typed: whether functions come with their types, and whether they are inferred again after it.
     """
 
     prefix = "relay."
     typed: ClassVar[bool] = True
+    operators: ClassVar[Container[str] | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -43,7 +47,16 @@ class RelayPass(ModulePass, abstract=True):
 
     def run_function(self, func: Function, mod: IRModule) -> Function:
         """The new function; the same object when nothing changes."""
-        raise NotImplementedError(f"{type(self).__name__} has no method run_function")
+
+        def post(old: Any, new: Any) -> Any:
+            may_change = self.operators is None or name_of(new) in self.operators
+            return self.replaced(old, new) if may_change else None
+
+        return rewrite(func, post)
+
+    def replaced(self, old: Any, new: Any) -> Any:
+        """What replaces a node; None: its copy."""
+        raise NotImplementedError(f"{type(self).__name__} has no method replaced")
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         changed: dict[Any, Any] = {}

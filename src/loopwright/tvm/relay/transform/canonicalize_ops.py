@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir.module import IRModule
-from ....ir.op import Op
-from ..expr import Call, Expr, Function
+from ..expr import Call
 from ..operators.core import VIEWS
-from ..walk import rewrite
 from .base import RelayPass
 from .simplify_inference import spread
 
@@ -22,12 +19,9 @@ class CanonicalizeOps(RelayPass):
 
     opt_level = 3
 
-    def run_function(self, func: Function, mod: IRModule) -> Function:
-        def post(old: Op | Expr, new: Op | Expr) -> Any:
-            if not isinstance(new, Call) or new.op is not Op.get("nn.bias_add"):
-                return None
-            rank = len(old.args[0].checked_type.shape)
-            data, bias = new.args
-            return VIEWS["add"](data, spread(bias, rank, int(new.attrs.axis)))
+    operators = ("nn.bias_add",)
 
-        return rewrite(func, post)
+    def replaced(self, old: Call, new: Call) -> Any:
+        data, bias = new.args
+        rank = len(old.args[0].checked_type.shape)
+        return VIEWS["add"](data, spread(bias, rank, int(new.attrs.axis)))

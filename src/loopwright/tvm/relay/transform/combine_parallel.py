@@ -14,6 +14,7 @@ from ....ir.op import Op
 from ....ir.prim_expr import IntImm
 from ....ir.structural import structural_equal
 from ..expr import Call, Expr, Function
+from ..operators.core import VIEWS
 from ..operators.kinds import BROADCAST, kind_of
 from ..walk import post_order, rewrite
 
@@ -118,6 +119,42 @@ class Combiner:
     def _same_shape(self, call: Call, first: Call, i: int) -> bool:
         a, b = call.args[i].checked_type, first.args[i].checked_type
         return a.dtype == b.dtype and len(a.shape) == len(b.shape)
+
+
+def with_joined_weights(branches: list[Branch], axis: int, size: str = "") -> Call:
+    """The first call with the weights of all branches, joined along an axis. size: the attribute that is
+    the extent of that."""
+    first, weights = branches[0][0], [b[0].args[1] for b in branches]
+    attrs = first.attrs
+    if size:
+        total = sum(extents(w)[axis] for w in weights)
+        attrs = attrs.replace(values={**attrs.values, size: total})
+    return Call(first.op, [first.args[0], VIEWS["concatenate"](weights, axis)], attrs)
+
+
+def followed(value: Any, branches: list[Branch], at: int, join: Callable[[list[Any]], Any]) -> Call:
+    """The call at a depth of the joined value, and of the branches' other operands, joined."""
+    call = branches[0][at]
+    rest = [join([b[at].args[i] for b in branches]) for i in range(1, len(call.args))]
+    return Call(call.op, [value, *rest], call.attrs)
+
+
+def slices(value: Any, sizes: list[int], axis: int, rank: int) -> list[Any]:
+    """The parts of a value along an axis; no others are cut from the axis `rank` on."""
+    begin, parts = 0, []
+    for size in sizes:
+        low = [begin if i == axis else 0 for i in range(rank)]
+        count = [size if i == axis else -1 for i in range(rank)]
+        cut = VIEWS["strided_slice"]
+        parts.append(cut(value, low, count, strides=[1] * rank, slice_mode="size"))
+        begin += size
+    return parts
+
+
+def same_but_for(a: Call, b: Call, axis: int) -> bool:
+    """Whether the weights of two calls have the same extents except along an axis."""
+    pairs = enumerate(zip(extents(a.args[1]), extents(b.args[1]), strict=True))
+    return all(same_extent(x, y) for i, (x, y) in pairs if i != axis)
 
 
 def keeps_axes(first: Call, call: Call) -> bool:

@@ -12,7 +12,16 @@ from ....ir.module import IRModule
 from ..expr import Call, Expr, Function
 from ..operators.core import VIEWS
 from .base import RelayPass
-from .combine_parallel import Branch, Combiner, extents, keeps_axes, same_extent
+from .combine_parallel import (
+    Branch,
+    Combiner,
+    extents,
+    followed,
+    keeps_axes,
+    same_but_for,
+    slices,
+    with_joined_weights,
+)
 
 
 def _columns(product: Call) -> Any:
@@ -29,17 +38,13 @@ def _supported(product: Call) -> bool:
 
 
 def _same(a: Call, b: Call) -> bool:
-    axis = _row_axis(a)
     if any(a.attrs[n] != b.attrs[n] for n in ("out_dtype", "transpose_a", "transpose_b")):
         return False
-    pairs = enumerate(zip(extents(a.args[1]), extents(b.args[1]), strict=True))
-    return all(same_extent(x, y) for i, (x, y) in pairs if i != axis)
+    return same_but_for(a, b, _row_axis(a))
 
 
 def _joined(branches: list[Branch]) -> Call:
-    first = branches[0][0]
-    right = VIEWS["concatenate"]([b[0].args[1] for b in branches], axis=_row_axis(first))
-    return Call(first.op, [first.args[0], right], first.attrs)
+    return with_joined_weights(branches, _row_axis(branches[0][0]))
 
 
 def _fits(product: Call, call: Call, i: int) -> bool:
@@ -48,23 +53,11 @@ def _fits(product: Call, call: Call, i: int) -> bool:
 
 
 def _follow(value: Expr, branches: list[Branch], at: int) -> Call:
-    call = branches[0][at]
-    rest = [
-        VIEWS["concatenate"]([b[at].args[i] for b in branches], axis=-1)
-        for i in range(1, len(call.args))
-    ]
-    return Call(call.op, [value, *rest], call.attrs)
+    return followed(value, branches, at, lambda values: VIEWS["concatenate"](values, -1))
 
 
 def _parts(value: Expr, branches: list[Branch], at: int) -> list[Any]:
-    begin, parts = 0, []
-    for branch in branches:
-        count = _columns(branch[0])
-        low, size = [0, 0, begin], [-1, -1, count]
-        slices = VIEWS["strided_slice"]
-        parts.append(slices(value, low, size, strides=[1, 1, 1], slice_mode="size"))
-        begin += count
-    return parts
+    return slices(value, [_columns(b[0]) for b in branches], 2, 3)
 
 
 class CombineParallelBatchMatmul(RelayPass):

@@ -12,7 +12,16 @@ from ....ir.module import IRModule
 from ..expr import Call, Expr, Function
 from ..operators.core import VIEWS
 from .base import RelayPass
-from .combine_parallel import Branch, Combiner, extents, keeps_axes, same_extent
+from .combine_parallel import (
+    Branch,
+    Combiner,
+    extents,
+    followed,
+    keeps_axes,
+    same_but_for,
+    slices,
+    with_joined_weights,
+)
 
 # What two convolutions that become one have in common; their channels are those of the weights.
 _SHARED = (
@@ -35,20 +44,13 @@ def _supported(conv: Call) -> bool:
 
 
 def _same(a: Call, b: Call) -> bool:
-    if any(a.attrs[name] != b.attrs[name] for name in _SHARED):
-        return False
-    axis = a.attrs.kernel_layout.index("O")
-    pairs = list(zip(extents(a.args[1]), extents(b.args[1]), strict=True))
-    return all(same_extent(x, y) for i, (x, y) in enumerate(pairs) if i != axis)
+    same = all(a.attrs[name] == b.attrs[name] for name in _SHARED)
+    return same and same_but_for(a, b, a.attrs.kernel_layout.index("O"))
 
 
 def _joined(branches: list[Branch]) -> Call:
-    first = branches[0][0]
-    axis = first.attrs.kernel_layout.index("O")
-    weight = VIEWS["concatenate"]([b[0].args[1] for b in branches], axis)
-    total = sum(_channels(b[0]) for b in branches)
-    values = {**first.attrs.values, "channels": total}
-    return Call(first.op, [first.args[0], weight], first.attrs.replace(values=values))
+    axis = branches[0][0].attrs.kernel_layout.index("O")
+    return with_joined_weights(branches, axis, "channels")
 
 
 def _channel_position(conv: Call, rank: int) -> int:
@@ -63,26 +65,16 @@ def _fits(conv: Call, call: Call, i: int) -> bool:
 
 
 def _follow(value: Expr, branches: list[Branch], at: int) -> Call:
-    call = branches[0][at]
-    args = [value]
-    for i, arg in enumerate(call.args[1:], 1):
-        axis = _channel_position(branches[0][0], len(extents(arg)))
-        args.append(VIEWS["concatenate"]([b[at].args[i] for b in branches], axis))
-    return Call(call.op, args, call.attrs)
+    def join(values: list[Any]) -> Any:
+        axis = _channel_position(branches[0][0], len(extents(values[0])))
+        return VIEWS["concatenate"](values, axis)
+
+    return followed(value, branches, at, join)
 
 
 def _parts(value: Expr, branches: list[Branch], at: int) -> list[Any]:
-    first = branches[0][0]
-    axis = _channel_axis(first)
-    begin, parts = 0, []
-    for branch in branches:
-        count = _channels(branch[0])
-        low = [begin if i == axis else 0 for i in range(axis + 1)]
-        size = [count if i == axis else -1 for i in range(axis + 1)]
-        slices = VIEWS["strided_slice"]
-        parts.append(slices(value, low, size, strides=[1] * (axis + 1), slice_mode="size"))
-        begin += count
-    return parts
+    axis = _channel_axis(branches[0][0])
+    return slices(value, [_channels(b[0]) for b in branches], axis, axis + 1)
 
 
 class CombineParallelConv2D(RelayPass):

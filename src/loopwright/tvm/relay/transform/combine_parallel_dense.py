@@ -16,7 +16,16 @@ from ....ir.op import Op
 from ..expr import Call, Expr, Function
 from ..operators.core import VIEWS
 from .base import RelayPass
-from .combine_parallel import Branch, Combiner, extents, keeps_axes, same_extent
+from .combine_parallel import (
+    Branch,
+    Combiner,
+    extents,
+    followed,
+    keeps_axes,
+    same_but_for,
+    slices,
+    with_joined_weights,
+)
 
 
 def _units(dense: Call) -> Any:
@@ -31,8 +40,7 @@ def _supported(dense: Call) -> bool:
 
 
 def _same_batch(a: Call, b: Call) -> bool:
-    same = zip(extents(a.args[1]), extents(b.args[1]), strict=True)
-    return a.attrs.out_dtype == b.attrs.out_dtype and all(same_extent(x, y) for x, y in same)
+    return a.attrs.out_dtype == b.attrs.out_dtype and same_but_for(a, b, -1)
 
 
 def _batch_joined(branches: list[Branch]) -> Call:
@@ -42,14 +50,13 @@ def _batch_joined(branches: list[Branch]) -> Call:
 
 
 def _batch_follow(value: Expr, branches: list[Branch], at: int) -> Call:
-    call = branches[0][at]
-    args = [value]
-    for i in range(1, len(call.args)):
-        values = [b[at].args[i] for b in branches]
-        if len(extents(values[0])) < len(extents(call)):
-            values = [VIEWS["expand_dims"](g, 0) for g in values]
-        args.append(VIEWS["stack"](values, axis=0))
-    return Call(call.op, args, call.attrs)
+    rank = len(extents(branches[0][at]))
+
+    def join(values: list[Any]) -> Any:
+        wide = len(extents(values[0])) >= rank
+        return VIEWS["stack"]([v if wide else VIEWS["expand_dims"](v, 0) for v in values], axis=0)
+
+    return followed(value, branches, at, join)
 
 
 def _batch_fits(dense: Call, call: Call, i: int) -> bool:
@@ -65,16 +72,11 @@ def _batch_parts(value: Expr, branches: list[Branch], at: int) -> list[Any]:
 
 
 def _same_flat(a: Call, b: Call) -> bool:
-    same = same_extent(extents(a.args[1])[1], extents(b.args[1])[1])
-    return same and a.attrs.out_dtype == b.attrs.out_dtype
+    return a.attrs.out_dtype == b.attrs.out_dtype and same_but_for(a, b, 0)
 
 
 def _flat_joined(branches: list[Branch]) -> Call:
-    first = branches[0][0]
-    weight = VIEWS["concatenate"]([b[0].args[1] for b in branches], axis=0)
-    total = sum(_units(b[0]) for b in branches)
-    values = {**first.attrs.values, "units": total}
-    return Call(first.op, [first.args[0], weight], first.attrs.replace(values=values))
+    return with_joined_weights(branches, 0, "units")
 
 
 def _flat_fits(dense: Call, call: Call, i: int) -> bool:
@@ -83,35 +85,24 @@ def _flat_fits(dense: Call, call: Call, i: int) -> bool:
 
 
 def _flat_follow(value: Expr, branches: list[Branch], at: int) -> Call:
-    call = branches[0][at]
-    args = [value]
-    for i in range(1, len(call.args)):
-        values = []
-        for branch in branches:
-            arg, units = branch[at].args[i], _units(branch[0])
-            dims = extents(arg)
-            if not dims:
-                arg = VIEWS["repeat"](VIEWS["expand_dims"](arg, -1), units, 0)
-            elif dims[-1] != units:
-                arg = VIEWS["repeat"](arg, units, len(dims) - 1)
-            values.append(arg)
-        axis = max(0, len(extents(call.args[i])) - 1)
-        args.append(VIEWS["concatenate"](values, axis))
-    return Call(call.op, args, call.attrs)
+    def join(values: list[Any]) -> Any:
+        axis = max(0, len(extents(values[0])) - 1)
+        return VIEWS["concatenate"](list(map(_per_unit, values, branches)), axis)
+
+    return followed(value, branches, at, join)
+
+
+def _per_unit(operand: Expr, branch: Branch) -> Any:
+    """An operand with an element for each unit of a branch."""
+    dims, units = extents(operand), _units(branch[0])
+    if not dims:
+        return VIEWS["repeat"](VIEWS["expand_dims"](operand, -1), units, 0)
+    return operand if dims[-1] == units else VIEWS["repeat"](operand, units, len(dims) - 1)
 
 
 def _flat_parts(value: Expr, branches: list[Branch], at: int) -> list[Any]:
-    last = branches[0][at]
-    rank, axis = len(extents(last)), _units_axis(branches[0], at)
-    begin, parts = 0, []
-    for branch in branches:
-        units = _units(branch[0])
-        low = [begin if i == axis else 0 for i in range(rank)]
-        size = [units if i == axis else -1 for i in range(rank)]
-        slices = VIEWS["strided_slice"]
-        parts.append(slices(value, low, size, strides=[1] * rank, slice_mode="size"))
-        begin += units
-    return parts
+    sizes, rank = [_units(b[0]) for b in branches], len(extents(branches[0][at]))
+    return slices(value, sizes, _units_axis(branches[0], at), rank)
 
 
 def _units_axis(branch: Branch, at: int) -> int:

@@ -10,11 +10,10 @@ from typing import Any
 
 from ....ir.expr import BaseExpr
 from ....ir.module import IRModule
-from ....ir.op import Op
 from ..expr import Call, Constant, Expr, Function, If, TupleWrapper
 from ..infer import infer_function, types_so_far
 from ..operators.core import ROWS, VIEWS
-from ..walk import post_order, rewrite
+from ..walk import name_of, post_order, rewrite
 from .base import RelayPass
 from .fold_constant import folded
 
@@ -86,7 +85,7 @@ class DynamicToStatic(RelayPass):
 
 
 def _is_dynamic(node: BaseExpr) -> bool:
-    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name.startswith("dyn.")
+    return name_of(node).startswith("dyn.")
 
 
 def _may_change(node: BaseExpr) -> bool:

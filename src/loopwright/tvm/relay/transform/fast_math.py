@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir.module import IRModule
 from ....ir.op import Op
-from ..expr import Call, Expr, Function
-from ..walk import rewrite
+from ..expr import Call
+from ..operators.core import ROWS
+from ..walk import name_of
 from .base import RelayPass
 
-FAST = {
-    "exp": "fast_exp", "tanh": "fast_tanh", "erf": "fast_erf", "nn.softmax": "nn.fast_softmax",
-}  # fmt: skip
+FAST = {name.replace("fast_", ""): name for name in ROWS if "fast_" in name}
 
 
 class FastMath(RelayPass):
@@ -24,10 +22,7 @@ class FastMath(RelayPass):
 
     opt_level = 4
 
-    def run_function(self, func: Function, mod: IRModule) -> Function:
-        def post(old: Op | Expr, new: Op | Expr) -> Any:
-            if isinstance(new, Call) and isinstance(new.op, Op) and new.op.name in FAST:
-                return new.replace(op=Op.get(FAST[new.op.name]))
-            return None
+    operators = FAST
 
-        return rewrite(func, post)
+    def replaced(self, old: Call, new: Call) -> Any:
+        return new.replace(op=Op.get(FAST[name_of(new)]))

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir.expr import BaseExpr
-from ....ir.module import IRModule
-from ....ir.op import Op
-from ..expr import Call, Function
-from ..walk import rewrite
+from ..expr import Call
+from ..walk import name_of
 from .base import RelayPass
 
 
@@ -21,20 +18,15 @@ class FlattenAtrousConv(RelayPass):
 
     opt_level = 0
 
-    def run_function(self, func: Function, mod: IRModule) -> Function:
-        def post(old: Any, new: Any) -> Any:
-            return _flattened(old, new) if _calls(new, "nn.batch_to_space_nd") else None
+    operators = ("nn.batch_to_space_nd",)
 
-        return rewrite(func, post)
-
-
-def _calls(node: BaseExpr, name: str) -> bool:
-    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == name
+    def replaced(self, old: Call, new: Call) -> Any:
+        return _flattened(new)
 
 
-def _flattened(old: Call, back: Call) -> Any:
+def _flattened(back: Call) -> Any:
     conv = back.args[0]
-    if not _calls(conv, "nn.conv2d") or not _calls(conv.args[0], "nn.space_to_batch_nd"):
+    if name_of(conv) != "nn.conv2d" or name_of(conv.args[0]) != "nn.space_to_batch_nd":
         return None
     there = conv.args[0]
     block = [int(b) for b in back.attrs.block_shape]

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir.module import IRModule
-from ....ir.op import Op
 from ....ir.prim_op import min_value
-from ..expr import Call, Constant, Function
+from ..expr import Call, Constant
 from ..operators.common import sides
-from ..walk import rewrite
+from ..walk import name_of
 from .base import RelayPass
 
 _SPATIAL = "DHW"
@@ -26,18 +24,14 @@ LAYOUTS = {
 class FoldExplicitPadding(RelayPass):
     """Padding with the fill value of a convolution or pool becomes its own."""
 
-    def run_function(self, func: Function, mod: IRModule) -> Function:
-        def post(old: Any, new: Any) -> Any:
-            has_layout = isinstance(new, Call) and isinstance(new.op, Op) and new.op.name in LAYOUTS
-            return _folded(old, new) if has_layout else None
+    operators = LAYOUTS
 
-        return rewrite(func, post)
+    def replaced(self, old: Call, new: Call) -> Any:
+        return _folded(new) if name_of(new.args[0]) == "nn.pad" else None
 
 
-def _folded(old: Call, call: Call) -> Any:
+def _folded(call: Call) -> Any:
     pad = call.args[0]
-    if not isinstance(pad, Call) or pad.op is not Op.find("nn.pad"):
-        return None
     name, layout = call.op.name, call.attrs[LAYOUTS[call.op.name]]
     value = pad.args[1]
     if pad.attrs.pad_mode != "constant" or not isinstance(value, Constant):

@@ -14,7 +14,7 @@ from typing import Any
 
 from ....ir.module import IRModule
 from ..expr import Call, Function
-from ..walk import children, post_order
+from ..walk import children, name_of, post_order
 from .base import RelayPass
 from .scale_axis import (
     ADDING,
@@ -27,7 +27,6 @@ from .scale_axis import (
     factor_along,
     fitted,
     is_along,
-    name_of,
     shape_of,
 )
 

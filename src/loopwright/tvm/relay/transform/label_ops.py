@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from ....ir.module import IRModule
 from ....ir.op import Op
 from ..expr import Call, Expr, Function, Var
 from ..walk import post_order, rewrite
@@ -22,13 +21,10 @@ class LabelOps(RelayPass):
 
     opt_level = 1
 
-    def run_function(self, func: Function, mod: IRModule) -> Function:
-        def post(old: Op | Expr, new: Op | Expr) -> Any:
-            if not isinstance(new, Function) or "hash" in new.attrs:
-                return None
-            return new.with_attrs({"hash": _hash(new), **_layouts(new)})
-
-        return rewrite(func, post)
+    def replaced(self, old: Any, new: Any) -> Any:
+        if not isinstance(new, Function) or "hash" in new.attrs:
+            return None
+        return new.with_attrs({"hash": _hash(new), **_layouts(new)})
 
 
 def _hash(func: Function) -> str:

@@ -11,11 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir.expr import BaseExpr
-from ....ir.module import IRModule
-from ....ir.op import Op
-from ..expr import Call, Function, TupleWrapper
-from ..walk import rewrite
+from ..expr import TupleWrapper
+from ..walk import name_of
 from .base import RelayPass
 
 
@@ -27,15 +24,10 @@ class Legalize(RelayPass):
 
     opt_level = 1
 
-    def run_function(self, func: Function, mod: IRModule) -> Function:
-        def post(old: Any, new: BaseExpr) -> Any:
-            if not isinstance(new, Call) or not isinstance(new.op, Op):
-                return None
-            rule = new.op.get_attr(self.legalize_map_attr_name)
-            if rule is None:
-                return None
-            types = [*(a.checked_type for a in old.args), old.checked_type]
-            result = rule(new.attrs, list(new.args), types)
-            return result.tuple_value if isinstance(result, TupleWrapper) else result
-
-        return rewrite(func, post)
+    def replaced(self, old: Any, new: Any) -> Any:
+        rule = new.op.get_attr(self.legalize_map_attr_name) if name_of(new) else None
+        if rule is None:
+            return None
+        types = [*(a.checked_type for a in old.args), old.checked_type]
+        result = rule(new.attrs, list(new.args), types)
+        return result.tuple_value if isinstance(result, TupleWrapper) else result

@@ -19,7 +19,7 @@ from ..expr import Call, Constant, Expr, Function
 from ..infer import with_types
 from ..operators.core import VIEWS
 from ..types import TensorType
-from ..walk import rewrite
+from ..walk import name_of, rewrite
 from .simplify_inference import spread
 
 KEEPING = ("nn.relu", "nn.leaky_relu")  # f(x * s) = f(x) * s for s > 0
@@ -88,11 +88,6 @@ def edited(func: Function, edits: dict[int, Edit]) -> Any:
 
 
 # ---------------------------------------------------------------------- calls
-
-
-def name_of(node: Op | Expr) -> str:
-    """The name of the operator that is called, "" of anything else."""
-    return node.op.name if isinstance(node, Call) and isinstance(node.op, Op) else ""
 
 
 def shape_of(node: Expr) -> list[int] | None:

@@ -13,17 +13,15 @@ from typing import Any
 from ....base.registry import Registry
 from ....ir.dtype import DataType
 from ....ir.expr import BaseExpr
-from ....ir.module import IRModule
-from ....ir.op import Op
 from ....ir.prim_expr import IntImm
 from ....ir.prim_op import max_value, min_value
 from ....ir.structural import structural_equal
-from ..expr import Call, Constant, Expr, Function, TupleWrapper, const
+from ..expr import Call, Constant, Expr, TupleWrapper, const
 from ..infer import with_types
 from ..operators.core import VIEWS
 from ..types import Any as AnyDim
 from ..types import TensorType, same_type
-from ..walk import rewrite
+from ..walk import name_of
 from .base import RelayPass
 from .fold_constant import folded
 
@@ -40,11 +38,6 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
         return fn
 
     return register
-
-
-def name_of(node: Expr) -> str:
-    """The name of the operator that is called, "" of anything else."""
-    return node.op.name if isinstance(node, Call) and isinstance(node.op, Op) else ""
 
 
 def _type(node: Expr) -> TensorType:
@@ -342,20 +335,18 @@ def _by_root(call: Call) -> Any:
 class SimplifyExpr(RelayPass):
     """Shapes, casts, transposes and arithmetic with constants in fewer steps."""
 
-    def run_function(self, func: Function, mod: IRModule) -> Function:
-        return rewrite(func, lambda old, new: _simplified(old, new))
+    def replaced(self, old: Any, new: Any) -> Any:
+        return _simplified(old, new)
 
 
 def _simplified(old: BaseExpr, new: BaseExpr) -> Any:
-    if not isinstance(new, Call) or not isinstance(new.op, Op) or new.op.name not in RULES:
+    if not isinstance(new, Call) or name_of(new) not in RULES:
         return None
     if new.struct_info is None:
         new.struct_info = old.struct_info
     current, changed = new, False
     for _ in range(100):  # each step is simpler; a bound all the same
-        if not isinstance(current, Call) or not isinstance(current.op, Op):
-            break
-        steps = (step(current) for step in RULES.get(current.op.name, ()))
+        steps = (step(current) for step in RULES.get(name_of(current), ()))
         simpler = next((s for s in steps if s is not None), None)
         if simpler is None:
             break

@@ -12,17 +12,13 @@ from ....ir.module import IRModule
 from ....ir.op import Op
 from ..expr import Call, Expr, Function, Var
 from ..types import TensorType
-from ..walk import free_vars, rewrite
+from ..walk import free_vars, name_of, rewrite
 from .base import RelayPass
-
-
-def _is_call(node: Op | Expr, name: str) -> bool:
-    return isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == name
 
 
 def transposed_weight(node: Op | Expr) -> Var | None:
     """`w` of `nn.dense(x, transpose(w))`, None for other expressions."""
-    if not _is_call(node, "nn.dense") or not _is_call(node.args[1], "transpose"):
+    if name_of(node) != "nn.dense" or name_of(node.args[1]) != "transpose":
         return None
     weight, axes = node.args[1].args[0], node.args[1].attrs.axes
     is_transpose = not axes or [int(axis) % 2 for axis in axes] == [1, 0]

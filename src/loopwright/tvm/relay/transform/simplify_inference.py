@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ....ir.expr import BaseExpr
-from ....ir.module import IRModule
-from ....ir.op import Op
-from ..expr import Call, Expr, Function, TupleGetItem, const
+from ..expr import Call, Expr, TupleGetItem, const
 from ..operators.core import VIEWS
 from ..types import TensorType
-from ..walk import rewrite
+from ..walk import name_of
 from .base import RelayPass
 
 
@@ -95,7 +92,7 @@ def _l2_normalize(call: Call, old: Call) -> Any:
     return B.divide(data, B.sqrt(least))
 
 
-RULES: dict[str, Callable[[Call, Call], Any]] = {
+RULES: dict[str, Callable[[Any, Any], Any]] = {
     "nn.layer_norm": _by_moments(lambda attrs, rank: [int(attrs.axis)], False),
     "nn.instance_norm": _by_moments(
         lambda attrs, rank: [a for a in range(1, rank) if a != int(attrs.axis) % rank], True
@@ -108,23 +105,16 @@ RULES: dict[str, Callable[[Call, Call], Any]] = {
 class SimplifyInference(RelayPass):
     """Normalizations become arithmetic, and dropout is removed."""
 
-    def run_function(self, func: Function, mod: IRModule) -> Function:
-        def post(old: Any, new: BaseExpr) -> Any:
-            if isinstance(new, TupleGetItem) and new.index == 0:
-                return _first(old.tuple_value, new.tuple_value)
-            if isinstance(new, Call) and isinstance(new.op, Op) and new.op.name in RULES:
-                return RULES[new.op.name](new, old)
-            return None
-
-        return rewrite(func, post)
+    def replaced(self, old: Any, new: Any) -> Any:
+        if isinstance(new, TupleGetItem) and new.index == 0:
+            return _first(old.tuple_value, new.tuple_value)
+        return RULES[name_of(new)](new, old) if name_of(new) in RULES else None
 
 
-def _first(old: Any, new: Expr) -> Any:
+def _first(old: Any, new: Any) -> Any:
     """The first result of a batch_norm or dropout."""
-    if not isinstance(new, Call) or not isinstance(new.op, Op):
-        return None
-    if new.op.name == "nn.dropout":
+    if name_of(new) == "nn.dropout":
         return new.args[0]
-    if new.op.name == "nn.batch_norm" and isinstance(old.args[0].checked_type, TensorType):
+    if name_of(new) == "nn.batch_norm" and isinstance(old.args[0].checked_type, TensorType):
         return _batch_norm(new, old)
     return None

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....ir.module import IRModule
-from ....ir.op import Op
-from ..expr import Call, Expr, Function, Tuple
+from ..expr import Call, Tuple
 from ..operators.core import VIEWS
 from ..types import TensorType, is_dynamic
-from ..walk import rewrite
 from .base import RelayPass
 
 
@@ -31,18 +28,11 @@ class SplitArgs(RelayPass):
 
     opt_level = 1
 
-    def run_function(self, func: Function, mod: IRModule) -> Function:
-        def post(old: Any, new: Op | Expr) -> Any:
-            concat = Op.get("concatenate")
-            if not isinstance(new, Call) or new.op is not concat or self.max_function_args <= 0:
-                return None
-            if not isinstance(new.args[0], Tuple):
-                return None
-            return self._split(old, new)
+    operators = ("concatenate",)
 
-        return rewrite(func, post)
-
-    def _split(self, old: Call, new: Call) -> Any:
+    def replaced(self, old: Call, new: Call) -> Any:
+        if self.max_function_args <= 0 or not isinstance(new.args[0], Tuple):
+            return None
         types = [f.checked_type for f in old.args[0].fields]
         counts = [_arguments(t) for t in types]
         limit = self.max_function_args - _arguments(old.checked_type)

@@ -9,6 +9,7 @@ Operators always take it, never, or follow their arguments: see `mixed_precision
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ....base.errors import LoopwrightError, explain
@@ -153,13 +154,7 @@ class _Converter:
         """A value in a dtype; of a tuple, all fields."""
         type_ = with_types(value).checked_type
         if isinstance(type_, TupleType):
-            fields = [
-                value.fields[i] if isinstance(value, Tuple) else with_types(TupleGetItem(value, i))
-                for i in range(len(type_.fields))
-            ]
-            new = [self._cast(f, dtype) for f in fields]
-            same = all(a is b for a, b in zip(new, fields, strict=True))
-            return value if same else with_types(Tuple(new))
+            return _by_field(value, type_, lambda field, _: self._cast(field, dtype))
         if not isinstance(type_, TensorType) or str(type_.dtype) not in FLOATS:
             return value
         if type_.dtype == dtype:
@@ -180,11 +175,15 @@ class _Converter:
             return self._cast(value, str(type_.dtype)) if str(type_.dtype) in FLOATS else value
         if not isinstance(type_, TupleType):
             return value
-        with_types(value)
-        fields = [
-            value.fields[i] if isinstance(value, Tuple) else with_types(TupleGetItem(value, i))
-            for i in range(len(type_.fields))
-        ]
-        new = [self._like(f, t) for f, t in zip(fields, type_.fields, strict=True)]
-        same = all(a is b for a, b in zip(new, fields, strict=True))
-        return value if same else with_types(Tuple(new))
+        return _by_field(with_types(value), type_, self._like)
+
+
+def _by_field(value: Expr, type_: TupleType, change: Callable[[Expr, Any], Expr]) -> Any:
+    """A tuple with each field changed; the same one where none is."""
+    fields = [
+        value.fields[i] if isinstance(value, Tuple) else with_types(TupleGetItem(value, i))
+        for i in range(len(type_.fields))
+    ]
+    new = [change(field, type_) for field, type_ in zip(fields, type_.fields, strict=True)]
+    same = all(a is b for a, b in zip(new, fields, strict=True))
+    return value if same else with_types(Tuple(new))
