@@ -10,10 +10,8 @@ import numpy as np
 
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm
-from ....ops.resizing import Style
 from ....relax import op
 from ....relax.expr import Expr, ShapeExpr
-from ...graph.operators.images import factors_of, resized
 from ...graph.operators.windows import MAX_POOL, MEAN_POOL, Window, least, pooled
 from ..context import Arg, Number, Size, Term
 from ..context import TorchContext as Context
@@ -169,9 +167,11 @@ def max_pool_with_indices(
     if not node.outputs[1]:
         return [max_pool(cx, node, x, kernel, stride, padding, dilation, ceil_mode), None]
     rank = int(node.op_type.split("max_pool")[1][0])
-    size, strides, pads, dilations, _ = _window(rank, kernel, stride, padding, dilation, ceil_mode)
-    first, counts = x.ndim - rank, list(map(int, node.value[0].shape[-rank:]))
-    stacked = _elements_of_windows(cx, x, size, strides, pads, dilations, counts)
+    size, strides, pads, dilations, ceil = _window(
+        rank, kernel, stride, padding, dilation, ceil_mode
+    )
+    first, counts = x.ndim - rank, cx.dims(node.value[0])[-rank:]
+    stacked = _elements_of_windows(cx, x, (size, strides, pads, dilations, ceil), counts)
     which = stacked.argmax(0, False)
     at, rest = which * 0, math.prod(size)
     for k in range(rank):
@@ -184,19 +184,16 @@ def max_pool_with_indices(
     return [stacked.max([0], False), at]
 
 
-def _elements_of_windows(
-    cx: Context, x: Term, size: list[int], strides: list[int], pads: list[int], dilations: list[int],
-    counts: list[int],
-) -> Term:  # fmt: skip
+def _elements_of_windows(cx: Context, x: Term, window: Window, counts: list[Size]) -> Term:
     """The elements at each offset of a window, for all windows, along a first axis."""
+    size, strides, pads, dilations, ceil = window
     rank, first = len(size), x.ndim - len(size)
-    ends = [(n - 1) * s + 1 for n, s in zip(counts, strides, strict=True)]
-    sides = []
-    for k in range(rank):
-        need = ends[k] + dilations[k] * (size[k] - 1)
-        sides += [pads[k], max(need - int(x.shape[first + k]) - pads[k], 0)]
-    if any(sides):
-        x = cx.value(op.nn.pad(x.expr, [0] * 2 * first + sides, "constant", least(x)))
+    ends = [cx.simplify((n - 1) * s + 1) for n, s in zip(counts, strides, strict=True)]
+    # The last window of `ceil` may reach beyond the padding.
+    sides = [[p, p + (s - 1 if ceil else 0)] for p, s in zip(pads[:rank], strides, strict=True)]
+    flat = [w for side in sides for w in side]
+    if any(flat):
+        x = cx.value(op.nn.pad(x.expr, [0] * 2 * first + flat, "constant", least(x)))
     axes, parts = [*range(first, x.ndim)], []
     for offset in itertools.product(*map(range, size)):
         begin = [o * d for o, d in zip(offset, dilations, strict=True)]
@@ -486,54 +483,3 @@ def _repeated(cx: Context, x: Term, like: Term) -> Term:
         x.shape[-3], "the number of heads"
     )
     return x if times == 1 else x.repeat(times, x.ndim - 3)
-
-
-# ---------------------------------------------------------------- images
-
-
-def _resized(
-    cx: Context, node: Node, x: Term, style: Style, scales: Sequence[float | None] | None
-) -> Term:
-    axes, extents = [*range(2, x.ndim)], cx.dims(node.value)[2:]
-    whole = scales is not None and all(isinstance(s, float) for s in scales)
-    factors = list(scales) if scales is not None and whole else factors_of(cx, x, axes, extents)
-    return cx.tensor(resized(cx, x, axes, factors, extents, style))
-
-
-@aten("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
-def upsample_nearest(cx: Context, node: Node, x: Term, size: object, *scales: float | None) -> Term:
-    return _resized(cx, node, x, Style("nearest_neighbor", "asymmetric", "floor"), scales or None)
-
-
-@aten("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d")
-def upsample(
-    cx: Context, node: Node, x: Term, size: object, align_corners: bool, *scales: float | None
-) -> Term:
-    method = "cubic" if "cubic" in node.op_type else "linear"
-    style = Style(method, "align_corners" if align_corners else "half_pixel")
-    return _resized(cx, node, x, style, None if align_corners else scales or None)
-
-
-@aten("upsample_nearest2d.vec")
-def upsample_nearest_by(
-    cx: Context, node: Node, x: Term, size: object, scales: list[float] | None
-) -> Term:
-    return upsample_nearest(cx, node, x, size, *(scales or ()))
-
-
-@aten("upsample_bilinear2d.vec")
-def upsample_by(
-    cx: Context, node: Node, x: Term, size: object, align_corners: bool, scales: list[float] | None
-) -> Term:
-    return upsample(cx, node, x, size, align_corners, *(scales or ()))
-
-
-@aten("grid_sampler_2d", "grid_sampler_3d")
-def grid_sampler(
-    cx: Context, node: Node, x: Term, grid: Term, mode: int, padding: int, align_corners: bool
-) -> Expr:
-    method = ("bilinear", "nearest", "bicubic")[mode]
-    outside = ("zeros", "border", "reflection")[padding]
-    where = grid.permute_dims([0, grid.ndim - 1, *range(1, grid.ndim - 1)])
-    layout = "NCHW" if x.ndim == 4 else "NCDHW"
-    return op.image.grid_sample(x.expr, where.expr, method, layout, outside, align_corners)
