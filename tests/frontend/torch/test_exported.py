@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch.export import Dim, export
 import loopwright as lw
 from loopwright.base.errors import LoopwrightError
 from loopwright.frontend.graph.registry import CONVERTERS, Converter, register_converter
-from loopwright.frontend.torch import from_exported_program
+from loopwright.frontend.torch import from_exported_program, report
 
 
 class Small(torch.nn.Module):
@@ -490,3 +490,33 @@ def test_operators_of_torchvision() -> None:
     layer = ops.DeformConv2d(4, 6, 3, padding=1, groups=2)
     args = torch.randn(1, 4, 5, 6), torch.randn(1, 18, 5, 6), torch.rand(1, 9, 5, 6)
     close(lw.compile(layer, args=args)(*args), layer(*args))
+
+
+@pytest.mark.parametrize(
+    "function, shape",
+    [
+        (lambda x: F.adaptive_avg_pool2d(x, (2, 3)), (2, 3, 5, 7)),
+        (lambda x: F.avg_pool3d(x, 2, 2, 1, True, False), (1, 2, 5, 6, 7)),
+        (lambda x: F.avg_pool3d(x, 3, 2, 1, divisor_override=5), (1, 2, 5, 6, 7)),
+        (lambda x: F.max_pool3d(x, 2), (1, 2, 4, 5, 6)),
+        (lambda x: F.pad(x, (1, 2, -1, 3), mode="replicate"), (1, 2, 4, 5)),
+        (lambda x: torch.cdist(x, x.flip(0) * 2, 3.0), (4, 5)),
+        (lambda x: torch.cdist(x, x.flip(0) * 2, 1.0), (4, 5)),
+        (lambda x: F.pdist(x, 2.5), (4, 5)),
+        (lambda x: torch.zeros(3, 4).masked_scatter(torch.tensor([[True], [False], [True]]), x), (3, 4)),
+    ],
+)  # fmt: skip
+def test_gradients(
+    function: Callable[[torch.Tensor], torch.Tensor], shape: tuple[int, ...]
+) -> None:
+    """Those of operators that eager torch differentiates by one of its own."""
+    torch.manual_seed(3)
+    torch._dynamo.reset()
+    report(reset=True)
+    wants, x = [], torch.randn(shape)
+    for run in (function, torch.compile(function, backend="loopwright")):
+        leaf = x.clone().requires_grad_()
+        (run(leaf).sin() * 2).sum().backward()
+        wants.append(leaf.grad)
+    torch.testing.assert_close(wants[1], wants[0], rtol=1e-4, atol=1e-5)
+    assert not report().eager, report()

@@ -337,11 +337,17 @@ class TorchImporter(Importer):
         return outputs
 
     def _typed(self, node: TorchNode, outputs: Any) -> Any:
-        """A result in torch's type; results of several have it already."""
-        fake = node.value
-        if isinstance(outputs, (list, tuple, Pair)) or not isinstance(fake, torch.Tensor):
-            return outputs
-        value = self.context.value(outputs)
+        """Results in torch's types; a list for one result has its own type."""
+        fake, several = node.value, isinstance(node.value, (list, tuple))
+        if several and isinstance(outputs, (list, tuple)):
+            return [self._cast(v, f) for v, f in zip(outputs, fake, strict=False)]
+        return outputs if isinstance(outputs, (list, tuple)) else self._cast(outputs, fake)
+
+    def _cast(self, output: Any, fake: Any) -> Any:
+        """A result in the type of a fake tensor."""
+        if output is None or isinstance(output, Pair) or not isinstance(fake, torch.Tensor):
+            return output
+        value = self.context.value(output)
         if value.is_tensor and not fake.is_complex() and fake.dtype in DTYPES:
             return self.context.tensor(value, dtype_of(fake.dtype))
         return value

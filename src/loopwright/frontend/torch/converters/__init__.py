@@ -12,6 +12,7 @@ from . import (
     quantized,
     random,
     reductions,
+    separable,
     shapes,
     special,
 )

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
-from operator import add
 from typing import Any
 
 from ....ops.resizing import Style
 from ....relax import op
 from ....relax.expr import Expr
 from ...graph.operators.images import factors_of, resized
-from ..context import Size, Term
+from ..context import Term
 from ..context import TorchContext as Context
 from ..model import TorchNode as Node
 from .table import aten
 
-_NEAREST = Style("nearest_neighbor", "asymmetric", "floor")
+NEAREST = Style("nearest_neighbor", "asymmetric", "floor")
 
 
 def _resized(
@@ -31,18 +29,18 @@ def _resized(
 
 @aten("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
 def upsample_nearest(cx: Context, node: Node, x: Term, size: object, *scales: float | None) -> Term:
-    return _resized(cx, node, x, _NEAREST, scales or None)
+    return _resized(cx, node, x, NEAREST, scales or None)
 
 
 @aten("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d")
 def upsample(
     cx: Context, node: Node, x: Term, size: object, align_corners: bool, *scales: float | None
 ) -> Term:
-    style = _smooth(node, align_corners)
+    style = smooth_style(node, align_corners)
     return _resized(cx, node, x, style, None if align_corners else scales or None)
 
 
-def _smooth(node: Node, corners: bool) -> Style:
+def smooth_style(node: Node, corners: bool) -> Style:
     method = "cubic" if "cubic" in node.op_type else "linear"
     return Style(method, "align_corners" if corners else "half_pixel")
 
@@ -59,55 +57,6 @@ def upsample_by(
     cx: Context, node: Node, x: Term, size: object, align_corners: bool, scales: list[float] | None
 ) -> Term:
     return upsample(cx, node, x, size, align_corners, *(scales or ()))
-
-
-@aten("upsample_nearest1d_backward", "upsample_nearest2d_backward", "upsample_nearest3d_backward",
-      "upsample_linear1d_backward", "upsample_bilinear2d_backward", "upsample_trilinear3d_backward",
-      "upsample_bicubic2d_backward")  # fmt: skip
-def upsample_backward(
-    cx: Context, node: Node, grad: Term, size: object, image: object, *more: Any
-) -> Term:
-    """A product along each axis with the matrix of the weights, whose rows are the elements of the result."""
-    style = _NEAREST
-    if "nearest" not in node.op_type:
-        style, more = _smooth(node, more[0]), more[1:]
-    scales = more if style.coordinates != "align_corners" else ()
-    extents = cx.dims(node.value)
-    for axis in range(2, grad.ndim):
-        have, want = extents[axis], grad.shape[axis]
-        scale = scales[axis - 2] if scales else None
-        matrix = _weights(cx, have, want, scale, style, node.dtype)
-        last = [*(a for a in range(grad.ndim) if a != axis), axis]
-        product = cx.value(cx.ops.matmul(grad.permute_dims(last), matrix))
-        grad = product.permute_dims([last.index(a) for a in range(grad.ndim)])
-    return grad
-
-
-def _weights(
-    cx: Context, have: Size, want: Size, scale: float | None, style: Style, dtype: str
-) -> Term:
-    """[want, have]: how much each element of an axis adds to each one of the resized axis."""
-    options = (
-        style.method,
-        style.coordinates,
-        style.rounding,
-        style.cubic_alpha,
-        int(style.exclude),
-    )
-    taps = cx.emit(op.image.resize_taps(have, want, None, scale, *options, dtype))
-    if style.method == "nearest_neighbor":
-        at, by = [cx.value(taps)], [cx.filled([want], 1, dtype)]
-    else:
-        parts = [cx.value(taps[k]) for k in range(2 * style.count)]
-        at, by = parts[: style.count], parts[style.count :]
-    column = cx.line(have)
-    return reduce(
-        add,
-        (
-            cx.where(k.expand_dims([1]).equal(column), w.expand_dims([1]), 0.0)
-            for k, w in zip(at, by, strict=True)
-        ),
-    )
 
 
 @aten("torchvision.deform_conv2d.default")

@@ -308,6 +308,19 @@ def masked_scatter(cx: Context, node: Node, x: Term, mask: Term, source: Term) -
     return cx.where(flags, values, cx.flat(data)).reshape(cx.shape(node.value))
 
 
+@aten("masked_scatter_backward")
+def masked_scatter_backward(
+    cx: Context, node: Node, grad: Term, mask: Term, sizes: Sequence[Size]
+) -> Term:
+    """The gradients where the mask is true, one after another; those of elements that no mask took are 0."""
+    flags, count = cx.flat(mask.broadcast_to(ShapeExpr(grad.shape))), cx.product(sizes)
+    rank = flags.astype("int64").cumsum(0) - 1
+    at = cx.where(flags, rank, count)  # one more place, which is dropped
+    rows = cx.filled([cx.simplify(count + 1)], 0, node.dtype)
+    rows = rows.scatter_elements(at.expr, cx.flat(grad).expr, 0, "update")
+    return cx.part(rows, 0, 0, count).reshape(ShapeExpr(sizes))
+
+
 @aten("nonzero_static")
 def nonzero_static(cx: Context, node: Node, x: Term, *, size: int, fill_value: int = -1) -> Term:
     """The first `size` positions of elements that are not 0, filled up."""

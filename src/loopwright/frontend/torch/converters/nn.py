@@ -99,6 +99,38 @@ def pdist(cx: Context, node: Node, x: Term, p: float = 2.0) -> Term:
     return _norm(a - b, p, 1)
 
 
+def _slope(cx: Context, apart: Term, distance: Term, p: float) -> Term:
+    """The derivative of `_norm` by the differences, 0 where the distance is."""
+    sign, zero = apart.sign(), distance.equal(0.0)
+    if p in (0, 1):
+        return sign * p
+    if p == math.inf:
+        return sign * apart.abs().equal(distance).astype(str(sign.dtype))
+    ratio = apart.abs() / cx.where(zero, 1.0, distance)
+    power = ratio if p == 2 else cx.where(ratio.equal(0.0), 0.0, ratio.power(p - 1))
+    return cx.where(zero, 0.0, sign * power)
+
+
+@aten("_cdist_backward")
+def cdist_backward(
+    cx: Context, node: Node, grad: Term, a: Term, b: Term, p: float, distance: Term
+) -> Term:
+    apart = a.expand_dims([a.ndim - 1]) - b.expand_dims([b.ndim - 2])
+    grad, distance = (v.expand_dims([v.ndim]) for v in (grad, distance))
+    return (grad * _slope(cx, apart, distance, p)).sum([apart.ndim - 2], False)
+
+
+@aten("_pdist_backward")
+def pdist_backward(cx: Context, node: Node, grad: Term, x: Term, p: float, distance: Term) -> Term:
+    pairs = [cx.literal(k.astype("int64")) for k in np.triu_indices(int(x.shape[0]), 1)]
+    a, b = (cx.ops.take(x, k, axis=0) for k in pairs)
+    grad, distance = (v.expand_dims([1]) for v in (grad, distance))
+    each, out = grad * _slope(cx, a - b, distance, p), cx.filled(x.shape, 0, node.dtype)
+    for k, part in zip(pairs, (each, -each), strict=True):
+        out = out.index_put([k.expr], part.expr, True)
+    return out
+
+
 @aten("dist")
 def dist(cx: Context, node: Node, a: Term, b: Term, p: float = 2.0) -> Term:
     return _norm(cx.flat(a - b), float(p), 0)
@@ -138,7 +170,7 @@ def _batched(x: Term, rank: int) -> tuple[Term, bool]:
     return (x, False) if x.ndim == rank + 2 else (x.expand_dims([0]), True)
 
 
-def _window(
+def window_of(
     rank: int, kernel: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers, ceil: bool
 ) -> Window:
     size = _each(kernel, rank)
@@ -153,7 +185,7 @@ def max_pool(
 ) -> Term:  # fmt: skip
     rank = int(node.op_type.split("max_pool")[1][0])
     image, single = _batched(x, rank)
-    window = _window(rank, kernel, stride, padding, dilation, ceil_mode)
+    window = window_of(rank, kernel, stride, padding, dilation, ceil_mode)
     out = cx.tensor(pooled(cx, image, MAX_POOL[rank], window, fill=least(x)))
     return out.squeeze([0]) if single else out
 
@@ -167,7 +199,7 @@ def max_pool_with_indices(
     if not node.outputs[1]:
         return [max_pool(cx, node, x, kernel, stride, padding, dilation, ceil_mode), None]
     rank = int(node.op_type.split("max_pool")[1][0])
-    size, strides, pads, dilations, ceil = _window(
+    size, strides, pads, dilations, ceil = window_of(
         rank, kernel, stride, padding, dilation, ceil_mode
     )
     first, counts = x.ndim - rank, cx.dims(node.value[0])[-rank:]
@@ -202,19 +234,6 @@ def _elements_of_windows(cx: Context, x: Term, window: Window, counts: list[Size
     return cx.stack(parts, 0)
 
 
-@aten("max_pool2d_with_indices_backward")
-def max_pool_backward(
-    cx: Context, node: Node, grad: Term, x: Term, kernel: object, stride: object, padding: object,
-    dilation: object, ceil_mode: bool, indices: Term,
-) -> Term:  # fmt: skip
-    """The gradient of each maximum, added where it was."""
-    lead = list(x.shape[:-2])
-    count = ShapeExpr([*lead, cx.product(indices.shape[-2:])])
-    zeros = cx.filled([*lead, cx.product(x.shape[-2:])], 0, node.dtype)
-    at, new = (v.reshape(count).expr for v in (indices, grad))
-    return zeros.scatter_elements(at, new, len(lead), "add").reshape(ShapeExpr(x.shape))
-
-
 @aten("avg_pool1d", "avg_pool2d", "avg_pool3d")
 def avg_pool(
     cx: Context, node: Node, x: Term, kernel: Numbers, stride: Numbers = None, padding: Numbers = 0,
@@ -222,7 +241,7 @@ def avg_pool(
 ) -> Term:  # fmt: skip
     rank = int(node.op_type.split("avg_pool")[1][0])
     image, single = _batched(x, rank)
-    window = _window(rank, kernel, stride, padding, 1, ceil_mode)
+    window = window_of(rank, kernel, stride, padding, 1, ceil_mode)
     if divisor_override:  # with zeros around, the sum is the mean times the size of the window
         plain = (window[0], window[1], [0] * 2 * rank, window[3], False)
         out = cx.tensor(pooled(cx, _grown(cx, image, window), MEAN_POOL[rank], plain, True))
@@ -249,7 +268,7 @@ def avg_pool_backward(
 ) -> Term:  # fmt: skip
     if divisor_override:
         raise ValueError(explain("this gradient is of pools without a divisor of their own"))
-    size, strides, pads, _, _ = _window(2, kernel, stride, padding, 1, ceil_mode)
+    size, strides, pads, _, _ = window_of(2, kernel, stride, padding, 1, ceil_mode)
     (image, single), (wide, _) = _batched(x, 2), _batched(grad, 2)
     build = op.grad.avg_pool2d_backward
     out = cx.value(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ....relax.expr import ShapeExpr
 from ...graph.values import literal
 from ..context import Size, Term
@@ -39,11 +41,12 @@ def _part_indices(cx: Context, extent: Size, parts: Size) -> Term:
     return (part * d // n + cx.line(longest)).minimum(last)
 
 
-@aten("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward")
-def adaptive_max_pool_backward(cx: Context, node: Node, grad: Term, x: Term, indices: Term) -> Term:
-    """The gradient of each maximum, added where it was."""
+@aten("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward",
+      "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward")  # fmt: skip
+def max_pool_backward(cx: Context, node: Node, grad: Term, x: Term, *more: Any) -> Term:
+    """The gradient of each maximum, added where it was: the last argument has the indices."""
     rank = int(node.op_type.split("max_pool")[1][0])
-    lead = list(x.shape[: x.ndim - rank])
+    lead, indices = list(x.shape[: x.ndim - rank]), more[-1]
     zeros = cx.filled([*lead, cx.product(x.shape[-rank:])], 0, node.dtype)
     count = ShapeExpr([*lead, cx.product(indices.shape[-rank:])])
     at, new = (v.reshape(count).expr for v in (indices, grad))
