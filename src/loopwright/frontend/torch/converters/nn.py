@@ -465,7 +465,7 @@ def flash_attention(
         return [out]
     most = scores.max([axis], True)
     total = ((scores - most).exp().sum([axis], True).log() + most).squeeze([axis])
-    return [cx.tensor(v, dtype_of(f.dtype)) for v, f in zip((out, total), node.value, strict=True)]
+    return [out, total]
 
 
 def _scores(
