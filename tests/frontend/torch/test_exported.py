@@ -481,6 +481,13 @@ def test_gradients_of_resized_images(mode: str) -> None:
     close(lw.compile(model, args=(grad,))(grad), model(grad))
 
 
+def test_pools_of_integers() -> None:
+    x = torch.randint(-9, 9, (1, 2, 6, 7))
+    model = Calls(lambda x: (F.avg_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 2, divisor_override=3)))
+    for got, want in zip(lw.compile(model, args=(x,))(x), model(x), strict=True):
+        assert torch.equal(got, want)
+
+
 def test_operators_of_torchvision() -> None:
     ops = pytest.importorskip("torchvision.ops")
     boxes = torch.tensor([[0.0, 0, 2, 2], [0, 0, 2, 1.9], [5, 5, 6, 6], [0, 1.5, 2, 3.5]])

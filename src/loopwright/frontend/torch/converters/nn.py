@@ -244,8 +244,13 @@ def avg_pool(
     window = window_of(rank, kernel, stride, padding, 1, ceil_mode)
     if divisor_override:  # with zeros around, the sum is the mean times the size of the window
         plain = (window[0], window[1], [0] * 2 * rank, window[3], False)
-        out = cx.tensor(pooled(cx, _grown(cx, image, window), MEAN_POOL[rank], plain, True))
-        out = out * (math.prod(window[0]) / divisor_override)
+        whole, count = _grown(cx, image, window), math.prod(window[0])
+        data = whole if x.dtype.is_float else cx.tensor(whole, "float64")
+        out = cx.tensor(pooled(cx, data, MEAN_POOL[rank], plain, True))
+        if x.dtype.is_float:
+            out = out * (count / divisor_override)
+        else:
+            out = (out * float(count)).round().astype(node.dtype) / divisor_override
     else:
         out = cx.tensor(pooled(cx, image, MEAN_POOL[rank], window, count_include_pad))
     return out.squeeze([0]) if single else out
