@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import Expr, ShapeExpr
 from ...graph.operators.shapes import axis_of
@@ -319,6 +320,8 @@ def sort(
 ) -> list[Term]:
     if not x.ndim:
         return [x, _zero(cx)]
+    if cx.splits and not stable and node.outputs[1] and x.dtype.bits <= 16:
+        raise ValueError(explain("the positions of equal elements are torch's own"))
     axis = axis_of(dim, x.ndim)
     order = _comparable(cx, x).argsort(axis, descending, "int64")
     return [x.gather_elements(order.expr, axis), order]
