@@ -129,7 +129,7 @@ binary(
 )
 
 
-def _log_add_exp(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+def log_add_exp(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """From the larger operand: its exponential could overflow."""
     top = prim_op.maximum(a, b)
     gap = tir.if_then_else(tir.EQ(a, b), prim_op.const(0, a.dtype), -tir.abs(a - b))
@@ -138,7 +138,7 @@ def _log_add_exp(a: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 binary(
     "relax.log_add_exp",
-    _log_add_exp,
+    log_add_exp,
     np.logaddexp,
     "log(exp(x1) + exp(x2))",
     commutes=True,

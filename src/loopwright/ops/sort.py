@@ -21,6 +21,7 @@ from ..relax import op as R
 from ..relax.expr import Expr
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
 from ..tir.ir_builder import BufferVar, IRBuilder
+from .binary import log_add_exp
 from .common import accumulator, like, normalize_axis, product, void_or
 from .core import Operator, case, op
 from .extents import simplify
@@ -87,14 +88,16 @@ def _running_kernel(short, combine, start, data, axis=None, dtype=None, exclusiv
     return prim_func([source, result], write_flat if flat else rows)
 
 
-def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -> Operator:
+def _running(
+    name: str, combine: Callable[..., Any], start: float, meaning: Any, what: str = ""
+) -> Operator:
     short = name.removeprefix("relax.")
 
     def body(data: Tensor, axis: Axis = None, dtype: DType = None, exclusive: bool = False): ...
 
     body.__name__ = short
     body.__doc__ = (
-        f"`np.{short}` along `axis` (None: of the flattened tensor) in `dtype` (None: data's); "
+        f"{what or f'`np.{short}`'} along `axis` (None: of the flattened tensor) in `dtype` (None: data's); "
         "`exclusive` leaves the element itself out."
     )
     operator = op(name)(body)
@@ -131,7 +134,6 @@ def _running(name: str, combine: Callable[..., Any], start: int, meaning: Any) -
         case((2, 5), axis=1, dtype="void"),
         case((3, "n", 4), axis=-2, dtype="void", exclusive=True),
         case(("n", 4), dtype="float64"),
-        case(np.arange(1, 7, dtype=np.int32).reshape(2, 3), dtype="int64", exclusive=True),
         case((3, 0), axis=1, dtype="void"),
     )
     return operator
@@ -149,6 +151,23 @@ def _backwards(
 
 cumsum = _running("relax.cumsum", lambda a, b: a + b, 0, np.cumsum)
 cumprod = _running("relax.cumprod", lambda a, b: a * b, 1, np.cumprod)
+_WHOLE = case(np.arange(1, 7, dtype=np.int32).reshape(2, 3), dtype="int64", exclusive=True)
+cumsum.samples(_WHOLE)
+cumprod.samples(_WHOLE)
+
+
+def _numpy_logcumsumexp(data: np.ndarray, axis: int | None, dtype: np.dtype) -> np.ndarray:
+    rows = data.reshape(-1) if axis is None else data
+    return np.logaddexp.accumulate(rows, 0 if axis is None else axis, dtype)
+
+
+logcumsumexp = _running(
+    "relax.logcumsumexp",
+    log_add_exp,
+    -np.inf,
+    _numpy_logcumsumexp,
+    "The logarithms of the running sums of exponentials",
+)
 
 
 # ---------------------------------------------------------------- sorting

@@ -332,3 +332,13 @@ def test_data_that_is_refused_raises_what_eager_raises() -> None:
 def test_an_input_that_is_a_result_is_passed_on() -> None:
     x = torch.randn(3)
     assert compiled(lambda x: (x, x + 1))(x)[0].data_ptr() == x.data_ptr()
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_positions_of_equal_elements(stable: bool) -> None:
+    """They are torch's; a stable order is one that is compiled."""
+    x = torch.randint(0, 2, (300,)).half()
+    sort = lambda x: torch.sort(x * 1, stable=stable)  # noqa: E731
+    for got, want in zip(compiled(sort)(x), sort(x), strict=True):
+        assert torch.equal(got, want)
+    assert bool(report().eager) != stable, report()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch.export import Dim, export
 import loopwright as lw
 from loopwright.base.errors import LoopwrightError
 from loopwright.frontend.graph.registry import CONVERTERS, Converter, register_converter
-from loopwright.frontend.torch import from_exported_program
+from loopwright.frontend.torch import from_exported_program, report
 
 
 class Small(torch.nn.Module):
@@ -383,3 +383,147 @@ def test_a_query_that_sees_no_key_attends_to_nothing() -> None:
     mask = torch.tensor([[True, False, True], [False] * 3, [True] * 3])
     model = Calls(F.scaled_dot_product_attention)
     close(lw.compile(export(model, (q, q, q, mask)))(q, q, q, mask), model(q, q, q, mask))
+
+
+def dynamic(model: object, *args: torch.Tensor) -> lw.CompiledModel:
+    """A function compiled for arguments of all sizes."""
+    shapes = [dict.fromkeys(range(x.ndim), Dim.AUTO) for x in args]
+    return lw.compile(export(Calls(model), args, dynamic_shapes={"args": tuple(shapes)}))
+
+
+@pytest.mark.parametrize(
+    "function, shapes",
+    [
+        (lambda x: F.adaptive_max_pool2d(x, (2, 3), return_indices=True), [(2, 3, 5, 7)]),
+        (lambda x: F.max_pool2d(x, 3, 2, 1, 1, True, return_indices=True), [(1, 2, 7, 6)]),
+        (lambda x: F.max_pool3d(x, 2, 1, 0, 2, return_indices=True), [(1, 2, 4, 5, 6)]),
+        (lambda x: torch.logcumsumexp(x * 50, 1), [(2, 9)]),
+        (lambda x: F.interpolate(x, scale_factor=1.9, mode="bilinear", recompute_scale_factor=True), [(1, 2, 4, 5)]),
+        (lambda x: (x.std(), x.var(), x.mean(), x.sum()), [(200, 300)]),
+    ],
+)  # fmt: skip
+def test_operators_of_symbolic_sizes(function: object, shapes: list[tuple[int, ...]]) -> None:
+    torch.manual_seed(1)
+    example, inputs = ([torch.randn(s) for s in shapes] for _ in range(2))
+    got, want = dynamic(function, *example)(*inputs), function(*inputs)
+    for g, w in zip(
+        *(v if isinstance(v, (list, tuple)) else [v] for v in (got, want)), strict=True
+    ):
+        torch.testing.assert_close(g, w, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("padding", [-1, 2])
+def test_all_results_of_bags(mode: int, padding: int) -> None:
+    def bags(weight: torch.Tensor, at: torch.Tensor, begin: torch.Tensor) -> object:
+        return torch.ops.aten._embedding_bag(
+            weight, at, begin, False, mode, False, None, False, padding
+        )
+
+    args = torch.randn(4, 2), torch.tensor([3, 0, 1, 2, 2]), torch.tensor([0, 2, 2, 4])
+    for g, w in zip(lw.compile(Calls(bags), args=args)(*args), bags(*args), strict=True):
+        torch.testing.assert_close(g, w)
+
+
+def test_counts_of_repeats_are_data() -> None:
+    x, counts = torch.randn(3, 2), torch.tensor([2, 0, 3])
+    model = Calls(lambda x, n: x.repeat_interleave(n, 0))
+    close(lw.compile(model, args=(x, counts))(x, counts), model(x, counts))
+
+
+@pytest.mark.parametrize("wide, narrow", [("float32", "int8"), ("int64", "float16")])
+def test_views_of_other_widths(wide: str, narrow: str) -> None:
+    kinds = getattr(torch, wide), getattr(torch, narrow)
+    x = torch.arange(-6, 6).reshape(3, 4).to(kinds[0]) * 7
+    for function, value in (
+        (lambda x: x.view(kinds[1]), x),
+        (lambda x: x.view(kinds[0]), x.view(kinds[1])),
+    ):
+        got = lw.compile(Calls(function), args=(value,))(value)
+        assert torch.equal(got.view(torch.uint8), function(value).view(torch.uint8))
+
+
+def test_random_numbers_are_torch_s() -> None:
+    def draw(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        noise = torch.rand_like(x) + torch.randn(3, 4) + torch.randn(3, 4)
+        return (
+            F.dropout(x, 0.5, True),
+            noise,
+            torch.randint(5, x.shape),
+            torch.bernoulli(x.abs().clamp(0, 1)),
+        )
+
+    x = torch.randn(3, 4)
+    exe, results = lw.compile(Calls(draw), args=(x,)), []
+    for run in (exe, draw, exe):
+        torch.manual_seed(7)
+        results.append(run(x))
+    for first, want, again in zip(*results, strict=True):
+        torch.testing.assert_close((first, again), (want, want))
+    assert not torch.equal(exe(x)[1], exe(x)[1])
+
+
+def test_views_by_primitives_and_mixed_types() -> None:
+    prims, x = torch.ops.prims, torch.randn(1, 6)
+    model = Calls(lambda x: prims.split_dim(prims.squeeze(prims.view_of(x), [0]), 0, 2))
+    close(lw.compile(model, args=(x,))(x), x.reshape(2, 3))
+    mixed = Calls(lambda g, x: torch.ops.aten.threshold_backward(g, x, 0.5))
+    grad = torch.arange(6).reshape(1, 6)
+    close(lw.compile(mixed, args=(grad, x))(grad, x), mixed(grad, x))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_gradients_of_resized_images(mode: str) -> None:
+    ops, grad = torch.ops.aten, torch.randn(1, 2, 7, 9)
+    name = f"upsample_{mode}2d_backward"
+    more = () if mode == "nearest" else (False,)
+    model = Calls(lambda g: getattr(ops, name)(g, (7, 9), (1, 2, 4, 5), *more))
+    close(lw.compile(model, args=(grad,))(grad), model(grad))
+
+
+def test_pools_of_integers() -> None:
+    x = torch.randint(-9, 9, (1, 2, 6, 7))
+    model = Calls(lambda x: (F.avg_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 2, divisor_override=3)))
+    for got, want in zip(lw.compile(model, args=(x,))(x), model(x), strict=True):
+        assert torch.equal(got, want)
+
+
+def test_operators_of_torchvision() -> None:
+    ops = pytest.importorskip("torchvision.ops")
+    boxes = torch.tensor([[0.0, 0, 2, 2], [0, 0, 2, 1.9], [5, 5, 6, 6], [0, 1.5, 2, 3.5]])
+    scores = torch.tensor([0.5, 0.9, 0.3, 0.7])
+    model = Calls(lambda b, s: ops.nms(b, s, 0.5))
+    assert lw.compile(model, args=(boxes, scores))(boxes, scores).tolist() == [1, 3, 2]
+    layer = ops.DeformConv2d(4, 6, 3, padding=1, groups=2)
+    args = torch.randn(1, 4, 5, 6), torch.randn(1, 18, 5, 6), torch.rand(1, 9, 5, 6)
+    close(lw.compile(layer, args=args)(*args), layer(*args))
+
+
+@pytest.mark.parametrize(
+    "function, shape",
+    [
+        (lambda x: F.adaptive_avg_pool2d(x, (2, 3)), (2, 3, 5, 7)),
+        (lambda x: F.avg_pool3d(x, 2, 2, 1, True, False), (1, 2, 5, 6, 7)),
+        (lambda x: F.avg_pool3d(x, 3, 2, 1, divisor_override=5), (1, 2, 5, 6, 7)),
+        (lambda x: F.max_pool3d(x, 2), (1, 2, 4, 5, 6)),
+        (lambda x: F.pad(x, (1, 2, -1, 3), mode="replicate"), (1, 2, 4, 5)),
+        (lambda x: torch.cdist(x, x.flip(0) * 2, 3.0), (4, 5)),
+        (lambda x: torch.cdist(x, x.flip(0) * 2, 1.0), (4, 5)),
+        (lambda x: F.pdist(x, 2.5), (4, 5)),
+        (lambda x: torch.zeros(3, 4).masked_scatter(torch.tensor([[True], [False], [True]]), x), (3, 4)),
+    ],
+)  # fmt: skip
+def test_gradients(
+    function: Callable[[torch.Tensor], torch.Tensor], shape: tuple[int, ...]
+) -> None:
+    """Those of operators that eager torch differentiates by one of its own."""
+    torch.manual_seed(3)
+    torch._dynamo.reset()
+    report(reset=True)
+    wants, x = [], torch.randn(shape)
+    for run in (function, torch.compile(function, backend="loopwright")):
+        leaf = x.clone().requires_grad_()
+        (run(leaf).sin() * 2).sum().backward()
+        wants.append(leaf.grad)
+    torch.testing.assert_close(wants[1], wants[0], rtol=1e-4, atol=1e-5)
+    assert not report().eager, report()

@@ -74,12 +74,15 @@ Arg = Term | Number | PrimExpr  # of operators that take tensors and numbers
 
 class TorchContext(Context):
     """The state of an import. symbols: what torch's symbolic sizes are here; values: the results of nodes
-    so far, by name."""
+    so far, by name; splits: what needs torch at run time is refused, since eager torch runs it between the parts of
+    this graph; drawn: the last random numbers."""
 
     def __init__(self, builder: BlockBuilder) -> None:
         super().__init__(builder)
         self.symbols: Symbols = {}
         self.values: Mapping[str, Value] = {}
+        self.splits = False
+        self.drawn: Expr | None = None
 
     @property
     def ops(self) -> Operators:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from operator import add, and_, ge, gt, le, lt, mul, or_, truediv
+from operator import and_, ge, gt, le, lt, or_
 from typing import Any
 
 import torch
@@ -44,7 +44,7 @@ from .model import (
 )
 from .pairs import COMPLEX, Pair, has_pairs, opened, paired
 from .pairs import part as part_of
-from .symbols import define, integer
+from .symbols import REAL, define, integer
 
 PLAIN = Options()
 _WRITES = tuple(kind for kind in OutputKind if kind.name.endswith("_MUTATION"))
@@ -81,14 +81,14 @@ def from_exported_program(
 def in_form(program: ExportedProgram, form: Form, keep_params: bool) -> IRModule:
     """The module of a program in TVM's form."""
     whole = undecomposed(program.graph)
-    program = program.run_decompositions(decompositions(whole))
+    program = decomposed(program, whole)
     return _module(program, Options(keep_params=keep_params), replace(form, whole=whole))
 
 
 def stateful(exported_program: ExportedProgram) -> IRModule:
     """The module of a program for `compile`. Buffers that it writes are inputs behind its own; the attribute
     "state" has their names and values, and which inputs the first results replace."""
-    program = exported_program.run_decompositions(decompositions())
+    program = decomposed(exported_program)
     specs = program.graph_signature.output_specs
     targets = [s.target for s in specs if s.kind in _WRITES]
     owned = [t for t in targets if t in program.state_dict or t in program.constants]
@@ -194,6 +194,16 @@ def decompositions(more: Iterable[str] = ()) -> dict[Any, Callable[..., Any]]:
     return table
 
 
+def decomposed(program: ExportedProgram, more: Iterable[str] = ()) -> ExportedProgram:
+    """A program in the operators that have converters, and `more`. Views by torch's primitives, which no
+    program can be functionalized with, are those of ATen."""
+    for node in program.graph.nodes:
+        target = node.target
+        if str(target).startswith("prims.") and any(r.alias_info for r in target._schema.returns):
+            node.target = target.impl_aten
+    return program.run_decompositions(decompositions(more))
+
+
 def overload_of(name: str) -> Any:
     """The operator of torch with a name such as "aten.add.Tensor", or None."""
     value: Any = torch.ops
@@ -224,8 +234,8 @@ def _inputs(
 
 class TorchImporter(Importer):
     """The import of a graph. inputs: placeholders of its inputs; constants: what other placeholders and
-    attributes hold, by the names of their nodes. form: TVM's, instead of ours. computed_only: inputs that
-    are results are left out of these."""
+    attributes hold, by the names of their nodes. form: TVM's, instead of ours. computed_only: of a part of a
+    graph, whose inputs that are results are left out of these."""
 
     context: TorchContext
     model: TorchModel
@@ -241,7 +251,7 @@ class TorchImporter(Importer):
     ) -> None:
         ports = [_port(n) for n in inputs if isinstance(n.meta.get("val"), torch.Tensor)]
         super().__init__(read(graph, ports, constants), options)
-        self.graph, self.form = graph, form
+        self.graph, self.form, self.context.splits = graph, form, computed_only
         self.results: list[Any] = [
             v
             for v in (output_nodes(graph) if computed_only else output_values(graph))
@@ -327,11 +337,17 @@ class TorchImporter(Importer):
         return outputs
 
     def _typed(self, node: TorchNode, outputs: Any) -> Any:
-        """A result in torch's type; results of several have it already."""
-        fake = node.value
-        if isinstance(outputs, (list, tuple, Pair)) or not isinstance(fake, torch.Tensor):
-            return outputs
-        value = self.context.value(outputs)
+        """Results in torch's types; a list for one result has its own type."""
+        fake, several = node.value, isinstance(node.value, (list, tuple))
+        if several and isinstance(outputs, (list, tuple)):
+            return [self._cast(v, f) for v, f in zip(outputs, fake, strict=False)]
+        return outputs if isinstance(outputs, (list, tuple)) else self._cast(outputs, fake)
+
+    def _cast(self, output: Any, fake: Any) -> Any:
+        """A result in the type of a fake tensor."""
+        if output is None or isinstance(output, Pair) or not isinstance(fake, torch.Tensor):
+            return output
+        value = self.context.value(output)
         if value.is_tensor and not fake.is_complex() and fake.dtype in DTYPES:
             return self.context.tensor(value, dtype_of(fake.dtype))
         return value
@@ -377,7 +393,7 @@ class TorchImporter(Importer):
         cx, module = self.context, graph.module
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
         span, around, symbols = self.builder.span, self.values, dict(cx.symbols)
-        self.values = dict(around)
+        self.values, drawn, cx.drawn = dict(around), cx.drawn, None
         for node, operand in zip(placeholders, graph.operands, strict=True):
             size = node.meta.get("val")
             if isinstance(operand, Value) and isinstance(size, torch.SymInt):
@@ -396,7 +412,7 @@ class TorchImporter(Importer):
                 output_values(module.graph), dict(zip(names, values, strict=True))
             )
         finally:
-            self.builder.span, self.values, cx.symbols = span, around, symbols
+            self.builder.span, self.values, cx.symbols, cx.drawn = span, around, symbols, drawn
 
     def outputs_of(self, results: Sequence[Any], by_name: Mapping[str, Value]) -> list[Value]:
         """The values of results: tensors by the names of their nodes, numbers and sizes as 0-d ones."""
@@ -449,7 +465,7 @@ class TorchImporter(Importer):
         """A symbolic float as a number, or as a 0-d tensor that is computed at run time."""
         if expr.is_number:
             return float(expr)
-        operator = _REAL.get(type(expr).__name__)
+        operator = REAL.get(type(expr).__name__)
         if operator is None:
             return self.context.tensor(integer(expr, self.context.symbols), "float64")
         terms = [self.context.tensor(self._real(a), "float64") for a in expr.args]
@@ -466,12 +482,6 @@ class TorchImporter(Importer):
                 expr = size.node.expr if isinstance(size, torch.SymInt) else None
                 if expr is not None and expr.is_Symbol and expr not in self.context.symbols:
                     self.context.symbols[expr] = self.context.value(output).shape[k]
-
-
-# Operations of symbolic floats, by the class of their expression; others are of integers.
-_REAL: dict[str, Callable[[Any, Any], Any]] = {
-    "Add": add, "Mul": mul, "FloatTrueDiv": truediv, "IntTrueDiv": truediv, "ToFloat": add,
-}  # fmt: skip
 
 
 _TRUTH: dict[str, Callable[[Any, Any], Any]] = {

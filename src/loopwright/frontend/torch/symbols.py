@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from operator import add, mul, truediv
 from typing import Any
 
 import sympy
@@ -44,6 +45,12 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+# Operations of symbolic floats; others are of integers.
+REAL: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": add, "Mul": mul, "FloatTrueDiv": truediv, "IntTrueDiv": truediv, "ToFloat": add,
+}  # fmt: skip
+
+
 def integer(value: Any, symbols: Symbols) -> Any:
     """A size of torch as an int or an expression. Raises ValueError for what has no counterpart."""
     if isinstance(value, torch.SymInt):
@@ -54,10 +61,23 @@ def integer(value: Any, symbols: Symbols) -> Any:
         if value not in symbols:
             raise ValueError(explain("no input determines a symbolic size", got=value))
         return symbols[value]
-    operation = _OPERATIONS.get(type(value).__name__)
+    name = type(value).__name__
+    if name in ("TruncToInt", "FloorToInt") and value.has(sympy.Float):
+        return prim_op.cast("int64", _real(value.args[0], symbols))
+    operation = _OPERATIONS.get(name)
     if operation is None:
         raise ValueError(explain("a symbolic size has no counterpart here", got=value))
     return operation(*(integer(a, symbols) for a in value.args))
+
+
+def _real(value: Any, symbols: Symbols) -> Any:
+    """A float that a size is computed from, which is never negative."""
+    if value.is_number:
+        return prim_op.const(float(value), "float64")
+    operation = REAL.get(type(value).__name__)
+    if operation is None:
+        return prim_op.cast("float64", integer(value, symbols))
+    return reduce(operation, (_real(a, symbols) for a in value.args))
 
 
 def define(size: Any, name: str, symbols: Symbols, kind: type[TirVar] = TirVar) -> Any:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import torch
 
-from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import Expr
 from ...graph.registry import Converter
@@ -148,16 +147,6 @@ def ldexp(cx: Context, node: Node, x: Arg, exponent: Arg) -> Term:
     return cx.tensor(2.0, node.dtype).power(exponent) * x
 
 
-@aten("rrelu_with_noise_functional")
-def rrelu(
-    cx: Context, node: Node, x: Term, noise: Term, lower: Number = 1 / 8, upper: Number = 1 / 3,
-    training: bool = False, *_: object,
-) -> list[Term]:  # fmt: skip
-    if training:
-        raise ValueError(explain("rrelu draws random numbers in training"))
-    return [cx.where(x > 0, x, x * ((lower + upper) / 2)), noise]
-
-
 @aten("rrelu_with_noise_backward")
 def rrelu_backward(
     cx: Context, node: Node, grad: Term, x: Term, noise: Term, lower: Number, upper: Number,
@@ -166,14 +155,6 @@ def rrelu_backward(
     if training and upper - lower > 1e-6:
         return grad * noise
     return cx.where(x > 0, grad, grad * ((lower + upper) / 2))
-
-
-@aten("native_dropout")
-def dropout(cx: Context, node: Node, x: Term, p: Number, train: bool | None) -> list[Term]:
-    if train and p not in (0, 1):
-        raise ValueError(explain("dropout draws random numbers in training"))
-    mask = cx.filled(cx.dims(node.value[0]), not (train and p), "bool")
-    return [x * 0.0 if train and p else x, mask]
 
 
 @aten("exp2")
@@ -254,6 +235,14 @@ def clamp(cx: Context, node: Node, x: Term, min: Arg | None = None, max: Arg | N
 @aten("clamp_max", "clamp_max.Tensor")
 def clamp_max(cx: Context, node: Node, x: Term, max: Arg) -> Term:
     return clamp(cx, node, x, None, max)
+
+
+@aten("threshold_backward")
+def threshold_backward(
+    cx: Context, node: Node, grad: Term, x: Term, threshold: Number
+) -> list[Term]:
+    """In the type of eager torch: that of fake tensors is the gradient's."""
+    return [cx.where(x <= threshold, 0, cx.tensor(grad, _common(node)))]
 
 
 @aten("hardtanh")

@@ -308,6 +308,19 @@ def masked_scatter(cx: Context, node: Node, x: Term, mask: Term, source: Term) -
     return cx.where(flags, values, cx.flat(data)).reshape(cx.shape(node.value))
 
 
+@aten("masked_scatter_backward")
+def masked_scatter_backward(
+    cx: Context, node: Node, grad: Term, mask: Term, sizes: Sequence[Size]
+) -> Term:
+    """The gradients where the mask is true, one after another; those of elements that no mask took are 0."""
+    flags, count = cx.flat(mask.broadcast_to(ShapeExpr(grad.shape))), cx.product(sizes)
+    rank = flags.astype("int64").cumsum(0) - 1
+    at = cx.where(flags, rank, count)  # one more place, which is dropped
+    rows = cx.filled([cx.simplify(count + 1)], 0, node.dtype)
+    rows = rows.scatter_elements(at.expr, cx.flat(grad).expr, 0, "update")
+    return cx.part(rows, 0, 0, count).reshape(ShapeExpr(sizes))
+
+
 @aten("nonzero_static")
 def nonzero_static(cx: Context, node: Node, x: Term, *, size: int, fill_value: int = -1) -> Term:
     """The first `size` positions of elements that are not 0, filled up."""
@@ -334,27 +347,62 @@ def embedding_bag(
     cx: Context, node: Node, weight: Term, indices: Term, offsets: Term, scale: bool = False, mode: int = 0,
     sparse: bool = False, factors: Term | None = None, include_last: bool = False, padding: int = -1,
 ) -> list[Term | None]:  # fmt: skip
-    """Sums (0), means (1) or maxima (2) of rows of a table: a bag begins at each offset."""
+    """Sums (0), means (1) or maxima (2) of rows of a table: a bag begins at each offset. The other results are
+    the bag of each row, the sizes of bags, and which index each maximum is of; those that torch leaves unused are 0."""
     bags, width, count = offsets.shape[0] - int(include_last), weight.shape[1], indices.shape[0]
+    line, indices = cx.line(count), cx.tensor(indices, "int64")
     rows = cx.ops.take(weight, indices, axis=0)
     rows = rows if factors is None else rows * factors.expand_dims([1])
     starts = cx.part(cx.tensor(offsets, "int64"), 0, 0, bags)
-    bag = (starts.expand_dims([0]) <= cx.line(count).expand_dims([1])).astype("int64").sum(
-        [1], False
-    ) - 1
-    if padding >= 0:  # one more bag, which is dropped, takes padding
-        bag = cx.where(cx.tensor(indices, "int64").equal(padding), bags, bag)
-    spread = bag.expand_dims([1]).broadcast_to(ShapeExpr([count, width]))
+    own = (starts <= line.expand_dims([1])).astype("int64").sum([1], False) - 1
+    # One more bag, which is dropped, takes padding.
+    bag = own if padding < 0 else cx.where(indices.equal(padding), bags, own)
+    spread = bag.expand_dims([1]).broadcast_to(ShapeExpr([count, width])).expr
+
+    def gathered(start: Number, dtype: str, at: Expr, values: Term, how: str) -> Term:
+        """Values reduced by bags."""
+        dims = [cx.simplify(bags + 1), *values.shape[1:]]
+        return cx.filled(dims, start, dtype).scatter_elements(at, values.expr, 0, how)
+
     start, how = (-np.inf, "max") if mode == 2 else (0, "add")
-    out = cx.filled([bags + 1, width], start, node.dtype).scatter_elements(
-        spread.expr, rows.expr, 0, how
+    out = gathered(start, node.dtype, spread, rows, how)
+    sizes = cx.part(
+        gathered(0, "int64", bag.expr, cx.filled([count], 1, "int64"), "add"), 0, 0, bags
     )
-    ones = cx.filled([count], 1, "int64")
-    sizes = cx.filled([bags + 1], 0, "int64").scatter_elements(bag.expr, ones.expr, 0, "add")
-    out, sizes = cx.part(out, 0, 0, bags), cx.part(sizes, 0, 0, bags).expand_dims([1])
+    each = sizes.expand_dims([1])
+    unused = [cx.filled(cx.dims(f), 0, "int64") for f in node.value[1:]]
+    most: Term = sizes
+    if mode == 2 and node.outputs[3]:
+        same = rows.equal(out.take(bag.expr, 0))
+        first = gathered(
+            np.iinfo("int64").max,
+            "int64",
+            spread,
+            cx.where(same, line.expand_dims([1]), count),
+            "min",
+        )
+        at = cx.part(first, 0, 0, bags).minimum(cx.simplify(count - 1))
+        most = cx.where(each.equal(0), 0, indices.take(at.expr, 0))
+    out = cx.part(out, 0, 0, bags)
     if mode == 1:
-        out = out / sizes.maximum(1).astype(node.dtype)
-    return [cx.where(sizes.equal(0), 0.0, out) if mode == 2 else out, None, None, None]
+        out = out / each.maximum(1).astype(node.dtype)
+    elif mode == 2:
+        out = cx.where(each.equal(0), 0.0, out)
+    plain = 0 in node.value[1].shape
+    return [out, unused[0] if plain else own, *((sizes, most) if mode else unused[1:])]
+
+
+@aten("repeat_interleave.Tensor")
+def repeat_interleave(
+    cx: Context, node: Node, repeats: Term, output_size: Size | None = None
+) -> Term:
+    """Each index as often as it is to be repeated."""
+    counts = cx.tensor(repeats, "int64")
+    ends, total = counts.cumsum(0), output_size
+    if total is None:
+        total = cx.integers(counts.sum([0], False), "repeats", dims=True)[0]
+    at = op.bucketize(cx.line(total).expr, ends.expr, False, True)
+    return cx.value(at).astype(node.dtype)
 
 
 @aten("tril_indices", "triu_indices")

@@ -15,7 +15,6 @@ from ...graph.operators.shapes import axis_of
 from ...graph.registry import register_converter
 from ..context import Size, Term
 from ..context import TorchContext as Context
-from ..dtypes import dtype_of
 from ..model import DOMAIN
 from ..model import TorchNode as Node
 from .table import aten
@@ -37,12 +36,6 @@ def _parts(cx: Context, call: Expr, count: int) -> list[Term]:
     """The results of an operator of several."""
     whole = cx.emit(call)
     return [cx.value(whole[k]) for k in range(count)]
-
-
-def _narrow(cx: Context, node: Node, results: Sequence[Term | None]) -> list[Term | None]:
-    """The results in their types."""
-    pairs = zip(results, node.value, strict=True)
-    return [None if r is None else cx.tensor(r, dtype_of(fake.dtype)) for r, fake in pairs]
 
 
 def _transposed(x: Term) -> Term:
@@ -109,8 +102,8 @@ def _is_row_major(node: Node) -> bool:
 @aten("linalg_lu_factor_ex")
 def lu_factor_ex(
     cx: Context, node: Node, x: Term, *, pivot: bool = True, check_errors: bool = False
-) -> list[Term | None]:
-    return _narrow(cx, node, _factor(cx, _pivoted(cx, x, pivot)))
+) -> list[Term]:
+    return _factor(cx, _pivoted(cx, x, pivot))
 
 
 def _pivoted(cx: Context, x: Term, pivot: bool) -> Term:
@@ -141,7 +134,7 @@ def lu_unpack(
         lower = cx.part(lu, last, 0, count).tril(-1)
         upper = cx.part(lu, last - 1, 0, count).triu(0)
         results += [lower + cx.value(op.eye(m, count, 0, str(lu.dtype))), upper]
-    return _narrow(cx, node, results if data else [*results, none, none])
+    return results if data else [*results, none, none]
 
 
 @aten("linalg_lu_solve")
@@ -177,14 +170,14 @@ def solve_ex(
     else:
         out = _transposed(_solved(cx, factors, flat, _transposed(wide), True))
     out = out.squeeze([out.ndim - 1]) if vector else out
-    return _narrow(cx, node, [out, lu, pivots, info])
+    return [out, lu, pivots, info]
 
 
 @aten("linalg_inv_ex")
 def inv_ex(cx: Context, node: Node, x: Term, *, check_errors: bool = False) -> list[Term | None]:
     *lead, n, _ = x.shape
     lu, pivots, info = _factor(cx, _wide(cx, x))
-    return _narrow(cx, node, [_solved(cx, lu, pivots, _eye(cx, lead, n, n)), info])
+    return [_solved(cx, lu, pivots, _eye(cx, lead, n, n)), info]
 
 
 def _exchanges(cx: Context, pivots: Term) -> Term:
@@ -199,7 +192,7 @@ def det(cx: Context, node: Node, x: Term) -> list[Term | None]:
     wide = _wide(cx, x)
     lu, pivots, _ = _factor(cx, _transposed(wide) if _is_row_major(node) else wide)
     product = _diagonal(cx, lu).prod([x.ndim - 2], False)
-    return _narrow(cx, node, [product * _exchanges(cx, pivots), lu, pivots])
+    return [product * _exchanges(cx, pivots), lu, pivots]
 
 
 @aten("_linalg_slogdet")
@@ -208,7 +201,7 @@ def slogdet(cx: Context, node: Node, x: Term) -> list[Term | None]:
     lu, pivots, _ = _factor(cx, _transposed(wide) if _is_row_major(node) else wide)
     diagonal, axis = _diagonal(cx, lu), [x.ndim - 2]
     sign = diagonal.sign().prod(axis, False) * _exchanges(cx, pivots)
-    return _narrow(cx, node, [sign, diagonal.abs().log().sum(axis, False), lu, pivots])
+    return [sign, diagonal.abs().log().sum(axis, False), lu, pivots]
 
 
 # ---------------------------------------------------------------- triangles
@@ -239,7 +232,7 @@ def triangular_solve(
     lead = cx.dims(node.value[0])[:-2]
     matrix = _transposed(x) if transpose else x
     out = _triangle(cx, matrix, b, lead, upper != transpose, True, unitriangular)
-    return _narrow(cx, node, [out, _batch(cx, x, lead)])
+    return [out, _batch(cx, x, lead)]
 
 
 @aten("linalg_cholesky_ex")
@@ -248,7 +241,7 @@ def cholesky_ex(
 ) -> list[Term | None]:
     wide = _wide(cx, x)
     factor, info = _parts(cx, op.linalg.cholesky((_transposed(wide) if upper else wide).expr), 2)
-    return _narrow(cx, node, [_transposed(factor) if upper else factor, info])
+    return [_transposed(factor) if upper else factor, info]
 
 
 @aten("cholesky_solve")
@@ -272,8 +265,8 @@ def cholesky_inverse(cx: Context, node: Node, x: Term, upper: bool = False) -> T
 
 
 @aten("geqrf")
-def geqrf(cx: Context, node: Node, x: Term) -> list[Term | None]:
-    return _narrow(cx, node, _parts(cx, op.linalg.qr_factor(_wide(cx, x).expr), 2))
+def geqrf(cx: Context, node: Node, x: Term) -> list[Term]:
+    return _parts(cx, op.linalg.qr_factor(_wide(cx, x).expr), 2)
 
 
 @aten("linalg_qr")
@@ -283,8 +276,8 @@ def qr(cx: Context, node: Node, x: Term, mode: str = "reduced") -> list[Term | N
     rows = m if mode == "complete" else tau.shape[-1]
     r = cx.part(packed, x.ndim - 2, 0, rows).triu(0)
     if mode == "r":
-        return _narrow(cx, node, [cx.filled([0], 0, "float64"), r])
-    return _narrow(cx, node, [_reflected(cx, packed, tau, _eye(cx, lead, m, rows)), r])
+        return [cx.filled([0], 0, "float64"), r]
+    return [_reflected(cx, packed, tau, _eye(cx, lead, m, rows)), r]
 
 
 def _reflected(cx: Context, packed: Term, tau: Term, b: Term, transpose: bool = False) -> Term:
@@ -326,7 +319,7 @@ def eigh(
     _alone(node, 1)
     wide = _wide(cx, x, _LARGE_JACOBI)
     values, _ = _eigen(cx, _transposed(wide) if uplo.upper() == "U" else wide)
-    return _narrow(cx, node, [values, None])
+    return [values, None]
 
 
 def _eigen(cx: Context, x: Term) -> list[Term]:
@@ -348,7 +341,7 @@ def svd(
     driver: str | None = None,
 ) -> list[Term | None]:  # fmt: skip
     _alone(node, 0, 2)
-    return _narrow(cx, node, [None, _singular(cx, _wide(cx, x, _LARGE_JACOBI))[1], None])
+    return [None, _singular(cx, _wide(cx, x, _LARGE_JACOBI))[1], None]
 
 
 @aten("linalg_pinv.atol_rtol_tensor")
@@ -382,7 +375,7 @@ def pinv(
 def polar(cx: Context, node: Node, x: Term) -> list[Term | None]:
     u, s, vt = _singular(cx, _wide(cx, x, _LARGE_JACOBI))
     scaled = _transposed(vt) * s.expand_dims([s.ndim - 1])
-    return _narrow(cx, node, [_matmul(cx, u, vt), _matmul(cx, scaled, vt)])
+    return [_matmul(cx, u, vt), _matmul(cx, scaled, vt)]
 
 
 @aten("linalg_matrix_sqrth")

@@ -10,10 +10,8 @@ import numpy as np
 
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm
-from ....ops.resizing import Style
 from ....relax import op
 from ....relax.expr import Expr, ShapeExpr
-from ...graph.operators.images import factors_of, resized
 from ...graph.operators.windows import MAX_POOL, MEAN_POOL, Window, least, pooled
 from ..context import Arg, Number, Size, Term
 from ..context import TorchContext as Context
@@ -101,6 +99,38 @@ def pdist(cx: Context, node: Node, x: Term, p: float = 2.0) -> Term:
     return _norm(a - b, p, 1)
 
 
+def _slope(cx: Context, apart: Term, distance: Term, p: float) -> Term:
+    """The derivative of `_norm` by the differences, 0 where the distance is."""
+    sign, zero = apart.sign(), distance.equal(0.0)
+    if p in (0, 1):
+        return sign * p
+    if p == math.inf:
+        return sign * apart.abs().equal(distance).astype(str(sign.dtype))
+    ratio = apart.abs() / cx.where(zero, 1.0, distance)
+    power = ratio if p == 2 else cx.where(ratio.equal(0.0), 0.0, ratio.power(p - 1))
+    return cx.where(zero, 0.0, sign * power)
+
+
+@aten("_cdist_backward")
+def cdist_backward(
+    cx: Context, node: Node, grad: Term, a: Term, b: Term, p: float, distance: Term
+) -> Term:
+    apart = a.expand_dims([a.ndim - 1]) - b.expand_dims([b.ndim - 2])
+    grad, distance = (v.expand_dims([v.ndim]) for v in (grad, distance))
+    return (grad * _slope(cx, apart, distance, p)).sum([apart.ndim - 2], False)
+
+
+@aten("_pdist_backward")
+def pdist_backward(cx: Context, node: Node, grad: Term, x: Term, p: float, distance: Term) -> Term:
+    pairs = [cx.literal(k.astype("int64")) for k in np.triu_indices(int(x.shape[0]), 1)]
+    a, b = (cx.ops.take(x, k, axis=0) for k in pairs)
+    grad, distance = (v.expand_dims([1]) for v in (grad, distance))
+    each, out = grad * _slope(cx, a - b, distance, p), cx.filled(x.shape, 0, node.dtype)
+    for k, part in zip(pairs, (each, -each), strict=True):
+        out = out.index_put([k.expr], part.expr, True)
+    return out
+
+
 @aten("dist")
 def dist(cx: Context, node: Node, a: Term, b: Term, p: float = 2.0) -> Term:
     return _norm(cx.flat(a - b), float(p), 0)
@@ -140,7 +170,7 @@ def _batched(x: Term, rank: int) -> tuple[Term, bool]:
     return (x, False) if x.ndim == rank + 2 else (x.expand_dims([0]), True)
 
 
-def _window(
+def window_of(
     rank: int, kernel: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers, ceil: bool
 ) -> Window:
     size = _each(kernel, rank)
@@ -155,7 +185,7 @@ def max_pool(
 ) -> Term:  # fmt: skip
     rank = int(node.op_type.split("max_pool")[1][0])
     image, single = _batched(x, rank)
-    window = _window(rank, kernel, stride, padding, dilation, ceil_mode)
+    window = window_of(rank, kernel, stride, padding, dilation, ceil_mode)
     out = cx.tensor(pooled(cx, image, MAX_POOL[rank], window, fill=least(x)))
     return out.squeeze([0]) if single else out
 
@@ -169,9 +199,11 @@ def max_pool_with_indices(
     if not node.outputs[1]:
         return [max_pool(cx, node, x, kernel, stride, padding, dilation, ceil_mode), None]
     rank = int(node.op_type.split("max_pool")[1][0])
-    size, strides, pads, dilations, _ = _window(rank, kernel, stride, padding, dilation, ceil_mode)
-    first, counts = x.ndim - rank, list(map(int, node.value[0].shape[-rank:]))
-    stacked = _elements_of_windows(cx, x, size, strides, pads, dilations, counts)
+    size, strides, pads, dilations, ceil = window_of(
+        rank, kernel, stride, padding, dilation, ceil_mode
+    )
+    first, counts = x.ndim - rank, cx.dims(node.value[0])[-rank:]
+    stacked = _elements_of_windows(cx, x, (size, strides, pads, dilations, ceil), counts)
     which = stacked.argmax(0, False)
     at, rest = which * 0, math.prod(size)
     for k in range(rank):
@@ -184,38 +216,22 @@ def max_pool_with_indices(
     return [stacked.max([0], False), at]
 
 
-def _elements_of_windows(
-    cx: Context, x: Term, size: list[int], strides: list[int], pads: list[int], dilations: list[int],
-    counts: list[int],
-) -> Term:  # fmt: skip
+def _elements_of_windows(cx: Context, x: Term, window: Window, counts: list[Size]) -> Term:
     """The elements at each offset of a window, for all windows, along a first axis."""
+    size, strides, pads, dilations, ceil = window
     rank, first = len(size), x.ndim - len(size)
-    ends = [(n - 1) * s + 1 for n, s in zip(counts, strides, strict=True)]
-    sides = []
-    for k in range(rank):
-        need = ends[k] + dilations[k] * (size[k] - 1)
-        sides += [pads[k], max(need - int(x.shape[first + k]) - pads[k], 0)]
-    if any(sides):
-        x = cx.value(op.nn.pad(x.expr, [0] * 2 * first + sides, "constant", least(x)))
+    ends = [cx.simplify((n - 1) * s + 1) for n, s in zip(counts, strides, strict=True)]
+    # The last window of `ceil` may reach beyond the padding.
+    sides = [[p, p + (s - 1 if ceil else 0)] for p, s in zip(pads[:rank], strides, strict=True)]
+    flat = [w for side in sides for w in side]
+    if any(flat):
+        x = cx.value(op.nn.pad(x.expr, [0] * 2 * first + flat, "constant", least(x)))
     axes, parts = [*range(first, x.ndim)], []
     for offset in itertools.product(*map(range, size)):
         begin = [o * d for o, d in zip(offset, dilations, strict=True)]
         stop = [b + e for b, e in zip(begin, ends, strict=True)]
         parts.append(x.strided_slice(axes, begin, stop, strides, True))
     return cx.stack(parts, 0)
-
-
-@aten("max_pool2d_with_indices_backward")
-def max_pool_backward(
-    cx: Context, node: Node, grad: Term, x: Term, kernel: object, stride: object, padding: object,
-    dilation: object, ceil_mode: bool, indices: Term,
-) -> Term:  # fmt: skip
-    """The gradient of each maximum, added where it was."""
-    lead = list(x.shape[:-2])
-    count = ShapeExpr([*lead, cx.product(indices.shape[-2:])])
-    zeros = cx.filled([*lead, cx.product(x.shape[-2:])], 0, node.dtype)
-    at, new = (v.reshape(count).expr for v in (indices, grad))
-    return zeros.scatter_elements(at, new, len(lead), "add").reshape(ShapeExpr(x.shape))
 
 
 @aten("avg_pool1d", "avg_pool2d", "avg_pool3d")
@@ -225,11 +241,16 @@ def avg_pool(
 ) -> Term:  # fmt: skip
     rank = int(node.op_type.split("avg_pool")[1][0])
     image, single = _batched(x, rank)
-    window = _window(rank, kernel, stride, padding, 1, ceil_mode)
+    window = window_of(rank, kernel, stride, padding, 1, ceil_mode)
     if divisor_override:  # with zeros around, the sum is the mean times the size of the window
         plain = (window[0], window[1], [0] * 2 * rank, window[3], False)
-        out = cx.tensor(pooled(cx, _grown(cx, image, window), MEAN_POOL[rank], plain, True))
-        out = out * (math.prod(window[0]) / divisor_override)
+        whole, count = _grown(cx, image, window), math.prod(window[0])
+        data = whole if x.dtype.is_float else cx.tensor(whole, "float64")
+        out = cx.tensor(pooled(cx, data, MEAN_POOL[rank], plain, True))
+        if x.dtype.is_float:
+            out = out * (count / divisor_override)
+        else:
+            out = (out * float(count)).round().astype(node.dtype) / divisor_override
     else:
         out = cx.tensor(pooled(cx, image, MEAN_POOL[rank], window, count_include_pad))
     return out.squeeze([0]) if single else out
@@ -252,7 +273,7 @@ def avg_pool_backward(
 ) -> Term:  # fmt: skip
     if divisor_override:
         raise ValueError(explain("this gradient is of pools without a divisor of their own"))
-    size, strides, pads, _, _ = _window(2, kernel, stride, padding, 1, ceil_mode)
+    size, strides, pads, _, _ = window_of(2, kernel, stride, padding, 1, ceil_mode)
     (image, single), (wide, _) = _batched(x, 2), _batched(grad, 2)
     build = op.grad.avg_pool2d_backward
     out = cx.value(
@@ -449,7 +470,7 @@ def flash_attention(
         return [out]
     most = scores.max([axis], True)
     total = ((scores - most).exp().sum([axis], True).log() + most).squeeze([axis])
-    return [cx.tensor(v, dtype_of(f.dtype)) for v, f in zip((out, total), node.value, strict=True)]
+    return [out, total]
 
 
 def _scores(
@@ -486,54 +507,3 @@ def _repeated(cx: Context, x: Term, like: Term) -> Term:
         x.shape[-3], "the number of heads"
     )
     return x if times == 1 else x.repeat(times, x.ndim - 3)
-
-
-# ---------------------------------------------------------------- images
-
-
-def _resized(
-    cx: Context, node: Node, x: Term, style: Style, scales: Sequence[float | None] | None
-) -> Term:
-    axes, extents = [*range(2, x.ndim)], cx.dims(node.value)[2:]
-    whole = scales is not None and all(isinstance(s, float) for s in scales)
-    factors = list(scales) if scales is not None and whole else factors_of(cx, x, axes, extents)
-    return cx.tensor(resized(cx, x, axes, factors, extents, style))
-
-
-@aten("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
-def upsample_nearest(cx: Context, node: Node, x: Term, size: object, *scales: float | None) -> Term:
-    return _resized(cx, node, x, Style("nearest_neighbor", "asymmetric", "floor"), scales or None)
-
-
-@aten("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d")
-def upsample(
-    cx: Context, node: Node, x: Term, size: object, align_corners: bool, *scales: float | None
-) -> Term:
-    method = "cubic" if "cubic" in node.op_type else "linear"
-    style = Style(method, "align_corners" if align_corners else "half_pixel")
-    return _resized(cx, node, x, style, None if align_corners else scales or None)
-
-
-@aten("upsample_nearest2d.vec")
-def upsample_nearest_by(
-    cx: Context, node: Node, x: Term, size: object, scales: list[float] | None
-) -> Term:
-    return upsample_nearest(cx, node, x, size, *(scales or ()))
-
-
-@aten("upsample_bilinear2d.vec")
-def upsample_by(
-    cx: Context, node: Node, x: Term, size: object, align_corners: bool, scales: list[float] | None
-) -> Term:
-    return upsample(cx, node, x, size, align_corners, *(scales or ()))
-
-
-@aten("grid_sampler_2d", "grid_sampler_3d")
-def grid_sampler(
-    cx: Context, node: Node, x: Term, grid: Term, mode: int, padding: int, align_corners: bool
-) -> Expr:
-    method = ("bilinear", "nearest", "bicubic")[mode]
-    outside = ("zeros", "border", "reflection")[padding]
-    where = grid.permute_dims([0, grid.ndim - 1, *range(1, grid.ndim - 1)])
-    layout = "NCHW" if x.ndim == 4 else "NCDHW"
-    return op.image.grid_sample(x.expr, where.expr, method, layout, outside, align_corners)

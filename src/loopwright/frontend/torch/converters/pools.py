@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
+from typing import Any
 
-import numpy as np
-
-from ....base.errors import explain
 from ....relax.expr import ShapeExpr
+from ...graph.values import literal
 from ..context import Size, Term
 from ..context import TorchContext as Context
 from ..model import TorchNode as Node
@@ -16,42 +14,39 @@ from .table import aten
 
 @aten("adaptive_max_pool2d", "adaptive_max_pool3d")
 def adaptive_max_pool(cx: Context, node: Node, x: Term, size: list[Size]) -> list[Term]:
-    """The maximum of each part, and its index in the image, flattened: part i of n is from floor(i d / n) up to
-    ceil((i + 1) d / n), whose elements are taken as often as the longest part has some, the last one again."""
+    """The maximum of each part, and its index in the image, flattened. The last axis is reduced first: to the
+    first maximum of each row, then to the first row that has it."""
     rank = int(node.op_type.split("max_pool")[1][0])
-    dims = node.source.args[0].meta["val"].shape[-rank:]
-    counts = node.value[0].shape[-rank:]
-    if not all(isinstance(d, int) for d in (*dims, *counts)):
-        raise ValueError(explain("parts of an axis of symbolic extent"))
-    grids = [_part_indices(d, n) for d, n in zip(dims, counts, strict=True)]
-    lead, area = list(x.shape[: x.ndim - rank]), int(np.prod(dims))
-    offsets = []
-    for choice in itertools.product(*(range(g.shape[1]) for g in grids)):
-        chosen = [g[:, c] for g, c in zip(grids, choice, strict=True)]
-        offsets.append(np.ravel_multi_index(np.meshgrid(*chosen, indexing="ij"), dims).reshape(-1))
-    table = np.stack(offsets).astype("int64")  # element of a window, window
-    flat = x.reshape(ShapeExpr([*lead, area]))
-    values = cx.ops.take(flat, cx.literal(table), axis=len(lead))
-    which = values.argmax(len(lead), True)
-    at = cx.value(cx.literal(table)).broadcast_to(ShapeExpr([*lead, *table.shape]))
-    best = [v.gather_elements(which.expr, len(lead)) for v in (values, at)]
-    return [b.reshape(cx.shape(f)) for b, f in zip(best, node.value, strict=True)]
+    dims, counts = x.shape[x.ndim - rank :], cx.dims(node.value[0])[-rank:]
+    best, at = x, cx.line(cx.product(dims)).reshape(ShapeExpr(dims))
+    at = at.broadcast_to(ShapeExpr(x.shape))
+    for axis in range(x.ndim - 1, x.ndim - rank - 1, -1):
+        table = _part_indices(cx, x.shape[axis], counts[axis - x.ndim + rank])
+        windows = [v.take(table.expr, axis) for v in (best, at)]
+        which = windows[0].argmax(axis + 1, True).expr
+        best, at = (v.gather_elements(which, axis + 1).squeeze([axis + 1]) for v in windows)
+    return [best, at]
 
 
-def _part_indices(extent: int, parts: int) -> np.ndarray:
-    """The indices of the elements of each part, (parts, elements of the longest one)."""
-    begin = [i * extent // parts for i in range(parts)]
-    end = [-(-(i + 1) * extent // parts) for i in range(parts)]
-    longest = max((e - b for b, e in zip(begin, end, strict=True)), default=1)
-    steps = np.arange(longest)
-    return np.stack([np.minimum(b + steps, e - 1) for b, e in zip(begin, end, strict=True)])
+def _part_indices(cx: Context, extent: Size, parts: Size) -> Term:
+    """The indices of the elements of each part, from floor(i d / n) up to ceil((i + 1) d / n) for part i of n. All
+    are as long as the longest one; shorter ones repeat their last element."""
+    d, n = literal(extent), literal(parts)
+    if isinstance(d, int) and isinstance(n, int):
+        longest = max((-(-(i + 1) * d // n) - i * d // n for i in range(n)), default=1)
+    else:
+        longest = cx.simplify(d // n + 2)
+    part = cx.line(n).expand_dims([1])
+    last = ((part + 1) * d - 1) // n
+    return (part * d // n + cx.line(longest)).minimum(last)
 
 
-@aten("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward")
-def adaptive_max_pool_backward(cx: Context, node: Node, grad: Term, x: Term, indices: Term) -> Term:
-    """The gradient of each maximum, added where it was."""
+@aten("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward",
+      "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward")  # fmt: skip
+def max_pool_backward(cx: Context, node: Node, grad: Term, x: Term, *more: Any) -> Term:
+    """The gradient of each maximum, added where it was: the last argument has the indices."""
     rank = int(node.op_type.split("max_pool")[1][0])
-    lead = list(x.shape[: x.ndim - rank])
+    lead, indices = list(x.shape[: x.ndim - rank]), more[-1]
     zeros = cx.filled([*lead, cx.product(x.shape[-rank:])], 0, node.dtype)
     count = ShapeExpr([*lead, cx.product(indices.shape[-rank:])])
     at, new = (v.reshape(count).expr for v in (indices, grad))

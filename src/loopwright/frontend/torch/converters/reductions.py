@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import Expr, ShapeExpr
 from ...graph.operators.shapes import axis_of
 from ...graph.registry import Converter
+from ...graph.values import literal
 from ..context import Number, Size, Term
 from ..context import TorchContext as Context
 from ..dtypes import dtype_of
@@ -19,6 +21,7 @@ from .table import aten, each
 
 Dims = int | Sequence[int] | None
 Build = Callable[..., Expr]
+_LONG = 1 << 14  # of float32, elements whose sum is exact to about 1e-4
 
 
 def _axes(x: Term, dim: Dims) -> list[int] | None:
@@ -42,9 +45,22 @@ def _reduction(build: Build) -> Converter:
         **_: object,
     ) -> Expr | Term:
         value = cx.tensor(x, node.dtype)
-        return build(value.expr, _axes(x, dim), keepdim) if x.ndim else value
+        return _reduced(cx, build, value, _axes(x, dim), keepdim) if x.ndim else value
 
     return convert
+
+
+def _reduced(cx: Context, build: Build, x: Term, axes: list[int] | None, keepdim: bool) -> Term:
+    """A reduction, that of all elements one axis after another."""
+    for axis in reversed(range(x.ndim)) if _is_long(cx, x, axes) else ():
+        x, axes = cx.value(build(x.expr, [axis], keepdim)), []
+    return cx.value(build(x.expr, axes, keepdim)) if axes != [] else x
+
+
+def _is_long(cx: Context, x: Term, axes: list[int] | None) -> bool:
+    """Whether a single sum of all elements would lose digits."""
+    size = literal(cx.product(x.shape))
+    return len(axes or x.shape) == x.ndim > 1 and not (isinstance(size, int) and size <= _LONG)
 
 
 def _by_bytes(build: Build) -> Converter:
@@ -120,7 +136,11 @@ def extreme(cx: Context, node: Node, x: Term, dim: int, keepdim: bool = False) -
 def _variance(cx: Context, x: Term, dim: Dims, correction: Number | None, keepdim: bool) -> Term:
     """The variance with a divisor of n - correction."""
     axes = _axes(x, dim)
-    out = x.variance(axes, keepdim) if x.ndim else x - x
+    if _is_long(cx, x, axes):
+        apart = x - _reduced(cx, op.mean, x, axes, True)
+        out = _reduced(cx, op.mean, apart * apart, axes, keepdim)
+    else:
+        out = x.variance(axes, keepdim) if x.ndim else x - x
     correction = 1 if correction is None else correction
     if not correction:
         return out
@@ -142,7 +162,7 @@ def var_mean(
     cx: Context, node: Node, x: Term, dim: Dims = None, *, correction: Number | None = None,
     keepdim: bool = False,
 ) -> list[Term]:  # fmt: skip
-    mean = x.mean(_axes(x, dim), keepdim) if x.ndim else x
+    mean = _reduced(cx, op.mean, x, _axes(x, dim), keepdim) if x.ndim else x
     return [_variance(cx, x, dim, correction, keepdim), mean]
 
 
@@ -288,12 +308,7 @@ def cumulative_extreme(cx: Context, node: Node, x: Term, dim: int) -> list[Term]
 
 @aten("logcumsumexp")
 def logcumsumexp(cx: Context, node: Node, x: Term, dim: int) -> Term:
-    def join(a: list[Term], b: list[Term]) -> list[Term]:
-        most = a[0].maximum(b[0])
-        total = most + ((a[0].minimum(b[0]) - most).exp() + 1.0).log()
-        return [cx.where(most.isfinite(), total, most)]
-
-    return _scan(cx, [x], axis_of(dim, x.ndim), join)[0] if x.ndim else x
+    return x.logcumsumexp(axis_of(dim, x.ndim)) if x.ndim else x
 
 
 # ---------------------------------------------------------------- sorting and selection
@@ -305,6 +320,8 @@ def sort(
 ) -> list[Term]:
     if not x.ndim:
         return [x, _zero(cx)]
+    if cx.splits and not stable and node.outputs[1] and x.dtype.bits <= 16:
+        raise ValueError(explain("the positions of equal elements are torch's own"))
     axis = axis_of(dim, x.ndim)
     order = _comparable(cx, x).argsort(axis, descending, "int64")
     return [x.gather_elements(order.expr, axis), order]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
+from ....ir.dtype import DataType
 from ....ir.prim_expr import IntImm, PrimExpr
 from ....relax import op
 from ....relax.expr import Expr, ShapeExpr
@@ -27,7 +30,21 @@ aten("squeeze", "squeeze.dim", "squeeze.dims", "unsqueeze")(view)
 
 @aten("view.dtype")
 def view_dtype(cx: Context, node: Node, x: Term, dtype: str) -> Term:
-    return x.reinterpret(node.dtype)
+    """The same bytes as elements of another type: those of a wider one are several along the last axis, the least
+    significant first."""
+    have, want = x.dtype.bits, DataType(node.dtype).bits
+    if have == want:
+        return x.reinterpret(node.dtype)
+    words, narrow, wide = x.reinterpret(f"uint{have}"), min(have, want), f"uint{max(have, want)}"
+    count = max(have, want) // narrow
+    if want < have:
+        parts = [(words >> narrow * k).astype(f"uint{want}") for k in range(count)]
+        words = cx.stack(parts, x.ndim).reshape(cx.shape(node.value))
+    else:
+        rows = words.reshape(ShapeExpr([*cx.dims(node.value), count])).astype(wide)
+        parts = [select(cx, node, rows, -1, k) * (1 << narrow * k) for k in range(count)]
+        words = reduce(add, parts)
+    return words.reinterpret(node.dtype)
 
 
 @aten("expand", "expand_copy", "broadcast_to")
