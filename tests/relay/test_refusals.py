@@ -52,7 +52,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
         relay.reshape_like(x, relay.var("y", shape=(2, 4)))
     ),
     "a tensor of layout NCHW has 4 axes\n  got: Tensor": lambda: typed(relay.nn.conv2d(x, taps)),
-    'unknown ret_type\n  got: \'both \'\n  instead: use "both", "values" or': lambda: typed(
+    "unknown ret_type\n  got: 'both '\n  instead: did you mean both": lambda: typed(
         relay.topk(x, 1, ret_type="both ")
     ),
     r"dyn\.image\.resize2d: a region of run time is not known to the resize operators": lambda: (

@@ -46,6 +46,7 @@ def test_a_reduction_of_a_function_of_all(rng: np.random.Generator) -> None:
     assert ForKind.PARALLEL in kinds(check(rng, mod, (640, 512)))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("width", [1, 2, 3])
 @pytest.mark.parametrize("rows", ["n", 40])
 @pytest.mark.parametrize("constant", [True, False])
@@ -58,6 +59,7 @@ def test_a_product_with_a_narrow_right_side(
     assert any(ForKind.VECTORIZED in loop_kinds(f) for f in kernels(exe).values())
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("k", [1, 3, 40])
 @pytest.mark.parametrize("kind", ["random", "rising", "falling", "ties", "special"])

@@ -257,7 +257,7 @@ argmin = _arg("argmin", te.min, np.argmin, "Index of the least value.")
 def softmax(data: Tensor, axis: Axis = -1):
     """exp(x - max) / sum(exp(x - max)) over `axis`."""
     which = normalize_axis(axis, len(data.shape))
-    _, exped, total = _exp_and_sum(data, which)
+    _, exped, total = exp_and_sum(data, which)
     drop = lambda i: i[:which] + i[which + 1 :]  # noqa: E731
     # A division of each element took half of the time of a row.
     factor = compute(total.shape, lambda *i: 1 / total(*i), "T_softmax_factor", axes="i")
@@ -265,7 +265,8 @@ def softmax(data: Tensor, axis: Axis = -1):
     return compute(data.shape, share, "T_softmax_norm", axes="i")
 
 
-def _exp_and_sum(data, which):
+def exp_and_sum(data, which, function=tir.exp):
+    """Of a softmax along the axis `which`: the maxima, `function` of the distances to them, and its sums."""
     rest = [d for a, d in enumerate(data.shape) if a != which]
     drop = lambda i: i[:which] + i[which + 1 :]  # noqa: E731
 
@@ -276,7 +277,7 @@ def _exp_and_sum(data, which):
 
     top = over(te.max, data, "T_softmax_maxelem")
     wide = lambda v: cast(accumulator(data.dtype), v)  # noqa: E731
-    power = lambda *i: tir.exp(wide(data(*i)) - wide(top(*drop(i))))  # noqa: E731
+    power = lambda *i: function(wide(data(*i)) - wide(top(*drop(i))))  # noqa: E731
     exped = compute(data.shape, power, "T_softmax_exp", axes="i")
     return top, exped, over(te.sum, exped, "T_softmax_expsum")
 
@@ -308,7 +309,7 @@ softmax.samples(case((2, 8), axis=-1), case(("n", 3, 5), axis=1))
 def log_softmax(data: Tensor, axis: Axis = -1):
     """x - max - log(sum(exp(x - max))) over `axis`."""
     which = normalize_axis(axis, len(data.shape))
-    top, _, total = _exp_and_sum(data, which)
+    top, _, total = exp_and_sum(data, which)
     logarithm = compute(total.shape, lambda *i: tir.log(total(*i)), "T_softmax_log", axes="i")
     drop = lambda i: i[:which] + i[which + 1 :]  # noqa: E731
     wide = lambda v: cast(total.dtype, v)  # noqa: E731

@@ -118,10 +118,11 @@ def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str
     that fill its accumulators."""
     reduction = stage.reduction
     assert reduction is not None
-    block, last = sch.get_block(reduction.name), stored(sch, stage)
+    block = sch.get_block(reduction.name)
+    body, last = sch.get(block), stored(sch, stage)
     product = as_product(reduction)
     is_product = product is not None and not product.depthwise
-    tile = tile_of(reduction, is_product, target)
+    tile = tile_of(reduction, is_product, target, body)
     filled = _schedule_tile(sch, block, last, reduction, tile, is_product)
     return {sch.get(b).name_hint for b in (block, *filled)}
 

@@ -15,6 +15,7 @@ from ..ir.target import Target
 from ..ir.variables import uses_any
 from ..tir.op import is_call_to
 from ..tir.schedule import Schedule
+from ..tir.stmt import Block
 from ..tir.transform.lower.dot_bfloat16 import MARK as DOT
 from .analysis import REDUCE, SPATIAL, BlockInfo, Stage, constant, loads_in
 from .apply import give_reason
@@ -48,7 +49,10 @@ class Tile:
         self.vectors, self.lanes = vectors, lanes
 
 
-def tile_of(reduction: BlockInfo, is_product: bool, target: Target) -> Tile:
+def tile_of(
+    reduction: BlockInfo, is_product: bool, target: Target, inlined: Block | None = None
+) -> Tile:
+    """The tile of a reduction. inlined: its block with others inlined, where it has some."""
     spatial = reduction.spatial
     extents = [constant(v.dom.extent) if v.dom is not None else None for v in spatial]
     lanes = target.vector_lanes(reduction.writes[0].dtype)
@@ -67,8 +71,8 @@ def tile_of(reduction: BlockInfo, is_product: bool, target: Target) -> Tile:
             shares = _row_axis([1 if k in moved else e for k, e in enumerate(extents)])
             row = row if shares is None else shares
             vectors = _vectors(1 if row is None else extents[row], width, lanes)
-    elif _each_read_once(reduction):
-        row, vectors = None, min(RUN, 1 if width is None else -(-width // lanes))
+    elif (width or 0) >= 2 * lanes and _each_read_once(inlined or reduction.block):
+        row, vectors = None, min(RUN, -(-(width or 0) // lanes))
     if row == column:
         row = None
     registers = target.num_vector_registers - REGISTERS_LEFT
@@ -107,17 +111,16 @@ def _moved_along(reduction: BlockInfo) -> set[int]:
     return moved
 
 
-def _each_read_once(reduction: BlockInfo) -> bool:
-    """Whether each term reads elements of its own: rows of a tile would share nothing."""
-    axes = reduction.block.iter_vars
-    terms = [constant(v.dom.extent) for v in axes]
-    for load in loads_in(reduction.store.value) if reduction.store is not None else ():
-        plain = {v.var for v in axes} == set(load.indices) and len(load.indices) == len(axes)
+def _each_read_once(block: Block) -> bool:
+    """Whether each term reads an element of its own: rows of a tile would share little."""
+    terms = [constant(v.dom.extent) for v in block.iter_vars]
+    for load in loads_in(block.body):
+        plain = {v.var for v in block.iter_vars} == set(load.indices)
         shape = [constant(d) for d in load.buffer.shape]
         whole = None not in terms and None not in shape and _size(terms) == _size(shape)
-        if load.buffer is not reduction.writes[0] and not plain and not whole:
-            return False
-    return True
+        if load.buffer is not block.writes[0].buffer and (plain or whole):
+            return True
+    return False
 
 
 def _size(extents: list[int | None]) -> int:

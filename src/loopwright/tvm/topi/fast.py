@@ -8,6 +8,8 @@ from typing import Any
 
 from ... import te, tir
 from ...ir.prim_expr import PrimExpr
+from ...ir.prim_op import cast
+from ...ops.reduce import exp_and_sum
 from ...te.tensor import Tensor
 
 LIMIT = 88.3762626647949  # beyond it exp overflows float32
@@ -85,22 +87,15 @@ def fast_tanh(x: Tensor) -> Tensor:
 
 def fast_softmax(x: Tensor, axis: int = -1) -> Tensor:
     """softmax along `axis` by `fast_exp`."""
+    return softmax_by(_exp if x.dtype == "float32" else tir.exp, x, axis)
+
+
+def softmax_by(function: Callable[..., Any], x: Tensor, axis: int) -> Tensor:
+    """softmax along `axis`, with a division for each element, as TVM has it."""
     which = axis % x.ndim
-    rest = [d for a, d in enumerate(x.shape) if a != which]
-
-    def along(reduction: Callable[..., Any], source: Tensor, name: str) -> Tensor:
-        k = te.reduce_axis((0, x.shape[which]), name="k")
-        at = lambda i: (*i[:which], k, *i[which:])  # noqa: E731
-        return te.compute(rest, lambda *i: reduction(source(*at(i)), axis=k), name=name)
-
-    others = lambda i: (*i[:which], *i[which + 1 :])  # noqa: E731
-    function = _exp if x.dtype == "float32" else tir.exp
-    greatest = along(te.max, x, "T_softmax_maxelem")
-    raised = te.compute(
-        x.shape, lambda *i: function(x(*i) - greatest(*others(i))), name="T_softmax_exp"
-    )
-    total = along(te.sum, raised, "T_softmax_expsum")
-    return te.compute(x.shape, lambda *i: raised(*i) / total(*others(i)), name="T_softmax_norm")
+    _, exped, total = exp_and_sum(x, which, function)
+    share = lambda *i: cast(x.dtype, exped(*i) / total(*i[:which], *i[which + 1 :]))  # noqa: E731
+    return te.compute(x.shape, share, name="T_softmax_norm", tag="softmax_output")
 
 
 # The operators that FastMathTransform replaces.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ... import te
+from ... import te, tir
 from ...base.late import public_names as _public_names
 from ...ops import OPERATORS
 from ...ops.linear import matmul as _matmul
@@ -20,6 +20,7 @@ from . import recurrent as _recurrent
 from . import sparse as _sparse
 from . import upsampling as _upsampling
 from .fast import fast_softmax as fast_softmax
+from .fast import softmax_by as _softmax_by
 from .layers import named as _named
 from .padding import Ints
 from .recurrent import SQNN_CODE_TO_DTYPE as SQNN_CODE_TO_DTYPE
@@ -148,7 +149,12 @@ def dense_pack(
 
 def softmax_common(x: Tensor, axis: int, use_fast_exp: bool) -> Tensor:
     """softmax along `axis`, by `fast_exp` on request."""
-    return fast_softmax(x, axis) if use_fast_exp else OPERATORS["relax.nn.softmax"](x, axis)
+    return fast_softmax(x, axis) if use_fast_exp else softmax(x, axis)
+
+
+def softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """exp(x - max) / sum(exp(x - max)) along `axis`."""
+    return _softmax_by(tir.exp, x, axis)
 
 
 def pad(

@@ -4,7 +4,7 @@ Made by `python -m tools.make_stubs`.
 """
 
 from collections.abc import Sequence as _Sequence
-from loopwright import te as te
+from loopwright import te as te, tir as tir
 from loopwright.ir.dtype import DataType as _DataType
 from loopwright.ir.prim_expr import PrimExpr as _PrimExpr
 from loopwright.te.tensor import Tensor as Tensor
@@ -131,7 +131,7 @@ def scale_shift_nchwc(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor: ""
 def scale_shift_nhwc(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor: """Each channel times its scale plus its shift."""
 def selu(data: Tensor) -> _Any: """x where positive, else alpha * (exp(x) - 1), both times a scale: self-normalizing."""
 def silu(data: Tensor) -> _Any: """x * sigmoid(x)"""
-def softmax(data: Tensor, axis: int | None = -1) -> _Any: """exp(x - max) / sum(exp(x - max)) over `axis`."""
+def softmax(x: Tensor, axis: int = -1) -> Tensor: """exp(x - max) / sum(exp(x - max)) along `axis`."""
 def softmax_common(x: Tensor, axis: int, use_fast_exp: bool) -> Tensor: """softmax along `axis`, by `fast_exp` on request."""
 def softplus(data: Tensor, beta: float = 1.0, threshold: float = 20.0) -> _Any: """log(1 + exp(beta * x)) / beta; x itself if beta * x exceeds the threshold."""
 def unpack_channels(x: Tensor, channels: int) -> _Any: """The inverse of pack_channels: (n, blocks, ..., block) as (n, channels, ...)."""
