@@ -7,8 +7,13 @@ import numpy as np
 import pytest
 
 import loopwright as lw
+from loopwright import te, tir
+from loopwright.ir.functor import nodes_of
+from loopwright.ops import OPERATORS
 from loopwright.relax import op
-from loopwright.tir.stmt import ForKind
+from loopwright.sched import ApplyDefaultSchedule
+from loopwright.script import tir as T
+from loopwright.tir.stmt import BufferStore, ForKind
 
 from .test_rules import check, graph, kernels, loop_kinds, weight
 
@@ -103,3 +108,51 @@ def test_the_index_of_the_extreme_of_what_is_computed(rng: np.random.Generator) 
     )
     exe = check(rng, mod, (50, 300))
     assert len(kernels(exe)) == 2
+
+
+def test_an_operand_that_is_compared_with_its_extreme_is_stored(rng: np.random.Generator) -> None:
+    """Also where the caller has made one kernel of both."""
+    x, w = te.placeholder((3, 333), "float32", "x"), te.placeholder((333,), "float32", "w")
+    y = te.compute((3, 333), lambda i, j: tir.exp(x[i, j] * w[j]), "y")
+    func = te.create_prim_func([x, w, OPERATORS["relax.argmax"](y, 1)])
+    scheduled = ApplyDefaultSchedule()(lw.IRModule({"main": func}))["main"]
+    stores = [n for n in nodes_of(scheduled.body, BufferStore) if n.buffer.name == "y"]
+    assert scheduled.attrs["tir.is_scheduled"] and len(stores) == 1
+    a, b = rng.standard_normal((3, 333), "f4"), rng.standard_normal(333, "f4")
+    out = lw.runtime.tensor(np.zeros(3, np.int64))
+    lw.tir.build(func)(lw.runtime.tensor(a), lw.runtime.tensor(b), out)
+    np.testing.assert_array_equal(out.numpy(), np.argmax(a * b, 1))
+
+
+@pytest.mark.parametrize("term", ["b * 0.5 + a", "b + a * b"])
+def test_a_reduction_whose_order_counts_keeps_it(rng: np.random.Generator, term: str) -> None:
+    """It has too few results for all threads, but is no fold of terms."""
+
+    @T.prim_func
+    def decays(A: T.Buffer((512, 1024), "float32"), B: T.Buffer((1,), "float32")):
+        for u, i, j in T.grid(1, 512, 1024):
+            with T.block("b"):
+                vu, vi, vj = T.axis.remap("SRR", [u, i, j])
+                with T.init():
+                    B[vu] = T.float32(1)
+                B[vu] = B[vu] * T.float32(0.5) + A[vi, vj]
+
+    @T.prim_func
+    def grows(A: T.Buffer((512, 1024), "float32"), B: T.Buffer((1,), "float32")):
+        for u, i, j in T.grid(1, 512, 1024):
+            with T.block("b"):
+                vu, vi, vj = T.axis.remap("SRR", [u, i, j])
+                with T.init():
+                    B[vu] = T.float32(1)
+                B[vu] = B[vu] + A[vi, vj] * B[vu]
+
+    decay = term.startswith("b *")
+    a = rng.standard_normal((512, 1024), "f4") * np.float32(1.0 if decay else 1e-5)
+    out = lw.runtime.tensor(np.zeros(1, np.float32))
+    lw.tir.build(decays if decay else grows)(lw.runtime.tensor(a), out)
+    want = (
+        sum(v * 0.5**k for k, v in enumerate(a.ravel()[:-60:-1]))
+        if decay
+        else np.prod(1 + a.astype(float))
+    )
+    np.testing.assert_allclose(out.numpy(), [want], rtol=1e-3)

@@ -24,7 +24,7 @@ from ..relax.struct_info import TensorStructInfo
 from ..relax.transform.legalize_ops.common import register_legalize
 from .byte_conv import tiles_of_tasks
 from .byte_windows import READ, framed, largest_power, pieces
-from .common import compute
+from .common import NO_INLINE, compute
 from .core import case, op
 from .extents import extents_of, simplify
 from .integer import (
@@ -144,7 +144,7 @@ def byte_winograd_tiles(
     shape = [long(m), long(m), batch, pairs * 2, long(count)]
     pixels = compute(shape, pixel, "winograd_pixels")
     # Inlined, this sum of sums was 1 MB of text, and LLVM took 20 s.
-    half = compute(shape, along(matrix, pixels, 0), "winograd_rows", attrs={"no_inline": True})
+    half = compute(shape, along(matrix, pixels, 0), "winograd_rows", attrs={NO_INLINE: True})
     tiles = compute(shape, along(matrix, half, 1), "winograd_cols")
 
     def cell(n, at, block, c, k):

@@ -25,6 +25,12 @@ def named(prefix: str, ndim: int) -> list[str]:
     return [f"{prefix}{i}" for i in range(ndim)]
 
 
+NO_INLINE = "no_inline"  # of a block: its elements are stored, not computed where they are read
+# Of a block that compares elements with a result made of them: computed a second time they could be rounded in
+# another way, so they are stored.
+EXACT_READS = "exact_reads"
+
+
 def compute(
     shape: Any, fn: Callable[..., PrimExpr], name: str, *, axes: str = "ax", tag: str = "",
     attrs: dict[str, Any] | None = None,
@@ -221,8 +227,9 @@ def reduced_shape(shape: Sequence[PrimExpr], axes: list[int], keepdims: bool) ->
 
 
 def reduce_over(
-    x: Tensor, axes: list[int], keepdims: bool, combine: Callable[..., Any], name: str
-) -> Any:
+    x: Tensor, axes: list[int], keepdims: bool, combine: Callable[..., Any], name: str,
+    attrs: dict[str, Any] | None = None,
+) -> Any:  # fmt: skip
     """te.compute that reduces `axes` of x with `combine(cell(indices), axis=reduce axes)`."""
     spans = [te.reduce_axis((const(0, x.shape[a].dtype), x.shape[a]), name=f"k{a}") for a in axes]
 
@@ -238,7 +245,8 @@ def reduce_over(
                 full.append(rest.pop(0))
         return combine(full, spans)
 
-    return compute(reduced_shape(x.shape, axes, keepdims), cell, name, tag="comm_reduce")
+    shape = reduced_shape(x.shape, axes, keepdims)
+    return compute(shape, cell, name, tag="comm_reduce", attrs=attrs)
 
 
 def infer_reduce(

@@ -13,6 +13,7 @@ from ..ir.prim_op import cast, const, div, equal, infimum, max_value, multiply, 
 from ..relax import op as R
 from ..relax.struct_info import ShapeStructInfo, TensorStructInfo
 from .common import (
+    EXACT_READS,
     accumulator,
     compute,
     element,
@@ -226,7 +227,8 @@ def _arg(name, extreme, meaning, doc):
             hit = tir.Or(same, tir.isnan(x(*full))) if x.dtype.is_float else same
             return te.min(Select(hit, flat, max_value(kind)), axis=spans)
 
-        least = reduce_over(x, axes, keepdims, index, f"{name}_index")
+        exact = {EXACT_READS: True}
+        least = reduce_over(x, axes, keepdims, index, f"{name}_index", exact)
         return compute(least.shape, lambda *i: cast("int64", least(*i)), f"{x.op.name}_red")
 
     body.__name__, body.__doc__ = name, doc
@@ -259,7 +261,7 @@ def softmax(data: Tensor, axis: Axis = -1):
     which = normalize_axis(axis, len(data.shape))
     _, exped, total = exp_and_sum(data, which)
     drop = lambda i: i[:which] + i[which + 1 :]  # noqa: E731
-    # A division of each element took half of the time of a row.
+    # A division of each element made rows of 1,024 on Zen 4 a tenth slower.
     factor = compute(total.shape, lambda *i: 1 / total(*i), "T_softmax_factor", axes="i")
     share = lambda *i: cast(data.dtype, exped(*i) * factor(*drop(i)))  # noqa: E731
     return compute(data.shape, share, "T_softmax_norm", axes="i")

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from ..ir.functor import nodes_of
 from ..ir.literals import is_true
-from ..ir.prim_expr import Add, Call, IntImm, IterVar, Mul, PrimExpr, Var
+from ..ir.prim_expr import Add, Call, IntImm, IterVar, Max, Min, Mul, PrimExpr, Var
 from ..ir.variables import uses_any
+from ..ops.common import EXACT_READS, NO_INLINE
 from ..tir import stmt as st
 from ..tir.buffer import Buffer
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 
 SPATIAL, REDUCE = IterVar.DataPar, IterVar.CommReduce
-NO_INLINE = "no_inline"  # annotates a block that is not inlined
 
 
 @dataclass
@@ -147,6 +147,20 @@ def constant(extent: PrimExpr) -> int | None:
     return extent.value if isinstance(extent, IntImm) else None
 
 
+def is_fold(info: BlockInfo) -> bool:
+    """Whether a reduction adds, multiplies or compares its result with a term that does not read it: then
+    the terms may be folded in another order."""
+    store = info.store
+    if store is None or not isinstance(info.block.init, st.BufferStore):
+        return False
+    value = store.value
+    if not isinstance(value, Add | Mul | Max | Min) or not isinstance(value.a, BufferLoad):
+        return False
+    return value.a.buffer is store.buffer and all(
+        load.buffer is not store.buffer for load in loads_in(value.b)
+    )
+
+
 def vectors_fit(reduction: BlockInfo) -> bool:
     """Whether the last spatial axis is long enough for vectors and contiguous in memory."""
     store = reduction.store
@@ -190,6 +204,7 @@ def split_stages(
         for buffer in {r.buffer for r in b.block.reads} - {b.writes[0]}:
             readers.setdefault(buffer, []).append(k)
     lost = _overwritten(blocks)
+    exact = {r.buffer for b in blocks if EXACT_READS in b.block.annotations for r in b.block.reads}
     stages: list[Stage] = []
     waiting: list[BlockInfo] = []
     inlined: dict[Buffer, int] = {}
@@ -207,7 +222,8 @@ def split_stages(
         moves = _can_be_inlined(b, blocks) and not lost.intersection(
             r.buffer for r in b.block.reads
         )
-        stays = read and len(readers[b.writes[0]]) > 1 and keep(b)
+        several = read and len(readers[b.writes[0]]) > 1
+        stays = several and (keep(b) or b.writes[0] in exact)
         if not read or loads > _MOST_LOADS or not moves or stays:
             stages.append(Stage(waiting, None, b))
             waiting = []

@@ -13,7 +13,7 @@ import math
 
 from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule
-from .analysis import REDUCE, BlockInfo, as_product, blocks_of, constant, vectors_fit
+from .analysis import REDUCE, BlockInfo, as_product, blocks_of, constant, is_fold, vectors_fit
 from .loops import GRAIN
 
 PARTS = 8
@@ -40,7 +40,7 @@ def reduce_in_parts(func: PrimFunc) -> PrimFunc:
 def _axis_of_parts(info: BlockInfo) -> int | None:
     """The loop that is split into parts, or None. Products have tiles, which threads share."""
     product = as_product(info)
-    if not info.is_reduction or info.store is None or (product and not product.depthwise):
+    if not info.is_reduction or not is_fold(info) or (product and not product.depthwise):
         return None
     extents = [constant(v.dom.extent) for v in info.block.iter_vars]
     kinds = [v.iter_type for v in info.block.iter_vars]

@@ -9,11 +9,12 @@
 from __future__ import annotations
 
 from ..ir.target import Target
+from ..ops.common import NO_INLINE
 from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule
 from ..tir.stmt import Block, BufferStore
-from .analysis import NO_INLINE, BlockInfo, as_product, blocks_of, constant, loads_in, vectors_fit
+from .analysis import BlockInfo, as_product, blocks_of, constant, loads_in, vectors_fit
 
 
 def transpose_narrow(func: PrimFunc, target: Target) -> PrimFunc:

@@ -26,13 +26,13 @@ from ..ir.variables import uses_any
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule
-from ..tir.stmt import BufferStore
 from .analysis import (
     BlockInfo,
     Stage,
     blocks_of,
     constant,
     is_costly,
+    is_fold,
     loads_in,
     split_stages,
     vectors_fit,
@@ -230,13 +230,7 @@ def _row_vectors(reduction: BlockInfo, target: Target) -> int:
     if vectors_fit(reduction):
         return 0
     store = reduction.store
-    if (
-        store is None
-        or not isinstance(reduction.block.init, BufferStore)
-        or not isinstance(store.value, (Add, Max, Min))
-    ):
-        return 0
-    if not isinstance(store.value.a, BufferLoad) or store.value.a.buffer is not store.buffer:
+    if store is None or not is_fold(reduction) or not isinstance(store.value, Add | Max | Min):
         return 0
     axis = reduction.reduce[-1]
     extent = constant(axis.dom.extent) if axis.dom is not None else None
