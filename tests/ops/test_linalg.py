@@ -72,6 +72,9 @@ REFUSED = {
     ),
     "eigh is of square matrices\n  got: (2, 3)": op.linalg.eigh,
     "unknown family\n  got: 'legendre'": lambda x: op.special.polynomial(x, x, "legendre"),
+    "reflect: of matrices (..., m, n)": lambda x: op.linalg.reflect(
+        x, op.zeros((3,), "float32"), op.zeros((2, 1), "float32")
+    ),
     "there are more exchanges than rows\n  got: 3 of 2": lambda x: op.linalg.permutation(
         op.astype(x, "int32"), 2
     ),

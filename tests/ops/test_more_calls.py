@@ -36,6 +36,10 @@ CALLS = {
         case((4,), np.array([3, 4, -1, 0]), mode="clip"),
     ],
     "repeat": [case((2, 3), repeats=2), case((2, 3), repeats=0, axis=1)],
+    "nn.conv1d": [case(np.full((1, 1, 1), np.inf, np.float32), np.array([[[0]], [[1]]], np.float32))],
+    "nn.conv1d_transpose": [
+        case(np.full((1, 1, 2), np.inf, np.float32), np.array([[[0]]], np.float32))
+    ],
     "matmul": [case((3,), (3,)), case((3,), (2, 3, 4)), case((2, 4, 3), (3,))],
     "einsum": [case([(2, 1), (3, 4)], subscripts="ij,jk->ik"), case([(3, 3)], subscripts="ii->i")],
     "quantize": [

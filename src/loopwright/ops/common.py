@@ -289,6 +289,17 @@ def widened(array: np.ndarray) -> np.ndarray:
     return array.astype(numpy_dtype(accumulator(str(array.dtype))), copy=False)
 
 
+def contracted(
+    a: np.ndarray, b: np.ndarray, axes: tuple[Sequence[int], Sequence[int]]
+) -> np.ndarray:
+    """np.tensordot, where 0 times infinity is no number, too, if a side is a single one: BLAS scales by 0 without
+    reading."""
+    if 1 not in (a.size, b.size):
+        return np.tensordot(a, b, axes)
+    left, right = axes
+    return np.squeeze(np.multiply.outer(a, b), (*left, *(a.ndim + axis for axis in right)))
+
+
 def need_integers(indices: TensorStructInfo | Tensor) -> None:
     """Raise TypeError if indices are known not to be integers; truth values, which numpy takes for a
     mask, are none."""

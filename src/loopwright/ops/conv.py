@@ -17,7 +17,7 @@ from ..relax.layout import LayoutPlan, LayoutQuery
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
 from .blocks import extent, from_plain, index_in, shape_in, sliding, spatial, to_plain
-from .common import accumulator, listed, rounded, void_or, widened
+from .common import accumulator, contracted, listed, rounded, void_or, widened
 from .core import Operator, case, op
 from .extents import check_multiple, differ, simplify, text
 from .layout import pack_weight
@@ -394,7 +394,7 @@ def _numpy_conv(
         part = views[:, g * per_in : (g + 1) * per_in]
         kernel = w[g * per_out : (g + 1) * per_out]
         axes = ((1, *contract), tuple(range(1, 2 + rank)))
-        parts.append(np.moveaxis(np.tensordot(part, kernel, axes), -1, 1))
+        parts.append(np.moveaxis(contracted(part, kernel, axes), -1, 1))
     return from_plain(np.concatenate(parts, 1).astype(kind), out_layout, "NC" + letters)
 
 

@@ -17,7 +17,7 @@ from ..relax.layout import LayoutPlan, LayoutQuery
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
 from .blocks import extent, from_plain, index_in, shape_in, spatial, to_plain
-from .common import accumulator, compute, listed, rounded, void_or, widened
+from .common import accumulator, compute, contracted, listed, rounded, void_or, widened
 from .conv import (
     AXIS_NAMES,
     check_dtypes,
@@ -278,7 +278,7 @@ def numpy_transposed(data, weight, strides, padding, output_padding, dilation, g
             starts = [t * gap for t, gap in zip(tap, dilation, strict=True)]
             reads = zip(starts, strides, spatial_axes, strict=True)
             spots = (slice(t, t + d * s, s) for t, s, d in reads)
-            total[(..., *spots)] += np.tensordot(own[(..., *tap)], part, (0, 1))
+            total[(..., *spots)] += contracted(own[(..., *tap)], part, ([0], [1]))
         parts.append(total.swapaxes(0, 1))
     ends = zip(before, after, whole, strict=True)
     out = np.concatenate(parts, 1)[(..., *(slice(b, d - a) for b, a, d in ends))]

@@ -16,7 +16,7 @@ from .. import te, tir
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const
 from ..tir.ir_builder import BufferVar, IRBuilder
-from .common import broadcast_index, broadcast_shape, by_loops, infer_broadcast, shape_of
+from .common import broadcast_all, broadcast_index, by_loops, infer_broadcast, shape_of
 from .core import case, op
 from .params import Tensor
 from .special import log_gamma, where
@@ -25,7 +25,7 @@ from .statements import long, loops, written
 
 def _elementwise(name: str, a: Any, b: Any, write: Callable[..., PrimExpr]) -> Any:
     """`write(ib, x, y)`, of numbers in float64, for each pair of elements that broadcast."""
-    dims = broadcast_shape(shape_of(a), shape_of(b))
+    dims = broadcast_all([shape_of(a), shape_of(b)])
     tensors = [t for t in (a, b) if isinstance(t, te.Tensor)]
 
     def body(ib: IRBuilder, *buffers: BufferVar) -> None:

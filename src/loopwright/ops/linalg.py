@@ -443,7 +443,14 @@ qr_factor.samples(
 @op("relax.linalg.reflect", alone=True)
 def reflect(packed: Tensor, tau: Tensor, b: Tensor, transpose: bool = False):
     """Q b, or Q^T b, of the matrix Q of `qr_factor` (ormqr)."""
-    (*_, m, _), count, columns = packed.shape, tau.shape[-1], b.shape[-1]
+    *lead, m, n = packed.shape
+    count, columns = tau.shape[-1], b.shape[-1]
+    fits = len(tau.shape) == len(packed.shape) - 1 and len(b.shape) == len(packed.shape)
+    differs = any(map(differ, [*tau.shape[:-1], *b.shape[:-1]], [*lead, *lead, m]))
+    if not fits or differs or shorter(smaller(m, n), count):
+        what = "reflect: of matrices (..., m, n), tau is (..., k), k at most m and n, and b (..., m, c)"
+        shapes = (packed.shape, tau.shape, b.shape)
+        raise ValueError(explain(what, got=", ".join(map(shape_text, shapes))))
 
     def write(ib, vectors, factors, right, out):
         copied(ib, right, out, m, columns)
