@@ -66,20 +66,6 @@ def test_products():
     assert kinds == {**dict.fromkeys(found), "product": False, "depthwise": True}
 
 
-PAIRS = [
-    ((8, 16, 8), "bfloat16", "float32", True),
-    ((8, 2, 8), "bfloat16", "float32", True),
-    ((8, 15, 8), "bfloat16", "float32", False),
-    ((8, 16, 8), "bfloat16", "bfloat16", False),
-    ((8, 16, 8), "float16", "float32", False),
-]
-
-
-@pytest.mark.parametrize(("sizes", "dtype", "out", "expected"), PAIRS)
-def test_numbers_that_are_multiplied_in_pairs(sizes, dtype, out, expected):
-    assert of.in_pairs(matmul(*sizes, dtype, out)) is expected
-
-
 VECTORS = [
     (4, lambda a, k: lambda i, j: te.sum(a[i, k, j], axis=k), True),
     (3, lambda a, k: lambda i, j: te.sum(a[i, k, j], axis=k), False),

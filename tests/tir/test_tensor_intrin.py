@@ -18,23 +18,26 @@ from loopwright.script import from_source
 from loopwright.script import tir as T
 from loopwright.testing import workloads
 from loopwright.tir import tensor_intrin
+from loopwright.tir.tensor_intrin.dot import Dot
+from loopwright.tir.tensor_intrin.instructions import INSTRUCTIONS
 from loopwright.tir.interpreter import run
 from loopwright.tvm.tensor_intrin import cuda, hexagon, rocm
 
 KNOWN = tensor_intrin.DOT_SPECS
-ROWS = [name for name, spec in KNOWN.items() if spec[0] > 1]
-SINGLE = [name for name, spec in KNOWN.items() if spec[0] == 1]
+ROWS = [name for name, spec in KNOWN.items() if spec.lanes > 1]
+SINGLE = [name for name, spec in KNOWN.items() if spec.lanes == 1]
+RECORDS = {c.rule.intrin: c.rule for c in INSTRUCTIONS.at("llvm")}
 
 
-def matmul(spec: tuple[int, str, str, str, Any], packed: bool) -> tir.PrimFunc:
+def matmul(spec: Dot, packed: bool) -> tir.PrimFunc:
     """A matrix product whose weights are (n, k), or packed in tiles of the intrinsic's."""
-    rows, a, b, c, _ = spec
+    rows, depth, a, b, c = spec.lanes, spec.depth, spec.a, spec.b, spec.c
     m, n, k = 3, 2 * max(rows, 4), 16
     x = te.placeholder((m, k), a, "A")
     r = te.reduce_axis((0, k), "k")
     if packed:
-        w = te.placeholder((n // rows, k // 4, rows, 4), b, "B")
-        weight = lambda j: w[j // rows, r // 4, j % rows, r % 4]  # noqa: E731
+        w = te.placeholder((n // rows, k // depth, rows, depth), b, "B")
+        weight = lambda j: w[j // rows, r // depth, j % rows, r % depth]  # noqa: E731
     else:
         w = te.placeholder((n, k), b, "B")
         weight = lambda j: w[j, r]  # noqa: E731
@@ -57,8 +60,8 @@ def tensorized(name: str, func: tir.PrimFunc) -> tir.Schedule:
 
 def arguments(name: str, func: tir.PrimFunc) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
-    # AVX-512 adds pairs of products in int16: small numbers, as its users quantize to 7 bits.
-    most = 64 if name == tensor_intrin.AVX512_DOT_16x4_INTRIN else 127
+    # Pairs of products that are added in int16: small numbers, as their users quantize to 7 bits.
+    most = 64 if name in RECORDS and RECORDS[name].requires else 127
     made = []
     for buffer in func.buffers:
         shape = tuple(int(e) for e in buffer.shape)
@@ -93,8 +96,10 @@ def test_rows(name: str, packed: bool) -> None:
 def compiled(name: str, sch: tir.Schedule) -> Any:
     """The program in LLVM; None, after it was refused, where the machine lacks the instruction."""
     arm, here = name.startswith("dot_4x4"), platform.machine() in ("aarch64", "arm64")
-    feature = "avx512vnni" if name == tensor_intrin.VNNI_DOT_16x4_INTRIN else "avx512bw"
-    if arm == here and (arm or feature in host().record.features):
+    have = set(host().record.features)
+    if {"avx512vnni", "avx512vl"} <= have:  # the same instruction
+        have.add("avxvnni")
+    if arm == here and (arm or RECORDS[name].features <= have):
         return lw.compile(sch.mod["main"])
     with pytest.raises(CompileError, match="the target has no instruction for llvm"):
         lw.compile(sch.mod["main"])
@@ -103,7 +108,7 @@ def compiled(name: str, sch: tir.Schedule) -> Any:
 
 @pytest.mark.parametrize("name", SINGLE)
 def test_one_row(name: str) -> None:
-    _, a, b, c, _ = KNOWN[name]
+    a, b, c = KNOWN[name].a, KNOWN[name].b, KNOWN[name].c
     x, w = te.placeholder((5, 8), a, "A"), te.placeholder((8,), b, "B")
     r = te.reduce_axis((0, 8), "k")
     y = te.compute((5,), lambda i: te.sum(x[i, r].astype(c) * w[r].astype(c), axis=r), name="C")

@@ -9,26 +9,22 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
-from ..ir.literals import int_value
 from ..ir.prim_expr import Broadcast, IntImm, PrimExpr, Ramp, Shuffle
 from ..ir.prim_op import cast, const, max_value, min_value
 from ..ir.target import Target
 from ..relax.struct_info import TensorStructInfo
-from ..relax.transform.legalize_ops.common import register_legalize
-from ..tir.function import PrimFunc
+from ..tir.tensor_intrin.instructions import FACTS, PAIRS_FIT
 from .common import compute
 from .core import Operator, case, op
-from .extents import check_multiple, differ, extents_of, simplify, text
+from .extents import differ, extents_of, simplify, text
 from .params import DType, Tensor
-from .statements import long, prim_func
+from .statements import long
 
 if TYPE_CHECKING:
     from ..ir.dtype import DataType
@@ -39,7 +35,6 @@ if TYPE_CHECKING:
 LANES, ROWS, VECTORS = 16, 8, 3  # a tile: rows x vectors of lanes
 # Four numbers as AVX2 multiplies them in 16 bits: the first of each pair, the others.
 HALVES = [0, 2, 1, 3]
-_WIDE = LANES * VECTORS
 
 
 # ---------------------------------------------------------------- sums as bytes again
@@ -124,22 +119,19 @@ def shrunk(total: PrimExpr, factor: PrimExpr, zero: PrimExpr, dtype: str) -> Any
 # ---------------------------------------------------------------- matrix products
 
 
-@op("relax.nn.byte_matmul", alone=True)
+@op("relax.nn.byte_matmul")
 def byte_matmul(data: Tensor, weight: Tensor, narrow: bool = False):
-    """data uint8 (rows, depth), depth a multiple of 4, by weight int8 (panels, depth * width): a matrix of
-    depth rows in panels of `width` columns, of four rows their elements side by side. int32 (rows, panels *
-    width). narrow, and data in int8: see `byte_conv2d`."""
+    """data uint8 or int8 (rows, depth) by weight int8 (depth, columns), in int32. narrow: any two bytes in uint8 times
+    two adjacent weights of a column fit 16 bits."""
     rows, depth = extents_of(data, "data", None, None)
-    panels, wide = extents_of(weight, "weight", None, None)
-    width = simplify(wide // depth)
-    k = te.reduce_axis((const(0, "int64"), simplify(depth // 4)), name="k")
-    v = te.reduce_axis((const(0, "int64"), const(4, "int64")), name="v")
+    _, columns = extents_of(weight, "weight", depth, None)
+    k = te.reduce_axis((const(0, "int64"), depth), name="k")
 
     def cell(i, j):
-        four = weight(j // width, (k * width + j % width) * 4 + v)
-        return te.sum(cast("int32", data(i, k * 4 + v)) * cast("int32", four), axis=[k, v])
+        return te.sum(cast("int32", data(i, k)) * cast("int32", weight(k, j)), axis=k)
 
-    return compute([rows, simplify(panels * width)], cell, "byte_matmul")
+    facts = [PAIRS_FIT] if narrow else []
+    return compute([rows, columns], cell, "byte_matmul", attrs={FACTS: facts})
 
 
 @byte_matmul.infer
@@ -148,9 +140,8 @@ def _matmul_info(data, weight, narrow):
     a, b = data.get_shape(), weight.get_shape()
     if a is None or b is None:
         return TensorStructInfo(dtype="int32", ndim=2)
-    check_multiple(a[1], long(4), "axis 1 of data")
-    check_multiple(b[1], a[1], "axis 1 of weight")
-    return TensorStructInfo([a[0], simplify(b[0] * (b[1] // a[1]))], "int32")
+    check_extent("weight", 0, b[0], a[1])
+    return TensorStructInfo([a[0], b[1]], "int32")
 
 
 def check_dtypes(**tensors: tuple[Any, ...]) -> None:
@@ -168,10 +159,7 @@ def check_extent(name: str, axis: int, got: PrimExpr, required: PrimExpr) -> Non
 
 @byte_matmul.numpy
 def _matmul_numpy(data, weight, narrow):
-    depth, (panels, wide) = data.shape[1], weight.shape
-    panel = weight.reshape(panels, depth // 4, wide // depth, 4).transpose(1, 3, 0, 2)
-    matrix = panel.reshape(depth, panels * (wide // depth))
-    return data.astype(np.int32) @ matrix.astype(np.int32)
+    return data.astype(np.int32) @ weight.astype(np.int32)
 
 
 byte_matmul_bytes = as_bytes(byte_matmul)
@@ -370,71 +358,6 @@ def _of_channel(numbers: BufferVar, at: PrimExpr, lanes: int) -> Any:
     return numbers[at] if isinstance(at, Ramp) else Broadcast(numbers[at], lanes)
 
 
-def _vector_matmul(call: Call) -> Any:
-    """The kernel for x86; None where the weight is not in panels of this width."""
-    data, weight = (a.struct_info.get_shape() for a in call.args[:2])
-    rows, depth, panels, wide = map(int_value, (*data, *weight))
-    if depth is None or panels is None or wide != depth * _WIDE:
-        return None
-    of_data, narrow = str(call.args[0].struct_info.dtype), bool(call.attrs.narrow)
-    dots = dots_for(of_data, narrow)
-    return dots and _matmul_kernel(dots, rows, depth, panels, of_data, bytes_of(call, 2))
-
-
-@lru_cache(maxsize=64)  # models have many products of the same extents
-def _matmul_kernel(
-    dots: Dots, size: int | None, depth: int, panels: int, of_data: str, dtype: str | None
-) -> PrimFunc:
-    rows, columns = (open_shape([size if size is None else long(size)])[0], long(panels * _WIDE))
-    height = min(ROWS, size or ROWS)
-    blocks = (rows + height - 1) // height
-    inputs = {
-        "data": ((rows, long(depth)), of_data),
-        "weight": ((long(panels), long(depth * _WIDE)), "int8"),
-    }
-    buffers = buffers_of(dtype, inputs, (rows, columns), columns)
-    order = [("block", blocks), ("panel", panels)]
-    if size is not None and -(-size // height) <= panels:  # weights are read once, by more tasks
-        order.reverse()
-
-    def write(ib, a, b, *rest):
-        tail, out = tail_and_out(ib, rest)
-        with ExitStack() as stack:
-            at = {}
-            for (name, extent), kind in zip(order, ("parallel", "serial"), strict=True):
-                at[name] = stack.enter_context(ib.for_range(long(0), extent, name, "int64", kind))
-            first, panel = ib.let("first", at["block"] * height), at["panel"]
-            own = [ib.let(f"row{r}", tir.min(first + r, rows - 1)) for r in range(height)]
-
-            def steps(body):
-                with ib.for_range(long(0), depth // 4, "k", "int64") as k:
-                    body(k)
-
-            def column(n):
-                return ramp((panel * VECTORS + n) * LANES, LANES)
-
-            def store(r, n, sums):
-                out[own[r], column(n)] = finished(sums, tail, column(n), out)
-
-            sums_of_tile(
-                ib,
-                dots,
-                (height, VECTORS),
-                steps,
-                lambda k, n: b[panel, ramp((k * VECTORS + n) * (4 * LANES), 4 * LANES)],
-                lambda k, r: [tir.reinterpret("int32", a[own[r], ramp(k * 4, 4)])],
-                True,
-                lambda _, n: begun(tail, column(n), LANES),
-                store,
-            )
-
-    return prim_func(buffers, write)
-
-
-for _operator in (byte_matmul, byte_matmul_bytes):
-    register_legalize(_operator.name, tir=_vector_matmul, target="llvm")
-
-
 def random_bytes(*shape: int, dtype: str = "uint8") -> np.ndarray:
     """The operands of these operators' samples: always the same for one shape and dtype."""
     low, high = (0, 256) if dtype == "uint8" else (-128, 128)
@@ -442,15 +365,11 @@ def random_bytes(*shape: int, dtype: str = "uint8") -> np.ndarray:
 
 
 byte_matmul.samples(
-    case(random_bytes(3, 8), random_bytes(2, 8 * _WIDE, dtype="int8")),
-    case(random_bytes(60, 8), random_bytes(1, 8 * _WIDE, dtype="int8")),
-    case(("n", 4), random_bytes(3, 4, dtype="int8"), dtype="uint8", low=0, high=255),
-    case(random_bytes(13, 8), random_bytes(1, 8 * _WIDE, dtype="int8") // 2, narrow=True),
-    case(
-        random_bytes(13, 8, dtype="int8"),
-        random_bytes(1, 8 * _WIDE, dtype="int8").clip(-127),
-        narrow=True,
-    ),
+    case(random_bytes(3, 8), random_bytes(8, 96, dtype="int8")),
+    case(random_bytes(60, 8), random_bytes(8, 48, dtype="int8")),
+    case(("n", 4), random_bytes(4, 50, dtype="int8"), dtype="uint8", low=0, high=255),
+    case(random_bytes(13, 8), random_bytes(8, 48, dtype="int8") // 2, narrow=True),
+    case(random_bytes(13, 8, dtype="int8"), random_bytes(8, 48, dtype="int8")),
 )
 # Offsets and factors for 48 channels.
 TAIL = [
@@ -460,7 +379,7 @@ TAIL = [
 byte_matmul_bytes.samples(
     case(
         random_bytes(3, 8),
-        random_bytes(1, 8 * _WIDE, dtype="int8"),
+        random_bytes(8, 48, dtype="int8"),
         *TAIL,
         np.uint8(3),
         out_dtype="uint8",

@@ -119,16 +119,6 @@ def as_product(info: BlockInfo) -> Product | None:
     return Product(info, depthwise=all(along))
 
 
-def in_pairs(info: BlockInfo) -> bool:
-    """Whether a reduction over one axis, of an even extent, multiplies numbers of bfloat16."""
-    extent = constant(info.reduce[0].dom.extent) if len(info.reduce) == 1 else None
-    store = info.store
-    if store is None or extent is None or extent % 2 or str(store.buffer.dtype) != "float32":
-        return False
-    factors = [x for x in loads_in(store.value) if x.buffer is not store.buffer]
-    return len(factors) == 2 and all(str(x.buffer.dtype) == "bfloat16" for x in factors)
-
-
 _COSTLY = {f"tir.{name}" for name in ("exp", "erf", "tanh", "sigmoid", "pow", "log", "sin", "cos")}
 
 

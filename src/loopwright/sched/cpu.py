@@ -27,13 +27,13 @@ from .analysis import (
     as_product,
     blocks_of,
     constant,
-    in_pairs,
     is_costly,
     split_stages,
     vectors_fit,
 )
 from .apply import register_schedule_rule
 from .convolution import is_padded_for_lanes, prefetch_operands
+from .dots import dot_of, use_dots
 from .few_results import reduce_in_parts
 from .few_rows import TILE, split_few_rows
 from .joined import join_reduced_axes
@@ -58,6 +58,7 @@ from .transposes import transpose_tiles
 
 if TYPE_CHECKING:
     from ..tir.buffer import Buffer
+    from ..tir.tensor_intrin.instructions import DotProduct
 
 # Operands of a product of one row that are read in the time of one element of `loops.GRAIN`: such
 # products are limited by memory (llama_decode on two threads: 12.1 to 4.0 ms, docs/performance.md).
@@ -110,7 +111,7 @@ def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
         else:
             reduce_rows(sch, stage, rows, target)
     func = skip_padding(compute_whole_tiles(sch.func, whole), sums)
-    return split_few_rows(prefetch_operands(prefetch_strips(func), sums))
+    return split_few_rows(use_dots(prefetch_operands(prefetch_strips(func), sums)))
 
 
 def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str]:
@@ -122,14 +123,16 @@ def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str
     body, last = sch.get(block), stored(sch, stage)
     product = as_product(reduction)
     is_product = product is not None and not product.depthwise
-    tile = tile_of(reduction, is_product, target, body)
-    filled = _schedule_tile(sch, block, last, reduction, tile, is_product)
+    dot = dot_of(reduction, target) if is_product else None
+    tile = tile_of(reduction, is_product, target, body, dot)
+    filled = _schedule_tile(sch, block, last, reduction, tile, is_product, dot)
     return {sch.get(b).name_hint for b in (block, *filled)}
 
 
 def _schedule_tile(
-    sch: Schedule, block: Any, last: Any, reduction: BlockInfo, tile: Tile, product: bool
-) -> list[Any]:
+    sch: Schedule, block: Any, last: Any, reduction: BlockInfo, tile: Tile, product: bool,
+    dot: DotProduct | None,
+) -> list[Any]:  # fmt: skip
     """Schedule a tile; the other blocks that fill local buffers."""
     loops = list(sch.get_loops(last))
     inner: list[Any] = []
@@ -149,8 +152,8 @@ def _schedule_tile(
         inner = [ri, jv, vector]
     else:
         inner = [jv, vector]
-    packed, prepacked = _packed_side(sch, block, reduction, tile) if product else (None, False)
-    dots = prepacked and in_pairs(reduction)
+    packed, prepacked = _packed_side(sch, block, reduction, tile, dot) if product else (None, False)
+    dot = dot if prepacked else None
     if packed is not None:
         outer.insert(0, outer.pop(outer.index(tile.column)))
     order, parts = [loop_at[k] for k in outer], 1
@@ -161,11 +164,11 @@ def _schedule_tile(
     if packed is not None and not prepacked:
         sch.compute_at(packed, order[0], preserve_unit_loops=True)
         sch.vectorize(list(sch.get_loops(packed))[-1])
-    steps = steps_at_once(reduction, tile) if product and not dots else 1
-    filled = [schedule_accumulators(sch, block, reduction, tile, len(order), dots, steps)]
+    steps = steps_at_once(reduction, tile) if product and dot is None else 1
+    filled = [schedule_accumulators(sch, block, reduction, tile, len(order), dot, steps)]
     many = 1 if tile.row is None else constant(reduction.spatial[tile.row].dom.extent)
     if prepacked and many is not None and many >= PREFETCH_ROWS:
-        k = list(sch.get_loops(block))[-len(inner) - 1 - (dots or steps > 1)]
+        k = list(sch.get_loops(block))[-len(inner) - 1 - (dot is not None or steps > 1)]
         sch.annotate(k, ROWS, [tile.row, many])
     if product and parts > 1:
         sch.annotate(list(sch.get_loops(block))[-len(inner) - 1], PARTS, parts)
@@ -178,7 +181,7 @@ def _schedule_tile(
         sch.vectorize(vector)
     else:
         unroll_tile(sch, inner)
-    terms = tile.vectors * tile.lanes * taps(reduction)
+    terms = tile.vectors * tile.lanes * taps(reduction) // (1 if dot is None else dot.depth)
     work = tile.rows * terms // (FMAS_PER_ELEMENT if product else FMAS_PER_ELEMENT // 4)
     if product:  # of few rows, reading the right side takes longer
         work = max(work, terms // READS_PER_ELEMENT)
@@ -191,7 +194,9 @@ def _schedule_tile(
     return filled
 
 
-def _packed_side(sch: Schedule, block: Any, reduction: BlockInfo, tile: Tile) -> tuple[Any, bool]:
+def _packed_side(
+    sch: Schedule, block: Any, reduction: BlockInfo, tile: Tile, dot: DotProduct | None
+) -> tuple[Any, bool]:
     """The block that packs the right operand of a matmul into strips as wide as a tile, and whether it
     runs once, when the model is compiled; (None, False) if packing does not pay. All rows read each
     strip in order; unpacked, its rows are on different pages and, at widths like 1024, in the same
@@ -199,17 +204,19 @@ def _packed_side(sch: Schedule, block: Any, reduction: BlockInfo, tile: Tile) ->
     width = tile.vectors * tile.lanes
     buffer = right_side(sch.get(block), reduction)
     shape = [constant(d) for d in buffer.shape] if buffer is not None else [None]
-    if buffer is None or None in shape or (shape[1] or 0) <= width:
+    if buffer is None or None in shape:
         return None, False
     free = sch.func.attrs.get("layout_free_buffers", ())
     prepacked = any(sch.func.buffers[int(k)] is buffer for k in free)
+    if (shape[1] or 0) <= width and not (prepacked and dot):
+        return None, False
     if not (prepacked or _packing_pays(reduction, tile, buffer, width)):
         return None, False
     at = [r.buffer for r in sch.get(block).reads].index(buffer)
     packed = sch.cache_read(block, at, "global")
     strips = lambda k, j: (j // width, k, j % width)  # noqa: E731
-    if prepacked and in_pairs(reduction):
-        strips = lambda k, j: (j // width, k // 2, j % width * 2 + k % 2)  # noqa: E731
+    if prepacked and dot is not None:
+        strips = lambda k, j: (j // width, k // dot.depth, j % width, k % dot.depth)  # noqa: E731
     sch.transform_layout(packed, ("write", 0), strips, pad_value=const(0, buffer.dtype))
     if prepacked:
         sch.annotate(packed, "meta_schedule.layout_rewrite_preproc", True)

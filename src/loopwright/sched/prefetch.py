@@ -9,6 +9,7 @@ All rows read a strip from the cache but the first ones, which would wait for me
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..ir.prim_expr import IterVar, Range, Var
@@ -41,28 +42,37 @@ class _Prefetch(LeafKeeper):
             inner = inner.body
         assert isinstance(inner, st.BlockRealize)
         fetch = _next_part(inner, tile, int(axis), int(rows))
-        return node.replace(body=st.seq(fetch, node.body), annotations=notes)
+        body = node.body if fetch is None else st.seq(fetch, node.body)
+        return node.replace(body=body, annotations=notes)
 
 
-def _next_part(realize: st.BlockRealize, tile: dict[Var, Range], axis: int, rows: int) -> st.Stmt:
+def _next_part(
+    realize: st.BlockRealize, tile: dict[Var, Range], axis: int, rows: int
+) -> st.Stmt | None:
     """Prefetch the part of the next strip at the offset that the product has reached in this
-    one."""
+    one; None for strips of one step."""
     block = realize.block
     values = dict(zip([v.var for v in block.iter_vars], realize.iter_values, strict=True))
     term = next(v.var for v in block.iter_vars if v.iter_type == IterVar.CommReduce)
-    packed = [x for x in loads_in(block.body) if len(x.indices) == 3]
-    strips: Any = next(x for x in packed if uses_any(x.indices[1], (term,)))
+    packed = [x for x in loads_in(block.body) if len(x.indices) > 2]
+    strips: Any = next((x for x in packed if uses_any(x.indices[1], (term,))), None)
+    if strips is None:
+        return None
     starts = {v: const(0, v.dtype) for v in tile}
     row, strip, k = (
         substitute(substitute(e, values), starts)
         for e in (block.iter_vars[axis].var, *strips.indices[:2])
     )
     at_once = [tile[v].extent for v in vars_in(values[block.iter_vars[axis].var]) if v in tile]
-    count, terms, width = strips.buffer.shape
+    count, terms, *inner = strips.buffer.shape
+    width = math.prod(int(d) for d in inner)
     done = add(multiply(row, terms), multiply(k, at_once[0] if at_once else const(1, k.dtype)))
-    step = 1 << max(-(-rows // int(width)) - 1, 0).bit_length()
+    step = 1 << max(-(-rows // width) - 1, 0).bit_length()
     offset = floordiv(done, step)
     following = minimum(add(strip, 1), add(count, -1))
-    part = BufferLoad(strips.buffer, (following, floordiv(offset, width), floormod(offset, width)))
+    at = [floormod(offset, width)]
+    if len(inner) > 1:  # of the terms of an instruction
+        at = [floordiv(at[0], inner[-1]), floormod(at[0], inner[-1])]
+    part = BufferLoad(strips.buffer, (following, floordiv(offset, width), *at))
     hints = (0, 2, 1)  # to read, into the L2 cache, data
     return st.Evaluate(call_intrin("void", "tir.prefetch", address_of(part), *hints))

@@ -24,7 +24,7 @@ from ..ir.prim_expr import (
     Select,
     Var,
 )
-from ..ir.prim_op import add, const, floordiv, less, logical_and, multiply
+from ..ir.prim_op import add, const, floordiv, less, logical_and, minimum, multiply
 from ..ir.structural import structural_equal
 from ..ir.variables import substitute, vars_in
 from ..tir import stmt as st
@@ -33,6 +33,7 @@ from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 from ..tir.op import if_then_else, is_call_to
 from ..tir.stmt_functor import ExprKeeper, keep_buffers
+from .dots import DOT
 
 if TYPE_CHECKING:
     from ..ir.node import Node
@@ -66,17 +67,20 @@ class _Whole(ExprKeeper):
     def __init__(self, blocks: set[str], own: Collection[Buffer] = ()) -> None:
         self.blocks, self.own = blocks, own  # `own`: what they write
         self.ana = Analyzer()
+        self.dots = False
         self.loops: dict[Var, Range] = {}
         self.shapes: dict[Buffer, tuple[PrimExpr, ...]] = {}  # of accumulators that grow
 
     def visit_For(self, node: st.For) -> Any:
         self.loops[node.loop_var] = node.range
+        outer, self.dots = self.dots, self.dots or DOT in node.annotations
         if is_one(node.extent):
             self.ana.bind(node.loop_var, node.range)
         # A loop's body runs where the loop does: i % m of i < 4 * m is less than m.
         with self.ana.constraint_scope(less(const(0, node.extent.dtype), node.extent)):
             loop = self.visit_default(node)
         del self.loops[node.loop_var]
+        self.dots = outer
         return loop
 
     def visit_BlockRealize(self, node: st.BlockRealize) -> Any:
@@ -134,6 +138,9 @@ class _Whole(ExprKeeper):
             conditions = [inner for axis, inner in guards.items() if leaves(load, axis)]
             if not conditions:
                 return None
+            if self.dots and all(isinstance(c, LT) for c in conditions):  # descriptions have plain loads
+                last = {c.a: minimum(c.a, c.b - 1) for c in conditions}
+                return load.replace(indices=substitute(load.indices, last))
             return if_then_else(reduce(And, conditions), load, const(0, load.dtype))
 
         body = rewrite(block.body, guard, keep_buffers)

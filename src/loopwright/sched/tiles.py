@@ -16,9 +16,10 @@ from ..ir.variables import uses_any
 from ..tir.op import is_call_to
 from ..tir.schedule import Schedule
 from ..tir.stmt import Block
-from ..tir.transform.lower.dot_bfloat16 import MARK as DOT
+from ..tir.tensor_intrin.instructions import DotProduct
 from .analysis import REDUCE, SPATIAL, BlockInfo, Stage, constant, loads_in
 from .apply import give_reason
+from .dots import split_terms
 
 FMAS_PER_ELEMENT = 64  # multiply-adds of a product in the time of one element
 UNROLLED_TAPS = 9  # largest window that is unrolled, in elements
@@ -50,15 +51,17 @@ class Tile:
 
 
 def tile_of(
-    reduction: BlockInfo, is_product: bool, target: Target, inlined: Block | None = None
-) -> Tile:
-    """The tile of a reduction. inlined: its block with others inlined, where it has some."""
+    reduction: BlockInfo, is_product: bool, target: Target, inlined: Block | None = None,
+    dot: DotProduct | None = None,
+) -> Tile:  # fmt: skip
+    """The tile of a reduction. inlined: its block with others inlined, where it has some; dot: the instruction
+    that computes it."""
     spatial = reduction.spatial
     extents = [constant(v.dom.extent) if v.dom is not None else None for v in spatial]
     lanes = target.vector_lanes(reduction.writes[0].dtype)
     last = len(spatial) - 1
     width = extents[last]
-    lanes = min(lanes, width) if width is not None else lanes
+    lanes = min(lanes, width) if width is not None and dot is None else lanes
     column, vectors = last, 1
     row = _row_axis(extents)
     if is_product:
@@ -75,7 +78,7 @@ def tile_of(
         row, vectors = None, min(RUN, -(-(width or 0) // lanes))
     if row == column:
         row = None
-    registers = target.num_vector_registers - REGISTERS_LEFT
+    registers = target.num_vector_registers - (dot.registers if dot else REGISTERS_LEFT)
     most = max(registers // vectors, 1)
     most = min(most, 14) if is_product else min(most, 8)
     extent = 1 if row is None else extents[row]
@@ -224,25 +227,25 @@ def schedule_accumulators(
     reduction: BlockInfo,
     tile: Tile,
     depth: int,
-    dots: bool = False,
+    dot: DotProduct | None = None,
     steps: int = 1,
 ) -> Any:
     """Schedule the block that fills the accumulators, and the one that begins with 0, which is returned.
-    dots: two products at a time; steps: of the last axis of the reduction in one iteration."""
+    dot: the instruction that computes it; steps: of the last axis of the reduction in one iteration."""
     inner = inner_loops(sch, block, reduction, tile, depth)
     reduce = list(sch.get_loops(block))[-len(inner) - len(reduction.reduce) : -len(inner)]
     init = sch.decompose_reduction(block, reduce[0])
-    if dots:
-        _, two = sch.split(reduce[-1], [None, 2])
-        sch.reorder(*inner[:-1], two, inner[-1])
-        sch.unroll(two)
-        sch.annotate(two, DOT, 1)
+    if dot is not None:
+        split_terms(sch, inner, reduce[-1], dot)
     elif steps > 1:
         sch.unroll(sch.split(reduce[-1], [None, steps])[1])
     else:
         for loop in reduce[len(reduce) - _unrolled(reduction, tile) :]:
             sch.unroll(loop)
-    unroll_tile(sch, inner)
+    for loop in inner[:-1]:
+        sch.unroll(loop)
+    if dot is None:
+        sch.vectorize(inner[-1])
     unroll_tile(sch, list(sch.get_loops(init))[-len(inner) :])
     return init
 

@@ -34,6 +34,12 @@ def _pairs_of_words(a: np.ndarray, b: np.ndarray) -> Any:
     return products.reshape(-1, 2).sum(axis=1).astype("int32")
 
 
+def _pairs_of_bfloat16(acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> Any:
+    """acc + products of bfloat16, added in pairs."""
+    products = np.asarray(a).astype("float32") * np.asarray(b).astype("float32")
+    return np.asarray(acc, "float32") + products.reshape(-1, 2).sum(axis=1, dtype="float32")
+
+
 def _signs_of_bytes(a: Any, b: Any) -> Any:
     """a times the sign of b."""
     return np.asarray(a, "int8") * np.sign(np.asarray(b, "int8"))
@@ -64,6 +70,8 @@ MACHINE: dict[str, Callable[..., Any]] = {
     "llvm.x86.avx2.psign.b": _signs_of_bytes,
     "llvm.x86.avx512.pmaddubs.w.512": _pairs_of_bytes,
     "llvm.x86.avx512.pmaddw.d.512": _pairs_of_words,
+    "llvm.x86.avx512bf16.dpbf16ps.256": _pairs_of_bfloat16,
+    "llvm.x86.avx512bf16.dpbf16ps.512": _pairs_of_bfloat16,
     "llvm.aarch64.neon.sdot.v4i32.v16i8": _fours("int8", "int8"),
     "llvm.aarch64.neon.udot.v4i32.v16i8": _fours("uint8", "uint8"),
     "llvm.aarch64.neon.smull.v8i16": _widening,

@@ -9,7 +9,8 @@ from ...ir.prim_op import add
 from ..buffer import Buffer
 from ..op import call_llvm_pure_intrin, reinterpret
 from ..stmt import Stmt
-from .dot import Spec, four_times, lanes, register, rows_of, store
+from .dot import Dot, lanes, register, repeated, rows_of, store
+from .instructions import register_instruction
 
 ARM_DOT_4x4_i8_NEON_INTRIN = "dot_4x4_i8i8s32_neon"
 ARM_DOT_4x4_i8_SDOT_INTRIN = "dot_4x4_i8i8s32_sdot"
@@ -19,19 +20,19 @@ ARM_DOT_4x4_u8_HDOT_INTRIN = "dot_4x4_u8u8i32_hdot"
 
 def _dot(name: str, a: Buffer, b: Buffer, c: Buffer) -> Stmt:
     element = a.dtype
-    repeated = reinterpret(f"{element}x16", four_times(a, 4))
+    four = reinterpret(f"{element}x16", repeated(a, 4))
     kind = "uint32x4" if element == "uint8" else "int32x4"
     total: PrimExpr = lanes(c)
     if c.dtype.with_lanes(4) != kind:  # the same bits
         total = reinterpret(kind, total)
-    args = (total, repeated, reinterpret(f"{element}x16", rows_of(b, range(4))))
+    args = (total, four, reinterpret(f"{element}x16", rows_of(b, range(4))))
     call = call_llvm_pure_intrin(kind, f"llvm.aarch64.neon.{name}.v4i32.v16i8", *args)
     return store(c, call if c.dtype.with_lanes(4) == kind else reinterpret("int32x4", call))
 
 
 def _neon(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
     """Widening products of two rows at a time, summed in pairs, twice."""
-    twice = reinterpret("int8x8", four_times(a, 2))
+    twice = reinterpret("int8x8", repeated(a, 2))
 
     def two(rows: range) -> PrimExpr:
         name = "llvm.aarch64.neon.smull.v8i16"
@@ -44,11 +45,14 @@ def _neon(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
     return store(c, add(lanes(c), sums))
 
 
-SPECS: dict[str, Spec] = {
-    ARM_DOT_4x4_i8_NEON_INTRIN: (4, "int8", "int8", "int32", _neon),
-    ARM_DOT_4x4_i8_SDOT_INTRIN: (4, "int8", "int8", "int32", partial(_dot, "sdot")),
-    ARM_DOT_4x4_u8_UDOT_INTRIN: (4, "uint8", "uint8", "uint32", partial(_dot, "udot")),
-    ARM_DOT_4x4_u8_HDOT_INTRIN: (4, "uint8", "uint8", "int32", partial(_dot, "udot")),
+SPECS: dict[str, Dot] = {
+    ARM_DOT_4x4_i8_NEON_INTRIN: Dot(4, "int8", "int8", "int32", _neon),
+    ARM_DOT_4x4_i8_SDOT_INTRIN: Dot(4, "int8", "int8", "int32", partial(_dot, "sdot")),
+    ARM_DOT_4x4_u8_UDOT_INTRIN: Dot(4, "uint8", "uint8", "uint32", partial(_dot, "udot")),
+    ARM_DOT_4x4_u8_HDOT_INTRIN: Dot(4, "uint8", "uint8", "int32", partial(_dot, "udot")),
 }
+_FEATURES = {ARM_DOT_4x4_i8_NEON_INTRIN: ("neon",)}
 for _name, _spec in SPECS.items():
     register(_name, _spec)
+    _cost = 6 if _name == ARM_DOT_4x4_i8_NEON_INTRIN else 1
+    register_instruction(_name, features=_FEATURES.get(_name, ("dotprod",)), cost=_cost)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from ...ir.functor import nodes_of
@@ -15,17 +16,29 @@ from ..op import reinterpret
 from ..stmt import Block, BlockRealize, BufferStore, Stmt, serial_nest
 
 Update = Callable[[Buffer, Buffer, Buffer], Stmt]
-Spec = tuple[int, str, str, str, Update]
 
 
-def dot(spec: Spec, depth: int = 4, scopes: tuple[str, ...] = ("global",) * 3) -> TensorIntrin:
-    """C[i] += sum over `depth` k of A[k] * B[i, k] for i in the rows (one row: C[0], B[k]).
+@dataclass(frozen=True)
+class Dot:
+    """C[i] += sum over k of A[k] * B[i, k]: i < lanes (one: C[0], B[k]), k < depth, and the types of A, B, C.
 
     `update(A, B, C)` is the statement that does it at once; scopes: of A, B and C.
     """
-    rows, *dtypes, update = spec
+
+    lanes: int
+    a: str
+    b: str
+    c: str
+    update: Update
+    depth: int = 4
+    scopes: tuple[str, str, str] = ("global", "global", "global")
+
+
+def dot(spec: Dot) -> TensorIntrin:
+    """The intrinsic of a dot product."""
+    rows, depth, dtypes = spec.lanes, spec.depth, (spec.a, spec.b, spec.c)
     shapes = [(depth,), (rows, depth) if rows > 1 else (depth,), (rows,)]
-    parts = list(zip("ABC", shapes, dtypes, scopes, strict=True))
+    parts = list(zip("ABC", shapes, dtypes, spec.scopes, strict=True))
 
     def loops(left: Buffer, right: Buffer, out: Buffer) -> Stmt:
         def store(*axes: PrimExpr) -> BufferStore:
@@ -41,7 +54,7 @@ def dot(spec: Spec, depth: int = 4, scopes: tuple[str, ...] = ("global",) * 3) -
         left, right, out = buffers
         return around(buffers, body(*buffers), reads=(out, left, right))
 
-    return TensorIntrin(function(loops), function(update))
+    return TensorIntrin(function(loops), function(spec.update))
 
 
 def around(
@@ -85,7 +98,7 @@ def lanes(buffer: Buffer, *lead: int) -> BufferLoad:
 
 
 def rows_of(b: Buffer, rows: range) -> PrimExpr:
-    """Rows of four bytes as one vector of int32. LLVM merges the loads of adjacent
+    """Rows of 32 bits as one vector of int32. LLVM merges the loads of adjacent
     rows; in a window of a larger buffer they need not be adjacent."""
     return Shuffle([reinterpret("int32", lanes(b, n)) for n in rows], list(range(len(rows))))
 
@@ -94,11 +107,11 @@ def store(c: Buffer, value: PrimExpr) -> Stmt:
     return BufferStore(c, value, [Ramp(const(0), const(1), size(c.shape[0]))])
 
 
-def four_times(a: Buffer, rows: int) -> PrimExpr:
-    """The four elements of A as one number, for each row."""
+def repeated(a: Buffer, rows: int) -> PrimExpr:
+    """The elements of A, of 32 bits together, as one number, for each row."""
     return Broadcast(reinterpret("int32", lanes(a)), rows)
 
 
-def register(name: str, spec: Spec, **options: int | Sequence[str]) -> None:
-    """Register the intrinsic `dot(spec, **options)` under a name; it is built on first use."""
-    TensorIntrin.register_maker(name, partial(dot, spec, **options))
+def register(name: str, spec: Dot) -> None:
+    """Register an intrinsic under a name; it is built on first use."""
+    TensorIntrin.register_maker(name, partial(dot, spec))

@@ -7,7 +7,7 @@ from ...ir.prim_op import add, cast, const, multiply
 from ..buffer import Buffer
 from ..expr import BufferLoad
 from ..stmt import BufferStore, Stmt
-from .dot import Spec, register
+from .dot import Dot, register
 
 DP4A_S8S8S32_INTRIN = "dp4a_s8s8s32"
 DP4A_U8S8S32_INTRIN = "dp4a_u8s8s32"
@@ -23,11 +23,11 @@ def _dp4a(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
     return BufferStore(c, total, [const(0)])
 
 
-SPECS: dict[str, Spec] = {
-    DP4A_S8S8S32_INTRIN: (1, "int8", "int8", "int32", _dp4a),
-    DP4A_U8S8S32_INTRIN: (1, "uint8", "int8", "int32", _dp4a),
-    DP4A_S8U8S32_INTRIN: (1, "int8", "uint8", "int32", _dp4a),
-    DP4A_U8U8U32_INTRIN: (1, "uint8", "uint8", "uint32", _dp4a),
+SPECS: dict[str, Dot] = {
+    DP4A_S8S8S32_INTRIN: Dot(1, "int8", "int8", "int32", _dp4a),
+    DP4A_U8S8S32_INTRIN: Dot(1, "uint8", "int8", "int32", _dp4a),
+    DP4A_S8U8S32_INTRIN: Dot(1, "int8", "uint8", "int32", _dp4a),
+    DP4A_U8U8U32_INTRIN: Dot(1, "uint8", "uint8", "uint32", _dp4a),
 }
 for _name, _spec in SPECS.items():
     register(_name, _spec)

@@ -1,42 +1,89 @@
-"""Tensor intrinsics of x86: four bytes by four bytes, for 16 rows at once."""
+"""Tensor intrinsics of x86: dot products of bytes, of four, and of bfloat16, of two, for a vector of rows."""
 
 from __future__ import annotations
 
-from ...ir.prim_expr import Broadcast
+from functools import partial
+
+from ...ir.prim_expr import Broadcast, PrimExpr
 from ...ir.prim_op import add, const
 from ..buffer import Buffer
 from ..function import PrimFunc, TensorIntrin
-from ..op import call_llvm_pure_intrin, reinterpret
+from ..op import bitwise_and, call_llvm_pure_intrin, reinterpret
 from ..stmt import Stmt
-from .dot import Spec, four_times, lanes, register, rows_of, store
+from .dot import Dot, lanes, register, repeated, rows_of, size, store
+from .instructions import PAIRS_FIT, register_instruction
 
 VNNI_DOT_16x4_INTRIN = "dot_16x4_vnni"
 AVX512_DOT_16x4_INTRIN = "dot_16x4_avx512"
 
+# By lanes of int32: products of unsigned and signed bytes, added in pairs, saturated to int16; products of
+# words, added in pairs.
+_BYTE_PAIRS = {8: "llvm.x86.avx2.pmadd.ub.sw", 16: "llvm.x86.avx512.pmaddubs.w.512"}
+_WORD_PAIRS = {8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
 
-def _vnni(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
-    name = "llvm.x86.avx512.vpdpbusd.512"
-    args = (lanes(c), four_times(a, 16), rows_of(b, range(16)))
-    return store(c, call_llvm_pure_intrin("int32x16", name, *args))
+
+def _whole(name: str, a: Buffer, b: Buffer, c: Buffer) -> Stmt:
+    """C + the products, in one instruction: `name` and the bits of a vector."""
+    count, kind = size(c.shape[0]), c.dtype.with_lanes(size(c.shape[0]))
+    pair: list[PrimExpr] = [repeated(a, count), rows_of(b, range(count))]
+    if str(a.dtype) == "bfloat16":
+        pair = [reinterpret(f"bfloat16x{2 * count}", v) for v in pair]
+    call = call_llvm_pure_intrin(str(kind), f"{name}.{32 * count}", lanes(c), *pair)
+    return store(c, call)
 
 
-def _avx512(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
-    """Products in pairs (which saturate to int16, as the instruction does), then the pairs."""
-    repeated = reinterpret("uint8x64", four_times(a, 16))
-    weights = reinterpret("int8x64", rows_of(b, range(16)))
-    name = "llvm.x86.avx512.pmaddubs.w.512"
-    pairs = call_llvm_pure_intrin("int16x32", name, repeated, weights)
-    ones = Broadcast(const(1, "int16"), 32)
-    sums = call_llvm_pure_intrin("int32x16", "llvm.x86.avx512.pmaddw.d.512", pairs, ones)
+def _pairs(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
+    """Products in pairs, which saturate to int16 as the instruction does, then the pairs."""
+    count = size(c.shape[0])
+    left = reinterpret(f"uint8x{4 * count}", repeated(a, count))
+    right = reinterpret(f"int8x{4 * count}", rows_of(b, range(count)))
+    pairs = call_llvm_pure_intrin(f"int16x{2 * count}", _BYTE_PAIRS[count], left, right)
+    ones = Broadcast(const(1, "int16"), 2 * count)
+    sums = call_llvm_pure_intrin(f"int32x{count}", _WORD_PAIRS[count], pairs, ones)
     return store(c, add(lanes(c), sums))
 
 
-SPECS: dict[str, Spec] = {
-    VNNI_DOT_16x4_INTRIN: (16, "uint8", "int8", "int32", _vnni),
-    AVX512_DOT_16x4_INTRIN: (16, "uint8", "int8", "int32", _avx512),
+def _words(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
+    """The first and the second bytes of all pairs as words, multiplied and added in pairs."""
+    signed = str(a.dtype) == "int8"
+    count = size(c.shape[0])
+    kind = f"int16x{2 * count}"
+    number = lambda v: Broadcast(const(v, "int16"), 2 * count)  # noqa: E731
+    left = reinterpret(kind, repeated(a, count))
+    right = reinterpret(kind, rows_of(b, range(count)))
+    total: PrimExpr = lanes(c)
+    halves = [[(v << number(8)) >> number(8), v >> number(8)] for v in (left, right)]
+    if not signed:
+        halves[0] = [bitwise_and(v, number(255)) for v in (left, left >> number(8))]
+    for x, y in zip(*halves, strict=True):
+        total = add(total, call_llvm_pure_intrin(f"int32x{count}", _WORD_PAIRS[count], x, y))
+    return store(c, total)
+
+
+_VNNI = partial(_whole, "llvm.x86.avx512.vpdpbusd")
+_BFLOAT16 = partial(_whole, "llvm.x86.avx512bf16.dpbf16ps")
+# name: lanes, type of A, update, features, facts that it needs, instructions and registers of a step
+_ROWS = {
+    VNNI_DOT_16x4_INTRIN: (16, "uint8", _VNNI, ("avx512vnni",), (), 1, 3),
+    "dot_8x4_vnni": (8, "uint8", _VNNI, ("avx512vnni", "avx512vl"), (), 1, 3),
+    "dot_8x4_avxvnni": (8, "uint8", _VNNI, ("avxvnni",), (), 1, 3),
+    AVX512_DOT_16x4_INTRIN: (16, "uint8", _pairs, ("avx512bw",), (PAIRS_FIT,), 3, 3),
+    "dot_8x4_avx2": (8, "uint8", _pairs, ("avx2",), (PAIRS_FIT,), 3, 3),
+    "dot_16x4_words_avx512": (16, "uint8", _words, ("avx512bw",), (), 9, 8),
+    "dot_8x4_words_avx2": (8, "uint8", _words, ("avx2",), (), 9, 8),
+    "dot_16x4_i8i8s32_words_avx512": (16, "int8", _words, ("avx512bw",), (), 10, 8),
+    "dot_8x4_i8i8s32_words_avx2": (8, "int8", _words, ("avx2",), (), 10, 8),
+    "dot_16x2_bf16": (16, "bfloat16", _BFLOAT16, ("avx512bf16",), (), 1, 3),
+    "dot_8x2_bf16": (8, "bfloat16", _BFLOAT16, ("avx512bf16", "avx512vl"), (), 1, 3),
 }
-for _name, _spec in SPECS.items():
-    register(_name, _spec)
+SPECS: dict[str, Dot] = {}
+for _name, (_lanes, _kind, _update, _features, _facts, _cost, _registers) in _ROWS.items():
+    _types = ("bfloat16", "float32", 2) if _kind == "bfloat16" else ("int8", "int32", 4)
+    SPECS[_name] = Dot(_lanes, _kind, *_types[:2], _update, _types[2])
+    register(_name, SPECS[_name])
+    register_instruction(
+        _name, features=_features, requires=_facts, cost=_cost, registers=_registers
+    )
 
 
 def __getattr__(name: str) -> PrimFunc:

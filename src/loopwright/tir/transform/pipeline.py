@@ -36,7 +36,6 @@ from .dtype.int4_storage_legalize import Int4StorageLegalize
 from .dtype.lower_custom_datatypes import LowerCustomDatatypes
 from .lower.compact_buffer_allocation import CompactBufferAllocation
 from .lower.convert_blocks_to_opaque import ConvertBlocksToOpaque
-from .lower.dot_bfloat16 import DotBfloat16
 from .lower.flatten_buffer import FlattenBuffer
 from .lower.inject_double_buffer import InjectDoubleBuffer
 from .lower.inject_software_pipeline import InjectSoftwarePipeline
@@ -133,7 +132,6 @@ def lower_to_loops() -> Sequential:
             LoopPartition(),
             VectorizeLoop(native=True),
             TransposeInRegisters(),
-            DotBfloat16(),
             LowerIntrin(),  # before unrolling, while there is less code
             HoistDivisions(),
             UnrollLoop(),

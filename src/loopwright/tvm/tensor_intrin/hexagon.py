@@ -9,7 +9,7 @@ from ...ir.prim_expr import Broadcast, PrimExpr
 from ...tir.buffer import Buffer
 from ...tir.op import call_llvm_pure_intrin, reinterpret
 from ...tir.stmt import Stmt
-from ...tir.tensor_intrin.dot import lanes, register, rows_of, store
+from ...tir.tensor_intrin.dot import Dot, lanes, register, rows_of, store
 
 VRMPY_u8u8i32_INTRIN = "dot_32x4_u8u8i32_vrmpy"
 VRMPY_u8i8i32_INTRIN = "dot_32x4_u8i8i32_vrmpy"
@@ -31,8 +31,8 @@ _MIXED = partial(_call, "llvm.hexagon.V6.vrmpybusv.acc.128B", True)
 _SHORTS = partial(_call, "llvm.hexagon.V6.vdmpyhvsat.acc.128B", True)
 _VTCM = ("global.vtcm",) * 3
 
-register(VRMPY_u8u8i32_INTRIN, (32, "uint8", "uint8", "int32", _UNSIGNED))
-register(VRMPY_u8i8i32_INTRIN, (32, "uint8", "int8", "int32", _MIXED))
-register(VDMPY_i16i16i32_INTRIN, (32, "int16", "int16", "int32", _SHORTS), depth=2)
-register(VRMPY_u8u8i32_VTCM_INTRIN, (32, "uint8", "uint8", "int32", _UNSIGNED), scopes=_VTCM)
-register(VRMPY_u8i8i32_VTCM_INTRIN, (32, "uint8", "int8", "int32", _MIXED), scopes=_VTCM)
+register(VRMPY_u8u8i32_INTRIN, Dot(32, "uint8", "uint8", "int32", _UNSIGNED))
+register(VRMPY_u8i8i32_INTRIN, Dot(32, "uint8", "int8", "int32", _MIXED))
+register(VDMPY_i16i16i32_INTRIN, Dot(32, "int16", "int16", "int32", _SHORTS, depth=2))
+register(VRMPY_u8u8i32_VTCM_INTRIN, Dot(32, "uint8", "uint8", "int32", _UNSIGNED, scopes=_VTCM))
+register(VRMPY_u8i8i32_VTCM_INTRIN, Dot(32, "uint8", "int8", "int32", _MIXED, scopes=_VTCM))

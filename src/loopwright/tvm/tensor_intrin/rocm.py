@@ -8,7 +8,7 @@ from ...tir.buffer import Buffer
 from ...tir.expr import BufferLoad
 from ...tir.op import call_llvm_pure_intrin, reinterpret
 from ...tir.stmt import BufferStore, Stmt
-from ...tir.tensor_intrin.dot import lanes, register
+from ...tir.tensor_intrin.dot import Dot, lanes, register
 
 AMDGPU_SDOT4_INTRIN = "sdot4"
 
@@ -20,5 +20,5 @@ def _sdot4(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
     return BufferStore(c, add(BufferLoad(c, [const(0)]), call), [const(0)])
 
 
-_SPEC = (1, "int8", "int8", "int32", _sdot4)
-register(AMDGPU_SDOT4_INTRIN, _SPEC, scopes=("shared", "shared", "local"))
+_SCOPES = ("shared", "shared", "local")
+register(AMDGPU_SDOT4_INTRIN, Dot(1, "int8", "int8", "int32", _sdot4, scopes=_SCOPES))

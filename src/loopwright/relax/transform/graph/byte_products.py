@@ -12,7 +12,7 @@ Before (-) and after (+)::
     -         lv: R.Tensor((2, 4), dtype="float32") = R.dequantize(x, R.const(0.5, "float32"), R.const(3, "uint8"), axis=0)
     -         lv1: R.Tensor((4, 2), dtype="float32") = R.dequantize(R.const([[1, -2], [3, 4], [5, 6], [7, 8]], "int8"), R.const(0.25, "float32"), R.const(0, "int8"), axis=0)
     -         gv: R.Tensor((2, 2), dtype="float32") = R.matmul(lv, lv1)
-    +         lv: R.Tensor((2, 2), dtype="int32") = R.nn.byte_matmul(x, R.const([[1, 3, 5, 7], [-2, 4, 6, 8]], "int8"))
+    +         lv: R.Tensor((2, 2), dtype="int32") = R.nn.byte_matmul(x, R.const([[1, -2], [3, 4], [5, 6], [7, 8]], "int8"))
     +         lv1: R.Tensor((2,), dtype="int32") = R.multiply(R.const(3, "int32"), R.const([16, 16], "int32"))
     +         lv2: R.Tensor((2, 2), dtype="int32") = R.subtract(lv, lv1)
     +         lv3: R.Tensor((2, 2), dtype="float32") = R.astype(lv2, dtype="float32")
@@ -311,31 +311,15 @@ class _Products(SweepingRewriter):
         if depth % 4:
             flat = relax_op.nn.pad(flat, [0, 0, 0, -depth % 4])
             matrix = _padded(matrix, [-depth % 4, 0])
-        total, less = self.product(flat, matrix, self.signed)
-        if less:
-            zero = relax_op.subtract(zero, const(np.int32(less)))
+        total = self.product(flat, matrix)
         if len(shape) > 2:
             total = relax_op.reshape(total, ShapeExpr([*shape[:-1], columns]))
         return self.real(total, len(shape) - 1, zero, operand, weight, 1)
 
-    def product(self, data: Expr, matrix: np.ndarray, signed: bool = False) -> tuple[Any, int]:
-        """The product of rows of bytes, a multiple of 4, with a matrix, and the offset subtracted from the
-        data; signed: these may become int8."""
-        depth, columns = matrix.shape
-        wide = _padded(matrix, [0, -columns % self.lanes])
-        packed = np.empty((wide.shape[1] // self.lanes, depth // 4, self.lanes, 4), np.int8)
-        for k in range(4):  # faster than all at once
-            packed[..., k] = wide[k::4].reshape(depth // 4, -1, self.lanes).swapaxes(0, 1)
+    def product(self, data: Expr, matrix: np.ndarray) -> Any:
+        """The product of rows of bytes, a multiple of 4, with a matrix."""
         narrow = not (self.in_bytes or _over(matrix[::2], matrix[1::2]).any())
-        signed = signed and not narrow and bool(matrix.min(initial=0) > -128)
-        if signed:
-            data = relax_op.subtract(relax_op.astype(data, "int32"), const(np.int32(128)))
-            data = relax_op.astype(data, "int8")
-        packed = packed.reshape(-1, depth * self.lanes)
-        total = relax_op.nn.byte_matmul(data, const(Tensor(packed)), narrow or signed)
-        if columns % self.lanes:
-            total = relax_op.strided_slice(total, [1], [0], [columns], assume_inbound=True)
-        return total, 128 * signed
+        return relax_op.nn.byte_matmul(data, const(Tensor(np.ascontiguousarray(matrix))), narrow)
 
     def conv_in_rows(self, call: Call) -> Any:
         """A convolution over an image whose size is not known as a product of its windows."""
@@ -360,7 +344,7 @@ class _Products(SweepingRewriter):
         matrix = matrix.transpose(*range(2, rank), 1, 0).reshape(-1, outputs)
         rows = reduce(multiply, [out[0], *out[2:]])
         flat = relax_op.reshape(seen, ShapeExpr([rows, len(matrix)]))
-        total, _ = self.product(flat, matrix)
+        total = self.product(flat, matrix)
         total = relax_op.reshape(total, ShapeExpr([out[0], *out[2:], outputs]))
         total = relax_op.permute_dims(total, [0, rank - 1, *range(1, rank - 1)])
         return self.real(total, 1, zero, operand, weight, 0)

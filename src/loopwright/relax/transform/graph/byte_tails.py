@@ -7,7 +7,7 @@ Pass::
 Before (-) and after (+)::
 
       @R.function
-      def main(x: R.Tensor((2, 4), dtype="uint8"), w: R.Tensor((1, 8), dtype="int8")) -> R.Tensor((2, 2), dtype="uint8"):
+      def main(x: R.Tensor((2, 4), dtype="uint8"), w: R.Tensor((4, 2), dtype="int8")) -> R.Tensor((2, 2), dtype="uint8"):
           with R.dataflow():
     -         lv: R.Tensor((2, 2), dtype="int32") = R.nn.byte_matmul(x, w)
     -         lv1: R.Tensor((2, 2), dtype="int32") = R.subtract(lv, R.const([5, 6], "int32"))

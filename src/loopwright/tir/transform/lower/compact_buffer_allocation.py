@@ -44,6 +44,7 @@ from ....ir.prim_expr import (
     IterVar,
     Not,
     PrimExpr,
+    Ramp,
     Range,
     Var,
 )
@@ -289,8 +290,13 @@ class _Regions(StmtVisitor):
             if buffer.data in self.by_data:
                 self.opaque.add(self.by_data[buffer.data])
             return
-        if any(i.dtype.lanes > 1 for i in indices):
+        vectors = [i for i in indices if i.dtype.lanes > 1]
+        if not all(isinstance(i, Ramp) and isinstance(i.stride, IntImm) for i in vectors):
             self.opaque.add(buffer)
+            return
+        if vectors:
+            for last in (False, True):
+                self.access(buffer, [_lane(i, last) for i in indices])
             return
         domain = dict(self.inner[start:])
         shared = sharing_threads(buffer.scope())
@@ -300,6 +306,13 @@ class _Regions(StmtVisitor):
         if previous is not None:
             box = [union_interval(self.ana, a, b) for a, b in zip(previous, box, strict=True)]
         self.boxes[buffer] = box
+
+
+def _lane(index: PrimExpr, last: bool) -> PrimExpr:
+    """The first or the last lane of an index."""
+    if not isinstance(index, Ramp):
+        return index
+    return add(index.base, multiply(index.stride, index.lanes - 1)) if last else index.base
 
 
 class _Quotients(StmtRewriter):

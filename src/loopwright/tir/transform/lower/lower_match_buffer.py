@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....arith import Analyzer
 from ....base.errors import LoopwrightError, explain
-from ....ir.prim_expr import IntImm, PrimExpr, Var
+from ....ir.prim_expr import IntImm, PrimExpr, Ramp, Var
 from ....ir.prim_op import add, cast, const, multiply
 from ...buffer import Buffer, BufferRegion
 from ...expr import BufferLoad
@@ -99,7 +99,7 @@ class _Lower(Substitute):
             what = f"buffer {buffer.name} has more dimensions than the region it matches"
             raise ValueError(explain(what, got=f"{len(indices)} and {len(source.region)}"))
         begins = [r.min for r in source.region]
-        shifted = [add(b, i) for i, b in zip(indices, begins[lead:], strict=True)]
+        shifted = [_shifted(b, i) for i, b in zip(indices, begins[lead:], strict=True)]
         return source.buffer, (*begins[:lead], *shifted)
 
     def visit_BufferLoad(self, node: BufferLoad | BufferStore) -> Any:
@@ -113,6 +113,13 @@ class _Lower(Substitute):
 
     def visit_BufferRegion(self, node: BufferRegion) -> Any:
         return self.resolved(self.visit_default(node))
+
+
+def _shifted(begin: PrimExpr, index: PrimExpr) -> PrimExpr:
+    """The index in the source; adjacent lanes stay a ramp, which later passes know."""
+    if isinstance(index, Ramp):
+        return index.replace(base=add(begin, index.base))
+    return add(begin, index)
 
 
 def _row_major(buffer: Buffer) -> list[PrimExpr]:

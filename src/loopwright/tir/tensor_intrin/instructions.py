@@ -1,0 +1,90 @@
+"""The tensor intrinsics that schedule rules use by themselves, by target.
+
+    register_instruction("dot_8x4_avxvnni", features=["avxvnni"])
+    dot_product(target, ("uint8", "int8", "int32"), 8)      # -> the cheapest that the CPU has
+
+An instruction is a tensor intrinsic (its description is what it means, its implementation the code for a target's
+generator), the features of a CPU that it needs, the facts about the operands without which it computes
+something else, and its cost. A kernel says the facts by the annotation `FACTS` of its block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cache
+
+from ...ir.prim_expr import IntImm
+from ...ir.rule_table import RuleTable
+from ...ir.structural import structural_equal
+from ...ir.target import Target
+from ..function import TensorIntrin
+from .dot import Dot, dot
+
+FACTS = "operand_facts"
+PAIRS_FIT = "pairs_fit"  # unsigned bytes times two adjacent bytes of B always add up to an int16
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """A tensor intrinsic, by name, for rules to choose; see `register_instruction`."""
+
+    intrin: str
+    features: frozenset[str]
+    requires: frozenset[str]
+    cost: float
+    registers: int
+
+
+@dataclass(frozen=True)
+class DotProduct:
+    """An instruction for C[i] += sum over k of A[k] * B[i, k], i < lanes, k < depth."""
+
+    intrin: str
+    lanes: int
+    depth: int
+    registers: int
+
+
+INSTRUCTIONS: RuleTable[Instruction] = RuleTable("instruction", lambda row: row.intrin)
+
+
+def register_instruction(
+    intrin: str, target: str = "llvm", *, features: Collection[str] = (),
+    requires: Collection[str] = (), cost: float = 1, registers: int = 3,
+) -> None:  # fmt: skip
+    """Let the rules for a target use a registered tensor intrinsic.
+
+    features: of a CPU, by LLVM's names. requires: facts about its operands (`PAIRS_FIT`).
+    cost: about how many instructions it is; of those that fit, rules take the cheapest, of equal ones the last
+    registered. registers: vector registers that a step takes beside its sums, which rules leave free.
+    """
+    row = Instruction(intrin, frozenset(features), frozenset(requires), cost, registers)
+    INSTRUCTIONS.add(row, target, name=intrin)
+
+
+def dot_product(
+    target: Target, dtypes: tuple[str, str, str], lanes: int, facts: Collection[str] = ()
+) -> DotProduct | None:
+    """The cheapest dot product of a target for the types of A, B, C, as many lanes and these facts."""
+    have = frozenset(target.features)
+    rows = [c.rule for c in INSTRUCTIONS.candidates(target)]
+    rows = [r for r in rows if r.features <= have and r.requires <= frozenset(facts)]
+    for row in sorted(rows, key=lambda r: r.cost):
+        shape = _shape(TensorIntrin.get(row.intrin))
+        if shape is not None and shape[:2] == (dtypes, lanes):
+            return DotProduct(row.intrin, lanes, shape[2], row.registers)
+    return None
+
+
+@cache
+def _shape(intrin: TensorIntrin) -> tuple[tuple[str, ...], int, int] | None:
+    """The types, lanes and depth of a dot product; None for another description."""
+    buffers = intrin.desc.buffers
+    dims = [[d.value for d in b.shape if isinstance(d, IntImm)] for b in buffers]
+    if [len(d) for d in dims] != [1, 2, 1] or dims[1] != [*dims[2], *dims[0]]:
+        return None
+    types = tuple(str(b.dtype) for b in buffers)
+    plain = dot(Dot(*dims[2], *types, lambda a, b, c: intrin.impl.body.block.body, *dims[0]))
+    named = intrin.desc.replace(attrs=plain.desc.attrs)
+    return (types, dims[1][0], dims[1][1]) if structural_equal(plain.desc, named) else None
