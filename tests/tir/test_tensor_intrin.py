@@ -18,9 +18,9 @@ from loopwright.script import from_source
 from loopwright.script import tir as T
 from loopwright.testing import workloads
 from loopwright.tir import tensor_intrin
+from loopwright.tir.interpreter import run
 from loopwright.tir.tensor_intrin.dot import Dot
 from loopwright.tir.tensor_intrin.instructions import INSTRUCTIONS
-from loopwright.tir.interpreter import run
 from loopwright.tvm.tensor_intrin import cuda, hexagon, rocm
 
 KNOWN = tensor_intrin.DOT_SPECS

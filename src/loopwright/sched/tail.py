@@ -138,7 +138,9 @@ class _Whole(ExprKeeper):
             conditions = [inner for axis, inner in guards.items() if leaves(load, axis)]
             if not conditions:
                 return None
-            if self.dots and all(isinstance(c, LT) for c in conditions):  # descriptions have plain loads
+            if self.dots and all(
+                isinstance(c, LT) for c in conditions
+            ):  # descriptions have plain loads
                 last = {c.a: minimum(c.a, c.b - 1) for c in conditions}
                 return load.replace(indices=substitute(load.indices, last))
             return if_then_else(reduce(And, conditions), load, const(0, load.dtype))

@@ -9,8 +9,8 @@ from ...ir.prim_op import add
 from ..buffer import Buffer
 from ..op import call_llvm_pure_intrin, reinterpret
 from ..stmt import Stmt
-from .dot import Dot, lanes, register, repeated, rows_of, store
-from .instructions import register_instruction
+from .dot import Dot, lanes, repeated, rows_of, store
+from .instructions import register_dot
 
 ARM_DOT_4x4_i8_NEON_INTRIN = "dot_4x4_i8i8s32_neon"
 ARM_DOT_4x4_i8_SDOT_INTRIN = "dot_4x4_i8i8s32_sdot"
@@ -51,8 +51,8 @@ SPECS: dict[str, Dot] = {
     ARM_DOT_4x4_u8_UDOT_INTRIN: Dot(4, "uint8", "uint8", "uint32", partial(_dot, "udot")),
     ARM_DOT_4x4_u8_HDOT_INTRIN: Dot(4, "uint8", "uint8", "int32", partial(_dot, "udot")),
 }
-_FEATURES = {ARM_DOT_4x4_i8_NEON_INTRIN: ("neon",)}
 for _name, _spec in SPECS.items():
-    register(_name, _spec)
-    _cost = 6 if _name == ARM_DOT_4x4_i8_NEON_INTRIN else 1
-    register_instruction(_name, features=_FEATURES.get(_name, ("dotprod",)), cost=_cost)
+    if _spec.update is _neon:
+        register_dot(_name, _spec, features=["neon"], cost=6)
+    else:
+        register_dot(_name, _spec, features=["dotprod"])

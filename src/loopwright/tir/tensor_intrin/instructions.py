@@ -1,6 +1,6 @@
 """The tensor intrinsics that schedule rules use by themselves, by target.
 
-    register_instruction("dot_8x4_avxvnni", features=["avxvnni"])
+    register_dot("dot_8x4_avxvnni", Dot(8, "uint8", "int8", "int32", vpdpbusd), features=["avxvnni"])
     dot_product(target, ("uint8", "int8", "int32"), 8)      # -> the cheapest that the CPU has
 
 An instruction is a tensor intrinsic (its description is what it means, its implementation the code for a target's
@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from ...ir.prim_expr import IntImm
 from ...ir.rule_table import RuleTable
 from ...ir.structural import structural_equal
 from ...ir.target import Target
 from ..function import TensorIntrin
-from .dot import Dot, dot
+from .dot import Dot, dot, register
 
 FACTS = "operand_facts"
 PAIRS_FIT = "pairs_fit"  # unsigned bytes times two adjacent bytes of B always add up to an int16
@@ -61,6 +62,13 @@ def register_instruction(
     """
     row = Instruction(intrin, frozenset(features), frozenset(requires), cost, registers)
     INSTRUCTIONS.add(row, target, name=intrin)
+
+
+def register_dot(name: str, spec: Dot, **record: Any) -> None:
+    """Register a dot product as a tensor intrinsic, built on first use, and as an instruction; record: what
+    `register_instruction` takes."""
+    register(name, spec)
+    register_instruction(name, **record)
 
 
 def dot_product(

@@ -10,8 +10,8 @@ from ..buffer import Buffer
 from ..function import PrimFunc, TensorIntrin
 from ..op import bitwise_and, call_llvm_pure_intrin, reinterpret
 from ..stmt import Stmt
-from .dot import Dot, lanes, register, repeated, rows_of, size, store
-from .instructions import PAIRS_FIT, register_instruction
+from .dot import Dot, lanes, repeated, rows_of, size, store
+from .instructions import PAIRS_FIT, register_dot
 
 VNNI_DOT_16x4_INTRIN = "dot_16x4_vnni"
 AVX512_DOT_16x4_INTRIN = "dot_16x4_avx512"
@@ -80,10 +80,8 @@ SPECS: dict[str, Dot] = {}
 for _name, (_lanes, _kind, _update, _features, _facts, _cost, _registers) in _ROWS.items():
     _types = ("bfloat16", "float32", 2) if _kind == "bfloat16" else ("int8", "int32", 4)
     SPECS[_name] = Dot(_lanes, _kind, *_types[:2], _update, _types[2])
-    register(_name, SPECS[_name])
-    register_instruction(
-        _name, features=_features, requires=_facts, cost=_cost, registers=_registers
-    )
+    record = {"features": _features, "requires": _facts, "cost": _cost, "registers": _registers}
+    register_dot(_name, SPECS[_name], **record)
 
 
 def __getattr__(name: str) -> PrimFunc:
