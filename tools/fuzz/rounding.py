@@ -52,8 +52,9 @@ class _Steps:
             raise TooLong
         kind = numpy_dtype(dtype).type
         near = float(kind(value))
-        # The result of a step in float64 is rounded already; of whole numbers it is exact.
-        exact = near == value if dtype != "float64" else value.is_integer()
+        # The result of a step in float64 is rounded already; of whole numbers it is exact, below 2^53.
+        whole = value.is_integer() and abs(value) < 2.0**53
+        exact = near == value if dtype != "float64" else whole
         if exact or not np.isfinite(near):
             return near
         return float(kind(near * (1 + self.rng.choice((-ulps, ulps)) * unit(kind))))

@@ -49,7 +49,7 @@ class Disturbed(Interpreter):
         self.overflowed = OVERFLOWED[seed % len(OVERFLOWED)]
         self.lost = (np.nan, 0.0)[seed % 2]  # inf / inf, or a number / inf
         self.zero = (0.0, -0.0)[seed % 2]
-        self.vanish = seed % 2 == 1  # what is less than its rounding becomes 0
+        self.vanish = seed in (3, 5)  # what is less than its rounding becomes 0
         self.wide = seed % 2 == 1  # a product and a sum in one rounding: the product is not rounded
 
     def operator(self, call: Any, args: list[Any]) -> Any:

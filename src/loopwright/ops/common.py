@@ -297,7 +297,8 @@ def contracted(
     if 1 not in (a.size, b.size):
         return np.tensordot(a, b, axes)
     left, right = axes
-    return np.squeeze(np.multiply.outer(a, b), (*left, *(a.ndim + axis for axis in right)))
+    product = np.multiply.outer(a, b) + np.zeros((), a.dtype)  # a sum begins with 0: it is never -0
+    return np.squeeze(product, (*left, *(a.ndim + axis for axis in right)))
 
 
 def need_integers(indices: TensorStructInfo | Tensor) -> None:
