@@ -292,7 +292,7 @@ def widened(array: np.ndarray) -> np.ndarray:
 def contracted(
     a: np.ndarray, b: np.ndarray, axes: tuple[Sequence[int], Sequence[int]]
 ) -> np.ndarray:
-    """np.tensordot, where 0 times infinity is no number, too, if a side is a single one: BLAS scales by 0 without
+    """np.tensordot, where 0 times infinity is NaN also if a side is a single number: BLAS scales by 0 without
     reading."""
     if 1 not in (a.size, b.size):
         return np.tensordot(a, b, axes)

@@ -119,7 +119,7 @@ def shrunk(total: PrimExpr, factor: PrimExpr, zero: PrimExpr, dtype: str) -> Any
 # ---------------------------------------------------------------- matrix products
 
 
-@op("relax.nn.byte_matmul")
+@op("relax.nn.byte_matmul", alone=True)
 def byte_matmul(data: Tensor, weight: Tensor, narrow: bool = False):
     """data uint8 or int8 (rows, depth) by weight int8 (depth, columns), in int32. narrow: any two bytes in uint8 times
     two adjacent weights of a column fit 16 bits."""

@@ -18,27 +18,26 @@ from ..ir.variables import uses_any
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule, ScheduleError
-from ..tir.stmt import For
+from ..tir.stmt import BlockRealize, For
 from ..tir.tensor_intrin.instructions import FACTS, DotProduct, dot_product
 from .analysis import BlockInfo, constant
 from .apply import give_reason
 
 
 def dot_of(info: BlockInfo, target: Target) -> DotProduct | None:
-    """The instruction for a product over one axis, whose extent it divides; None if there is none."""
+    """The instruction for a product over one axis, whose extent it divides, or None."""
     store, (axis, *others) = info.store, info.reduce
+    facts = [str(fact) for fact in info.block.annotations.get(FACTS, ())]
     if store is None or others or not isinstance(store.value, Add):
         return None
     factors = store.value.b
-    loads = [_source(f) for f in (factors.a, factors.b)] if isinstance(factors, Mul) else []
-    if len(loads) != 2 or None in loads or _moves(loads[0], info) or not _moves(loads[1], info):
+    left, right = map(_source, (factors.a, factors.b)) if isinstance(factors, Mul) else (None, None)
+    if left is None or right is None or _moves(left, info) or not _moves(right, info):
         return None
-    dtypes = [str(load.buffer.dtype) for load in (*loads, store)]
-    facts = info.block.annotations.get(FACTS, ())
-    lanes = target.vector_lanes(store.buffer.dtype)
-    found = dot_product(target, tuple(dtypes), lanes, [str(f) for f in facts])
+    a, b, c = (str(access.buffer.dtype) for access in (left, right, store))
+    dot = dot_product(target, (a, b, c), target.vector_lanes(c), facts)
     extent = constant(axis.dom.extent)
-    return found if found is not None and extent is not None and extent % found.depth == 0 else None
+    return dot if dot is not None and extent is not None and extent % dot.depth == 0 else None
 
 
 def _source(factor: Any) -> BufferLoad | None:
@@ -47,7 +46,7 @@ def _source(factor: Any) -> BufferLoad | None:
     return load if isinstance(load, BufferLoad) else None
 
 
-def _moves(load: Any, info: BlockInfo) -> bool:
+def _moves(load: BufferLoad, info: BlockInfo) -> bool:
     """Whether a factor differs from lane to lane."""
     return uses_any(tuple(load.indices), (info.spatial[-1].var,))
 
@@ -64,15 +63,18 @@ def split_terms(sch: Schedule, inner: list[Any], steps: Any, dot: DotProduct) ->
 
 def use_dots(func: PrimFunc) -> PrimFunc:
     """Put the instructions in, once the ends of tiles are settled: descriptions have no predicate."""
-    loops = [n for n in nodes_of(func.body, For) if DOT in n.annotations]
-    if not loops:
+    marked = [n for n in nodes_of(func.body, For) if DOT in n.annotations]
+    if not marked:
         return func
     sch = Schedule(func, enable_check=False)
-    for loop in loops:
-        name = str(loop.annotations[DOT])
+    for node in marked:
+        (realize,) = nodes_of(node, BlockRealize)
+        loops = sch.get_loops(sch.get_block(realize.block.name_hint))
+        loop = next(x for x in loops if DOT in sch.get(x).annotations)
+        name = str(node.annotations[DOT])
         try:
             sch.tensorize(loop, name)
-        except ScheduleError as error:  # a term that is no longer two elements
+        except ScheduleError as error:  # a guard is left on a term
             give_reason(lambda error=error, name=name: f"without {name}: {error}")
             sch.vectorize(loop)
     return sch.func

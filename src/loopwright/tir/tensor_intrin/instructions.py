@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
+from ...base.registry import origin_of
 from ...ir.prim_expr import IntImm
 from ...ir.rule_table import RuleTable
 from ...ir.structural import structural_equal
@@ -52,29 +53,31 @@ INSTRUCTIONS: RuleTable[Instruction] = RuleTable("instruction", lambda row: row.
 
 def register_instruction(
     intrin: str, target: str = "llvm", *, features: Collection[str] = (),
-    requires: Collection[str] = (), cost: float = 1, registers: int = 3,
+    requires: Collection[str] = (), cost: float = 1, registers: int = 3, origin: str | None = None,
 ) -> None:  # fmt: skip
     """Let the rules for a target use a registered tensor intrinsic.
 
     features: of a CPU, by LLVM's names. requires: facts about its operands (`PAIRS_FIT`).
     cost: about how many instructions it is; of those that fit, rules take the cheapest, of equal ones the last
-    registered. registers: vector registers that a step takes beside its sums, which rules leave free.
+    registered. registers: vector registers of a step without its sums, which rules leave free. origin: see
+    `base.registry`.
     """
     row = Instruction(intrin, frozenset(features), frozenset(requires), cost, registers)
-    INSTRUCTIONS.add(row, target, name=intrin)
+    INSTRUCTIONS.add(row, target, name=intrin, origin=origin)
 
 
 def register_dot(name: str, spec: Dot, **record: Any) -> None:
     """Register a dot product as a tensor intrinsic, built on first use, and as an instruction; record: what
     `register_instruction` takes."""
     register(name, spec)
-    register_instruction(name, **record)
+    origin = origin_of(spec.update.func if isinstance(spec.update, partial) else spec.update)
+    register_instruction(name, origin=origin, **record)
 
 
 def dot_product(
     target: Target, dtypes: tuple[str, str, str], lanes: int, facts: Collection[str] = ()
 ) -> DotProduct | None:
-    """The cheapest dot product of a target for the types of A, B, C, as many lanes and these facts."""
+    """The cheapest dot product of a target for the types of A, B, C, a number of lanes and facts."""
     have = frozenset(target.features)
     rows = [c.rule for c in INSTRUCTIONS.candidates(target)]
     rows = [r for r in rows if r.features <= have and r.requires <= frozenset(facts)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from ...ir.prim_expr import Broadcast, PrimExpr
 from ...ir.prim_op import add, const
@@ -10,7 +11,7 @@ from ..buffer import Buffer
 from ..function import PrimFunc, TensorIntrin
 from ..op import bitwise_and, call_llvm_pure_intrin, reinterpret
 from ..stmt import Stmt
-from .dot import Dot, lanes, repeated, rows_of, size, store
+from .dot import Dot, Update, lanes, repeated, rows_of, size, store
 from .instructions import PAIRS_FIT, register_dot
 
 VNNI_DOT_16x4_INTRIN = "dot_16x4_vnni"
@@ -62,26 +63,38 @@ def _words(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
 
 _VNNI = partial(_whole, "llvm.x86.avx512.vpdpbusd")
 _BFLOAT16 = partial(_whole, "llvm.x86.avx512bf16.dpbf16ps")
-# name: lanes, type of A, update, features, facts that it needs, instructions and registers of a step
-_ROWS = {
-    VNNI_DOT_16x4_INTRIN: (16, "uint8", _VNNI, ("avx512vnni",), (), 1, 3),
-    "dot_8x4_vnni": (8, "uint8", _VNNI, ("avx512vnni", "avx512vl"), (), 1, 3),
-    "dot_8x4_avxvnni": (8, "uint8", _VNNI, ("avxvnni",), (), 1, 3),
-    AVX512_DOT_16x4_INTRIN: (16, "uint8", _pairs, ("avx512bw",), (PAIRS_FIT,), 3, 3),
-    "dot_8x4_avx2": (8, "uint8", _pairs, ("avx2",), (PAIRS_FIT,), 3, 3),
-    "dot_16x4_words_avx512": (16, "uint8", _words, ("avx512bw",), (), 9, 8),
-    "dot_8x4_words_avx2": (8, "uint8", _words, ("avx2",), (), 9, 8),
-    "dot_16x4_i8i8s32_words_avx512": (16, "int8", _words, ("avx512bw",), (), 10, 8),
-    "dot_8x4_i8i8s32_words_avx2": (8, "int8", _words, ("avx2",), (), 10, 8),
-    "dot_16x2_bf16": (16, "bfloat16", _BFLOAT16, ("avx512bf16",), (), 1, 3),
-    "dot_8x2_bf16": (8, "bfloat16", _BFLOAT16, ("avx512bf16", "avx512vl"), (), 1, 3),
-}
-SPECS: dict[str, Dot] = {}
-for _name, (_lanes, _kind, _update, _features, _facts, _cost, _registers) in _ROWS.items():
-    _types = ("bfloat16", "float32", 2) if _kind == "bfloat16" else ("int8", "int32", 4)
-    SPECS[_name] = Dot(_lanes, _kind, *_types[:2], _update, _types[2])
-    record = {"features": _features, "requires": _facts, "cost": _cost, "registers": _registers}
-    register_dot(_name, SPECS[_name], **record)
+
+
+def _bytes(lanes: int, update: Update, a: str = "uint8") -> Dot:
+    return Dot(lanes, a, "int8", "int32", update)
+
+
+def _bfloat16(lanes: int) -> Dot:
+    return Dot(lanes, "bfloat16", "bfloat16", "float32", _BFLOAT16, depth=2)
+
+
+_IN_PAIRS: dict[str, Any] = {"requires": (PAIRS_FIT,), "cost": 3}
+_IN_WORDS: dict[str, Any] = {"cost": 9, "registers": 8}  # two shifts of each side in registers
+_RECORDS: dict[str, tuple[Dot, dict[str, Any]]] = {
+    VNNI_DOT_16x4_INTRIN: (_bytes(16, _VNNI), {"features": ["avx512vnni"]}),
+    "dot_8x4_vnni": (_bytes(8, _VNNI), {"features": ["avx512vnni", "avx512vl"]}),
+    "dot_8x4_avxvnni": (_bytes(8, _VNNI), {"features": ["avxvnni"]}),
+    AVX512_DOT_16x4_INTRIN: (_bytes(16, _pairs), {"features": ["avx512bw"], **_IN_PAIRS}),
+    "dot_8x4_avx2": (_bytes(8, _pairs), {"features": ["avx2"], **_IN_PAIRS}),
+    "dot_16x4_words_avx512": (_bytes(16, _words), {"features": ["avx512bw"], **_IN_WORDS}),
+    "dot_8x4_words_avx2": (_bytes(8, _words), {"features": ["avx2"], **_IN_WORDS}),
+    "dot_16x4_i8i8s32_words_avx512": (
+        _bytes(16, _words, "int8"), {"features": ["avx512bw"], **_IN_WORDS},
+    ),
+    "dot_8x4_i8i8s32_words_avx2": (
+        _bytes(8, _words, "int8"), {"features": ["avx2"], **_IN_WORDS},
+    ),
+    "dot_16x2_bf16": (_bfloat16(16), {"features": ["avx512bf16"]}),
+    "dot_8x2_bf16": (_bfloat16(8), {"features": ["avx512bf16", "avx512vl"]}),
+}  # fmt: skip
+SPECS = {name: spec for name, (spec, _) in _RECORDS.items()}
+for _name, (_spec, _record) in _RECORDS.items():
+    register_dot(_name, _spec, **_record)
 
 
 def __getattr__(name: str) -> PrimFunc:

@@ -51,7 +51,6 @@ from loopwright.tir.transform.lower.convert_blocks_to_opaque import (
 from loopwright.tir.transform.lower.convert_for_loops_to_serial import (
     ConvertForLoopsToSerial as ConvertForLoopsToSerial,
 )
-from loopwright.tir.transform.lower.dot_bfloat16 import DotBfloat16 as DotBfloat16
 from loopwright.tir.transform.lower.flatten_buffer import FlattenBuffer as FlattenBuffer
 from loopwright.tir.transform.lower.inject_double_buffer import (
     InjectDoubleBuffer as InjectDoubleBuffer,

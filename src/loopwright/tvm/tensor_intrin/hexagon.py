@@ -29,7 +29,7 @@ def _call(name: str, repeated: bool, a: Buffer, b: Buffer, c: Buffer) -> Stmt:
 _UNSIGNED = partial(_call, "llvm.hexagon.V6.vrmpyub.acc.128B", False)
 _MIXED = partial(_call, "llvm.hexagon.V6.vrmpybusv.acc.128B", True)
 _SHORTS = partial(_call, "llvm.hexagon.V6.vdmpyhvsat.acc.128B", True)
-_VTCM = ("global.vtcm",) * 3
+_VTCM = ("global.vtcm", "global.vtcm", "global.vtcm")
 
 register(VRMPY_u8u8i32_INTRIN, Dot(32, "uint8", "uint8", "int32", _UNSIGNED))
 register(VRMPY_u8i8i32_INTRIN, Dot(32, "uint8", "int8", "int32", _MIXED))

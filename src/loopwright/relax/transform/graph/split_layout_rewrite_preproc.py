@@ -26,8 +26,7 @@ Before (-) and after (+)::
               cls = Module
     -         gv = R.call_tir(cls.add, (x, w), out_sinfo=R.Tensor((4, 4), dtype="float32"))
     +         lv = R.call_tir(cls.add_weight_prepack, (w,), out_sinfo=R.Tensor((4, 4), dtype="float32"))
-    +         lv1 = R.call_tir(cls.add_prepacked, (x, lv), out_sinfo=R.Tensor((4, 4), dtype="float32"))
-    +         gv: R.Tensor((4, 4), dtype="float32") = lv1
+    +         gv = R.call_tir(cls.add_prepacked, (x, lv), out_sinfo=R.Tensor((4, 4), dtype="float32"))
               return gv
 
 Run before LiftTransformParams, which can lift the first kernel. The blocks are those with the
@@ -207,7 +206,7 @@ class _Splitter(GraphRewriter):
         packed = self.builder.emit(call_tir(pack, [fields[i] for i in parts.inputs], out))
         for field, index in enumerate(parts.inputs):
             fields[index] = packed if len(infos) == 1 else rx.TupleGetItem(packed, field)
-        return self.builder.emit(call.replace(args=(rest, rx.Tuple(fields), *call.args[2:])))
+        return call.replace(args=(rest, rx.Tuple(fields), *call.args[2:]))
 
 
 class _Renamer(GraphRewriter):
