@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import loopwright as lw
-from loopwright import relax, tir
+from loopwright import relax, te, tir
 from loopwright.ir.target import Target
 from loopwright.relax import op
 from loopwright.relax.interpreter import Interpreter
+from loopwright.sched.apply import ApplyDefaultSchedule
 from loopwright.script import tir as T
+from loopwright.tir.interpreter import run
 from loopwright.tir.tensor_intrin.instructions import (
     INSTRUCTIONS,
     PAIRS_FIT,
@@ -22,6 +24,8 @@ from loopwright.tir.tensor_intrin.instructions import (
 )
 
 X86 = "llvm -mtriple=x86_64-linux-gnu -mcpu="
+ARM = "llvm -mtriple=aarch64-linux-gnu -mcpu="
+CPUS = [X86 + "haswell", X86 + "skylake-avx512", X86 + "cascadelake", ARM + "neoverse-v1"]
 UNSIGNED, SIGNED = ("uint8", "int8", "int32"), ("int8", "int8", "int32")
 BFLOAT16 = ("bfloat16", "bfloat16", "float32")
 
@@ -40,13 +44,19 @@ BFLOAT16 = ("bfloat16", "bfloat16", "float32")
         ("cooperlake", BFLOAT16, 16, (), "dot_16x2_bf16"),
         ("cooperlake", ("int16", "int16", "int32"), 16, (), None),
         ("nehalem", UNSIGNED, 4, (), None),
+        ("neoverse-v1", UNSIGNED, 4, (), "dot_4x4_u8i8s32_usdot"),
+        ("neoverse-v1", BFLOAT16, 4, (), "dot_4x2_bf16_bfdot"),
+        ("cortex-a76", SIGNED, 4, (), "dot_4x4_i8i8s32_sdot"),
+        ("cortex-a76", UNSIGNED, 4, (), None),
+        ("cortex-a72", SIGNED, 4, (), "dot_4x4_i8i8s32_neon"),
     ],
 )
 def test_the_cheapest_instruction_of_a_processor(
     cpu: str, dtypes: Any, lanes: int, facts: Any, expected: str | None
 ) -> None:
-    found = dot_product(Target(X86 + cpu), dtypes, lanes, facts)
-    assert (found and found.intrin) == expected
+    arch = ARM if cpu.startswith(("neoverse", "cortex")) else X86
+    dot = dot_product(Target(arch + cpu), dtypes, lanes, facts)
+    assert (dot and dot.intrin) == expected
 
 
 def product(rows: Any, depth: int, columns: int, dtype: str, narrow: bool = False) -> Any:
@@ -78,11 +88,11 @@ def test_sums_are_exact(rows: Any, depth: int, columns: int, dtype: str, narrow:
     np.testing.assert_array_equal(lw.compile(mod)(data).numpy(), expected)
 
 
-@pytest.mark.parametrize("cpu", ["haswell", "skylake-avx512", "cascadelake"])
+@pytest.mark.parametrize("cpu", CPUS)
 def test_the_scheduled_loops_mean_the_same(cpu: str) -> None:
     """Of processors that this one may not be: by the interpreter, with whole tiles and parts of them."""
     mod, data, expected = product(9, 8, 50, "uint8", narrow=True)
-    after = lw.lower(mod, X86 + cpu)["ApplyDefaultSchedule"].after
+    after = lw.lower(mod, cpu)["ApplyDefaultSchedule"].after
     assert "call_llvm_pure_intrin" in after.script()
     np.testing.assert_array_equal(Interpreter(after)["main"](data).numpy(), expected)
 
@@ -134,3 +144,32 @@ def test_default_rules_use_an_instruction_of_a_user(own_instruction: str) -> Non
     assert dot_product(Target(X86 + "haswell"), UNSIGNED, 8).intrin == own_instruction
     assert "my_dot" in scheduled(mod, X86 + "haswell")
     assert "my_dot" not in scheduled(mod, X86 + "cascadelake"), "its vectors are longer"
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("window", [1, 3])
+def test_convolutions_in_blocks_whose_weights_are_interleaved(cpu: str, window: int) -> None:
+    """Channels in blocks of 16, of weights four inputs of each output side by side (OIHW4i16o4i)."""
+    target, rng = Target(cpu), np.random.default_rng(window)
+    lanes, size = target.vector_lanes("int32"), 5
+    data = rng.integers(0, 256, (1, 2, size, size, 16)).astype("uint8")
+    weight = rng.integers(-128, 128, (2, 2, window, window, 4, lanes, 4)).astype("int8")
+    x, w = (te.placeholder(a.shape, str(a.dtype), n) for a, n in ((data, "x"), (weight, "w")))
+    axes = [te.reduce_axis((0, n)) for n in (2, window, window, 16)]
+    out = size - window + 1
+
+    def cell(n: Any, block: Any, i: Any, j: Any, lane: Any) -> Any:
+        c, kh, kw, k = axes
+        term = w[block, c, kh, kw, k // 4, lane, k % 4].astype("int32")
+        return te.sum(x[n, c, i + kh, j + kw, k].astype("int32") * term, axis=axes)
+
+    func = te.create_prim_func([x, w, te.compute((1, 2, out, out, lanes), cell, name="conv")])
+    with target:
+        scheduled = ApplyDefaultSchedule()(lw.IRModule({"main": func}))["main"]
+    assert "call_llvm_pure_intrin" in scheduled.script()
+    got = np.zeros((1, 2, out, out, lanes), "int32")
+    run(scheduled, [data, weight, got])
+    windows = np.lib.stride_tricks.sliding_window_view(data, (window, window), (2, 3)).astype(int)
+    windows = windows.reshape(*windows.shape[:4], 4, 4, window, window)
+    expected = np.einsum("ncijgkhw,ochwglk->noijl", windows, weight.astype(int))
+    np.testing.assert_array_equal(got, expected)

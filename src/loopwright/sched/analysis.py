@@ -137,6 +137,11 @@ def constant(extent: PrimExpr) -> int | None:
     return extent.value if isinstance(extent, IntImm) else None
 
 
+def has_free_layout(func: PrimFunc, buffer: Buffer | None) -> bool:
+    """Whether a buffer holds a constant, whose layout may be changed when the kernel is compiled."""
+    return any(func.buffers[int(k)] is buffer for k in func.attrs.get("layout_free_buffers", ()))
+
+
 def is_fold(info: BlockInfo) -> bool:
     """Whether a reduction adds, multiplies or compares its result with a term that does not read it: then
     the terms may be folded in another order."""

@@ -27,13 +27,14 @@ from .analysis import (
     as_product,
     blocks_of,
     constant,
+    has_free_layout,
     is_costly,
     split_stages,
     vectors_fit,
 )
 from .apply import register_schedule_rule
 from .convolution import is_padded_for_lanes, prefetch_operands
-from .dots import dot_of, use_dots
+from .dots import dot_of, is_interleaved, use_dots
 from .few_results import reduce_in_parts
 from .few_rows import TILE, split_few_rows
 from .joined import join_reduced_axes
@@ -104,7 +105,7 @@ def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
             block = sch.get_block(stage.last.name)
             if not transpose_tiles(sch, block, target):
                 vectorize_nest(sch, block, target, stage.last.writes[0].dtype)
-        elif vectors_fit(stage.reduction):
+        elif vectors_fit(info := stage.reduction) or is_interleaved(info, dot_of(info, target)):
             names = _reduce_in_registers(sch, stage, target)
             whole |= names
             sums |= names if as_product(stage.reduction) is not None else set()
@@ -124,6 +125,10 @@ def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str
     product = as_product(reduction)
     is_product = product is not None and not product.depthwise
     dot = dot_of(reduction, target) if is_product else None
+    if not (
+        is_interleaved(reduction, dot) or has_free_layout(sch.func, right_side(body, reduction))
+    ):
+        dot = None
     tile = tile_of(reduction, is_product, target, body, dot)
     filled = _schedule_tile(sch, block, last, reduction, tile, is_product, dot)
     return {sch.get(b).name_hint for b in (block, *filled)}
@@ -153,7 +158,6 @@ def _schedule_tile(
     else:
         inner = [jv, vector]
     packed, prepacked = _packed_side(sch, block, reduction, tile, dot) if product else (None, False)
-    dot = dot if prepacked else None
     if packed is not None:
         outer.insert(0, outer.pop(outer.index(tile.column)))
     order, parts = [loop_at[k] for k in outer], 1
@@ -206,8 +210,7 @@ def _packed_side(
     shape = [constant(d) for d in buffer.shape] if buffer is not None else [None]
     if buffer is None or None in shape:
         return None, False
-    free = sch.func.attrs.get("layout_free_buffers", ())
-    prepacked = any(sch.func.buffers[int(k)] is buffer for k in free)
+    prepacked = has_free_layout(sch.func, buffer)
     if (shape[1] or 0) <= width and not (prepacked and dot):
         return None, False
     if not (prepacked or _packing_pays(reduction, tile, buffer, width)):

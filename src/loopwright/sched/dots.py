@@ -13,6 +13,7 @@ from typing import Any
 
 from ..ir.functor import nodes_of
 from ..ir.prim_expr import Add, Cast, Mul
+from ..ir.structural import structural_equal
 from ..ir.target import Target
 from ..ir.variables import uses_any
 from ..tir.expr import BufferLoad
@@ -20,15 +21,15 @@ from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule, ScheduleError
 from ..tir.stmt import BlockRealize, For
 from ..tir.tensor_intrin.instructions import FACTS, DotProduct, dot_product
-from .analysis import BlockInfo, constant
+from .analysis import BlockInfo, constant, loads_in
 from .apply import give_reason
 
 
 def dot_of(info: BlockInfo, target: Target) -> DotProduct | None:
-    """The instruction for a product over one axis, whose extent it divides, or None."""
-    store, (axis, *others) = info.store, info.reduce
+    """The instruction for a product whose last axis it divides, or None."""
+    store, axis = info.store, info.reduce[-1]
     facts = [str(fact) for fact in info.block.annotations.get(FACTS, ())]
-    if store is None or others or not isinstance(store.value, Add):
+    if store is None or not isinstance(store.value, Add):
         return None
     factors = store.value.b
     left, right = map(_source, (factors.a, factors.b)) if isinstance(factors, Mul) else (None, None)
@@ -38,6 +39,16 @@ def dot_of(info: BlockInfo, target: Target) -> DotProduct | None:
     dot = dot_product(target, (a, b, c), target.vector_lanes(c), facts)
     extent = constant(axis.dom.extent)
     return dot if dot is not None and extent is not None and extent % dot.depth == 0 else None
+
+
+def is_interleaved(info: BlockInfo, dot: DotProduct | None) -> bool:
+    """Whether the terms of each lane are adjacent in its right side: [..., lane, axis % depth]."""
+    if dot is None:
+        return False
+    store, axis, lanes = info.store, info.reduce[-1].var, info.spatial[-1].var
+    assert store is not None
+    right = loads_in(store.value)[-1].indices
+    return len(right) > 2 and right[-2] is lanes and structural_equal(right[-1], axis % dot.depth)
 
 
 def _source(factor: Any) -> BufferLoad | None:
@@ -51,12 +62,15 @@ def _moves(load: BufferLoad, info: BlockInfo) -> bool:
     return uses_any(tuple(load.indices), (info.spatial[-1].var,))
 
 
+UNROLLED = 4  # most steps of a block of channels
 DOT = "dot_product"  # annotates the loop over lanes with the instruction
 
 
 def split_terms(sch: Schedule, inner: list[Any], steps: Any, dot: DotProduct) -> None:
     """Put the terms of an instruction inside of a tile's loops, the last of which is over lanes."""
-    _, terms = sch.split(steps, [None, dot.depth])
+    outer, terms = sch.split(steps, [None, dot.depth])
+    if (constant(sch.get(outer).extent) or UNROLLED + 1) <= UNROLLED:
+        sch.unroll(outer)
     sch.reorder(*inner, terms)
     sch.annotate(inner[-1], DOT, dot.intrin)
 

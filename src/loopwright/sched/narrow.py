@@ -14,14 +14,21 @@ from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule
 from ..tir.stmt import Block, BufferStore
-from .analysis import BlockInfo, as_product, blocks_of, constant, loads_in, vectors_fit
+from .analysis import (
+    BlockInfo,
+    as_product,
+    blocks_of,
+    constant,
+    has_free_layout,
+    loads_in,
+    vectors_fit,
+)
 
 
 def transpose_narrow(func: PrimFunc, target: Target) -> PrimFunc:
     """Add a block that transposes the right side of each product too narrow for vectors."""
     sides = [(b, right_side(b.block, b)) for b in blocks_of(func) or [] if _is_narrow(b, target)]
     sch = Schedule(func, enable_check=False)
-    free = [func.buffers[int(k)] for k in func.attrs.get("layout_free_buffers", ())]
     for info, buffer in sides:
         if buffer is None:
             continue
@@ -30,7 +37,7 @@ def transpose_narrow(func: PrimFunc, target: Target) -> PrimFunc:
         packed = sch.cache_read(block, at, "global")
         sch.transform_layout(packed, ("write", 0), lambda k, j: (j, k))
         sch.annotate(packed, NO_INLINE, True)
-        if any(buffer is b for b in free):
+        if has_free_layout(func, buffer):
             sch.annotate(packed, "meta_schedule.layout_rewrite_preproc", True)
     return sch.func
 

@@ -74,6 +74,8 @@ MACHINE: dict[str, Callable[..., Any]] = {
     "llvm.x86.avx512bf16.dpbf16ps.512": _pairs_of_bfloat16,
     "llvm.aarch64.neon.sdot.v4i32.v16i8": _fours("int8", "int8"),
     "llvm.aarch64.neon.udot.v4i32.v16i8": _fours("uint8", "uint8"),
+    "llvm.aarch64.neon.usdot.v4i32.v16i8": _fours("uint8", "int8"),
+    "llvm.aarch64.neon.bfdot.v4f32.v8bf16": _pairs_of_bfloat16,
     "llvm.aarch64.neon.smull.v8i16": _widening,
     "llvm.aarch64.neon.saddlp.v4i32.v8i16": _sums_of_pairs,
     "llvm.aarch64.neon.addp.v4i32": _adjacent,

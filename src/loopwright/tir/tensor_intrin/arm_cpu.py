@@ -9,25 +9,28 @@ from ...ir.prim_op import add
 from ..buffer import Buffer
 from ..op import call_llvm_pure_intrin, reinterpret
 from ..stmt import Stmt
-from .dot import Dot, lanes, repeated, rows_of, store
+from .dot import Dot, lanes, repeated, rows_of, size, store
 from .instructions import register_dot
 
 ARM_DOT_4x4_i8_NEON_INTRIN = "dot_4x4_i8i8s32_neon"
 ARM_DOT_4x4_i8_SDOT_INTRIN = "dot_4x4_i8i8s32_sdot"
 ARM_DOT_4x4_u8_UDOT_INTRIN = "dot_4x4_u8u8u32_udot"
 ARM_DOT_4x4_u8_HDOT_INTRIN = "dot_4x4_u8u8i32_hdot"
+ARM_DOT_4x4_u8i8_USDOT = "dot_4x4_u8i8s32_usdot"
+ARM_DOT_4x2_BFDOT = "dot_4x2_bf16_bfdot"
 
 
 def _dot(name: str, a: Buffer, b: Buffer, c: Buffer) -> Stmt:
-    element = a.dtype
-    four = reinterpret(f"{element}x16", repeated(a, 4))
-    kind = "uint32x4" if element == "uint8" else "int32x4"
-    total: PrimExpr = lanes(c)
-    if c.dtype.with_lanes(4) != kind:  # the same bits
-        total = reinterpret(kind, total)
-    args = (total, four, reinterpret(f"{element}x16", rows_of(b, range(4))))
-    call = call_llvm_pure_intrin(kind, f"llvm.aarch64.neon.{name}.v4i32.v16i8", *args)
-    return store(c, call if c.dtype.with_lanes(4) == kind else reinterpret("int32x4", call))
+    """C + the products of a vector of 128 bits, in one instruction."""
+    depth, kind = size(a.shape[0]), "float32x4" if c.dtype.is_float else "int32x4"
+    kind = "uint32x4" if name == "udot" else kind
+    left = reinterpret(f"{a.dtype}x{4 * depth}", repeated(a, 4))
+    right = reinterpret(f"{b.dtype}x{4 * depth}", rows_of(b, range(4)))
+    types = "v4f32.v8bf16" if c.dtype.is_float else "v4i32.v16i8"
+    own = c.dtype.with_lanes(4) == kind
+    total: PrimExpr = lanes(c) if own else reinterpret(kind, lanes(c))  # the same bits
+    call = call_llvm_pure_intrin(kind, f"llvm.aarch64.neon.{name}.{types}", total, left, right)
+    return store(c, call if own else reinterpret("int32x4", call))
 
 
 def _neon(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
@@ -50,9 +53,12 @@ SPECS: dict[str, Dot] = {
     ARM_DOT_4x4_i8_SDOT_INTRIN: Dot(4, "int8", "int8", "int32", partial(_dot, "sdot")),
     ARM_DOT_4x4_u8_UDOT_INTRIN: Dot(4, "uint8", "uint8", "uint32", partial(_dot, "udot")),
     ARM_DOT_4x4_u8_HDOT_INTRIN: Dot(4, "uint8", "uint8", "int32", partial(_dot, "udot")),
+    ARM_DOT_4x4_u8i8_USDOT: Dot(4, "uint8", "int8", "int32", partial(_dot, "usdot")),
+    ARM_DOT_4x2_BFDOT: Dot(4, "bfloat16", "bfloat16", "float32", partial(_dot, "bfdot"), depth=2),
 }
+_FEATURES = {ARM_DOT_4x4_u8i8_USDOT: "i8mm", ARM_DOT_4x2_BFDOT: "bf16"}
 for _name, _spec in SPECS.items():
     if _spec.update is _neon:
         register_dot(_name, _spec, features=["neon"], cost=6)
     else:
-        register_dot(_name, _spec, features=["dotprod"])
+        register_dot(_name, _spec, features=[_FEATURES.get(_name, "dotprod")])
