@@ -31,6 +31,8 @@ ENVIRONMENT = {
     "LOOPWRIGHT_PIN_THREADS": "0",
 }
 WAITS = 10
+# Stages in which onnxruntime runs; making a case asks it for shapes.
+THEIRS = ("make", "onnxruntime")
 CASES_EACH = 400  # after which a worker makes room for a new one
 _PR_SET_PDEATHSIG = 1  # of Linux
 Task = Callable[[Any, Callable[[str], None]], Outcome]
@@ -109,7 +111,7 @@ class Pool:
                 worker.stage = said
         except (EOFError, ConnectionResetError):
             worker.process.join(5)
-            kind = "invalid" if worker.stage == "onnxruntime" else "crash"
+            kind = "invalid" if worker.stage in THEIRS else "crash"
             words = f"exit code {worker.process.exitcode}: {_last_words(worker)}"
             return Outcome(kind, worker.stage, words, self._name(worker))
         waited = time.monotonic() - worker.started
@@ -122,8 +124,8 @@ class Pool:
         return None
 
     def _name(self, worker: _Worker) -> str:
-        """What the item is, for groups of those that died."""
-        return self.name(worker.item)
+        """What the item is, for groups of those that died; one that died when it was made would kill this process."""
+        return "" if worker.stage in THEIRS else self.name(worker.item)
 
     def _give(self, worker: _Worker, item: Any) -> None:
         worker.item, worker.stage, worker.started = item, "start", time.monotonic()

@@ -225,7 +225,13 @@ def _(cx, data, beta=1.0, threshold=20.0):
     return R.where(scaled_up > cx.number(threshold), cx.grad, cx.grad * R.sigmoid(scaled_up))
 
 
-softplus.infer(lambda data, **_: like(data))
+@softplus.infer
+def _(data, beta=1.0, threshold=20.0):
+    if not (data.dtype.is_void or data.dtype.is_float):
+        raise TypeError(explain("softplus needs a tensor of floats", got=str(data.dtype)))
+    return like(data)
+
+
 softplus.layout(elementwise())
 softplus.samples(case((2, 3)), case(("n", 4), beta=2.0, threshold=1.0))
 

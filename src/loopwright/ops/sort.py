@@ -249,6 +249,7 @@ def _select(
     lanes = lambda n: ib.for_range(0, n, "k", dtype="int64", kind="vectorize")  # noqa: E731
     state[0] = long(0)
     state[1] = long(0)
+    bound[0] = const(0, keys.dtype)  # read only once there is one, which C compilers cannot see
     with ib.while_loop(state[0] < size):
         bounded = ib.let("bounded", state[1] >= count)
         with ib.while_loop(tir.And(state[0] < size, state[1] < room)):

@@ -18,6 +18,9 @@ Convert = Callable[[Node, list[Value | None]], list[Value]]
 _NUMBERS = {name: number for number, name in DTYPES.items()}
 
 
+_FLAGS = {"interleaved", "is_causal", "keepdims"}
+
+
 def expanding(node: Node) -> Entry | None:
     """A converter that converts the nodes of an operator's definition, or None for an operator that has
     none."""
@@ -30,6 +33,8 @@ def expanding(node: Node) -> Entry | None:
         return None
 
     def run(cx: Context, _: Node, *inputs: Value | None) -> list[Value | None]:
+        for name in _FLAGS.intersection(node.attributes):
+            node.flag(name)  # definitions take any number that is not 0 for 1
         node.skip(*node.attributes)
         return _expanded(schema, node, list(inputs), cx.walk.part)
 

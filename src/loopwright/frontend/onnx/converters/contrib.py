@@ -416,6 +416,9 @@ def quantized_gemm(
     total = o.MatMulInteger(left, right, a_zero, b_zero)
     total = total if c is None else o.Add(total, c)
     real = o.Mul(o.Cast(total, to=_FLOAT), o.Mul(o.Mul(a_scale, b_scale), alpha))
+    if y_scale is not None and y_zero is None:  # onnxruntime divides by it and stays in float32
+        what = "an output with a scale and no zero point is neither quantized nor real"
+        raise ValueError(explain(what, instead="give y_zero_point, or neither of them"))
     return real if y_scale is None else _quantized(cx, real, y_scale, y_zero, a)
 
 

@@ -98,6 +98,12 @@ def _matrix(values: list[float], rows: int, what: str, dtype: DataType) -> np.nd
     return np.asarray(values, dtype.numpy()).reshape(rows, len(values) // rows)
 
 
+def _rows(cx: Context, x: Value) -> Value:
+    """Floats of examples; a vector is one of them."""
+    x = floating(cx, x)
+    return cx.onnx.Unsqueeze(x, [0]) if x.ndim == 1 else x
+
+
 def _linear(cx: Context, x: Value, weight: np.ndarray, bias: list[float] | None) -> Value:
     """x @ weight^T + bias."""
     if bias and len(bias) != len(weight):
@@ -109,7 +115,7 @@ def _linear(cx: Context, x: Value, weight: np.ndarray, bias: list[float] | None)
 
 @converter("LinearRegressor", 1, DOMAIN)
 def linear_regressor(cx: Context, node: Node, x: Value) -> Any:
-    x = floating(cx, x)
+    x = _rows(cx, x)
     weight = _matrix(
         node.reals("coefficients"), node.integer("targets", 1), "coefficients", x.dtype
     )
@@ -120,7 +126,7 @@ def linear_regressor(cx: Context, node: Node, x: Value) -> Any:
 @converter("LinearClassifier", 1, DOMAIN)
 def linear_classifier(cx: Context, node: Node, x: Value) -> Any:
     node.skip("multi_class")
-    x, o = floating(cx, x), cx.onnx
+    x, o = _rows(cx, x), cx.onnx
     labels, intercepts = class_labels(node, "classlabels_ints"), node.reals("intercepts", [])
     values, transform = node.reals("coefficients"), node.text("post_transform", "NONE")
     columns = literal(x.shape[-1])
@@ -160,7 +166,7 @@ def _kernel(cx: Context, node: Node, x: Value, vectors: np.ndarray) -> Value:
 
 @converter("SVMRegressor", 1, DOMAIN)
 def svm_regressor(cx: Context, node: Node, x: Value) -> Any:
-    x, o = floating(cx, x), cx.onnx
+    x, o = _rows(cx, x), cx.onnx
     kind = x.dtype.numpy().type
     count, rho = node.integer("n_supports", 0), node.reals("rho")
     coefficients = node.reals("coefficients")
@@ -177,7 +183,7 @@ def svm_regressor(cx: Context, node: Node, x: Value) -> Any:
 
 @converter("SVMClassifier", 1, DOMAIN)
 def svm_classifier(cx: Context, node: Node, x: Value) -> Any:
-    x, o = floating(cx, x), cx.onnx
+    x, o = _rows(cx, x), cx.onnx
     labels, sizes = class_labels(node, "classlabels_ints"), node.integers("vectors_per_class", [])
     coefficients, rho = node.reals("coefficients"), node.reals("rho")
     transform, slopes = node.text("post_transform", "NONE"), node.reals("prob_a", [])

@@ -27,8 +27,8 @@ uint8. A convolution reads its image as `relax.nn.byte_places` arranges it, a de
 of an unknown size or over one side as `relax.nn.byte_rows` does.
 
 Processors without VNNI multiply 16 bits exactly, so weights are widened to int16, unless bytes do: where no
-pair of weights is too large, or, of a convolution, few: the excess of these is added after. AVX2
-multiplies signed bytes using their signs, so there data become int8 where no weight is -128. Windows of
+pair of weights is too large, or, of a convolution, few: the excess of these is added after. On
+AVX2 convolutions multiply signed bytes by their signs, so their data become int8 where no weight is -128. Windows of
 3 x 3 are added by Winograd's algorithm where that takes fewer instructions; windows of one pixel read
 blocks of pixels.
 """
