@@ -29,7 +29,7 @@ def dot_of(info: BlockInfo, target: Target) -> DotProduct | None:
     """The instruction for a product whose last axis it divides, or None."""
     store, axis = info.store, info.reduce[-1]
     facts = [str(fact) for fact in info.block.annotations.get(FACTS, ())]
-    if store is None or not isinstance(store.value, Add):
+    if store is None or not info.spatial or not isinstance(store.value, Add):
         return None
     factors = store.value.b
     left, right = map(_source, (factors.a, factors.b)) if isinstance(factors, Mul) else (None, None)
