@@ -139,6 +139,31 @@ def own_instruction() -> Iterator[str]:
     INSTRUCTIONS.registry.remove(entry)
 
 
+def test_a_factor_that_is_computed_in_place_is_no_element() -> None:
+    """Of a kernel whose left side is clipped where it is read: plain vectors, not an instruction that fails."""
+    x, w = te.placeholder((9, 8), "int8", "x"), te.placeholder((8, 48), "int8", "w")
+    clipped = te.compute(
+        (9, 8), lambda i, k: tir.max(x[i, k], tir.const(0, "int8")), name="clipped"
+    )
+    k = te.reduce_axis((0, 8), "k")
+    term = lambda i, j: clipped[i, k].astype("int32") * w[k, j].astype("int32")  # noqa: E731
+    out = te.compute((9, 48), lambda i, j: te.sum(term(i, j), axis=k), name="out")
+    func = te.create_prim_func([x, w, out]).with_attr("layout_free_buffers", [1])
+    with Target(X86 + "cascadelake"):
+        scheduled = ApplyDefaultSchedule()(lw.IRModule({"main": func}))["main"]
+    assert "dot_product" not in scheduled.script()
+    rng = np.random.default_rng(0)
+    data, weight = (rng.integers(-128, 128, s).astype("int8") for s in ((9, 8), (8, 48)))
+    got = np.zeros((9, 48), "int32")
+    run(scheduled, [data, weight, got])
+    np.testing.assert_array_equal(got, data.clip(0).astype("int32") @ weight.astype("int32"))
+
+
+def test_an_instruction_needs_its_intrinsic() -> None:
+    with pytest.raises(ValueError, match="did you mean dot_16x4_vnni"):
+        register_instruction("dot_16x4_vni", features=["avx512vnni"])
+
+
 def test_default_rules_use_an_instruction_of_a_user(own_instruction: str) -> None:
     mod = product(8, 64, 64, "uint8")[0]
     assert dot_product(Target(X86 + "haswell"), UNSIGNED, 8).intrin == own_instruction

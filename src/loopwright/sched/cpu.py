@@ -15,6 +15,7 @@ Pooling and depthwise convolutions have the same form with vectors on both opera
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..ir.prim_op import const
@@ -124,10 +125,9 @@ def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str
     body, last = sch.get(block), stored(sch, stage)
     product = as_product(reduction)
     is_product = product is not None and not product.depthwise
-    dot = dot_of(reduction, target) if is_product else None
-    if not (
-        is_interleaved(reduction, dot) or has_free_layout(sch.func, right_side(body, reduction))
-    ):
+    inlined = replace(reduction, block=body)  # a factor may be no single element any more
+    dot = dot_of(inlined, target) if is_product else None
+    if not (is_interleaved(inlined, dot) or has_free_layout(sch.func, right_side(body, reduction))):
         dot = None
     tile = tile_of(reduction, is_product, target, body, dot)
     filled = _schedule_tile(sch, block, last, reduction, tile, is_product, dot)

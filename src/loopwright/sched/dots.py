@@ -62,7 +62,7 @@ def _moves(load: BufferLoad, info: BlockInfo) -> bool:
     return uses_any(tuple(load.indices), (info.spatial[-1].var,))
 
 
-UNROLLED = 4  # most steps of a block of channels
+UNROLLED = 4  # most steps that are unrolled: a block of 16 channels, four at a time
 DOT = "dot_product"  # annotates the loop over lanes with the instruction
 
 

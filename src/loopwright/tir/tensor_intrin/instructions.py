@@ -20,7 +20,7 @@ from ...ir.prim_expr import IntImm
 from ...ir.rule_table import RuleTable
 from ...ir.structural import structural_equal
 from ...ir.target import Target
-from ..function import TensorIntrin
+from ..function import INTRINSICS, TensorIntrin
 from .dot import Dot, dot, register
 
 FACTS = "operand_facts"
@@ -36,6 +36,7 @@ class Instruction:
     requires: frozenset[str]
     cost: float
     registers: int
+    spec: Dot | None  # None: see its description
 
 
 @dataclass(frozen=True)
@@ -54,15 +55,19 @@ INSTRUCTIONS: RuleTable[Instruction] = RuleTable("instruction", lambda row: row.
 def register_instruction(
     intrin: str, target: str = "llvm", *, features: Collection[str] = (),
     requires: Collection[str] = (), cost: float = 1, registers: int = 3, origin: str | None = None,
+    spec: Dot | None = None,
 ) -> None:  # fmt: skip
     """Let the rules for a target use a registered tensor intrinsic.
 
     features: of a CPU, by LLVM's names. requires: facts about its operands (`PAIRS_FIT`).
     cost: about how many instructions it is; of those that fit, rules take the cheapest, of equal ones the last
-    registered. registers: vector registers of a step without its sums, which rules leave free. origin: see
-    `base.registry`.
+    registered. registers: vector registers of a step without its sums, which rules leave free (the default: a copy of A, two
+    vectors of B). origin: see `base.registry`. spec: the dot product that the intrinsic computes; without it, read off its
+    description. Raises ValueError for an unknown intrinsic.
     """
-    row = Instruction(intrin, frozenset(features), frozenset(requires), cost, registers)
+    if intrin not in INTRINSICS:
+        TensorIntrin.get(intrin)  # raises, with the similar names
+    row = Instruction(intrin, frozenset(features), frozenset(requires), cost, registers, spec)
     INSTRUCTIONS.add(row, target, name=intrin, origin=origin)
 
 
@@ -71,7 +76,7 @@ def register_dot(name: str, spec: Dot, **record: Any) -> None:
     `register_instruction` takes."""
     register(name, spec)
     origin = origin_of(spec.update.func if isinstance(spec.update, partial) else spec.update)
-    register_instruction(name, origin=origin, **record)
+    register_instruction(name, origin=origin, spec=spec, **record)
 
 
 def dot_product(
@@ -82,20 +87,20 @@ def dot_product(
     rows = [c.rule for c in INSTRUCTIONS.candidates(target)]
     rows = [r for r in rows if r.features <= have and r.requires <= frozenset(facts)]
     for row in sorted(rows, key=lambda r: r.cost):
-        shape = _shape(TensorIntrin.get(row.intrin))
-        if shape is not None and shape[:2] == (dtypes, lanes):
-            return DotProduct(row.intrin, lanes, shape[2], row.registers)
+        spec = row.spec or _spec_of(TensorIntrin.get(row.intrin))
+        if spec is not None and (spec.a, spec.b, spec.c, spec.lanes) == (*dtypes, lanes):
+            return DotProduct(row.intrin, lanes, spec.depth, row.registers)
     return None
 
 
 @cache
-def _shape(intrin: TensorIntrin) -> tuple[tuple[str, ...], int, int] | None:
-    """The types, lanes and depth of a dot product; None for another description."""
+def _spec_of(intrin: TensorIntrin) -> Dot | None:
+    """The dot product that a description says, if it says one."""
     buffers = intrin.desc.buffers
     dims = [[d.value for d in b.shape if isinstance(d, IntImm)] for b in buffers]
     if [len(d) for d in dims] != [1, 2, 1] or dims[1] != [*dims[2], *dims[0]]:
         return None
     types = tuple(str(b.dtype) for b in buffers)
-    plain = dot(Dot(*dims[2], *types, lambda a, b, c: intrin.impl.body.block.body, *dims[0]))
-    named = intrin.desc.replace(attrs=plain.desc.attrs)
-    return (types, dims[1][0], dims[1][1]) if structural_equal(plain.desc, named) else None
+    spec = Dot(*dims[2], *types, lambda a, b, c: intrin.impl.body.block.body, *dims[0])
+    plain = dot(spec).desc
+    return spec if structural_equal(plain, intrin.desc.replace(attrs=plain.attrs)) else None
