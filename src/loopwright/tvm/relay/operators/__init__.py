@@ -8,7 +8,6 @@ from . import (
     create,
     image,
     indexing,
-    kinds,
     layouts,
     nn,
     norm,
@@ -25,5 +24,4 @@ from . import (
 )
 from .core import ROWS, VIEWS, Row, op, row_of
 
-kinds.set_kinds()
 layouts.set_layouts()

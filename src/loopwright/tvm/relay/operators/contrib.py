@@ -9,6 +9,7 @@ from typing import Any
 from ....base.errors import explain
 from ....ir.dtype import DataType
 from ....ir.prim_expr import IntImm
+from ....ops.core import FUSABLE
 from ....relax import expr as rx
 from ...topi import bits as topi_bits
 from ...topi import nn as topi_nn
@@ -27,7 +28,7 @@ def _blocked(name: str) -> None:
 
     blocks_of_8 = {**conv_options(2), "data_layout": "NCHW8c"}
 
-    @op(f"nn.{name}_NCHWc", attrs="Conv2DAttrs", view=False, options=blocks_of_8)
+    @op(f"nn.{name}_NCHWc", attrs="Conv2DAttrs", view=False, options=blocks_of_8, kind=FUSABLE)
     def conv(data: Input, kernel: Input, **options: Any) -> Any:
         """A convolution of data in blocks of channels by a kernel in blocks."""
         dtype = options["out_dtype"] or str(data.struct_info.dtype)
@@ -58,6 +59,7 @@ _blocked("contrib_depthwise_conv2d")
     "nn.deformable_conv2d",
     attrs="DeformableConv2DAttrs",
     options=conv_options(2, steps={"deformable_groups": 1}),
+    kind=FUSABLE,
 )
 def deformable_conv2d(data: Input, offset: Input, weight: Input, **options: Any) -> Any:
     """A convolution whose taps are moved by offsets and read between pixels."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....base.errors import explain
+from ....ops.core import INJECTIVE
 from ....relax.expr import Var
 from ...topi import image as topi_image
 from ..expr import Expr
@@ -43,7 +44,8 @@ def _options(rank: int) -> Options:
 
 
 def _resize(rank: int) -> Row:
-    @op(f"image.resize{rank}d", attrs=f"Resize{rank}DAttrs", options=_options(rank))
+    @op(f"image.resize{rank}d", attrs=f"Resize{rank}DAttrs", options=_options(rank),
+        kind=INJECTIVE, mixed="follow" if rank == 2 else "")  # fmt: skip
     def resize(data: Input, size: Any, roi: Any = None, **options: Any) -> Any:
         """The spatial axes of a batch of images in another size, which may be an expression."""
         return _resized(data, [whole(s) for s in size], roi, **options)

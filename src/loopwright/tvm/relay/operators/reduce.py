@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....base.errors import explain
+from ....ops.core import REDUCTION
 from ....relax.expr import Var
 from ..expr import Expr, Tuple, TupleWrapper
-from .core import VIEWS, Input, Numbers, R, as_numbers, op, view
+from .core import VIEWS, Input, Numbers, R, as_numbers, op, view, with_category
 from .tensor import extent_value
 
 
@@ -28,7 +29,7 @@ def axes_of(data: Any, axis: Any, exclude: bool = False) -> list[int]:
     return sorted(axes) or list(range(rank))
 
 
-def _reduction(name: str, compute: Callable[..., Any]) -> None:
+def _reduction(name: str, compute: Callable[..., Any], mixed: str = "") -> None:
     def body(
         data: Input, axis: Numbers = None, keepdims: bool = False, exclude: bool = False
     ) -> Any:
@@ -36,7 +37,7 @@ def _reduction(name: str, compute: Callable[..., Any]) -> None:
         return compute(data, axes, keepdims) if axes else data
 
     body.__doc__ = f"{name} over axes; exclude: over all but those."
-    op(name, attrs="ReduceAttrs")(body)
+    op(name, attrs="ReduceAttrs", kind=REDUCTION, mixed=mixed)(body)
 
 
 def _logical(name: str) -> Any:
@@ -46,8 +47,8 @@ def _logical(name: str) -> Any:
     return compute
 
 
-for _name in ("sum", "max", "min", "prod", "mean"):
-    _reduction(_name, lambda data, axes, keep, _r=_name: getattr(R, _r)(data, axes, keep))
+for _name, _mixed in with_category("sum:never max:follow min:follow prod mean:never").items():
+    _reduction(_name, lambda data, axes, keep, _r=_name: getattr(R, _r)(data, axes, keep), _mixed)
 _reduction("all", _logical("min"))
 _reduction("any", _logical("max"))
 
@@ -77,7 +78,7 @@ def _arg(name: str) -> None:
         return R.expand_dims(index, sorted(axes)) if keepdims else index
 
     body.__doc__ = f"The index of the {name[3:]} over axes."
-    op(name, attrs="ArgReduceAttrs")(body)
+    op(name, attrs="ArgReduceAttrs", kind=REDUCTION, mixed="follow")(body)
 
 
 def moved_extent(data: Var | Input, axes: list[int]) -> Any:
@@ -94,7 +95,7 @@ _arg("argmin")
 _OVER = {"axis": None, "keepdims": False, "exclude": False, "unbiased": False}
 
 
-@op("variance", attrs="VarianceAttrs", view=False, options=_OVER)
+@op("variance", attrs="VarianceAttrs", view=False, options=_OVER, kind=REDUCTION, mixed="never")
 def variance(data: Input, mean: Input, **over: Any) -> Any:
     """The mean of the squared distances to `mean`; unbiased: their sum over the count less one."""
     axes, keepdims = axes_of(data, over["axis"], over["exclude"]), over["keepdims"]
