@@ -8,7 +8,6 @@ from . import (
     create,
     image,
     indexing,
-    layouts,
     nn,
     norm,
     pool,
@@ -23,5 +22,3 @@ from . import (
     vision,
 )
 from .core import ROWS, VIEWS, Row, op, row_of
-
-layouts.set_layouts()

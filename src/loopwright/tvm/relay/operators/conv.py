@@ -14,6 +14,7 @@ from ....tir import layout as layout_of
 from ...topi import nn as topi_nn
 from ..types import Any as AnyDim
 from ..types import TensorType
+from . import layouts
 from .common import LETTERS, as_plain, extents, windows
 from .core import NO_OPTIONS, Input, Options, R, Row, builder, kernel, op
 from .transform import dims_of
@@ -127,7 +128,7 @@ def _conv(rank: int) -> Row:
     single = {"strides": 1, "padding": 0, "dilation": 1} if rank == 1 else {}
 
     @op(f"nn.conv{rank}d", attrs=f"Conv{rank}DAttrs", options={**conv_options(rank), **single},
-        kind=FUSABLE, mixed="always")  # fmt: skip
+        kind=FUSABLE, mixed="always", layout=layouts.conv)  # fmt: skip
     def conv(data: Input, weight: Input, **options: Any) -> Any:
         """A convolution of data by a weight, in groups of channels."""
         layouts = (options["data_layout"], options["kernel_layout"])
@@ -166,7 +167,7 @@ def _conv_transpose(rank: int) -> Row:
     attributes = conv_options(rank, "IO", layouts={"output_padding": (0,) * rank})
 
     @op(f"nn.conv{rank}d_transpose", attrs=f"Conv{rank}DTransposeAttrs", options=attributes,
-        kind=FUSABLE, mixed="always")  # fmt: skip
+        kind=FUSABLE, mixed="always", layout=layouts.conv)  # fmt: skip
     def conv(data: Input, weight: Input, **options: Any) -> Any:
         """The gradient of a convolution with respect to its data."""
         data, weight = map(builder().emit, wide(data, weight, options["out_dtype"]))

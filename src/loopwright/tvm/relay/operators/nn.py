@@ -11,6 +11,7 @@ from ....ops.core import BROADCAST, ELEMENTWISE, FUSABLE, INJECTIVE
 from ....relax.expr import Var
 from ...topi import nn as topi_nn
 from ..types import TensorType, is_dynamic
+from . import layouts
 from .common import vectors
 from .conv import wide
 from .core import REQUIRED, Input, R, builder, kernel, op, same
@@ -19,7 +20,7 @@ from .transform import dims_of
 
 same("nn.relu", kind=ELEMENTWISE, mixed="follow")
 same("nn.leaky_relu", "nn.leakyrelu", attrs="LeakyReluAttrs", kind=ELEMENTWISE, mixed="follow")
-prelu = same("nn.prelu", attrs="PReluAttrs", kind=BROADCAST, mixed="follow")
+prelu = same("nn.prelu", attrs="PReluAttrs", kind=BROADCAST, mixed="follow", layout=layouts.prelu)
 
 
 @op("nn.bias_add", attrs="BiasAddAttrs", kind=BROADCAST, mixed="follow")
@@ -78,7 +79,7 @@ def matmul(
     return _product(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
 
 
-@op("nn.dense", attrs="DenseAttrs", kind=FUSABLE, mixed="always")
+@op("nn.dense", attrs="DenseAttrs", kind=FUSABLE, mixed="always", layout=layouts.dense)
 def dense(data: Input, weight: Input, units: Any = None, out_dtype: str = "") -> Any:
     """data @ weight.T, of the last axis of each."""
     return _product(data, weight, out_dtype, False, True)
@@ -130,7 +131,7 @@ def _(types: list[Any], attrs: dict[str, Any], result: TensorType) -> int:
     return prod(result.concrete_shape) * inner
 
 
-@op("nn.contrib_dense_pack", attrs="DensePackAttrs", kind=FUSABLE)
+@op("nn.contrib_dense_pack", attrs="DensePackAttrs", kind=FUSABLE, layout=layouts.dense)
 def contrib_dense_pack(
     data: Input, weight: Input, weight_layout: str = "NC", units: Any = None, out_dtype: str = ""
 ) -> Any:

@@ -20,6 +20,7 @@ from ....ops.core import FUSABLE
 from ....ops.winograd import transforms
 from ....relax import expr as rx
 from ....tir import layout as layout_of
+from . import layouts
 from .common import LETTERS, windows
 from .conv import conv_by, conv_options, wide
 from .core import Input, R, Row, builder, op
@@ -79,6 +80,7 @@ def _winograd(rank: int) -> Row:
         attrs=f"Conv{rank}DWinogradAttrs",
         options=conv_options(rank),
         kind=FUSABLE,
+        layout=layouts.conv,
     )
     def conv(data: Input, weight: Input, tile_size: int, **options: Any) -> Any:
         """A convolution of data by a weight that `transform` prepared."""
@@ -125,7 +127,7 @@ def _small(weights: Any) -> bool:
 
 
 @op("nn.contrib_conv2d_gemm_without_weight_transform", attrs="Conv2DAttrs", options=conv_options(2),
-    kind=FUSABLE)  # fmt: skip
+    kind=FUSABLE, layout=layouts.conv)  # fmt: skip
 def gemm_conv2d(data: Input, weight: Input, **options: Any) -> Any:
     """A convolution of data by a weight that `contrib_conv2d_gemm_weight_transform` prepared."""
     kernel_size, channels = options["kernel_size"], options["channels"]

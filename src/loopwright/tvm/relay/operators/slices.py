@@ -14,6 +14,7 @@ from ....relax import expr as rx
 from ..expr import Constant, Expr
 from ..types import Any as AnyDim
 from ..types import TensorType
+from . import layouts
 from .core import VIEWS, Input, R, as_numbers, op, view
 from .tensor import as_i64, i64
 from .transform import dims_of
@@ -39,7 +40,8 @@ def _bounds(attrs: dict[str, Any], dims: list[Any]) -> list[tuple[int, Any, Any,
     return ranges
 
 
-@op("strided_slice", attrs="StridedSliceAttrs", view=False, kind=INJECTIVE, mixed="follow")
+@op("strided_slice", attrs="StridedSliceAttrs", view=False, kind=INJECTIVE, mixed="follow",
+    layout=layouts.slicing)  # fmt: skip
 def strided_slice(
     data: Input, begin: Any, end: Any, strides: Any = None, slice_mode: str = "end",
     axes: Any = None,
@@ -144,7 +146,7 @@ def list_or_unknown(value: Expr) -> Any:
     return [None] if isinstance(value, Expr) else value
 
 
-@op("slice_like", attrs="SliceLikeAttrs", kind=INJECTIVE)
+@op("slice_like", attrs="SliceLikeAttrs", kind=INJECTIVE, layout=layouts.slicing_like)
 def slice_like(data: Input, shape_like: Input, axes: Any = None) -> Any:
     """The first elements along axes, up to the extents of another tensor."""
     dims, other = dims_of(data), dims_of(shape_like)

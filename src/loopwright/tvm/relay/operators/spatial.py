@@ -13,6 +13,7 @@ from ....tir import layout as layout_of
 from ...topi import image as topi_image
 from ...topi import nn as topi_nn
 from ..expr import Expr
+from . import layouts
 from .common import dims_in
 from .core import Input, InputFloat64, InputNumber, R, builder, kernel, numbers, op
 from .transform import dims_of
@@ -38,7 +39,7 @@ def _mask(data: Any) -> Any:
     return builder().emit(R.ones(dims_of(data), "bool"))
 
 
-@op("nn.pad", attrs="PadAttrs", kind=INJECTIVE, mixed="follow")
+@op("nn.pad", attrs="PadAttrs", kind=INJECTIVE, mixed="follow", layout=layouts.padding)
 def pad(data: Input, pad_width: Any, pad_value: InputNumber = 0, pad_mode: str = "constant") -> Any:
     """The data grown by (before, after) elements along each axis, of a value, its edge or mirrored."""
     if pad_mode not in _MODES:
@@ -174,7 +175,8 @@ _VOLUME = {
 }
 
 
-@op("nn.upsampling", attrs="UpSamplingAttrs", options=_PLANE, kind=INJECTIVE)
+@op("nn.upsampling", attrs="UpSamplingAttrs", options=_PLANE, kind=INJECTIVE,
+    layout=layouts.imaging)  # fmt: skip
 def upsampling(data: Input, scale_h: float = 1.0, scale_w: float = 1.0, **options: Any) -> Any:
     """The image enlarged by two factors."""
     sizes = _grown(data, {"H": scale_h, "W": scale_w}, options["layout"])
@@ -190,7 +192,7 @@ def dyn_upsampling(
     return _enlarged(data, sizes, *options.values())
 
 
-@op("nn.upsampling3d", attrs="UpSampling3DAttrs", options=_VOLUME)
+@op("nn.upsampling3d", attrs="UpSampling3DAttrs", options=_VOLUME, layout=layouts.imaging)
 def upsampling3d(
     data: Input, scale_d: float = 1.0, scale_h: float = 1.0, scale_w: float = 1.0, **options: Any
 ) -> Any:

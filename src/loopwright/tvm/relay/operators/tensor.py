@@ -16,10 +16,11 @@ from ....relax import expr as rx
 from ... import topi
 from ..types import Any as AnyDim
 from ..types import TensorType, TupleType
+from . import layouts
 from .core import Input, Inputs, Numbers, R, kernel, op, same, with_category
 
 # A name and, after a colon, the category of mixed precision.
-UNARY = with_category("""
+_UNARY = with_category("""
     log tan cos cosh sin sinh acos acosh asin asinh atan atanh exp:never erf:never sqrt:follow rsqrt
     sigmoid:follow floor ceil trunc round abs sign tanh:follow negative logical_not bitwise_not isnan
     isfinite isinf fast_exp:follow fast_erf:follow fast_tanh:follow
@@ -37,7 +38,7 @@ def _unary(name: str, mixed: str) -> None:
         return data.replace(dtype=DataType(_ANSWERS.get(name, data.dtype)))
 
 
-for _name, _mixed in UNARY.items():
+for _name, _mixed in _UNARY.items():
     _unary(_name, _mixed)
 
 
@@ -65,7 +66,7 @@ def _is(dim: PrimExpr, value: int) -> bool:
     return isinstance(dim, IntImm) and dim.value == value
 
 
-BINARY = with_category("""
+_BINARY = with_category("""
     add:follow subtract:follow multiply:follow divide:follow floor_divide power:never floor_mod
     logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor equal not_equal less:follow
     less_equal:follow greater:follow greater_equal:follow maximum:follow minimum:follow right_shift
@@ -74,7 +75,7 @@ BINARY = with_category("""
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 
 
-@op("trunc_divide", kind=BROADCAST)
+@op("trunc_divide", kind=BROADCAST, layout=layouts.broadcasting)
 def trunc_divide(lhs: Input, rhs: Input) -> Any:
     """lhs / rhs rounded towards zero; of integers exactly."""
     quotient = R.divide(lhs, rhs)
@@ -97,10 +98,10 @@ def _broadcast_rule(name: str) -> Callable[..., TensorType]:
     return infer
 
 
-for _name, _mixed in BINARY.items():
-    _row = same(_name, _name.removeprefix("trunc_"), "lhs rhs", kind=BROADCAST, mixed=_mixed)
+for _name, _mixed in _BINARY.items():
+    _row = same(_name, _name.removeprefix("trunc_"), "lhs rhs", kind=BROADCAST, mixed=_mixed,
+        layout=layouts.broadcasting)  # fmt: skip
     _row.infer(_broadcast_rule(_name))
-BINARY["trunc_divide"] = ""
 trunc_divide.infer(_broadcast_rule("trunc_divide"))
 
 
@@ -189,7 +190,7 @@ same("zeros_like", params="data", kind=ELEMENTWISE)
 same("ones_like", params="data", kind=ELEMENTWISE)
 
 
-@op("concatenate", attrs="ConcatenateAttrs", kind=INJECTIVE, mixed="follow")
+@op("concatenate", attrs="ConcatenateAttrs", kind=INJECTIVE, mixed="follow", layout=layouts.joining)
 def concatenate(data: Inputs, axis: int = 0) -> Any:
     """The tensors of a tuple, one after another along an axis."""
     return R.concat(fields(data), axis)

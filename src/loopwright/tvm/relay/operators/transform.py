@@ -14,6 +14,7 @@ from ....ir.prim_expr import IntImm, PrimExpr
 from ....ops.core import BROADCAST, ELEMENTWISE, INJECTIVE
 from ....relax import expr as rx
 from ....tir.data_layout import BijectiveLayout, Layout
+from . import layouts
 from .core import Input, Inputs, Numbers, R, as_numbers, builder, op, same, view
 from .tensor import fields, i64, shape_of_tensor
 
@@ -71,13 +72,13 @@ def dyn_expand_dims(data: Input, axis: Input, num_newaxis: int = 1) -> Any:
     return R.reshape(data, R.tensor_to_shape(shape))
 
 
-@op("transpose", attrs="TransposeAttrs", kind=INJECTIVE, mixed="follow")
+@op("transpose", attrs="TransposeAttrs", kind=INJECTIVE, mixed="follow", layout=layouts.transposing)
 def transpose(data: Input, axes: Any = None) -> Any:
     """The axes in another order; None: reversed."""
     return R.permute_dims(data, list(axes) if axes else None)
 
 
-@op("squeeze", attrs="SqueezeAttrs", kind=INJECTIVE, mixed="follow")
+@op("squeeze", attrs="SqueezeAttrs", kind=INJECTIVE, mixed="follow", layout=layouts.squeezing)
 def squeeze(data: Input, axis: Numbers = None) -> Any:
     """Without axes of extent 1: those given, or all."""
     if axis is not None and not axis:
@@ -359,7 +360,8 @@ def _sections(attrs: dict[str, Any], args: Mapping[str, Any]) -> int:
     return parts if isinstance(parts, int) else len(parts) + 1
 
 
-@op("split", results=_sections, attrs="SplitAttrs", kind=INJECTIVE, mixed="follow")
+@op("split", results=_sections, attrs="SplitAttrs", kind=INJECTIVE, mixed="follow",
+    layout=layouts.splitting)  # fmt: skip
 def split(data: Input, indices_or_sections: Any, axis: int = 0) -> Any:
     """Parts along an axis: n of one size, or between given indices."""
     parts, dims = indices_or_sections, data.struct_info.get_shape()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....ops.core import FUSABLE, INJECTIVE
+from . import layouts
 from .core import REQUIRED, Input, R, builder, op, same
 from .transform import dims_of
 
@@ -33,11 +34,13 @@ same("vision.regular_non_max_suppression", results=4, attrs="RegularNonMaximumSu
 
 # ---------------------------------------------------------------------- regions
 
+_REGIONS = layouts.fixed(("layout", "NC"), "layout")
+
 roi_align = same(
     "vision.roi_align", attrs="ROIAlignAttrs",
-    params="data rois pooled_size spatial_scale sample_ratio layout mode", kind=FUSABLE,
+    params="data rois pooled_size spatial_scale sample_ratio layout mode", kind=FUSABLE, layout=_REGIONS,
 )  # fmt: skip
-roi_pool = same("vision.roi_pool", attrs="ROIPoolAttrs")
+roi_pool = same("vision.roi_pool", attrs="ROIPoolAttrs", layout=_REGIONS)
 
 for _row in (roi_align, roi_pool):
 
