@@ -380,7 +380,8 @@ def padded(n, attrs):
     class Padded:
         @R.function
         def main(
-            x: R.Tensor((n, 3, 16, 16), "float32"), w: R.Tensor((8, 3, 3, 3), "float32"),
+            x: R.Tensor((n, 3, 16, 16), "float32"),
+            w: R.Tensor((8, 3, 3, 3), "float32"),
             v: R.Tensor((8, 8, 3, 3), "float32"),
         ):
             R.func_attr(attrs)
@@ -404,7 +405,9 @@ def test_memory_of_kernels_whose_sizes_are_bounded(options):
         assert [exe.workspace_bytes for exe in (bounded, fixed)] == [p[0] for p in pools]
         return
     rng = np.random.default_rng(0)
-    x, w, v = (rng.uniform(size=s).astype("float32") for s in ((4, 3, 16, 16), (8, 3, 3, 3), (8, 8, 3, 3)))
+    x, w, v = (
+        rng.uniform(size=s).astype("float32") for s in ((4, 3, 16, 16), (8, 3, 3, 3), (8, 8, 3, 3))
+    )
     want = fixed["main"](x, w, v).numpy()
     for n in (4, 1, 0):
         np.testing.assert_allclose(bounded["main"](x[:n], w, v).numpy(), want[:n], rtol=1e-5)
