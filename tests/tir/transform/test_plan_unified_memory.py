@@ -413,6 +413,16 @@ def test_memory_of_kernels_whose_sizes_are_bounded(options):
         np.testing.assert_allclose(bounded["main"](x[:n], w, v).numpy(), want[:n], rtol=1e-5)
 
 
+def test_memory_of_unbounded_sizes_is_listed():
+    plan = lw.compile(padded("n", {}), arenas=["ram"]).memory_plan
+    assert plan.entries == () and {name.split(".")[0] for name, _ in plan.left} == {
+        "main", "fused_conv2d_relu", "conv2d1"
+    }  # fmt: skip
+    assert all(
+        re.match(r"its size is known only at run time \(n \* \d+\)", why) for _, why in plan.left
+    )
+
+
 @pytest.mark.parametrize("options", [{}, {"arenas": ["ram"]}])
 def test_a_size_beyond_its_bound_is_refused(options):
     exe = lw.compile(padded("n", {"tir_var_upper_bound": {"n": 2}}), **options)

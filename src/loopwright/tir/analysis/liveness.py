@@ -107,11 +107,9 @@ class Allocations:
             return f"its size is known only at run time ({sizes})"
         if not is_true(node.condition):
             return "it is allocated on a condition"
-        if separate:
-            return "it is in a parallel loop: each thread has its own"
         if called and size <= self.stack_bytes and node.buffer_var not in self.handed(func):
             return "small"
-        return None
+        return "it is in a parallel loop: each thread has its own" if separate else None
 
     def size_of(self, node: st.Allocate) -> int | None:
         """The most bytes of an allocation; None where they have no bound."""
@@ -195,17 +193,26 @@ class Allocations:
 
     def _found(self, func: PrimFunc) -> Iterator[Any]:
         """Planned allocations and calls of functions with some."""
-
-        def walk(node: st.Stmt, separate: bool) -> Iterator[Any]:
+        for node, separate in _statements(func.body, False):
             if isinstance(node, st.Allocate) and not self.stays(node, func, True, separate):
                 yield node
             if self.entered(node, separate) is not None:
                 yield node
-            inside = separate or is_separate(node)
-            for part in parts_of(node):
-                yield from walk(part, inside)
 
-        return walk(func.body, False)
+    def left_in(self, func: PrimFunc) -> dict[str, str]:
+        """The memory of a called function that is not planned, and why, except what stays on the stack."""
+        inside = _statements(func.body, False)
+        own = [(n, separate) for n, separate in inside if isinstance(n, st.Allocate)]
+        reasons = {n.buffer_var.name: self.stays(n, func, True, separate) for n, separate in own}
+        return {name: why for name, why in reasons.items() if why not in (None, "small")}
+
+
+def _statements(node: st.Stmt, separate: bool) -> Iterator[tuple[st.Stmt, bool]]:
+    """A statement and those inside of it, and whether each is in a parallel loop."""
+    yield node, separate
+    inside = separate or is_separate(node)
+    for part in parts_of(node):
+        yield from _statements(part, inside)
 
 
 def is_separate(node: st.Stmt) -> bool:
@@ -468,6 +475,9 @@ class _Walk:
             self.called.pop()
             end = self.tick()
             self.touch(used, end)
+        else:
+            left = self.planned.left_in(func)
+            self.liveness.left |= {f"{callee.name_hint}.{name}": why for name, why in left.items()}
         if self.separate:
             return
         arguments = node.value.args
