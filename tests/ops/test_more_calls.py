@@ -33,6 +33,7 @@ CALLS = {
         case((4,), np.array([3, 4, -1, 0]), **NAN),
         case((4, 2), np.array([[3, 4], [-1, 0]]), axis=0, **NAN),
         case((4, 2), np.array([1, 2, -1]), axis=1, **NAN),
+        case((3, 4), np.array([1, 4, -1, 0]), axis=-1, **NAN),
         case((4,), np.array([3, 4, -1, 0]), mode="clip"),
     ],
     "repeat": [case((2, 3), repeats=2), case((2, 3), repeats=0, axis=1)],

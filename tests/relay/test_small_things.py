@@ -23,7 +23,7 @@ from loopwright.relay.dataflow_pattern import is_constant, is_op, is_tuple, is_v
 from loopwright.relay.expr_functor import ExprMutator
 from loopwright.relay.op import registering
 from loopwright.relay.op.strategy import wrap_compute_concat, wrap_topi_compute
-from loopwright.relay.operators.reduce import axes_of
+from loopwright.relay.operators.layouts import axes_of
 from loopwright.relay.operators.transform import reshaped
 from loopwright.relay.strategy import OpImplementation, placeholders
 from loopwright.relay.transform.fold_constant import folded

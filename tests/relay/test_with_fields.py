@@ -12,11 +12,13 @@ from loopwright import relay
 from loopwright.base.span import Span
 from loopwright.ir.function import as_attrs
 from loopwright.ir.structural import structural_hash
+from loopwright.ops.core import OPAQUE, TUPLE
 from loopwright.relay import expr as nodes
 from loopwright.relay.backend.config import Executor, Runtime
 from loopwright.relay.infer import infer_function
-from loopwright.relay.operators.kinds import OPAQUE, TUPLE, kind_of
+from loopwright.relay.operators.core import kind_of
 from loopwright.relay.text import pretty_print
+from loopwright.relay.transform import mixed_precision as mixed
 
 x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(2,))
 yes = relay.const(True)
@@ -142,3 +144,17 @@ def test_kinds_of_fusion_have_names() -> None:
     named = [p.ELEMWISE, p.BROADCAST, p.INJECTIVE, p.COMM_REDUCE, p.OUT_ELEMWISE_FUSABLE]
     assert kinds == named and [p.TUPLE, p.OPAQUE] == [7, 8]
     assert [TUPLE, OPAQUE] == [p.TUPLE, p.OPAQUE] == [TUPLE, kind_of(relay.op.get("topk"))]
+
+
+def test_lists_of_mixed_precision_are_read_off_the_operators() -> None:
+    rules = {
+        mixed.generic_always_op: mixed.DEFAULT_ALWAYS_LIST,
+        mixed.generic_follow_op: mixed.DEFAULT_FOLLOW_LIST,
+        mixed.generic_never_op: mixed.DEFAULT_NEVER_LIST,
+        mixed.clip_op: ["clip"],
+        None: ["nn.matmul", "reverse", "dyn.squeeze"],
+    }
+    for rule, names in rules.items():
+        assert {relay.op.get(name).get_attr(mixed.KEY) for name in names} == {rule}
+    members = ("nn.conv2d_transpose", "image.resize2d", "nn.adaptive_avg_pool1d")
+    assert all(one in names for one, names in zip(members, rules.values(), strict=False))

@@ -135,3 +135,32 @@ def test_steps_say_what_runs():
         "work",
         "memcpy",
     ]
+
+
+def test_sizes_are_bounded_across_calls():
+    """By the bounds of `main`, the arguments of all calls and the values of local variables."""
+    source = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(x: T.handle("float32", "global"), n: T.int64, k: T.int32):
+        T.func_attr({"tir_var_upper_bound": {"n": 4}})
+        Module.work(x, n, k)
+        Module.work(x, n * T.int64(2), k)
+
+    @T.prim_func(private=True)
+    def work(x: T.handle("float32", "global"), m: T.int64, k: T.int32):
+        last: T.int64 = m - T.int64(1)
+        a = T.allocate([last * T.int64(8)], "float32", "global")
+        b = T.allocate([k], "float32", "global")
+        T.call_extern("int32", "lib_work", x, a, b)
+"""
+    mod = from_source(source)
+    main = mod.get_global_var("main")
+    result = liveness(mod, main, Allocations(mod, 0, main))
+    assert [(r.name, r.size) for r in result.ranges] == [
+        ("work.a", 7 * 8 * 4),
+        ("work.a#2", 7 * 8 * 4),
+    ]
+    assert result.left == {"work.b": "its size is known only at run time (k)"}
+    assert liveness(mod, main, Allocations(mod, 0)).ranges == []

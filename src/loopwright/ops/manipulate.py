@@ -48,6 +48,7 @@ def transpose(x: Tensor, axes: Axes | None = None):
 
 
 def _order(axes, ndim):
+    """The axes counted from the first one; None: reversed. Raises ValueError if one is not named once."""
     if axes is None:
         return list(range(ndim))[::-1]
     order = [normalize_axis(a, ndim) for a in axes]
@@ -90,6 +91,7 @@ transpose.samples(case((2, 3)), case(("n", 3, 4), axes=[1, 0, 2]))
 
 
 def _flat_index(indices, dims):
+    """The position in row-major order of the element at `indices`."""
     flat = const(0, "int64")
     for i, d in zip(indices, dims, strict=True):
         flat = add(multiply(flat, d), i)
@@ -214,6 +216,8 @@ def squeeze(x: Tensor, axis: Axes | None = None):
 
 
 def _squeezed(shape, axis):
+    """The axes that are dropped; None: those whose extent is known to be 1. Raises ValueError for another
+    extent."""
     if axis is None:
         return [a for a, d in enumerate(shape) if is_one(d)]
     where = normalize_axes(axis, len(shape))
@@ -306,8 +310,8 @@ def take(x: Tensor, indices: Operand, axis: Axis | None = None, mode: str = "fas
             index = indexmod(at, extent)
         elif mode == "clip":
             index = tir.max(tir.min(at, subtract(extent, 1)), const(0, "int64"))
-        some = isinstance(extent, IntImm) and extent.value > 0
-        if mode == "fast" or (mode != "nan" and not some):
+        nonempty = isinstance(extent, IntImm) and extent.value > 0
+        if mode == "fast" or (mode != "nan" and not nonempty):
             index = tir.checked_index(index, extent)
         value = x(*i[:which], index, *i[which + width :])
         if mode != "nan":
@@ -330,23 +334,21 @@ def _(x: TensorStructInfo, indices, axis=None, mode="fast"):
     if -1 in (x.ndim, indices.ndim):
         return TensorStructInfo(dtype=x.dtype)
     which = 0 if axis is None else normalize_axis(axis, x.ndim)
-    shape, spots = x.get_shape(), indices.get_shape()
-    if shape is None or spots is None:
+    shape, positions = x.get_shape(), indices.get_shape()
+    if shape is None or positions is None:
         return TensorStructInfo(dtype=x.dtype, ndim=x.ndim + indices.ndim - 1)
-    return TensorStructInfo([*shape[:which], *spots, *shape[which + 1 :]], x.dtype)
+    return TensorStructInfo([*shape[:which], *positions, *shape[which + 1 :]], x.dtype)
 
 
 @take.numpy
 def _(x, indices, axis=None, mode: Any = "fast"):
-    if mode == "nan":
-        extent = x.size if axis is None else x.shape[axis]
-        inside = (indices >= 0) & (indices < extent)
-        values = np.take(x, np.where(inside, indices, 0), axis)
-        width = 1 if axis is None else 0
-        shape = [1] * (axis or 0) + list(indices.shape)
-        shape += [1] * (values.ndim - len(shape)) if not width else []
-        return np.where(inside.reshape(shape), values, np.array(np.nan, x.dtype))
-    return np.take(x, indices, axis, mode="raise" if mode == "fast" else mode)
+    if mode != "nan":
+        return np.take(x, indices, axis, mode="raise" if mode == "fast" else mode)
+    data, which = (x.reshape(-1), 0) if axis is None else (x, normalize_axis(axis, x.ndim))
+    inside = (indices >= 0) & (indices < data.shape[which])
+    values = np.take(data, np.where(inside, indices, 0), which)
+    inside = inside.reshape(*inside.shape, *[1] * (data.ndim - which - 1))
+    return np.where(inside, values, np.array(np.nan, x.dtype))
 
 
 @take.grad

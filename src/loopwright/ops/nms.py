@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .. import te, tir
+from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const, infimum
 from .core import Case, case, op
 from .extents import check_columns, extents_of
@@ -93,6 +95,83 @@ get_valid_counts.samples(case(_SCORED, _THRESHOLD), case(_SCORED, _THRESHOLD, id
 # ---------------------------------------------------------------------- suppression
 
 
+@dataclass(frozen=True)
+class _Boxes:
+    """The results for a batch `i`, in a builder of statements: boxes, of `size` columns each, and their numbers among
+    the inputs; all are -1 for a box that is suppressed."""
+
+    ib: Any
+    i: PrimExpr
+    boxes: Any
+    numbers: Any
+    size: PrimExpr
+    score_index: int
+    id_index: int
+    coord_start: int
+
+    def copy(self, j, source, k):
+        """Let box j be box k of `source`."""
+        with rows(self.ib, self.size, "f") as f:
+            self.boxes[self.i, j, f] = source[self.i, k, f]
+
+    def drop(self, j):
+        """Suppress a box."""
+        fill(self.ib, self.boxes, (self.i, j), self.size, const(-1, self.boxes.dtype))
+        self.numbers[self.i, j] = const(-1, "int32")
+
+    def corners(self, j):
+        """The ends of a box along both axes."""
+        return corners(lambda n: self.boxes[self.i, j, self.coord_start + n])
+
+    def suppress(self, valid, most, least, force):
+        """Drop each of the first `valid` boxes that overlaps a better one by `least` or more, and those after `most`
+        others. force: also boxes of other classes."""
+        ib, i, boxes = self.ib, self.i, self.boxes
+        zero = const(0, boxes.dtype)
+        selected, alive = ib.allocate("int32", 1, "found"), ib.allocate("int32", 1, "alive")
+        selected[0] = const(0, "int32")
+        with rows(ib, valid, "j") as j:
+            with ib.if_scope(selected[0].equal(most)):
+                self.drop(j)
+            with ib.else_scope(), ib.if_scope(boxes[i, j, self.score_index] > zero):
+                alive[0] = const(1, "int32")
+                candidate = bound_box(ib, self.corners(j))
+                with rows(ib, j, "k") as k:
+                    rival = [alive[0] > 0, boxes[i, k, self.score_index] > zero]
+                    if self.id_index >= 0:
+                        rival.append(boxes[i, k, self.id_index] >= zero)
+                        if not force:
+                            rival.append(
+                                boxes[i, j, self.id_index].equal(boxes[i, k, self.id_index])
+                            )
+                    with ib.if_scope(tir.all(*rival)):
+                        shared = overlap(candidate, bound_box(ib, self.corners(k)))
+                        with ib.if_scope(shared >= least):
+                            alive[0] = const(0, "int32")
+                with ib.if_scope(alive[0] > 0):
+                    selected[0] = selected[0] + 1
+                with ib.else_scope():
+                    self.drop(j)
+
+    def pack_numbers(self, count, names, at):
+        """Let the first numbers be `names` of the boxes that are not suppressed; at[0]: their count, from 0 on."""
+        with rows(self.ib, count, "j") as j:
+            number = self.ib.let("place", self.numbers[self.i, j])
+            self.numbers[self.i, j] = const(-1, "int32")
+            with self.ib.if_scope(number >= 0):
+                self.numbers[self.i, at[0]] = names[self.i, number]
+                at[0] = at[0] + 1
+
+    def pack(self, count, at):
+        """Move the boxes that are not suppressed to the front; at[0]: their count, from 0 on."""
+        with rows(self.ib, count, "j") as j:
+            with self.ib.if_scope(self.boxes[self.i, j, 0] >= const(0, self.boxes.dtype)):
+                self.copy(at[0], self.boxes, j)
+                at[0] = at[0] + 1
+            with self.ib.if_scope(j >= at[0]):
+                fill(self.ib, self.boxes, (self.i, j), self.size, const(-1, self.boxes.dtype))
+
+
 @op("relax.vision.non_max_suppression", alone=True)
 def non_max_suppression(
     data: Tensor, valid_count: Tensor, indices: Tensor, max_output_size: Tensor,
@@ -111,8 +190,7 @@ def non_max_suppression(
         extents_of(indices, "indices", batch, count)
     columns = {"score_index": score_index, "id_index": max(id_index, 0)}
     check_columns(size, coord_start=coord_start, coord_end=coord_start + 3, **columns)
-    none, zero = const(-1, data.dtype), const(0, data.dtype)
-    lowest = infimum(data.dtype)
+    zero, lowest = const(0, data.dtype), infimum(data.dtype)
     scores = te.compute(
         (batch, count),
         lambda i, j: tir.Select(j < cast("int64", valid_count(i)), data(i, j, score_index), lowest),
@@ -121,82 +199,38 @@ def non_max_suppression(
     order = argsort(scores, axis=1, descending=True, dtype="int32")
     limits = (max_output_size, iou_threshold)
 
-    def suppress(ib, i, valid, most, least, out, box_indices):
-        """Mark the rows of the boxes that are suppressed."""
-        selected, alive = ib.allocate("int32", 1, "found"), ib.allocate("int32", 1, "alive")
-        selected[0] = const(0, "int32")
-
-        def drop(j):
-            fill(ib, out, (i, j), size, none)
-            box_indices[i, j] = const(-1, "int32")
-
-        box = lambda j: corners(lambda n: out[i, j, coord_start + n])  # noqa: E731
-        with rows(ib, valid, "j") as j:
-            with ib.if_scope(selected[0].equal(cast("int32", most))):
-                drop(j)
-            with ib.else_scope(), ib.if_scope(out[i, j, score_index] > zero):
-                alive[0] = const(1, "int32")
-                candidate = bound_box(ib, box(j))
-                with rows(ib, j, "k") as k:
-                    rival = [alive[0] > 0, out[i, k, score_index] > zero]
-                    if id_index >= 0:
-                        rival.append(out[i, k, id_index] >= zero)
-                        if not force_suppress:
-                            rival.append(out[i, j, id_index].equal(out[i, k, id_index]))
-                    with ib.if_scope(tir.all(*rival)):
-                        shared = overlap(candidate, bound_box(ib, box(k)))
-                        with ib.if_scope(shared >= cast(data.dtype, least)):
-                            alive[0] = const(0, "int32")
-                with ib.if_scope(alive[0] > 0):
-                    selected[0] = selected[0] + 1
-                with ib.else_scope():
-                    drop(j)
-
     def write(ib, x, by_score, valid_of, names, *others):
-        scalars, (out, box_indices, counts) = others[:-3], others[-3:]
+        scalars, (out, numbers, counts) = others[:-3], others[-3:]
         most, least = numbers_of(limits, list(scalars))
         with ExitStack() as stack:
             (i,) = loops(ib, stack, [batch], parallel=True)
             claimed = tir.max(cast("int64", valid_of[i]), long(0))
             valid = ib.let("valid", tir.min(claimed, count))
             best = valid if top_k <= 0 else tir.min(valid, long(top_k))
+            boxes = _Boxes(ib, i, out, numbers, size, score_index, id_index, coord_start)
+            suppresses = cast(data.dtype, least) > zero
             with rows(ib, count, "j") as j:
                 with ib.if_scope(j < valid):
-                    with ib.if_scope(cast(data.dtype, least) > zero):
+                    with ib.if_scope(suppresses):
                         with ib.if_scope(j < best):
                             source = ib.let("source", by_score[i, j])
-                            with rows(ib, size, "f") as f:
-                                out[i, j, f] = x[i, source, f]
-                            box_indices[i, j] = source
+                            boxes.copy(j, x, source)
+                            numbers[i, j] = source
                         with ib.else_scope():
-                            fill(ib, out, (i, j), size, none)
-                            box_indices[i, j] = const(-1, "int32")
+                            boxes.drop(j)
                     with ib.else_scope():
-                        with rows(ib, size, "f") as f:
-                            out[i, j, f] = x[i, j, f]
-                        box_indices[i, j] = cast("int32", j)
+                        boxes.copy(j, x, j)
+                        numbers[i, j] = cast("int32", j)
                 with ib.else_scope():
-                    fill(ib, out, (i, j), size, none)
-                    box_indices[i, j] = const(-1, "int32")
-            with ib.if_scope(cast(data.dtype, least) > zero):
-                suppress(ib, i, valid, most, least, out, box_indices)
+                    boxes.drop(j)
+            with ib.if_scope(suppresses):
+                boxes.suppress(valid, cast("int32", most), cast(data.dtype, least), force_suppress)
             at = ib.allocate("int64", 1, "at")
             at[0] = long(0)
             if return_indices:
-                with rows(ib, count, "j") as j:
-                    box_index = ib.let("place", box_indices[i, j])
-                    box_indices[i, j] = const(-1, "int32")
-                    with ib.if_scope(box_index >= 0):
-                        box_indices[i, at[0]] = names[i, box_index]
-                        at[0] = at[0] + 1
+                boxes.pack_numbers(count, names, at)
             elif invalid_to_bottom:
-                with rows(ib, count, "j") as j:
-                    with ib.if_scope(out[i, j, 0] >= zero):
-                        with rows(ib, size, "f") as f:
-                            out[i, at[0], f] = out[i, j, f]
-                        at[0] = at[0] + 1
-                    with ib.if_scope(j >= at[0]):
-                        fill(ib, out, (i, j), size, none)
+                boxes.pack(count, at)
             counts[i, 0] = cast("int32", at[0])
 
     shapes = [data.shape, (batch, count), (batch, long(1))]

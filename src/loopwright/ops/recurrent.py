@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -74,9 +75,9 @@ class _Cell:
 
     def __init__(
         self, kind: str, activations: Sequence[str], alpha: Sequence[float], beta: Sequence[float],
-        clip: float, tied: bool, late: bool,
+        clip: float, tied: bool,
     ) -> None:  # fmt: skip
-        self.kind, self.clip, self.tied, self.late = kind, clip, tied, late
+        self.kind, self.clip, self.tied = kind, clip, tied
         self.named = [
             (ACTIVATIONS[n][0], float(a), float(b))
             for n, a, b in zip(activations, alpha, beta, strict=True)
@@ -118,6 +119,169 @@ class _Cell:
         return (1 - z) * self.act(direction, 1, gates[1]) + z * hidden
 
 
+class _Layer:
+    """The statements of `recurrence`. dims: (length, directions, batch, size, blocks). late: the sum of the candidate
+    needs another gate, so it follows the others."""
+
+    def __init__(
+        self, cell: _Cell, dims: tuple[Any, ...], flip: Sequence[bool], dtype: str, late: bool, rounded: bool,
+        has_extra: bool,
+    ) -> None:  # fmt: skip
+        self.cell, self.flip, self.dtype, self.late, self.rounded = cell, flip, dtype, late, rounded
+        self.has_extra, self.gates = has_extra, GATES[cell.kind]
+        self.length, self.directions, self.batch, self.size, self.blocks = dims
+        single = isinstance(self.batch, IntImm) and self.batch.value == 1
+        self.group = 1 if single else _ROWS
+        # Sums that do not wait for each other.
+        number = self.blocks.value if isinstance(self.blocks, IntImm) else 1
+        self.together = 1 if self.group > 1 else next(n for n in (4, 3, 2, 1) if number % n == 0)
+
+    def write(self, ib, x, w, lens, h0, *others):
+        """All directions and groups of rows of the batch, in parallel. x, w, lens, h0: the arguments of
+        `recurrence`; others: its further ones, then its results."""
+        self.ib, self.x, self.w, self.lens, self.h0 = ib, x, w, lens, h0
+        left = iter(others)
+        self.c0 = next(left) if self.cell.kind == "lstm" else None
+        self.extra = next(left) if self.has_extra else None
+        self.out, self.last, *self.last_cell = left
+        parts = simplify((self.batch + (self.group - 1)) // self.group)
+        with ExitStack() as stack:
+            d, block = loops(ib, stack, [long(self.directions), parts], parallel=True)
+            if self.directions == 1:
+                self.run(d, 0, block)
+            else:
+                with ib.if_scope(d.equal(0)):
+                    self.run(d, 0, block)
+                with ib.else_scope():
+                    self.run(d, 1, block)
+
+    def run(self, d, side, block):
+        """The whole sequence of a direction (its index, and as a number) and a group of rows."""
+        ib, size, late = self.ib, self.size, self.late
+        state, after = ib.allocate(self.dtype, [self.group, size], "state"), None
+        sums = ib.allocate(self.dtype, [self.group, self.gates, self.blocks * LANES], "sums")
+        reset = ib.allocate(self.dtype, [self.group, size], "reset") if late else None
+        if self.cell.kind == "lstm":
+            after = ib.allocate(self.dtype, [self.group, size], "cell")
+        row = lambda m: tir.min(block * self.group + m, self.batch - 1)  # noqa: E731
+        for m in range(self.group):
+            with rows(ib, size, "j") as j:
+                state[m, j] = self.h0[d, row(m), j]
+                if after is not None:
+                    after[m, j] = self.c0[d, row(m), j]
+        with rows(ib, self.length, "t") as t:
+            self.weigh(state, 0, self.gates - 1 if late else self.gates, sums, d)
+            at, active = [], []
+            for m in range(self.group):
+                count = ib.let("count", tir.min(cast("int64", self.lens[row(m)]), self.length))
+                active.append(t < count)
+                position = tir.Select(active[m], count - 1 - t, t) if self.flip[side] else t
+                at.append(ib.let("at", position))
+            part = lambda m, n, j: self.x[at[m], d, row(m), j + size * n]  # noqa: E731
+            gate = lambda m, n, j: part(m, n, j) + sums[m, n, j]  # noqa: E731
+            step = partial(self.step, d, side, part, gate, sums, state, after)
+            if reset is not None:
+                for m in range(self.group):
+
+                    def opened(j, m=m):
+                        reset[m, j] = self.cell.act(side, 0, gate(m, 1, j)) * state[m, j]
+
+                    self.each(opened)
+                self.weigh(reset, self.gates - 1, 1, sums, d)
+            for m in range(self.group):
+                exists = block * self.group + m < self.batch
+                valid = [active[m]] if self.group == 1 else [active[m], exists]
+                with ib.if_scope(tir.all(*valid)):
+                    self.each(partial(step, m))
+                    with rows(ib, size, "j") as j:
+                        self.out[at[m], d, row(m), j] = state[m, j]
+                with ib.else_scope(), ib.if_scope(exists), rows(ib, size, "j") as j:
+                    self.out[t, d, row(m), j] = const(0, self.dtype)
+        for m in range(self.group):
+            exists = block * self.group + m < self.batch
+            with ib.if_scope(exists), rows(ib, size, "j") as j:
+                self.last[d, row(m), j] = state[m, j]
+                for buffer in self.last_cell:
+                    buffer[d, row(m), j] = after[m, j]
+
+    def step(self, d, side, part, gate, sums, state, after, m, j):
+        """One step of element j of row m. part(m, gate, j): the inputs' part of a gate; gate: with the recurrent one."""
+        cell = self.cell
+        if cell.kind == "rnn":
+            state[m, j] = cell.act(side, 0, gate(m, 0, j))
+        elif cell.kind == "lstm":
+            extra = self.extra
+            peep = None if extra is None else [extra[d, j + self.size * n] for n in range(3)]
+            h, c = cell.lstm(side, [gate(m, n, j) for n in range(4)], after[m, j], peep)
+            state[m, j] = h  # the cell before is read by this, too
+            after[m, j] = c
+        else:
+            candidate = gate(m, 2, j)
+            if not self.late:
+                inner = sums[m, 2, j] if self.extra is None else sums[m, 2, j] + self.extra[d, j]
+                candidate = part(m, 2, j) + cell.act(side, 0, gate(m, 1, j)) * inner
+            state[m, j] = cell.gru(side, [gate(m, 0, j), candidate], state[m, j])
+
+    def weigh(self, state, first, count, sums, d):
+        """sums[m, gate, :] = state[m, :] @ weight of `count` gates from `first` on."""
+        ib, group = self.ib, range(self.group)
+        state = self.by_bytes(state) if self.rounded else state
+        blocks = self.blocks // self.together
+        with rows(ib, long(count), "gate") as n, rows(ib, blocks, "block") as block:
+            gate = n + first
+            tiles = [
+                (m, block * self.together + s, ib.allocate(self.dtype, LANES, f"tile{m}_{s}"))
+                for m in group
+                for s in range(self.together)
+            ]
+            for _, _, tile in tiles:
+                with self.lanes() as v:
+                    tile[v] = const(0, self.dtype)
+            with rows(ib, self.size, "k") as k:
+                for m, index, tile in tiles:
+                    with self.lanes() as v:
+                        tile[v] = tile[v] + state[m, k] * self.w[d, gate, index, k, v]
+            for m, index, tile in tiles:
+                with self.lanes() as v:
+                    sums[m, gate, index * LANES + v] = tile[v]
+
+    def by_bytes(self, state):
+        """The state rounded to bytes, as `_by_bytes` does."""
+        ib, dtype = self.ib, self.dtype
+        rounded = ib.allocate(dtype, [self.group, self.size], "seen")
+        ends = ib.allocate(dtype, [2], "ends")
+        for m in range(self.group):
+            for n in range(2):
+                ends[n] = const(0, dtype)
+            with rows(ib, self.size, "j") as j:
+                ends[0] = tir.min(ends[0], state[m, j])
+                ends[1] = tir.max(ends[1], state[m, j])
+            apart = ib.let("apart", ends[1] - ends[0])
+            scale = ib.let("scale", tir.Select(apart > 0, apart / 255.0, const(1, dtype)))
+            zero = ib.let("zero", tir.round((0.0 - ends[0]) / scale))
+
+            def near(j, m=m, scale=scale, zero=zero):
+                byte = tir.round(state[m, j] / scale) + zero
+                byte = tir.max(tir.min(byte, const(255, dtype)), const(0, dtype))
+                rounded[m, j] = (byte - zero) * scale
+
+            self.each(near)
+        return rounded
+
+    def each(self, body):
+        """body(j) for all elements of a state, in vectors except for the rest."""
+        whole = self.size // LANES
+        with rows(self.ib, whole, "j") as j, self.lanes() as v:
+            body(j * LANES + v)
+        if not (isinstance(self.size, IntImm) and self.size.value % LANES == 0):
+            with rows(self.ib, self.size - whole * LANES, "j") as j:
+                body(whole * LANES + j)
+
+    def lanes(self):
+        """The loop over the elements of a vector."""
+        return self.ib.for_range(0, LANES, "v", kind="vectorize")
+
+
 @op("relax.nn.recurrence", alone=True, choices={"kind": GATES, "direction": DIRECTIONS})
 def recurrence(
     gates: Tensor, weight: Tensor, lengths: Tensor, states: Tensors, extra: Tensor | None = None,
@@ -151,155 +315,13 @@ def recurrence(
         raise ValueError(explain("an LSTM has two states, others one", got=len(states)))
     if extra is not None:
         extents_of(extra, "extra", directions, simplify(size * (3 if kind == "lstm" else 1)))
-    step_of = _Cell(kind, activations, alpha, beta, clip, input_forget, linear_before_reset)
-    group = 1 if isinstance(batch, IntImm) and batch.value == 1 else _ROWS
-    dtype = str(gates.dtype)
-    # Sums that do not wait for each other.
-    number = blocks.value if isinstance(blocks, IntImm) else 1
-    together = 1 if group > 1 else next(n for n in (4, 3, 2, 1) if number % n == 0)
-    late = kind == "gru" and not linear_before_reset  # the candidate's sum needs another gate
-
-    def write(ib, x, w, lens, h0, *others):
-        lanes = lambda: ib.for_range(0, LANES, "v", kind="vectorize")  # noqa: E731
-        left = iter(others)
-        c0: Any = next(left) if kind == "lstm" else None
-        more = None if extra is None else next(left)
-        out, last, *last_cell = left
-
-        def weigh(state, first, count, sums, d):
-            """sums[m, gate, :] = state[m, :] @ weight of gates from `first` on."""
-            state = by_bytes(state) if rounded else state
-            step = blocks // together
-            with rows(ib, long(count), "gate") as n, rows(ib, step, "block") as block:
-                gate = n + first
-                tiles = [
-                    (m, block * together + s, ib.allocate(dtype, LANES, f"tile{m}_{s}"))
-                    for m in range(group)
-                    for s in range(together)
-                ]
-                for _, _, tile in tiles:
-                    with lanes() as v:
-                        tile[v] = const(0, dtype)
-                with rows(ib, size, "k") as k:
-                    for m, index, tile in tiles:
-                        with lanes() as v:
-                            tile[v] = tile[v] + state[m, k] * w[d, gate, index, k, v]
-                for m, index, tile in tiles:
-                    with lanes() as v:
-                        sums[m, gate, index * LANES + v] = tile[v]
-
-        def each(body):
-            """body(j) for all elements of a state, in vectors except for the rest."""
-            whole = size // LANES
-            with rows(ib, whole, "j") as j, lanes() as v:
-                body(j * LANES + v)
-            if not (isinstance(size, IntImm) and size.value % LANES == 0):
-                with rows(ib, size - whole * LANES, "j") as j:
-                    body(whole * LANES + j)
-
-        def by_bytes(state):
-            seen = ib.allocate(dtype, [group, size], "seen")
-            ends = ib.allocate(dtype, [2], "ends")
-            for m in range(group):
-                for n in range(2):
-                    ends[n] = const(0, dtype)
-                with rows(ib, size, "j") as j:
-                    ends[0] = tir.min(ends[0], state[m, j])
-                    ends[1] = tir.max(ends[1], state[m, j])
-                apart = ib.let("apart", ends[1] - ends[0])
-                scale = ib.let("scale", tir.Select(apart > 0, apart / 255.0, const(1, dtype)))
-                zero = ib.let("zero", tir.round((0.0 - ends[0]) / scale))
-
-                def near(j, m=m, scale=scale, zero=zero):
-                    byte = tir.round(state[m, j] / scale) + zero
-                    byte = tir.max(tir.min(byte, const(255, dtype)), const(0, dtype))
-                    seen[m, j] = (byte - zero) * scale
-
-                each(near)
-            return seen
-
-        def run(d, side, block):
-            state = ib.allocate(dtype, [group, size], "state")
-            after: Any = None
-            sums = ib.allocate(dtype, [group, many, blocks * LANES], "sums")
-            reset: Any = ib.allocate(dtype, [group, size], "reset") if late else None
-            if kind == "lstm":
-                after = ib.allocate(dtype, [group, size], "cell")
-            row = lambda m: tir.min(block * group + m, batch - 1)  # noqa: E731
-            for m in range(group):
-                with rows(ib, size, "j") as j:
-                    state[m, j] = h0[d, row(m), j]
-                    if kind == "lstm":
-                        after[m, j] = c0[d, row(m), j]
-            with rows(ib, length, "t") as t:
-                weigh(state, 0, many - 1 if late else many, sums, d)
-                at, active = [], []
-                for m in range(group):
-                    count = ib.let("count", tir.min(cast("int64", lens[row(m)]), length))
-                    active.append(t < count)
-                    at.append(
-                        ib.let("at", tir.Select(active[m], count - 1 - t, t) if flip[side] else t)
-                    )
-                gate = lambda m, n, j: (  # noqa: E731
-                    x[at[m], d, row(m), j + size * n] + sums[m, n, j]
-                )
-
-                def step(m, j):
-                    if kind == "rnn":
-                        state[m, j] = step_of.act(side, 0, gate(m, 0, j))
-                    elif kind == "lstm":
-                        seen = None if more is None else [more[d, j + size * n] for n in range(3)]
-                        sides = [gate(m, n, j) for n in range(4)]
-                        h, c = step_of.lstm(side, sides, after[m, j], seen)
-                        state[m, j] = h  # the cell before is read by this, too
-                        after[m, j] = c
-                    else:
-                        candidate = gate(m, 2, j)
-                        if not late:
-                            inner = sums[m, 2, j]
-                            inner = inner if more is None else inner + more[d, j]
-                            opened = step_of.act(side, 0, gate(m, 1, j))
-                            candidate = x[at[m], d, row(m), j + size * 2] + opened * inner
-                        state[m, j] = step_of.gru(side, [gate(m, 0, j), candidate], state[m, j])
-
-                if late:
-                    for m in range(group):
-                        each(
-                            lambda j, m=m: reset.__setitem__(
-                                (m, j), step_of.act(side, 0, gate(m, 1, j)) * state[m, j]
-                            )
-                        )
-                    weigh(reset, many - 1, 1, sums, d)
-                for m in range(group):
-                    valid = [active[m]] if group == 1 else [active[m], block * group + m < batch]
-                    with ib.if_scope(tir.all(*valid)):
-                        each(lambda j, m=m: step(m, j))
-                        with rows(ib, size, "j") as j:
-                            out[at[m], d, row(m), j] = state[m, j]
-                    exists = block * group + m < batch
-                    with ib.else_scope(), ib.if_scope(exists), rows(ib, size, "j") as j:
-                        out[t, d, row(m), j] = const(0, dtype)
-
-            for m in range(group):
-                with ib.if_scope(block * group + m < batch), rows(ib, size, "j") as j:
-                    last[d, row(m), j] = state[m, j]
-                    for buffer in last_cell:
-                        buffer[d, row(m), j] = after[m, j]
-
-        parts = simplify((batch + (group - 1)) // group)
-        with ExitStack() as stack:
-            d, block = loops(ib, stack, [long(directions), parts], parallel=True)
-            if directions == 1:
-                run(d, 0, block)
-            else:
-                with ib.if_scope(d.equal(0)):
-                    run(d, 0, block)
-                with ib.else_scope():
-                    run(d, 1, block)
-
+    cell = _Cell(kind, activations, alpha, beta, clip, input_forget)
+    late = kind == "gru" and not linear_before_reset
+    layer = _Layer(cell, (length, directions, batch, size, blocks), flip, str(gates.dtype), late, rounded,
+                   extra is not None)  # fmt: skip
     shapes = [(length, long(directions), batch, size), *[dims] * len(states)]
     inputs = [gates, weight, lengths, *states, *([] if extra is None else [extra])]
-    return list(written(shapes, inputs, write, [dtype] * len(shapes), "recurrence"))
+    return list(written(shapes, inputs, layer.write, [layer.dtype] * len(shapes), "recurrence"))
 
 
 @recurrence.build
@@ -324,7 +346,7 @@ def _(
 ):  # fmt: skip
     flip, (many, blocks, size) = DIRECTIONS[direction], weight.shape[1:4]
     weight = weight.transpose(0, 3, 1, 2, 4).reshape(-1, size, many, blocks * LANES)
-    step_of = _Cell(kind, activations, alpha, beta, clip, input_forget, linear_before_reset)
+    step_of = _Cell(kind, activations, alpha, beta, clip, input_forget)
     see = _by_bytes if rounded else lambda state: state
     out = np.zeros((*gates.shape[:3], size), gates.dtype)
     last, last_cell = np.array(states[0]), np.array(states[-1])

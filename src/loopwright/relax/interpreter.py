@@ -4,7 +4,7 @@
 
 Works at every stage: operators through "FNumpy", call_tir through the TensorIR interpreter,
 packed functions through the runtime's registry. Tensors are numpy arrays internally, shapes tuples
-ints, scalars Python numbers. Symbolic dimensions are solved from the arguments and checked.
+of ints, scalars Python numbers. Symbolic dimensions are solved from the arguments and checked.
 """
 
 from __future__ import annotations
@@ -183,7 +183,8 @@ class Interpreter:
         return self.seq(func.body, frame)
 
     def match(self, what: str, info: si.StructInfo | None, value: Any, frame: _Frame) -> Any:
-        """Check a value against a struct info, binding the symbols that are a dimension of their own in it."""
+        """A value checked against a struct info, whose symbols that are a whole dimension are bound. Raises
+        TypeError or ValueError."""
         if isinstance(info, si.TensorStructInfo):
             return self.match_tensor(what, info, value, frame)
         if isinstance(info, si.ShapeStructInfo):
@@ -208,6 +209,7 @@ class Interpreter:
         return value
 
     def match_tensor(self, what: str, info: si.TensorStructInfo, value: Any, frame: _Frame) -> Any:
+        """`match` of a tensor; a number becomes one without axes. Raises TypeError or ValueError."""
         if isinstance(value, (int, float, bool, np.generic)) and info.ndim == 0:
             value = np.asarray(value, numpy_dtype(info.dtype))
         if not isinstance(value, np.ndarray):
@@ -245,7 +247,7 @@ class Interpreter:
             bound = binding.value
             value = self.value(bound, frame)
             if isinstance(bound, rx.Call) and isinstance(bound.op, Op):
-                value = _as_stated(f"{bound.op.name} ({var.name_hint})", bound, value, frame)
+                value = _as_declared(f"{bound.op.name} ({var.name_hint})", bound, value, frame)
             if isinstance(bound, rx.Function):
                 value.values[var] = value  # for recursive calls
         frame.values[var] = value
@@ -268,11 +270,13 @@ class Interpreter:
         return handler(self, expr, frame)
 
     def if_(self, node: rx.If, frame: _Frame) -> Any:
+        """Run a branch in a frame of its own: its variables are not visible after it."""
         cond = bool(np.asarray(self.value(node.cond, frame)))
         branch = node.true_branch if cond else node.false_branch
         return self.seq(branch, _Frame(frame.name, dict(frame.values), dict(frame.symbols)))
 
     def call(self, call: rx.Call, frame: _Frame) -> Any:
+        """Call an operator, or a function that is a value."""
         if isinstance(call.op, Op):
             special = _OPERATORS.get(call.op.name)
             if special is not None:
@@ -283,9 +287,9 @@ class Interpreter:
         return self.apply(self.value(call.op, frame), args)
 
     def operator(self, call: rx.Call, args: list[Any]) -> Any:
-        """Evaluate an operator by its FNumpy."""
+        """The value of an operator by its FNumpy."""
         attrs = {} if call.attrs is None else dict(call.attrs.items())
-        return _operator(call.op, args, attrs, call.span)
+        return _evaluate(call.op, args, attrs, call.span)
 
     def apply(self, callee: Any, args: list[Any]) -> Any:
         """Call a closure, a function of the module or an external function."""
@@ -323,13 +327,13 @@ class Interpreter:
         return aligned_zeros(frame.dims(dims), numpy_dtype(info.dtype))
 
 
-def _operator(op: Op, args: Sequence[Any], attrs: dict[str, Any], span: Span | None = None) -> Any:
+def _evaluate(op: Op, args: Sequence[Any], attrs: dict[str, Any], span: Span | None = None) -> Any:
     """An operator's value by its FNumpy."""
     meaning = op.get_attr("FNumpy")
     if meaning is None:
         what = f"operator {op.name} has no numpy definition"
-        hint = "define it with @NAME.numpy (NAME is what @op defined), or compile with a kernel:"
-        hint = f'{hint} register_legalize("{op.name}", tir=...)'
+        hint = "define it with @NAME.numpy (NAME is what @op defined), or compile with a kernel: "
+        hint += f'register_legalize("{op.name}", tir=...)'
         raise LoopwrightError(explain(what, instead=hint, span=span))
     try:
         return to_numpy(meaning(*args, **attrs))
@@ -347,7 +351,7 @@ def _operator(op: Op, args: Sequence[Any], attrs: dict[str, Any], span: Span | N
 def run_operator(name: str, attrs: str, *args: Any) -> Any:
     """Run an operator by name, with its attributes as JSON; called as `relax.run.operator`."""
     values = dict(load_json(attrs).items())
-    return _operator(Op.get(name), [to_numpy(a) for a in args], values)
+    return _evaluate(Op.get(name), [to_numpy(a) for a in args], values)
 
 
 def _described(value: np.ndarray[Any, Any] | Sequence[int]) -> str:
@@ -356,6 +360,7 @@ def _described(value: np.ndarray[Any, Any] | Sequence[int]) -> str:
 
 
 def _bind_dims(dims: Sequence[pe.PrimExpr] | None, shape: tuple[int, ...], frame: _Frame) -> None:
+    """Bind the dimensions that are one symbol, where it has no value yet."""
     for dim, size in zip(dims or (), shape, strict=False):
         if isinstance(dim, pe.Var):
             frame.symbols.setdefault(dim, int(size))
@@ -386,7 +391,7 @@ def _check_dims(
             raise ValueError(explain(what, got=f"{got}, shape {tuple(shape)}"))
 
 
-def _as_stated(
+def _as_declared(
     what: str,
     call: rx.Call,
     value: np.ndarray[Any, Any] | Sequence[np.ndarray[Any, Any] | int],
@@ -420,6 +425,7 @@ def _call_tir(self: Interpreter, call: rx.Call, frame: _Frame) -> Any:
 
 
 def _tir_parts(self: Interpreter, call: rx.Call, frame: _Frame) -> Any:
+    """(function, arguments, allocated results, scalars after them) of a call in destination-passing style."""
     func = self.mod[call.args[0]]
     args = list(self.value(call.args[1], frame))
     out = self.allocate(call.sinfo_args[0], frame)
@@ -431,13 +437,13 @@ def _call_tir_inplace(self: Interpreter, call: rx.Call, frame: _Frame) -> Any:
     func, args, out, extra = _tir_parts(self, call, frame)
     single = not isinstance(out, tuple)
     outs = [out] if single else list(out)
-    fresh = []
+    allocated = []  # the results that are not written into an argument
     for i, index in enumerate(call.attrs.inplace_indices):
         if index == -1:
-            fresh.append(outs[i])
+            allocated.append(outs[i])
         else:
             outs[i] = args[index]
-    self.run_tir(func, [*args, *fresh, *extra])
+    self.run_tir(func, [*args, *allocated, *extra])
     return outs[0] if single else tuple(outs)
 
 
@@ -449,7 +455,7 @@ def _call_dps_packed(self: Interpreter, call: rx.Call, frame: _Frame) -> Any:
     return out
 
 
-def _call_first(self: Interpreter, call: rx.Call, frame: _Frame) -> Any:
+def _call_packed(self: Interpreter, call: rx.Call, frame: _Frame) -> Any:
     args = [self.value(a, frame) for a in call.args[1:]]
     return self.apply(self.value(call.args[0], frame), args)
 
@@ -486,8 +492,8 @@ _OPERATORS: dict[str, Callable[[Interpreter, rx.Call, _Frame], Any]] = {
     "relax.call_tir_with_grad": _call_tir,
     "relax.call_tir_inplace": _call_tir_inplace,
     "relax.call_dps_packed": _call_dps_packed,
-    "relax.call_pure_packed": _call_first,
-    "relax.call_inplace_packed": _call_first,
+    "relax.call_pure_packed": _call_packed,
+    "relax.call_inplace_packed": _call_packed,
     "relax.call_builtin_with_ctx": _call_with_context,
     "relax.make_closure": _make_closure,
     "relax.invoke_closure": _call_with_tuple,

@@ -7,18 +7,21 @@ anything is allocated.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ..base.errors import explain
 from ..ir import prim_expr as pe
 from ..ir.dtype import DataType
 from ..ir.functor import post_order_visit
 from ..ir.literals import conjunction
-from ..ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, ScalarLike, StringImm
-from ..ir.prim_op import cast, maximum, minimum, multiply
+from ..ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, ScalarLike, StringImm, Var
+from ..ir.prim_op import cast, const, maximum, minimum, multiply
 from .op import floor
 from .stmt import AssertStmt, Stmt
 
+# Attribute of a function: names of symbols -> their greatest values.
+UPPER_BOUNDS = "tir_var_upper_bound"
 LIMIT = 1 << 47  # bytes: the address space of a process
 _EXACT = float(1 << 62)  # an int64 expression within this bound has not wrapped
 _ARITHMETIC = (pe.Add, pe.Sub, pe.Mul)
@@ -126,6 +129,18 @@ class Sizes:
             message = Call("handle", "tir.tvm_tuple", [StringImm(text), shown])
             body = AssertStmt(fits(dims, size), message, body)
         return body
+
+
+def within(function: str, limits: Mapping[Var, int], body: Stmt) -> Stmt:
+    """The body of a function, run only if each parameter is from 0 to its limit, by which memory was sized."""
+    for var, most in limits.items():
+        what = f"{function}: {var.name} must be from 0 to {most}"
+        hint = f'raise its bound, "{UPPER_BOUNDS}"'
+        text = StringImm(explain(what, got="{value}", instead=hint))
+        message = Call("handle", "tir.tvm_tuple", [text, cast("int64", var)])
+        least, greatest = const(0, var.dtype), const(most, var.dtype)
+        body = AssertStmt(pe.And(pe.LE(least, var), pe.LE(var, greatest)), message, body)
+    return body
 
 
 def plain(dim: ScalarLike) -> str:

@@ -373,6 +373,85 @@ def test_bounded_symbols_are_planned():
     np.testing.assert_allclose(exe["main"](x).numpy(), np.exp(x).T @ np.exp(x), rtol=1e-5)
 
 
+def padded(n, attrs):
+    """Two convolutions, whose kernels copy an image into memory of their own."""
+
+    @I.ir_module
+    class Padded:
+        @R.function
+        def main(
+            x: R.Tensor((n, 3, 16, 16), "float32"),
+            w: R.Tensor((8, 3, 3, 3), "float32"),
+            v: R.Tensor((8, 8, 3, 3), "float32"),
+        ):
+            R.func_attr(attrs)
+            with R.dataflow():
+                y = R.nn.conv2d(R.nn.relu(R.nn.conv2d(x, w, padding=1)), v, padding=1)
+                R.output(y)
+            return y
+
+    return Padded
+
+
+@pytest.mark.parametrize("options", [{"target": "c"}, {"arenas": ["ram"]}])
+def test_memory_of_kernels_whose_sizes_are_bounded(options):
+    """It is planned as if the sizes were their bounds; C code needs nothing besides the plan."""
+    bounded = lw.compile(padded("n", {"tir_var_upper_bound": {"n": 4}}), **options)
+    fixed = lw.compile(padded(4, {}), **options)
+    plans = [exe.memory_plan for exe in (bounded, fixed)]
+    pools = [[p.bytes for p in plan.pools] for plan in plans]
+    assert pools[0] == pools[1] and {e.kind for e in plans[0].entries} >= {"scratch"}
+    if "target" in options:
+        assert [exe.workspace_bytes for exe in (bounded, fixed)] == [p[0] for p in pools]
+        return
+    rng = np.random.default_rng(0)
+    x, w, v = (
+        rng.uniform(size=s).astype("float32") for s in ((4, 3, 16, 16), (8, 3, 3, 3), (8, 8, 3, 3))
+    )
+    want = fixed["main"](x, w, v).numpy()
+    for n in (4, 1, 0):
+        np.testing.assert_allclose(bounded["main"](x[:n], w, v).numpy(), want[:n], rtol=1e-5)
+
+
+def test_memory_of_unbounded_sizes_is_listed():
+    plan = lw.compile(padded("n", {}), arenas=["ram"]).memory_plan
+    assert plan.entries == () and {name.split(".")[0] for name, _ in plan.left} == {
+        "main", "fused_conv2d_relu", "conv2d1"
+    }  # fmt: skip
+    assert all(
+        re.match(r"its size is known only at run time \(n \* \d+\)", why) for _, why in plan.left
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"arenas": ["ram"]}])
+def test_a_size_beyond_its_bound_is_refused(options):
+    exe = lw.compile(padded("n", {"tir_var_upper_bound": {"n": 2}}), **options)
+    x, w, v = (np.zeros(s, "float32") for s in ((3, 3, 16, 16), (8, 3, 3, 3), (8, 8, 3, 3)))
+    with pytest.raises(ValueError, match="main: n must be from 0 to 2\n  got: 3\n"):
+        exe["main"](x, w, v)
+
+
+def test_a_size_beyond_the_bound_of_a_loop_function_is_refused():
+    @T.prim_func
+    def main(x: T.handle, n: T.int64):
+        T.func_attr({"global_symbol": "main", "tir_var_upper_bound": {"n": 2}})
+        X = T.match_buffer(x, (4,), "float32")
+        room = T.alloc_buffer((n,), "float32")
+        for i in range(n):
+            room[i] = X[i]
+        for i in range(n):
+            X[i] = room[n - 1 - i]
+
+    exe = lw.compile(main, arenas=["ram"])
+    assert [e.bytes for e in exe.memory_plan.entries] == [8]
+    values = lw.runtime.tensor(np.arange(4, dtype="float32"))
+    exe["main"](values, 2)
+    assert values.numpy().tolist() == [1, 0, 2, 3]
+    for n in (3, -1):
+        with pytest.raises(ValueError, match=f"main: n must be from 0 to 2\n  got: {n}\n"):
+            exe["main"](values, n)
+
+
 # ---------------------------------------------------------------------- errors
 
 

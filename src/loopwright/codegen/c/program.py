@@ -26,6 +26,7 @@ from ...runtime.dtype import elements_per_byte
 from ...runtime.extern import EXTERNAL_MODS, CType, ExternLibrary
 from ...runtime.signature import Argument, Signature
 from ...runtime.tensor import PackedTensor
+from ...tir.byte_size import UPPER_BOUNDS
 from ...tir.function import PrimFunc
 from ...tir.signature import NATIVE_ENTRY
 from ...tir.transform.verify.verify_externs import prototypes_of
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from ...base.span import Span
 
 WORKSPACE = "workspace"
-BOUNDS = "tir_var_upper_bound"
 STACK_BYTES = 1024  # larger arrays of kernels come from the workspace
 ARRAYS, BINARY = "arrays", "binary"
 # Functions of string.h that write through their first argument only.
@@ -113,7 +113,7 @@ class ProgramText:
         self.helpers: dict[str, str] = {}
         self.bounds: dict[str, int] = {}  # of symbolic sizes, by name
         for func in functions.values():
-            for symbol, most in dict(func.attrs.get(BOUNDS) or {}).items():
+            for symbol, most in dict(func.attrs.get(UPPER_BOUNDS) or {}).items():
                 self.bounds[symbol] = max(int(most), self.bounds.get(symbol, 0))
         self.prototypes = prototypes_of(_Libraries(self.libraries))
         self.externs: dict[str, tuple[list[str], str]] = {}

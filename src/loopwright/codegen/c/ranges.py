@@ -1,5 +1,7 @@
-"""The least and greatest values of integers, as far as they can be derived from a function's
-text."""
+"""The least and greatest values of integers, as far as they can be derived from a function's text.
+
+An emitter queries them at every operation, so they are plain intervals; `arith` proves tighter bounds.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from ...ir import prim_expr as pe
 from ...ir.dtype import DataType
 from ...ir.prim_expr import IntImm, PrimExpr, Var
 
-# Values of int64 within it are computed in int32_t, which 32-bit cores do in one instruction.
+# Values of int64 within it fit a ptrdiff_t of 32 bits, which 32-bit cores compute in one instruction.
 NARROW_LIMIT = 1 << 31
 _INTEGER_OPS = (pe.Add, pe.Sub, pe.Mul, pe.Div, pe.Mod, pe.FloorDiv, pe.FloorMod, pe.Min, pe.Max)
 _NO_RANGE = (-(1 << 70), 1 << 70)  # wider than any int64
@@ -73,9 +75,7 @@ class Ranges:
         if kind is pe.Max:
             return max(a, c), max(b, d)
         if c == d and c > 0:
-            if kind is pe.FloorDiv:
-                return a // c, b // c
-            if kind is pe.Div and a >= 0:
+            if kind is pe.FloorDiv or (kind is pe.Div and a >= 0):
                 return a // c, b // c
             if kind is pe.FloorMod or (kind is pe.Mod and a >= 0):
                 return 0, c - 1
@@ -83,11 +83,13 @@ class Ranges:
 
 
 def _of_type(dtype: DataType) -> tuple[int, int]:
+    """All values of a dtype."""
     if dtype.is_int:
         return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
     return (0, (1 << dtype.bits) - 1) if dtype.is_integer else _NO_RANGE
 
 
 def _within(bounds: tuple[int, int], dtype: DataType) -> tuple[int, int]:
+    """The bounds after a cast: those of the dtype where a value may wrap around."""
     whole = _of_type(dtype)
     return bounds if whole[0] <= bounds[0] and bounds[1] <= whole[1] else whole

@@ -26,13 +26,19 @@ if TYPE_CHECKING:
 
 ENTRY_PREFIX = "__tvm_ffi_"
 GRAPH = "graph functions"  # the name of the module of graph functions and entries
-LEVEL = "short"
+LEVEL = "short"  # the list of LLVM's passes (`jit`): kernels are vectorized and unrolled before
+_SYSTEMS = ("linux", "darwin", "windows", "macosx", "none")  # in a triple
 _numbers = itertools.count()
 
 
 @dataclass(repr=False)
 class NativeProgram:
-    """Native code: the text and object of each module, and the data that it refers to."""
+    """Native code: the text and object of each module, and the data that it refers to.
+
+    constants: arrays by the symbol under which code reads them. entries: functions that can be called, without
+    `ENTRY_PREFIX`. imports: packed functions of this process that code calls by name. library: the loaded
+    objects, None before `load`.
+    """
 
     texts: Mapping[str, str]
     objects: dict[str, bytes]
@@ -49,14 +55,12 @@ class NativeProgram:
     def is_foreign(self) -> bool:
         """Whether the code cannot run in this process: it is for another processor or system, or
         takes instructions that this one lacks."""
-        triple = compile_options(self.target)[0]
-        if triple is None:
-            return bool(self.missing_features)
-        host, target_triple = jit.host_triple(), triple
-        known_systems = ("linux", "darwin", "windows", "macosx", "none")
-        systems = any((k in host) != (k in target_triple) for k in known_systems)
-        other = systems or host.split("-")[0] != target_triple.split("-")[0]
-        return other or bool(self.missing_features)
+        here = jit.host_triple()
+        triple = compile_options(self.target)[0] or here
+        if triple.split("-")[0] != here.split("-")[0]:
+            return True
+        other_system = any((name in here) != (name in triple) for name in _SYSTEMS)
+        return other_system or bool(self.missing_features)
 
     @property
     def missing_features(self) -> frozenset[str]:
@@ -92,12 +96,12 @@ class NativeProgram:
             for extern in self.libraries:
                 symbols.update(extern.symbols())
             imports = [_Import(name, f, symbols) for name, f in self.imports.items()]
-            names = [f"{ENTRY_PREFIX}{e}" for e in self.entries]
-            self.library = jit.load_objects(list(self.objects.values()), symbols, exports=names)
+            exports = {e: f"{ENTRY_PREFIX}{e}" for e in self.entries}
+            objects = list(self.objects.values())
+            self.library = jit.load_objects(objects, symbols, exports=list(exports.values()))
             keep = (self.library, self.constants, imports)
-            for e in self.entries:
-                address = self.library[f"{ENTRY_PREFIX}{e}"]
-                self.functions[e] = NativeFunction(address, e, keep_alive=keep)
+            for e, symbol in exports.items():
+                self.functions[e] = NativeFunction(self.library[symbol], e, keep_alive=keep)
         return self.functions
 
 

@@ -44,6 +44,7 @@ class Backend:
     cost: of a composite function; if it returns None, the function is always offloaded.
     available: why it cannot be used here; "" if it can.
     bind_constants: whether weights are part of the regions' functions.
+    options: defaults of the options that `codegen` and `lower` get.
     """
 
     name: str
@@ -123,22 +124,23 @@ def register_backend(
 
 
 def remove_backend(name: str) -> None:
-    """Forget a back end."""
+    """Remove a back end from the registry; an unknown name is left alone."""
     BACKENDS.remove(name)
 
 
 @taker(_GROUP)
 def _take(name: str, value: Backend | str | Callable[..., Any], package: str) -> list[str]:
-    done: list[str] = []
+    """Register the back ends of an entry point of a package, all of them or none; returns their names."""
+    added: list[str] = []
     try:
         for backend in records(name, value, Backend):
             register_backend(backend, origin=package)
-            done.append(backend.name)
+            added.append(backend.name)
     except Exception:
-        for each in done:  # all of them or none
+        for each in added:
             remove_backend(each)
         raise
-    return done
+    return added
 
 
 def find_backend(name: str) -> Backend | None:

@@ -13,20 +13,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...arith import Analyzer
 from ...base.errors import LoopwrightError, explain
 from ...ir.expr import GlobalVar
 from ...ir.functor import nodes_of
 from ...ir.literals import is_true
 from ...ir.module import IRModule
-from ...ir.prim_expr import Call, IntImm, PrimExpr, StringImm, Var
+from ...ir.prim_expr import Call, IntImm, PrimExpr, Range, StringImm, Var
+from ...ir.prim_op import const
 from ...runtime.tensor import Tensor
 from .. import stmt as st
 from ..buffer import ALIGNMENT as COMMON
 from ..buffer import Buffer
+from ..byte_size import UPPER_BOUNDS
 from ..expr import BufferLoad
 from ..function import PrimFunc
 
 ALIGNMENT = "alignment"  # attribute of a kernel: of all memory that it is given, in bytes
+_UNBOUNDED = (1 << 31) - 1  # a size from here on has no bound but that of its dtype
 _SEPARATE = (st.ForKind.PARALLEL, st.ForKind.THREAD_BINDING)
 _STORING = {"tir.tvm_struct_set", "tir.tvm_thread_invariant"}
 
@@ -81,10 +85,13 @@ class Allocations:
 
     stack_bytes: memory of a called function that is not larger, and only loaded and stored
         there, stays on the stack or in registers.
+    main: the function whose upper bounds of symbols (`UPPER_BOUNDS`) bound memory of symbolic size, its own and
+        that of the functions that it calls.
     """
 
-    def __init__(self, mod: IRModule, stack_bytes: int) -> None:
+    def __init__(self, mod: IRModule, stack_bytes: int, main: GlobalVar | None = None) -> None:
         self.mod, self.stack_bytes = mod, stack_bytes
+        self.bounds = Analyzer() if main is None else self._bounds(main)
         self._handed: dict[PrimFunc, set[Var]] = {}
         self._has: dict[GlobalVar, bool] = {}
         self._running: set[GlobalVar] = set()
@@ -94,17 +101,58 @@ class Allocations:
         kind = node.buffer_var.type_annotation
         if kind is not None and kind[1] not in ("", "global", "local"):
             return f"it is memory of scope {kind[1]}"
-        size = size_of(node)
+        size = self.size_of(node)
         if size is None:
             sizes = ", ".join(re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(e)) for e in node.extents)
             return f"its size is known only at run time ({sizes})"
         if not is_true(node.condition):
             return "it is allocated on a condition"
-        if separate:
-            return "it is in a parallel loop: each thread has its own"
         if called and size <= self.stack_bytes and node.buffer_var not in self.handed(func):
             return "small"
-        return None
+        return "it is in a parallel loop: each thread has its own" if separate else None
+
+    def size_of(self, node: st.Allocate) -> int | None:
+        """The most bytes of an allocation; None where they have no bound."""
+        return size_of(node, self.bounds)
+
+    def _bounds(self, main: GlobalVar) -> Analyzer:
+        """The ranges of integers: of the parameters of `main` by its attribute, of those of the functions that
+        it calls by the arguments of all calls, of local variables by their values."""
+        bounds = Analyzer()
+        ranges = {var: (0, most) for var, most in limits_of(self.mod[main]).items()}
+
+        def extend(var: Var, value: PrimExpr) -> None:
+            if var.dtype.is_int:
+                new, old = bounds.const_int_bound(value), ranges.get(var)
+                low, high = new.min_value, new.max_value
+                ranges[var] = (low, high) if old is None else (min(low, old[0]), max(high, old[1]))
+
+        def bind(var: Var) -> None:
+            low, high = ranges.get(var, (0, _UNBOUNDED))
+            if low > -_UNBOUNDED and high < _UNBOUNDED:
+                bounds.bind(var, Range(const(low, var.dtype), const(high + 1, var.dtype)))
+
+        for gvar in reversed(self._callees_first(main, {main: None})):
+            for var in self.mod[gvar].params:
+                bind(var)
+            inner_first = nodes_of(self.mod[gvar].body, st.LetStmt, Call)
+            for node in reversed(inner_first):
+                if isinstance(node, st.LetStmt):
+                    extend(node.var, node.value)
+                    bind(node.var)
+                elif isinstance(node.op, GlobalVar):
+                    params = getattr(self.mod.get(node.op), "params", ())
+                    for var, arg in zip(params, node.args, strict=False):
+                        extend(var, arg)
+        return bounds
+
+    def _callees_first(self, gvar: GlobalVar, seen: dict[GlobalVar, None]) -> list[GlobalVar]:
+        order: list[GlobalVar] = []
+        for callee in _callees(self.mod[gvar], self.mod):
+            if callee not in seen:
+                seen[callee] = None
+                order += self._callees_first(callee, seen)
+        return [*order, gvar]
 
     def handed(self, func: PrimFunc) -> set[Var]:
         """Pointers with uses other than loads and stores."""
@@ -145,17 +193,26 @@ class Allocations:
 
     def _found(self, func: PrimFunc) -> Iterator[Any]:
         """Planned allocations and calls of functions with some."""
-
-        def walk(node: st.Stmt, separate: bool) -> Iterator[Any]:
+        for node, separate in _statements(func.body, False):
             if isinstance(node, st.Allocate) and not self.stays(node, func, True, separate):
                 yield node
             if self.entered(node, separate) is not None:
                 yield node
-            inside = separate or is_separate(node)
-            for part in parts_of(node):
-                yield from walk(part, inside)
 
-        return walk(func.body, False)
+    def left_in(self, func: PrimFunc) -> dict[str, str]:
+        """The memory of a called function that is not planned, and why, except what stays on the stack."""
+        inside = _statements(func.body, False)
+        own = [(n, separate) for n, separate in inside if isinstance(n, st.Allocate)]
+        reasons = {n.buffer_var.name: self.stays(n, func, True, separate) for n, separate in own}
+        return {name: why for name, why in reasons.items() if why not in (None, "small")}
+
+
+def _statements(node: st.Stmt, separate: bool) -> Iterator[tuple[st.Stmt, bool]]:
+    """A statement and those inside of it, and whether each is in a parallel loop."""
+    yield node, separate
+    inside = separate or is_separate(node)
+    for part in parts_of(node):
+        yield from _statements(part, inside)
 
 
 def is_separate(node: st.Stmt) -> bool:
@@ -173,13 +230,26 @@ def parts_of(node: st.Stmt) -> list[Any]:
     return [] if body is None else [body]
 
 
-def size_of(node: st.Allocate) -> int | None:
-    """Bytes of an allocation; None where they are known only at run time."""
+def limits_of(func: PrimFunc) -> dict[Var, int]:
+    """The greatest values of the parameters that the attribute `UPPER_BOUNDS` names."""
+    limits = dict(func.attrs.get(UPPER_BOUNDS) or {})
+    named = [p for p in func.params if p.name in limits]
+    return {p: int(getattr(limits[p.name], "value", limits[p.name])) for p in named}
+
+
+def size_of(node: st.Allocate, bounds: Analyzer | None = None) -> int | None:
+    """Bytes of an allocation; None where they are known only at run time. bounds: the size is the most that it
+    may be with these ranges of variables."""
     size = node.dtype.lane_bytes * node.dtype.lanes
     for extent in node.extents:
-        if not isinstance(extent, IntImm):
+        if not isinstance(extent, IntImm) and bounds is None:
             return None
-        size *= extent.value
+        most = (
+            extent.value if isinstance(extent, IntImm) else bounds.const_int_bound(extent).max_value
+        )
+        if most >= _UNBOUNDED:
+            return None
+        size *= max(most, 0)
     return size
 
 
@@ -293,7 +363,7 @@ class _Walk:
         called = len(self.called) > 1
         why = self.planned.stays(node, func, called, bool(self.separate))
         if why is None:
-            size = size_of(node)
+            size = self.planned.size_of(node)
             assert size is not None
             own = node.buffer_var.name
             name = f"{gvar.name_hint}.{own}" if called else own
@@ -405,6 +475,9 @@ class _Walk:
             self.called.pop()
             end = self.tick()
             self.touch(used, end)
+        else:
+            left = self.planned.left_in(func)
+            self.liveness.left |= {f"{callee.name_hint}.{name}": why for name, why in left.items()}
         if self.separate:
             return
         arguments = node.value.args

@@ -53,7 +53,7 @@ class _Occurrences:
             return cached[1]
         counts: dict[Any, int] = {}
         key = self.ana.key(e)
-        if key[0] != "id":
+        if key[0] != "id":  # the key of an expression with side effects, which equals no other
             counts[key] = 1
             self.first.setdefault(key, e)
         for part in _parts(e):
@@ -73,4 +73,5 @@ class _Occurrences:
 
 
 def _parts(e: PrimExpr) -> list[Any]:
+    """The operands of an expression."""
     return list(e.args) if isinstance(e, pe.Call) else list(e.children())

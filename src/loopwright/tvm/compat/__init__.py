@@ -71,7 +71,7 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname != self.name and not fullname.startswith(f"{self.name}."):
             return None
-        module = _any(fullname[len(self.name) + 1 :])
+        module = _module_at(fullname[len(self.name) + 1 :])
         return (
             None if module is None else ModuleSpec(fullname, AliasLoader(module), is_package=True)
         )
@@ -109,14 +109,14 @@ def _merged(path: str) -> ModuleType | None:
     return None
 
 
-def _any(path: str) -> ModuleType | None:
+def _module_at(path: str) -> ModuleType | None:
     """The module of any of TVM's paths."""
     module = find_module(target_name(path))
     return _merged(path) if module is None else module
 
 
 def alias(name: str = "tvm") -> None:
-    """Make `import name` give this package, and printed programs name it so. Raises
+    """Let `import name` import this package, and printed programs name it so. Raises
     ImportError when another package of that name has been imported already."""
     present = sys.modules.get(name)
     here = sys.modules[PACKAGE]

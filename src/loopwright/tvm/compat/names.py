@@ -1,4 +1,4 @@
-"""TVM's names whose place differs here: the one table of them.
+"""TVM's names that are in another module here: the one table of them.
 
 `NAMES` says where a single name is; `ALSO`, which modules have further names of a module of TVM
 (`tvm.tir.expr` holds all scalar expressions, which are in `tir` here). Both are keyed by TVM's
@@ -143,7 +143,7 @@ NAMES: dict[str, str] = {
 
 
 def named_modules() -> dict[str, list[str]]:
-    """Our modules with names in the tables, or modules below -> TVM's paths that they serve."""
+    """Modules of this package that have names in the tables, or modules below -> TVM's paths that they serve."""
     paths = dict.fromkeys([*ALSO, *(name.rpartition(".")[0] for name in (*NAMES, *PATHS))])
     served: dict[str, list[str]] = {}
     for path in paths:

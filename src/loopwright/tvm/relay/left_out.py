@@ -1,4 +1,5 @@
-"""What Relay has in TVM and not here: an error names it and says what to use instead."""
+"""Names that Relay has in TVM and not here: an error says which part of Relay is left out, and what to use
+instead."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from functools import cache
 
 from ...base.errors import explain
 
+# Part of Relay -> its names.
 _PARTS: dict[str, str] = {
     "algebraic data types": """Constructor TypeData Match Clause Pattern PatternConstructor
         PatternTuple PatternVar PatternWildcard prelude Prelude adt type extern match
@@ -30,6 +32,7 @@ _PARTS: dict[str, str] = {
     "differentiation": "gradient FirstOrderGradient LazyGradientInit",
     "loops by recursion": "loops while_loop",
 }
+# Part of Relay -> its replacement, where it is not `_OTHERWISE`.
 _INSTEAD: dict[str, str] = {
     "own passes for memory and devices": "relay.build, which plans memory; one device runs a program",
     "searches for partitions": "AnnotateTarget, MergeCompilerRegions and PartitionGraph",
@@ -37,14 +40,14 @@ _INSTEAD: dict[str, str] = {
     "quantization": "quantize the model before it is imported",
     "differentiation": "relax.transform.Gradient, on a program in Relax",
 }
+_OTHERWISE = "tuples and functions of tensors, or a program in Relax"
 LEFT_OUT: dict[str, str] = {name: part for part, names in _PARTS.items() for name in names.split()}
 
 
 def refusal(name: str) -> tuple[str, str]:
     """What to say about a name of `LEFT_OUT`, and what to use instead."""
     part = LEFT_OUT[name]
-    otherwise = "tuples and functions of tensors, or a program in Relax"
-    return f"left out of Loopwright: Relay's {part}", _INSTEAD.get(part, otherwise)
+    return f"left out of Loopwright: Relay's {part}", _INSTEAD.get(part, _OTHERWISE)
 
 
 @cache

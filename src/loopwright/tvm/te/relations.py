@@ -188,6 +188,7 @@ class Fuse(Relation):
         in_row = ana.can_prove(equal(floormod(inner.extent, size), zero)) and ana.can_prove(
             equal(floormod(low, size), zero)
         )
+        # Within one row the inner index is a range of its own; else it takes all values.
         across = IntervalSet(firsts[1], lasts[1]) if in_row else whole(inner)
         return [IntervalSet(firsts[0], lasts[0]), across]
 
@@ -279,7 +280,7 @@ class Transform(Relation):
 
 
 def any_up(stage: Stage, marks: dict[IterVar, bool]) -> None:
-    """Mark the loops from which a marked one comes."""
+    """Mark the loops that a marked one was split, fused or rebased from."""
     for relation in reversed(stage.relations):
         marked = any(marks.get(r, False) for r in relation.results)
         for source in relation.sources:
@@ -287,7 +288,7 @@ def any_up(stage: Stage, marks: dict[IterVar, bool]) -> None:
 
 
 def or_up(stage: Stage, flags: dict[IterVar, int]) -> None:
-    """Add the flags of the results to those of the sources; loops without any stay out."""
+    """Or the flags of the results into those of the sources; loops without any stay out."""
     for relation in reversed(stage.relations):
         present = [flags[r] for r in relation.results if r in flags]
         for source in relation.sources if present else ():
@@ -296,7 +297,7 @@ def or_up(stage: Stage, flags: dict[IterVar, int]) -> None:
 
 
 def or_down(stage: Stage, flags: dict[IterVar, int]) -> None:
-    """Add the flags of the sources to those of the results; loops without any stay out."""
+    """Or the flags of the sources into those of the results; loops without any stay out."""
     for relation in stage.relations:
         present = [flags[s] for s in relation.sources if s in flags]
         if isinstance(relation, Singleton):
@@ -307,8 +308,8 @@ def or_down(stage: Stage, flags: dict[IterVar, int]) -> None:
 
 
 def pass_down_ranges(stage: Stage, doms: Ranges, ana: Analyzer, some: bool = False) -> None:
-    """The ranges of all loops of a stage, from those of its operation. `some`: only of loops whose
-    sources are known, as long as they are by the factors."""
+    """Set the ranges of all loops of a stage in `doms`, from those of its operation, and bind them in `ana`. some:
+    `doms` has some of the operation's; only loops that come from these are set, at the lengths of their factors."""
     threads = {v: v in stage.binds for v in stage.leaf_iter_vars}
     any_up(stage, threads)
     for relation in stage.relations:
@@ -323,7 +324,7 @@ def pass_down_ranges(stage: Stage, doms: Ranges, ana: Analyzer, some: bool = Fal
 def pass_up_values(
     stage: Stage, doms: Mapping[IterVar, Range], values: Values, some: bool = False
 ) -> None:
-    """The values of all loops, from those of the leaves."""
+    """Set the values of all loops in `values`, from those of the leaves. some: only where these are known."""
     for relation in reversed(stage.relations):
         if some and not all(r in values for r in relation.results):
             continue
@@ -331,13 +332,13 @@ def pass_up_values(
 
 
 def pass_down_values(stage: Stage, doms: Mapping[IterVar, Range], values: Values) -> None:
-    """The values of all loops, from those of the operation's axes."""
+    """Set the values of all loops in `values`, from those of the operation's axes."""
     for relation in stage.relations:
         values.update(zip(relation.results, relation.down(values, doms), strict=True))
 
 
 def pass_up_sets(stage: Stage, doms: Ranges, sets: Sets) -> None:
-    """The values of all loops, from those of the leaves."""
+    """Set the sets of values of all loops in `sets`, from those of the leaves."""
     for relation in reversed(stage.relations):
         sets.update(zip(relation.sources, relation.up_sets(sets, doms), strict=True))
 

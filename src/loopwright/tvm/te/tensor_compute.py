@@ -40,7 +40,8 @@ class TensorIntrinCall(BodyOperation):
 
 
 def call_intrin(intrin: TensorIntrin, args: Sequence[Any], reduce_axis: Any) -> TensorIntrinCall:
-    """The call of an intrinsic on slices, `A[i, 0:16]`."""
+    """The call of an intrinsic on slices, `A[i, 0:16]`. Raises CallTypeError for other arguments, CallValueError
+    for another number of them."""
     for arg in args:
         if not isinstance(arg, (TensorSlice, Tensor)):
             what = f"{intrin.name} takes parts of tensors"
@@ -57,7 +58,7 @@ def call_intrin(intrin: TensorIntrin, args: Sequence[Any], reduce_axis: Any) -> 
 
 
 def region_of(part: TensorSlice) -> Region:
-    """The ranges of a slice; the last dimensions may be left out."""
+    """The ranges of a slice; the last dimensions may be left out. Raises CallValueError for a step."""
     shape = part.tensor.shape
     indices = [*part.indices, *([slice(None)] * (len(shape) - len(part.indices)))]
     ranges = []
@@ -75,8 +76,8 @@ def region_of(part: TensorSlice) -> Region:
 
 
 class TensorComputeOp(BaseComputeOp):
-    """Each part at the first `schedulable_ndim` axes is what `intrin` makes of the inputs' regions;
-    the other axes are inside of the intrinsic."""
+    """`intrin` of the inputs' regions for each index of the first `schedulable_ndim` axes; the other axes are
+    inside of the intrinsic."""
 
     __slots__ = ("_axis", "_reduce", "input_regions", "inputs", "intrin", "schedulable_ndim")
 
@@ -132,8 +133,8 @@ class TensorComputeOp(BaseComputeOp):
     def moved(
         self, name: str, axis: Sequence[IterVar], values: Mapping[Var, PrimExpr]
     ) -> tuple[TensorComputeOp, list[IterVar]]:
-        """The operation along other axes, where the old ones are at `place`; and the axes of the
-        copy within a part."""
+        """The operation along other axes, of which the old ones have `values`; and its axes inside of the
+        intrinsic, as loops of the copy."""
         inner = self._axis[self.schedulable_ndim :]
         own = [IterVar(a.dom, a.var.copy_with_suffix("_c"), a.iter_type) for a in inner]
         call = self.call

@@ -21,6 +21,8 @@ from .table import function
 
 # Exporters write this, or the greatest int32 or int64, for "to the end".
 _TO_THE_END = 10**9
+# "To the end" for the operator, which clamps its bounds, as an attribute of 32 bits.
+_LAST, _FIRST = (1 << 31) - 1, -(1 << 31)
 
 
 def axis_of(axis: int, ndim: int) -> int:
@@ -36,7 +38,7 @@ def shape_of(cx: Context, data: Value, start: int = 0, end: int | None = None) -
     extents = op.shape_to_tensor(op.shape_of(data.expr))
     if start == 0 and end is None:
         return extents
-    return op.strided_slice(extents, [0], [start], [(1 << 31) - 1 if end is None else end])
+    return op.strided_slice(extents, [0], [start], [_LAST if end is None else end])
 
 
 @function
@@ -67,7 +69,8 @@ def reshape(cx: Context, data: Value, shape: Value, allow_zero: bool = True) -> 
 
 
 def reshaped(cx: Context, data: Value, target: list[Any], allow_zero: bool) -> Any:
-    """`reshape`, to known extents."""
+    """`reshape`, to known extents, which may be symbolic. Raises ValueError where the number of elements would
+    change."""
     dims = list(target)
     old = [literal(d) for d in data.shape]
     if not allow_zero:
@@ -136,15 +139,16 @@ def squeezed(cx: Context, data: Value, axes: list[int] | None) -> Any:
     ones = [a for a, d in enumerate(data.shape) if literal(d) == 1]
     open_ones = [a for a, d in enumerate(data.shape) if not isinstance(d, IntImm)]
     if len(open_ones) == 1:
-        one = cx.with_dims
         (axis,) = open_ones
         extent = cx.value(op.shape_to_tensor(ShapeExpr([data.shape[axis]])))
-        alone = op.equal(extent.expr, cx.scalar(1, "int64"))
+        is_one = op.equal(extent.expr, cx.scalar(1, "int64"))
         branches = (
-            lambda: [cx.value(op.squeeze(one(data, {axis: 1}).expr, sorted([*ones, axis])))],
+            lambda: [
+                cx.value(op.squeeze(cx.with_dims(data, {axis: 1}).expr, sorted([*ones, axis])))
+            ],
             lambda: [cx.value(op.squeeze(data.expr, ones))],
         )
-        if cx.walk.fork(cx.value(op.reshape(cx.emit(alone), ShapeExpr([]))), *branches):
+        if cx.walk.fork(cx.value(op.reshape(cx.emit(is_one), ShapeExpr([]))), *branches):
             return data
     remaining = [data.shape[a] for a in range(data.ndim) if a not in ones]
     return view(cx, data, sizes(cx, "lasting_sizes", len(remaining), data, ShapeExpr(remaining)))
@@ -180,8 +184,8 @@ def concat(cx: Context, *inputs: Value, axis: int) -> Any:
     rank = ranks.pop()
     axis = axis_of(axis, rank)
     if all(v.info.get_shape() is not None for v in inputs):
-        same: list[list[int | None]] = [[a] * len(inputs) for a in range(rank) if a != axis]
-        return op.concat([v.expr for v in cx.aligned(list(inputs), same)], axis)
+        equal: list[list[int | None]] = [[a] * len(inputs) for a in range(rank) if a != axis]
+        inputs = tuple(cx.aligned(list(inputs), equal))
     return op.concat([v.expr for v in inputs], axis)
 
 
@@ -196,29 +200,32 @@ def split(
     return parts_of(cx, data, axis, count, known_lengths)
 
 
-def parts_of(cx: Context, data: Value, axis: int, count: int, sizes: list[Any] | None) -> list[Any]:
-    """`split`, into parts of known lengths."""
+def parts_of(
+    cx: Context, data: Value, axis: int, count: int, lengths: list[Any] | None
+) -> list[Any]:
+    """`split`, into parts of known lengths, which may be symbolic; None: equal ones. Raises ValueError where
+    they do not fill the axis."""
     axis = axis_of(axis, data.ndim)
     if count == 1:
         return [data]
-    if sizes is None:
+    if lengths is None:
         parts = op.split(data.expr, count, axis)
     else:
         extent = literal(data.shape[axis])
-        if not isinstance(extent, int) or any(isinstance(s, PrimExpr) for s in sizes):
-            return _pieces(cx, data, axis, sizes)
-        if len(sizes) != count or sum(sizes) != extent:
+        if not isinstance(extent, int) or any(isinstance(n, PrimExpr) for n in lengths):
+            return _pieces(cx, data, axis, lengths)
+        if len(lengths) != count or sum(lengths) != extent:
             what = f"the sizes must be {count} and fill the axis"
-            raise ValueError(explain(what, got=f"{sizes} for an extent of {extent}"))
-        starts = [sum(sizes[:k]) for k in range(1, count)]
+            raise ValueError(explain(what, got=f"{lengths} for an extent of {extent}"))
+        starts = list(accumulate(lengths[:-1]))
         parts = op.split(data.expr, starts, axis)
     pieces = cx.emit(parts)
     return [cx.emit(pieces[k]) for k in range(count)]
 
 
-def _pieces(cx: Context, data: Value, axis: int, sizes: list[Any]) -> list[Any]:
-    """Pieces of an axis, of sizes that are symbolic."""
-    ends = list(accumulate(sizes))
+def _pieces(cx: Context, data: Value, axis: int, lengths: list[Any]) -> list[Any]:
+    """Pieces of an axis, of lengths that are symbolic."""
+    ends = list(accumulate(lengths))
     whole = cx.simplify(ends[-1])
     data = data if cx.equal(data.shape[axis], whole) else cx.with_dims(data, {axis: whole})
     starts = [0, *ends[:-1]]
@@ -256,7 +263,7 @@ def strided_slice(
 def sliced(
     cx: Context, data: Value, starts: list[Any], ends: list[Any], axes: list[int], steps: list[int]
 ) -> Any:
-    """`strided_slice`, of known axes and steps."""
+    """`strided_slice`, of known axes and steps; bounds may be symbolic. Raises ValueError."""
     if not len(starts) == len(ends) == len(axes) == len(steps):
         got = f"{len(starts)}, {len(ends)}, {len(axes)} and {len(steps)}"
         raise ValueError(explain("starts, ends, axes and steps must have one length", got=got))
@@ -271,7 +278,7 @@ def sliced(
             continue
         first, step = _bound(first), _bound(step)
         if step < 0 and isinstance(first, int) and first < -1:
-            # Backwards ONNX starts within the axis; Python's rule is that such a slice is empty.
+            # A start before the axis is clamped to it in ONNX; such a slice backwards is empty in Python.
             first = cx.simplify(maximum(extent + first, 0))
         parts.append((which, first, last, step))
     if not parts:
@@ -281,9 +288,9 @@ def sliced(
 
 
 def _bound(value: Any) -> Any:
-    """A bound, "to the end" as the greatest int32 (the operator clamps it)."""
+    """A bound of a slice, "to the end" as the operator has it."""
     if isinstance(value, int) and abs(value) >= _TO_THE_END:
-        return (1 << 31) - 1 if value > 0 else -(1 << 31)
+        return _LAST if value > 0 else _FIRST
     return value
 
 
@@ -293,7 +300,7 @@ def _is(value: Any, number: int) -> bool:
 
 def _reaches(cx: Context, last: Any, extent: Any) -> bool:
     """Whether a slice up to `last` reaches the end of the axis."""
-    if _is(last, (1 << 31) - 1):
+    if _is(last, _LAST):
         return True
     size = literal(extent)
     if isinstance(last, int) and last < 0:
@@ -397,7 +404,7 @@ _MODES = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": 
 def widened(
     cx: Context, data: Value, pads: list[Any], fill: Any, mode: str, axes: list[int] | None
 ) -> Any:
-    """`pad`, by known widths."""
+    """`pad`, by known widths, which may be symbolic. Raises ValueError."""
     which = list(range(data.ndim)) if axes is None else [axis_of(a, data.ndim) for a in axes]
     if len(pads) != 2 * len(which):
         what = "pads must hold two numbers for each axis"
@@ -424,7 +431,7 @@ def widened(
     width = [max(side.get(a, 0), 0) for a in range(data.ndim) for side in (before, after)]
     cut = [a for a in which if before[a] < 0 or after[a] < 0]  # a negative pad cuts
     starts = [max(-before[a], 0) for a in cut]
-    ends = [after[a] if after[a] < 0 else (1 << 31) - 1 for a in cut]
+    ends = [after[a] if after[a] < 0 else _LAST for a in cut]
 
     def cropped(x: Value) -> Value:
         return cx.value(op.strided_slice(x.expr, cut, starts, ends)) if cut else x
@@ -445,8 +452,8 @@ def depth_to_space(cx: Context, data: Value, size: int, mode: str = "DCR") -> An
     depth = _divided(cx, c, size * size)
     inner = [size, size, depth] if mode == "DCR" else [depth, size, size]
     order = [0, 3, 4, 1, 5, 2] if mode == "DCR" else [0, 1, 4, 2, 5, 3]
-    split = op.reshape(data.expr, ShapeExpr([n, *inner, h, w]))
-    moved = cx.emit(op.permute_dims(cx.emit(split), order))
+    blocks = op.reshape(data.expr, ShapeExpr([n, *inner, h, w]))
+    moved = cx.emit(op.permute_dims(cx.emit(blocks), order))
     return op.reshape(moved, ShapeExpr([n, depth, h * size, w * size]))
 
 
@@ -456,9 +463,9 @@ def space_to_depth(cx: Context, data: Value, size: int, mode: str = "DCR") -> An
     _check_blocks(size, mode)
     n, c, h, w = (literal(d) for d in _rank4(data))
     small = [_divided(cx, h, size), _divided(cx, w, size)]
-    split = op.reshape(data.expr, ShapeExpr([n, c, small[0], size, small[1], size]))
+    blocks = op.reshape(data.expr, ShapeExpr([n, c, small[0], size, small[1], size]))
     order = [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
-    moved = cx.emit(op.permute_dims(cx.emit(split), order))
+    moved = cx.emit(op.permute_dims(cx.emit(blocks), order))
     return op.reshape(moved, ShapeExpr([n, c * size * size, *small]))
 
 
@@ -470,7 +477,7 @@ def _check_blocks(size: int, mode: str) -> None:
 
 
 def _divided(cx: Context, extent: Any, size: int) -> Any:
-    """How many blocks of that size an extent has. Raises ValueError where one is not whole."""
+    """The number of blocks of a size in an extent. Raises ValueError where one is not whole."""
     if isinstance(extent, int) and extent % size:
         what = "an extent must be a multiple of what blocksize takes of it"
         raise ValueError(explain(what, got=f"{extent} for {size}"))

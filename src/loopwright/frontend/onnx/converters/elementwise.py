@@ -87,14 +87,14 @@ def _exponents(cx: Context, x: Value, mode: str, saturate: bool) -> Any:
         raise ValueError(explain("attribute round_mode is up, down or nearest", got=mode))
     number = lambda v: cx.scalar(v, "int32")  # noqa: E731
     wide = cx.emit(op.astype(x.expr, "float32")) if x.dtype != "float32" else x.expr
-    bits = cx.emit(op.reinterpret(wide, "int32"))
+    bits = cx.emit(op.reinterpret(wide, "int32"))  # sign, 8 bits of exponent, 23 of fraction
     shifted = cx.emit(op.right_shift(bits, number(23)))
     exponent = cx.emit(op.bitwise_and(shifted, number(0xFF)))
-    part = cx.emit(op.bitwise_and(bits, number(0x7FFFFF)))
-    # A half is rounded to the adjacent even exponent; 0 has none.
-    edge = op.greater(exponent, number(0))
-    least = op.where(edge, number(0x3FFFFF), number(0x400000)) if mode == "nearest" else number(0)
-    grows = op.greater(part, cx.emit(least))
+    fraction = cx.emit(op.bitwise_and(bits, number(0x7FFFFF)))
+    # A fraction of exactly a half (0x400000) is rounded up, that of a subnormal number down.
+    normal = op.greater(exponent, number(0))
+    least = op.where(normal, number(0x3FFFFF), number(0x400000)) if mode == "nearest" else number(0)
+    grows = op.greater(fraction, cx.emit(least))
     finite = op.less(exponent, number(0xFE if saturate else 0xFF))
     more = cx.emit(op.astype(op.logical_and(cx.emit(grows), cx.emit(finite)), "int32"))
     result = exponent if mode == "down" else cx.emit(op.add(exponent, more))
@@ -167,10 +167,8 @@ def selu(cx: Context, node: Node, x: Value) -> Any:
 
 @converter("Celu", 12)
 def celu(cx: Context, node: Node, x: Value) -> Any:
-    alpha = node.real("alpha", 1.0)
-    zero = cx.scalar(0, x.dtype)
-    scaled = op.divide(op.minimum(x.expr, zero), cx.scalar(alpha, x.dtype))
-    below = op.multiply(op.expm1(scaled), cx.scalar(alpha, x.dtype))
+    alpha, zero = cx.scalar(node.real("alpha", 1.0), x.dtype), cx.scalar(0, x.dtype)
+    below = op.multiply(op.expm1(op.divide(op.minimum(x.expr, zero), alpha)), alpha)
     return op.add(op.maximum(x.expr, zero), below)
 
 
@@ -277,8 +275,8 @@ def clip(
 # ---------------------------------------------------------------- two inputs
 
 
-def _old_sides(cx: Context, node: Node, a: Value, b: Value) -> list[Any]:
-    """Opset 1 and 6: b broadcasts only where `broadcast` is set, from `axis` on."""
+def _old_operands(cx: Context, node: Node, a: Value, b: Value) -> list[Any]:
+    """The operands in opset 1 and 6, where b is broadcast from `axis` on. Raises ValueError."""
     node.skip("consumed_inputs", "broadcast")
     axis = node.integer("axis", None)
     if axis is None or b.ndim == 0:
@@ -297,7 +295,7 @@ def _binary(name: str, operator: str) -> None:
         if not (node.has("broadcast") or node.has("axis")):  # known integers stay known
             node.skip("consumed_inputs")
             return convert(cx, node, a, b)
-        return getattr(op, operator)(*_old_sides(cx, node, a, b))
+        return getattr(op, operator)(*_old_operands(cx, node, a, b))
 
     def convert(cx: Context, node: Node, a: Value, b: Value) -> Any:
         return getattr(cx.ops, operator)(a, b)
@@ -327,7 +325,7 @@ for _name, _operator in _BINARY.items():
     _binary(_name, _operator)
 
 
-define("Pow", lambda cx, node, a, b: op.power(*_old_sides(cx, node, a, b)))
+define("Pow", lambda cx, node, a, b: op.power(*_old_operands(cx, node, a, b)))
 define("Pow", lambda cx, node, a, b: cx.ops.power(a, b), 7)
 
 

@@ -58,7 +58,7 @@ from ....runtime.signature import Argument, Signature
 from ....tir import stmt as st
 from ....tir.analysis.liveness import alignment_of
 from ....tir.buffer import ALIGNMENT
-from ....tir.byte_size import LIMIT, Sizes
+from ....tir.byte_size import LIMIT, UPPER_BOUNDS, Sizes, within
 from ....tir.function import PrimFunc
 from ....tir.signature import NATIVE_ENTRY
 from ....tir.transform.lower.unpack_signatures import symbolic_dims
@@ -173,9 +173,10 @@ class _Converter:
         self.copy_results(leaves, outs)
         results = [self.bound_spec(r) for r in results]
         body = self.sizes.checked(self.name, self.allocate(self.state.build()))
+        body = within(self.name, self.limits, body)
         entry = Signature(tuple(specs), tuple(results), symbols, tree).as_lists()
         attrs = {"global_symbol": self.name, "tir.noalias": False, NATIVE_ENTRY: entry}
-        for name in ("tir_var_upper_bound", NATIVE_PART):  # the first is for static memory
+        for name in (UPPER_BOUNDS, NATIVE_PART):  # the first is for static memory
             if name in func.attrs:
                 attrs[name] = func.attrs[name]
         return PrimFunc([*params, *outs, *symbols], body, attrs=attrs, span=func.span)
@@ -446,15 +447,18 @@ class _Converter:
         return var
 
     @cached_property
+    def limits(self) -> dict[Var, int]:
+        """The greatest values of the parameters' symbols, by `tir_var_upper_bound`."""
+        limits = dict(self.func.attrs.get(UPPER_BOUNDS, {}).items())
+        named = [(v, limits[s.name]) for s, v in self.symbols.items() if s.name in limits]
+        return {v: int(getattr(most, "value", most)) for v, most in named if isinstance(v, Var)}
+
+    @cached_property
     def bounds(self) -> Analyzer:
-        """An analyzer with the bounds of the parameters' symbols in `tir_var_upper_bound`."""
+        """An analyzer with the ranges of the parameters' symbols that have `limits`."""
         analyzer = Analyzer()
-        bounds = dict(self.func.attrs.get("tir_var_upper_bound", {}).items())
-        for symbol, value in self.symbols.items():
-            most = bounds.get(symbol.name)
-            if most is not None and isinstance(value, Var):
-                end = const(int(getattr(most, "value", most)) + 1, value.dtype)
-                analyzer.bind(value, Range.from_min_extent(const(0, value.dtype), end))
+        for var, most in self.limits.items():
+            analyzer.bind(var, Range(const(0, var.dtype), const(most + 1, var.dtype)))
         return analyzer
 
     def alloc_tensor(self, call: rx.Call, var: rx.Var | None) -> TensorAt:

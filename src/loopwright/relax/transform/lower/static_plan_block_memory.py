@@ -58,6 +58,7 @@ from ....ir.prim_op import const, multiply
 from ....ir.structural import StructuralKey
 from ....ir.transform import IRModule, ModulePass, PassContext
 from ....ir.variables import vars_in
+from ....tir.byte_size import UPPER_BOUNDS
 from ....tir.function import PrimFunc
 from ....tir.memory_plan import Item, share
 from ...analysis import defined_symbolic_vars
@@ -75,7 +76,7 @@ from ...struct_info import ShapeStructInfo
 from ..queries import used_vars
 
 _WINDOW = 16  # a storage is reused for sizes that differ by at most this factor, as in TVM
-_BOUNDS, _PLAN_OUTPUT = "tir_var_upper_bound", "relax.memory_plan_dynamic_func_output"
+_PLAN_OUTPUT = "relax.memory_plan_dynamic_func_output"
 
 
 class StaticPlanBlockMemory(ModulePass):
@@ -140,17 +141,17 @@ class _Planner:
         self.plan_output = bool(func.attrs.get(_PLAN_OUTPUT, False))
 
     def _read_bounds(self) -> dict[TirVar, int]:
-        attribute = self.func.attrs.get(_BOUNDS)
+        attribute = self.func.attrs.get(UPPER_BOUNDS)
         if attribute is None:
             return {}
         bounds: dict[str, int] = {}
         for name, value in dict(attribute.items()).items():
             plain = getattr(value, "value", value)
             if isinstance(plain, bool) or not isinstance(plain, int):
-                what = f"the attribute {_BOUNDS} maps names to integers"
+                what = f"the attribute {UPPER_BOUNDS} maps names to integers"
                 raise TypeError(explain(what, got=f"{name}: {value!r}"))
             if plain < 0:
-                what = f"an upper bound in {_BOUNDS} is not negative"
+                what = f"an upper bound in {UPPER_BOUNDS} is not negative"
                 raise ValueError(explain(what, got=f"{name}: {plain}"))
             bounds[str(name)] = plain
         symbols = defined_symbolic_vars(self.func)

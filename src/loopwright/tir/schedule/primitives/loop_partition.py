@@ -26,7 +26,11 @@ def loop_partition(
     """Cut the range of a loop into consecutive parts of the given lengths.
 
     One length may be None: it takes the rest. The blocks of the parts are copies, named after
-    the loop and the part.
+    the loop and the part. preserve_unit_iters is TVM's and changes nothing: values of axes are
+    simplified, and loops of one iteration are preserved.
+
+    Raises ScheduleError if the lengths do not add up to the loop's extent, a length is below 1, or
+    iterations had buffers of their own that parts would share.
 
     Before (-) and after (+) ``sch.loop_partition(sch.get_loops("B")[0], [8, None])``,
     with ``A: T.Buffer(10), B: T.Buffer(10)``::
@@ -75,6 +79,7 @@ def _check_still_parallel(sch: ScheduleBase, loops: list[Ref]) -> None:
 
 
 def _lengths(sch: ScheduleBase, ref: Ref, factors: Sequence[Any]) -> list[PrimExpr]:
+    """The iterations of each part, of the loop's dtype; they add up to the loop's extent."""
     node = ref.stmt
     dtype = node.loop_var.dtype
     ana = sch.state.analyzer(ref)
@@ -92,10 +97,10 @@ def _lengths(sch: ScheduleBase, ref: Ref, factors: Sequence[Any]) -> list[PrimEx
     left = ana.simplify(subtract(node.extent, total))
     if None in lengths:
         lengths[lengths.index(None)] = left
-        good = ana.can_prove(left >= 1)
+        complete = ana.can_prove(left >= 1)
     else:
-        good = ana.can_prove_equal(left, 0)
-    if not good:
+        complete = ana.can_prove_equal(left, 0)
+    if not complete:
         what = f"the parts do not add up to loop {node.loop_var.name!r}"
         got = f"{' + '.join(map(str, factors))} against {node.extent}"
         raise ScheduleError(what, got=got, instead="lengths of that sum, or None for one", at=node)

@@ -117,7 +117,7 @@ class _Guards(StmtVisitor):
         self.note(node.buffer)
 
     def note(self, buffer: Buffer) -> None:
-        """A buffer is written under the conditions around this place."""
+        """A buffer is written under the conditions around this statement."""
         data = self.parts.get(buffer.data, buffer.data)
         self.written.setdefault(data, set()).update(self.conditions)
 
@@ -176,9 +176,8 @@ class _Accesses(StmtVisitor):
             loops = self._loops_inside(reduced)
             written |= {data for data, guards in self.guards.items() if guards & loops}
         opaque = self._outside(node, lambda kind: kind not in (IterVar.CommReduce, IterVar.DataPar))
-        self.limits += [
-            (scope, what) for scope, what in ((reduced, written), (opaque, None)) if scope
-        ]
+        limits = ((reduced, written), (opaque, None))
+        self.limits += [(scope, buffers) for scope, buffers in limits if scope]
         outer, self.scope = self.scope, _Scope(node.block, self.scope)
         for buffer in node.block.alloc_buffers:
             self.by_data[buffer.data] = buffer
@@ -191,7 +190,7 @@ class _Accesses(StmtVisitor):
         del self.limits[before:]
 
     def _loops_inside(self, limit: _Scope) -> set[Any]:
-        """The variables of the loops around this place that are inside a scope."""
+        """The variables of the loops around this statement that are inside a scope."""
         loops, scope = set(), self.scope
         while scope is not limit and scope.parent is not None:
             if isinstance(scope.node, For):
@@ -220,10 +219,13 @@ class _Accesses(StmtVisitor):
 
 
 class _Move(ExprKeeper, StmtRewriter):
+    """Allocates buffers where `moved` has them (id of a block or a loop -> its buffers), and `removed` ones no
+    longer where they were."""
+
     def __init__(self, moved: dict[int, list[Any]], removed: set[Any]) -> None:
         self.moved = moved
         self.removed = removed
-        self.inside: set[Any] = set()  # moved buffers whose new place is around this
+        self.inside: set[Any] = set()  # moved buffers that are allocated around this statement
 
     def visit_Block(self, node: Block) -> Block:
         here = self.moved.get(id(node), [])
@@ -259,6 +261,7 @@ class _Move(ExprKeeper, StmtRewriter):
 
 
 def _plan(body: Stmt) -> tuple[dict[int, list[Any]], set[Any]]:
+    """(id of a block or a loop -> the buffers to allocate there, all these buffers)."""
     guards = _Guards()
     guards.visit(body)
     accesses = _Accesses(guards.written)
@@ -267,9 +270,7 @@ def _plan(body: Stmt) -> tuple[dict[int, list[Any]], set[Any]]:
     removed: set[Any] = set()
     for buffer, home in accesses.allocated.items():
         target = _outside_vectors(accesses.lca.get(buffer))
-        if target is not None and target.depth < home.depth:
-            target = home
-        if target is not None and target is not home and target.node is not None:
+        if target is not None and target.depth > home.depth:
             moved.setdefault(id(target.node), []).append(buffer)
             removed.add(buffer)
     return moved, removed

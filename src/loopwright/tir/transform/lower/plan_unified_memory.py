@@ -54,8 +54,16 @@ from ....ir.transform import IRModule, ModulePass, PassContext
 from ....runtime.arena import Arena, as_arenas, format_bytes
 from ... import stmt as st
 from ...analysis.in_place import can_overwrite, declared
-from ...analysis.liveness import Allocations, called_function, is_separate, liveness, parts_of
+from ...analysis.liveness import (
+    Allocations,
+    called_function,
+    is_separate,
+    limits_of,
+    liveness,
+    parts_of,
+)
 from ...buffer import MOST_ALIGNMENT
+from ...byte_size import within
 from ...function import PrimFunc
 from ...memory_plan import (
     Entry,
@@ -145,7 +153,7 @@ class _Planner:
         self, options: PlanUnifiedMemory, mod: IRModule, gvar: GlobalVar, arenas: tuple[Arena, ...]
     ) -> None:
         self.options, self.mod, self.gvar, self.arenas = options, mod, gvar, arenas
-        self.planned = Allocations(mod, options.stack_bytes)
+        self.planned = Allocations(mod, options.stack_bytes, gvar)
         self.live = liveness(mod, gvar, self.planned)
         self.takes_constants = any("constant" in a.kinds for a in arenas)
         constants = self.live.constants if self.takes_constants else []
@@ -353,6 +361,8 @@ class _Rewriting:
         """The planned function."""
         func = self.mod[self.gvar]
         body = _Main(self, func).visit(func.body)
+        if NATIVE_ENTRY not in func.attrs:  # of a graph function it is checked already
+            body = within(self.gvar.name_hint, limits_of(func), body)
         attrs: dict[str, Any] = {ATTRIBUTE: self.plan.as_attr()}
         if self.planner.options.pools == "allocate":
             true = const(True, "bool")

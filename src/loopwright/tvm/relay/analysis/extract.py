@@ -1,4 +1,4 @@
-"""Parts of a program as programs: kernels, intermediate values, what regions get and give."""
+"""Parts of a program as programs: kernels, intermediate values, the inputs and outputs of regions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def extract_fused_functions(mod: IRModule) -> dict[str, Function]:
 
 
 def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
-    """The module of the expression that line `%<expr_id>` of the text of `main` defines."""
+    """The module of the expression that line `%<expr_id>` of the text of `main` defines. Raises ValueError for a
+    number that no line has."""
     body = main_of(mod).body
     lines = [n for n in post_order(body) if isinstance(n, (Call, Tuple, TupleGetItem))]
     if not 0 <= expr_id < len(lines):
@@ -54,7 +55,7 @@ def get_calibration_data(
     """The inputs and outputs of the functions with the attribute "Compiler" while `main` runs.
 
     data: the arguments of `main` by name. Returns for each such function its "inputs" and "outputs"
-    as tensors; a tuple of results is several outputs. Each is to be called once, on tensors.
+    as tensors; a tuple of results is several outputs. Raises LoopwrightError for one that is called twice.
     """
     mod = InferType()(mod)
     values: list[Any] = []

@@ -8,8 +8,6 @@ from . import (
     create,
     image,
     indexing,
-    kinds,
-    layouts,
     nn,
     norm,
     pool,
@@ -24,6 +22,3 @@ from . import (
     vision,
 )
 from .core import ROWS, VIEWS, Row, op, row_of
-
-kinds.set_kinds()
-layouts.set_layouts()

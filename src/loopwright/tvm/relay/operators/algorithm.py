@@ -7,6 +7,7 @@ from typing import Any
 from ....base.errors import explain
 from ....relax import expr as rx
 from ...topi import search as topi_search
+from . import layouts
 from .common import dims_in
 from .core import Input, R, builder, kernel, op
 from .transform import dims_of
@@ -28,7 +29,7 @@ def _count(attrs: dict[str, Any], args: Any) -> int | None:
     return 2 if attrs["ret_type"] == "both" else None
 
 
-@op("topk", results=_count, attrs="TopkAttrs")
+@op("topk", results=_count, attrs="TopkAttrs", layout=layouts.ranking)
 def topk(
     data: Input, k: int = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False,
     dtype: str = "int32",

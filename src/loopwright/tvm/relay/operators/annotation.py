@@ -9,34 +9,35 @@ from ....base.errors import explain
 from ....runtime.device import Device, VirtualDevice
 from ....runtime.device import device as device_of
 from ..expr import Expr, Function
+from . import layouts
 from .core import Input, op, view
 
 
-@op("annotation.stop_fusion")
+@op("annotation.stop_fusion", layout=layouts.elementwise)
 def stop_fusion(data: Input) -> Any:
     """The same value, which is not fused with what uses it."""
     return data
 
 
-@op("annotation.checkpoint")
+@op("annotation.checkpoint", layout=layouts.elementwise)
 def checkpoint(data: Input) -> Any:
     """The same value, which a gradient computes again."""
     return data
 
 
-@op("annotation.compiler_begin", attrs="CompilerAttrs")
+@op("annotation.compiler_begin", attrs="CompilerAttrs", layout=layouts.elementwise)
 def compiler_begin(data: Input, compiler: str) -> Any:
     """The same value, where a region for another compiler begins."""
     return data
 
 
-@op("annotation.compiler_end", attrs="CompilerAttrs")
+@op("annotation.compiler_end", attrs="CompilerAttrs", layout=layouts.elementwise)
 def compiler_end(data: Input, compiler: str) -> Any:
     """The same value, where a region for another compiler ends."""
     return data
 
 
-@op("on_device", attrs="OnDeviceAttrs", view=False)
+@op("on_device", attrs="OnDeviceAttrs", view=False, layout=layouts.elementwise)
 def on_device(
     body: Input,
     virtual_device: Any = None,
@@ -86,7 +87,7 @@ def _function_on_device(
     return function.with_attrs(attrs)
 
 
-@op("device_copy", attrs="DeviceCopyAttrs", view=False)
+@op("device_copy", attrs="DeviceCopyAttrs", view=False, layout=layouts.elementwise)
 def device_copy(body: Input, src_virtual_device: Any, dst_virtual_device: Any) -> Any:
     """The same values on another device; there is one here."""
     return body

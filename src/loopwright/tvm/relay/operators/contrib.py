@@ -9,11 +9,13 @@ from typing import Any
 from ....base.errors import explain
 from ....ir.dtype import DataType
 from ....ir.prim_expr import IntImm
+from ....ops.core import FUSABLE
 from ....relax import expr as rx
 from ...topi import bits as topi_bits
 from ...topi import nn as topi_nn
 from ..expr import Expr
 from ..types import TensorType
+from . import layouts
 from .common import extents, windows
 from .conv import as_plain, conv_by, conv_macs, conv_options, wide
 from .core import Input, R, builder, kernel, op, view
@@ -27,7 +29,8 @@ def _blocked(name: str) -> None:
 
     blocks_of_8 = {**conv_options(2), "data_layout": "NCHW8c"}
 
-    @op(f"nn.{name}_NCHWc", attrs="Conv2DAttrs", view=False, options=blocks_of_8)
+    @op(f"nn.{name}_NCHWc", attrs="Conv2DAttrs", view=False, options=blocks_of_8, kind=FUSABLE,
+        layout=layouts.conv)  # fmt: skip
     def conv(data: Input, kernel: Input, **options: Any) -> Any:
         """A convolution of data in blocks of channels by a kernel in blocks."""
         dtype = options["out_dtype"] or str(data.struct_info.dtype)
@@ -58,6 +61,8 @@ _blocked("contrib_depthwise_conv2d")
     "nn.deformable_conv2d",
     attrs="DeformableConv2DAttrs",
     options=conv_options(2, steps={"deformable_groups": 1}),
+    kind=FUSABLE,
+    layout=layouts.fixed(("data_layout", "data_layout", "kernel_layout")),
 )
 def deformable_conv2d(data: Input, offset: Input, weight: Input, **options: Any) -> Any:
     """A convolution whose taps are moved by offsets and read between pixels."""
@@ -105,7 +110,8 @@ def _offsets(data: TensorType, sizes: dict[str, Any], attrs: dict[str, Any]) -> 
     return TensorType([{**out_sizes, "C": count}[n] for n in attrs["data_layout"]], data.dtype)
 
 
-@op("nn.conv2d_backward_weight", attrs="Conv2DAttrs")
+@op("nn.conv2d_backward_weight", attrs="Conv2DAttrs",
+    layout=layouts.fixed(("grad_layout", "data_layout"), "kernel_layout"))  # fmt: skip
 def conv2d_backward_weight(
     grad: Input, data: Input, strides: Any = (1, 1), padding: Any = (0, 0), dilation: Any = (1, 1),
     groups: int = 1, channels: Any = None, kernel_size: Any = None, grad_layout: str = "NCHW",
@@ -179,7 +185,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
     return TensorType((*data.shape[:-1], units), attrs["out_dtype"] or data.dtype)
 
 
-@op("nn.bitserial_conv2d", attrs="BinaryConv2DAttrs")
+@op("nn.bitserial_conv2d", attrs="BinaryConv2DAttrs", layout=layouts.conv)
 def bitserial_conv2d(
     data: Input, weight: Input, strides: Any = (1, 1), padding: Any = (0, 0), channels: Any = None,
     kernel_size: Any = (3, 3), activation_bits: int = 1, weight_bits: int = 1,

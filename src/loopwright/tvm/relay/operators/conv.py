@@ -9,10 +9,12 @@ from typing import Any
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm, PrimExpr
 from ....ops.blocks import shape_in
+from ....ops.core import FUSABLE
 from ....tir import layout as layout_of
 from ...topi import nn as topi_nn
 from ..types import Any as AnyDim
 from ..types import TensorType
+from . import layouts
 from .common import LETTERS, as_plain, extents, windows
 from .core import NO_OPTIONS, Input, Options, R, Row, builder, kernel, op
 from .transform import dims_of
@@ -125,7 +127,8 @@ def _conv(rank: int) -> Row:
     # As in TVM: one number along the only axis.
     single = {"strides": 1, "padding": 0, "dilation": 1} if rank == 1 else {}
 
-    @op(f"nn.conv{rank}d", attrs=f"Conv{rank}DAttrs", options={**conv_options(rank), **single})
+    @op(f"nn.conv{rank}d", attrs=f"Conv{rank}DAttrs", options={**conv_options(rank), **single},
+        kind=FUSABLE, mixed="always", layout=layouts.conv)  # fmt: skip
     def conv(data: Input, weight: Input, **options: Any) -> Any:
         """A convolution of data by a weight, in groups of channels."""
         layouts = (options["data_layout"], options["kernel_layout"])
@@ -163,7 +166,8 @@ def _transposed(rank: int, data: Any, weight: Any, params: dict[str, Any]) -> An
 def _conv_transpose(rank: int) -> Row:
     attributes = conv_options(rank, "IO", layouts={"output_padding": (0,) * rank})
 
-    @op(f"nn.conv{rank}d_transpose", attrs=f"Conv{rank}DTransposeAttrs", options=attributes)
+    @op(f"nn.conv{rank}d_transpose", attrs=f"Conv{rank}DTransposeAttrs", options=attributes,
+        kind=FUSABLE, mixed="always", layout=layouts.conv)  # fmt: skip
     def conv(data: Input, weight: Input, **options: Any) -> Any:
         """The gradient of a convolution with respect to its data."""
         data, weight = map(builder().emit, wide(data, weight, options["out_dtype"]))

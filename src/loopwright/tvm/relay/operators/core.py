@@ -18,6 +18,9 @@ An operator that is one of Relax is a line, `same("nn.relu")`. The operator for 
 is known only at run time is a row of its own, `@op("dyn.tile", static=tile)`: the builder of `tile` calls
 it where the argument is an expression.
 
+Facts that passes query are its keywords, or those of the loop that defines its family:
+`@op("nn.dense", kind=FUSABLE, mixed="always", layout=layouts.dense)`.
+
 Hooks: `arguments(types, attrs)` infers types of arguments from the others' (None where it
 cannot); `infer(types, attrs)` the result's type, where Relax's inference says less;
 `build(**attrs)` checks and completes the builder's arguments, as a dict; or returns a call of
@@ -42,10 +45,12 @@ from ....ir.expr import Attrs, BaseExpr
 from ....ir.op import Op, register_op
 from ....ir.prim_expr import FloatImm, IntImm, PrimExpr
 from ....ops import OPERATORS
+from ....ops.core import ELEMENTWISE, OPAQUE
 from ....relax import BlockBuilder
 from ....relax import Call as RelaxCall
 from ....relax import op as relax_op
 from ..expr import Call, Constant, Expr, Tuple, TupleWrapper, const
+from .layouts import LAYOUT_RULE, Rule, elementwise
 
 
 class _Typed:
@@ -108,6 +113,7 @@ _LITERALS = {
     "InputFloat64": "float64",
 }  # fmt: skip
 
+KIND = "TOpPattern"
 ROWS: Registry[str, Row] = Registry("operator of Relay")
 VIEWS: Registry[str, Callable[..., Any]] = Registry("builder of Relay's calls")
 REQUIRED = inspect.Parameter.empty
@@ -137,6 +143,7 @@ class Row:
         self.dynamic: Row | None = None  # the operator for attributes that are expressions
         # The operator of Relax that it is, and of its parameters the names there.
         self.twin: tuple[str, dict[str, str]] | None = None
+        self.mixed = ""  # its category of mixed precision
         self.op = register_op(name)
         if not self.optional:
             self.op.set_num_inputs(len(self.inputs))
@@ -293,7 +300,8 @@ def _plain(value: Any) -> Any:
 
 def op(
     name: str, results: int | Callable[..., Any] | None = None, attrs: str = "", view: bool = True,
-    options: Options | None = None, static: Row | None = None,
+    options: Options | None = None, static: Row | None = None, kind: int | None = None,
+    mixed: str = "", layout: Rule | None = None,
 ) -> Callable[[Callable[..., Any]], Row]:  # fmt: skip
     """Define an operator: see the module's docstring.
 
@@ -301,11 +309,19 @@ def op(
     not a tuple); the builder returns a `TupleWrapper`. attrs: the class of its attributes in TVM.
     view: whether it has a builder `relay.<name>`. options: the attributes that the body takes as
     `**options`, and their defaults. static: the operator that has attributes where this one has
-    arguments; its builder is that of both.
+    arguments; its builder is that of both. kind: how it is fused, a constant of `ops.core` (None:
+    opaque). mixed: a key of `transform.mixed_precision.RULES` ("": it has no rule).
+    layout: how layouts pass through it, by default those of its argument if it is elementwise.
     """
 
     def define(body: Callable[..., Any]) -> Row:
         row = ROWS.register(name, Row(name, body, results, attrs, options or {}))
+        row.mixed = mixed
+        if kind is not None:
+            row.op.set_attr(KIND, kind)
+        rule = layout or (elementwise if kind == ELEMENTWISE and len(row.inputs) == 1 else None)
+        if rule is not None:
+            row.op.set_attr(LAYOUT_RULE, rule)
         if static is not None:
             static.dynamic = row
         elif view:
@@ -317,7 +333,8 @@ def op(
 
 def same(
     name: str, relax_name: str = "", params: str = "",
-    results: int | Callable[..., Any] | None = None, attrs: str = "", **arguments: tuple[str, Any],
+    results: int | Callable[..., Any] | None = None, attrs: str = "", kind: int | None = None,
+    mixed: str = "", layout: Rule | None = None, **arguments: tuple[str, Any],
 ) -> Row:  # fmt: skip
     """Define an operator that is one of Relax.
 
@@ -342,9 +359,19 @@ def same(
 
     body.__signature__ = inspect.Signature([parameter(n) for n in names])
     body.__doc__ = definition.__doc__
-    row = op(name, results, attrs)(body)
+    row = op(name, results, attrs, kind=kind, mixed=mixed, layout=layout)(body)
     row.twin = definition.name, {n: p.name for n, p in twins.items()}
     return row
+
+
+def with_category(words: str) -> dict[str, str]:
+    """name -> its category of mixed precision ("": none), of words `name` and `name:category`."""
+    return {name: mixed for name, _, mixed in (word.partition(":") for word in words.split())}
+
+
+def kind_of(op: Op) -> int:
+    """How an operator of Relay is fused; one that does not say it is opaque."""
+    return int(op.get_attr(KIND, OPAQUE))
 
 
 def _python(value: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ....ops.core import ELEMENTWISE, INJECTIVE
 from ....relax import expr as rx
 from ..expr import Constant, Expr, const
 from ..types import Any as AnyDim
@@ -16,22 +17,22 @@ from .tensor import shape_of_tensor
 from .transform import dims_of
 
 
-@op("full", attrs="InitOpAttrs")
+@op("full", attrs="InitOpAttrs", kind=INJECTIVE, mixed="follow")
 def full(fill_value: Input, shape: Numbers = (), dtype: str = "") -> Any:
     """A tensor of one value."""
     return R.full(list(shape), fill_value, dtype or None)
 
 
-@op("dyn.full", attrs="InitOpAttrs", static=full)
+@op("dyn.full", attrs="InitOpAttrs", static=full, mixed="follow")
 def dyn_full(fill_value: Input, shape: Input, dtype: str = "") -> Any:
     """A tensor of one value whose shape is a value."""
     return R.full(shape_of_tensor(shape), fill_value, dtype or None)
 
 
-same("full_like", params="data fill_value")
+same("full_like", params="data fill_value", kind=ELEMENTWISE)
 
 
-@op("arange", attrs="ArangeAttrs", view=False)
+@op("arange", attrs="ArangeAttrs", view=False, kind=INJECTIVE, mixed="never")
 def arange(start: Input, stop: Input, step: Input, dtype: str = "float32") -> Any:
     """The numbers from `start` to before `stop` in steps of `step`."""
     values = [_number(v) for v in (start, stop, step)]
@@ -87,7 +88,7 @@ _running("cumsum", "cumsum")
 _running("cumprod", "cumprod")
 
 
-@op("trilu", attrs="TriluAttrs")
+@op("trilu", attrs="TriluAttrs", kind=INJECTIVE)
 def trilu(data: Input, k: InputInt32, upper: bool = True) -> Any:
     """The upper or lower triangle of matrices, from the k-th diagonal on; zeros elsewhere."""
     dims = dims_of(data)

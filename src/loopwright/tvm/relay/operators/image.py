@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ....base.errors import explain
+from ....ops.core import INJECTIVE
 from ....relax.expr import Var
 from ...topi import image as topi_image
 from ..expr import Expr
+from . import layouts
 from .common import LETTERS, dims_in, per_axis, whole, windows
 from .core import Input, InputFloat32, InputInt64, Options, R, Row, kernel, numbers, op, same
 
@@ -43,7 +45,8 @@ def _options(rank: int) -> Options:
 
 
 def _resize(rank: int) -> Row:
-    @op(f"image.resize{rank}d", attrs=f"Resize{rank}DAttrs", options=_options(rank))
+    @op(f"image.resize{rank}d", attrs=f"Resize{rank}DAttrs", options=_options(rank), kind=INJECTIVE,
+        mixed="follow" if rank == 2 else "", layout=layouts.permuting_image)  # fmt: skip
     def resize(data: Input, size: Any, roi: Any = None, **options: Any) -> Any:
         """The spatial axes of a batch of images in another size, which may be an expression."""
         return _resized(data, [whole(s) for s in size], roi, **options)
@@ -101,7 +104,7 @@ same("image.grid_sample", attrs="GridSampleAttrs")
 # ---------------------------------------------------------------------- dilation
 
 
-@op("image.dilation2d", attrs="Dilation2DAttrs")
+@op("image.dilation2d", attrs="Dilation2DAttrs", layout=layouts.conv)
 def dilation2d(
     data: Input, weight: Input, strides: Any = (1, 1), padding: Any = (0, 0),
     dilations: Any = (1, 1), data_layout: str = "NCHW", kernel_layout: str = "IHW",

@@ -9,6 +9,7 @@ import numpy as np
 
 from ....base.errors import explain
 from ....ir.prim_expr import PrimExpr
+from ....ops.core import BROADCAST, INJECTIVE
 from ....relax import expr as rx
 from ..expr import Constant, Expr, Tuple
 from ..types import Any as AnyDim
@@ -18,7 +19,7 @@ from .tensor import as_i64, broadcast, extent_value, fields, i64, shape_of_tenso
 from .transform import dims_of
 
 
-@op("take", attrs="TakeAttrs", view=False)
+@op("take", attrs="TakeAttrs", view=False, kind=INJECTIVE, mixed="follow")
 def take(
     data: Input, indices: Input, batch_dims: int = 0, axis: Any = None, mode: str = "clip"
 ) -> Any:
@@ -74,7 +75,7 @@ def _take(
     return take.builder(data, indices, batch_dims, axis, mode)
 
 
-@op("gather", attrs="GatherAttrs")
+@op("gather", attrs="GatherAttrs", kind=INJECTIVE)
 def gather(data: Input, axis: int, indices: Input) -> Any:
     """The element at an index along an axis, for each element of `indices`."""
     axis = axis % data.struct_info.ndim
@@ -94,13 +95,13 @@ def _coordinates_last(indices: Any) -> Any:
     return R.permute_dims(as_i64(indices), [*range(1, rank), 0])
 
 
-@op("gather_nd", attrs="GatherNDAttrs")
+@op("gather_nd", attrs="GatherNDAttrs", kind=INJECTIVE)
 def gather_nd(data: Input, indices: Input, batch_dims: int = 0, index_rank: Any = None) -> Any:
     """The elements or parts whose coordinates are along the first axis of `indices`."""
     return R.gather_nd(data, _coordinates_last(indices), batch_dims)
 
 
-@op("scatter_elements", attrs="ScatterElementsAttrs")
+@op("scatter_elements", attrs="ScatterElementsAttrs", mixed="follow")
 def scatter_elements(
     data: Input, indices: Input, updates: Input, axis: int = 0, reduction: str = "update"
 ) -> Any:
@@ -109,13 +110,13 @@ def scatter_elements(
     return R.scatter_elements(data, as_i64(indices), updates, axis, reduction)
 
 
-@op("scatter_nd", attrs="ScatterNDAttrs")
+@op("scatter_nd", attrs="ScatterNDAttrs", mixed="follow")
 def scatter_nd(data: Input, indices: Input, updates: Input, mode: str = "update") -> Any:
     """`data` with parts of `updates` put at indices, or combined with the old parts."""
     return R.scatter_nd(data, _coordinates_last(indices), updates, mode)
 
 
-@op("where")
+@op("where", kind=BROADCAST, mixed="follow")
 def where(condition: Input, x: Input, y: Input) -> Any:
     """x where the condition holds, else y."""
     dtype = condition.struct_info.dtype
@@ -132,7 +133,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
     return TensorType(broadcast(condition.shape, broadcast(x.shape, y.shape)), x.dtype)
 
 
-@op("argwhere")
+@op("argwhere", mixed="follow")
 def argwhere(condition: Input) -> Any:
     """The indices of nonzero elements, a row for each."""
     return R.astype(R.permute_dims(R.nonzero(condition)), "int32")
@@ -141,7 +142,7 @@ def argwhere(condition: Input) -> Any:
 argwhere.infer(lambda types, attrs: TensorType((AnyDim(), len(types[0].shape)), "int32"))
 
 
-@op("one_hot", attrs="OneHotAttrs")
+@op("one_hot", attrs="OneHotAttrs", kind=INJECTIVE)
 def one_hot(
     indices: Input, on_value: Input, off_value: Input, depth: int, axis: int = -1,
     dtype: str = "float32",
@@ -181,7 +182,7 @@ def _(types: list[Any], attrs: dict[str, Any]) -> Any:
     return TensorType(dims, attrs["dtype"])
 
 
-@op("unravel_index")
+@op("unravel_index", kind=INJECTIVE)
 def unravel_index(indices: Input, shape: Input) -> Any:
     """The coordinates, along the first axis, of positions in a flat tensor of a shape."""
     count = int(dims_of(shape)[0])
@@ -194,7 +195,7 @@ def unravel_index(indices: Input, shape: Input) -> Any:
     return R.stack(coordinates[::-1], 0)
 
 
-@op("adv_index")
+@op("adv_index", kind=INJECTIVE)
 def adv_index(inputs: Inputs) -> Any:
     """numpy's indexing of the first tensor by the others."""
     data, *indices = fields(inputs)
@@ -207,7 +208,7 @@ def _adv_index(inputs: Tuple | Sequence[Expr]) -> Any:
     return adv_index.builder(list(inputs) if isinstance(inputs, (list, tuple)) else inputs)
 
 
-@op("sequence_mask", attrs="SequenceMaskAttrs")
+@op("sequence_mask", attrs="SequenceMaskAttrs", kind=INJECTIVE)
 def sequence_mask(data: Input, valid_length: Input, mask_value: float = 0, axis: int = 0) -> Any:
     """`data` with the elements behind the valid length of each row replaced. Axis 0 or 1 is that
     of the sequence, the other one that of the batch."""
@@ -262,7 +263,7 @@ def values_dtype(value: Any) -> str:
     return str(value.struct_info.dtype)
 
 
-@op("matrix_set_diag", attrs="MatrixSetDiagAttrs", view=False)
+@op("matrix_set_diag", attrs="MatrixSetDiagAttrs", view=False, kind=INJECTIVE)
 def matrix_set_diag(
     data: Input, diagonal: Input, k1: int = 0, k2: int = 0, super_diag_right_align: bool = True,
     sub_diag_right_align: bool = False,
@@ -294,7 +295,7 @@ def _matrix_set_diag(
     return matrix_set_diag.builder(data, diagonal, low, high, above == "RIGHT", below == "RIGHT")
 
 
-@op("invert_permutation")
+@op("invert_permutation", kind=INJECTIVE)
 def invert_permutation(data: Input) -> Any:
     """The position of each number in a permutation."""
     (count,) = dims_of(data)

@@ -16,15 +16,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from ....base.errors import explain
 from ....ir.expr import Attrs
 from ....ir.op import Op
 from ....ir.prim_expr import IntImm, PrimExpr
 from ....tir import Layout
 from ....tir import layout as layout_of
 from ..types import Type
-from .core import ROWS
-from .reduce import axes_of
-from .tensor import BINARY, UNARY
 
 LAYOUT_RULE = "FInferCorrectLayout"
 Layouts = Sequence[Any]  # a Layout each, or None
@@ -173,6 +171,9 @@ def fixed(inputs: Sequence[str], output: str = "") -> Rule:
         return Output(new_layouts, [layout_of(out) if out else new_layouts[0]], attrs)
 
     return rule
+
+
+conv = fixed(("data_layout", "kernel_layout"))
 
 
 def imaging(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
@@ -411,6 +412,22 @@ def _leading(
 # ---------------------------------------------------------------------- reductions
 
 
+def axes_of(data: Any, axis: Any, exclude: bool = False) -> list[int]:
+    """The axes that are reduced, counted from the front and in order. None or none: all of them;
+    exclude: all but those. Raises ValueError."""
+    rank = data.struct_info.ndim if hasattr(data, "struct_info") else len(data.shape)
+    axis_list = [axis] if isinstance(axis, int) else list(axis or ())
+    axes = [int(a) + rank if int(a) < 0 else int(a) for a in axis_list]
+    if any(not 0 <= a < rank for a in axes) or len(set(axes)) != len(axes):
+        what = "the axes of a reduction are different ones of its operand"
+        raise ValueError(explain(what, got=f"{axis_list} of {rank} axes"))
+    if exclude:
+        if not axes and axis is None:
+            raise ValueError(explain("exclude needs axes to leave out", got="none"))
+        return [a for a in range(rank) if a not in axes]
+    return sorted(axes) or list(range(rank))
+
+
 def reducing(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """Over axes; of one that is split, over both parts."""
     return _reduced(attrs, new, old, types, ordered=False)
@@ -449,61 +466,6 @@ def _reduced(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types, orde
 def prelu(attrs: Attrs, new: Layouts | None, old: Layouts, types: Types) -> Any:
     """As the data was named before: the slopes belong to an axis."""
     return Output([old[0], layout_of("C")], [old[0]], attrs)
-
-
-# ---------------------------------------------------------------------- the table
-
-_CONV = fixed(("data_layout", "kernel_layout"))
-
-RULES: dict[Rule, str] = {
-    elementwise: """
-        clip cast copy reinterpret fixed_point_multiply zeros_like ones_like log2 log10
-        nn.leaky_relu nn.relu annotation.stop_fusion annotation.cast_hint
-        annotation.bitpack_start annotation.bitpack_end annotation.checkpoint
-        annotation.compiler_begin annotation.compiler_end device_copy on_device
-    """,
-    twice: "nn.dropout",
-    _CONV: """
-        nn.conv1d nn.conv2d nn.conv3d nn.conv1d_transpose nn.conv2d_transpose nn.conv3d_transpose
-        nn.contrib_conv2d_NCHWc nn.contrib_depthwise_conv2d_NCHWc nn.bitserial_conv2d
-        nn.contrib_conv2d_winograd_without_weight_transform
-        nn.contrib_conv3d_winograd_without_weight_transform
-        nn.contrib_conv2d_gemm_without_weight_transform image.dilation2d
-    """,
-    fixed(("grad_layout", "data_layout"), "kernel_layout"): "nn.conv2d_backward_weight",
-    fixed(("data_layout", "data_layout", "kernel_layout")): "nn.deformable_conv2d",
-    fixed(("layout", "NC"), "layout"): "vision.roi_align vision.roi_pool",
-    imaging: """
-        nn.upsampling nn.upsampling3d nn.max_pool1d nn.max_pool2d nn.max_pool3d nn.avg_pool1d nn.avg_pool2d nn.avg_pool3d
-        nn.global_max_pool2d nn.global_avg_pool2d nn.adaptive_max_pool1d nn.adaptive_max_pool2d
-        nn.adaptive_max_pool3d nn.adaptive_avg_pool1d nn.adaptive_avg_pool2d nn.adaptive_avg_pool3d
-    """,
-    permuting_image: "image.resize1d image.resize2d image.resize3d",
-    dense: "nn.dense nn.contrib_dense_pack",
-    along("axis", inputs=("C",) * 4, outputs=("", "C", "C")): "nn.batch_norm",
-    along("axis", inputs=("C",) * 2): "nn.layer_norm nn.instance_norm",
-    along("axis"): "nn.l2_normalize",
-    ranking: "topk",
-    prelu: "nn.prelu",
-    joining: "concatenate",
-    splitting: "split",
-    squeezing: "squeeze",
-    transposing: "transpose",
-    padding: "nn.pad",
-    slicing_like: "slice_like",
-    slicing: "strided_slice",
-    reducing: "sum max min prod mean all any variance",
-    finding: "argmax argmin",
-}
-
-
-def set_layouts() -> None:
-    """Store the rules as facts of the operators."""
-    table = {name: rule for rule, names in RULES.items() for name in names.split()}
-    table |= dict.fromkeys(UNARY, elementwise) | dict.fromkeys(BINARY, broadcasting)
-    for name, rule in table.items():
-        if name in ROWS:
-            ROWS[name].op.set_attr(LAYOUT_RULE, rule)
 
 
 def inferred(

@@ -7,21 +7,23 @@ from typing import Any
 
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm
+from ....ops.core import BROADCAST, ELEMENTWISE, FUSABLE, INJECTIVE
 from ....relax.expr import Var
 from ...topi import nn as topi_nn
 from ..types import TensorType, is_dynamic
+from . import layouts
 from .common import vectors
 from .conv import wide
 from .core import REQUIRED, Input, R, builder, kernel, op, same
 from .tensor import scalar
 from .transform import dims_of
 
-same("nn.relu")
-same("nn.leaky_relu", "nn.leakyrelu", attrs="LeakyReluAttrs")
-prelu = same("nn.prelu", attrs="PReluAttrs")
+same("nn.relu", kind=ELEMENTWISE, mixed="follow")
+same("nn.leaky_relu", "nn.leakyrelu", attrs="LeakyReluAttrs", kind=ELEMENTWISE, mixed="follow")
+prelu = same("nn.prelu", attrs="PReluAttrs", kind=BROADCAST, mixed="follow", layout=layouts.prelu)
 
 
-@op("nn.bias_add", attrs="BiasAddAttrs")
+@op("nn.bias_add", attrs="BiasAddAttrs", kind=BROADCAST, mixed="follow")
 def bias_add(data: Input, bias: Input, axis: int = 1) -> Any:
     """data plus a vector along an axis."""
     last = data.struct_info.ndim - 1
@@ -42,7 +44,7 @@ for _row in (prelu, bias_add):
     _row.arguments(vectors("axis", 1, count=2))
 
 
-@op("nn.batch_flatten")
+@op("nn.batch_flatten", kind=INJECTIVE, mixed="follow")
 def batch_flatten(data: Input) -> Any:
     """A matrix: the first axis, and all others as one."""
     first, *others = dims_of(data)
@@ -68,7 +70,7 @@ def _product(a: Any, b: Any, out_dtype: str, turn_a: bool, turn_b: bool) -> Any:
     return R.matmul(_transposed(a, turn_a), _transposed(b, turn_b), out_dtype or None)
 
 
-@op("nn.matmul", attrs="MatmulAttrs")
+@op("nn.matmul", attrs="MatmulAttrs", kind=FUSABLE)
 def matmul(
     tensor_a: Input, tensor_b: Input, units: Any = None, out_dtype: str = "",
     transpose_a: bool = False, transpose_b: bool = False,
@@ -77,7 +79,7 @@ def matmul(
     return _product(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
 
 
-@op("nn.dense", attrs="DenseAttrs")
+@op("nn.dense", attrs="DenseAttrs", kind=FUSABLE, mixed="always", layout=layouts.dense)
 def dense(data: Input, weight: Input, units: Any = None, out_dtype: str = "") -> Any:
     """data @ weight.T, of the last axis of each."""
     return _product(data, weight, out_dtype, False, True)
@@ -111,7 +113,7 @@ for _row in (matmul, dense):
     _row.infer(_check_product)
 
 
-@op("nn.batch_matmul", attrs="BatchMatmulAttrs")
+@op("nn.batch_matmul", attrs="BatchMatmulAttrs", kind=FUSABLE, mixed="always")
 def batch_matmul(
     tensor_a: Input, tensor_b: Input, out_dtype: str = "", transpose_a: bool = False,
     transpose_b: bool = True,
@@ -129,7 +131,7 @@ def _(types: list[Any], attrs: dict[str, Any], result: TensorType) -> int:
     return prod(result.concrete_shape) * inner
 
 
-@op("nn.contrib_dense_pack", attrs="DensePackAttrs")
+@op("nn.contrib_dense_pack", attrs="DensePackAttrs", kind=FUSABLE, layout=layouts.dense)
 def contrib_dense_pack(
     data: Input, weight: Input, weight_layout: str = "NC", units: Any = None, out_dtype: str = ""
 ) -> Any:
@@ -158,19 +160,19 @@ def _mean_loss(predictions: Any, targets: Any) -> Any:
     return R.divide(total, scalar(-batch.value, targets))
 
 
-@op("nn.cross_entropy")
+@op("nn.cross_entropy", kind=FUSABLE, mixed="never")
 def cross_entropy(predictions: Input, targets: Input) -> Any:
     """-sum(targets * log(predictions)) / rows"""
     return _mean_loss(R.log(predictions), targets)
 
 
-@op("nn.cross_entropy_with_logits")
+@op("nn.cross_entropy_with_logits", mixed="never")
 def cross_entropy_with_logits(predictions: Input, targets: Input) -> Any:
     """-sum(targets * predictions) / rows"""
     return _mean_loss(predictions, targets)
 
 
-nll_loss = same("nn.nll_loss", attrs="NLLLossAttrs", weights=("Input", REQUIRED))
+nll_loss = same("nn.nll_loss", attrs="NLLLossAttrs", weights=("Input", REQUIRED), kind=FUSABLE)
 
 
 @nll_loss.arguments

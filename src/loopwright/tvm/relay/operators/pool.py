@@ -7,13 +7,17 @@ from typing import Any
 from ....ir.dtype import DataType
 from ....ir.prim_op import min_value
 from ....ops.blocks import extent
+from ....ops.core import FUSABLE
 from ....tir import layout as layout_of
 from ...topi import nn as topi_nn
+from . import layouts
 from .common import LETTERS, per_axis, windows
 from .core import Input, R, Row, builder, kernel, op, view
 from .transform import dims_of
 
 _ATTRS = ("pool_size", "strides", "dilation")
+# Of pooling whose windows are as large as the data: a mean sums many elements.
+_MIXED = {"max": "follow", "avg": "never"}
 
 
 def _pool(kind: str, rank: int) -> Row:
@@ -21,7 +25,8 @@ def _pool(kind: str, rank: int) -> Row:
     options |= {"padding": (0,) * rank, "layout": f"NC{LETTERS[rank]}", "out_layout": ""}
     options |= {"ceil_mode": False} | ({"count_include_pad": False} if kind == "avg" else {})
 
-    @op(f"nn.{kind}_pool{rank}d", attrs=f"{kind.title()}Pool{rank}DAttrs", options=options)
+    @op(f"nn.{kind}_pool{rank}d", attrs=f"{kind.title()}Pool{rank}DAttrs", options=options,
+        kind=FUSABLE, mixed="follow", layout=layouts.imaging)  # fmt: skip
     def pool(data: Input, **attrs: Any) -> Any:
         """The greatest value or the mean of each window; in a mean the padding counts only with
         `count_include_pad`."""
@@ -70,7 +75,8 @@ def _gradient(kind: str) -> None:
 def _adaptive(kind: str, rank: int) -> None:
     plain = f"NC{LETTERS[rank]}"
 
-    @op(f"nn.adaptive_{kind}_pool{rank}d", attrs=f"AdaptivePool{rank}DAttrs")
+    @op(f"nn.adaptive_{kind}_pool{rank}d", attrs=f"AdaptivePool{rank}DAttrs", kind=FUSABLE,
+        mixed=_MIXED[kind], layout=layouts.imaging)  # fmt: skip
     def adaptive(
         data: Input, output_size: Any = None, layout: str = plain, out_layout: str = ""
     ) -> Any:
@@ -101,7 +107,8 @@ def _adaptive(kind: str, rank: int) -> None:
 
 
 def _global(kind: str) -> None:
-    @op(f"nn.global_{kind}_pool2d", attrs="GlobalPool2DAttrs")
+    @op(f"nn.global_{kind}_pool2d", attrs="GlobalPool2DAttrs", kind=FUSABLE, mixed=_MIXED[kind],
+        layout=layouts.imaging)  # fmt: skip
     def of_all(data: Input, layout: str = "NCHW", out_layout: str = "") -> Any:
         """The greatest value or mean of each channel."""
         axes = [n for n, letter in enumerate(layout_of(layout)) if letter in "HW"]

@@ -16,9 +16,11 @@ from ....base.errors import explain
 from ....ir.dtype import DataType
 from ....ir.prim_expr import IntImm
 from ....ops.blocks import extent
+from ....ops.core import FUSABLE
 from ....ops.winograd import transforms
 from ....relax import expr as rx
 from ....tir import layout as layout_of
+from . import layouts
 from .common import LETTERS, windows
 from .conv import conv_by, conv_options, wide
 from .core import Input, R, Row, builder, op
@@ -61,6 +63,7 @@ def _winograd(rank: int) -> Row:
     @op(
         f"nn.contrib_conv{rank}d_winograd_weight_transform",
         attrs="ConvWinogradWeightTransformAttrs",
+        kind=FUSABLE,
     )
     def transform(weight: Input, tile_size: int) -> Any:
         """A weight of plain layout for tiles of `tile_size` results: its spatial axes transformed and
@@ -76,6 +79,8 @@ def _winograd(rank: int) -> Row:
         f"nn.contrib_conv{rank}d_winograd_without_weight_transform",
         attrs=f"Conv{rank}DWinogradAttrs",
         options=conv_options(rank),
+        kind=FUSABLE,
+        layout=layouts.conv,
     )
     def conv(data: Input, weight: Input, tile_size: int, **options: Any) -> Any:
         """A convolution of data by a weight that `transform` prepared."""
@@ -101,7 +106,7 @@ _winograd(3)
 # ---------------------------------------------------------------------- products of matrices
 
 
-@op("nn.contrib_conv2d_gemm_weight_transform", attrs="ConvGemmWeightTransformAttrs")
+@op("nn.contrib_conv2d_gemm_weight_transform", attrs="ConvGemmWeightTransformAttrs", kind=FUSABLE)
 def gemm_weight_transform(weights: Input, tile_N: int, tile_K: int) -> Any:
     """A weight HWIO as the matrix of its window and channels (K) by its filters (N), filled up with
     zeros to tiles, a tile after another; one of integers of 8 bits with tiles transposed."""
@@ -121,7 +126,8 @@ def _small(weights: Any) -> bool:
     return dtype.is_integer and dtype.bits == 8
 
 
-@op("nn.contrib_conv2d_gemm_without_weight_transform", attrs="Conv2DAttrs", options=conv_options(2))
+@op("nn.contrib_conv2d_gemm_without_weight_transform", attrs="Conv2DAttrs", options=conv_options(2),
+    kind=FUSABLE, layout=layouts.conv)  # fmt: skip
 def gemm_conv2d(data: Input, weight: Input, **options: Any) -> Any:
     """A convolution of data by a weight that `contrib_conv2d_gemm_weight_transform` prepared."""
     kernel_size, channels = options["kernel_size"], options["channels"]

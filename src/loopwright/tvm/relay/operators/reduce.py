@@ -5,38 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ....base.errors import explain
+from ....ops.core import REDUCTION
 from ....relax.expr import Var
 from ..expr import Expr, Tuple, TupleWrapper
-from .core import VIEWS, Input, Numbers, R, as_numbers, op, view
+from . import layouts
+from .core import VIEWS, Input, Numbers, R, as_numbers, op, view, with_category
 from .tensor import extent_value
 
 
-def axes_of(data: Any, axis: Any, exclude: bool = False) -> list[int]:
-    """The axes that are reduced, counted from the front and in order. None or none: all of them;
-    exclude: all but those. Raises ValueError."""
-    rank = data.struct_info.ndim if hasattr(data, "struct_info") else len(data.shape)
-    axis_list = [axis] if isinstance(axis, int) else list(axis or ())
-    axes = [int(a) + rank if int(a) < 0 else int(a) for a in axis_list]
-    if any(not 0 <= a < rank for a in axes) or len(set(axes)) != len(axes):
-        what = "the axes of a reduction are different ones of its operand"
-        raise ValueError(explain(what, got=f"{axis_list} of {rank} axes"))
-    if exclude:
-        if not axes and axis is None:
-            raise ValueError(explain("exclude needs axes to leave out", got="none"))
-        return [a for a in range(rank) if a not in axes]
-    return sorted(axes) or list(range(rank))
-
-
-def _reduction(name: str, compute: Callable[..., Any]) -> None:
+def _reduction(name: str, compute: Callable[..., Any], mixed: str = "") -> None:
     def body(
         data: Input, axis: Numbers = None, keepdims: bool = False, exclude: bool = False
     ) -> Any:
-        axes = axes_of(data, axis, exclude)
+        axes = layouts.axes_of(data, axis, exclude)
         return compute(data, axes, keepdims) if axes else data
 
     body.__doc__ = f"{name} over axes; exclude: over all but those."
-    op(name, attrs="ReduceAttrs")(body)
+    op(name, attrs="ReduceAttrs", kind=REDUCTION, mixed=mixed, layout=layouts.reducing)(body)
 
 
 def _logical(name: str) -> Any:
@@ -46,8 +31,8 @@ def _logical(name: str) -> Any:
     return compute
 
 
-for _name in ("sum", "max", "min", "prod", "mean"):
-    _reduction(_name, lambda data, axes, keep, _r=_name: getattr(R, _r)(data, axes, keep))
+for _name, _mixed in with_category("sum:never max:follow min:follow prod mean:never").items():
+    _reduction(_name, lambda data, axes, keep, _r=_name: getattr(R, _r)(data, axes, keep), _mixed)
 _reduction("all", _logical("min"))
 _reduction("any", _logical("max"))
 
@@ -57,7 +42,7 @@ def _arg(name: str) -> None:
         data: Input, axis: Numbers = None, keepdims: bool = False, exclude: bool = False,
         select_last_index: bool = False,
     ) -> Any:  # fmt: skip
-        axes = axes_of(data, axis, exclude)
+        axes = layouts.axes_of(data, axis, exclude)
         rank = data.struct_info.ndim
         if not axes:
             return R.zeros_like(data, "int32")
@@ -77,7 +62,7 @@ def _arg(name: str) -> None:
         return R.expand_dims(index, sorted(axes)) if keepdims else index
 
     body.__doc__ = f"The index of the {name[3:]} over axes."
-    op(name, attrs="ArgReduceAttrs")(body)
+    op(name, attrs="ArgReduceAttrs", kind=REDUCTION, mixed="follow", layout=layouts.finding)(body)
 
 
 def moved_extent(data: Var | Input, axes: list[int]) -> Any:
@@ -94,10 +79,11 @@ _arg("argmin")
 _OVER = {"axis": None, "keepdims": False, "exclude": False, "unbiased": False}
 
 
-@op("variance", attrs="VarianceAttrs", view=False, options=_OVER)
+@op("variance", attrs="VarianceAttrs", view=False, options=_OVER, kind=REDUCTION, mixed="never",
+    layout=layouts.reducing)  # fmt: skip
 def variance(data: Input, mean: Input, **over: Any) -> Any:
     """The mean of the squared distances to `mean`; unbiased: their sum over the count less one."""
-    axes, keepdims = axes_of(data, over["axis"], over["exclude"]), over["keepdims"]
+    axes, keepdims = layouts.axes_of(data, over["axis"], over["exclude"]), over["keepdims"]
     squared = R.square(R.subtract(data, mean))
     if not over["unbiased"]:
         return R.mean(squared, axes, keepdims)

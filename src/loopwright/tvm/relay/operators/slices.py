@@ -9,10 +9,12 @@ import numpy as np
 
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm
+from ....ops.core import INJECTIVE
 from ....relax import expr as rx
 from ..expr import Constant, Expr
 from ..types import Any as AnyDim
 from ..types import TensorType
+from . import layouts
 from .core import VIEWS, Input, R, as_numbers, op, view
 from .tensor import as_i64, i64
 from .transform import dims_of
@@ -38,7 +40,8 @@ def _bounds(attrs: dict[str, Any], dims: list[Any]) -> list[tuple[int, Any, Any,
     return ranges
 
 
-@op("strided_slice", attrs="StridedSliceAttrs", view=False)
+@op("strided_slice", attrs="StridedSliceAttrs", view=False, kind=INJECTIVE, mixed="follow",
+    layout=layouts.slicing)  # fmt: skip
 def strided_slice(
     data: Input, begin: Any, end: Any, strides: Any = None, slice_mode: str = "end",
     axes: Any = None,
@@ -50,7 +53,7 @@ def strided_slice(
     return R.strided_slice(data, *map(list, zip(*ranges, strict=True))) if ranges else data
 
 
-@op("dyn.strided_slice", attrs="StridedSliceAttrs", view=False)
+@op("dyn.strided_slice", attrs="StridedSliceAttrs", view=False, mixed="follow")
 def dyn_strided_slice(
     data: Input, begin: Input, end: Input, strides: Input, slice_mode: str = "end", axes: Any = None
 ) -> Any:
@@ -143,7 +146,7 @@ def list_or_unknown(value: Expr) -> Any:
     return [None] if isinstance(value, Expr) else value
 
 
-@op("slice_like", attrs="SliceLikeAttrs")
+@op("slice_like", attrs="SliceLikeAttrs", kind=INJECTIVE, layout=layouts.slicing_like)
 def slice_like(data: Input, shape_like: Input, axes: Any = None) -> Any:
     """The first elements along axes, up to the extents of another tensor."""
     dims, other = dims_of(data), dims_of(shape_like)
@@ -170,7 +173,7 @@ def _windowed(data: Any, axis: int, sizes: list[Any], strides: Any) -> list[Any]
     return [*dims[:axis], *pairs, *dims[axis + len(sizes) :]]
 
 
-@op("sliding_window", attrs="SlidingWindowAttrs")
+@op("sliding_window", attrs="SlidingWindowAttrs", kind=INJECTIVE)
 def sliding_window(data: Input, axis: int, window_shape: Any, strides: Any) -> Any:
     """All windows over the axes from `axis` on: an axis for each window's position, then the
     windows."""

@@ -7,11 +7,13 @@ from typing import Any
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm
 from ....ir.prim_op import cast
+from ....ops.core import FUSABLE, INJECTIVE
 from ....relax import expr as rx
 from ....tir import layout as layout_of
 from ...topi import image as topi_image
 from ...topi import nn as topi_nn
 from ..expr import Expr
+from . import layouts
 from .common import dims_in
 from .core import Input, InputFloat64, InputNumber, R, builder, kernel, numbers, op
 from .transform import dims_of
@@ -37,7 +39,7 @@ def _mask(data: Any) -> Any:
     return builder().emit(R.ones(dims_of(data), "bool"))
 
 
-@op("nn.pad", attrs="PadAttrs")
+@op("nn.pad", attrs="PadAttrs", kind=INJECTIVE, mixed="follow", layout=layouts.padding)
 def pad(data: Input, pad_width: Any, pad_value: InputNumber = 0, pad_mode: str = "constant") -> Any:
     """The data grown by (before, after) elements along each axis, of a value, its edge or mirrored."""
     if pad_mode not in _MODES:
@@ -81,14 +83,14 @@ def dyn_pad(
     return _filled(padded, R.astype(grown, "bool"), pad_value)
 
 
-@op("nn.mirror_pad", attrs="MirrorPadAttrs")
+@op("nn.mirror_pad", attrs="MirrorPadAttrs", kind=INJECTIVE)
 def mirror_pad(data: Input, pad_width: Any, mode: str = "SYMMETRIC") -> Any:
     """The data with mirrored borders, which repeat the edge ("SYMMETRIC") or not ("REFLECT")."""
     before, after = ([int(p[k]) for p in pad_width] for k in (0, 1))
     return kernel(topi_nn.mirror_pad, data, before, after, mode)
 
 
-@op("nn.dilate", attrs="DilateAttrs")
+@op("nn.dilate", attrs="DilateAttrs", kind=INJECTIVE)
 def dilate(data: Input, strides: Any, dilation_value: float = 0.0) -> Any:
     """strides[n] - 1 elements of a value between those along each axis n."""
     return kernel(topi_nn.dilate, data, [int(s) for s in strides], float(dilation_value))
@@ -97,19 +99,19 @@ def dilate(data: Input, strides: Any, dilation_value: float = 0.0) -> Any:
 # ---------------------------------------------------------------------- blocks
 
 
-@op("nn.depth_to_space", attrs="SubPixelAttrs")
+@op("nn.depth_to_space", attrs="SubPixelAttrs", kind=INJECTIVE, mixed="follow")
 def depth_to_space(data: Input, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> Any:
     """Channels as blocks of pixels."""
     return kernel(topi_nn.depth_to_space, data, int(block_size), layout, mode)
 
 
-@op("nn.space_to_depth", attrs="SubPixelAttrs")
+@op("nn.space_to_depth", attrs="SubPixelAttrs", kind=INJECTIVE)
 def space_to_depth(data: Input, block_size: int, layout: str = "NCHW") -> Any:
     """Blocks of pixels as channels."""
     return kernel(topi_nn.space_to_depth, data, int(block_size), layout)
 
 
-@op("nn.space_to_batch_nd", attrs="SpaceToBatchNDAttrs")
+@op("nn.space_to_batch_nd", attrs="SpaceToBatchNDAttrs", kind=INJECTIVE)
 def space_to_batch_nd(data: Input, block_shape: Any, paddings: Any, pad_value: float = 0) -> Any:
     """Blocks of the axes after the first, once padded, as further batches."""
     before, after = ([int(p[k]) for p in paddings] for k in (0, 1))
@@ -117,7 +119,7 @@ def space_to_batch_nd(data: Input, block_shape: Any, paddings: Any, pad_value: f
     return kernel(topi_nn.space_to_batch_nd, data, blocks, before, after, float(pad_value))
 
 
-@op("nn.batch_to_space_nd", attrs="BatchToSpaceNDAttrs")
+@op("nn.batch_to_space_nd", attrs="BatchToSpaceNDAttrs", kind=INJECTIVE)
 def batch_to_space_nd(data: Input, block_shape: Any, crops: Any) -> Any:
     """The inverse of `space_to_batch_nd`, whose padding is cut."""
     before, after = ([int(p[k]) for p in crops] for k in (0, 1))
@@ -173,7 +175,8 @@ _VOLUME = {
 }
 
 
-@op("nn.upsampling", attrs="UpSamplingAttrs", options=_PLANE)
+@op("nn.upsampling", attrs="UpSamplingAttrs", options=_PLANE, kind=INJECTIVE,
+    layout=layouts.imaging)  # fmt: skip
 def upsampling(data: Input, scale_h: float = 1.0, scale_w: float = 1.0, **options: Any) -> Any:
     """The image enlarged by two factors."""
     sizes = _grown(data, {"H": scale_h, "W": scale_w}, options["layout"])
@@ -189,7 +192,7 @@ def dyn_upsampling(
     return _enlarged(data, sizes, *options.values())
 
 
-@op("nn.upsampling3d", attrs="UpSampling3DAttrs", options=_VOLUME)
+@op("nn.upsampling3d", attrs="UpSampling3DAttrs", options=_VOLUME, layout=layouts.imaging)
 def upsampling3d(
     data: Input, scale_d: float = 1.0, scale_h: float = 1.0, scale_w: float = 1.0, **options: Any
 ) -> Any:
@@ -208,7 +211,7 @@ def dyn_upsampling3d(
     return _enlarged(data, sizes, *options.values())
 
 
-@op("nn.correlation", attrs="CorrelationAttrs")
+@op("nn.correlation", attrs="CorrelationAttrs", kind=FUSABLE)
 def correlation(
     data1: Input, data2: Input, kernel_size: int, max_displacement: int, stride1: int, stride2: int,
     padding: Any, is_multiply: bool, layout: str,

@@ -11,25 +11,26 @@ from ....base.errors import explain
 from ....ir.dtype import DataType
 from ....ir.prim_expr import IntImm, PrimExpr
 from ....ir.prim_op import max_value, min_value
+from ....ops.core import BROADCAST, ELEMENTWISE, FUSABLE, INJECTIVE
 from ....relax import expr as rx
 from ... import topi
 from ..types import Any as AnyDim
 from ..types import TensorType, TupleType
-from .core import Input, Inputs, Numbers, R, kernel, op, same
+from . import layouts
+from .core import Input, Inputs, Numbers, R, kernel, op, same, with_category
 
-# Relay's name -> Relax's, where it has another one.
-_SAME_NAME = """
-    log tan cos cosh sin sinh acos acosh asin asinh atan atanh exp erf sqrt rsqrt sigmoid floor ceil
-    trunc round abs sign tanh negative logical_not bitwise_not isnan isfinite isinf
-""".split()  # noqa: SIM905
-UNARY = dict(zip(_SAME_NAME, _SAME_NAME, strict=True))
-UNARY |= {"fast_exp": "exp", "fast_erf": "erf", "fast_tanh": "tanh"}
+# A name and, after a colon, the category of mixed precision.
+_UNARY = with_category("""
+    log tan cos cosh sin sinh acos acosh asin asinh atan atanh exp:never erf:never sqrt:follow rsqrt
+    sigmoid:follow floor ceil trunc round abs sign tanh:follow negative logical_not bitwise_not isnan
+    isfinite isinf fast_exp:follow fast_erf:follow fast_tanh:follow
+""")
 # The result has another dtype than the operand.
 _ANSWERS = {"isnan": "bool", "isfinite": "bool", "isinf": "bool"}
 
 
-def _unary(name: str, relax_name: str) -> None:
-    @same(name, relax_name, "data").infer
+def _unary(name: str, mixed: str) -> None:
+    @same(name, name.removeprefix("fast_"), "data", kind=ELEMENTWISE, mixed=mixed).infer
     def _(types: list[Any], attrs: dict[str, Any]) -> Any:
         (data,) = types
         if not isinstance(data, TensorType):
@@ -37,8 +38,8 @@ def _unary(name: str, relax_name: str) -> None:
         return data.replace(dtype=DataType(_ANSWERS.get(name, data.dtype)))
 
 
-for _name, _relax in UNARY.items():
-    _unary(_name, _relax)
+for _name, _mixed in _UNARY.items():
+    _unary(_name, _mixed)
 
 
 def broadcast(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> tuple[Any, ...]:
@@ -65,17 +66,16 @@ def _is(dim: PrimExpr, value: int) -> bool:
     return isinstance(dim, IntImm) and dim.value == value
 
 
-_SAME_BINARY = """
-    add subtract multiply divide floor_divide power floor_mod logical_and logical_or logical_xor
-    bitwise_and bitwise_or bitwise_xor equal not_equal less less_equal greater greater_equal maximum
-    minimum right_shift left_shift
-""".split()  # noqa: SIM905
-BINARY = dict(zip(_SAME_BINARY, _SAME_BINARY, strict=True))
-BINARY |= {"mod": "mod", "trunc_mod": "mod"}
+_BINARY = with_category("""
+    add:follow subtract:follow multiply:follow divide:follow floor_divide power:never floor_mod
+    logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor equal not_equal less:follow
+    less_equal:follow greater:follow greater_equal:follow maximum:follow minimum:follow right_shift
+    left_shift mod trunc_mod
+""")
 _COMPARISONS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
 
 
-@op("trunc_divide")
+@op("trunc_divide", kind=BROADCAST, layout=layouts.broadcasting)
 def trunc_divide(lhs: Input, rhs: Input) -> Any:
     """lhs / rhs rounded towards zero; of integers exactly."""
     quotient = R.divide(lhs, rhs)
@@ -98,9 +98,10 @@ def _broadcast_rule(name: str) -> Callable[..., TensorType]:
     return infer
 
 
-for _name, _relax in BINARY.items():
-    same(_name, _relax, "lhs rhs").infer(_broadcast_rule(_name))
-BINARY["trunc_divide"] = "divide"
+for _name, _mixed in _BINARY.items():
+    _row = same(_name, _name.removeprefix("trunc_"), "lhs rhs", kind=BROADCAST, mixed=_mixed,
+        layout=layouts.broadcasting)  # fmt: skip
+    _row.infer(_broadcast_rule(_name))
 trunc_divide.infer(_broadcast_rule("trunc_divide"))
 
 
@@ -116,19 +117,19 @@ def extent_value(extent: PrimExpr) -> Any:
     return R.reshape(R.shape_to_tensor(rx.ShapeExpr([extent])), [])
 
 
-@op("log2")
+@op("log2", kind=ELEMENTWISE)
 def log2(data: Input) -> Any:
     """The logarithm to base 2."""
     return R.multiply(R.log(data), scalar(1 / np.log(2), data))
 
 
-@op("log10")
+@op("log10", kind=ELEMENTWISE)
 def log10(data: Input) -> Any:
     """The logarithm to base 10."""
     return R.multiply(R.log(data), scalar(1 / np.log(10), data))
 
 
-@op("clip", attrs="ClipAttrs")
+@op("clip", attrs="ClipAttrs", kind=ELEMENTWISE, mixed="bounded")
 def clip(a: Input, a_min: float, a_max: float) -> Any:
     """Each element, but no less than a_min and no more than a_max."""
     dtype = DataType(a.struct_info.dtype)
@@ -139,19 +140,19 @@ def clip(a: Input, a_min: float, a_max: float) -> Any:
     return R.clip(a, a_min, a_max)
 
 
-@op("copy")
+@op("copy", kind=ELEMENTWISE, mixed="follow")
 def copy(data: Input) -> Any:
     """The same values."""
     return data
 
 
-@op("zeros", attrs="InitOpAttrs")
+@op("zeros", attrs="InitOpAttrs", kind=INJECTIVE, mixed="follow")
 def zeros(shape: Numbers = (), dtype: str = "float32") -> Any:
     """A tensor of zeros."""
     return R.zeros(list(shape), dtype)
 
 
-@op("ones", attrs="InitOpAttrs")
+@op("ones", attrs="InitOpAttrs", kind=INJECTIVE)
 def ones(shape: Numbers = (), dtype: str = "float32") -> Any:
     """A tensor of ones."""
     return R.ones(list(shape), dtype)
@@ -185,11 +186,11 @@ def as_i64(data: Any) -> Any:
     return data if data.struct_info.dtype == "int64" else R.astype(data, "int64")
 
 
-same("zeros_like", params="data")
-same("ones_like", params="data")
+same("zeros_like", params="data", kind=ELEMENTWISE)
+same("ones_like", params="data", kind=ELEMENTWISE)
 
 
-@op("concatenate", attrs="ConcatenateAttrs")
+@op("concatenate", attrs="ConcatenateAttrs", kind=INJECTIVE, mixed="follow", layout=layouts.joining)
 def concatenate(data: Inputs, axis: int = 0) -> Any:
     """The tensors of a tuple, one after another along an axis."""
     return R.concat(fields(data), axis)
@@ -223,18 +224,18 @@ def fields(data: Any) -> list[Any]:
     return [rx.TupleGetItem(data, i) for i in range(len(data.struct_info.fields))]
 
 
-same("stack", params="data axis", attrs="StackAttrs")
-same("einsum", params="data equation", attrs="EinsumAttrs")
+same("stack", params="data axis", attrs="StackAttrs", kind=INJECTIVE)
+same("einsum", params="data equation", attrs="EinsumAttrs", kind=FUSABLE)
 
 
-@op("shape_of", attrs="ShapeOfAttrs")
+@op("shape_of", attrs="ShapeOfAttrs", kind=INJECTIVE, mixed="follow")
 def shape_of(data: Input, dtype: str = "int32") -> Any:
     """The shape, as a tensor."""
     values = R.shape_to_tensor(R.shape_of(data))
     return values if dtype == "int64" else R.astype(values, dtype)
 
 
-@op("ndarray_size", attrs="NdarraySizeAttrs")
+@op("ndarray_size", attrs="NdarraySizeAttrs", kind=INJECTIVE)
 def ndarray_size(data: Input, dtype: str = "int32") -> Any:
     """The number of elements."""
     dims = data.struct_info.get_shape()
@@ -243,7 +244,7 @@ def ndarray_size(data: Input, dtype: str = "int32") -> Any:
     return R.astype(R.prod(R.shape_to_tensor(R.shape_of(data))), dtype)
 
 
-@op("fixed_point_multiply", attrs="FixedPointMultiplyAttrs")
+@op("fixed_point_multiply", attrs="FixedPointMultiplyAttrs", kind=ELEMENTWISE)
 def fixed_point_multiply(data: Input, multiplier: int, shift: int) -> Any:
     """data * multiplier / 2**31 * 2**shift, rounded half up, in 64 bits."""
     wide = R.multiply(R.astype(data, "int64"), rx.const(int(multiplier), "int64"))

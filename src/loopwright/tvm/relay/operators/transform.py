@@ -11,8 +11,10 @@ import numpy as np
 
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm, PrimExpr
+from ....ops.core import BROADCAST, ELEMENTWISE, INJECTIVE
 from ....relax import expr as rx
 from ....tir.data_layout import BijectiveLayout, Layout
+from . import layouts
 from .core import Input, Inputs, Numbers, R, as_numbers, builder, op, same, view
 from .tensor import fields, i64, shape_of_tensor
 
@@ -29,11 +31,11 @@ def dims_of(data: Any) -> list[Any]:
 # ---------------------------------------------------------------------- dtype
 
 
-same("cast", "astype", "data dtype", attrs="CastAttrs")
-same("reinterpret", params="data dtype", attrs="CastAttrs")
+same("cast", "astype", "data dtype", attrs="CastAttrs", kind=ELEMENTWISE, mixed="follow")
+same("reinterpret", params="data dtype", attrs="CastAttrs", kind=ELEMENTWISE)
 
 
-@op("cast_like")
+@op("cast_like", kind=ELEMENTWISE, mixed="follow")
 def cast_like(data: Input, dtype_like: Input) -> Any:
     """The elements converted to the dtype of another tensor."""
     return R.astype(data, str(dtype_like.struct_info.dtype))
@@ -42,7 +44,7 @@ def cast_like(data: Input, dtype_like: Input) -> Any:
 # ---------------------------------------------------------------------- axes
 
 
-@op("expand_dims", attrs="ExpandDimsAttrs")
+@op("expand_dims", attrs="ExpandDimsAttrs", kind=BROADCAST, mixed="follow")
 def expand_dims(data: Input, axis: int, num_newaxis: int = 1) -> Any:
     """`num_newaxis` axes of extent 1 before an axis."""
     rank = data.struct_info.ndim
@@ -70,13 +72,13 @@ def dyn_expand_dims(data: Input, axis: Input, num_newaxis: int = 1) -> Any:
     return R.reshape(data, R.tensor_to_shape(shape))
 
 
-@op("transpose", attrs="TransposeAttrs")
+@op("transpose", attrs="TransposeAttrs", kind=INJECTIVE, mixed="follow", layout=layouts.transposing)
 def transpose(data: Input, axes: Any = None) -> Any:
     """The axes in another order; None: reversed."""
     return R.permute_dims(data, list(axes) if axes else None)
 
 
-@op("squeeze", attrs="SqueezeAttrs")
+@op("squeeze", attrs="SqueezeAttrs", kind=INJECTIVE, mixed="follow", layout=layouts.squeezing)
 def squeeze(data: Input, axis: Numbers = None) -> Any:
     """Without axes of extent 1: those given, or all."""
     if axis is not None and not axis:
@@ -103,11 +105,11 @@ def dyn_squeeze(data: Input, axis: Input) -> Any:
     return R.reshape(data, R.tensor_to_shape(R.take(old, remaining, 0)))
 
 
-same("reverse", "flip", attrs="ReverseAttrs")
+same("reverse", "flip", attrs="ReverseAttrs", kind=INJECTIVE)
 same("collapse_sum_like", params="data collapse_type")
 
 
-@op("reverse_sequence", attrs="ReverseSequenceAttrs")
+@op("reverse_sequence", attrs="ReverseSequenceAttrs", kind=INJECTIVE)
 def reverse_sequence(
     data: Input, seq_lengths: Input, seq_axis: int = 1, batch_axis: int = 0
 ) -> Any:
@@ -132,7 +134,7 @@ def reverse_sequence(
     return R.gather_elements(data, R.broadcast_to(source, dims), seq)
 
 
-@op("layout_transform", attrs="LayoutTransformAttrs")
+@op("layout_transform", attrs="LayoutTransformAttrs", kind=INJECTIVE)
 def layout_transform(data: Input, src_layout: str, dst_layout: str) -> Any:
     """The elements from one layout into another: "NCHW" into "NCHW16c"."""
     if src_layout == dst_layout:
@@ -228,13 +230,13 @@ def _quotient(whole: Any, part: Any) -> Any:
     return whole // part
 
 
-@op("reshape", attrs="ReshapeAttrs")
+@op("reshape", attrs="ReshapeAttrs", kind=INJECTIVE, mixed="follow")
 def reshape(data: Input, newshape: Numbers, allowzero: bool = False) -> Any:
     """The same elements, in order, in another shape: see `reshaped` for the codes."""
     return R.reshape(data, reshaped(dims_of(data), list(newshape), allowzero))
 
 
-@op("dyn.reshape", attrs="ReshapeAttrs", static=reshape)
+@op("dyn.reshape", attrs="ReshapeAttrs", static=reshape, mixed="follow")
 def dyn_reshape(data: Input, newshape: Input, allowzero: bool = False) -> Any:
     """The same elements in a shape that is a value; 0, -1 and -3 as for `reshape`."""
     old = R.shape_to_tensor(R.shape_of(data))
@@ -261,7 +263,7 @@ def _reversed_shape(old: list[Any], new: list[Any]) -> list[Any]:
     return reshaped(old[::-1], new[::-1])[::-1]
 
 
-@op("contrib_reverse_reshape", attrs="ReshapeAttrs", view=False)
+@op("contrib_reverse_reshape", attrs="ReshapeAttrs", view=False, kind=INJECTIVE)
 def reverse_reshape(data: Input, newshape: Numbers, allowzero: bool = False) -> Any:
     """As `reshape`, with the codes read from the last axis to the first."""
     return R.reshape(data, _reversed_shape(dims_of(data), list(newshape)))
@@ -291,7 +293,7 @@ def like_shape(
 _RANGES = {"lhs_begin": 0, "lhs_end": None, "rhs_begin": 0, "rhs_end": None}
 
 
-@op("reshape_like", attrs="ReshapeLikeAttrs", options=_RANGES)
+@op("reshape_like", attrs="ReshapeLikeAttrs", options=_RANGES, kind=INJECTIVE)
 def reshape_like(data: Input, shape_like: Input, **ranges: Any) -> Any:
     """The same elements in the shape of another tensor, or with a range of its extents."""
     return R.reshape(data, like_shape(dims_of(data), dims_of(shape_like), ranges))
@@ -300,19 +302,19 @@ def reshape_like(data: Input, shape_like: Input, **ranges: Any) -> Any:
 # ---------------------------------------------------------------------- repetition
 
 
-@op("broadcast_to", attrs="InitOpAttrs")
+@op("broadcast_to", attrs="InitOpAttrs", kind=BROADCAST)
 def broadcast_to(data: Input, shape: Numbers = (), dtype: str = "") -> Any:
     """The elements repeated along axes of extent 1 and new ones in front."""
     return R.broadcast_to(data, list(shape))
 
 
-@op("dyn.broadcast_to", attrs="InitOpAttrs", static=broadcast_to)
+@op("dyn.broadcast_to", attrs="InitOpAttrs", static=broadcast_to, mixed="follow")
 def dyn_broadcast_to(data: Input, shape: Input, dtype: str = "") -> Any:
     """`broadcast_to` of a shape that is a value."""
     return R.broadcast_to(data, shape_of_tensor(shape))
 
 
-@op("broadcast_to_like")
+@op("broadcast_to_like", kind=BROADCAST, mixed="follow")
 def broadcast_to_like(data: Input, broadcast_type: Input) -> Any:
     """The elements repeated to the shape of another tensor."""
     return R.broadcast_to(data, dims_of(broadcast_type))
@@ -324,16 +326,16 @@ def collapse_sum_to(data: Input, shape: Numbers = (), dtype: str = "") -> Any:
     return R.collapse_sum_to(data, list(shape))
 
 
-same("repeat", attrs="RepeatAttrs")
+same("repeat", attrs="RepeatAttrs", kind=INJECTIVE)
 
 
-@op("tile", attrs="TileAttrs")
+@op("tile", attrs="TileAttrs", kind=INJECTIVE, mixed="follow")
 def tile(data: Input, reps: Numbers) -> Any:
     """The whole tensor again and again along its axes."""
     return R.tile(data, list(reps))
 
 
-@op("dyn.tile", attrs="TileAttrs", static=tile)
+@op("dyn.tile", attrs="TileAttrs", static=tile, mixed="follow")
 def dyn_tile(data: Input, reps: Input) -> Any:
     """`tile` by numbers that are a value."""
     count, rank = int(dims_of(reps)[0]), data.struct_info.ndim
@@ -358,7 +360,8 @@ def _sections(attrs: dict[str, Any], args: Mapping[str, Any]) -> int:
     return parts if isinstance(parts, int) else len(parts) + 1
 
 
-@op("split", results=_sections, attrs="SplitAttrs")
+@op("split", results=_sections, attrs="SplitAttrs", kind=INJECTIVE, mixed="follow",
+    layout=layouts.splitting)  # fmt: skip
 def split(data: Input, indices_or_sections: Any, axis: int = 0) -> Any:
     """Parts along an axis: n of one size, or between given indices."""
     parts, dims = indices_or_sections, data.struct_info.get_shape()
@@ -378,7 +381,8 @@ def _(indices_or_sections: Any, **attrs: Any) -> dict[str, Any]:
     return {"indices_or_sections": parts if isinstance(parts, int) else as_numbers(parts), **attrs}
 
 
-@op("meshgrid", attrs="MeshgridAttrs", results=lambda attrs, args: len(args["data"]))
+@op("meshgrid", attrs="MeshgridAttrs", results=lambda attrs, args: len(args["data"]),
+    kind=INJECTIVE)  # fmt: skip
 def meshgrid(data: Inputs, indexing: str = "ij") -> Any:
     """The coordinates of a grid, from those of its axes."""
     vectors = [R.reshape(f, [-1]) if f.struct_info.ndim == 0 else f for f in fields(data)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....ops.core import FUSABLE, INJECTIVE
+from . import layouts
 from .core import REQUIRED, Input, R, builder, op, same
 from .transform import dims_of
 
@@ -32,11 +34,13 @@ same("vision.regular_non_max_suppression", results=4, attrs="RegularNonMaximumSu
 
 # ---------------------------------------------------------------------- regions
 
+_REGIONS = layouts.fixed(("layout", "NC"), "layout")
+
 roi_align = same(
     "vision.roi_align", attrs="ROIAlignAttrs",
-    params="data rois pooled_size spatial_scale sample_ratio layout mode",
+    params="data rois pooled_size spatial_scale sample_ratio layout mode", kind=FUSABLE, layout=_REGIONS,
 )  # fmt: skip
-roi_pool = same("vision.roi_pool", attrs="ROIPoolAttrs")
+roi_pool = same("vision.roi_pool", attrs="ROIPoolAttrs", layout=_REGIONS)
 
 for _row in (roi_align, roi_pool):
 
@@ -46,7 +50,7 @@ for _row in (roi_align, roi_pool):
         return {"pooled_size": size, **attrs}
 
 
-@op("vision.yolo_reorg", attrs="YoloReorgAttrs")
+@op("vision.yolo_reorg", attrs="YoloReorgAttrs", kind=INJECTIVE)
 def yolo_reorg(data: Input, stride: int) -> Any:
     """The channels of an image NCHW spread over blocks of pixels, read on as an image of
     `stride ** 2` times the channels."""

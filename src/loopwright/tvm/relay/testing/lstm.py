@@ -16,7 +16,8 @@ from .init import workload_of
 def lstm_cell(
     num_hidden: int, batch_size: int = 1, dtype: str = "float32", name: str = ""
 ) -> Function:
-    """(inputs, (h, c), weights and biases) -> (h, (h, c)): one step."""
+    """One step: (inputs, (h, c), weights and biases) -> (h, (h, c)). inputs, h and c are (batch_size, num_hidden);
+    the gates are in the order input, forget, candidate, output."""
     state = TensorType((batch_size, num_hidden), dtype)
     weight = TensorType((4 * num_hidden, num_hidden), dtype)
     bias = TensorType((4 * num_hidden,), dtype)
@@ -24,13 +25,14 @@ def lstm_cell(
     weights: dict[str, tuple[Any, list[Any]]] = {
         "i2h": (inputs, [Var("i2h_weight", weight), Var("i2h_bias", bias)])
     }
-    before = TupleGetItem(states, 0)
-    weights["h2h"] = (before, [Var("h2h_weight", weight), Var("h2h_bias", bias)])
+    previous = TupleGetItem(states, 0)
+    weights["h2h"] = (previous, [Var("h2h_weight", weight), Var("h2h_bias", bias)])
     sums = [layers.dense_add_bias(x, *w, units=4 * num_hidden) for x, w in weights.values()]
     parts = op.split(op.add(*sums), indices_or_sections=4, axis=1)
-    new, update, change, shown = parts[0], parts[1], op.tanh(parts[2]), op.sigmoid(parts[3])
-    c = op.sigmoid(update) * TupleGetItem(states, 1) + op.sigmoid(new) * change
-    h = shown * op.tanh(c)
+    in_gate, forget_gate = parts[0], parts[1]
+    candidate, out_gate = op.tanh(parts[2]), op.sigmoid(parts[3])
+    c = op.sigmoid(forget_gate) * TupleGetItem(states, 1) + op.sigmoid(in_gate) * candidate
+    h = out_gate * op.tanh(c)
     result = TupleType([state, TupleType([state, state])])
     params = [inputs, states, *(p for _, pair in weights.values() for p in pair)]
     return Function(params, Tuple([h, Tuple([h, c])]), result)

@@ -13,9 +13,9 @@ from typing import Any
 from ....ir.op import Op
 from ....ir.prim_expr import IntImm
 from ....ir.structural import structural_equal
+from ....ops.core import BROADCAST
 from ..expr import Call, Expr, Function
-from ..operators.core import VIEWS
-from ..operators.kinds import BROADCAST, kind_of
+from ..operators.core import VIEWS, kind_of
 from ..walk import post_order, rewrite
 
 Branch = list[Call]

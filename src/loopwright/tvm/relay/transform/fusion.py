@@ -13,17 +13,9 @@ from typing import Any
 
 from ....ir.op import Op
 from ....ir.prim_expr import IntImm
+from ....ops.core import BROADCAST, ELEMENTWISE, FUSABLE, INJECTIVE, OPAQUE, REDUCTION, TUPLE
 from ..expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
-from ..operators.kinds import (
-    BROADCAST,
-    ELEMWISE,
-    FUSABLE,
-    INJECTIVE,
-    OPAQUE,
-    REDUCE,
-    TUPLE,
-    kind_of,
-)
+from ..operators.core import kind_of
 from ..types import TensorType, TupleType, same_type
 from ..walk import post_order
 
@@ -87,7 +79,7 @@ class Uses:
             for arg in expr.args:
                 edge = node.kind
                 if edge == BROADCAST and _same(arg, expr):
-                    edge = ELEMWISE
+                    edge = ELEMENTWISE
                 self._use(arg, node, edge)
         elif isinstance(expr, Tuple):
             node.kind = TUPLE
@@ -103,7 +95,7 @@ class Uses:
             self._use(expr.tuple_value, node if tensors else None, INJECTIVE)
         elif isinstance(expr, Constant):
             simple = expr.data.shape == () and str(expr.data.dtype) in _SCALARS
-            node.kind = ELEMWISE if simple or self.link_params else OPAQUE
+            node.kind = ELEMENTWISE if simple or self.link_params else OPAQUE
         else:
             self._opaque(node)
 
@@ -159,7 +151,7 @@ def _common(node: Node, tree: list[Any]) -> tuple[Dominator | None, int]:
     """The least common ancestor of all users, and the greatest kind on the way."""
     if node.outside or not node.outputs:
         return None, OPAQUE
-    parent, kind = None, ELEMWISE
+    parent, kind = None, ELEMENTWISE
     for i, (user, edge) in enumerate(node.outputs):
         other = tree[user.index]
         kind = max(kind, edge)
@@ -222,12 +214,12 @@ class Partition:
     def _allowed(self, kind: int, dominator: Dominator, phase: int) -> Any:
         """What nodes on the way may be, as f(kind, whether it is the last); None: no fusion."""
         if kind == FUSABLE:
-            if phase == 0 and dominator.kind == ELEMWISE:
+            if phase == 0 and dominator.kind == ELEMENTWISE:
                 return lambda k, last: k <= BROADCAST
             return None
         if kind <= BROADCAST:
-            if dominator.kind <= INJECTIVE or dominator.kind == REDUCE:
-                last_kinds = (ELEMWISE, BROADCAST, REDUCE, INJECTIVE, FUSABLE)
+            if dominator.kind <= INJECTIVE or dominator.kind == REDUCTION:
+                last_kinds = (ELEMENTWISE, BROADCAST, REDUCTION, INJECTIVE, FUSABLE)
                 return lambda k, last: k in last_kinds if last else k <= INJECTIVE
             return None
         if kind in (INJECTIVE, TUPLE) and phase == 1:

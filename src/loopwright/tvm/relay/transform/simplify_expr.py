@@ -64,13 +64,14 @@ def _reshapes(call: Call) -> Any:
 
 
 def _axes(call: Call) -> list[int]:
+    """The axes of a transpose, counted from the first one."""
     rank = len(_type(call.args[0]).shape)
     axes = call.attrs.axes
     return [int(a) % rank for a in axes] if axes else list(range(rank))[::-1]
 
 
 def _layouts(call: Call) -> tuple[str, str] | None:
-    """The layouts between which a call moves; those of a transpose are made up."""
+    """The layouts that a `layout_transform` names; None of a transpose."""
     if name_of(call) == "layout_transform":
         return call.attrs.src_layout, call.attrs.dst_layout
     return None
@@ -78,6 +79,7 @@ def _layouts(call: Call) -> tuple[str, str] | None:
 
 @rule("transpose", "layout_transform")
 def _moves(call: Call) -> Any:
+    """A transpose or layout transform that moves nothing, and two in a row as one."""
     names = _layouts(call)
     if names is not None and names[0] == names[1]:
         return call.args[0]
@@ -122,7 +124,7 @@ def _with_names(first: Call, second: Call) -> tuple[Any, Any]:
 # ---------------------------------------------------------------------- shapes of other tensors
 
 
-def _concrete(name: str, build: Callable[[Call, list[int]], Any], shape_of: int = -1) -> None:
+def _concrete(name: str, build: Callable[[Call, list[int]], Any]) -> None:
     """Calls of an operator that takes the shape of another tensor, where that is known."""
 
     @rule(name)
@@ -149,6 +151,7 @@ def _cast_like(call: Call) -> Any:
 
 @rule("cast")
 def _casts(call: Call) -> Any:
+    """A cast to the operand's own dtype, and one after another cast that loses nothing."""
     (inner,) = call.args
     have, want = _type(inner).dtype, DataType(call.attrs.dtype)
     if have == want:
@@ -180,6 +183,7 @@ def _in_range(source: Expr, have: DataType, want: DataType) -> bool:
 
 @rule("clip")
 def _clips(call: Call) -> Any:
+    """A clip to bounds that include all values of its dtype."""
     dtype = _type(call.args[0]).dtype
     if not dtype.is_integer or dtype.is_bool:
         return None
@@ -205,13 +209,14 @@ def _fill(node: Expr) -> Any:
     return _fill(node.args[1]) if name == "full_like" else None
 
 
-NEUTRAL = {"add": 0, "subtract": 0, "multiply": 1, "divide": 1}
+_NEUTRAL = {"add": 0, "subtract": 0, "multiply": 1, "divide": 1}
+_STEPS = 100  # of one call: each is simpler than the last one, so this is a guard against rules that undo another
 
 
 @rule("add", "subtract", "multiply", "divide")
 def _with_fill(call: Call) -> Any:
     """An operand of one value: it is removed if it changes nothing, else becomes a scalar."""
-    neutral, type_ = NEUTRAL[name_of(call)], _type(call)
+    neutral, type_ = _NEUTRAL[name_of(call)], _type(call)
     for position, (fill, other) in enumerate((call.args, call.args[::-1])):
         value = _fill(fill)
         if value is None or not same_type(_type(other), type_) or _unknown(type_):
@@ -244,6 +249,7 @@ def _split(node: Expr, name: str) -> tuple[Any, Constant] | None:
 
 @rule("add")
 def _add_add(call: Call) -> Any:
+    """x + a + b = x + (a + b)"""
     outer = _split(call, "add")
     inner = None if outer is None else _split(outer[0], "add")
     if outer is None or inner is None:
@@ -253,6 +259,7 @@ def _add_add(call: Call) -> Any:
 
 @rule("multiply")
 def _mul_mul(call: Call) -> Any:
+    """x * a * b = x * (a * b), and (x + a) * b = x * b + a * b"""
     outer = _split(call, "multiply")
     if outer is None:
         return None
@@ -269,6 +276,7 @@ def _mul_mul(call: Call) -> Any:
 
 @rule("add")
 def _twice(call: Call) -> Any:
+    """x + x = x * 2"""
     a, b = call.args
     if a is not b and not (isinstance(a, Call) and structural_equal(a, b)):
         return None
@@ -325,6 +333,7 @@ def _product(node: Expr) -> tuple[float, Any, Any] | None:
 
 @rule("divide")
 def _by_root(call: Call) -> Any:
+    """a / sqrt(x) = a * rsqrt(x)"""
     top, root = call.args
     if name_of(root) != "sqrt":
         return None
@@ -345,7 +354,7 @@ def _simplified(old: BaseExpr, new: BaseExpr) -> Any:
     if new.struct_info is None:
         new.struct_info = old.struct_info
     current, changed = new, False
-    for _ in range(100):  # each step is simpler; a bound all the same
+    for _ in range(_STEPS):
         steps = (step(current) for step in RULES.get(name_of(current), ()))
         simpler = next((s for s in steps if s is not None), None)
         if simpler is None:
