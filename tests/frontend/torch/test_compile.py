@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -291,10 +292,26 @@ def test_relax_dynamo_runs_its_pipeline() -> None:
     assert "R.sin" in seen[0]["main"].script()
 
 
+@pytest.mark.parametrize("cached", ["0", "1"])
+def test_branches(cached: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Graphs that differ in their branches alone are two."""
+    monkeypatch.setenv("LOOPWRIGHT_CACHE", cached)
+    monkeypatch.setenv("LOOPWRIGHT_CACHE_DIR", str(tmp_path))
+    x = torch.randn(3)
+    for other in (torch.sin, torch.cos):
+        torch._dynamo.reset()
+        for value in (x.abs(), -x.abs()):
+            same(lambda x, f=other: torch.cond(x.sum() > 0, f, lambda x: x * 2, (x,)), value)
+
+
 def test_from_fx() -> None:
     net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())
     mod = from_fx(torch.fx.symbolic_trace(net), [((2, 4), "float32")])
     assert str(mod["main"].ret_struct_info) == 'R.Tensor((2, 3), dtype="float32")'
+    size = torch.fx.Graph()
+    size.output(size.call_function(torch.ops.aten.sym_size.int, (size.placeholder("x"), 1)))
+    mod = from_fx(torch.fx.GraphModule(net, size), [((2, 4), "float32")])
+    assert len(mod["main"].body.blocks[0].bindings) == 2  # the number, and the result
     with pytest.raises(Exception, match="registered by ATen's overloads"):
         from_fx(
             torch.fx.symbolic_trace(net), [((2, 4), "float32")], custom_convert_map={"relu": id}

@@ -290,6 +290,11 @@ def test_tvm_s_form() -> None:
         (lambda x: x.gather(1, torch.tensor([[0, 2]])), [(3, 4)]),
         (lambda x: F.pad(x, (1, -1), value=2.0), [(3, 4)]),
         (lambda x: x**3 - x.masked_fill(x > 0, 2), [(3, 4)]),
+        (lambda x, slope: F.prelu(x, slope), [(2, 3, 4), (1,)]),
+        (lambda x, source: x.masked_scatter(x > 0, source), [(3, 4), (12,)]),
+        (lambda x, source: x.masked_scatter(x > 9, source), [(3,), (2,)]),
+        (lambda x: torch.isin(x, torch.stack((x[0], x[0]))), [(3, 4)]),
+        (lambda x: torch.isin(x, x[0], invert=True), [(3, 4)]),
     ],
 )
 def test_tvm_s_form_computes_the_same(function: object, args: list[tuple[int, ...]]) -> None:

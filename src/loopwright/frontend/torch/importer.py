@@ -295,7 +295,10 @@ class TorchImporter(Importer):
 
     def _literal(self, value: bool | int | float) -> Value:
         kinds = {bool: "bool", int: "int64" if self.form is None else "int32", float: "float64"}
-        return self.context.tensor(value, kinds[type(value)])
+        constant = self.context.tensor(value, kinds[type(value)])
+        if self.form is None or self.form.of_one is None:
+            return constant
+        return self.context.value(self.builder.emit(constant.expr))  # TVM binds it twice
 
     def _size(self, node: fx.Node) -> Value:
         return self.context.tensor(self._number(node.meta.get("val")), "int64")
@@ -427,7 +430,7 @@ class TorchImporter(Importer):
         """An argument of a node: tensors as Values, symbolic sizes as expressions, types by our names."""
         if isinstance(arg, fx.Node):
             fake, name = arg.meta.get("val"), result_of(arg)
-            if arg.op == "get_attr" and fake is None:
+            if arg.op == "get_attr" and not isinstance(fake, torch.Tensor):
                 return arg.graph.owning_module.get_submodule(arg.target)
             if isinstance(fake, torch.SymInt) or name not in self.values:
                 return self._number(fake)

@@ -271,6 +271,16 @@ def hardtanh(cx: Context, node: Node, x: Term, low: Number = -1, high: Number = 
     return op.clip(cx.tensor(x, node.dtype).expr, *bounds)
 
 
+def _has_channels(node: fx.Node) -> bool:
+    data, slopes = (a.meta["val"] for a in node.args[:2])
+    return data.ndim > 1 and slopes.ndim == 1
+
+
+@whole("prelu", only=_has_channels)
+def prelu(cx: Context, node: Node, x: Term, slopes: Term) -> Expr:
+    return op.nn.prelu(x.expr, slopes.expr, 1)
+
+
 @whole("copy")
 def copy(cx: Context, node: Node, x: Term, source: Term, *_: object) -> Term:
     out = cx.tensor(source, node.dtype)
@@ -435,6 +445,35 @@ def take(cx: Context, node: Node, x: Term, indices: Term) -> Any:
     if x.ndim != 1:
         return indexing.take(cx, node, x, indices)
     return op.take(x.expr, op.astype(indices.expr, "int32"))
+
+
+def _line(cx: Context, x: Term) -> Term:
+    return x if x.ndim == 1 else cx.flat(x)
+
+
+def _is_masked(node: fx.Node) -> bool:
+    """Whether each element has its own flag, and there is one in the source."""
+    data, mask, source = (a.meta["val"] for a in node.args[:3])
+    return data.shape == mask.shape and mask.dtype is torch.bool and source.numel() != 0
+
+
+@whole("masked_scatter", only=_is_masked)
+def masked_scatter(cx: Context, node: Node, x: Term, mask: Term, source: Term) -> Term:
+    """The place before the first true element is -1, the source's last: no result takes it."""
+    place = _line(cx, mask).cumsum(0, "int32", False) - 1
+    moved = _line(cx, source).take(place.expr, 0)
+    return cx.where(mask, moved if mask.ndim == 1 else moved.reshape(ShapeExpr(x.shape)), x)
+
+
+def _is_membership(node: fx.Node) -> bool:
+    return not _given(node, "assume_unique", 2, False) and not _given(node, "invert", 3, False)
+
+
+@whole("isin.Tensor_Tensor", only=_is_membership)
+def isin(cx: Context, node: Node, x: Term, among: Term, **_: object) -> Term:
+    """A sum of bool is whether any is true."""
+    same = x.expand_dims(-1).equal(cx.flat(among))
+    return cx.value(op.greater(same.sum(-1).expr, cx.scalar(0, str(x.dtype))))
 
 
 @whole("index_put")
