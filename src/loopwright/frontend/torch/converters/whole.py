@@ -95,12 +95,6 @@ _CONVOLUTIONS = {
 }  # fmt: skip
 
 
-def _with_bias(cx: Context, out: Term, bias: Term | None) -> Term:
-    if bias is None:
-        return out
-    return out + bias.reshape(ShapeExpr([1, -1, *[1] * (out.ndim - 2)]))
-
-
 def _is_batch(node: fx.Node) -> bool:
     """Whether the data of a convolution has a batch axis."""
     data, weight = node.args[:2]
@@ -110,12 +104,12 @@ def _is_batch(node: fx.Node) -> bool:
 @whole("conv1d", "conv2d", "conv3d", only=_is_batch)
 def convolution(
     cx: Context, node: Node, x: Term, weight: Term, bias: Term | None = None, stride: Any = 1,
-    padding: Any = 0, dilation: Any = 1, groups: int = 1,
+    padding: Any = 0, dilation: Any = 1, groups: int = 1, **more: Any,
 ) -> Term:  # fmt: skip
     build = _CONVOLUTIONS[node.op_type.split(".")[1]]
-    named = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    out = build(x.expr, weight.expr, **named, out_dtype=node.dtype)
-    return _with_bias(cx, cx.value(out), bias)
+    more |= {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    out = cx.value(build(x.expr, weight.expr, **more, out_dtype=node.dtype))
+    return out if bias is None else out + bias.reshape(ShapeExpr([1, -1, *[1] * (out.ndim - 2)]))
 
 
 @whole("conv_transpose1d", "conv_transpose2d.input", only=_is_batch)
@@ -123,15 +117,8 @@ def transposed(
     cx: Context, node: Node, x: Term, weight: Term, bias: Term | None = None, stride: Any = 1,
     padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Term:  # fmt: skip
-    build = _CONVOLUTIONS[node.op_type.split(".")[1]]
-    named = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    out = build(x.expr, weight.expr, **named, output_padding=output_padding, out_dtype=node.dtype)
-    return _with_bias(cx, cx.value(out), bias)
-
-
-@whole("pixel_shuffle", only=lambda node: node.args[0].meta["val"].ndim == 4)
-def pixel_shuffle(cx: Context, node: Node, x: Term, factor: int) -> Expr:
-    return op.nn.pixel_shuffle(x.expr, factor)
+    args = x, weight, bias, stride, padding, dilation, groups
+    return convolution(cx, node, *args, output_padding=output_padding)
 
 
 @whole("pad", only=lambda node: all(isinstance(w, int) and w >= 0 for w in node.args[1]))
@@ -254,11 +241,6 @@ def vector_norm(
 # ---------------------------------------------------------------- elements
 
 
-@whole("pow.Tensor_Scalar")
-def power(cx: Context, node: Node, x: Term, exponent: Arg) -> Term:
-    return cx.tensor(x, node.dtype).power(exponent)
-
-
 @whole("rsub.Tensor", "rsub.Scalar")
 def rsub(cx: Context, node: Node, a: Arg, b: Arg, alpha: Number = 1) -> Term:
     x = cx.tensor(a, node.dtype)
@@ -274,11 +256,6 @@ def hardtanh(cx: Context, node: Node, x: Term, low: Number = -1, high: Number = 
 def _has_channels(node: fx.Node) -> bool:
     data, slopes = (a.meta["val"] for a in node.args[:2])
     return data.ndim > 1 and slopes.ndim == 1
-
-
-@whole("prelu", only=_has_channels)
-def prelu(cx: Context, node: Node, x: Term, slopes: Term) -> Expr:
-    return op.nn.prelu(x.expr, slopes.expr, 1)
 
 
 @whole("copy")
@@ -347,19 +324,9 @@ def squeeze(cx: Context, node: Node, x: Term, dim: Any = None) -> Any:
     return op.squeeze(x.expr, ones) if ones else x
 
 
-@whole("unsqueeze")
-def unsqueeze(cx: Context, node: Node, x: Term, dim: int) -> Expr:
-    return op.expand_dims(x.expr, dim)
-
-
 @whole("stack")
 def stack(cx: Context, node: Node, tensors: list[Term], dim: int = 0) -> Expr:
     return op.stack([cx.tensor(v, node.dtype).expr for v in tensors], dim)
-
-
-@whole("tile", only=lambda node: all(isinstance(r, int) for r in node.args[1]))
-def tile(cx: Context, node: Node, x: Term, repeats: list[int]) -> Expr:
-    return op.tile(x.expr, repeats)
 
 
 @whole("meshgrid", "meshgrid.indexing")
@@ -491,11 +458,6 @@ def index_put(
     return op.index_put(x.expr, at, cx.tensor(values, str(x.dtype)).expr, accumulate)
 
 
-@whole("one_hot", only=lambda node: len(node.args) > 1 and node.args[1] != -1)
-def one_hot(cx: Context, node: Node, x: Term, count: int) -> Expr:
-    return op.one_hot(x.expr, PrimValue(1), PrimValue(0), count, -1)
-
-
 @whole("_local_scalar_dense")
 def item(cx: Context, node: Node, x: Term) -> Any:
     return (
@@ -534,3 +496,18 @@ def hamming_window(
     **_: object,
 ) -> Expr:  # fmt: skip
     return op.hamming_window(size, int(periodic), alpha, beta, node.dtype)
+
+
+# The others are a formula.
+for _name, _only, _convert in (
+    ("pixel_shuffle", lambda n: n.args[0].meta["val"].ndim == 4,
+     lambda cx, node, x, factor: op.nn.pixel_shuffle(x.expr, factor)),
+    ("unsqueeze", None, lambda cx, node, x, dim: op.expand_dims(x.expr, dim)),
+    ("tile", lambda n: all(isinstance(r, int) for r in n.args[1]),
+     lambda cx, node, x, repeats: op.tile(x.expr, repeats)),
+    ("prelu", _has_channels, lambda cx, node, x, slopes: op.nn.prelu(x.expr, slopes.expr, 1)),
+    ("pow.Tensor_Scalar", None, lambda cx, node, x, y: cx.tensor(x, node.dtype).power(y)),
+    ("one_hot", lambda n: len(n.args) > 1 and n.args[1] != -1,
+     lambda cx, node, x, count: op.one_hot(x.expr, PrimValue(1), PrimValue(0), count, -1)),
+):  # fmt: skip
+    whole(_name, only=_only)(_convert)
