@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._decomp import decomposition_table
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.utils._pytree import tree_unflatten
@@ -216,6 +217,8 @@ def _module(
 def decompositions(more: Iterable[str] = ()) -> dict[Any, Callable[..., Any]]:
     """torch's default decompositions without those of operators that have a converter, and of `more`."""
     table = torch.export.default_decompositions()
+    norm = torch.ops.aten.linalg_vector_norm.default  # which torch 2.13 leaves out of them
+    table[norm] = decomposition_table[norm]
     for name in (*supported_operators(DOMAIN), *more):
         overload = overload_of(name)
         if isinstance(overload, torch._ops.OpOverload):  # its library is loaded
