@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Structure:
     """The arguments of a model of torch. tree: those by position and those by name, as containers are: a
     number is a value, others are (the keys of a dict, or None; the parts). constants: for each value that
-    is no tensor, what it was when the model was exported, as text; "" for a tensor."""
+    is not a tensor, what it was when the model was exported, as text; "" for a tensor."""
 
     def __init__(self, tree: Any, constants: Sequence[str]) -> None:
         self.tree, self.constants = tree, list(constants)
@@ -33,11 +33,13 @@ class Structure:
         names = self.tree[1][1][0]
         if plain and len(args) == self.constants.count("") and not named.keys() & set(names):
             return args, named
-        given = {k: v for k, v in named.items() if k in names}
-        values = list(_leaves(self.tree, (args, given)))
+        by_name = {k: v for k, v in named.items() if k in names}
+        values = list(_leaves(self.tree, (args, by_name)))
         for value, constant in zip(values, self.constants, strict=True):
             if constant not in ("", repr(value)):
-                what = "this model was exported for another value of an argument that is no tensor"
+                what = (
+                    "this model was exported for another value of an argument that is not a tensor"
+                )
                 raise TypeError(explain(what, got=repr(value), instead=constant))
         tensors = [v for v, c in zip(values, self.constants, strict=True) if not c]
         return tensors, {k: v for k, v in named.items() if k not in names}

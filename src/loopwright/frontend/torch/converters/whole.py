@@ -426,9 +426,9 @@ def _is_masked(node: fx.Node) -> bool:
 
 @whole("masked_scatter", only=_is_masked)
 def masked_scatter(cx: Context, node: Node, x: Term, mask: Term, source: Term) -> Term:
-    """The place before the first true element is -1, the source's last: no result takes it."""
-    place = _line(cx, mask).cumsum(0, "int32", False) - 1
-    moved = _line(cx, source).take(place.expr, 0)
+    """The position before the first true element is -1, the source's last: no result takes it."""
+    position = _line(cx, mask).cumsum(0, "int32", False) - 1
+    moved = _line(cx, source).take(position.expr, 0)
     return cx.where(mask, moved if mask.ndim == 1 else moved.reshape(ShapeExpr(x.shape)), x)
 
 
