@@ -140,6 +140,27 @@ def test_attention_is_kept_whole() -> None:
     same(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), q, k, v, mask)
 
 
+@pytest.mark.parametrize("given", ["", "causal", "mask", "flags", "scale", "half"])
+def test_gradients_of_attention(given: str) -> None:
+    q, k, v = (torch.randn(2, 3, n, 8, requires_grad=True) for n in (5, 5, 5))
+    more: dict[str, object] = {
+        "causal": {"is_causal": True},
+        "mask": {"attn_mask": torch.randn(2, 1, 5, 5)},
+        "flags": {"attn_mask": torch.ones(5, 5).tril().bool()},
+        "scale": {"scale": 0.7},
+    }.get(given, {})
+    kind, off = (torch.bfloat16, 0.03) if given == "half" else (torch.float32, 1e-5)
+
+    def gradients(q: T, k: T, v: T, run: Callable[..., T]) -> tuple[T, ...]:
+        sides = [x.to(kind) for x in (q, k, v)]
+        return torch.autograd.grad(run(*sides, **more).float().square().sum(), (q, k, v))
+
+    got = gradients(q, k, v, compiled(F.scaled_dot_product_attention))
+    assert not report().eager, report()
+    for g, w in zip(got, gradients(q, k, v, F.scaled_dot_product_attention), strict=True):
+        torch.testing.assert_close(g, w, rtol=off, atol=off)
+
+
 def test_training_follows_eager() -> None:
     def steps(wrap: Callable[..., object]) -> list[float]:
         torch.manual_seed(1)

@@ -455,14 +455,8 @@ def flash_attention(
     cx: Context, node: Node, query: Term, key: Term, value: Term, dropout: float = 0.0, is_causal: bool = False,
     *, attn_mask: Term | None = None, scale: float | None = None,
 ) -> list[Term]:  # fmt: skip
-    """The attention, and the logarithms of the softmax's sums. Where these are used, for the gradient, in
-    float64: the backward operator subtracts them from scores, and float32's last digits show in small ones."""
+    """The attention, and the logarithms of the softmax's sums, where they are used."""
     dtype = dtype_of(node.value[0].dtype)
-    if node.outputs[1]:
-        dtype = "float64"
-        query, key, value = (cx.tensor(v, dtype) for v in (query, key, value))
-        if attn_mask is not None and not attn_mask.dtype.is_bool:
-            attn_mask = cx.tensor(attn_mask, dtype)
     scores = _scores(cx, dtype, query, key, attn_mask, dropout, is_causal, scale)
     axis = scores.ndim - 1
     out = cx.ops.matmul(cx.value(op.nn.softmax(scores.expr, axis)), value)
@@ -473,6 +467,37 @@ def flash_attention(
     return [out, total]
 
 
+@aten("_scaled_dot_product_flash_attention_for_cpu_backward")
+def flash_attention_backward(
+    cx: Context, node: Node, grad: Term, query: Term, key: Term, value: Term, out: Term, sums: Term,
+    dropout: float, is_causal: bool, *, attn_mask: Term | None = None, scale: float | None = None,
+) -> list[Term]:  # fmt: skip
+    """The gradients of query, key and value. The softmax is computed anew, as float32 where they are narrower."""
+    dtype = "float32" if grad.dtype.bits < 32 else str(grad.dtype)
+    grad, query, key, value, out = (cx.tensor(v, dtype) for v in (grad, query, key, value, out))
+    if attn_mask is not None and not attn_mask.dtype.is_bool:
+        attn_mask = cx.tensor(attn_mask, dtype)
+    scores = _scores(cx, dtype, query, key, attn_mask, dropout, is_causal, scale)
+    weights = cx.value(op.nn.softmax(scores.expr, scores.ndim - 1))
+    along = cx.ops.matmul(grad, _turned(value)) - (grad * out).sum([grad.ndim - 1], True)
+    of_scores = weights * along * _scale(cx, dtype, query, scale)
+    sides = (of_scores, key), (_turned(of_scores), query), (_turned(weights), grad)
+    return [cx.ops.matmul(a, b) for a, b in sides]
+
+
+def _turned(x: Term) -> Term:
+    """A batch of matrices, transposed."""
+    return x.permute_dims([*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
+
+
+def _scale(cx: Context, dtype: str, query: Term, scale: float | None) -> Number | Term:
+    """The factor of scores: one over the root of the size of a head, if it is not given."""
+    size = query.shape[-1]
+    if scale is None and isinstance(size, IntImm):
+        return 1.0 / math.sqrt(size.value)
+    return cx.tensor(size, dtype).rsqrt() if scale is None else float(scale)
+
+
 def _scores(
     cx: Context, dtype: str, query: Term, key: Term, mask: Term | None, dropout: float, is_causal: bool,
     scale: float | None,
@@ -480,13 +505,7 @@ def _scores(
     """query @ key' * scale + mask."""
     if dropout:
         raise ValueError(explain("dropout within attention draws random numbers"))
-    size = query.shape[-1]
-    if scale is None and isinstance(size, IntImm):
-        scale = 1.0 / math.sqrt(size.value)
-    scores = cx.ops.matmul(
-        query, key.permute_dims([*range(key.ndim - 2), key.ndim - 1, key.ndim - 2])
-    )
-    scores = scores * (cx.tensor(size, dtype).rsqrt() if scale is None else float(scale))
+    scores = cx.ops.matmul(query, _turned(key)) * _scale(cx, dtype, query, scale)
     if is_causal:
         mask = cx.filled([query.shape[-2], key.shape[-2]], True, "bool").tril(0)
     if mask is not None:
