@@ -472,7 +472,7 @@ def flash_attention_backward(
     cx: Context, node: Node, grad: Term, query: Term, key: Term, value: Term, out: Term, sums: Term,
     dropout: float, is_causal: bool, *, attn_mask: Term | None = None, scale: float | None = None,
 ) -> list[Term]:  # fmt: skip
-    """The gradients of query, key and value. The softmax is computed anew, as float32 where they are narrower."""
+    """The gradients of query, key and value. The softmax is computed once more, as float32 where they are narrower."""
     dtype = "float32" if grad.dtype.bits < 32 else str(grad.dtype)
     grad, query, key, value, out = (cx.tensor(v, dtype) for v in (grad, query, key, value, out))
     if attn_mask is not None and not attn_mask.dtype.is_bool:
