@@ -140,6 +140,18 @@ def test_attention_is_kept_whole() -> None:
     same(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), q, k, v, mask)
 
 
+def test_gradient_of_a_transposed_convolution_with_windows_left_over() -> None:
+    x, w = (torch.randn(*s, requires_grad=True) for s in ((2, 4, 5, 5), (4, 2, 3, 3)))
+
+    def f(x: T, w: T) -> T:
+        return F.conv_transpose2d(x, w, None, 1, 1, (1, 2), 2, 3)  # output_padding >= stride
+
+    got = torch.autograd.grad(compiled(f)(x, w).square().sum(), (x, w))
+    for g, want in zip(got, torch.autograd.grad(f(x, w).square().sum(), (x, w)), strict=True):
+        torch.testing.assert_close(g, want, rtol=1e-4, atol=1e-4)
+    assert not report().eager, report()
+
+
 @pytest.mark.parametrize("given", ["", "causal", "mask", "flags", "scale", "half"])
 def test_gradients_of_attention(given: str) -> None:
     q, k, v = (torch.randn(2, 3, n, 8, requires_grad=True) for n in (5, 5, 5))

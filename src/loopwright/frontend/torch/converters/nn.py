@@ -301,8 +301,14 @@ def convolution_backward(
     strides, pads, dilations = (_each(v, rank) for v in (stride, padding, dilation))
     named = {"strides": strides, "padding": pads * 2, "dilations": dilations, "groups": groups}
     results: list[Term | None] = [None, None, None]
+
+    def cut(out: Term, like: Term) -> Term:
+        """Without the windows that begin in what strides, dilations or output_padding leave over."""
+        ends = [like.shape[a] for a in spatial]
+        return out.strided_slice(spatial, [0] * rank, ends, [1] * rank, True)
+
     if mask[0] and transposed:
-        results[0] = cx.ops.conv(grad, weight, None, **named)
+        results[0] = cut(cx.ops.conv(grad, weight, None, **named), x)
     elif mask[0]:
         extra = []
         for k, a in enumerate(spatial):
@@ -323,10 +329,8 @@ def convolution_backward(
         left = grouped(data, [2, 1, 0], inner, [inner, x.shape[0] * groups])
         right = grouped(by, [1, 2, 0], outer, [outer * groups, x.shape[0]])
         named.update(strides=dilations, dilations=strides)
-        out = cx.ops.conv(left, right, None, **named)
-        ends = [weight.shape[a] for a in spatial]
-        cut = out.strided_slice(spatial, [0] * rank, ends, [1] * rank, True)
-        results[1] = cut.permute_dims([1, 0, *spatial])
+        out = cut(cx.ops.conv(left, right, None, **named), weight)
+        results[1] = out.permute_dims([1, 0, *spatial])
     if mask[2]:
         results[2] = grad.sum([a for a in range(grad.ndim) if a != 1], False)
     return results
