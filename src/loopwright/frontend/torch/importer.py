@@ -327,10 +327,7 @@ class TorchImporter(Importer):
 
     def _literal(self, value: bool | int | float) -> Value:
         kinds = {bool: "bool", int: "int64" if self.form is None else "int32", float: "float64"}
-        constant = self.context.tensor(value, kinds[type(value)])
-        if self.form is None or self.form.of_one is None:
-            return constant
-        return self.context.value(self.builder.emit(constant.expr))  # TVM binds it twice
+        return self.context.tensor(value, kinds[type(value)])
 
     def _size(self, node: fx.Node) -> Value:
         return self.context.tensor(self._number(node.meta.get("val")), "int64")
