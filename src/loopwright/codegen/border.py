@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -16,18 +16,71 @@ if TYPE_CHECKING:
     from .compiled import CompiledModel
 
 
+class Structure:
+    """The arguments of a model of torch. tree: those by position and those by name, as containers are: a
+    number is a value, others are (the keys of a dict, or None; the parts). constants: for each value that
+    is not a tensor, what it was when the model was exported, as text; "" for a tensor."""
+
+    def __init__(self, tree: Any, constants: Sequence[str]) -> None:
+        self.tree, self.constants = tree, list(constants)
+
+    def flattened(
+        self, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """The tensors of a call, and the other keywords. Tensors that are passed one after another are
+        these already. Raises TypeError for a call of another structure, or another constant."""
+        plain = not any(isinstance(a, (list, tuple, dict)) for a in args)
+        names = self.tree[1][1][0]
+        if plain and len(args) == self.constants.count("") and not named.keys() & set(names):
+            return args, named
+        by_name = {k: v for k, v in named.items() if k in names}
+        values = list(_leaves(self.tree, (args, by_name)))
+        for value, constant in zip(values, self.constants, strict=True):
+            if constant not in ("", repr(value)):
+                what = (
+                    "this model was exported for another value of an argument that is not a tensor"
+                )
+                raise TypeError(explain(what, got=repr(value), instead=constant))
+        tensors = [v for v, c in zip(values, self.constants, strict=True) if not c]
+        return tensors, {k: v for k, v in named.items() if k not in names}
+
+
+def _leaves(tree: Any, value: Any) -> Iterator[Any]:
+    """The values in containers. Raises TypeError for others than those of the tree."""
+    if isinstance(tree, int):
+        yield value
+        return
+    keys, parts = tree
+    if keys is not None:
+        fits = isinstance(value, Mapping) and value.keys() == set(keys)
+        value = [value[k] for k in keys] if fits else None
+    if not isinstance(value, (list, tuple)) or len(value) != len(parts):
+        what = "this model is called with the structure of the arguments that it was exported with"
+        raise TypeError(explain(what, got=type(value).__name__, instead=f"{len(parts)} values"))
+    for part, v in zip(parts, value, strict=True):
+        yield from _leaves(part, v)
+
+
 class Border:
     """Where calls of a model pass. state: the buffers that they write. pairs: the results of a model of
-    torch that are complex, as real and imaginary parts; None of other models."""
+    torch that are complex, as real and imaginary parts; None of other models. structure: how that model's
+    callers pass its inputs, where it is not one after another."""
 
-    __slots__ = ("pairs", "state")
+    __slots__ = ("pairs", "state", "structure")
 
-    def __init__(self, state: State | None = None, pairs: Sequence[int] | None = None) -> None:
-        self.state, self.pairs = state, pairs
+    def __init__(
+        self,
+        state: State | None = None,
+        pairs: Sequence[int] | None = None,
+        structure: Structure | None = None,
+    ) -> None:
+        self.state, self.pairs, self.structure = state, pairs, structure
 
-    def call(self, model: CompiledModel, args: Sequence[Any], options: Mapping[str, bool]) -> Any:
+    def call(self, model: CompiledModel, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
         """Call the model's function. With tensors of torch among the arguments, results are tensors of
         torch, too, and of a model of torch with complex tensors, or without inputs, always."""
+        if self.structure is not None:
+            args, options = self.structure.flattened(args, options)
         state = self.state
         if state is None and self.pairs is None:
             return _call(model[model.entry_name], args, options)

@@ -14,7 +14,7 @@ from ..runtime.module import Timed, call_args, run_by_name
 from ..runtime.profiler import Profile
 from ..runtime.signature import Argument, Signature, few
 from ..runtime.tensor import Tensor
-from .border import Border
+from .border import Border, Structure
 from .state import State
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ class CompiledModel(Timed):
         attrs = self.mod.attrs or {}
         names = {k: attrs[k] for k in _NAMES if attrs.get(k) is not None}
         state = State(**dict(attrs["state"])) if attrs.get("state") else None
-        self.border = Border(state, attrs.get("torch_pairs"))
+        calls = attrs.get("torch_inputs")
+        self.border = Border(state, attrs.get("torch_pairs"), calls and Structure(**dict(calls)))
         self._describe(lowered.entries, names, lowered.machine)
 
     def _describe(
@@ -131,9 +132,9 @@ class CompiledModel(Timed):
         """The function of that name, called with tensors."""
         self._cannot("is not run from here")
 
-    def __call__(self, *args: Any, **options: bool) -> Any:
+    def __call__(self, *args: Any, **options: Any) -> Any:
         """Run `main`, or the only function. With tensors of torch among the arguments, results are
-        tensors of torch, too. Buffers that the model writes have their new values after it."""
+        tensors of torch, too. A model of torch takes its arguments as torch does, or its tensors one after another. Buffers that the model writes have their new values after it."""
         return self.border.call(self, args, options)
 
     def state_dict(self) -> dict[str, Tensor]:

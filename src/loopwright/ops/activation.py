@@ -10,9 +10,9 @@ from .. import tir
 from ..base.errors import explain
 from ..ir.prim_op import const
 from ..relax import op as R
-from .common import compute, like, normalize_axis, shape_text
+from .common import aligned_index, compute, like, normalize_axis, shape_text
 from .core import case, op
-from .extents import differ, text
+from .extents import broadcast_differ, differ, text
 from .family import unary
 from .layout_rules import along, elementwise
 from .params import Axis, Tensor
@@ -153,9 +153,9 @@ leaky_relu.layout(elementwise(finite=True))
 leaky_relu.samples(case((2, 3), alpha=0.1))
 
 
-def _check_channels(vector, extent):
+def _check_channels(vector, extent, differs=differ):
     """Raise ValueError unless a vector has one number for each channel."""
-    if len(vector.shape) != 1 or differ(vector.shape[0], extent):
+    if len(vector.shape) != 1 or differs(vector.shape[0], extent):
         what = "needs a vector with one number for each channel"
         raise ValueError(
             explain(what, got=f"{shape_text(vector.shape)} for an axis of {text(extent)}")
@@ -164,13 +164,15 @@ def _check_channels(vector, extent):
 
 @op("relax.nn.prelu")
 def prelu(data: Tensor, alpha: Tensor, axis: Axis = 1):
-    """x, times the alpha of its channel where negative."""
+    """x, times the alpha of its channel, or the only one, where negative."""
     which = normalize_axis(axis, len(data.shape))
-    _check_channels(alpha, data.shape[which])
+    channels = [data.shape[which]]
+    _check_channels(alpha, *channels, lambda a, b: broadcast_differ([a], [b], both=False))
 
     def cell(*i):
         v = data(*i)
-        return tir.Select(v < _c(0, v), v * alpha(i[which]), v)
+        slope = alpha(*aligned_index(alpha.shape, [i[which]], channels))
+        return tir.Select(v < _c(0, v), v * slope, v)
 
     return compute(data.shape, cell, "compute", axes="i", tag="broadcast")
 
@@ -191,11 +193,12 @@ def _(cx, data, alpha, axis=1):
     below = data < zero
     others = [a for a in range(rank) if a != which]
     of_alpha = R.sum(R.where(below, cx.grad * data, zero), others)
+    of_alpha = R.collapse_sum_to(of_alpha, cx.shape(alpha))
     return [R.where(below, cx.grad * R.reshape(alpha, own), cx.grad), of_alpha]
 
 
 prelu.layout(along("axis"))
-prelu.samples(case((2, 3, 4), (3,)))
+prelu.samples(case((2, 3, 4), (3,)), case((2, 3, 4), (1,)))
 
 
 @op("relax.nn.softplus")

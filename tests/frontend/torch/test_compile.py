@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -137,6 +138,39 @@ def test_attention_is_kept_whole() -> None:
     same(lambda *a: F.scaled_dot_product_attention(*a, is_causal=True), q, k, v)
     mask = torch.rand(2, 1, 16, 16) > 0.2
     same(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), q, k, v, mask)
+
+
+def test_gradient_of_a_transposed_convolution_with_windows_left_over() -> None:
+    x, w = (torch.randn(*s, requires_grad=True) for s in ((2, 4, 5, 5), (4, 2, 3, 3)))
+
+    def f(x: T, w: T) -> T:
+        return F.conv_transpose2d(x, w, None, 1, 1, (1, 2), 2, 3)  # output_padding >= stride
+
+    got = torch.autograd.grad(compiled(f)(x, w).square().sum(), (x, w))
+    for g, want in zip(got, torch.autograd.grad(f(x, w).square().sum(), (x, w)), strict=True):
+        torch.testing.assert_close(g, want, rtol=1e-4, atol=1e-4)
+    assert not report().eager, report()
+
+
+@pytest.mark.parametrize("given", ["", "causal", "mask", "flags", "scale", "half"])
+def test_gradients_of_attention(given: str) -> None:
+    q, k, v = (torch.randn(2, 3, n, 8, requires_grad=True) for n in (5, 5, 5))
+    more: dict[str, object] = {
+        "causal": {"is_causal": True},
+        "mask": {"attn_mask": torch.randn(2, 1, 5, 5)},
+        "flags": {"attn_mask": torch.ones(5, 5).tril().bool()},
+        "scale": {"scale": 0.7},
+    }.get(given, {})
+    kind, off = (torch.bfloat16, 0.03) if given == "half" else (torch.float32, 1e-5)
+
+    def gradients(q: T, k: T, v: T, run: Callable[..., T]) -> tuple[T, ...]:
+        sides = [x.to(kind) for x in (q, k, v)]
+        return torch.autograd.grad(run(*sides, **more).float().square().sum(), (q, k, v))
+
+    got = gradients(q, k, v, compiled(F.scaled_dot_product_attention))
+    assert not report().eager, report()
+    for g, w in zip(got, gradients(q, k, v, F.scaled_dot_product_attention), strict=True):
+        torch.testing.assert_close(g, w, rtol=off, atol=off)
 
 
 def test_training_follows_eager() -> None:
@@ -289,6 +323,18 @@ def test_relax_dynamo_runs_its_pipeline() -> None:
     run = torch.compile(lambda x: x.sin() + 1, backend=relax_dynamo(pipeline))
     torch.testing.assert_close(run(x), x.sin() + 1)
     assert "R.sin" in seen[0]["main"].script()
+
+
+@pytest.mark.parametrize("cached", ["0", "1"])
+def test_branches(cached: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Graphs that differ in their branches alone are two."""
+    monkeypatch.setenv("LOOPWRIGHT_CACHE", cached)
+    monkeypatch.setenv("LOOPWRIGHT_CACHE_DIR", str(tmp_path))
+    x = torch.randn(3)
+    for other in (torch.sin, torch.cos):
+        torch._dynamo.reset()
+        for value in (x.abs(), -x.abs()):
+            same(lambda x, f=other: torch.cond(x.sum() > 0, f, lambda x: x * 2, (x,)), value)
 
 
 def test_from_fx() -> None:

@@ -290,6 +290,11 @@ def test_tvm_s_form() -> None:
         (lambda x: x.gather(1, torch.tensor([[0, 2]])), [(3, 4)]),
         (lambda x: F.pad(x, (1, -1), value=2.0), [(3, 4)]),
         (lambda x: x**3 - x.masked_fill(x > 0, 2), [(3, 4)]),
+        (lambda x, slope: F.prelu(x, slope), [(2, 3, 4), (1,)]),
+        (lambda x, source: x.masked_scatter(x > 0, source), [(3, 4), (12,)]),
+        (lambda x, source: x.masked_scatter(x > 9, source), [(3,), (2,)]),
+        (lambda x: torch.isin(x, torch.stack((x[0], x[0]))), [(3, 4)]),
+        (lambda x: torch.isin(x, x[0], invert=True), [(3, 4)]),
     ],
 )
 def test_tvm_s_form_computes_the_same(function: object, args: list[tuple[int, ...]]) -> None:
@@ -360,6 +365,34 @@ def test_branches_on_sizes() -> None:
     exe = lw.compile(export(model, (torch.ones(3, 2),), dynamic_shapes=shapes))
     for rows in (2, 5):
         close(exe(torch.ones(rows, 2)), model(torch.ones(rows, 2)))
+
+
+def test_arguments_as_torch_takes_them() -> None:
+    class Model(torch.nn.Module):
+        def forward(
+            self,
+            x: object,
+            pair: object,
+            scale: float,
+            *more: object,
+            mask: object,
+            **others: object,
+        ) -> torch.Tensor:
+            return x * scale + pair["a"][0] - pair[2] * more[0] + mask * others["last"]
+
+    a, b, c, d, e, f = (torch.randn(3) for _ in range(6))
+    given = (a, {"a": [b], 2: c}, 0.5, d)
+    exe = lw.compile(torch.export.export(Model(), given, {"mask": e, "last": f}))
+    want = Model()(*given, mask=e, last=f)
+    close(exe(*given, last=f, mask=e), want)
+    close(exe(a, b, c, d, e, f), want)
+    with pytest.raises(TypeError, match=r"(?s)another value of an argument.*got: 2.0.*0.5"):
+        exe(a, given[1], 2.0, d, mask=e, last=f)
+    for wrong in ((a, {"a": [b]}, 0.5, d), (a, {"a": b, 2: c}, 0.5, d), given[:3]):
+        with pytest.raises(TypeError, match=r"structure of the arguments"):
+            exe(*wrong, mask=e, last=f)
+    with pytest.raises(TypeError, match=r"structure of the arguments"):
+        exe(*given, mask=e)
 
 
 def test_quantized_numbers() -> None:

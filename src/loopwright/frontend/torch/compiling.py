@@ -181,9 +181,12 @@ def _note_error(error: Exception) -> None:
 
 
 def _name_attributes(gm: fx.GraphModule) -> None:
+    """Record what attributes are: tensors, and graphs of branches and iterations, with theirs."""
     for node in gm.graph.nodes:
         if node.op == "get_attr":
-            node.meta["val"] = reduce(getattr, str(node.target).split("."), gm)
+            value = node.meta["val"] = reduce(getattr, str(node.target).split("."), gm)
+            if isinstance(value, fx.GraphModule):
+                _name_attributes(value)
 
 
 class _Support(OperatorSupportBase):

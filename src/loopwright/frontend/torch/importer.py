@@ -10,8 +10,10 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._decomp import decomposition_table
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
+from torch.utils._pytree import tree_unflatten
 
 from ...base import budget
 from ...base.errors import LoopwrightError, explain
@@ -101,7 +103,35 @@ def stateful(exported_program: ExportedProgram) -> IRModule:
         attrs["torch_pairs"] = pairs
     if targets:
         attrs["state"] = _state(program, mod, targets, owned)
+    attrs.update(_structure(program))
     return mod.with_attrs(attrs)
+
+
+def _structure(program: ExportedProgram) -> dict[str, Any]:
+    """The attribute "torch_inputs" of a program whose arguments are not tensors one after another; none where it
+    has symbolic numbers among them, or containers of other kinds."""
+    specs = program.graph_signature.input_specs
+    args = [s.arg for s in specs if s.kind is InputKind.USER_INPUT]
+    if not all(isinstance(a, (TensorArgument, ConstantArgument)) for a in args):
+        return {}
+    spec = program.call_spec.in_spec
+    try:
+        tree = _containers(tree_unflatten(range(spec.num_leaves), spec))
+    except TypeError:
+        return {}
+    constants = [repr(a.value) if isinstance(a, ConstantArgument) else "" for a in args]
+    flat = [None, [[None, [*range(constants.count(""))]], [[], []]]]
+    return {} if tree == flat else {"torch_inputs": {"tree": tree, "constants": constants}}
+
+
+def _containers(tree: Any) -> Any:
+    """Lists, tuples and dicts as (the keys of a dict, or None; the parts). Raises TypeError for others."""
+    if isinstance(tree, int):
+        return tree
+    if type(tree) not in (list, tuple, dict):
+        raise TypeError(type(tree).__name__)
+    keys, parts = ([*tree], tree.values()) if isinstance(tree, dict) else (None, tree)
+    return [keys, [*map(_containers, parts)]]
 
 
 def _state(
@@ -187,6 +217,8 @@ def _module(
 def decompositions(more: Iterable[str] = ()) -> dict[Any, Callable[..., Any]]:
     """torch's default decompositions without those of operators that have a converter, and of `more`."""
     table = torch.export.default_decompositions()
+    norm = torch.ops.aten.linalg_vector_norm.default  # which torch 2.13 leaves out of them
+    table[norm] = decomposition_table[norm]
     for name in (*supported_operators(DOMAIN), *more):
         overload = overload_of(name)
         if isinstance(overload, torch._ops.OpOverload):  # its library is loaded
@@ -427,7 +459,7 @@ class TorchImporter(Importer):
         """An argument of a node: tensors as Values, symbolic sizes as expressions, types by our names."""
         if isinstance(arg, fx.Node):
             fake, name = arg.meta.get("val"), result_of(arg)
-            if arg.op == "get_attr" and fake is None:
+            if arg.op == "get_attr" and not isinstance(fake, torch.Tensor):
                 return arg.graph.owning_module.get_submodule(arg.target)
             if isinstance(fake, torch.SymInt) or name not in self.values:
                 return self._number(fake)

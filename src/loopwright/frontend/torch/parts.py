@@ -153,14 +153,8 @@ class Part(torch.nn.Module):
 
     def _text(self, gm: fx.GraphModule) -> str:
         """All that conversion depends on but the values of constants."""
-        weights = {n.name for n in self.weights}
-        lines = [torch.__version__]
-        for n in gm.graph.nodes:
-            value = n.meta.get("val")
-            lines.append(f"{n.op} {n.name} {n.target} {n.args} {n.kwargs} {_described(value)}")
-            if n.name in weights:
-                lines.append("weight")
-        return "\n".join(lines)
+        weights = " ".join(n.name for n in self.weights)
+        return f"{torch.__version__} {weights}\n{_described(gm)}"
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -323,4 +317,7 @@ def _described(value: Any) -> str:
         return f"({', '.join(map(_described, value))})"
     if isinstance(value, torch.SymInt):
         return f"{value.node.expr}"
+    if isinstance(value, fx.GraphModule):
+        facts = [(n, _described(n.meta.get("val"))) for n in value.graph.nodes]
+        return "\n".join(f"{n.op} {n} {n.target} {n.args} {n.kwargs} {d}" for n, d in facts)
     return repr(value)

@@ -65,7 +65,7 @@ def pack_weight(weight: _TensorLike, layout: str) -> _Call: """A convolution's w
 def pad(data: _TensorLike, pad_width: int | _Sequence[int] | None, pad_mode: str = 'constant', pad_value: float = 0.0) -> _Call: """Grow the tensor by pad_width = [before, after] for each axis in turn."""
 def pad_by(data: _TensorLike, before: _ShapeLike, after: _ShapeLike, pad_value: float = 0.0) -> _Call: """Grow the tensor by `before` and `after` elements of pad_value along each axis: `pad` by widths known only at run time. A negative width cuts."""
 def pixel_shuffle(data: _TensorLike, upscale_factor: int) -> _Call: """(..., channels * r * r, h, w) as (..., channels, h * r, w * r), r the upscale_factor: each pixel becomes r x r of them."""
-def prelu(data: _TensorLike, alpha: _TensorLike, axis: int | None = 1) -> _Call: """x, times the alpha of its channel where negative."""
+def prelu(data: _TensorLike, alpha: _TensorLike, axis: int | None = 1) -> _Call: """x, times the alpha of its channel, or the only one, where negative."""
 def recurrence(gates: _TensorLike, weight: _TensorLike, lengths: _TensorLike, states: _Expr | _Sequence[_Expr], extra: _TensorLike | None = None, kind: str = 'lstm', direction: str = 'forward', activations: _Any = ('Sigmoid', 'Tanh', 'Tanh'), alpha: _Any = (0.0, 0.0, 0.0), beta: _Any = (0.0, 0.0, 0.0), clip: float = 0.0, input_forget: bool = False, linear_before_reset: bool = False, rounded: bool = False) -> _Call: """The steps of a recurrent layer: (states (length, directions, batch, size), the last state (directions, batch, size), and for "lstm" the last cell)."""
 def relu(data: _TensorLike) -> _Call: """max(x, 0)"""
 def relu6(data: _TensorLike) -> _Call: """x limited to [0, 6]."""

@@ -14,7 +14,7 @@ from ..context import Arg, Number, Term
 from ..context import TorchContext as Context
 from ..dtypes import dtype_of
 from ..model import TorchNode as Node
-from .table import aten, each
+from .table import aten, each, rows
 
 Build = Callable[..., Expr]
 _LEAST_NORMAL = {
@@ -113,11 +113,6 @@ each(
 each({"log2": 2.0, "log10": 10.0}, _logarithm)
 
 
-@aten("clone", "alias", "detach", "lift_fresh_copy", "lift_fresh", "contiguous")
-def same(cx: Context, node: Node, x: Term, *_: object) -> Term:
-    return x
-
-
 @aten(
     "_to_copy",
     "to.dtype",
@@ -137,16 +132,6 @@ def copy(cx: Context, node: Node, x: Term, source: Term, *_: object) -> Term:
     return cx.tensor(source, node.dtype).broadcast_to(cx.shape(node.value))
 
 
-@aten("rsub.Tensor", "rsub.Scalar")
-def rsub(cx: Context, node: Node, a: Arg, b: Arg, alpha: Number = 1) -> Term:
-    return cx.tensor(b, node.dtype) - cx.tensor(a, node.dtype) * alpha
-
-
-@aten("ldexp.Tensor")
-def ldexp(cx: Context, node: Node, x: Arg, exponent: Arg) -> Term:
-    return cx.tensor(2.0, node.dtype).power(exponent) * x
-
-
 @aten("rrelu_with_noise_backward")
 def rrelu_backward(
     cx: Context, node: Node, grad: Term, x: Term, noise: Term, lower: Number, upper: Number,
@@ -157,11 +142,6 @@ def rrelu_backward(
     return cx.where(x > 0, grad, grad * ((lower + upper) / 2))
 
 
-@aten("exp2")
-def exp2(cx: Context, node: Node, x: Term) -> Term:
-    return cx.tensor(2.0, node.dtype).power(x)
-
-
 @aten("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", "floor_divide")
 def div(cx: Context, node: Node, a: Arg, b: Arg, rounding_mode: str | None = None) -> Term:
     x = cx.tensor(a, node.dtype)
@@ -169,11 +149,6 @@ def div(cx: Context, node: Node, a: Arg, b: Arg, rounding_mode: str | None = Non
         return x // b
     out = x / b  # of integers: it truncates
     return out.trunc() if rounding_mode and x.dtype.is_float else out
-
-
-@aten("reciprocal")
-def reciprocal(cx: Context, node: Node, x: Term) -> Term:
-    return 1.0 / cx.tensor(x, node.dtype)
 
 
 @aten("log1p")
@@ -232,11 +207,6 @@ def clamp(cx: Context, node: Node, x: Term, min: Arg | None = None, max: Arg | N
     return out if max is None else out.minimum(max)
 
 
-@aten("clamp_max", "clamp_max.Tensor")
-def clamp_max(cx: Context, node: Node, x: Term, max: Arg) -> Term:
-    return clamp(cx, node, x, None, max)
-
-
 @aten("threshold_backward")
 def threshold_backward(
     cx: Context, node: Node, grad: Term, x: Term, threshold: Number
@@ -245,21 +215,11 @@ def threshold_backward(
     return [cx.where(x <= threshold, 0, cx.tensor(grad, _common(node)))]
 
 
-@aten("hardtanh")
-def hardtanh(cx: Context, node: Node, x: Term, min_val: Number = -1, max_val: Number = 1) -> Term:
-    return clamp(cx, node, x, min_val, max_val)
-
-
 @aten("fmax", "fmin")
 def without_nan(cx: Context, node: Node, a: Term, b: Term) -> Term:
     x, y = (cx.value(v) for v in cx.tensors(node.dtype, a, b))
     out = x.maximum(y) if "fmax" in node.op_type else x.minimum(y)
     return cx.where(x.isnan(), y, cx.where(y.isnan(), x, out)) if x.dtype.is_float else out
-
-
-@aten("leaky_relu")
-def leaky_relu(cx: Context, node: Node, x: Term, slope: float = 0.01) -> Expr:
-    return op.nn.leakyrelu(x.expr, slope)
 
 
 @aten("gelu")
@@ -337,3 +297,17 @@ def nextafter(cx: Context, node: Node, a: Term, b: Term) -> Term:
     least = (bits * 0 + 1).reinterpret(node.dtype)
     out = cx.where(x.equal(0.0), cx.where(y > 0.0, least, -least), step)
     return cx.where(x.isnan() | y.isnan(), x + y, cx.where(x.equal(y), y, out))
+
+
+# The rest are formulas.
+rows({
+    "clone alias detach lift_fresh_copy lift_fresh contiguous": lambda cx, node, x, *_: x,
+    "rsub.Tensor rsub.Scalar":
+        lambda cx, node, a, b, alpha=1: cx.tensor(b, node.dtype) - cx.tensor(a, node.dtype) * alpha,
+    "ldexp.Tensor": lambda cx, node, x, exponent: cx.tensor(2.0, node.dtype).power(exponent) * x,
+    "exp2": lambda cx, node, x: cx.tensor(2.0, node.dtype).power(x),
+    "reciprocal": lambda cx, node, x: 1.0 / cx.tensor(x, node.dtype),
+    "clamp_max clamp_max.Tensor": lambda cx, node, x, max: clamp(cx, node, x, None, max),
+    "hardtanh": lambda cx, node, x, min_val=-1, max_val=1: clamp(cx, node, x, min_val, max_val),
+    "leaky_relu": lambda cx, node, x, slope=0.01: op.nn.leakyrelu(x.expr, slope),
+})  # fmt: skip

@@ -17,7 +17,7 @@ from ..model import TorchNode as Node
 from ..model import result_of
 from ..symbols import integer
 from .shapes import within
-from .table import aten
+from .table import aten, rows
 
 Indices = list[Term | None]
 
@@ -152,11 +152,6 @@ def _neutral(x: Term, how: str) -> Number:
     return int(getattr(np.iinfo(x.dtype.numpy()), "min" if least else "max"))
 
 
-@aten("scatter_add")
-def scatter_add(cx: Context, node: Node, x: Term, dim: int, indices: Term, source: Term) -> Term:
-    return scatter(cx, node, x, dim, indices, source, "add")
-
-
 @aten("index_reduce")
 def index_reduce(
     cx: Context, node: Node, x: Term, dim: int, indices: Term, source: Term, reduce: str,
@@ -193,20 +188,10 @@ def masked_fill(cx: Context, node: Node, x: Term, mask: Term, value: Arg) -> Ter
     return cx.where(cx.tensor(mask, "bool"), cx.tensor(value, node.dtype), cx.tensor(x, node.dtype))
 
 
-@aten("nonzero")
-def nonzero(cx: Context, node: Node, x: Term) -> Term:
-    return cx.ops.nonzero(x).permute_dims([1, 0])
-
-
 @aten("masked_select")
 def masked_select(cx: Context, node: Node, x: Term, mask: Term) -> Term:
     both = cx.where(cx.tensor(mask, "bool"), x, x)  # which broadcasts
     return index(cx, node, both, [cx.tensor(mask, "bool").broadcast_to(ShapeExpr(both.shape))])
-
-
-@aten("_local_scalar_dense")
-def item(cx: Context, node: Node, x: Term) -> Term:
-    return x.reshape(ShapeExpr([]))
 
 
 @aten("bucketize.Tensor")
@@ -337,11 +322,6 @@ def nonzero_static(cx: Context, node: Node, x: Term, *, size: int, fill_value: i
     return cx.stack(columns, 1) if columns else cx.filled([size, 0], 0, "int64")
 
 
-@aten("embedding")
-def embedding(cx: Context, node: Node, weight: Term, indices: Term, *_: object) -> Term:
-    return cx.ops.take(weight, indices, axis=0)
-
-
 @aten("_embedding_bag_forward_only", "_embedding_bag")
 def embedding_bag(
     cx: Context, node: Node, weight: Term, indices: Term, offsets: Term, scale: bool = False, mode: int = 0,
@@ -411,3 +391,13 @@ def triangle_indices(
 ) -> Term:
     of = np.tril_indices if "tril" in node.op_type else np.triu_indices
     return cx.value(cx.literal(np.stack(of(rows, offset, columns)).astype(node.dtype)))
+
+
+# The rest are formulas.
+rows({
+    "scatter_add":
+        lambda cx, node, x, dim, indices, source: scatter(cx, node, x, dim, indices, source, "add"),
+    "nonzero": lambda cx, node, x: cx.ops.nonzero(x).permute_dims([1, 0]),
+    "_local_scalar_dense": lambda cx, node, x: x.reshape(ShapeExpr([])),
+    "embedding": lambda cx, node, weight, indices, *_: cx.ops.take(weight, indices, axis=0),
+})  # fmt: skip

@@ -301,8 +301,14 @@ def convolution_backward(
     strides, pads, dilations = (_each(v, rank) for v in (stride, padding, dilation))
     named = {"strides": strides, "padding": pads * 2, "dilations": dilations, "groups": groups}
     results: list[Term | None] = [None, None, None]
+
+    def cut(out: Term, like: Term) -> Term:
+        """Without the windows that begin in what strides, dilations or output_padding leave over."""
+        ends = [like.shape[a] for a in spatial]
+        return out.strided_slice(spatial, [0] * rank, ends, [1] * rank, True)
+
     if mask[0] and transposed:
-        results[0] = cx.ops.conv(grad, weight, None, **named)
+        results[0] = cut(cx.ops.conv(grad, weight, None, **named), x)
     elif mask[0]:
         extra = []
         for k, a in enumerate(spatial):
@@ -323,10 +329,8 @@ def convolution_backward(
         left = grouped(data, [2, 1, 0], inner, [inner, x.shape[0] * groups])
         right = grouped(by, [1, 2, 0], outer, [outer * groups, x.shape[0]])
         named.update(strides=dilations, dilations=strides)
-        out = cx.ops.conv(left, right, None, **named)
-        ends = [weight.shape[a] for a in spatial]
-        cut = out.strided_slice(spatial, [0] * rank, ends, [1] * rank, True)
-        results[1] = cut.permute_dims([1, 0, *spatial])
+        out = cut(cx.ops.conv(left, right, None, **named), weight)
+        results[1] = out.permute_dims([1, 0, *spatial])
     if mask[2]:
         results[2] = grad.sum([a for a in range(grad.ndim) if a != 1], False)
     return results
@@ -455,14 +459,8 @@ def flash_attention(
     cx: Context, node: Node, query: Term, key: Term, value: Term, dropout: float = 0.0, is_causal: bool = False,
     *, attn_mask: Term | None = None, scale: float | None = None,
 ) -> list[Term]:  # fmt: skip
-    """The attention, and the logarithms of the softmax's sums. Where these are used, for the gradient, in
-    float64: the backward operator subtracts them from scores, and float32's last digits show in small ones."""
+    """The attention, and the logarithms of the softmax's sums, where they are used."""
     dtype = dtype_of(node.value[0].dtype)
-    if node.outputs[1]:
-        dtype = "float64"
-        query, key, value = (cx.tensor(v, dtype) for v in (query, key, value))
-        if attn_mask is not None and not attn_mask.dtype.is_bool:
-            attn_mask = cx.tensor(attn_mask, dtype)
     scores = _scores(cx, dtype, query, key, attn_mask, dropout, is_causal, scale)
     axis = scores.ndim - 1
     out = cx.ops.matmul(cx.value(op.nn.softmax(scores.expr, axis)), value)
@@ -473,6 +471,37 @@ def flash_attention(
     return [out, total]
 
 
+@aten("_scaled_dot_product_flash_attention_for_cpu_backward")
+def flash_attention_backward(
+    cx: Context, node: Node, grad: Term, query: Term, key: Term, value: Term, out: Term, sums: Term,
+    dropout: float, is_causal: bool, *, attn_mask: Term | None = None, scale: float | None = None,
+) -> list[Term]:  # fmt: skip
+    """The gradients of query, key and value. The softmax is computed once more, as float32 where they are narrower."""
+    dtype = "float32" if grad.dtype.bits < 32 else str(grad.dtype)
+    grad, query, key, value, out = (cx.tensor(v, dtype) for v in (grad, query, key, value, out))
+    if attn_mask is not None and not attn_mask.dtype.is_bool:
+        attn_mask = cx.tensor(attn_mask, dtype)
+    scores = _scores(cx, dtype, query, key, attn_mask, dropout, is_causal, scale)
+    weights = cx.value(op.nn.softmax(scores.expr, scores.ndim - 1))
+    along = cx.ops.matmul(grad, _turned(value)) - (grad * out).sum([grad.ndim - 1], True)
+    of_scores = weights * along * _scale(cx, dtype, query, scale)
+    sides = (of_scores, key), (_turned(of_scores), query), (_turned(weights), grad)
+    return [cx.ops.matmul(a, b) for a, b in sides]
+
+
+def _turned(x: Term) -> Term:
+    """A batch of matrices, transposed."""
+    return x.permute_dims([*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
+
+
+def _scale(cx: Context, dtype: str, query: Term, scale: float | None) -> Number | Term:
+    """The factor of scores: one over the root of the size of a head, if it is not given."""
+    size = query.shape[-1]
+    if scale is None and isinstance(size, IntImm):
+        return 1.0 / math.sqrt(size.value)
+    return cx.tensor(size, dtype).rsqrt() if scale is None else float(scale)
+
+
 def _scores(
     cx: Context, dtype: str, query: Term, key: Term, mask: Term | None, dropout: float, is_causal: bool,
     scale: float | None,
@@ -480,13 +509,7 @@ def _scores(
     """query @ key' * scale + mask."""
     if dropout:
         raise ValueError(explain("dropout within attention draws random numbers"))
-    size = query.shape[-1]
-    if scale is None and isinstance(size, IntImm):
-        scale = 1.0 / math.sqrt(size.value)
-    scores = cx.ops.matmul(
-        query, key.permute_dims([*range(key.ndim - 2), key.ndim - 1, key.ndim - 2])
-    )
-    scores = scores * (cx.tensor(size, dtype).rsqrt() if scale is None else float(scale))
+    scores = cx.ops.matmul(query, _turned(key)) * _scale(cx, dtype, query, scale)
     if is_causal:
         mask = cx.filled([query.shape[-2], key.shape[-2]], True, "bool").tril(0)
     if mask is not None:

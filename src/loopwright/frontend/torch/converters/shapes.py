@@ -16,7 +16,7 @@ from ...graph.registry import Converter
 from ..context import Arg, Number, Size, Term
 from ..context import TorchContext as Context
 from ..model import TorchNode as Node
-from .table import aten
+from .table import aten, rows
 
 
 @aten("view", "view_copy", "_unsafe_view", "reshape", "flatten.using_ints", "prims.collapse.default",
@@ -47,27 +47,12 @@ def view_dtype(cx: Context, node: Node, x: Term, dtype: str) -> Term:
     return words.reinterpret(node.dtype)
 
 
-@aten("expand", "expand_copy", "broadcast_to")
-def expand(cx: Context, node: Node, x: Term, *_: object, **__: object) -> Term:
-    return x.broadcast_to(cx.shape(node.value))
-
-
-@aten("permute", "permute_copy")
-def permute(cx: Context, node: Node, x: Term, dims: list[int]) -> Term:
-    return x.permute_dims([axis_of(d, x.ndim) for d in dims])
-
-
 @aten("transpose.int")
 def transpose(cx: Context, node: Node, x: Term, first: int, second: int) -> Term:
     order = list(range(x.ndim))
     if order:
         order[first], order[second] = order[second], order[first]
     return x.permute_dims(order)
-
-
-@aten("t")
-def t(cx: Context, node: Node, x: Term) -> Term:
-    return x.permute_dims([*range(x.ndim)][::-1])
 
 
 @aten("cat")
@@ -132,11 +117,6 @@ def split(cx: Context, node: Node, x: Term, sizes: object, dim: int = 0) -> list
         parts.append(cx.part(x, axis, at, end))
         at = end
     return parts
-
-
-@aten("unbind.int", "unbind_copy.int")
-def unbind(cx: Context, node: Node, x: Term, dim: int = 0) -> list[Term]:
-    return [select(cx, node, x, dim, k) for k in range(len(node.value))]
 
 
 @aten("repeat", "tile")
@@ -228,26 +208,11 @@ def full(cx: Context, node: Node, like: object, value: Arg, **_: object) -> Expr
     return op.full(cx.shape(node.value), cx.tensor(value, node.dtype).expr, node.dtype)
 
 
-@aten("new_full")
-def new_full(cx: Context, node: Node, x: Term, size: object, value: Arg, **_: object) -> Expr:
-    return full(cx, node, x, value)
-
-
 @aten("empty.memory_format", "empty_permuted", "empty_strided", "empty_like", "new_empty",
       "new_empty_strided", "zeros", "zeros_like", "new_zeros")  # fmt: skip
 def zeros(cx: Context, node: Node, *_: object, **__: object) -> Expr:
     """Memory that is not defined is zero."""
     return op.zeros(cx.shape(node.value), node.dtype)
-
-
-@aten("ones", "ones_like", "new_ones")
-def ones(cx: Context, node: Node, *_: object, **__: object) -> Expr:
-    return op.ones(cx.shape(node.value), node.dtype)
-
-
-@aten("scalar_tensor")
-def scalar_tensor(cx: Context, node: Node, value: Arg, **_: object) -> Term:
-    return cx.tensor(value, node.dtype)
 
 
 @aten("arange.start_step", "arange.start")
@@ -259,19 +224,9 @@ def arange(cx: Context, node: Node, start: Arg, end: Arg, step: Arg = 1, **_: ob
     return cx.line(cx.dims(node.value)[0]).astype(dtype) * step + start
 
 
-@aten("arange")
-def arange_to(cx: Context, node: Node, end: Arg, **_: object) -> Term:
-    return arange(cx, node, 0, end)
-
-
 @aten("tril", "triu")
 def triangle(cx: Context, node: Node, x: Term, diagonal: Size = 0) -> Term:
     return x.tril(diagonal) if "tril" in node.op_type else x.triu(diagonal)
-
-
-@aten("eye", "eye.m")
-def eye(cx: Context, node: Node, n: Size, m: Size | None = None, **_: object) -> Expr:
-    return op.eye(n, n if m is None else m, 0, node.dtype)
 
 
 @aten("pixel_shuffle")
@@ -283,3 +238,20 @@ def pixel_shuffle(cx: Context, node: Node, x: Term, factor: int) -> Term:
 @aten("prims.iota.default")
 def iota(cx: Context, node: Node, length: Size, *, start: int, step: int, **_: object) -> Term:
     return arange(cx, node, start, start + length * step, step)
+
+
+# The rest are formulas.
+rows({
+    "expand expand_copy broadcast_to":
+        lambda cx, node, x, *_, **__: x.broadcast_to(cx.shape(node.value)),
+    "permute permute_copy":
+        lambda cx, node, x, dims: x.permute_dims([axis_of(d, x.ndim) for d in dims]),
+    "t": lambda cx, node, x: x.permute_dims([*range(x.ndim)][::-1]),
+    "unbind.int unbind_copy.int":
+        lambda cx, node, x, dim=0: [select(cx, node, x, dim, k) for k in range(len(node.value))],
+    "new_full": lambda cx, node, x, size, value, **_: full(cx, node, x, value),
+    "ones ones_like new_ones": lambda cx, node, *_, **__: op.ones(cx.shape(node.value), node.dtype),
+    "scalar_tensor": lambda cx, node, value, **_: cx.tensor(value, node.dtype),
+    "arange": lambda cx, node, end, **_: arange(cx, node, 0, end),
+    "eye eye.m": lambda cx, node, n, m=None, **_: op.eye(n, n if m is None else m, 0, node.dtype),
+})  # fmt: skip

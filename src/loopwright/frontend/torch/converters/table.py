@@ -34,3 +34,8 @@ def each(table: Mapping[str, T], make: Callable[[T], Converter]) -> None:
     """Register `make(value)` for each row of a table of overloads, separated by blanks."""
     for names, value in table.items():
         aten(*names.split())(make(value))
+
+
+def rows(table: Mapping[str, Converter]) -> None:
+    """Register the converters of a table of overloads, separated by blanks."""
+    each(table, lambda convert: convert)

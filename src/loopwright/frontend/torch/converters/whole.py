@@ -95,12 +95,6 @@ _CONVOLUTIONS = {
 }  # fmt: skip
 
 
-def _with_bias(cx: Context, out: Term, bias: Term | None) -> Term:
-    if bias is None:
-        return out
-    return out + bias.reshape(ShapeExpr([1, -1, *[1] * (out.ndim - 2)]))
-
-
 def _is_batch(node: fx.Node) -> bool:
     """Whether the data of a convolution has a batch axis."""
     data, weight = node.args[:2]
@@ -110,12 +104,12 @@ def _is_batch(node: fx.Node) -> bool:
 @whole("conv1d", "conv2d", "conv3d", only=_is_batch)
 def convolution(
     cx: Context, node: Node, x: Term, weight: Term, bias: Term | None = None, stride: Any = 1,
-    padding: Any = 0, dilation: Any = 1, groups: int = 1,
+    padding: Any = 0, dilation: Any = 1, groups: int = 1, **more: Any,
 ) -> Term:  # fmt: skip
     build = _CONVOLUTIONS[node.op_type.split(".")[1]]
-    named = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    out = build(x.expr, weight.expr, **named, out_dtype=node.dtype)
-    return _with_bias(cx, cx.value(out), bias)
+    more |= {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    out = cx.value(build(x.expr, weight.expr, **more, out_dtype=node.dtype))
+    return out if bias is None else out + bias.reshape(ShapeExpr([1, -1, *[1] * (out.ndim - 2)]))
 
 
 @whole("conv_transpose1d", "conv_transpose2d.input", only=_is_batch)
@@ -123,15 +117,8 @@ def transposed(
     cx: Context, node: Node, x: Term, weight: Term, bias: Term | None = None, stride: Any = 1,
     padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
 ) -> Term:  # fmt: skip
-    build = _CONVOLUTIONS[node.op_type.split(".")[1]]
-    named = {"strides": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    out = build(x.expr, weight.expr, **named, output_padding=output_padding, out_dtype=node.dtype)
-    return _with_bias(cx, cx.value(out), bias)
-
-
-@whole("pixel_shuffle", only=lambda node: node.args[0].meta["val"].ndim == 4)
-def pixel_shuffle(cx: Context, node: Node, x: Term, factor: int) -> Expr:
-    return op.nn.pixel_shuffle(x.expr, factor)
+    args = x, weight, bias, stride, padding, dilation, groups
+    return convolution(cx, node, *args, output_padding=output_padding)
 
 
 @whole("pad", only=lambda node: all(isinstance(w, int) and w >= 0 for w in node.args[1]))
@@ -254,11 +241,6 @@ def vector_norm(
 # ---------------------------------------------------------------- elements
 
 
-@whole("pow.Tensor_Scalar")
-def power(cx: Context, node: Node, x: Term, exponent: Arg) -> Term:
-    return cx.tensor(x, node.dtype).power(exponent)
-
-
 @whole("rsub.Tensor", "rsub.Scalar")
 def rsub(cx: Context, node: Node, a: Arg, b: Arg, alpha: Number = 1) -> Term:
     x = cx.tensor(a, node.dtype)
@@ -269,6 +251,11 @@ def rsub(cx: Context, node: Node, a: Arg, b: Arg, alpha: Number = 1) -> Term:
 def hardtanh(cx: Context, node: Node, x: Term, low: Number = -1, high: Number = 1) -> Expr:
     bounds = (PrimValue(const(float(v), "float64")) for v in (low, high))
     return op.clip(cx.tensor(x, node.dtype).expr, *bounds)
+
+
+def _has_channels(node: fx.Node) -> bool:
+    data, slopes = (a.meta["val"] for a in node.args[:2])
+    return data.ndim > 1 and slopes.ndim == 1
 
 
 @whole("copy")
@@ -337,19 +324,9 @@ def squeeze(cx: Context, node: Node, x: Term, dim: Any = None) -> Any:
     return op.squeeze(x.expr, ones) if ones else x
 
 
-@whole("unsqueeze")
-def unsqueeze(cx: Context, node: Node, x: Term, dim: int) -> Expr:
-    return op.expand_dims(x.expr, dim)
-
-
 @whole("stack")
 def stack(cx: Context, node: Node, tensors: list[Term], dim: int = 0) -> Expr:
     return op.stack([cx.tensor(v, node.dtype).expr for v in tensors], dim)
-
-
-@whole("tile", only=lambda node: all(isinstance(r, int) for r in node.args[1]))
-def tile(cx: Context, node: Node, x: Term, repeats: list[int]) -> Expr:
-    return op.tile(x.expr, repeats)
 
 
 @whole("meshgrid", "meshgrid.indexing")
@@ -437,6 +414,35 @@ def take(cx: Context, node: Node, x: Term, indices: Term) -> Any:
     return op.take(x.expr, op.astype(indices.expr, "int32"))
 
 
+def _line(cx: Context, x: Term) -> Term:
+    return x if x.ndim == 1 else cx.flat(x)
+
+
+def _is_masked(node: fx.Node) -> bool:
+    """Whether each element has its own flag, and there is one in the source."""
+    data, mask, source = (a.meta["val"] for a in node.args[:3])
+    return data.shape == mask.shape and mask.dtype is torch.bool and source.numel() != 0
+
+
+@whole("masked_scatter", only=_is_masked)
+def masked_scatter(cx: Context, node: Node, x: Term, mask: Term, source: Term) -> Term:
+    """The position before the first true element is -1, the source's last: no result takes it."""
+    position = _line(cx, mask).cumsum(0, "int32", False) - 1
+    moved = _line(cx, source).take(position.expr, 0)
+    return cx.where(mask, moved if mask.ndim == 1 else moved.reshape(ShapeExpr(x.shape)), x)
+
+
+def _is_membership(node: fx.Node) -> bool:
+    return not _given(node, "assume_unique", 2, False) and not _given(node, "invert", 3, False)
+
+
+@whole("isin.Tensor_Tensor", only=_is_membership)
+def isin(cx: Context, node: Node, x: Term, among: Term, **_: object) -> Term:
+    """A sum of bool is whether any is true."""
+    same = x.expand_dims(-1).equal(cx.flat(among))
+    return cx.value(op.greater(same.sum(-1).expr, cx.scalar(0, str(x.dtype))))
+
+
 @whole("index_put")
 def index_put(
     cx: Context,
@@ -450,11 +456,6 @@ def index_put(
         return indexing.index_put(cx, node, x, indices, values, accumulate)
     at = [i.expr for i in indices if i is not None]
     return op.index_put(x.expr, at, cx.tensor(values, str(x.dtype)).expr, accumulate)
-
-
-@whole("one_hot", only=lambda node: len(node.args) > 1 and node.args[1] != -1)
-def one_hot(cx: Context, node: Node, x: Term, count: int) -> Expr:
-    return op.one_hot(x.expr, PrimValue(1), PrimValue(0), count, -1)
 
 
 @whole("_local_scalar_dense")
@@ -495,3 +496,18 @@ def hamming_window(
     **_: object,
 ) -> Expr:  # fmt: skip
     return op.hamming_window(size, int(periodic), alpha, beta, node.dtype)
+
+
+# The others are a formula.
+for _name, _only, _convert in (
+    ("pixel_shuffle", lambda n: n.args[0].meta["val"].ndim == 4,
+     lambda cx, node, x, factor: op.nn.pixel_shuffle(x.expr, factor)),
+    ("unsqueeze", None, lambda cx, node, x, dim: op.expand_dims(x.expr, dim)),
+    ("tile", lambda n: all(isinstance(r, int) for r in n.args[1]),
+     lambda cx, node, x, repeats: op.tile(x.expr, repeats)),
+    ("prelu", _has_channels, lambda cx, node, x, slopes: op.nn.prelu(x.expr, slopes.expr, 1)),
+    ("pow.Tensor_Scalar", None, lambda cx, node, x, y: cx.tensor(x, node.dtype).power(y)),
+    ("one_hot", lambda n: len(n.args) > 1 and n.args[1] != -1,
+     lambda cx, node, x, count: op.one_hot(x.expr, PrimValue(1), PrimValue(0), count, -1)),
+):  # fmt: skip
+    whole(_name, only=_only)(_convert)
