@@ -42,7 +42,8 @@ BFLOAT16 = ("bfloat16", "bfloat16", "float32")
         ("skylake-avx512", UNSIGNED, 16, (PAIRS_FIT,), "dot_16x4_avx512"),
         ("cascadelake", UNSIGNED, 16, (), "dot_16x4_vnni"),
         ("cooperlake", BFLOAT16, 16, (), "dot_16x2_bf16"),
-        ("cooperlake", ("int16", "int16", "int32"), 16, (), None),
+        ("cooperlake", ("int16", "int16", "int32"), 16, (), "dot_16x2_i16"),
+        ("neoverse-v1", ("int16", "int16", "int32"), 4, (), None),
         ("nehalem", UNSIGNED, 4, (), None),
         ("neoverse-v1", UNSIGNED, 4, (), "dot_4x4_u8i8s32_usdot"),
         ("neoverse-v1", BFLOAT16, 4, (), "dot_4x2_bf16_bfdot"),
@@ -57,6 +58,8 @@ def test_the_cheapest_instruction_of_a_processor(
     arch = ARM if cpu.startswith(("neoverse", "cortex")) else X86
     dot = dot_product(Target(arch + cpu), dtypes, lanes, facts)
     assert (dot and dot.intrin) == expected
+    each = dot_product(Target(arch + cpu), dtypes, lanes, facts, each=True)
+    assert (each and each.intrin) == (expected and f"{expected}_each")
 
 
 def product(rows: Any, depth: int, columns: int, dtype: str, narrow: bool = False) -> Any:

@@ -25,10 +25,9 @@ from .build import FLOATS, INTS, NUMBERS, SMALL, Dim, NotHere, Value
 from .relax_build import MAKERS, RelaxBuilder
 from .varied import Variation, varied
 
-# Not drawn: an index map is a Python function, random matrices are ill-conditioned, and the pass
-# that makes depthwise products of bytes knows more of them than inference. Channels are packed where
-# it is known whether there is one, which is then repeated.
-LEFT_OUT = {"layout_transform", "linalg.inv", "nn.byte_depthwise", "nn.byte_depthwise_bytes"}
+# Not drawn: an index map is a Python function, and random matrices are ill-conditioned. Channels are packed
+# where it is known whether there is one, which is then repeated.
+LEFT_OUT = {"layout_transform", "linalg.inv"}
 LEFT_OUT.add("nn.pack_channels")
 LEFT_OUT |= {f"linalg.{n}" for n in ("lu_factor", "cholesky", "solve_triangular", "qr_factor")}
 LEFT_OUT |= {f"linalg.{n}" for n in ("eigh", "svd", "reflect", "permutation", "check")}

@@ -34,12 +34,16 @@ def extent(layout: Layout, shape: Sequence[PrimExpr], letter: str) -> PrimExpr:
 
 def index_in(layout: Layout, at: dict[str, Any]) -> list[Any]:
     """The index of an element. `at` maps each letter to its index, or to (outer, inner) for a split
-    axis."""
+    axis, whose block may be split again: OIHW4i16o4i."""
     indices = []
     for (letter, factor), step in zip(layout.parts, layout.steps(), strict=True):
         index = at[letter.upper()]
         if isinstance(index, tuple):
-            indices.append(index[factor > 0])
+            outer, inner = index
+            inner = floordiv(inner, step) if 1 < step < layout.factor_of(letter) else inner
+            if factor * step < layout.factor_of(letter):
+                inner = floormod(inner, factor)
+            indices.append(inner if factor > 0 else outer)
             continue
         index = floordiv(index, step) if step > 1 else index
         indices.append(floormod(index, factor) if factor > 0 else index)
@@ -65,7 +69,8 @@ def to_plain(array: np.ndarray, layout: str, plain: str) -> np.ndarray:
     parsed = layout_of(layout)
     order, shape = [], []
     for letter in plain:
-        axes = [p for p in (parsed.index_of(letter), parsed.index_of(letter.lower())) if p >= 0]
+        axes = [p for p, part in enumerate(parsed) if part.upper() == letter]
+        axes.sort(key=lambda p: parsed[p].islower())
         order += axes
         shape.append(int(np.prod([array.shape[p] for p in axes])))
     return array.transpose(order).reshape(shape)
@@ -76,13 +81,14 @@ def from_plain(array: np.ndarray, layout: str, plain: str) -> np.ndarray:
     parsed = layout_of(layout)
     axes, shape, pads = [], [], []
     for letter, size in zip(plain, array.shape, strict=True):
-        block = parsed.factor_of(letter)
-        pads.append((0, -size % block if block > 0 else 0))
-        total = size + pads[-1][1]
-        axes += [letter, letter.lower()] if block > 0 else [letter]
-        shape += [total // block, block] if block > 0 else [total]
+        parts = [(p, f) for p, (part, f) in enumerate(parsed.parts) if part.upper() == letter]
+        parts.sort(key=lambda part: part[1] > 0)  # the whole axis is the outermost
+        block = max(parsed.factor_of(letter), 1)
+        pads.append((0, -size % block))
+        axes += [p for p, _ in parts]
+        shape += [f if f > 0 else -(-size // block) for _, f in parts]
     split = np.pad(array, pads).reshape(shape)
-    return np.ascontiguousarray(split.transpose([axes.index(letter) for letter in parsed]))
+    return np.ascontiguousarray(split.transpose(np.argsort(axes)))
 
 
 def sliding(

@@ -8,7 +8,6 @@ division by an odd factor is a product; the factor left is a power of 2, by whic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,38 +15,23 @@ import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
-from ..ir.literals import int_value
-from ..ir.prim_expr import Broadcast, IntImm, PrimExpr, Shuffle
+from ..ir.prim_expr import Broadcast, PrimExpr
 from ..ir.prim_op import cast, const
-from ..ir.target import Target
 from ..relax.struct_info import TensorStructInfo
-from ..relax.transform.legalize_ops.common import register_legalize
-from .byte_conv import tiles_of_tasks
-from .byte_windows import READ, framed, largest_power, pieces
 from .common import NO_INLINE, compute
 from .core import case, op
-from .extents import extents_of, simplify
+from .extents import extents_of, shorter, simplify, text
 from .integer import (
     as_bytes,
-    begun,
-    buffers_of,
-    bytes_of,
     check_dtypes,
     check_extent,
-    dots_of,
-    finished,
-    joined,
-    open_shape,
-    ramp,
-    tail_and_out,
 )
 from .params import Ints, Tensor
-from .statements import long, prim_func
+from .statements import long
 from .winograd import Transforms, along, row_of, transforms
 
 if TYPE_CHECKING:
-    from ..relax.expr import Call
-    from ..tir.ir_builder import IRBuilder
+    pass
 
 ROWS = 4  # outputs of a block of weights
 LANES = 8  # tiles of a block
@@ -67,7 +51,7 @@ def whole(tile: int) -> tuple[Transforms, int]:
     return Transforms(*(m.astype(np.int64) for m in (results, real.data, window))), unit
 
 
-def _divided(value: PrimExpr | np.ndarray[Any, Any], unit: int) -> Any:
+def divided(value: PrimExpr | np.ndarray[Any, Any], unit: int) -> Any:
     """value / unit**2, of int32 modulo 2**32."""
     odd = unit * unit
     shift = (odd & -odd).bit_length() - 1
@@ -78,10 +62,16 @@ def _divided(value: PrimExpr | np.ndarray[Any, Any], unit: int) -> Any:
     if isinstance(value, np.ndarray):
         with np.errstate(over="ignore"):
             return (value.astype(np.int32) * np.int32(inverse)) >> np.int32(shift)
-    return (value * _vector(inverse, value) if odd > 1 else value) >> _vector(shift, value)
+    return (value * vector_of(inverse, value) if odd > 1 else value) >> vector_of(shift, value)
 
 
 # ---------------------------------------------------------------- weights
+
+
+def vector_of(value: int, like: PrimExpr) -> Any:
+    """A number as a vector of the type of another, or as a number of it."""
+    number = const(value, like.dtype.with_lanes(1))
+    return Broadcast(number, like.dtype.lanes) if like.dtype.lanes > 1 else number
 
 
 @op("relax.nn.byte_winograd_weight")
@@ -194,139 +184,6 @@ def _(data, zero, before, tile, rows, columns):
     return np.ascontiguousarray(tiles).reshape(*tiles.shape[:4], 2 * LANES)
 
 
-def _times(ib: IRBuilder, matrix: np.ndarray, terms: list[Any], name: str) -> list[Any]:
-    """A matrix times vectors. Rows, or columns, that are equal except for signs share their sums: those of
-    points a and -a are."""
-    matrix, terms = matrix.copy(), list(terms)
-    for i, j in _paired(matrix.T):
-        a, b = terms[i], terms[j]
-        terms[i], terms[j] = ib.let(f"{name}_sum", a + b), ib.let(f"{name}_difference", a - b)
-        first = matrix[:, i].copy()
-        equal = first == matrix[:, j]
-        matrix[:, i], matrix[:, j] = np.where(equal, first, 0), np.where(equal, 0, first)
-    rows: list[Any] = [None] * len(matrix)
-    for i, j in _paired(matrix):
-        equal = matrix[i] == matrix[j]
-        a, b = (ib.let(f"{name}_part", _dot(matrix[i] * k, terms)) for k in (equal, ~equal))
-        rows[i], rows[j] = a + b, a - b
-    products = [_dot(matrix[k], terms) if row is None else row for k, row in enumerate(rows)]
-    return [ib.let(f"{name}{k}", row) for k, row in enumerate(products)]
-
-
-def _paired(rows: np.ndarray) -> list[tuple[int, int]]:
-    """Adjacent rows that are equal except for signs: some signs are equal, others opposite."""
-    pairs = []
-    for k in range(len(rows) - 1):
-        a, b = rows[k], rows[k + 1]
-        signs = set(np.sign(a * b)) - {0}
-        if (abs(a) == abs(b)).all() and len(signs) == 2 and (not pairs or pairs[-1][1] < k):
-            pairs.append((k, k + 1))
-    return pairs
-
-
-def _vector(value: int, like: PrimExpr) -> Any:
-    """A number as a vector of the type of another, or as a number of it."""
-    number = const(value, like.dtype.with_lanes(1))
-    return Broadcast(number, like.dtype.lanes) if like.dtype.lanes > 1 else number
-
-
-def _dot(numbers: np.ndarray, terms: list[Any]) -> Any:
-    """Numbers, some of which are not 0, times vectors; positive ones first."""
-    total: Any = None
-    for number, term in sorted(zip(numbers.tolist(), terms, strict=True), key=lambda p: -p[0]):
-        if not number:
-            continue
-        part = term if abs(number) == 1 else term * _vector(abs(number), term)
-        if total is None:
-            total = part if number > 0 else _vector(0, term) - part
-        else:
-            total = total + part if number > 0 else total - part
-    return total
-
-
-def _vector_tiles(call: Call) -> Any:
-    """The kernel for x86; None where an extent is not known or tiles are few."""
-    attrs, data = call.attrs, open_shape(call.args[0].struct_info.get_shape())
-    literal = all(isinstance(d, IntImm) and d.value for d in data[1:])
-    tile, rows, columns = int(attrs.tile), int(attrs.rows), int(attrs.columns)
-    if not literal or call.args[1].struct_info.ndim or tile not in (2, 4) or columns < 2:
-        return None
-    channels, h, w = (d.value for d in data[1:])
-    top, left = (int(b) for b in attrs.before)
-    matrix, m, pairs = whole(tile)[0].data, tile + 2, -(-channels // 2)
-    lanes = min(8, largest_power(columns))
-    pitch = max(left + w, columns * tile + 2)
-    size = -(-(max(top + h, rows * tile + 2) * pitch + 2 * READ) // READ) * READ
-    blocks = -(-rows * columns // LANES)
-    shape = (data[0], long(m * m), long(blocks), long(pairs), long(2 * LANES))
-    buffers = [
-        tir.decl_buffer(s, k, n)
-        for s, k, n in ((data, "uint8", "data"), ((), "uint8", "zero"), (shape, "int16", "out"))
-    ]
-
-    def write(ib, x, zero, out):
-        with ib.for_range(long(0), data[0] * pairs, "pair", "int64", "parallel") as item:
-            n, c = ib.let("n", item // pairs), ib.let("c", item % pairs)
-            frames = []
-            for v in range(2):
-                channel = ib.let(f"channel{v}", tir.min(c * 2 + v, channels - 1))
-                frame = ib.allocate("uint8", size, f"frame{v}", scope="local")
-                framed(ib, frame, size, pitch, lambda i, at, k=channel: x[n, k, i, at], zero[()],
-                       (h, w), (top, left))  # fmt: skip
-                frames.append(frame)
-
-            def word(frame, at):
-                bits = tir.reinterpret(f"uint{8 * tile}x{lanes}", frame[ramp(at, tile * lanes)])
-                return ib.let("word", cast(f"uint32x{lanes}", bits))
-
-            def pixel(words, b):
-                """Byte b of each word of two channels, as pairs of int16."""
-                number = lambda v: Broadcast(const(v, "uint32"), lanes)  # noqa: E731
-                low = words[0] >> number(8 * b) & number(0xFF)
-                shift = 16 - 8 * b
-                upper = words[1] << number(shift) if shift > 0 else words[1] >> number(-shift)
-                return tir.reinterpret(f"int16x{2 * lanes}", low | upper & number(0xFF0000))
-
-            length = blocks * (2 * LANES)
-            lines = ib.allocate("int16", m * m * length, "lines", scope="local")
-            starts = pieces(columns, lanes)
-            step = starts[1] if len(starts) > 1 else 0
-            with (
-                ib.for_range(long(0), long(rows), "i", "int64") as i,
-                ib.for_range(long(0), long(len(starts)), "part", "int64") as part,
-            ):
-                j = ib.let("j", tir.min(part * step, long(starts[-1])))
-                first = ib.let("first", i * (tile * pitch) + j * tile)
-                columns_of: list[list[Any]] = [[] for _ in range(m)]
-                for a in range(m):
-                    for b in range(0, m, tile):
-                        words = [word(f, first + (a * pitch + b)) for f in frames]
-                        for k in range(min(tile, m - b)):
-                            columns_of[b + k].append(ib.let("pixel", pixel(words, k)))
-                halves = [_times(ib, matrix, column, "half") for column in columns_of]
-                offset = (i * columns + j) * 2
-                for a in range(m):
-                    tiles = _times(ib, matrix, [half[a] for half in halves], "made")
-                    for b, value in enumerate(tiles):
-                        lines[ramp(offset + (a * m + b) * length, 2 * lanes)] = value
-            with ib.for_range(long(0), long(m * m), "p", "int64") as p:
-                unused = length - 2 * rows * columns
-                if unused:
-                    lines[ramp((p + 1) * length - unused, unused)] = Broadcast(
-                        const(0, "int16"), unused
-                    )
-                with ib.for_range(long(0), long(blocks), "block", "int64") as k:
-                    whole_block = ramp(long(0), 2 * LANES)
-                    out[n, p, k, c, whole_block] = lines[
-                        ramp(p * length + k * (2 * LANES), 2 * LANES)
-                    ]
-
-    return prim_func(buffers, write)
-
-
-# ---------------------------------------------------------------- products
-
-
 @op("relax.nn.byte_winograd", alone=True)
 def byte_winograd(data: Tensor, weight: Tensor, tile: int, rows: int, columns: int):
     """The convolution of the results of `byte_winograd_tiles` and `byte_winograd_weight`. int32 (batch, outputs, tile *
@@ -352,7 +209,7 @@ def byte_winograd(data: Tensor, weight: Tensor, tile: int, rows: int, columns: i
 
     def cell(n, o, place):
         i, t, j = place // (count * tile), place // tile % count, place % tile
-        return _divided(row_of(matrix, j, lambda b: half(i, b, n, o, t)), unit)
+        return divided(row_of(matrix, j, lambda b: half(i, b, n, o, t)), unit)
 
     return compute([batch, outputs, long(tile * count * tile)], cell, "byte_winograd")
 
@@ -382,108 +239,71 @@ def _numpy(data, weight, tile, rows, columns):
     products = np.einsum("nabktv,oabkrv->nabort", values, numbers, optimize=True)
     totals = np.einsum("ia,jb,nabort->noritj", matrix, matrix, products, optimize=True)
     shape = batch, len(weight) * ROWS, tile * blocks * LANES * tile
-    return _divided(totals.reshape(shape), unit)
+    return divided(totals.reshape(shape), unit)
 
 
 byte_winograd_bytes = as_bytes(byte_winograd)
 
 
-def _vector_winograd(call: Call) -> Any:
-    """The kernel for x86; None where tiles are few."""
-    data, weight = (open_shape(a.struct_info.get_shape()) for a in call.args[:2])
-    tile, rows, columns = (int(v) for v in (call.attrs.tile, call.attrs.rows, call.attrs.columns))
-    blocks, pairs = int_value(weight[0]), int_value(data[3])
-    dots = dots_of(Target.current(allow_none=True))
-    m, lines = tile + 2, -(-rows * columns // LANES)
-    if not (dots and blocks and pairs and lines > 1):
-        return None
-    (matrix, _, _), unit = whole(tile)
-    outputs = long(blocks * ROWS)
-    buffers = buffers_of(
-        bytes_of(call, 2),
-        {"data": (data, "int16"), "weight": (weight, "int16")},
-        (data[0], outputs, long(tile * lines * LANES * tile)),
-        outputs,
-    )
-    order = [j * LANES + t for t in range(LANES) for j in range(tile)]
+@op("relax.nn.byte_image")
+def byte_image(
+    data: Tensor,
+    channels: int,
+    height: int,
+    columns: int,
+    width: int,
+    tile: int = 1,
+    apart: int = 0,
+):
+    """The image (batch, channels, height, columns) as `byte_winograd` computes it: in rows of `width` pixels,
+    first those that are the first of `tile` ones, then, `apart` pixels after them, the second ones, ..."""
+    (batch, *_) = extents_of(data, "data", None, None, None)
+    dims = [batch, long(channels), long(height), long(columns)]
 
-    def write(ib, x, w, *others):
-        tail, out = tail_and_out(ib, others)
-        with ExitStack() as stack:
-            heavy = blocks * ROWS > lines * LANES
-            n, block, at = tiles_of_tasks(ib, stack, data[0], blocks, lines // 2, heavy)
+    def cell(n, c, i, j):
+        return data(n, c, i % tile * apart + i // tile * width + j)
 
-            def results(first, count):
-                """Of `count` lines of tiles."""
-                products = ib.allocate(
-                    "int32", m * m * ROWS * count * LANES, "products", scope="local"
-                )
-                with ib.for_range(long(0), long(m * m), "p", "int64") as p:
-                    add_products(first, count, p, products)
-                with (
-                    ib.for_range(long(0), long(ROWS), "r", "int64") as r,
-                    ib.for_range(long(0), long(count), "q", "int64") as q,
-                ):
-                    row = ib.let("row", block * ROWS + r)
-                    halves = []
-                    for b in range(m):
-                        column = []
-                        for a in range(m):
-                            offset = ((a * m + b) * ROWS + r) * count + q
-                            offset = ramp(offset * LANES, LANES)
-                            column.append(ib.let("product", products[offset]))
-                        halves.append(_times(ib, matrix, column, "half"))
-                    for i in range(tile):
-                        totals = _times(ib, matrix, [half[i] for half in halves], "made")
-                        totals = [ib.let("sum", _divided(v, unit)) for v in totals]
-                        value = joined(totals)
-                        if tail:
-                            value = value + begun(tail, row, tile * LANES)
-                        pixels = Shuffle([finished(value, tail, row, out)], order)
-                        offset = (i * lines + first + q) * (LANES * tile)
-                        out[n, row, ramp(offset, tile * LANES)] = pixels
-
-            def add_products(first, count, p, products):
-                some = min(count, dots.lanes // LANES)  # lines of a vector
-                lanes = some * LANES
-                cells = [(r, q) for r in range(ROWS) for q in range(0, count, some)]
-                total = ib.allocate("int32", ROWS * count * LANES, "total", scope="local")
-                own = {(r, q): ramp(long((r * count + q) * LANES), lanes) for r, q in cells}
-                for cell in cells:
-                    total[own[cell]] = Broadcast(const(0, "int32"), lanes)
-                with ib.for_range(long(0), long(pairs), "k", "int64") as k:
-                    line = ramp(long(0), 2 * LANES)
-                    lines = [x[n, p, first + q, k, line] for q in range(count)]
-                    for r, q in cells:
-                        values = tir.reinterpret(f"int32x{lanes}", joined(lines[q : q + some]))
-                        number = w[block, p, ramp((k * ROWS + r) * 2, 2)]
-                        number = Broadcast(tir.reinterpret("int32", number), lanes)
-                        total[own[r, q]] = dots.of_words(total[own[r, q]], values, number)
-                for r, q in cells:
-                    offset = ((p * ROWS + r) * count + q) * LANES
-                    products[ramp(offset, lanes)] = total[own[r, q]]
-
-            results(ib.let("first", at * 2), 2)
-            if lines % 2:
-                with ib.if_scope(at.equal(lines // 2 - 1)):
-                    results(long(lines - 1), 1)
-
-    return prim_func(buffers, write)
+    return compute(dims, cell, "byte_image", tag="injective")
 
 
-_KERNELS = {
-    byte_winograd_tiles: _vector_tiles,
-    byte_winograd: _vector_winograd,
-    byte_winograd_bytes: _vector_winograd,
-}
-for _operator, _kernel in _KERNELS.items():
-    register_legalize(_operator.name, tir=_kernel, target="llvm")
+@byte_image.infer
+def _(data, channels, height, columns, width, tile, apart):
+    shape, dims = data.get_shape(), [channels, height, columns]
+    if tile < 1:
+        raise ValueError(explain("tile must be 1 or more", got=str(tile)))
+    if shape is None:
+        return TensorStructInfo(dtype=data.dtype, ndim=4)
+    size = (min(height, tile) - 1) * apart + (-(-height // tile) - 1) * width + columns
+    _check_axes(shape, {1: channels, 2: size}, min(*dims, width, apart))
+    return TensorStructInfo([shape[0], *map(long, dims)], data.dtype)
+
+
+@byte_image.numpy
+def _(data, channels, height, columns, width, tile, apart):
+    rows = np.arange(height)
+    rows = rows % tile * apart + rows // tile * width
+    pixels = rows[:, None] + np.arange(columns)
+    return np.ascontiguousarray(data[:, :channels, pixels])
+
+
+def _check_axes(shape: Sequence[PrimExpr], least: dict[int, int], lowest: int) -> None:
+    """Check that the elements read of each axis are within it."""
+    if lowest < 0:
+        raise ValueError(explain("extents and places must be 0 or more", got=str(lowest)))
+    for axis, size in least.items():
+        if shorter(shape[axis], size):
+            what = f"axis {axis} of data must be of at least {size}"
+            raise ValueError(explain(what, got=text(shape[axis])))
 
 
 def _random(low: int, high: int, shape: Sequence[int], dtype: str) -> np.ndarray:
     return np.random.default_rng(shape).integers(low, high, shape).astype(dtype)
 
 
+byte_image.samples(
+    case((2, 3, 20), channels=2, height=3, columns=4, width=6),
+    case((2, 3, 38), channels=3, height=5, columns=4, width=6, tile=3, apart=14),
+)
 byte_winograd_weight.samples(
     case(_random(-128, 128, (5, 3, 3, 3), "int8"), tile=2),
     case(_random(-128, 128, (8, 4, 3, 3), "int8"), tile=4),

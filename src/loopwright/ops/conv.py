@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,14 +12,24 @@ import numpy as np
 from .. import te
 from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
-from ..ir.prim_expr import Add, IntImm, IterVar, PrimExpr, Sub
-from ..ir.prim_op import cast, ceildiv, const, floordiv, multiply
+from ..ir.prim_expr import Add, IntImm, IterVar, PrimExpr, Select, Sub
+from ..ir.prim_op import (
+    cast,
+    ceildiv,
+    const,
+    floordiv,
+    logical_and,
+    maximum,
+    minimum,
+    multiply,
+)
 from ..relax.expr import Call, Constant
-from ..relax.layout import LayoutPlan, LayoutQuery
+from ..relax.layout import PLAIN_CONVOLUTIONS, LayoutPlan, LayoutQuery
 from ..relax.struct_info import TensorStructInfo
 from ..tir import layout as layout_of
+from ..tir.op import if_then_else
 from .blocks import extent, from_plain, index_in, shape_in, sliding, spatial, to_plain
-from .common import accumulator, contracted, listed, rounded, void_or, widened
+from .common import NO_INLINE, accumulator, compute, contracted, listed, rounded, void_or, widened
 from .core import Operator, case, op
 from .extents import check_multiple, differ, simplify, text
 from .layout import pack_weight
@@ -94,35 +106,45 @@ def _make(rank: int) -> Operator:
 
     @operator.build
     def _(**arguments):
-        check_groups(arguments["groups"])
-        arguments["strides"] = expand_per_axis(listed(arguments["strides"]), rank, "strides")
-        before, after = expand_padding(listed(arguments["padding"]), rank)
-        arguments["padding"] = [*before, *after]
-        arguments["dilation"] = expand_per_axis(listed(arguments["dilation"]), rank, "dilation")
-        arguments["out_layout"] = arguments["out_layout"] or arguments["data_layout"]
-        return arguments
+        return conv_arguments(rank, arguments)
 
     @operator.infer
     def _(data: TensorStructInfo, weight: TensorStructInfo, out_dtype=None, **attrs):
-        dtype = out_dtype or data.dtype
-        shape, kernel = data.get_shape(), weight.get_shape()
-        layout = layout_of(attrs["out_layout"])
-        check_rank("data", data, attrs["data_layout"])
-        check_rank("weight", weight, attrs["kernel_layout"])
         check_dtypes(data, weight)
-        if shape is None or kernel is None:
-            return TensorStructInfo(dtype=dtype, ndim=len(layout))
-        plan = ConvPlan(
-            shape, kernel, attrs["strides"], attrs["padding"], attrs["dilation"], attrs["groups"]
-        )
-        plan.layouts(attrs["data_layout"], attrs["kernel_layout"], attrs["out_layout"], rank)
-        plan.check()
-        return TensorStructInfo(plan.out_shape, dtype)
+        return conv_info(rank, data, weight, out_dtype or data.dtype, **attrs)
 
     operator.layout(_conv_layout)
-    operator.numpy(_numpy_conv)
+    operator.numpy(numpy_conv)
     operator.samples(*_cases(rank))
     return operator
+
+
+def conv_arguments(rank: int, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a convolution's builder, one number for each side. Raises ValueError."""
+    check_groups(arguments["groups"])
+    arguments["strides"] = expand_per_axis(listed(arguments["strides"]), rank, "strides")
+    before, after = expand_padding(listed(arguments["padding"]), rank)
+    arguments["padding"] = [*before, *after]
+    arguments["dilation"] = expand_per_axis(listed(arguments["dilation"]), rank, "dilation")
+    arguments["out_layout"] = arguments["out_layout"] or arguments["data_layout"]
+    return arguments
+
+
+def conv_info(
+    rank: int, data: TensorStructInfo, weight: TensorStructInfo, dtype: DataType | str,
+    **attrs: Any,
+) -> TensorStructInfo:  # fmt: skip
+    """The type of a convolution's result. Raises ValueError where the shapes do not fit."""
+    check_rank("data", data, attrs["data_layout"])
+    check_rank("weight", weight, attrs["kernel_layout"])
+    shape, kernel = data.get_shape(), weight.get_shape()
+    if shape is None or kernel is None:
+        return TensorStructInfo(dtype=dtype, ndim=len(layout_of(attrs["out_layout"])))
+    windows = [attrs[k] for k in ("strides", "padding", "dilation", "groups")]
+    plan = ConvPlan(shape, kernel, *windows)
+    plan.layouts(attrs["data_layout"], attrs["kernel_layout"], attrs["out_layout"], rank)
+    plan.check()
+    return TensorStructInfo(plan.out_shape, dtype)
 
 
 def check_groups(groups: int) -> None:
@@ -162,13 +184,19 @@ def _cases(rank: int) -> list[Any]:
 
 
 def _conv_layout(call: Call, query: LayoutQuery) -> LayoutPlan | None:
-    """Blocks if the query has a block size; otherwise the desired layouts, or the data's current
-    layout."""
+    """Blocks if the query has a block size; otherwise as `moved_conv`."""
+    attrs = call.attrs
+    if not query.block:
+        return moved_conv(call, query)
+    data, kernel = attrs.data_layout, attrs.kernel_layout
+    plain = attrs.out_layout == data and (data, kernel) in PLAIN_CONVOLUTIONS
+    return _in_blocks(call, query.block, query.inputs[0] is not None) if plain else None
+
+
+def moved_conv(call: Call, query: LayoutQuery) -> LayoutPlan | None:
+    """A convolution in the desired layouts, or in the data's current layout."""
     attrs = call.attrs
     data, kernel, out = attrs.data_layout, attrs.kernel_layout, attrs.out_layout
-    if query.block:
-        plain = out == data and (data, kernel) in PLAIN_LAYOUTS
-        return _in_blocks(call, query.block, query.inputs[0] is not None) if plain else None
     if not (data + kernel + out).isupper():
         return None  # already blocked
     if query.desired:
@@ -179,14 +207,14 @@ def _conv_layout(call: Call, query: LayoutQuery) -> LayoutPlan | None:
         new_out = new_data
     else:
         return None
-    inputs = numbered(new_data, data), numbered(new_kernel, kernel)
+    others = (None,) * (len(query.inputs) - 2)
+    inputs = numbered(new_data, data), numbered(new_kernel, kernel), *others
     if any(spatial(layout_of(new)) != spatial(layout_of(data)) for new in (new_data, new_out)):
         return None  # strides and padding refer to this axis order
     changed = {"data_layout": new_data, "kernel_layout": new_kernel, "out_layout": new_out}
     return LayoutPlan(inputs, (numbered(new_out, out),), changed)
 
 
-PLAIN_LAYOUTS = ("NCW", "OIW"), ("NCHW", "OIHW"), ("NCDHW", "OIDHW")
 # With fewer output channels, vectors run along a row instead: 32 to 3 channels, 11 x 11, 41.4 to 8.8 ms
 # (docs/performance.md).
 _FEW_RESULTS = 4
@@ -274,9 +302,11 @@ class ConvPlan:
     def check(self):
         """Raise ValueError if the channels do not fit."""
         have, per_group, block = self.in_channels, self.in_per_group, self.data.factor_of("C")
-        read = simplify(per_group * self.groups)
-        if block > 0 and self.kernel.factor_of("I") > 0:  # the last block may be read in part
+        read, filled = simplify(per_group * self.groups), self.kernel.factor_of("I")
+        if block > 0 and filled > 0:  # the last block may be read in part
             read = simplify(ceildiv(read, block) * block)
+        elif filled > 0:  # the data are packed as they are padded
+            have = simplify(ceildiv(have, filled) * filled)
         if differ(have, read):
             what = f"the weight takes {text(per_group)} channels in {self.groups} group(s)"
             hint = "check kernel_layout and groups"
@@ -287,9 +317,16 @@ class ConvPlan:
                 raise ValueError(explain("the window is larger than the padded data", got=size))
 
 
-def convolve(plan: ConvPlan, data: te.Tensor, weight: te.Tensor, dtype: DataType) -> te.Tensor:
-    """The tensor expression of a convolution."""
-    source = _pad_data(plan, data)
+def convolve(
+    plan: ConvPlan, data: te.Tensor, weight: te.Tensor, dtype: DataType | str,
+    fill: Any = None, attrs: dict[str, Any] | None = None,
+) -> te.Tensor:  # fmt: skip
+    """The tensor expression of a convolution. fill: the value around the image, which is then copied (None:
+    zeros); attrs: annotations of the block of products."""
+    if fill is None:
+        source = _pad_data(plan, data)
+    else:
+        source = _copied(plan, data, fill)
     depthwise = plan.groups > 1 and is_number(plan.in_per_group, 1)
     channel_block = plan.out.factor_of("C")
     window = [
@@ -321,14 +358,14 @@ def convolve(plan: ConvPlan, data: te.Tensor, weight: te.Tensor, dtype: DataType
     kind = "depthwise_conv" if depthwise else "group_conv" if plan.groups > 1 else "conv"
     name = f"{kind}{len(plan.letters)}d_{plan.out}".replace("NCHW", "nchw")
     names = [AXIS_NAMES[letter] for letter in plan.out]
-    total = te.compute(plan.out_shape, cell, name=name, tag=name, varargs_names=names)
+    total = te.compute(plan.out_shape, cell, name=name, tag=name, attrs=attrs, varargs_names=names)
     return rounded(total, dtype)
 
 
 def _as_stored(index, layout, letter, block):
     """An index of (block, element) in a tensor that may have other blocks: then the plain one."""
     stored = [factor for other, factor in layout.parts if other == letter.lower()]
-    if not isinstance(index, tuple) or stored == [block]:
+    if not isinstance(index, tuple) or prod(stored) == block:
         return index
     axis = index[0]
     if len(stored) == 1 and isinstance(axis, IterVar) and is_number(axis.dom.extent, 1):
@@ -374,10 +411,47 @@ def _pad_data(plan, data):
     return padded(data, [b for b, _ in sides], [a for _, a in sides], 0.0, "constant", "pad_temp")
 
 
-def _numpy_conv(
+def _copied(plan: ConvPlan, data: te.Tensor, fill: PrimExpr) -> te.Tensor:
+    """The image with `fill` around it, in blocks of channels if the weight has some; the image itself if
+    there is nothing to do. The channels that fill up a block have any value: their weights are 0."""
+    block, stored, copied = plan.kernel.factor_of("I"), plan.data, plan.data
+    packs = block > 0 > stored.factor_of("C")
+    if packs:
+        plan.data = copied = layout_of(f"{stored}{block}c")
+    grow = dict(zip(plan.letters, zip(plan.before, plan.after, strict=True), strict=True))
+    if not packs and not any(map(any, grow.values())):
+        return data
+    sizes = {n: extent(stored, data.shape, n) for n in stored if n.isupper()}
+
+    def cell(*i):
+        at: dict[str, Any] = dict(zip(copied, i, strict=True))
+        columns, rows = [], []
+        for letter in filter(lambda n: any(grow[n]), plan.letters):
+            size, index = sizes[letter], at[letter] - grow[letter][0]
+            inside = logical_and(index >= 0, index < size)
+            if letter != plan.letters[-1] and isinstance(size, IntImm):
+                # An element is read in any case, so that pixels do not branch on the condition of a row.
+                index = minimum(maximum(index, const(0, "int64")), size - 1)
+                rows.append(inside)
+            else:
+                columns.append(inside)
+            at[letter] = index
+        if packs:
+            at["C"] = minimum(at["C"] * block + at.pop("c"), sizes["C"] - 1)
+        value = data(*(at[n] for n in stored))
+        value = Select(reduce(logical_and, rows), value, fill) if rows else value
+        return if_then_else(reduce(logical_and, columns), value, fill) if columns else value
+
+    grown = {n: simplify(size + sum(grow.get(n, ()))) for n, size in sizes.items()}
+    shape = shape_in(copied, grown)
+    return compute(shape, cell, "padded", attrs={NO_INLINE: True})
+
+
+def numpy_conv(
     data, weight, strides, padding, dilation, groups, data_layout, kernel_layout, out_layout,
-    out_dtype=None,
+    out_dtype=None, fill=0,
 ):  # fmt: skip
+    """numpy: a convolution of an image around which is `fill`."""
     kind = data.dtype if out_dtype is None else numpy_dtype(out_dtype)
     letters = spatial(layout_of(data_layout))
     rank = len(letters)
@@ -386,7 +460,7 @@ def _numpy_conv(
     x, w = widened(x.astype(kind)), widened(w.astype(kind))
     x = x[:, : w.shape[1] * groups]
     before, after = expand_padding(padding, rank)
-    x = np.pad(x, [(0, 0), (0, 0), *zip(before, after, strict=True)])
+    x = np.pad(x, [(0, 0), (0, 0), *zip(before, after, strict=True)], constant_values=fill)
     views = sliding(x, w.shape[2:], strides, dilation)
     per_in, per_out, parts = w.shape[1], w.shape[0] // groups, []
     contract = tuple(range(2 + rank, 2 + 2 * rank))

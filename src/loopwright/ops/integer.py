@@ -1,15 +1,10 @@
-"""Products of bytes, added in int32: the core of quantized convolutions and matrix products.
-
-Four products at a time: with VNNI an instruction does that for 16 lanes; AVX2 and AVX-512 add pairs of
-products of 16 bits. The lanes are pixels of the image for a convolution, columns for a matrix product.
-"""
+"""Products of bytes, added in int32: matrix products, and the parts of kernels for x86 of others."""
 
 from __future__ import annotations
 
 import inspect
-import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +12,6 @@ from .. import te, tir
 from ..base.errors import explain
 from ..ir.prim_expr import Broadcast, IntImm, PrimExpr, Ramp, Shuffle
 from ..ir.prim_op import cast, const, max_value, min_value
-from ..ir.target import Target
 from ..relax.struct_info import TensorStructInfo
 from ..tir.tensor_intrin.instructions import FACTS, PAIRS_FIT
 from .common import compute
@@ -31,11 +25,6 @@ if TYPE_CHECKING:
     from ..relax.expr import Call
     from ..tir.expr import BufferLoad
     from ..tir.ir_builder import BufferVar, IRBuilder
-
-LANES, ROWS, VECTORS = 16, 8, 3  # a tile: rows x vectors of lanes
-# Four numbers as AVX2 multiplies them in 16 bits: the first of each pair, the others.
-HALVES = [0, 2, 1, 3]
-
 
 # ---------------------------------------------------------------- sums as bytes again
 
@@ -170,66 +159,11 @@ def open_shape(shape: Sequence[PrimExpr | None]) -> list[Any]:
     return [d if isinstance(d, IntImm) else tir.Var(f"d{k}", "int64") for k, d in enumerate(shape)]
 
 
-class Dots(NamedTuple):
-    """How a processor adds four products of bytes; a tile's sums stay in registers."""
-
-    in_one: bool  # instruction
-    lanes: int  # of a vector
-    rows: int  # of a tile's sums that are computed together
-    vectors: int  # of 16 lanes, in each of these rows; more where rows are fewer
-    narrow: bool = False  # pairs of products fit 16 bits
-    signed: bool = False  # so are both factors; no weight is -128, and there are 4 or 8 lanes
-
-    def __call__(self, total: PrimExpr, a: PrimExpr, *b: PrimExpr) -> Any:
-        """total + sums of four products of a (unsigned, unless `signed`) and b, vectors of 4, 8 or 16 int32; b:
-        of the bytes, or of the first and the second of their pairs in 16 bits (`HALVES`)."""
-        count = total.dtype.lanes
-        if self.in_one:
-            name = f"llvm.x86.avx512.vpdpbusd.{32 * count}"
-            return tir.call_llvm_pure_intrin(f"int32x{count}", name, total, a, *b)
-        if count > self.lanes:
-            return self._in_parts(Dots.__call__, total, a, *b)
-        number = lambda v: Broadcast(const(v, "int16"), 2 * count)  # noqa: E731
-        of_bytes, of_words = _PAIRS[count]
-        if self.narrow:
-            kind = f"int8x{4 * count}"
-            a, other = (tir.reinterpret(kind, v) for v in (a, *b))
-            if self.signed:  # |a| is at most 128 as an unsigned byte, |b| 127: two products fit
-                other = tir.call_llvm_pure_intrin(kind, SIGNS[count], other, a)
-                zero = Broadcast(const(0, "int8"), 4 * count)
-                a = tir.Select(a < zero, zero - a, a)
-            pairs = tir.call_llvm_pure_intrin(f"int16x{2 * count}", of_bytes, a, other)
-            return total + tir.call_llvm_pure_intrin(f"int32x{count}", of_words, pairs, number(1))
-        a, *others = (tir.reinterpret(f"int16x{2 * count}", v) for v in (a, *b))
-        if len(others) == 1:
-            others = [(others[0] << number(8)) >> number(8), others[0] >> number(8)]
-        a = [tir.bitwise_and(v, number(255)) for v in (a, a >> number(8))]
-        for pair in zip(a, others, strict=True):
-            total = self.of_words(total, *pair)
-        return total
-
-    def of_words(self, total: PrimExpr, a: PrimExpr, b: PrimExpr) -> Any:
-        """total + sums of two products of 16 bits; a and b: vectors of int32, as these or in int16."""
-        count = total.dtype.lanes
-        if count > self.lanes:
-            return self._in_parts(Dots.of_words, total, a, b)
-        pair = [tir.reinterpret(f"int16x{2 * count}", v) for v in (a, b)]
-        return total + tir.call_llvm_pure_intrin(f"int32x{count}", _PAIRS[count][1], *pair)
-
-    def _in_parts(self, add: Callable[..., Any], total: PrimExpr, *others: PrimExpr) -> Any:
-        """`add`, of vectors of more lanes than the processor's."""
-        starts, vectors = range(0, total.dtype.lanes, self.lanes), (total, *others)
-        parts = [add(self, *(part(v, k, self.lanes) for v in vectors)) for k in starts]
-        return joined(parts)
-
-
-_PAIRS = {
-    4: ("llvm.x86.ssse3.pmadd.ub.sw.128", "llvm.x86.sse2.pmadd.wd"),
-    8: ("llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd"),
-    16: ("llvm.x86.avx512.pmaddubs.w.512", "llvm.x86.avx512.pmaddw.d.512"),
+_OF_WORDS = {
+    4: "llvm.x86.sse2.pmadd.wd",
+    8: "llvm.x86.avx2.pmadd.wd",
+    16: "llvm.x86.avx512.pmaddw.d.512",
 }
-# By lanes: bytes times the signs of others; AVX-512 has none.
-SIGNS = {4: "llvm.x86.ssse3.psign.b.128", 8: "llvm.x86.avx2.psign.b"}
 
 
 def joined(vectors: list[Any]) -> Any:
@@ -246,75 +180,20 @@ def part(vector: PrimExpr, first: int, lanes: int) -> Any:
     return Shuffle([vector], list(range(first, first + lanes)))
 
 
-def dots_of(target: Target | None) -> Dots | None:
-    """How a target does it, if its processor can."""
-    features = target.features if target is not None else ()
-    if "avx512vnni" in features:
-        return Dots(True, LANES, ROWS, VECTORS)
-    if "avx512bw" in features:
-        return Dots(False, LANES, ROWS, 2)
-    return Dots(False, LANES // 2, ROWS // 2, 1) if "avx2" in features else None
-
-
-def dots_for(data: str, narrow: bool) -> Dots | None:
-    """Those of the current target for data of this dtype, where it has some; narrow: see `byte_conv2d`."""
-    dots, signed = dots_of(Target.current(allow_none=True)), data == "int8"
-    if dots is None or (signed and not (narrow and dots.lanes in SIGNS)):
-        return None
-    return dots._replace(narrow=narrow, signed=signed)
+def of_words(lanes: int, total: PrimExpr, a: PrimExpr, b: PrimExpr) -> Any:
+    """total + sums of two products of 16 bits; a and b: vectors of int32, as these or in int16. lanes: the
+    processor's."""
+    count = total.dtype.lanes
+    if count > lanes:
+        starts = range(0, count, lanes)
+        parts = ((part(v, k, lanes) for v in (total, a, b)) for k in starts)
+        return joined([of_words(lanes, *values) for values in parts])
+    pair = [tir.reinterpret(f"int16x{2 * count}", v) for v in (a, b)]
+    return total + tir.call_llvm_pure_intrin(f"int32x{count}", _OF_WORDS[count], *pair)
 
 
 def ramp(start: PrimExpr, lanes: int) -> Ramp:
     return Ramp(start, long(1), lanes)
-
-
-def sums_of_tile(
-    ib: IRBuilder,
-    dots: Dots,
-    size: tuple[int, int],
-    steps: Callable[..., Any],
-    vectors: Callable[..., Any],
-    fours: Callable[..., Any],
-    signed_lanes: bool,
-    begin: Callable[..., Any],
-    store: Callable[..., Any],
-    lanes: int = LANES,
-) -> None:
-    """dots: also how much of the tile is computed at a time. size: (rows, vectors of sums of each).
-    steps(body) makes the loops around `body(k)`; vectors(k, n): the bytes of `lanes` lanes; fours(k, r):
-    four bytes of a row, in one int32, or in two (`HALVES`); begin(r, n): the initial sums; store(r, n,
-    sums) stores them."""
-    rows, count = size
-    tall = min(rows, dots.rows)
-    wide = min(count, dots.rows * dots.vectors // tall)
-    total = ib.allocate("int32", tall * wide * lanes, "total", scope="local")
-    at = lambda r, n: ramp(long((r * wide + n) * lanes), lanes)  # noqa: E731
-
-    def together(row: int, some: int, vector: PrimExpr | int, many: int) -> None:
-        tile = [*itertools.product(range(some), range(many))]
-        for r, n in tile:
-            total[at(r, n)] = begin(row + r, vector + n)
-
-        def step(k: PrimExpr | Sequence[PrimExpr]) -> None:
-            own = [vectors(k, vector + n) for n in range(many)]
-            own = [tir.reinterpret(f"int32x{lanes}", v) for v in own]
-            for r, n in tile:
-                four = [Broadcast(part, lanes) for part in fours(k, row + r)]
-                pair = (*four, own[n]) if signed_lanes else (own[n], *four)
-                total[at(r, n)] = dots(total[at(r, n)], *pair)
-
-        steps(step)
-        for r, n in tile:
-            store(row + r, vector + n, total[at(r, n)])
-
-    for row in range(0, rows, tall):
-        some = min(tall, rows - row)
-        if count == wide or count % wide:
-            for n in range(0, count, wide):
-                together(row, some, n, min(wide, count - n))
-        else:
-            with ib.for_range(long(0), long(count // wide), "part", "int64") as part:
-                together(row, some, part * wide, wide)
 
 
 def bytes_of(call: Call, inputs: int) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from .. import tir
@@ -101,15 +103,13 @@ def pack_weight(weight: Tensor, layout: str):
     extents = dict(zip(plain, weight.shape, strict=True))
 
     def cell(*i):
-        index = dict(zip(plan, i, strict=True))
         at, inside = [], []
         for letter in plain:
-            block = plan.factor_of(letter)
-            if block < 0:
-                at.append(index[letter])
-                continue
-            at.append(add(multiply(index[letter], block), index[letter.lower()]))
-            inside.append(at[-1] < extents[letter])
+            parts = zip(plan, plan.steps(), i, strict=True)
+            own = [multiply(v, step) for part, step, v in parts if part.upper() == letter]
+            at.append(reduce(add, own))
+            if len(own) > 1:
+                inside.append(at[-1] < extents[letter])
         value = weight(*at)
         if not inside:
             return value
@@ -123,4 +123,7 @@ def _(weight, layout):
     return from_plain(weight, layout, "".join(n for n in layout_of(layout) if n.isupper()))
 
 
-pack_weight.samples(case((6, 5, 3, 3), layout="OIHW4i4o"), case((6, 1, 3, 3), layout="OIHW8o"))
+pack_weight.samples(
+    case((6, 5, 3, 3), layout="OIHW4i4o"), case((6, 1, 3, 3), layout="OIHW8o"),
+    case((6, 9, 3, 1), layout="OIHW2i8o4i"),
+)  # fmt: skip

@@ -23,11 +23,12 @@ from ..relax.transform.legalize_ops.common import register_legalize
 from .common import compute
 from .core import case, op
 from .extents import check_multiple, extents_of, simplify
-from .integer import LANES, check_extent, dots_of, open_shape, ramp
+from .integer import check_extent, open_shape, ramp
 from .params import Tensor
 from .statements import long, prim_func
 
 WIDE = 64  # columns of a panel
+LANES = 16  # of the longest vector
 _WORD = 32  # bits loaded at once
 _ROWS = 8  # of a tile of two vectors
 _MOST = 1 << 16  # rows of a block whose sum of products of bytes int32 holds
@@ -259,9 +260,11 @@ def _vector_matmul(call: Call) -> Any:
 def _vector_byte_matmul(call: Call) -> Any:
     """The kernel of `byte_matmul_nbits` for VNNI: sums of a block in int32, less its zero point."""
     bits, block, blocks = _sizes(call)
-    dot = dots_of(Target.current(allow_none=True))
-    if dot is None or not dot.in_one or block > _MOST:
+    target = Target.current(allow_none=True)
+    if target is None or "avx512vnni" not in target.features or block > _MOST:
         return None
+    name, kind = "llvm.x86.avx512.vpdpbusd.512", f"int32x{LANES}"
+    dot = lambda *args: tir.call_llvm_pure_intrin(kind, name, *args)  # noqa: E731
     per, mask = _WORD // bits, const(0x01010101 * ((1 << bits) - 1), "uint32")
     wide = lambda v: Broadcast(v, LANES)  # noqa: E731
     signed = lambda v: tir.reinterpret(f"int32x{LANES}", v)  # noqa: E731

@@ -11,6 +11,7 @@ from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, max_value, min_value
+from ..relax.layout import LayoutPlan
 from ..relax.struct_info import TensorStructInfo
 from .common import compute, element, like, normalize_axis, reduce_over, shape_of
 from .core import case, op
@@ -308,8 +309,17 @@ def _(data, table):
     return like(data, table.dtype)
 
 
+def _layout(call, query):
+    """In blocks, if there is one scale and one zero point."""
+    plan = along("axis", copies=True)(call, query) if not query.block else None
+    if query.block and all(arg.struct_info.ndim == 0 for arg in call.args[1:]):
+        (layout, *others) = query.inputs
+        return layout and LayoutPlan((layout, *others), (layout,), pixels="any")
+    return plan
+
+
 for _operator in (quantize, dequantize, requantize):
-    _operator.layout(along("axis"))
+    _operator.layout(_layout)
 byte_lookup.numpy(lambda data, table: table[data.astype(np.int64) - np.iinfo(data.dtype).min])
 byte_lookup.layout(along())
 

@@ -167,7 +167,7 @@ class _Layer:
         for m in range(self.group):
             with rows(ib, size, "j") as j:
                 state[m, j] = self.h0[d, row(m), j]
-                if after is not None:
+                if after is not None and self.c0 is not None:
                     after[m, j] = self.c0[d, row(m), j]
         with rows(ib, self.length, "t") as t:
             self.weigh(state, 0, self.gates - 1 if late else self.gates, sums, d)
@@ -201,8 +201,9 @@ class _Layer:
             exists = block * self.group + m < self.batch
             with ib.if_scope(exists), rows(ib, size, "j") as j:
                 self.last[d, row(m), j] = state[m, j]
-                for buffer in self.last_cell:
-                    buffer[d, row(m), j] = after[m, j]
+                if after is not None:
+                    for buffer in self.last_cell:
+                        buffer[d, row(m), j] = after[m, j]
 
     def step(self, d, side, part, gate, sums, state, after, m, j):
         """One step of element j of row m. part(m, gate, j): the inputs' part of a gate; gate: with the recurrent one."""

@@ -81,7 +81,9 @@ unary(
 )
 unary("relax.ceil", tir.ceil, np.ceil, "Rounded up to an integer.")
 unary("relax.floor", tir.floor, np.floor, "Rounded down to an integer.")
-unary("relax.round", tir.round, np.rint, "Rounded to the nearest integer, ties to even.")
+unary(
+    "relax.round", tir.round, np.rint, "Rounded to the nearest integer, ties to even.", finite=True
+)
 unary("relax.trunc", tir.trunc, np.trunc, "Rounded toward zero.")
 unary(
     "relax.square", lambda x: x * x, np.square, "x times x.", slope=lambda cx, x: cx.number(2) * x

@@ -28,6 +28,8 @@ from .functor import GraphRewriter
 from .struct_info import TensorStructInfo
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+# The plain layouts of a convolution's data and weight.
+PLAIN_CONVOLUTIONS = ("NCW", "OIW"), ("NCHW", "OIHW"), ("NCDHW", "OIDHW")
 
 
 @dataclass(frozen=True)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..arith import Analyzer
 from ..ir.prim_expr import IterVar, PrimExpr, Var
 from ..ir.prim_op import add, const, floordiv, floormod, minimum, multiply
 from ..ir.variables import substitute, uses_any
+from ..ops.common import NO_INLINE
 from ..tir import stmt as st
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
 from ..tir.op import address_of, call_intrin, is_call_to
+from ..tir.schedule import Schedule
 from ..tir.stmt_functor import ExprKeeper
 from .analysis import BlockInfo, as_product, constant, loads_in
+from .loops import parallel_tiles
 from .parts import PARTS
-
-if TYPE_CHECKING:
-    pass
 
 # A padded image is copied if each element is read this often: the checks of a tile at the border then
 # cost more than the copy (resnet50's first layer: 2014 to 1827 us, docs/performance.md).
@@ -31,6 +31,7 @@ LEAST_BYTES = 1 << 17  # smaller weights are in the cache anyway
 # this many bytes ahead (resnet18 on Zen 3: 40.8 to 32.0 ms, docs/performance.md).
 FEW_PIXELS = 6
 AHEAD = 1 << 10
+PIXELS = 4  # 64 bytes of a block of 16 channels in bytes
 LEAST_STREAM = 1 << 14  # bytes of a tile's weights: fewer stay in the first cache
 
 
@@ -59,6 +60,21 @@ def is_padded_for_lanes(padding: BlockInfo, reduction: BlockInfo) -> bool:
                 if uses_any(tuple(shared), (axis.var,)) != is_pixel:
                     uses *= constant(axis.dom.extent) or LEAST_USES
     return uses >= LEAST_USES
+
+
+def copy_padded(sch: Schedule, block: Any) -> bool:
+    """Schedule a copy of an image in blocks of channels with something around it; False for other blocks. Of a few
+    pixels together, those inside need no checks."""
+    node, loops = sch.get(block), list(sch.get_loops(block))
+    is_copy = NO_INLINE in node.annotations and is_call_to(node.body.value, "if_then_else")
+    if not is_copy or len(loops) < 3:
+        return False
+    *outer, pixels, channels = loops
+    pixels, some = sch.split(pixels, [None, PIXELS])
+    sch.unroll(some)
+    sch.vectorize(channels)
+    parallel_tiles(sch, [*outer, pixels], PIXELS * (constant(sch.get(channels).extent) or 1))
+    return True
 
 
 def prefetch_operands(func: PrimFunc, blocks: set[str]) -> PrimFunc:

@@ -31,11 +31,10 @@ from .analysis import (
     has_free_layout,
     is_costly,
     split_stages,
-    vectors_fit,
 )
 from .apply import register_schedule_rule
-from .convolution import is_padded_for_lanes, prefetch_operands
-from .dots import dot_of, is_interleaved, use_dots
+from .convolution import copy_padded, is_padded_for_lanes, prefetch_operands
+from .dots import dot_of, in_vectors, is_interleaved, use_dots
 from .few_results import reduce_in_parts
 from .few_rows import TILE, split_few_rows
 from .joined import join_reduced_axes
@@ -104,9 +103,9 @@ def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
     for stage in stages:
         if stage.reduction is None:
             block = sch.get_block(stage.last.name)
-            if not transpose_tiles(sch, block, target):
+            if not (transpose_tiles(sch, block, target) or copy_padded(sch, block)):
                 vectorize_nest(sch, block, target, stage.last.writes[0].dtype)
-        elif vectors_fit(info := stage.reduction) or is_interleaved(info, dot_of(info, target)):
+        elif in_vectors(stage.reduction, target):
             names = _reduce_in_registers(sch, stage, target)
             whole |= names
             sums |= names if as_product(stage.reduction) is not None else set()
@@ -126,7 +125,7 @@ def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str
     product = as_product(reduction)
     is_product = product is not None and not product.depthwise
     inlined = replace(reduction, block=body)  # a factor may be no single element any more
-    dot = dot_of(inlined, target) if is_product else None
+    dot = dot_of(inlined, target) if product is not None else None
     if not (is_interleaved(inlined, dot) or has_free_layout(sch.func, right_side(body, reduction))):
         dot = None
     tile = tile_of(reduction, is_product, target, body, dot)

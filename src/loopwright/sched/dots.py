@@ -9,6 +9,7 @@ The right side is packed so that the terms of each lane are adjacent.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ..ir.functor import nodes_of
@@ -21,7 +22,7 @@ from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule, ScheduleError
 from ..tir.stmt import BlockRealize, For
 from ..tir.tensor_intrin.instructions import FACTS, DotProduct, dot_product
-from .analysis import BlockInfo, constant, loads_in
+from .analysis import BlockInfo, constant, loads_in, vectors_fit
 from .apply import give_reason
 
 
@@ -33,12 +34,20 @@ def dot_of(info: BlockInfo, target: Target) -> DotProduct | None:
         return None
     factors = store.value.b
     left, right = map(_source, (factors.a, factors.b)) if isinstance(factors, Mul) else (None, None)
-    if left is None or right is None or _moves(left, info) or not _moves(right, info):
+    if left is None or right is None or not _moves(right, info):
         return None
     a, b, c = (str(access.buffer.dtype) for access in (left, right, store))
-    dot = dot_product(target, (a, b, c), target.vector_lanes(c), facts)
+    each = _moves(left, info)
+    dot = dot_product(target, (a, b, c), target.vector_lanes(c), facts, each)
     extent = constant(axis.dom.extent)
-    return dot if dot is not None and extent is not None and extent % dot.depth == 0 else None
+    if (
+        dot is None
+        or extent is None
+        or extent % dot.depth
+        or (each and not is_interleaved(info, dot))
+    ):
+        return None
+    return dot
 
 
 def is_interleaved(info: BlockInfo, dot: DotProduct | None) -> bool:
@@ -48,7 +57,16 @@ def is_interleaved(info: BlockInfo, dot: DotProduct | None) -> bool:
     store, axis, lanes = info.store, info.reduce[-1].var, info.spatial[-1].var
     assert store is not None
     right = loads_in(store.value)[-1].indices
-    return len(right) > 2 and right[-2] is lanes and structural_equal(right[-1], axis % dot.depth)
+    terms = [axis % dot.depth]
+    if constant(info.reduce[-1].dom.extent) == dot.depth:
+        terms.append(axis)
+    is_term = any(structural_equal(right[-1], term) for term in terms)
+    return is_term and len(right) > 2 and right[-2] is lanes
+
+
+def in_vectors(info: BlockInfo, target: Target) -> bool:
+    """Whether the last spatial axis is computed in vectors: its elements, or those of each of its lanes, are adjacent."""
+    return vectors_fit(info) or is_interleaved(info, dot_of(info, target))
 
 
 def _source(factor: Any) -> BufferLoad | None:
@@ -63,12 +81,19 @@ def _moves(load: BufferLoad, info: BlockInfo) -> bool:
 
 
 UNROLLED = 4  # most steps that are unrolled: a block of 16 channels, four at a time
+UNROLLED_ROWS = 9  # most rows of a window that are
 DOT = "dot_product"  # annotates the loop over lanes with the instruction
 
 
-def split_terms(sch: Schedule, inner: list[Any], steps: Any, dot: DotProduct) -> None:
-    """Put the terms of an instruction inside of a tile's loops, the last of which is over lanes."""
-    outer, terms = sch.split(steps, [None, dot.depth])
+def split_terms(sch: Schedule, inner: list[Any], steps: list[Any], dot: DotProduct) -> None:
+    """Put the terms of an instruction inside of a tile's loops, the last of which is over lanes. steps: the loops
+    that add."""
+    *rows, last = steps
+    extents = [constant(sch.get(loop).extent) for loop in rows]
+    if dot.each and None not in extents and prod(e or 0 for e in extents) <= UNROLLED_ROWS:
+        for loop in rows:  # of a window, whose pixels those of its neighbours share
+            sch.unroll(loop)
+    outer, terms = sch.split(last, [None, dot.depth])
     if (constant(sch.get(outer).extent) or UNROLLED + 1) <= UNROLLED:
         sch.unroll(outer)
     sch.reorder(*inner, terms)

@@ -38,6 +38,7 @@ from .analysis import (
     vectors_fit,
 )
 from .apply import register_schedule_rule
+from .dots import in_vectors
 from .joined import join_reduced_axes
 from .loops import GRAIN, SYMBOLIC_EXTENT, lanes_of, parallel, taps, vectorize_last
 from .separate import separate_reductions
@@ -54,7 +55,9 @@ def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
     blocks = blocks_of(func)
     stages = split_stages(func, blocks, keep=_is_kept) if blocks else None
     reductions = [s.reduction for s in stages or () if s.reduction is not None]
-    if not stages or len(stages) < 2 or not reductions or any(map(vectors_fit, reductions)):
+    if not stages or len(stages) < 2 or not reductions:
+        return None
+    if any(in_vectors(r, target) for r in reductions):
         return None
     outputs = set(func.buffer_map.values())
     count = _common_axes(func, stages)

@@ -76,9 +76,13 @@ def tile_of(
             vectors = _vectors(1 if row is None else extents[row], width, lanes)
     elif (width or 0) >= 2 * lanes and _each_read_once(inlined or reduction.block):
         row, vectors = None, min(RUN, -(-(width or 0) // lanes))
+    elif dot is not None and last >= 2 and extents[last - 2] != 1:
+        row = last - 2  # rows of an image: their windows share pixels
     if row == column:
         row = None
     registers = target.num_vector_registers - (dot.registers if dot else REGISTERS_LEFT)
+    if dot is not None and dot.each:  # the weights of a window stay, and what orders its pixels
+        registers -= (constant(reduction.reduce[0].dom.extent) or 0) + REGISTERS_LEFT
     most = max(registers // vectors, 1)
     most = min(most, 14) if is_product else min(most, 8)
     extent = 1 if row is None else extents[row]
@@ -236,7 +240,7 @@ def schedule_accumulators(
     reduce = list(sch.get_loops(block))[-len(inner) - len(reduction.reduce) : -len(inner)]
     init = sch.decompose_reduction(block, reduce[0])
     if dot is not None:
-        split_terms(sch, inner, reduce[-1], dot)
+        split_terms(sch, inner, reduce, dot)
     elif steps > 1:
         sch.unroll(sch.split(reduce[-1], [None, steps])[1])
     else:

@@ -10,6 +10,7 @@ See `tir.TransposeInRegisters` for what becomes of such a loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..arith import Analyzer, detect_linear_equation
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 # Of the largest tile: its rows and columns fill 32 vector registers. 1024 x 1024 took 186 us instead
 # of 3079 with a load for each lane (docs/performance.md).
 SIDE = 16
+# Of a vector: smaller tiles, as of blocks of 8 channels in bytes, are half of the largest at least.
+LEAST_BYTES = 8
 
 
 def transpose_tiles(sch: Schedule, block: Any, target: Target) -> bool:
@@ -44,18 +47,22 @@ def transpose_tiles(sch: Schedule, block: Any, target: Target) -> bool:
         return False
     if is_costly(node) or any_node(store.value, lambda n: is_call_to(n, "if_then_else")):
         return False
-    side = min(target.vector_lanes(store.buffer.dtype), SIDE)
     ana = Analyzer()
     for axis in node.iter_vars:
         ana.bind(axis.var, axis.dom)
     addresses = [ana.simplify(_address(access)) for access in (*loads, store)]
     axes, addresses = _joined(node.iter_vars, addresses)
-    rows = [
-        k
-        for k in range(len(axes) - 1)
-        if any(_is_transposed(address, axes[k], axes[-1], side) for address in addresses[:-1])
-    ]
-    if len(rows) != 1:
+    dtype = store.buffer.dtype
+    lanes, size = min(target.vector_lanes(dtype), SIDE), dtype.lane_bytes
+    for side in takewhile(lambda n: n * size >= LEAST_BYTES, (lanes, lanes // 2)):
+        rows = [
+            k
+            for k in range(len(axes) - 1)
+            if any(_is_transposed(address, axes[k], axes[-1], side) for address in addresses[:-1])
+        ]
+        if len(rows) == 1:
+            break
+    else:
         return False
     outer: list[Any] = []
     for axis in axes:

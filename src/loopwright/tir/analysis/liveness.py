@@ -242,11 +242,12 @@ def size_of(node: st.Allocate, bounds: Analyzer | None = None) -> int | None:
     may be with these ranges of variables."""
     size = node.dtype.lane_bytes * node.dtype.lanes
     for extent in node.extents:
-        if not isinstance(extent, IntImm) and bounds is None:
+        if isinstance(extent, IntImm):
+            most = extent.value
+        elif bounds is None:
             return None
-        most = (
-            extent.value if isinstance(extent, IntImm) else bounds.const_int_bound(extent).max_value
-        )
+        else:
+            most = bounds.const_int_bound(extent).max_value
         if most >= _UNBOUNDED:
             return None
         size *= max(most, 0)

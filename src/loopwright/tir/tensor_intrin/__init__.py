@@ -15,7 +15,7 @@ from .arm_cpu import ARM_DOT_4x4_u8_HDOT_INTRIN as ARM_DOT_4x4_u8_HDOT_INTRIN
 from .arm_cpu import ARM_DOT_4x4_u8_UDOT_INTRIN as ARM_DOT_4x4_u8_UDOT_INTRIN
 from .dot import Dot as Dot
 from .dot import lanes as lanes
-from .dot import repeated as repeated
+from .dot import left_of as left_of
 from .dot import rows_of as rows_of
 from .dot import store as store
 from .dot_product_common import DP4A_S8S8S32_INTRIN as DP4A_S8S8S32_INTRIN

@@ -9,8 +9,8 @@ from ...ir.prim_op import add
 from ..buffer import Buffer
 from ..op import call_llvm_pure_intrin, reinterpret
 from ..stmt import Stmt
-from .dot import Dot, lanes, repeated, rows_of, size, store
-from .instructions import register_dot
+from .dot import Dot, lanes, left_of, rows_of, size, store
+from .instructions import register_dots
 
 ARM_DOT_4x4_i8_NEON_INTRIN = "dot_4x4_i8i8s32_neon"
 ARM_DOT_4x4_i8_SDOT_INTRIN = "dot_4x4_i8i8s32_sdot"
@@ -24,7 +24,7 @@ def _dot(name: str, a: Buffer, b: Buffer, c: Buffer) -> Stmt:
     """C + the products of a vector of 128 bits, in one instruction."""
     depth, kind = size(a.shape[0]), "float32x4" if c.dtype.is_float else "int32x4"
     kind = "uint32x4" if name == "udot" else kind
-    left = reinterpret(f"{a.dtype}x{4 * depth}", repeated(a, 4))
+    left = reinterpret(f"{a.dtype}x{4 * depth}", left_of(a, range(4)))
     right = reinterpret(f"{b.dtype}x{4 * depth}", rows_of(b, range(4)))
     types = "v4f32.v8bf16" if c.dtype.is_float else "v4i32.v16i8"
     own = c.dtype.with_lanes(4) == kind
@@ -35,12 +35,11 @@ def _dot(name: str, a: Buffer, b: Buffer, c: Buffer) -> Stmt:
 
 def _neon(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
     """Widening products of two rows at a time, summed in pairs, twice."""
-    twice = reinterpret("int8x8", repeated(a, 2))
 
     def two(rows: range) -> PrimExpr:
         name = "llvm.aarch64.neon.smull.v8i16"
-        weights = reinterpret("int8x8", rows_of(b, rows))
-        products = call_llvm_pure_intrin("int16x8", name, twice, weights)
+        data, weights = (reinterpret("int8x8", x) for x in (left_of(a, rows), rows_of(b, rows)))
+        products = call_llvm_pure_intrin("int16x8", name, data, weights)
         return call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.saddlp.v4i32.v8i16", products)
 
     name = "llvm.aarch64.neon.addp.v4i32"
@@ -59,6 +58,6 @@ SPECS: dict[str, Dot] = {
 _FEATURES = {ARM_DOT_4x4_u8i8_USDOT: "i8mm", ARM_DOT_4x2_BFDOT: "bf16"}
 for _name, _spec in SPECS.items():
     if _spec.update is _neon:
-        register_dot(_name, _spec, features=["neon"], cost=6)
+        register_dots(_name, _spec, features=["neon"], cost=6)
     else:
-        register_dot(_name, _spec, features=[_FEATURES.get(_name, "dotprod")])
+        register_dots(_name, _spec, features=[_FEATURES.get(_name, "dotprod")])

@@ -20,7 +20,8 @@ Update = Callable[[Buffer, Buffer, Buffer], Stmt]
 
 @dataclass(frozen=True)
 class Dot:
-    """C[i] += sum over k of A[k] * B[i, k]: i < lanes (one: C[0], B[k]), k < depth, and the types of A, B, C.
+    """C[i] += sum over k of A[k] * B[i, k]: i < lanes (one: C[0], B[k]), k < depth, and the types of A, B, C; if
+    `each`, of A[k, i] * B[i, k].
 
     `update(A, B, C)` is the statement that does it at once; scopes: of A, B and C.
     """
@@ -31,19 +32,22 @@ class Dot:
     c: str
     update: Update
     depth: int = 4
+    each: bool = False
     scopes: tuple[str, str, str] = ("global", "global", "global")
 
 
 def dot(spec: Dot) -> TensorIntrin:
     """The intrinsic of a dot product."""
     rows, depth, dtypes = spec.lanes, spec.depth, (spec.a, spec.b, spec.c)
-    shapes = [(depth,), (rows, depth) if rows > 1 else (depth,), (rows,)]
+    left_shape = (depth, rows) if spec.each else (depth,)
+    shapes = [left_shape, (rows, depth) if rows > 1 else (depth,), (rows,)]
     parts = list(zip("ABC", shapes, dtypes, spec.scopes, strict=True))
 
     def loops(left: Buffer, right: Buffer, out: Buffer) -> Stmt:
         def store(*axes: PrimExpr) -> BufferStore:
             at, k = [*axes[:-1], const(0)][:1], axes[-1]
-            factors = BufferLoad(left, [k]), BufferLoad(right, list(axes))
+            own = [k, *at] if spec.each else [k]
+            factors = BufferLoad(left, own), BufferLoad(right, list(axes))
             product = multiply(*(cast(out.dtype, x) for x in factors))
             return BufferStore(out, add(BufferLoad(out, at), product), at)
 
@@ -107,9 +111,21 @@ def store(c: Buffer, value: PrimExpr) -> Stmt:
     return BufferStore(c, value, [Ramp(const(0), const(1), size(c.shape[0]))])
 
 
-def repeated(a: Buffer, rows: int) -> PrimExpr:
-    """The elements of A, of 32 bits together, as one number, for each row."""
-    return Broadcast(reinterpret("int32", lanes(a)), rows)
+def left_of(a: Buffer, rows: range) -> PrimExpr:
+    """The elements of A for each row, of 32 bits together, as numbers of int32."""
+    if len(a.shape) == 1:
+        return Broadcast(reinterpret("int32", lanes(a)), len(rows))
+    depth, count = map(size, a.shape)
+    # One load, words of four bytes across groups of 128 bits, bytes within: an instruction each.
+    whole = Shuffle([lanes(a, k) for k in range(depth)], list(range(depth * count)))
+    if (depth, a.dtype.bits, len(rows) % 4) != (4, 8, 0):
+        order = [k * count + i for i in rows for k in range(depth)]
+        return reinterpret(f"int32x{len(rows)}", Shuffle([whole], order))
+    fours = [k * (count // 4) + i // 4 for i in rows[::4] for k in range(4)]
+    groups = Shuffle([reinterpret(f"int32x{count}", whole)], fours)
+    order = [16 * g + 4 * k + i for g in range(len(rows) // 4) for i in range(4) for k in range(4)]
+    own = Shuffle([reinterpret(f"{a.dtype}x{4 * len(rows)}", groups)], order)
+    return reinterpret(f"int32x{len(rows)}", own)
 
 
 def register(name: str, spec: Dot) -> None:

@@ -11,7 +11,7 @@ something else, and its cost. A kernel says the facts by the annotation `FACTS` 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -24,7 +24,7 @@ from ..function import INTRINSICS, TensorIntrin
 from .dot import Dot, dot, register
 
 FACTS = "operand_facts"
-PAIRS_FIT = "pairs_fit"  # unsigned bytes times two adjacent bytes of B always add up to an int16
+PAIRS_FIT = "pairs_fit"  # any bytes times two adjacent bytes of B always add up to an int16
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,14 @@ class Instruction:
 
 @dataclass(frozen=True)
 class DotProduct:
-    """An instruction for C[i] += sum over k of A[k] * B[i, k], i < lanes, k < depth."""
+    """An instruction for C[i] += sum over k of A[k] * B[i, k], i < lanes, k < depth; each: of A[k, i] * B[i, k]."""
 
     intrin: str
     lanes: int
     depth: int
     registers: int
+    cost: float
+    each: bool = False
 
 
 INSTRUCTIONS: RuleTable[Instruction] = RuleTable("instruction", lambda row: row.intrin)
@@ -79,18 +81,33 @@ def register_dot(name: str, spec: Dot, **record: Any) -> None:
     register_instruction(name, origin=origin, spec=spec, **record)
 
 
+def register_dots(name: str, spec: Dot, **record: Any) -> None:
+    """Register a dot product as `register_dot` does, and with an A of its own for each lane: NAME_each. Its update
+    reads A by `dot.left_of`."""
+    register_dot(name, spec, **record)
+    register_dot(f"{name}_each", replace(spec, each=True), **record)
+
+
 def dot_product(
-    target: Target, dtypes: tuple[str, str, str], lanes: int, facts: Collection[str] = ()
-) -> DotProduct | None:
-    """The cheapest dot product of a target for the types of A, B, C, a number of lanes and facts."""
+    target: Target, dtypes: tuple[str, str, str], lanes: int, facts: Collection[str] = (),
+    each: bool = False,
+) -> DotProduct | None:  # fmt: skip
+    """The cheapest dot product of a target for the types of A, B, C, a number of lanes and facts; each: with an A for
+    each lane."""
     have = frozenset(target.features)
     rows = [c.rule for c in INSTRUCTIONS.candidates(target)]
     rows = [r for r in rows if r.features <= have and r.requires <= frozenset(facts)]
     for row in sorted(rows, key=lambda r: r.cost):
         spec = row.spec or _spec_of(TensorIntrin.get(row.intrin))
-        if spec is not None and (spec.a, spec.b, spec.c, spec.lanes) == (*dtypes, lanes):
-            return DotProduct(row.intrin, lanes, spec.depth, row.registers)
+        own = (*dtypes, lanes, each)
+        if spec is not None and (spec.a, spec.b, spec.c, spec.lanes, spec.each) == own:
+            return DotProduct(row.intrin, lanes, spec.depth, row.registers, row.cost, each)
     return None
+
+
+def words_of(target: Target) -> DotProduct | None:
+    """The cheapest dot product of two words for whole vectors of int32."""
+    return dot_product(target, ("int16", "int16", "int32"), target.vector_lanes("int32"))
 
 
 @cache

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ...ir.prim_expr import Broadcast, PrimExpr
+from ...ir.prim_expr import Broadcast, PrimExpr, Select
 from ...ir.prim_op import add, const
 from ..buffer import Buffer
 from ..function import PrimFunc, TensorIntrin
 from ..op import bitwise_and, call_llvm_pure_intrin, reinterpret
 from ..stmt import Stmt
-from .dot import Dot, Update, lanes, repeated, rows_of, size, store
-from .instructions import PAIRS_FIT, register_dot
+from .dot import Dot, Update, lanes, left_of, rows_of, size, store
+from .instructions import PAIRS_FIT, register_dots
 
 VNNI_DOT_16x4_INTRIN = "dot_16x4_vnni"
 AVX512_DOT_16x4_INTRIN = "dot_16x4_avx512"
@@ -26,7 +26,7 @@ _WORD_PAIRS = {8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
 def _whole(name: str, a: Buffer, b: Buffer, c: Buffer) -> Stmt:
     """C + the products, in one instruction: `name` and the bits of a vector."""
     count, kind = size(c.shape[0]), c.dtype.with_lanes(size(c.shape[0]))
-    pair: list[PrimExpr] = [repeated(a, count), rows_of(b, range(count))]
+    pair: list[PrimExpr] = [left_of(a, range(count)), rows_of(b, range(count))]
     if str(a.dtype) == "bfloat16":
         pair = [reinterpret(f"bfloat16x{2 * count}", v) for v in pair]
     call = call_llvm_pure_intrin(str(kind), f"{name}.{32 * count}", lanes(c), *pair)
@@ -36,12 +36,30 @@ def _whole(name: str, a: Buffer, b: Buffer, c: Buffer) -> Stmt:
 def _pairs(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
     """Products in pairs, which saturate to int16 as the instruction does, then the pairs."""
     count = size(c.shape[0])
-    left = reinterpret(f"uint8x{4 * count}", repeated(a, count))
+    left = reinterpret(f"uint8x{4 * count}", left_of(a, range(count)))
     right = reinterpret(f"int8x{4 * count}", rows_of(b, range(count)))
-    pairs = call_llvm_pure_intrin(f"int16x{2 * count}", _BYTE_PAIRS[count], left, right)
+    return store(c, _sum_of_pairs(c, left, right))
+
+
+def _sum_of_pairs(c: Buffer, unsigned: PrimExpr, signed: PrimExpr) -> PrimExpr:
+    """C + the products of unsigned and signed bytes."""
+    count = size(c.shape[0])
+    pairs = call_llvm_pure_intrin(f"int16x{2 * count}", _BYTE_PAIRS[count], unsigned, signed)
     ones = Broadcast(const(1, "int16"), 2 * count)
     sums = call_llvm_pure_intrin(f"int32x{count}", _WORD_PAIRS[count], pairs, ones)
-    return store(c, add(lanes(c), sums))
+    return add(lanes(c), sums)
+
+
+def _signed_pairs(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
+    """`_pairs` of the absolute values of A and of B by the signs of A."""
+    count = size(c.shape[0])
+    kind, zero = f"int8x{4 * count}", Broadcast(const(0, "int8"), 4 * count)
+    left = reinterpret(kind, left_of(a, range(count)))
+    right = call_llvm_pure_intrin(
+        kind, "llvm.x86.avx2.psign.b", reinterpret(kind, rows_of(b, range(count))), left
+    )
+    left = Select(left < zero, zero - left, left)
+    return store(c, _sum_of_pairs(c, left, right))
 
 
 def _words(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
@@ -50,7 +68,7 @@ def _words(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
     count = size(c.shape[0])
     kind = f"int16x{2 * count}"
     number = lambda v: Broadcast(const(v, "int16"), 2 * count)  # noqa: E731
-    left = reinterpret(kind, repeated(a, count))
+    left = reinterpret(kind, left_of(a, range(count)))
     right = reinterpret(kind, rows_of(b, range(count)))
     total: PrimExpr = lanes(c)
     halves = [[(v << number(8)) >> number(8), v >> number(8)] for v in (left, right)]
@@ -59,6 +77,15 @@ def _words(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
     for x, y in zip(*halves, strict=True):
         total = add(total, call_llvm_pure_intrin(f"int32x{count}", _WORD_PAIRS[count], x, y))
     return store(c, total)
+
+
+def _of_words(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
+    """Products of words, added in pairs."""
+    count = size(c.shape[0])
+    pair = (left_of(a, range(count)), rows_of(b, range(count)))
+    pair = (reinterpret(f"int16x{2 * count}", v) for v in pair)
+    sums = call_llvm_pure_intrin(f"int32x{count}", _WORD_PAIRS[count], *pair)
+    return store(c, add(lanes(c), sums))
 
 
 _VNNI = partial(_whole, "llvm.x86.avx512.vpdpbusd")
@@ -73,14 +100,22 @@ def _bfloat16(lanes: int) -> Dot:
     return Dot(lanes, "bfloat16", "bfloat16", "float32", _BFLOAT16, depth=2)
 
 
+def _int16(lanes: int) -> Dot:
+    return Dot(lanes, "int16", "int16", "int32", _of_words, depth=2)
+
+
 _IN_PAIRS: dict[str, Any] = {"requires": (PAIRS_FIT,), "cost": 3}
-_IN_WORDS: dict[str, Any] = {"cost": 9, "registers": 8}  # two shifts of each side in registers
+# Two shifts of each side in registers, which a tile shares: costs as measured (docs/performance.md).
+_IN_WORDS: dict[str, Any] = {"cost": 4.5, "registers": 8}
 _RECORDS: dict[str, tuple[Dot, dict[str, Any]]] = {
     VNNI_DOT_16x4_INTRIN: (_bytes(16, _VNNI), {"features": ["avx512vnni"]}),
     "dot_8x4_vnni": (_bytes(8, _VNNI), {"features": ["avx512vnni", "avx512vl"]}),
     "dot_8x4_avxvnni": (_bytes(8, _VNNI), {"features": ["avxvnni"]}),
     AVX512_DOT_16x4_INTRIN: (_bytes(16, _pairs), {"features": ["avx512bw"], **_IN_PAIRS}),
     "dot_8x4_avx2": (_bytes(8, _pairs), {"features": ["avx2"], **_IN_PAIRS}),
+    "dot_8x4_i8i8s32_avx2": (
+        _bytes(8, _signed_pairs, "int8"), {"features": ["avx2"], **_IN_PAIRS, "cost": 3.8},
+    ),
     "dot_16x4_words_avx512": (_bytes(16, _words), {"features": ["avx512bw"], **_IN_WORDS}),
     "dot_8x4_words_avx2": (_bytes(8, _words), {"features": ["avx2"], **_IN_WORDS}),
     "dot_16x4_i8i8s32_words_avx512": (
@@ -89,12 +124,14 @@ _RECORDS: dict[str, tuple[Dot, dict[str, Any]]] = {
     "dot_8x4_i8i8s32_words_avx2": (
         _bytes(8, _words, "int8"), {"features": ["avx2"], **_IN_WORDS},
     ),
+    "dot_16x2_i16": (_int16(16), {"features": ["avx512bw"], "cost": 2}),
+    "dot_8x2_i16": (_int16(8), {"features": ["avx2"], "cost": 2}),
     "dot_16x2_bf16": (_bfloat16(16), {"features": ["avx512bf16"]}),
     "dot_8x2_bf16": (_bfloat16(8), {"features": ["avx512bf16", "avx512vl"]}),
 }  # fmt: skip
 SPECS = {name: spec for name, (spec, _) in _RECORDS.items()}
 for _name, (_spec, _record) in _RECORDS.items():
-    register_dot(_name, _spec, **_record)
+    register_dots(_name, _spec, **_record)
 
 
 def __getattr__(name: str) -> PrimFunc:

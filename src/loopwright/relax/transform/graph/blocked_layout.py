@@ -60,7 +60,7 @@ from ...weights import computed
 from ..legalize_ops.common import may_be_taken, taker
 from ..queries import device_of
 
-_DTYPES = ("float32", "float16", "bfloat16")
+_DTYPES = ("float32", "float16", "bfloat16", "uint8", "int8", "int32")
 
 
 class BlockedLayout(ModulePass):
@@ -272,7 +272,7 @@ class _Blocker(LayoutRewriter):
 
 
 def _channels(info: StructInfo) -> int | None:
-    """The channels of an NCW, NCHW or NCDHW tensor of a type that is computed in float32, or None."""
+    """The channels of an NCW, NCHW or NCDHW tensor of a type that is computed in vectors of 32 bits, or None."""
     shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
     if shape is None or len(shape) not in (3, 4, 5) or str(info.dtype) not in _DTYPES:
         return None

@@ -45,7 +45,9 @@ from ..rewriting import SweepingRewriter
 if TYPE_CHECKING:
     from ....ir.module import IRModule
 
-_SUMS = tuple(f"relax.nn.byte_{name}" for name in ("matmul", "conv2d", "winograd", "depthwise"))
+_SUMS = tuple(f"relax.nn.byte_{name}" for name in ("matmul", "winograd"))
+# Whose sums operators behind them rescale, in the same kernel.
+_FUSED = tuple(f"relax.nn.byte_conv{rank}d" for rank in (1, 2, 3))
 _MOVES = ("relax.nn.byte_image", "relax.reshape", "relax.strided_slice")
 _KEEP = ("relax.nn.max_pool2d", "relax.reshape", "relax.permute_dims")
 _FOLDED = {"relax.multiply": np.multiply, "relax.divide": np.divide}
@@ -160,7 +162,8 @@ class _Tails(SweepingRewriter):
             node = self.only(node.args[0])
         if not isinstance(node, Call) or not isinstance(node.op, Op):
             return None
-        if node.op.name not in _SUMS:
+        fused = node.op.name in _FUSED
+        if node.op.name not in _SUMS and not fused:
             return None
         at, axis = 1, rank - 1 if node.op.name == "relax.nn.byte_matmul" else 1
         dims, own, sums = shape_of(data), shape_of(added), shape_of(node)
@@ -183,6 +186,8 @@ class _Tails(SweepingRewriter):
         if factors is None or offset is None:
             return None
         parts = [offset, relax_op.divide(factors, scale)]
+        if fused:
+            return self.rescaled(added, count, *parts, zero, dtype)
         if more:
             parts = [relax_op.nn.pad(p, [0, more]) for p in parts]
         make = getattr(relax_op.nn, node.op.name.rpartition(".")[2] + "_bytes")
@@ -190,6 +195,24 @@ class _Tails(SweepingRewriter):
         for move in reversed(moves):
             out = Call(move.op, [out, *move.args[1:]], move.attrs)
         return out
+
+    def rescaled(
+        self, total: Expr, count: int, offset: Expr, factor: Expr, zero: Expr, dtype: str
+    ) -> Any:
+        """round((total + offset) * factor) + zero within the numbers of a dtype; offset and factor: of `count`
+        channels."""
+        of_channels = [1, count, *[1] * (total.struct_info.ndim - 2)]
+        offset, factor = (relax_op.reshape(v, ShapeExpr(of_channels)) for v in (offset, factor))
+        real = relax_op.astype(relax_op.add(total, offset), "float32")
+        real, bounds = relax_op.multiply(real, factor), np.iinfo(dtype)
+        at = self.number(zero)
+        if at is None:
+            value = relax_op.add(relax_op.round(real), relax_op.astype(zero, "float32"))
+            return relax_op.astype(relax_op.clip(value, bounds.min, bounds.max), dtype)
+        # Limited first, rounding and the conversion to int32 are one instruction.
+        value = relax_op.round(relax_op.clip(real, bounds.min - at, bounds.max - at))
+        value = relax_op.add(relax_op.astype(value, "int32"), const(np.int32(at)))
+        return relax_op.astype(value, dtype)
 
     def whole(self, bias: Expr, factor: Expr) -> Any:
         """The int32 numbers that a bias is, times the factor; None where it is not."""
