@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.prim_expr import IntImm
 from ..relax.expr import Call, Constant
 from ..relax.layout import PLAIN_CONVOLUTIONS, LayoutPlan, LayoutQuery
 from ..te.tensor import Tensor as TeTensor
@@ -51,8 +50,8 @@ def _make(rank: int) -> Operator:
     body.__name__ = f"byte_conv{rank}d"
     body.__doc__ = (
         f"{rank}-D convolution of uint8 or int8 by int8, in int32: `relax.nn.conv{rank}d` of an image around "
-        "which is `zero`, a scalar of its dtype. narrow: any two bytes in uint8 times the weights of two "
-        "adjacent inputs of an output fit 16 bits."
+        "which is `zero`, a scalar of its dtype. narrow: any two bytes of its dtype times the weights of two "
+        "adjacent inputs of an output (in depthwise ones: pixels) add up to 16 bits."
     )
     operator = op(f"relax.nn.byte_conv{rank}d")(body)
     operator.build(lambda **arguments: conv_arguments(rank, arguments))
@@ -77,14 +76,14 @@ def _byte_layout(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     copied."""
     if not query.block:
         return moved_conv(call, query)
-    attrs, weight, shape = call.attrs, call.args[1], call.args[0].struct_info.get_shape()
-    plain, weights, size = attrs.data_layout, attrs.kernel_layout, query.block
-    channels = shape[1].value if shape and isinstance(shape[1], IntImm) else None
+    attrs, weight, size = call.attrs, call.args[1], query.block
+    plain, weights = attrs.data_layout, attrs.kernel_layout
     fits = attrs.out_layout == plain and (plain, weights) in PLAIN_CONVOLUTIONS
-    if not (size % DEPTH == 0 and fits and channels and isinstance(weight, Constant)):
+    if not (size % DEPTH == 0 and fits and isinstance(weight, Constant)):
         return None
     if attrs.groups != 1:
-        return _depthwise_layout(call, size, channels, weight)
+        return _depthwise_layout(call, size, weight)
+    channels = weight.data.shape[1]
     image = numbered(f"{plain}{size}c", plain)
     changed = {"out_layout": f"{plain}{size}c"}
     source = image if query.inputs[0] is not None else None
@@ -99,10 +98,11 @@ def _byte_layout(call: Call, query: LayoutQuery) -> LayoutPlan | None:
     return LayoutPlan((source, None, None), (image,), changed, packed, pixels=pixels)
 
 
-def _depthwise_layout(call: Call, size: int, channels: int, weight: Constant) -> LayoutPlan | None:
+def _depthwise_layout(call: Call, size: int, weight: Constant) -> LayoutPlan | None:
     """Blocks of channels; the last side of a window is filled up to whole instructions, and so the image."""
     attrs, kernel = call.attrs, weight.data.shape
-    if not attrs.groups == channels == kernel[0] or kernel[1] != 1 or attrs.dilation[-1] != 1:
+    channels = kernel[0]
+    if attrs.groups != channels or kernel[1] != 1 or attrs.dilation[-1] != 1:
         return None
     plain = f"{attrs.data_layout}{size}c"
     kernel_layout = f"{attrs.kernel_layout}{size}o{DEPTH}w"

@@ -312,6 +312,9 @@ class ConvPlan:
             hint = "check kernel_layout and groups"
             raise ValueError(explain(what, got=f"data of {text(have)} channels", instead=hint))
         check_multiple(self.out_channels, const(self.groups, "int64"), "the results' channels")
+        results = self.out.factor_of("C")
+        if results > 0 > self.kernel.factor_of("O"):  # a block is read whole
+            check_multiple(self.out_channels, const(results, "int64"), "the weight's outputs")
         for s, size in self.extents.items():
             if s in self.letters and isinstance(size, IntImm) and size.value <= 0:
                 raise ValueError(explain("the window is larger than the padded data", got=size))

@@ -110,8 +110,8 @@ def shrunk(total: PrimExpr, factor: PrimExpr, zero: PrimExpr, dtype: str) -> Any
 
 @op("relax.nn.byte_matmul", alone=True)
 def byte_matmul(data: Tensor, weight: Tensor, narrow: bool = False):
-    """data uint8 or int8 (rows, depth) by weight int8 (depth, columns), in int32. narrow: any two bytes in uint8 times
-    two adjacent weights of a column fit 16 bits."""
+    """data uint8 or int8 (rows, depth) by weight int8 (depth, columns), in int32. narrow: any two bytes of its
+    dtype times two adjacent weights of a column add up to 16 bits."""
     rows, depth = extents_of(data, "data", None, None)
     _, columns = extents_of(weight, "weight", depth, None)
     k = te.reduce_axis((const(0, "int64"), depth), name="k")

@@ -87,7 +87,9 @@ def reducing(*, finite: bool = False) -> Hook:
         if stored_axes is None:
             return None
         of_pixels = sorted(which) == list(range(2, rank(layout))) and call.attrs.keepdims
-        if query.block and not (finite and of_pixels):
+        # A lane adds the elements of a sequence one by one, a row in 64 parts: kokoro's norms of 13,201 elements
+        # differed from float64 by 1e-3 in blocks, by 1e-5 in rows.
+        if query.block and not (finite and of_pixels and rank(layout) > 3):
             return None
         output = layout if call.attrs.keepdims else _without(layout, which)
         attrs = {"axis": sorted(stored_axes) if isinstance(axis, list | tuple) else stored_axes[0]}

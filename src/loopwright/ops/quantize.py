@@ -311,11 +311,12 @@ def _(data, table):
 
 def _layout(call, query):
     """In blocks, if there is one scale and one zero point."""
-    plan = along("axis", copies=True)(call, query) if not query.block else None
-    if query.block and all(arg.struct_info.ndim == 0 for arg in call.args[1:]):
-        (layout, *others) = query.inputs
-        return layout and LayoutPlan((layout, *others), (layout,), pixels="any")
-    return plan
+    if not query.block:
+        return along("axis")(call, query)
+    layout, *others = query.inputs
+    if layout is None or any(arg.struct_info.ndim for arg in call.args[1:]):
+        return None
+    return LayoutPlan((layout, *others), (layout,), pixels="any")
 
 
 for _operator in (quantize, dequantize, requantize):

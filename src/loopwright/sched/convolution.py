@@ -67,7 +67,7 @@ def copy_padded(sch: Schedule, block: Any) -> bool:
     pixels together, those inside need no checks."""
     node, loops = sch.get(block), list(sch.get_loops(block))
     is_copy = NO_INLINE in node.annotations and is_call_to(node.body.value, "if_then_else")
-    if not is_copy or len(loops) < 3:
+    if not is_copy or len(loops) < 3 or constant(sch.get(loops[-1]).extent) is None:
         return False
     *outer, pixels, channels = loops
     pixels, some = sch.split(pixels, [None, PIXELS])

@@ -119,6 +119,16 @@ def test_depthwise_convolutions(rng, row, cpu):
     np.testing.assert_array_equal(compile(given)["main"](x).numpy(), want)
 
 
+@pytest.mark.parametrize("unknown", [(1,), (0, 1, 2, 3)])
+def test_channels_that_only_the_weight_knows(rng, unknown):
+    build = lambda x, w: op.nn.conv2d(x, w, padding=1)  # noqa: E731
+    weight = bytes_of(rng, (20, 8, 3, 3), "int8")
+    given = module(rng, (1, 8, 9, 10), weight, build, "uint8", 0, unknown, whole=True)
+    scheduled = lower(given, VNNI).last("ApplyDefaultSchedule").after
+    assert "vpdpbusd" in scheduled.script()
+    check(given, bytes_of(rng, (1, 8, 9, 10), "uint8"), "byte_conv2d")
+
+
 ROWS = [
     ((2, 3, 31), (20, 3, 5), {"padding": [2, 1], "strides": 2}, ()),
     ((1, 8, 40), (48, 8, 3), {"padding": 4, "dilation": 4}, (0, 2)),
@@ -453,6 +463,9 @@ REFUSED = {
     "other tiles": ("byte_winograd", [V, (1, 16, 16)], (2, 5, 4), "axis 2 of data must be 3"),
     "other inputs": ("byte_winograd", [V, (1, 16, 24)], (2, 4, 4), "axis 2 of weight must be 16"),
     "other channels": ("byte_conv2d", [X, (8, 3, 3, 3), ()], (), "takes 3 channels"),
+    "a part of a block": (
+        "byte_conv2d", [X, (6, 4, 3, 3), ()], ([1], [0], [1], 1, "NCHW", "OIHW", "NCHW8c"), "multiple of 8",
+    ),
     "a small image": ("byte_conv2d", [X, (8, 4, 9, 9), ()], (), "larger than the padded data"),
 }  # fmt: skip
 

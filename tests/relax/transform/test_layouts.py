@@ -384,12 +384,26 @@ def test_rows_are_blocked(rng, width):
     mod = graph(build, (2, 3, tir.Var(width, "int64") if width == "w" else width))
     blocked = BlockedLayout(block=4)(mod)
     assert len(calls(blocked, "nn.pack_weight")) == len(calls(blocked, "nn.conv1d")) == 3
-    assert len(calls(blocked, "nn.unpack_channels")) == 1
+    assert len(calls(blocked, "nn.unpack_channels")) == 2  # and for the mean
     array = rng.normal(size=(2, 3, 12)).astype("float32")
     np.testing.assert_allclose(run(blocked, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(
         np.asarray(driver.compile(mod)["main"](array)), run(mod, array)[0], rtol=1e-4, atol=1e-4
     )
+
+
+def test_the_mean_of_a_long_sequence_is_exact(rng):
+    """As norms of audio need it, which subtract it from each element."""
+
+    def build(emit, x):
+        return emit(R.mean(emit(R.nn.conv1d(x, const(rng, 16, 8, 1))), [2], True))
+
+    mod = graph(build, (1, 8, 30000))
+    array = rng.uniform(1.0999, 1.1, (1, 8, 30000)).astype("float32")  # so that roundings add up
+    got = np.asarray(driver.compile(mod)["main"](array))
+    weight = calls(mod, "nn.conv1d")[0].args[1].data.numpy().astype("float64")
+    expected = np.einsum("oik,nil->no", weight, array.astype("float64"))[..., None] / 30000
+    np.testing.assert_allclose(got, expected, 6e-6)
 
 
 @pytest.mark.parametrize("axis", [2, 3])
