@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,9 +29,6 @@ from .integer import (
 from .params import Ints, Tensor
 from .statements import long
 from .winograd import Transforms, along, row_of, transforms
-
-if TYPE_CHECKING:
-    pass
 
 ROWS = 4  # outputs of a block of weights
 LANES = 8  # tiles of a block

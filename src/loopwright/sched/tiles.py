@@ -76,7 +76,7 @@ def tile_of(
             vectors = _vectors(1 if row is None else extents[row], width, lanes)
     elif (width or 0) >= 2 * lanes and _each_read_once(inlined or reduction.block):
         row, vectors = None, min(RUN, -(-(width or 0) // lanes))
-    elif dot is not None and last >= 2 and extents[last - 2] != 1:
+    elif dot is not None and last > 3 and extents[last - 2] != 1:
         row = last - 2  # rows of an image: their windows share pixels
     if row == column:
         row = None

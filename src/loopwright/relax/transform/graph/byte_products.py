@@ -318,10 +318,12 @@ class _Products(SweepingRewriter):
         more = [0] * values.ndim
         more[along] = -values.shape[along] % 4
         kind, narrow, cost = self.kind(np.moveaxis(_padded(values, more), along, -1))
-        square = words_of(self.target) is not None and _is_square(
+        square = words_of(self.target) is not None and _takes_winograd(
             call, values.shape[2:], shape, out
         )
-        winograd = self.winograd(call, operand, weight, cost) if square and not depthwise else None
+        winograd = None
+        if square and not depthwise:
+            winograd = self.winograd(call, operand, weight, out[2:], cost)
         if winograd is not None:
             return winograd
         activation = self.activation(operand, kind)
@@ -336,11 +338,13 @@ class _Products(SweepingRewriter):
         )  # fmt: skip
         return self.real(total, 1, zero, operand, weight, 0)
 
-    def winograd(self, call: Call, operand: _Operand, weight: _Weight, cost: float) -> Any:
+    def winograd(
+        self, call: Call, operand: _Operand, weight: _Weight, sides: Any, cost: float
+    ) -> Any:
         """A convolution with windows of 3 x 3 by Winograd's algorithm, where that takes fewer instructions; else
-        None. cost: of four products."""
+        None. sides: of the result; cost: of four products."""
         attrs, values = call.attrs, weight.with_ones(0)
-        high, wide = (d.value for d in (shape_of(call) or ())[2:])
+        high, wide = (d.value for d in sides)
         tile = _tile(values, high, wide, cost * 9 * high * wide)
         activation = self.activation(operand, "uint8") if tile else None
         if activation is None:
@@ -359,7 +363,7 @@ def _is_depthwise(call: Call, channels: Any, values: np.ndarray) -> bool:
     return own and isinstance(channels, IntImm) and channels.value == len(values)
 
 
-def _is_square(call: Call, window: tuple[int, ...], shape: Any, out: Any) -> bool:
+def _takes_winograd(call: Call, window: tuple[int, ...], shape: Any, out: Any) -> bool:
     """Whether a window is of 3 x 3 adjacent pixels, one pixel from the next, and the sizes of images are known."""
     attrs = call.attrs
     literal = all(isinstance(d, IntImm) for d in (*shape[1:], *out[1:]))
