@@ -75,7 +75,7 @@ def nest(block: str, store: str, init: str = "", **loops: int | str) -> str:
     kinds = "".join("SR"[name.startswith("k")] for name in loops)
     axes = ", ".join(f"v{name}" for name in loops)
     lines = [f'{axes} = T.axis.remap("{kinds}", [{", ".join(loops)}])']
-    lines += ["with T.init():", f"    {init}"] if init else []
+    lines += ["with T.init():", indent(init, "    ")] if init else []
     lines += store.splitlines()
     head = f"for {', '.join(loops)} in T.grid({', '.join(map(str, loops.values()))}):\n"
     return head + f'    with T.block("{block}"):\n' + indent("\n".join(lines), "        ")

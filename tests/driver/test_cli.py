@@ -287,7 +287,7 @@ def test_where_an_error_was_raised(refuse: Refuse, monkeypatch: pytest.MonkeyPat
     with pytest.raises(lw.LoopwrightError, match="no pass of this name ran"):
         app(["show", MODEL, "--pass", "FuseOpz", "--traceback"], standalone_mode=False)
 
-    def broken(*args: object) -> None:
+    def broken(*args: object, **keywords: object) -> None:
         raise KeyError("a fault of ours")
 
     monkeypatch.setattr(cli, "lower", broken)

@@ -2,7 +2,7 @@
 
 The blocks ```python of a page run one after another, in the repository's folder. A block ```text
 right below one is what it prints, where "..." stands for anything. What a page registers is
-forgotten at its end.
+forgotten at its end. Blocks ```console are commands, "$ loopwright ...", and what they print.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ import doctest
 import io
 import linecache
 import re
+import shlex
 import tomllib
 from importlib.util import find_spec
 
 import pytest
+from typer.testing import CliRunner
 
 from benchmarks.report import replaced
+from loopwright.driver.cli import app
 
 from .source import ROOT, forbid
 
@@ -55,6 +58,27 @@ def run_page(page: str) -> None:
             checker = doctest.OutputChecker()
             same = checker.check_output(shown, printed.getvalue(), FLAGS)
             assert same, checker.output_difference(example, printed.getvalue(), FLAGS)
+
+
+CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [page for page, text in TEXTS.items() if "```console" in text])
+def test_commands_run(page, monkeypatch):
+    """Each command of a session prints what the page shows."""
+    monkeypatch.chdir(ROOT)
+    (ROOT / "build").mkdir(exist_ok=True)
+    commands = [
+        c for block in CONSOLE.findall(TEXTS[page]) for c in block.split("$ loopwright ")[1:]
+    ]
+    assert commands
+    for text in commands:
+        command, _, shown = text.partition("\n")
+        done = CliRunner().invoke(app, shlex.split(command))
+        assert done.exit_code == 0, done.output
+        checker, example = doctest.OutputChecker(), doctest.Example(command, shown)
+        same = checker.check_output(shown, done.output, FLAGS)
+        assert same, checker.output_difference(example, done.output, FLAGS)
 
 
 def test_the_readme_shows_python_and_what_it_prints():

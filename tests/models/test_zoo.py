@@ -14,6 +14,7 @@ import loopwright as lw
 import tools.zoo.registry as fetching
 from tools.zoo import MODELS, RegistryError, fetch
 
+from ..sched.kernels import check_replays
 from .conftest import quiet_session, relative_error
 
 
@@ -162,3 +163,9 @@ def test_float16_beside_the_same_weights_in_float32(zoo, tmp_path):
         rounded = {k: v.astype(np.float16).astype(v.dtype) for k, v in case.feeds.items()}
         (expected,), (name,) = exact.run(None, rounded), case.expected
         assert relative_error(run.run(case.feeds)[name].numpy(), expected) <= 2e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_every_default_schedule_replays(zoo, name):
+    check_replays(lw.lower(str(zoo(name).path)))

@@ -11,7 +11,8 @@ from loopwright import te, tir
 from loopwright.ir.functor import post_order_visit
 from loopwright.ir.target import Target
 from loopwright.sched import analysis as of
-from loopwright.sched.joined import join_reduced_axes
+from loopwright.sched.machine import RuleSchedule
+from loopwright.sched.reductions import prepare_reductions
 from loopwright.sched.rows import widths_of
 from loopwright.sched.tiles import FEW_ROWS, LEAST_STRIPS, tile_of
 from loopwright.tir.function import PrimFunc
@@ -140,11 +141,17 @@ def test_expressions_do_not_grow_for_ever(after_a_sum, more):
     assert made is not None and len(made) == 1 + more
 
 
+def prepared(func: PrimFunc) -> PrimFunc:
+    sch = tir.Schedule(func, enable_check=False)
+    prepare_reductions(sch, CPU)
+    return sch.func
+
+
 def joined(size: tuple[int, ...], element: Callable[..., Any], *axes: Any) -> int:
     """The number of reduced axes that are left."""
     a = array(*size)
     func = kernel((2, 4), lambda i, j: te.sum(element(a, i, j, *axes), axis=[*axes]), a)
-    return len(last(join_reduced_axes(func, CPU)).reduce)
+    return len(last(prepared(func)).reduce)
 
 
 def test_axes_under_a_condition_stay_apart():
@@ -153,7 +160,7 @@ def test_axes_under_a_condition_stay_apart():
     for factor, left in ((5, 1), (3, 2)):
         sch = tir.Schedule(func)
         sch.split(sch.get_loops(sch.get_block("out"))[0], [None, factor])
-        (realize,) = realizes(join_reduced_axes(sch.mod["main"], CPU).body, "out")
+        (realize,) = realizes(prepared(sch.mod["main"]).body, "out")
         kinds = [axis.iter_type for axis in realize.block.iter_vars]
         assert kinds.count(of.REDUCE) == left
 
@@ -222,8 +229,13 @@ def test_rows_without_partial_results():
     assert widths_of([of.BlockInfo("out", many, info.loops)], CPU) == {}
 
 
+def schedule() -> RuleSchedule:
+    """Any: it keeps the decisions."""
+    return RuleSchedule(kernel((4,), lambda i: te.const(0.0, "float32")), CPU)
+
+
 def tile(*sizes: int) -> tuple[Any, ...]:
-    made = tile_of(matmul(*sizes), True, CPU)
+    made = tile_of(schedule(), matmul(*sizes), True, CPU)
     return made.row, made.rows, made.vectors, made.lanes
 
 
@@ -242,5 +254,5 @@ def test_tiles_of_products():
 def test_a_tile_has_a_row_where_registers_are_few():
     few = Target("llvm -mcpu=haswell")
     wide = 8 * few.vector_lanes("float32") * LEAST_STRIPS
-    made = tile_of(matmul(3, 8, wide), True, few)
+    made = tile_of(schedule(), matmul(3, 8, wide), True, few)
     assert few.num_vector_registers == 16 and (made.rows, made.vectors) == (1, 8)

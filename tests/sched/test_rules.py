@@ -16,7 +16,7 @@ from loopwright.ir.prim_expr import IntImm, Var
 from loopwright.relax import op
 from loopwright.sched import ApplyDefaultSchedule, give_reason, register_schedule_rule
 from loopwright.sched.apply import SCHEDULES
-from loopwright.sched.cpu import GRAIN
+from loopwright.sched.machine import Machine
 from loopwright.sched.tiles import MASKED_TERMS
 from loopwright.tir.function import PrimFunc
 from loopwright.tir.op import is_call_to
@@ -175,7 +175,7 @@ def test_large_loops_run_in_parallel_and_small_ones_do_not() -> None:
     def exp(bb: Any, x: Any) -> Any:
         return op.exp(x)
 
-    large = lw.compile(graph((GRAIN // 16, 64), exp))
+    large = lw.compile(graph((Machine().grain // 16, 64), exp))
     small = lw.compile(graph((4, 64), exp))
     assert ForKind.PARALLEL in loop_kinds(kernels(large)["tir_exp"])
     assert ForKind.PARALLEL not in loop_kinds(kernels(small)["tir_exp"])
@@ -235,7 +235,7 @@ def test_a_rule_of_the_user_gives_its_reasons() -> None:
 
 def test_what_is_wrong_with_a_rule_is_told() -> None:
     mod = graph((4, 64), lambda bb, x: op.exp(x))
-    rules: list[Any] = [lambda func, target: lw.tir.Schedule(func), lambda func, target: 1 // 0]
+    rules: list[Any] = [lambda func, target: func.body, lambda func, target: 1 // 0]
     told = []
     for rule in rules:
         with SCHEDULES.registry.snapshot():
@@ -244,9 +244,9 @@ def test_what_is_wrong_with_a_rule_is_told() -> None:
                 lw.compile(mod)
         told.append(str(error.value))
     where = 'the schedule rule "mine" (target llvm) of the kernel tir_exp'
-    hint = 'instead: return sch.mod["main"] of a schedule sch, or None to decline'
+    hint = "instead: return the schedule, a PrimFunc, or None to decline"
     zero = "ZeroDivisionError: integer division or modulo by zero"
-    assert told[0] == f"{where} must return a PrimFunc\n  got: Schedule\n  {hint}"
+    assert told[0] == f"{where} must return a Schedule\n  got: BlockRealize\n  {hint}"
     assert told[1] == f"{where} failed\n  got: {zero}"
     assert isinstance(error.value.__cause__, ZeroDivisionError)
 
@@ -450,17 +450,16 @@ def test_weights_of_the_next_tile_are_read_ahead(
     assert conv_text(exe).count("call void @llvm.prefetch") >= 2
 
 
-def read_ahead(mod: lw.IRModule, cpu: str) -> tuple[np.ndarray, list[Any]]:
-    """How often the kernel for `cpu` that reads weights ahead does so for each element, and the indices of
-    what is further along than these."""
+def read_ahead(mod: lw.IRModule, cpu: str) -> tuple[np.ndarray, np.ndarray]:
+    """How often the kernel for `cpu` that reads weights ahead does so for each element, and for what is
+    further along than these."""
     steps = lw.lower(mod, f"llvm -mcpu={cpu}")
     functions = steps.last("ApplyDefaultSchedule").after.functions.values()
     (func,) = [f for f in functions if isinstance(f, PrimFunc) and "T.prefetch" in f.script()]
     found: list[Any] = []
     post_order_visit(func.body, lambda n: found.append(n) if is_call_to(n, "prefetch") else None)
-    weights, beyond = found[0].args[0].args[0].buffer, []
-    *outer, rows, width = (int(d) for d in weights.shape)
-    shape = [*outer, 2 * rows, width]  # the last tile may go on a little
+    *outer, rows, width = (int(d) for d in found[0].args[0].args[0].buffer.shape)
+    shape = [*outer, 8 * rows, width]  # the last tile may go on a little, its own weights further
     counts = tir.decl_buffer(shape, "int32", "counts")
 
     def counted(node: Any) -> Any:
@@ -469,9 +468,6 @@ def read_ahead(mod: lw.IRModule, cpu: str) -> tuple[np.ndarray, list[Any]]:
         if not is_call_to(node.value, "prefetch"):
             return None
         at = node.value.args[0].args[0].indices
-        if isinstance(at[-2], IntImm) and at[-2] >= rows:
-            beyond.append(at)
-            return tir.Evaluate(0)
         return tir.BufferStore(counts, tir.BufferLoad(counts, at) + 1, at)
 
     kinds = ["tir.BlockRealize", "tir.Evaluate"]
@@ -481,7 +477,7 @@ def read_ahead(mod: lw.IRModule, cpu: str) -> tuple[np.ndarray, list[Any]]:
     params = [*func.params, tir.Var("counts", "handle")]
     buffers = {**func.buffer_map, params[-1]: counts}
     tir.interpreter.run(func.replace(params=params, buffer_map=buffers, body=body), [*given, seen])
-    return seen[..., :rows, :], beyond
+    return seen[..., :rows, :], seen[..., 2 * rows :, :]
 
 
 @pytest.mark.parametrize("size", [7, 14])
@@ -496,8 +492,9 @@ def test_each_line_of_the_next_weights_is_read_ahead_once(
     ahead = next(k for k in range(len(seen)) if seen[k].any())
     assert 0 < ahead < len(seen) - 1
     assert (seen[ahead:-ahead, :, 0] == 1).all() and not seen[..., 1:].any()
-    # Its own weights, of two blocks with 8 x 8 each, in tiles of 4 or 5 pixels; of 7 or 14 none.
-    assert len(own) == {"haswell": 8, "skylake-avx512": 0}[cpu]
+    # Its own weights, 8 x 8 of a block, in tiles of 4 or 5 pixels; of 7 or 14 none.
+    lines = own.reshape(-1, own[0, 0, 0, 0].size // (64 // 4), 64 // 4).any(axis=0)
+    assert lines[:, 0].sum() == {"haswell": 8 * 8 * 4 // 64, "skylake-avx512": 0}[cpu]
 
 
 @pytest.mark.parametrize("depth", [96, 97])
@@ -643,3 +640,31 @@ def test_terms_of_a_padding_that_is_not_zero_stay(rng: np.random.Generator, pad:
     np.testing.assert_array_equal(got, want)
     skips = "T.where(" in made.script()
     assert skips == (pad == 0)  # those of zeros are left out
+
+
+def test_only_terms_of_zero_are_left_out_in_the_padding(rng: np.random.Generator) -> None:
+    """Around the image a pixel is 0 + 1, and its products count."""
+    x = te.placeholder((1, 2, 12, 12, 16), "float32", "x")
+    w = te.placeholder((2, 2, 3, 3, 16, 16), "float32", "w")
+
+    def padded(n: Any, c: Any, y: Any, z: Any, i: Any) -> Any:
+        inside = te.all(y >= 1, y < 13, z >= 1, z < 13)
+        return te.if_then_else(inside, x[n, c, y - 1, z - 1, i], 0.0)
+
+    image = te.compute((1, 2, 14, 14, 16), padded, "padded")
+    more = te.compute(image.shape, lambda *at: image(*at) + 1.0, "more")
+    axes = [te.reduce_axis((0, extent), name) for name, extent in zip("cyxi", (2, 3, 3, 16))]
+    c, y, z, i = axes
+
+    def products(n: Any, k: Any, row: Any, col: Any, o: Any) -> Any:
+        return te.sum(more[n, c, row + y, col + z, i] * w[k, c, y, z, i, o], axis=axes)
+
+    out = te.compute((1, 2, 12, 12, 16), products, "out")
+    exe = lw.compile(te.create_prim_func([x, w, out]))
+    a, b = (rng.standard_normal([int(d) for d in t.shape]).astype("float32") for t in (x, w))
+    got = np.zeros([int(d) for d in out.shape], "float32")
+    exe["main"](a, b, got)
+    pixels = np.pad(a, ((0, 0), (0, 0), (1, 1), (1, 1), (0, 0))) + 1
+    windows = np.lib.stride_tricks.sliding_window_view(pixels, (3, 3), (2, 3))
+    want = np.einsum("ncyzihw,kchwio->nkyzo", windows, b)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)

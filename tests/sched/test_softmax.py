@@ -89,7 +89,7 @@ def test_only_a_softmax_is_one(top_row, term, lean):
     lw.compile(plain)["main"](x, expected)
     np.testing.assert_allclose(out, expected, rtol=2e-6, atol=1e-7)
     scheduled = rows(func, lw.Target("llvm -mcpu=skylake-avx512"))
-    kept = [] if scheduled is None else [b.name for b in scheduled.body.block.alloc_buffers]
+    kept = [] if scheduled is None else [b.name for b in scheduled.func.body.block.alloc_buffers]
     assert lean == (scheduled is not None and "power" not in kept)
 
 

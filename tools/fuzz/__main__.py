@@ -9,6 +9,7 @@ from typing import Any
 
 from . import (
     backends,
+    decisions,
     files,
     graphs,
     integers,
@@ -65,6 +66,7 @@ MACHINES: list[tuple[str, Any, str]] = [
     ("backends", backends.search, "back ends with random patterns over random graphs"),
     ("passes", passes.search, "random orders of passes over graphs and loops"),
     ("schedules", schedules.search, "random schedules of random programs"),
+    ("decisions", decisions.search, "default schedules with other decisions"),
     ("sanitizers", sanitizers.search, "random graphs as C and as LLVM text, built with sanitizers"),
     ("mutants", mutants.search, "random faults in our own source, and whether tests find them"),
 ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import statistics
 import time
 from collections.abc import Iterable
@@ -61,6 +62,10 @@ Dims = Annotated[
 Threads = Annotated[
     int | None, typer.Option("--threads", min=1, help="How many threads the model uses.")
 ]
+Decide = Annotated[
+    list[str] | None,
+    typer.Option("--decide", help="A decision of a default schedule: KERNEL.NAME=VALUE; several."),
+]
 
 
 class Weights(StrEnum):
@@ -94,16 +99,25 @@ def show(
     target: TargetText = DEFAULT_TARGET,
     step: Annotated[str, typer.Option("--pass", help="Print what this pass changed.")] = "",
     kernel: Annotated[str, typer.Option(help="Print this kernel at every level.")] = "",
+    schedule: Annotated[
+        bool, typer.Option("--schedule", help="Print the steps of the kernel's schedule only.")
+    ] = False,
     subject: Annotated[
         str, typer.Option("--explain", help="Print the decisions about this name.")
     ] = "",
     dims: Dims = "",
+    decide: Decide = None,
 ) -> None:
-    """Print the lowering steps, the changes of one pass, or one kernel at every level."""
-    mod = _fixed(model, dims)
+    """Print the lowering steps, the changes of one pass, one kernel at every level, or its schedule."""
+    mod, options = _fixed(model, dims), CompileOptions(decisions=_decisions(decide))
+    if schedule:
+        steps = lower(mod, target, options=options).schedules
+        _check_known("scheduled kernel of this name", kernel, steps)
+        page(f"=== {kernel}: the steps of its schedule\n\n{steps[kernel]}")
+        return
     if kernel:
         with tracing.trace() as trace:
-            compiled = compile_steps(as_module(mod), target)[0]
+            compiled = compile_steps(as_module(mod), target, options)[0]
         _check_known("kernel of this name", kernel, compiled.texts)
         forms = {}
         if kernel in compiled.lowered:
@@ -113,7 +127,7 @@ def show(
         forms |= compiled.levels(kernel)
         page("\n".join(f"=== {kernel}: {title}\n\n{text}\n" for title, text in forms.items()))
         return
-    trace = lower(mod, target)
+    trace = lower(mod, target, options=options)
     if step:
         page(f"=== {step}: what it changed\n\n{trace[step].diff()}")
     elif subject:
@@ -172,11 +186,12 @@ def bench(
     compare: Annotated[
         Path | None, typer.Option(help="Print what changed since the run that --save wrote.")
     ] = None,
+    decide: Decide = None,
 ) -> None:
     """Print the median time of a call and its most expensive kernels: time, GFLOP/s, GB/s and the part of
     this machine's roof."""
     old = None if compare is None else VIEWS.get().Costs.load(compare)
-    exe = _compiled(model, target, threads)
+    exe = _compiled(model, target, threads, decide)
     inputs = make_feeds(exe, feeds, dims)
     exe.run(inputs)
     took, end = [], time.perf_counter() + seconds
@@ -200,6 +215,7 @@ def check(
     threads: Threads = None,
     tolerance: Annotated[float, typer.Option(min=0, help="Greatest relative difference.")] = 1e-4,
     run: Annotated[bool, typer.Option(help="Compile and compare, after the report.")] = True,
+    decide: Decide = None,
 ) -> None:
     """Report what becomes of each operator (native, decomposed, interpreted, missing), which values
     are known only at run time, and what will be slow; then compare compiled results with a numpy evaluation."""
@@ -215,7 +231,7 @@ def check(
         raise typer.Exit(1)
     if mod is None:
         return
-    exe = _compiled(mod, target, threads)
+    exe = _compiled(mod, target, threads, decide)
     inputs = make_feeds(exe, feeds, dims)
     args = [inputs[name] for name in exe.input_names()]
     expected = exe.signature("main").leaves(Interpreter(mod)["main"](*args))
@@ -265,6 +281,7 @@ def compile_to(
         list[str] | None, typer.Option(help="Memory to plan for: sram=256KiB, or dram; in order.")
     ] = None,
     weights: Annotated[Weights, typer.Option(help="Where C files have them.")] = Weights.arrays,
+    decide: Decide = None,
 ) -> None:
     """Write a model as a library with a C header, or (--target c) as source files into a folder."""
     as_folder = not out.suffix
@@ -275,7 +292,7 @@ def compile_to(
     arenas = [
         Arena(name, limit or None) for name, _, limit in (a.partition("=") for a in arena or [])
     ]
-    options = CompileOptions(arenas=tuple(arenas), threads=threads)
+    options = CompileOptions(arenas=tuple(arenas), threads=threads, decisions=_decisions(decide))
     compiled = compile(_fixed(model, dims), target, options=options)
     if not as_folder:
         path = compiled.export_library(out)
@@ -320,10 +337,25 @@ def show_plugins() -> None:
     Console().print(table)
 
 
-def _compiled(model: Any, target: str, threads: int | None) -> Any:
+def _compiled(
+    model: Any, target: str, threads: int | None, decide: Iterable[str] | None = None
+) -> Any:
     """A compiled model that runs here. Raises LoopwrightError if the target's cannot."""
     _check_runs(target)
-    return compile(model, target, threads=threads)
+    return compile(model, target, threads=threads, decisions=_decisions(decide))
+
+
+def _decisions(texts: Iterable[str] | None) -> dict[str, dict[str, int]]:
+    """The decisions of `--decide` by kernel. Raises LoopwrightError for another form."""
+    decisions: dict[str, dict[str, int]] = {}
+    for text in texts or ():
+        match = re.fullmatch(r"(\w+)\.(\w+)=(-?\d+)", text)
+        if match is None:
+            what, hint = "this is not a decision", "KERNEL.NAME=VALUE, as fused_matmul_add.rows=6"
+            raise LoopwrightError(explain(what, got=text, instead=hint))
+        kernel, name, value = match.groups()
+        decisions.setdefault(kernel, {})[name] = int(value)
+    return decisions
 
 
 def _check_runs(target: str) -> None:

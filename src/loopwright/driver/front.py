@@ -40,7 +40,7 @@ def compile(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> Com
         IRModule, a PrimFunc, or a relax Function.
     target: a Target or its text; by default the current target, else the host.
     keywords: the fields of a `CompileOptions` (params, backends, arenas, threads,
-        relax_pipeline, tir_pipeline, args), or one as `options`, whose fields the other keywords replace.
+        relax_pipeline, tir_pipeline, args, decisions), or one as `options`, whose fields the other keywords replace.
 
     The result of the default pipelines for a model file is kept in the cache folder and loaded
     from there the next time (see `driver.disk_cache`); `LOOPWRIGHT_CACHE=0` disables this.

@@ -25,6 +25,7 @@ class Keywords(TypedDict, total=False):
     arenas: Iterable[Arena | str]
     threads: int | None
     args: Iterable[Any] | None
+    decisions: Mapping[str, Mapping[str, int]] | None
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class CompileOptions:
     threads: how many threads the compiled model uses, in a pool that it shares with models of the
         same number; None: the number of `runtime.set_num_threads`. Results do not depend on it.
     args: example inputs of a torch module, which is exported with them.
+    decisions: what default schedules do otherwise than by default, {kernel: {decision: value}}:
+        `lower(model).schedules[kernel]` shows a kernel's decisions and their candidates.
 
     Raises TypeError or ValueError for invalid values.
     """
@@ -50,6 +53,7 @@ class CompileOptions:
     arenas: tuple[Arena, ...] = ()
     threads: int | None = None
     args: tuple[Any, ...] | None = None
+    decisions: Mapping[str, Mapping[str, int]] | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -96,7 +100,7 @@ class CompileOptions:
     def is_default(self) -> bool:
         """Whether the code depends on the target and the package only."""
         pipelines = (self.relax_pipeline, self.tir_pipeline)
-        extra = self.params or self.backends or self.arenas
+        extra = self.params or self.backends or self.arenas or self.decisions
         return not extra and all(isinstance(p, str) and p == "default" for p in pipelines)
 
 

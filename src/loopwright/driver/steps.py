@@ -29,6 +29,7 @@ from ..ir.target import Target
 from ..ir.transform import IRModule, Sequential, unwatched
 from ..relax import transform as rt
 from ..relax.expr import Function
+from ..sched import deciding
 from ..tir.function import PrimFunc
 from ..tir.signature import signature_of
 from .front import DEFAULT_TARGET, compile
@@ -154,7 +155,8 @@ def _lower_graph(mod: IRModule, target: Target, options: CompileOptions) -> IRMo
         passes = record.graph_pipeline(target, backends=options.backends, arenas=options.arenas)
     else:
         passes = get_pipeline(pipeline) if isinstance(pipeline, str) else as_pass(pipeline)
-    graph = passes(mod)
+    with deciding(options.decisions):
+        graph = passes(mod)
     if record.native_graphs and not any(signature_of(f) for f in graph.functions.values()):
         graph = rt.GraphToTIR()(graph)
     return graph

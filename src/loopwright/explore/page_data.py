@@ -169,6 +169,8 @@ class PageData:
             row = {"kind": note.kind, "subject": note.subject, "text": facts}
             row["pass"] = note.passes[-1] if note.passes else ""
             row["function"] = kernel or note.subject
+            if note.kind == "schedule" and note.subject in self.explored.trace.schedules:
+                row["steps"] = str(self.explored.trace.schedules[note.subject])
             _, about = rows.setdefault(tuple(row.values()), (row, set()))
             about |= self.about.get(kernel) or self.about.get(note.subject) or set()
         return [

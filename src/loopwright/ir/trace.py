@@ -154,12 +154,14 @@ def _indented(note: Note) -> str:
 
 
 class Trace:
-    """The passes that ran, in order of their start, and the notes they made."""
+    """The passes that ran, in order of their start, the notes they made, and by kernel the steps of the
+    schedule that a default rule has chosen (a `tir.schedule.Trace`, which prints as Python)."""
 
     def __init__(self) -> None:
         self.records: list[PassRecord] = []
         self.notes: list[Note] = []
         self.nodes: dict[str, ModelNode] = {}
+        self.schedules: dict[str, Any] = {}
         self._open: list[PassRecord] = []
 
     # ------------------------------------------------------------------ recording

@@ -14,7 +14,7 @@ from ..ir.prim_expr import Broadcast, IntImm, PrimExpr, Shuffle
 from ..ir.prim_op import cast, const
 from ..ir.target import Target
 from ..relax.transform.legalize_ops.common import register_legalize
-from ..tir.tensor_intrin.instructions import words_of
+from ..tir.tensor_intrin.instructions import WORDS, dot_product, value_of
 from .byte_pool import READ, largest_power, pieces
 from .byte_winograd import (
     LANES,
@@ -32,7 +32,6 @@ from .integer import (
     bytes_of,
     finished,
     joined,
-    of_words,
     open_shape,
     ramp,
     tail_and_out,
@@ -217,9 +216,15 @@ def _vector_winograd(call: Call) -> Any:
     tile, rows, columns = (int(v) for v in (call.attrs.tile, call.attrs.rows, call.attrs.columns))
     blocks, pairs = int_value(weight[0]), int_value(data[3])
     target = Target.current(allow_none=True)
-    width = target.vector_lanes("int32") if target and words_of(target) else 0
+    width = 0 if target is None else target.vector_lanes("int32")
+    dots = {}
+    for n in (LANES, width):
+        dot = None if target is None else dot_product(target, WORDS, n, of_vectors=True)
+        if dot is None:
+            return None
+        dots[n] = dot
     m, lines = tile + 2, -(-rows * columns // LANES)
-    if not (width and blocks and pairs and lines > 1):
+    if not (blocks and pairs and lines > 1):
         return None
     (matrix, _, _), unit = whole(tile)
     outputs = long(blocks * ROWS)
@@ -282,7 +287,7 @@ def _vector_winograd(call: Call) -> Any:
                         values = tir.reinterpret(f"int32x{lanes}", joined(lines[q : q + some]))
                         number = w[block, p, ramp((k * ROWS + r) * 2, 2)]
                         number = Broadcast(tir.reinterpret("int32", number), lanes)
-                        total[own[r, q]] = of_words(width, total[own[r, q]], values, number)
+                        total[own[r, q]] = value_of(dots[lanes], total[own[r, q]], values, number)
                 for r, q in cells:
                     offset = ((p * ROWS + r) * count + q) * LANES
                     products[ramp(offset, lanes)] = total[own[r, q]]

@@ -159,37 +159,9 @@ def open_shape(shape: Sequence[PrimExpr | None]) -> list[Any]:
     return [d if isinstance(d, IntImm) else tir.Var(f"d{k}", "int64") for k, d in enumerate(shape)]
 
 
-_OF_WORDS = {
-    4: "llvm.x86.sse2.pmadd.wd",
-    8: "llvm.x86.avx2.pmadd.wd",
-    16: "llvm.x86.avx512.pmaddw.d.512",
-}
-
-
 def joined(vectors: list[Any]) -> Any:
     """Vectors, concatenated."""
     return Shuffle(vectors, list(range(sum(v.dtype.lanes for v in vectors))))
-
-
-def part(vector: PrimExpr, first: int, lanes: int) -> Any:
-    """Some lanes of a vector, or of a number in all of them."""
-    if lanes == vector.dtype.lanes:
-        return vector
-    if isinstance(vector, Broadcast):
-        return Broadcast(vector.value, lanes)
-    return Shuffle([vector], list(range(first, first + lanes)))
-
-
-def of_words(lanes: int, total: PrimExpr, a: PrimExpr, b: PrimExpr) -> Any:
-    """total + sums of two products of 16 bits; a and b: vectors of int32, as these or in int16. lanes: the
-    processor's."""
-    count = total.dtype.lanes
-    if count > lanes:
-        starts = range(0, count, lanes)
-        parts = ((part(v, k, lanes) for v in (total, a, b)) for k in starts)
-        return joined([of_words(lanes, *values) for values in parts])
-    pair = [tir.reinterpret(f"int16x{2 * count}", v) for v in (a, b)]
-    return total + tir.call_llvm_pure_intrin(f"int32x{count}", _OF_WORDS[count], *pair)
 
 
 def ramp(start: PrimExpr, lanes: int) -> Ramp:

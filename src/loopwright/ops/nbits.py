@@ -7,6 +7,7 @@ So they are stored packed, and unpacked in registers, where several rows may use
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..ir.target import Target
 from ..relax.expr import Call
 from ..relax.struct_info import TensorStructInfo
 from ..relax.transform.legalize_ops.common import register_legalize
+from ..tir.tensor_intrin.instructions import PAIRS_FIT, DotProduct, dot_product, value_of
 from .common import compute
 from .core import case, op
 from .extents import check_multiple, extents_of, simplify
@@ -257,31 +259,44 @@ def _vector_matmul(call: Call) -> Any:
     return _kernel(call, {"data": "float32", **_WEIGHT}, many, lanes, (4, 2), tile)
 
 
+def _dot_of(target: Target, bits: int) -> DotProduct | None:
+    """The cheapest instruction for numbers of these bits by bytes, which fit int8 if they are shorter than
+    that; then two products fit int16, too: 127 * 128 * 2."""
+    facts, kinds = ([PAIRS_FIT], ("uint8", "int8")) if bits < 8 else ([], ("uint8",))
+    lanes = min(target.vector_lanes("int32"), LANES)
+    dots = [
+        dot_product(target, (kind, "int8", "int32"), lanes, facts, of_vectors=True)
+        for kind in kinds
+    ]
+    return min((dot for dot in dots if dot is not None), key=lambda dot: dot.cost, default=None)
+
+
 def _vector_byte_matmul(call: Call) -> Any:
-    """The kernel of `byte_matmul_nbits` for VNNI: sums of a block in int32, less its zero point."""
+    """The kernel of `byte_matmul_nbits` for an instruction that adds four products: sums of a block in int32,
+    less its zero point."""
     bits, block, blocks = _sizes(call)
     target = Target.current(allow_none=True)
-    if target is None or "avx512vnni" not in target.features or block > _MOST:
+    product = None if target is None else _dot_of(target, bits)
+    if target is None or product is None or block > _MOST:
         return None
-    name, kind = "llvm.x86.avx512.vpdpbusd.512", f"int32x{LANES}"
-    dot = lambda *args: tir.call_llvm_pure_intrin(kind, name, *args)  # noqa: E731
+    lanes, dot = product.lanes, partial(value_of, product)
     per, mask = _WORD // bits, const(0x01010101 * ((1 << bits) - 1), "uint32")
-    wide = lambda v: Broadcast(v, LANES)  # noqa: E731
-    signed = lambda v: tir.reinterpret(f"int32x{LANES}", v)  # noqa: E731
+    wide = lambda v: Broadcast(v, lanes)  # noqa: E731
+    signed = lambda v: tir.reinterpret(f"int32x{lanes}", v)  # noqa: E731
 
     def tile(ib, buffers, own, count, panel, column):
         x, factor, words, scale, zero, out = buffers
-        sums = _Sums(ib, "sums", "float32", len(own), count, LANES)
-        products = _Sums(ib, "products", "int32", len(own), count, LANES)
-        data = _Sums(ib, "data_sums", "int32", len(own), 1, LANES)
-        starts = [ib.let(f"place{n}", column + n * LANES) for n in range(count)]
-        whole = [ramp(panel * WIDE + p, LANES) for p in starts]
+        sums = _Sums(ib, "sums", "float32", len(own), count, lanes)
+        products = _Sums(ib, "products", "int32", len(own), count, lanes)
+        data = _Sums(ib, "data_sums", "int32", len(own), 1, lanes)
+        starts = [ib.let(f"place{n}", column + n * lanes) for n in range(count)]
+        whole = [ramp(panel * WIDE + p, lanes) for p in starts]
         with ib.for_range(long(0), blocks, "b", "int64") as b:
             products.clear()
             data.clear()
             with ib.for_range(long(0), long(block // per), "k", "int64") as k:
                 word = ib.let("word", b * (block // per) + k)
-                read = [words[panel, ramp(word * WIDE + p, LANES)] for p in starts]
+                read = [words[panel, ramp(word * WIDE + p, lanes)] for p in starts]
                 for j in range(per // 4):
                     fours = [x[i, ramp(word * per + j * 4, 4)] for i in own]
                     fours = [wide(tir.reinterpret("int32", v)) for v in fours]
@@ -293,15 +308,17 @@ def _vector_byte_matmul(call: Call) -> Any:
                     for r, four in enumerate(fours):
                         data[r, 0] = dot(data[r, 0], wide(const(0x01010101, "int32")), four)
             for r, i in enumerate(own):
-                own_sum = ib.let("own", cast(f"float32x{LANES}", data[r, 0]))
+                own_sum = ib.let("own", cast(f"float32x{lanes}", data[r, 0]))
                 for n in range(count):
-                    total = cast(f"float32x{LANES}", products[r, n]) - own_sum * zero[b, whole[n]]
+                    total = cast(f"float32x{lanes}", products[r, n]) - own_sum * zero[b, whole[n]]
                     sums[r, n] = sums[r, n] + total * (scale[b, whole[n]] * wide(factor[i, b]))
         for r, n in sums.keys:
             out[own[r], whole[n]] = sums[r, n]
 
     inputs = {"data": "int8", "factor": "float32", **_WEIGHT}
-    return _kernel(call, inputs, _ROWS // 2, LANES, (4, 4), tile)
+    wide_file = target.num_vector_registers >= 32
+    many, vectors = (_ROWS // 2, (4, 4)) if wide_file else (_ROWS // 4, (2, 2))
+    return _kernel(call, inputs, many, lanes, vectors, tile)
 
 
 register_legalize(matmul_nbits.name, tir=_vector_matmul, target="llvm")

@@ -14,6 +14,7 @@ from ..tir import stmt as st
 from ..tir.buffer import Buffer
 from ..tir.expr import BufferLoad
 from ..tir.function import PrimFunc
+from ..tir.op import is_call_to
 
 SPATIAL, REDUCE = IterVar.DataPar, IterVar.CommReduce
 
@@ -82,9 +83,19 @@ def blocks_of(func: PrimFunc) -> list[BlockInfo] | None:
     return blocks
 
 
+def blocks_in(func: PrimFunc) -> list[st.Block]:
+    """The blocks that write, in order."""
+    return [block for block in nodes_of(func.body, st.Block) if block.writes]
+
+
 def loads_in(node: PrimExpr | st.Stmt) -> list[BufferLoad]:
     """The loads in an expression or statement."""
     return nodes_of(node, BufferLoad)
+
+
+def has_condition(block: st.Block) -> bool:
+    """Whether a block loads something only under a condition: padding, or an operand's end."""
+    return any(is_call_to(call, "if_then_else") for call in nodes_of(block.body, Call))
 
 
 # Loads of an expression into which others are inlined: a bound for models that join very many tensors.

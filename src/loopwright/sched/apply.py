@@ -20,7 +20,8 @@ Before (-) and after (+)::
 
 Rules are tried in the order of `SCHEDULES.candidates(target)`: those of the target's kind, of its
 keys, then the default ones. The first that does not return None schedules the kernel; the trace
-records it and the rules tried before it. This example is for a CPU with 512-bit vectors.
+records it and the rules tried before it, and keeps the steps of its schedule. This example is for a
+CPU with 512-bit vectors.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..base.errors import explain
 from ..base.foreign import named_errors
@@ -42,13 +43,12 @@ from ..ir.rule_table import Candidate, Choice, RuleTable, ask
 from ..ir.target import Target
 from ..ir.transform import FunctionPass, IRModule, PassContext
 from ..tir.function import PrimFunc
+from ..tir.schedule import Schedule
 from ..tir.stmt import Block, For
 from ..tir.stmt_functor import ExprKeeper
+from .decisions import begin, finish
 
-if TYPE_CHECKING:
-    pass
-
-Rule = Callable[[PrimFunc, Target], PrimFunc | None]
+Rule = Callable[[PrimFunc, Target], Schedule | PrimFunc | None]
 SCHEDULES: RuleTable[Rule] = RuleTable("schedule rule")
 
 
@@ -84,12 +84,17 @@ class ApplyDefaultSchedule(FunctionPass):
         target = func.attrs.get("target") or Target.current(allow_none=True) or Target("llvm")
         old, func = func, named_apart(func)
         name = partial(name_in, mod, old)
+        begin(name)
         with _recorded() as reasons:
             choice = ask(SCHEDULES.candidates(target), lambda c: scheduled(c, func, target, name))
-        _note(mod, old, choice, reasons)
+        steps = choice.result if isinstance(choice.result, Schedule) else None
+        finish(steps)
+        _note(mod, old, choice, reasons, steps)
         if choice.winner is None:
             return func
-        return choice.result.with_attr("tir.is_scheduled", True)
+        result = choice.result
+        done = result.func if isinstance(result, Schedule) else result
+        return done.with_attr("tir.is_scheduled", True)
 
 
 _REASONS: ContextVar[list[str] | None] = ContextVar("reasons of the rule that runs", default=None)
@@ -109,7 +114,7 @@ def _never_runs(func: PrimFunc) -> bool:
 
 def scheduled(
     candidate: Candidate[Rule], func: PrimFunc, target: Target, kernel: Callable[[], str]
-) -> PrimFunc | None:
+) -> Schedule | PrimFunc | None:
     """The kernel as a rule schedules it; `kernel` returns its name. Raises TypeError if the rule
     returns something else, RuleError if a rule of a plug-in fails."""
 
@@ -121,10 +126,10 @@ def scheduled(
         reasons.clear()
     with named_errors(where, candidate.rule, lambda: func.span):
         result: Any = candidate.rule(func, target)
-    if result is None or isinstance(result, PrimFunc):
+    if result is None or isinstance(result, Schedule | PrimFunc):
         return result
-    hint = 'return sch.mod["main"] of a schedule sch, or None to decline'
-    what = f"{where()} must return a PrimFunc"
+    hint = "return the schedule, a PrimFunc, or None to decline"
+    what = f"{where()} must return a Schedule"
     raise TypeError(explain(what, got=type(result).__name__, instead=hint))
 
 
@@ -164,11 +169,19 @@ def _recorded() -> Iterator[list[str]]:
         _REASONS.reset(token)
 
 
-def _note(mod: IRModule, func: PrimFunc, choice: Choice[Rule], reasons: list[str]) -> None:
+def _note(
+    mod: IRModule,
+    func: PrimFunc,
+    choice: Choice[Rule],
+    reasons: list[str],
+    steps: Schedule | None,
+) -> None:
     recording = trace.active()
-    if recording is not None:
-        winner = "none" if choice.winner is None else choice.winner.name
-        refused = ", ".join(c.name for c, _ in choice.losers)
-        recording.note(
-            "schedule", name_in(mod, func), rule=winner, refused=refused, reasons=reasons
-        )
+    if recording is None:
+        return
+    name = name_in(mod, func)
+    winner = "none" if choice.winner is None else choice.winner.name
+    refused = ", ".join(c.name for c, _ in choice.losers)
+    recording.note("schedule", name, rule=winner, refused=refused, reasons=reasons)
+    if steps is not None:
+        recording.schedules[name] = steps.trace.simplified(remove_postproc=False)

@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..ir.prim_expr import Add, BinaryOpExpr, IterVar, Max
-from ..ir.prim_op import const
 from ..ir.target import Target
 from ..ir.variables import uses_any
 from ..tir.buffer import Buffer
@@ -30,6 +29,7 @@ from .analysis import (
     as_product,
     blocks_of,
     constant,
+    has_condition,
     is_costly,
     loads_in,
     split_stages,
@@ -37,31 +37,28 @@ from .analysis import (
 )
 from .apply import register_schedule_rule
 from .loops import lanes_of, parallel, taps, vectorize_last, vectorize_nest
+from .machine import RuleSchedule
 from .rows import partial_results, reduce_in
-from .softmax import blocks_by_name, in_place, is_softmax, max_without_nan
-from .tail import compute_whole_tiles, skip_padding, whole_columns
-from .tiles import FMAS_PER_ELEMENT, Tile, schedule_accumulators, stored, tile_of, unroll_tile
+from .softmax import is_softmax
+from .tiles import Tile, schedule_accumulators, stored, tile_of, unroll_tile
 from .transposes import transpose_tiles
-
-# Multiply-adds in the time that softmax takes for a score: its exponential alone takes that of 14 to 20
-# (0.1 to 0.15 ns in vectors, products at 275 GF/s: docs/performance.md).
-FMAS_PER_EXP = 64
 
 
 @register_schedule_rule("attention", "cpu")
-def attention(func: PrimFunc, target: Target) -> PrimFunc | None:
+def attention(func: PrimFunc, target: Target) -> Schedule | None:
     """Kernels of five stages: a product, the maxima of its rows, the exponentials, their sums, and the
     product of the exponentials by a matrix."""
     stages = _stages_of(func)
-    if stages is not None and stages.scores.last is stages.scores.reduction:
-        sch = Schedule(func, enable_check=False)
-        sch.cache_write(sch.get_block(stages.scores.last.name), 0, "global")
-        func, stages = sch.func, _stages_of(sch.func)
     if stages is None:
         return None
-    score_tile, tile = (
-        tile_of(_reduction(s), True, target) for s in (stages.scores, stages.output)
-    )
+    sch = RuleSchedule(func, target)
+    if stages.scores.last is stages.scores.reduction:
+        sch.cache_write(stages.scores.last.name, 0, "global")
+        stages = _stages_of(sch.func)
+        assert stages is not None
+    tile = tile_of(sch, _reduction(stages.output), True, target)
+    # Both products are computed in one loop over blocks of rows.
+    score_tile = tile_of(sch, _reduction(stages.scores), True, target, rows=tile.rows)
     if score_tile.row != len(stages.scores.last.spatial) - 2 or tile.row is None:
         return None
     width = score_tile.vectors * score_tile.lanes
@@ -69,29 +66,31 @@ def attention(func: PrimFunc, target: Target) -> PrimFunc | None:
         return None
     keys = stages.scores.last.spatial[-1].dom.extent
     if (constant(keys) or 1) % width:
-        stages, func = _with_whole_rows(stages, func, width)
-    sch = Schedule(func, enable_check=False)
+        stages = _with_whole_rows(sch, stages, width)
     _schedule_keys(sch, stages, width, target)
-    score_tile.rows = tile.rows  # both products are computed in one loop over blocks of rows
     last = stored(sch, stages.output)
     *order, columns = sch.get_loops(last)
     block, rows = sch.split(order.pop(tile.row), [None, tile.rows])
     order.append(block)
     sch.reorder(*order, rows, columns)
-    filled = _product(sch, last, stages.output, tile, rows, columns)
-    _schedule_softmax(sch, stages, block, len(order), width, target)
+    output = _product(sch, last, stages.output, tile, rows, columns)
+    maxima = _schedule_softmax(sch, stages, block, len(order), width, target)
     scores = stored(sch, stages.scores)
     sch.compute_at(scores, block, preserve_unit_loops=True)
     *_, rows, columns = sch.get_loops(scores)
-    filled |= _product(sch, scores, stages.scores, score_tile, rows, columns)
-    terms = taps(_reduction(stages.output)) * (taps(_reduction(stages.scores)) + FMAS_PER_EXP)
-    parallel(sch, order, tile.rows * terms // FMAS_PER_ELEMENT)
-    func = skip_padding(compute_whole_tiles(sch.func, {*blocks_by_name(sch.func)}), filled)
-    blocks = blocks_by_name(func)
-    power, scores = (
-        blocks[s.last.name].writes[0].buffer for s in (stages.exponentials, stages.scores)
+    product = _product(sch, scores, stages.scores, score_tile, rows, columns)
+    terms = taps(_reduction(stages.output)) * (
+        taps(_reduction(stages.scores)) + sch.machine.fmas_per_exp
     )
-    return max_without_nan(in_place(func, power, scores))
+    parallel(sch, order, tile.rows * terms // sch.machine.fmas)
+    sch.compute_full_tiles(*sch.get_child_blocks(sch.get_block("root")))
+    for block in (output, product):
+        if has_condition(sch.get(block)):
+            sch.hoist_padding(block)
+    sch.unsafe_reuse_buffer(stages.exponentials.last.name, scores)
+    for part in maxima:
+        sch.unsafe_ignore_nan(part)
+    return sch
 
 
 class _Stages(NamedTuple):
@@ -158,19 +157,17 @@ def _folds(stage: Stage, operator: type[BinaryOpExpr]) -> bool:
     )
 
 
-def _with_whole_rows(stages: _Stages, func: PrimFunc, width: int) -> tuple[_Stages, PrimFunc]:
-    """The kernel with its rows of scores padded to a multiple of `width` by -inf, and its stages."""
+def _with_whole_rows(sch: RuleSchedule, stages: _Stages, width: int) -> _Stages:
+    """Pad the rows of scores to a multiple of `width` by -inf; the stages of the kernel then."""
     folds = (_reduction(stages.maxima), _reduction(stages.sums))
     padded = (stages.scores.last, stages.exponentials.last, *folds)
-    axes = {b.name: len(b.block.iter_vars) - 1 for b in padded}
-    low = const(float("-inf"), stages.scores.last.writes[0].dtype)
-    func = whole_columns(func, axes, stages.scores.last.name, width, low)
-    padded_stages = _stages_of(func)
+    sch.pad_rows(*(sch.get_block(b.name) for b in padded), factor=width, fill=float("-inf"))
+    padded_stages = _stages_of(sch.func)
     assert padded_stages is not None
-    return padded_stages, func
+    return padded_stages
 
 
-def _schedule_keys(sch: Schedule, stages: _Stages, width: int, target: Target) -> None:
+def _schedule_keys(sch: RuleSchedule, stages: _Stages, width: int, target: Target) -> None:
     """Inline the elementwise blocks before the products, and pack the keys into strips as wide as a tile,
     which each block of rows reads in order: in the block that transposes them, or in a copy. The end
     of the last strip is not written: values computed from it are not used."""
@@ -200,26 +197,26 @@ def _schedule_keys(sch: Schedule, stages: _Stages, width: int, target: Target) -
 
 
 def _product(
-    sch: Schedule, last: Any, stage: Stage, tile: Tile, rows: Any, columns: Any
-) -> set[str]:
-    """Compute the rows and columns of a product in tiles. Returns the names of the blocks that
-    initialize and update the accumulators."""
+    sch: RuleSchedule, last: Any, stage: Stage, tile: Tile, rows: Any, columns: Any
+) -> Any:
+    """Compute the rows and columns of a product in tiles. Returns the block that updates the
+    accumulators."""
     reduction = _reduction(stage)
     block = sch.get_block(reduction.name)
     strip, vectors, lanes = sch.split(columns, [None, tile.vectors, tile.lanes])
     sch.reorder(strip, rows, vectors, lanes)
     depth = [sch.get(x) is sch.get(strip) for x in sch.get_loops(last)].index(True) + 1
     sch.compute_at(block, strip, preserve_unit_loops=True)
-    init = schedule_accumulators(sch, block, reduction, tile, depth)
+    schedule_accumulators(sch, block, reduction, tile, depth)
     unroll_tile(sch, [rows, vectors, lanes])
-    return {sch.get(b).name_hint for b in (block, init)}
+    return block
 
 
 def _schedule_softmax(
-    sch: Schedule, stages: _Stages, block: Any, depth: int, width: int, target: Target
-) -> None:
+    sch: RuleSchedule, stages: _Stages, block: Any, depth: int, width: int, target: Target
+) -> list[Any]:
     """Compute the exponentials and their sums in the loop over blocks of rows, which is nested
-    `depth` deep."""
+    `depth` deep. Returns the blocks of the maxima."""
     folds = [_reduction(s) for s in (stages.maxima, stages.sums)]
     widths = {r.name: width for r in folds}
     parts = {r.name: partial_results(sch, r, widths, target) for r in folds}
@@ -236,9 +233,10 @@ def _schedule_softmax(
     sch.compute_at(top, row, preserve_unit_loops=True)
     _spatial_outside(sch, top, len(outer) + 1)
     reduce_in(sch, stages.maxima, row, parts, target)
+    return [top, *parts[_reduction(stages.maxima).name]]
 
 
-def _spatial_outside(sch: Schedule, block: Any, depth: int) -> list[Any]:
+def _spatial_outside(sch: RuleSchedule, block: Any, depth: int) -> list[Any]:
     """Reorder a reduction's loops inside the `depth` outermost ones, the spatial before the reduced.
     Returns the spatial ones."""
     inner = list(sch.get_loops(block))[depth:]

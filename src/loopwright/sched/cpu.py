@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..ir.literals import is_true
 from ..ir.prim_op import const
 from ..ir.target import Target
 from ..tir.function import PrimFunc
@@ -28,25 +29,24 @@ from .analysis import (
     as_product,
     blocks_of,
     constant,
+    has_condition,
     has_free_layout,
     is_costly,
     split_stages,
 )
 from .apply import register_schedule_rule
-from .convolution import copy_padded, is_padded_for_lanes, prefetch_operands
-from .dots import dot_of, in_vectors, is_interleaved, use_dots
+from .convolution import copy_padded, is_padded_for_lanes
+from .decisions import decide
+from .dots import dot_of, in_vectors, is_interleaved, use_dot
 from .few_results import reduce_in_parts
-from .few_rows import TILE, split_few_rows
-from .joined import join_reduced_axes
-from .loops import GRAIN, parallel, parallel_tiles, taps, vectorize_nest
+from .loops import parallel, parallel_tiles, taps, vectorize_nest
+from .machine import Machine, RuleSchedule
 from .narrow import right_side, transpose_narrow
-from .parts import PARTS, parts_first
-from .prefetch import ROWS, prefetch_strips
-from .rows import reduce_rows, widths_of
-from .separate import separate_reductions
-from .tail import compute_whole_tiles, skip_padding, whole_rows
+from .parts import parts_first
+from .prefetch import prefetch_operands, prefetch_strips
+from .reductions import prepare_reductions
+from .rows import pad_reductions, reduce_rows, widths_of
 from .tiles import (
-    FMAS_PER_ELEMENT,
     Tile,
     inner_loops,
     schedule_accumulators,
@@ -61,63 +61,48 @@ if TYPE_CHECKING:
     from ..tir.buffer import Buffer
     from ..tir.tensor_intrin.instructions import DotProduct
 
-# Operands of a product of one row that are read in the time of one element of `loops.GRAIN`: such
-# products are limited by memory (llama_decode on two threads: 12.1 to 4.0 ms, docs/performance.md).
-READS_PER_ELEMENT = 4
 FEW_VECTORS = 4  # of which functions are computed one by one
-# Fewer rows do not use a strip long enough to fetch the next one. The prefetch costs one of 16 loads
-# of a step; bert_base on one thread took 94 ms with it and 104 without.
-PREFETCH_ROWS = 32
-# Right operands at least this large are packed, if at least this many rows use them. Without packing,
-# each step of k reads another page, and the same tile runs at 42 % of the peak (docs/performance.md).
-PACKED_BYTES = 1 << 20
-PACKED_ROWS = 64
 
 
 @register_schedule_rule("stages", "cpu")
-def stages(func: PrimFunc, target: Target) -> PrimFunc | None:
+def stages(func: PrimFunc, target: Target) -> Schedule | None:
     """Kernels that are a sequence of perfect nests: blocks are inlined if possible, each reduction
     is fused with the elementwise blocks around it, and the remaining blocks become nests of their
     own."""
-    func = join_reduced_axes(separate_reductions(func), target)
-    blocks = blocks_of(func)
-    stages = split_stages(func, blocks) if blocks else None
+    sch = RuleSchedule(func, target)
+    prepare_reductions(sch, target)
+    blocks = blocks_of(sch.func)
+    stages = split_stages(sch.func, blocks) if blocks else None
     if stages is None:
         return None
-    func = transpose_narrow(reduce_in_parts(func), target)
-    stages = split_stages(func, blocks_of(func) or []) or stages
+    reduce_in_parts(sch)
+    transpose_narrow(sch, target)
+    stages = split_stages(sch.func, blocks_of(sch.func) or []) or stages
     reductions = [s.reduction for s in stages if s.reduction is not None]
     rows = widths_of(reductions, target)
     if rows:
-        func = whole_rows(func, rows)
-        stages = split_stages(func, blocks_of(func) or []) or stages
-    sch = Schedule(func, enable_check=False)
+        pad_reductions(sch, rows)
+        stages = split_stages(sch.func, blocks_of(sch.func) or []) or stages
     for stage in stages:
         for b in stage.inlined:
             if stage.reduction is not None and is_padded_for_lanes(b, stage.reduction):
                 vectorize_nest(sch, sch.get_block(b.name), target, b.writes[0].dtype)
             else:
                 sch.compute_inline(sch.get_block(b.name))
-    whole: set[str] = set()
-    sums: set[str] = set()
     for stage in stages:
         if stage.reduction is None:
             block = sch.get_block(stage.last.name)
             if not (transpose_tiles(sch, block, target) or copy_padded(sch, block)):
                 vectorize_nest(sch, block, target, stage.last.writes[0].dtype)
         elif in_vectors(stage.reduction, target):
-            names = _reduce_in_registers(sch, stage, target)
-            whole |= names
-            sums |= names if as_product(stage.reduction) is not None else set()
+            _reduce_in_registers(sch, stage, target)
         else:
             reduce_rows(sch, stage, rows, target)
-    func = skip_padding(compute_whole_tiles(sch.func, whole), sums)
-    return split_few_rows(use_dots(prefetch_operands(prefetch_strips(func), sums)))
+    return sch
 
 
-def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str]:
-    """Schedule a reduction whose result's last axis is vectorized; return the names of the blocks
-    that fill its accumulators."""
+def _reduce_in_registers(sch: RuleSchedule, stage: Stage, target: Target) -> None:
+    """Schedule a reduction whose result's last axis is vectorized."""
     reduction = stage.reduction
     assert reduction is not None
     block = sch.get_block(reduction.name)
@@ -128,16 +113,40 @@ def _reduce_in_registers(sch: Schedule, stage: Stage, target: Target) -> set[str
     dot = dot_of(inlined, target) if product is not None else None
     if not (is_interleaved(inlined, dot) or has_free_layout(sch.func, right_side(body, reduction))):
         dot = None
-    tile = tile_of(reduction, is_product, target, body, dot)
-    filled = _schedule_tile(sch, block, last, reduction, tile, is_product, dot)
-    return {sch.get(b).name_hint for b in (block, *filled)}
+    tile = tile_of(sch, reduction, is_product, target, body, dot)
+    tiled = _schedule_tile(sch, block, last, reduction, tile, is_product, dot)
+    filled = (block, *tiled.filled)
+    if any(not is_true(sch.get_sref(b).realize.predicate) for b in filled):
+        sch.compute_full_tiles(*filled, clamp=dot is not None)
+    if product is not None and has_condition(sch.get(block)):
+        sch.hoist_padding(block)
+    if tiled.strips is not None:
+        prefetch_strips(sch, block, *tiled.strips)
+    if product is not None:
+        prefetch_operands(sch, block, tiled.parts)
+    if dot is not None:
+        use_dot(sch, tiled.lanes, dot)
+    if tiled.few_rows is not None and tile.row is not None:
+        sch.split_few_rows(tiled.few_rows, tile.row)
+
+
+class _Tiled(NamedTuple):
+    """A tile whose ends are not scheduled yet: the other blocks that fill local buffers; the loop over the
+    lanes of the accumulators; a loop over steps that fetches the next strip, with the axis of rows and
+    their number; the parts of an image; the loop over tiles that may have few rows."""
+
+    filled: list[Any]
+    lanes: Any
+    strips: tuple[Any, int, int] | None
+    parts: int
+    few_rows: Any
 
 
 def _schedule_tile(
-    sch: Schedule, block: Any, last: Any, reduction: BlockInfo, tile: Tile, product: bool,
+    sch: RuleSchedule, block: Any, last: Any, reduction: BlockInfo, tile: Tile, product: bool,
     dot: DotProduct | None,
-) -> list[Any]:  # fmt: skip
-    """Schedule a tile; the other blocks that fill local buffers."""
+) -> _Tiled:  # fmt: skip
+    """Schedule a tile."""
     loops = list(sch.get_loops(last))
     inner: list[Any] = []
     outer = list(range(len(loops)))
@@ -167,14 +176,15 @@ def _schedule_tile(
     if packed is not None and not prepacked:
         sch.compute_at(packed, order[0], preserve_unit_loops=True)
         sch.vectorize(list(sch.get_loops(packed))[-1])
-    steps = steps_at_once(reduction, tile) if product and dot is None else 1
-    filled = [schedule_accumulators(sch, block, reduction, tile, len(order), dot, steps)]
+    steps = steps_at_once(sch, reduction, tile) if product and dot is None else 1
+    init, lanes = schedule_accumulators(sch, block, reduction, tile, len(order), dot, steps)
+    filled = [init]
     many = 1 if tile.row is None else constant(reduction.spatial[tile.row].dom.extent)
-    if prepacked and many is not None and many >= PREFETCH_ROWS:
-        k = list(sch.get_loops(block))[-len(inner) - 1 - (dot is not None or steps > 1)]
-        sch.annotate(k, ROWS, [tile.row, many])
-    if product and parts > 1:
-        sch.annotate(list(sch.get_loops(block))[-len(inner) - 1], PARTS, parts)
+    strips = None
+    if prepacked and tile.row is not None and many is not None:
+        if decide(sch, "prefetch", (0, 1), int(many >= sch.machine.prefetch_rows)):
+            k = list(sch.get_loops(block))[-len(inner) - 1 - (dot is not None or steps > 1)]
+            strips = (k, tile.row, many)
     if tile.rows * tile.vectors > FEW_VECTORS and is_costly(sch.get(last)):
         # A function leaves no registers to accumulators: it runs over their copy.
         at = [r.buffer for r in sch.get(last).reads].index(sch.get(block).writes[0].buffer)
@@ -185,20 +195,19 @@ def _schedule_tile(
     else:
         unroll_tile(sch, inner)
     terms = tile.vectors * tile.lanes * taps(reduction) // (1 if dot is None else dot.depth)
-    work = tile.rows * terms // (FMAS_PER_ELEMENT if product else FMAS_PER_ELEMENT // 4)
+    work = tile.rows * terms // (sch.machine.fmas if product else sch.machine.fmas // 4)
     if product:  # of few rows, reading the right side takes longer
-        work = max(work, terms // READS_PER_ELEMENT)
+        work = max(work, terms // sch.machine.reads)
     if packed is not None and not prepacked:
-        parallel(sch, order[:1], GRAIN)
+        parallel(sch, order[:1], sch.machine.grain)
     else:
         parallel_tiles(sch, order, work)
-    if prepacked and many is None:
-        sch.annotate(list(sch.get_loops(last))[-len(inner) - 1], TILE, tile.row)
-    return filled
+    few_rows = list(sch.get_loops(last))[-len(inner) - 1] if prepacked and many is None else None
+    return _Tiled(filled, lanes, strips, parts if product else 1, few_rows)
 
 
 def _packed_side(
-    sch: Schedule, block: Any, reduction: BlockInfo, tile: Tile, dot: DotProduct | None
+    sch: RuleSchedule, block: Any, reduction: BlockInfo, tile: Tile, dot: DotProduct | None
 ) -> tuple[Any, bool]:
     """The block that packs the right operand of a matmul into strips as wide as a tile, and whether it
     runs once, when the model is compiled; (None, False) if packing does not pay. All rows read each
@@ -212,7 +221,9 @@ def _packed_side(
     prepacked = has_free_layout(sch.func, buffer)
     if (shape[1] or 0) <= width and not (prepacked and dot):
         return None, False
-    if not (prepacked or _packing_pays(reduction, tile, buffer, width)):
+    if not prepacked and not decide(
+        sch, "packed", (0, 1), int(_packing_pays(sch.machine, reduction, tile, buffer, width))
+    ):
         return None, False
     at = [r.buffer for r in sch.get(block).reads].index(buffer)
     packed = sch.cache_read(block, at, "global")
@@ -225,10 +236,12 @@ def _packed_side(
     return packed, prepacked
 
 
-def _packing_pays(reduction: BlockInfo, tile: Tile, buffer: Buffer, width: int) -> bool:
+def _packing_pays(
+    machine: Machine, reduction: BlockInfo, tile: Tile, buffer: Buffer, width: int
+) -> bool:
     """Whether a right side packed in each call is read often enough: large, whole strips, many rows."""
     rows = [constant(v.dom.extent) if v.dom is not None else None for v in reduction.spatial[:-1]]
-    if tile.row is None or None in rows or math.prod(r for r in rows if r) < PACKED_ROWS:
+    if tile.row is None or None in rows or math.prod(r for r in rows if r) < machine.packed_rows:
         return False
     size = math.prod(d.value for d in buffer.shape) * buffer.dtype.lane_bytes
-    return size >= PACKED_BYTES and buffer.shape[1].value % width == 0
+    return size >= machine.packed_bytes and buffer.shape[1].value % width == 0

@@ -12,15 +12,12 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from ..ir.functor import nodes_of
 from ..ir.prim_expr import Add, Cast, Mul
 from ..ir.structural import structural_equal
 from ..ir.target import Target
 from ..ir.variables import uses_any
 from ..tir.expr import BufferLoad
-from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule, ScheduleError
-from ..tir.stmt import BlockRealize, For
 from ..tir.tensor_intrin.instructions import FACTS, DotProduct, dot_product
 from .analysis import BlockInfo, constant, loads_in, vectors_fit
 from .apply import give_reason
@@ -82,7 +79,6 @@ def _moves(load: BufferLoad, info: BlockInfo) -> bool:
 
 UNROLLED = 4  # most steps that are unrolled: a block of 16 channels, four at a time
 UNROLLED_ROWS = 9  # most rows of a window that are
-DOT = "dot_product"  # annotates the loop over lanes with the instruction
 
 
 def split_terms(sch: Schedule, inner: list[Any], steps: list[Any], dot: DotProduct) -> None:
@@ -97,23 +93,14 @@ def split_terms(sch: Schedule, inner: list[Any], steps: list[Any], dot: DotProdu
     if (constant(sch.get(outer).extent) or UNROLLED + 1) <= UNROLLED:
         sch.unroll(outer)
     sch.reorder(*inner, terms)
-    sch.annotate(inner[-1], DOT, dot.intrin)
 
 
-def use_dots(func: PrimFunc) -> PrimFunc:
-    """Put the instructions in, once the ends of tiles are settled: descriptions have no predicate."""
-    marked = [n for n in nodes_of(func.body, For) if DOT in n.annotations]
-    if not marked:
-        return func
-    sch = Schedule(func, enable_check=False)
-    for node in marked:
-        (realize,) = nodes_of(node, BlockRealize)
-        loops = sch.get_loops(sch.get_block(realize.block.name_hint))
-        loop = next(x for x in loops if DOT in sch.get(x).annotations)
-        name = str(node.annotations[DOT])
-        try:
-            sch.tensorize(loop, name)
-        except ScheduleError as error:  # a guard is left on a term
-            give_reason(lambda error=error, name=name: f"without {name}: {error}")
-            sch.vectorize(loop)
-    return sch.func
+def use_dot(sch: Schedule, loop: Any, dot: DotProduct) -> None:
+    """Put the instruction in for a loop over lanes, once the ends of tiles are settled: descriptions have no
+    predicate."""
+    try:
+        sch.tensorize(loop, dot.intrin)
+    except ScheduleError as error:  # a guard is left on a term
+        reason = f"without {dot.intrin}: {error}"
+        give_reason(lambda: reason)
+        sch.vectorize(loop)

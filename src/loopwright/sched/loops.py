@@ -6,20 +6,15 @@ from typing import Any
 
 from ..ir.dtype import DataType
 from ..ir.target import Target
-from ..tir.schedule import Schedule
 from .analysis import BlockInfo, constant, costly_calls
+from .decisions import decide
+from .machine import RuleSchedule
 
-# The fewest elements of a task, about 3 us. Longer ones left small kernels to one thread, which then
-# read the other threads' part of an image from their caches (docs/performance.md).
-GRAIN = 1 << 13
-# Vector registers that one value of a function needs, its constants among them. The vectors that fit
-# together share the loads of the constants (exp: 2.1 to 1.6 ns a vector, docs/performance.md).
-REGISTERS_PER_VALUE = 8
 SPARE = 1.07  # the largest accepted ratio of computed to needed elements
 SYMBOLIC_EXTENT = 32  # assumed extent of a symbolic image axis
 
 
-def vectorize_nest(sch: Schedule, block: Any, target: Target, dtype: DataType) -> None:
+def vectorize_nest(sch: RuleSchedule, block: Any, target: Target, dtype: DataType) -> None:
     """Vectorize the last loop, run the others in parallel."""
     loops = list(sch.get_loops(block))
     if loops:
@@ -28,20 +23,21 @@ def vectorize_nest(sch: Schedule, block: Any, target: Target, dtype: DataType) -
             parallel_tiles(sch, outer, work)
 
 
-def lanes_of(sch: Schedule, block: Any, target: Target, dtype: DataType) -> int:
+def lanes_of(sch: RuleSchedule, block: Any, target: Target, dtype: DataType) -> int:
     """The lanes that a block's last loop computes at once: for a math function, several vectors
     that share its constants and a call, if few lanes are beyond the loop's end."""
     lanes, calls = target.vector_lanes(dtype), costly_calls(sch.get(block))
     extent = constant(sch.get(list(sch.get_loops(block))[-1]).extent)
     if calls != 1 or extent is None:
         return lanes
-    width = target.num_vector_registers // REGISTERS_PER_VALUE * lanes
+    width = target.num_vector_registers // sch.machine.registers_per_value * lanes
+    choices = [lanes * 2**n for n in range((width // lanes).bit_length())]
     while width > lanes and (extent < width or -(-extent // width) * width > SPARE * extent):
         width //= 2
-    return width
+    return decide(sch, "lanes", choices, width)
 
 
-def vectorize_last(sch: Schedule, loops: list[Any], lanes: int) -> tuple[list[Any], int]:
+def vectorize_last(sch: RuleSchedule, loops: list[Any], lanes: int) -> tuple[list[Any], int]:
     """Vectorize the last loop; the loops outside of the vectors, and the elements that one iteration
     of them computes."""
     *outer, inner = loops
@@ -55,20 +51,22 @@ def vectorize_last(sch: Schedule, loops: list[Any], lanes: int) -> tuple[list[An
     return outer, last
 
 
-def parallel(sch: Schedule, loops: list[Any], work: int) -> Any:
+def parallel(sch: RuleSchedule, loops: list[Any], work: int) -> Any:
     """Fuse loops and run them in parallel, with enough of `work` elements per task; return the
     fused loop, or None without loops."""
     if not loops:
         return None
     fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
     extent = constant(sch.get(fused).extent)
-    if extent is None or extent * work > GRAIN:
-        sch.annotate(fused, "grain", max(GRAIN // max(work, 1), 1))
+    grain = sch.machine.grain
+    if extent is None or extent * work > grain:
+        grain = decide(sch, "grain", (grain * 2**n // 4 for n in range(6)), grain)
+        sch.annotate(fused, "grain", max(grain // max(work, 1), 1))
         sch.parallel(fused)
     return fused
 
 
-def parallel_tiles(sch: Schedule, order: list[Any], work: int) -> None:
+def parallel_tiles(sch: RuleSchedule, order: list[Any], work: int) -> None:
     """Parallelize tiles: only the loops outside the last one if they suffice, so that the
     last one's indices stay cheap, else all. (Loops of extent 1 do not count as last.)"""
     extents = [constant(sch.get(loop).extent) for loop in order]

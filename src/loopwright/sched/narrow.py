@@ -11,7 +11,6 @@ from __future__ import annotations
 from ..ir.target import Target
 from ..ops.common import NO_INLINE
 from ..tir.buffer import Buffer
-from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule
 from ..tir.stmt import Block, BufferStore
 from .analysis import (
@@ -25,11 +24,11 @@ from .analysis import (
 )
 
 
-def transpose_narrow(func: PrimFunc, target: Target) -> PrimFunc:
+def transpose_narrow(sch: Schedule, target: Target) -> None:
     """Add a block that transposes the right side of each product too narrow for vectors."""
-    sides = [(b, right_side(b.block, b)) for b in blocks_of(func) or [] if _is_narrow(b, target)]
-    sch = Schedule(func, enable_check=False)
-    for info, buffer in sides:
+    func = sch.func
+    for info in blocks_of(func) or []:
+        buffer = right_side(info.block, info) if _is_narrow(info, target) else None
         if buffer is None:
             continue
         block = sch.get_block(info.name)
@@ -39,7 +38,6 @@ def transpose_narrow(func: PrimFunc, target: Target) -> PrimFunc:
         sch.annotate(packed, NO_INLINE, True)
         if has_free_layout(func, buffer):
             sch.annotate(packed, "meta_schedule.layout_rewrite_preproc", True)
-    return sch.func
 
 
 def _is_narrow(info: BlockInfo, target: Target) -> bool:

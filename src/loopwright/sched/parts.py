@@ -13,14 +13,12 @@ import math
 from typing import Any
 
 from ..ir.variables import uses_any
-from ..tir.schedule import Schedule
 from .analysis import BlockInfo, constant, loads_in
+from .decisions import decide
+from .machine import RuleSchedule
 
-COUNTS = (8, 6, 4, 2)  # of parts: one or several per thread
-PARTS = "image_parts"  # annotates the loop over a tile's products with the number of parts
 
-
-def parts_first(sch: Schedule, reduction: BlockInfo, order: list[Any]) -> tuple[list[Any], int]:
+def parts_first(sch: RuleSchedule, reduction: BlockInfo, order: list[Any]) -> tuple[list[Any], int]:
     """The loops over the tiles of a reduction in blocked layouts, parts of the image before the blocks of
     channels, and how many these are. One where its weights are more than the image: threads then share
     these instead. `order`: a loop for each axis, maybe without the last."""
@@ -29,7 +27,8 @@ def parts_first(sch: Schedule, reduction: BlockInfo, order: list[Any]) -> tuple[
     tiles = None if at is None else extents[at]
     if at is None or tiles is None or extents[1] == 1 or _mostly_weights(reduction):
         return order, 1
-    parts = next((p for p in COUNTS if tiles % p == 0), 1)
+    choices = [p for p in sch.machine.image_parts if tiles % p == 0]
+    parts = decide(sch, "parts", [1, *choices], choices[0] if choices else 1)
     if parts == 1:
         return order, 1
     part, rest = sch.split(order[at], [parts, None])

@@ -39,19 +39,20 @@ from .analysis import (
 )
 from .apply import register_schedule_rule
 from .dots import in_vectors
-from .joined import join_reduced_axes
-from .loops import GRAIN, SYMBOLIC_EXTENT, lanes_of, parallel, taps, vectorize_last
-from .separate import separate_reductions
+from .loops import SYMBOLIC_EXTENT, lanes_of, parallel, taps, vectorize_last
+from .machine import RuleSchedule
+from .reductions import prepare_reductions
 from .softmax import is_softmax_of_rows, lean_rows
-from .tail import whole_rows
 
 _LEAST_ROWS = 8  # fewer long rows are better split among threads
 
 
 @register_schedule_rule("rows", "cpu")
-def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
+def rows(func: PrimFunc, target: Target) -> Schedule | None:
     """Kernels whose nests, of which one reduces along memory, have rows in common."""
-    func = join_reduced_axes(separate_reductions(func), target)
+    sch = RuleSchedule(func, target)
+    prepare_reductions(sch, target)
+    func = sch.func
     blocks = blocks_of(func)
     stages = split_stages(func, blocks, keep=_is_kept) if blocks else None
     reductions = [s.reduction for s in stages or () if s.reduction is not None]
@@ -61,14 +62,13 @@ def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
         return None
     outputs = set(func.buffer_map.values())
     count = _common_axes(func, stages)
-    if outputs & {s.last.writes[0] for s in stages[:-1]} or not _many_rows(stages, count):
+    if outputs & {s.last.writes[0] for s in stages[:-1]} or not _many_rows(sch, stages, count):
         return None
     softmax = is_softmax_of_rows(stages)
     widths = widths_of(reductions, target)
     if widths:
-        func = whole_rows(func, widths)
-        stages = split_stages(func, blocks_of(func) or [], keep=_is_kept) or stages
-    sch = Schedule(func, enable_check=False)
+        pad_reductions(sch, widths)
+        stages = split_stages(sch.func, blocks_of(sch.func) or [], keep=_is_kept) or stages
     for stage in stages:
         for b in stage.inlined:
             sch.compute_inline(sch.get_block(b.name))
@@ -86,20 +86,28 @@ def rows(func: PrimFunc, target: Target) -> PrimFunc | None:
         sch.compute_at(sch.get_block(stage.last.name), row, preserve_unit_loops=True)
         _vectorize_end(sch, stage, target)
         reduce_in(sch, stage, row, parts, target)
-    return lean_rows(sch.func, stages) if softmax else sch.func
+    if softmax:
+        lean_rows(sch, stages, parts[stages[0].last.name])
+    return sch
+
+
+def pad_reductions(sch: RuleSchedule, widths: dict[str, int]) -> None:
+    """Round reductions up to whole vectors of partial results."""
+    for name, width in widths.items():
+        sch.pad_reduction(name, width)
 
 
 def _is_kept(info: BlockInfo) -> bool:
     return is_costly(info.block)
 
 
-def _many_rows(stages: list[Stage], count: int) -> bool:
+def _many_rows(sch: RuleSchedule, stages: list[Stage], count: int) -> bool:
     """Whether there are rows, short or many enough to give each to one thread."""
     if not count:
         return False
     extents = [constant(v.dom.extent) for v in stages[-1].last.spatial[:count]]
     many = None in extents or math.prod(e for e in extents if e) >= _LEAST_ROWS
-    return many or max(_row_length(s, count) for s in stages) <= GRAIN
+    return many or max(_row_length(s, count) for s in stages) <= sch.machine.grain
 
 
 def _row_length(stage: Stage, count: int) -> int:
@@ -109,7 +117,7 @@ def _row_length(stage: Stage, count: int) -> int:
     return math.prod(constant(v.dom.extent) or SYMBOLIC_EXTENT for v in axes)
 
 
-def _vectorize_end(sch: Schedule, stage: Stage, target: Target) -> None:
+def _vectorize_end(sch: RuleSchedule, stage: Stage, target: Target) -> None:
     """Vectorize a stage's last block, unless it has one value per row."""
     if stage.reduction is None:
         block = sch.get_block(stage.last.name)
@@ -154,7 +162,7 @@ def _follows(info: BlockInfo, inner: set[Any], count: int) -> bool:
     )
 
 
-def reduce_rows(sch: Schedule, stage: Stage, widths: dict[str, int], target: Target) -> None:
+def reduce_rows(sch: RuleSchedule, stage: Stage, widths: dict[str, int], target: Target) -> None:
     """Schedule a reduction along contiguous memory as a nest of its own."""
     reduction = stage.reduction
     assert reduction is not None
@@ -165,7 +173,7 @@ def reduce_rows(sch: Schedule, stage: Stage, widths: dict[str, int], target: Tar
 
 
 def partial_results(
-    sch: Schedule, reduction: BlockInfo, widths: dict[str, int], target: Target
+    sch: RuleSchedule, reduction: BlockInfo, widths: dict[str, int], target: Target
 ) -> list[Any]:
     """Split a reduction into `width` partial results, then halve their number in each step."""
     block, parts = sch.get_block(reduction.name), []
@@ -180,7 +188,7 @@ def partial_results(
 
 
 def reduce_in(
-    sch: Schedule, stage: Stage, row: Any, parts: dict[str, list[Any]], target: Target
+    sch: RuleSchedule, stage: Stage, row: Any, parts: dict[str, list[Any]], target: Target
 ) -> None:
     """Compute a stage's reduction and its partial results in the loop over rows (None: there is one
     row), as vectors."""
@@ -200,7 +208,7 @@ def reduce_in(
         sch.unroll(list(sch.get_loops(block))[-1])
 
 
-def _vectorize_part(sch: Schedule, part: Any, reduces: int, in_row: bool, lanes: int) -> None:
+def _vectorize_part(sch: RuleSchedule, part: Any, reduces: int, in_row: bool, lanes: int) -> None:
     """Vectorize a block of partial results that reduces over `reduces` axes."""
     loops = list(sch.get_loops(part))
     if in_row:  # the loops within that over rows are in the order of the block's axes

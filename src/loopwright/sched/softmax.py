@@ -10,21 +10,16 @@ A maximum without NaN takes one instruction instead of four, and a row less is i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..ir.functor import nodes_of, rewrite
-from ..ir.prim_expr import Add, BinaryOpExpr, Div, Let, Max, Mul, PrimExpr, Select, Sub, Var
-from ..ir.prim_op import less
+from ..ir.prim_expr import Add, BinaryOpExpr, Div, Max, Mul, PrimExpr, Sub
 from ..ir.structural import structural_equal
 from ..tir.buffer import Buffer
 from ..tir.expr import BufferLoad
-from ..tir.function import PrimFunc
 from ..tir.op import is_call_to
-from ..tir.stmt import Block, BlockRealize, BufferStore
+from ..tir.schedule import Schedule
+from ..tir.stmt import BufferStore
 from .analysis import BlockInfo, Stage, is_identity, loads_in
-
-if TYPE_CHECKING:
-    from ..ir.node import Node
 
 
 def is_softmax(top: Stage, power: Stage) -> bool:
@@ -75,21 +70,22 @@ def is_softmax_of_rows(stages: Sequence[Stage]) -> bool:
     return is_softmax(top, power) and _folded(total.reduction, Add) is power.last.writes[0]
 
 
-def lean_rows(func: PrimFunc, stages: Sequence[Stage]) -> PrimFunc:
-    """The scheduled kernel of the stages of a softmax of rows."""
+def lean_rows(sch: Schedule, stages: Sequence[Stage], parts: Sequence[Any]) -> None:
+    """Simplify the scheduled kernel of the stages of a softmax of rows. parts: the blocks of partial
+    maxima."""
     total = next(s for s in stages[1:] if s.reduction is not None)
-    last = blocks_by_name(func)[stages[-1].last.name]
+    last = sch.get(sch.get_block(stages[-1].last.name))
     assert isinstance(last.body, BufferStore)
     if _takes_nan(last.body.value, total.last.writes[0]):
-        func = max_without_nan(func)
+        for block in (sch.get_block(stages[0].last.name), *parts):
+            sch.unsafe_ignore_nan(block)
     old, new = stages[1].last.writes[0], last.body.buffer
     if stages[1] is total:  # no powers are kept
-        return func
+        return
     same = old.dtype == new.dtype and structural_equal(old.shape, new.shape)
     loads = [x for x in loads_in(last.body.value) if x.buffer is old]
     if same and all(structural_equal(x.indices, last.body.indices) for x in loads):
-        func = in_place(func, old, new)
-    return func
+        sch.unsafe_reuse_buffer(stages[1].last.name, sch.get_block(last.name_hint))
 
 
 def _takes_nan(value: PrimExpr, buffer: Buffer) -> bool:
@@ -99,34 +95,3 @@ def _takes_nan(value: PrimExpr, buffer: Buffer) -> bool:
     if isinstance(value, Add | Sub | Mul | Div):
         return _takes_nan(value.a, buffer) or _takes_nan(value.b, buffer)
     return is_call_to(value, "log") and _takes_nan(value.args[0], buffer)
-
-
-def max_without_nan(func: PrimFunc) -> PrimFunc:
-    """The kernel with maxima, as reductions, that ignore NaN."""
-
-    def lean(node: Node) -> Any:
-        value = node.value if isinstance(node, BufferStore) else None
-        if not isinstance(value, Max) or not isinstance(value.a, BufferLoad):
-            return None
-        if value.a.buffer is not node.buffer:
-            return None
-        # Bound first: a load under a condition is a masked one.
-        x, y = Var("x", value.dtype), Var("y", value.dtype)
-        larger = Let(x, value.a, Let(y, value.b, Select(less(x, y), y, x)))
-        return node.replace(value=larger)
-
-    return func.replace(body=rewrite(func.body, lean))
-
-
-def in_place(func: PrimFunc, old: Buffer, new: Buffer) -> PrimFunc:
-    """The kernel with the contents of one of its own buffers in another buffer."""
-    body = rewrite(func.body, None, pre=lambda n: new if n is old else None)
-    assert isinstance(body, BlockRealize)
-    outside = set(func.buffer_map.values())
-    buffers = [b for b in dict.fromkeys(body.block.alloc_buffers) if b not in outside]
-    return func.replace(body=body.replace(block=body.block.replace(alloc_buffers=tuple(buffers))))
-
-
-def blocks_by_name(func: PrimFunc) -> dict[str, Block]:
-    """The blocks that write."""
-    return {block.name_hint: block for block in nodes_of(func.body, Block) if block.writes}

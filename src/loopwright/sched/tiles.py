@@ -14,14 +14,14 @@ from ..ir.functor import any_node
 from ..ir.target import Target
 from ..ir.variables import uses_any
 from ..tir.op import is_call_to
-from ..tir.schedule import Schedule
 from ..tir.stmt import Block
 from ..tir.tensor_intrin.instructions import DotProduct
 from .analysis import REDUCE, SPATIAL, BlockInfo, Stage, constant, loads_in
 from .apply import give_reason
+from .decisions import decide
 from .dots import split_terms
+from .machine import RuleSchedule
 
-FMAS_PER_ELEMENT = 64  # multiply-adds of a product in the time of one element
 UNROLLED_TAPS = 9  # largest window that is unrolled, in elements
 # Steps of a product that are one iteration, and the most products of vectors in one: fewer addresses
 # for each multiply-add (bert_base on Zen 3: 250 to 166 ms).
@@ -31,7 +31,6 @@ STEPS, UNROLLED_STEPS = 4, 64
 # time, with other changes; docs/performance.md).
 UNROLLED_PRODUCTS = 96
 MASKED_TERMS = 64  # of a tile with a condition for each lane: most that are unrolled
-REGISTERS_LEFT = 3  # vector registers not used as accumulators
 LEAST_ROWS = 4  # fewer rows of two vectors leave multiply-adds waiting for each other
 # Tiles of a product with at most this many rows take more vectors, if at least this many strips are
 # left (products of one row: 53 to 64 GB/s from memory, 64 to 91 from the L3 cache).
@@ -51,11 +50,11 @@ class Tile:
 
 
 def tile_of(
-    reduction: BlockInfo, is_product: bool, target: Target, inlined: Block | None = None,
-    dot: DotProduct | None = None,
+    sch: RuleSchedule, reduction: BlockInfo, is_product: bool, target: Target,
+    inlined: Block | None = None, dot: DotProduct | None = None, rows: int | None = None,
 ) -> Tile:  # fmt: skip
     """The tile of a reduction. inlined: its block with others inlined, where it has some; dot: the instruction
-    that computes it."""
+    that computes it; rows: of the tile, where they are decided already."""
     spatial = reduction.spatial
     extents = [constant(v.dom.extent) if v.dom is not None else None for v in spatial]
     lanes = target.vector_lanes(reduction.writes[0].dtype)
@@ -68,27 +67,35 @@ def tile_of(
         if width is not None and width <= lanes and len(spatial) > 3:
             column = 1  # NCHW16c: several blocks of output channels
             count = extents[column]
-            vectors = next((v for v in (2, 3) if count is not None and count % v == 0), 1)
+            some = [v for v in (2, 3) if count is not None and count % v == 0]
+            vectors = decide(sch, "vectors", [1, *some], some[0] if some else 1)
         elif width is None or width >= 2 * lanes:
             moved = _moved_along(reduction)
             shares = _row_axis([1 if k in moved else e for k, e in enumerate(extents)])
             row = row if shares is None else shares
             vectors = _vectors(1 if row is None else extents[row], width, lanes)
+            vectors = decide(sch, "vectors", (1, 2, 4, 8), vectors)
     elif (width or 0) >= 2 * lanes and _each_read_once(inlined or reduction.block):
-        row, vectors = None, min(RUN, -(-(width or 0) // lanes))
+        row, most = None, -(-(width or 0) // lanes)
+        vectors = decide(sch, "vectors", range(1, min(RUN, most) + 1), min(RUN, most))
     elif dot is not None and last > 3 and extents[last - 2] != 1:
         row = last - 2  # rows of an image: their windows share pixels
     if row == column:
         row = None
-    registers = target.num_vector_registers - (dot.registers if dot else REGISTERS_LEFT)
+    left = sch.machine.registers_left
+    registers = target.num_vector_registers - (dot.registers if dot else left)
     if dot is not None and dot.each:  # the weights of a window stay, and what orders its pixels
-        registers -= (constant(reduction.reduce[0].dom.extent) or 0) + REGISTERS_LEFT
+        registers -= (constant(reduction.reduce[0].dom.extent) or 0) + left
     most = max(registers // vectors, 1)
     most = min(most, 14) if is_product else min(most, 8)
     extent = 1 if row is None else extents[row]
     # Whether `parts_first` divides these rows.
     parts = column != last and row is not None and all(e == 1 for e in extents[2:row])
-    rows = _rows(extent, most, parts)
+    if row is None:
+        rows = 1
+    elif rows is None:
+        every = range(1, min(most, extent or most) + 1)
+        rows = decide(sch, "rows", every, _rows(extent, most, parts))
     give_reason(lambda: _reason(reduction.name, rows, vectors, lanes, extent, target))
     return Tile(row, rows, column, vectors, lanes)
 
@@ -204,7 +211,7 @@ def _has_masks(reduction: BlockInfo) -> bool:
     return any_node(reduction.block.body, masks)
 
 
-def stored(sch: Schedule, stage: Stage) -> Any:
+def stored(sch: RuleSchedule, stage: Stage) -> Any:
     """The block that stores a reduction's results, whose accumulators become local."""
     assert stage.reduction is not None
     block = sch.get_block(stage.reduction.name)
@@ -214,28 +221,32 @@ def stored(sch: Schedule, stage: Stage) -> Any:
     return sch.get_block(stage.last.name)
 
 
-def steps_at_once(reduction: BlockInfo, tile: Tile) -> int:
+def steps_at_once(sch: RuleSchedule, reduction: BlockInfo, tile: Tile) -> int:
     """How many steps of a matrix product are one iteration: in a small tile the loop, and what it
     reads ahead, takes about the same number of instructions as the products."""
     if len(reduction.reduce) != 1 or tile.column != len(reduction.spatial) - 1:
         return 1
     domain = reduction.reduce[0].dom
     extent = constant(domain.extent) if domain is not None else None
-    small = tile.rows * tile.vectors * STEPS <= UNROLLED_STEPS
-    return STEPS if small and extent is not None and extent % STEPS == 0 < extent else 1
+    if extent is None or extent == 0:
+        return 1
+    products = tile.rows * tile.vectors
+    choices = [n for n in (1, 2, 4, 8) if extent % n == 0 and products * n <= UNROLLED_STEPS]
+    return decide(sch, "steps", choices, STEPS if STEPS in choices else 1)
 
 
 def schedule_accumulators(
-    sch: Schedule,
+    sch: RuleSchedule,
     block: Any,
     reduction: BlockInfo,
     tile: Tile,
     depth: int,
     dot: DotProduct | None = None,
     steps: int = 1,
-) -> Any:
-    """Schedule the block that fills the accumulators, and the one that begins with 0, which is returned.
-    dot: the instruction that computes it; steps: of the last axis of the reduction in one iteration."""
+) -> tuple[Any, Any]:
+    """Schedule the block that fills the accumulators, and the one that begins with 0. Returns that one and
+    the loop over lanes. dot: the instruction that computes it; steps: of the last axis of the reduction in one
+    iteration."""
     inner = inner_loops(sch, block, reduction, tile, depth)
     reduce = list(sch.get_loops(block))[-len(inner) - len(reduction.reduce) : -len(inner)]
     init = sch.decompose_reduction(block, reduce[0])
@@ -251,11 +262,11 @@ def schedule_accumulators(
     if dot is None:
         sch.vectorize(inner[-1])
     unroll_tile(sch, list(sch.get_loops(init))[-len(inner) :])
-    return init
+    return init, inner[-1]
 
 
 def inner_loops(
-    sch: Schedule, block: Any, reduction: BlockInfo, tile: Tile, depth: int
+    sch: RuleSchedule, block: Any, reduction: BlockInfo, tile: Tile, depth: int
 ) -> list[Any]:
     """Put the loops of a block that fills a tile in order and return the last: over rows, vectors,
     lanes."""
@@ -278,7 +289,7 @@ def inner_loops(
     return inner
 
 
-def unroll_tile(sch: Schedule, inner: list[Any]) -> None:
+def unroll_tile(sch: RuleSchedule, inner: list[Any]) -> None:
     for loop in inner[:-1]:
         sch.unroll(loop)
     sch.vectorize(inner[-1])

@@ -21,10 +21,10 @@ from ..ir.prim_op import add, const, floordiv, floormod, multiply
 from ..ir.target import Target
 from ..ir.variables import substitute, uses_any
 from ..tir.op import is_call_to
-from ..tir.schedule import Schedule
 from ..tir.stmt import BufferStore
 from .analysis import constant, is_costly, loads_in
 from .loops import parallel_tiles
+from .machine import RuleSchedule
 
 if TYPE_CHECKING:
     from ..tir.expr import BufferLoad
@@ -36,7 +36,7 @@ SIDE = 16
 LEAST_BYTES = 8
 
 
-def transpose_tiles(sch: Schedule, block: Any, target: Target) -> bool:
+def transpose_tiles(sch: RuleSchedule, block: Any, target: Target) -> bool:
     """Schedule a block that reads transposed vectors in tiles; False if it does not read any."""
     node, loops = sch.get(block), list(sch.get_loops(block))
     store = node.body

@@ -17,10 +17,11 @@ from ..tir.schedule import Schedule
 from .analysis import BlockInfo, blocks_of, elementwise_on
 from .apply import register_schedule_rule
 from .loops import parallel, vectorize_nest
+from .machine import RuleSchedule
 
 
 @register_schedule_rule("winograd", "cpu")
-def winograd(func: PrimFunc, target: Target) -> PrimFunc | None:
+def winograd(func: PrimFunc, target: Target) -> Schedule | None:
     """Kernels of steps over tiles, and what follows of their results one by one."""
     blocks = blocks_of(func) or []
     steps = [b for b in blocks if MARK in b.block.annotations]
@@ -29,7 +30,7 @@ def winograd(func: PrimFunc, target: Target) -> PrimFunc | None:
     last = _last(func, blocks, steps[-1])
     names = [b.name for b in steps[:-1]]
     end = blocks.index(last)
-    sch = Schedule(func, enable_check=False)
+    sch = RuleSchedule(func, target)
     for b in blocks[:end]:
         if b.name not in names:
             sch.compute_inline(sch.get_block(b.name))
@@ -54,7 +55,7 @@ def winograd(func: PrimFunc, target: Target) -> PrimFunc | None:
             sch.unroll(loop)
         sch.vectorize(lane)
     parallel(sch, outer, lanes * (tile + 2) ** 2)
-    return sch.func
+    return sch
 
 
 def _last(func: PrimFunc, blocks: list[BlockInfo], last: BlockInfo) -> BlockInfo:

@@ -20,7 +20,8 @@ from ...programs import nest, prim_func
 from .intrinsics import scaled
 
 PROGRAM = prim_func(
-    "A: T.Buffer((8, 8)), F: T.Buffer((8, 8)), N: T.Buffer((8,), 'int32'), G: T.Buffer((8, 8)), X: T.Buffer((8,))",
+    "A: T.Buffer((8, 8)), F: T.Buffer((8, 8)), N: T.Buffer((8,), 'int32'), G: T.Buffer((8, 8)), X: T.Buffer((8,)), "
+    "S: T.Buffer((8,)), Q: T.Buffer((8,)), M: T.Buffer((8,)), E: T.Buffer((8,))",
     "U = T.alloc_buffer((8,))",
     "V = T.alloc_buffer((8,))",
     "P = T.alloc_buffer((10, 8))",
@@ -47,6 +48,15 @@ PROGRAM = prim_func(
     nest("V", "V[vi] = U[vi] + T.float32(3)", i=8),
     nest("X", "X[vi] = V[vi] * T.float32(2)", i=8),
     nest("G", "G[vi, vj] = A[vi // 2 + vj // 2, vj]", i=8, j=8),
+    nest(
+        "S",
+        "S[vi] = S[vi] + A[vi, vk]\nQ[vi] = Q[vi] + A[vi, vk] * A[vi, vk]",
+        "S[vi] = T.float32(0)\nQ[vi] = T.float32(0)",
+        i=8,
+        k=8,
+    ),
+    nest("M", "M[vi] = T.max(M[vi], A[vk0, vk1])", "M[vi] = T.float32(0)", i=8, k0=8, k1=8),
+    nest("E", "E[vi] = E[vi] + A[vi, 0]", i=8),
 )
 
 
@@ -105,6 +115,20 @@ GIVEN: dict[str, Callable[[Schedule], dict[str, Any]]] = {
     "reindex_cache_write": lambda s: {
         "block": s.get_block("B"), "write_buffer_index": 0, "storage_scope": "local", "index_map": lambda i, j: (j, i),
     },
+    "decide": lambda s: {"name": "rows", "candidates": [1, 2], "decision": 2},
+    "separate_reductions": lambda s: {"block": s.get_block("S")},
+    "fuse_reduction_axes": lambda s: {"block": s.get_block("M"), "count": 2},
+    "pad_reduction": lambda s: {"block": s.get_block("C"), "factor": 16},
+    "pad_rows": lambda s: {"blocks": [s.get_block("B")], "factor": 16, "fill": 0.0},
+    "compute_full_tiles": lambda s: {"blocks": [s.get_block("B")], "clamp": True},
+    "hoist_padding": lambda s: {"block": s.get_block("E")},
+    "prefetch": lambda s: {
+        "block": s.get_block("B"), "loop": loop(s, "B"), "buffer_index": 0, "index_map": lambda i, line: (i, line),
+        "lines": 2, "condition": lambda i, line: i < 4, "locality": 1,
+    },
+    "split_few_rows": lambda s: {"loop": s.split(loop(s, "F"), [2, 4])[0], "axis": 0, "most": 2},
+    "unsafe_ignore_nan": lambda s: {"block": s.get_block("M")},
+    "unsafe_reuse_buffer": lambda s: {"block": s.get_block("V"), "other": s.get_block("X")},
     "reorder": lambda s: {"ordered_loops": s.get_loops("B")[::-1]},
     "reorder_block_iter_var": lambda s: {"block": s.get_block("C"), "new_order": [2, 0, 1]},
     "rfactor": lambda s: {"loop": loop(s, "C", 2), "factor_axis": 0},

@@ -183,7 +183,7 @@ class Page {
     add(`kernels (${kernels.length})`, ...kernels.slice(0, 16).map((k) => this.chip(k.name, () => this.set({ kernel: k.name, line: 0 }, "other"))));
     byId("selection").replaceChildren(nodes.length || state.line ? make("dl", {}, ...parts) : make("p", { class: "dim", style: "white-space:normal" }, "Click a node, a line or a kernel: where it came from and what became of it is marked everywhere."));
     const about = model.notes.filter((note) => (nodes.length ? model.touches(note.set, state.nodes) : note.function === state.kernel));
-    byId("decisions").replaceChildren(...(about.length ? about.slice(0, 30).map((note) => make("div", { class: "note-card" }, make("b", {}, `${note.kind} `), note.subject, make("div", { class: "dim" }, note.pass ? `in ${note.pass}` : ""), make("pre", {}, note.text)))
+    byId("decisions").replaceChildren(...(about.length ? about.slice(0, 30).map((note) => make("div", { class: "note-card" }, make("b", {}, `${note.kind} `), note.subject, make("div", { class: "dim" }, note.pass ? `in ${note.pass}` : ""), make("pre", {}, note.text), ...(note.steps ? [make("details", {}, make("summary", {}, "its steps"), make("pre", {}, note.steps))] : [])))
       : [make("p", { class: "dim" }, "none about this")]));
   }
 

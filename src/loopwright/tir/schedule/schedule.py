@@ -21,7 +21,9 @@ from .primitives.compute_at import compute_at
 from .primitives.compute_inline import compute_inline
 from .primitives.decompose_padding import can_decompose_padding, decompose_padding
 from .primitives.decompose_reduction import decompose_reduction
+from .primitives.full_tiles import compute_full_tiles, hoist_padding
 from .primitives.fuse import fuse
+from .primitives.fuse_reduction_axes import fuse_reduction_axes
 from .primitives.get_blocks_loops import (
     get_block,
     get_child_blocks,
@@ -33,7 +35,9 @@ from .primitives.get_blocks_loops import (
 from .primitives.loop_kinds import bind, parallel, unroll, vectorize
 from .primitives.loop_partition import loop_partition
 from .primitives.merge import merge
+from .primitives.pad_axis import pad_reduction, pad_rows
 from .primitives.pad_einsum import pad_einsum
+from .primitives.prefetch import prefetch
 from .primitives.read_write_at import read_at, write_at
 from .primitives.reindex import reindex, reindex_cache_read, reindex_cache_write
 from .primitives.reorder import reorder
@@ -43,17 +47,21 @@ from .primitives.reverse_compute_inline import reverse_compute_inline
 from .primitives.rfactor import rfactor
 from .primitives.rolling_buffer import rolling_buffer
 from .primitives.sample import (
+    decide,
     sample_categorical,
     sample_compute_location,
     sample_partitioned_tile,
     sample_perfect_tile,
 )
+from .primitives.separate_reductions import separate_reductions
 from .primitives.set_scope import set_scope
 from .primitives.split import split
+from .primitives.split_few_rows import split_few_rows
 from .primitives.storage_align import storage_align
 from .primitives.tensorize import tensorize
 from .primitives.transform_block_layout import transform_block_layout
 from .primitives.transform_layout import transform_layout
+from .primitives.unsafe import unsafe_ignore_nan, unsafe_reuse_buffer
 
 
 class Schedule(ScheduleBase):
@@ -126,3 +134,15 @@ class Schedule(ScheduleBase):
     loop_partition = loop_partition
     rolling_buffer = rolling_buffer
     transform_block_layout = transform_block_layout
+    # Not in TVM: primitives of the default rules.
+    decide = decide
+    separate_reductions = separate_reductions
+    fuse_reduction_axes = fuse_reduction_axes
+    pad_reduction = pad_reduction
+    pad_rows = pad_rows
+    compute_full_tiles = compute_full_tiles
+    hoist_padding = hoist_padding
+    prefetch = prefetch
+    split_few_rows = split_few_rows
+    unsafe_ignore_nan = unsafe_ignore_nan
+    unsafe_reuse_buffer = unsafe_reuse_buffer

@@ -163,6 +163,11 @@ PATHS: dict[str, str] = {
         f"topi.{name}": "tvm.compat.topi_gpu"
         for name in ("adreno", "bifrost", "cuda", "gpu", "hls", "intel_graphics", "mali", "rocm")
     },
+    # its files that are attributes, too
+    **{
+        f"topi.{name}": "tvm.topi"
+        for name in ("broadcast", "math", "reduction", "tensor", "transform")
+    },
     "transform": "ir.transform",
     # newer spellings, of 0.22 and later
     "s_tir": "tir",

@@ -17,7 +17,7 @@ Before (-) and after (+)::
           return gv
 
 Their sums stay float32. Enabled by the option `relax.matmul_precision`; each factor keeps 8 of its 24
-bits, a relative error of up to 2^-9 each. A processor with such an instruction (avx512bf16) takes half
+bits, a relative error of up to 2^-9 each. A processor with such an instruction takes half
 the time.
 """
 

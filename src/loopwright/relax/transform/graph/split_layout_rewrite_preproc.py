@@ -26,12 +26,14 @@ Before (-) and after (+)::
               cls = Module
     -         gv = R.call_tir(cls.add, (x, w), out_sinfo=R.Tensor((4, 4), dtype="float32"))
     +         lv = R.call_tir(cls.add_weight_prepack, (w,), out_sinfo=R.Tensor((4, 4), dtype="float32"))
-    +         gv = R.call_tir(cls.add_prepacked, (x, lv), out_sinfo=R.Tensor((4, 4), dtype="float32"))
+    +         lv1 = R.call_tir(cls.add_prepacked, (x, lv), out_sinfo=R.Tensor((4, 4), dtype="float32"))
+    +         gv: R.Tensor((4, 4), dtype="float32") = lv1
               return gv
 
 Run before LiftTransformParams, which can lift the first kernel. The blocks are those with the
 annotation meta_schedule.layout_rewrite_preproc; each reads one input, which nothing else reads. With
-`keep_names` the second kernel has the name of the whole one, unless that is still called.
+`keep_names` the second kernel has the name of the whole one, unless that is still called, and its result
+the old variable without a binding between, behind which OutlineNative would not see a native call.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ class SplitLayoutRewritePreproc(ModulePass, repr=False):
     keep_names: bool = False
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        work = _Splitter(mod)
+        work = _Splitter(mod, alias=not self.keep_names)
         new = work.run()
         if new is mod:
             return mod
@@ -174,8 +176,9 @@ def _body(kernel: PrimFunc, stmts: list[Any], outside: list[Buffer]) -> Any:
 
 
 class _Splitter(GraphRewriter):
-    def __init__(self, mod: IRModule) -> None:
+    def __init__(self, mod: IRModule, *, alias: bool) -> None:
         super().__init__(mod)
+        self.alias = alias  # as TVM's pass leaves one
         self.rests: dict[GlobalVar, str] = {}  # the rest of a kernel, and the kernel's name
         self.parts: dict[GlobalVar, Any] = {}  # a kernel's parts, and their names
 
@@ -206,7 +209,8 @@ class _Splitter(GraphRewriter):
         packed = self.builder.emit(call_tir(pack, [fields[i] for i in parts.inputs], out))
         for field, index in enumerate(parts.inputs):
             fields[index] = packed if len(infos) == 1 else rx.TupleGetItem(packed, field)
-        return call.replace(args=(rest, rx.Tuple(fields), *call.args[2:]))
+        call = call.replace(args=(rest, rx.Tuple(fields), *call.args[2:]))
+        return self.builder.emit(call) if self.alias else call
 
 
 class _Renamer(GraphRewriter):

@@ -98,7 +98,7 @@ def register_legalize(
 ) -> Any:
     """Set how an operator is lowered: `f(bb, call)` returns an expression, or None for "not mine".
 
-    target: a target kind or key ("llvm", "cpu", "avx512"); the rule is tried only for such a
+    target: a target kind or key ("llvm", "cpu", "arm_cpu"); the rule is tried only for such a
         target, before the default.
     priority: rules for one target are tried from the highest down, later ones first.
     tir: instead of `f`, a kernel: a PrimFunc whose buffers are the tensors, then the results, or a

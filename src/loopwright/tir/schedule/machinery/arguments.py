@@ -11,7 +11,7 @@ import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import numpy as np
 
@@ -42,6 +42,9 @@ class AtLeast:
 
     least: int
     most: int = LARGEST - 1
+
+
+Positive = Annotated[int, AtLeast(1)]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 from ....ir.prim_expr import FloatImm, IntImm, PrimExpr, StringImm, Var
@@ -48,7 +49,9 @@ def literal(value: Any) -> str:
     if isinstance(value, IntImm) and value.dtype.is_bool:
         return str(bool(value.value))
     if isinstance(value, (IntImm, FloatImm)):
-        return str(value.value)
+        return literal(value.value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
     if isinstance(value, (str, StringImm)):
         return json.dumps(value if isinstance(value, str) else value.value)
     if isinstance(value, (list, tuple)):

@@ -8,13 +8,24 @@ from typing import Annotated, Any
 
 from ....ir.prim_expr import IntImm
 from ..machinery import BlockArg, ExprRV, LoopRV, Ref, ScheduleBase, ScheduleError, primitive
-from ..machinery.arguments import AtLeast
+from ..machinery.arguments import AtLeast, Positive
 from ..machinery.block_moves import users_of
 from ..machinery.random_variables import INLINE, ROOT
 from ..machinery.scope import is_output
 
 Tiles = Annotated[int, AtLeast(1, 1024)]  # more than the loops of any nest
-Positive = Annotated[int, AtLeast(1)]
+
+
+@primitive("Decide", attrs="name candidates")
+def decide(sch: ScheduleBase, name: str, candidates: list[int], decision: int) -> None:
+    """Note that a rule has chosen `decision` among `candidates` under a name: steps that follow depend on
+    it. Another decision is taken by running the rule again (`compile(..., decisions=...)`).
+
+    Raises ScheduleError for a decision that is not among the candidates.
+    """
+    if decision not in candidates:
+        raise ScheduleError(f"{name} cannot be this", got=decision, instead=f"one of {candidates}")
+    sch.record_decision(decision)
 
 
 @primitive("SampleCategorical", attrs="candidates probs")
