@@ -366,3 +366,13 @@ def test_quotients_are_computed_in_the_type_of_their_parts():
     assert structural_equal(
         Analyzer().simplify(pe.Cast("int32", part)), pe.Div(n, po.maximum(m, 1))
     )
+
+
+def test_conditions_of_all_lanes_that_are_literals() -> None:
+    """A mask of a part that is whole, of a row whose bounds are known (basic-pitch's padded rows)."""
+    true, false = (pe.Broadcast(po.const(v, "bool"), 4) for v in (True, False))
+    ana = Analyzer()
+    for kind, of in ((pe.And, all), (pe.Or, any)):
+        for a, b in ((true, true), (true, false), (false, true), (false, false)):
+            want = of(v is true for v in (a, b))
+            assert structural_equal(ana.simplify(kind(a, b)), true if want else false)

@@ -8,6 +8,7 @@ import pytest
 import loopwright as lw
 from loopwright import relax
 from loopwright.ir.prim_expr import Var as TirVar
+from loopwright.ops.sort import sorted_indices
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import LegalizeOps
 
@@ -72,3 +73,68 @@ def test_sizes_that_only_the_values_decide():
     values, counts = found["main"](x)
     np.testing.assert_array_equal(values.numpy(), [0, 1, 3])
     np.testing.assert_array_equal(counts.numpy(), [2, 1, 3])
+
+
+def _drawn(shape, dtype):
+    """Few different values, so that most are equal to others; NaN, infinities and both zeros."""
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, 40, shape).astype(dtype)
+    if dtype.startswith("float"):
+        x[(x == 0) & (rng.random(shape) < 0.5)] = -0.0
+        x[rng.random(shape) < 0.05] = np.nan
+        x[rng.random(shape) < 0.05] = -np.inf
+    return x
+
+
+# Results that are inserted, merged, and sorted as a whole; runs that are full and not; all axes.
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "axis", "dtype", "count"),
+    [
+        ((2, 500), 1, "float32", 1),
+        ((2, 500), -1, "float32", 16),
+        ((2, 500), 1, "float32", 17),
+        ((3, 333), 1, "float32", 100),
+        ((3, 333), 1, "float32", 166),
+        ((2, 97), 1, "float32", 97),
+        ((200, 3), 0, "float32", 5),
+        ((2, 90, 2, 3), -3, "float64", 20),
+        ((70, 1, 1), 0, "float32", 4),
+        ((1, 300), 1, "int64", 30),
+        ((1, 300), 1, "uint8", 3),
+    ],
+)
+def test_topk_is_the_start_of_a_stable_sort(shape, axis, dtype, count, largest):
+    x = _drawn(shape, dtype)
+    build = lambda v: relax.op.topk(v, count, axis, largest=largest, dtype="int64")  # noqa: E731
+    values, indices = lw.compile(module(shape, dtype, build))["main"](x)
+    want = np.take(sorted_indices(x, axis, largest), np.arange(count), axis)
+    np.testing.assert_array_equal(indices.numpy(), want)
+    np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, want, axis))
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 17, 31, 32, 33, 100, 257])
+def test_sorts_of_an_axis_known_at_run_time(size):
+    x = _drawn((size, 2), "float32")
+    rows = (TirVar("n", "int64"), 2)
+    build = lambda v: relax.op.argsort(v, 0, descending=True, dtype="int64")  # noqa: E731
+    order = lw.compile(module(rows, "float32", build))["main"](x).numpy()
+    np.testing.assert_array_equal(order, sorted_indices(x, 0, True))
+    few = lw.compile(module(rows, "float32", lambda v: relax.op.topk(v, min(size, 20), 0)))
+    np.testing.assert_array_equal(few["main"](x)[1].numpy(), order[:20])
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+@pytest.mark.parametrize("width", [0, 1, 7, 16, 17, 45, "n"])
+@pytest.mark.parametrize("axis", [0, -3, 2, 3])
+def test_running_sums_of_rows(axis, width, exclusive):
+    size = 37 if width == "n" else width
+    x = np.random.default_rng(0).standard_normal((2, 9, 3, size), "float32")
+    shape = (2, 9, 3, TirVar("n", "int64") if width == "n" else width)
+    build = lambda v: relax.op.cumsum(v, axis, exclusive=exclusive)  # noqa: E731
+    got = lw.compile(module(shape, "float32", build))["main"](x).numpy()
+    want = np.cumsum(x, axis)
+    if exclusive:
+        want = np.roll(want, 1, axis)
+        np.moveaxis(want, axis, 0)[:1] = 0
+    np.testing.assert_array_equal(got, want)

@@ -97,6 +97,8 @@ _FOLD: dict[type, Callable[[Any, Any], Any]] = {
     pe.FloorMod: lambda x, y: x % y if y else None,
     pe.Min: lambda x, y: min(x, y) if x == x and y == y else None,
     pe.Max: lambda x, y: max(x, y) if x == x and y == y else None,
+    pe.And: lambda x, y: bool(x and y),
+    pe.Or: lambda x, y: bool(x or y),
     **COMPARE,
 }
 

@@ -50,6 +50,7 @@ with registering(__name__):
         recurrent,
         reduce,
         roi,
+        running,
         sampling,
         scatter,
         signal,

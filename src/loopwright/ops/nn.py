@@ -357,43 +357,57 @@ def padded(
                 raise ValueError(explain(what, got=f"{text(d)} by {', '.join(map(text, wide))}"))
 
     def cell(*i):
-        at, inside = [], []
+        plain, rows, inside, sides = [], [], [], ()
         for v, d, b, a in zip(i, data.shape, before, after, strict=True):
             some, more = int_value(b) != 0, int_value(a) != 0
-            if not some and not more:
-                at.append(v)
-                continue
-            index = v - b
-            if mode == "constant":
-                inside += [v >= b] if some else []
-                inside += [v < d + b] if more else []
-            elif mode in ("replicate", "edge"):
-                index = tir.max(tir.min(index, d - 1), const(0, index.dtype))
-            elif mode == "reflect":
-                index = _reflected(index, d, (b, a))
-            elif mode == "circular":
-                index = tir.floormod(index, d)
-            else:
-                hint = "constant, reflect, replicate, edge or circular"
-                raise ValueError(explain("unknown pad mode", got=mode, instead=hint))
-            at.append(index)
-        if not inside:
-            return data(*at)
-        return tir.if_then_else(tir.all(*inside), data(*at), const(value, data.dtype))
+            within = ([v >= b] if some else []) + ([v < d + b] if more else [])
+            index = v - b if within else v
+            inside.append(within)
+            plain.append(index)
+            if mode != "constant":
+                sides = _outside(mode, index, d, (b, a)) if within else ()
+                if len(sides) == 2:
+                    sides = [s for s, used in zip(sides, (some, more), strict=True) if used]
+                rows.append(_of_row(tir.Select, within, index, *sides))
+        if mode == "constant":
+            conditions = [c for within in inside for c in within]
+            element, other = data(*plain), const(value, data.dtype)
+            return tir.if_then_else(tir.all(*conditions), element, other) if conditions else element
+        # The parts of a row are read apart, in vectors instead of element by element (3 columns on each
+        # side of 56: repeated 132 to 48 us, cyclic 306 to 42, mirrored 150 to 91).
+        columns = [data(*rows[:-1], index) for index in (*plain[-1:], *sides)] or [data()]
+        return _of_row(tir.if_then_else, (inside or [[]])[-1], *columns)
 
     return compute(shape, cell, name, axes="i", tag="injective")
 
 
-def _reflected(index: PrimExpr, extent: PrimExpr, widths: tuple[Any, Any]) -> Any:
-    """The index in an axis for one outside of it: mirrored at its ends, as numpy does, again
-    and again where a known extent is less than a width."""
-    last = extent - 1
-    limit, wide = int_value(last), [int_value(w) for w in widths]
-    if limit is None or all(w is not None and w <= limit for w in wide):
-        index = tir.if_then_else(index < 0, -index, index)
-        return tir.if_then_else(index >= extent, last * 2 - index, index)
-    folded = tir.floormod(index, max(2 * limit, 1))
-    return tir.if_then_else(folded > last, last * 2 - folded, folded)
+def _of_row(choose, within, middle, *sides) -> Any:
+    """The middle within these conditions; outside the one side, or those before and behind it."""
+    if len(sides) < 2:
+        return choose(tir.all(*within), middle, *sides) if within else middle
+    for condition, side in zip(within[::-1], sides[::-1], strict=False):
+        middle = choose(condition, middle, side)
+    return middle
+
+
+def _outside(mode: str, index: PrimExpr, extent: PrimExpr, widths: tuple[Any, Any]) -> Any:
+    """The indices in an axis for one before it and for one behind it, or the index for both (mirrored
+    vectors are read element by element in either case). Mirrored at its ends, as numpy does, again and
+    again where a known extent is less than a width."""
+    last, wide = extent - 1, [int_value(w) for w in widths]
+    if mode in ("replicate", "edge"):
+        return const(0, index.dtype), last
+    most = int_value(extent if mode == "circular" else last)
+    once = most is not None and all(w is not None and w <= most for w in wide)
+    if mode == "circular":
+        return (index + extent, index - extent) if once else (tir.floormod(index, extent),)
+    if mode == "reflect":
+        if once or most is None:
+            return (tir.Select(index < 0, -index, last * 2 - index),)
+        folded = tir.floormod(index, max(2 * most, 1))
+        return (tir.Select(folded > last, last * 2 - folded, folded),)
+    hint = "constant, reflect, replicate, edge or circular"
+    raise ValueError(explain("unknown pad mode", got=mode, instead=hint))
 
 
 @pad.numpy
@@ -421,6 +435,10 @@ pad.samples(
     case((4, 5), pad_width=[1, 1, 2, 2], pad_mode="reflect"),
     case((4, 5), pad_width=[1, 1, 2, 2], pad_mode="edge"),
     case((3, 1), pad_width=[9, 4, 1, 2], pad_mode="reflect"),
+    case((3, 40), pad_width=[2, 0, 5, 3], pad_mode="reflect"),
+    case((3, 40), pad_width=[0, 2, 0, 3], pad_mode="edge"),
+    case(("n", 40), pad_width=[2, 3, 5, 3], pad_mode="circular"),
+    case((3, 4), pad_width=[2, 1, 6, 3], pad_mode="circular"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Operators that visit an axis in order: running sums and products, sorting.
+"""Sorting, and the first elements in order.
 
 They are TensorIR, not tensor expressions, because they read elements that they wrote before.
 NaN counts as the greatest value, as in numpy.
@@ -8,169 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .. import tir
 from ..ir.dtype import DataType, numpy_dtype
+from ..ir.literals import is_one
 from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const
 from ..relax import op as R
-from ..relax.expr import Expr
+from ..relax.expr import Tuple, TupleGetItem
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
 from ..tir.ir_builder import BufferVar, IRBuilder
-from .binary import log_add_exp
-from .common import accumulator, like, normalize_axis, product, void_or
+from .common import like, normalize_axis, void_or
 from .core import Operator, case, op
-from .extents import simplify
-from .gradient import Backward
 from .layout_rules import along
-from .params import Axis, DType, Tensor
+from .params import DType, Tensor
 from .statements import long, loops, prim_func
-
-# ---------------------------------------------------------------- running sums and products
-
-
-def _running_kernel(short, combine, start, data, axis=None, dtype=None, exclusive=False):
-    """The PrimFunc of a running sum or product; `combine` and `start` are its operation."""
-    kind = void_or(dtype, data.dtype)
-    shape = list(data.get_shape() or ())
-    flat = axis is None
-    which = 0 if flat else normalize_axis(axis, len(shape))
-    wide = accumulator(kind)
-    source = tir.decl_buffer(shape, data.dtype, "data")
-    result = tir.decl_buffer([simplify(product(shape))] if flat else shape, kind, short)
-
-    def step(total, x, out, here, position):
-        if exclusive:
-            out[position] = cast(kind, total[0])
-        total[0] = combine(total[0], cast(wide, x[here]))
-        if not exclusive:
-            out[position] = cast(kind, total[0])
-
-    def write_flat(ib, x, out):
-        total = ib.allocate(wide, 1, "total")
-        total[0] = const(start, wide)
-        with ExitStack() as stack:
-            at = loops(ib, stack, shape, parallel=False)
-            position = long(0)
-            for i, extent in zip(at, shape, strict=True):
-                position = position * extent + i
-            step(total, x, out, tuple(at), position)
-
-    def write_rows(ib, x, out):
-        """Row by row, with a running value of more digits than the result."""
-        with ExitStack() as stack:
-            rest = loops(ib, stack, [*shape[:which], *shape[which + 1 :]], parallel=True)
-            total = ib.allocate(wide, 1, "total")
-            total[0] = const(start, wide)
-            with ib.for_range(long(0), shape[which], "k", dtype="int64") as k:
-                here = (*rest[:which], k, *rest[which:])
-                step(total, x, out, here, here)
-
-    def write(ib, x, out):
-        with ExitStack() as stack:
-            outer = loops(ib, stack, shape[:which], parallel=True)
-            k = stack.enter_context(ib.for_range(long(0), shape[which], "k", dtype="int64"))
-            inner = loops(ib, stack, shape[which + 1 :], parallel=False)
-            here = (*outer, k, *inner)
-            before = (*outer, k - 1, *inner)
-            first = const(start, kind) if exclusive else cast(kind, x[here])
-            value = cast(kind, x[before if exclusive else here])
-            with ib.if_scope(k < 1):
-                out[here] = first
-            with ib.else_scope():
-                out[here] = combine(out[before], value)
-
-    rows = write_rows if wide != kind else write
-    return prim_func([source, result], write_flat if flat else rows)
-
-
-def _running(
-    name: str, combine: Callable[..., Any], start: float, meaning: Any, what: str = ""
-) -> Operator:
-    short = name.removeprefix("relax.")
-
-    def body(data: Tensor, axis: Axis = None, dtype: DType = None, exclusive: bool = False): ...
-
-    body.__name__ = short
-    body.__doc__ = (
-        f"{what or f'`np.{short}`'} along `axis` (None: of the flattened tensor) in `dtype` (None: data's); "
-        "`exclusive` leaves the element itself out."
-    )
-    operator = op(name)(body)
-
-    @operator.infer
-    def _(data: TensorStructInfo, axis=None, dtype=None, exclusive=False):
-        kind = void_or(dtype, data.dtype)
-        if axis is not None:
-            if data.ndim != -1:
-                normalize_axis(axis, data.ndim)
-            return like(data, kind)
-        shape = data.get_shape()
-        if shape is None:
-            return TensorStructInfo(dtype=kind, ndim=1)
-        return TensorStructInfo([simplify(product(shape))], kind)
-
-    @operator.numpy
-    def _(data, axis=None, dtype=None, exclusive=False):
-        kind = data.dtype if dtype is None else numpy_dtype(dtype)
-        wide = numpy_dtype(accumulator(str(np.dtype(kind))))
-        full = np.asarray(meaning(data, axis=axis, dtype=wide)).astype(kind)
-        if not exclusive:
-            return full
-        axis = 0 if axis is None else axis
-        shifted = np.roll(full, 1, axis)
-        shifted[tuple([slice(None)] * (axis % full.ndim) + [slice(0, 1)])] = start
-        return shifted
-
-    operator.tir(partial(_running_kernel, short, combine, start))
-    operator.layout(along("axis"))
-    if name == "relax.cumsum":
-        operator.grad(_backwards)
-    operator.samples(
-        case((2, 5), axis=1, dtype="void"),
-        case((3, "n", 4), axis=-2, dtype="void", exclusive=True),
-        case(("n", 4), dtype="float64"),
-        case((3, 0), axis=1, dtype="void"),
-    )
-    return operator
-
-
-def _backwards(
-    cx: Backward, data: Expr, axis: int | None, dtype: DataType | None, exclusive: bool
-) -> Any:
-    """The running sum of the gradient from the end."""
-    which = 0 if axis is None else axis
-    sums = R.flip(R.cumsum(R.flip(cx.grad, which), which, exclusive=exclusive), which)
-    sums = R.reshape(sums, cx.shape(data)) if axis is None else sums
-    return sums if dtype is None else R.astype(sums, str(data.struct_info.dtype))
-
-
-cumsum = _running("relax.cumsum", lambda a, b: a + b, 0, np.cumsum)
-cumprod = _running("relax.cumprod", lambda a, b: a * b, 1, np.cumprod)
-_WHOLE = case(np.arange(1, 7, dtype=np.int32).reshape(2, 3), dtype="int64", exclusive=True)
-cumsum.samples(_WHOLE)
-cumprod.samples(_WHOLE)
-
-
-def _numpy_logcumsumexp(data: np.ndarray, axis: int | None, dtype: np.dtype) -> np.ndarray:
-    rows = data.reshape(-1) if axis is None else data
-    return np.logaddexp.accumulate(rows, 0 if axis is None else axis, dtype)
-
-
-logcumsumexp = _running(
-    "relax.logcumsumexp",
-    log_add_exp,
-    -np.inf,
-    _numpy_logcumsumexp,
-    "The logarithms of the running sums of exponentials",
-)
-
-
-# ---------------------------------------------------------------- sorting
 
 
 def _comes_after(a: PrimExpr, b: PrimExpr, descending: bool) -> Any:
@@ -183,104 +38,228 @@ def _comes_after(a: PrimExpr, b: PrimExpr, descending: bool) -> Any:
     return tir.Or(b < a, tir.And(tir.isnan(a), tir.Not(tir.isnan(b))))
 
 
-def _merge_sort(
-    ib: IRBuilder, size: PrimExpr, keys: BufferVar, order: BufferVar | None, descending: bool
-) -> Any:
-    """Sort the first half of `keys` and `order` (buffers of 2 * size elements; `order` may be
-    None): runs of 1, 2, 4, ... elements are merged from one half to the other. Returns the start of
-    the sorted half. Stable; at most size * ceil(log2(size)) comparisons.
+# Elements of a run that is sorted by counting: 64 rows of 256 take 0.19 ms (of 32 0.21, of 64 0.31;
+# merged from single elements 0.78).
+_RUN = 16
 
-    The merge branches: branch prediction beats selecting (measured on rows of 1000
-    random floats: 1.3 times numpy's stable sort against 2 to 3 times)."""
-    state = ib.allocate("int64", 2, "state")  # length and start of the sorted runs
+
+def _lanes(ib: IRBuilder, n: int) -> Any:
+    return ib.for_range(0, n, "k", dtype="int64", kind="vectorize")
+
+
+def _sort_runs(
+    ib: IRBuilder,
+    size: PrimExpr,
+    keys: BufferVar,
+    order: BufferVar | None,
+    descending: bool,
+    start: PrimExpr,
+) -> None:
+    """Sort each run of _RUN of `size` elements at `start` into the place behind all of them: an element's
+    index is the number of those that sort before it, counted in vectors without a branch. Elements after
+    the last are compared, too, and ignored."""
+    ranks = ib.allocate("int32", _RUN, "ranks")
+    with ib.for_range(long(0), tir.floordiv(size + _RUN - 1, _RUN), "run", dtype="int64") as run:
+        low = ib.let("low", start + run * _RUN)
+        count = ib.let("count", tir.min(start + size - low, long(_RUN)))
+        with _lanes(ib, _RUN) as k:
+            ranks[k] = const(0, "int32")
+        with ib.for_range(long(0), count, "j", dtype="int64") as j, _lanes(ib, _RUN) as k:
+            here, other = keys[low + k], keys[low + j]
+            stays = tir.And(j < k, tir.Not(_comes_after(other, here, descending)))
+            moves = tir.And(j > k, _comes_after(here, other, descending))
+            ranks[k] = ranks[k] + cast("int32", tir.Or(stays, moves))
+        with ib.for_range(long(0), count, "k", dtype="int64") as k:
+            to = ib.let("to", size + low + cast("int64", ranks[k]))
+            for buffer in (keys, order):
+                if buffer is not None:
+                    buffer[to] = buffer[low + k]
+
+
+def _merge(
+    ib: IRBuilder,
+    keys: BufferVar,
+    order: BufferVar | None,
+    runs: tuple[PrimExpr, PrimExpr, PrimExpr, PrimExpr],
+    target: PrimExpr,
+    length: PrimExpr,
+    descending: bool,
+) -> None:
+    """The first `length` elements of two sorted runs (the start and end of each) in order, at `target`.
+
+    It branches: branch prediction beats selecting (measured on rows of 1000 random floats: 1.3 times
+    numpy's stable sort against 2 to 3 times)."""
+    low, middle, start, high = runs
     cursor = ib.allocate("int64", 2, "cursor")  # of the left run, of the right one
-    state[0] = long(1)
-    state[1] = long(0)
+    cursor[0] = low
+    cursor[1] = start
+    with ib.for_range(long(0), length, "at", dtype="int64") as at:
+        left, right = ib.let("left", cursor[0]), ib.let("right", cursor[1])
+        after = _comes_after(keys[left], keys[right], descending)
+        both = tir.And(left < middle, right < high)
+        from_right = tir.if_then_else(both, after, right < high)
+
+        def take(source: PrimExpr, end: int) -> None:
+            keys[target + at] = keys[source]
+            if order is not None:
+                order[target + at] = order[source]
+            cursor[end] = source + 1
+
+        with ib.if_scope(from_right):
+            take(right, 1)
+        with ib.else_scope():
+            take(left, 0)
+
+
+def _merge_sort(
+    ib: IRBuilder,
+    size: PrimExpr,
+    keys: BufferVar,
+    order: BufferVar | None,
+    descending: bool,
+    start: PrimExpr,
+) -> Any:
+    """Sort `size` elements of `keys` and `order` (may be None) at `start`, behind which there is room for
+    size + _RUN more: runs of _RUN, 2 * _RUN, ... elements are merged from one half to the other. Returns
+    the start of the sorted half. Stable."""
+    state = ib.allocate("int64", 2, "state")  # length and start of the sorted runs
+    _sort_runs(ib, size, keys, order, descending, start)
+    state[0] = long(_RUN)
+    state[1] = start + size
     with ib.while_loop(state[0] < size):
         width, source = ib.let("width", state[0]), ib.let("source", state[1])
-        target = ib.let("target", size - source)
+        target = ib.let("target", start * 2 + size - source)
         pairs = tir.floordiv(size + width * 2 - 1, width * 2)
         with ib.for_range(long(0), pairs, "pair", dtype="int64") as pair:
-            low = ib.let("low", pair * width * 2)
-            middle = ib.let("middle", tir.min(low + width, size))
-            high = ib.let("high", tir.min(low + width * 2, size))
-            cursor[0] = low
-            cursor[1] = middle
-            with ib.for_range(long(0), high - low, "at", dtype="int64") as at:
-                left, right = ib.let("left", cursor[0]), ib.let("right", cursor[1])
-                after = _comes_after(keys[source + left], keys[source + right], descending)
-                both = tir.And(left < middle, right < high)
-                from_right = tir.if_then_else(both, after, right < high)
-
-                def take(source_at: PrimExpr, end: int, value: PrimExpr) -> None:
-                    keys[target + low + at] = keys[source + source_at]
-                    if order is not None:
-                        order[target + low + at] = order[source + source_at]
-                    cursor[end] = value
-
-                with ib.if_scope(from_right):
-                    take(right, 1, right + 1)
-                with ib.else_scope():
-                    take(left, 0, left + 1)
+            first = ib.let("first", pair * width * 2)
+            low = ib.let("low", source + first)
+            middle = ib.let("middle", source + tir.min(first + width, size))
+            high = ib.let("high", source + tir.min(first + width * 2, size))
+            runs = (low, middle, middle, high)
+            _merge(ib, keys, order, runs, target + first, high - low, descending)
         state[0] = width * 2
         state[1] = target
     return state[1]
 
 
-# Candidates that are sorted at once: of few results, few sorts (64 rows of 4,096, k = 8: 43 to 0.15 ms).
-_LEAST_CANDIDATES = 16
 _GROUP = 16  # elements that are compared at once; of 32, few results took 1.4 times as long
+
+
+def _next_group(
+    ib: IRBuilder,
+    size: PrimExpr,
+    at: PrimExpr,
+    read: Callable[[PrimExpr], PrimExpr],
+    bound: Callable[[], PrimExpr] | PrimExpr,
+    bounded: PrimExpr,
+    hit: Callable[[PrimExpr, PrimExpr], None],
+    descending: bool,
+) -> None:
+    """`hit(value, index)` for the elements of the group at `at` that sort before `bound`; for all of them
+    until it is `bounded`. Most groups have none, which vectors of comparisons find."""
+    last = bound if callable(bound) else lambda: bound
+    hits = ib.allocate("int32", _GROUP, "hits")
+    alone = tir.Or(tir.Not(bounded), at + _GROUP > size)
+    hits[0] = cast("int32", alone)
+    with ib.if_scope(tir.Not(alone)):
+        with _lanes(ib, _GROUP) as k:
+            hits[k] = cast("int32", _comes_after(last(), read(at + k), descending))
+        for half in (8, 4, 2, 1):
+            with _lanes(ib, half) as k:
+                hits[k] = hits[k] + hits[k + half]
+    some = tir.min(long(_GROUP), size - at)
+    with ib.if_scope(hits[0] > 0), ib.for_range(long(0), some, "k", dtype="int64") as k:
+        hit(ib.let("value", read(at + k)), at + k)
+
+
+# Results up to which each is inserted where it belongs: of 64 rows of 1,000, the first 8 take 52 us
+# (collected and sorted 62), 16 take 86 (93), but 24 take 208 (117).
+_INSERTED = 16
+
+
+def _insert(
+    ib: IRBuilder,
+    size: PrimExpr,
+    read: Callable[[PrimExpr], PrimExpr],
+    count: int,
+    keys: BufferVar,
+    order: BufferVar | None,
+    descending: bool,
+) -> Any:
+    """As _select, for few results: each element that sorts before the last of them is inserted."""
+    state = ib.allocate("int64", 3, "scan")  # elements visited, results, where to insert
+    buffers = [b for b in (keys, order) if b is not None]
+    state[0] = long(0)
+    state[1] = long(0)
+    keys[count - 1] = const(
+        0, keys.dtype
+    )  # read only once there is one, which C compilers cannot see
+
+    def hit(value: PrimExpr, index: PrimExpr) -> None:
+        before = _comes_after(keys[count - 1], value, descending)
+        with ib.if_scope(tir.Or(state[1] < count, before)):
+            state[2] = tir.min(state[1], long(count - 1))
+            state[1] = tir.min(state[1] + 1, long(count))
+            previous = keys[tir.max(state[2] - 1, long(0))]
+            with ib.while_loop(tir.And(state[2] > 0, _comes_after(previous, value, descending))):
+                for buffer in buffers:
+                    buffer[state[2]] = buffer[state[2] - 1]
+                state[2] = state[2] - 1
+            keys[state[2]] = value
+            if order is not None:
+                order[state[2]] = cast(order.dtype, index)
+
+    with ib.while_loop(state[0] < size):
+        bounded = ib.let("bounded", state[1] >= count)
+        last = lambda: keys[count - 1]  # noqa: E731
+        _next_group(ib, size, ib.let("at", state[0]), read, last, bounded, hit, descending)
+        state[0] = state[0] + _GROUP
+    return long(0)
 
 
 def _select(
     ib: IRBuilder,
     size: PrimExpr,
     read: Callable[[PrimExpr], PrimExpr],
-    room: int,
-    count: PrimExpr,
+    count: int,
     keys: BufferVar,
     order: BufferVar | None,
     descending: bool,
-) -> None:
-    """Sort the first `count` elements of a row of `size` into `keys` and `order`: elements that sort
-    before the last of those so far are collected, and sorted each time that `room` are."""
-    state = ib.allocate("int64", 2, "scan")  # elements visited, candidates
-    bound, hits = ib.allocate(keys.dtype, 1, "bound"), ib.allocate("int32", _GROUP, "hits")
-    lanes = lambda n: ib.for_range(0, n, "k", dtype="int64", kind="vectorize")  # noqa: E731
+) -> Any:
+    """Sort the first `count` elements of a row of `size`; returns their start in `keys` and `order`.
+    Elements that sort before the last of those so far are collected behind two places for the results;
+    each time that `count` are, they are sorted and merged with those so far from one place to the other."""
+    state = ib.allocate("int64", 4, "scan")  # elements visited, candidates, results and their start
+    bound, start = ib.allocate(keys.dtype, 1, "bound"), long(2 * count)
     state[0] = long(0)
-    state[1] = long(0)
+    state[2] = long(0)
+    state[3] = long(0)
     bound[0] = const(0, keys.dtype)  # read only once there is one, which C compilers cannot see
     with ib.while_loop(state[0] < size):
-        bounded = ib.let("bounded", state[1] >= count)
-        with ib.while_loop(tir.And(state[0] < size, state[1] < room)):
-            at = ib.let("at", state[0])
-            alone = tir.Or(tir.Not(bounded), at + _GROUP > size)
-            hits[0] = cast("int32", alone)
-            with ib.if_scope(tir.Not(alone)):
-                with lanes(_GROUP) as k:
-                    hits[k] = cast("int32", _comes_after(bound[0], read(at + k), descending))
-                for half in (8, 4, 2, 1):
-                    with lanes(half) as k:
-                        hits[k] = hits[k] + hits[k + half]
-            with ib.if_scope(hits[0] > 0):
-                some = tir.min(long(_GROUP), size - at)
-                with ib.for_range(long(0), some, "k", dtype="int64") as k:
-                    value = ib.let("value", read(at + k))
-                    before = _comes_after(bound[0], value, descending)
-                    with ib.if_scope(tir.Or(tir.Not(bounded), before)):
-                        end = ib.let("end", state[1])
-                        keys[end] = value
-                        if order is not None:
-                            order[end] = cast(order.dtype, at + k)
-                        state[1] = end + 1
-            state[0] = at + _GROUP
-        begin = ib.let("begin", _merge_sort(ib, state[1], keys, order, descending))
-        with ib.for_range(long(0), count, "k", dtype="int64") as k:
-            for buffer in (keys, order):
-                if buffer is not None:
-                    buffer[k] = buffer[begin + k]
-        state[1] = count
-        bound[0] = keys[count - 1]
+        bounded = ib.let("bounded", state[2] > 0)
+        state[1] = long(0)
+
+        def hit(value: PrimExpr, index: PrimExpr) -> None:
+            before = _comes_after(bound[0], value, descending)
+            with ib.if_scope(tir.Or(tir.Not(bounded), before)):
+                end = ib.let("end", state[1])
+                keys[start + end] = value
+                if order is not None:
+                    order[start + end] = cast(order.dtype, index)
+                state[1] = end + 1
+
+        with ib.while_loop(tir.And(state[0] < size, state[1] < count)):
+            _next_group(ib, size, ib.let("at", state[0]), read, bound[0], bounded, hit, descending)
+            state[0] = state[0] + _GROUP
+        begin = ib.let("begin", _merge_sort(ib, state[1], keys, order, descending, start))
+        low, results = ib.let("low", state[3]), ib.let("results", state[2])
+        target = ib.let("target", count - low)
+        runs = (low, low + results, begin, begin + state[1])
+        _merge(ib, keys, order, runs, target, long(count), descending)
+        state[2] = long(count)
+        state[3] = target
+        bound[0] = keys[target + (count - 1)]
+    return state[3]
 
 
 def _sorting(
@@ -316,20 +295,22 @@ def _sorting(
             row = lambda k: (*rest[:which], k, *rest[which:])  # noqa: E731
             kind = "int8" if x.dtype.is_bool else x.dtype  # booleans have no order
             read = lambda k: cast(kind, data[row(k)])  # noqa: E731
-            some = max(2 * (count or 0), _LEAST_CANDIDATES)
-            few = count is None or (isinstance(size, IntImm) and size.value <= some)
-            room = size if few else long(some + _GROUP)
-            keys = ib.allocate(kind, room * 2, "keys")
-            order = None if indices is None else ib.allocate(dtype, room * 2, "order")
-            if few:
+            if count is None or (isinstance(size, IntImm) and size.value <= 2 * count):
+                select, room = None, size * 2 + _RUN
+            elif count <= _INSERTED:
+                select, room = _insert, long(count)
+            else:
+                select, room = _select, long(2 * count + 2 * (count + _GROUP) + _RUN)
+            keys = ib.allocate(kind, room, "keys")
+            order = None if indices is None else ib.allocate(dtype, room, "order")
+            if select is None or count is None:
                 with ib.for_range(long(0), size, "k", dtype="int64") as k:
                     keys[k] = read(k)
                     if order is not None:
                         order[k] = cast(dtype, k)
-                begin = _merge_sort(ib, size, keys, order, descending)
+                begin = _merge_sort(ib, size, keys, order, descending, long(0))
             else:
-                _select(ib, size, read, some, length, keys, order, descending)
-                begin = long(0)
+                begin = select(ib, size, read, count, keys, order, descending)
             sorted_ = [*([keys] if values is not None else []), *([order] if order else [])]
             with ib.for_range(long(0), length, "k", dtype="int64") as k:
                 for out, source in zip(outs, sorted_, strict=True):
@@ -344,6 +325,28 @@ def sorted_indices(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
         return np.argsort(x, axis, kind="stable")
     reversed_order = np.argsort(np.flip(x, axis), axis, kind="stable")
     return x.shape[axis] - 1 - np.flip(reversed_order, axis)
+
+
+def _along_memory(operator: Operator) -> None:
+    """Transpose operands that are sorted along another axis than the last: an element of each cache line that
+    a column reads is used, and tiles are transposed in registers (the 4 greatest of each column of 256 x
+    256: 150 to 117 us)."""
+
+    @operator.legalize
+    def _(bb, call):
+        data, attrs = call.args[0], operator.attrs_of(call)
+        shape = data.struct_info.get_shape() or ()
+        which = normalize_axis(attrs["axis"], len(shape)) if shape else 0
+        if all(is_one(d) for d in shape[which + 1 :]):
+            return operator._legalize(bb, call)
+        swapped = list(range(len(shape)))
+        swapped[which], swapped[-1] = swapped[-1], which
+        rows = bb.emit(R.permute_dims(data, swapped))
+        out = bb.emit(operator.builder(rows, **(attrs | {"axis": -1})))
+        if not isinstance(out.struct_info, TupleStructInfo):
+            return R.permute_dims(out, swapped)
+        fields = [bb.emit(TupleGetItem(out, k)) for k in range(len(out.struct_info.fields))]
+        return Tuple([bb.emit(R.permute_dims(f, swapped)) for f in fields])
 
 
 def _check_axis(x: TensorStructInfo, axis: int) -> None:
@@ -374,6 +377,7 @@ def _(x: TensorStructInfo, axis=-1, descending=False):
 
 _SPECIAL = np.array([[3, np.nan, -np.inf, 0.0], [np.nan, 1, np.inf, 1]], np.float32)
 sort.layout(along("axis"))
+_along_memory(sort)
 sort.samples(
     case((3, 17)),
     case(("n", 5, 2), axis=1, descending=True),
@@ -409,6 +413,7 @@ def _(data: TensorStructInfo, axis=-1, descending=False, dtype="int32"):
 
 _TIES = np.array([[2, 1, 2, 1, 2], [0, 0, 1, 0, 0]], np.int32)
 argsort.layout(along("axis"))
+_along_memory(argsort)
 argsort.samples(
     case((3, 9), dtype="int32"),
     case(_TIES, dtype="int64"),
@@ -467,6 +472,7 @@ def _(data: TensorStructInfo, k=1, axis=-1, ret_type="both", largest=True, dtype
     return _sorting(data, axis, largest, k if k > 0 else None, values, indices, kind)
 
 
+_along_memory(topk)
 topk.samples(
     case((3, 9), k=3, dtype="int32"),
     case(("n", 6, 2), k=2, axis=1, largest=False, dtype="int64"),

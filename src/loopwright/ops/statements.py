@@ -3,17 +3,18 @@ wrote before, or write where an index says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from .. import te, tir
 from ..ir.dtype import DataType
-from ..ir.literals import is_one
+from ..ir.literals import int_value, is_one
 from ..ir.prim_expr import PrimExpr
-from ..ir.prim_op import const
+from ..ir.prim_op import const, floordiv, floormod
 from ..tir.buffer import Buffer
 from ..tir.ir_builder import IRBuilder
+from .extents import simplify
 
 
 def long(value: int) -> PrimExpr:
@@ -38,6 +39,24 @@ def loops(ib: IRBuilder, stack: ExitStack, dims: list[Any], parallel: bool) -> l
         loop = ib.for_range(long(0), extent, f"i{n}", dtype="int64", kind=kind)
         variables.append(stack.enter_context(loop))
     return variables
+
+
+LANES = 16  # of a vector; targets with shorter ones split it
+
+
+def in_vectors(ib: IRBuilder, extent: PrimExpr) -> Iterator[PrimExpr]:
+    """The index of a loop over an axis along memory, whose body is built once in vectors and once for
+    the rest: code generators do not vectorize statements themselves."""
+    size = int_value(extent)
+    lanes, rest = LANES if size is None else min(size, LANES), floormod(extent, LANES)
+    if size != 0:
+        whole = ib.for_range(long(0), floordiv(extent, lanes), "v", dtype="int64")
+        with whole as v, ib.for_range(0, lanes, "lane", dtype="int64", kind="vectorize") as lane:
+            yield v * lanes + lane
+    if size is None or (size > LANES and size % LANES):
+        kind = "serial" if size is None else "vectorize"
+        with ib.for_range(long(0), simplify(rest), "lane", dtype="int64", kind=kind) as lane:
+            yield extent - rest + lane
 
 
 def written(

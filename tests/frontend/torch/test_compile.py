@@ -33,7 +33,7 @@ def compiled(fn: Callable[..., object], **options: object) -> Callable[..., obje
 
 def same(fn: Callable[..., object], *args: T, rtol: float = 1e-5) -> None:
     """Whole graphs, with the results of eager."""
-    torch.testing.assert_close(compiled(fn)(*args), fn(*args), rtol=rtol, atol=1e-5)
+    torch.testing.assert_close(compiled(fn)(*args), fn(*args), rtol=rtol, atol=1e-5, equal_nan=True)
     assert not report().eager, report()
 
 
@@ -246,6 +246,32 @@ def test_the_gradient_of_a_solution() -> None:
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"padding": 1, "ceil_mode": True},
+        {"padding": 1, "ceil_mode": True, "count_include_pad": False},
+        {"padding": 1, "ceil_mode": True, "divisor_override": 7},
+    ],
+)
+def test_gradients_of_means_of_windows(rank: int, more: dict[str, object]) -> None:
+    """A gradient that is NaN stays in its window."""
+    x = torch.randn(2, 3, *[7, 6, 8][:rank], requires_grad=True)
+
+    def f(x: T) -> T:
+        return getattr(F, f"avg_pool{rank}d")(x, 3, 2, **more)
+
+    out = f(x)
+    grad = torch.randn_like(out)
+    grad[(..., *[0] * rank)] = torch.nan
+    (want,) = torch.autograd.grad(out, x, grad)
+    (got,) = torch.autograd.grad(compiled(f)(x), x, grad)
+    torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-6, equal_nan=True)
+    assert not report().eager, report()
+
+
 def test_adaptive_pools_with_indices() -> None:
     same(lambda x: F.adaptive_max_pool2d(x, (3, 2), return_indices=True), torch.randn(2, 3, 7, 5))
     same(lambda x: F.adaptive_max_pool3d(x, (3, 2, 4)), torch.randn(3, 7, 5, 6))
@@ -300,6 +326,34 @@ def test_random_numbers_are_those_of_torch() -> None:
     assert [part.target for part in report().eager] == ["aten.native_dropout.default"]
 
 
+VIEWS = {
+    "of an input": lambda x: (x.t(), x[:, x.shape[1] // 2 :], x.expand(2, *x.shape), x + 1),
+    "of an input alone": lambda x: x.mT,
+    "of a result": lambda x: (lambda y: (y, y.t(), y[1:], *y.split(2, 1)))(x * 2),
+}
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("gradient", [True, False])
+@pytest.mark.parametrize("name", VIEWS)
+def test_results_that_are_views(name: str, gradient: bool, dynamic: bool) -> None:
+    """They have eager's strides and share its memory; AotAutograd makes those of inputs by their strides."""
+    f, x = VIEWS[name], torch.randn(3, 4, requires_grad=gradient)
+    got, want = (
+        [v for v in torch.utils._pytree.tree_leaves(g(x)) if isinstance(v, T)]
+        for g in (compiled(f, dynamic=dynamic), f)
+    )
+    torch.testing.assert_close(got, want)
+    assert [v.stride() for v in got] == [v.stride() for v in want]
+    assert len({v.untyped_storage().data_ptr() for v in got}) == len(
+        {v.untyped_storage().data_ptr() for v in want}
+    )
+    if gradient:
+        grads = (torch.autograd.grad([v.sum() for v in vs], x)[0] for vs in (got, want))
+        torch.testing.assert_close(*grads)
+    assert not report().eager, report()
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.int64])
 def test_other_types(dtype: torch.dtype) -> None:
     a, b = (torch.arange(12).reshape(3, 4) % 5 + k for k in (1, 2))
@@ -307,6 +361,16 @@ def test_other_types(dtype: torch.dtype) -> None:
     same(lambda a, b: (a + b) * 2 - a // b, a, b, rtol=1e-2)
     same(lambda a, b: a @ b.mT, a, b, rtol=1e-2)
     same(lambda a, b: (a > b, a.sum(), a == b, a.float() / 3), a, b, rtol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_quotients_are_rounded_down_before_they_are_rounded(dtype: torch.dtype) -> None:
+    """1 / 0.1 is 10 as a float, but 0.1 is a little more than a tenth; bfloat16 has 18 for 17.95."""
+    a = torch.tensor(
+        [1.0, -1.0, -3.890625, 5, -5, 6, 0, 1, -1, 7, torch.inf, torch.nan], dtype=dtype
+    )
+    b = torch.tensor([0.1, 0.1, -0.216796875, 3, 3, -2, 3, 0, 0, -torch.inf, 2, 1], dtype=dtype)
+    same(lambda a, b: (a // b, a // 0.1, torch.div(a, b, rounding_mode="floor"), a % b), a, b)
 
 
 # ---------------------------------------------------------------- TVM's entries

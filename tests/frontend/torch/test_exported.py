@@ -168,6 +168,43 @@ def test_operators_without_a_converter_are_named_together() -> None:
     assert 'domain="torch"' in str(error.value)
 
 
+def test_torch_runs_in_an_executable_what_has_no_converter() -> None:
+    """Complex results, sizes that data decides, what a converter refuses, and an operator of one's own."""
+
+    @torch.library.custom_op("loopwright_test::scaled", mutates_args=())
+    def scaled(x: torch.Tensor, parts: list[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
+        return (x * 3 + parts[0]).to(dtype)
+
+    @scaled.register_fake
+    def _(x, parts, dtype):
+        return torch.empty_like(x, dtype=dtype)
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        values = torch.linalg.eigvals(x)
+        large = torch.linalg.inv(torch.eye(130) * x[0, 0].abs())
+        own = torch.ops.loopwright_test.scaled(x, [x + 1], torch.float64)
+        return values.abs() + 1, values * 2, torch.unique(y) + 1, large, own
+
+    x, y = torch.randn(4, 4), torch.tensor([2, 1, 2, 5])
+    report(reset=True)
+    with pytest.warns(UserWarning, match=r"aten\.linalg_eig\.default runs in eager torch"):
+        exe = lw.compile(Calls(function), args=(x, y))
+    for got, want in zip(exe(x, y), function(x, y), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+    parts = report(reset=True).eager
+    assert {p.target.split(".")[1] for p in parts} == {
+        "linalg_eig", "_unique2", "linalg_inv_ex", "scaled",
+    }  # fmt: skip
+    assert all(__file__ in p.line for p in parts)
+
+
+def test_a_singular_matrix_is_an_error() -> None:
+    exe = lw.compile(Calls(torch.linalg.inv), args=(torch.eye(3),))
+    close(exe(torch.eye(3) * 2), torch.eye(3) / 2)
+    with pytest.raises(ValueError, match=r"linalg\.inv: a matrix is singular"):
+        exe(torch.ones(3, 3))
+
+
 @contextmanager
 def replaced(name: str, convert: Converter) -> Iterator[Converter]:
     """An operator with another converter; the one that it had."""
@@ -507,6 +544,7 @@ def test_views_by_primitives_and_mixed_types() -> None:
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 def test_gradients_of_resized_images(mode: str) -> None:
+    torch.manual_seed(0)
     ops, grad = torch.ops.aten, torch.randn(1, 2, 7, 9)
     name = f"upsample_{mode}2d_backward"
     more = () if mode == "nearest" else (False,)

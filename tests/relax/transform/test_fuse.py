@@ -73,12 +73,28 @@ GRAPHS = {
         [(2, 3), (2, 4)],
         ["fused_repeat_concatenate_tir_exp"],
     ),
+    # Both axes of an image are interpolated: each of the second takes would repeat the first two.
+    "gathers_along_memory": (
+        lambda e, x: _interpolated(e, _interpolated(e, x, 2), 1),
+        [(2, 3, 3)],
+        ["fused_take1_take1_add1", "fused_take_take_add"],
+    ),
+    "gathers_of_rows": (
+        lambda e, x: _interpolated(e, _interpolated(e, x, 1), 0),
+        [(3, 3, 2)],
+        ["fused_take_take_add_take1_take1_add1"],
+    ),
     "symbolic": (
         lambda e, x, y: e(op.nn.relu(e(op.add(e(op.exp(x)), y)))),
         [(n, 4), (n, 4)],
         ["fused_tir_exp_add_relu"],
     ),
 }
+
+
+def _interpolated(e, x, axis):
+    taps = (relax.const(np.array(at, np.int64)) for at in ([0, 0, 1, 2], [1, 2, 2, 0]))
+    return e(op.add(*(e(op.take(x, at, axis)) for at in taps)))
 
 
 def _gate(e, x):

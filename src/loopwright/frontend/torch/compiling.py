@@ -6,7 +6,6 @@ a converter is compiled; the rest runs in eager torch, and `report()` says what 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from types import MappingProxyType
@@ -31,7 +30,7 @@ from .importer import decompositions
 from .model import DOMAIN, GETITEM, is_read, python_line
 from .pairs import COMPLEX
 from .parts import STATIC, NotConverted, Part, Pipeline
-from .reports import LOG, EagerPart
+from .reports import LOG, note
 
 
 class Mode(NamedTuple):
@@ -110,11 +109,11 @@ def _compiled_graph(mode: Mode, gm: fx.GraphModule) -> Callable[..., Any]:
             if len(eager) == before:
                 raise InternalError("a graph cannot be split")
     except Exception as error:
-        _note(None, f"{type(error).__name__}: {error}")
+        note("graph", f"{type(error).__name__}: {error}")
         return _boxed(gm.forward)
     for node in gm.graph.nodes:
         if node.name in eager:
-            _note(node, eager[node.name])
+            note(str(node.target), eager[node.name], python_line(node))
     return _boxed(run)
 
 
@@ -163,21 +162,8 @@ def _boxed(run: Callable[..., Any]) -> Callable[[list[Any]], Any]:
     return make_boxed(run.boxed() if isinstance(run, Part) else call)
 
 
-def _note(node: fx.Node | None, reason: str) -> None:
-    """Record a part that runs in eager, and warn of it once."""
-    target, line = ("graph", "") if node is None else (str(node.target), python_line(node))
-    part = EagerPart(target, reason.splitlines()[0][:300], line)
-    if part not in LOG.eager:
-        LOG.eager.append(part)
-        what = f"{target} runs in eager torch"
-        warnings.warn(
-            explain(what, got=part.reason, instead="loopwright.frontend.torch.report()"),
-            stacklevel=2,
-        )
-
-
 def _note_error(error: Exception) -> None:
-    _note(None, f"{type(error).__name__}: {error}")
+    note("graph", f"{type(error).__name__}: {error}")
 
 
 def _name_attributes(gm: fx.GraphModule) -> None:

@@ -75,7 +75,7 @@ Arg = Term | Number | PrimExpr  # of operators that take tensors and numbers
 class TorchContext(Context):
     """The state of an import. symbols: what torch's symbolic sizes are here; values: the results of nodes
     so far, by name; splits: what needs torch at run time is refused, since eager torch runs it between the parts of
-    this graph; drawn: the last random numbers."""
+    this graph; drawn: the last random numbers; checks: numbers of failures that have to be 0, with messages."""
 
     def __init__(self, builder: BlockBuilder) -> None:
         super().__init__(builder)
@@ -83,6 +83,7 @@ class TorchContext(Context):
         self.values: Mapping[str, Value] = {}
         self.splits = False
         self.drawn: Expr | None = None
+        self.checks: list[tuple[Expr, str]] = []
 
     @property
     def ops(self) -> Operators:
@@ -123,6 +124,14 @@ class TorchContext(Context):
         kind = str((x if isinstance(x, Value) else y).dtype)
         sides = (self.tensor(v, kind) for v in (x, y))
         return self.value(op.where(*self.broadcast(condition, *sides)))
+
+    def checked(self, value: Value) -> Value:
+        """A result that is computed after the checks."""
+        if not self.checks or not value.is_tensor:
+            return value
+        for info, message in self.checks:
+            value = self.value(op.linalg.check(value.expr, info, message))
+        return value
 
     def filled(self, dims: Sequence[Size], value: Number, dtype: str) -> Term:
         """A tensor of one number."""

@@ -13,7 +13,7 @@ DTYPES: dict[torch.dtype, str] = {
         *("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"),
     )
 }
-
+TORCH = {name: dtype for dtype, name in DTYPES.items()}
 
 # Complex numbers are pairs of these.
 PARTS = {torch.complex32: "float16", torch.complex64: "float32", torch.complex128: "float64"}

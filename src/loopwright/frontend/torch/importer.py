@@ -29,6 +29,7 @@ from ..graph.values import Value
 from ..graph.walk import Region
 from . import converters as converters
 from .context import TorchContext
+from .converters.calls import called, is_callable
 from .converters.complexes import BY_PARTS
 from .converters.control import Body
 from .converters.whole import WHOLE, undecomposed
@@ -41,11 +42,14 @@ from .model import (
     is_tensor,
     output_nodes,
     output_values,
+    overload_of,
+    python_line,
     read,
     result_of,
 )
 from .pairs import COMPLEX, Pair, has_pairs, opened, paired
 from .pairs import part as part_of
+from .reports import note
 from .symbols import REAL, define, integer
 
 PLAIN = Options()
@@ -96,7 +100,7 @@ def stateful(exported_program: ExportedProgram) -> IRModule:
     owned = [t for t in targets if t in program.state_dict or t in program.constants]
     mod = _module(program, PLAIN, owned=owned)
     attrs = dict(mod.attrs or {})
-    inputs, pairs = _inputs(program, owned)[1], _complex(output_values(program.graph))
+    inputs, pairs = _inputs(program, owned)[1], _complex(_results(program))
     if (
         pairs or len(inputs) == len(owned) or _complex(inputs)
     ):  # the executable converts at its border
@@ -156,6 +160,13 @@ def _tensor_of(program: ExportedProgram, name: str) -> torch.Tensor:
     return program.state_dict[name] if name in program.state_dict else program.constants[name]
 
 
+def _results(program: ExportedProgram) -> list[Any]:
+    """The nodes and the numbers among the outputs, without tokens, which order effects."""
+    specs = program.graph_signature.output_specs
+    tokens = [s.arg.name for s in specs if s.kind is OutputKind.TOKEN]
+    return [v for v in output_values(program.graph) if getattr(v, "name", None) not in tokens]
+
+
 def _complex(values: Sequence[Any]) -> list[int]:
     """Which values, nodes or numbers, are tensors of complex numbers."""
     fakes = [v.meta.get("val") if isinstance(v, fx.Node) else v for v in values]
@@ -187,6 +198,7 @@ def _module(
     with budget.started():
         budget.allow(size=1 << 62, nodes=1 << 62)
         importer = TorchImporter(program.graph, ports, constants, options, form)
+        importer.results = _results(program)
         if form is not None:  # an input that is written and returned is one result
             returned = {s.arg.name for s in specs if s.kind is OutputKind.USER_OUTPUT}
             written = {s.arg.name for s in specs if s.kind is OutputKind.USER_INPUT_MUTATION}
@@ -236,14 +248,6 @@ def decomposed(program: ExportedProgram, more: Iterable[str] = ()) -> ExportedPr
     return program.run_decompositions(decompositions(more))
 
 
-def overload_of(name: str) -> Any:
-    """The operator of torch with a name such as "aten.add.Tensor", or None."""
-    value: Any = torch.ops
-    for part in name.split("."):
-        value = getattr(value, part, None)
-    return value
-
-
 def _inputs(
     program: ExportedProgram, owned: Sequence[str]
 ) -> tuple[dict[str, torch.Tensor], list[fx.Node]]:
@@ -259,6 +263,8 @@ def _inputs(
             inputs.append(node)
         elif spec.target in owned:
             written[spec.target] = node
+        elif spec.kind is InputKind.TOKEN:
+            constants[node.name] = torch.empty(0)
         elif spec.target in state:
             constants[node.name] = state[spec.target]
     return constants, [*inputs, *(written[name] for name in owned)]
@@ -309,6 +315,7 @@ class TorchImporter(Importer):
         """All results of the graph: tensors, numbers and symbolic sizes as 0-d ones; None is left out."""
         by_name = dict(zip((p.name for p in self.model.outputs), outputs, strict=True))
         values = self.outputs_of(self.results, by_name)
+        values[:1] = map(self.context.checked, values[:1])
         form = self.form
         if form is None:
             return super().returned(values)
@@ -354,7 +361,11 @@ class TorchImporter(Importer):
         entry = super().find(node)
         if entry is None and node.op_type in COMPLEX:
             return Entry(1, COMPLEX[node.op_type], 0, None, ())
-        return entry
+        return Entry(1, _refuse, 0, None, ()) if entry is None and self._calls(node) else entry
+
+    def _calls(self, node: Node) -> bool:
+        """Whether torch may run a node in the executable."""
+        return self.form is None and not self.context.splits and is_callable(node.source)
 
     def check_inputs(self, node: Node, entry: Entry, inputs: list[Value | None]) -> None:
         """What fx has recorded fits the operator's schema."""
@@ -364,7 +375,13 @@ class TorchImporter(Importer):
         self.context.values = self.values
         args = [self._argument(a) for a in source.args]
         named = {k: self._argument(v) for k, v in source.kwargs.items() if k not in _STORAGE}
-        outputs = self._typed(node, self._converted(node, entry, args, named))
+        try:
+            outputs = self._typed(node, self._converted(node, entry, args, named))
+        except ValueError as error:
+            if not self._calls(node):
+                raise
+            note(node.op_type, str(error), python_line(source))
+            outputs = called(self.context, node, args, named)
         self._bind(source.meta.get("val"), outputs)
         return outputs
 
@@ -514,6 +531,10 @@ class TorchImporter(Importer):
                 expr = size.node.expr if isinstance(size, torch.SymInt) else None
                 if expr is not None and expr.is_Symbol and expr not in self.context.symbols:
                     self.context.symbols[expr] = self.context.value(output).shape[k]
+
+
+def _refuse(*_: object, **__: object) -> Any:
+    raise ValueError("no converter")
 
 
 _TRUTH: dict[str, Callable[[Any, Any], Any]] = {

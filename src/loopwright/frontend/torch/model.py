@@ -139,6 +139,14 @@ def tensors_of(node: fx.Node) -> list[fx.Node]:
     return [n for n in node.all_input_nodes if is_tensor(n)]
 
 
+def overload_of(name: str) -> Any:
+    """The operator of torch with a name such as "aten.add.Tensor", or None."""
+    value: Any = torch.ops
+    for part in name.split("."):
+        value = getattr(value, part, None)
+    return value
+
+
 def python_line(node: fx.Node) -> str:
     """The line of the model's source that a node comes from, "" if it is not known."""
     lines = [x for x in (node.meta.get("stack_trace") or "").splitlines() if x.strip()]

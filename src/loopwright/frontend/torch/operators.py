@@ -12,9 +12,8 @@ import torch
 from ...base.errors import LoopwrightError, explain
 from ...codegen.compiled import CompiledModel
 from ...runtime.signature import Argument, number
-from .dtypes import DTYPES
+from .dtypes import TORCH
 
-_TORCH = {name: dtype for dtype, name in DTYPES.items()}
 # The functions of TensorIR in the extents of results.
 _FUNCTIONS = SimpleNamespace(
     max=torch.sym_max,
@@ -78,7 +77,7 @@ def _sizes(params: Sequence[Argument], args: Sequence[Any]) -> dict[str, Any]:
 
 def _like(result: Argument, sizes: Mapping[str, Any]) -> torch.Tensor:
     """An empty tensor of the type of a result; extents that are not computed here are unknown to torch."""
-    return torch.empty([_extent(d, sizes) for d in result.dims or ()], dtype=_TORCH[result.dtype])
+    return torch.empty([_extent(d, sizes) for d in result.dims or ()], dtype=TORCH[result.dtype])
 
 
 def _extent(dim: Any, sizes: Mapping[str, Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -19,6 +19,7 @@ from .bound import Binding, Bindings
 from .dtypes import DTYPES
 from .importer import TorchImporter
 from .model import as_tensor, output_nodes
+from .views import without_views
 
 Pipeline = Callable[[IRModule], IRModule] | None
 Built = tuple[dict[str, Any], Callable[[], Any], Any]  # facts, code to be loaded, its transform
@@ -40,7 +41,8 @@ class NotConverted(Exception):
 
 
 class Part(torch.nn.Module):
-    """A graph as a function of torch's tensors and sizes. Inputs that are results are passed on.
+    """A graph as a function of torch's tensors and sizes. Inputs that are results are passed on, and results that
+    are views of inputs, or of other results, are so here.
 
     Raises NotConverted. note: is called with an error that the data of a call cause; they run in eager.
     """
@@ -51,13 +53,17 @@ class Part(torch.nn.Module):
         self.inputs = [n for n in gm.graph.nodes if n.op == "placeholder"]
         self.weights = [n for n in self.inputs if _is_static(n)]
         self.single = not isinstance(gm.graph.output_node().args[0], (list, tuple))
-        self._compile(gm, pipeline)
-        self.check = self.bound is None and not freeze
-        names = [n.name for n in self.inputs]
         values = tree_leaves(gm.graph.output_node().args, is_leaf=lambda x: x is None)
-        computed = {n.name: k for k, n in enumerate(_computed(gm))}
-        self.results = [_result(v, computed, names) for v in values]
-        self.count = len(computed)
+        gm, views, self.views = without_views(gm)
+        names, own = [n.name for n in self.inputs], _computed(gm)
+        self.takes, self.bound = [], None
+        if own:
+            self._compile(gm, pipeline)
+        self.check = self.bound is None and not freeze
+        computed = {n.name: k for k, n in enumerate(own)}
+        self.results = [_result(v, computed, names, views) for v in values]
+        self.viewed = [_result(n, computed, names, views) for n in dict.fromkeys(own)]
+        self.count = len(own)
         # Converted before each call; others only where the native code refuses them.
         conversions = [(k, _conversion(self.inputs[i])) for k, i in enumerate(self.takes)]
         self.conversions = [(k, convert) for k, convert in conversions if convert is not None]
@@ -171,14 +177,8 @@ class Part(torch.nn.Module):
         except Exception as error:  # data that ours refuses: eager says so, or does it
             self.note(error)
             return self.eager(*args)
-        results = [
-            source
-            if kind == "constant"
-            else args[source]
-            if kind == "input"
-            else _AS[kind](out[source])
-            for kind, source in self.results
-        ]
+        own = () if self.views is None else self.views(*args, *_values(self.viewed, args, out))
+        results = _values(self.results, args, out, own)
         return results[0] if self.single else tuple(results)
 
     def _function(self, args: list[Any]) -> Any:
@@ -248,14 +248,34 @@ _AS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def _values(
+    results: list[tuple[str, Any]], args: list[Any], out: Sequence[Any], views: Sequence[Any] = ()
+) -> list[Any]:
+    """The values of results, from those of the arguments, of the native code, and of the views."""
+    return [
+        _AS[kind](out[source])
+        if kind in _AS
+        else args[source]
+        if kind == "input"
+        else views[source]
+        if kind == "view"
+        else source
+        for kind, source in results
+    ]
+
+
 def _computed(gm: fx.GraphModule) -> list[fx.Node]:
     return [n for n in output_nodes(gm.graph) if n.op != "placeholder"]
 
 
-def _result(value: Any, computed: dict[str, int], inputs: list[str]) -> tuple[str, Any]:
-    """The kind of a result, and its number among the computed ones, the inputs, or itself."""
+def _result(
+    value: Any, computed: dict[str, int], inputs: list[str], views: dict[str, int]
+) -> tuple[str, Any]:
+    """The kind of a result, and its number among the computed ones, the inputs, or the views, or itself."""
     if not isinstance(value, fx.Node):
         return "constant", value
+    if value.name in views:
+        return "view", views[value.name]
     if value.op == "placeholder":
         return "input", inputs.index(value.name)
     fake = value.meta.get("val")

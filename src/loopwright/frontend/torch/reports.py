@@ -1,9 +1,12 @@
-"""What `torch.compile` with the backend "loopwright" did."""
+"""What runs in eager torch: of `torch.compile` with the backend "loopwright", and of compiled programs."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from ...base.errors import explain
 
 
 class EagerPart(NamedTuple):
@@ -38,3 +41,15 @@ def report(reset: bool = False) -> Report:
         LOG.graphs = 0
         LOG.eager.clear()
     return said
+
+
+def note(target: str, reason: str, line: str = "") -> None:
+    """Record a part that runs in eager torch, and warn of it once."""
+    part = EagerPart(target, reason.splitlines()[0][:300], line)
+    if part not in LOG.eager:
+        LOG.eager.append(part)
+        what = f"{target} runs in eager torch"
+        warnings.warn(
+            explain(what, got=part.reason, instead="loopwright.frontend.torch.report()"),
+            stacklevel=2,
+        )

@@ -59,6 +59,23 @@ def analyze_op_pattern(func: PrimFunc) -> OpPattern:
     return kind
 
 
+def gathers(func: PrimFunc) -> int:
+    """Whether `func` reads elements at indices that are elements of a tensor: 0 if it does not, 2 if along
+    the last axis, of which no vector is contiguous, else 1."""
+    accesses = _Accesses()
+    accesses.visit(func.body)
+    lasts = [load.indices[-1] for load in accesses.loads if load.indices]
+    if any(_loads(index) for index in lasts):
+        return 2
+    return int(any(_loads(i) for load in accesses.loads for i in load.indices))
+
+
+def _loads(index: PrimExpr) -> bool:
+    accesses = _Accesses()
+    accesses.visit(index)
+    return bool(accesses.loads)
+
+
 class _Blocks(Visitor):
     """The innermost blocks in order, the buffers that are local to the function, and whether a store
     is outside of all blocks."""

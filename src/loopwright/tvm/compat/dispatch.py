@@ -8,7 +8,7 @@ from typing import Any
 from ...backend.utils import BackendDispatcher
 from ...ir import Op
 from ...ir.transform import IRModule, PassContext, module_pass
-from ...ops import OPERATORS, sort
+from ...ops import OPERATORS, running, sort
 from ...relax import Function
 from ...relax.expr import Call
 from ...relax.expr_functor import mutator
@@ -18,11 +18,12 @@ from ...relax.expr_functor import mutator
 class _Dispatcher(BackendDispatcher):
     def visit_call_(self, call: Call) -> Any:
         operator = OPERATORS.get(call.op.name) if isinstance(call.op, Op) else None
-        if operator is None or not any(operator is member for member in vars(sort).values()):
+        if operator is None or not any(
+            operator is member for module in (running, sort) for member in vars(module).values()
+        ):
             return super().visit_call_(call)
         with self._get_target(call.struct_info):
-            legalize: Any = operator.op.get_attr("FLegalize")
-            return legalize(self.builder_, self.visit_expr_post_order(call))
+            return operator._legalize(self.builder_, self.visit_expr_post_order(call))
 
 
 @module_pass(opt_level=0, name="DispatchSortScan")

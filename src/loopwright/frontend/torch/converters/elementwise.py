@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import torch
 
+from ....ir.dtype import DataType
 from ....relax import op
 from ....relax.expr import Expr
 from ...graph.registry import Converter
@@ -146,9 +147,21 @@ def rrelu_backward(
 def div(cx: Context, node: Node, a: Arg, b: Arg, rounding_mode: str | None = None) -> Term:
     x = cx.tensor(a, node.dtype)
     if rounding_mode == "floor" or "floor_divide" in node.op_type:
-        return x // b
+        return _floored(cx, a, b, x.dtype) if x.dtype.is_float else x // b
     out = x / b  # of integers: it truncates
     return out.trunc() if rounding_mode and x.dtype.is_float else out
+
+
+def _floored(cx: Context, a: Arg, b: Arg, dtype: DataType) -> Term:
+    """The quotient as Python rounds it down, by the exact remainder: a quotient that is rounded first may be
+    the next whole number."""
+    x, y = map(cx.value, cx.tensors("float32" if dtype.bits < 32 else str(dtype), a, b))
+    rest = cx.value(op.mod(x.expr, y.expr))
+    apart = rest.not_equal(0.0) & (rest < 0.0).not_equal(y < 0.0)
+    quotient = (x - rest) / y - apart.astype(str(x.dtype))
+    down = quotient.floor()
+    whole = cx.where(quotient - down > 0.5, down + 1.0, down)
+    return cx.where(y.equal(0.0), x / y, whole)
 
 
 @aten("log1p")

@@ -410,11 +410,15 @@ def with_effects(
     cx: Context, node: Node, token: Term, target: Any, *args: Any, is_matrix: bool = False
 ) -> list[Term | None]:
     """The check of the numbers that factorizations return: the token that later effects wait for depends on
-    it. Where it fails, eager torch repeats the graph, and raises its own error."""
+    it, of a program its first result. Where it fails, eager torch repeats a graph, and raises its own error."""
     if target is not torch.ops.aten._linalg_check_errors.default:
         raise ValueError(explain("an effect without a counterpart here", got=str(target)))
     info, name = args
-    return [cx.value(op.linalg.check(token.expr, info.expr, f"{name}: a matrix is singular"))]
+    message = f"{name}: a matrix is singular"
+    if not cx.splits:
+        cx.checks.append((info.expr, message))
+        return [token]
+    return [cx.value(op.linalg.check(token.expr, info.expr, message))]
 
 
 register_converter("with_effects", convert=with_effects, domain=DOMAIN)

@@ -13,7 +13,6 @@ from ..context import Size, Term
 from ..context import TorchContext as Context
 from ..model import TorchNode as Node
 from .images import NEAREST, smooth_style
-from .nn import Numbers, window_of
 from .table import aten
 
 
@@ -86,29 +85,6 @@ def adaptive_avg_pool_backward(cx: Context, node: Node, grad: Term, x: Term) -> 
         return _within(cx, begin, end, have, node.dtype) * share
 
     return _along_axes(cx, node, grad, int(node.op_type.split("avg_pool")[1][0]), matrix)
-
-
-@aten("avg_pool3d_backward")
-def avg_pool_backward(
-    cx: Context, node: Node, grad: Term, x: Term, kernel: Numbers, stride: Numbers, padding: Numbers,
-    ceil_mode: bool, count_include_pad: bool, divisor_override: int | None,
-) -> Term:  # fmt: skip
-    """The number of elements of a window is the product of those along its axes."""
-    rank = int(node.op_type.split("avg_pool")[1][0])
-    size, strides, pads, _, _ = window_of(rank, kernel, stride, padding, 1, ceil_mode)
-
-    def matrix(k: int, have: Size, want: Size) -> Term:
-        begin = cx.line(want) * strides[k] - pads[k]
-        end = (begin + size[k]).minimum(cx.tensor(have, "int64") + pads[k])
-        inside = _within(cx, begin, end, have, node.dtype)
-        if divisor_override:
-            return inside
-        if not count_include_pad:
-            begin, end = begin.maximum(0), end.minimum(have)
-        return inside / (end - begin).astype(node.dtype).expand_dims([1])
-
-    out = _along_axes(cx, node, grad, rank, matrix)
-    return out / float(divisor_override) if divisor_override else out
 
 
 @aten("replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward")

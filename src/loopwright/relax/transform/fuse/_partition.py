@@ -22,13 +22,15 @@ Condition = Callable[[int, bool], bool]
 class Graph:
     """Numbered nodes, in topological order. `kinds`: each node's fusion kind;
     `users`: (user, kind of the edge); `escapes`: nodes whose value is used outside; `targets`: the
-    targets of nodes ("": any); nodes with different targets do not share a group."""
+    targets of nodes ("": any); nodes with different targets do not share a group; `gathers`: see
+    `op_pattern.gathers`."""
 
     def __init__(self) -> None:
         self.kinds: list[int] = []
         self.users: list[list[tuple[int, int]]] = []
         self.escapes: list[bool] = []
         self.targets: list[str] = []
+        self.gathers: list[int] = []
 
     def add(self, escapes: bool) -> int:
         """Add a node, opaque until its kind is set; return its number."""
@@ -36,6 +38,7 @@ class Graph:
         self.users.append([])
         self.escapes.append(escapes)
         self.targets.append("")
+        self.gathers.append(0)
         return len(self.kinds) - 1
 
 
@@ -56,6 +59,7 @@ class Partition:
         self.dominator_kind: list[int] = [_OPAQUE] * count
         self.depth: list[int] = [1] * count
         self._find_dominators()
+        self.stored = self._gathered_again()
 
     # ------------------------------------------------------------------ dominators
 
@@ -86,6 +90,23 @@ class Partition:
             kind = max(kind, self.dominator_kind[b])
             b = self.dominator[b]
         return a, kind
+
+    def _gathered_again(self) -> set[int]:
+        """The nodes that gather, with what would be fused into them, and that several gathers read: each
+        would gather again (of both axes of an image, 2 * 2 elements instead of 2 + 2). Where all are
+        contiguous this costs less than to store them."""
+        graph, stored = self.graph, set()
+        within = list(graph.gathers)
+        for node, users in enumerate(graph.users):
+            readers = [graph.gathers[user] for user, _ in users]
+            if len(readers) > 1 and within[node] and all(readers):
+                if max(within[node], *readers) > 1:
+                    stored.add(node)
+                    continue
+            for user, _ in users:
+                if max(graph.kinds[node], graph.kinds[user]) <= _INJECTIVE:
+                    within[user] = max(within[user], within[node])
+        return stored
 
     # ------------------------------------------------------------------ groups
 
@@ -119,6 +140,8 @@ class Partition:
         """The nodes between, if the kinds of their groups meet the condition, else None."""
         nodes = self._between(source, sink)
         for node in nodes:
+            if node != sink and node in self.stored:
+                return None
             if node != source and not condition(self.kind[self.root(node)], node == sink):
                 return None
         return nodes
@@ -161,7 +184,12 @@ class Partition:
             return
         nodes = self._allowed(node, sink, condition)
         if nodes is None:
-            self.why[node] = f"the part after {_name(kind)} is too complex"
+            again = node in self.stored
+            self.why[node] = (
+                "each of its users would gather its elements again"
+                if again
+                else f"the part after {_name(kind)} is too complex"
+            )
             return
         self._commit(node, sink, nodes)
 

@@ -46,7 +46,7 @@ from ....ir import trace
 from ....ir.expr import GlobalVar
 from ....ir.target import Target
 from ....ir.transform import IRModule, ModulePass, PassContext
-from ....tir.analysis.op_pattern import OpPattern
+from ....tir.analysis.op_pattern import OpPattern, gathers
 from ....tir.function import PrimFunc
 from ...expr import Call, DataflowBlock, DataflowVar, TupleGetItem, Var, VarBinding
 from ...op.base import CALL_TIR, CALL_TIR_INPLACE
@@ -116,6 +116,8 @@ def build_graph(block: DataflowBlock, mod: Any) -> tuple[Graph, dict[Var, int]]:
                     own = mod[value.args[0]].attrs.get("target")
                     graph.targets[node] = str(own or Target.current(allow_none=True))
                 operands = [v for a in call_fields(value) for v in used_vars(a)]
+            if kind == OpPattern.INJECTIVE:
+                graph.gathers[node] = gathers(mod[value.args[0]])
         elif type(binding) is VarBinding and type(value) is TupleGetItem:
             kind = OpPattern.INJECTIVE
         graph.kinds[node] = kind
