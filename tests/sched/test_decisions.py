@@ -42,8 +42,8 @@ def test_decisions_keep_the_numbers(seed: int) -> None:
 
 
 def test_a_machine_of_ones_own() -> None:
-    """Where a thread needs more work, small kernels run on one; the numbers of tiles follow registers."""
-    case = module("sums", [(64, 512)], lambda bb, x: op.exp(x), random.Random(0))
+    """Where a thread needs more work, small kernels run on one."""
+    case = module("exponentials", [(64, 512)], lambda bb, x: op.exp(x), random.Random(0))
     parallel = lambda: "T.parallel" in lw.lower(case.mod)["ApplyDefaultSchedule"].after.script()  # noqa: E731
     assert parallel()
     with MACHINES.registry.snapshot():

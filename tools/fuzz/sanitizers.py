@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -22,7 +21,7 @@ from loopwright.driver.demo import BUNDLED
 from loopwright.frontend.onnx import from_onnx
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import BindSymbolicVars, GraphToTIR
-from loopwright.sched import loops
+from loopwright.sched.machine import MACHINES, Machine, register_machine
 from tests.codegen.c_programs import SANITIZERS, Program
 from tests.codegen.test_c_models import MODELS
 
@@ -111,7 +110,8 @@ def judge_llvm(item: tuple[int | str, str], say: Callable[[str], None]) -> Outco
             pipeline = graph_pipeline(target).remove("StaticPlanBlockMemory")
             pipeline = pipeline.replace("GraphToTIR", GraphToTIR(workspace="tensors"))
             mod = BindSymbolicVars(model.sizes)(mod) if model.sizes else mod
-        with patch.object(loops, "GRAIN", 1):  # small loops have several tasks, too
+        with MACHINES.registry.snapshot():
+            register_machine(Machine(grain=1))  # small loops have several tasks, too
             exe = lw.compile(mod, target=target, relax_pipeline=pipeline)
         assert isinstance(exe, Executable)
     except Exception as error:

@@ -191,9 +191,8 @@ def _insert(
     buffers = [b for b in (keys, order) if b is not None]
     state[0] = long(0)
     state[1] = long(0)
-    keys[count - 1] = const(
-        0, keys.dtype
-    )  # read only once there is one, which C compilers cannot see
+    # Read only once there is one, which C compilers cannot see.
+    keys[count - 1] = const(0, keys.dtype)
 
     def hit(value: PrimExpr, index: PrimExpr) -> None:
         before = _comes_after(keys[count - 1], value, descending)
