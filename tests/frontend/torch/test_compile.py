@@ -108,6 +108,18 @@ def test_scatter_reduce(how: str, include_self: bool) -> None:
     same(lambda x, at, s: x.scatter_reduce(0, at, s, how, include_self=include_self), x, at, source)
 
 
+@pytest.mark.parametrize("how", ["sum", "prod", "mean", "max", "min"])
+@pytest.mark.parametrize("initial", [None, 2])
+def test_segments(how: str, initial: int | None) -> None:
+    x, lengths = torch.randn(2, 6, 3), torch.tensor([[0, 1, 3, 2], [2, 3, 0, 1]])
+    offsets = F.pad(lengths.cumsum(1), (1, 0))
+    reduce = torch.segment_reduce
+    same(lambda x, n: reduce(x, how, lengths=n, axis=1, initial=initial), x, lengths)
+    same(lambda x, n: reduce(x, how, offsets=n, axis=1, initial=initial), x, offsets)
+    with pytest.raises(RuntimeError, match="Expected all rows of lengths"):
+        compiled(lambda x, n: reduce(x, how, lengths=n, axis=1))(x, lengths + 1)
+
+
 @pytest.mark.parametrize("ceil_mode", [False, True])
 @pytest.mark.parametrize(("size", "stride", "padding"), [(2, 2, 0), (3, 2, 1), (3, 1, 0)])
 def test_pools(ceil_mode: bool, size: int, stride: int, padding: int) -> None:

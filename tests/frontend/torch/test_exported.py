@@ -542,14 +542,27 @@ def test_views_by_primitives_and_mixed_types() -> None:
     close(lw.compile(mixed, args=(grad, x))(grad, x), mixed(grad, x))
 
 
-@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
-def test_gradients_of_resized_images(mode: str) -> None:
+@pytest.mark.parametrize(
+    "name, data, args",
+    [
+        ("upsample_nearest2d", (), ((7, 9), (1, 2, 4, 5))),
+        ("upsample_bilinear2d", (), ((7, 9), (1, 2, 4, 5), False)),
+        ("upsample_bicubic2d", (), ((7, 9), (1, 2, 4, 5), True)),
+        ("_adaptive_avg_pool2d", (1, 2, 10, 13), ()),
+        ("replication_pad2d", (1, 2, 5, 6), ((1, 2, -1, 3),)),
+        ("avg_pool2d", (1, 2, 13, 17), (3, 2, 1, False, False, None)),
+        ("avg_pool2d", (1, 2, 13, 17), (3, 2, 1, False, True, None)),
+    ],
+)
+def test_gradients_of_windows(name: str, data: tuple[int, ...], args: tuple[Any, ...]) -> None:
+    """A gradient that is not finite stays within its window."""
     torch.manual_seed(0)
-    ops, grad = torch.ops.aten, torch.randn(1, 2, 7, 9)
-    name = f"upsample_{mode}2d_backward"
-    more = () if mode == "nearest" else (False,)
-    model = Calls(lambda g: getattr(ops, name)(g, (7, 9), (1, 2, 4, 5), *more))
-    close(lw.compile(model, args=(grad,))(grad), model(grad))
+    grad = torch.randn(1, 2, 7, 9)
+    grad[0, 1, 3, 4] = torch.nan
+    inputs = (torch.randn(data),) if data else ()
+    model = Calls(lambda g: getattr(torch.ops.aten, name + "_backward")(g, *inputs, *args))
+    got, want = lw.compile(model, args=(grad,))(grad), model(grad)
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
 def test_pools_of_integers() -> None:
@@ -570,14 +583,42 @@ def test_operators_of_torchvision() -> None:
     close(lw.compile(layer, args=args)(*args), layer(*args))
 
 
+def test_fractions_of_sizes() -> None:
+    def fraction(x: torch.Tensor) -> tuple[torch.Tensor, float]:
+        return x * (x.shape[0] / 4), x.shape[0] / 8
+
+    inputs = torch.randn(5, 3), torch.randn(7, 3)
+    exe = lw.compile(export(Calls(fraction), inputs[:1], dynamic_shapes=(({0: Dim("n")},),)))
+    run = torch.compile(fraction, backend="loopwright", dynamic=True)
+    report(reset=True)
+    for x in inputs:
+        want = fraction(x)
+        for got in (exe(x), run(x)):
+            close(got[0], want[0])
+            assert float(got[1]) == want[1]
+    assert not report().eager, report()
+
+
+def batch_norm_with_update(x: torch.Tensor) -> torch.Tensor:
+    update = torch.ops.aten._batch_norm_with_update
+    return update(x, *(torch.ones(3) for _ in range(4)), 0.1, 1e-5)[0]
+
+
 @pytest.mark.parametrize(
     "function, shape",
     [
         (lambda x: F.adaptive_avg_pool2d(x, (2, 3)), (2, 3, 5, 7)),
         (lambda x: F.avg_pool3d(x, 2, 2, 1, True, False), (1, 2, 5, 6, 7)),
         (lambda x: F.avg_pool3d(x, 3, 2, 1, divisor_override=5), (1, 2, 5, 6, 7)),
+        (lambda x: F.avg_pool2d(x, 3, 2, 1, True), (3, 5, 6)),
         (lambda x: F.max_pool3d(x, 2), (1, 2, 4, 5, 6)),
         (lambda x: F.pad(x, (1, 2, -1, 3), mode="replicate"), (1, 2, 4, 5)),
+        (lambda x: F.pad(x, (-4, 5, 2, -1), mode="replicate"), (1, 2, 4, 4)),
+        (lambda x: F.interpolate(x, (3, 9), mode="bilinear", antialias=True), (1, 2, 8, 7)),
+        (lambda x: F.interpolate(x, (3, 9), mode="bicubic", antialias=True), (1, 2, 8, 7)),
+        (batch_norm_with_update, (4, 3, 5)),
+        (lambda x: torch.as_strided_copy(x, (2, 2), (1, 3), 1), (3, 4)),
+        (lambda x: torch.cat([x, x.gather(0, torch.zeros(2, 0).long()).flatten()]), (3,)),
         (lambda x: torch.cdist(x, x.flip(0) * 2, 3.0), (4, 5)),
         (lambda x: torch.cdist(x, x.flip(0) * 2, 1.0), (4, 5)),
         (lambda x: F.pdist(x, 2.5), (4, 5)),

@@ -25,21 +25,8 @@ _MOST = 64  # bindings of one graph: a layer's code is shared by all layers of i
 _DUMMY = np.zeros(1, np.int64)
 
 # The words of a row of a table. A word at an address is compared with the field behind it.
-_FIELDS = [
-    "index",
-    "object",
-    "impl",
-    "storage",
-    "data",
-    "offset",
-    "counter",
-    "version_at",
-    "version",
-    "at0",
-    "word0",
-    "at1",
-    "word1",
-]
+_FIELDS = ["index", "object", "impl", "storage", "data", "offset", "counter", "version_at",
+           "version", "at0", "word0", "at1", "word1"]  # fmt: skip
 _ROW = len(_FIELDS)
 
 # A function of tvm-ffi: (the list of arguments, the rows, their number) -> bool.

@@ -31,6 +31,7 @@ from .model import DOMAIN, GETITEM, is_read, python_line
 from .pairs import COMPLEX
 from .parts import STATIC, NotConverted, Part, Pipeline
 from .reports import LOG, note
+from .symbols import REAL
 
 
 class Mode(NamedTuple):
@@ -202,8 +203,9 @@ def _why_not(node: fx.Node) -> str | None:
     paired = any(isinstance(f, torch.Tensor) and f.is_complex() for f in tree_leaves(fakes))
     if paired and (name in COMPLEX or name in BY_PARTS):
         return None
-    if name == GETITEM or (
-        isinstance(value, (int, float, bool, torch.SymInt)) and not is_read(node)
-    ):
+    number = isinstance(value, (int, float, bool, torch.SymInt)) or (
+        isinstance(value, torch.SymFloat) and type(value.node.expr).__name__ in REAL
+    )
+    if name == GETITEM or (number and not is_read(node)):
         return None
     return None if find_converter(name, 1, DOMAIN) else "no converter"

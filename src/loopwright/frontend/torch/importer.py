@@ -229,8 +229,8 @@ def _module(
 def decompositions(more: Iterable[str] = ()) -> dict[Any, Callable[..., Any]]:
     """torch's default decompositions without those of operators that have a converter, and of `more`."""
     table = torch.export.default_decompositions()
-    norm = torch.ops.aten.linalg_vector_norm.default  # which torch 2.13 leaves out of them
-    table[norm] = decomposition_table[norm]
+    for left_out in (torch.ops.aten.linalg_vector_norm, torch.ops.aten.batch_norm_backward):
+        table[left_out.default] = decomposition_table[left_out.default]
     for name in (*supported_operators(DOMAIN), *more):
         overload = overload_of(name)
         if isinstance(overload, torch._ops.OpOverload):  # its library is loaded
@@ -337,7 +337,9 @@ class TorchImporter(Importer):
         return self.context.tensor(value, kinds[type(value)])
 
     def _size(self, node: fx.Node) -> Value:
-        return self.context.tensor(self._number(node.meta.get("val")), "int64")
+        value = node.meta.get("val")
+        kind = {torch.SymFloat: "float64", torch.SymBool: "bool"}.get(type(value), "int64")
+        return self.context.tensor(self._number(value), kind)
 
     def _sized(self, port: Port) -> Port:
         """An input with its extents; the symbols in them are defined."""

@@ -64,12 +64,8 @@ def is_callable(node: fx.Node) -> bool:
 
 
 def called(
-    cx: Context,
-    node: Node,
-    args: Sequence[Any],
-    named: Mapping[str, Any],
-    after: Sequence[Expr] = (),
-) -> list[Value]:
+    cx: Context, node: Node, args: Sequence[Any], named: Mapping[str, Any], after: Sequence[Expr] = (),
+) -> list[Value]:  # fmt: skip
     """The results of a call of torch's operator, whose tensors and symbolic sizes are arguments of ours."""
     fakes = node.value if isinstance(node.value, (list, tuple)) else [node.value]
     tensors: list[Expr] = []

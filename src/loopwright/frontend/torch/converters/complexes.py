@@ -16,88 +16,17 @@ from ..pairs import COMPLEX, Pair, PairArg, opened, paired
 from .table import aten, full_name
 
 # Operators that move elements, or are linear with real factors: they work on each part.
-BY_PARTS = frozenset(
-    map(
-        full_name,
-        [
-            "view",
-            "view_copy",
-            "_unsafe_view",
-            "reshape",
-            "squeeze",
-            "squeeze.dim",
-            "squeeze.dims",
-            "unsqueeze",
-            "expand",
-            "expand_copy",
-            "permute",
-            "permute_copy",
-            "transpose.int",
-            "t",
-            "cat",
-            "stack",
-            "slice.Tensor",
-            "select.int",
-            "select_copy.int",
-            "split_with_sizes",
-            "split.Tensor",
-            "unbind.int",
-            "unbind_copy.int",
-            "repeat",
-            "flip",
-            "roll",
-            "unfold",
-            "diagonal",
-            "diagonal_copy",
-            "as_strided",
-            "as_strided_copy",
-            "tril",
-            "triu",
-            "constant_pad_nd",
-            "clone",
-            "alias",
-            "detach",
-            "lift_fresh_copy",
-            "lift_fresh",
-            "contiguous",
-            "resolve_conj",
-            "resolve_neg",
-            "copy",
-            "neg",
-            "sum",
-            "sum.dim_IntList",
-            "mean",
-            "mean.dim",
-            "cumsum",
-            "where.self",
-            "masked_fill.Scalar",
-            "index.Tensor",
-            "index_put",
-            "gather",
-            "index_select",
-            "embedding",
-            "take",
-            "scatter.src",
-            "scatter_add",
-            "slice_scatter",
-            "select_scatter",
-            "masked_select",
-            "full",
-            "full_like",
-            "new_full",
-            "fill.Scalar",
-            "scalar_tensor",
-            "zeros",
-            "zeros_like",
-            "new_zeros",
-            "empty.memory_format",
-            "empty_like",
-            "new_empty",
-            "empty_permuted",
-            "empty_strided",
-        ],
-    )
-)
+_BY_PARTS = """
+    view view_copy _unsafe_view reshape squeeze squeeze.dim squeeze.dims unsqueeze expand expand_copy
+    permute permute_copy transpose.int t cat stack slice.Tensor select.int select_copy.int split_with_sizes
+    split.Tensor unbind.int unbind_copy.int repeat flip roll unfold diagonal diagonal_copy as_strided
+    as_strided_copy tril triu constant_pad_nd clone alias detach lift_fresh_copy lift_fresh contiguous
+    resolve_conj resolve_neg copy neg sum sum.dim_IntList mean mean.dim cumsum where.self masked_fill.Scalar
+    index.Tensor index_put gather index_select embedding take scatter.src scatter_add slice_scatter
+    select_scatter diagonal_scatter masked_select full full_like new_full fill.Scalar scalar_tensor zeros
+    zeros_like new_zeros empty.memory_format empty_like new_empty empty_permuted empty_strided
+"""
+BY_PARTS = frozenset(map(full_name, _BY_PARTS.split()))
 
 
 def pairs(*names: str) -> Converter:
@@ -229,15 +158,9 @@ def linear(
 
 @pairs("addmm", "baddbmm")
 def addmm(
-    cx: Context,
-    node: Node,
-    base: PairArg,
-    a: PairArg,
-    b: PairArg,
-    *,
-    beta: Number = 1,
+    cx: Context, node: Node, base: PairArg, a: PairArg, b: PairArg, *, beta: Number = 1,
     alpha: Number = 1,
-) -> Pair:
+) -> Pair:  # fmt: skip
     out = matmul(cx, node, a, b) * alpha
     return out if beta == 0 else out + paired(cx, base, node.dtype) * beta
 

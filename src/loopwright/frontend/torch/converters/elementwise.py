@@ -114,16 +114,8 @@ each(
 each({"log2": 2.0, "log10": 10.0}, _logarithm)
 
 
-@aten(
-    "_to_copy",
-    "to.dtype",
-    "type_as",
-    "prims.convert_element_type.default",
-    "_conj",
-    "_conj_physical",
-    "resolve_conj",
-    "resolve_neg",
-)
+@aten("_to_copy", "to.dtype", "type_as", "prims.convert_element_type.default", "_conj", "_conj_physical",
+      "resolve_conj", "resolve_neg")  # fmt: skip
 def cast(cx: Context, node: Node, x: Term, *_: object, **__: object) -> Term:
     return cx.tensor(x, node.dtype)
 

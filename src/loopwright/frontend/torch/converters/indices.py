@@ -122,6 +122,8 @@ def scatter(
     *, include_self: bool = True,
 ) -> Term:  # fmt: skip
     dtype, how = str(x.dtype), _REDUCTIONS[reduce]
+    if cx.equal(cx.product(indices.shape), 0):  # of any rank
+        return x
     data, indices = _ranked(x), _ranked(indices)
     axis, shape = axis_of(dim, data.ndim), ShapeExpr(indices.shape)
     updates = cx.tensor(source, dtype)
@@ -255,14 +257,31 @@ def as_strided(
     while source.op == "call_function" and _is_view(source):
         source = source.args[0]
         x = cx.value(cx.values[result_of(source)])
+    fake = source.meta["val"]
+    if not fake.is_contiguous():  # in another order of axes
+        x = x.permute_dims([*np.argsort([-s for s in fake.stride()], kind="stable").tolist()])
+    return cx.flat(x).take(_strided(cx, start, size, stride).expr, 0)
+
+
+def _strided(cx: Context, start: Size, size: Sequence[Size], stride: Sequence[Size]) -> Term:
+    """The positions of elements in memory."""
     at = cx.tensor(start, "int64")
     for k, (count, step) in enumerate(zip(size, stride, strict=True)):
         shape = [count if j == k else 1 for j in range(len(size))]
         at = at + (cx.line(count) * step).reshape(ShapeExpr(shape))
-    fake = source.meta["val"]
-    if not fake.is_contiguous():  # in another order of axes
-        x = x.permute_dims([*np.argsort([-s for s in fake.stride()], kind="stable").tolist()])
-    return cx.flat(x).take(at.expr, 0)
+    return at
+
+
+@aten("as_strided_scatter")
+def as_strided_scatter(
+    cx: Context, node: Node, x: Term, source: Term, size: Sequence[Size], stride: Sequence[Size],
+    offset: Size | None = None,
+) -> Term:  # fmt: skip
+    fake = node.source.args[0].meta["val"]
+    if not fake.is_contiguous() or fake.storage_offset():
+        raise ValueError(explain("as_strided_scatter of a tensor that is a part of another"))
+    at = _strided(cx, offset or 0, size, stride)
+    return cx.flat(x).index_put([at.expr], source.expr, False).reshape(ShapeExpr(x.shape))
 
 
 def _is_view(node: fx.Node) -> bool:

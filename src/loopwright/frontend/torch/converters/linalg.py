@@ -20,9 +20,7 @@ from ..model import TorchNode as Node
 from .table import aten
 
 _LARGE = 128  # extent from which LAPACK's blocks are worth a pass through eager torch
-_LARGE_JACOBI = (
-    32  # its sweeps are about ten times the work of LAPACK's reduction to a tridiagonal matrix
-)
+_LARGE_JACOBI = 32  # whose sweeps are about ten times the work of LAPACK's reduction
 
 
 def _wide(cx: Context, x: Term, most: int = _LARGE) -> Term:

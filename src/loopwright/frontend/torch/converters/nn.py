@@ -266,55 +266,6 @@ def _grown(cx: Context, x: Term, window: Window) -> Term:
     return cx.value(op.nn.pad(x.expr, [0] * 2 * (x.ndim - rank) + widths)) if any(widths) else x
 
 
-@aten("avg_pool2d_backward", "avg_pool3d_backward")
-def avg_pool_backward(
-    cx: Context, node: Node, grad: Term, x: Term, kernel: Numbers, stride: Numbers, padding: Numbers,
-    ceil_mode: bool, count_include_pad: bool, divisor_override: int | None,
-) -> Term:  # fmt: skip
-    """Of the last two axes, and then of the one before them, each divided by the whole extent of its windows: the
-    gradient is multiplied by the ratio of that to the number of elements that count."""
-    rank = int(node.op_type.split("avg_pool")[1][0])
-    size, strides, pads, _, _ = window_of(rank, kernel, stride, padding, 1, ceil_mode)
-    have, want, channels = x.shape[-rank:], grad.shape[-rank:], cx.product(x.shape[:-rank])
-    ends = list(pads[:rank])
-    for k in range(rank):
-        if ceil_mode:  # the last window may reach beyond the padding
-            whole = (int(want[k]) - 1) * strides[k] + size[k]
-            ends[k] = max(ends[k], whole - int(have[k]) - pads[k])
-        if not divisor_override and (ends[k] > pads[k] or (pads[k] and not count_include_pad)):
-            begin = cx.line(want[k]) * strides[k] - pads[k]
-            end = (begin + size[k]).minimum(cx.tensor(have[k], "int64") + pads[k])
-            if not count_include_pad:
-                begin, end = begin.maximum(0), end.minimum(have[k])
-            dims = [d if a == k else 1 for a, d in enumerate(want)]
-            ratio = float(size[k]) / (end - begin).astype(node.dtype)
-            grad = grad * ratio.reshape(ShapeExpr(dims))
-    if divisor_override:
-        grad = grad * (math.prod(size) / divisor_override)
-
-    def step(grad: Term, rows: Size, dims: Sequence[Size], axes: Sequence[int]) -> Term:
-        """rows: of all images; dims: the extents of the data. Axes without windows follow."""
-        more = 2 - len(axes)
-        window = [
-            [*(v[a] for a in axes), *[k] * more]
-            for v, k in ((size, 1), (strides, 1), (pads, 0), (ends, 0))
-        ]
-        shape = [1, rows, *dims]
-        own = rank == 2 or len(axes) == 1  # the data itself, of which only the shape matters
-        data = x.reshape(ShapeExpr(shape)) if own else cx.filled(shape, 0, node.dtype)
-        image = [1, rows, *(want[a] for a in axes), *dims[len(axes) :]]
-        out, around = grad.reshape(ShapeExpr(image)), [*window[2], *window[3]]
-        build = op.grad.avg_pool2d_backward
-        return cx.value(build(out.expr, data.expr, *window[:2], around, (1, 1), False, True))
-
-    if rank == 2:
-        grad = step(grad, channels, have, (0, 1))
-    else:
-        grad = step(grad, cx.product([channels, want[0]]), have[1:], (1, 2))
-        grad = step(grad, channels, [have[0], cx.product(have[1:])], (0,))
-    return grad.reshape(cx.shape(node.value))
-
-
 @aten("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d")
 def adaptive_avg_pool(cx: Context, node: Node, x: Term, size: list[Size]) -> Term:
     rank = int(node.op_type.split("avg_pool")[1][0])
@@ -397,14 +348,9 @@ def _inference(
 
 
 def _training(
-    cx: Context,
-    x: Term,
-    weight: Term | None,
-    bias: Term | None,
-    running: list[Term],
-    momentum: float,
+    cx: Context, x: Term, weight: Term | None, bias: Term | None, running: list[Term], momentum: float,
     eps: float,
-) -> list[Term]:
+) -> list[Term]:  # fmt: skip
     """The normalized data, the mean and the reciprocal deviation of this batch, and new running statistics."""
     dtype, axes = str(x.dtype), [a for a in range(x.ndim) if a != 1]
     wide = cx.tensor(x, "float32" if x.dtype.bits < 32 else dtype)

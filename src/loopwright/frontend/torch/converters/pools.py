@@ -21,14 +21,14 @@ def adaptive_max_pool(cx: Context, node: Node, x: Term, size: list[Size]) -> lis
     best, at = x, cx.line(cx.product(dims)).reshape(ShapeExpr(dims))
     at = at.broadcast_to(ShapeExpr(x.shape))
     for axis in range(x.ndim - 1, x.ndim - rank - 1, -1):
-        table = _part_indices(cx, x.shape[axis], counts[axis - x.ndim + rank])
+        table = part_indices(cx, x.shape[axis], counts[axis - x.ndim + rank])
         windows = [v.take(table.expr, axis) for v in (best, at)]
         which = windows[0].argmax(axis + 1, True).expr
         best, at = (v.gather_elements(which, axis + 1).squeeze([axis + 1]) for v in windows)
     return [best, at]
 
 
-def _part_indices(cx: Context, extent: Size, parts: Size) -> Term:
+def part_indices(cx: Context, extent: Size, parts: Size) -> Term:
     """The indices of the elements of each part, from floor(i d / n) up to ceil((i + 1) d / n) for part i of n. All
     are as long as the longest one; shorter ones repeat their last element."""
     d, n = literal(extent), literal(parts)

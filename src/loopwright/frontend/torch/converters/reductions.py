@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,14 +38,9 @@ def _reduction(build: Build) -> Converter:
     """In the type of the result."""
 
     def convert(
-        cx: Context,
-        node: Node,
-        x: Term,
-        dim: Dims = None,
-        keepdim: bool = False,
-        dtype: object = None,
+        cx: Context, node: Node, x: Term, dim: Dims = None, keepdim: bool = False, dtype: object = None,
         **_: object,
-    ) -> Expr | Term:
+    ) -> Expr | Term:  # fmt: skip
         value = cx.tensor(x, node.dtype)
         return _reduced(cx, build, value, _axes(x, dim), keepdim) if x.ndim else value
 
@@ -104,6 +101,44 @@ each(
 )
 each({"amax max": op.max, "amin min": op.min}, _by_bytes)
 each({"any any.dim any.dims": op.max, "all all.dim all.dims": op.min}, _truth)
+
+
+# How the elements of a segment are reduced, and the result of one without elements.
+_SEGMENTS = {
+    "sum": (op.sum, op.add, 0.0), "mean": (op.sum, op.add, 0.0), "prod": (op.prod, op.multiply, 1.0),
+    "max": (op.max, op.maximum, -math.inf), "min": (op.min, op.minimum, math.inf),
+}  # fmt: skip
+
+
+@aten("segment_reduce")
+def segment_reduce(
+    cx: Context, node: Node, x: Term, reduce: str, *, lengths: Any = None,
+    indices: None = None, offsets: Term | None = None, axis: int = 0, unsafe: bool = False,
+    initial: Number | None = None,
+) -> Term:  # fmt: skip
+    """Of each segment of an axis, the elements of the others being left out."""
+    axis, (build, combine, empty) = axis_of(axis, x.ndim), _SEGMENTS[reduce]
+    extent = x.shape[axis]
+    if offsets is not None:
+        count = offsets.shape[axis]
+        begin, end = cx.part(offsets, axis, 0, count - 1), cx.part(offsets, axis, 1, count)
+    else:
+        begin, end = lengths.cumsum(axis) - lengths, lengths.cumsum(axis)
+        wrong = cx.part(end, axis, end.shape[axis] - 1, end.shape[axis]).not_equal(extent)
+        wrong = wrong.astype("int32").sum() + (lengths < 0).astype("int32").sum()
+        what = "segment_reduce: lengths must not be negative, and add up to the axis"
+        end = end if unsafe else cx.value(op.linalg.check(end.expr, wrong.expr, what))
+    begin, end, line = begin.expand_dims([axis + 1]), end.expand_dims([axis + 1]), cx.line(extent)
+    inside = (begin <= line) & (line < end)
+    inside = inside.expand_dims([*range(axis + 2, x.ndim + 1)])
+    out = cx.value(build(cx.where(inside, x.expand_dims([axis]), empty).expr, [axis + 1]))
+    if initial is not None:
+        out = cx.value(combine(out.expr, cx.tensor(initial, node.dtype).expr))
+    if reduce == "mean":
+        number = inside.astype(node.dtype).sum([axis + 1])
+        without = math.nan if initial is None else float(initial)
+        out = cx.where(number.equal(0.0), without, out / number)
+    return out
 
 
 def _zero(cx: Context) -> Term:
@@ -227,14 +262,9 @@ def _statistics(cx: Context, node: Node, x: Term, axes: list[int], eps: float) -
 
 @aten("native_layer_norm")
 def layer_norm(
-    cx: Context,
-    node: Node,
-    x: Term,
-    shape: Sequence[Size],
-    weight: Term | None,
-    bias: Term | None,
+    cx: Context, node: Node, x: Term, shape: Sequence[Size], weight: Term | None, bias: Term | None,
     eps: float,
-) -> list[Term | Expr | None]:
+) -> list[Term | Expr | None]:  # fmt: skip
     axes = [*range(x.ndim - len(shape), x.ndim)]
     affine = _affine(cx, weight, bias, [x.shape[a] for a in axes], str(x.dtype))
     return [op.nn.layer_norm(x.expr, *affine, axes, eps), *_statistics(cx, node, x, axes, eps)]
@@ -254,13 +284,9 @@ def group_norm(
 
 @aten("rms_norm")
 def rms_norm(
-    cx: Context,
-    node: Node,
-    x: Term,
-    shape: Sequence[Size],
-    weight: Term | None = None,
+    cx: Context, node: Node, x: Term, shape: Sequence[Size], weight: Term | None = None,
     eps: float | None = None,
-) -> Expr:
+) -> Expr:  # fmt: skip
     axes = [*range(x.ndim - len(shape), x.ndim)]
     gamma = _affine(cx, weight, None, [x.shape[a] for a in axes], str(x.dtype))[0]
     return op.nn.rms_norm(

@@ -1,39 +1,51 @@
-"""Gradients of operators that work on one axis after another: products with the matrix of each axis."""
+"""Operators that work on one axis after another, most of them gradients: each element of
+a result is a sum of elements of the data by weights, its taps."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import add
 from typing import Any
 
-from ....ops.resizing import Style
+import numpy as np
+
+from ....base.errors import explain
 from ....relax import op
+from ....relax.expr import ShapeExpr
+from ...graph.values import literal
 from ..context import Size, Term
 from ..context import TorchContext as Context
 from ..model import TorchNode as Node
 from .images import NEAREST, smooth_style
+from .nn import Numbers, window_of
+from .pools import part_indices
+from .shapes import nearest_within
 from .table import aten
 
+Array = np.ndarray[Any, Any]
 
-def _along_axes(
-    cx: Context, node: Node, grad: Term, rank: int, matrix: Callable[[int, Size, Size], Term]
-) -> Term:
-    """The product of the last axes with `matrix(axis, extent of the data, extent of the gradient)`, which says how much
-    each element of the result of the operator has of each element of its data."""
-    first = grad.ndim - rank
+# Of an axis by its number, and its extents in the data and in the result: the indices in the data that each element
+# of the result is of, and their weights, both with a row for each element.
+Taps = Callable[[int, Size, Size], tuple[Term, Term]]
+
+
+def _along_axes(cx: Context, node: Node, grad: Term, rank: int, taps: Taps) -> Term:
+    """The gradient added along each of the last axes where its elements are from, so that one that is not finite
+    stays among these."""
+    first, dtype = grad.ndim - rank, _sum_dtype(node)
+    grad = cx.tensor(grad, dtype)
     for k, have in enumerate(cx.dims(node.value)[first:]):
-        last = [*(a for a in range(grad.ndim) if a != first + k), first + k]
-        weights = matrix(k, have, grad.shape[first + k])
-        product = cx.value(cx.ops.matmul(grad.permute_dims(last), weights))
-        grad = product.permute_dims([last.index(a) for a in range(grad.ndim)])
-    return grad
+        axis = first + k
+        at, weights = taps(k, have, grad.shape[axis])
+        shares = weights.astype(dtype).expand_dims([*range(2, grad.ndim + 1 - axis)])
+        grads = (grad.expand_dims([axis + 1]) * shares).expr
+        zeros = cx.filled([*grad.shape[:axis], have, *grad.shape[axis + 1 :]], 0, dtype).expr
+        grad = cx.value(op.grad.take_backward(grads, zeros, at.expr, axis))
+    return cx.tensor(grad, node.dtype)
 
 
-def _within(cx: Context, begin: Term, end: Term, have: Size, dtype: str) -> Term:
-    """1 where a column is from `begin` to `end` of its row, else 0."""
-    column = cx.line(have)
-    return ((begin.expand_dims([1]) <= column) & (column < end.expand_dims([1]))).astype(dtype)
+def _sum_dtype(node: Node) -> str:
+    return "float64" if node.dtype == "float64" else "float32"
 
 
 @aten("upsample_nearest1d_backward", "upsample_nearest2d_backward", "upsample_nearest3d_backward",
@@ -47,44 +59,56 @@ def upsample_backward(
         style, more = smooth_style(node, more[0]), more[1:]
     scales = more if more and style.coordinates != "align_corners" else [None] * 3
 
-    def matrix(k: int, have: Size, want: Size) -> Term:
-        return _taps(cx, have, want, scales[k], style, node.dtype)
+    def taps(k: int, have: Size, want: Size) -> tuple[Term, Term]:
+        options = (style.method, style.coordinates, style.rounding, style.cubic_alpha)
+        resize = op.image.resize_taps(have, want, None, scales[k], *options, 0, "float64")
+        picks, count = cx.emit(resize), style.count
+        if count == 1:
+            return cx.value(picks).expand_dims([1]), cx.filled([want, 1], 1, "float64")
+        parts = [cx.value(picks[k]) for k in range(2 * count)]
+        return cx.stack(parts[:count], 1), cx.stack(parts[count:], 1)
 
-    return _along_axes(cx, node, grad, grad.ndim - 2, matrix)
-
-
-def _taps(
-    cx: Context, have: Size, want: Size, scale: float | None, style: Style, dtype: str
-) -> Term:
-    """The weights of the elements that a resize picks."""
-    options = (style.method, style.coordinates, style.rounding, style.cubic_alpha)
-    options = (*options, int(style.exclude), dtype)
-    taps = cx.emit(op.image.resize_taps(have, want, None, scale, *options))
-    if style.method == "nearest_neighbor":
-        at, by = [cx.value(taps)], [cx.filled([want], 1, dtype)]
-    else:
-        parts = [cx.value(taps[k]) for k in range(2 * style.count)]
-        at, by = parts[: style.count], parts[style.count :]
-    return reduce(
-        add,
-        (
-            _within(cx, k, k + 1, have, dtype) * w.expand_dims([1])
-            for k, w in zip(at, by, strict=True)
-        ),
-    )
+    return _along_axes(cx, node, grad, grad.ndim - 2, taps)
 
 
 @aten("_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d_backward")
 def adaptive_avg_pool_backward(cx: Context, node: Node, grad: Term, x: Term) -> Term:
     """Each element of a part has the same share."""
 
-    def matrix(k: int, have: Size, want: Size) -> Term:
+    def taps(k: int, have: Size, want: Size) -> tuple[Term, Term]:
         part = cx.line(want)
         begin, end = part * have // want, ((part + 1) * have - 1) // want + 1
-        share = 1.0 / (end - begin).astype(node.dtype).expand_dims([1])
-        return _within(cx, begin, end, have, node.dtype) * share
+        at, (begin, end) = part_indices(cx, have, want), (v.expand_dims([1]) for v in (begin, end))
+        own = begin + cx.line(at.shape[1]) < end
+        return at, cx.where(own, 1.0 / (end - begin).astype("float64"), 0.0)
 
-    return _along_axes(cx, node, grad, int(node.op_type.split("avg_pool")[1][0]), matrix)
+    return _along_axes(cx, node, grad, int(node.op_type.split("avg_pool")[1][0]), taps)
+
+
+@aten("avg_pool2d_backward", "avg_pool3d_backward")
+def avg_pool_backward(
+    cx: Context, node: Node, grad: Term, x: Term, kernel: Numbers, stride: Numbers, padding: Numbers,
+    ceil_mode: bool, count_include_pad: bool, divisor: int | None,
+) -> Term:  # fmt: skip
+    rank = int(node.op_type.split("avg_pool")[1][0])
+    size, strides, pads, _, _ = window_of(rank, kernel, stride, padding, 1, ceil_mode)
+    if rank == 2 and not (ceil_mode or divisor) and (count_include_pad or not any(pads)):
+        images = ([1, cx.product(v.shape[:-2]), *v.shape[-2:]] for v in (grad, x))
+        pair = (v.reshape(ShapeExpr(d)).expr for v, d in zip((grad, x), images, strict=True))
+        out = op.grad.avg_pool2d_backward(*pair, size, strides, pads, (1, 1), False, True)
+        return cx.value(out).reshape(cx.shape(node.value))
+
+    def taps(k: int, have: Size, want: Size) -> tuple[Term, Term]:
+        begin = (cx.line(want) * strides[k] - pads[k]).expand_dims([1])
+        end, at = begin + size[k], begin + cx.line(size[k])
+        inside = at.maximum(0).minimum(cx.tensor(have, "int64") - 1)
+        edge = 0 if not count_include_pad else pads[k]
+        count = end.minimum(cx.tensor(have, "int64") + edge) - begin.maximum(-edge)
+        share = 1.0 / (cx.filled([1, 1], 1, "float64") if divisor else count.astype("float64"))
+        return inside, cx.where(at.equal(inside), share, 0.0)
+
+    grad = _along_axes(cx, node, grad, rank, taps)
+    return grad / float(divisor) if divisor else grad
 
 
 @aten("replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward")
@@ -93,9 +117,67 @@ def replication_pad_backward(
 ) -> Term:
     rank = len(pad) // 2
 
-    def matrix(k: int, have: Size, want: Size) -> Term:
-        last = cx.tensor(have, "int64") - 1
-        at = (cx.line(want) - pad[2 * (rank - 1 - k)]).maximum(0).minimum(last)
-        return _within(cx, at, at + 1, have, node.dtype)
+    def taps(k: int, have: Size, want: Size) -> tuple[Term, Term]:
+        at = nearest_within(cx, have, want, pad[2 * (rank - 1 - k)])
+        return at.expand_dims([1]), cx.filled([want, 1], 1, "float64")
 
-    return _along_axes(cx, node, grad, rank, matrix)
+    return _along_axes(cx, node, grad, rank, taps)
+
+
+# ---------------------------------------------------------------- resizing with antialiasing
+
+
+def _smooth_taps(cx: Context, node: Node, corners: bool, scales: Sequence[float | None]) -> Taps:
+    """The elements under a triangle, or a cubic, as wide as the part of the data that becomes one element of a
+    smaller image. Raises ValueError for symbolic extents, which decide their number."""
+    radius, weight = (2, _cubic) if "bicubic" in node.op_type else (1, _triangle)
+
+    def taps(k: int, have: Size, want: Size) -> tuple[Term, Term]:
+        have, want, scale = literal(have), literal(want), scales[k] if scales else None
+        if not isinstance(have, int) or not isinstance(want, int):
+            raise ValueError(explain("images of symbolic extents with antialiasing"))
+        factor = have / want if scale is None else 1 / scale
+        if corners:
+            factor = (have - 1) / (want - 1) if want > 1 else 0.0
+        width = max(factor, 1.0)
+        centers = factor * (np.arange(want)[:, None] + 0.5)
+        begin, end = (np.trunc(centers + side * radius * width + 0.5) for side in (-1, 1))
+        begin, end = np.maximum(begin, 0), np.minimum(end, have)
+        at = begin + np.arange(math.ceil(radius * width) * 2 + 1)
+        weights = np.where(at < end, weight(np.abs(at - centers + 0.5) / width), 0.0)
+        inside = np.minimum(at, end - 1).astype(np.int64)
+        shares = weights / weights.sum(1, keepdims=True)
+        return cx.value(cx.literal(inside)), cx.value(cx.literal(shares))
+
+    return taps
+
+
+def _triangle(x: Array) -> Array:
+    return np.maximum(1 - x, 0)
+
+
+def _cubic(x: Array) -> Array:
+    inner, outer = (1.5 * x - 2.5) * x * x + 1, ((-0.5 * x + 2.5) * x - 4) * x + 2
+    return np.where(x < 1, inner, np.where(x < 2, outer, 0.0))
+
+
+@aten("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
+def upsample_smooth(
+    cx: Context, node: Node, x: Term, size: object, corners: bool, *scales: float | None
+) -> Term:
+    if not x.dtype.is_float:
+        raise ValueError(explain("images of integers with antialiasing"))
+    taps, dtype = _smooth_taps(cx, node, corners, scales), _sum_dtype(node)
+    x = cx.tensor(x, dtype)
+    for axis, want in ((2, cx.dims(node.value)[2]), (3, cx.dims(node.value)[3])):
+        at, shares = taps(axis - 2, x.shape[axis], want)
+        shares = shares.astype(dtype).expand_dims([*range(2, x.ndim + 1 - axis)])
+        x = (x.take(at.expr, axis) * shares).sum([axis + 1])
+    return cx.tensor(x, node.dtype)
+
+
+@aten("_upsample_bilinear2d_aa_backward", "_upsample_bicubic2d_aa_backward")
+def upsample_smooth_backward(
+    cx: Context, node: Node, grad: Term, size: object, image: object, corners: bool, *scales: float | None
+) -> Term:  # fmt: skip
+    return _along_axes(cx, node, grad, 2, _smooth_taps(cx, node, corners, scales))

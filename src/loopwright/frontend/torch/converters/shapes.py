@@ -12,7 +12,6 @@ from ....ir.prim_expr import IntImm, PrimExpr
 from ....relax import op
 from ....relax.expr import Expr, ShapeExpr
 from ...graph.operators.shapes import axis_of
-from ...graph.registry import Converter
 from ..context import Arg, Number, Size, Term
 from ..context import TorchContext as Context
 from ..model import TorchNode as Node
@@ -186,18 +185,27 @@ def constant_pad(
     return op.nn.pad(x.expr, flat, "constant", float(value))
 
 
-def _pad(mode: str) -> Converter:
-    def convert(cx: Context, node: Node, x: Term, pad: list[int]) -> Expr:
-        sides = _widths(x.ndim, pad)
-        cropped = _cropped(cx, x, sides).expr
-        return op.nn.pad(cropped, [w for s in sides for w in s if isinstance(w, int)], mode)
-
-    return convert
+@aten("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
+def reflection_pad(cx: Context, node: Node, x: Term, pad: Sequence[Size]) -> Expr:
+    sides = _widths(x.ndim, pad)
+    cropped = _cropped(cx, x, sides).expr
+    return op.nn.pad(cropped, [w for s in sides for w in s if isinstance(w, int)], "reflect")
 
 
-for _rank in (1, 2, 3):
-    aten(f"reflection_pad{_rank}d")(_pad("reflect"))
-    aten(f"replication_pad{_rank}d")(_pad("edge"))
+@aten("replication_pad1d", "replication_pad2d", "replication_pad3d")
+def replication_pad(cx: Context, node: Node, x: Term, pad: Sequence[Size]) -> Expr | Term:
+    sides = _widths(x.ndim, pad)
+    widths = [w for side in sides for w in side if isinstance(w, int) and w >= 0]
+    if len(widths) == 2 * x.ndim:
+        return op.nn.pad(x.expr, widths, "edge")
+    for axis, (before, want) in enumerate(zip(sides, cx.dims(node.value), strict=True)):
+        x = x.take(nearest_within(cx, x.shape[axis], want, before[0]).expr, axis)
+    return x
+
+
+def nearest_within(cx: Context, have: Size, want: Size, before: Size) -> Term:
+    """The indices of the elements of a padded axis in the axis, whose ends are repeated."""
+    return (cx.line(want) - before).maximum(0).minimum(cx.tensor(have, "int64") - 1)
 
 
 # ---------------------------------------------------------------- new tensors
@@ -209,7 +217,7 @@ def full(cx: Context, node: Node, like: object, value: Arg, **_: object) -> Expr
 
 
 @aten("empty.memory_format", "empty_permuted", "empty_strided", "empty_like", "new_empty",
-      "new_empty_strided", "zeros", "zeros_like", "new_zeros")  # fmt: skip
+      "new_empty_strided", "zeros", "_efficientzerotensor", "zeros_like", "new_zeros")  # fmt: skip
 def zeros(cx: Context, node: Node, *_: object, **__: object) -> Expr:
     """Memory that is not defined is zero."""
     return op.zeros(cx.shape(node.value), node.dtype)

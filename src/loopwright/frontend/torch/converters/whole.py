@@ -445,13 +445,9 @@ def isin(cx: Context, node: Node, x: Term, among: Term, **_: object) -> Term:
 
 @whole("index_put")
 def index_put(
-    cx: Context,
-    node: Node,
-    x: Term,
-    indices: list[Term | None],
-    values: Term,
+    cx: Context, node: Node, x: Term, indices: list[Term | None], values: Term,
     accumulate: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     if any(i is None or i.dtype.is_bool for i in indices) or len(indices) != x.ndim:
         return indexing.index_put(cx, node, x, indices, values, accumulate)
     at = [i.expr for i in indices if i is not None]
