@@ -195,7 +195,7 @@ def test_a_rule_of_the_user_is_asked_first_and_traced() -> None:
             lw.compile(mod)
     assert len(asked) == 1
     (note,) = trace.explain("tir_exp", kind="schedule")
-    refused = "mine, rows, attention, winograd"
+    refused = "mine, rows, attention, pool, winograd"
     assert note.facts == {"rule": "stages", "refused": refused, "reasons": []}
 
 

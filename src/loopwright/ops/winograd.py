@@ -3,36 +3,42 @@
     y = A^T ((G g G^T) * (B^T d B)) A       d: a tile of (m + 2) x (m + 2) pixels, g: a window of 3 x 3
 
 Of C channels, the products are (m + 2)^2 matrix products over C: 4 multiplications for a result if m is 2,
-2.25 if m is 4, instead of 9. References: Winograd, "Arithmetic Complexity of Computations", 1980; Lavin and
+2.25 if m is 4, instead of 9. Of bytes it is exact: with the matrices in whole numbers tiles and windows fit int16,
+products are added in int32, modulo 2**32, and results are multiples of `unit` squared. The odd factor of that is
+divided out modulo 2**32; by the factor left, a power of 2, results must be smaller than int32. References: Winograd, "Arithmetic Complexity of Computations", 1980; Lavin and
 Gray, "Fast Algorithms for Convolutional Neural Networks", 2016.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, reduce
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import te, tir
 from ..base.errors import explain
+from ..ir.dtype import DataType, numpy_dtype
 from ..ir.prim_expr import PrimExpr
-from ..ir.prim_op import add, ceildiv, const, floordiv, floormod, multiply
+from ..ir.prim_op import add, cast, ceildiv, const, floordiv, floormod, multiply, subtract
 from .common import compute
 from .core import case, op
 from .extents import check_columns, check_multiple, extents_of, simplify
+from .integer import random_bytes
 from .params import Ints, Tensor
 
 MARK = "winograd_tile"  # of a block: the results of a tile along an axis
 
 
 class Transforms(NamedTuple):
-    """The matrices of F(tile, size), as above: those of results (A^T), data (B^T) and windows (G)."""
+    """The matrices of F(tile, size), as above: those of results (A^T), data (B^T) and windows (G). They give the
+    results times unit**2."""
 
     results: np.ndarray
     data: np.ndarray
     window: np.ndarray
+    unit: int = 1
 
 
 @cache
@@ -58,12 +64,63 @@ def transforms(tile: int, size: int = 3) -> Transforms:
     return Transforms(np.array(results), np.array(data), np.array([*window, last]))
 
 
+@cache
+def whole(tile: int) -> Transforms:
+    """The matrices of F(tile, 3) in whole numbers: G without its rows' divisors, which A^T has instead, except odd
+    factors, so that A^T has powers of 2. Raises ValueError for tiles whose tiles and windows do not fit int16."""
+    if tile not in (2, 4):
+        raise ValueError(explain("a tile of bytes is of 2 or 4", got=str(tile)))
+    real = transforms(tile)
+    divisors = np.array([*np.rint(1 / real.window[:-1, 0]), 1]).astype(np.int64)
+    unit = np.lcm.reduce(divisors)
+    factors = unit // divisors
+    powers = np.sign(factors) * (factors & -factors)
+    window = np.rint(real.window * (divisors * (factors // powers))[:, None]).astype(np.int64)
+    results, data = (m.astype(np.int64) for m in (real.results * powers, real.data))
+    return Transforms(results, data, window, int(unit))
+
+
+def matrices(tile: int, dtype: DataType | str) -> Transforms:
+    """The matrices for data, windows or products of a dtype."""
+    return whole(tile) if DataType(dtype).is_integer else transforms(tile)
+
+
+def divided(value: Any, unit: int) -> Any:
+    """value / unit**2 of int32 modulo 2**32: an expression, or a numpy array."""
+    square = unit * unit
+    shift = (square & -square).bit_length() - 1
+    # Modulo 2**32 an odd number has an inverse: a multiple of it is divided by one product.
+    inverse = pow(square >> shift, -1, 1 << 32)
+    inverse -= inverse >> 31 << 32
+    if isinstance(value, np.ndarray):
+        return (value * inverse).astype(np.int32) >> np.int32(shift)
+    return (value * const(inverse, "int32") if inverse != 1 else value) >> const(shift, "int32")
+
+
+def _sum(row: np.ndarray, term: Callable[[int], PrimExpr]) -> PrimExpr:
+    """A sum of terms times constants. Those with constants of the same size are added first: sums that rows for
+    points a and -a have in common."""
+    groups: dict[Any, list[int]] = {}
+    for k in np.flatnonzero(row):
+        groups.setdefault(abs(row[k]), []).append(int(k))
+    parts = []
+    for size, at in groups.items():
+        sign = row[at[0]] > 0
+        value = term(at[0])
+        for k in at[1:]:
+            value = add(value, term(k)) if (row[k] > 0) == sign else subtract(value, term(k))
+        parts.append((sign, value if size == 1 else value * size.item()))
+    parts.sort(key=lambda part: not part[0])
+    (sign, total), *rest = parts
+    total = total if sign else -total
+    for sign, value in rest:
+        total = add(total, value) if sign else subtract(total, value)
+    return total
+
+
 def row_of(matrix: np.ndarray, at: PrimExpr, term: Callable[[int], PrimExpr]) -> PrimExpr:
     """Row `at` of a matrix of constants by a column, whose elements `term` returns by number."""
-    rows = []
-    for row in matrix:
-        parts = [term(k) if v == 1 else term(k) * v.item() for k, v in enumerate(row) if v]
-        rows.append(reduce(add, parts))
+    rows = [_sum(row, term) for row in matrix]
     value = rows[-1]
     for k in range(len(rows) - 2, -1, -1):
         value = tir.if_then_else(at == k, rows[k], value)
@@ -77,15 +134,16 @@ def along(matrix: np.ndarray, tensor: te.Tensor, axis: int) -> Callable[..., Pri
 
 @op("relax.nn.winograd_weight")
 def winograd_weight(weight: Tensor, tile: int, block: int):
-    """Windows (outputs, inputs, 3, 3) as matrices (m * m, inputs, outputs) with m = tile + 2: G g G^T. Zeros fill
-    blocks of inputs and outputs."""
+    """Windows (outputs, inputs, 3, 3) as matrices (m * m, inputs, outputs) with m = tile + 2: G g G^T, of int8 in int16.
+    Zeros fill blocks of inputs and outputs."""
     kernels = extents_of(weight, "weight", None, None, 3, 3)
     outputs, inputs = (simplify(multiply(ceildiv(d, block), block)) for d in kernels[:2])
-    matrix, count = transforms(tile).window, tile + 2
+    matrix, count = matrices(tile, weight.dtype).window, tile + 2
+    kind = _kind(weight.dtype)
 
     def window(k, c, a, b):
         inside = tir.all(k < weight.shape[0], c < weight.shape[1])
-        return tir.if_then_else(inside, weight(k, c, a, b), const(0, weight.dtype))
+        return tir.if_then_else(inside, cast(kind, weight(k, c, a, b)), const(0, kind))
 
     filled = compute([outputs, inputs, 3, 3], window, "winograd_window")
     half = compute([outputs, inputs, count, 3], along(matrix, filled, 2), "winograd_rows")
@@ -97,24 +155,31 @@ def winograd_weight(weight: Tensor, tile: int, block: int):
     return compute([count * count, inputs, outputs], cell, "winograd_weight")
 
 
+def _kind(dtype: DataType | str) -> DataType:
+    """The dtype of tiles and windows."""
+    return DataType("int16") if DataType(dtype).is_integer else DataType(dtype)
+
+
 @winograd_weight.numpy
 def _(weight, tile, block):
     outputs, inputs = weight.shape[:2]
     fill = [(0, -d % block) for d in (outputs, inputs)]
-    matrix = transforms(tile).window
-    tiles = np.einsum("ay,bx,kcyx->abck", matrix, matrix, weight.astype("float64"), optimize=True)
-    tiles = np.pad(tiles, [(0, 0), (0, 0), fill[1], fill[0]])
-    return np.ascontiguousarray(
-        tiles.reshape((tile + 2) ** 2, *tiles.shape[2:]).astype(weight.dtype)
+    matrix = matrices(tile, str(weight.dtype)).window
+    tiles = np.einsum(
+        "ay,bx,kcyx->abck", matrix, matrix, weight.astype(matrix.dtype), optimize=True
     )
+    tiles = np.pad(tiles, [(0, 0), (0, 0), fill[1], fill[0]])
+    tiles = tiles.reshape((tile + 2) ** 2, *tiles.shape[2:])
+    return np.ascontiguousarray(tiles.astype(numpy_dtype(_kind(str(weight.dtype)))))
 
 
 @op("relax.nn.winograd_tiles", alone=True)
-def winograd_tiles(data: Tensor, tile: int, padding: Ints):
+def winograd_tiles(data: Tensor, zero: Tensor, tile: int, padding: Ints):
     """(n, blocks, rows, cols, block) as (m, m, n, tiles, tiles, channels) with m = tile + 2: B^T d B of the tiles of
-    pixels that overlap by 2. padding: pixels of zeros at the top, left, bottom and right."""
+    pixels that overlap by 2, of bytes in int16. padding: pixels of `zero` at the top, left, bottom and right."""
     n, blocks, rows, cols, block = data.shape
-    matrix, count = transforms(tile).data, tile + 2
+    matrix, count, kind = matrices(tile, data.dtype).data, tile + 2, _kind(data.dtype)
+    fill = zero() if isinstance(zero, te.Tensor) else zero
     top, left, bottom, right = padding
     high, wide = (
         simplify(ceildiv(add(x, more - 2), tile))
@@ -127,7 +192,7 @@ def winograd_tiles(data: Tensor, tile: int, padding: Ints):
         y, x = p * tile + a - top, q * tile + b - left
         value = data(i, floordiv(c, block), y, x, floormod(c, block))
         inside = tir.all(y >= 0, y < rows, x >= 0, x < cols)
-        return tir.if_then_else(inside, value, const(0, data.dtype))
+        return cast(kind, tir.if_then_else(inside, value, fill))
 
     pixels = _step(shape, pixel, "winograd_pixels", tile)
     half = _step(shape, along(matrix, pixels, 0), "winograd_rows", tile)
@@ -135,15 +200,17 @@ def winograd_tiles(data: Tensor, tile: int, padding: Ints):
 
 
 @winograd_tiles.numpy
-def _(data, tile, padding):
+def _(data, zero, tile, padding):
     _, _, rows, cols, _ = data.shape
     top, left, bottom, right = padding
     high, wide = -(-(rows + top + bottom - 2) // tile), -(-(cols + left + right - 2) // tile)
     more = [tile * high + 2 - rows - top, tile * wide + 2 - cols - left]
-    filled = np.pad(data, [(0, 0), (0, 0), (top, more[0]), (left, more[1]), (0, 0)])
+    sides = [(0, 0), (0, 0), (top, more[0]), (left, more[1]), (0, 0)]
+    filled = np.pad(data, sides, constant_values=zero)
     views = np.lib.stride_tricks.sliding_window_view(filled, (tile + 2, tile + 2), (2, 3))
     views = views[:, :, ::tile, ::tile]  # n, blocks, high, wide, block, m, m
-    matrix = transforms(tile).data.astype(data.dtype)
+    kind = numpy_dtype(_kind(str(data.dtype)))
+    matrix = matrices(tile, str(data.dtype)).data.astype(kind)
     tiles = np.einsum("ay,bx,ncpqlyx->abnpqcl", matrix, matrix, views)
     return tiles.reshape(*tiles.shape[:5], tiles.shape[5] * tiles.shape[6])
 
@@ -151,20 +218,21 @@ def _(data, tile, padding):
 @op("relax.nn.winograd_join")
 def winograd_join(products: Tensor, tile: int, sides: Ints, block: int):
     """(m, m, n, tiles, tiles, channels) with m = tile + 2 as (n, blocks, rows, cols, block): A^T p A of each tile.
-    sides: rows and cols."""
+    sides: rows and cols. Products in int32 are of bytes."""
     m = tile + 2
     _, count, n, high, wide, channels = extents_of(products, "products", m, m, *[None] * 4)
     check_multiple(channels, block, "the channels")
     check_columns(simplify(multiply(high, tile)), last_row=sides[0] - 1)
     check_columns(simplify(multiply(wide, tile)), last_column=sides[1] - 1)
-    matrix = transforms(tile).results
+    matrix, _, _, unit = matrices(tile, products.dtype)
     shape = [tile, count, n, high, wide, channels]
     half = _step(shape, along(matrix, products, 0), "winograd_rows", tile)
 
     def pixel(*index):
         i, c, y, x, inner = index
         at = (i, floordiv(y, tile), floordiv(x, tile), c * block + inner)
-        return row_of(matrix, floormod(x, tile), lambda k: half(floormod(y, tile), k, *at))
+        value = row_of(matrix, floormod(x, tile), lambda k: half(floormod(y, tile), k, *at))
+        return value if unit == 1 else divided(value, unit)
 
     shape = [n, simplify(floordiv(channels, block)), *sides, block]
     return _step(shape, pixel, "winograd_join", tile)
@@ -177,20 +245,35 @@ def _step(shape, cell, name, tile):
 
 @winograd_join.numpy
 def _(products, tile, sides, block):
-    matrix = transforms(tile).results.astype(products.dtype)
+    matrix, _, _, unit = matrices(tile, str(products.dtype))
+    matrix = matrix.astype(products.dtype)
     parts = products.reshape(*products.shape[:5], products.shape[5] // block, block)
     pixels = np.einsum("ya,xb,abnpqcl->ncpyqxl", matrix, matrix, parts)
+    pixels = pixels if unit == 1 else divided(pixels, unit)
     n, c, high, _, wide, *_ = pixels.shape
     whole = pixels.reshape(n, c, high * tile, wide * tile, block)
     return np.ascontiguousarray(whole[:, :, : sides[0], : sides[1]])
 
 
-winograd_weight.samples(case((5, 3, 3, 3), tile=2, block=4), case((4, 4, 3, 3), tile=4, block=4))
+winograd_weight.samples(
+    case((5, 3, 3, 3), tile=2, block=4),
+    case((4, 4, 3, 3), tile=4, block=4),
+    *(case(random_bytes(5, 3, 3, 3, dtype="int8"), tile=tile, block=4) for tile in (2, 4)),
+)
 winograd_tiles.samples(
-    case((2, 2, 5, 7, 4), tile=2, padding=[1, 1, 1, 1]),
-    case((1, 1, 6, 8, 4), tile=4, padding=[0, 1, 2, 0]),
+    case((2, 2, 5, 7, 4), np.float32(0), tile=2, padding=[1, 1, 1, 1]),
+    case((1, 1, 6, 8, 4), np.float32(0), tile=4, padding=[0, 1, 2, 0]),
+    case(random_bytes(2, 2, 5, 7, 4), np.uint8(7), tile=2, padding=[1, 1, 1, 1]),
+    case(random_bytes(1, 1, 6, 8, 4, dtype="int8"), np.int8(-3), tile=4, padding=[0, 1, 2, 0]),
 )
 winograd_join.samples(
     case((4, 4, 2, 3, 2, 8), tile=2, sides=[5, 4], block=4),
     case((6, 6, 1, 2, 1, 4), tile=4, sides=[8, 3], block=4),
+    case(np.arange(768).reshape(4, 4, 2, 3, 2, 4).astype("int32"), tile=2, sides=[5, 4], block=4),
+    case(
+        np.arange(288).reshape(6, 6, 1, 2, 1, 4).astype("int32") * 9999999,
+        tile=4,
+        sides=[8, 3],
+        block=4,
+    ),
 )

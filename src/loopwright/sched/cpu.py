@@ -165,9 +165,11 @@ def _schedule_tile(
         inner = [ri, jv, vector]
     else:
         inner = [jv, vector]
-    packed, prepacked = _packed_side(sch, block, reduction, tile, dot) if product else (None, False)
+    right = right_side(sch.get(block), reduction) if product else None
+    packed, prepacked = _packed_side(sch, block, reduction, tile, dot, right)
+    batch = 0 if right is None else len(right.shape) - 2
     if packed is not None:
-        outer.insert(0, outer.pop(outer.index(tile.column)))
+        outer.insert(batch, outer.pop(outer.index(tile.column)))
     order, parts = [loop_at[k] for k in outer], 1
     if constant(reduction.spatial[-1].dom.extent) == tile.lanes:  # a block of channels: one vector
         order, parts = parts_first(sch, reduction, order)
@@ -207,19 +209,21 @@ def _schedule_tile(
 
 
 def _packed_side(
-    sch: RuleSchedule, block: Any, reduction: BlockInfo, tile: Tile, dot: DotProduct | None
-) -> tuple[Any, bool]:
+    sch: RuleSchedule, block: Any, reduction: BlockInfo, tile: Tile, dot: DotProduct | None,
+    buffer: Buffer | None,
+) -> tuple[Any, bool]:  # fmt: skip
     """The block that packs the right operand of a matmul into strips as wide as a tile, and whether it
     runs once, when the model is compiled; (None, False) if packing does not pay. All rows read each
     strip in order; unpacked, its rows are on different pages and, at widths like 1024, in the same
     few cache sets."""
     width = tile.vectors * tile.lanes
-    buffer = right_side(sch.get(block), reduction)
     shape = [constant(d) for d in buffer.shape] if buffer is not None else [None]
     if buffer is None or None in shape:
         return None, False
     prepacked = has_free_layout(sch.func, buffer)
-    if (shape[1] or 0) <= width and not (prepacked and dot):
+    if (shape[-1] or 0) <= width and not (prepacked and dot):
+        return None, False
+    if not prepacked and len(shape) > 2:
         return None, False
     if not prepacked and not decide(
         sch, "packed", (0, 1), int(_packing_pays(sch.machine, reduction, tile, buffer, width))
@@ -227,9 +231,12 @@ def _packed_side(
         return None, False
     at = [r.buffer for r in sch.get(block).reads].index(buffer)
     packed = sch.cache_read(block, at, "global")
-    strips = lambda k, j: (j // width, k, j % width)  # noqa: E731
+    strips = lambda *at: (*at[:-2], at[-1] // width, at[-2], at[-1] % width)  # noqa: E731
     if prepacked and dot is not None:
-        strips = lambda k, j: (j // width, k // dot.depth, j % width, k % dot.depth)  # noqa: E731
+        depth = dot.depth
+        strips = lambda *at: (  # noqa: E731
+            *at[:-2], at[-1] // width, at[-2] // depth, at[-1] % width, at[-2] % depth,
+        )  # fmt: skip
     sch.transform_layout(packed, ("write", 0), strips, pad_value=const(0, buffer.dtype))
     if prepacked:
         sch.annotate(packed, "meta_schedule.layout_rewrite_preproc", True)

@@ -45,7 +45,7 @@ class Machine:
     packed_rows: int = 64
     # Fewer rows do not use a strip long enough to fetch the next one, which costs one of 16 loads of a step
     # (bert_base on one thread: 94 ms with it, 104 without).
-    prefetch_rows: int = 32
+    prefetch_rows: int = 16
     # Bytes: of a cache's line; of the weights of a layer that stay in the second cache; of those of a tile that
     # stay in the first; the distance at which a tile of at most that many pixels prefetches its own weights, as it
     # would wait for the second cache (resnet18 on Zen 3: 40.8 to 32.0 ms).

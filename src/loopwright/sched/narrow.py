@@ -29,7 +29,7 @@ def transpose_narrow(sch: Schedule, target: Target) -> None:
     func = sch.func
     for info in blocks_of(func) or []:
         buffer = right_side(info.block, info) if _is_narrow(info, target) else None
-        if buffer is None:
+        if buffer is None or len(buffer.shape) > 2:
             continue
         block = sch.get_block(info.name)
         at = [r.buffer for r in sch.get(block).reads].index(buffer)
@@ -48,13 +48,15 @@ def _is_narrow(info: BlockInfo, target: Target) -> bool:
 
 
 def right_side(block: Block, reduction: BlockInfo) -> Buffer | None:
-    """The buffer that a product over one axis k reads only at [k, last axis], or None."""
+    """The buffer that a product over one axis k reads only at [..., k, last axis], the other axes leading ones of the
+    result, or None."""
     if len(reduction.reduce) != 1 or not isinstance(block.body, BufferStore):
         return None
-    k, j = reduction.reduce[0].var, reduction.spatial[-1].var
+    k, (*lead, _, j) = reduction.reduce[0].var, [None, *(v.var for v in reduction.spatial)]
     loads = loads_in(block.body.value)
     for load in loads:
-        if len(load.indices) == 2 and load.indices[0] is k and load.indices[1] is j:
+        *batch, row, column = [None, *load.indices]
+        if row is k and column is j and all(x is y for x, y in zip(batch, lead, strict=False)):
             alone = sum(x.buffer is load.buffer for x in loads) == 1
             return load.buffer if alone else None
     return None

@@ -39,25 +39,35 @@ def prefetch_strips(sch: RuleSchedule, block: Any, loop: Any, axis: int, rows: i
     tile = {x.loop_var: x.range for x in node.loops[at:]}
     axes = node.realize.block.iter_vars
     term = next(v.var for v in axes if v.iter_type == REDUCE)
-    packed = [x for x in loads_in(node.realize.block.body) if len(x.indices) > 2]
-    strips = next((x for x in packed if uses_any(x.indices[1], (term,))), None)
+    # The load whose lanes are behind its terms: [..., strip, k, lane].
+    strips, own = next(
+        (
+            (x, n)
+            for x in loads_in(node.realize.block.body)
+            for n, index in enumerate(x.indices)
+            if 0 < n < len(x.indices) - 1 and uses_any(index, (term,))
+        ),
+        (None, 0),
+    )
     if strips is None:
         return
     starts = {v: const(0, v.dtype) for v in tile}
-    row, strip, k = (
-        substitute(substitute(e, node.bound), starts) for e in (axes[axis].var, *strips.indices[:2])
+    row, *batch, strip, k = (
+        substitute(substitute(e, node.bound), starts)
+        for e in (axes[axis].var, *strips.indices[: own + 1])
     )
     at_once = [tile[v].extent for v in vars_in(node.bound[axes[axis].var]) if v in tile]
-    count, terms, *inner = strips.buffer.shape
+    count, terms, *inner = strips.buffer.shape[own - 1 :]
     width = math.prod(constant(d) or 1 for d in inner)
     done = add(multiply(row, terms), multiply(k, at_once[0] if at_once else const(1, k.dtype)))
     step = 1 << max(-(-rows // width) - 1, 0).bit_length()
-    offset = floordiv(done, step)
+    offset = floordiv(done, step) if step > 1 else multiply(done, max(width // max(rows, 1), 1))
     following = minimum(add(strip, 1), add(count, -1))
     part = [floormod(offset, width)]
     if len(inner) > 1:  # of the terms of an instruction
         part = [floordiv(part[0], inner[-1]), floormod(part[0], inner[-1])]
-    node.prefetch(at, strips.buffer, [following, floordiv(offset, width), *part], locality=L2)
+    place = [*batch, following, floordiv(offset, width), *part]
+    node.prefetch(at, strips.buffer, place, locality=L2)
 
 
 def prefetch_operands(sch: RuleSchedule, block: Any, parts: int) -> None:

@@ -14,10 +14,11 @@ from ..ir.target import Target
 from ..ops.winograd import MARK
 from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule
-from .analysis import BlockInfo, blocks_of, elementwise_on
+from .analysis import BlockInfo, blocks_of, constant, elementwise_on
 from .apply import register_schedule_rule
 from .loops import parallel, vectorize_nest
 from .machine import RuleSchedule
+from .transposes import transpose_tiles
 
 
 @register_schedule_rule("winograd", "cpu")
@@ -35,8 +36,11 @@ def winograd(func: PrimFunc, target: Target) -> Schedule | None:
         if b.name not in names:
             sch.compute_inline(sch.get_block(b.name))
     for b in blocks[end + 1 :]:
-        vectorize_nest(sch, sch.get_block(b.name), target, b.writes[0].dtype)
+        if not transpose_tiles(sch, sch.get_block(b.name), target):
+            vectorize_nest(sch, sch.get_block(b.name), target, b.writes[0].dtype)
     tile, lanes = int(steps[0].block.annotations[MARK]), target.vector_lanes(last.writes[0].dtype)
+    block = next(r.buffer.shape[-1] for r in steps[0].block.reads if r.buffer.shape)
+    lanes = min(lanes, constant(block) or lanes)  # of an image's block of channels
     *loops, vector = sch.get_loops(sch.get_block(last.name))
     if len(loops) == 5:  # m, m, n, tiles, tiles, channels
         inner, outer = loops[:2], loops[2:]

@@ -235,45 +235,6 @@ def test_data_and_weights_have_the_bits_that_pairs_of_products_need(
     np.testing.assert_array_equal(compile(given)["main"](x).numpy(), want)
 
 
-WINDOWS = [  # shape, outputs, the size of all weights, the tile: results are below 2**29 or 2**25
-    ((2, 17, 17, 18), 13, 127, 4),
-    ((1, 128, 16, 16), 8, 114, 4),
-    ((1, 128, 16, 16), 8, 115, 2),
-    ((1, 64, 8, 8), 64, 127, 2),
-    ((1, 1848, 9, 8), 32, 126, 2),
-    ((1, 1848, 9, 8), 32, 127, 0),
-    ((1, 64, 6, 8), 64, 127, 0),
-]
-
-
-@pytest.mark.sample(3)
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize(("shape", "outputs", "size", "tile"), WINDOWS)
-def test_windows_by_winograd_are_exact(rng, shape, outputs, size, tile, sign):
-    weight = np.full((outputs, shape[1], 3, 3), sign * size, np.int8)
-    weight[1:] = rng.integers(-size, size + 1, weight[1:].shape)
-    given = module(
-        rng,
-        shape,
-        weight,
-        lambda x, w: op.nn.conv2d(x, w, padding=1),
-        "uint8",
-        0,
-        False,
-        whole=True,
-    )
-    with Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"):
-        made = ByteProducts()(given)
-    calls = [b.value for block in made["main"].body.blocks for b in block.bindings]
-    tiles = [c.attrs.tile for c in calls if c.op.name == "relax.nn.byte_winograd"]
-    assert tiles == [tile] * (tile > 0)
-    x = np.full(shape, 255, np.uint8)
-    x[..., 5:] = bytes_of(rng, x[..., 5:].shape, "uint8")
-    want = Interpreter(given)["main"](x).numpy()
-    np.testing.assert_array_equal(Interpreter(made)["main"](x).numpy(), want)
-    np.testing.assert_array_equal(compile(given)["main"](x).numpy(), want)
-
-
 def test_other_processors_keep_the_graph(rng):
     given = module(rng, (3, 8), bytes_of(rng, (8, 4), "int8"), op.matmul, "uint8", 1, False)
     with Target("llvm -mtriple=x86_64-linux-gnu -mcpu=nehalem"):
@@ -337,21 +298,6 @@ def test_sums_of_nothing_and_no_sums_stay(rng, shape, weight, build, axis):
     np.testing.assert_array_equal(
         compile(mod)["main"](x).numpy(), Interpreter(mod)["main"](x).numpy()
     )
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"channels": 3, "height": 2, "columns": 4, "width": 6},
-        {"channels": 2, "height": 4, "columns": 3, "width": 6},
-        {"channels": 2, "height": 3, "columns": 9, "width": 6},
-        {"channels": 2, "height": 2, "columns": 4, "width": -6},
-    ],
-)
-def test_an_image_within_its_pixels(given: dict[str, int]) -> None:
-    x = relax.Var("x", relax.TensorStructInfo((1, 2, 20), "uint8"))
-    with pytest.raises(ValueError, match=r"must be of at least|must be 0 or more"):
-        relax.BlockBuilder().normalize(relax.op.nn.byte_image(x, **given))
 
 
 def real(x, scale=0.5, zero=3, axis=0, dtype="uint8"):
@@ -454,14 +400,8 @@ def test_an_image_of_an_unknown_shape():
         assert "R.nn.byte" not in ByteProducts()(builder.finalize()).script()
 
 
-X, V = (1, 4, 8, 8), (1, 16, 2, 2, 16)
+X = (1, 4, 8, 8)
 REFUSED = {
-    "tiles of 3": ("byte_winograd_tiles", [X, ()], ([1, 1], 3, 4, 4), "tile must be 2 or 4"),
-    "no tiles": ("byte_winograd_tiles", [X, ()], ([1, 1], 2, 0, 4), "rows and columns must be"),
-    "windows": ("byte_winograd_weight", [(4, 4, 3, 3)], (6,), "tile must be 2 or 4"),
-    "sums of 6": ("byte_winograd", [V, (1, 16, 16)], (6, 4, 4), "tile must be 2 or 4"),
-    "other tiles": ("byte_winograd", [V, (1, 16, 16)], (2, 5, 4), "axis 2 of data must be 3"),
-    "other inputs": ("byte_winograd", [V, (1, 16, 24)], (2, 4, 4), "axis 2 of weight must be 16"),
     "other channels": ("byte_conv2d", [X, (8, 3, 3, 3), ()], (), "takes 3 channels"),
     "a part of a block": (
         "byte_conv2d", [X, (6, 4, 3, 3), ()], ([1], [0], [1], 1, "NCHW", "OIHW", "NCHW8c"), "multiple of 8",
@@ -472,8 +412,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("name", "shapes", "attrs", "message"), REFUSED.values(), ids=REFUSED)
 def test_extents_that_do_not_fit(name, shapes, attrs, message):
-    kinds = {"byte_winograd": ["int16", "int16"], "byte_winograd_weight": ["int8"]}
-    kinds = kinds.get(name, ["uint8", "int8" if name == "byte_conv2d" else "uint8", "uint8"])
+    kinds = ["uint8", "int8", "uint8"]
     given = [
         relax.Var(f"x{k}", relax.TensorStructInfo(shape, kind))
         for k, (shape, kind) in enumerate(zip(shapes, kinds, strict=False))

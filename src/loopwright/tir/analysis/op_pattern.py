@@ -34,6 +34,8 @@ class OpPattern(IntEnum):
     OPAQUE = 8
 
 
+OP_PATTERN = "op_pattern"  # of a block: its kind, where its loads look like those of another
+
 _ELEM, _BCAST, _INJ = OpPattern.ELEMWISE, OpPattern.BROADCAST, OpPattern.INJECTIVE
 _REDUCE, _FUSABLE, _OPAQUE = OpPattern.COMM_REDUCE, OpPattern.OUT_EWISE_FUSABLE, OpPattern.OPAQUE
 
@@ -123,6 +125,8 @@ class _Accesses(Visitor):
 
 
 def _block_pattern(block: Block, symbols: set[Any], local: set[Any]) -> OpPattern:
+    if OP_PATTERN in block.annotations:
+        return OpPattern(int(block.annotations[OP_PATTERN]))
     accesses = _Accesses()
     accesses.visit(block.body)
     if not accesses.stores:

@@ -89,6 +89,7 @@ def _of_words(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
 
 
 _VNNI = partial(_whole, "llvm.x86.avx512.vpdpbusd")
+_WORDS = partial(_whole, "llvm.x86.avx512.vpdpwssd")
 _BFLOAT16 = partial(_whole, "llvm.x86.avx512bf16.dpbf16ps")
 
 
@@ -100,8 +101,8 @@ def _bfloat16(lanes: int) -> Dot:
     return Dot(lanes, "bfloat16", "bfloat16", "float32", _BFLOAT16, depth=2)
 
 
-def _int16(lanes: int) -> Dot:
-    return Dot(lanes, "int16", "int16", "int32", _of_words, depth=2)
+def _int16(lanes: int, update: Update = _of_words) -> Dot:
+    return Dot(lanes, "int16", "int16", "int32", update, depth=2)
 
 
 _IN_PAIRS: dict[str, Any] = {"requires": (PAIRS_FIT,), "cost": 3}
@@ -126,6 +127,7 @@ _RECORDS: dict[str, tuple[Dot, dict[str, Any]]] = {
     ),
     "dot_16x2_i16": (_int16(16), {"features": ["avx512bw"], "cost": 2}),
     "dot_8x2_i16": (_int16(8), {"features": ["avx2"], "cost": 2}),
+    "dot_16x2_i16_vnni": (_int16(16, _WORDS), {"features": ["avx512vnni"]}),
     "dot_16x2_bf16": (_bfloat16(16), {"features": ["avx512bf16"]}),
     "dot_8x2_bf16": (_bfloat16(8), {"features": ["avx512bf16", "avx512vl"]}),
 }  # fmt: skip

@@ -23,8 +23,7 @@ Before (-) and after (+)::
 
 The sum of (q - zero) * w is that of q * w without zero times the sum of w, which is known. Weights are
 constants in int8 after their zero point; activations have one scale and zero point. Data are multiplied in uint8
-or int8, as the cheapest instruction of the target for these weights needs them (`tir.tensor_intrin.instructions`). Windows of 3 x 3 are added by Winograd's algorithm where that takes fewer
-instructions.
+or int8, as the cheapest instruction of the target for these weights needs them (`tir.tensor_intrin.instructions`).
 """
 
 from __future__ import annotations
@@ -34,17 +33,18 @@ from typing import Any
 
 import numpy as np
 
-from ....ir.literals import is_zero
+from ....ir.literals import int_value, is_zero
 from ....ir.prim_expr import IntImm
 from ....ir.target import Target
 from ....ir.transform import IRModule, ModulePass, PassContext
 from ....runtime.tensor import Tensor
-from ....tir.tensor_intrin.instructions import PAIRS_FIT, DotProduct, dot_product, words_of
+from ....tir.tensor_intrin.instructions import PAIRS_FIT, DotProduct, dot_product
 from ... import op as relax_op
 from ...expr import Call, Constant, Expr, ShapeExpr, const
 from ...layout import PLAIN_CONVOLUTIONS
 from ..products import is_call, keeps_dtype, shape_of, transposes
 from ..rewriting import SweepingRewriter
+from .winograd_convolutions import byte_form, takes_tiles
 
 _BYTES = ("uint8", "int8")
 _CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
@@ -112,35 +112,6 @@ def _pairs_fit(weights: np.ndarray, data: str) -> bool:
     return bool(max(above.max(initial=0), below.max(initial=0)) <= 128)
 
 
-# Instructions of byte_winograd's products for 4 of them, and of its transforms for an element of a tile that is read or
-# written, for all 8 tiles of a vector, both in the unit of `DotProduct.cost` (counted in the kernels:
-# docs/performance.md).
-_OF_PRODUCTS, _OF_TILE = 4.5, 32
-_BYTES_OF_TILES = 1 << 24  # of what one image becomes, at most: not measured beyond
-# Bits of the results of byte_winograd by tile; see there.
-_BITS = {4: 25, 2: 29}
-
-
-def _tile(weights: np.ndarray, high: int, wide: int, cost: float) -> int:
-    """The tile for which Winograd's algorithm takes the fewest instructions; 0 where `cost`, of the products of
-    each input with each output, is less."""
-    outputs, inputs, *_ = weights.shape
-    sums = weights.reshape(outputs, -1).astype(np.int64)
-    most = 255 * int(max(sums.clip(0).sum(1).max(), -sums.clip(max=0).sum(1).min()))
-    best, choice = cost * outputs * inputs, 0
-    for tile, bits in _BITS.items():
-        tiles = [-(-d // tile) for d in (high, wide)]
-        count = tiles[0] * tiles[1]
-        if count < 16 or tiles[1] < 2 or most >= 1 << bits:
-            continue
-        if (tile + 2) ** 2 * count * inputs * 2 > _BYTES_OF_TILES:
-            continue
-        each = _OF_PRODUCTS * outputs * inputs + _OF_TILE * (outputs + inputs)
-        if (own := (tile + 2) ** 2 * -(-count // 8) * 8 * each) < best:
-            best, choice = own, tile
-    return choice
-
-
 class _Products(SweepingRewriter):
     def __init__(self, mod: IRModule, target: Target) -> None:
         super().__init__(mod)
@@ -156,17 +127,17 @@ class _Products(SweepingRewriter):
             return call
         return self.matmul(call) if is_product else self.conv(call)
 
-    def kind(self, weights: np.ndarray) -> tuple[str, bool, float]:
-        """The dtype of data that takes the fewest instructions with weights (..., inputs), whether pairs of their
-        products fit 16 bits, and these instructions."""
+    def kind(self, weights: np.ndarray, dtypes: tuple[str, ...] = _BYTES) -> tuple[str, bool]:
+        """The dtype of data that takes the fewest instructions with weights (..., inputs), and whether pairs of their
+        products fit 16 bits."""
         options = []
-        for data in _BYTES:
+        for data in dtypes:
             fits = _pairs_fit(weights, data)
             dot = _dot(self.target, data, fits)
             if dot is not None:
                 options.append((dot.cost, data, fits and dot != _dot(self.target, data)))
-        cost, data, fits = min(options, key=lambda option: option[0])
-        return data, fits, cost
+        _, data, fits = min(options, key=lambda option: option[0])
+        return data, fits
 
     # -- operands ------------------------------------------------------------------------------
 
@@ -286,7 +257,7 @@ class _Products(SweepingRewriter):
         matrix = weight.with_ones(1)
         depth = len(matrix)
         matrix = _padded(matrix, [-depth % 4, 0])
-        kind, narrow, _ = self.kind(matrix.T)
+        kind, narrow = self.kind(matrix.T)
         activation = self.activation(operand, kind)
         if activation is None:
             return call
@@ -317,15 +288,10 @@ class _Products(SweepingRewriter):
         along = -1 if depthwise else 1  # what an instruction adds: pixels or channels
         more = [0] * values.ndim
         more[along] = -values.shape[along] % 4
-        kind, narrow, cost = self.kind(np.moveaxis(_padded(values, more), along, -1))
-        square = words_of(self.target) is not None and _takes_winograd(
-            call, values.shape[2:], shape, out
-        )
-        winograd = None
-        if square and not depthwise:
-            winograd = self.winograd(call, operand, weight, out[2:], cost)
-        if winograd is not None:
-            return winograd
+        rows = np.moveaxis(_padded(values, more), along, -1)
+        own = str(operand.data.struct_info.dtype)
+        by_tiles = self.takes_tiles(call, values, own, rows)
+        kind, narrow = self.kind(rows, (own,) if by_tiles else _BYTES)
         activation = self.activation(operand, kind)
         if activation is None or (len(values) * _FEW < self.lanes and not depthwise):
             return call
@@ -338,22 +304,17 @@ class _Products(SweepingRewriter):
         )  # fmt: skip
         return self.real(total, 1, zero, operand, weight, 0)
 
-    def winograd(
-        self, call: Call, operand: _Operand, weight: _Weight, sides: Any, cost: float
-    ) -> Any:
-        """A convolution with windows of 3 x 3 by Winograd's algorithm, where that takes fewer instructions; else
-        None. sides: of the result; cost: of four products."""
-        attrs, values = call.attrs, weight.with_ones(0)
-        high, wide = (d.value for d in sides)
-        tile = _tile(values, high, wide, cost * 9 * high * wide)
-        activation = self.activation(operand, "uint8") if tile else None
-        if activation is None:
-            return None
-        data, zero = activation
-        filled = relax_op.astype(zero, "uint8")
-        before = [int(v) for v in attrs.padding][:2]
-        total = _of_tiles(data, filled, values, before, tile, high, wide)
-        return self.real(total, 1, zero, operand, weight, 0)
+    def takes_tiles(self, call: Call, values: np.ndarray, own: str, rows: np.ndarray) -> bool:
+        """Whether `WinogradConvolutions` will compute a convolution of data of a dtype: by words, as which any bytes do.
+        rows: the weights, whose pairs an instruction adds."""
+        sizes = [int_value(d) for d in (shape_of(call) or ())]
+        if None in sizes[1:] or len(sizes) != 4 or not takes_tiles(call, values.shape):
+            return False
+        if _dot(self.target, own) is None:
+            return False
+        form = byte_form(self.target, values, own, self.kind(rows, (own,))[1])
+        outputs, inputs, *_ = values.shape
+        return form is not None and form.best(sizes[0] or 1, inputs, outputs, sizes[2:])[1] <= 1
 
 
 def _is_depthwise(call: Call, channels: Any, values: np.ndarray) -> bool:
@@ -361,24 +322,3 @@ def _is_depthwise(call: Call, channels: Any, values: np.ndarray) -> bool:
     attrs = call.attrs
     own = attrs.groups == len(values) and values.shape[1] == 1 and attrs.dilation[-1] == 1
     return own and isinstance(channels, IntImm) and channels.value == len(values)
-
-
-def _takes_winograd(call: Call, window: tuple[int, ...], shape: Any, out: Any) -> bool:
-    """Whether a window is of 3 x 3 adjacent pixels, one pixel from the next, and the sizes of images are known."""
-    attrs = call.attrs
-    literal = all(isinstance(d, IntImm) for d in (*shape[1:], *out[1:]))
-    if not literal or len(shape) != 4:
-        return False
-    return window == (3, 3) and {*map(int, (*attrs.strides, *attrs.dilation))} == {1}
-
-
-def _of_tiles(
-    data: Expr, zero: Expr, values: np.ndarray, before: list[int], tile: int, high: int, wide: int
-) -> Any:
-    """The convolution with windows of 3 x 3 by Winograd's algorithm."""
-    rows, columns = (-(-d // tile) for d in (high, wide))
-    tiles = relax_op.nn.byte_winograd_tiles(data, zero, before, tile, rows, columns)
-    weight = relax_op.nn.byte_winograd_weight(const(Tensor(values)), tile)
-    total = relax_op.nn.byte_winograd(tiles, weight, tile, rows, columns)
-    apart = -(-rows * columns // 8) * 8 * tile  # tiles are filled up to a multiple of 8
-    return relax_op.nn.byte_image(total, len(values), high, wide, columns * tile, tile, apart)

@@ -1,4 +1,4 @@
-"""ByteTails: rescales sums of bytes to bytes in the kernels that add them.
+"""ByteTails: rescales sums of bytes to bytes by one factor, in the kernels that add them.
 
 Pass::
 
@@ -9,14 +9,21 @@ Before (-) and after (+)::
       @R.function
       def main(x: R.Tensor((2, 4), dtype="uint8"), w: R.Tensor((4, 2), dtype="int8")) -> R.Tensor((2, 2), dtype="uint8"):
           with R.dataflow():
-    -         lv: R.Tensor((2, 2), dtype="int32") = R.nn.byte_matmul(x, w)
+              lv: R.Tensor((2, 2), dtype="int32") = R.nn.byte_matmul(x, w)
     -         lv1: R.Tensor((2, 2), dtype="int32") = R.subtract(lv, R.const([5, 6], "int32"))
     -         lv2: R.Tensor((2, 2), dtype="float32") = R.astype(lv1, dtype="float32")
     -         lv3: R.Tensor((2, 2), dtype="float32") = R.multiply(lv2, R.const([0.5, 0.25], "float32"))
     -         gv: R.Tensor((2, 2), dtype="uint8") = R.quantize(lv3, R.const(2.0, "float32"), R.const(3, "uint8"), axis=0, out_dtype="uint8")
-    +         lv: R.Tensor((2,), dtype="int32") = R.negative(R.const([5, 6], "int32"))
-    +         lv1: R.Tensor((2,), dtype="float32") = R.divide(R.const([0.5, 0.25], "float32"), R.const(2.0, "float32"))
-    +         gv: R.Tensor((2, 2), dtype="uint8") = R.nn.byte_matmul_bytes(x, w, lv, lv1, R.const(3, "uint8"), out_dtype="uint8")
+    +         lv1: R.Tensor((2,), dtype="int32") = R.negative(R.const([5, 6], "int32"))
+    +         lv2: R.Tensor((2, 2), dtype="int32") = R.add(lv, lv1)
+    +         lv3: R.Tensor((2, 2), dtype="float32") = R.astype(lv2, dtype="float32")
+    +         lv4: R.Tensor((2,), dtype="float32") = R.divide(R.const([0.5, 0.25], "float32"), R.const(2.0, "float32"))
+    +         lv5: R.Tensor((2, 2), dtype="float32") = R.multiply(lv3, lv4)
+    +         lv6: R.Tensor((2, 2), dtype="float32") = R.clip(lv5, R.prim_value(T.float32(-3.0)), R.prim_value(T.float32(252.0)))
+    +         lv7: R.Tensor((2, 2), dtype="float32") = R.round(lv6)
+    +         lv8: R.Tensor((2, 2), dtype="int32") = R.astype(lv7, dtype="int32")
+    +         lv9: R.Tensor((2, 2), dtype="int32") = R.add(lv8, R.const(3, "int32"))
+    +         gv: R.Tensor((2, 2), dtype="uint8") = R.astype(lv9, dtype="uint8")
               R.output(gv)
           return gv
 
@@ -45,10 +52,8 @@ from ..rewriting import SweepingRewriter
 if TYPE_CHECKING:
     from ....ir.module import IRModule
 
-_SUMS = tuple(f"relax.nn.byte_{name}" for name in ("matmul", "winograd"))
-# Whose sums operators behind them rescale, in the same kernel.
-_FUSED = tuple(f"relax.nn.byte_conv{rank}d" for rank in (1, 2, 3))
-_MOVES = ("relax.nn.byte_image", "relax.reshape", "relax.strided_slice")
+_SUMS = ("relax.nn.byte_matmul", *(f"relax.nn.byte_conv{rank}d" for rank in (1, 2, 3)))
+_MOVES = ("relax.reshape", "relax.strided_slice")
 _KEEP = ("relax.nn.max_pool2d", "relax.reshape", "relax.permute_dims")
 _FOLDED = {"relax.multiply": np.multiply, "relax.divide": np.divide}
 
@@ -156,24 +161,20 @@ class _Tails(SweepingRewriter):
         while is_call(node, "relax.add") or is_call(node, "relax.subtract"):
             terms.append((node.op.name, node.args[1]))
             node = self.only(node.args[0])
-        added, moves = node, []
+        added = node
         while isinstance(node, Call) and isinstance(node.op, Op) and node.op.name in _MOVES:
-            moves.append(node)
             node = self.only(node.args[0])
         if not isinstance(node, Call) or not isinstance(node.op, Op):
             return None
-        fused = node.op.name in _FUSED
-        if node.op.name not in _SUMS and not fused:
+        if node.op.name not in _SUMS:
             return None
-        at, axis = 1, rank - 1 if node.op.name == "relax.nn.byte_matmul" else 1
-        dims, own, sums = shape_of(data), shape_of(added), shape_of(node)
-        if dims is None or own is None or sums is None or not isinstance(dims[axis], IntImm):
+        axis = rank - 1 if node.op.name == "relax.nn.byte_matmul" else 1
+        dims, own = shape_of(data), shape_of(added)
+        if dims is None or own is None or not isinstance(dims[axis], IntImm):
             return None
         if not can_prove_shape_equal(dims, own):  # the sums are broadcast
             return None
-        if not isinstance(sums[at], IntImm):
-            return None
-        count, more = dims[axis].value, sums[at].value - dims[axis].value
+        count = dims[axis].value
         offset: Any = None
         for name, term in terms:
             part = self.vector(term, axis, rank, count)
@@ -186,23 +187,13 @@ class _Tails(SweepingRewriter):
         if factors is None or offset is None:
             return None
         parts = [offset, relax_op.divide(factors, scale)]
-        if fused:
-            return self.rescaled(added, count, *parts, zero, dtype)
-        if more:
-            parts = [relax_op.nn.pad(p, [0, more]) for p in parts]
-        make = getattr(relax_op.nn, node.op.name.rpartition(".")[2] + "_bytes")
-        out = make(*node.args, *parts, zero, **_attributes(node), out_dtype=dtype)
-        for move in reversed(moves):
-            out = Call(move.op, [out, *move.args[1:]], move.attrs)
-        return out
+        if axis == 1 and rank > 2:  # an image's numbers are of its rank, which layouts need
+            of_image = ShapeExpr([1, count, *[1] * (rank - 2)])
+            parts = [relax_op.reshape(v, of_image) for v in parts]
+        return self.rescaled(added, *parts, zero, dtype)
 
-    def rescaled(
-        self, total: Expr, count: int, offset: Expr, factor: Expr, zero: Expr, dtype: str
-    ) -> Any:
-        """round((total + offset) * factor) + zero within the numbers of a dtype; offset and factor: of `count`
-        channels."""
-        of_channels = [1, count, *[1] * (total.struct_info.ndim - 2)]
-        offset, factor = (relax_op.reshape(v, ShapeExpr(of_channels)) for v in (offset, factor))
+    def rescaled(self, total: Expr, offset: Expr, factor: Expr, zero: Expr, dtype: str) -> Any:
+        """round((total + offset) * factor) + zero within the numbers of a dtype."""
         real = relax_op.astype(relax_op.add(total, offset), "float32")
         real, bounds = relax_op.multiply(real, factor), np.iinfo(dtype)
         at = self.number(zero)
@@ -240,7 +231,3 @@ def _numbers(expr: Expr) -> list[int] | None:
     if dims is None or not all(isinstance(d, IntImm) for d in dims):
         return None
     return [d.value for d in dims]
-
-
-def _attributes(call: Call) -> dict[str, Any]:
-    return {} if call.attrs is None else dict(call.attrs.values)
