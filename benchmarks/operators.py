@@ -1,9 +1,9 @@
 """Single operators as models: what our kernels and those of onnxruntime reach.
 
-    python -m benchmarks.operators [--only PART] [--threads N]
+    python -m benchmarks.operators [--only PART] [--threads N] [--torch]
 
-times every case in this process, in turn with onnxruntime, and prints the twenty largest ratios and
-the geometric mean. Weights are constants, as in a network, so each engine may pack them when it
+times every case in this process, in turn with onnxruntime (and torch), and prints the twenty largest ratios to
+the better one and the geometric mean. Weights are constants, as in a network, so each engine may pack them when it
 loads the model. `python -m benchmarks.run softmax_1024 ...` measures cases by name, `python -m
 benchmarks.kernels` compares their kernels with the floor of this machine.
 """
@@ -232,8 +232,8 @@ def operator(name: str) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     return onnx.shape_inference.infer_shapes(model), feeds
 
 
-def _both(name: str, threads: int) -> list[Callable[[], Any]]:
-    """A call of each engine. Raises ValueError where their results differ."""
+def _calls(name: str, threads: int, with_torch: bool) -> dict[str, Callable[[], Any]]:
+    """A call of each engine, ours first. Raises ValueError where results differ."""
     import onnxruntime
 
     import loopwright as lw
@@ -245,48 +245,64 @@ def _both(name: str, threads: int) -> list[Callable[[], Any]]:
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     ours, values = lw.compile(model)["main"], list(feeds.values())
-    got = ours(*values)
-    got = got if isinstance(got, (list, tuple)) else (got,)
-    for a, b in zip(got, session.run(None, feeds), strict=True):
-        loose = 0.02 if CASES[name].dtype == "float16" else 1e-3
-        if not np.allclose(np.asarray(a, float), np.asarray(b, float), loose, loose):
-            raise ValueError(f"{name}: the results differ")
-    return [lambda: ours(*values), lambda: session.run(None, feeds)]
+    calls = {"ours": lambda: ours(*values), "onnxruntime": lambda: session.run(None, feeds)}
+    if with_torch:
+        import torch
+
+        from .torch_operators import call_of
+
+        torch.set_num_threads(threads)
+        if (call := call_of(model, feeds)) is not None:
+            calls["torch"] = call
+    loose = 0.02 if CASES[name].dtype == "float16" else 1e-3
+    results = [
+        got if isinstance(got, (list, tuple)) else (got,) for got in (c() for c in calls.values())
+    ]
+    for peer, got in zip([*calls][1:], results[1:], strict=True):
+        for a, b in zip(results[0], got, strict=True):
+            if not np.allclose(np.asarray(a, float), np.asarray(b, float), loose, loose):
+                raise ValueError(f"{name}: the results differ from those of {peer}")
+    return calls
 
 
-def ratio(name: str, threads: int, rounds: int = 5, seconds: float = 0.02) -> tuple[float, float]:
-    """Our time of a call in microseconds, and as a multiple of onnxruntime's (interleaved, the best of
-    `rounds`)."""
-    best = [math.inf, math.inf]
-    calls = _both(name, threads)
+def ratio(
+    name: str, threads: int, with_torch: bool = False, rounds: int = 5, seconds: float = 0.02
+) -> tuple[float, float, str]:
+    """Our time of a call in microseconds, as a multiple of the better peer's (interleaved, the best of
+    `rounds`), and that peer."""
+    calls = _calls(name, threads, with_torch)
+    best = dict.fromkeys(calls, math.inf)
     for _ in range(rounds):
-        for k, call in enumerate(calls):
+        for engine, call in calls.items():
             end, first = time.perf_counter() + seconds, True
             while first or time.perf_counter() < end:
                 start, first = time.perf_counter(), False
                 call()
-                best[k] = min(best[k], time.perf_counter() - start)
-    return best[0] * 1e6, best[0] / best[1]
+                best[engine] = min(best[engine], time.perf_counter() - start)
+    ours = best.pop("ours")
+    peer = min(best, key=lambda engine: best[engine])
+    return ours * 1e6, ours / best[peer], peer
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="cases with this in their names")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--torch", action="store_true", help="torch is a peer, too")
     options = parser.parse_args()
     os.environ["LOOPWRIGHT_NUM_THREADS"] = str(options.threads)
-    results: list[tuple[float, float, str]] = []
+    results: list[tuple[float, float, str, str]] = []
     for name in OPERATORS:
         if options.only in name:
             try:
-                us, times = ratio(name, options.threads)
+                us, times, peer = ratio(name, options.threads, options.torch)
             except Exception as error:  # a case that one of the engines refuses
                 print(f"{name}: {str(error).splitlines()[0][:150]}", flush=True)
                 continue
-            results.append((times, us, name))
-    for times, us, name in sorted(results, reverse=True)[:20]:
-        print(f"{name:28}{us:12.1f} us {times:8.2f} x onnxruntime")
-    mean = math.exp(sum(math.log(t) for t, _, _ in results) / max(len(results), 1))
+            results.append((times, us, name, peer))
+    for times, us, name, peer in sorted(results, reverse=True)[:20]:
+        print(f"{name:28}{us:12.1f} us {times:8.2f} x {peer}")
+    mean = math.exp(sum(math.log(t) for t, *_ in results) / max(len(results), 1))
     print(f"{len(results)} cases, {options.threads} threads: geometric mean {mean:.2f}")
 
 

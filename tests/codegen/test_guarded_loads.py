@@ -109,6 +109,31 @@ def test_every_nth_element_is_read_by_dense_loads(stride, lanes, dtype):
     np.testing.assert_array_equal(b, a[1::stride])
 
 
+@pytest.mark.parametrize("dtype", ["int8", "float32", "bool"])
+def test_elements_read_backward_are_a_dense_load(dtype):
+    """Only those whose condition holds are read, where loads can have masks."""
+
+    @T.prim_func
+    def mirror(a: T.Buffer((8,), dtype), b: T.Buffer((8,), dtype), c: T.Buffer((8,), dtype)):
+        for i in T.vectorized(8):
+            b[i] = a[7 - i]
+        for i in T.vectorized(8):
+            c[i] = T.if_then_else(i < 5, a[4 - i], T.Cast(dtype, 1))
+
+    exe = lw.compile(mirror)
+    page, kind = mmap.PAGESIZE, np.dtype(dtype)
+    memory = mmap.mmap(-1, 2 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(start), page, 0) == 0
+    a = np.frombuffer(memory, kind, 8, page)  # what lies before it may not be read
+    a[:] = np.arange(8) % (2 if dtype == "bool" else 100)
+    b, c = np.zeros(8, kind), np.zeros(8, kind)
+    exe["mirror"](a, b, c)
+    np.testing.assert_array_equal(b, a[::-1])
+    np.testing.assert_array_equal(c, [*a[4::-1], 1, 1, 1])
+    assert "masked.gather" not in exe.program.text("mirror") or dtype != "float32"
+
+
 @lw.testing.requires_x86_avx512
 @pytest.mark.parametrize(
     "wide, dtype", [("int32", "uint8"), ("int32", "int16"), ("int64", "int32")]

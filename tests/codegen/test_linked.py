@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import shutil
 import subprocess
 import sys
 
@@ -93,6 +94,9 @@ def test_a_module_takes_objects_and_sources_with_it(tmp_path):
 def test_the_libraries_of_the_process(tmp_path):
     path = kernel("of_system", "-X[vi, vj]").export_library(tmp_path / "system.so")
     assert "of_system" not in runtime.system_lib().function_names()
-    ctypes.CDLL(str(path))
+    deleted = shutil.copy(path, tmp_path / "deleted.so")
+    for file in (path, deleted):
+        ctypes.CDLL(str(file))
+    deleted.unlink()
     assert result(runtime.system_lib(), "of_system") == (-X).tolist()
     assert "of_system" not in runtime.system_lib("other_").function_names()

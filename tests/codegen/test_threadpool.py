@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -96,6 +97,27 @@ def test_each_thread_begins_with_neighbours_of_its_own(launch):
     launch(ctypes.cast(task, ctypes.c_void_p), None, 8)
     assert set(began[:2]) == {0, 4}
     assert sorted(began) == list(range(8))
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="the worker has the caller's CPU")
+def test_a_worker_that_does_not_run_gets_the_callers_cpu(library, launch):
+    """One that sleeps, here; in general, one that lost its CPU to a thread of somebody else."""
+    launch(library["count"], np.zeros(8, "int64").ctypes.data, 8)  # the worker has started
+    caller, seen, both = threading.get_native_id(), {}, threading.Barrier(2)
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
+    def task(data, index, count):
+        both.wait(timeout=60)  # a task for each
+        me = threading.get_native_id()
+        if me != caller:
+            before = os.sched_getaffinity(me)
+            time.sleep(0.1)
+            seen[me] = before, os.sched_getaffinity(me)
+
+    assert launch(ctypes.cast(task, ctypes.c_void_p), None, 2) == 0
+    ((worker, (before, during)),) = seen.items()
+    assert len(during) == 1 and during != before
+    assert len(os.sched_getaffinity(worker)) == len(before)
 
 
 def test_nested_regions_run_serially(library, launch):

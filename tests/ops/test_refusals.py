@@ -88,7 +88,7 @@ REFUSED = {
         tensor(1, 2, 3, 3, 4), 9
     ),
     "of 1 or more\n  got: tile 0, window 3": lambda: op.nn.winograd_tiles(
-        tensor(1, 1, 6, 8, 4), 0, [0, 0, 0, 0]
+        tensor(1, 1, 6, 8, 4), tensor(), 0, [0, 0, 0, 0]
     ),
     "of 1 or more\n  got: tile -1, window 3": lambda: op.nn.winograd_weight(
         tensor(5, 3, 3, 3), -1, 4

@@ -80,6 +80,17 @@ def _product_of_arguments(rng: random.Random) -> Case:
     return module("product of arguments", shapes, lambda bb, x, y: op.matmul(x, y), rng)
 
 
+def few_rows(rng: random.Random, *sizes: int) -> Case:
+    """A product of few rows by a large argument."""
+    rows, terms, columns = sizes or (rng.choice([1, 2, 7, 63]), _size(rng) + 257, _size(rng) + 1023)
+    bias = _constant(rng, columns)
+
+    def build(bb: Any, x: Any, y: Any) -> Any:
+        return op.nn.relu(bb.emit(op.add(bb.emit(op.matmul(x, y)), bias)))
+
+    return module("few rows", [(rows, terms), (terms, columns)], build, rng)
+
+
 def _convolution(rng: random.Random) -> Case:
     channels, out = rng.choice([3, 16, 32, 64]), rng.choice([8, 16, 32, 64, 96])
     side, window = rng.choice([5, 8, 14, 28]), rng.choice([1, 3, 5])
@@ -165,7 +176,7 @@ def _bytes(rng: random.Random) -> Case:
 
 FAMILIES = (
     _product, _product_of_arguments, _convolution, _depthwise, _rows, _reduction, _elementwise,
-    _transposed, _pool, _attention, _bytes,
+    _transposed, _pool, _attention, _bytes, few_rows,
 )  # fmt: skip
 
 

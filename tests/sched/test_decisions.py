@@ -10,11 +10,12 @@ import pytest
 
 import loopwright as lw
 from benchmarks.operators import OPERATORS, operator
+from loopwright import relax
 from loopwright.base.foreign import RuleError
 from loopwright.relax import op
 from loopwright.sched.machine import MACHINES, Machine, register_machine
 
-from .kernels import FAMILIES, check_replays, module, random_case, random_decisions
+from .kernels import FAMILIES, check_replays, few_rows, module, random_case, random_decisions
 
 
 def check_decided(seed: int) -> None:
@@ -39,6 +40,21 @@ def test_schedules_of_single_operators_replay(name: str) -> None:
 @pytest.mark.parametrize("seed", range(len(FAMILIES)))
 def test_decisions_keep_the_numbers(seed: int) -> None:
     check_decided(seed)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "depth"),
+    [((1, 256, 1024), 8), ((7, 264, 1100), 12), ((40, 279, 1025), 9), ((3, 257, 1024), 0)],
+)
+def test_few_rows_read_a_large_right_side_in_blocks_of_its_rows(sizes: Any, depth: int) -> None:
+    """Of as many steps as divide the sum; 0: none does."""
+    case = few_rows(random.Random(0), *sizes)
+    (schedule,) = lw.lower(case.mod).schedules.values()
+    taken = {str(i.attrs[0]): v for i, v in schedule.decisions.items() if i.kind.name == "Decide"}
+    assert taken.get("depth", 0) == depth
+    want = np.asarray(relax.interpreter.Interpreter(case.mod)["main"](*case.inputs))
+    got = np.asarray(lw.compile(case.mod)(*case.inputs))
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
 def test_a_machine_of_ones_own() -> None:

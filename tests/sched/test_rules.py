@@ -281,8 +281,9 @@ def product_of(rows: int, k: int, n: int) -> lw.IRModule:
     return graph((rows * k + k * n,), build)
 
 
-def test_a_large_right_side_is_packed_strip_by_strip(rng):
-    exe = check(rng, product_of(64, 512, 512), (64 * 512 + 512 * 512,))
+@pytest.mark.parametrize("columns", [512, 545])
+def test_a_large_right_side_is_packed_strip_by_strip(rng, columns):
+    exe = check(rng, product_of(64, 512, columns), (64 * 512 + 512 * columns,))
     kernel = next(f for g, f in exe.lowered.functions.items() if "matmul" in g.name_hint)
     strips = allocated(kernel)
     lanes = lw.Target("llvm").vector_lanes("float32")

@@ -217,22 +217,16 @@ def _predicted(
     return [*lower, *upper]
 
 
-@op("relax.vision.proposal", alone=True)
-def proposal(
-    cls_prob: Tensor, bbox_pred: Tensor, im_info: Tensor, scales: Any, ratios: Any,
-    feature_stride: int, threshold: float, rpn_pre_nms_top_n: int, rpn_post_nms_top_n: int,
-    rpn_min_size: int, iou_loss: bool = False,
-):  # fmt: skip
-    """`rpn_post_nms_top_n` boxes (batch, x, y, x, y) of each image: of the `rpn_pre_nms_top_n` best of all
-    anchors, moved by predictions, those that do not overlap a better one by more than `threshold`,
-    again and again. im_info: rows (height, width, scale)."""
-    shapes = [_anchor(r, s, feature_stride) for r in ratios for s in scales]
+def _predictions(
+    cls_prob: Tensor, bbox_pred: Tensor, im_info: Tensor, shapes: list[Any],
+    feature_stride: int, rpn_min_size: int, iou_loss: bool,
+) -> te.Tensor:  # fmt: skip
+    """The boxes of all anchors of `shapes`, moved by predictions, with their scores: (batch, count, 5)."""
     number, kind = len(shapes), bbox_pred.dtype
     batch, _, high, wide = extents_of(cls_prob, "cls_prob", None, 2 * number, None, None)
     extents_of(bbox_pred, "bbox_pred", batch, 4 * number, high, wide)
     extents_of(im_info, "im_info", batch, 3)
     count = simplify(high * wide * number)
-    best = tir.min(count, long(rpn_pre_nms_top_n)) if rpn_pre_nms_top_n > 0 else count
     zero, one = const(0, kind), const(1, kind)
 
     def predict(ib, prob, moves, info, out):
@@ -257,7 +251,26 @@ def proposal(
                 out[b, at, 4] = tir.if_then_else(invalid, -one, prob[b, number + k, y, x])
 
     inputs = [cls_prob, bbox_pred, im_info]
-    boxes = written([(batch, count, long(5))], inputs, predict, [kind], "predict")
+    inputs = [cls_prob, bbox_pred, im_info]
+    return written([(batch, count, long(5))], inputs, predict, [kind], "predict")
+
+
+@op("relax.vision.proposal", alone=True)
+def proposal(
+    cls_prob: Tensor, bbox_pred: Tensor, im_info: Tensor, scales: Any, ratios: Any,
+    feature_stride: int, threshold: float, rpn_pre_nms_top_n: int, rpn_post_nms_top_n: int,
+    rpn_min_size: int, iou_loss: bool = False,
+):  # fmt: skip
+    """`rpn_post_nms_top_n` boxes (batch, x, y, x, y) of each image: of the `rpn_pre_nms_top_n` best of all
+    anchors, moved by predictions, those that do not overlap a better one by more than `threshold`,
+    again and again. im_info: rows (height, width, scale)."""
+    shapes = [_anchor(r, s, feature_stride) for r in ratios for s in scales]
+    boxes = _predictions(
+        cls_prob, bbox_pred, im_info, shapes, feature_stride, rpn_min_size, iou_loss
+    )
+    batch, count, _ = boxes.shape
+    kind = bbox_pred.dtype
+    best = tir.min(count, long(rpn_pre_nms_top_n)) if rpn_pre_nms_top_n > 0 else count
     scores = te.compute((batch, count), lambda b, i: boxes(b, i, 4), name="scores")
     order = argsort(scores, axis=1, descending=True, dtype="int32")
 
@@ -287,7 +300,7 @@ def proposal(
                         out[at, n + 1] = of[b, source, n]
                 with ib.else_scope():
                     for n in range(4):
-                        out[at, n + 1] = zero
+                        out[at, n + 1] = const(0, kind)
 
     shape = (simplify(batch * rpn_post_nms_top_n), long(5))
     return written([shape], [boxes, order], choose, [kind], "proposal")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -11,10 +12,12 @@ from .. import te, tir
 from ..base.errors import explain
 from ..ir.dtype import numpy_dtype
 from ..ir.literals import int_value
+from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const, floordiv, multiply
 from ..relax.op import register_view as register_relax_view
 from ..relax.struct_info import TensorStructInfo
 from ..script.relax import register_view as register_script_view
+from ..tir.ir_builder import BufferVar, IRBuilder
 from .common import (
     accumulator,
     aligned_index,
@@ -28,7 +31,7 @@ from .core import OPAQUE, case, op
 from .extents import broadcast_differ, check_multiple, differ, dims_equal, extents_of
 from .overlap import rows
 from .params import Tensor, Tensors
-from .statements import loops, written
+from .statements import in_vectors, loops, written
 
 MASKS = (None, "TopLeft", "BottomRight")
 # From this number of queries on keys are transposed first, as the schedule rule `attention` needs them: 128
@@ -183,6 +186,29 @@ register_script_view("nn.attention_bias", attention.builder)
 _GATES = {"linear": 0, "gated": 1, "delta": 1, "gated_delta": 2}  # tensors of an update rule
 
 
+def _sum_rows(
+    ib: IRBuilder, rows_of: BufferVar, factor: Callable[[Any], PrimExpr], total: BufferVar
+) -> None:
+    """total = the sum of rows_of[i] * factor(i)."""
+    size, width = rows_of.asobject().shape
+    for j in in_vectors(ib, width):
+        total[j] = const(0, total.dtype)
+    with rows(ib, size, "i") as i:
+        some = ib.let("factor", cast(total.dtype, factor(i)))
+        for j in in_vectors(ib, width):
+            total[j] = total[j] + rows_of[i, j] * some
+
+
+def _check_gates(gates: Tensors, key: Tensor, update_rule: str) -> None:
+    if len(gates) != _GATES[update_rule]:
+        what = f'update rule "{update_rule}" has {_GATES[update_rule]} gates'
+        raise ValueError(explain(what, got=len(gates)))
+    for n, gate in enumerate(gates):
+        dims = list(key.shape)[: 4 if n == 0 and "gated" in update_rule else 3]
+        if len(gate.shape) != len(dims) or broadcast_differ(gate.shape, dims, both=False):
+            raise ValueError(explain("a gate does not fit", got=str(tuple(gate.shape))))
+
+
 @op("relax.nn.linear_attention", alone=True, choices={"update_rule": _GATES})
 def linear_attention(
     query: Tensor,
@@ -203,17 +229,11 @@ def linear_attention(
     then beta [batch, length, groups or 1] of "delta" and "gated_delta". References: Katharopoulos et al.,
     "Transformers are RNNs", 2020; Yang et al., "Gated Delta Networks", 2024.
     """
-    if len(gates) != _GATES[update_rule]:
-        what = f'update rule "{update_rule}" has {_GATES[update_rule]} gates'
-        raise ValueError(explain(what, got=len(gates)))
     batch, length, heads, size = extents_of(query, "query", None, None, None, None)
     _, _, groups, width = extents_of(value, "value", batch, length, None, None)
     extents_of(key, "key", batch, length, groups, size)
     extents_of(state, "state", batch, groups, size, width)
-    for n, gate in enumerate(gates):
-        dims = [batch, length, groups, size][: 4 if n == 0 and "gated" in update_rule else 3]
-        if len(gate.shape) != len(dims) or broadcast_differ(gate.shape, dims, both=False):
-            raise ValueError(explain("a gate does not fit", got=str(tuple(gate.shape))))
+    _check_gates(gates, key, update_rule)
     check_multiple(heads, groups, "the number of heads")
     wide = accumulator(query.dtype)
     decay = gates[0] if "gated" in update_rule else None
@@ -228,43 +248,36 @@ def linear_attention(
         with ExitStack() as stack:
             b, g = loops(ib, stack, [batch, groups], parallel=True)
             memory = ib.allocate(wide, [size, width], "memory")
-            change, total = (
-                ib.allocate(wide, [width], "change"),
-                ib.allocate(wide, [width], "total"),
-            )
-            with rows(ib, size, "i") as i, rows(ib, width, "j") as j:
-                memory[i, j] = cast(wide, start[b, g, i, j])
+            change, total = (ib.allocate(wide, [width], name) for name in ("change", "total"))
+            with rows(ib, size, "i") as i:
+                for j in in_vectors(ib, width):
+                    memory[i, j] = cast(wide, start[b, g, i, j])
             with rows(ib, length, "t") as t:
-                with rows(ib, width, "j") as j:
+                for j in in_vectors(ib, width):
                     change[j] = cast(wide, v[b, t, g, j])
-                    total[j] = const(0, wide)
-                if gate is not None:
+                if decay is not None and gate is not None:
                     with rows(ib, size, "i") as i:
-                        assert decay is not None
                         at = aligned_index(decay.shape, (b, t, g, i), key.shape)
                         retention = ib.let("kept", tir.exp(cast(wide, gate[tuple(at)])))
-                        with rows(ib, width, "j") as j:
+                        for j in in_vectors(ib, width):
                             memory[i, j] = memory[i, j] * retention
-                if rate is not None:
-                    with rows(ib, size, "i") as i, rows(ib, width, "j") as j:
-                        total[j] = total[j] + memory[i, j] * cast(wide, k[b, t, g, i])
-                    assert beta is not None
+                if beta is not None and rate is not None:
+                    _sum_rows(ib, memory, lambda i: k[b, t, g, i], total)
                     at = aligned_index(beta.shape, (b, t, g), key.shape[:3])
-                    with rows(ib, width, "j") as j:
-                        change[j] = (change[j] - total[j]) * cast(wide, rate[tuple(at)])
-                with rows(ib, size, "i") as i, rows(ib, width, "j") as j:
-                    memory[i, j] = memory[i, j] + cast(wide, k[b, t, g, i]) * change[j]
+                    part = ib.let("beta", cast(wide, rate[tuple(at)]))
+                    for j in in_vectors(ib, width):
+                        change[j] = (change[j] - total[j]) * part
+                with rows(ib, size, "i") as i:
+                    some = ib.let("key", cast(wide, k[b, t, g, i]))
+                    for j in in_vectors(ib, width):
+                        memory[i, j] = memory[i, j] + some * change[j]
                 with rows(ib, share, "h") as h:
-                    head = g * share + h
-                    with rows(ib, width, "j") as j:
-                        total[j] = const(0, wide)
-                    with rows(ib, size, "i") as i, rows(ib, width, "j") as j:
-                        total[j] = total[j] + memory[i, j] * cast(wide, q[b, t, head, i])
-                    with rows(ib, width, "j") as j:
-                        result = total[j] * factor
-                        out[b, t, head, j] = cast(query.dtype, result)
-            with rows(ib, size, "i") as i, rows(ib, width, "j") as j:
-                last[b, g, i, j] = cast(state.dtype, memory[i, j])
+                    _sum_rows(ib, memory, lambda i: q[b, t, g * share + h, i], total)
+                    for j in in_vectors(ib, width):
+                        out[b, t, g * share + h, j] = cast(query.dtype, total[j] * factor)
+            with rows(ib, size, "i") as i:
+                for j in in_vectors(ib, width):
+                    last[b, g, i, j] = cast(state.dtype, memory[i, j])
 
     shapes = [(batch, length, heads, width), tuple(state.shape)]
     inputs = [query, key, value, state, *gates]

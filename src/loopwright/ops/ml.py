@@ -18,7 +18,10 @@ from .params import Tensor
 from .statements import long, written
 
 FOLDS = ("sum", "min", "max")
-_BLOCK = 64  # rows that take a tree in turn, while its nodes are in the cache
+_BLOCK = 16  # rows of a task, which take trees in turn, while their nodes are in the cache
+_TOGETHER = (
+    4  # trees that a row walks at once: each step waits for three loads, one after the other
+)
 
 
 @op("relax.ml.tree_ensemble", alone=True, choices={"aggregate": FOLDS})
@@ -48,24 +51,33 @@ def tree_ensemble(
         ) as b:
             begin = ib.let("begin", b * _BLOCK)
             count = ib.let("count", tir.min(rows - begin, long(_BLOCK)))
-            at = ib.allocate("int64", 1, "at")
+            at, tested = (ib.allocate("int64", _TOGETHER, name) for name in ("at", "tested"))
             with ib.for_range(long(0), count, "r") as r, ib.for_range(long(0), width, "c") as c:
                 out[begin + r, c] = first[c]
-            with ib.for_range(long(0), trees, "t") as t, ib.for_range(long(0), count, "r") as r:
+            groups = ib.for_range(long(0), (trees + _TOGETHER - 1) // _TOGETHER, "group")
+            with groups as group, ib.for_range(long(0), count, "r") as r:
                 row = ib.let("row", begin + r)
-                at[0] = inside(root[t], nodes)
-                with ib.while_loop(feature[at[0]] >= 0):
-                    node = ib.let("node", at[0])
-                    value = ib.let("value", x[row, inside(feature[node], columns)])
-                    branch = tir.Select(value <= threshold[node], 0, 1)
-                    branch = tir.Select(tir.isnan(value), 2, branch)
-                    below = ib.let("below", cast("int64", child[node, branch]))
-                    at[0] = inside(tir.Select(below > node, below, nodes), nodes)
-                base = ib.let("base", child[at[0], 0])
-                with ib.for_range(0, child[at[0], 1] - base, "e") as e:
-                    leaf = ib.let("leaf", inside(base + e, leaves))
-                    column = ib.let("place", inside(target[leaf], width))
-                    out[row, column] = fold(out[row, column], weight[leaf])
+                for k in range(_TOGETHER):  # the last group walks the last tree more than once
+                    number = tir.min(group * _TOGETHER + k, trees - 1)
+                    at[k] = inside(root[number], nodes)
+                    tested[k] = cast("int64", feature[at[k]])
+                with ib.while_loop(tir.any(*(tested[k] >= 0 for k in range(_TOGETHER)))):
+                    for k in range(_TOGETHER):
+                        with ib.if_scope(tested[k] >= 0):
+                            node = ib.let("node", at[k])
+                            value = ib.let("value", x[row, inside(tested[k], columns)])
+                            branch = tir.Select(value <= threshold[node], 0, 1)
+                            branch = tir.Select(tir.isnan(value), 2, branch)
+                            below = ib.let("below", cast("int64", child[node, branch]))
+                            at[k] = inside(tir.Select(below > node, below, nodes), nodes)
+                            tested[k] = cast("int64", feature[at[k]])
+                for k in range(_TOGETHER):
+                    with ib.if_scope(group * _TOGETHER + k < trees):
+                        base = ib.let("base", child[at[k], 0])
+                        with ib.for_range(0, child[at[k], 1] - base, "e") as e:
+                            leaf = ib.let("leaf", inside(base + e, leaves))
+                            column = ib.let("place", inside(target[leaf], width))
+                            out[row, column] = fold(out[row, column], weight[leaf])
 
     inputs = [data, roots, features, thresholds, children, targets, weights, start]
     return written([(rows, width)], inputs, write, start.dtype, "tree_ensemble")

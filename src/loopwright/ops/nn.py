@@ -391,9 +391,8 @@ def _of_row(choose, within, middle, *sides) -> Any:
 
 
 def _outside(mode: str, index: PrimExpr, extent: PrimExpr, widths: tuple[Any, Any]) -> Any:
-    """The indices in an axis for one before it and for one behind it, or the index for both (mirrored
-    vectors are read element by element in either case). Mirrored at its ends, as numpy does, again and
-    again where a known extent is less than a width."""
+    """The indices in an axis for one before it and for one behind it, or the index for both. Mirrored at its
+    ends, as numpy does, again and again where a known extent is less than a width."""
     last, wide = extent - 1, [int_value(w) for w in widths]
     if mode in ("replicate", "edge"):
         return const(0, index.dtype), last
@@ -403,7 +402,7 @@ def _outside(mode: str, index: PrimExpr, extent: PrimExpr, widths: tuple[Any, An
         return (index + extent, index - extent) if once else (tir.floormod(index, extent),)
     if mode == "reflect":
         if once or most is None:
-            return (tir.Select(index < 0, -index, last * 2 - index),)
+            return -index, last * 2 - index
         folded = tir.floormod(index, max(2 * most, 1))
         return (tir.Select(folded > last, last * 2 - folded, folded),)
     hint = "constant, reflect, replicate, edge or circular"

@@ -139,17 +139,9 @@ def _pool(rank: int, average: bool) -> None:
         out_layout: str | None = None,
     ):
         return _pool_expr(
-            data,
-            pool_size,
-            strides,
-            padding,
-            dilation,
-            ceil_mode,
-            count_include_pad,
-            layout,
-            out_layout,
-            average,
-        )
+            data, pool_size, strides, padding, dilation, ceil_mode, count_include_pad, layout,
+            out_layout, average,
+        )  # fmt: skip
 
     body.__name__ = name
     what = "mean" if average else "greatest value"

@@ -2,17 +2,55 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .. import tir
+from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import cast, const, floordiv
+from ..tir.ir_builder import BufferVar, IRBuilder
 from .attention import MASKS, attended, check_masks
 from .common import accumulator
 from .core import case, op
 from .extents import check_multiple, extents_of
 from .overlap import fill, rows
 from .params import Tensor
-from .statements import long, written
+from .statements import LANES, dot_in_vectors, in_vectors, long, written
+
+
+def _one_query(
+    ib: IRBuilder, query: tuple[Any, PrimExpr], k: BufferVar, v: BufferVar, keys: tuple[Any, Any, Any],
+    out: BufferVar, at: tuple[Any, ...],
+) -> None:  # fmt: skip
+    """The result at a place for a query (its elements, the factor of its scores), which sees keys of a group:
+    (the group, the first one, their number)."""
+    (element, factor), (group, first, count) = query, keys
+    wide, zero = factor.dtype, const(0, factor.dtype)
+    *_, size = k.asobject().shape
+    *_, width = v.asobject().shape
+    mixed = ib.allocate(wide, [width], "mixed", scope="local")
+    now = ib.allocate(wide, [3], "now", scope="local")  # greatest score, sum of powers, score
+    parts = ib.allocate(wide, [LANES], "parts", scope="local")
+    now[0], now[1] = tir.min_value(wide), zero
+    fill(ib, mixed, (), width, zero)
+    with rows(ib, count, "x") as x:
+        term = lambda i: cast(wide, element(i)) * cast(wide, k[0, first + x, group, i])  # noqa: E731
+        now[2] = dot_in_vectors(ib, parts, size, term) * factor
+        with ib.if_scope(now[2] > now[0]):
+            less = ib.let("less", tir.exp(now[0] - now[2]))
+            now[0], now[1] = now[2], now[1] * less
+            for j in in_vectors(ib, width):
+                mixed[j] = mixed[j] * less
+        power = ib.let("power", tir.exp(now[2] - now[0]))
+        now[1] = now[1] + power
+        for j in in_vectors(ib, width):
+            mixed[j] = mixed[j] + power * cast(wide, v[0, first + x, group, j])
+    with ib.if_scope(count > 0):
+        for j in in_vectors(ib, width):
+            out[(*at, j)] = cast(out.dtype, mixed[j] / now[1])
+    with ib.else_scope():
+        fill(ib, out, at, width, const(0, out.dtype))
 
 
 @op("relax.nn.attention_var_len", alone=True, choices={"causal_mask": MASKS})
@@ -39,7 +77,6 @@ def attention_var_len(
     check_multiple(heads, groups, "the number of heads")
     wide = accumulator(queries.dtype)
     factor = const(scale, wide) if scale is not None else tir.rsqrt(cast(wide, size))
-    zero = const(0, wide)
 
     def write(ib, q, k, v, first_q, first_k, out):
         def start(of, n, count):
@@ -68,33 +105,9 @@ def attention_var_len(
                 low = ib.let("low", low)
                 seen = ib.let("seen", tir.max(high - low, 0))
                 with rows(ib, heads, "h") as h:
-                    one(ib, q, k, v, out, row, h, low, seen)
-
-    def one(ib, q, k, v, out, row, h, low, seen):
-        """The result of one query and head, which see `seen` keys from `low` on."""
-        group = floordiv(h, floordiv(heads, groups))
-        mixed = ib.allocate(wide, [width], "mixed", scope="local")
-        now = ib.allocate(wide, [3], "now", scope="local")  # greatest score, sum of powers, score
-        now[0], now[1] = tir.min_value(wide), zero
-        fill(ib, mixed, (), width, zero)
-        with rows(ib, seen, "x") as x:
-            now[2] = zero
-            with rows(ib, size, "i") as i:
-                product = cast(wide, q[0, row, h, i]) * cast(wide, k[0, low + x, group, i])
-                now[2] = now[2] + product
-            now[2] = now[2] * factor
-            with ib.if_scope(now[2] > now[0]):
-                less = ib.let("less", tir.exp(now[0] - now[2]))
-                now[0], now[1] = now[2], now[1] * less
-                with rows(ib, width, "j") as j:
-                    mixed[j] = mixed[j] * less
-            power = ib.let("power", tir.exp(now[2] - now[0]))
-            now[1] = now[1] + power
-            with rows(ib, width, "j") as j:
-                mixed[j] = mixed[j] + power * cast(wide, v[0, low + x, group, j])
-        with rows(ib, width, "j") as j:
-            share = tir.if_then_else(seen > 0, mixed[j] / now[1], zero)
-            out[0, row, h, j] = cast(queries.dtype, share)
+                    group = floordiv(h, floordiv(heads, groups))
+                    query = (lambda i: q[0, row, h, i]), factor
+                    _one_query(ib, query, k, v, (group, low, seen), out, (0, row, h))
 
     inputs = [queries, keys, values, seqstart_q, seqstart_k]
     return written([(1, length, heads, width)], inputs, write, queries.dtype, "attention_var_len")

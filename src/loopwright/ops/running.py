@@ -11,10 +11,13 @@ import numpy as np
 
 from .. import tir
 from ..ir.dtype import DataType, numpy_dtype
-from ..ir.prim_op import cast, const
+from ..ir.literals import int_value
+from ..ir.prim_expr import PrimExpr
+from ..ir.prim_op import cast, const, floordiv
 from ..relax import op as R
 from ..relax.expr import Expr
 from ..relax.struct_info import TensorStructInfo
+from ..tir.ir_builder import IRBuilder
 from .binary import log_add_exp
 from .common import accumulator, like, normalize_axis, product, void_or
 from .core import Operator, case, op
@@ -23,6 +26,24 @@ from .gradient import Backward
 from .layout_rules import along
 from .params import Axis, DType, Tensor
 from .statements import in_vectors, long, loops, prim_func
+
+_TOGETHER = 8  # rows whose running values are computed side by side
+
+
+def _along_memory(ib: IRBuilder, shape: list[Any], start: PrimExpr, step: Any) -> None:
+    """Running values along the last axis: of several rows at once, since each step of one waits for the one before;
+    the last group takes the last row more than once. step(totals, indices, the number of the total)."""
+    height = shape[-2]
+    together = min(_TOGETHER, int_value(height) or _TOGETHER)
+    with ExitStack() as stack:
+        groups = floordiv(height + together - 1, together)
+        *outer, group = loops(ib, stack, [*shape[:-2], groups], parallel=True)
+        total = ib.allocate(start.dtype, together, "total")
+        for n in range(together):
+            total[n] = start
+        with ib.for_range(long(0), shape[-1], "k", dtype="int64") as k:
+            for n in range(together):
+                step(total, (*outer, tir.min(group * together + n, height - 1), k), n)
 
 
 def _running_kernel(short, combine, start, data, axis=None, dtype=None, exclusive=False):
@@ -35,12 +56,12 @@ def _running_kernel(short, combine, start, data, axis=None, dtype=None, exclusiv
     source = tir.decl_buffer(shape, data.dtype, "data")
     result = tir.decl_buffer([simplify(product(shape))] if flat else shape, kind, short)
 
-    def step(total, x, out, here, position):
+    def step(total, x, out, here, position, n=0):
         if exclusive:
-            out[position] = cast(kind, total[0])
-        total[0] = combine(total[0], cast(wide, x[here]))
+            out[position] = cast(kind, total[n])
+        total[n] = combine(total[n], cast(wide, x[here]))
         if not exclusive:
-            out[position] = cast(kind, total[0])
+            out[position] = cast(kind, total[n])
 
     def write_flat(ib, x, out):
         total = ib.allocate(wide, 1, "total")
@@ -51,6 +72,10 @@ def _running_kernel(short, combine, start, data, axis=None, dtype=None, exclusiv
             for i, extent in zip(at, shape, strict=True):
                 position = position * extent + i
             step(total, x, out, tuple(at), position)
+
+    def write_along(ib, x, out):
+        own = lambda total, at, n: step(total, x, out, at, at, n)  # noqa: E731
+        _along_memory(ib, shape, const(start, wide), own)
 
     def write_rows(ib, x, out):
         """Row by row, with a running value of more digits than the result."""
@@ -63,13 +88,11 @@ def _running_kernel(short, combine, start, data, axis=None, dtype=None, exclusiv
                 step(total, x, out, here, here)
 
     def write(ib, x, out):
-        """All of an index along the axis before the next one: in vectors, where it is not the last."""
+        """All of an index along the axis before the next one, in vectors."""
 
-        def step(k, at):
-            here, before = at(k), at(k - 1)
-            first = const(start, kind) if exclusive else cast(kind, x[here])
+        def step(here, before, k):
             with ib.if_scope(k < 1):
-                out[here] = first
+                out[here] = const(start, kind) if exclusive else cast(kind, x[here])
             with ib.else_scope():
                 value = cast(kind, x[before if exclusive else here])
                 out[here] = combine(out[before], value)
@@ -78,14 +101,12 @@ def _running_kernel(short, combine, start, data, axis=None, dtype=None, exclusiv
             outer = loops(ib, stack, shape[:which], parallel=True)
             k = stack.enter_context(ib.for_range(long(0), shape[which], "k", dtype="int64"))
             inner = loops(ib, stack, shape[which + 1 : -1], parallel=False)
-            if which == len(shape) - 1:
-                step(k, lambda k: (*outer, k))
-                return
             for last in in_vectors(ib, shape[-1]):
-                step(k, lambda k, last=last: (*outer, k, *inner, last))
+                step(*((*outer, at, *inner, last) for at in (k, k - 1)), k)
 
-    rows = write_rows if wide != kind else write
-    return prim_func([source, result], write_flat if flat else rows)
+    last = len(shape) - 1
+    fits = {write_flat: flat, write_along: 0 < which == last, write: which < last and wide == kind}
+    return prim_func([source, result], next((w for w, ok in fits.items() if ok), write_rows))
 
 
 def _running(

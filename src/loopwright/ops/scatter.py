@@ -16,8 +16,9 @@ from .. import te, tir
 from ..base.errors import explain
 from ..ir.prim_expr import IntImm, PrimExpr
 from ..ir.prim_op import cast, const, floormod, maximum, minimum
+from ..ir.variables import uses_any
 from ..relax.struct_info import TensorStructInfo, TupleStructInfo
-from ..tir.ir_builder import BufferVar
+from ..tir.ir_builder import BufferVar, IRBuilder
 from .common import (
     aligned_index,
     broadcast_all,
@@ -45,7 +46,7 @@ from .extents import (
 )
 from .joining import slice_range
 from .params import Axis, Prim, Tensor, Tensors
-from .statements import loops, prim_func
+from .statements import in_vectors, long, loops, prim_func
 
 # How an update is combined with the element at its index: as an expression, and as numpy's ufunc.
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
@@ -77,18 +78,44 @@ def _updated(
 
     def write(ib, old, *pointers):
         *reads, result = pointers
-        with ExitStack() as stack:
-            at = tuple(loops(ib, stack, list(data.shape), parallel=True))
-            result[at] = old[at]
         read = iter(reads)
         values = [next(read) if isinstance(t, te.Tensor) else t for t in others]
-        with ExitStack() as stack:
-            at = loops(ib, stack, dims, parallel=False)
-            where, new = update(at, values)
-            where = tuple(where)
+        _copy(ib, old, result, list(data.shape))
+
+        def store(where, new):
             result[where] = _COMBINE[how](result[where], new)
 
+        with ExitStack() as stack:
+            *outer, last = dims or [long(1)]
+            at, along = loops(ib, stack, outer, parallel=False), tir.Var("along", "int64")
+            row = _row(update([*at, along][: len(dims)], values)[0], along)
+            if row is None:
+                at += loops(ib, stack, dims[len(outer) :], parallel=False)
+                where, new = update(at, values)
+                store(tuple(where), new)
+            else:
+                row = [ib.let("row", i) for i in row]
+                for i in in_vectors(ib, last):
+                    store((*row, i), update([*at, i], values)[1])
+
     return te.extern_primfunc(sources, prim_func([*buffers, out], write), name=name)
+
+
+def _row(where: list[PrimExpr], along: PrimExpr) -> list[PrimExpr] | None:
+    """The indices before the last one of an update, where they do not depend on the updates' last index
+    `along`, and that is the last one: a slice is stored. None elsewhere."""
+    if not where or where[-1] is not along or uses_any(tuple(where[:-1]), (along,)):
+        return None
+    return where[:-1]
+
+
+def _copy(ib: IRBuilder, old: Any, new: Any, shape: list[Any]) -> None:
+    with ExitStack() as stack:
+        *outer, last = shape or [long(1)]
+        at = loops(ib, stack, outer, parallel=True)
+        for i in in_vectors(ib, last, parallel=not outer):
+            element = (*at, i)[: len(shape)]
+            new[element] = old[element]
 
 
 # ---------------------------------------------------------------- along one axis

@@ -13,7 +13,7 @@ from ..ir.literals import int_value, is_one
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import const, floordiv, floormod
 from ..tir.buffer import Buffer
-from ..tir.ir_builder import IRBuilder
+from ..tir.ir_builder import BufferVar, IRBuilder
 from .extents import simplify
 
 
@@ -44,19 +44,40 @@ def loops(ib: IRBuilder, stack: ExitStack, dims: list[Any], parallel: bool) -> l
 LANES = 16  # of a vector; targets with shorter ones split it
 
 
-def in_vectors(ib: IRBuilder, extent: PrimExpr) -> Iterator[PrimExpr]:
-    """The index of a loop over an axis along memory, whose body is built once in vectors and once for
-    the rest: code generators do not vectorize statements themselves."""
+def in_vectors(ib: IRBuilder, extent: PrimExpr, parallel: bool = False) -> Iterator[PrimExpr]:
+    """The index of a loop over an axis along memory, whose body is built once in vectors, maybe `parallel`, and
+    once for the rest: code generators do not vectorize statements themselves."""
     size = int_value(extent)
     lanes, rest = LANES if size is None else min(size, LANES), floormod(extent, LANES)
     if size != 0:
-        whole = ib.for_range(long(0), floordiv(extent, lanes), "v", dtype="int64")
+        kind = "parallel" if parallel else "serial"
+        whole = ib.for_range(long(0), floordiv(extent, lanes), "v", dtype="int64", kind=kind)
         with whole as v, ib.for_range(0, lanes, "lane", dtype="int64", kind="vectorize") as lane:
             yield v * lanes + lane
     if size is None or (size > LANES and size % LANES):
         kind = "serial" if size is None else "vectorize"
         with ib.for_range(long(0), simplify(rest), "lane", dtype="int64", kind=kind) as lane:
             yield extent - rest + lane
+
+
+def dot_in_vectors(
+    ib: IRBuilder, parts: BufferVar, extent: PrimExpr, term: Callable[[PrimExpr], PrimExpr]
+) -> PrimExpr:
+    """The sum of term(i) over an axis along memory, by LANES partial sums in `parts`, which it overwrites."""
+    for lane in in_vectors(ib, long(LANES)):
+        parts[lane] = const(0, parts.dtype)
+    whole, rest = floordiv(extent, LANES), floormod(extent, LANES)
+    with ib.for_range(long(0), whole, "v", dtype="int64") as v:
+        for lane in in_vectors(ib, long(LANES)):
+            parts[lane] = parts[lane] + term(v * LANES + lane)
+    with ib.for_range(long(0), simplify(rest), "r", dtype="int64") as r:
+        parts[0] = parts[0] + term(extent - rest + r)
+    half = LANES // 2
+    while half:
+        for lane in in_vectors(ib, long(half)):
+            parts[lane] = parts[lane] + parts[lane + half]
+        half //= 2
+    return parts[0]
 
 
 def written(

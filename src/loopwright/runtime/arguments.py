@@ -26,6 +26,8 @@ def prepared(function: str, signature: Signature, args: Sequence[Any]) -> list[A
     dtype. Raises ValueError for a list or number that its dtype cannot hold."""
     ready = list(args)
     for i, (param, value) in enumerate(zip(signature.params, args, strict=False)):
+        if type(value) is np.ndarray and value.flags.c_contiguous and value.dtype.isnative:
+            continue  # before all else: the machine's arguments are looked at in each call
         if param.is_tensor and param.dtype not in _ANY_DTYPE:
             what = f"{function}: argument {i} `{param.name}`"
             ready[i] = _ready(what, param, value, lists=bool(signature.results))

@@ -84,6 +84,7 @@ def is_packed(kind: np.dtype) -> bool:
     return elements_per_byte(kind.name) > 1
 
 
+@cache
 def elements_per_byte(dtype: str) -> int:
     """How many elements share a byte of memory: 2 for int4 and uint4, 1 for most types.
 

@@ -230,7 +230,8 @@ def system_lib(symbol_prefix: str = "") -> LoadedLibrary:
     other means (`ctypes.CDLL`, or linked with a program). Needs Linux, which lists them."""
     maps = Path("/proc/self/maps")
     rows = maps.read_text().splitlines() if maps.exists() else []
-    files = dict.fromkeys(row.split(maxsplit=5)[5] for row in rows if ".so" in row)
+    mapped = dict.fromkeys(row.split(maxsplit=5)[5] for row in rows if ".so" in row)
+    files = [file for file in mapped if Path(file).is_file()]  # others were deleted since
     exported = [file for file in files if hasattr(ctypes.CDLL(file), _POOL_SYMBOLS[0])]
     functions = {n: f for file in exported for n, f in load_module(file)._functions.items()}
     of_prefix = {n: f for n, f in functions.items() if n.startswith(symbol_prefix)}

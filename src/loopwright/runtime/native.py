@@ -19,8 +19,7 @@ import numpy as np
 
 from loopwright.base.errors import call_error
 from loopwright.runtime.arguments import leaves, placed, prepared
-from loopwright.runtime.dlpack import dtype_of
-from loopwright.runtime.dtype import elements_per_byte, is_packed
+from loopwright.runtime.dtype import is_packed
 from loopwright.runtime.ffi import ffi
 from loopwright.runtime.signature import Signature
 from loopwright.runtime.tensor import PackedTensor, ShapeTuple, Tensor, from_dlpack
@@ -34,7 +33,7 @@ class NativeFunction:
     signature: its parameters and results, where they are known.
     """
 
-    __slots__ = ("_function", "_plain", "keep_alive", "name", "signature")
+    __slots__ = ("_function", "_plain", "_results", "keep_alive", "name", "signature")
 
     def __init__(
         self,
@@ -47,9 +46,10 @@ class NativeFunction:
         self.keep_alive = keep_alive
         self.signature = signature
         self._function = ffi().Function.__from_extern_c__(address, keep_alive_object=keep_alive)
-        # The type of its result, once that is known to be one tensor that is not packed: computing a
-        # tensor's dtype takes as long as a call.
+        # The type of its result, once that is known to be a tensor, or `_results` of them, that are not
+        # packed: computing a tensor's dtype takes as long as a call.
         self._plain: type | None = None
+        self._results = 0
 
     def __call__(self, *args: Any, out: Any = None) -> Any:
         """Call it. out: an array, or one for each result, that results are written to and that is
@@ -62,13 +62,15 @@ class NativeFunction:
             result = self._call_converted(args, error)
         kind = type(result)
         if kind is self._plain:
-            tensor = _new(Tensor)
-            tensor._array = None
-            tensor._ffi = result
-            return tensor
-        if kind is ffi().Tensor and elements_per_byte(dtype_of(result)) == 1:
-            self._plain = kind
-        return from_ffi(result)
+            if not self._results:
+                return _on(result)
+            element = array_functions()[0]
+            return [_on(element(result, k)) for k in range(self._results)]
+        value = from_ffi(result)
+        several = isinstance(value, list) and {type(v) for v in value} == {Tensor}
+        if (several and kind is ffi().Array) or (type(value) is Tensor and kind is ffi().Tensor):
+            self._plain, self._results = kind, len(value) if several else 0
+        return value
 
     @property
     def raw(self) -> Any:
@@ -119,6 +121,14 @@ class NativeFunction:
 
     def __repr__(self) -> str:
         return f"<NativeFunction {self.name}>"
+
+
+def _on(value: Any) -> Tensor:
+    """The tensor on a tensor of tvm-ffi that is not packed."""
+    tensor = _new(Tensor)
+    tensor._array = None
+    tensor._ffi = value
+    return tensor
 
 
 def _is_packed(value: object) -> bool:

@@ -37,6 +37,7 @@ from .analysis import (
 from .apply import register_schedule_rule
 from .convolution import copy_padded, is_padded_for_lanes
 from .decisions import decide
+from .depth_blocks import depth_of, reduce_in_blocks
 from .dots import dot_of, in_vectors, is_interleaved, use_dot
 from .few_results import reduce_in_parts
 from .loops import parallel, parallel_tiles, taps, vectorize_nest
@@ -105,14 +106,19 @@ def _reduce_in_registers(sch: RuleSchedule, stage: Stage, target: Target) -> Non
     """Schedule a reduction whose result's last axis is vectorized."""
     reduction = stage.reduction
     assert reduction is not None
-    block = sch.get_block(reduction.name)
-    body, last = sch.get(block), stored(sch, stage)
     product = as_product(reduction)
     is_product = product is not None and not product.depthwise
+    block = sch.get_block(reduction.name)
+    body = sch.get(block)
     inlined = replace(reduction, block=body)  # a factor may be no single element any more
     dot = dot_of(inlined, target) if product is not None else None
     if not (is_interleaved(inlined, dot) or has_free_layout(sch.func, right_side(body, reduction))):
         dot = None
+    depth = depth_of(sch, reduction) if is_product and dot is None else 0
+    if depth:
+        reduce_in_blocks(sch, stage, depth, target)
+        return
+    last = stored(sch, stage)
     tile = tile_of(sch, reduction, is_product, target, body, dot)
     tiled = _schedule_tile(sch, block, last, reduction, tile, is_product, dot)
     filled = (block, *tiled.filled)
@@ -251,4 +257,4 @@ def _packing_pays(
     if tile.row is None or None in rows or math.prod(r for r in rows if r) < machine.packed_rows:
         return False
     size = math.prod(d.value for d in buffer.shape) * buffer.dtype.lane_bytes
-    return size >= machine.packed_bytes and buffer.shape[1].value % width == 0
+    return size >= machine.packed_bytes

@@ -38,6 +38,11 @@ from .types import c_type, elements, extern_header, identifier, memory_type
 if TYPE_CHECKING:
     from ...base.span import Span
 
+# mobilenet_v2 on one thread (Zen 4, gcc 12): -O2 50.6 ms, -O3 34.0, -O2 -march=native 28.3, both 8.4.
+HOW_TO_COMPILE = [
+    "/* Compile with -O3 and the processor's instructions (-march=native, or -mcpu= of the device):",
+    " * with -O2 alone a network takes 6 to 11 times as long. */",
+]
 WORKSPACE = "workspace"
 STACK_BYTES = 1024  # larger arrays of kernels come from the workspace
 ARRAYS, BINARY = "arrays", "binary"
@@ -404,7 +409,15 @@ class ProgramText:
             sizes.append(
                 f"#define {m}_WEIGHTS_BYTES {len(self.data)} /* of {self.prefix}.weights */"
             )
-        lines = [f"#ifndef {m}_H", f"#define {m}_H", "", "#include <stdint.h>", ""]
+        lines = [
+            f"#ifndef {m}_H",
+            f"#define {m}_H",
+            "",
+            *HOW_TO_COMPILE,
+            "",
+            "#include <stdint.h>",
+            "",
+        ]
         lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif", "", *sizes]
         note = f"where {self.prefix}.c is compiled with -D{m}_LAST_ERROR=1024, its most bytes"
         lines += ["", f"/* The message of this thread's last error, {note}. */"]
@@ -444,7 +457,7 @@ class ProgramText:
             for h in lib.headers
         ]
         parts += list(dict.fromkeys(included))
-        text = "\n".join(parts) + "\n\n"
+        text = "\n".join([*HOW_TO_COMPILE, "", *parts]) + "\n\n"
         text += ERRORS.format(m=m, p=p) + ALIGNED.format(m=m)
         text += f"{NOINLINE.format(m=m)}{LOOPS.format(m=m)}\n"
         declared = [

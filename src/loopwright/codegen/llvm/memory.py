@@ -128,7 +128,10 @@ def load_value(
         and (mask is None or buffer.dtype.bits in ctx.module.masked_bits)
         and (stride := _near_stride(index))
     ):
-        raw = _every_nth(ctx, buffer, index, stride, kind, mask)
+        if stride < 0:
+            raw = _backward(ctx, buffer, index, kind, mask)
+        else:
+            raw = _every_nth(ctx, buffer, index, stride, kind, mask)
     else:
         check_scalar_elements(buffer)
         pointers = f"<{lanes} x ptr>", addresses(ctx, buffer, index)
@@ -138,11 +141,27 @@ def load_value(
 
 
 def _near_stride(index: PrimExpr) -> int:
-    """The stride of a ramp if it is so short that the elements between may be read, too, else 0."""
+    """The stride of a ramp if it is so short that the elements between may be read, too, or -1, else 0."""
     if not isinstance(index, Ramp) or index.base.dtype.lanes != 1 or index.dtype.is_scalable:
         return 0
     stride = index.stride.value if isinstance(index.stride, IntImm) else 0
-    return stride if 2 <= stride <= NEAR else 0
+    return stride if 2 <= stride <= NEAR or stride == -1 else 0
+
+
+def _backward(
+    ctx: FunctionText, buffer: Buffer, index: PrimExpr, kind: str, mask: str | None
+) -> str:
+    """Adjacent elements from the last one to the first: a dense load, reversed."""
+    lanes = index.dtype.lanes
+    order = range(lanes)[::-1]
+    at = address(ctx, buffer, first_of(index))
+    at = ctx.value(f"getelementptr {element_type(buffer.dtype)}, ptr {at}, i64 {1 - lanes}")
+    if mask is None:
+        raw = ctx.fresh(f"load {kind}, ptr {at}, align {alignment(buffer)}")
+    else:
+        flags = _shuffled(ctx, f"<{lanes} x i1>", mask, "poison", order)
+        raw = masked_load(ctx, "load", ("ptr", at), buffer, lanes, flags)
+    return _shuffled(ctx, kind, raw, "poison", order)
 
 
 def _every_nth(

@@ -58,7 +58,7 @@ class Writer:
         self.builder, self.name, self.func, self.natives = builder, name, func, natives
         self.registers = len(func.params)
         self.values: dict[rx.Var, Operand] = {}
-        self.native_results: set[rx.Var] = set()  # results of native functions
+        self.native_results: set[rx.Var] = set()  # of native functions, and their fields
         # Where the checks of the parameters' kinds end, and where those of their sizes do.
         self.checked = self.matched = -1
 
@@ -132,7 +132,10 @@ class Writer:
             raise LoopwrightError(explain(what, instead="run the pass LambdaLift first"))
         value = self.value(binding.value)
         called = getattr(binding.value, "op", None)
-        if getattr(called, "global_symbol", "") in self.natives:
+        field = isinstance(binding.value, rx.TupleGetItem)
+        if getattr(called, "global_symbol", "") in self.natives or (
+            field and binding.value.tuple_value in self.native_results
+        ):
             self.native_results.add(binding.var)
         alias = isinstance(binding.value, rx.Var) and value.kind == "r"
         self.values[binding.var] = self.copied(value) if alias else value

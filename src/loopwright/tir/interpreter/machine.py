@@ -34,6 +34,12 @@ def _pairs_of_words(a: np.ndarray, b: np.ndarray) -> Any:
     return products.reshape(-1, 2).sum(axis=1).astype("int32")
 
 
+def _pairs_of_words_added(acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> Any:
+    """acc + products of words, two in each int32, added in pairs."""
+    products = np.asarray(a).view("int16").astype("int64") * np.asarray(b).view("int16")
+    return (np.asarray(acc, "int32") + products.reshape(-1, 2).sum(axis=1)).astype("int32")
+
+
 def _pairs_of_bfloat16(acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> Any:
     """acc + products of bfloat16, added in pairs."""
     products = np.asarray(a).astype("float32") * np.asarray(b).astype("float32")
@@ -62,6 +68,7 @@ MACHINE: dict[str, Callable[..., Any]] = {
     "llvm.x86.avx512.vpdpbusd.128": _fours("uint8", "int8"),
     "llvm.x86.avx512.vpdpbusd.256": _fours("uint8", "int8"),
     "llvm.x86.avx512.vpdpbusd.512": _fours("uint8", "int8"),
+    **{f"llvm.x86.avx512.vpdpwssd.{n}": _pairs_of_words_added for n in (128, 256, 512)},
     "llvm.x86.sse2.pmadd.wd": _pairs_of_words,
     "llvm.x86.avx2.pmadd.wd": _pairs_of_words,
     "llvm.x86.ssse3.pmadd.ub.sw.128": _pairs_of_bytes,

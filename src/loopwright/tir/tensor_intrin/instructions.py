@@ -115,11 +115,6 @@ def dot_product(
 WORDS = ("int16", "int16", "int32")
 
 
-def words_of(target: Target) -> DotProduct | None:
-    """The cheapest dot product of two words for whole vectors of int32."""
-    return dot_product(target, WORDS, target.vector_lanes("int32"))
-
-
 def value_of(product: DotProduct, total: PrimExpr, a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """total + the dot products of two vectors of int32, each lane of which holds the terms of a lane: the
     instruction for a kernel without buffers for them (`dot_product(..., of_vectors=True)`)."""

@@ -28,6 +28,10 @@
 ; of the process's mask other than the caller's, and give way when it moves. Nested and concurrent
 ; launches find the pool busy and run serially in their own thread, as does everything when no thread
 ; could be started.
+;
+; Where other threads want the CPUs, too (another pool whose threads spin), a worker may lose its CPU in the
+; middle of a task, for 3 ms or more. A caller that waits looks whether the CPU time of the workers with tasks
+; increases; one whose does not gets the caller's CPU, while that sleeps.
 
 ; ticket, fn, data, n, the task after its last; of the first queue: how many there are in use
 %lw.queue = type { i64, ptr, ptr, i32, i32, i32, [92 x i8] }
@@ -37,6 +41,7 @@
 @lw.done    = internal global i32 0, align 128 ; tasks that workers have run, ever
 @lw.wake    = internal global i32 0, align 128
 @lw.asleep  = internal global i32 0
+@lw.waiting = internal global i32 0, align 128 ; whether the caller sleeps until workers have run tasks
 @lw.busy    = internal global i32 0, align 128
 @lw.limit   = internal global i32 1, align 128
 @lw.started = internal global i32 0
@@ -45,6 +50,8 @@
 @lw.home    = internal global i32 -1
 @lw.cpus    = internal global [1025 x i32] zeroinitializer
 @lw.ids     = internal global [1025 x i64] zeroinitializer
+@lw.times   = internal global [1025 x i64] zeroinitializer ; CPU time of workers when the caller looked last
+@lw.inside  = internal global [1025 x [16 x i32]] zeroinitializer, align 128 ; whether they may have a task
 
 declare void @lw.pause()
 declare void @lw.futex(ptr, i32, i32)
@@ -57,6 +64,8 @@ declare i32 @sched_getcpu()
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @pthread_setaffinity_np(i64, i64, ptr)
 declare i32 @sched_yield()
+declare i32 @pthread_getcpuclockid(i64, ptr)
+declare i32 @clock_gettime(i32, ptr)
 declare i32 @llvm.smin.i32(i32, i32)
 declare i32 @llvm.smax.i32(i32, i32)
 declare i64 @llvm.ctpop.i64(i64)
@@ -154,6 +163,7 @@ entry:
   %index = ptrtoint ptr %arg to i32
   %own = and i32 %index, 63
   %queue = getelementptr %lw.queue, ptr @lw.queues, i32 %own
+  %inside = getelementptr [16 x i32], ptr @lw.inside, i32 %index
   br label %work
 work:
   ; A worker beyond the limit sleeps on the limit itself, so that wake-ups reach those within it.
@@ -166,14 +176,22 @@ bench:
 run:
   %ticket = load atomic i64, ptr %queue acquire, align 8
   %empty = and i64 %ticket, -4294967296
+  store atomic i32 1, ptr %inside monotonic, align 4
   %ran = call i32 @lw.run(i32 %index)
+  store atomic i32 0, ptr %inside monotonic, align 4
   %any = icmp ne i32 %ran, 0
   br i1 %any, label %count, label %spin
 count:
-  %d = atomicrmw add ptr @lw.done, i32 %ran release, align 4
+  ; The caller announces its sleep, then looks at the count once more.
+  %d = atomicrmw add ptr @lw.done, i32 %ran seq_cst, align 4
+  %waits = load atomic i32, ptr @lw.waiting seq_cst, align 4
+  %none = icmp eq i32 %waits, 0
+  br i1 %none, label %spin, label %tell
+tell:
+  call void @lw.futex(ptr @lw.done, i32 129, i32 1)
   br label %spin
 spin:
-  %s = phi i32 [ 0, %run ], [ 0, %count ], [ %s1, %again ]
+  %s = phi i32 [ 0, %run ], [ 0, %count ], [ 0, %tell ], [ %s1, %again ]
   call void @lw.pause()
   %t = load atomic i64, ptr %queue monotonic, align 8
   %same = icmp eq i64 %t, %empty
@@ -197,21 +215,112 @@ up:
   br label %work
 }
 
-; Let a worker run on one CPU only.
+; Let a worker run on one CPU only, or, for -1, wherever the caller may.
 define internal void @lw.pin(i32 %index, i32 %cpu) noinline cold {
-  %one = alloca [128 x i8], align 16
-  call void @llvm.memset.p0.i64(ptr align 16 %one, i8 0, i64 128, i1 false)
+entry:
+  %mask = alloca [128 x i8], align 16
+  call void @llvm.memset.p0.i64(ptr align 16 %mask, i8 0, i64 128, i1 false)
+  %any = icmp slt i32 %cpu, 0
+  br i1 %any, label %all, label %one
+all:
+  %got = call i32 @sched_getaffinity(i32 0, i64 128, ptr %mask)
+  br label %set
+one:
   %word = lshr i32 %cpu, 6
   %bit = and i32 %cpu, 63
   %wide = zext i32 %bit to i64
   %val = shl i64 1, %wide
-  %p = getelementptr i64, ptr %one, i32 %word
+  %p = getelementptr i64, ptr %mask, i32 %word
   store i64 %val, ptr %p, align 8
+  br label %set
+set:
   %xp = getelementptr i64, ptr @lw.ids, i32 %index
   %id = load i64, ptr %xp, align 8
-  %rc = call i32 @pthread_setaffinity_np(i64 %id, i64 128, ptr %one)
+  %rc = call i32 @pthread_setaffinity_np(i64 %id, i64 128, ptr %mask)
   %cp = getelementptr i32, ptr @lw.cpus, i32 %index
   store i32 %cpu, ptr %cp, align 4
+  ret void
+}
+
+; A worker that may have a task and did not run since the last look, or 0.
+define internal i32 @lw.stuck() noinline cold {
+entry:
+  %clock = alloca i32, align 4
+  %time = alloca [2 x i64], align 8
+  %started = load i32, ptr @lw.started, align 4
+  br label %loop
+loop:
+  %i = phi i32 [ 1, %entry ], [ %i1, %next ]
+  %end = icmp sgt i32 %i, %started
+  br i1 %end, label %exit, label %look
+look:
+  %inside = getelementptr [16 x i32], ptr @lw.inside, i32 %i
+  %in = load atomic i32, ptr %inside monotonic, align 4
+  %out = icmp eq i32 %in, 0
+  br i1 %out, label %next, label %read
+read:
+  %xp = getelementptr i64, ptr @lw.ids, i32 %i
+  %id = load i64, ptr %xp, align 8
+  %r1 = call i32 @pthread_getcpuclockid(i64 %id, ptr %clock)
+  %c = load i32, ptr %clock, align 4
+  %r2 = call i32 @clock_gettime(i32 %c, ptr %time)
+  %failed = or i32 %r1, %r2
+  %ok = icmp eq i32 %failed, 0
+  br i1 %ok, label %compare, label %next
+compare:
+  %seconds = load i64, ptr %time, align 8
+  %rest_at = getelementptr i64, ptr %time, i32 1
+  %rest = load i64, ptr %rest_at, align 8
+  %whole = mul i64 %seconds, 1000000000
+  %now = add i64 %whole, %rest
+  %tp = getelementptr i64, ptr @lw.times, i32 %i
+  %before = load i64, ptr %tp, align 8
+  store i64 %now, ptr %tp, align 8
+  %same = icmp eq i64 %now, %before
+  br i1 %same, label %exit, label %next
+next:
+  %i1 = add i32 %i, 1
+  br label %loop
+exit:
+  %which = phi i32 [ 0, %loop ], [ %i, %compare ]
+  ret i32 %which
+}
+
+; Lend the caller's CPU to a worker until more tasks than %seen are done.
+define internal void @lw.lend(i32 %worker, i32 %seen) noinline cold {
+entry:
+  store atomic i32 1, ptr @lw.waiting seq_cst, align 4
+  %done = load atomic i32, ptr @lw.done seq_cst, align 4
+  %same = icmp eq i32 %done, %seen
+  br i1 %same, label %sleep, label %exit
+sleep:
+  %cp = getelementptr i32, ptr @lw.cpus, i32 %worker
+  %old = load i32, ptr %cp, align 4
+  %here = call i32 @sched_getcpu()
+  call void @lw.pin(i32 %worker, i32 %here)
+  call void @lw.futex(ptr @lw.done, i32 128, i32 %seen)
+  call void @lw.pin(i32 %worker, i32 %old)
+  call void @lw.settle()
+  br label %exit
+exit:
+  store atomic i32 0, ptr @lw.waiting monotonic, align 4
+  ret void
+}
+
+; Where the caller moved to a worker's CPU, let that one take the caller's old place.
+define internal void @lw.settle() noinline cold {
+entry:
+  %home = load i32, ptr @lw.home, align 4
+  %pinned = icmp sge i32 %home, 0
+  br i1 %pinned, label %where, label %exit
+where:
+  %here = call i32 @sched_getcpu()
+  %stayed = icmp eq i32 %here, %home
+  br i1 %stayed, label %exit, label %moved
+moved:
+  call void @lw.follow(i32 %home, i32 %here)
+  br label %exit
+exit:
   ret void
 }
 
@@ -295,6 +404,10 @@ refused:
 created:
   store i32 %index, ptr @lw.started, align 4
   %id = load i64, ptr %thread, align 8
+  %xp = getelementptr i64, ptr @lw.ids, i32 %index
+  store i64 %id, ptr %xp, align 8
+  %unpinned_at = getelementptr i32, ptr @lw.cpus, i32 %index
+  store i32 -1, ptr %unpinned_at, align 4
   br i1 %pin, label %choose, label %detach
 choose:
   ; The index-th allowed CPU after the caller's: walk until that many were passed.
@@ -316,8 +429,6 @@ walk:
   %k1 = add i32 %k, %isset
   br label %choose
 set:
-  %xp = getelementptr i64, ptr @lw.ids, i32 %index
-  store i64 %id, ptr %xp, align 8
   call void @lw.pin(i32 %index, i32 %cpu)
   store i32 %here, ptr @lw.home, align 4
   br label %detach
@@ -377,17 +488,7 @@ open:
   %any = icmp sgt i32 %asleep, 0
   br i1 %any, label %wake, label %work
 wake:
-  %home = load i32, ptr @lw.home, align 4
-  %pinned = icmp sge i32 %home, 0
-  br i1 %pinned, label %where, label %ring
-where:
-  %here = call i32 @sched_getcpu()
-  %stayed = icmp eq i32 %here, %home
-  br i1 %stayed, label %ring, label %moved
-moved:
-  call void @lw.follow(i32 %home, i32 %here)
-  br label %ring
-ring:
+  call void @lw.settle()
   %bump = atomicrmw add ptr @lw.wake, i32 1 seq_cst, align 4
   %others = add i32 %n, -1
   %howmany = call i32 @llvm.smin.i32(i32 %asleep, i32 %others)
@@ -398,7 +499,8 @@ work:
   %elsewhere = sub i32 %n, %ran
   br label %wait
 wait:
-  ; The last tasks run elsewhere. Spin; when it takes long, let others have this CPU now and then.
+  ; The last tasks run elsewhere. Spin; when it takes long, let others have this CPU now and then, and a worker
+  ; that has none.
   %spins = phi i32 [ 0, %work ], [ %spins1, %waiting ]
   %done = load atomic i32, ptr @lw.done acquire, align 4
   %since = sub i32 %done, %base
@@ -407,11 +509,18 @@ wait:
 pause:
   call void @lw.pause()
   %spins1 = add i32 %spins, 1
-  %masked = and i32 %spins1, 4095
+  %masked = and i32 %spins1, 2047
   %long = icmp eq i32 %masked, 0
-  br i1 %long, label %yield, label %waiting
+  br i1 %long, label %look, label %waiting
+look:
+  %stuck = call i32 @lw.stuck()
+  %running = icmp eq i32 %stuck, 0
+  br i1 %running, label %yield, label %lend
 yield:
   %y = call i32 @sched_yield()
+  br label %waiting
+lend:
+  call void @lw.lend(i32 %stuck, i32 %done)
   br label %waiting
 waiting:
   br label %wait
@@ -450,6 +559,8 @@ define void @lw_pool_reset() {
   call void @llvm.memset.p0.i64(ptr align 128 @lw.queues, i8 0, i64 8192, i1 false)
   store i32 0, ptr @lw.done, align 4
   store i32 0, ptr @lw.asleep, align 4
+  store i32 0, ptr @lw.waiting, align 4
+  call void @llvm.memset.p0.i64(ptr align 128 @lw.inside, i8 0, i64 65600, i1 false)
   store i32 0, ptr @lw.started, align 4
   store i32 0, ptr @lw.failed, align 4
   store i32 -1, ptr @lw.home, align 4

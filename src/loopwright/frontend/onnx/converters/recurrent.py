@@ -127,16 +127,10 @@ def _layer(kind: str) -> Callable[..., Any]:
             cx.from_elements([literal(length)], "int64").expr if lengths is None else lengths.expr
         )
         extra = None if peepholes is None else in_dtype(peepholes.expr)
+        sides, gates = [in_dtype(v.expr) for v in (data, weight)], (directions, many * size)
         results = cx.emit(
             op.nn.recurrence(
-                _projected(
-                    cx,
-                    in_dtype(data.expr),
-                    in_dtype(weight.expr),
-                    added,
-                    data.shape,
-                    (directions, many * size),
-                ),
+                _projected(cx, *sides, added, data.shape, gates),
                 _packed(cx, in_dtype(recurrent.expr), (directions, many, size)),
                 cx.emit(op.broadcast_to(every, ShapeExpr([batch]))),
                 [state(v, directions, batch, size) for v in (hidden, cell)[: 1 + (kind == "lstm")]],

@@ -307,7 +307,7 @@ class _Products(SweepingRewriter):
     def takes_tiles(self, call: Call, values: np.ndarray, own: str, rows: np.ndarray) -> bool:
         """Whether `WinogradConvolutions` will compute a convolution of data of a dtype: by words, as which any bytes do.
         rows: the weights, whose pairs an instruction adds."""
-        sizes = [int_value(d) for d in (shape_of(call) or ())]
+        sizes: list[Any] = [int_value(d) for d in (shape_of(call) or ())]
         if None in sizes[1:] or len(sizes) != 4 or not takes_tiles(call, values.shape):
             return False
         if _dot(self.target, own) is None:

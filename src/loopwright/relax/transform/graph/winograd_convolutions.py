@@ -127,7 +127,7 @@ class _Rewriter(SweepingRewriter):
     def call(self, call: Call) -> Any:
         weight = self.window(call)
         form = None if weight is None else self.form(call, weight)
-        if form is None or may_be_taken(call, self.target):
+        if weight is None or form is None or may_be_taken(call, self.target):
             return call
         data, (n, *sizes) = call.args[0], call.args[0].struct_info.get_shape()
         literals: list[Any] = [int_value(d) for d in sizes]
