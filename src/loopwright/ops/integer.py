@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from .core import case, op
 from .extents import differ, extents_of, simplify, text
 from .params import Tensor
 from .statements import long
-
-if TYPE_CHECKING:
-    pass
 
 
 @op("relax.nn.byte_matmul")

@@ -17,7 +17,7 @@ from ..ir.prim_op import cast, const, floordiv
 from ..relax import op as R
 from ..relax.expr import Expr
 from ..relax.struct_info import TensorStructInfo
-from ..tir.ir_builder import IRBuilder
+from ..tir.ir_builder import BufferVar, IRBuilder
 from .binary import log_add_exp
 from .common import accumulator, like, normalize_axis, product, void_or
 from .core import Operator, case, op
@@ -30,7 +30,12 @@ from .statements import in_vectors, long, loops, prim_func
 _TOGETHER = 8  # rows whose running values are computed side by side
 
 
-def _along_memory(ib: IRBuilder, shape: list[Any], start: PrimExpr, step: Any) -> None:
+def _along_memory(
+    ib: IRBuilder,
+    shape: list[Any],
+    start: PrimExpr,
+    step: Callable[[BufferVar, tuple[Any, ...], int], None],
+) -> None:
     """Running values along the last axis: of several rows at once, since each step of one waits for the one before;
     the last group takes the last row more than once. step(totals, indices, the number of the total)."""
     height = shape[-2]

@@ -24,8 +24,6 @@ from loopwright.runtime.ffi import ffi
 from loopwright.runtime.signature import Signature
 from loopwright.runtime.tensor import PackedTensor, ShapeTuple, Tensor, from_dlpack
 
-_new = Tensor.__new__
-
 
 class NativeFunction:
     """A native entry point. `keep_alive` (a loaded library) lives at least as long as this.
@@ -63,9 +61,9 @@ class NativeFunction:
         kind = type(result)
         if kind is self._plain:
             if not self._results:
-                return _on(result)
+                return Tensor.on_plain(result)
             element = array_functions()[0]
-            return [_on(element(result, k)) for k in range(self._results)]
+            return [Tensor.on_plain(element(result, k)) for k in range(self._results)]
         value = from_ffi(result)
         several = isinstance(value, list) and {type(v) for v in value} == {Tensor}
         if (several and kind is ffi().Array) or (type(value) is Tensor and kind is ffi().Tensor):
@@ -121,14 +119,6 @@ class NativeFunction:
 
     def __repr__(self) -> str:
         return f"<NativeFunction {self.name}>"
-
-
-def _on(value: Any) -> Tensor:
-    """The tensor on a tensor of tvm-ffi that is not packed."""
-    tensor = _new(Tensor)
-    tensor._array = None
-    tensor._ffi = value
-    return tensor
 
 
 def _is_packed(value: object) -> bool:

@@ -50,6 +50,11 @@ class Tensor:
         """A tensor on a tvm-ffi tensor's memory."""
         if elements_per_byte(dtype_of(value)) > 1:
             return PackedTensor.on(value)
+        return cls.on_plain(value)
+
+    @classmethod
+    def on_plain(cls, value: Any) -> Tensor:
+        """The same, of a dtype known to be not packed."""
         self = cls.__new__(cls)
         self._array = None
         self._ffi = value
