@@ -208,12 +208,13 @@ def test_a_singular_matrix_is_an_error() -> None:
 @contextmanager
 def replaced(name: str, convert: Converter) -> Iterator[Converter]:
     """An operator with another converter; the one that it had."""
-    before = CONVERTERS["torch", name, 1].convert
+    key = ("torch", name, 1)
+    before, origin = CONVERTERS[key], CONVERTERS.origin(key)
     register_converter(name, convert=convert, domain="torch")
     try:
-        yield before
+        yield before.convert
     finally:
-        register_converter(name, convert=before, domain="torch")
+        CONVERTERS.register(key, before, origin=origin, override=True)
 
 
 def test_a_converter_of_ones_own() -> None:
@@ -226,6 +227,25 @@ def test_a_converter_of_ones_own() -> None:
     with replaced("aten.relu.default", relu) as before:
         from_exported_program(export(Small().eval(), inputs()))
     assert seen == ["torch:relu"]
+
+
+def test_a_converter_gets_the_arguments_of_the_schema() -> None:
+    """In order, with defaults, axes from the front; a number is a line of one element."""
+    seen = []
+
+    def sort(cx, node, x, dim, descending=None, *, stable=None):
+        seen.append((x.ndim, dim, descending, stable))
+        return before(cx, node, x, dim, descending, stable)
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.sort(x, dim=-1, stable=True)[0], torch.sort(x[0, 0])[1]
+
+    x = torch.randn(3, 4)
+    with replaced("aten.sort.default", sort) as before, replaced("aten.sort.stable", sort):
+        exe = lw.compile(Calls(function), args=(x,))
+    assert seen == [(2, 1, False, True), (1, 0, False, None)]
+    for got, want in zip(exe(x), function(x), strict=True):
+        torch.testing.assert_close(got, want)
 
 
 def test_errors_name_the_module_and_the_line() -> None:
@@ -304,6 +324,22 @@ def test_tvm_s_form() -> None:
     assert "R.Tuple" in str(result.var.struct_info) and main.body.body.same_as(result.var)
     attention = exported(Calls(F.scaled_dot_product_attention), *[torch.ones(1, 2, 4, 8)] * 3)
     assert "R.nn.attention" in attention.script()
+    casts = exported(Calls(lambda x: (x.float(), x.narrow(1, 0, 2), x.sort(1))), torch.ones(3, 4))
+    cast, part, order = casts["main"].body.blocks[0].bindings[:3]
+    assert "R.astype" in str(cast.value) and len(part.value.args) == 4
+    assert order.value.attrs["dtype"] == "int32"
+
+
+def test_a_cast_is_the_same_memory_where_the_program_writes_it() -> None:
+    class Net(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = x * 2
+            y.float().add_(1)
+            return y
+
+    program = export(Net(), (torch.ones(3),))
+    exe = lw.compile(from_exported_program(program))
+    torch.testing.assert_close(exe(torch.ones(3))[0], torch.full((3,), 3.0))
 
 
 @pytest.mark.parametrize(
@@ -319,6 +355,7 @@ def test_tvm_s_form() -> None:
         (lambda x: x[1, -2:, ::2], [(2, 9, 5)]),
         (lambda x: x.roll((2, -1), (0, 1)).squeeze(), [(3, 4)]),
         (lambda x: torch.cumsum(x.int(), 0), [(3, 4)]),
+        (lambda x: x.unfold(-1, 4, 2), [(3, 10)]),
         (lambda x, y: F.cross_entropy(x, y.softmax(1)), [(3, 4), (3, 4)]),
         (lambda x: torch.linalg.vector_norm(x, 3, 1), [(3, 4)]),
         (lambda x: F.instance_norm(x), [(2, 3, 8)]),

@@ -26,10 +26,10 @@ from . import converters as converters
 from .converters.complexes import BY_PARTS
 from .dtypes import DTYPES, PARTS
 from .freezing import retrace_frozen
-from .importer import decompositions
 from .model import DOMAIN, GETITEM, is_read, python_line
 from .pairs import COMPLEX
 from .parts import STATIC, NotConverted, Part, Pipeline
+from .programs import copied, decompositions
 from .reports import LOG, note
 from .symbols import REAL
 
@@ -128,7 +128,7 @@ def _try(gm: fx.GraphModule, eager: dict[str, str], mode: Mode) -> Callable[...,
         if not eager:
             return Part(gm, mode.pipeline, mode.freeze, _note_error)
         support = _Support(eager)
-        graph = fx.GraphModule(gm, _copied(gm.graph))
+        graph = fx.GraphModule(gm, copied(gm.graph))
         partitioner = CapabilityBasedPartitioner(graph, support, allows_single_node_partition=True)
         fused = partitioner.fuse_partitions(partitioner.propose_partitions())
         for node in fused.graph.nodes:
@@ -140,12 +140,6 @@ def _try(gm: fx.GraphModule, eager: dict[str, str], mode: Mode) -> Callable[...,
         eager[error.node] = str(error)
         return None
     return fused.forward
-
-
-def _copied(graph: fx.Graph) -> fx.Graph:
-    new = fx.Graph()
-    new.output(new.graph_copy(graph, {}))
-    return new
 
 
 def _boxed(run: Callable[..., Any]) -> Callable[[list[Any]], Any]:

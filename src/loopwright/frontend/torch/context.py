@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any, cast
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from ...ir.dtype import DataType
 from ...ir.prim_expr import PrimExpr
-from ...relax import op
+from ...relax import op as builders
 from ...relax.block_builder import BlockBuilder
 from ...relax.expr import Expr, ShapeExpr
+from ...relax.struct_info import TupleStructInfo
 from ..graph.context import Context
 from ..graph.operators import Operators
 from ..graph.values import Value
@@ -21,19 +24,21 @@ Number = bool | int | float
 Size = int | PrimExpr  # symbolic ones are expressions
 
 
-def _binary(build: Callable[..., Expr], swapped: bool = False) -> Callable[[Term, Arg], Term]:
+def _binary(name: str, swapped: bool = False) -> Callable[[Term, Arg], Term]:
+    build = getattr(builders, name)
+
     def method(self: Term, other: Arg) -> Term:
         cx, dtype = self._context, str(self.dtype)
         sides = cx.tensors(dtype, other, self) if swapped else cx.tensors(dtype, self, other)
-        return cx.value(build(*sides))
+        return _called(build, *sides)
 
     return method
 
 
-def _logical(boolean: Callable[..., Expr], bits: Callable[..., Expr]) -> Callable[..., Term]:
+def _logical(boolean: str, bits: str) -> Callable[..., Term]:
     def method(self: Term, *other: Arg) -> Term:
-        build = boolean if self.dtype.is_bool else bits
-        return self._context.value(build(*self._context.tensors(str(self.dtype), self, *other)))
+        build = getattr(builders, boolean if self.dtype.is_bool else bits)
+        return _called(build, *self._context.tensors(str(self.dtype), self, *other))
 
     return method
 
@@ -46,28 +51,62 @@ class Term(Value):
     __slots__ = ()
     _context: TorchContext
 
-    __add__, __radd__ = _binary(op.add), _binary(op.add, swapped=True)
-    __sub__, __rsub__ = _binary(op.subtract), _binary(op.subtract, swapped=True)
-    __mul__, __rmul__ = _binary(op.multiply), _binary(op.multiply, swapped=True)
-    __truediv__, __rtruediv__ = _binary(op.divide), _binary(op.divide, swapped=True)
-    __floordiv__, __mod__ = _binary(op.floor_divide), _binary(op.floor_mod)
-    __lt__, __le__, __gt__ = _binary(op.less), _binary(op.less_equal), _binary(op.greater)
-    __ge__, equal, not_equal = _binary(op.greater_equal), _binary(op.equal), _binary(op.not_equal)
-    maximum, minimum = _binary(op.maximum), _binary(op.minimum)
-    power, atan2, __rshift__ = _binary(op.power), _binary(op.atan2), _binary(op.right_shift)
-    __and__ = _logical(op.logical_and, op.bitwise_and)
-    __or__ = _logical(op.logical_or, op.bitwise_or)
-    __invert__ = _logical(op.logical_not, op.bitwise_not)
+    __add__, __radd__ = _binary("add"), _binary("add", swapped=True)
+    __sub__, __rsub__ = _binary("subtract"), _binary("subtract", swapped=True)
+    __mul__, __rmul__ = _binary("multiply"), _binary("multiply", swapped=True)
+    __truediv__, __rtruediv__ = _binary("divide"), _binary("divide", swapped=True)
+    __floordiv__, __mod__ = _binary("floor_divide"), _binary("floor_mod")
+    __lt__, __le__, __gt__ = _binary("less"), _binary("less_equal"), _binary("greater")
+    __ge__, equal, not_equal = _binary("greater_equal"), _binary("equal"), _binary("not_equal")
+    maximum, minimum = _binary("maximum"), _binary("minimum")
+    power, atan2, __rshift__ = _binary("power"), _binary("atan2"), _binary("right_shift")
+    __and__ = _logical("logical_and", "bitwise_and")
+    __or__ = _logical("logical_or", "bitwise_or")
+    __invert__ = _logical("logical_not", "bitwise_not")
 
     def __neg__(self) -> Term:
-        return self._context.value(op.negative(self.expr))
+        return _called(builders.negative, self)
 
     def __getattr__(self, name: str) -> Callable[..., Term]:
-        build = None if name.startswith("_") else getattr(op, name, None)
+        build = None if name.startswith("_") else getattr(builders, name, None)
         if build is None:
             raise AttributeError(name)
-        return lambda *args, **named: self._context.value(build(self.expr, *args, **named))
+        return lambda *args, **named: _called(build, self, *args, **named)
 
+
+class Calls:
+    """The operators of `relax.op`, or of a part of it, on Terms: `op.nn.softmax(x, 1)` is a Term, that of several
+    results a list of them. Where no argument is a Term, it is an expression."""
+
+    def __init__(self, operators: ModuleType) -> None:
+        self._operators = operators
+
+    def __getattr__(self, name: str) -> Any:
+        build = getattr(self._operators, name)
+        if isinstance(build, ModuleType):
+            return Calls(build)
+        return lambda *args, **named: _called(build, *args, **named)
+
+
+def _called(build: Callable[..., Expr], *args: Any, **named: Any) -> Any:
+    terms = [v for v in tree_leaves((args, named)) if isinstance(v, Value)]
+    out = build(*map(_plain, args), **{k: _plain(v) for k, v in named.items()})
+    if not terms:
+        return out
+    cx = terms[0]._context
+    whole = cx.emit(out)
+    if isinstance(whole.struct_info, TupleStructInfo):
+        return [cx.value(whole[k]) for k in range(len(whole.struct_info.fields))]
+    return cx.value(whole)
+
+
+def _plain(arg: Any) -> Any:
+    if isinstance(arg, (list, tuple)):
+        return [*map(_plain, arg)]
+    return arg.expr if isinstance(arg, Value) else arg
+
+
+op: Any = Calls(builders)
 
 Arg = Term | Number | PrimExpr  # of operators that take tensors and numbers
 
@@ -115,27 +154,40 @@ class TorchContext(Context):
             value = self.ops.astype(value, dtype=dtype)
         return self.value(cast(Value, value))
 
-    def tensors(self, dtype: str, *values: Arg) -> list[Expr]:
+    def tensors(self, dtype: str, *values: Arg) -> list[Term]:
         """Tensors and numbers in one type, about to broadcast."""
-        return self.broadcast(*(self.tensor(v, dtype) for v in values))
+        return self.broadcast_terms(*(self.tensor(v, dtype) for v in values))
+
+    def broadcast_terms(self, *values: Value) -> list[Term]:
+        """`broadcast`, as Terms."""
+        return [*map(self.value, self.broadcast(*values))]
 
     def where(self, condition: Term, x: Arg, y: Arg) -> Term:
         """x where the condition holds, else y; one of them is a tensor, whose type the other gets."""
         kind = str((x if isinstance(x, Value) else y).dtype)
         sides = (self.tensor(v, kind) for v in (x, y))
-        return self.value(op.where(*self.broadcast(condition, *sides)))
+        return op.where(*self.broadcast_terms(condition, *sides))
 
     def checked(self, value: Value) -> Value:
         """A result that is computed after the checks."""
         if not self.checks or not value.is_tensor:
             return value
         for info, message in self.checks:
-            value = self.value(op.linalg.check(value.expr, info, message))
+            value = op.linalg.check(value, info, message)
         return value
 
     def filled(self, dims: Sequence[Size], value: Number, dtype: str) -> Term:
         """A tensor of one number."""
         return self.value(op.full(ShapeExpr(dims), self.scalar(value, dtype), dtype))
+
+    def collected(
+        self, count: Size, start: Number, at: Term, values: Term, how: str = "update"
+    ) -> Term:
+        """Values at positions of an axis of `count` elements, which are `start` before; those at `count` are
+        dropped."""
+        dims = [self.simplify(count + 1), *values.shape[1:]]
+        out = self.filled(dims, start, str(values.dtype)).scatter_elements(at, values, 0, how)
+        return self.part(out, 0, 0, count)
 
     def line(self, count: Size) -> Term:
         """0, 1, 2, ... as int64."""
@@ -143,17 +195,17 @@ class TorchContext(Context):
 
     def flat(self, x: Term) -> Term:
         """All elements of a tensor in one axis."""
-        return x.reshape(ShapeExpr([self.product(x.shape)]))
+        return x.reshape([self.product(x.shape)])
 
     def part(self, x: Term, axis: int, begin: Size, end: Size) -> Term:
         """The elements of an axis from `begin` to `end`, which are within it."""
         return x.strided_slice([axis], [begin], [end], [1], True)
 
     def concat(self, parts: Sequence[Term], axis: int) -> Term:
-        return self.value(op.concat([p.expr for p in parts], axis))
+        return op.concat(parts, axis)
 
     def stack(self, parts: Sequence[Term], axis: int) -> Term:
-        return self.value(op.stack([p.expr for p in parts], axis))
+        return op.stack(parts, axis)
 
 
 def _converted(value: Number, dtype: str) -> Number:

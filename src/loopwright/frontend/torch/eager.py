@@ -11,8 +11,8 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves
 
-from .importer import decompositions
 from .model import output_nodes, result_of
+from .programs import decompositions
 
 
 def eager(

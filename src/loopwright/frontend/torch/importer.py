@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_, ge, gt, le, lt, or_
@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._decomp import decomposition_table
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.utils._pytree import tree_unflatten
@@ -24,10 +23,11 @@ from ...ir.prim_expr import Var as TirVar
 from ...relax import expr as rx
 from ..graph.importer import Importer, Options
 from ..graph.model import Node, Port
-from ..graph.registry import CONVERTERS, Entry, supported_operators
+from ..graph.registry import CONVERTERS, Entry
 from ..graph.values import Value
 from ..graph.walk import Region
 from . import converters as converters
+from .arguments import STORAGE, converted
 from .context import TorchContext
 from .converters.calls import called, is_callable
 from .converters.complexes import BY_PARTS
@@ -42,21 +42,19 @@ from .model import (
     is_tensor,
     output_nodes,
     output_values,
-    overload_of,
     python_line,
     read,
     result_of,
 )
 from .pairs import COMPLEX, Pair, has_pairs, opened, paired
 from .pairs import part as part_of
+from .programs import decomposed, with_casts
 from .reports import note
 from .symbols import REAL, define, integer
 
 PLAIN = Options()
 _WRITES = tuple(kind for kind in OutputKind if kind.name.endswith("_MUTATION"))
 _NO_END = 1 << 31  # larger upper bounds of sizes say nothing
-# Keywords of operators that say where and how results are stored, which is ours to decide.
-_STORAGE = {"layout", "device", "pin_memory", "memory_format", "non_blocking"}
 
 
 def from_exported_program(
@@ -87,7 +85,7 @@ def from_exported_program(
 def in_form(program: ExportedProgram, form: Form, keep_params: bool) -> IRModule:
     """The module of a program in TVM's form."""
     whole = undecomposed(program.graph)
-    program = decomposed(program, whole)
+    program = decomposed(with_casts(program) if form.of_one is None else program, whole)
     return _module(program, Options(keep_params=keep_params), replace(form, whole=whole))
 
 
@@ -226,28 +224,6 @@ def _module(
     return IRModule({gvar: main}).with_attrs(names if more else {})
 
 
-def decompositions(more: Iterable[str] = ()) -> dict[Any, Callable[..., Any]]:
-    """torch's default decompositions without those of operators that have a converter, and of `more`."""
-    table = torch.export.default_decompositions()
-    for left_out in (torch.ops.aten.linalg_vector_norm, torch.ops.aten.batch_norm_backward):
-        table[left_out.default] = decomposition_table[left_out.default]
-    for name in (*supported_operators(DOMAIN), *more):
-        overload = overload_of(name)
-        if isinstance(overload, torch._ops.OpOverload):  # its library is loaded
-            table.pop(overload, None)
-    return table
-
-
-def decomposed(program: ExportedProgram, more: Iterable[str] = ()) -> ExportedProgram:
-    """A program in the operators that have converters, and `more`. Views by torch's primitives, which no
-    program can be functionalized with, are those of ATen."""
-    for node in program.graph.nodes:
-        target = node.target
-        if str(target).startswith("prims.") and any(r.alias_info for r in target._schema.returns):
-            node.target = target.impl_aten
-    return program.run_decompositions(decompositions(more))
-
-
 def _inputs(
     program: ExportedProgram, owned: Sequence[str]
 ) -> tuple[dict[str, torch.Tensor], list[fx.Node]]:
@@ -356,14 +332,18 @@ class TorchImporter(Importer):
 
     def find(self, node: Node) -> Entry | None:
         """The converter of a node; some have one for complex numbers only."""
-        key = (DOMAIN, node.op_type, 1)
-        own = key not in CONVERTERS or is_own(CONVERTERS.origin(key))
-        if own and self.form is not None and node.op_type in self.form.whole:
-            return Entry(1, WHOLE[node.op_type].convert, 0, None, ())
         entry = super().find(node)
+        if entry is None and self._is_whole(node):
+            return Entry(1, WHOLE[node.op_type].convert, 0, None, ())
         if entry is None and node.op_type in COMPLEX:
             return Entry(1, COMPLEX[node.op_type], 0, None, ())
         return Entry(1, _refuse, 0, None, ()) if entry is None and self._calls(node) else entry
+
+    def _is_whole(self, node: Node) -> bool:
+        """Whether a row of TVM's translation holds for a node."""
+        key = (DOMAIN, node.op_type, 1)
+        own = key not in CONVERTERS or is_own(CONVERTERS.origin(key))
+        return own and self.form is not None and node.op_type in self.form.whole
 
     def _calls(self, node: Node) -> bool:
         """Whether torch may run a node in the executable."""
@@ -376,9 +356,14 @@ class TorchImporter(Importer):
         self.at_node = source = node.source
         self.context.values = self.values
         args = [self._argument(a) for a in source.args]
-        named = {k: self._argument(v) for k, v in source.kwargs.items() if k not in _STORAGE}
+        named = {k: self._argument(v) for k, v in source.kwargs.items() if k not in STORAGE}
         try:
-            outputs = self._typed(node, self._converted(node, entry, args, named))
+            outputs = None
+            if self._is_whole(node) and not (node.is_complex or has_pairs([args, *named.values()])):
+                convert = WHOLE[node.op_type].convert
+                outputs = converted(self.context, node, convert, args, named, counted=False)
+            if outputs is None:
+                outputs = self._typed(node, self._converted(node, entry, args, named))
         except ValueError as error:
             if not self._calls(node):
                 raise
@@ -410,20 +395,18 @@ class TorchImporter(Importer):
         cx, values = self.context, [*args, *named.values()]
         convert = COMPLEX.get(node.op_type)
         if convert is not None and (has_pairs(values) or node.is_complex):
-            return convert(cx, node, *args, **named)
+            return converted(cx, node, convert, args, named)
         if has_pairs(values) and node.op_type in BY_PARTS:
             if node.is_complex:  # real ones among the arguments have imaginary parts that are 0
                 args = [_all_paired(cx, a, node.dtype) for a in args]
-            sides = [
-                entry.convert(
-                    cx, node, *part_of(args, p), **{k: part_of(v, p) for k, v in named.items()}
-                )
-                for p in ("re", "im")
-            ]
+            sides = []
+            for p in ("re", "im"):
+                parts = {k: part_of(v, p) for k, v in named.items()}
+                sides.append(converted(cx, node, entry.convert, part_of(args, p), parts))
             if isinstance(sides[0], (list, tuple)):
                 return [Pair(cx.value(r), cx.value(i)) for r, i in zip(*sides, strict=True)]
             return Pair(*map(cx.value, sides))
-        outputs = entry.convert(cx, node, *args, **named)
+        outputs = converted(cx, node, entry.convert, args, named)
         if node.is_complex and not isinstance(outputs, Pair):
             return paired(cx, cx.value(outputs), node.dtype)
         return outputs

@@ -9,7 +9,6 @@ from . import (
     indices,
     linalg,
     nn,
-    pools,
     quantized,
     reductions,
     separable,

@@ -134,9 +134,8 @@ register_func(_CALL, _call, override=True)
 
 @aten("rrelu_with_noise_functional")
 def rrelu(
-    cx: Context, node: Node, x: Term, noise: Term, lower: Number = 1 / 8, upper: Number = 1 / 3,
-    training: bool = False, *_: object,
-) -> list[Value]:  # fmt: skip
+    cx: Context, node: Node, x: Term, noise: Term, lower: Number, upper: Number, training: bool
+) -> list[Value]:
     if training:
         return drawn(cx, node, x, noise, lower, upper, training)
     return [cx.where(x > 0, x, x * ((lower + upper) / 2)), noise]

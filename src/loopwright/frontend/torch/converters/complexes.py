@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ....relax import op
 from ....relax.expr import ShapeExpr
-from ...graph.operators.shapes import axis_of
 from ...graph.registry import Converter
-from ..context import Number, Size, Term
+from ..context import Number, Size, Term, op
 from ..context import TorchContext as Context
 from ..model import TorchNode as Node
 from ..pairs import COMPLEX, Pair, PairArg, opened, paired
-from .table import aten, full_name
+from .table import aten, full_name, rows
 
 # Operators that move elements, or are linear with real factors: they work on each part.
 _BY_PARTS = """
@@ -21,9 +19,9 @@ _BY_PARTS = """
     permute permute_copy transpose.int t cat stack slice.Tensor select.int select_copy.int split_with_sizes
     split.Tensor unbind.int unbind_copy.int repeat flip roll unfold diagonal diagonal_copy as_strided
     as_strided_copy tril triu constant_pad_nd clone alias detach lift_fresh_copy lift_fresh contiguous
-    resolve_conj resolve_neg copy neg sum sum.dim_IntList mean mean.dim cumsum where.self masked_fill.Scalar
-    index.Tensor index_put gather index_select embedding take scatter.src scatter_add slice_scatter
-    select_scatter diagonal_scatter masked_select full full_like new_full fill.Scalar scalar_tensor zeros
+    resolve_conj resolve_neg copy neg sum sum.dim_IntList mean mean.dim cumsum where.self
+    index.Tensor index_put gather index_select embedding scatter.src scatter_add slice_scatter
+    diagonal_scatter masked_select full full_like new_full fill.Scalar scalar_tensor zeros
     zeros_like new_zeros empty.memory_format empty_like new_empty empty_permuted empty_strided
 """
 BY_PARTS = frozenset(map(full_name, _BY_PARTS.split()))
@@ -66,26 +64,18 @@ for _names, _convert in {
 
 
 @pairs("add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar")
-def add(cx: Context, node: Node, a: PairArg, b: PairArg, alpha: PairArg = 1) -> Pair:
+def add(cx: Context, node: Node, a: PairArg, b: PairArg, alpha: PairArg) -> Pair:
     x, y = (paired(cx, v, node.dtype) for v in (a, b))
     y = y if alpha == 1 else y * alpha
     return x - y if "sub" in node.op_type else x + y
 
 
-@aten("view_as_complex", "view_as_complex_copy")
-def view_as_complex(cx: Context, node: Node, x: Term) -> Pair:
-    return opened(cx, x)
-
-
-@aten("complex")
-def complex_of(cx: Context, node: Node, re: Term, im: Term) -> Pair:
-    shape = cx.shape(node.value)
-    return Pair(re.broadcast_to(shape), im.broadcast_to(shape))
-
-
-@aten("polar")
-def polar(cx: Context, node: Node, size: Term, angle: Term) -> Pair:
-    return Pair(size * angle.cos(), size * angle.sin())
+rows({
+    "view_as_complex view_as_complex_copy": lambda cx, node, x: opened(cx, x),
+    "complex": lambda cx, node, re, im:
+        Pair(*(v.broadcast_to(cx.shape(node.value)) for v in (re, im))),
+    "polar": lambda cx, node, size, angle: Pair(size * angle.cos(), size * angle.sin()),
+})  # fmt: skip
 
 
 @pairs("sgn")
@@ -128,7 +118,7 @@ def equal(cx: Context, node: Node, a: PairArg, b: PairArg) -> Term:
 
 
 @pairs("_to_copy", "to.dtype", "type_as")
-def cast(cx: Context, node: Node, x: PairArg, *_: object, **__: object) -> Pair | Term:
+def cast(cx: Context, node: Node, x: PairArg) -> Pair | Term:
     if node.is_complex:
         return paired(cx, x, node.dtype)
     assert isinstance(x, Pair)  # the only complex argument
@@ -148,9 +138,7 @@ def matmul(cx: Context, node: Node, a: PairArg, b: PairArg) -> Pair:
 
 
 @pairs("linear")
-def linear(
-    cx: Context, node: Node, x: PairArg, weight: PairArg, bias: PairArg | None = None
-) -> Pair:
+def linear(cx: Context, node: Node, x: PairArg, weight: PairArg, bias: PairArg | None) -> Pair:
     transposed = paired(cx, weight, node.dtype).each(lambda v: v.permute_dims([1, 0]))
     out = matmul(cx, node, x, transposed)
     return out if bias is None else out + bias
@@ -158,30 +146,24 @@ def linear(
 
 @pairs("addmm", "baddbmm")
 def addmm(
-    cx: Context, node: Node, base: PairArg, a: PairArg, b: PairArg, *, beta: Number = 1,
-    alpha: Number = 1,
-) -> Pair:  # fmt: skip
+    cx: Context, node: Node, base: PairArg, a: PairArg, b: PairArg, *, beta: Number, alpha: Number
+) -> Pair:
     out = matmul(cx, node, a, b) * alpha
     return out if beta == 0 else out + paired(cx, base, node.dtype) * beta
 
 
 @pairs("prod.dim_int")
-def prod(cx: Context, node: Node, x: Pair, dim: int, keepdim: bool = False, **_: object) -> Pair:
+def prod(cx: Context, node: Node, x: Pair, dim: int, keepdim: bool) -> Pair:
+    total = paired(cx, cx.filled([1] * x.ndim, 1, x.part_dtype), x.part_dtype)
+    for k in range(int(x.shape[dim])):
+        total = total * x.each(lambda v, k=k: cx.part(v, dim, k, k + 1))
     shape = cx.shape(node.value)
-    if not x.ndim:
-        return x
-    axis, total = (
-        axis_of(dim, x.ndim),
-        paired(cx, cx.filled([1] * x.ndim, 1, x.part_dtype), x.part_dtype),
-    )
-    for k in range(int(x.shape[axis])):
-        total = total * x.each(lambda v, k=k: cx.part(v, axis, k, k + 1))
     return total.each(lambda v: v.broadcast_to(shape) if keepdim else v.reshape(shape))
 
 
 @pairs("prod")
-def prod_of_all(cx: Context, node: Node, x: Pair, **_: object) -> Pair:
-    return prod(cx, node, x.each(cx.flat), 0)
+def prod_of_all(cx: Context, node: Node, x: Pair) -> Pair:
+    return prod(cx, node, x.each(cx.flat), 0, False)
 
 
 # ---------------------------------------------------------------- Fourier transforms
@@ -190,7 +172,7 @@ def prod_of_all(cx: Context, node: Node, x: Pair, **_: object) -> Pair:
 def _dft(x: Pair, axis: int, forward: bool) -> Pair:
     """The transform along an axis, not divided by its extent."""
     cx, extent = x.re._context, x.shape[axis]
-    out = opened(cx, cx.value(op.signal.dft(x.whole.expr, ShapeExpr([extent]), axis, not forward)))
+    out = opened(cx, op.signal.dft(x.whole, ShapeExpr([extent]), axis, not forward))
     return out if forward else out * cx.tensor(extent, x.part_dtype)
 
 
@@ -202,23 +184,21 @@ def _normalized(x: Pair, count: Size, how: int) -> Pair:
 
 @pairs("_fft_c2c")
 def fft_c2c(cx: Context, node: Node, x: Pair, dim: Sequence[int], how: int, forward: bool) -> Pair:
-    axes = [axis_of(d, x.ndim) for d in dim]
-    for axis in axes:
+    for axis in dim:
         x = _dft(x, axis, forward)
-    return _normalized(x, cx.product([x.shape[a] for a in axes]), how)
+    return _normalized(x, cx.product([x.shape[a] for a in dim]), how)
 
 
 @aten("_fft_r2c")
 def fft_r2c(cx: Context, node: Node, x: Term, dim: Sequence[int], how: int, onesided: bool) -> Pair:
-    last = axis_of(dim[-1], x.ndim)
-    out = fft_c2c(cx, node, paired(cx, x, node.dtype), dim, how, True)
+    out, last = fft_c2c(cx, node, paired(cx, x, node.dtype), dim, how, True), dim[-1]
     return out.each(lambda v: cx.part(v, last, 0, cx.dims(node.value)[last])) if onesided else out
 
 
 @pairs("_fft_c2r")
 def fft_c2r(cx: Context, node: Node, x: Pair, dim: Sequence[int], how: int, size: Size) -> Term:
     """The second half along the last axis is the conjugate of the first, in reverse."""
-    *others, last = [axis_of(d, x.ndim) for d in dim]
+    *others, last = dim
     for axis in others:
         x = _dft(x, axis, False)
     half = size // 2 + 1

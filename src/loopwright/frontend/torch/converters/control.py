@@ -73,7 +73,7 @@ def scan(
     start = [cx.tensor(v) for v in initial]
 
     def iteration(feeds: list[Any]) -> list[Any]:
-        parts = [x.take(feeds[0].expr, 0) for x in rows]
+        parts = [x.take(feeds[0], 0) for x in rows]
         return [feeds[1], *_run(cx, body, [*map(cx.value, feeds[2:]), *parts, *more])]
 
     count = cx.tensor(rows[0].shape[0], "int64")

@@ -8,44 +8,36 @@ from collections.abc import Callable
 import torch
 
 from ....ir.dtype import DataType
-from ....relax import op
-from ....relax.expr import Expr
 from ...graph.registry import Converter
-from ..context import Arg, Number, Term
+from ..context import Arg, Number, Term, op
 from ..context import TorchContext as Context
 from ..dtypes import dtype_of
 from ..model import TorchNode as Node
 from .table import aten, each, rows
 
-Build = Callable[..., Expr]
+Build = Callable[..., Term]
+# Of a float: the bits of its mantissa, and the exponent of the least normal number.
 _LEAST_NORMAL = {
-    "float64": (52, 1022),
-    "float32": (23, 126),
-    "float16": (10, 14),
-    "bfloat16": (7, 126),
-}
+    "float64": (52, 1022), "float32": (23, 126), "float16": (10, 14), "bfloat16": (7, 126),
+}  # fmt: skip
 
 
-def _unary(build: Build) -> Converter:
-    return lambda cx, node, x: build(cx.tensor(x, node.dtype).expr)
+def _promoted(build: Build) -> Converter:
+    """Of tensors and numbers in the type of the result."""
+    return lambda cx, node, *args: build(*cx.tensors(node.dtype, *args))
 
 
 def _exact(build: Build) -> Converter:
     """Of floats; integers stay."""
-    return lambda cx, node, x: build(x.expr) if x.dtype.is_float else x
-
-
-def _binary(build: Build) -> Converter:
-    return lambda cx, node, a, b: build(*cx.tensors(node.dtype, a, b))
+    return lambda cx, node, x: build(x) if x.dtype.is_float else x
 
 
 def _scaled(build: Build) -> Converter:
     """With the second argument times alpha."""
 
-    def convert(cx: Context, node: Node, a: Arg, b: Arg, alpha: Number = 1) -> Expr:
-        return build(
-            *cx.tensors(node.dtype, a, b if alpha == 1 else cx.tensor(b, node.dtype) * alpha)
-        )
+    def convert(cx: Context, node: Node, a: Arg, b: Arg, alpha: Number) -> Term:
+        b = b if alpha == 1 else cx.tensor(b, node.dtype) * alpha
+        return _promoted(build)(cx, node, a, b)
 
     return convert
 
@@ -65,10 +57,6 @@ def _logical(build: Build) -> Converter:
     return lambda cx, node, *tensors: build(*cx.tensors("bool", *tensors))
 
 
-def _logarithm(base: float) -> Converter:
-    return lambda cx, node, x: cx.tensor(x, node.dtype).log() * (1.0 / math.log(base))
-
-
 each(
     {
         "abs": op.abs, "acos": op.acos, "acosh": op.acosh, "asin": op.asin, "asinh": op.asinh,
@@ -79,7 +67,7 @@ each(
         "square": op.square, "relu": op.nn.relu, "silu": op.nn.silu, "relu6": op.nn.relu6,
         "selu": op.nn.selu, "hardswish": op.nn.hardswish, "hardsigmoid": op.nn.hardsigmoid,
     },
-    _unary,
+    _promoted,
 )  # fmt: skip
 each({"ceil": op.ceil, "floor": op.floor, "round": op.round, "trunc": op.trunc}, _exact)
 each(
@@ -93,7 +81,7 @@ each(
         "bitwise_left_shift.Tensor bitwise_left_shift.Tensor_Scalar __lshift__.Scalar __lshift__.Tensor": op.left_shift,
         "bitwise_right_shift.Tensor bitwise_right_shift.Tensor_Scalar __rshift__.Scalar __rshift__.Tensor": op.right_shift,
     },
-    _binary,
+    _promoted,
 )  # fmt: skip
 each({"add.Tensor add.Scalar": op.add, "sub.Tensor sub.Scalar": op.subtract}, _scaled)
 each(
@@ -111,28 +99,6 @@ each(
     },
     _logical,
 )  # fmt: skip
-each({"log2": 2.0, "log10": 10.0}, _logarithm)
-
-
-@aten("_to_copy", "to.dtype", "type_as", "prims.convert_element_type.default", "_conj", "_conj_physical",
-      "resolve_conj", "resolve_neg")  # fmt: skip
-def cast(cx: Context, node: Node, x: Term, *_: object, **__: object) -> Term:
-    return cx.tensor(x, node.dtype)
-
-
-@aten("copy")
-def copy(cx: Context, node: Node, x: Term, source: Term, *_: object) -> Term:
-    return cx.tensor(source, node.dtype).broadcast_to(cx.shape(node.value))
-
-
-@aten("rrelu_with_noise_backward")
-def rrelu_backward(
-    cx: Context, node: Node, grad: Term, x: Term, noise: Term, lower: Number, upper: Number,
-    training: bool, *_: object,
-) -> Term:  # fmt: skip
-    if training and upper - lower > 1e-6:
-        return grad * noise
-    return cx.where(x > 0, grad, grad * ((lower + upper) / 2))
 
 
 @aten("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode", "floor_divide")
@@ -147,8 +113,8 @@ def div(cx: Context, node: Node, a: Arg, b: Arg, rounding_mode: str | None = Non
 def _floored(cx: Context, a: Arg, b: Arg, dtype: DataType) -> Term:
     """The quotient as Python rounds it down, by the exact remainder: a quotient that is rounded first may be
     the next whole number."""
-    x, y = map(cx.value, cx.tensors("float32" if dtype.bits < 32 else str(dtype), a, b))
-    rest = cx.value(op.mod(x.expr, y.expr))
+    x, y = cx.tensors("float32" if dtype.bits < 32 else str(dtype), a, b)
+    rest = op.mod(x, y)
     apart = rest.not_equal(0.0) & (rest < 0.0).not_equal(y < 0.0)
     quotient = (x - rest) / y - apart.astype(str(x.dtype))
     down = quotient.floor()
@@ -198,18 +164,11 @@ def copysign(cx: Context, node: Node, x: Arg, sign: Arg) -> Term:
     return cx.where(signbit(cx, node, cx.tensor(sign, node.dtype)), -size, size)
 
 
-@aten("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
-def where(cx: Context, node: Node, condition: Term, x: Arg, y: Arg) -> Term:
-    return cx.where(
-        cx.tensor(condition, "bool"), cx.tensor(x, node.dtype), cx.tensor(y, node.dtype)
-    )
-
-
-@aten("clamp", "clamp.Tensor", "clamp_min", "clamp_min.Tensor")
-def clamp(cx: Context, node: Node, x: Term, min: Arg | None = None, max: Arg | None = None) -> Term:
+@aten("clamp", "clamp.Tensor", "clamp_min", "clamp_min.Tensor", "hardtanh")
+def clamp(cx: Context, node: Node, x: Term, low: Arg | None, high: Arg | None = None) -> Term:
     out = cx.tensor(x, node.dtype)
-    out = out if min is None else out.maximum(min)
-    return out if max is None else out.minimum(max)
+    out = out if low is None else out.maximum(low)
+    return out if high is None else out.minimum(high)
 
 
 @aten("threshold_backward")
@@ -222,33 +181,9 @@ def threshold_backward(
 
 @aten("fmax", "fmin")
 def without_nan(cx: Context, node: Node, a: Term, b: Term) -> Term:
-    x, y = (cx.value(v) for v in cx.tensors(node.dtype, a, b))
+    x, y = cx.tensors(node.dtype, a, b)
     out = x.maximum(y) if "fmax" in node.op_type else x.minimum(y)
     return cx.where(x.isnan(), y, cx.where(y.isnan(), x, out)) if x.dtype.is_float else out
-
-
-@aten("gelu")
-def gelu(cx: Context, node: Node, x: Term, approximate: str = "none") -> Expr:
-    return op.nn.gelu_tanh(x.expr) if approximate == "tanh" else op.nn.gelu(x.expr)
-
-
-@aten("elu")
-def elu(
-    cx: Context, node: Node, x: Term, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1
-) -> Term:
-    return cx.where(x > 0, x * scale, (x * input_scale).expm1() * (alpha * scale))
-
-
-@aten("softplus")
-def softplus(cx: Context, node: Node, x: Term, beta: Number = 1, threshold: Number = 20) -> Expr:
-    return op.nn.softplus(x.expr, float(beta), float(threshold))
-
-
-@aten("lerp.Scalar", "lerp.Tensor")
-def lerp(cx: Context, node: Node, a: Term, b: Term, weight: Arg) -> Term:
-    """a + w * (b - a), or from b where w is half or more, so that w = 1 is b."""
-    w, apart = cx.tensor(weight, node.dtype), b - a
-    return cx.where(w.abs() < 0.5, a + w * apart, b - apart * (1.0 - w))
 
 
 @aten("angle")
@@ -261,14 +196,14 @@ def angle(cx: Context, node: Node, x: Term) -> Term:
 @aten("hypot")
 def hypot(cx: Context, node: Node, a: Term, b: Term) -> Term:
     """The larger one times sqrt(1 + ratio ** 2), whose square cannot overflow."""
-    x, y = (cx.value(v).abs() for v in cx.tensors(node.dtype, a, b))
+    x, y = (v.abs() for v in cx.tensors(node.dtype, a, b))
     most = x.maximum(y)
     ratio = x.minimum(y) / cx.where(most.equal(0.0), 1.0, most)
     return cx.where(x.isinf() | y.isinf(), math.inf, most * (ratio * ratio + 1.0).sqrt())
 
 
 @aten("round.decimals")
-def round_decimals(cx: Context, node: Node, x: Term, *, decimals: int = 0) -> Term:
+def round_decimals(cx: Context, node: Node, x: Term, *, decimals: int) -> Term:
     """Rounded at a power of ten, by which positive numbers of decimals multiply, negative ones divide."""
     power = float(10 ** abs(decimals))
     if not x.dtype.is_float:
@@ -295,7 +230,7 @@ def frexp(cx: Context, node: Node, x: Term) -> list[Term]:
 @aten("nextafter")
 def nextafter(cx: Context, node: Node, a: Term, b: Term) -> Term:
     """The next float from a towards b: the bits of floats of one sign are ordered as integers."""
-    x, y = (cx.value(v) for v in cx.tensors(node.dtype, a, b))
+    x, y = cx.tensors(node.dtype, a, b)
     bits = x.reinterpret(f"int{x.dtype.bits}")
     grows = (y > x).equal(x > 0.0)
     step = cx.where(grows, bits + 1, bits - 1).reinterpret(node.dtype)
@@ -306,13 +241,25 @@ def nextafter(cx: Context, node: Node, a: Term, b: Term) -> Term:
 
 # The rest are formulas.
 rows({
-    "clone alias detach lift_fresh_copy lift_fresh contiguous": lambda cx, node, x, *_: x,
+    "clone alias detach lift_fresh_copy lift_fresh contiguous": lambda cx, node, x: x,
+    "_to_copy to.dtype type_as prims.convert_element_type.default _conj _conj_physical resolve_conj resolve_neg":
+        lambda cx, node, x: cx.tensor(x, node.dtype),
+    "copy":
+        lambda cx, node, x, source: cx.tensor(source, node.dtype).broadcast_to(cx.shape(node.value)),
+    "where.self where.ScalarSelf where.ScalarOther where.Scalar": lambda cx, node, condition, x, y:
+        cx.where(cx.tensor(condition, "bool"), cx.tensor(x, node.dtype), cx.tensor(y, node.dtype)),
     "rsub.Tensor rsub.Scalar":
-        lambda cx, node, a, b, alpha=1: cx.tensor(b, node.dtype) - cx.tensor(a, node.dtype) * alpha,
+        lambda cx, node, a, b, alpha: cx.tensor(b, node.dtype) - cx.tensor(a, node.dtype) * alpha,
     "ldexp.Tensor": lambda cx, node, x, exponent: cx.tensor(2.0, node.dtype).power(exponent) * x,
     "exp2": lambda cx, node, x: cx.tensor(2.0, node.dtype).power(x),
+    "log2": lambda cx, node, x: cx.tensor(x, node.dtype).log() * (1.0 / math.log(2.0)),
+    "log10": lambda cx, node, x: cx.tensor(x, node.dtype).log() * (1.0 / math.log(10.0)),
     "reciprocal": lambda cx, node, x: 1.0 / cx.tensor(x, node.dtype),
-    "clamp_max clamp_max.Tensor": lambda cx, node, x, max: clamp(cx, node, x, None, max),
-    "hardtanh": lambda cx, node, x, min_val=-1, max_val=1: clamp(cx, node, x, min_val, max_val),
-    "leaky_relu": lambda cx, node, x, slope=0.01: op.nn.leakyrelu(x.expr, slope),
+    "clamp_max clamp_max.Tensor": lambda cx, node, x, high: clamp(cx, node, x, None, high),
+    "leaky_relu": lambda cx, node, x, slope: op.nn.leakyrelu(x, slope),
+    "gelu": lambda cx, node, x, *, approximate:
+        op.nn.gelu_tanh(x) if approximate == "tanh" else op.nn.gelu(x),
+    "elu": lambda cx, node, x, alpha, scale, inner:
+        cx.where(x > 0, x * scale, (x * inner).expm1() * (alpha * scale)),
+    "softplus": lambda cx, node, x, beta, most: op.nn.softplus(x, float(beta), float(most)),
 })  # fmt: skip

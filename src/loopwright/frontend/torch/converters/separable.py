@@ -1,5 +1,5 @@
 """Operators that work on one axis after another, most of them gradients: each element of
-a result is a sum of elements of the data by weights, its taps."""
+a result is a sum of elements of the data by weights, its taps, or the maximum of some of them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from typing import Any
 import numpy as np
 
 from ....base.errors import explain
-from ....relax import op
-from ....relax.expr import ShapeExpr
 from ...graph.values import literal
-from ..context import Size, Term
+from ..context import Size, Term, op
 from ..context import TorchContext as Context
 from ..model import TorchNode as Node
 from .images import NEAREST, smooth_style
-from .nn import Numbers, window_of
-from .pools import part_indices
+from .nn import Numbers, rank_of, window_of
 from .shapes import nearest_within
 from .table import aten
 
@@ -38,9 +35,9 @@ def _along_axes(cx: Context, node: Node, grad: Term, rank: int, taps: Taps) -> T
         axis = first + k
         at, weights = taps(k, have, grad.shape[axis])
         shares = weights.astype(dtype).expand_dims([*range(2, grad.ndim + 1 - axis)])
-        grads = (grad.expand_dims([axis + 1]) * shares).expr
-        zeros = cx.filled([*grad.shape[:axis], have, *grad.shape[axis + 1 :]], 0, dtype).expr
-        grad = cx.value(op.grad.take_backward(grads, zeros, at.expr, axis))
+        grads = grad.expand_dims([axis + 1]) * shares
+        zeros = cx.filled([*grad.shape[:axis], have, *grad.shape[axis + 1 :]], 0, dtype)
+        grad = op.grad.take_backward(grads, zeros, at, axis)
     return cx.tensor(grad, node.dtype)
 
 
@@ -82,7 +79,7 @@ def adaptive_avg_pool_backward(cx: Context, node: Node, grad: Term, x: Term) -> 
         own = begin + cx.line(at.shape[1]) < end
         return at, cx.where(own, 1.0 / (end - begin).astype("float64"), 0.0)
 
-    return _along_axes(cx, node, grad, int(node.op_type.split("avg_pool")[1][0]), taps)
+    return _along_axes(cx, node, grad, rank_of(node), taps)
 
 
 @aten("avg_pool2d_backward", "avg_pool3d_backward")
@@ -90,13 +87,12 @@ def avg_pool_backward(
     cx: Context, node: Node, grad: Term, x: Term, kernel: Numbers, stride: Numbers, padding: Numbers,
     ceil_mode: bool, count_include_pad: bool, divisor: int | None,
 ) -> Term:  # fmt: skip
-    rank = int(node.op_type.split("avg_pool")[1][0])
+    rank = rank_of(node)
     size, strides, pads, _, _ = window_of(rank, kernel, stride, padding, 1, ceil_mode)
     if rank == 2 and not (ceil_mode or divisor) and (count_include_pad or not any(pads)):
-        images = ([1, cx.product(v.shape[:-2]), *v.shape[-2:]] for v in (grad, x))
-        pair = (v.reshape(ShapeExpr(d)).expr for v, d in zip((grad, x), images, strict=True))
+        pair = (v.reshape([1, cx.product(v.shape[:-2]), *v.shape[-2:]]) for v in (grad, x))
         out = op.grad.avg_pool2d_backward(*pair, size, strides, pads, (1, 1), False, True)
-        return cx.value(out).reshape(cx.shape(node.value))
+        return out.reshape(cx.shape(node.value))
 
     def taps(k: int, have: Size, want: Size) -> tuple[Term, Term]:
         begin = (cx.line(want) * strides[k] - pads[k]).expand_dims([1])
@@ -172,7 +168,7 @@ def upsample_smooth(
     for axis, want in ((2, cx.dims(node.value)[2]), (3, cx.dims(node.value)[3])):
         at, shares = taps(axis - 2, x.shape[axis], want)
         shares = shares.astype(dtype).expand_dims([*range(2, x.ndim + 1 - axis)])
-        x = (x.take(at.expr, axis) * shares).sum([axis + 1])
+        x = (x.take(at, axis) * shares).sum([axis + 1])
     return cx.tensor(x, node.dtype)
 
 
@@ -181,3 +177,46 @@ def upsample_smooth_backward(
     cx: Context, node: Node, grad: Term, size: object, image: object, corners: bool, *scales: float | None
 ) -> Term:  # fmt: skip
     return _along_axes(cx, node, grad, 2, _smooth_taps(cx, node, corners, scales))
+
+
+# ---------------------------------------------------------------- pools of parts
+
+
+@aten("adaptive_max_pool2d", "adaptive_max_pool3d")
+def adaptive_max_pool(cx: Context, node: Node, x: Term, size: list[Size]) -> list[Term]:
+    """The maximum of each part, and its index in the image, flattened. The last axis is reduced first: to the
+    first maximum of each row, then to the first row that has it."""
+    rank = rank_of(node)
+    dims, counts = x.shape[x.ndim - rank :], cx.dims(node.value[0])[-rank:]
+    best, at = x, cx.line(cx.product(dims)).reshape(dims).broadcast_to(x.shape)
+    for axis in range(x.ndim - 1, x.ndim - rank - 1, -1):
+        table = part_indices(cx, x.shape[axis], counts[axis - x.ndim + rank])
+        windows = [v.take(table, axis) for v in (best, at)]
+        which = windows[0].argmax(axis + 1, True)
+        best, at = (v.gather_elements(which, axis + 1).squeeze([axis + 1]) for v in windows)
+    return [best, at]
+
+
+def part_indices(cx: Context, extent: Size, parts: Size) -> Term:
+    """The indices of the elements of each part, from floor(i d / n) up to ceil((i + 1) d / n) for part i of n. All
+    are as long as the longest one; shorter ones repeat their last element."""
+    d, n = literal(extent), literal(parts)
+    if isinstance(d, int) and isinstance(n, int):
+        longest = max((-(-(i + 1) * d // n) - i * d // n for i in range(n)), default=1)
+    else:
+        longest = cx.simplify(d // n + 2)
+    part = cx.line(n).expand_dims([1])
+    last = ((part + 1) * d - 1) // n
+    return (part * d // n + cx.line(longest)).minimum(last)
+
+
+@aten("adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward",
+      "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward")  # fmt: skip
+def max_pool_backward(cx: Context, node: Node, grad: Term, x: Term, *more: Any) -> Term:
+    """The gradient of each maximum, added where it was: the last argument has the indices."""
+    rank = rank_of(node)
+    lead, indices = list(x.shape[: x.ndim - rank]), more[-1]
+    zeros = cx.filled([*lead, cx.product(x.shape[-rank:])], 0, node.dtype)
+    count = [*lead, cx.product(indices.shape[-rank:])]
+    at, new = (v.reshape(count) for v in (indices, grad))
+    return zeros.scatter_elements(at, new, len(lead), "add").reshape(x.shape)

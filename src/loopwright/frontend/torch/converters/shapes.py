@@ -9,22 +9,17 @@ from typing import Any
 
 from ....ir.dtype import DataType
 from ....ir.prim_expr import IntImm, PrimExpr
-from ....relax import op
 from ....relax.expr import Expr, ShapeExpr
-from ...graph.operators.shapes import axis_of
-from ..context import Arg, Number, Size, Term
+from ..context import Arg, Number, Size, Term, op
 from ..context import TorchContext as Context
 from ..model import TorchNode as Node
 from .table import aten, rows
 
 
-@aten("view", "view_copy", "_unsafe_view", "reshape", "flatten.using_ints", "prims.collapse.default",
-      "prims.split_dim.default", "prims.collapse_view.default")  # fmt: skip
-def view(cx: Context, node: Node, x: Term, *_: object) -> Term:
+@aten("view", "view_copy", "_unsafe_view", "reshape", "flatten.using_ints", "squeeze", "squeeze.dim", "squeeze.dims",
+      "unsqueeze", "prims.collapse.default", "prims.split_dim.default", "prims.collapse_view.default")  # fmt: skip
+def view(cx: Context, node: Node, x: Term) -> Term:
     return x.reshape(cx.shape(node.value))
-
-
-aten("squeeze", "squeeze.dim", "squeeze.dims", "unsqueeze")(view)
 
 
 @aten("view.dtype")
@@ -40,8 +35,8 @@ def view_dtype(cx: Context, node: Node, x: Term, dtype: str) -> Term:
         parts = [(words >> narrow * k).astype(f"uint{want}") for k in range(count)]
         words = cx.stack(parts, x.ndim).reshape(cx.shape(node.value))
     else:
-        rows = words.reshape(ShapeExpr([*cx.dims(node.value), count])).astype(wide)
-        parts = [select(cx, node, rows, -1, k) * (1 << narrow * k) for k in range(count)]
+        rows = words.reshape([*cx.dims(node.value), count]).astype(wide)
+        parts = [select(cx, node, rows, rows.ndim - 1, k) * (1 << narrow * k) for k in range(count)]
         words = reduce(add, parts)
     return words.reinterpret(node.dtype)
 
@@ -49,22 +44,15 @@ def view_dtype(cx: Context, node: Node, x: Term, dtype: str) -> Term:
 @aten("transpose.int")
 def transpose(cx: Context, node: Node, x: Term, first: int, second: int) -> Term:
     order = list(range(x.ndim))
-    if order:
-        order[first], order[second] = order[second], order[first]
+    order[first], order[second] = order[second], order[first]
     return x.permute_dims(order)
 
 
 @aten("cat")
-def cat(cx: Context, node: Node, tensors: list[Term], dim: int = 0) -> Term:
+def cat(cx: Context, node: Node, tensors: list[Term], dim: int) -> Term:
     """Tensors of one axis without elements are left out, of whatever rank the others are."""
-    rank = node.value.ndim
-    parts = [cx.tensor(v, node.dtype) for v in tensors if v.ndim == rank]
-    return cx.concat(parts, axis_of(dim, rank)) if len(parts) > 1 else parts[0]
-
-
-@aten("stack")
-def stack(cx: Context, node: Node, tensors: list[Term], dim: int = 0) -> Term:
-    return cx.stack([cx.tensor(v, node.dtype) for v in tensors], axis_of(dim, node.value.ndim))
+    parts = [cx.tensor(v, node.dtype) for v in tensors if v.ndim == node.value.ndim]
+    return cx.concat(parts, dim) if len(parts) > 1 else parts[0]
 
 
 def within(bound: Size | None, extent: PrimExpr, default: Size) -> Size:
@@ -78,13 +66,11 @@ def within(bound: Size | None, extent: PrimExpr, default: Size) -> Size:
 
 @aten("slice.Tensor")
 def slice_tensor(
-    cx: Context, node: Node, x: Term, dim: int = 0, start: Size | None = None,
-    end: Size | None = None, step: Size = 1,
-) -> Term:  # fmt: skip
-    axis = axis_of(dim, x.ndim)
-    extent = x.shape[axis]
+    cx: Context, node: Node, x: Term, dim: int, start: Size | None, end: Size | None, step: Size
+) -> Term:
+    extent = x.shape[dim]
     begin, stop = within(start, extent, 0), within(end, extent, extent)
-    return with_shape(cx, node.value, x.strided_slice([axis], [begin], [stop], [step]))
+    return with_shape(cx, node.value, x.strided_slice([dim], [begin], [stop], [step]))
 
 
 def with_shape(cx: Context, fake: Any, out: Term) -> Term:
@@ -101,19 +87,18 @@ def with_shape(cx: Context, fake: Any, out: Term) -> Term:
 
 @aten("select.int", "select_copy.int")
 def select(cx: Context, node: Node, x: Term, dim: int, index: Size) -> Term:
-    axis = axis_of(dim, x.ndim)
     if isinstance(index, PrimExpr):
-        return x.take(cx.tensor(index, "int64").expr, axis)
-    begin = index if index >= 0 else x.shape[axis] + index
-    return cx.part(x, axis, begin, begin + 1).squeeze([axis])
+        return x.take(cx.tensor(index, "int64"), dim)
+    begin = index if index >= 0 else x.shape[dim] + index
+    return cx.part(x, dim, begin, begin + 1).squeeze([dim])
 
 
 @aten("split_with_sizes", "split_with_sizes_copy", "split.Tensor")
-def split(cx: Context, node: Node, x: Term, sizes: object, dim: int = 0) -> list[Term]:
-    axis, parts, at = axis_of(dim, x.ndim), [], 0
+def split(cx: Context, node: Node, x: Term, sizes: object, dim: int) -> list[Term]:
+    parts, at = [], 0
     for fake in node.value:
-        end = cx.simplify(at + cx.dims(fake)[axis])
-        parts.append(cx.part(x, axis, at, end))
+        end = cx.simplify(at + cx.dims(fake)[dim])
+        parts.append(cx.part(x, dim, at, end))
         at = end
     return parts
 
@@ -121,24 +106,16 @@ def split(cx: Context, node: Node, x: Term, sizes: object, dim: int = 0) -> list
 @aten("repeat", "tile")
 def repeat(cx: Context, node: Node, x: Term, repeats: Sequence[Size]) -> Term:
     more = [1] * (len(repeats) - x.ndim)
-    wide = x.reshape(ShapeExpr([*more, *x.shape])) if more else x
+    wide = x.reshape([*more, *x.shape]) if more else x
     counts = [*[1] * (x.ndim - len(repeats)), *repeats]
     return cx.ops.tile(wide, cx.from_elements(counts, "int64"))
 
 
-@aten("flip")
-def flip(cx: Context, node: Node, x: Term, dims: list[int]) -> Term:
-    for d in dims:
-        x = x.flip(axis_of(d, x.ndim))
-    return x
-
-
 @aten("roll")
-def roll(cx: Context, node: Node, x: Term, shifts: list[Size], dims: Sequence[int] = ()) -> Term:
+def roll(cx: Context, node: Node, x: Term, shifts: list[Size], dims: Sequence[int]) -> Term:
     if not dims:
-        return roll(cx, node, cx.flat(x), shifts, [0]).reshape(ShapeExpr(x.shape))
-    for shift, d in zip(shifts, dims, strict=True):
-        axis = axis_of(d, x.ndim)
+        return roll(cx, node, cx.flat(x), shifts, [0]).reshape(x.shape)
+    for shift, axis in zip(shifts, dims, strict=True):
         extent = x.shape[axis]
         if not cx.equal(extent, 0):
             at = cx.simplify(extent - shift % extent)
@@ -148,7 +125,7 @@ def roll(cx: Context, node: Node, x: Term, shifts: list[Size], dims: Sequence[in
     return x
 
 
-def _widths(ndim: int, pad: Sequence[Size]) -> list[list[Size]]:
+def widths_of(ndim: int, pad: Sequence[Size]) -> list[list[Size]]:
     """The widths before and after each axis; torch counts from the last one."""
     sides: list[list[Size]] = [[0, 0] for _ in range(ndim)]
     for k in range(len(pad) // 2):
@@ -167,39 +144,31 @@ def _cropped(cx: Context, x: Term, sides: list[list[Size]]) -> Term:
 
 
 @aten("constant_pad_nd")
-def constant_pad(
-    cx: Context, node: Node, x: Term, pad: list[Size], value: Number = 0
-) -> Expr | Term:
-    sides = _widths(x.ndim, pad)
-    x = _cropped(cx, x, sides)
+def constant_pad(cx: Context, node: Node, x: Term, pad: list[Size], value: Number) -> Term:
+    sides = widths_of(x.ndim, pad)
+    x = cx.tensor(_cropped(cx, x, sides), "uint8" if x.dtype.is_bool else None)
     flat = [w for side in sides for w in side if isinstance(w, int)]
     if len(flat) < 2 * len(sides):
         before, after = (ShapeExpr([s[k] for s in sides]) for k in (0, 1))
-        return op.nn.pad_by(x.expr, before, after, float(value))
-    if not any(flat):
-        return x
-    if x.dtype.is_bool:
-        return cx.value(op.nn.pad(x.astype("uint8").expr, flat, "constant", float(value))).astype(
-            "bool"
-        )
-    return op.nn.pad(x.expr, flat, "constant", float(value))
+        return op.nn.pad_by(x, before, after, float(value))
+    return op.nn.pad(x, flat, "constant", float(value)) if any(flat) else x
 
 
 @aten("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
-def reflection_pad(cx: Context, node: Node, x: Term, pad: Sequence[Size]) -> Expr:
-    sides = _widths(x.ndim, pad)
-    cropped = _cropped(cx, x, sides).expr
-    return op.nn.pad(cropped, [w for s in sides for w in s if isinstance(w, int)], "reflect")
+def reflection_pad(cx: Context, node: Node, x: Term, pad: Sequence[Size]) -> Term:
+    sides = widths_of(x.ndim, pad)
+    x = _cropped(cx, x, sides)
+    return op.nn.pad(x, [w for s in sides for w in s if isinstance(w, int)], "reflect")
 
 
 @aten("replication_pad1d", "replication_pad2d", "replication_pad3d")
-def replication_pad(cx: Context, node: Node, x: Term, pad: Sequence[Size]) -> Expr | Term:
-    sides = _widths(x.ndim, pad)
+def replication_pad(cx: Context, node: Node, x: Term, pad: Sequence[Size]) -> Term:
+    sides = widths_of(x.ndim, pad)
     widths = [w for side in sides for w in side if isinstance(w, int) and w >= 0]
     if len(widths) == 2 * x.ndim:
-        return op.nn.pad(x.expr, widths, "edge")
+        return op.nn.pad(x, widths, "edge")
     for axis, (before, want) in enumerate(zip(sides, cx.dims(node.value), strict=True)):
-        x = x.take(nearest_within(cx, x.shape[axis], want, before[0]).expr, axis)
+        x = x.take(nearest_within(cx, x.shape[axis], want, before[0]), axis)
     return x
 
 
@@ -212,19 +181,19 @@ def nearest_within(cx: Context, have: Size, want: Size, before: Size) -> Term:
 
 
 @aten("full", "full_like", "fill.Scalar", "fill.Tensor")
-def full(cx: Context, node: Node, like: object, value: Arg, **_: object) -> Expr:
-    return op.full(cx.shape(node.value), cx.tensor(value, node.dtype).expr, node.dtype)
+def full(cx: Context, node: Node, like: object, value: Arg) -> Term:
+    return op.full(cx.shape(node.value), cx.tensor(value, node.dtype), node.dtype)
 
 
 @aten("empty.memory_format", "empty_permuted", "empty_strided", "empty_like", "new_empty",
       "new_empty_strided", "zeros", "_efficientzerotensor", "zeros_like", "new_zeros")  # fmt: skip
-def zeros(cx: Context, node: Node, *_: object, **__: object) -> Expr:
+def zeros(cx: Context, node: Node) -> Expr:
     """Memory that is not defined is zero."""
     return op.zeros(cx.shape(node.value), node.dtype)
 
 
 @aten("arange.start_step", "arange.start")
-def arange(cx: Context, node: Node, start: Arg, end: Arg, step: Arg = 1, **_: object) -> Term:
+def arange(cx: Context, node: Node, start: Arg, end: Arg, step: Arg = 1) -> Term:
     dtype = node.dtype
     bounds = [v for v in (start, end, step) if isinstance(v, (int, PrimExpr))]
     if "int" in dtype and len(bounds) == 3:
@@ -232,34 +201,23 @@ def arange(cx: Context, node: Node, start: Arg, end: Arg, step: Arg = 1, **_: ob
     return cx.line(cx.dims(node.value)[0]).astype(dtype) * step + start
 
 
-@aten("tril", "triu")
-def triangle(cx: Context, node: Node, x: Term, diagonal: Size = 0) -> Term:
-    return x.tril(diagonal) if "tril" in node.op_type else x.triu(diagonal)
-
-
-@aten("pixel_shuffle")
-def pixel_shuffle(cx: Context, node: Node, x: Term, factor: int) -> Term:
-    inner = x if x.ndim == 4 else x.reshape(ShapeExpr([-1, *x.shape[-3:]]))
-    return cx.value(op.nn.pixel_shuffle(inner.expr, factor)).reshape(cx.shape(node.value))
-
-
-@aten("prims.iota.default")
-def iota(cx: Context, node: Node, length: Size, *, start: int, step: int, **_: object) -> Term:
-    return arange(cx, node, start, start + length * step, step)
-
-
 # The rest are formulas.
 rows({
-    "expand expand_copy broadcast_to":
-        lambda cx, node, x, *_, **__: x.broadcast_to(cx.shape(node.value)),
-    "permute permute_copy":
-        lambda cx, node, x, dims: x.permute_dims([axis_of(d, x.ndim) for d in dims]),
+    "expand expand_copy broadcast_to": lambda cx, node, x: x.broadcast_to(cx.shape(node.value)),
+    "permute permute_copy": lambda cx, node, x, dims: x.permute_dims(dims),
     "t": lambda cx, node, x: x.permute_dims([*range(x.ndim)][::-1]),
+    "flip": lambda cx, node, x, dims: reduce(lambda out, d: out.flip(d), dims, x),
+    "stack": lambda cx, node, parts, dim: cx.stack([cx.tensor(v, node.dtype) for v in parts], dim),
     "unbind.int unbind_copy.int":
-        lambda cx, node, x, dim=0: [select(cx, node, x, dim, k) for k in range(len(node.value))],
-    "new_full": lambda cx, node, x, size, value, **_: full(cx, node, x, value),
-    "ones ones_like new_ones": lambda cx, node, *_, **__: op.ones(cx.shape(node.value), node.dtype),
-    "scalar_tensor": lambda cx, node, value, **_: cx.tensor(value, node.dtype),
-    "arange": lambda cx, node, end, **_: arange(cx, node, 0, end),
-    "eye eye.m": lambda cx, node, n, m=None, **_: op.eye(n, n if m is None else m, 0, node.dtype),
+        lambda cx, node, x, dim: [select(cx, node, x, dim, k) for k in range(len(node.value))],
+    "tril": lambda cx, node, x, diagonal: x.tril(diagonal),
+    "triu": lambda cx, node, x, diagonal: x.triu(diagonal),
+    "new_full": lambda cx, node, x, size, value: full(cx, node, x, value),
+    "ones ones_like new_ones": lambda cx, node: op.ones(cx.shape(node.value), node.dtype),
+    "scalar_tensor": lambda cx, node, value: cx.tensor(value, node.dtype),
+    "arange": lambda cx, node, end: arange(cx, node, 0, end),
+    "prims.iota.default": lambda cx, node, length, *, start, step:
+        arange(cx, node, start, start + length * step, step),
+    "eye": lambda cx, node, n: op.eye(n, n, 0, node.dtype),
+    "eye.m": lambda cx, node, n, m: op.eye(n, m, 0, node.dtype),
 })  # fmt: skip

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 from ....base.errors import explain
-from ....relax import op
 from ...graph.registry import Converter
-from ..context import Arg, Term
+from ..context import Arg, Term, op
 from ..context import TorchContext as Context
 from ..model import TorchNode as Node
 from .table import aten, each
@@ -18,6 +17,7 @@ _POLYNOMIALS = (
     "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_v",
     "shifted_chebyshev_polynomial_w",
 )  # fmt: skip
+_FORMS = ("default", "x_scalar", "n_scalar")
 _LARGEST_HERMITE = 128  # degree from which torch's result is NaN
 
 
@@ -28,16 +28,9 @@ def _narrow(cx: Context, node: Node, x: Arg) -> Term:
     return cx.tensor(x, node.dtype)
 
 
-def _unary(name: str) -> Converter:
-    return lambda cx, node, x: getattr(op.special, name)(_narrow(cx, node, x).expr)
-
-
-def _binary(name: str) -> Converter:
-    def convert(cx: Context, node: Node, a: Arg, b: Arg) -> Term:
-        sides = cx.broadcast(*(_narrow(cx, node, v) for v in (a, b)))
-        return cx.value(getattr(op.special, name)(*sides))
-
-    return convert
+def _special(name: str) -> Converter:
+    build = getattr(op.special, name)
+    return lambda cx, node, *args: build(*cx.broadcast_terms(*(_narrow(cx, node, v) for v in args)))
 
 
 each(
@@ -50,20 +43,17 @@ each(
         "special_modified_bessel_k1": "k1", "special_scaled_modified_bessel_k1": "k1e",
         "special_bessel_j0": "j0", "special_bessel_j1": "j1", "special_bessel_y0": "y0",
         "special_bessel_y1": "y1", "special_spherical_bessel_j0": "spherical_j0",
+        "igamma": "igamma", "igammac": "igammac",
+        "special_zeta special_zeta.self_scalar special_zeta.other_scalar": "zeta",
     },
-    _unary,
+    _special,
 )  # fmt: skip
-each({"igamma": "igamma", "igammac": "igammac"}, _binary)
-each(
-    {"special_zeta special_zeta.self_scalar special_zeta.other_scalar": "zeta"},
-    _binary,
-)
 
 
 @aten("special_airy_ai")
 def airy_ai(cx: Context, node: Node, x: Term) -> Term:
     value = _narrow(cx, node, x)
-    return cx.where(value.isinf(), math.nan, cx.value(op.special.airy_ai(value.expr)))
+    return cx.where(value.isinf(), math.nan, op.special.airy_ai(value))
 
 
 @aten("polygamma")
@@ -71,24 +61,16 @@ def polygamma(cx: Context, node: Node, n: int, x: Term) -> Term:
     """The n-th derivative of digamma, (-1) ** (n + 1) n! zeta(n + 1, x)."""
     value = _narrow(cx, node, x)
     if n == 0:
-        return cx.value(op.special.digamma(value.expr))
-    wide = value.astype("float64")
-    order = cx.tensor(float(n + 1), "float64")
-    out = cx.value(op.special.zeta(*cx.broadcast(order, wide)))
-    return (out * float((-1) ** (n + 1) * math.factorial(n))).astype(node.dtype)
+        return op.special.digamma(value)
+    out = op.special.zeta(*cx.tensors("float64", float(n + 1), value))
+    return out * float((-1) ** (n + 1) * math.factorial(n))
 
 
-@aten(
-    *(
-        f"special_{name}{form}"
-        for name in _POLYNOMIALS
-        for form in (".default", ".x_scalar", ".n_scalar")
-    )
-)
+@aten(*(f"special_{name}.{form}" for name in _POLYNOMIALS for form in _FORMS))
 def polynomial(cx: Context, node: Node, x: Arg, n: Arg) -> Term:
     name = node.op_type.split(".")[1].removeprefix("special_")
     shifted = name.startswith("shifted_")
     family = name.removeprefix("shifted_").replace("_polynomial", "")
     sides = [_narrow(cx, node, x), cx.tensor(n, node.dtype)]
-    out = cx.value(op.special.polynomial(*cx.broadcast(*sides), family, shifted))
+    out = op.special.polynomial(*cx.broadcast_terms(*sides), family, shifted)
     return cx.where(sides[1] >= _LARGEST_HERMITE, math.nan, out) if "hermite" in name else out
