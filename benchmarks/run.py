@@ -103,9 +103,11 @@ Failures = dict[str, str]
 
 
 def measure(
-    case: Case, engines: dict[str, str], threads: int, rounds: int, seconds: float
-) -> tuple[dict[str, Result], Failures]:
-    """Every engine (name -> interpreter) on one model; failures by engine."""
+    case: Case, engines: dict[str, str], threads: int, rounds: int, seconds: float,
+    reference: str = REFERENCE,
+) -> tuple[dict[str, Result], Failures]:  # fmt: skip
+    """Every engine (name -> interpreter) on one model; failures by engine. reference: whose outputs
+    those of others are compared with."""
     results: dict[str, Result] = {}
     failures: Failures = {}
     workers: dict[str, Worker] = {}
@@ -121,7 +123,7 @@ def measure(
                     workers.pop(engine).close()
                     continue
                 results[engine] = Result(worker.ready["version"], worker.ready["seconds"])
-            _compare(workers, results, Path(scratch))
+            _compare(workers, results, Path(scratch), reference)
             for _ in range(rounds):
                 turn = list(workers)
                 order.shuffle(turn)
@@ -134,16 +136,18 @@ def measure(
     return results, failures
 
 
-def _compare(workers: dict[str, Worker], results: dict[str, Result], scratch: Path) -> None:
+def _compare(
+    workers: dict[str, Worker], results: dict[str, Result], scratch: Path, reference: str
+) -> None:
     outputs: dict[str, list[np.ndarray]] = {}
     for engine, worker in workers.items():
         file = scratch / f"{engine}.npz"
         worker.ask("outputs", file)
         outputs[engine] = list(np.load(file).values())
-    if REFERENCE not in outputs:
+    if reference not in outputs:
         return
     for engine, got in outputs.items():
-        pairs = list(zip(got, outputs[REFERENCE], strict=True))
+        pairs = list(zip(got, outputs[reference], strict=True))
         if all(a.shape == b.shape for a, b in pairs):  # speech may be of another length
             results[engine].error = max(_difference(a, b) for a, b in pairs)
 
@@ -155,13 +159,13 @@ def _difference(got: np.ndarray, reference: np.ndarray) -> float:
     return float(np.abs(got - reference).max() / (np.abs(reference).max() or 1.0))
 
 
-def table(measured: dict[str, dict[str, Result]]) -> str:
+def table(measured: dict[str, dict[str, Result]], reference: str = REFERENCE) -> str:
     """Markdown: median ms of each engine; Loopwright's time over the reference's and the best's."""
     engines = sorted(
         {engine for row in measured.values() for engine in row},
-        key=lambda engine: (engine != "loopwright", engine != REFERENCE, engine),
+        key=lambda engine: (engine != "loopwright", engine != reference, engine),
     )
-    head = ["model", *engines, f"/ {REFERENCE}", "/ best peer", "error"]
+    head = ["model", *engines, f"/ {reference}", "/ best peer", "error"]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for name, row in measured.items():
         cells = [f"{row[e].median_ms:.4g}" if e in row else "-" for e in engines]
@@ -170,12 +174,12 @@ def table(measured: dict[str, dict[str, Result]]) -> str:
         if ours is None or not peers:
             cells += ["-", "-", "-"]
         else:
-            beside = peers.get(REFERENCE)
+            beside = peers.get(reference)
             cells.append(f"{ours.median_ms / beside:.2f}x" if beside else "-")
             cells.append(f"{ours.median_ms / min(peers.values()):.2f}x")
             cells.append("-" if ours.error is None else f"{ours.error:.1e}")
         lines.append("| " + " | ".join([name, *cells]) + " |")
-    means = [_mean(ratios(measured, peers)) for peers in ((REFERENCE,), None)]
+    means = [_mean(ratios(measured, peers)) for peers in ((reference,), None)]
     cells = [*[""] * len(engines), *("-" if m is None else f"{m:.2f}x" for m in means), ""]
     lines.append("| " + " | ".join(["geometric mean", *cells]) + " |")
     return "\n".join(lines)

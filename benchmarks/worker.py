@@ -1,6 +1,6 @@
 """One engine with one model, warm, in a process of its own.
 
-python -m benchmarks.worker ENGINE NAME MODEL.onnx FEEDS.npz THREADS
+python -m benchmarks.worker ENGINE NAME MODEL FEEDS.npz THREADS
 
 Speaks JSON lines: says {"seconds": time until the first result, "version": ...} or
 {"error": ...}, then answers each line on its input: "burst SECONDS" with the milliseconds of each
@@ -30,6 +30,8 @@ Prepared = tuple[str, Call, Outputs]
 def loopwright(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
     import loopwright
 
+    if path.endswith(".gguf"):
+        return _language_model(name, path, feeds, threads)
     with loopwright.transform.PassContext(config={"relax.matmul_precision": PRECISION}):
         executable = loopwright.compile(path)
 
@@ -37,6 +39,63 @@ def loopwright(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
         return executable.run(feeds)
 
     return loopwright.__version__, call, lambda: [v.numpy() for v in executable.run(feeds).values()]
+
+
+def _language_model(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
+    """A step behind feeds["ids"], then taken back, by `name`: of one token (decode), of eight sequences (batch), or
+    the ids themselves (prefill)."""
+    import loopwright
+    from loopwright import llm
+
+    ids, rng = feeds["ids"].tolist(), np.random.default_rng(0)
+    model = llm.load(path, context=9 * len(ids) + 512, threads=threads)
+
+    def prefill() -> list[np.ndarray]:
+        return [
+            model.prefill(rng.permutation(ids)).logits
+        ]  # not those whose pages are there already
+
+    states = [model.prefill(ids)]
+    states += [model.fork(states[0]) for _ in range(7 if "batch" in name else 0)]
+
+    def step() -> list[np.ndarray]:
+        logits = model.decode(states, ids[: len(states)])
+        for state in states:
+            model.popn(state, 1)
+        return list(logits[:1])
+
+    call = prefill if "prefill" in name else step
+    return loopwright.__version__, call, lambda: [model.decode(model.prefill(ids), ids[0])]
+
+
+def llama_cpp(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
+    """llama.cpp by its Python package, built for this machine (CMAKE_ARGS=-DGGML_NATIVE=ON)."""
+    import llama_cpp
+
+    ids, rng = feeds["ids"].tolist(), np.random.default_rng(0)
+    length = len(ids) + 64
+    options = {"n_batch": 512, "logits_all": False, "verbose": False}
+    model = llama_cpp.Llama(
+        path, n_ctx=length, n_threads=threads, n_threads_batch=threads, **options
+    )
+
+    def prefill(tokens: list[int]) -> None:
+        model.reset()
+        model.eval(tokens)
+
+    def step() -> np.ndarray:
+        model.eval(ids[:1])
+        model.n_tokens -= 1
+        logits = model._ctx.get_logits()
+        return np.ctypeslib.as_array(logits, shape=(model.n_vocab(),)).copy()
+
+    def outputs() -> list[np.ndarray]:
+        prefill(ids)
+        return [step()]
+
+    prefill(ids)
+    call = (lambda: prefill(rng.permutation(ids).tolist())) if "prefill" in name else step
+    return llama_cpp.__version__, call, outputs
 
 
 def c(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
@@ -163,6 +222,7 @@ ENGINES = {
     "loopwright": loopwright,
     "c": c,
     "onnxruntime": onnxruntime,
+    "llama.cpp": llama_cpp,
     "openvino": openvino,
     "tvm": tvm,
     "torch": torch,

@@ -24,7 +24,7 @@ from .composition import names_of as _names_of
 
 # Parts of the package, by the name under which they are reached.
 _PARTS = """
-    arith backend base codegen compat driver frontend ir ops relax runtime sched script te
+    arith backend base codegen compat driver frontend ir llm ops relax runtime sched script te
     testing tir topi
 """.split()  # noqa: SIM905
 

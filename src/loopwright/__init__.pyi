@@ -5,7 +5,7 @@ Made by `python -m tools.make_stubs`.
 
 from loopwright import (
     arith as arith, backend as backend, base as base, codegen as codegen, driver as driver,
-    frontend as frontend, ir as ir, ops as ops, relax as relax, runtime as runtime,
+    frontend as frontend, ir as ir, llm as llm, ops as ops, relax as relax, runtime as runtime,
     sched as sched, script as script, te as te, tir as tir,
 )
 from loopwright.base import errors as _errors

@@ -60,6 +60,7 @@ SLOTS: dict[str, str] = {
     "codegen.timed_function": "codegen.llvm.profiling:TimedFunction",
     "driver.compile_steps": "driver.steps:compile_steps",
     "driver.lower_model": "driver.steps:lower",
+    "driver.llm": "llm.program",
     "driver.te_schedules": "tvm.te.schedule",
     "tir.intrinsic_id": "codegen.llvm.intrinsics:llvm_lookup_intrinsic_id",
 }

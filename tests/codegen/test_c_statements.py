@@ -124,6 +124,12 @@ CASES = {
         [[1, 2, 3, 4], 3],
         [[90, 2, 3, 4], 3],
     ),
+    "bound": (  # i < (x & 3), not (i < x) & 3
+        [A, x],
+        tir.For(i, 0, tir.floormod(x, 4), tir.ForKind.SERIAL, tir.BufferStore(A, A[i] + 10, [i])),
+        [[1, 2, 3, 4], 6],
+        [[11, 12, 3, 4], 6],
+    ),
     "unused": (
         [A],
         tir.LetStmt(

@@ -128,9 +128,11 @@ def test_of_a_file_the_last_result_counts(tmp_path):
 def test_cells_of_a_tutorial_are_left_out():
     rule = "#" * 30
     cells = ["import tvm\n", "class TorchModel: pass\n", "mod = mod_from_torch\n"]
-    script, reasons = kept("ir_module", f"\n{rule}\n".join(cells))
+    script, reasons = kept("ir_module", text := f"\n{rule}\n".join(cells), False)
     assert "TorchModel" not in script and reasons == ["imports a model from PyTorch"]
     assert (
         script.index("import tvm") < script.index("= TVMScriptModule") < script.index("mod = mod_")
     )
-    assert kept("quick_start", cells[1]) == (cells[1], [])
+    assert kept("quick_start", cells[1], False) == (cells[1], [])
+    script, reasons = kept("ir_module", text, True)
+    assert "TorchModel" in script and "TVMScriptModule" not in script and not reasons

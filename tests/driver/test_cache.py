@@ -25,6 +25,7 @@ from loopwright.base.host import OTHER, RECORDS, host, native_arch
 from loopwright.base.registry import customised, is_own
 from loopwright.codegen.llvm.cache import default_cache
 from loopwright.driver import disk_cache
+from loopwright.driver.options import Described
 from loopwright.ir import transform
 from loopwright.ir.op import Op
 from loopwright.runtime.signature import few
@@ -112,6 +113,25 @@ def test_a_second_compile_finds_the_first(path):
         second.run({"other": X})
     with pytest.raises(ValueError, match="dim|shape|4"):
         second["main"](np.zeros((3, 5), "float32"))
+
+
+def test_a_described_module_is_built_once(path):
+    built = []
+
+    def described(text: str) -> Described:
+        def build() -> object:
+            built.append(text)
+            return lw.frontend.onnx.from_onnx(onnx.load(path))
+
+        return Described(text, build)
+
+    first, again = (lw.compile(described("a location")) for _ in range(2))
+    assert built == ["a location"]
+    np.testing.assert_array_equal(result(first), result(again))
+    lw.compile(described("another"))
+    assert built == ["a location", "another"]
+    assert again.mod is not None  # is built for it
+    assert built[2:] == ["a location"]
 
 
 def with_a_machine() -> onnx.ModelProto:

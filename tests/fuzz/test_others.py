@@ -113,7 +113,7 @@ def test_more_instrumented_libraries(name):
         # The launcher no longer sees what the workers did before it goes on.
         (
             "thread",
-            "ptr @lw.done, i32 %ran release",
+            "ptr @lw.done, i32 %ran seq_cst",
             "ptr @lw.done, i32 %ran monotonic",
             "data race",
         ),

@@ -15,9 +15,11 @@ from .source import PACKAGE, ROOT, forbid, layer_of, sources
 OPTIONAL = {
     "PIL",
     "flatbuffers",
+    "jinja2",
     "onnx",
     "onnxruntime",
     "tflite",
+    "tokenizers",
     "torch",
     "tvm_ffi",
     "llvmlite",

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from loopwright import relax, tir
-from loopwright.ops import nbits, signal
+from loopwright.ops import signal
 from loopwright.ops.core import OPERATORS, case
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import LegalizeOps
-from loopwright.target import Target
 
-from ..sched.test_dots import ARM, CPUS, X86
 from .matrix import make
 from .test_matrix import agree
 
@@ -115,44 +111,6 @@ def test_a_transform_is_a_product_up_to_a_size(given, size, monkeypatch):
         lowered = LegalizeOps()(sample.module)
         assert ("matmul" in lowered.script()) == product
         agree(Interpreter(lowered)["main"](*sample.inputs), sample.expected())
-
-
-def lowered_for(sample, cpu):
-    with Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}"):
-        return LegalizeOps()(sample.module)
-
-
-@pytest.mark.parametrize(
-    ("rows", "bits", "cpu", "lanes"),
-    [(1, 4, "nehalem", 4), (5, 8, "haswell", 8), (9, 8, "skylake-avx512", 16)],
-)
-def test_products_of_short_numbers(rows, bits, cpu, lanes):
-    """Rows that fill a tile, and fewer."""
-    sample = make(OPERATORS["relax.nn.matmul_nbits"], nbits._sample(rows, 8, 64, bits, 8))
-    lowered = lowered_for(sample, cpu)
-    assert f"float32x{lanes}" in lowered.script()
-    agree(Interpreter(lowered)["main"](*sample.inputs), sample.expected())
-
-
-@pytest.mark.parametrize("cpu", [*CPUS, f"{X86}cascadelake", f"{ARM}cortex-a76"])
-@pytest.mark.parametrize(("rows", "bits"), [(1, 4), (5, 8), (3, 2)])
-def test_products_of_bytes_and_short_numbers(rows, bits, cpu):
-    """By the cheapest instruction of each processor, interpreted."""
-    given = nbits._sample(rows, 32, 64, bits, 16, *nbits._bytes(rows, 32, 16))
-    sample = make(OPERATORS["relax.nn.byte_matmul_nbits"], given)
-    assert "_vector_byte" not in lowered_for(sample, "nehalem").script()
-    with Target(cpu):
-        lowered = LegalizeOps()(sample.module)
-    missing = "cortex" in cpu and bits == 8  # no product of uint8 by int8
-    assert ("call_llvm_pure_intrin" in lowered.script()) == (not missing)
-    got = Interpreter(lowered)["main"](*sample.inputs).numpy()
-    # Both sides round each of 32 sums and three products of a term, relative to the sum of sizes.
-    data, factor, weight, scale, zero = (np.asarray(a) for a in sample.args)
-    sizes = replace(
-        sample, args=[np.abs(data.astype("float32")), factor, weight, scale, -zero]
-    ).expected()
-    assert got.dtype == np.float32
-    assert np.all(np.abs(got - sample.expected()) <= 2 * (32 + 3) * 2.0**-24 * sizes)
 
 
 def test_views_of_several_operators(rng):

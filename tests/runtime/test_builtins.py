@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from loopwright.runtime import ShapeTuple, Tensor, empty, get_global_func, tensor
+from loopwright.runtime.vm.builtins import view_of
 from loopwright.runtime.vm.dynamic_sizes import mel_weight_matrix
-from loopwright.runtime.vm.paged_cache import PagedKVCache
+from loopwright.runtime.vm.paged_cache import Kernels, PagedKVCache, Rope
 
 Shape = ShapeTuple
 
@@ -444,59 +445,79 @@ def test_rows_that_grow():
 
 
 def test_pages():
-    """One head of one channel: what is kept is what `split` gives, and where is what `attend` sees."""
+    """One head of one channel, with kernels in Python; what has no kernel is done by numpy."""
 
-    def split(qkv, positions, q, k, v):
-        q[:], k[:], v[:] = (Tensor.from_ffi(qkv)[0, :, i].view()[:, None, None] for i in range(3))
+    def split(qkv, positions, q, k, v, rotated):
+        for n, out in enumerate((q, k, v)):
+            view_of(out)[:, 0, 0] = view_of(qkv)[0, :, n]
+
+    def append(pages, k, v, slots):
+        page, token = np.divmod(view_of(slots), 2)
+        view_of(pages)[page, 0, 0, token], view_of(pages)[page, 1, 0, token] = (
+            view_of(x)[:, 0] for x in (k, v)
+        )
 
     seen = []
 
-    def attend(q, pages, slots, scale, out):
-        flat = pages[:, 0, 0, :, 0].reshape(-1)
-        seen.append((flat[slots].tolist(), scale))
-        out[:] = q.sum()
+    def prefill(q, starts, pages, page_starts, ids, last, zeros, positions, out, logs, *numbers):
+        seen.append([view_of(x).tolist() for x in (starts, page_starts, last, positions)])
+        seen.append(numbers)
+        view_of(out)[:] = view_of(q).sum()
 
-    cache = PagedKVCache((2, 5, 4, 2, 0), (3, 5), (1, 1, 1), "float32", (split, attend))
+    kernels = Kernels(split=split, append=append, prefill=prefill)
+    kinds, rope = (0,) * 5, Rope(mode=0)
+    cache = PagedKVCache((2, 5, 4, 2, 0), (3, 5), (1, 1, 1), kinds, rope, "float32", kernels)
     assert len(cache.layers) == 2 and cache.layers[0].shape == (3 + 2, 2, 1, 2, 1)
-    state = {
-        n: get_global_func(f"vm.builtin.kv_state_{n}")
-        for n in (
-            "add_sequence",
-            "fork_sequence",
-            "popn",
-            "begin_forward",
-            "remove_sequence",
-            "clear",
-        )
-    }
-    attention = get_global_func("vm.builtin.attention_kv_cache_attention_with_fused_qkv")
-    is_empty = get_global_func("vm.builtin.attention_kv_cache_empty")
-    assert is_empty(cache)
+    names = ("add_sequence", "fork_sequence", "popn", "begin_forward", "remove_sequence", "clear")
+    state = {n: get_global_func(f"vm.builtin.kv_state_{n}") for n in names}
+    of_cache = lambda n: get_global_func(f"vm.builtin.attention_kv_cache_{n}")  # noqa: E731
+    assert of_cache("empty")(cache)
     state["add_sequence"](cache, 4)
-    assert not is_empty(cache)
+    assert not of_cache("empty")(cache)
     state["begin_forward"](cache, Shape([4]), Shape([5]))
-    assert len(cache.sequences[4].pages) == 3 and len(cache.free) == 2
+    assert len(cache.sequences[4].pages) == 3 and len(cache.pool.free) == 2
     qkv, out = np.arange(15, dtype="float32").reshape(1, 5, 3), np.zeros((5, 1, 1), "float32")
-    attention(cache, 4, 2, tensor(qkv), out)
-    assert seen == [([1, 4, 7, 10, 13], 2.0)] and not cache.layers[0].any()
-    assert out.ravel().tolist() == [qkv[0, :, 0].sum()] * 5
+    attend = of_cache("attention_with_fused_qkv")
+    attend(cache, 4, 2, tensor(qkv), out)
+    assert seen == [[[0, 5], [0, 3], [1], [0, 1, 2, 3, 4]], (1, 0, 1.0, 10000.0, 2.0)]
+    assert not cache.layers[0].any() and out.ravel().tolist() == [qkv[0, :, 0].sum()] * 5
+    with pytest.raises(ValueError, match="cache has the layers from 3 on, 2 of them"):
+        attend(cache, 2, 2, tensor(qkv), out)
     with pytest.raises(ValueError, match="cannot take this one\n  got: 4; it has: .4"):
         state["add_sequence"](cache, 4)
-    with pytest.raises(ValueError, match="sequence 4 has 5 tokens\n  got: 6 to take off"):
-        state["popn"](cache, 4, 6)
     with pytest.raises(ValueError, match="sequence 4 has 5 tokens\n  got: 6"):
         state["fork_sequence"](cache, 4, 5, 6)
     assert sorted(cache.sequences) == [4]
     state["fork_sequence"](cache, 4, 5, 3)
-    pages = [cache.sequences[5].pages, cache.sequences[4].pages[:2]]
-    mine, other = (cache.layers[1][p][:, 0, 0, :, 0].ravel()[:3].tolist() for p in pages)
-    assert mine == other == [1, 4, 7] and not cache.free
+    assert cache.sequences[5].pages == cache.sequences[4].pages[:2] and len(cache.pool.free) == 2
+    state["begin_forward"](cache, Shape([5]), Shape([1]))
+    first = cache.layers[1][cache.sequences[5].pages][:, 0, 0, :, 0].ravel()[:3]
+    assert first.tolist() == [1, 4, 7] and len(cache.pool.free) == 1
     with pytest.raises(ValueError, match="all pages of the cache are taken"):
-        state["begin_forward"](cache, Shape([5]), Shape([2]))
+        state["begin_forward"](cache, Shape([5]), Shape([3]))
+    k, v = (tensor(np.zeros((2, 2, 1, 1), "float32")) for _ in range(2))
+    of_cache("debug_get_kv")(cache, 4, 1, 3, k, v)
+    assert k.numpy()[1].ravel().tolist() == [4, 7] and v.numpy()[1].ravel().tolist() == [5, 8]
     state["popn"](cache, 4, 5)
     state["remove_sequence"](cache, 5)
-    assert len(cache.free) == 5 and sorted(cache.sequences) == [4]
+    assert len(cache.pool.free) == 5 and sorted(cache.sequences) == [4]
     state["fork_sequence"](cache, 4, 0)
     assert cache.sequences[0].length == 0
     state["clear"](cache)
-    assert is_empty(cache) and len(cache.free) == 5
+    assert of_cache("empty")(cache)
+
+
+def test_moves_without_a_kernel():
+    """The tokens of an accepted path follow each other."""
+    cache = PagedKVCache((1, 6, 6, 4, 0), (0, 1), (1, 1, 1), (0,), Rope(0), "int32", Kernels())
+    cache.add(0)
+    cache.begin([0], [5], [-1, 0, 0, 2, 2])
+    cache.layers[0][:] = np.arange(cache.layers[0].size).reshape(cache.layers[0].shape)
+    wanted = cache.layers[0][cache.sequences[0].pages][:, 0, 0, :, 0].ravel()[[0, 2, 4]]
+    cache.commit([0], [4])
+    assert cache.sequences[0].length == 3
+    pages = cache.layers[0][cache.sequences[0].pages]
+    assert pages[:, 0, 0, :, 0].ravel()[:3].tolist() == wanted.tolist()
+    cache.begin([], [])
+    with pytest.raises(ValueError, match="committed after its call"):
+        cache.commit([0], [-1])

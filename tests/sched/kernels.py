@@ -12,6 +12,7 @@ import loopwright as lw
 from loopwright import relax, tir
 from loopwright.ir import trace as tracing
 from loopwright.ir.structural import assert_structural_equal
+from loopwright.ops import packed
 from loopwright.relax import op
 from loopwright.sched.apply import named_apart
 from loopwright.tir import Var
@@ -174,9 +175,28 @@ def _bytes(rng: random.Random) -> Case:
     return module("bytes", [(rows, terms)], build, rng, "uint8")
 
 
+def _packed(rng: random.Random) -> Case:
+    rows, columns = rng.choice([_size(rng), "n"]), rng.choice([5, 64, 100, 200])
+    bits, block = rng.choice([(4,), (8,), (4, 2)]), rng.choice([16, 32, 128])
+    draw = np.random.default_rng(rng.getrandbits(32))
+    scales = draw.uniform(0.01, 0.1, (columns, 256 // block)).astype(np.float16)
+    numbers = draw.integers(0, 1 << sum(bits), (columns, 256)).astype(np.uint8)
+    least = rng.choice([None, -scales])
+    parts = [
+        [*map(relax.const, p)] for p in packed.pack(packed.Columns(numbers, scales, least), bits)
+    ]
+
+    def build(bb: Any, x: Any) -> Any:
+        short = bb.emit(op.nn.quantize_blocks(x, block))
+        data = [bb.emit(relax.TupleGetItem(short, n)) for n in range(3)]
+        return op.nn.relu(bb.emit(op.nn.matmul_packed(data, *parts, bits, block, 3)))
+
+    return module("packed", [(rows, 256)], build, rng)
+
+
 FAMILIES = (
     _product, _product_of_arguments, _convolution, _depthwise, _rows, _reduction, _elementwise,
-    _transposed, _pool, _attention, _bytes, few_rows,
+    _transposed, _pool, _attention, _bytes, few_rows, _packed,
 )  # fmt: skip
 
 

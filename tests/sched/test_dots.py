@@ -19,6 +19,7 @@ from loopwright.tir.interpreter import run
 from loopwright.tir.tensor_intrin.instructions import (
     INSTRUCTIONS,
     PAIRS_FIT,
+    SEVEN_BITS,
     dot_product,
     register_instruction,
 )
@@ -27,6 +28,7 @@ X86 = "llvm -mtriple=x86_64-linux-gnu -mcpu="
 ARM = "llvm -mtriple=aarch64-linux-gnu -mcpu="
 CPUS = [X86 + "haswell", X86 + "skylake-avx512", X86 + "cascadelake", ARM + "neoverse-v1"]
 UNSIGNED, SIGNED = ("uint8", "int8", "int32"), ("int8", "int8", "int32")
+WEIGHTS = ("int8", "uint8", "int32")
 BFLOAT16 = ("bfloat16", "bfloat16", "float32")
 
 
@@ -51,6 +53,11 @@ BFLOAT16 = ("bfloat16", "bfloat16", "float32")
         ("cortex-a76", SIGNED, 4, (), "dot_4x4_i8i8s32_sdot"),
         ("cortex-a76", UNSIGNED, 4, (), None),
         ("cortex-a72", SIGNED, 4, (), "dot_4x4_i8i8s32_neon"),
+        ("cascadelake", WEIGHTS, 16, (), "dot_16x4_vnni_i8u8s32"),
+        ("haswell", WEIGHTS, 8, (PAIRS_FIT,), "dot_8x4_avx2_i8u8s32"),
+        ("neoverse-v1", WEIGHTS, 4, (), "dot_4x4_i8u8s32_usdot"),
+        ("cortex-a76", WEIGHTS, 4, (SEVEN_BITS,), "dot_4x4_i8i8s32_sdot_of_seven_bits"),
+        ("cortex-a76", WEIGHTS, 4, (), None),
     ],
 )
 def test_the_cheapest_instruction_of_a_processor(

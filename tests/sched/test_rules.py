@@ -195,7 +195,7 @@ def test_a_rule_of_the_user_is_asked_first_and_traced() -> None:
             lw.compile(mod)
     assert len(asked) == 1
     (note,) = trace.explain("tir_exp", kind="schedule")
-    refused = "mine, rows, attention, pool, winograd"
+    refused = "mine, rows, attention, packed, pool, winograd"
     assert note.facts == {"rule": "stages", "refused": refused, "reasons": []}
 
 
@@ -669,3 +669,18 @@ def test_only_terms_of_zero_are_left_out_in_the_padding(rng: np.random.Generator
     windows = np.lib.stride_tricks.sliding_window_view(pixels, (3, 3), (2, 3))
     want = np.einsum("ncyzihw,kchwio->nkyzo", windows, b)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_rules_given_to_the_pass_are_tried_first():
+    func = te.create_prim_func([x := te.placeholder((8,)), te.compute((8,), lambda i: x[i] + 1.0)])
+    mod, seen = lw.IRModule({"main": func}), []
+
+    class Mine:
+        def __call__(self, func, target):
+            seen.append(target.kind.name)
+            return func.with_attr("mine", 1) if len(seen) > 1 else None
+
+    with lw.target.Target("llvm"):
+        assert "mine" not in ApplyDefaultSchedule(Mine())(mod)["main"].attrs  # it declined
+        assert ApplyDefaultSchedule(Mine())(mod)["main"].attrs["mine"] == 1
+    assert seen == ["llvm", "llvm"]

@@ -44,9 +44,8 @@ class RelaxBuilder(Builder):
         used = [
             v for a in args for v in (a if isinstance(a, list) else [a]) if isinstance(v, Value)
         ]
-        names = [
-            [v.name for v in a] if isinstance(a, list) else getattr(a, "name", a) for a in args
-        ]
+        named = lambda a: getattr(a, "name", a)  # noqa: E731
+        names = [[*map(named, a)] if isinstance(a, list) else named(a) for a in args]
         self.case.nodes.append([name, names, [], attrs])
         self.writer.symbols.update(
             {n: v for n, v in Writer(self.case).symbols.items() if n not in self.writer.symbols}

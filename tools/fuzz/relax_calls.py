@@ -29,6 +29,7 @@ from .varied import Variation, varied
 # where it is known whether there is one, which is then repeated.
 LEFT_OUT = {"layout_transform", "linalg.inv"}
 LEFT_OUT.add("nn.pack_channels")
+LEFT_OUT.add("nn.append_paged")  # overwrites its argument, which other nodes may read
 LEFT_OUT |= {f"linalg.{n}" for n in ("lu_factor", "cholesky", "solve_triangular", "qr_factor")}
 LEFT_OUT |= {f"linalg.{n}" for n in ("eigh", "svd", "reflect", "permutation", "check")}
 ANY = [*NUMBERS, "bool", "uint8", "int8"]

@@ -190,6 +190,31 @@ def ragged(g: RelaxBuilder, op: str) -> None:
     g.call(op, *given, causal_mask=mask, window_size=mask and g.rng.choice([None, 2]))
 
 
+@maker("nn.attention_paged")
+def paged(g: RelaxBuilder, op: str) -> None:
+    groups, size, page, count = (
+        g.rng.randint(1, 3),
+        g.rng.randint(1, 20),
+        g.rng.randint(1, 5),
+        g.rng.randrange(4),
+    )
+    heads = groups * g.rng.choice([1, 2])
+    tokens = [g.rng.randint(0, 9) for _ in range(count)]
+    asked = [g.rng.randint(0, n) for n in tokens]
+    lists = [-(-n // page) for n in tokens]
+    total = sum(lists) + 1
+    ids = g.rng.sample(range(total), sum(lists))
+    sums = lambda of: [sum(of[:k]) for k in range(len(of) + 1)]  # noqa: E731
+    table = lambda of: g.weight("int32", of, [len(of)])  # noqa: E731
+    shape = (total, 2, groups, page, size)
+    queries = g.new("float32", [g.const(n) for n in (sum(asked), heads, size)])
+    pages = g.new("float32", [g.const(n) for n in shape])
+    tables = (table(sums(asked)), pages, table(sums(lists)), table(ids), table(tokens))
+    mask = g.rng.choice([None, "BottomRight"])
+    window = mask and g.rng.choice([None, 3])
+    g.call(op, queries, *tables, causal_mask=mask, window_size=window)
+
+
 @maker("image.resize2d")
 def resize(g, op):
     layout = g.rng.choice(["NCHW", "NHWC"])

@@ -1,7 +1,7 @@
 """The command line: `loopwright show | explore | run | bench | check | bisect | compile MODEL`,
-`loopwright plugins`.
+`loopwright chat MODEL`, `loopwright plugins`.
 
-MODEL is an ONNX or a TFLite file. Inputs come from `--feeds FILE` (.npz or .json, arrays by input
+MODEL is an ONNX or a TFLite file; for `chat` and `bench` a GGUF file, or a folder of Hugging Face's. Inputs come from `--feeds FILE` (.npz or .json, arrays by input
 name); otherwise they are random. `--dims n=4,height=32`, or one number, sets symbolic sizes:
 `run`, `bench`, `check` and `bisect` make random inputs of these sizes (default 1), `show` and
 `compile` fix them in the code.
@@ -14,7 +14,7 @@ import os
 import re
 import statistics
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -31,7 +31,7 @@ from rich.table import Table
 from ..backend.base import backend_of
 from ..base import __version__
 from ..base.errors import LoopwrightError, UnknownName, explain, suggest
-from ..base.late import VIEWS
+from ..base.late import VIEWS, Slot
 from ..base.plugins import plugins
 from ..codegen.llvm.library import c_name
 from ..frontend.onnx.survey import survey
@@ -49,6 +49,7 @@ from .front import DEFAULT_TARGET, compile
 from .options import CompileOptions
 from .steps import as_module, as_target, compile_steps, lower
 
+LANGUAGE: Slot[Any] = Slot("driver.llm")  # chat and bench of models of language
 _FEW = 64  # arrays of one output that are printed
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -189,7 +190,12 @@ def bench(
     decide: Decide = None,
 ) -> None:
     """Print the median time of a call and its most expensive kernels: time, GFLOP/s, GB/s and the part of
-    this machine's roof."""
+    this machine's roof; for a language model tokens a second behind contexts of the lengths of --dims."""
+    if LANGUAGE.get().is_model(model):
+        lengths = [int(n) for n in dims.split(",")] if dims else [32, 512]
+        for line in LANGUAGE.get().bench(model, lengths, threads):
+            typer.echo(line)
+        return
     old = None if compare is None else VIEWS.get().Costs.load(compare)
     exe = _compiled(model, target, threads, decide)
     inputs = make_feeds(exe, feeds, dims)
@@ -204,6 +210,29 @@ def bench(
     typer.echo(costs.table(12, nodes) if old is None else costs.compare(old, 12, nodes))
     if save is not None:
         costs.save(save)
+
+
+@command(app)
+def chat(
+    model: Annotated[Path, typer.Argument(help="A GGUF file, or a folder of Hugging Face's.")],
+    prompt: Annotated[str, typer.Option(help="Answer this, and end.")] = "",
+    system: Annotated[str, typer.Option(help="Instructions for the model.")] = "",
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Of an answer.")] = 512,
+    temperature: Annotated[float, typer.Option(min=0, help="0: the most probable token.")] = 0.0,
+    top_k: Annotated[int, typer.Option(min=0)] = 0,
+    top_p: Annotated[float, typer.Option(min=0, max=1)] = 1.0,
+    min_p: Annotated[float, typer.Option(min=0, max=1)] = 0.0,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    context: Annotated[int | None, typer.Option(min=1, help="Tokens of the conversation.")] = None,
+    threads: Threads = None,
+) -> None:
+    """Converse with a language model: lines of the input are questions."""
+    questions = [prompt] if prompt else _lines()
+    options = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
+    options |= {"seed": seed, "max_new_tokens": max_new_tokens}
+    parts = LANGUAGE.get().chat(model, questions, system, context, threads, **options)
+    for part in parts:
+        typer.echo(part, nl=not part)
 
 
 @command(app)
@@ -335,6 +364,15 @@ def show_plugins() -> None:
             *map(escape, (*shown, "\n".join(plugin.brings), "\n".join(usable), plugin.error))
         )
     Console().print(table)
+
+
+def _lines() -> Iterator[str]:
+    """Lines of the input, up to its end."""
+    while True:
+        try:
+            yield input("> ")
+        except EOFError:
+            return
 
 
 def _compiled(

@@ -40,7 +40,7 @@ from ..runtime.signature import Signature
 from ..runtime.tensor import aligned_empty
 from ..runtime.vm import VMExecutable
 from ..runtime.vm.saved import from_bytes, to_bytes
-from .options import DEFAULTS, CompileOptions
+from .options import DEFAULTS, CompileOptions, Described
 
 if TYPE_CHECKING:
     from ..ir.target import Target
@@ -107,8 +107,10 @@ class _Content:
 
 
 def _content(model: Any) -> _Content | None:
-    """The content of an ONNX or TFLite model given as a path or a ModelProto; None for anything else,
-    and for a model whose weights the cache would not take."""
+    """The content of an ONNX or TFLite model given as a path or a ModelProto, or of a described one; None for
+    anything else, and for a model whose weights the cache would not take."""
+    if isinstance(model, Described):
+        return _Content(_digested([model.text.encode()]).digest, False)
     if isinstance(model, (str, os.PathLike)):
         if Path(model).suffix not in _SUFFIXES:
             return None
@@ -414,7 +416,7 @@ class Restored(Executable):
     def __getattr__(self, name: str) -> Any:
         if name in ("mod", "lowered", "target", "machine"):
             return getattr(self._again(), name)
-        raise AttributeError(name)
+        return super().__getattr__(name)
 
     def _target_text(self) -> str:
         return self._text

@@ -37,7 +37,7 @@ def compile(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> Com
     a plug-in's target the result of its code generator.
 
     model: a path (ONNX, TFLite) or ModelProto (ONNX), an ExportedProgram, an nn.Module with `args`, an
-        IRModule, a PrimFunc, or a relax Function.
+        IRModule, a PrimFunc, a relax Function, or an IRModule that is `Described`.
     target: a Target or its text; by default the current target, else the host.
     keywords: the fields of a `CompileOptions` (params, backends, arenas, threads,
         relax_pipeline, tir_pipeline, args, decisions), or one as `options`, whose fields the other keywords replace.

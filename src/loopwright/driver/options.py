@@ -14,6 +14,14 @@ EXEC_MODES = ("bytecode", "compiled")  # TVM's; both give native code and genera
 Pipeline = str | Sequence[Callable[..., Any]] | Callable[..., Any] | None
 
 
+@dataclass(frozen=True)
+class Described:
+    """A module that is built only where the cache does not have its code. text: all that it depends on."""
+
+    text: str
+    build: Callable[[], Any]
+
+
 class Keywords(TypedDict, total=False):
     """The options as keywords, documented in `CompileOptions`."""
 

@@ -33,7 +33,7 @@ from ..sched import deciding
 from ..tir.function import PrimFunc
 from ..tir.signature import signature_of
 from .front import DEFAULT_TARGET, compile
-from .options import DEFAULTS, EXEC_MODES, CompileOptions, Keywords
+from .options import DEFAULTS, EXEC_MODES, CompileOptions, Described, Keywords
 
 IMPORTERS.register("onnx", from_path_or_proto, origin=__name__)
 IMPORTERS.register("tflite", from_path, origin=__name__)
@@ -109,6 +109,8 @@ def as_module(model: object, options: CompileOptions = DEFAULTS) -> IRModule:
     """An IRModule from any model that `compile` takes, with functions named by their global_symbol."""
     if options.args is not None:
         model = exported(model, options.args)
+    if isinstance(model, Described):
+        model = model.build()
     if isinstance(model, IRModule):
         names = {g.name_hint: symbol_of(g, f) for g, f in model.functions.items()}
         other = {name: symbol for name, symbol in names.items() if name != symbol}

@@ -150,13 +150,17 @@ def _(query: TensorStructInfo, key, value, bias=None, **_):
 
 
 @attention.numpy
-def attended(query, key, value, bias=None, scale=None, causal_mask=None, window_size=None):
+def attended(
+    query, key, value, bias=None, scale=None, causal_mask=None, window_size=None, softcap=None
+):
     share = query.shape[2] // max(key.shape[2], 1)
     key, value = (np.repeat(t, share, axis=2) for t in (key, value))
     q, k, v = (t.astype(np.float32).transpose(0, 2, 1, 3) for t in (query, key, value))
     scores = (
         q @ k.transpose(0, 1, 3, 2) * np.float32(q.shape[-1] ** -0.5 if scale is None else scale)
     )
+    if softcap is not None:
+        scores = softcap * np.tanh(scores / np.float32(softcap))
     if bias is not None:
         scores = scores + bias.astype(np.float32)
     if causal_mask is not None:

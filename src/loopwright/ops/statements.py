@@ -13,7 +13,7 @@ from ..ir.literals import int_value, is_one
 from ..ir.prim_expr import PrimExpr
 from ..ir.prim_op import const, floordiv, floormod
 from ..tir.buffer import Buffer
-from ..tir.ir_builder import BufferVar, IRBuilder
+from ..tir.ir_builder import IRBuilder
 from .extents import simplify
 
 
@@ -58,26 +58,6 @@ def in_vectors(ib: IRBuilder, extent: PrimExpr, parallel: bool = False) -> Itera
         kind = "serial" if size is None else "vectorize"
         with ib.for_range(long(0), simplify(rest), "lane", dtype="int64", kind=kind) as lane:
             yield extent - rest + lane
-
-
-def dot_in_vectors(
-    ib: IRBuilder, parts: BufferVar, extent: PrimExpr, term: Callable[[PrimExpr], PrimExpr]
-) -> PrimExpr:
-    """The sum of term(i) over an axis along memory, by LANES partial sums in `parts`, which it overwrites."""
-    for lane in in_vectors(ib, long(LANES)):
-        parts[lane] = const(0, parts.dtype)
-    whole, rest = floordiv(extent, LANES), floormod(extent, LANES)
-    with ib.for_range(long(0), whole, "v", dtype="int64") as v:
-        for lane in in_vectors(ib, long(LANES)):
-            parts[lane] = parts[lane] + term(v * LANES + lane)
-    with ib.for_range(long(0), simplify(rest), "r", dtype="int64") as r:
-        parts[0] = parts[0] + term(extent - rest + r)
-    half = LANES // 2
-    while half:
-        for lane in in_vectors(ib, long(half)):
-            parts[lane] = parts[lane] + parts[lane + half]
-        half //= 2
-    return parts[0]
 
 
 def written(

@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -88,10 +88,32 @@ def measure(call: Callable[[], Any], **timing: Any) -> BenchmarkResult:
 
 
 class Timed:
-    """A base of classes with functions by name, which can be timed."""
+    """A base of classes with functions by name, which are attributes too and can be timed."""
+
+    entry_name = "main"
+    _functions: dict[str, Any]
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         raise NotImplementedError
+
+    @property
+    def entry_func(self) -> Callable[..., Any]:
+        """`main`, or the only function."""
+        if self.entry_name not in self._functions and len(self._functions) == 1:
+            return next(iter(self._functions.values()))
+        return self[self.entry_name]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            functions = vars(self).get("_functions", ())
+            if name in functions:
+                return functions[name]
+            if functions and name == "main":
+                return self.entry_func
+            if name == "entry_func":  # the property has raised: raise its error
+                return self[self.entry_name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def time_evaluator(
         self, func_name: str, dev: Device | str | None = None, number: int = 10, repeat: int = 1,
@@ -123,7 +145,6 @@ class Timed:
 class Module(Timed):
     """Functions by name: `mod["main"](x)`. The library they are in lives as long as the module."""
 
-    entry_name = "main"
     is_binary_serializable = False
     is_runnable = True
     is_dso_exportable = False  # whether it can become part of the library of another module
@@ -175,13 +196,6 @@ class Module(Timed):
     def function_names(self) -> list[str]:
         """The names of this module's own functions."""
         return list(self._functions)
-
-    @property
-    def entry_func(self) -> Callable[..., Any]:
-        """`main`, or the only function."""
-        if self.entry_name not in self._functions and len(self._functions) == 1:
-            return next(iter(self._functions.values()))
-        return self.get_function(self.entry_name, query_imports=True)
 
     def __call__(self, *args: int, **options: bool) -> Any:
         return self.entry_func(*args, **options)

@@ -9,7 +9,7 @@ the first that returns a schedule wins. The trace records the winner and keeps i
 
 from __future__ import annotations
 
-from . import attention, pools, winograd
+from . import attention, packed, pools, winograd
 
 # isort: split
 from . import cpu  # its last rule takes what others decline
@@ -25,6 +25,7 @@ __all__ = [
     "decide",
     "deciding",
     "give_reason",
+    "packed",
     "pools",
     "register_machine",
     "register_schedule_rule",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ..arith import detect_linear_equation
 from ..ir.functor import nodes_of
 from ..ir.literals import is_true
 from ..ir.prim_expr import Add, Call, IntImm, IterVar, Max, Min, Mul, PrimExpr, Var
@@ -167,8 +168,12 @@ def is_fold(info: BlockInfo) -> bool:
     )
 
 
+FAR = 8  # elements apart, along which lanes read no fewer cache lines than a sum does
+
+
 def vectors_fit(reduction: BlockInfo) -> bool:
-    """Whether the last spatial axis is long enough for vectors and contiguous in memory."""
+    """Whether the last spatial axis is long enough for vectors and contiguous in memory, or its elements are
+    not far apart."""
     store = reduction.store
     if store is None or not reduction.spatial:
         return False
@@ -181,6 +186,11 @@ def vectors_fit(reduction: BlockInfo) -> bool:
             uses_any(i, (last.var,)) for i in load.indices[:-1]
         ):
             return False
+        if load.indices and load.indices[-1] is not last.var and reduction.reduce:
+            both = [last.var, reduction.reduce[-1].var]
+            steps = [constant(s) for s in detect_linear_equation(load.indices[-1], both)[:2]]
+            if len(steps) == 2 and steps[1] == 1 and (steps[0] or 0) >= FAR:
+                return False
     return extent is None or extent >= 4
 
 

@@ -72,10 +72,15 @@ def register_schedule_rule(
 
 
 class ApplyDefaultSchedule(FunctionPass):
-    """Schedules every kernel that has no schedule yet. A function with the attribute
-    "tir.is_scheduled" is left unchanged."""
+    """Schedules every kernel that has no schedule yet: by one of `rules`, functions like those of
+    `register_schedule_rule`, or by the registered ones. A function with the attribute "tir.is_scheduled" is left
+    unchanged."""
 
     function_type = PrimFunc
+
+    def __init__(self, *rules: Rule) -> None:
+        own = [Candidate(rule, type(rule).__name__, "an argument") for rule in rules]
+        self.rules = tuple(own)
 
     def run_function(self, func: PrimFunc, mod: IRModule, ctx: PassContext) -> PrimFunc:
         """The scheduled function; the same one if no rule applies."""
@@ -86,7 +91,10 @@ class ApplyDefaultSchedule(FunctionPass):
         name = partial(name_in, mod, old)
         begin(name)
         with _recorded() as reasons:
-            choice = ask(SCHEDULES.candidates(target), lambda c: scheduled(c, func, target, name))
+            choice = ask(
+                [*self.rules, *SCHEDULES.candidates(target)],
+                lambda c: scheduled(c, func, target, name),
+            )
         steps = choice.result if isinstance(choice.result, Schedule) else None
         finish(steps)
         _note(mod, old, choice, reasons, steps)

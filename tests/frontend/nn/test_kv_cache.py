@@ -143,7 +143,7 @@ def test_what_the_cache_refuses(machine):
     ("changed", "text"),
     [
         ({"attn_kind": ["mha", "mla"]}, "do not compute this attention"),
-        ({"rope_scaling": {"rope_type": "llama3"}}, "do not compute this rope_scaling"),
+        ({"rope_scaling": {"rope_type": "spiral"}}, "no rope_type has this name"),
         ({"v_head_dim": DIM + 1}, "take heads of one size"),
     ],
 )

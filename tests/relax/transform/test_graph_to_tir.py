@@ -307,7 +307,76 @@ def test_a_cast_of_two_extents_to_one():
 
 
 PAIR = 'R.Tuple(R.Tensor((4,), "float32"), R.Tensor((4,), "float32"))'
+
+
 # The reason: parameters, body.
+def test_graph_functions_that_are_called_are_native_too():
+    """Results of the same size take turns in memory, the last one is the caller's."""
+
+    @I.ir_module
+    class Module:
+        @R.function(private=True)
+        def layer(x: R.Tensor(("n", 4), "float32"), w: R.Tensor((4, 4), "float32")) -> R.Tensor(
+            ("n", 4), "float32"
+        ):
+            with R.dataflow():
+                y = R.nn.softmax(R.matmul(x, w))
+                z = R.matmul(y, w)
+                R.output(z)
+            return z
+
+        @R.function
+        def main(
+            x: R.Tensor(("m", 4), "float32"),
+            v: R.Tensor((4, 4), "float32"),
+            w: R.Tensor((4, 4), "float32"),
+        ) -> R.Tensor(("m", 4), "float32"):
+            cls = Module
+            with R.dataflow():
+                a = cls.layer(x, v)
+                b = cls.layer(a, w)
+                c = cls.layer(b, v)
+                d = cls.layer(R.add(c, b), w)
+                R.output(d)
+            return d
+
+    exe, _ = check(Module, ramp(3, 4), ramp(4, 4), ramp(4, 4) / 5)
+    assert exe.machine is None or "main" not in exe.machine
+    with tracing.trace() as trace:
+        compile(Module)
+    (record,) = [r for r in trace.records if r.name == "GraphToTIR"]
+    text = record.after["main"].script()
+    lines = [line for line in text.splitlines() if line.lstrip().startswith("layer(")]
+    # c is written where a was, which nothing reads any more.
+    pointers = [line.split(", ")[2] for line in lines]
+    assert pointers[0] == pointers[2] != pointers[1] and pointers[3] == "out" and len(pointers) == 4
+
+
+def test_several_results_of_a_graph_function():
+    @I.ir_module
+    class Module:
+        @R.function(private=True)
+        def both(x: R.Tensor(("n",), "float32")) -> R.Tuple(
+            R.Tensor(("n",), "float32"), R.Tensor(("n * 2",), "float32")
+        ):
+            with R.dataflow():
+                y, z = R.exp(x), R.concat([x, x])
+                R.output(y, z)
+            return (y, z)
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((9,), "float32"):
+            cls = Module
+            with R.dataflow():
+                pair = cls.both(x)
+                more = cls.both(pair[0])
+                out = R.concat([pair[1], more[0]])
+                R.output(out)
+            return out
+
+    check(Module, ramp(3))
+
+
 STAYS = {
     "it still has dataflow blocks": (
         X4,

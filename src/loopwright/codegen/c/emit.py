@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ...ir.node import Node
 
 ALIGNMENT = 64  # bytes of a cache line, and of the widest vector (AVX-512)
+LOOSER = ("&", "|", "^", "?", "==", "!=")  # operators that bind less than "<"
 _LARGEST = 1 << 40  # the largest extent of an allocation
 
 
@@ -157,6 +158,8 @@ def for_loop(ctx: FunctionText, node: st.For) -> None:
             if _literals(node)
             else f"{index_operand(ctx, node.min)} + {index_operand(ctx, node.extent)}"
         )
+    if any(operator in end for operator in LOOSER):
+        end = f"({end})"
     if loads(node.extent) or loads(node.min):  # the body must not change the bound
         limit = ctx.name(f"{var.name}_end")
         ctx.emit(f"const {kind} {limit} = {end};")

@@ -111,8 +111,9 @@ class Executable(CompiledModel):
             return super().profile(*args, function=function, number=number)
         timed = self._timed.get(function)
         if timed is None:
-            func = self.lowered[function]
-            timed = TIMED_FUNCTION.get()(function, func, self.entries[function], self.program)
+            functions = {g.name_hint: f for g, f in self.lowered.functions.items()}
+            graphs = {n: f for n, f in functions.items() if n not in self.program.objects}
+            timed = TIMED_FUNCTION.get()(function, graphs, self.entries[function], self.program)
             self._timed[function] = timed
         return timed(args, number)
 

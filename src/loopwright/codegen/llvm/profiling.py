@@ -1,22 +1,22 @@
 """A second version of a graph function that measures each kernel call.
 
 The function calls its kernels directly, so they cannot be measured from outside: this version reads
-a clock around each call and accumulates nanoseconds in an array. Only this function is
-recompiled; the kernels are those of the executable.
+a clock around each call and accumulates nanoseconds in an array. Only this function, and the graph functions
+that it calls, are recompiled; the kernels are those of the executable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...ir.expr import GlobalVar
-from ...ir.functor import rewrite
+from ...ir.functor import nodes_of, rewrite
 from ...ir.op import Op
 from ...ir.prim_expr import Call, Var
-from ...ir.prim_op import add, subtract
+from ...ir.prim_op import add, const, subtract
 from ...runtime.native import NativeFunction
 from ...runtime.profiler import Profile
 from ...runtime.tensor import Tensor
@@ -36,11 +36,19 @@ _CLOCK = Call("int64", "tir.call_extern", ["lw_clock"])
 class TimedFunction:
     """A native graph function whose kernel calls are measured."""
 
-    def __init__(self, name: str, func: PrimFunc, entry: Signature, program: NativeProgram) -> None:
-        timed, self.names, self.times = _timed(func)
-        timed_only, entries = {name: timed}, {name: entry}
+    def __init__(
+        self, name: str, graphs: Mapping[str, PrimFunc], entry: Signature, program: NativeProgram
+    ) -> None:
+        reached, self.parts = [name], list[tuple[list[str], np.ndarray]]()
+        timed: dict[str, PrimFunc] = {}
+        for caller in reached:
+            timed[caller], names, times = _timed(graphs[caller], graphs)
+            self.parts.append((names, times))
+            called = map(_called, nodes_of(graphs[caller].body, st.Evaluate))
+            callees = {c for c in called if c is not None and c in graphs}
+            reached += sorted(callees - set(reached))
         self.program = build_program(
-            {}, timed_only, entries, program.target, compiled=program, threads=program.threads
+            {}, timed, {name: entry}, program.target, compiled=program, threads=program.threads
         )
         self.native: NativeFunction = self.program.load()[name]
         self.native.signature = entry
@@ -49,10 +57,13 @@ class TimedFunction:
         """Call `number` times."""
         profile = Profile()
         for _ in range(number):
-            self.times[...] = 0
+            for _, times in self.parts:
+                times[...] = 0
             self.native(*args)
-            for name, ns in zip(self.names, self.times.tolist(), strict=True):
-                profile.add(name, ns / 1e3)
+            for names, times in self.parts:
+                for name, ns, calls in zip(names, *times.tolist(), strict=True):
+                    if calls:
+                        profile.add(name, ns / 1e3, calls)
         return profile
 
 
@@ -68,25 +79,35 @@ def _called(node: Node) -> str | None:
     return None
 
 
-def _timed(func: PrimFunc) -> tuple[PrimFunc, list[str], np.ndarray]:
-    """The function with clocks, the names of the measured parts, the array of nanoseconds."""
+def _timed(func: PrimFunc, graphs: Container[str]) -> tuple[PrimFunc, list[str], np.ndarray]:
+    """The function with clocks, except around calls of graph functions; the names of the measured parts; an array of
+    their nanoseconds and calls."""
     names: list[str] = []
-    rewrite(func.body, lambda node: names.append(n) if (n := _called(node)) else None)
-    room = np.zeros(len(names) + 8, np.int64)
+
+    def measured(node: Node) -> str | None:
+        name = _called(node)
+        return None if name is None or name in graphs else name
+
+    rewrite(func.body, lambda node: names.append(n) if (n := measured(node)) else None)
+    room = np.zeros(2 * len(names) + 8, np.int64)
     start = -room.ctypes.data % 64 // 8
-    times = room[start : start + len(names)]
+    times = room[start : start + 2 * len(names)].reshape(2, -1)
     pointer = Var("times", "handle", type_annotation=("int64", "global"))
-    buffer = decl_buffer((len(names),), "int64", "times", pointer)
+    buffer = decl_buffer((times.size,), "int64", "times", pointer)
     count = iter(range(len(names)))
 
     def clocked(node: Node) -> Any:
-        if not _called(node):
+        if not measured(node):
             return None
         k, begin = next(count), Var("begin", "int64")
-        spent = add(BufferLoad(buffer, [k]), subtract(_CLOCK, begin))
-        return st.LetStmt(begin, _CLOCK, st.seq(node, st.BufferStore(buffer, spent, [k])))
+        added = {k: subtract(_CLOCK, begin), k + len(names): const(1, "int64")}
+        spent = [
+            st.BufferStore(buffer, add(BufferLoad(buffer, [at]), value), [at])
+            for at, value in added.items()
+        ]
+        return st.LetStmt(begin, _CLOCK, st.seq(node, *spent))
 
     body = rewrite(func.body, clocked)
     if names:
-        body = st.AllocateConst(pointer, "int64", (len(names),), Tensor(times), body)
+        body = st.AllocateConst(pointer, "int64", (times.size,), Tensor(times.reshape(-1)), body)
     return func.replace(body=body), names, times

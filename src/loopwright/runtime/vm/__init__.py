@@ -1,10 +1,12 @@
 """The virtual machine: bytecode, its builder, the machine that runs it."""
 
 from . import dynamic_sizes as dynamic_sizes
+from . import kv_state as kv_state
 from . import numbers as numbers
 from . import paged_cache as paged_cache
 from . import paths as paths
 from . import pictures as pictures
+from . import rnn_state as rnn_state
 from . import sequences as sequences
 from . import steering as steering
 from . import texts as texts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from ...ir.prim_expr import PrimExpr
@@ -10,7 +11,7 @@ from ..buffer import Buffer
 from ..op import call_llvm_pure_intrin, reinterpret
 from ..stmt import Stmt
 from .dot import Dot, lanes, left_of, rows_of, size, store
-from .instructions import register_dots
+from .instructions import SEVEN_BITS, register_dots
 
 ARM_DOT_4x4_i8_NEON_INTRIN = "dot_4x4_i8i8s32_neon"
 ARM_DOT_4x4_i8_SDOT_INTRIN = "dot_4x4_i8i8s32_sdot"
@@ -26,6 +27,10 @@ def _dot(name: str, a: Buffer, b: Buffer, c: Buffer) -> Stmt:
     kind = "uint32x4" if name == "udot" else kind
     left = reinterpret(f"{a.dtype}x{4 * depth}", left_of(a, range(4)))
     right = reinterpret(f"{b.dtype}x{4 * depth}", rows_of(b, range(4)))
+    if name == "usdot" and str(b.dtype) == "uint8":
+        left, right = right, left
+    elif name == "sdot":
+        right = reinterpret("int8x16", right)  # of numbers below 128 the same
     types = "v4f32.v8bf16" if c.dtype.is_float else "v4i32.v16i8"
     own = c.dtype.with_lanes(4) == kind
     total: PrimExpr = lanes(c) if own else reinterpret(kind, lanes(c))  # the same bits
@@ -53,11 +58,17 @@ SPECS: dict[str, Dot] = {
     ARM_DOT_4x4_u8_UDOT_INTRIN: Dot(4, "uint8", "uint8", "uint32", partial(_dot, "udot")),
     ARM_DOT_4x4_u8_HDOT_INTRIN: Dot(4, "uint8", "uint8", "int32", partial(_dot, "udot")),
     ARM_DOT_4x4_u8i8_USDOT: Dot(4, "uint8", "int8", "int32", partial(_dot, "usdot")),
+    "dot_4x4_i8u8s32_usdot": Dot(4, "int8", "uint8", "int32", partial(_dot, "usdot")),
     ARM_DOT_4x2_BFDOT: Dot(4, "bfloat16", "bfloat16", "float32", partial(_dot, "bfdot"), depth=2),
 }
-_FEATURES = {ARM_DOT_4x4_u8i8_USDOT: "i8mm", ARM_DOT_4x2_BFDOT: "bf16"}
+for _name, _spec in list(SPECS.items()):
+    if (_spec.a, _spec.b) == ("int8", "int8"):
+        SPECS[f"{_name}_of_seven_bits"] = replace(_spec, b="uint8")
+_FEATURES = {"usdot": "i8mm", "bfdot": "bf16"}
 for _name, _spec in SPECS.items():
+    facts = [SEVEN_BITS] if _name.endswith("_of_seven_bits") else []
     if _spec.update is _neon:
-        register_dots(_name, _spec, features=["neon"], cost=6)
+        register_dots(_name, _spec, features=["neon"], requires=facts, cost=6)
     else:
-        register_dots(_name, _spec, features=[_FEATURES.get(_name, "dotprod")])
+        feature = next((f for end, f in _FEATURES.items() if _name.endswith(end)), "dotprod")
+        register_dots(_name, _spec, features=[feature], requires=facts)

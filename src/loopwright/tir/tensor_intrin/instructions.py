@@ -16,20 +16,16 @@ from functools import cache, partial
 from typing import Any
 
 from ...base.registry import origin_of
-from ...ir.functor import nodes_of, rewrite
-from ...ir.node import Node
-from ...ir.prim_expr import IntImm, PrimExpr, Var
+from ...ir.prim_expr import IntImm
 from ...ir.rule_table import RuleTable
 from ...ir.structural import structural_equal
 from ...ir.target import Target
-from ...ir.variables import substitute
-from ..expr import BufferLoad
 from ..function import INTRINSICS, TensorIntrin
-from ..stmt import BufferStore
-from .dot import Dot, dot, lanes, left_of, register, rows_of
+from .dot import Dot, dot, register
 
 FACTS = "operand_facts"
 PAIRS_FIT = "pairs_fit"  # any bytes times two adjacent bytes of B always add up to an int16
+SEVEN_BITS = "seven_bits"  # each byte of B is below 128
 
 
 @dataclass(frozen=True)
@@ -95,56 +91,22 @@ def register_dots(name: str, spec: Dot, **record: Any) -> None:
 
 def dot_product(
     target: Target, dtypes: tuple[str, str, str], count: int, facts: Collection[str] = (),
-    each: bool = False, of_vectors: bool = False,
+    each: bool = False,
 ) -> DotProduct | None:  # fmt: skip
     """The cheapest dot product of a target for the types of A, B, C, a number of lanes and facts; each: with an A for
-    each lane; of_vectors: for `value_of`."""
+    each lane."""
     have = frozenset(target.features)
     rows = [c.rule for c in INSTRUCTIONS.candidates(target)]
     rows = [r for r in rows if r.features <= have and r.requires <= frozenset(facts)]
     for row in sorted(rows, key=lambda r: r.cost):
         spec = row.spec or _spec_of(TensorIntrin.get(row.intrin))
         own = (*dtypes, count, each)
-        if spec is None or (spec.a, spec.b, spec.c, spec.lanes, spec.each) != own:
-            continue
-        if not of_vectors or _of_vectors(row.intrin, count) is not None:
+        if spec is not None and (spec.a, spec.b, spec.c, spec.lanes, spec.each) == own:
             return DotProduct(row.intrin, count, spec.depth, row.registers, row.cost, each)
     return None
 
 
 WORDS = ("int16", "int16", "int32")
-
-
-def value_of(product: DotProduct, total: PrimExpr, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """total + the dot products of two vectors of int32, each lane of which holds the terms of a lane: the
-    instruction for a kernel without buffers for them (`dot_product(..., of_vectors=True)`)."""
-    form = _of_vectors(product.intrin, product.lanes)
-    assert form is not None
-    value, operands = form
-    return substitute(value, dict(zip(operands, (total, a, b), strict=True)))
-
-
-@cache
-def _of_vectors(intrin: str, count: int) -> tuple[PrimExpr, list[Var]] | None:
-    """The value that an implementation stores, in terms of three vectors; None if it does not read its operands
-    by `dot.lanes`, `dot.left_of` and `dot.rows_of`."""
-    record = TensorIntrin.get(intrin)
-    assert record is not None  # it is registered
-    impl, rows = record.impl, range(count)
-    stores = nodes_of(impl.body, BufferStore)
-    if len(stores) != 1:
-        return None
-    left, right, out = impl.buffers
-    reads = lanes(out), left_of(left, rows), rows_of(right, rows)
-    operands = [Var(name, read.dtype) for name, read in zip(("total", "a", "b"), reads)]
-    pairs = list(zip(reads, operands, strict=True))
-
-    def replaced(node: Node) -> Any:
-        return next((new for old, new in pairs if structural_equal(node, old)), None)
-
-    value = rewrite(stores[0].value, None, pre=replaced)
-    left_over = any(load.buffer in impl.buffers for load in nodes_of(value, BufferLoad))
-    return None if left_over else (value, operands)
 
 
 @cache

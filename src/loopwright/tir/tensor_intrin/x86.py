@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,10 +24,16 @@ _BYTE_PAIRS = {8: "llvm.x86.avx2.pmadd.ub.sw", 16: "llvm.x86.avx512.pmaddubs.w.5
 _WORD_PAIRS = {8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}
 
 
+def _operands(a: Buffer, b: Buffer, count: int) -> list[PrimExpr]:
+    """Both, as vectors of int32; unsigned bytes first, as the instructions have them."""
+    both = [left_of(a, range(count)), rows_of(b, range(count))]
+    return both[::-1] if str(b.dtype) == "uint8" else both
+
+
 def _whole(name: str, a: Buffer, b: Buffer, c: Buffer) -> Stmt:
     """C + the products, in one instruction: `name` and the bits of a vector."""
     count, kind = size(c.shape[0]), c.dtype.with_lanes(size(c.shape[0]))
-    pair: list[PrimExpr] = [left_of(a, range(count)), rows_of(b, range(count))]
+    pair = _operands(a, b, count)
     if str(a.dtype) == "bfloat16":
         pair = [reinterpret(f"bfloat16x{2 * count}", v) for v in pair]
     call = call_llvm_pure_intrin(str(kind), f"{name}.{32 * count}", lanes(c), *pair)
@@ -36,9 +43,9 @@ def _whole(name: str, a: Buffer, b: Buffer, c: Buffer) -> Stmt:
 def _pairs(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
     """Products in pairs, which saturate to int16 as the instruction does, then the pairs."""
     count = size(c.shape[0])
-    left = reinterpret(f"uint8x{4 * count}", left_of(a, range(count)))
-    right = reinterpret(f"int8x{4 * count}", rows_of(b, range(count)))
-    return store(c, _sum_of_pairs(c, left, right))
+    left, right = _operands(a, b, count)
+    kinds = f"uint8x{4 * count}", f"int8x{4 * count}"
+    return store(c, _sum_of_pairs(c, *map(reinterpret, kinds, (left, right))))
 
 
 def _sum_of_pairs(c: Buffer, unsigned: PrimExpr, signed: PrimExpr) -> PrimExpr:
@@ -64,16 +71,18 @@ def _signed_pairs(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
 
 def _words(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
     """The first and the second bytes of all pairs as words, multiplied and added in pairs."""
-    signed = str(a.dtype) == "int8"
     count = size(c.shape[0])
     kind = f"int16x{2 * count}"
     number = lambda v: Broadcast(const(v, "int16"), 2 * count)  # noqa: E731
     left = reinterpret(kind, left_of(a, range(count)))
     right = reinterpret(kind, rows_of(b, range(count)))
     total: PrimExpr = lanes(c)
-    halves = [[(v << number(8)) >> number(8), v >> number(8)] for v in (left, right)]
-    if not signed:
-        halves[0] = [bitwise_and(v, number(255)) for v in (left, left >> number(8))]
+    halves = [
+        [bitwise_and(v, number(255)) for v in (words, words >> number(8))]
+        if str(side.dtype) == "uint8"
+        else [(words << number(8)) >> number(8), words >> number(8)]
+        for side, words in ((a, left), (b, right))
+    ]
     for x, y in zip(*halves, strict=True):
         total = add(total, call_llvm_pure_intrin(f"int32x{count}", _WORD_PAIRS[count], x, y))
     return store(c, total)
@@ -131,6 +140,11 @@ _RECORDS: dict[str, tuple[Dot, dict[str, Any]]] = {
     "dot_16x2_bf16": (_bfloat16(16), {"features": ["avx512bf16"]}),
     "dot_8x2_bf16": (_bfloat16(8), {"features": ["avx512bf16", "avx512vl"]}),
 }  # fmt: skip
+_RECORDS |= {  # and with unsigned bytes on the right: weights of few bits
+    f"{name}_i8u8s32": (replace(spec, a="int8", b="uint8"), record)
+    for name, (spec, record) in _RECORDS.items()
+    if spec.a == "uint8"
+}
 SPECS = {name: spec for name, (spec, _) in _RECORDS.items()}
 for _name, (_spec, _record) in _RECORDS.items():
     register_dots(_name, _spec, **_record)

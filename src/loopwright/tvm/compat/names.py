@@ -63,6 +63,7 @@ NAMES: dict[str, str] = {
     "container.Map": "tvm.compat.layout:Map",
     "driver.build": "driver.legacy_build:build",
     "driver.build_module.schedule_to_module": "tvm.te.schedule:schedule_to_module",
+    "dlight.gpu": "tvm.compat.dlight_gpu",
     "Object": "ir.node:Node",
     "ir.Array": "tvm.compat.layout:Array",
     "ir.Map": "tvm.compat.layout:Map",

@@ -49,6 +49,7 @@ PATHS: dict[str, str] = {
     "contrib.tvmjs": "runtime.ndarray_cache",
     "contrib.utils": "tvm.testing.files",
     "dlight": "sched",
+    "dlight.gpu": "tvm.compat.dlight_gpu",
     "driver.build_module": "driver.steps",
     "_ffi.base": "base.errors",
     "container": "ir",
@@ -172,6 +173,7 @@ PATHS: dict[str, str] = {
     # newer spellings, of 0.22 and later
     "s_tir": "tir",
     "s_tir.dlight": "sched",
+    "s_tir.dlight.gpu": "tvm.compat.dlight_gpu",
     "s_tir.sblock_dependence_info": "tir.schedule",
     "s_tir.sblock_scope": "tir.schedule",
     "script.ir_builder.tirx": "script.ir_builder.tir",

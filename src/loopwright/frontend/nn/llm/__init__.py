@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from . import kv_cache
+from . import kv_cache, position_embedding, tree_attn

@@ -4,8 +4,8 @@
     out = cache.attention_with_fused_qkv(layer, qkv, heads, sm_scale=head_dim**-0.5)
 
 The object lives at run time (`runtime.vm.paged_cache`); the functions `vm.builtin.kv_state_*` add
-sequences to it and say which of them the next call of the model is about. Its two kernels are
-functions of the model, compiled with it.
+sequences to it and say which of them the next call of the model is about. Its kernels are
+functions of the model, compiled with it (`attention_kernels`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,35 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .... import relax, te, tir
+from .... import relax, tir
 from ....base.errors import explain
+from ....ir.expr import GlobalVar
 from ....ir.prim_expr import PrimExpr
-from ....relax.expr import Call, Expr, PrimValue
+from ....relax.expr import Call, Expr
 from ....relax.struct_info import ObjectStructInfo, TensorStructInfo
 from ..core import Object, Tensor, exporting
+from .attention_kernels import _attention_decode as _attention_decode
+from .attention_kernels import _attention_decode_cpu as _attention_decode_cpu
+from .attention_kernels import _attention_prefill as _attention_prefill
+from .attention_kernels import _attention_prefill_cpu as _attention_prefill_cpu
+from .attention_kernels import _attention_prefill_ragged as _attention_prefill_ragged
+from .attention_kernels import _attention_prefill_ragged_cpu as _attention_prefill_ragged_cpu
+from .attention_kernels import _compact_kv_copy as _compact_kv_copy
+from .attention_kernels import _compact_kv_copy_cpu as _compact_kv_copy_cpu
+from .attention_kernels import _copy_single_page as _copy_single_page
+from .attention_kernels import _copy_single_page_cpu as _copy_single_page_cpu
+from .attention_kernels import _kv_cache_debug_get_kv as _kv_cache_debug_get_kv
+from .attention_kernels import _kv_cache_transpose_append as _kv_cache_transpose_append
+from .attention_kernels import _merge_state_inplace as _merge_state_inplace
+from .attention_kernels import _merge_state_inplace_cpu as _merge_state_inplace_cpu
+from .attention_kernels import tree_attn as tree_attn
+from .attention_kernels import tree_attn_cpu as tree_attn_cpu
+from .attention_kernels import tree_attn_with_paged_kv_cache as tree_attn_with_paged_kv_cache
+from .attention_kernels import (
+    tree_attn_with_paged_kv_cache_cpu as tree_attn_with_paged_kv_cache_cpu,
+)
+from .position_embedding import kind_of
+from .position_embedding import llama_rope_with_position_map as llama_rope_with_position_map
 
 _CACHE = "vm.builtin.attention_kv_cache_"
 
@@ -66,15 +89,16 @@ class PagedKVCache(Object):
 
 
 class TIRPagedKVCache(PagedKVCache):
-    """Makes a cache with kernels of our own, for any target.
+    """Makes a cache with kernels of our own, for any CPU.
 
-    max_batch_size, max_total_seq_len, prefill_chunk_size, page_size, support_sliding_window: known
-        when the cache is made.
+    max_batch_size, max_total_seq_len, prefill_chunk_size, page_size, support_sliding_window,
+        layer_sliding_window_size: known when the cache is made.
+    attn_kind: "mha", "mha_sliding", or one for each layer.
     layer_partition: the first layer of each stage and, last, the number of layers.
-    rotary_dim: the channels that positions turn, by angles to the base rope_theta.
+    rotary_dim: the channels that positions turn, by angles to the base rope_theta, changed by `rope_scaling`
+        (see `position_embedding`); rope_ext_factors: a tensor of factors for "longrope".
 
-    Raises ValueError for variants without a kernel: latent or sliding attention, and angles
-    that are scaled by parts (`rope_scaling`).
+    Raises ValueError for latent or linear attention, and heads of two sizes.
     """
 
     def __init__(
@@ -84,32 +108,42 @@ class TIRPagedKVCache(PagedKVCache):
         num_hidden_layers: int, num_attention_heads: int, num_key_value_heads: int,
         qk_head_dim: int, v_head_dim: int, mla_original_qk_head_dim: int,
         mla_original_v_head_dim: int, rope_mode: int, rope_scale: float, rope_theta: float,
-        rope_scaling: Mapping[str, Any], rope_ext_factors: PrimValue, rotary_dim: int,
+        rope_scaling: Mapping[str, Any], rope_ext_factors: Expr, rotary_dim: int,
         enable_disaggregation: bool, dtype: str, target: Any = None, name: str = "paged_kv_cache",
+        layer_sliding_window_size: int = 1024,
     ) -> None:  # fmt: skip
         kinds = [attn_kind] * num_hidden_layers if isinstance(attn_kind, str) else list(attn_kind)
-        unsupported = {"attention": set(kinds) - {"mha"}, "rope_scaling": dict(rope_scaling)}
-        for what, rest in unsupported.items():
-            if rest:
-                what = f"the kernels of the cache do not compute this {what}"
-                raise ValueError(explain(what, got=rest, instead='"mha" and {}'))
+        unsupported = set(kinds) - {"mha", "mha_sliding"}
+        if unsupported:
+            what = "the kernels of the cache do not compute this attention"
+            raise ValueError(explain(what, got=unsupported, instead='"mha", "mha_sliding"'))
         if v_head_dim != qk_head_dim:
             what = "the kernels of the cache take heads of one size"
             raise ValueError(explain(what, got=f"{qk_head_dim} and {v_head_dim}"))
         heads, kv_heads, dim = num_attention_heads, num_key_value_heads, qk_head_dim
+        scaling = dict(rope_scaling)
+        kind_of(scaling)
         rotated = 0 if rope_mode == RopeMode.NONE else rotary_dim
-        split = _split_rotary(heads, kv_heads, dim, rotated, rope_theta, rope_scale, dtype)
-        attend = _attention(heads, kv_heads, dim, dtype)
-        builder = exporting()
+        kernels = _kernels(
+            (kv_heads, heads, dim, dtype), num_hidden_layers, scaling,
+            llama_rope_with_position_map(
+                rope_theta, rope_scale, dim, heads, kv_heads, dtype, scaling, rotated
+            ),
+            page_size if isinstance(page_size, int) else None, layer_sliding_window_size,
+        )  # fmt: skip
         room = [max_batch_size, max_total_seq_len, prefill_chunk_size, page_size]
+        numbers = (int(rope_mode), float(rope_scale), float(rope_theta))
         call = relax.op.call_pure_packed(
             "vm.builtin.paged_attention_kv_cache_create",
-            relax.ShapeExpr([*room, support_sliding_window]),
+            relax.ShapeExpr([*room, support_sliding_window, layer_sliding_window_size]),
             layer_partition,
-            *map(relax.PrimValue, (heads, kv_heads, dim)),
-            relax.DataTypeImm(dtype),
-            builder.add_func(split, "kv_cache_split_rotary"),
-            builder.add_func(attend, "kv_cache_attention"),
+            *map(relax.PrimValue, (heads, kv_heads, dim, dim)),
+            relax.ShapeExpr([AttnKind[kind.upper()] for kind in kinds]),
+            relax.PrimValue(int(enable_disaggregation)),
+            *map(relax.PrimValue, numbers),
+            rope_ext_factors,
+            relax.op.zeros((), dtype),
+            *kernels,
             sinfo_args=ObjectStructInfo(),
         )
         super().__init__(_expr=call, _name=name)
@@ -119,81 +153,39 @@ def _emitted(call: Call) -> Tensor:
     return Tensor(_expr=exporting().emit(call))
 
 
-def _split_rotary(
-    heads: int, kv_heads: int, dim: int, rotary: int, theta: float, scale: float, dtype: str
-) -> tir.PrimFunc:
-    """Queries, keys and values out of qkv: (n, heads, dim); positions (n) rotate the first `rotary`
-    channels of queries and keys. Source of the formula: Su et al., RoFormer, 2021."""
-    n = te.var("n", "int64")
-    qkv = te.placeholder((n, heads + 2 * kv_heads, dim), dtype, name="qkv")
-    positions = te.placeholder((n,), "int32", name="positions")
+def _kernels(
+    form: tuple[int, int, int, str], layers: int, scaling: dict[str, Any], split: tir.PrimFunc,
+    page_size: int | None, window: int,
+) -> list[Any]:  # fmt: skip
+    """The kernels of a cache, added to the module, in the order of `paged_attention_kv_cache_create`."""
+    kv_heads, _, dim, dtype = form
+    builder = exporting()
 
-    def rotated(i: PrimExpr, h: PrimExpr, c: PrimExpr) -> Any:
-        half = rotary // 2
-        exponent = (c % max(half, 1)).astype("float32") * (2.0 / max(rotary, 1))
-        angle = (
-            positions[i].astype("float32") * scale / te.power(tir.const(theta, "float32"), exponent)
-        )
-        other = tir.if_then_else(c < half, -qkv[i, h, c + half], qkv[i, h, c - half])
-        value = te.cos(angle) * qkv[i, h, c].astype("float32")
-        value += te.sin(angle) * other.astype("float32")
-        return tir.if_then_else(c < rotary, value.astype(dtype), qkv[i, h, c])
+    def added(func: tir.PrimFunc) -> GlobalVar:
+        name = func.attrs["global_symbol"]
+        return builder.add_func(func.without_attr("global_symbol"), f"kv_cache_{name}")
 
-    def part(name: str, first: int, count: int, turn: bool) -> te.Tensor:
-        def value(i: PrimExpr, h: PrimExpr, c: PrimExpr) -> Any:
-            return rotated(i, h + first, c) if turn else qkv[i, h + first, c]
+    def backend(func: tir.PrimFunc) -> Expr:
+        return relax.Tuple([relax.StringImm("tirx"), added(func)])
 
-        return te.compute((n, count, dim), value, name=name)
+    def attention(sliding: bool, **options: int) -> list[Expr]:
+        args = (*form, sliding, scaling)
+        prefill = _attention_prefill_cpu(*args, page_size=page_size, **options)
+        decode = _attention_decode_cpu(*args, page_size=page_size)
+        return [backend(prefill), backend(decode)]
 
-    parts = [
-        part("q", 0, heads, rotary > 0),
-        part("k", heads, kv_heads, rotary > 0),
-        part("v", heads + kv_heads, kv_heads, False),
+    none, empty = relax.PrimValue(0), relax.Tuple([])
+    return [
+        added(_kv_cache_transpose_append(kv_heads, dim, dtype, page_size)),
+        none,
+        empty,  # the rows of a call are in pages before they are attended to
+        *attention(False),
+        *attention(True, sliding_window_size=window),
+        backend(tree_attn_with_paged_kv_cache_cpu(*form, scaling, page_size=page_size)),
+        *(empty, empty),
+        relax.Tuple([added(_merge_state_inplace_cpu(dtype))]),
+        added(split),
+        added(_copy_single_page_cpu(kv_heads, page_size, dim, dtype)),
+        added(_kv_cache_debug_get_kv(layers, kv_heads, dim, dtype)),
+        added(_compact_kv_copy_cpu(kv_heads, dim, dtype, page_size)),
     ]
-    return te.create_prim_func([qkv, positions, *parts]).without_attr("global_symbol")
-
-
-def _attention(heads: int, kv_heads: int, dim: int, dtype: str) -> tir.PrimFunc:
-    """Attention of the last n of m tokens of a sequence to those up to each.
-
-    q: (n, heads, dim); pages: (pages, keys or values, kv_heads, page_size, dim); slots: (m), where
-    in the pages each token is; scale: of the products.
-    """
-    n, m, pages, size = (te.var(name, "int64") for name in ("n", "m", "pages", "page_size"))
-    scale = te.var("scale", "float32")
-    q = te.placeholder((n, heads, dim), dtype, name="q")
-    cached = te.placeholder((pages, 2, kv_heads, size, dim), dtype, name="kept")
-    slots = te.placeholder((m,), "int64", name="slots")
-    group = heads // kv_heads
-    c, j, r, t = (te.reduce_axis((0, extent)) for extent in (dim, m, m, m))
-
-    def entry(which: int, h: PrimExpr, token: PrimExpr, channel: PrimExpr) -> Any:
-        slot = slots[token]
-        return cached[slot // size, which, h // group, slot % size, channel].astype("float32")
-
-    scores = te.compute(
-        (n, heads, m),
-        lambda i, h, k: te.sum(q[i, h, c].astype("float32") * entry(0, h, k, c), axis=c),
-        name="scores",
-    )
-    seen = te.compute(
-        (n, heads, m),
-        lambda i, h, k: tir.if_then_else(
-            k <= m - n + i, scores[i, h, k] * scale, tir.min_value("float32")
-        ),
-        name="seen",
-    )
-    top = te.compute((n, heads), lambda i, h: te.max(seen[i, h, j], axis=j), name="top")
-    weight = te.compute(
-        (n, heads, m), lambda i, h, k: te.exp(seen[i, h, k] - top[i, h]), name="weight"
-    )
-    total = te.compute((n, heads), lambda i, h: te.sum(weight[i, h, r], axis=r), name="total")
-    mixed = te.compute(
-        (n, heads, dim),
-        lambda i, h, k: te.sum(weight[i, h, t] * entry(1, h, t, k), axis=t),
-        name="mixed",
-    )
-    out = te.compute(
-        (n, heads, dim), lambda i, h, k: (mixed[i, h, k] / total[i, h]).astype(dtype), name="out"
-    )
-    return te.create_prim_func([q, cached, slots, scale, out]).without_attr("global_symbol")

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ....ops import nbits
+from ....ops.packed import WIDE, Columns, pack
 from ....relax import op
-from ....relax.expr import Constant, ShapeExpr
+from ....relax.expr import Expr, ShapeExpr, Tuple, TupleGetItem
 from ...graph.values import Value
 from ..context import OnnxContext as Context
 
-_INT8 = 3  # TensorProto's data type
 _KINDS = {f"{sign}int{bits}": bits for sign in ("", "u") for bits in (2, 4, 8)}
 
 
@@ -45,6 +44,15 @@ class Weight:
     size: int
     rows: int
 
+    def columns(self) -> Columns:
+        """Its columns, with whole zeros as numbers of their scales."""
+        shifts = np.arange(0, 8, self.bits, dtype=np.uint8)
+        numbers = self.numbers[:, :, None] >> shifts & np.uint8((1 << self.bits) - 1)
+        least = (-self.zero.astype(np.int16)).astype(np.int16)
+        if not np.array_equal(-least, self.zero):
+            least = (-self.zero * self.scale).astype(np.float32)
+        return Columns(numbers.reshape(len(numbers), -1), self.scale, least)
+
 
 def dequantized(x: Value, scale: Value, zero: Value | None, axis: int, block: int) -> Weight | None:
     """What DequantizeLinear makes of known numbers, if that is such a matrix."""
@@ -71,29 +79,21 @@ def dequantized(x: Value, scale: Value, zero: Value | None, axis: int, block: in
 def product(cx: Context, a: Value, weight: Weight, in_bytes: bool = False) -> Value:
     """a by that matrix; `in_bytes`: each block of a row of `a` is rounded to int8, to 127 of its largest
     magnitude."""
-    o, rows, bits, size = cx.onnx, weight.rows, weight.bits, weight.size
+    o, rows, size = cx.onnx, weight.rows, weight.size
     columns, blocks = weight.scale.shape
-
-    def across(array: np.ndarray) -> Constant:
-        """float32 (columns, blocks) as (blocks, columns of whole panels)."""
-        whole = np.pad(array.T, [(0, 0), (0, -columns % nbits.WIDE)])
-        return cx.constant(np.ascontiguousarray(whole, np.float32))
-
-    numbers = cx.constant(nbits.packed(weight.numbers, bits))
+    planes, *scales = ([*map(cx.constant, part)] for part in pack(weight.columns(), (weight.bits,)))
     flat = o.Reshape(a, [-1, rows])
     if rows % size:
         flat = o.Pad(flat, np.array([0, 0, 0, blocks * size - rows]))
-    parts = numbers, across(weight.scale), across(weight.zero)
     if in_bytes:
-        cut = o.Reshape(flat, [-1, blocks, size])
-        most = o.ReduceMax(o.Abs(cut), [2], keepdims=1)
-        steps = o.Where(o.Equal(most, np.float32(0)), np.float32(0), o.Div(np.float32(127), most))
-        data = o.Reshape(o.Cast(o.Round(o.Mul(cut, steps)), to=_INT8), [-1, blocks * size])
-        factor = o.Reshape(o.Mul(most, np.float32(1 / 127)), [-1, blocks])
-        result = op.nn.byte_matmul_nbits(data.expr, factor.expr, *parts, bits, size)
+        short = cx.emit(op.nn.quantize_blocks(flat.expr, size))
+        data: list[Expr] = [cx.emit(TupleGetItem(short, n)) for n in range(3)]
     else:
-        result = op.nn.matmul_nbits(flat.expr, *parts, bits, size)
-    out = cx.value(cx.emit(result))
-    if columns % nbits.WIDE:
+        sums = o.ReduceSum(o.Reshape(flat, [-1, blocks, size]), [2], keepdims=0)
+        data = [flat.expr, sums.expr]
+    parts = map(Tuple, (data, planes, *scales))
+    out = cx.emit(op.nn.matmul_packed(*parts, (weight.bits,), size))
+    out = cx.value(op.reshape(out, ShapeExpr([flat.shape[0], -(-columns // WIDE) * WIDE])))
+    if columns % WIDE:
         out = o.Slice(out, [0], [columns], [1])
     return cx.value(op.reshape(out.expr, ShapeExpr([*a.shape[:-1], columns])))

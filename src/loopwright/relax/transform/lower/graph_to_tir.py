@@ -36,14 +36,14 @@ shapes known only at run time) are left to the virtual machine, and the trace sa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from ....arith import Analyzer
 from ....base.errors import explain
 from ....base.names import free_name
-from ....base.span import Span, merge_spans
+from ....base.span import merge_spans
 from ....ir import trace
 from ....ir.dtype import DataType
 from ....ir.expr import GlobalVar
@@ -61,7 +61,6 @@ from ....tir.buffer import ALIGNMENT
 from ....tir.byte_size import LIMIT, UPPER_BOUNDS, Sizes, within
 from ....tir.function import PrimFunc
 from ....tir.signature import NATIVE_ENTRY
-from ....tir.transform.lower.unpack_signatures import symbolic_dims
 from ... import expr as rx
 from ...specialize import with_distinct_symbols
 from ...struct_info import (
@@ -71,6 +70,7 @@ from ...struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
+from ._native_calls import Calls, callees_first
 from ._native_values import (
     ByName,
     Nothing,
@@ -105,12 +105,11 @@ class GraphToTIR(ModulePass, repr=False):
         functions: dict[GlobalVar, Any] = dict(mod.functions)
         for gvar, spans in callers(mod).items():
             functions[gvar] = mod[gvar].with_span(merge_spans(*spans))
-        for gvar, func in mod.functions.items():
-            if isinstance(func, rx.Function):
-                try:
-                    functions[gvar] = _Converter(mod, gvar, func, self.workspace).run()
-                except NotNative as why:
-                    trace.note("native", gvar.name_hint, rule="virtual machine", why=str(why))
+        for gvar in callees_first(mod):
+            try:
+                functions[gvar] = _Converter(functions, gvar, mod[gvar], self.workspace).run()
+            except NotNative as why:
+                trace.note("native", gvar.name_hint, rule="virtual machine", why=str(why))
         if all(functions[g] is f for g, f in mod.functions.items()):
             return mod
         native = {g for g, f in mod.functions.items() if functions[g].__class__ is not f.__class__}
@@ -124,19 +123,21 @@ def why_not_native(mod: IRModule, name: str) -> str:
     """Raised for a graph function that the virtual machine must run."""
     gvar = mod.get_global_var(name)
     try:
-        _Converter(mod, gvar, mod[gvar]).run()
+        _Converter(dict(mod.functions), gvar, mod[gvar]).run()
     except NotNative as why:
         return str(why)
     return "its caller runs on the machine"
 
 
-class _Converter:
+class _Converter(Calls):
     def __init__(
-        self, mod: IRModule, gvar: GlobalVar, func: rx.Function, workspace: str = "one"
-    ) -> None:
+        self, functions: Mapping[GlobalVar, Any], gvar: GlobalVar, func: rx.Function,
+        workspace: str = "one",
+    ) -> None:  # fmt: skip
         self.apart = workspace == "tensors"
         # Callers of a native function pass its symbols by name.
-        self.mod, self.name, self.func = mod, gvar.name_hint, with_distinct_symbols(func)
+        self.name, self.func = gvar.name_hint, with_distinct_symbols(func)
+        self.functions = functions  # those that it calls have been converted, if they could be
         self.env: dict[rx.Var, Any] = {}
         self.values: dict[rx.Var, Any] = {}
         self.symbols: dict[Var, PrimExpr] = {}
@@ -147,9 +148,11 @@ class _Converter:
         self.constants: dict[int, tuple[Any, Var]] = {}
         self.analyzer = Analyzer()
         self.outputs: dict[rx.Var, Var] = {}
+        self.last_uses: dict[rx.Var, list[rx.Var]] = {}
+        self.free: list[rx.Var] = []  # results of graph functions that nothing reads any more
         self.scope_vars: list[Var] = []
         self.sizes = Sizes()
-        kernels = [f for f in mod.functions.values() if isinstance(f, PrimFunc)]
+        kernels = [f for f in functions.values() if isinstance(f, PrimFunc)]
         # Of every tensor in the workspace, in bytes.
         self.alignment = max([ALIGNMENT, *map(alignment_of, kernels)])
 
@@ -163,6 +166,7 @@ class _Converter:
         params, specs = self.parameters()
         symbols = tuple(v for v, source in self.symbols.items() if v is source)
         self.values = {b.var: b.value for block in blocks for b in block.bindings}
+        self.last_uses = self.find_last_uses()
         leaves, tree = self.result_leaves()
         results = [self.result_spec(k, info, len(leaves)) for k, (_, info) in enumerate(leaves)]
         outs = [Var(r.name, "handle", type_annotation=(r.dtype, "global")) for r in results]
@@ -170,6 +174,7 @@ class _Converter:
         for block in blocks:
             for binding in block.bindings:
                 self.binding(binding)
+                self.free += self.last_uses.get(binding.var, ())
         self.copy_results(leaves, outs)
         results = [self.bound_spec(r) for r in results]
         body = self.sizes.checked(self.name, self.allocate(self.state.build()))
@@ -305,7 +310,8 @@ class _Converter:
             if name in _VIEWS:
                 value = value.args[0]
                 continue
-            return last if name == "relax.builtin.alloc_tensor" else None
+            own = name == "relax.builtin.alloc_tensor" or self.is_native_call(value)
+            return last if own and isinstance(value.struct_info, TensorStructInfo) else None
 
     def copy_results(self, leaves: list[Any], outs: list[Var]) -> None:
         """Copy results that are not allocations of their own."""
@@ -354,6 +360,8 @@ class _Converter:
 
     def call(self, call: rx.Call, var: rx.Var | None) -> Any:
         if isinstance(call.op, GlobalVar):
+            if self.is_native_call(call):
+                return self.graph_function(call, call.op, var)
             self.kernel(call.op, list(call.args), call.span)
             return []
         name = _op_name(call)
@@ -367,54 +375,6 @@ class _Converter:
         if handler is None:
             raise NotNative(f"call of {name or call.op}")
         return handler(self, call, var)
-
-    def packed(self, symbol: str, args: list[Any], span: Span | None) -> Nothing:
-        """Call a registered function, or an external code generator's, with the tensors."""
-        packed = [self.packed_argument(self.value(a)) for a in args]
-        called = PrimCall("int32", "tir.call_packed", [StringImm(symbol), *packed], span)
-        self.state.do(st.Evaluate(called, span=span))
-        return Nothing(symbol)
-
-    def packed_argument(self, value: PrimExpr | TensorAt | Sequence[PrimExpr]) -> PrimExpr:
-        """The argument of a packed call for a value of the graph."""
-        if isinstance(value, PrimExpr):
-            return value
-        if not isinstance(value, TensorAt):
-            raise NotNative(f"a packed call with {type(value).__name__.strip('_').lower()}")
-        dtype = DataType(value.dtype)
-        shape = PrimCall("handle", "tir.tvm_stack_make_shape", list(value.dims))
-        parts = [value.pointer, shape, const(0, "int32"), const(len(value.dims), "int32")]
-        zero = [const(0, dtype), const(0, "int64")]
-        return PrimCall("handle", "tir.tvm_stack_make_array", [*parts, *zero])
-
-    def kernel(self, gvar: GlobalVar, args: list[Any], span: Span | None) -> None:
-        func = self.mod.functions.get(gvar)
-        if not isinstance(func, PrimFunc):
-            raise NotNative(f"call of the graph function {gvar.name_hint}")
-        values: list[Any] = []
-        for a in args:
-            value = self.value(a)
-            values.extend(value if isinstance(value, (tuple, list)) else [value])
-        passed, dims = [], {}
-        if len(values) != len(func.params):
-            raise NotNative(f"{gvar.name_hint} takes {len(func.params)} arguments")
-        for param, v in zip(func.params, values, strict=True):
-            buffer = func.buffer_map.get(param)
-            if buffer is None:
-                passed.append(cast(param.dtype, v))
-                dims[param] = passed[-1]
-                continue
-            passed.append(v.pointer)
-            for have, want in zip(v.dims, buffer.shape, strict=True):
-                if isinstance(want, Var):
-                    dims.setdefault(want, cast(want.dtype, have))
-        extra = []
-        for symbol in symbolic_dims(func):
-            if symbol not in dims:
-                raise NotNative(f"{gvar.name_hint}: dimension {symbol.name} cannot be found")
-            extra.append(dims[symbol])
-        called = PrimCall("void", gvar, [*passed, *extra], span)
-        self.state.do(st.Evaluate(called, span=span))
 
     # -- operators -----------------------------------------------------------------------------
 

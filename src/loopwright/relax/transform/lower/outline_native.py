@@ -40,9 +40,10 @@ a result of theirs is used. A function that is native as a whole remains unchang
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ....ir.expr import GlobalVar
 from ....ir.op import Op
 from ....ir.prim_expr import IntImm
 from ....ir.prim_expr import Var as TirVar
@@ -67,8 +68,9 @@ class OutlineNative(ModulePass):
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         builder = BlockBuilder(mod)
+        needs = _Needs(dict(functions_of(mod)))
         for gvar, func in functions_of(mod):
-            if _needs_machine(func):
+            if needs.machine(gvar):
                 work = _Outliner(builder, gvar.name_hint, func)
                 body = work.seq(func.body)
                 if body is not func.body:
@@ -173,24 +175,37 @@ class _Outliner:
         return fields
 
 
-def _needs_machine(func: rx.Function) -> bool:
-    """Whether a function needs features that native functions lack."""
-    infos = [*(p.struct_info for p in func.params), *_leaves(func.body.body.struct_info)]
-    if not all(_has_shape(i) or isinstance(i, si.PrimStructInfo) for i in infos):
-        return True
-    values = [b for block in func.body.blocks for b in block.bindings]
-    return any(_is_for_machine(b) for b in values)
+class _Needs:
+    """Which functions need features that native functions lack."""
 
+    def __init__(self, functions: Mapping[GlobalVar, rx.Function]) -> None:
+        self.functions = functions
+        self.decided: dict[GlobalVar, bool] = {}
 
-def _is_for_machine(binding: rx.Binding) -> bool:
-    value = binding.value
-    if isinstance(binding, rx.MatchCast):
-        return not isinstance(value, rx.ShapeExpr) and not _has_shape(value.struct_info)
-    if isinstance(value, rx.Call):
-        if isinstance(value.op, Op):
-            return value.op.name in _CALLS_OF_MACHINE
-        return not isinstance(value.op, rx.ExternFunc) or bool(value.sinfo_args)
-    return isinstance(value, (rx.If, rx.Function))
+    def machine(self, gvar: GlobalVar) -> bool:
+        """Whether a function needs the virtual machine, itself or for what it calls. A recursive one does."""
+        if gvar not in self.decided:
+            self.decided[gvar] = True  # while it is looked at
+            self.decided[gvar] = self._of(self.functions[gvar])
+        return self.decided[gvar]
+
+    def _of(self, func: rx.Function) -> bool:
+        infos = [*(p.struct_info for p in func.params), *_leaves(func.body.body.struct_info)]
+        if not all(_has_shape(i) or isinstance(i, si.PrimStructInfo) for i in infos):
+            return True
+        return any(self._binding(b) for block in func.body.blocks for b in block.bindings)
+
+    def _binding(self, binding: rx.Binding) -> bool:
+        value = binding.value
+        if isinstance(binding, rx.MatchCast):
+            return not isinstance(value, rx.ShapeExpr) and not _has_shape(value.struct_info)
+        if isinstance(value, rx.Call):
+            if isinstance(value.op, Op):
+                return value.op.name in _CALLS_OF_MACHINE
+            if value.op in self.functions:
+                return self.machine(value.op)
+            return not isinstance(value.op, rx.ExternFunc) or bool(value.sinfo_args)
+        return isinstance(value, (rx.If, rx.Function))
 
 
 _CALLS_OF_MACHINE = {

@@ -24,8 +24,8 @@ def split_few_rows(
     for a single row and local buffers of its own.
 
     Without that a product of one row of a symbolic number (a batch of 1, one token) takes as long as
-    one of a tile's. axis: the position of the rows among the spatial axes of each block inside; the
-    rows of the last block say where a tile begins. Raises ScheduleError if a block inside has no
+    one of a tile's. axis: the position of the rows among the spatial axes of each block inside (of a symbolic number:
+    of each whose axis there has its symbols); the rows of the last block say where a tile begins. Raises ScheduleError if a block inside has no
     such axis, or the tile no loop over it.
 
     Before (-) and after (+) ``sch.split_few_rows(sch.get_loops("B")[0], 0)``,
@@ -107,8 +107,11 @@ def _row_loops(ref: Ref, axis: int) -> set[Var]:
     """The loops over the rows of a tile."""
     body = ref.stmt.body
     inside = {loop.loop_var for loop in nodes_of(body, For)}
-    values = [_row_of(realize, axis)[1] for realize in nodes_of(body, BlockRealize)]
-    rows = {v for value in values for v in vars_in(value) if v in inside}
+    axes = [_row_of(realize, axis) for realize in nodes_of(body, BlockRealize)]
+    # What all rows of a tile share, such as unpacked weights, has another axis there, of other symbols.
+    symbols = vars_in(axes[-1][0].dom)
+    own = [value for v, value in axes if not symbols or symbols & vars_in(v.dom)]
+    rows = {v for value in own for v in vars_in(value) if v in inside}
     if not rows:
         what = f"no loop inside of {ref.stmt.loop_var.name!r} is over the rows of a tile"
         raise ScheduleError(what, instead="the loop over tiles", at=ref.node)

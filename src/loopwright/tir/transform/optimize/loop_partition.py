@@ -32,7 +32,7 @@ from ....arith.interval import Evaluator
 from ....arith.normal import comparison, normal
 from ....ir.functor import any_node
 from ....ir.literals import conjuncts
-from ....ir.prim_expr import GE, GT, LE, LT, And, Call, CmpExpr, IntImm, PrimExpr, Var
+from ....ir.prim_expr import GE, GT, LE, LT, And, Call, CmpExpr, IntImm, Min, PrimExpr, Var
 from ....ir.prim_op import const, convert
 from ....ir.variables import vars_in
 from ...buffer import Buffer
@@ -172,6 +172,22 @@ class _Unchecked(StmtRewriter):
         return rest
 
 
+class _Whole(Simplifying):
+    """A tile that is known to be whole: what only its end needs is left out, indices that stop at an operand's last
+    row and branches for few rows."""
+
+    def visit_Min(self, node: Min) -> PrimExpr:
+        new = self.visit_default(node)
+        simple = self.ana.simplify(new)
+        return new if isinstance(simple, Min) else simple
+
+    def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
+        condition = self.ana.simplify(node.condition)
+        if isinstance(condition, IntImm) and (condition.value or node.else_case is not None):
+            return self.visit(node.then_case if condition.value else node.else_case)
+        return self.visit_default(node)
+
+
 class _Copy(Substitute):
     """A copy with new variables and buffers."""
 
@@ -236,6 +252,9 @@ class _Partition(ExprKeeper, Simplifying):
         fast = self.visit(_Unchecked({id(c) for c in checks.tiles}).visit(body))
         if not isinstance(whole, (CmpExpr, And)):  # the literal True or False
             return fast if bool(whole) else None
+        if any_node(fast, lambda n: isinstance(n, Min)):
+            with self.assuming(whole, fast):
+                fast = _Whole(self.ana).visit(fast)
         return IfThenElse(whole, fast, _Copy(self.left_values(whole)).visit(body), span=body.span)
 
     def left_values(self, whole: PrimExpr) -> dict[Any, Any]:

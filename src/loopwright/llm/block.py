@@ -1,0 +1,306 @@
+"""The step of a decoder as a Relax function: one block with switches, for all families.
+
+    step(x, positions, rows, seqstart, page_starts, page_ids, lengths, slots, pages..., weights...) -> logits
+
+x [n, width]: embeddings of the tokens of all sequences, one after another; rows [r]: those whose logits are results
+[r, vocabulary]. Keys and values are written to the pages in place, see `relax.op.nn.append_paged`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import te, tir
+from ..driver.options import Described
+from ..ir.expr import GlobalVar
+from ..ir.module import IRModule
+from ..ir.prim_expr import PrimExpr
+from ..relax import const, op
+from ..relax.block_builder import BlockBuilder
+from ..relax.expr import Call, Expr, Var
+from ..relax.struct_info import TensorStructInfo
+from .cache import PAGE
+from .config import Config
+from .formats import product
+from .rope import Rope
+from .stored import PLAIN
+from .weights import Layer, Norm, Product, Weights, arrays_of, form_of
+
+Angles = tuple[Expr, Expr]  # cosines and sines (n, rotary // 2) of a kind of layers
+Part = tuple[Expr, int]  # a tensor (n, heads, channels) and the first of its heads that is meant
+
+
+class Options(NamedTuple):
+    """context: the most tokens of all sequences together; longrope scales positions by it. exact: products of
+    quantized weights do not round their other side to bytes. pages: the dtype of keys and values, "float32" or
+    "float16"."""
+
+    context: int
+    exact: bool = False
+    pages: str = "float32"
+
+
+def build_steps(
+    config: Config, weights: Weights, options: Options
+) -> tuple[Described, list[np.ndarray]]:
+    """A module with two steps: `decode` of one token, `prefill` of any number of tokens and sequences; and the
+    arrays of their weights, in the order of their parameters."""
+    ropes = {
+        id(rope): rope.frequencies(options.context) for rope in (config.rope, config.local_rope)
+    }
+    arrays = [frequencies for frequencies, _ in ropes.values()] + list(weights.arrays())
+    factors = [factor for _, factor in ropes.values()]
+    forms = [form_of(part) for part in (*weights.layers, weights.norm, weights.head)]
+    rotary = config.rope.rotary, config.local_rope.rotary
+    own = replace(config, rope=None, local_rope=None)  # their frequencies are parameters
+    text = f"steps of {own}, {rotary}, {factors}, {forms}, {options[1:]}"
+    return Described(text, lambda: _steps(config, weights, ropes, arrays, options)), arrays
+
+
+def _steps(
+    config: Config, weights: Weights, ropes: Mapping[int, tuple[np.ndarray, float]],
+    arrays: Sequence[np.ndarray], options: Options,
+) -> IRModule:  # fmt: skip
+    builder = BlockBuilder()
+    for name in ("decode", "prefill"):
+        inputs = builder, config, options, name == "decode"
+        kinds: dict[tuple[str, int], GlobalVar] = {}
+        calls = []
+        for layer, window in zip(weights.layers, config.windows, strict=True):
+            key = form_of(layer), window
+            if key not in kinds:
+                function = _Function(*inputs, list(arrays_of(layer)))
+                kinds[key] = function.emit_layer(f"{name}_layer", layer, window)
+            calls.append(kinds[key])
+        _Function(*inputs, arrays).emit_step(name, weights, ropes, calls)
+    return builder.finalize()
+
+
+class _Function:
+    """Emits a step or one of its layers. one: of one token of one sequence."""
+
+    def __init__(
+        self, builder: BlockBuilder, config: Config, options: Options, one: bool,
+        arrays: Sequence[np.ndarray],
+    ) -> None:  # fmt: skip
+        self.builder, self.config, self.exact = builder, config, options.exact
+        n, b, p, r, pages = (tir.Var(name, "int64") for name in ("n", "b", "p", "r", "pages"))
+        self.n: Any = 1 if one else n
+        b, r = (1, 1) if one else (b, r)
+        ints = {
+            "positions": self.n, "rows": r, "seqstart": b + 1, "page_starts": b + 1, "page_ids": p,
+            "lengths": b, "slots": self.n,
+        }  # fmt: skip
+        self.x = Var("x", TensorStructInfo((self.n, config.width), "float32"))
+        self.ints = [Var(k, TensorStructInfo((size,), "int32")) for k, size in ints.items()]
+        self.positions, self.rows, *self.tables = self.ints
+        shape = (pages, 2, config.kv_heads, PAGE, config.head_dim)
+        self.pages_info = TensorStructInfo(shape, options.pages)
+        self.params = {
+            id(array): Var(f"w{k}", TensorStructInfo(array.shape, str(array.dtype)))
+            for k, array in enumerate(arrays)
+        }
+
+    def emit_step(
+        self, name: str, weights: Weights, ropes: Mapping[int, tuple[np.ndarray, float]],
+        calls: Sequence[GlobalVar],
+    ) -> None:  # fmt: skip
+        """The step, which calls a function for each layer. ropes: frequencies and factors."""
+        pages = [Var(f"pages{k}", self.pages_info) for k in range(len(calls))]
+        with self.builder.function(name, [self.x, *self.ints, *pages, *self.params.values()]):
+            with self.builder.dataflow():
+                x, angles = self.x, {key: self.angles(*rope) for key, rope in ropes.items()}
+                for k, (layer, call) in enumerate(zip(weights.layers, calls, strict=True)):
+                    own = angles[id(self.rope(self.config.windows[k]))]
+                    args = [x, *own, *self.tables, pages[k], *map(self.of, arrays_of(layer))]
+                    x = self.emit(Call(call, args))
+                x = self.emit(op.take(x, self.rows, axis=0))
+                logits = self.product(self.norm(x, weights.norm), weights.head)
+                out = self.builder.emit_output(self.capped(logits, self.config.logit_cap))
+            self.builder.emit_func_output(out)
+
+    def emit_layer(self, name: str, layer: Layer, window: int) -> GlobalVar:
+        """A decoder block."""
+        info = TensorStructInfo((self.n, self.rope(window).rotary // 2), "float32")
+        pages, angles = Var("pages", self.pages_info), (Var("cos", info), Var("sin", info))
+        inputs = [self.x, *angles, *self.tables, pages, *self.params.values()]
+        with self.builder.function(name, inputs, private=True):
+            with self.builder.dataflow():
+                y = self.attention(self.norm(self.x, layer.attn_norm), layer, window, pages, angles)
+                x = self.emit(op.add(self.x, self.norm(y, layer.post_attention_norm)))
+                y = self.norm(x, layer.ffn_norm)
+                if layer.router is None:
+                    y = self.gated(y, layer.up[0], layer.down[0])
+                else:
+                    y = self.mixture(y, layer)
+                out = op.add(x, self.norm(y, layer.post_ffw_norm))
+                out = self.builder.emit_output(out)
+            return self.builder.emit_func_output(out)
+
+    def rope(self, window: int) -> Rope:
+        return self.config.local_rope if window else self.config.rope
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def emit(self, value: Expr) -> Expr:
+        return self.builder.emit(value)
+
+    def te(self, name: str, func: Callable[..., Any], *args: Any) -> Expr:
+        """A kernel of our own."""
+        return self.builder.emit_te(func, *args, primfunc_name_hint=name)
+
+    def of(self, array: np.ndarray) -> Var:
+        return self.params[id(array)]
+
+    def norm(self, x: Expr, weight: Norm) -> Expr:
+        if weight is None:
+            return x
+        return self.emit(op.nn.rms_norm(x, self.of(weight), -1, self.config.epsilon))
+
+    def pieces(self, x: Expr, pieces: Product) -> list[Expr]:
+        """The results of a product, one for each format. The only function that the form of weights matters to."""
+        results = []
+        for piece in pieces:
+            parts = [self.of(array) for array in piece.arrays]
+            if piece.format == "f32":
+                y = self.emit(op.matmul(x, parts[0]))
+            elif piece.format in PLAIN:
+                y = self.te("matmul", _widened, x, *parts)
+            else:
+                args = self.emit, x, parts, piece.format, piece.columns
+                y = self.emit(product(*args, in_bytes=not self.exact))
+            results.append(y if piece.bias is None else self.emit(op.add(y, self.of(piece.bias))))
+        return results
+
+    def product(self, x: Expr, product: Product) -> Expr:
+        results = self.pieces(x, product)
+        return results[0] if len(results) == 1 else self.emit(op.concat(results, axis=1))
+
+    def capped(self, x: Expr, cap: float) -> Expr:
+        if not cap:
+            return x
+        scaled = self.emit(op.divide(x, const(cap, "float32")))
+        return self.emit(op.multiply(self.emit(op.tanh(scaled)), const(cap, "float32")))
+
+    # -- attention ----------------------------------------------------------------------------
+
+    def angles(self, frequencies: np.ndarray, factor: float) -> Angles:
+        """Of all layers of a kind."""
+
+        def of(function: Callable[..., PrimExpr]) -> Callable[..., Any]:
+            def values(positions: te.Tensor, f: te.Tensor) -> te.Tensor:
+                def value(i: PrimExpr, c: PrimExpr) -> PrimExpr:
+                    return function(positions[i].astype("float32") * f[c]) * factor
+
+                return te.compute((positions.shape[0], f.shape[0]), value)
+
+            return values
+
+        args = self.positions, self.of(frequencies)
+        return (self.te("cosines", of(te.cos), *args), self.te("sines", of(te.sin), *args))
+
+    def heads(self, part: Part, count: int, norm: Norm, angles: Angles | None) -> Expr:
+        """Some heads of a tensor, normalized and rotated."""
+        (x, first), dim = part, self.config.head_dim
+        if norm is not None:
+            x, first = self.norm(self.heads(part, count, None, None), norm), 0
+        if angles is None and first == 0 and x.struct_info.shape[1] == count:
+            return x
+
+        def rotated(x: te.Tensor, *tables: te.Tensor) -> te.Tensor:
+            def value(i: PrimExpr, h: PrimExpr, c: PrimExpr) -> PrimExpr:
+                own = x[i, h + first, c]
+                if not tables:
+                    return own
+                cos, sin = tables
+                half = cos.shape[1]
+                at, rotary = tir.floormod(c, half), 2 * half
+                other = tir.if_then_else(
+                    c < half, -x[i, h + first, c + half], x[i, h + first, c - half]
+                )
+                new = own * cos[i, at] + other * sin[i, at]
+                return new if int(rotary) == dim else tir.if_then_else(c < rotary, new, own)
+
+            return te.compute((x.shape[0], count, dim), value)
+
+        return self.te("rotate", rotated, x, *(angles or ()))
+
+    def attention(self, x: Expr, layer: Layer, window: int, pages: Var, angles: Angles) -> Expr:
+        c, (seqstart, *tables, slots) = self.config, self.tables
+        parts: list[Part] = []
+        for piece, y in zip(layer.qkv, self.pieces(x, layer.qkv), strict=True):
+            count = piece.columns // c.head_dim
+            heads = self.emit(op.reshape(y, (self.n, count, c.head_dim)))
+            parts += [(heads, first) for first in range(count)]
+        queries = self.heads(parts[0], c.heads, layer.q_norm, angles)
+        keys = self.heads(parts[c.heads], c.kv_heads, layer.k_norm, angles)
+        values = self.heads(parts[c.heads + c.kv_heads], c.kv_heads, None, None)
+        updated = self.emit(op.nn.append_paged(pages, keys, values, slots))
+        out = op.nn.attention_paged(
+            queries, seqstart, updated, *tables, scale=c.scale,
+            window_size=window or None, softcap=c.attention_cap or None,
+        )  # fmt: skip
+        flat = op.reshape(self.emit(out), (self.n, c.heads * c.head_dim))
+        return self.product(self.emit(flat), layer.output)
+
+    # -- the gated part -----------------------------------------------------------------------
+
+    def gated(self, x: Expr, up: Product, down: Product) -> Expr:
+        """down(act(gate(x)) * up(x))."""
+        hidden, activation = sum(p.columns for p in up) // 2, self.config.family.activation
+
+        def gate(*parts: te.Tensor) -> te.Tensor:
+            def value(i: PrimExpr, c: PrimExpr) -> PrimExpr:
+                g = parts[0][i, c]
+                scaled = parts[-1][i, c + (hidden if len(parts) == 1 else 0)]
+                if activation == "silu":
+                    return g * te.sigmoid(g) * scaled
+                inner = g * (1.0 + 0.044715 * g * g) * 0.7978845608028654  # the root of 2 / pi
+                return 0.5 * g * (1.0 + te.tanh(inner)) * scaled
+
+            return te.compute((parts[0].shape[0], hidden), value)
+
+        return self.product(self.te("gate", gate, *self.pieces(x, up)), down)
+
+    def mixture(self, x: Expr, layer: Layer) -> Expr:
+        """The sum of the experts that a row chooses, by their chances. All are computed."""
+        assert layer.router is not None
+        used, normalized = self.config.experts_used, self.config.normalized
+        chances = self.emit(op.nn.softmax(self.product(x, layer.router), -1))
+
+        def choose(p: te.Tensor) -> te.Tensor:
+            """Chances of the greatest, of equal ones the first; 0 for others."""
+            rows, experts = p.shape
+            other = te.reduce_axis((0, experts))
+
+            def before(i: PrimExpr, e: PrimExpr) -> PrimExpr:
+                first = tir.all(p[i, other] == p[i, e], other < e)
+                greater = tir.any(p[i, other] > p[i, e], first)
+                return te.sum(greater.astype("int32"), axis=other)
+
+            rank = te.compute((rows, experts), before)
+            return te.compute(
+                (rows, experts), lambda i, e: tir.if_then_else(rank[i, e] < used, p[i, e], 0.0)
+            )
+
+        chosen = self.te("choose", choose, chances)
+        if normalized:
+            chosen = self.emit(op.divide(chosen, self.emit(op.sum(chosen, -1, keepdims=True))))
+        total: Expr | None = None
+        for e, (up, down) in enumerate(zip(layer.up, layer.down, strict=True)):
+            share = self.emit(op.strided_slice(chosen, [1], [e], [e + 1]))
+            part = self.emit(op.multiply(self.gated(x, up, down), share))
+            total = part if total is None else self.emit(op.add(total, part))
+        assert total is not None
+        return total
+
+
+def _widened(x: te.Tensor, weight: te.Tensor) -> te.Tensor:
+    """x by a weight of 16 bits, which is not copied as float32."""
+    k = te.reduce_axis((0, weight.shape[0]))
+    shape = (x.shape[0], weight.shape[1])
+    return te.compute(shape, lambda i, j: te.sum(x[i, k] * weight[k, j].astype("float32"), axis=k))

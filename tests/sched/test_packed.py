@@ -1,0 +1,70 @@
+"""The rule for products by packed weights: which instruction it takes, in tiles of any rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import loopwright as lw
+from loopwright import relax, tir
+from loopwright.ir.target import Target
+from loopwright.ops import OPERATORS, packed
+from loopwright.relax.interpreter import Interpreter
+from loopwright.relax.transform import LegalizeOps
+from loopwright.sched.apply import ApplyDefaultSchedule
+
+from ..ops.matrix import make
+from .test_dots import ARM, X86
+
+DOTS = {
+    X86 + "haswell": ("pmadd.ub.sw", "pmadd.wd"),
+    X86 + "skylake-avx512": ("pmaddubs.w.512", "pmaddw.d.512"),
+    X86 + "cascadelake": ("vpdpbusd.512", "vpdpbusd.512"),
+    ARM + "neoverse-v1": ("neon.sdot", "neon.usdot"),
+    ARM + "cortex-a76": ("neon.sdot", None),
+    ARM + "cortex-a72": ("smull", None),
+    X86 + "nehalem": (None, None),
+}
+
+
+@pytest.mark.parametrize("cpu", DOTS)
+@pytest.mark.parametrize(("rows", "bits"), [(1, (4,)), (5, (8,)), (3, (4, 2))])
+def test_products_of_bytes(rows, bits, cpu):
+    """By the cheapest instruction of each processor, interpreted."""
+    zero, groups = 1 << sum(bits) - 1, 1 if len(bits) > 1 else 0
+    given = packed._sample(rows, 64, 64, bits, 32, zero, groups=groups, data=True)
+    sample = make(OPERATORS["relax.nn.matmul_packed"], given)
+    with Target(cpu):
+        scheduled = ApplyDefaultSchedule()(LegalizeOps()(sample.module))
+    text, instruction = scheduled.script(), DOTS[cpu][bits == (8,)]
+    assert (instruction or "call_llvm_pure_intrin") in text or instruction is None
+    assert ("call_llvm_pure_intrin" in text) == (instruction is not None)
+    assert "products_init" in text  # the rule's tile, not separate nests
+    got, expected = Interpreter(scheduled)["main"](*sample.inputs).numpy(), sample.expected()
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("rows", [1, 6])
+def test_products_of_floats(rows):
+    sample = make(OPERATORS["relax.nn.matmul_packed"], packed._sample(rows, 64, 70, (4,), 32, 8))
+    with Target(X86 + "haswell"):
+        scheduled = ApplyDefaultSchedule()(LegalizeOps()(sample.module))
+    assert "products_init" in scheduled.script()
+    got, expected = Interpreter(scheduled)["main"](*sample.inputs).numpy(), sample.expected()
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+def test_few_rows_of_a_batch():
+    """The rows of a product may be the batch: then a loop over one row is around the tile."""
+    weight, n = relax.const(np.ones((64, 96), np.float32)), tir.Var("n", "int64")
+    x = relax.Var("x", relax.TensorStructInfo((n, 1, 64), "float32"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        with bb.dataflow():
+            product = bb.emit(relax.op.matmul(x, weight))
+            out = bb.emit_output(relax.op.nn.leakyrelu(product, 0.1))
+        bb.emit_func_output(out)
+    run = lw.compile(bb.finalize())["main"]
+    for rows in (1, 2, 3, 9):
+        given = np.full((rows, 1, 64), -1, np.float32)
+        np.testing.assert_allclose(run(given).numpy(), np.full((rows, 1, 96), -6.4), rtol=1e-6)
