@@ -131,3 +131,14 @@ def test_popn_out_of_range(tiny, count):
     _, _, model = tiny
     with pytest.raises(LoopwrightError, match="8 tokens"):
         model.popn(model.prefill(range(8)), count)
+
+
+def test_a_step_takes_each_sequence_once(tiny):
+    _, _, model = tiny
+    one, other = model.prefill([1, 2]), model.prefill([3])
+    for states, ids in (([one, other], [5]), ([one, one], [5, 6])):
+        with pytest.raises(
+            LoopwrightError, match="one token for each sequence, and each sequence once"
+        ):
+            model.decode(states, ids)
+    assert (one.ids, other.ids) == ([1, 2], [3])

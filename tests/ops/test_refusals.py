@@ -17,7 +17,26 @@ def tensor(*shape, dtype="float32"):
     return relax.Var("x", TensorStructInfo(shape, dtype))
 
 
+def packed(data=("float32",), planes=1, **attrs):
+    """A product of 64 columns by 64 rows of four bits, as far as it is not changed."""
+    rows = [tensor(2, 64 if k == 0 else 2, dtype=t) for k, t in enumerate(data)]
+    parts = [tensor(1, 8, 64, 4, dtype="uint8")] * planes, [tensor(1, 2, 64)]
+    return op.nn.matmul_packed(rows, *parts, **attrs)
+
+
 REFUSED = {
+    "bits must say 1, 2, 4 or 8 for each plane": lambda: packed(bits=(4, 2)),
+    "block must be a multiple of 4": lambda: packed(block=6),
+    "data must be the results of quantize_blocks": lambda: packed(["int8"]),
+    "float32 numbers, the sums of their blocks": lambda: packed(zero=8),
+    "a plane must have the shape (1, 4, 64, 4)": lambda: packed(block=16),
+    "a block of bytes has at most 65536 rows": lambda: op.nn.matmul_packed(
+        [tensor(2, 1 << 17, dtype="int8"), tensor(2, 1), tensor(2, 1, dtype="int32")],
+        [tensor(1, 1 << 14, 64, 4, dtype="uint8")],
+        [tensor(1, 1, 64)],
+        block=1 << 17,
+    ),
+    "block must be from 1 to 65536": lambda: op.nn.quantize_blocks(tensor(2, 64), 0),
     "a dimension is an integer": lambda: op.reshape(tensor(2, 3), (2.0, 3)),
     "whose rank is too low\n  got: (2, 3) into (2, 3, 0)": lambda: op.reshape(
         tensor(2, 3), (2, 3, 0)

@@ -79,7 +79,11 @@ class Model:
         if isinstance(states, State):
             states.logits = self.step([states], [self.checked([ids])])[0]
             return states.logits
-        logits = self.step(list(states), [[token] for token in self.checked(ids)])
+        tokens = self.checked(ids)
+        if len(tokens) != len(states) or len(set(map(id, states))) != len(states):
+            what = "decode takes one token for each sequence, and each sequence once"
+            raise LoopwrightError(explain(what, got=f"{len(tokens)} for {len(states)} sequences"))
+        logits = self.step(list(states), [[token] for token in tokens])
         for state, row in zip(states, logits, strict=True):
             state.logits = row
         return logits

@@ -30,6 +30,7 @@ from .params import Ints, Tensor, Tensors
 
 WIDE = 64  # columns of a panel
 FOUR = 4  # rows whose numbers are adjacent
+MOST = 1 << 16  # rows of a block whose products of bytes int32 holds in all: 255 * 128 each
 PARTS = "packed_product"  # of the block that adds the sums of blocks up: the rule knows it by this
 
 
@@ -48,7 +49,7 @@ class Columns:
         """The matrix's columns, float32 (columns, depth)."""
         whole = lambda part, step: _each(_each(step, part.shape[1]) * part, self.numbers.shape[1])  # noqa: E731
         value, least = self.numbers.astype(np.float32) - zero, self.least
-        if least is not None and self.least_step is None and least.dtype.kind == "i":
+        if least is not None and self.least_step is None and least.dtype.kind in "iu":
             value, least = value + _each(least, value.shape[1]), None
         value *= whole(self.scale, self.step)
         return value if least is None else value + whole(least, self.least_step)
@@ -92,6 +93,8 @@ def quantize_blocks(data: Tensor, block: int):
     """Blocks of rows of float32 (rows, depth) as int8, to 127 of their largest magnitude: the numbers, float32
     (rows, blocks) that they are multiplied by, and their sums, int32 (rows, blocks)."""
     rows, depth = extents_of(data, "data", None, None)
+    if not 0 < block <= MOST:
+        raise ValueError(explain(f"block must be from 1 to {MOST}", got=block))
     check_multiple(depth, block, "axis 1 of data")
     shape = [rows, simplify(depth // block)]
     k, n = (te.reduce_axis((const(0, "int64"), const(block, "int64")), name=x) for x in "kn")
@@ -136,8 +139,10 @@ def matmul_packed(
     own, factor, sums = _data(data, bool(zero or least))
     panels, blocks, _ = extents_of(scale[0], "scale", None, None, WIDE)
     depth = simplify(blocks * block)
-    rows, _ = extents_of(own, "data", None, depth)
     _check(planes, [int(b) for b in bits], block, panels, depth)
+    rows, _ = extents_of(own, "data", None, depth)
+    if factor is not None and block > MOST:
+        raise ValueError(explain(f"a block of bytes has at most {MOST} rows", got=block))
     for part in (part for part in (factor, sums) if part is not None):
         extents_of(part, "the factor and the sums of data", rows, blocks)
     for part in (scale, least):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ....ops.packed import WIDE, Columns, pack
+from ....ops.packed import MOST, WIDE, Columns, pack
 from ....relax import op
 from ....relax.expr import Expr, ShapeExpr, Tuple, TupleGetItem
 from ...graph.values import Value
@@ -85,7 +85,7 @@ def product(cx: Context, a: Value, weight: Weight, in_bytes: bool = False) -> Va
     flat = o.Reshape(a, [-1, rows])
     if rows % size:
         flat = o.Pad(flat, np.array([0, 0, 0, blocks * size - rows]))
-    if in_bytes:
+    if in_bytes and size <= MOST:
         short = cx.emit(op.nn.quantize_blocks(flat.expr, size))
         data: list[Expr] = [cx.emit(TupleGetItem(short, n)) for n in range(3)]
     else:
