@@ -30,12 +30,15 @@ from .drawing import seeded
 
 GOLDEN = Path(__file__).parent / "golden"
 MODULES_PER_TEST = 20
-# Bounds on the time of round trips: one test in so many, and characters of a test's modules.
-ROUND_TRIPS, TEXT_PER_TEST = 4, 16_000
+# Bounds on the time of round trips and of verifying: one test in so many, and characters of a test's
+# modules. The tests of passes and of schedules, in these folders, are all verified.
+SHARE, TEXT_PER_TEST = 4, 16_000
+VERIFIED = {"transform", "sched", "schedule"}
 SAMPLE = os.environ.get("SAMPLE")  # 1: all cases of every table, and all round trips
 
 # Examples are the same on every run, and a slow machine fails nothing.
-hypothesis.settings.register_profile("house", deadline=None, derandomize=True, max_examples=50)
+EXAMPLES = 50 if SAMPLE else 20
+hypothesis.settings.register_profile("house", deadline=None, derandomize=True, max_examples=EXAMPLES)
 hypothesis.settings.load_profile("house")
 
 
@@ -102,8 +105,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 @pytest.fixture(autouse=True)
 def round_trip(request: pytest.FixtureRequest) -> Iterator[None]:
     """Print, parse back and compare the modules that a test makes (the first distinct ones)."""
-    turn = zlib.crc32(request.node.nodeid.encode()) % ROUND_TRIPS
-    if request.node.get_closest_marker("no_roundtrip") or (turn and not SAMPLE):
+    if request.node.get_closest_marker("no_roundtrip") or not _has_turn(request.node):
         yield
         return
     made: list = []
@@ -131,6 +133,11 @@ def round_trip(request: pytest.FixtureRequest) -> Iterator[None]:
         seen.add(text)
 
 
+def _has_turn(item: pytest.Item) -> bool:
+    """Whether a test is one of those whose modules are looked at: always the same ones."""
+    return bool(SAMPLE) or zlib.crc32(item.nodeid.encode()) % SHARE == 0
+
+
 def _has_own_text(module: object) -> bool:
     """Whether the module is one of Relay, whose text tests/relay/test_text.py is about."""
     return any(hasattr(f, "module_text") for f in module.functions.values())
@@ -156,7 +163,9 @@ def forgotten() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def verified(request: pytest.FixtureRequest) -> Iterator[None]:
     """Every pass that a test runs must leave a valid module."""
-    if request.node.get_closest_marker("no_verify"):
+    node = request.node
+    wanted = not VERIFIED.isdisjoint(node.path.parts) or _has_turn(node)
+    if node.get_closest_marker("no_verify") or not wanted:
         yield
         return
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import signal
 import subprocess
@@ -128,6 +129,15 @@ def test_the_bound_is_the_whole_folder_s(tmp_path):
     assert mine.exists(), "what is not the cache's stays"
 
 
+def test_small_entries_have_the_folder_looked_through_now_and_then(tmp_path, monkeypatch):
+    looks = Mock(side_effect=ObjectCache(tmp_path, 1 << 16).evict)
+    monkeypatch.setattr(ObjectCache, "evict", lambda self, room: looks(room))
+    for i in range(1500):  # 104 bytes each, one look in about 1,024
+        ObjectCache(tmp_path, 1 << 16).put(hashlib.sha1(b"%d" % i).hexdigest(), bytes(80))
+    assert 75 < looks.call_count < 300
+    assert sum(path.stat().st_size for path in tmp_path.glob("*/??/*.o")) <= 1 << 16
+
+
 def test_the_largest_entry_takes_a_quarter_of_the_bound(tmp_path):
     store = ObjectCache(tmp_path, 4000)
     store.put(KEY, bytes(store.largest))
@@ -147,7 +157,7 @@ def test_nothing_is_left_of_writes_that_fail_or_are_killed(tmp_path, monkeypatch
     (left,) = store.folder.glob("??/*.tmp")
     with tempfile.NamedTemporaryFile(dir=left.parent, suffix=".tmp") as written:
         fcntl.flock(written, fcntl.LOCK_EX)
-        store.put(KEY, b"x")
+        store.evict(0)
         assert not left.exists() and os.path.exists(written.name), "that process lives"
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", Mock(side_effect=OSError("no room")))

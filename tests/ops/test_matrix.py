@@ -41,6 +41,7 @@ def agree(got: Any, expected: Any) -> None:
     np.testing.assert_allclose(got, expected, rtol=bound, atol=bound)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("operator", "case"), CASES, ids=IDS)
 def test_sample(operator, case):
     sample = make(operator, case)
@@ -125,6 +126,7 @@ def _number(case: Case, given: np.ndarray) -> np.ndarray:
     return given.reshape(-1)[0] if given.size else np.ones((), numpy_dtype(case.dtype))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("operator", "which", "case"), [row[:3] for row in TENSORS], ids=[row[3] for row in TENSORS]
 )

@@ -37,6 +37,7 @@ def test_schedules_of_single_operators_replay(name: str) -> None:
     check_replays(lw.lower(operator(name)[0]))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(len(FAMILIES)))
 def test_decisions_keep_the_numbers(seed: int) -> None:
     check_decided(seed)

@@ -80,6 +80,7 @@ def check(name: str, func: tir.PrimFunc) -> tir.Schedule:
     return sch
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("name", ROWS)
 def test_rows(name: str, packed: bool) -> None:

@@ -160,6 +160,7 @@ def test_initializers_that_no_run_may_give():
             from_onnx(model, overridable_initializers=[name])
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("op_type", ["Conv", "ConvTranspose"])
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("known", ["none", "rank", "window"])

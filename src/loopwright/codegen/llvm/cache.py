@@ -70,7 +70,12 @@ class ObjectCache:
         self.root = root
         self.folder = None if root is None else root / kind
         self.max_bytes = max_bytes
-        self._room = 0  # bytes to write before the folder is looked through again
+
+    @property
+    def _step(self) -> int:
+        """Looking through a large folder takes a third of a second: of what all processes write, one
+        entry in about so many bytes does it, chosen by its key; those that are as large always do."""
+        return self.max_bytes // 64
 
     @property
     def largest(self) -> int:
@@ -134,9 +139,8 @@ class ObjectCache:
             make_folder(path.parent)
             if not _is_own(path.parent):
                 return False
-            if size > self._room:
-                self._room = self.evict(size)
-            self._room -= size
+            if int(key[:8], 16) * self._step < size << 32:
+                self.evict(size)
             _write(path, parts)
             return True
         return False
@@ -146,39 +150,40 @@ class ObjectCache:
         with suppress(OSError):
             self._path(key).unlink()
 
-    def evict(self, room: int) -> int:
+    def evict(self, room: int) -> None:
         """Make room for `room` bytes: remove the least recently used entries, of all kinds, until
-        the folder is within its bound, and the leftovers of killed processes. Returns the bytes that may be
-        written before the next call."""
+        the folder is within its bound by what may be written before the next call, and the leftovers of
+        killed processes."""
         entries = []
-        for path in self._entries("o"):
-            with suppress(OSError):  # another process removed it
-                state = path.stat()
-                entries.append((state.st_mtime, state.st_size, path))
-        for path in self._entries("tmp"):
-            with suppress(OSError):
-                _remove_left(path)
+        for entry in self._entries():
+            with suppress(OSError):  # another process removed it, or writes it
+                if entry.name.endswith(".tmp"):
+                    _remove_left(entry.path)
+                else:
+                    state = entry.stat(follow_symlinks=False)
+                    entries.append((state.st_mtime, state.st_size, entry.path))
         total = sum(size for _, size, _ in entries)
-        step = max(room, self.max_bytes // 64)  # looking through a large folder is rare
-        if total + room > self.max_bytes:
+        if total + room > self.max_bytes - 4 * self._step:
             for _, size, path in sorted(entries):
-                if total + step <= self.max_bytes:
+                if total + room <= self.max_bytes - 8 * self._step:
                     break
-                path.unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
                 total -= size
-        return min(step, self.max_bytes - total)
 
     def clear(self) -> None:
         """Remove every entry, of all kinds."""
-        for path in (*self._entries("o"), *self._entries("tmp")):
+        for entry in self._entries():
             with suppress(OSError):
-                path.unlink()
+                os.unlink(entry.path)
 
-    def _entries(self, suffix: str) -> Iterator[Path]:
-        """The files of this cache, and no others that are in its folder."""
-        for kind in _KINDS:
-            files = [] if self.root is None else (self.root / kind).glob(f"??/*.{suffix}")
-            yield from (p for p in files if _ENTRY.fullmatch("/".join(p.parts[-2:])))
+    def _entries(self) -> Iterator[os.DirEntry[str]]:
+        """The files of this cache, and no others that are in its folder. Each process that writes looks
+        through tens of thousands: pathlib takes ten times as long."""
+        for kind in _KINDS if self.root is not None else ():
+            for part in _listed(self.root / kind):
+                files = _listed(part.path) if len(part.name) == 2 else ()
+                yield from (f for f in files if _ENTRY.fullmatch(f"{part.name}/{f.name}"))
 
 
 def make_folder(folder: Path) -> None:
@@ -210,11 +215,20 @@ def _write(path: Path, parts: Iterable[Any]) -> None:
         raise
 
 
-def _remove_left(path: Path) -> None:
+def _listed(folder: str | Path) -> list[os.DirEntry[str]]:
+    """What is in a folder; nothing where there is none."""
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError:
+        return []
+
+
+def _remove_left(path: str) -> None:
     """Remove a temporary file whose process was killed. Raises OSError while one is writing it."""
-    with path.open("rb") as stream:
+    with open(path, "rb") as stream:
         lock(stream.fileno())
-        path.unlink()
+        os.unlink(path)
 
 
 def default_cache(kind: str = "objects") -> ObjectCache:
