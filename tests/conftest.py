@@ -38,7 +38,9 @@ SAMPLE = os.environ.get("SAMPLE")  # 1: all cases of every table, and all round 
 
 # Examples are the same on every run, and a slow machine fails nothing.
 EXAMPLES = 50 if SAMPLE else 20
-hypothesis.settings.register_profile("house", deadline=None, derandomize=True, max_examples=EXAMPLES)
+hypothesis.settings.register_profile(
+    "house", deadline=None, derandomize=True, max_examples=EXAMPLES
+)
 hypothesis.settings.load_profile("house")
 
 

@@ -97,6 +97,7 @@ def memory(rng: random.Random) -> dict[str, list[int]]:
     return {b.name: [of(b.dtype) for _ in range(2)] for b in (NARROW, WIDE, BYTES)}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("part", range(4))
 def test_random_expressions_of_data(part: int) -> None:
     rng = random.Random(part)

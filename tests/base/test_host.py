@@ -92,7 +92,7 @@ def test_sizes_of_caches(monkeypatch, tmp_path):
     assert module._caches((1, 2)) == (1, 2)
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(16)
 @pytest.mark.parametrize(
     ("triple", "name"),
     [(t, name) for t, table in (("x86_64--", X86), ("aarch64--", ARM)) for name in table],

@@ -341,7 +341,7 @@ def check(
     return check
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("cpu", TARGETS)
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels(name: str, cpu: str, check: Callable[[str, str], None]) -> None:

@@ -302,6 +302,7 @@ def calls_itself():
     remove_global_func("test.given")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("first", ["following, s", "s, following", "s, i"])
 @pytest.mark.parametrize("name", THEMSELVES)
 def test_functions_that_call_themselves(calls_itself, name, first):

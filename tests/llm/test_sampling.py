@@ -25,6 +25,7 @@ def _allowed(logits: np.ndarray, o: Sampling, seen: list[int]) -> np.ndarray:
     return out
 
 
+@pytest.mark.sample(2)
 @pytest.mark.budget(8)
 @pytest.mark.parametrize("few", [4, 256])  # the first: most nuclei are larger than that
 @pytest.mark.parametrize(

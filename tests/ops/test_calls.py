@@ -15,7 +15,7 @@ from tools.fuzz.relax_graphs import names, relax_case
 pytestmark = [pytest.mark.no_roundtrip, pytest.mark.no_verify]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", names())
 def test_drawn(name):
     """By the graph interpreter, the loops' and compiled; a new operator is here by its samples."""

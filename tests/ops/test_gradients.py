@@ -148,7 +148,7 @@ def of_floats(name):
 COMPARED = [name for name in CASES if name not in REFUSED | UNSMOOTH and of_floats(name)]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", COMPARED)
 def test_beside_differences(name):
     operator, sample = CASES[name][0], sample_of(name)

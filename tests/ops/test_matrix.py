@@ -76,7 +76,7 @@ def _compiled() -> list[Any]:
     ]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.no_roundtrip
 @pytest.mark.parametrize(("operator", "case"), _compiled())
 def test_compiled(operator, case):

@@ -46,6 +46,7 @@ def drawn(rng, asked, lengths, heads, groups, dim, page, dtype):
     return queries, starts[0], pages, starts[1], ids, np.array(lengths, np.int32)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("dtype", "heads", "groups", "dim", "page", "attrs"),
     [

@@ -87,6 +87,7 @@ def _drawn(shape, dtype):
 
 
 # Results that are inserted, merged, and sorted as a whole; runs that are full and not; all axes.
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize(
     ("shape", "axis", "dtype", "count"),
@@ -113,6 +114,7 @@ def test_topk_is_the_start_of_a_stable_sort(shape, axis, dtype, count, largest):
     np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, want, axis))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("size", [1, 15, 16, 17, 31, 32, 33, 100, 257])
 def test_sorts_of_an_axis_known_at_run_time(size):
     x = _drawn((size, 2), "float32")
@@ -124,6 +126,7 @@ def test_sorts_of_an_axis_known_at_run_time(size):
     np.testing.assert_array_equal(few["main"](x)[1].numpy(), order[:20])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("exclusive", [True, False])
 @pytest.mark.parametrize("width", [0, 1, 7, 16, 17, 45, "n"])
 @pytest.mark.parametrize("axis", [0, -3, 2, 3])

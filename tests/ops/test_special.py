@@ -130,7 +130,7 @@ def results(build: Callable[..., Any], *arrays: np.ndarray) -> list[np.ndarray]:
     return [run["main"](*arrays).numpy() for run in (compile(mod, "llvm"), Interpreter(mod))]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", REFERENCES)
 def test_integrals(name: str) -> None:
     reference, low, high = REFERENCES[name]

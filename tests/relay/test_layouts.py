@@ -285,6 +285,7 @@ def test_blocks_of_one_element(source: str, target: str) -> None:
 AVX2 = lw.Target("llvm -mcpu=core-avx2")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "shape, weight, groups, want",
     [

@@ -25,6 +25,7 @@ def type_of(expr: relay.Expr) -> str:
     return str(relay.transform.InferType()(mod)["main"].ret_type)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "tile, kernel, packed",
     [

@@ -182,6 +182,7 @@ def test_default_rules_use_an_instruction_of_a_user(own_instruction: str) -> Non
     assert "my_dot" not in scheduled(mod, X86 + "cascadelake"), "its vectors are longer"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("cpu", CPUS)
 @pytest.mark.parametrize("window", [1, 3])
 def test_convolutions_in_blocks_whose_weights_are_interleaved(cpu: str, window: int) -> None:

@@ -27,6 +27,7 @@ DOTS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("cpu", DOTS)
 @pytest.mark.parametrize(("rows", "bits"), [(1, (4,)), (5, (8,)), (3, (4, 2))])
 def test_products_of_bytes(rows, bits, cpu):

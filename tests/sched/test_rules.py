@@ -79,6 +79,7 @@ def test_a_matmul_with_its_epilogue(rng: np.random.Generator, rows: int, cols: i
     assert {ForKind.VECTORIZED, ForKind.UNROLLED} <= loop_kinds(kernel)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("kernel", "options"),
     [
@@ -100,6 +101,7 @@ def test_convolutions_of_symbolic_images(
     check(rng, graph(("b", 3, "h", "w"), build), (1, 3, 9, 11), (2, 3, 16, 8), (1, 3, 23, 37))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("window", "stride"), [(3, 1), (3, 2), (5, 1), (5, 2)])
 def test_depthwise_convolutions(rng: np.random.Generator, window: int, stride: int) -> None:
     point, depth = weight(rng, 20, 4, 1, 1), weight(rng, 20, 1, window, window)
@@ -157,6 +159,7 @@ def test_rows_are_reduced(rng: np.random.Generator, name: str, cols: int) -> Non
     check(rng, graph(("n", cols), build), (1, cols), (5, cols))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", [(1, 1), (3, 15), (2, 64), (4, 65), (1, 500)])
 def test_rows_of_symbolic_length(rng: np.random.Generator, shape: tuple[int, int]) -> None:
     check(rng, graph(("n", "m"), lambda bb, x: op.nn.softmax(x, -1)), shape)
@@ -481,6 +484,7 @@ def read_ahead(mod: lw.IRModule, cpu: str) -> tuple[np.ndarray, np.ndarray]:
     return seen[..., :rows, :], seen[..., 2 * rows :, :]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("size", [7, 14])
 @pytest.mark.parametrize("cpu", ["haswell", "skylake-avx512"])
 def test_each_line_of_the_next_weights_is_read_ahead_once(

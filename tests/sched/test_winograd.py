@@ -56,6 +56,7 @@ def test_what_follows(after: str, tile: int) -> None:
     np.testing.assert_allclose(fast["main"](x).numpy(), want, atol=2e-5)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("tile", [2, 4])
 @pytest.mark.parametrize("padding", [(0, 0, 0, 0), (1, 0, 2, 1)])
 def test_paddings_and_an_unknown_batch(

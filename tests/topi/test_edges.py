@@ -202,6 +202,7 @@ SIGNATURES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("make", "arrays", "expected"), PIXELS + LAYERS + PLACES + SIGNATURES)
 def test_values(make, arrays, expected):
     check(make, [np.array(a, order="C") for a in arrays], expected, atol=1e-4)

@@ -88,6 +88,7 @@ TRANSPOSED = {
 }
 
 
+@pytest.mark.sample(2)
 @needs_onednn
 @pytest.mark.parametrize("name", TRANSPOSED)
 def test_transposed_convolutions(rng, name):

@@ -299,6 +299,7 @@ def same(op_type, inputs, **options):
             close([a], [b], 2e-5)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("row", CASES, ids=[f"{r[0]}-{i}" for i, r in enumerate(CASES)])
 def test_static(row):
     op_type, inputs, options = row

@@ -70,6 +70,7 @@ def test_products_over_no_elements(symbolic):
     np.testing.assert_array_equal(got, np.zeros((2, 3)))
 
 
+@pytest.mark.sample(2)
 @SIZES
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_short_floats_are_summed_in_float32(dtype, symbolic):

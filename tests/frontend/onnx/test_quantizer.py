@@ -104,6 +104,7 @@ def test_static(row, build, tmp_path):
     agree(onnx.load(tmp_path / "out.onnx"), x, compiled=channels)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("build", [network, block])
 @pytest.mark.parametrize("channels", [False, True])
 def test_dynamic(channels, build, tmp_path):

@@ -104,6 +104,7 @@ def test_whole_numbers_are_weighed_as_floats(dtype, shape):
     close(interpreted(from_onnx(made), feeds), reference(made, feeds), 0)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("by", ["scales", "sizes", "not_larger", "not_smaller"])
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_antialiasing_and_ratios_of_symbolic_extents(mode, by):

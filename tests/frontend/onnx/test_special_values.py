@@ -203,6 +203,7 @@ def test_two_floats(dtype):
     check_table(rows, {"a": a, "b": b}, peer=dtype.name in PEER)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", INTS, ids=str)
 def test_two_integers(dtype):
     """Division by 0 is 0, as is its remainder."""

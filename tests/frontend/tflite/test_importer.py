@@ -148,6 +148,7 @@ def lstm_model(rng: np.random.Generator, coupled: bool, clip: float) -> tuple[by
     return model(g), arrays
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("coupled", [False, True])
 @pytest.mark.parametrize("clip", [0.0, 0.3])
 def test_lstm(rng: np.random.Generator, coupled: bool, clip: float):

@@ -103,7 +103,7 @@ DEPTHWISE = [  # shape, window: images and windows of any size, stride and paddi
 ]
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("cpu", ["haswell", "skylake-avx512", "cascadelake", *ARM])
 @pytest.mark.parametrize("row", DEPTHWISE, ids=range(len(DEPTHWISE)))
 def test_depthwise_convolutions(rng, row, cpu):
@@ -154,6 +154,7 @@ def test_convolutions_over_one_side_or_unknown_ones(rng, row, dtype):
 PRODUCTS = [((5, 8), (8, 48)), ((9, 7), (7, 10)), ((2, 3, 64), (64, 100)), ((1, 4), (4, 1))]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("row", PRODUCTS, ids=range(len(PRODUCTS)))
 def test_matrix_products(rng, row, whole):

@@ -418,6 +418,7 @@ STEPS: dict[str, list[Callable[[tir.Schedule], object]]] = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("steps", STEPS)
 @pytest.mark.parametrize("fold", FOLDS)
 def test_split_reductions(fold: str, steps: str) -> None:

@@ -14,6 +14,7 @@ STEPS = steps()
 FUNCS = {count: many_blocks(count) for count in (32, 64, 128)}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", STEPS)
 def test_unrelated_blocks(name: str) -> None:
     step = STEPS[name]
