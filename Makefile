@@ -1,5 +1,5 @@
 # Each target sets up what it needs in .venv; a fresh machine needs only make and Python 3.11 or newer.
-.PHONY: demo test test-slow test-references test-torch test-oldest test-wheel slice replay coverage constraints fuzz mutants conformance bench bench-peers lint format setup browser clean
+.PHONY: demo test docs docs-serve test-slow test-references test-torch test-oldest test-wheel slice replay coverage constraints fuzz mutants conformance bench bench-peers lint format setup browser clean
 .DELETE_ON_ERROR:
 
 VENV   := .venv
@@ -14,6 +14,7 @@ CONSTRAINTS := --constraint constraints.txt
 PEERS  := .peers/.setup
 REFERENCES := .references/.setup
 OLDEST := .oldest/.setup
+DOCS := .docs/.setup
 TORCH := .torch/.setup
 TORCH_TESTS := tests/frontend/torch tests/frontend/nn tests/codegen/test_abi.py tests/runtime/test_tensor.py
 PEERS_PY := PYTHONPATH=src .peers/bin/python
@@ -52,6 +53,13 @@ test-torch: $(TORCH)
 # One of the slow checks, by a number: .ci/run takes the commit's, so each has its turn.
 slice: $(SETUP)
 	@$(PY) -m tools.slices $(N)
+
+# The site, in build/site: pages of docs/, and a reference made from the package. Broken links fail.
+docs: $(DOCS)
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=src:. .docs/bin/python -m mkdocs build --quiet
+
+docs-serve: $(DOCS)
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=src:. .docs/bin/python -m mkdocs serve --dev-addr 127.0.0.1:8000
 
 # What a change does to the texts of thousands of small programs, beside the merge base with BASE.
 replay: $(SETUP)
@@ -151,6 +159,12 @@ $(TORCH): pyproject.toml | $(PY)
 	@echo "setting up .torch"
 	@"$(PYTHON)" -m venv .torch
 	@.torch/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[dev,onnx,tflite,torch]'
+	@touch $@
+
+$(DOCS): pyproject.toml | $(PY)
+	@echo "setting up .docs"
+	@"$(PYTHON)" -m venv .docs
+	@.docs/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[onnx,tflite,llm,docs]'
 	@touch $@
 
 # uv: pip has no way to ask for the oldest.

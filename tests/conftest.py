@@ -30,7 +30,7 @@ from .drawing import seeded
 
 GOLDEN = Path(__file__).parent / "golden"
 MODULES_PER_TEST = 20
-# Bounds on the time of round trips and of verifying: one test in so many, and characters of a test's
+# Bounds on the time of round trips and of verifying: one test in SHARE, and characters of a test's
 # modules. The tests of passes and of schedules, in these folders, are all verified.
 SHARE, TEXT_PER_TEST = 4, 16_000
 VERIFIED = {"transform", "sched", "schedule"}

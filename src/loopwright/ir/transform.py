@@ -418,6 +418,12 @@ def make_pass_decorator(
 
         return decorate if pass_func is None else decorate(pass_func)
 
+    parts = "func, " if method != "run" else ""
+    decorator.__doc__ = f"""Makes a pass of a function `f({parts}mod, ctx)`, or of a class with such a method `{hook}`.
+
+    opt_level: the least level of the PassContext at which it runs. name: by default the function's.
+    required: names of passes that run before. traceable: whether a database of tuning may record it.
+    A class becomes a class of passes; its constructor takes the arguments of a pass."""
     return decorator
 
 

@@ -73,8 +73,8 @@ class ObjectCache:
 
     @property
     def _step(self) -> int:
-        """Looking through a large folder takes a third of a second: of what all processes write, one
-        entry in about so many bytes does it, chosen by its key; those that are as large always do."""
+        """The mean number of bytes that all processes write between two evictions, which take a third of a
+        second in a large folder. An entry's key decides whether it evicts; one of this size always does."""
         return self.max_bytes // 64
 
     @property
@@ -216,10 +216,10 @@ def _write(path: Path, parts: Iterable[Any]) -> None:
 
 
 def _listed(folder: str | Path) -> list[os.DirEntry[str]]:
-    """What is in a folder; nothing where there is none."""
+    """The entries of a folder; empty if it does not exist."""
     try:
-        with os.scandir(folder) as found:
-            return list(found)
+        with os.scandir(folder) as entries:
+            return list(entries)
     except OSError:
         return []
 

@@ -177,5 +177,5 @@ from loopwright.tvm.relax_transform.update_vdevice import UpdateVDevice as Updat
 from typing import Any as _Any
 
 VMBuiltinLower = LowerRuntimeBuiltin
-def dataflowblock_pass(pass_func: _Callable[..., _Any] | None = None, opt_level: int | None = None, name: str | None = None, required: _Iterable[str] | None = None, traceable: bool = False) -> _Any: ...
-def function_pass(pass_func: _Callable[..., _Any] | None = None, opt_level: int | None = None, name: str | None = None, required: _Iterable[str] | None = None, traceable: bool = False) -> _Any: ...
+def dataflowblock_pass(pass_func: _Callable[..., _Any] | None = None, opt_level: int | None = None, name: str | None = None, required: _Iterable[str] | None = None, traceable: bool = False) -> _Any: """Makes a pass of a function `f(func, mod, ctx)`, or of a class with such a method `transform_dataflowblock`."""
+def function_pass(pass_func: _Callable[..., _Any] | None = None, opt_level: int | None = None, name: str | None = None, required: _Iterable[str] | None = None, traceable: bool = False) -> _Any: """Makes a pass of a function `f(func, mod, ctx)`, or of a class with such a method `transform_function`."""

@@ -152,4 +152,4 @@ from loopwright.tvm.tir_transform.storage_rewrite import StorageRewrite as Stora
 from loopwright.tvm.tir_transform.verify_vtcm_limit import VerifyVTCMLimit as VerifyVTCMLimit
 from typing import Any as _Any
 
-def prim_func_pass(pass_func: _Callable[..., _Any] | None = None, opt_level: int | None = None, name: str | None = None, required: _Iterable[str] | None = None, traceable: bool = False) -> _Any: ...
+def prim_func_pass(pass_func: _Callable[..., _Any] | None = None, opt_level: int | None = None, name: str | None = None, required: _Iterable[str] | None = None, traceable: bool = False) -> _Any: """Makes a pass of a function `f(func, mod, ctx)`, or of a class with such a method `transform_function`."""
