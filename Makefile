@@ -30,7 +30,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3 python; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
 demo: $(SETUP)
-	@model=$$($(PY) -m tools.zoo fetch centerface); $(PY) -m loopwright.driver.demo $${model:+"$$model"}
+	@$(PY) -m tools.demo
 
 # SAMPLE=1 make test: all cases of the long tables, not one in n.
 test: $(SETUP)

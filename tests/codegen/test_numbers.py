@@ -30,7 +30,6 @@ from loopwright.codegen.llvm.executable import Executable
 from loopwright.codegen.llvm.machine import resolve
 from loopwright.codegen.llvm.program import GRAPH, compile_options
 from loopwright.codegen.objects import ElfObject
-from loopwright.driver.demo import BUNDLED
 from loopwright.frontend.onnx import from_onnx
 from loopwright.ir.functor import post_order_visit
 from loopwright.ir.module import IRModule
@@ -39,6 +38,7 @@ from loopwright.ir.variables import substitute, vars_in
 from loopwright.relay import testing
 from loopwright.tir.function import PrimFunc
 from loopwright.tir.stmt import Allocate
+from tools.demo import BUNDLED
 
 from ..house.source import ROOT
 from ..programs import graph

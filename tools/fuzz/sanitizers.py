@@ -17,13 +17,13 @@ import onnx
 import loopwright as lw
 from loopwright.backend.llvm import graph_pipeline
 from loopwright.codegen.llvm.executable import Executable
-from loopwright.driver.demo import BUNDLED
 from loopwright.frontend.onnx import from_onnx
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import BindSymbolicVars, GraphToTIR
 from loopwright.sched.machine import MACHINES, Machine, register_machine
 from tests.codegen.c_programs import SANITIZERS, Program
 from tests.codegen.test_c_models import MODELS
+from tools.demo import BUNDLED
 
 from . import instrumented
 from .graphs import make

