@@ -1,17 +1,17 @@
-"""Put the stored results into the README: python -m benchmarks.report
+"""Put the stored results into the README and docs/performance.md: python -m benchmarks.report
 
-Reads benchmarks/results/{latency,compile_time,call_overhead,import_time}.json, which the other
-programs of this folder write, and replaces what stands between the markers in README.md.
+Reads benchmarks/results/{plain,latency,compile_time,call_overhead}.json, which the other programs of
+this folder write, and replaces what stands between the markers of these pages.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from .run import REFERENCE, RESULTS, ROOT
 
-README = ROOT / "README.md"
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
 PEERS = (REFERENCE, "tvm", "numpy")
 
@@ -96,20 +96,45 @@ def call_overhead(data: dict[str, float]) -> str:
     return "Microseconds of a call that adds one to eight floats:\n\n" + _table(["", "us"], rows)
 
 
-def section() -> str:
-    """What stands between the markers."""
-    makers = {"latency": latency, "compile_time": compile_time, "call_overhead": call_overhead}
-    found = {name: stored(name) for name in makers}
-    return "\n\n".join(make(found[name]) for name, make in makers.items() if found[name])
+def plain(data: dict[str, Any]) -> str:
+    """Medians of plain architectures beside each peer, with the geometric mean of the ratios to the
+    fastest."""
+    rows, product = [], 1.0
+    for model, engines in data["threads_2"].items():
+        ms = {engine: _median(found["bursts_ms"]) for engine, found in engines.items()}
+        ours = ms.pop("loopwright")
+        ratio = ours / min(ms.values())
+        product *= ratio
+        rows.append([model, _digits(ours), *map(_digits, ms.values()), f"{ratio:.2f}"])
+    mean = product ** (1 / len(rows))
+    rows.append(["geometric mean", "", *[""] * len(ms), f"{mean:.2f}"])
+    head = ["ms, 2 threads", "Loopwright", *ms, "Loopwright / the faster"]
+    said = f"{data['machine']['processor']}, medians of {data['rounds']} bursts in turn, {data['date']}."
+    return f"{_table(head, rows)}\n\n{said}"
 
 
-def replaced(text: str) -> str:
-    """The README's text with the section of the stored results."""
+# The results of each page.
+PAGES: dict[str, dict[str, Callable[[Any], str]]] = {
+    "README.md": {"plain": plain},
+    "docs/performance.md": {
+        "latency": latency,
+        "compile_time": compile_time,
+        "call_overhead": call_overhead,
+    },
+}
+
+
+def replaced(page: str, text: str) -> str:
+    """The text of a page with the stored results between its markers."""
+    found = ((make, stored(name)) for name, make in PAGES[page].items())
+    section = "\n\n".join(make(data) for make, data in found if data)
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{section()}\n{END}{after}"
+    return f"{before}{BEGIN}\n{section}\n{END}{after}"
 
 
 if __name__ == "__main__":
-    README.write_text(replaced(README.read_text(encoding="utf-8")), encoding="utf-8")
-    print(f"written: {README}")
+    for page in PAGES:
+        path = ROOT / page
+        path.write_text(replaced(page, path.read_text(encoding="utf-8")), encoding="utf-8")
+        print(f"written: {path}")
