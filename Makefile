@@ -1,5 +1,5 @@
 # Each target sets up what it needs in .venv; a fresh machine needs only make and Python 3.11 or newer.
-.PHONY: demo test docs docs-serve test-slow test-references test-torch test-oldest test-wheel slice replay coverage constraints fuzz mutants conformance bench bench-peers lint format setup browser clean
+.PHONY: demo test docs docs-serve release test-slow test-references test-torch test-oldest test-wheel slice replay coverage constraints fuzz mutants conformance bench bench-peers lint format setup browser clean
 .DELETE_ON_ERROR:
 
 VENV   := .venv
@@ -60,6 +60,11 @@ docs: $(DOCS)
 
 docs-serve: $(DOCS)
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=src:. .docs/bin/python -m mkdocs serve --dev-addr 127.0.0.1:8000
+
+# Wheel and sdist, built twice and tried outside of the checkout on each Python.
+release: $(SETUP) test lint
+	@$(PIP) build twine
+	@$(PY) -m tools.release
 
 # What a change does to the texts of thousands of small programs, beside the merge base with BASE.
 replay: $(SETUP)
