@@ -32,6 +32,7 @@ GOLDEN = Path(__file__).parent / "golden"
 MODULES_PER_TEST = 20
 # Bounds on the time of round trips: one test in so many, and characters of a test's modules.
 ROUND_TRIPS, TEXT_PER_TEST = 4, 16_000
+os.environ.setdefault("LOOPWRIGHT_TRACEBACK", "full")  # our own frames: failures are read by us
 SAMPLE = os.environ.get("SAMPLE")  # 1: all cases of every table, and all round trips
 
 # Examples are the same on every run, and a slow machine fails nothing.

@@ -70,7 +70,7 @@ def check(
     ok = max(away.values(), default=0.0) <= tolerance
     conditions = Conditions.of(model, feeds, build.target, threads)
     data |= {"conditions": conditions.data(), "differences": away, "tolerance": tolerance}
-    return Report({**data, "ok": ok}, "\n".join(lines), conditions.lines(), int(not ok))
+    return Report({**data, "ok": ok}, "\n".join(lines), conditions.lines(), status=int(not ok))
 
 
 def _operators(outcome: Survey) -> list[dict[str, Any]]:
@@ -152,10 +152,13 @@ def compare(
         data["times"] = {name: t.data() for name, t in times.items()}
     data |= {"outputs": pairs, "tolerance": tolerance, "ok": ok}
     if bisect and not ok:
-        fault = _found(model, feeds, against, tolerance, build)
-        lines.append(str(fault))
-        data["bisect"] = str(fault)
-    return Report(data, "\n\n".join(lines), conditions.lines(), int(not ok))
+        judge = against if against in PEERS else "interpreter"  # others do not judge single nodes
+        fault = VIEWS.get().bisect(
+            model, feeds.arrays, judge, tolerance, build.target, options=build.options()
+        )
+        data["bisect"] = {"against": judge, "found": str(fault)}
+        lines.append(f"bisect against {judge}: {fault}")
+    return Report(data, "\n\n".join(lines), conditions.lines(), status=int(not ok))
 
 
 def _other(text: str, model: Path, build: Build, threads: int | None, feeds: Feeds) -> Peer:
@@ -257,11 +260,3 @@ def bisect(
     lines = [str(fault), *([str(fault.save(out))] if fault and out is not None else [])]
     data["statement"] = fault.statement
     return Report(data, "\n".join(lines), status=int(bool(fault)))
-
-
-def _found(model: Path, feeds: Feeds, against: str, tolerance: float, build: Build) -> Any:
-    """The fault, where the other side judges single nodes; else against the interpreter."""
-    judge = against if against in PEERS else "interpreter"
-    return VIEWS.get().bisect(
-        model, feeds.arrays, judge, tolerance, build.target, options=build.options()
-    )

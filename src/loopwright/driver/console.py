@@ -9,6 +9,7 @@ import shutil
 import sys
 import traceback as frames
 from collections.abc import Callable
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from ..base.errors import InternalError, LoopwrightError
+from ..base.frames import full_tracebacks
 from ..codegen.llvm.compiler import CompileError
 from .progress import watched
 from .report import Report
@@ -75,7 +77,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
         ) -> None:
             _QUIET.set(quiet or json)
             try:
-                with watched(quiet, verbose):
+                with watched(quiet, verbose), full_tracebacks() if traceback else nullcontext():
                     for key, group in groups.items():
                         names = [field.name for field in fields(group)]
                         arguments[key] = group(**{n: arguments.pop(n) for n in names})
