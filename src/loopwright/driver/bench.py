@@ -123,7 +123,6 @@ def bench(
         return Report(data, f"{text}\n\n{plot(rates, 'a second')}", conditions.lines())
     (case,) = cases
     costs = VIEWS.get().costs_of(case.exe, case.feeds.arrays, _PROFILED)
-    costs = replace(costs, calls=[round(ms, 6) for ms in measured[0].medians])
     if save is not None:
         costs.save(save)
     shown = costs.compare(old, _KERNELS, nodes) if old else costs.table(_KERNELS, nodes)

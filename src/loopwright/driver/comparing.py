@@ -139,8 +139,8 @@ def compare(
     feeds = inputs.of(exe, model)
     other = _other(against, model, build, threads, feeds)
     with feeds.explained():
-        got = exe.run(feeds.arrays)
-    pairs = [pair.data() for pair in _pairs(got, other(feeds.arrays))]
+        got, want = exe.run(feeds.arrays), other(feeds.arrays)
+    pairs = [pair.data() for pair in _pairs(got, want)]
     ok = all(pair["relative"] <= tolerance for pair in pairs)
     conditions = Conditions.of(model, feeds, build.target, threads, f"{seconds:g} s each, in turns")
     data = {"conditions": conditions.data(), "against": [other.name, other.version]}

@@ -89,7 +89,7 @@ class Inputs:
             elif dtype.startswith(("int", "uint", "bool")):  # indices and masks: 0 or 1
                 random = random > 0
             with np.errstate(invalid="ignore"):
-                arrays[name] = random.astype(numpy_dtype(dtype))
+                arrays[name] = np.asarray(random, numpy_dtype(dtype))
         return Feeds(arrays, sizes, ports, f"random, seed {self.seed}")
 
 

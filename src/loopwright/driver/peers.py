@@ -36,7 +36,8 @@ class Peer:
     times: bool = True
 
     def __call__(self, feeds: Mapping[str, Any]) -> Outputs:
-        return self.run(feeds)
+        with _named(self.name):
+            return self.run(feeds)
 
 
 def open_peer(
@@ -48,7 +49,22 @@ def open_peer(
     if name not in PEERS:
         what = "unknown judge of the numbers"
         raise UnknownName(explain(what, got=name, instead=suggest(name, PEERS, "one of")))
-    return PEERS[name](model, threads, outputs)
+    with _named(name):
+        return PEERS[name](model, threads, outputs)
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """A context in which an error of an evaluator names it."""
+    try:
+        yield
+    except (LoopwrightError, OSError):
+        raise
+    except Exception as error:
+        got = f"{type(error).__name__}: {error}"
+        raise LoopwrightError(
+            explain(f"{name} refuses the model or its inputs", got=got)
+        ) from error
 
 
 @contextmanager

@@ -88,9 +88,7 @@ class Costs:
             call = statistics.median(self.calls) * 1e3
             shown += f"; a call takes {call:.1f} us (median)"
             if self.us > 1.1 * call:
-                shown += (
-                    ": reading a clock around each kernel costs the rest, so shares are of the sum"
-                )
+                shown += ": clocks around kernels, and other work here, cost the rest"
             elif call > 1.1 * self.us:
                 shown += f": {call - self.us:.1f} us are not in kernels (the call itself, memory)"
         yield shown
