@@ -34,6 +34,7 @@ MODULES_PER_TEST = 20
 # modules. The tests of passes and of schedules, in these folders, are all verified.
 SHARE, TEXT_PER_TEST = 4, 16_000
 VERIFIED = {"transform", "sched", "schedule"}
+os.environ.setdefault("LOOPWRIGHT_TRACEBACK", "full")  # our own frames: failures are read by us
 SAMPLE = os.environ.get("SAMPLE")  # 1: all cases of every table, and all round trips
 
 # Examples are the same on every run, and a slow machine fails nothing.

@@ -144,6 +144,7 @@ NAMES: dict[str, str] = {
     "Arena": "runtime:Arena",
     "bisect": "explore.bisect:bisect",
     "build": "driver.legacy_build:build",
+    "CallError": "base.errors:CallError",
     "compile": "driver:compile",
     "cpu": "runtime:cpu",
     "cuda": "runtime:cuda",

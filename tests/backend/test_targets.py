@@ -126,8 +126,8 @@ MODEL, FEEDS = sys.argv[1:]
 
 def call(*arguments):
     result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
+    assert result.exit_code == 0, result.stdout
+    return result.stdout
 
 x = np.linspace(-1, 1, 4, dtype="float32")
 exe = lw.compile(graphs.Skip, target="toy")

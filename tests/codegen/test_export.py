@@ -14,10 +14,10 @@ from loopwright.codegen.llvm.entry import Entry
 from loopwright.runtime.signature import Argument
 from tests.codegen.test_abi import ADD
 
-pytestmark = pytest.mark.skipif(not export._linkers(), reason="no linker on this machine")
+pytestmark = pytest.mark.skipif(not export.linkers(), reason="no linker on this machine")
 
 
-@pytest.fixture(scope="module", params=export._linkers(), ids=lambda command: command[0])
+@pytest.fixture(scope="module", params=export.linkers(), ids=lambda command: command[0])
 def library(tmp_path_factory, request):
     params = [Argument("a", "float32", ("n",)), Argument("b", "float32", ("n",))]
     text = Entry("entry", "kernel", params, [Argument("o", "float32", ("n",))]).text() + ADD

@@ -121,16 +121,16 @@ def test_tools_of_other_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     have: set[str] = {"ld", "gcc", "aarch64-linux-gnu-ld", "aarch64-linux-gnu-gcc"}
     monkeypatch.setattr("shutil.which", lambda name: name if name in have else None)
     monkeypatch.setattr(export, "find_spec", lambda name: None)
-    assert export._linkers() == [["gcc", "-shared"], ["ld", "-shared"]]
-    assert export._linkers("x86_64-pc-linux-gnu") == export._linkers()
-    assert export._linkers("aarch64-unknown-linux-gnu") == [
+    assert export.linkers() == [["gcc", "-shared"], ["ld", "-shared"]]
+    assert export.linkers("x86_64-pc-linux-gnu") == export.linkers()
+    assert export.linkers("aarch64-unknown-linux-gnu") == [
         ["aarch64-linux-gnu-gcc", "-shared"],
         ["aarch64-linux-gnu-ld", "-shared"],
     ]
     assert export.cross_compiler("x86_64-pc-linux-gnu") is None
     assert export.cross_compiler("aarch64-unknown-linux-gnu") == "aarch64-linux-gnu-gcc"
     have |= {"cc", "clang", "ld.lld"}
-    assert [c[0] for c in export._linkers()] == ["cc", "gcc", "clang", "ld", "ld.lld"]
+    assert [c[0] for c in export.linkers()] == ["cc", "gcc", "clang", "ld", "ld.lld"]
     have.clear()
     for triple, name in (("aarch64-linux-gnu", "-aarch64-linux-gnu"), (None, "")):
         with pytest.raises(LoopwrightError, match=f"apt install binutils{name}, or pip"):

@@ -17,7 +17,7 @@ from loopwright.runtime.linked import CSource
 
 from ..programs import graph, pointwise
 
-pytestmark = pytest.mark.skipif(not export._linkers(), reason="no linker on this machine")
+pytestmark = pytest.mark.skipif(not export.linkers(), reason="no linker on this machine")
 
 X = np.arange(6, dtype="float32").reshape(2, 3)
 C = """
@@ -46,7 +46,7 @@ def test_objects_are_linked_to_a_library(tmp_path):
         files.append(str(tmp_path / f"{name}.o"))
         kernel(name, value).save(files[-1])
     library = str(tmp_path / "both.so")
-    subprocess.run([*export._linkers()[0], "-o", library, *files], check=True)
+    subprocess.run([*export.linkers()[0], "-o", library, *files], check=True)
     loaded = runtime.load_module(library)
     assert sorted(loaded.function_names()) == ["double", "minus"]
     assert result(loaded, "double") == (X * 2).tolist()

@@ -151,8 +151,8 @@ def test_tools_of_other_machines(monkeypatch):
     monkeypatch.setattr(export, "find_spec", lambda name: name)
     zig = [sys.executable, "-m", "ziglang", "ld.lld", "-shared"]
     lld = ["ld.lld", "-shared"]
-    assert export._linkers() == [["cc", "-shared"], lld, zig]
-    made = export._linkers("aarch64-unknown-linux-gnu")
+    assert export.linkers() == [["cc", "-shared"], lld, zig]
+    made = export.linkers("aarch64-unknown-linux-gnu")
     assert made == [
         ["aarch64-linux-gnu-gcc", "-shared"],
         ["aarch64-linux-gnu-ld", "-shared"],

@@ -52,7 +52,7 @@ def test_models_that_are_none():
     assert [g.name_hint for g in steps.as_module(lw.IRModule({"f": named})).functions] == ["g"]
 
 
-def test_plugins_are_shown(monkeypatch, capsys):
+def test_plugins_are_shown(monkeypatch):
     known = [
         Plugin("one", "pkg", ("a", "b"), "", "loopwright.backends"),
         Plugin("two", "other", ("c",), "", "loopwright.passes"),
@@ -64,8 +64,7 @@ def test_plugins_are_shown(monkeypatch, capsys):
         cli, "get_backend", lambda name: SimpleNamespace(why_not=lambda: reasons[name])
     )
     monkeypatch.setenv("COLUMNS", "120")
-    cli.show_plugins()
-    rows = [line for line in capsys.readouterr().out.splitlines() if "│" in line]
+    rows = [line for line in cli.show_plugins().text.splitlines() if "│" in line]
     cells = [[c.strip() for c in row.split("│")[1:-1]] for row in rows]
     assert cells == [
         ["one", "backends", "pkg", "a", "yes", ""],

@@ -91,14 +91,16 @@ def test_wrong_arguments(main, case):
     changes, kind, message = case
     with pytest.raises(kind) as info:
         main(*arguments(**changes))
-    assert str(info.value) == message
+    assert str(info.value).partition("\n  expected: ")[0] == message
 
 
 @pytest.mark.parametrize("count", [0, 3, 5])
 def test_wrong_number_of_arguments(main, count):
     with pytest.raises(TypeError) as info:
         main(*(arguments() * 2)[:count])
-    assert str(info.value) == f"main: expected 4 arguments, got {count}"
+    assert (
+        str(info.value).partition("\n  expected: ")[0] == f"main: expected 4 arguments, got {count}"
+    )
 
 
 def test_kernels_check_extents_of_scalars_and_compound_ones():
@@ -116,10 +118,16 @@ def test_kernels_check_extents_of_scalars_and_compound_ones():
     np.testing.assert_array_equal(b, [2, 5, 0, 0, 0])
     with pytest.raises(ValueError) as info:
         native(a, b, 2)
-    assert str(info.value) == "f: argument 0 `A` has shape[1] = 3, expected 2"
+    assert (
+        str(info.value).partition("\n  expected: ")[0]
+        == "f: argument 0 `A` has shape[1] = 3, expected 2"
+    )
     with pytest.raises(ValueError) as info:
         native(a, np.zeros(6, "float32"), 3)
-    assert str(info.value) == "f: argument 1 `B` has shape[0] = 6, expected 5"
+    assert (
+        str(info.value).partition("\n  expected: ")[0]
+        == "f: argument 1 `B` has shape[0] = 6, expected 5"
+    )
 
 
 @pytest.mark.parametrize(

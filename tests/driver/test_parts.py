@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from os import terminal_size
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,9 +17,12 @@ from loopwright.base.errors import InternalError, LoopwrightError
 from loopwright.base.progress import Step
 from loopwright.driver import console, progress
 from loopwright.driver.differences import difference, errors, flat
-from loopwright.driver.feeds import make_feeds, read_dims
+from loopwright.driver.feeds import Inputs
 from loopwright.driver.options import DEFAULTS, CompileOptions
 from loopwright.driver.progress import Watch
+from loopwright.driver.report import Report, plot, shortened, table
+from loopwright.driver.sizes import fixed, read_dims, read_shapes, resolved
+from loopwright.driver.timing import Times, in_turns, ratio
 from loopwright.runtime.arena import Arena
 
 
@@ -98,20 +102,31 @@ class Model:
         return [kinds[n] for n in self.ports]
 
 
+def arrays(model: Any, path: Path | None = None, overriding: bool = False, **options: Any) -> Any:
+    return Inputs(path, **options).of(model, overriding=overriding).arrays
+
+
 def test_inputs(tmp_path: Path):
     both: Any = Model("x", "k")
-    made = make_feeds(both, None, "")
-    assert [(a.shape, a.dtype.name) for a in made.values()] == [((2, 1), "float32"), ((), "int8")]
-    again = make_feeds(both, None, "n=3")
+    made = arrays(both)
+    kinds = [(a.shape, a.dtype.name) for a in made.values()]
+    assert kinds == [((2, 1), "float32"), ((), "int8")]
+    again = arrays(both, dims="n=3")
     assert again["x"].shape == (2, 3) and np.isfinite(again["x"]).all() and again["x"].std() > 0
-    np.testing.assert_array_equal(again["x"], make_feeds(both, None, "3")["x"])
+    for options in ({"dims": "3"}, {"shape": ["x=2,3"]}, {"shape": ["x=2x3"]}):
+        np.testing.assert_array_equal(again["x"], arrays(both, **options)["x"])
+    assert (again["x"] != arrays(both, dims="3", seed=1)["x"]).all()
+    filled = arrays(both, dims="3", fill=["k=7", "x=-1"])
+    assert filled["k"] == 7 and (filled["x"] == -1).all()
+    with pytest.raises(LoopwrightError, match="filled with a number\\n  got: k=b"):
+        arrays(both, fill=["k=b"])
     one, many, other = (tmp_path / n for n in ("a.npy", "b.npz", "c.npz"))
     np.save(one, np.ones(3))
     np.savez(many, x=np.zeros(2), k=np.ones(1), more=np.ones(1))
-    assert make_feeds(Model("x"), one, "")["x"].tolist() == [1, 1, 1]  # type: ignore[arg-type]
-    assert list(make_feeds(both, many, "", True)) == ["x", "k", "more"]
+    assert arrays(Model("x"), one)["x"].tolist() == [1, 1, 1]
+    assert list(arrays(both, many, True)) == ["x", "k", "more"]
     with pytest.raises(LoopwrightError, match="own initializers\n  got: more"):
-        make_feeds(both, many, "")
+        arrays(both, many)
     other.write_bytes(many.read_bytes()[:40])
     for model, path, message in (
         (both, one, "got: one array, without x, k"),
@@ -119,10 +134,10 @@ def test_inputs(tmp_path: Path):
         (both, other, "got: another file"),
     ):
         with pytest.raises(LoopwrightError, match=message):
-            make_feeds(model, path, "")
+            arrays(model, path)
     np.savez(other)
     with pytest.raises(LoopwrightError, match="got: nothing, without x, k"):
-        make_feeds(both, other, "")
+        arrays(both, other)
 
 
 @pytest.mark.parametrize(
@@ -239,3 +254,89 @@ def test_pages(lines, paged, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     console.page(text)
     assert seen == ([text] if paged else [])
+
+
+# ---------------------------------------------------------------------- sizes and their sources
+
+PICTURE = [("image.1", "float32", ("N", 3, "h", "w")), ("tokens", "int64", ("N", "d1"))]
+
+
+def test_each_size_has_a_source(tmp_path: Path):
+    onnx = pytest.importorskip("onnx")
+    sizes = resolved(PICTURE, ["image_1=2,3,32,48"], "d1=5")
+    assert {n: str(size) for n, size in sizes.items()} == {
+        "N": "2 (--shape)",
+        "h": "32 (--shape)",
+        "w": "48 (--shape)",
+        "d1": "5 (--dims)",
+    }
+    sizes = resolved(PICTURE)
+    assert {n: size.value for n, size in sizes.items()} == {"N": 1, "h": 224, "w": 224, "d1": 128}
+    assert all(size.is_default for size in sizes.values())
+    model = onnx.ModelProto()
+    onnx.helper.set_model_props(model, {"imgsz": "[640, 480]", "d1": "77", "names": "{0: 'a'}"})
+    onnx.save(model, tmp_path / "m.onnx")
+    sizes = resolved(PICTURE, dims="h=9", model=tmp_path / "m.onnx")
+    assert [s.value for s in sizes.values()] == [1, 9, 480, 77]
+    assert sizes["w"].source == "the file's metadata" and not sizes["w"].is_default
+
+
+def test_the_state_of_a_recurrent_network_has_a_batch():
+    state = ("h", "float32", (2, "b0", 128))
+    assert resolved([state])["b0"].value == 1
+    assert resolved([("x", "float32", (1, "t0", 80))])["t0"].value == 128
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("image.1=1,3,8", "does not have this shape.*\n.*one of the form N, 3, h, w"),
+        ("image.1=1,4,8,8", "does not have this shape"),
+        ("img=1,3,8,8", "no input of this name\n  got: img\n.*image.1"),
+        ("1,3,8,8", "this is not a shape"),
+        ("image.1=a", "this is not a shape"),
+    ],
+)
+def test_shapes_that_are_refused(text, says):
+    with pytest.raises(LoopwrightError, match=f"(?s){says}"):
+        read_shapes([text], PICTURE)
+
+
+def test_sizes_that_are_expressions():
+    assert fixed(("n * 2", "n // 2 + m % 4", 5), {"n": 6, "m": 7}) == [12, 6, 5]
+    with pytest.raises(LoopwrightError, match="not computed from others\n  got: k"):
+        fixed(("k",), {"n": 1})
+
+
+# ---------------------------------------------------------------------- what commands print
+
+
+def test_a_table_fits_its_width():
+    rows = [("fused_" + "conv2d_add_" * 20 + "relu", "node", "1"), ("short", "n" * 90, "22")]
+    lines = table(("kernel", "node", "us"), rows, 2).splitlines()
+    assert max(map(len, lines)) <= 100 and "..." in lines[2] and lines[2].endswith(" 1")
+    assert shortened("abcdefghij", 8) == "ab...hij" and shortened("abc", 3) == "abc"
+    assert plot({"a": 1.0, "bb": 4.0}, "x").splitlines()[1] == f"bb  {'#' * 40} 4 x"
+
+
+def test_json_has_no_nan():
+    text = Report({"a": float("nan"), "b": np.float32([1, np.inf]), "c": Path("x")}).json()
+    assert json.loads(text) == {"a": "nan", "b": [1.0, "inf"], "c": "x"}
+
+
+def test_times_take_turns():
+    order: list[str] = []
+    times = in_turns([lambda: order.append("a"), lambda: order.append("b")], 0, runs=5)
+    assert [t.calls for t in times] == [5, 5] and order[-10:] == ["a"] * 5 + ["b"] * 5
+    assert Times(((1.0, 3.0), (2.0,))).data(4) == {
+        "calls": 3, "p50_ms": 2.0, "p90_ms": 2.8, "p99_ms": 2.98, "per_second": 2000.0
+    }  # fmt: skip
+
+
+def test_a_ratio_is_a_change_or_it_is_not():
+    rng = np.random.default_rng(0)
+    old = 10 + rng.standard_normal(30)
+    assert str(ratio(old[:15], old[15:])) == "no change"
+    half = ratio(old / 2, old)
+    assert half.is_change and half.low < 0.5 < half.high and str(half).startswith("0.500 (")
+    assert str(ratio([1.0], [3382.0])) == "no change", "one sample says nothing"

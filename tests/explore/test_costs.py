@@ -7,7 +7,7 @@ import pytest
 
 import loopwright as lw
 from loopwright.base.errors import LoopwrightError
-from loopwright.explore.costs import Cost, Costs, _aligned
+from loopwright.explore.costs import Cost, Costs
 from loopwright.explore.machine import Machine
 
 DIGITS = "src/loopwright/driver/data/digits.onnx"
@@ -43,6 +43,7 @@ def test_tables(digits):
     text = digits.table(2)
     assert text.splitlines()[0].split() == [
         "kernel",
+        "node",
         "calls",
         "us",
         "share",
@@ -51,7 +52,7 @@ def test_tables(digits):
         "of",
         "roof",
     ]
-    assert len(text.splitlines()) == 5 and "the roof: " in text
+    assert len(text.splitlines()) >= 6 and "the roof: " in text and "a call takes" in text
     assert "onnx:/conv2" in str(digits) and "fused_conv2d1_relu1" in str(digits)
 
 
@@ -60,16 +61,46 @@ def test_runs_are_compared(digits, tmp_path):
     digits.save(tmp_path / "run.json")
     old = Costs.load(tmp_path / "run.json")
     assert old == digits
-    half = [Cost(c.name, c.calls, c.us / 2) for c in old.kernels[:-1]]
-    text = Costs([*half, Cost("new", 1, 1.0)], [], old.machine).compare(old)
-    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()}
-    assert rows[half[0].name][-1] == "0.500" and len(rows[old.kernels[-1].name]) == 1
-    assert rows["new"] == ["1.0"] and rows["total"][-1].startswith("0.")
+    assert all(c.us == pytest.approx(np.median(c.runs), abs=1e-2) for c in old.kernels)
+    assert "no change" in old.compare(old) and "0." not in old.compare(old).split("total")[0][-3:]
+
+
+def row(text, name):
+    return next(line.split(name)[1].split() for line in text.splitlines() if name in line)
+
+
+@pytest.mark.no_roundtrip
+def test_a_change_has_a_confidence(tmp_path):
+    rng, machine = np.random.default_rng(0), Machine(100.0, 10.0)
+
+    def kernel(name, us, calls=1):
+        runs = (us * (1 + 0.05 * rng.standard_normal(20))).tolist()
+        return Cost(name, calls, float(np.median(runs)), runs=runs)
+
+    old = Costs(
+        [kernel("a", 100), kernel("b", 50), kernel("c", 0.01), Cost("old", 1, 3.0)], [], machine
+    )
+    new = [kernel("a", 50), kernel("b", 50), kernel("c", 0.29), Cost("new", 1, 1.0)]
+    text = Costs(new, [], machine._replace(gflops=50.0)).compare(old)
+    ratio = row(text, "a  ")
+    assert 0.45 < float(ratio[2]) < 0.55 and ratio[3].startswith("(0.4")
+    assert row(text, "b  ")[2:] == ["no", "change"], "the runs differ by chance"
+    assert row(text, "c  ")[2:] == ["no", "change"], "29 times as long, within a clock's reading"
+    assert row(text, "new  ") == ["1.0", "only", "now"] and row(text, "old  ")[1:] == [
+        "only",
+        "before",
+    ]
+    assert "the machine has changed: 100.0 GFLOP/s before, 50.0 now" in text
+
+
+def test_another_file(tmp_path):
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(LoopwrightError, match="holds no costs of a run"):
         Costs.load(tmp_path / "other.json")
 
 
-def test_columns():
-    assert _aligned([("a", "bc")]) == "a  bc\n-----"
-    assert _aligned([("a", "b"), ("long", "12")]) == "a      b\n--------\nlong  12"
+def test_rates_above_the_roof_are_explained():
+    costs = [Cost("f", 1, 1.0, flops=2e5, bytes=1e5)]
+    text = Costs(costs, [], Machine(100.0, 10.0), [0.01]).table()
+    assert "more GFLOP/s: numpy" in text and "more GB/s: the roof is memory's" in text
+    assert "a call takes 10.0 us (median): 9.0 us are not in kernels" in text

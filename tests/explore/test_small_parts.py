@@ -10,7 +10,8 @@ import pytest
 
 import loopwright as lw
 from loopwright.base.errors import LoopwrightError
-from loopwright.explore import bisect, page
+from loopwright.driver import peers
+from loopwright.explore import bisect, timing
 from loopwright.explore.explored import Explored
 from loopwright.explore.memory import memory_of
 from loopwright.explore.recording import recorded, sizes_of
@@ -111,11 +112,11 @@ def test_parts_of_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_models_of_onnx(tmp_path: Any) -> None:
     onnx = pytest.importorskip("onnx")
     model = onnx.ModelProto(ir_version=8)
-    assert bisect._proto(model) is model
+    assert peers.as_proto(model) is model
     onnx.save(model, tmp_path / "a.onnx")
-    assert bisect._proto(tmp_path / "a.onnx") == model
+    assert peers.as_proto(tmp_path / "a.onnx") == model
     with pytest.raises(LoopwrightError, match="only ONNX models have this evaluator\n  got: int"):
-        bisect._proto(3)
+        peers.as_proto(3)
 
 
 def test_times_of_what_cannot_be_profiled() -> None:
@@ -131,12 +132,14 @@ def test_times_of_what_cannot_be_profiled() -> None:
         def __getitem__(self, name: str) -> Any:
             return lambda *args: None
 
-        def profile(self, *args: Any, number: int) -> Any:
+        def profile(self, *args: Any) -> Any:
             if not self.profiles:
                 raise LoopwrightError("it cannot be profiled")
             return [SimpleNamespace(name="exp", total_us=6.0, calls=4)]
 
     program, inputs = Program(), {"x": np.zeros((3, 4)), "k": 5}
-    assert page.timed(program, inputs, 2) == ({"exp": (3.0, 2)}, {"n": 3})
+    times = timing.timed(program, inputs, 2)
+    assert times.medians() == {"exp": (6.0, 4)} and times.sizes == {"n": 3}
+    assert times.runs == {"exp": [6.0, 6.0]} and len(times.calls) == 2
     program.profiles = False
-    assert page.timed(program, inputs, 2) == ({}, {"n": 3})
+    assert timing.timed(program, inputs, 2) == timing.Timed({}, {}, [], {"n": 3})

@@ -18,6 +18,7 @@ OPTIONAL = {
     "jinja2",
     "onnx",
     "onnxruntime",
+    "openvino",
     "tflite",
     "tokenizers",
     "torch",

@@ -78,8 +78,8 @@ def test_commands_run(page, monkeypatch):
         done = CliRunner().invoke(app, shlex.split(command))
         assert done.exit_code == 0, done.output
         checker, example = doctest.OutputChecker(), doctest.Example(command, shown)
-        same = checker.check_output(shown, done.output, FLAGS)
-        assert same, checker.output_difference(example, done.output, FLAGS)
+        same = checker.check_output(shown, done.stdout, FLAGS)
+        assert same, checker.output_difference(example, done.stdout, FLAGS)
 
 
 def test_the_readme_shows_python_and_what_it_prints():

@@ -103,6 +103,12 @@ ENVIRONMENT: dict[str, Knob] = {
             "code are those that it would get; empty = the CPU that is there.",
         ),
         Knob("LOOPWRIGHT_RPC_SECRET", str, "", "What both sides of `loopwright.rpc` must know."),
+        Knob(
+            "LOOPWRIGHT_TRACEBACK",
+            str,
+            "",
+            "full: tracebacks of errors keep Loopwright's own frames, which are hidden otherwise.",
+        ),
         Knob("LOOPWRIGHT_DUMP", str, "", "Folder into which every pass's result is written."),
     )
 }

@@ -47,8 +47,8 @@ class DiagnosticError(LoopwrightError):
 
 
 class CallError(LoopwrightError):
-    """A call of an operator with arguments that it does not take; it is a ValueError or a TypeError
-    as well."""
+    """A call of an operator, or of a compiled function, with arguments that it does not take; it is a
+    ValueError or a TypeError as well."""
 
 
 class CallValueError(CallError, ValueError):
@@ -65,6 +65,14 @@ def call_error(err: ValueError | TypeError, text: str | None = None) -> CallErro
         return err
     kind = CallTypeError if isinstance(err, TypeError) else CallValueError
     return kind(str(err) if text is None else text)
+
+
+def with_signature(error: CallError, signature: str) -> CallError:
+    """The error of a call, saying once what the function takes."""
+    text = str(error)
+    if "\n  expected: " not in text:
+        error.args = (Explanation(f"{text}\n  expected: {signature}"),)
+    return error
 
 
 class OpError(LoopwrightError):

@@ -8,7 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 
-from ..base.errors import LoopwrightError, explain
+from ..base.errors import CallError, LoopwrightError, explain
+from ..base.frames import hide_frames
 from ..base.late import VIEWS, Slot
 from ..runtime.module import Timed, call_args, run_by_name
 from ..runtime.profiler import Profile
@@ -206,18 +207,22 @@ class CompiledModel(Timed):
         compiles the model once more, with these as inputs. Raises ValueError naming the inputs that
         are missing or unknown.
         """
-        if self.border.state is not None and function == self.entry_name:
-            return self.border.run(self, self.border.state, feeds, named)
-        if type(feeds) is dict and not named:  # one look at each input
-            names, outputs, opened, call = self._runs.get(function) or self._run_of(function)
-            if feeds.keys() == names.keys():
-                result = call(*map(feeds.__getitem__, names))
-                if len(outputs) == 1 and type(result) is Tensor:
-                    return {outputs[0]: result}
-                return dict(zip(outputs, opened(result), strict=True))
-        model = self.overriding([*(feeds if isinstance(feeds, Mapping) else ()), *named])
-        plain = [p.name for p in model.signature(function).params]
-        return run_by_name(model, function, feeds, named, plain)
+        try:
+            if self.border.state is not None and function == self.entry_name:
+                return self.border.run(self, self.border.state, feeds, named)
+            if type(feeds) is dict and not named:  # one look at each input
+                names, outputs, opened, call = self._runs.get(function) or self._run_of(function)
+                if feeds.keys() == names.keys():
+                    result = call(*map(feeds.__getitem__, names))
+                    if len(outputs) == 1 and type(result) is Tensor:
+                        return {outputs[0]: result}
+                    return dict(zip(outputs, opened(result), strict=True))
+            model = self.overriding([*(feeds if isinstance(feeds, Mapping) else ()), *named])
+            plain = [p.name for p in model.signature(function).params]
+            return run_by_name(model, function, feeds, named, plain)
+        except CallError as error:
+            hide_frames(error)
+            raise
 
     def overriding(self, names: Collection[str]) -> CompiledModel:
         """This model, or where initializers that a run may give are among the names, the one that has

@@ -1,4 +1,4 @@
-"""Shared parts of all commands: verbosity, and errors without a traceback."""
+"""Shared parts of all commands: groups of options, the output as text or JSON, errors without a traceback."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ import shutil
 import sys
 import traceback as frames
 from collections.abc import Callable
+from contextlib import nullcontext
 from contextvars import ContextVar
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from ..base.errors import InternalError, LoopwrightError
+from ..base.frames import full_tracebacks
 from ..codegen.llvm.compiler import CompileError
 from .progress import watched
+from .report import Report
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-F = TypeVar("F", bound=Callable[..., None])
+F = TypeVar("F", bound=Callable[..., Report | None])
 
 # Errors of a wrong command or file; any other is a defect of Loopwright.
 EXPECTED = (LoopwrightError, CompileError, ValueError, TypeError, OSError, MemoryError)
@@ -44,32 +48,49 @@ SHARED: dict[str, tuple[Any, Any]] = {
         Annotated[bool, typer.Option("--traceback", help="Show where an error was raised.")],
         False,
     ),
+    "json": (
+        Annotated[bool, typer.Option("--json", help="Print the result as JSON.")],
+        False,
+    ),
 }
 _QUIET: ContextVar[bool] = ContextVar("whether a command prints results only", default=False)
 
 
 def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
-    """Make a function a command: its parameters are the options, and those of `SHARED`."""
+    """Make a function a command: its parameters are the options, a parameter whose type is a dataclass
+    has its fields as options, and those of `SHARED` are added. The `Report` it returns is printed."""
 
     def add(function: F) -> F:
         signature = inspect.signature(function, eval_str=True)
-        shared = [
-            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-            for key, (kind, default) in SHARED.items()
-        ]
-        params = [*signature.parameters.values(), *shared]
+        groups = {n: p.annotation for n, p in signature.parameters.items() if _is_group(p)}
+        shared = [_option(key, kind, default) for key, (kind, default) in SHARED.items()]
+        own = [p for n, p in signature.parameters.items() if n not in groups]
+        params = [*own, *(p for group in groups.values() for p in _options_of(group)), *shared]
+        params = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in params]
 
         def run(
-            quiet: bool, verbose: bool, traceback: bool, **arguments: Path | str | float | None
+            quiet: bool,
+            verbose: bool,
+            traceback: bool,
+            json: bool,
+            **arguments: Path | str | float | None,
         ) -> None:
-            _QUIET.set(quiet)
+            _QUIET.set(quiet or json)
             try:
-                with watched(quiet, verbose):
-                    function(**arguments)
+                with watched(quiet, verbose), full_tracebacks() if traceback else nullcontext():
+                    for key, group in groups.items():
+                        names = [field.name for field in fields(group)]
+                        arguments[key] = group(**{n: arguments.pop(n) for n in names})
+                    status = _print(function(**arguments), json)
             except Exception as error:
                 if traceback or _is_of_typer(error):
                     raise
-                raise typer.Exit(report(error)) from None
+                status = report(error)
+                if json:
+                    typer.echo(Report({"error": str(error), "status": status}).json())
+                raise typer.Exit(status) from None
+            if status:
+                raise typer.Exit(status)
 
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         run.__annotations__ = {p.name: p.annotation for p in params}
@@ -78,6 +99,35 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
         return function
 
     return add
+
+
+def _is_group(param: inspect.Parameter) -> bool:
+    return isinstance(param.annotation, type) and is_dataclass(param.annotation)
+
+
+def _options_of(group: Any) -> list[inspect.Parameter]:
+    return list(inspect.signature(group, eval_str=True).parameters.values())
+
+
+def _option(name: str, kind: Any, default: object) -> inspect.Parameter:
+    only = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, only, default=default, annotation=kind)
+
+
+def _print(result: Report | None, as_json: bool) -> int:
+    """Print the result of a command; its exit status."""
+    if result is None:
+        return 0
+    if as_json:
+        typer.echo(result.json())
+        return result.status
+    if result.notes and not _QUIET.get():
+        typer.echo(result.notes, err=True)
+    if result.said:
+        say(result.said)
+    if result.text:
+        (page if result.paged else typer.echo)(result.text)
+    return result.status
 
 
 def say(text: object) -> None:

@@ -1,71 +1,140 @@
-"""Inputs and outputs of a model on the command line: inputs from a file, or random ones; sizes that
-are symbolic; files of results."""
+"""Inputs and outputs of a model on the command line: inputs from a file, or random ones; files of
+results."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
+import sys
 import zipfile
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+import typer
 
-from ..base.errors import LoopwrightError, UnknownName, explain, suggest
+from ..base.errors import LoopwrightError, explain, suggest
 from ..codegen.compiled import CompiledModel
 from ..ir.dtype import numpy_dtype
+from .sizes import BATCH, Described, Size, find_input, fixed, open_sizes, resolved
 
 if TYPE_CHECKING:
     from ..runtime.tensor import Tensor
 
 _OBJECT = "object"  # the dtype that sequences and maps are described by
+PIPE = Path("-")
+Dims = Annotated[
+    str,
+    typer.Option("--dims", "--size", help="Symbolic sizes: n=1,height=32, or one number for all."),
+]
 
 
-def read_dims(text: str, dims: Iterable[str]) -> dict[str, int]:
-    """The sizes of a text such as "n=4,height=32", or "4" for all of `dims`. Raises LoopwrightError
-    for a text that is not a size, and for an unknown name."""
-    names, values = list(dict.fromkeys(dims)), {}
-    for part in filter(None, text.split(",")):
-        name, equals, number = (word.strip() for word in part.rpartition("="))
-        if not number.isdecimal():
-            hint = "--dims n=1,height=32, or one number for all"
-            raise LoopwrightError(explain("a size is a whole number", got=part, instead=hint))
-        for size in [name] if equals else names:
-            if size not in names:
-                what = "the model has no symbolic size of this name"
-                hint = suggest(size, names, "it has:") if names else "all of its sizes are fixed"
-                raise UnknownName(explain(what, got=size, instead=hint))
-            values[size] = int(number)
-    return values
+@dataclass(frozen=True)
+class Inputs:
+    """The options of a command that runs a model: its inputs."""
+
+    feeds: Annotated[
+        Path | None,
+        typer.Option("--feeds", help="Arrays by input name (.npz, .json, - for a pipe)."),
+    ] = None
+    shape: Annotated[
+        list[str] | None, typer.Option("--shape", help="An input's: image=1,3,224,224; several.")
+    ] = None
+    dims: Dims = ""
+    fill: Annotated[
+        list[str] | None,
+        typer.Option("--fill", help="An input that is one number everywhere: mask=1; several."),
+    ] = None
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of random inputs.")] = 0
+
+    def of(
+        self, exe: CompiledModel, model: object = None, overriding: bool = False, batch: int = 0
+    ) -> Feeds:
+        """The inputs of `main`: those of a file, or random ones of the sizes that `sizes.resolved`
+        finds. model: the file, for its metadata. overriding: the feeds may have initializers that a
+        run may override. batch: the size of each axis of batches. Raises LoopwrightError for a file
+        without them, and for a sequence or a map without a file."""
+        ports = [(n, *port[1:]) for n, port in zip(exe.input_names(), exe.inputs(), strict=True)]
+        if self.feeds is not None:
+            dtypes = {name: dtype for name, dtype, _ in ports}
+            arrays = _load(self.feeds, dtypes, exe.overridable_names(), overriding)
+            return Feeds(arrays, {}, ports, f"from {self.feeds}")
+        path = model if isinstance(model, (str, Path)) else None
+        sizes = resolved(ports, self.shape or (), self.dims, path)
+        if batch:
+            axes = [name for name, kind in open_sizes(ports).items() if kind == BATCH]
+            if not axes:
+                what = "the model has no symbolic size of batches"
+                hint = suggest("", sizes, "it has:") if sizes else "all of its sizes are fixed"
+                raise LoopwrightError(explain(what, got=f"--batch {batch}", instead=hint))
+            sizes |= dict.fromkeys(axes, Size(batch, "--batch"))
+        values = {name: size.value for name, size in sizes.items()}
+        fills = dict(_filled(text, [name for name, *_ in ports]) for text in self.fill or ())
+        rng = np.random.default_rng(self.seed)
+        arrays = {}
+        for name, dtype, shape in ports:
+            if dtype == _OBJECT:
+                what = f"the input {name} is a sequence or a map, which is not made at random"
+                raise LoopwrightError(explain(what, instead=f"--feeds FILE.npz with {name}.0, ..."))
+            random = rng.standard_normal(fixed(shape, values))
+            if name in fills:
+                random = np.full_like(random, fills[name])
+            elif dtype in ("int8", "uint8"):
+                random = random * 64 + 128 * (dtype == "uint8")
+            elif dtype.startswith(("int", "uint", "bool")):  # indices and masks: 0 or 1
+                random = random > 0
+            with np.errstate(invalid="ignore"):
+                arrays[name] = np.asarray(random, numpy_dtype(dtype))
+        return Feeds(arrays, sizes, ports, f"random, seed {self.seed}")
 
 
-def make_feeds(
-    exe: CompiledModel, path: Path | None, dims: str, overriding: bool = False
-) -> dict[str, Any]:
-    """The inputs of `main`: those of a file, or random ones, where symbolic sizes are 1 unless
-    `dims` sets them. overriding: the file may have initializers that a run may override. Raises
-    LoopwrightError for a file that does not hold them, and for a sequence or a map without a file."""
-    shapes = dict(zip(exe.input_names(), exe.inputs(), strict=True))
-    if path is not None:
-        dtypes = {name: dtype for name, (_, dtype, _) in shapes.items()}
-        return _load(path, dtypes, exe.overridable_names(), overriding)
-    sizes = read_dims(dims, (d for *_, dims in shapes.values() for d in dims if isinstance(d, str)))
-    rng = np.random.default_rng(0)
-    for name, (_, dtype, _) in shapes.items():
-        if dtype == _OBJECT:
-            what = f"the input {name} is a sequence or a map, which is not made at random"
-            raise LoopwrightError(explain(what, instead=f"--feeds FILE.npz with {name}.0, ..."))
-    return {
-        name: rng.standard_normal(_fixed(shape, sizes)).astype(numpy_dtype(dtype))
-        for name, (_, dtype, shape) in shapes.items()
-    }
+@dataclass(frozen=True)
+class Feeds:
+    """Inputs by name, the sizes that were open, and the source of the values."""
+
+    arrays: dict[str, Any]
+    sizes: dict[str, Size]
+    ports: Sequence[Described]
+    source: str
+
+    def lines(self) -> Iterator[str]:
+        """A line for each input, and one of the sizes that were open."""
+        for name, array in self.arrays.items():
+            shown = f"{array.dtype}{list(array.shape)}" if hasattr(array, "dtype") else "a sequence"
+            yield f"{name} {shown}, {self.source}"
+        if self.sizes:
+            yield f"open sizes: {', '.join(f'{n}={size}' for n, size in self.sizes.items())}"
+
+    @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        """Within it, an error of a run says which sizes were not given, and the options for them."""
+        try:
+            yield
+        except (LoopwrightError, ValueError) as error:
+            assumed = [f"{n}={size}" for n, size in self.sizes.items() if size.is_default]
+            if not assumed:
+                raise
+            shapes = {n: getattr(self.arrays[n], "shape", ()) for n, *_ in self.ports}
+            name = next(n for n, _, shape in self.ports if {*shape} & {*self.sizes})
+            what = f"the model refuses sizes that were not given\n{error}"
+            hint = f"--shape {name}={','.join(map(str, shapes[name]))} with the sizes that it takes"
+            text = explain(what, got=", ".join(assumed), instead=hint)
+            raise LoopwrightError(text) from error
 
 
-def _fixed(shape: Iterable[int | str], sizes: Mapping[str, int]) -> list[int]:
-    return [d if isinstance(d, int) else sizes.get(d, 1) for d in shape]
+def _filled(text: str, names: Iterable[str]) -> tuple[str, float]:
+    """The input and the number of a text such as mask=1."""
+    name, _, number = text.rpartition("=")
+    try:
+        return find_input(name, names), float(number)
+    except ValueError:
+        what = "an input is filled with a number"
+        raise LoopwrightError(explain(what, got=text, instead="--fill mask=1")) from None
 
 
 def _load(
@@ -94,12 +163,13 @@ def _load(
 
 def _read(path: Path, names: list[str]) -> dict[str, Any]:
     """The arrays of a file by name. Raises ValueError and others for another kind of file."""
-    if path.suffix == ".json":
-        content = json.loads(path.read_text(encoding="utf-8"))
+    data = sys.stdin.buffer.read() if path == PIPE else b""
+    if path.suffix == ".json" or data[:1] == b"{":
+        content = json.loads(data or path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
             raise ValueError("not an object")
         return content
-    loaded = np.load(path)
+    loaded = np.load(io.BytesIO(data) if path == PIPE else path)
     if isinstance(loaded, np.ndarray):
         return {names[0] if len(names) == 1 else "one array": loaded}
     with contextlib.closing(loaded):
@@ -136,12 +206,13 @@ def parts(name: str, value: Any) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def save(path: Path, results: Mapping[str, Any]) -> None:
-    """Write results: nested lists to a .json file, else the arrays of `parts` as .npz."""
+    """Write results: nested lists to a .json file, else the arrays of `parts` as .npz, to a pipe too."""
     if path.suffix == ".json":
         text = json.dumps({name: _plain(name, value) for name, value in results.items()})
         path.write_text(text + "\n", encoding="utf-8")
         return
-    with zipfile.ZipFile(path, "w") as archive:  # numpy.savez has parameters of its own
+    file: Any = sys.stdout.buffer if path == PIPE else path
+    with zipfile.ZipFile(file, "w") as archive:  # numpy.savez has parameters of its own
         for name, array in (p for n, value in results.items() for p in parts(n, value)):
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, array, allow_pickle=False)

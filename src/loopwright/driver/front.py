@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+from ..base.frames import boundary
 from ..base.late import Slot
 from ..codegen.compiled import CompiledModel
 from ..codegen.llvm.executable import Executable
@@ -32,6 +33,7 @@ def compile(
 def compile(model: Any, target: Literal["c"], **keywords: Unpack[Keywords]) -> CModel: ...
 @overload
 def compile(model: Any, target: Any, **keywords: Unpack[Keywords]) -> CompiledModel: ...
+@boundary
 def compile(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> CompiledModel:
     """Compile a model for a target: an `Executable`, for target "c" its C source (a `CModel`), for
     a plug-in's target the result of its code generator.

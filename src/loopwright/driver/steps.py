@@ -14,6 +14,7 @@ from ..backend.pipeline import get_pipeline
 from ..base import budget, progress
 from ..base.errors import LoopwrightError, explain
 from ..base.foreign import noted
+from ..base.frames import boundary
 from ..base.plugins import load_extensions
 from ..base.stack import roomy
 from ..codegen.compiled import CompiledModel
@@ -70,6 +71,7 @@ def _lowered(mod: IRModule, target: Target, options: CompileOptions) -> Lowered:
     return Lowered(graph, passes, target, one_by_one=one_by_one, threads=options.threads)
 
 
+@boundary
 @roomy
 def lower(
     model: Any, target: Target | str | None = None, **keywords: Unpack[Keywords]

@@ -11,7 +11,6 @@ searched for this kernel alone, down to the code generator.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,10 +20,11 @@ import numpy as np
 
 from ..base.errors import LoopwrightError, explain, suggest
 from ..driver.differences import difference, flat
-from ..driver.feeds import make_feeds
+from ..driver.feeds import Inputs
 from ..driver.options import CompileOptions, Keywords
+from ..driver.peers import PEERS, open_peer
 from ..driver.steps import compile_steps
-from ..frontend.torch.models import EAGER, exported, is_program
+from ..frontend.torch.models import exported
 from ..ir import trace as tracing
 from ..ir.functor import pre_order_visit
 from ..ir.pass_context import PassContext
@@ -140,18 +140,16 @@ def bisect(
 
     feeds: inputs by name, or `f(executable)` that returns them; by default random ones.
     against: the reference: "interpreter" (the numpy definitions of the imported operators),
-        "onnxruntime", "reference" (ONNX's own evaluator), "eager" (torch, for its models), the
-        outputs in order, or `f(feeds)` that returns them.
+        "onnxruntime", "openvino", "reference" (ONNX's own evaluator), "eager" (torch, for its
+        models) and others of `driver.peers`, the outputs in order, or `f(feeds)` that returns them.
     tolerance: the greatest relative difference of a tensor, by its largest element.
     keywords: as for `compile`: pipelines with passes of your own, params...
 
     Raises LoopwrightError for an unknown `against`, a kernel, and a model that it cannot run.
     """
-    judges = ["interpreter", *PEERS]
-    if isinstance(against, str) and against not in judges:
+    if isinstance(against, str) and against not in PEERS:
         what = "unknown judge of the numbers"
-        hint = suggest(against, judges, "one of")
-        raise LoopwrightError(explain(what, got=against, instead=hint))
+        raise LoopwrightError(explain(what, got=against, instead=suggest(against, PEERS, "one of")))
     options = CompileOptions.of(keywords)
     if options.args is not None:
         model, options = exported(model, options.args), replace(options, args=None)
@@ -159,73 +157,17 @@ def bisect(
     if isinstance(search.graphs[0][1]["main"], PrimFunc):
         what = "the search is for models, whose main is a graph"
         raise LoopwrightError(explain(what, got="a kernel", instead="a model that calls it"))
-    make = (lambda exe: make_feeds(exe, None, "")) if feeds is None else feeds
+    make = (lambda exe: Inputs().of(exe, model).arrays) if feeds is None else feeds
     inputs = dict(make(search.exe) if callable(make) else make)
     search.args = [to_numpy(inputs[name]) for name in search.exe.input_names()]
-    if isinstance(against, str) and against in PEERS:
-        search.peer = lambda names: PEERS[against](model, inputs, names)
-        want = list(search.peer(None).values())
-    elif against == "interpreter":
+    if against == "interpreter":
         want = Interpreter(search.graphs[0][1])["main"](*search.args)
+    elif isinstance(against, str):
+        search.peer = lambda names: open_peer(against, model, outputs=names)(inputs)
+        want = list(search.peer(None).values())
     else:
         want = against(inputs) if callable(against) else against
     return search.find(flat(want))
-
-
-def _proto(model: object) -> Any:
-    """A model as ONNX."""
-    import onnx
-
-    if isinstance(model, (str, os.PathLike)):
-        return onnx.load(model)
-    if not isinstance(model, onnx.ModelProto):
-        what = "only ONNX models have this evaluator"
-        hint = 'against="interpreter"'
-        raise LoopwrightError(explain(what, got=type(model).__name__, instead=hint))
-    return model
-
-
-def _onnxruntime(model: Any, feeds: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
-    import onnx
-
-    try:
-        import onnxruntime
-    except ImportError as error:
-        what, hint = "onnxruntime is to judge, and is not installed", "pip install onnxruntime"
-        raise LoopwrightError(explain(what, instead=f"{hint}, or against='reference'")) from error
-    model = _proto(model)
-    if names is not None:
-        shown = {value.name for value in model.graph.output}
-        more = [onnx.helper.make_empty_tensor_value_info(n) for n in names if n not in shown]
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
-        copy.graph.output.extend(more)
-        model = copy
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    outputs = [value.name for value in session.get_outputs()]
-    return dict(zip(outputs, session.run(None, feeds), strict=True))
-
-
-def _reference(model: Any, feeds: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
-    from onnx.reference import ReferenceEvaluator
-
-    session: Any = ReferenceEvaluator(_proto(model))
-    if names is not None:
-        return session.run(None, feeds, intermediate=True)
-    return dict(zip(session.output_names, session.run(None, feeds), strict=True))
-
-
-def _eager(model: Any, feeds: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
-    if not is_program(model):
-        what, hint = "only models of torch run in eager", 'against="interpreter"'
-        raise LoopwrightError(explain(what, got=type(model).__name__, instead=hint))
-    return EAGER.get()(model, feeds, names)
-
-
-# Other evaluators: `f(model, feeds, names)` returns these values by name, for None the outputs.
-PEERS = {"onnxruntime": _onnxruntime, "reference": _reference, "eager": _eager}
 
 
 class _Search:

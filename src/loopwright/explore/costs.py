@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..base.errors import LoopwrightError, explain
 from ..codegen.llvm.executable import Executable
+from ..driver.report import table
+from ..driver.timing import ratio
 from .explored import Explored
 from .machine import Machine, machine
-from .page import timed
+from .timing import timed
 
 _HEADS = ("calls", "us", "share", "GFLOP/s", "GB/s", "of roof")
+# Runs of different times see different machines (clocks, other work): a ratio below is not a change,
+# nor is a difference of less than the clock's own reading.
+_LEAST, _CLOCK_US = 0.05, 0.3
 
 
 @dataclass(frozen=True)
 class Cost:
-    """A kernel or a node in one run: calls, microseconds, operations and bytes of all calls; 0 where
-    the loops do not determine them."""
+    """A kernel or a node in one run: calls, microseconds (the median of `runs`), operations and bytes of
+    all calls; 0 where the loops do not determine them. nodes: of the model, that a kernel computes."""
 
     name: str
     calls: int
     us: float
     flops: float = 0.0
     bytes: float = 0.0
+    runs: list[float] = field(default_factory=list, compare=False)
+    nodes: list[str] = field(default_factory=list)
 
     @property
     def gflops(self) -> float:
@@ -46,11 +54,13 @@ class Cost:
 @dataclass(frozen=True)
 class Costs:
     """The costs of a run by kernel and by node of the model, the most expensive first. Those of a
-    node are its part of its kernels, by what their loops do: an estimate."""
+    node are its part of its kernels, by what their loops do: an estimate. calls: milliseconds of calls
+    of the model, measured meanwhile."""
 
     kernels: list[Cost]
     nodes: list[Cost]
     machine: Machine
+    calls: list[float] = field(default_factory=list, compare=False)
 
     @property
     def us(self) -> float:
@@ -59,35 +69,74 @@ class Costs:
 
     def table(self, limit: int | None = None, nodes: bool = False) -> str:
         """The costs as text, of kernels, or of nodes."""
-        rows: list[Sequence[str]] = [("node" if nodes else "kernel", *_HEADS)]
+        rows = []
         for cost in (self.nodes if nodes else self.kernels)[:limit]:
             share = f"{100 * cost.us / (self.us or 1):.1f}%"
             rates = [f"{rate:.2f}" if rate else "" for rate in (cost.gflops, cost.gbs)]
             roof = cost.roof(self.machine)
             times = (str(cost.calls), f"{cost.us:.1f}", share)
-            rows.append((cost.name, *times, *rates, f"{100 * roof:.0f}%" if roof else ""))
-        most = (
-            f"the roof: {self.machine.gflops} GFLOP/s, {self.machine.gbs} GB/s, as numpy has them"
-        )
-        return f"{_aligned(rows)}\ntotal {self.us:.1f} us; {most}"
+            rows.append(
+                (*_names(cost, nodes), *times, *rates, f"{100 * roof:.0f}%" if roof else "")
+            )
+        heads = ("node",) if nodes else ("kernel", "node")
+        return "\n".join([table((*heads, *_HEADS), rows, len(heads)), *self._ending(limit)])
+
+    def _ending(self, limit: int | None) -> Iterable[str]:
+        """The sum of the kernels next to the time of a call, the roof, and what exceeds it."""
+        shown = f"total {self.us:.1f} us in kernels"
+        if self.calls:
+            call = statistics.median(self.calls) * 1e3
+            shown += f"; a call takes {call:.1f} us (median)"
+            if self.us > 1.1 * call:
+                shown += ": clocks around kernels, and other work here, cost the rest"
+            elif call > 1.1 * self.us:
+                shown += f": {call - self.us:.1f} us are not in kernels (the call itself, memory)"
+        yield shown
+        most = self.machine
+        yield f"the roof: {most.gflops} GFLOP/s, {most.gbs} GB/s, as numpy has them"
+        rows = self.kernels[:limit]
+        if any(cost.gflops > most.gflops for cost in rows):
+            yield "  more GFLOP/s: numpy's matrix product is slower than these kernels here"
+        if any(cost.gbs > most.gbs for cost in rows):
+            yield "  more GB/s: the roof is memory's; the data of these kernels stays in the caches"
 
     def compare(self, old: Costs, limit: int | None = None, nodes: bool = False) -> str:
-        """What changed since another run, as text: the largest differences first."""
-        new, before = (
-            {c.name: c.us for c in (x.nodes if nodes else x.kernels)} for x in (self, old)
-        )
-        names = sorted({**before, **new}, key=lambda n: -abs(new.get(n, 0.0) - before.get(n, 0.0)))
-        rows: list[Sequence[str]] = [("node" if nodes else "kernel", "us before", "us", "ratio")]
-        for name in names[:limit]:
-            pair = [times.get(name) for times in (before, new)]
-            ratio = "" if None in pair or not pair[0] else f"{(pair[1] or 0.0) / pair[0]:.3f}"
-            rows.append((name, *("" if us is None else f"{us:.1f}" for us in pair), ratio))
-        ratio = f"{self.us / old.us:.3f}" if old.us else ""
-        return _aligned([*rows, ("total", f"{old.us:.1f}", f"{self.us:.1f}", ratio)])
+        """What changed since another run, as text: the largest differences first. "no change" where
+        the medians may be equal, by resampling the runs of both."""
+        new, before = ({c.name: c for c in (x.nodes if nodes else x.kernels)} for x in (self, old))
+        us = lambda costs, name: costs[name].us if name in costs else 0.0  # noqa: E731
+        names = sorted({**before, **new}, key=lambda n: -abs(us(new, n) - us(before, n)))
+        heads = ("node" if nodes else "kernel", "us before", "us", "change (95 % interval)")
+        rows = [
+            (n, *(f"{us(x, n):.1f}" if n in x else "" for x in (before, new)),
+             _change(new.get(n), before.get(n)))
+            for n in names[:limit]
+        ]  # fmt: skip
+        whole = "" if not old.us else f"{self.us / old.us:.3f}"
+        if self.calls and old.calls:
+            pair = [f"{statistics.median(x.calls) * 1e3:.1f}" for x in (old, self)]
+            rows.append(("a call", *pair, str(ratio(self.calls, old.calls, _LEAST))))
+        rows.append(("total of kernels", f"{old.us:.1f}", f"{self.us:.1f}", whole))
+        return "\n".join([table(heads, rows), *self._drift(old)])
+
+    def _drift(self, old: Costs) -> Iterable[str]:
+        """Changes of the machine itself between the runs."""
+        for name, unit in (("gflops", "GFLOP/s"), ("gbs", "GB/s")):
+            now, then = getattr(self.machine, name), getattr(old.machine, name)
+            if abs(now / (then or now or 1) - 1) > 2 * _LEAST:
+                yield f"the machine has changed: {then} {unit} before, {now} now"
+
+    def data(self) -> dict[str, Any]:
+        """The costs as a dict."""
+        return {**asdict(self), "machine": list(self.machine)}
 
     def save(self, file: str | Path) -> None:
-        """Write the costs as JSON, which `load` reads."""
-        Path(file).write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
+        """Write the costs as JSON, which `load` reads; - is a pipe."""
+        text = json.dumps(self.data(), indent=1)
+        if str(file) == "-":
+            print(text)
+        else:
+            Path(file).write_text(text, encoding="utf-8")
 
     @staticmethod
     def load(file: str | Path) -> Costs:
@@ -95,7 +144,7 @@ class Costs:
         try:
             data = json.loads(Path(file).read_text(encoding="utf-8"))
             parts = [[Cost(**cost) for cost in data[name]] for name in ("kernels", "nodes")]
-            return Costs(*parts, Machine(*data["machine"]))
+            return Costs(*parts, Machine(*data["machine"]), data.get("calls", []))
         except (ValueError, TypeError, KeyError):
             what = "this file holds no costs of a run"
             hint = "loopwright bench MODEL --save FILE, or Costs.save"
@@ -105,41 +154,49 @@ class Costs:
         return f"{self.table()}\n\n{self.table(nodes=True)}"
 
 
+def _names(cost: Cost, nodes: bool) -> tuple[str, ...]:
+    """The name of a row, and of a kernel the node that takes most of it."""
+    if nodes:
+        return (cost.name,)
+    first = "/".join(cost.nodes[0].partition(":")[2].split("/")[-2:]) if cost.nodes else ""
+    more = f" +{len(cost.nodes) - 1}" if len(cost.nodes) > 1 else ""
+    return cost.name, first + more
+
+
+def _change(new: Cost | None, old: Cost | None) -> str:
+    """The ratio of two times, if it is a change."""
+    if new is None or old is None:
+        return "only now" if old is None else "only before"
+    if abs(new.us - old.us) < _CLOCK_US * max(new.calls, 1):
+        return "no change"
+    return str(ratio(new.runs, old.runs, _LEAST)) if new.runs and old.runs else "one run: unknown"
+
+
 def costs_of(exe: Executable, inputs: Mapping[str, Any], number: int = 10) -> Costs:
-    """The costs of a run with inputs by name, timed in `number` runs."""
+    """The costs of a run with inputs by name: medians of `number` runs."""
     explored = Explored.of(exe)
-    times, sizes = timed(exe, dict(inputs), number)
+    times = timed(exe, dict(inputs), number)
     kernels, parts = [], dict[str, list[Cost]]()
-    for name, (us, calls) in times.items():
-        work = explored.work(name, sizes) if name in explored.kernels else {}
-        cost = Cost(name, calls, us, *(work.get(key, 0.0) * calls for key in ("flops", "bytes")))
-        kernels.append(cost)
-        shares = explored.shares(name, sizes) if name in explored.kernels else {}
+    for name, (us, calls) in times.medians().items():
+        seen, runs = name in explored.kernels, [round(us, 3) for us in times.runs[name]]
+        work = explored.work(name, dict(times.sizes)) if seen else {}
+        shares = explored.shares(name, dict(times.sizes)) if seen else {}
+        amounts = [work.get(key, 0.0) * calls for key in ("flops", "bytes")]
+        order = sorted(shares, key=lambda node: -shares[node])
+        kernels.append(Cost(name, calls, us, *amounts, runs, order))
         for node, share in shares.items():
-            amounts = [share * amount for amount in (us, cost.flops, cost.bytes)]
-            parts.setdefault(node, []).append(Cost(node, calls, *amounts))
+            own = [share * amount for amount in (us, *amounts)]
+            parts.setdefault(node, []).append(Cost(node, calls, *own, [share * r for r in runs]))
     rows = [
-        Cost(name, *(_sum(costs, key) for key in ("calls", "us", "flops", "bytes")))
+        Cost(
+            name,
+            *(
+                sum(getattr(cost, key) for cost in costs)
+                for key in ("calls", "us", "flops", "bytes")
+            ),
+            [sum(run) for run in zip(*(cost.runs for cost in costs), strict=False)],
+        )
         for name, costs in parts.items()
     ]
-    slow: Callable[[Cost], float] = lambda cost: -cost.us  # noqa: E731
-    return Costs(sorted(kernels, key=slow), sorted(rows, key=slow), machine())
-
-
-def _sum(costs: list[Cost], key: str) -> Any:
-    return sum(getattr(cost, key) for cost in costs)
-
-
-def _aligned(rows: list[Sequence[str]]) -> str:
-    """Columns, the first one to the left, with a line below the heads."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            [
-                row[0].ljust(widths[0]),
-                *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)),
-            ]
-        )
-        for row in rows
-    ]
-    return "\n".join([lines[0], "-" * max(map(len, lines)), *(line.rstrip() for line in lines[1:])])
+    ordered = (sorted(part, key=lambda cost: -cost.us) for part in (kernels, rows))
+    return Costs(*ordered, machine(), [us / 1e3 for us in times.calls])

@@ -22,7 +22,7 @@ from ..script.printer.lines import Lines, numbered
 from ..tir.function import PrimFunc
 from ..tir.signature import signature_of
 from .origins import Modules, Names, is_leaf, names_of, origins_of
-from .work import weights_of, work_of
+from .work import sizes_of_calls, weights_of, work_of
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,10 @@ class Explored:
         for record in self.steps:
             if record.name == "ApplyDefaultSchedule" and kernel in record.before:
                 func = record.before[kernel]
-                return work_of(func, sizes) if isinstance(func, PrimFunc) else {}
+                if not isinstance(func, PrimFunc):
+                    return {}
+                works = [work_of(func, at) for at in self._sizes_of_calls(kernel, sizes)]
+                return {key: sum(w[key] for w in works) / len(works) for key in works[0]}
         return {}
 
     def shares(self, kernel: str, sizes: Mapping[str, int]) -> dict[str, float]:
@@ -193,12 +196,21 @@ class Explored:
         func = self._function(kernel)
         origins, whole = origins_of(func), names_of(func.span)
         shares: dict[str, float] = {}
-        for statement, weight in weights_of(func, sizes).items():
+        for statement, weight in weights_of(func, self._sizes_of_calls(kernel, sizes)[0]).items():
             among = [name for name in origins.get(statement) or whole if name in self.nodes]
             for name in among:
                 shares[name] = shares.get(name, 0.0) + weight / len(among)
         count = sum(shares.values())
         return {name: part / count for name, part in shares.items()}
+
+    def _sizes_of_calls(self, kernel: str, sizes: Mapping[str, int]) -> list[Mapping[str, int]]:
+        """The symbolic sizes of a kernel in each of its calls, with these ones of the inputs."""
+        functions = {g.name_hint: f for g, f in self.final.functions.items()}
+        graphs = [functions[name] for name in self.kernels if self.is_graph(name)]
+        calls = [
+            at for graph in graphs for at in sizes_of_calls(graph, functions[kernel], kernel, sizes)
+        ]
+        return calls or [sizes]
 
     # -- questions -----------------------------------------------------------------------------
 

@@ -10,13 +10,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import LoopwrightError
 from ..codegen.llvm.executable import Executable
 from ..ir.trace import Trace
 from .explored import Explored
 from .machine import machine
 from .notebook import notebook_executable, notebook_trace  # noqa: F401
 from .page_data import PageData
+from .timing import Timed, timed
 
 _STYLES = ("page.css",)
 _SCRIPTS = ("dagre.min.js", "diff.min.js", "model.js", "texts.js")
@@ -47,7 +47,8 @@ def page(
     explored: Explored, inputs: dict[str, Any] | None = None, *, title: str = "", number: int = 10
 ) -> str:
     """The page as HTML."""
-    profile, sizes = ({}, {}) if inputs is None else timed(explored.exe, inputs, number)
+    times = Timed({}, {}, [], {}) if inputs is None else timed(explored.exe, inputs, number)
+    profile, sizes = times.medians(), dict(times.sizes)
     roof = machine() if profile else None
     data = PageData(explored, profile, sizes, roof).data(title or "model")
     packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)
@@ -65,26 +66,6 @@ def page(
     for name, value in parts.items():
         text = text.replace(f"@{name}@", value, 1)
     return text
-
-
-def timed(
-    exe: Any, inputs: dict[str, Any], number: int
-) -> tuple[dict[str, tuple[float, int]], dict[str, int]]:
-    """Microseconds and calls of each kernel in a run, and the symbolic sizes of the inputs."""
-    args = [inputs[name] for name in exe.input_names()]
-    exe["main"](*args)
-    try:
-        entries = list(exe.profile(*args, number=number))
-    except LoopwrightError:
-        entries = []
-    sizes: dict[str, int] = {
-        dim: size
-        for (_, _, dims), array in zip(exe.inputs(), args, strict=True)
-        for dim, size in zip(dims, getattr(array, "shape", ()), strict=False)
-        if isinstance(dim, str)
-    }
-    times = {e.name: (e.total_us / number, round(e.calls / number)) for e in entries}
-    return times, sizes
 
 
 def _written(text: str, file: str | Path | None) -> str:

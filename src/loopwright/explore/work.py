@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..arith import Analyzer
 from ..ir.functor import pre_order_visit
 from ..ir.op import Op
-from ..ir.prim_expr import ConstExpr, PrimExpr, Var
+from ..ir.prim_expr import Call, ConstExpr, IntImm, PrimExpr, Var
 from ..ir.prim_op import const
 from ..ir.variables import substitute
 from ..tir import stmt as st
@@ -35,6 +35,36 @@ def work_of(func: PrimFunc, sizes: Mapping[str, int]) -> dict[str, float]:
         return {"flops": float(estimate_tir_flops(fixed.body)), "bytes": moved}
     except ValueError:  # loops whose extent depends on data have no rate
         return {"bytes": moved}
+
+
+def sizes_of_calls(
+    graph: PrimFunc, kernel: PrimFunc, name: str, sizes: Mapping[str, int]
+) -> Iterator[dict[str, int]]:
+    """The sizes that a native graph function passes to a kernel, call by call: numbers that it computes
+    from its own ones."""
+    values: dict[Var, Any] = {
+        v: const(sizes[v.name], v.dtype) for v in graph.params if v.name in sizes
+    }
+    calls: list[Call] = []
+
+    def visit(node: Any) -> bool:
+        if isinstance(node, st.LetStmt):
+            value = Analyzer().simplify(substitute(node.value, values))
+            if isinstance(value, IntImm):
+                values[node.var] = value
+        elif isinstance(node, Call) and getattr(node.op, "name_hint", "") == name:
+            calls.append(node)
+        return True
+
+    pre_order_visit(graph.body, visit)
+    for call in calls:
+        pairs = zip(kernel.params, call.args, strict=False)
+        args = {
+            v.name: Analyzer().simplify(substitute(a, values))
+            for v, a in pairs
+            if not v.dtype.is_handle
+        }
+        yield {**sizes, **{n: a.value for n, a in args.items() if isinstance(a, IntImm)}}
 
 
 def weights_of(func: PrimFunc, sizes: Mapping[str, int]) -> dict[int, float]:

@@ -56,6 +56,8 @@ def typical_sizes(inputs: Iterable[tuple[str, str, Sequence[Any]]]) -> dict[str,
         )
         for axis, size in enumerate(shape):
             if isinstance(size, str):
+                if len(shape) == 3 and axis == 1 and isinstance(shape[0], int) and shape[0] > 1:
+                    others = "batch"  # (layers, batch, hidden): the state of a recurrent network
                 said = (
                     kind for kind, _, words in _KINDS if re.match(rf"(.*_)?({words})", size.lower())
                 )

@@ -27,6 +27,7 @@ from ..base import budget, progress
 from ..base import config as knobs
 from ..base.errors import explain, suggest
 from ..base.foreign import noted
+from ..base.frames import boundary
 from ..base.late import public_names as _public_names
 from ..base.registry import Registry
 from ..base.span import Span, source_line
@@ -110,6 +111,7 @@ class Pass:
         """The new module; the same object when nothing changes."""
         raise NotImplementedError(f"{type(self).__name__} has no method run(self, mod, ctx)")
 
+    @boundary
     @roomy
     def __call__(self, mod: IRModule) -> IRModule:
         """Run on a module: requirements first, watched by the context's instruments.

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from loopwright.base.errors import explain
+from loopwright.base.errors import CallError, CallTypeError, CallValueError, explain, with_signature
+from loopwright.base.frames import hide_frames
 from loopwright.runtime.dtype import numpy_dtype
 from loopwright.runtime.signature import Argument, Signature
 from loopwright.runtime.tensor import PackedTensor, Tensor, from_dlpack
@@ -61,10 +62,12 @@ def _of_python(what: str, dtype: str, value: Any) -> np.ndarray:
         converted = np.asarray(value)
     except ValueError:
         message = f"{what} is a list whose parts differ in length"
-        raise ValueError(explain(message, got=_shown(value))) from None
+        raise CallValueError(explain(message, got=_shown(value))) from None
     kinds = _TAKES.get(dtype.rstrip("0123456789"), "biuf")
     if converted.size and converted.dtype.kind not in kinds:
-        raise ValueError(explain(f"{what} takes values of {dtype}", got=_shown(value))) from None
+        raise CallValueError(
+            explain(f"{what} takes values of {dtype}", got=_shown(value))
+        ) from None
     with np.errstate(over="ignore"):
         array = converted.astype(numpy_dtype(dtype))
     if (
@@ -73,7 +76,7 @@ def _of_python(what: str, dtype: str, value: Any) -> np.ndarray:
         and (array.astype(converted.dtype) != converted).any()
     ):
         message = f"{what} has a value that {dtype} cannot hold"
-        raise ValueError(explain(message, got=_shown(value))) from None
+        raise CallValueError(explain(message, got=_shown(value))) from None
     return array
 
 
@@ -91,21 +94,23 @@ def placed(function: str, count: int, out: Any) -> list[Any]:
     outputs = leaves(out)
     if not count:
         what = f"{function} has no results: it writes the arrays among its arguments"
-        raise TypeError(
+        raise CallTypeError(
             explain(what, got="out=", instead="give them in the order of its parameters")
         )
     if len(outputs) != count:
         what = f"{function} has {count} results" if count > 1 else f"{function} has one result"
-        raise TypeError(explain(what, got=f"{len(outputs)} arrays as out", instead="one for each"))
+        raise CallTypeError(
+            explain(what, got=f"{len(outputs)} arrays as out", instead="one for each")
+        )
     for k, value in enumerate(outputs):
         array = value.view() if type(value) is Tensor else value
         if not (isinstance(value, (np.ndarray, Tensor)) or hasattr(value, "__dlpack__")):
             what = f"{function}: output {k} is not an array"
-            raise TypeError(explain(what, got=type(value).__name__, instead="numpy.empty(...)"))
+            raise CallTypeError(explain(what, got=type(value).__name__, instead="numpy.empty(...)"))
         if isinstance(array, np.ndarray) and not (array.flags.writeable and array.dtype.isnative):
             what = f"{function}: output {k} cannot be written"
             got = "a read-only array" if array.dtype.isnative else f"dtype {array.dtype.str}"
-            raise TypeError(explain(what, got=got, instead="numpy.empty(...)"))
+            raise CallTypeError(explain(what, got=got, instead="numpy.empty(...)"))
     return outputs
 
 
@@ -116,14 +121,18 @@ def copy_results(function: str, results: Sequence[Any], out: Any) -> None:
     for k, (value, target) in enumerate(zip(results, targets, strict=True)):
         if not hasattr(value, "__dlpack__"):
             what = f"{function}: result {k} is not an array, so it is not written to one"
-            raise TypeError(explain(what, got=type(value).__name__, instead="call it without out="))
+            raise CallTypeError(
+                explain(what, got=type(value).__name__, instead="call it without out=")
+            )
         result = from_dlpack(value)
         array = isinstance(target, np.ndarray)
         into: Any = target if array else from_dlpack(target)
         got, expected = (into.dtype.name if array else into.dtype), result.dtype
         if got != expected or into.shape != result.shape:
             what = f"{function}: output {k} has dtype {got} and shape {into.shape}"
-            raise ValueError(explain(what, instead=f"dtype {expected} and shape {result.shape}"))
+            raise CallValueError(
+                explain(what, instead=f"dtype {expected} and shape {result.shape}")
+            )
         into[...] = result.view()
 
 
@@ -134,7 +143,12 @@ class Converted:
         self.name, self.function, self.signature = name, function, signature
 
     def __call__(self, *args: Any, out: object = None) -> Any:
-        result = self.function(*prepared(self.name, self.signature, args))
+        try:
+            result = self.function(*prepared(self.name, self.signature, args))
+        except CallError as error:
+            with_signature(error, self.signature.text(self.name, 32))
+            hide_frames(error)
+            raise
         if out is None:
             return result
         copy_results(self.name, self.signature.leaves(result), out)
@@ -147,7 +161,7 @@ def in_order(names: Sequence[str], out: Any) -> Any:
         return out
     if set(out) != set(names):
         what = f"the outputs are {', '.join(names)}"
-        raise ValueError(explain(what, got=", ".join(out) or "none"))
+        raise CallValueError(explain(what, got=", ".join(out) or "none"))
     return [out[name] for name in names]
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from loopwright.base.errors import explain
+from loopwright.base.errors import CallError, CallValueError, explain, with_signature
+from loopwright.base.frames import boundary, hide_frames
 from loopwright.base.names import as_identifier
 from loopwright.runtime.arguments import in_order, leaves
 from loopwright.runtime.device import Device
@@ -251,7 +252,7 @@ def ordered_inputs(
         parts = [f"missing {', '.join(missing)}"] if missing else []
         parts += [f"unknown {', '.join(unknown)}"] if unknown else []
         what = f"the inputs of {function} are {', '.join(names)}"
-        raise ValueError(explain(what, got="; ".join(parts)))
+        raise CallValueError(explain(what, got="; ".join(parts)))
     return [*args, *(by_input[n] if n in by_input else by_input[other] for n, other in left)]
 
 
@@ -263,10 +264,23 @@ def call_args(
     by_name = len(args) == 1 and isinstance(args[0], Mapping)
     if not (by_name or named):
         return args
-    names = model.input_names(function)
-    return tuple(ordered_inputs(function, names, args[0] if by_name else args, named))
+    return tuple(_ordered(model, function, args[0] if by_name else args, named))
 
 
+def _ordered(
+    model: Any, function: str, feeds: Any, named: Mapping[str, Any], also: Any = None
+) -> list[Any]:
+    """`ordered_inputs` of a model, whose errors have its signature."""
+    try:
+        return ordered_inputs(function, model.input_names(function), feeds, named, also)
+    except CallError as error:
+        described = getattr(model, "described", model.signature)(function)
+        with_signature(error, described.text(function, 32))
+        hide_frames(error)
+        raise
+
+
+@boundary
 def run_by_name(
     model: Any,
     function: str,
@@ -281,7 +295,7 @@ def run_by_name(
     if "out" in named and "out" not in names:
         named = {**named}
         out = in_order(outputs, named.pop("out"))
-    args = ordered_inputs(function, names, feeds, named, also)
+    args = _ordered(model, function, feeds, named, also)
     call = model[function]
     opened = model.signature(function).leaves
     results = opened(call(*args)) if out is None else leaves(call(*args, out=out))

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from loopwright.base.errors import call_error
+from loopwright.base.errors import CallError, call_error, with_signature
+from loopwright.base.frames import hide_frames
 from loopwright.runtime.arguments import leaves, placed, prepared
 from loopwright.runtime.dtype import is_packed
 from loopwright.runtime.ffi import ffi
@@ -53,11 +54,19 @@ class NativeFunction:
         """Call it. out: an array, or one for each result, that results are written to and that is
         returned; contiguous, and apart from the inputs."""
         if out is not None:
-            return self._write_to(out, args)
+            try:
+                return self._write_to(out, args)
+            except CallError as error:
+                hide_frames(error)
+                raise
         try:
             result = self._function(*args)
         except (BufferError, TypeError, ValueError) as error:
-            result = self._call_converted(args, error)
+            try:
+                result = self._call_converted(args, error)
+            except Exception as refused:
+                hide_frames(refused)
+                raise
         kind = type(result)
         if kind is self._plain:
             if not self._results:
@@ -88,6 +97,19 @@ class NativeFunction:
         return out
 
     def _call_converted(self, args: tuple[Any, ...], error: Exception) -> Any:
+        """The call of `_converted`; where this function refuses its arguments, a CallError with its
+        signature."""
+        try:
+            return self._converted(args, error)
+        except (TypeError, ValueError) as refused:
+            if not str(refused).startswith(f"{self.name}: "):
+                raise  # of a function that it calls
+            wrong = call_error(refused)
+            if self.signature is not None:
+                with_signature(wrong, self.signature.text(self.name, 32))
+            raise wrong.with_traceback(None) from None
+
+    def _converted(self, args: tuple[Any, ...], error: Exception) -> Any:
         """The call with arguments that were refused: arrays that numpy does not export (bfloat16,
         int4, read-only), and those that `prepared` converts. Results in a copy are copied back into
         its array. Raises the error where there is nothing to convert."""
@@ -96,9 +118,6 @@ class NativeFunction:
         arrays = [from_dlpack(a) if _is_packed(a) else a for a in arrays]
         copies = [k for k, a in enumerate(args) if arrays[k] is not a]
         if not copies and not isinstance(error, BufferError):
-            own = str(error).startswith(f"{self.name}: ")
-            if own and isinstance(error, (ValueError, TypeError)):
-                raise call_error(error).with_traceback(None)
             raise error
         # A function with results does not write its inputs.
         inputs = len(signature.params) if signature is not None and signature.results else 0

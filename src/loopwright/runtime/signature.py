@@ -87,10 +87,10 @@ class Signature:
             return list(value)
         return _opened(value, self.tree)
 
-    def text(self, function: str) -> str:
+    def text(self, function: str, most: int = 4) -> str:
         """A function of this signature in one line: main(x float32[n, 8]) -> out float32[n, 4]"""
-        results = f" -> {few(self.results)}" if self.results else ""
-        return f"{function}({few(self.params)}){results}"
+        results = f" -> {few(self.results, most)}" if self.results else ""
+        return f"{function}({few(self.params, most)}){results}"
 
     def as_lists(self) -> dict[str, Any]:
         """The fields as lists: of an argument [name, dtype], and dimensions where it is a tensor."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -242,6 +242,39 @@ class Tensor:
 
     def __reduce__(self) -> Any:
         return Tensor, (self.numpy(),)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            what = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if not name.startswith("_") and hasattr(np.ndarray, name):
+                what = explain(f"a tensor has no {name}", instead=f"tensor.numpy().{name}")
+            raise AttributeError(what)
+
+
+def _no_arithmetic(sign: str, is_reflected: bool) -> Callable[[Tensor, object], Any]:
+    """An operator of Python's that tensors do not have: arrays do it, for one on the other side, too."""
+
+    def refuse(self: Tensor, *others: object) -> Any:
+        if any(type(other) not in _PLAIN and not isinstance(other, Tensor) for other in others):
+            return NotImplemented  # an array, a node of a graph: it may have the operator
+        other = ["tensor.numpy()" if isinstance(o, Tensor) else repr(o) for o in others]
+        sides = [*other, "tensor.numpy()"] if is_reflected else ["tensor.numpy()", *other]
+        hint = f" {sign} ".join(sides) if others else f"{sign}tensor.numpy()"
+        what = "a tensor is the result of a model: it has no arithmetic"
+        raise TypeError(explain(what, got=f"operator {sign}", instead=hint))
+
+    return refuse
+
+
+_PLAIN = (bool, int, float, complex, list, tuple)
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%"}
+_SIGNS |= {"pow": "**", "matmul": "@", "and": "&", "or": "|", "xor": "^"}
+for _name, _sign in _SIGNS.items():
+    setattr(Tensor, f"__{_name}__", _no_arithmetic(_sign, False))
+    setattr(Tensor, f"__r{_name}__", _no_arithmetic(_sign, True))
+for _name, _sign in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "neg": "-"}.items():
+    setattr(Tensor, f"__{_name}__", _no_arithmetic(_sign, False))
 
 
 class PackedTensor(Tensor):

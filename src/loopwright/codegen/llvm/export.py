@@ -173,7 +173,7 @@ def library_objects(
         return compile_objects([*modules, data], triple=triple, cpu=cpu, features=features)
 
 
-def _linkers(triple: str | None = None) -> list[list[str]]:
+def linkers(triple: str | None = None) -> list[list[str]]:
     """Commands that link a shared library, in order of preference."""
     commands = [[tool, "-shared"] for tool in _tools(("cc", "gcc", "clang", "ld"), triple)]
     if shutil.which("ld.lld"):
@@ -215,7 +215,7 @@ def link_shared(
     compiler or linker for the triple, else that of the `ziglang` package. Raises LoopwrightError
     without any, or with the linker's output.
     """
-    commands = _linkers(triple) if linker is None else [list(linker)]
+    commands = linkers(triple) if linker is None else [list(linker)]
     if not commands:
         raise _no_tool("no linker to make a shared library", triple)
     return _combined(objects, path, [*commands[0], "-o"], more, workspace)

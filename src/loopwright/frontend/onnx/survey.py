@@ -97,7 +97,7 @@ def _sizes(main: Function) -> Iterator[str]:
     for param in main.params:
         info = param.struct_info
         dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
-        shape = [d.name if isinstance(d, TirVar) else None for d in dims or ()]
+        shape = [getattr(d, "name", getattr(d, "value", None)) for d in dims or ()]
         inputs.append((param.name_hint, str(getattr(info, "dtype", "")), shape))
         for axis, name in enumerate(shape):
             inputs_of[name].append(f"axis {axis} of {param.name_hint}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -28,8 +29,13 @@ def is_program(model: object) -> bool:
 
 
 def from_model(model: Any) -> IRModule | None:
-    """The module of an ExportedProgram or an ONNXProgram, None for anything else. Raises LoopwrightError
-    for an nn.Module, which says nothing of its inputs."""
+    """The module of an ExportedProgram, of the file (.pt2) that `torch.export.save` wrote of one, or of
+    an ONNXProgram; None for anything else. Raises LoopwrightError for an nn.Module, which says
+    nothing of its inputs."""
+    if isinstance(model, (str, os.PathLike)) and str(model).endswith(".pt2"):
+        import torch
+
+        model = torch.export.load(os.fspath(model))
     kinds = _kinds(model)
     if is_program(model):
         return IMPORTED.get()(model)

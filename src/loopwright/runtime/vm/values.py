@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import LoopwrightError, explain
+from ...base.errors import CallTypeError, CallValueError, explain
 from ..ffi import ffi
 from ..native import NativeFunction, PythonView, array_functions
 from ..packed_func import PackedFunc
 from ..tensor import ShapeTuple, Tensor, from_dlpack
 
 
-class VMValueError(LoopwrightError, ValueError):
+class VMValueError(CallValueError):
     """A value of the right kind that the program does not take: another shape or data type."""
 
 
-class VMTypeError(LoopwrightError, TypeError):
+class VMTypeError(CallTypeError):
     """A value of a kind that the program does not take."""
 
 

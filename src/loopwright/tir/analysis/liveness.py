@@ -104,7 +104,7 @@ class Allocations:
         size = self.size_of(node)
         if size is None:
             sizes = ", ".join(re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(e)) for e in node.extents)
-            return f"its size is known only at run time ({sizes})"
+            return f"{OPEN_SIZE} ({sizes})"
         if not is_true(node.condition):
             return "it is allocated on a condition"
         if called and size <= self.stack_bytes and node.buffer_var not in self.handed(func):
@@ -488,6 +488,7 @@ class _Walk:
         self.liveness.calls.append(CallRecord(callee, args, self.used(rest), scratch, begin, end))
 
 
+OPEN_SIZE = "its size is known only at run time"  # why memory of an unbounded size is not planned
 _FOREVER = 1 << 60  # until its scope ends: a pointer to the memory is stored
 _HANDLERS: dict[type, Any] = {
     st.Allocate: _Walk.allocate,

@@ -52,9 +52,11 @@ from ....ir.prim_expr import Call, PrimExpr, Var
 from ....ir.prim_op import const
 from ....ir.transform import IRModule, ModulePass, PassContext
 from ....runtime.arena import Arena, as_arenas, format_bytes
+from ....runtime.signature import few
 from ... import stmt as st
 from ...analysis.in_place import can_overwrite, declared
 from ...analysis.liveness import (
+    OPEN_SIZE,
     Allocations,
     called_function,
     is_separate,
@@ -163,6 +165,7 @@ class _Planner:
 
     def run(self) -> IRModule:
         """The module with this function planned."""
+        self.check_limits()
         problem = self.problem()
         placement = place(problem, self.options.algorithm)
         if not placement.fits:
@@ -188,6 +191,17 @@ class _Planner:
             items.append(Item(r.name, r.size, r.first, r.last, r.alignment, own))
         shared = frozenset(self.in_place()) if self.options.in_place else frozenset()
         return Problem(tuple(items), pools, shared)
+
+    def check_limits(self) -> None:
+        """Raise LoopwrightError where memory of unbounded size, which is outside the arenas, may be in those
+        with limits only: these would say nothing."""
+        unbounded = [n for n, why in self.live.left.items() if why.startswith(OPEN_SIZE)]
+        if unbounded and all(a.limit is not None for a in self.arenas):
+            names = ", ".join(a.name for a in self.arenas)
+            what = f"the limit of arena {names} cannot be checked for {self.gvar.name_hint}"
+            got = f"{len(unbounded)} tensors whose size is known only at run time: {few(unbounded)}"
+            hint = 'numbers or bounds for symbolic sizes ("tir_var_upper_bound", --dims "n<=8")'
+            raise LoopwrightError(explain(what, got=got, instead=f'{hint}, or also Arena("rest")'))
 
     def in_place(self) -> Iterator[tuple[int, int]]:
         """Pairs (dying, starting) of memory in calls where one may overwrite the other."""

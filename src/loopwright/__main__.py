@@ -1,0 +1,5 @@
+"""`python -m loopwright`: the command line."""
+
+from .driver.cli import main
+
+main()

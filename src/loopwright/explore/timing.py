@@ -1,0 +1,54 @@
+"""Times of the kernels of a model, next to the time of its calls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import LoopwrightError
+
+
+@dataclass(frozen=True)
+class Timed:
+    """runs: microseconds of each kernel, all its calls together, in each run; counts: its calls in one;
+    calls: microseconds of a call of the model between two runs; sizes: the symbolic ones."""
+
+    runs: Mapping[str, list[float]]
+    counts: Mapping[str, int]
+    calls: list[float]
+    sizes: Mapping[str, int]
+
+    def medians(self) -> dict[str, tuple[float, int]]:
+        """Microseconds of each kernel in a run, and its calls."""
+        return {n: (float(np.median(us)), self.counts[n]) for n, us in self.runs.items()}
+
+
+def timed(exe: Any, inputs: Mapping[str, Any], number: int) -> Timed:
+    """Times with inputs by name. A run, which reads a clock around each kernel, and a call without
+    clocks take turns, so that both see the same machine."""
+    args = [inputs[name] for name in exe.input_names()]
+    main = exe["main"]
+    main(*args)
+    runs, counts, calls = dict[str, list[float]](), dict[str, int](), list[float]()
+    try:
+        exe.profile(*args)  # compiles the version with clocks
+        for _ in range(number):
+            for entry in exe.profile(*args):
+                runs.setdefault(entry.name, []).append(entry.total_us)
+                counts[entry.name] = entry.calls
+            begin = time.perf_counter()
+            main(*args)
+            calls.append((time.perf_counter() - begin) * 1e6)
+    except LoopwrightError:
+        runs.clear()
+    sizes = {
+        dim: size
+        for (_, _, dims), array in zip(exe.inputs(), args, strict=True)
+        for dim, size in zip(dims, getattr(array, "shape", ()), strict=False)
+        if isinstance(dim, str)
+    }
+    return Timed(runs, counts, calls, sizes)
