@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 import loopwright as lw
 from loopwright.driver import cli, demo, doctor
 from loopwright.driver.cli import app
+from loopwright.relax.byoc import get_backend
 
 from ..house.source import ROOT
 
@@ -158,6 +159,12 @@ def test_bench_has_percentiles_and_a_table_of_variants() -> None:
     (times,) = data["times"]
     assert times["p50_ms"] <= times["p90_ms"] <= times["p99_ms"] and times["per_second"] > 0
     assert {"softmax"} < {kernel["name"] for kernel in data["costs"]["kernels"]}
+
+
+def test_bench_offloads_to_back_ends_that_are_installed() -> None:
+    if get_backend("onednn").why_not():
+        pytest.skip("no oneDNN here")
+    assert "median of 3 calls" in call("bench", MODEL, "--runs", "3", "--backend", "onednn")
 
 
 def test_compare_with_another_engine_file_and_target(tmp_path: Path) -> None:
