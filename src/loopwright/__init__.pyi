@@ -10,7 +10,8 @@ from loopwright import (
 )
 from loopwright.base import errors as _errors
 from loopwright.base.errors import (
-    DiagnosticError as DiagnosticError, LoopwrightError as LoopwrightError,
+    CallError as CallError, DiagnosticError as DiagnosticError,
+    LoopwrightError as LoopwrightError,
 )
 from loopwright.base.span import Span as Span
 from loopwright.driver.front import compile as compile

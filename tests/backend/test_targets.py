@@ -14,7 +14,7 @@ from loopwright.backend import base, c, llvm
 from loopwright.base.registry import customised
 from loopwright.codegen.c.model import CModel
 from loopwright.codegen.llvm.executable import Executable
-from loopwright.driver import demo
+from tools import demo
 from loopwright.driver.options import CompileOptions
 from loopwright.ir.target import KINDS, Target, register_target_kind
 

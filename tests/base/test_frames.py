@@ -12,7 +12,7 @@ import pytest
 
 import loopwright as lw
 from loopwright.base.frames import boundary, full_tracebacks, hide_frames
-from loopwright.driver import demo
+from tools import demo
 
 PACKAGE = Path(lw.__file__).parent
 

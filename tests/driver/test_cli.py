@@ -17,8 +17,10 @@ from onnx import TensorProto, helper
 from typer.testing import CliRunner
 
 import loopwright as lw
-from loopwright.driver import cli, demo, doctor
+from loopwright.driver import cli, doctor
+from tools import demo
 from loopwright.driver.cli import app
+from loopwright.relax.byoc import get_backend
 
 from ..house.source import ROOT
 
@@ -158,6 +160,12 @@ def test_bench_has_percentiles_and_a_table_of_variants() -> None:
     (times,) = data["times"]
     assert times["p50_ms"] <= times["p90_ms"] <= times["p99_ms"] and times["per_second"] > 0
     assert {"softmax"} < {kernel["name"] for kernel in data["costs"]["kernels"]}
+
+
+def test_bench_offloads_to_back_ends_that_are_installed() -> None:
+    if get_backend("onednn").why_not():
+        pytest.skip("no oneDNN here")
+    assert "median of 3 calls" in call("bench", MODEL, "--runs", "3", "--backend", "onednn")
 
 
 def test_compare_with_another_engine_file_and_target(tmp_path: Path) -> None:
@@ -398,14 +406,15 @@ def test_where_an_error_was_raised(refuse: Refuse, monkeypatch: pytest.MonkeyPat
     assert "in broken" in shown and "Please report it" in shown
 
 
-def test_the_demo_says_which_model_it_shows(
+def test_the_demo_shows_the_bundled_model_without_a_network(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demo, "_time", lambda call: float(call() is None) + 1.0)
-    assert demo.main([]) == 0
+    monkeypatch.setattr(demo, "fetch", Mock(side_effect=demo.RegistryError("no network")))
+    monkeypatch.setattr(demo, "median", lambda call: float(call() is None) + 1.0)
+    assert demo.main() == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("no model was given: this is the bundled one")
-    assert "model   digits.onnx" in shown and "registry" not in shown
-    assert "\nLegalizeOps " in shown and "\nGraphToTIR " in shown
-    assert demo.main([MODEL]) == 0
-    assert capsys.readouterr().out.startswith("model   digits.onnx")
+    assert shown.startswith("Nothing could be fetched (no network): this is the bundled")
+    assert "digits: [0 1 2 3 4 5 6 7 8 9]" in shown and "the results agree" in shown
+    levels = re.findall(r"^  (\w+) +\d+ lines  \S", shown, re.MULTILINE)
+    assert levels == ["graph", "loops", "schedule", "LLVM", "assembly"]
+    assert len(shown.splitlines()) < 40 and max(map(len, shown.splitlines())) <= 100

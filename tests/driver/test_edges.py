@@ -13,7 +13,8 @@ from rich.console import Console
 import loopwright as lw
 from loopwright.base.plugins import Plugin
 from loopwright.base.progress import Step
-from loopwright.driver import cli, demo, disk_cache, progress, steps, vm_build
+from loopwright.driver import cli, disk_cache, progress, steps, vm_build
+from tools import demo
 from loopwright.runtime import Module
 from loopwright.runtime.vm import ExecBuilder
 

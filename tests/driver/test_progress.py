@@ -11,7 +11,7 @@ import pytest
 
 import loopwright as lw
 from loopwright.base.progress import Step, heard_by
-from loopwright.driver import demo
+from tools import demo
 
 from ..house.source import ROOT
 from ..programs import graph

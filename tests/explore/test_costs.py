@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import loopwright as lw
+from loopwright import relax, tir
 from loopwright.base.errors import LoopwrightError
 from loopwright.explore.costs import Cost, Costs
 from loopwright.explore.machine import Machine
@@ -103,4 +104,21 @@ def test_rates_above_the_roof_are_explained():
     costs = [Cost("f", 1, 1.0, flops=2e5, bytes=1e5)]
     text = Costs(costs, [], Machine(100.0, 10.0), [0.01]).table()
     assert "more GFLOP/s: numpy" in text and "more GB/s: the roof is memory's" in text
-    assert "a call takes 10.0 us (median): 9.0 us are not in kernels" in text
+    assert "a call takes 10.0 us (median)" in text and "9.0 us are not in kernels" in text
+
+
+@pytest.mark.no_roundtrip
+def test_rates_are_of_the_sizes_that_calls_pass():
+    """The second convolution's extents are computed in the graph: a half of its input's."""
+    n, h = (tir.Var(name, "int64") for name in "nh")
+    x = relax.Var("x", relax.TensorStructInfo((n, 1, h, h), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        w = relax.const(np.ones((16, 1, 3, 3), "float32"))
+        v = relax.const(np.ones((16, 16, 3, 3), "float32"))
+        y = builder.emit(relax.op.nn.conv2d(x, w, strides=2, padding=1))
+        builder.emit_func_output(builder.emit(relax.op.nn.conv2d(y, v, strides=2, padding=1)))
+    exe = lw.compile(builder.get())
+    costs = exe.costs({"x": np.ones((2, 1, 64, 64), "float32")}, 2)
+    flops = {round(cost.flops) for cost in costs.kernels}
+    assert {2 * 16 * 32 * 32 * 9 * 2, 2 * 16 * 16 * 16 * 9 * 16 * 2} <= flops, flops

@@ -95,9 +95,10 @@ def bench(
         Path | None, typer.Option(help="Print what changed since the run that --save wrote.")
     ] = None,
 ) -> Report:
-    """Print the time of a call (percentiles, calls a second) and its most expensive kernels: time,
-    GFLOP/s, GB/s and the part of this machine's roof; a table for several --threads and --batch; for a
-    language model tokens a second behind contexts of the lengths of --dims."""
+    """Print the time of a call (percentiles, calls a second) and its most expensive kernels.
+
+    Kernels: time, GFLOP/s, GB/s and the part of this machine's roof. Several --threads and --batch: a
+    table and a plot. A language model: tokens a second behind contexts of the lengths of --dims."""
     counts = numbers(threads, "--threads") or [None]
     batches = numbers(batch, "--batch") or [0]
     if LANGUAGE.get().is_model(model):
@@ -136,7 +137,7 @@ def _table(cases: list[Case]) -> str:
     rows = []
     for case in cases:
         row = case.row()
-        plain = [str(row[k] or "") for k in ("threads", "batch", "calls")]
+        plain = [str(row[k] or "-") for k in ("threads", "batch", "calls")]
         rows.append([*plain, *(figure(row[k]) for k in keys)])
     (head, *_), median = rows, cases[0].row()["p50_ms"]
     text = table(heads, rows, 0)

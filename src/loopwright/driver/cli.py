@@ -1,11 +1,13 @@
 """The command line: `loopwright show | explore | run | bench | compare | check | bisect | compile MODEL`,
 `loopwright chat MODEL`, `loopwright doctor`, `loopwright plugins`.
 
-MODEL is an ONNX or a TFLite file, or a program that `torch.export.save` wrote (.pt2); for `chat` and `bench` a GGUF file,
-or a folder of Hugging Face's; - is a pipe. Inputs come from `--feeds FILE` (.npz or .json, arrays by
-input name); otherwise they are random. Symbolic sizes come from `--shape image=1,3,224,224`, `--dims
-n=4,height=32` (or one number), the file's metadata, else from the kind of axis (batch 1, image 224, sequence 128), and are
-printed; `show` and `compile` fix those of `--dims` in the code (`n<=8` is an upper bound). `--json` prints results for programs.
+MODEL is an ONNX or a TFLite file, a program that `torch.export.save` wrote (.pt2), or - for a pipe;
+for `chat` and `bench` also a GGUF file, or a folder of Hugging Face's.
+
+Inputs come from `--feeds FILE` (.npz or .json, arrays by input name); otherwise they are random.
+Sizes that the model leaves open come from `--shape image=1,3,224,224`, `--dims n=4,height=32` (or one
+number), the file's metadata, else from the kind of axis (batch 1, image 224, sequence 128); they are
+printed. `show` and `compile` fix those of `--dims` in the code (`n<=8` is an upper bound).
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ from .bench import LANGUAGE
 from .commands import Build, Model, Threads, app, check_known, ports_of, symbols_of
 from .comparing import bisect as bisect
 from .conditions import Conditions
-from .console import command
+from .console import command, unwrapped
 from .feeds import PIPE, Dims, Inputs, parts, save
 from .front import compile
 from .report import Report
@@ -67,7 +69,7 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(help=__doc__)
+@app.callback(help=unwrapped(__doc__))
 def options(
     version: Annotated[
         bool,

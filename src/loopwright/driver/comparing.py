@@ -30,6 +30,7 @@ from .steps import as_module, as_target
 from .timing import Times, in_turns, ratio
 
 _GOOD = 1e-4
+ENGINES = ", ".join(name for name in PEERS if name != "eager")  # which needs a model in Python
 
 
 @command(app)
@@ -43,7 +44,9 @@ def check(
 ) -> Report:
     """Report what becomes of each operator (native, decomposed, interpreted, missing), which values
     are known only at run time, and what will be slow; then compare compiled results with a numpy
-    evaluation. The exit status is 1 where an operator is missing or a result differs."""
+    evaluation.
+
+    The exit status is 1 where an operator is missing or a result differs."""
     outcome = survey(str(model))
     broken = bool(outcome.missing or outcome.error)
     mod = None if broken or not run else as_module(str(model))
@@ -120,9 +123,7 @@ def compare(
     inputs: Inputs,
     against: Annotated[
         str,
-        typer.Option(
-            help=f"{', '.join(PEERS)}, or ENGINE:FILE; another model file; another target."
-        ),
+        typer.Option(help=f"{ENGINES}, or ENGINE:FILE; another model file; another target."),
     ] = "interpreter",
     threads: Threads = None,
     tolerance: Tolerance = _GOOD,
@@ -134,7 +135,9 @@ def compare(
     ] = False,
 ) -> Report:
     """Compare the numbers and the times of a model with those of another engine, another file or
-    another target. The exit status is 1 where an output differs by more than the tolerance."""
+    another target.
+
+    The exit status is 1 where an output differs by more than the tolerance."""
     exe = build.compiled(model, threads)
     feeds = inputs.of(exe, model)
     other = _other(against, model, build, threads, feeds)
@@ -174,7 +177,7 @@ def _other(text: str, model: Path, build: Build, threads: int | None, feeds: Fee
         target = as_target(text)
     except (LoopwrightError, ValueError, TypeError) as error:
         what = "this is not an engine, a file or a target to compare with"
-        hint = f"{', '.join(PEERS)}; FILE.onnx; 'llvm -mcpu=x86-64'"
+        hint = f"{ENGINES}; FILE.onnx; 'llvm -mcpu=x86-64'"
         raise UnknownName(explain(what, got=text, instead=hint)) from error
     if not backend_of(target).result.suffix:
         return Peer(text, __version__, compile(model, text, threads=threads).run)
@@ -241,9 +244,7 @@ def bisect(
     model: Model,
     build: Build,
     inputs: Inputs,
-    against: Annotated[
-        str, typer.Option(help=f"The reference: {', '.join(PEERS)}.")
-    ] = "interpreter",
+    against: Annotated[str, typer.Option(help=f"The reference: {ENGINES}.")] = "interpreter",
     tolerance: Tolerance = _GOOD,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="A folder for both modules and a script.")

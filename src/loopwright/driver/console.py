@@ -92,13 +92,19 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
             if status:
                 raise typer.Exit(status)
 
-        run.__name__, run.__doc__ = function.__name__, function.__doc__
+        run.__name__, run.__doc__ = function.__name__, unwrapped(function.__doc__)
         run.__annotations__ = {p.name: p.annotation for p in params}
         vars(run)["__signature__"] = signature.replace(parameters=params)
         app.command(name)(run)
         return function
 
     return add
+
+
+def unwrapped(doc: str | None) -> str:
+    """A docstring with its paragraphs as one line each, which the terminal wraps."""
+    paragraphs = inspect.cleandoc(doc or "").split("\n\n")
+    return "\n\n".join(" ".join(p.split("\n")) for p in paragraphs)
 
 
 def _is_group(param: inspect.Parameter) -> bool:

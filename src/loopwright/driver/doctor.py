@@ -35,8 +35,9 @@ _CGROUP = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 
 @command(app)
 def doctor() -> Report:
-    """Report this machine's CPU, memory and threads, the versions of packages, the extras and back ends
-    that are installed, and how to get those that are missing. The exit status is 1 where Loopwright
+    """Report this machine's CPU, memory and threads, versions, and how to get what is not installed.
+
+    The exit status is 1 where Loopwright
     itself lacks something."""
     sections = {"machine": _machine(), "versions": _versions(), "extras": dict(_extras())}
     sections |= {"back ends": dict(_back_ends()), "tools": _tools(), "environment": _environment()}

@@ -138,15 +138,15 @@ def _reference(model: Any, threads: int | None, outputs: Sequence[str] | None) -
 def _openvino(model: Any, threads: int | None, outputs: Sequence[str] | None) -> Peer:
     with _needed("openvino"):
         import openvino
-    config = {"PERFORMANCE_HINT": "LATENCY"} | (
-        {"INFERENCE_NUM_THREADS": threads} if threads else {}
-    )
+    # By default it computes in bfloat16 where the CPU has it, and differs from everything.
+    config = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    config |= {"INFERENCE_NUM_THREADS": threads} if threads else {}
     compiled = openvino.Core().compile_model(os.fspath(model), "CPU", config)
 
     def run(feeds: Mapping[str, Any]) -> Outputs:
         return {next(iter(p.names), ""): v for p, v in compiled(dict(feeds)).items()}
 
-    return Peer("openvino", openvino.__version__, run)
+    return Peer("openvino", openvino.__version__.split("-")[0], run)
 
 
 def _torch(model: Any, threads: int | None, outputs: Sequence[str] | None) -> Peer:

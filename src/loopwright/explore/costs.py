@@ -83,15 +83,14 @@ class Costs:
 
     def _ending(self, limit: int | None) -> Iterable[str]:
         """The sum of the kernels next to the time of a call, the roof, and what exceeds it."""
-        shown = f"total {self.us:.1f} us in kernels"
+        yield f"total {self.us:.1f} us in kernels"
         if self.calls:
             call = statistics.median(self.calls) * 1e3
-            shown += f"; a call takes {call:.1f} us (median)"
+            yield f"a call takes {call:.1f} us (median), measured in turns with the kernels"
             if self.us > 1.1 * call:
-                shown += ": clocks around kernels, and other work here, cost the rest"
+                yield "  less: the clocks around kernels, and other work here, cost the rest"
             elif call > 1.1 * self.us:
-                shown += f": {call - self.us:.1f} us are not in kernels (the call itself, memory)"
-        yield shown
+                yield f"  more: {call - self.us:.1f} us are not in kernels (the call itself, memory)"
         most = self.machine
         yield f"the roof: {most.gflops} GFLOP/s, {most.gbs} GB/s, as numpy has them"
         rows = self.kernels[:limit]

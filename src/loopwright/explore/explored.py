@@ -92,6 +92,7 @@ class Explored:
         self._code: dict[str, Located] = {}
         self._lines: dict[int, tuple[Any, Lines, dict[int, Names]]] = {}
         self._leaves: dict[str, dict[str, list[int]]] = {}
+        self._passed: dict[tuple[tuple[str, int], ...], dict[str, list[dict[str, int]]]] = {}
 
     @staticmethod
     def of(exe: Executable) -> Explored:
@@ -203,14 +204,17 @@ class Explored:
         count = sum(shares.values())
         return {name: part / count for name, part in shares.items()}
 
-    def _sizes_of_calls(self, kernel: str, sizes: Mapping[str, int]) -> list[Mapping[str, int]]:
+    def _sizes_of_calls(self, kernel: str, sizes: Mapping[str, int]) -> list[dict[str, int]]:
         """The symbolic sizes of a kernel in each of its calls, with these ones of the inputs."""
-        functions = {g.name_hint: f for g, f in self.final.functions.items()}
-        graphs = [functions[name] for name in self.kernels if self.is_graph(name)]
-        calls = [
-            at for graph in graphs for at in sizes_of_calls(graph, functions[kernel], kernel, sizes)
-        ]
-        return calls or [sizes]
+        key = tuple(sorted(sizes.items()))
+        if key not in self._passed:
+            functions = {g.name_hint: f for g, f in self.final.functions.items()}
+            kernels = {name: functions[name] for name in self.kernels}
+            passed = self._passed[key] = {}
+            for graph in filter(self.is_graph, kernels):
+                for name, calls in sizes_of_calls(kernels[graph], kernels, sizes).items():
+                    passed.setdefault(name, []).extend(calls)
+        return self._passed[key].get(kernel) or [dict(sizes)]
 
     # -- questions -----------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..arith import Analyzer
@@ -38,10 +38,10 @@ def work_of(func: PrimFunc, sizes: Mapping[str, int]) -> dict[str, float]:
 
 
 def sizes_of_calls(
-    graph: PrimFunc, kernel: PrimFunc, name: str, sizes: Mapping[str, int]
-) -> Iterator[dict[str, int]]:
-    """The sizes that a native graph function passes to a kernel, call by call: numbers that it computes
-    from its own ones."""
+    graph: PrimFunc, kernels: Mapping[str, PrimFunc], sizes: Mapping[str, int]
+) -> dict[str, list[dict[str, int]]]:
+    """The sizes that a native graph function passes to each kernel, call by call: numbers that it
+    computes from its own ones."""
     values: dict[Var, Any] = {
         v: const(sizes[v.name], v.dtype) for v in graph.params if v.name in sizes
     }
@@ -52,19 +52,20 @@ def sizes_of_calls(
             value = Analyzer().simplify(substitute(node.value, values))
             if isinstance(value, IntImm):
                 values[node.var] = value
-        elif isinstance(node, Call) and getattr(node.op, "name_hint", "") == name:
+        elif isinstance(node, Call) and getattr(node.op, "name_hint", "") in kernels:
             calls.append(node)
         return True
 
     pre_order_visit(graph.body, visit)
+    passed: dict[str, list[dict[str, int]]] = {}
     for call in calls:
-        pairs = zip(kernel.params, call.args, strict=False)
-        args = {
-            v.name: Analyzer().simplify(substitute(a, values))
-            for v, a in pairs
-            if not v.dtype.is_handle
-        }
-        yield {**sizes, **{n: a.value for n, a in args.items() if isinstance(a, IntImm)}}
+        name = call.op.name_hint
+        pairs = zip(kernels[name].params, call.args, strict=False)
+        numbers = [(v.name, a) for v, a in pairs if not v.dtype.is_handle]
+        args = {n: Analyzer().simplify(substitute(a, values)) for n, a in numbers}
+        fixed = {n: a.value for n, a in args.items() if isinstance(a, IntImm)}
+        passed.setdefault(name, []).append({**sizes, **fixed})
+    return passed
 
 
 def weights_of(func: PrimFunc, sizes: Mapping[str, int]) -> dict[int, float]:

@@ -11,7 +11,7 @@ import pytest
 
 import loopwright as lw
 from loopwright import relax
-from loopwright.driver import demo
+from tools import demo
 from loopwright.relax.byoc import PartitionReport, partition
 from loopwright.script import ir as I
 from loopwright.script import relax as R

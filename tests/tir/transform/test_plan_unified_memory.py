@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import loopwright as lw
-from loopwright import Arena
+from loopwright import Arena, LoopwrightError
 from loopwright.ir.prim_expr import Var
 from loopwright.relax import transform as rt
 from loopwright.runtime import ExternLibrary, tensor
@@ -421,6 +421,17 @@ def test_memory_of_unbounded_sizes_is_listed():
     assert all(
         re.match(r"its size is known only at run time \(n \* \d+\)", why) for _, why in plan.left
     )
+
+
+def test_limits_of_unbounded_sizes_are_refused():
+    limited = Arena("ram", "1KiB")
+    with pytest.raises(LoopwrightError, match="(?s)limit of arena ram cannot be checked.*n<=8"):
+        lw.compile(padded("n", {}), arenas=[limited])
+    bounded = padded("n", {"tir_var_upper_bound": {"n": 2}})
+    with pytest.raises(LoopwrightError, match="does not fit arena ram"):
+        lw.compile(bounded, arenas=[limited])
+    assert lw.compile(bounded, arenas=[Arena("ram", "1MiB")]).memory_plan.left == ()
+    assert lw.compile(padded("n", {}), arenas=[limited, Arena("rest")]).memory_plan.left
 
 
 @pytest.mark.parametrize("options", [{}, {"arenas": ["ram"]}])
