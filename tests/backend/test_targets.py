@@ -14,9 +14,9 @@ from loopwright.backend import base, c, llvm
 from loopwright.base.registry import customised
 from loopwright.codegen.c.model import CModel
 from loopwright.codegen.llvm.executable import Executable
-from tools import demo
 from loopwright.driver.options import CompileOptions
 from loopwright.ir.target import KINDS, Target, register_target_kind
+from tools import demo
 
 from ..relax.byoc import graphs as g
 from ..relax.byoc.test_plugins import DATA, install, run

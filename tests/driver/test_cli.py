@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 import loopwright as lw
 from loopwright.driver import cli, doctor
-from tools import demo
 from loopwright.driver.cli import app
 from loopwright.relax.byoc import get_backend
+from tools import demo
 
 from ..house.source import ROOT
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import io
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,9 +14,9 @@ import loopwright as lw
 from loopwright.base.plugins import Plugin
 from loopwright.base.progress import Step
 from loopwright.driver import cli, disk_cache, progress, steps, vm_build
-from tools import demo
 from loopwright.runtime import Module
 from loopwright.runtime.vm import ExecBuilder
+from tools import demo
 
 from ..programs import graph, pointwise
 
@@ -90,64 +90,21 @@ def test_the_time_of_a_call(monkeypatch):
 
         return run
 
-    assert demo._time(call(9.0, 4.0, 1.0, 3.0, 2.0, 5.0)) == pytest.approx(3000)
+    assert demo.median(call(9.0, 4.0, 1.0, 3.0, 2.0, 5.0)) == pytest.approx(3000)
     assert len(calls) == 6
     calls.clear()
-    assert demo._time(call(0.125)) == pytest.approx(125) and len(calls) == 1 + 8
+    assert demo.median(call(0.125)) == pytest.approx(125) and len(calls) == 1 + 8
     calls.clear()
-    assert demo._time(call(0.125), 2.0) == pytest.approx(125) and len(calls) == 1 + 16
+    assert demo.median(call(0.125), 2.0) == pytest.approx(125) and len(calls) == 1 + 16
 
 
-def test_what_the_demo_prints(capsys):
-    text = "\n".join(f"row {k}" for k in range(5))
-    demo._head("title", text, 3)
-    lines = capsys.readouterr().out.split("\n")
-    assert lines == ["--- title ".ljust(100, "-"), "row 0", "row 1", "row 2",
-                     "    ... 2 more lines", "", ""]  # fmt: skip
-    demo._head("t", "x" * 120, 1)
-    assert capsys.readouterr().out.split("\n")[1:] == ["x" * 118, "", ""]
-    assert demo._middle(text, "row 3") == "row 1\nrow 2\nrow 3\nrow 4"
-    assert demo._middle(text, "row 1") == text == demo._middle(text, "none")
-    demo._stages([], {"machine code": 0.25}, graph("a = R.add(x, x)", x=(4,)), 0.5, 1.0)
-    rows = capsys.readouterr().out.splitlines()
-    assert rows[1:] == [
-        f"{'import':<34}{'500.0':>8}      1 bindings    0 kernels",
-        f"{'machine code':<34}{'250.0':>8}",
-        f"{'from file to ready':<34}{'1000.0':>8}",
-        "",
-    ]
-
-
-def model_of(dims, dtype="float32"):
-    return SimpleNamespace(inputs=lambda: [("x", dtype, dims)], input_names=lambda: ["x"])
-
-
-def test_inputs_of_the_demo():
-    feeds = demo._feeds(model_of(("n", 3, "h", 5)))
-    assert feeds["x"].shape == (1, 3, 256, 5) and feeds["x"].dtype == np.float32
-    assert feeds["x"].min() >= 0 and 200 < feeds["x"].max() <= 255
-    assert demo._feeds(model_of((2,), "uint8"))["x"].dtype == np.uint8
-
-
-@pytest.mark.parametrize("missing", ["onnx", "onnxruntime"])
-def test_the_demo_without_onnxruntime(missing, monkeypatch, capsys):
-    real = builtins.__import__
-
-    def without(name, *args, **options):
-        if name == missing:
-            raise ImportError(name)
-        return real(name, *args, **options)
-
-    monkeypatch.setattr(demo, "_time", lambda call: 1.5)
-    monkeypatch.setattr(builtins, "__import__", without)
+def test_the_demo_without_onnxruntime(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setattr(demo, "median", lambda call: 1.5)
     exe = SimpleNamespace(run=lambda feeds: feeds)
-    assert demo._run(demo.BUNDLED, exe, {"x": np.zeros((2, 3), "float32")}) == 0
-    shown = capsys.readouterr().out.splitlines()
-    assert shown[0].startswith("running on x: 2x3, ")
-    assert shown[1:] == [
-        "  loopwright       1.500 ms",
-        "  onnxruntime is not installed: nothing to compare with",
-    ]
+    assert demo.beside_onnxruntime(demo.BUNDLED, exe, {}, [])
+    shown = capsys.readouterr().out
+    assert shown == "A run takes 1.50 ms; onnxruntime is not installed, so nothing is compared.\n"
 
 
 @pytest.mark.parametrize(("error", "right"), [(0.0, True), (0.9e-4, True), (1.1e-4, False)])
@@ -156,14 +113,27 @@ def test_the_demo_compares_results(error, right, monkeypatch, capsys):
     want = [np.array([1.0, -4.0], "float32"), np.zeros(2, "float32")]
     session = SimpleNamespace(run=lambda names, feeds: want)
     monkeypatch.setattr(onnxruntime, "InferenceSession", lambda *args: session)
-    monkeypatch.setattr(demo, "_time", lambda call: 2.0)
-    got = {"a": lw.runtime.tensor(want[0] + np.float32(4 * error)), "b": lw.runtime.tensor(want[1])}
-    status = demo._run(demo.BUNDLED, SimpleNamespace(run=lambda feeds: got), {})
-    shown = capsys.readouterr().out
+    monkeypatch.setattr(demo, "median", lambda call: 2.0)
+    got = [want[0] + np.float32(4 * error), want[1]]
+    exe = SimpleNamespace(run=lambda feeds: got)
+    assert demo.beside_onnxruntime(demo.BUNDLED, exe, {}, got) == right
+    verdict = "the results agree" if right else "THE RESULTS DIFFER"
+    assert f"A run takes 2.00 ms, onnxruntime's 2.00; {verdict} (" in capsys.readouterr().out
+
+
+def test_faces_of_maps():
+    """A face is a place above one half; a second box that overlaps is the same one."""
+    heat = np.zeros((1, 1, 4, 5), np.float32)
+    heat[0, 0, 1, 2], heat[0, 0, 1, 3], heat[0, 0, 3, 0] = 0.9, 0.8, 0.6
+    scale = np.broadcast_to(np.log(np.float32([6, 4]))[None, :, None, None], (1, 2, 4, 5))
+    offset = np.zeros((1, 2, 4, 5), np.float32)
+    first, second = demo.faces(heat, scale, offset)
+    assert first == pytest.approx((0.9, 2.5 * 4 - 8, 1.5 * 4 - 12, 2.5 * 4 + 8, 1.5 * 4 + 12))
+    assert second == pytest.approx((0.6, 2 - 8, 14 - 12, 2 + 8, 14 + 12))
     assert (
-        status == (0 if right else 1) and ("results equal" if right else "results WRONG") in shown
+        demo.overlap(first, first) == pytest.approx(1)
+        and demo.overlap(first, (0, 90, 0, 91, 9)) == 0
     )
-    assert "(loopwright takes 1.00 times as long)" in shown
 
 
 class ModelProto:

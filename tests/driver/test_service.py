@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import loopwright as lw
-from tools import demo
 from loopwright.relax import op
+from tools import demo
 
 MODEL = str(demo.BUNDLED)
 SIZES = (1, 8, 3, 32, 5, 2)

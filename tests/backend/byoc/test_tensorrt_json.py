@@ -11,12 +11,12 @@ import pytest
 
 import loopwright as lw
 from loopwright import relax
-from tools import demo
 from loopwright.relax.byoc import PartitionReport, partition
 from loopwright.script import ir as I
 from loopwright.script import relax as R
 from loopwright.tvm.tensorrt.json import BACKEND, EMIT, tensorrt
 from loopwright.tvm.tensorrt.network import LAYERS, Network
+from tools import demo
 
 from ...drawing import drawn
 
