@@ -91,7 +91,7 @@ def on_terminal(after: float, *args: str) -> bytes:
 def test_a_terminal_shows_a_bar_where_compiling_takes_long() -> None:
     shown = on_terminal(0, "run", MODEL).decode()
     assert "kernel " in shown and "\u2501" in shown  # a part of the bar
-    assert on_terminal(3600, "run", MODEL) == b""
+    assert "\u2501" not in on_terminal(3600, "run", MODEL).decode()
     assert on_terminal(0, "run", MODEL, "--quiet") == b""
 
 
@@ -100,7 +100,7 @@ def test_a_pipe_shows_none() -> None:
     with command(0, "run", MODEL) as process:
         shown, errors = process.communicate()
     assert process.returncode == 0 and b"probability" in shown
-    assert errors == b""
+    assert errors.startswith(b"model   ") and b"\r" not in errors  # the conditions of the run
 
 
 @pytest.mark.budget(8)

@@ -68,7 +68,7 @@ def call_error(err: ValueError | TypeError, text: str | None = None) -> CallErro
 
 
 def with_signature(error: CallError, signature: str) -> CallError:
-    """The error of a call, saying once what the function takes."""
+    """The error of a call, whose text then has the function's signature, once."""
     text = str(error)
     if "\n  expected: " not in text:
         error.args = (Explanation(f"{text}\n  expected: {signature}"),)

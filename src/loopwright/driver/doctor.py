@@ -35,7 +35,7 @@ _CGROUP = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 
 @command(app)
 def doctor() -> Report:
-    """Report this machine's CPU, memory and threads, versions, and how to get what is not installed.
+    """Report this machine's CPU, memory and threads, versions, and how to get missing parts.
 
     The exit status is 1 where Loopwright
     itself lacks something."""
