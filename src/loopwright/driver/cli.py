@@ -1,5 +1,5 @@
 """The command line: `loopwright show | explore | run | bench | compare | check | bisect | compile MODEL`,
-`loopwright chat MODEL`, `loopwright doctor`, `loopwright plugins`.
+`loopwright chat MODEL`, `loopwright doctor`, `loopwright report MODEL`, `loopwright plugins`.
 
 MODEL is an ONNX or a TFLite file, a program that `torch.export.save` wrote (.pt2), or - for a pipe;
 for `chat` and `bench` also a GGUF file, or a folder of Hugging Face's.
@@ -39,6 +39,7 @@ from ..relax.byoc import get_backend
 from ..relax.transform import BindSymbolicVars
 from ..runtime.arena import Arena
 from ..tir.byte_size import UPPER_BOUNDS
+from . import bundle as bundle
 from . import doctor as doctor
 from .bench import LANGUAGE
 from .commands import Build, Model, Threads, app, check_known, ports_of, symbols_of

@@ -28,7 +28,7 @@ from .console import command
 from .front import DEFAULT_TARGET
 from .report import Report
 
-_OWN = ("bench", "dev", "lint", "references")  # extras for those who work on Loopwright
+_OWN = ("bench", "dev", "docs", "lint", "references")  # extras for those who work on Loopwright
 _PEERS = ("onnxruntime", "openvino", "torch")  # of `compare`, which users install themselves
 _CGROUP = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -39,15 +39,24 @@ def doctor() -> Report:
 
     The exit status is 1 where Loopwright
     itself lacks something."""
-    sections = {"machine": _machine(), "versions": _versions(), "extras": dict(_extras())}
-    sections |= {"back ends": dict(_back_ends()), "tools": _tools(), "environment": _environment()}
+    found = sections()
     lines = []
-    for title, rows in sections.items():
+    for title, rows in found.items():
         lines += [f"{title}:", *(f"  {name:<16}{text}" for name, text in rows.items())]
     broken = {
         name: text for name, text in _extras() if name == "loopwright" and text != "installed"
     }
-    return Report({**sections, "ok": not broken}, "\n".join(lines), status=int(bool(broken)))
+    return Report({**found, "ok": not broken}, "\n".join(lines), status=int(bool(broken)))
+
+
+def sections() -> dict[str, dict[str, str]]:
+    """What the machine, the packages and the environment are."""
+    found = {"machine": _machine(), "versions": _versions(), "extras": dict(_extras())}
+    return found | {
+        "back ends": dict(_back_ends()),
+        "tools": _tools(),
+        "environment": _environment(),
+    }
 
 
 def _machine() -> dict[str, str]:
