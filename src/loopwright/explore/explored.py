@@ -22,7 +22,7 @@ from ..script.printer.lines import Lines, numbered
 from ..tir.function import PrimFunc
 from ..tir.signature import signature_of
 from .origins import Modules, Names, is_leaf, names_of, origins_of
-from .work import weights_of, work_of
+from .work import Trip, calls_of, trips_of, work_of
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,7 @@ class Explored:
         self._code: dict[str, Located] = {}
         self._lines: dict[int, tuple[Any, Lines, dict[int, Names]]] = {}
         self._leaves: dict[str, dict[str, list[int]]] = {}
+        self._calls: dict[tuple[tuple[str, int], ...], dict[str, list[dict[str, int]]]] = {}
 
     @staticmethod
     def of(exe: Executable) -> Explored:
@@ -179,24 +180,46 @@ class Explored:
             raise UnknownName(explain("no kernel of this name", got=kernel, instead=hint))
         return self.final[kernel]
 
+    @cached_property
+    def unscheduled(self) -> IRModule | None:
+        """The module with the loops of its kernels as they were defined, if they were scheduled."""
+        return next((r.before for r in self.steps if r.name == "ApplyDefaultSchedule"), None)
+
+    def calls(self, kernel: str, sizes: Mapping[str, int]) -> list[dict[str, int]]:
+        """The symbolic sizes of each call of a kernel where the model's are these."""
+        key = tuple(sorted(sizes.items()))
+        if key not in self._calls:
+            self._calls[key] = {} if self.unscheduled is None else calls_of(self.unscheduled, sizes)
+        return self._calls[key].get(kernel) or [dict(sizes)]
+
     def work(self, kernel: str, sizes: Mapping[str, int]) -> dict[str, float]:
-        """Operations and bytes of a call of a kernel with these symbolic sizes, as far as they are
-        known: "flops", "bytes"."""
-        for record in self.steps:
-            if record.name == "ApplyDefaultSchedule" and kernel in record.before:
-                func = record.before[kernel]
-                return work_of(func, sizes) if isinstance(func, PrimFunc) else {}
-        return {}
+        """Operations and bytes of a call of a kernel with these symbolic sizes, on the average of its
+        calls, as far as they are known: "flops", "bytes"."""
+        func = None if self.unscheduled is None else self.unscheduled.get(kernel)
+        if not isinstance(func, PrimFunc):
+            return {}
+        works = [work_of(func, call) for call in self.calls(kernel, sizes)]
+        return {key: sum(work[key] for work in works) / len(works) for key in works[0]}
+
+    def trips(self, kernel: str, sizes: Mapping[str, int]) -> dict[int, Trip]:
+        """Of each statement of a lowered kernel, by `id`: the loop around it, how often it runs in a
+        call, on the average of its calls, and how much it computes."""
+        func, calls = self._function(kernel), self.calls(kernel, sizes)
+        every = [trips_of(func, call) for call in calls]
+        mean = lambda key, field: sum(getattr(t[key], field) for t in every) / len(every)  # noqa: E731
+        return {
+            k: Trip(trip.loop, mean(k, "runs"), mean(k, "work")) for k, trip in every[0].items()
+        }
 
     def shares(self, kernel: str, sizes: Mapping[str, int]) -> dict[str, float]:
         """The part of a kernel's work that each node of the model has, by the loops: an estimate."""
         func = self._function(kernel)
         origins, whole = origins_of(func), names_of(func.span)
         shares: dict[str, float] = {}
-        for statement, weight in weights_of(func, sizes).items():
+        for statement, trip in self.trips(kernel, sizes).items():
             among = [name for name in origins.get(statement) or whole if name in self.nodes]
-            for name in among:
-                shares[name] = shares.get(name, 0.0) + weight / len(among)
+            for name in among if trip.work else ():
+                shares[name] = shares.get(name, 0.0) + trip.work / len(among)
         count = sum(shares.values())
         return {name: part / count for name, part in shares.items()}
 

@@ -6,16 +6,21 @@ import base64
 import gzip
 import html
 import json
+import time
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from ..base.errors import LoopwrightError
 from ..codegen.llvm.executable import Executable
 from ..ir.trace import Trace
+from ..runtime.threads import num_threads
 from .explored import Explored
 from .machine import machine
 from .notebook import notebook_executable, notebook_trace  # noqa: F401
+from .overview import Run
 from .page_data import PageData
 
 _STYLES = ("page.css",)
@@ -47,9 +52,14 @@ def page(
     explored: Explored, inputs: dict[str, Any] | None = None, *, title: str = "", number: int = 10
 ) -> str:
     """The page as HTML."""
-    profile, sizes = ({}, {}) if inputs is None else timed(explored.exe, inputs, number)
-    roof = machine() if profile else None
-    data = PageData(explored, profile, sizes, roof).data(title or "model")
+    run = Run() if inputs is None else measured(explored.exe, inputs, number)
+    return html_of(PageData(explored, run).data(title or "model"))
+
+
+def html_of(
+    data: dict[str, Any], scripts: Sequence[str] = _SCRIPTS, body: str = "page.html"
+) -> str:
+    """A page of data, with these scripts and this body."""
     packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)
     assert __package__ is not None
     asset = files(__package__) / "assets"
@@ -59,12 +69,26 @@ def page(
         "STYLE": "\n".join(map(read, _STYLES)),
         "LICENCES": "\n".join(map(read, _LICENCES)).replace("--", "- -"),
         "DATA": base64.b64encode(packed).decode(),
-        "SCRIPT": "\n".join(map(read, _SCRIPTS)).replace("</script", "<\\/script"),
+        "SCRIPT": "\n".join(map(read, scripts)).replace("</script", "<\\/script"),
     }
-    text = read("page.html")
+    text = read(body)
     for name, value in parts.items():
         text = text.replace(f"@{name}@", value, 1)
     return text
+
+
+def measured(exe: Any, inputs: dict[str, Any], number: int) -> Run:
+    """A run with inputs by name: the times of its kernels, and of `number` whole runs."""
+    profile, sizes = timed(exe, inputs, number)
+    args = [inputs[name] for name in exe.input_names()]
+    took = []
+    for _ in range(number):
+        start = time.perf_counter()
+        exe["main"](*args)
+        took.append((time.perf_counter() - start) * 1e6)
+    shapes = [(n, str(a.dtype), a.shape) for n, a in inputs.items() if hasattr(a, "dtype")]
+    roof = machine() if profile else None
+    return Run(profile, sizes, shapes, median(took), number, num_threads(), roof)
 
 
 def timed(
