@@ -153,27 +153,26 @@ class _Overview:
         """Whether arithmetic or memory limits a kernel, and how near it is to the machine's peak."""
         machine, us, calls = self.run.machine, kernel["us"], kernel["calls"]
         flops, size = kernel.get("flops", 0) * calls, kernel.get("bytes", 0) * calls
-        its: Sentence = ["Its kernel ", {"kernel": kernel["name"]}]
         if machine is None or not us:
             return []
         if not flops or not size:
-            return [[*its, " has loops that data bounds, so its rate is not known."]]
+            its = ["Data bounds the loops of its kernel ", {"kernel": kernel["name"]}]
+            return [[*its, ", so its rate is not known."]]
         each, knee = flops / size, machine.gflops / machine.gbs
         gflops, gbs = flops / us / 1e3, size / us / 1e3
-        arithmetic = each >= knee
-        rate, peak = (gflops, machine.gflops) if arithmetic else (gbs, machine.gbs)
-        unit = "GFLOP/s" if arithmetic else "GB/s"
-        than = "more than" if arithmetic else "fewer than"
-        limit = "arithmetic" if arithmetic else "memory"
-        share = rate / peak
-        reached = f"{share:.0%} of this machine's {peak:g} {unit} ({rate:.3g})"
-        if share > 1:
-            why = "a product by numpy does here" if arithmetic else "memory gives: caches help"
-            near = f"it reaches {rate:.3g} {unit}, more than the {peak:g} that {why}"
+        if each >= knee:
+            limit, rate, peak, unit = "Arithmetic", gflops, machine.gflops, "GFLOP/s"
+            above = "a product by numpy does here"
         else:
-            near = f"it reaches {reached}"
-        why = f" is bound by {limit}, with {each:.3g} operations a byte, {than} {knee:.3g}; {near}."
-        rows: list[Sentence] = [[*its, why]]
+            limit, rate, peak, unit = "Memory", gbs, machine.gbs, "GB/s"
+            above = "memory gives: caches help"
+        share = rate / peak
+        reached = f"{share:.0%} of this machine's peak, {rate:.3g} of {peak:g} {unit}"
+        if share > 1:
+            reached = f"{rate:.3g} {unit}, more than the {peak:g} that {above}"
+        its = [f"{limit} bounds its kernel ", {"kernel": kernel["name"]}]
+        balance = f"It does {each:.3g} operations a byte; below {knee:.3g}, memory is the limit."
+        rows: list[Sentence] = [[*its, f": it reaches {reached}. {balance}"]]
         if share < 0.5 and us / calls < _SHORT:
             rows.append([f"A call takes only {micro(us / calls)}: starting it is a part of that."])
         return rows

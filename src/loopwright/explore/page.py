@@ -25,7 +25,7 @@ from .page_data import PageData
 
 _STYLES = ("page.css",)
 _SCRIPTS = ("dagre.min.js", "diff.min.js", "model.js", "texts.js")
-_SCRIPTS += ("graph.js", "charts.js", "page.js")
+_SCRIPTS += ("graph.js", "charts.js", "overview.js", "page.js")
 _LICENCES = ("dagre.LICENSE", "diff.LICENSE")
 
 

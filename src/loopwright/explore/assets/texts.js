@@ -126,12 +126,26 @@ class TextPane {
       shown.push(make("div", { class: classes.filter(Boolean).join(" "), style: `top:${k * HEIGHT}px`, "data-row": k,
         id: `${this.kind}-${k}`, role: "option", "aria-setsize": this.rows.length, "aria-posinset": k + 1,
         "aria-selected": String(Boolean(exact || k === this.at)) },
-        make("i", {}, row.change === "add" ? "+" : row.change === "del" ? "−" : String(row.n)),
+        make("i", { style: `--own:${this.model.stripe(row.set ?? 0)}`, class: row.weak ? "around" : null, title: this.names(row) }, row.change === "add" ? "+" : row.change === "del" ? "−" : String(row.n)),
         coloured(row.t, this.kind), why ? make("span", { class: "why", title: why, "aria-label": why }, "  ●") : null));
     }
     this.body.replaceChildren(...shown);
     if (this.at >= first && this.at < last) this.box.setAttribute("aria-activedescendant", `${this.kind}-${this.at}`);
     else this.box.removeAttribute("aria-activedescendant"); // only the visible lines are in the document
+  }
+
+  /** The nodes that a line came from, in words. */
+  names(row) {
+    const nodes = [...this.model.members[row.set ?? 0]];
+    const more = nodes.length > 3 ? ` and ${nodes.length - 3} more` : "";
+    return nodes.length ? `${row.weak ? "around " : ""}${nodes.slice(0, 3).map((k) => this.model.nodes[k].name).join(", ")}${more}` : null;
+  }
+
+  /** Choose a line and show it. */
+  jump(k) {
+    this.choose(k);
+    this.box.scrollTop = Math.max(0, k * HEIGHT - this.box.clientHeight / 3);
+    this.draw();
   }
 
   choose(k) {
