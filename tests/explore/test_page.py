@@ -80,7 +80,7 @@ def shown(browser, written):
     """A page, open and checked."""
 
     def show(name: str, address: str = "") -> Browser:
-        browser.open(f"file://{written(name)}{address}")
+        browser.open(f"file://{written(name)}{address or '#view=panes'}")
         return browser
 
     return show

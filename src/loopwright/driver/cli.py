@@ -344,10 +344,13 @@ def explore(
     feeds: Feeds = None,
     dims: Dims = "",
     number: Annotated[int, typer.Option(min=0, help="Runs that are timed; 0: none.")] = 10,
+    against: Annotated[
+        str, typer.Option(help="Show what changed since: a model, a page (.html), or a target.")
+    ] = "",
 ) -> None:
     """Write or serve one page that shows all of a model: graph, passes, loops, machine code, times."""
     VIEWS.get().explore(
-        model, target, out, serve, port, lambda e: make_feeds(e, feeds, dims), number
+        model, target, out, serve, port, lambda e: make_feeds(e, feeds, dims), number, against
     )
 
 

@@ -52,8 +52,15 @@ def page(
     explored: Explored, inputs: dict[str, Any] | None = None, *, title: str = "", number: int = 10
 ) -> str:
     """The page as HTML."""
+    return html_of(page_data(explored, inputs, title=title, number=number))
+
+
+def page_data(
+    explored: Explored, inputs: dict[str, Any] | None = None, *, title: str = "", number: int = 10
+) -> dict[str, Any]:
+    """The data of a page."""
     run = Run() if inputs is None else measured(explored.exe, inputs, number)
-    return html_of(PageData(explored, run).data(title or "model"))
+    return PageData(explored, run).data(title or "model")
 
 
 def html_of(

@@ -89,7 +89,7 @@ class Charts {
     const put = (box, left, width) => {
       const cost = `${micro(box.us)} · ${percent(box.us / this.flames.us)}`;
       const own = box.nodes.length === 1 ? this.model.colour(box.nodes[0]) : "var(--soft)";
-      const element = make("div", { class: `fl${box.kernel ? " leaf" : ""}`, title: `${box.path}\n${cost}`, "aria-label": `${box.name} · ${cost}`, "data-path": box.path,
+      const element = make("div", { class: `fl${box.kernel ? " leaf" : ""}`, title: `${box.path}\n${cost}`, "aria-label": `${cost} ${box.name}`, "data-path": box.path,
         style: `left:${left}%;width:${width}%;top:${depth * 25}px;--own:${own}`, ...pressed(() => this.pickFlame(box)) }, make("b", {}, cost), make("span", {}, box.name));
       shown.push(element);
     };

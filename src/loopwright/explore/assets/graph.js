@@ -15,7 +15,16 @@ class Graph {
     this.box = [0, 0, 100, 100];
     this.pan();
     this.layout();
-    this.fit();
+    new ResizeObserver(() => this.resized()).observe(this.view);
+  }
+
+  /** The scale stays when the pane gets another size; a pane that was not shown fits the graph. */
+  resized() {
+    const { clientWidth: w, clientHeight: h } = this.view;
+    const unit = this.box[2] / (this.width || w);
+    if (this.width && w) this.setBox(this.box[0], this.box[1], w * unit, h * unit);
+    else this.fit();
+    this.width = w;
   }
 
   /** Open groups, level by level, while the drawing stays small. */
@@ -46,7 +55,7 @@ class Graph {
     const graph = new dagre.graphlib.Graph().setGraph({ rankdir: "TB", nodesep: 14, ranksep: 24, marginx: 12, marginy: 12 });
     graph.setDefaultEdgeLabel(() => ({}));
     boxes.forEach((box, k) => {
-      box.id = `b${k}`;
+      box.id = `${this.view.parentNode.id}-${k}`;
       const label = this.label(box);
       const { text } = this.heat(box.nodes);
       if (text) label[1] += ` · ${text}`;
@@ -79,14 +88,14 @@ class Graph {
   }
 
   draw(boxes, graph) {
-    const arrow = make("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 6, markerHeight: 6, orient: "auto" },
+    const arrow = make("marker", { id: `arrow-${this.view.parentNode.id}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 6, markerHeight: 6, orient: "auto" },
       make("path", { d: "M0 0L8 4L0 8z", fill: "currentColor", opacity: 0.5 }));
     const edges = graph.edges().map(({ v, w }) => {
       const points = graph.edge(v, w).points;
       const path = points.map(({ x, y }, k) => `${k ? (k === 1 ? "C" : "") : "M"}${x} ${y}`);
       const d = points.length < 3 ? points.map(({ x, y }, k) => `${k ? "L" : "M"}${x} ${y}`).join("")
         : `M${points[0].x} ${points[0].y}` + points.slice(1).map(({ x, y }, k) => (k < points.length - 2 ? `Q${x} ${y} ${(x + points[k + 2].x) / 2} ${(y + points[k + 2].y) / 2}` : `L${x} ${y}`)).join("");
-      return make("path", { class: "ed", d, "marker-end": "url(#arrow)", "data-a": v, "data-b": w, "data-n": path.length });
+      return make("path", { class: "ed", d, "marker-end": `url(#arrow-${this.view.parentNode.id})`, "data-a": v, "data-b": w, "data-n": path.length });
     });
     this.parts = boxes.map((box) => {
       const { x, y, width, height } = graph.node(box.id);

@@ -139,6 +139,18 @@ const make = (tag, attributes = {}, ...inner) => {
 const pressed = (on) => ({ tabindex: 0, role: "button", onclick: on, onkeydown: (event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), on()) });
 const percent = (part) => `${(100 * part).toFixed(part < 0.0995 ? 1 : 0)}%`;
 const count = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
+/** The theme that was chosen before, or the system's; the function changes it. */
+const themed = () => {
+  const root = document.documentElement;
+  const change = (given) => {
+    root.dataset.theme = given ?? (root.dataset.theme === "dark" ? "light" : "dark");
+    try { if (!given) localStorage.setItem("loopwright-theme", root.dataset.theme); } catch { /* a page without storage */ }
+  };
+  let before = null;
+  try { before = localStorage.getItem("loopwright-theme"); } catch { /* a page without storage */ }
+  change(before ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
+  return change;
+};
 const byId = (id) => document.getElementById(id);
 const short = (name, most = 24) => (name.length > most ? "…" + name.slice(1 - most) : name);
 const bytes = (n) => (n >= 1 << 20 ? `${(n / (1 << 20)).toFixed(1)} MiB` : n >= 1024 ? `${(n / 1024).toFixed(1)} KiB` : `${n} B`);

@@ -31,7 +31,7 @@ class Overview {
     if (!costly.length) return [];
     const cards = costly.map(({ nodes, us, share, why }) => {
       const more = nodes.length > 1 ? [make("span", { class: "dim" }, ` and ${nodes.length - 1} more by the same kernel`)] : [];
-      return make("section", { class: "cost", style: `--own:${this.model.colour(nodes[0])}` }, make("div", { class: "big" }, make("strong", {}, percent(share)), us ? make("span", { class: "dim" }, micro(us)) : null),
+      return make("div", { class: "cost", style: `--own:${this.model.colour(nodes[0])}` }, make("div", { class: "amount" }, make("strong", {}, percent(share)), us ? make("span", { class: "dim" }, micro(us)) : null),
         make("div", {}, make("h4", {}, this.page.nodeLink(nodes[0]), make("span", { class: "dim" }, ` ${this.model.nodes[nodes[0]].op}`), ...more),
           ...why.map((sentence) => make("p", {}, ...this.said(sentence)))));
     });

@@ -124,7 +124,7 @@ class Page {
   /** One view: the overview, all panes, or one. */
   showView() {
     const { view } = this.state;
-    for (const button of document.querySelectorAll("[data-view]")) button.setAttribute("aria-pressed", String(button.dataset.view === view));
+    for (const button of document.querySelectorAll("#views button")) button.setAttribute("aria-pressed", String(button.dataset.view === view));
     for (const button of document.querySelectorAll("[data-do=large]")) button.setAttribute("aria-pressed", String(button.closest(".pane").id === view));
     document.body.dataset.chosen = String(this.state.nodes.size > 0 || this.state.line > 0);
     if (this.shown === view) return;
@@ -415,18 +415,10 @@ class Page {
     document.querySelector("[data-do=fit]").addEventListener("click", () => this.graph.fit());
     document.querySelector("[data-do=constants]").addEventListener("click", () => this.graph.toggleConstants());
     document.querySelector("[data-do=collapse]").addEventListener("click", () => this.graph.collapse());
-    for (const button of document.querySelectorAll("[data-view]")) button.addEventListener("click", () => this.set({ view: button.dataset.view }));
+    for (const button of document.querySelectorAll("#views button")) button.addEventListener("click", () => this.set({ view: button.dataset.view }));
     for (const button of document.querySelectorAll("[data-do=large]")) button.addEventListener("click", () => this.large(button.closest(".pane").id));
     for (const head of document.querySelectorAll(".pane > .head")) head.addEventListener("dblclick", (event) => event.target.closest("button,select") || this.large(head.parentNode.id));
-    let kept = null;
-    try { kept = localStorage.getItem("loopwright-theme"); } catch { /* a page without storage */ }
-    this.theme(kept ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
-  }
-
-  theme(given) {
-    const root = document.documentElement;
-    root.dataset.theme = given ?? (root.dataset.theme === "dark" ? "light" : "dark");
-    try { if (!given) localStorage.setItem("loopwright-theme", root.dataset.theme); } catch { /* a page without storage */ }
+    this.theme = themed();
   }
 
   large(id) {
