@@ -62,7 +62,8 @@ class Origin:
 
 @dataclass(frozen=True)
 class Where:
-    """The origin of a line of a kernel's TensorIR."""
+    """The origin of a line of a kernel's TensorIR. loops: the lines of the loops around it, outermost
+    first; runs: how many times a call runs it, on the average."""
 
     kernel: str
     line: int
@@ -70,9 +71,14 @@ class Where:
     nodes: Names
     bindings: list[str]
     passes: list[str]
+    loops: list[int] = field(default_factory=list)
+    runs: float = 0.0
 
     def __str__(self) -> str:
         rows = [f"{self.kernel}:{self.line}: {self.text.strip()}"]
+        if self.runs:
+            loops = f", in the loops of lines {', '.join(map(str, self.loops))}" if self.loops else ""
+            rows.append(f"    runs: {self.runs:.10g} a call{loops}")
         rows.append(f"    model: {', '.join(self.nodes) or 'no node'}")
         rows.append(f"    Relax: {', '.join(self.bindings) or 'none'}")
         rows.append(f"    changed by: {', '.join(self.passes) or 'none'}")
@@ -247,17 +253,26 @@ class Explored:
             into,
         )
 
-    def where(self, kernel: str, line: int) -> Where:
-        """The origin of a line (from 1) of a kernel's lowered TensorIR. Raises UnknownName for
-        another kernel, ValueError for another line."""
+    def where(self, kernel: str, line: int, sizes: Mapping[str, int] | None = None) -> Where:
+        """The origin of a line (from 1) of a kernel's lowered TensorIR; `sizes`: the symbolic sizes of
+        the model, 1 where they are not given. Raises UnknownName for another kernel, ValueError for
+        another line."""
         text, origins = self.lines(kernel, self._function(kernel))
         if not 1 <= line <= len(text.texts):
             what = f"{kernel} has {len(text.texts)} lines"
             raise ValueError(explain(what, got=line, instead=f"1 to {len(text.texts)}"))
         nodes = origins[line - 1] or names_of(self.final[kernel].span)
         among = set(nodes)
+        trips, numbers = self.trips(kernel, sizes or {}), text.numbers()
+        trip = trips.get(id(text.nodes[line - 1]))
+        loops, around = list[int](), trip.loop if trip else None
+        while around:
+            loops.insert(0, numbers.get(id(around), 0))
+            around = trips[id(around)].loop
+        passes = self._passes(among)
+        runs = trip.runs if trip else 0.0
         shown = text.texts[line - 1]
-        return Where(kernel, line, shown, nodes, self._bindings(among), self._passes(among))
+        return Where(kernel, line, shown, nodes, self._bindings(among), passes, loops, runs)
 
     def kernel_lines(self, kernel: str) -> Mapping[str, list[int]]:
         """The lines of leaf statements of a kernel's TensorIR by the node they came from."""

@@ -151,7 +151,8 @@ def _repeats(symbols: list[str], crossings: list[int]) -> list[tuple[int, int, i
             enough = count > 2 if period > _TWICE else count > 1 if period > 1 else count > 3
             if enough and count * period > best[0]:
                 starts = range(k - run, k - run + run % period + 1)
-                best = (count * period, min(starts, key=crossings.__getitem__), period, count)
+                start = min(starts, key=lambda at: crossings[at + period])
+                best = (count * period, start, period, count)
             run = 0
     covered, start, period, count = best
     if not covered:

@@ -168,10 +168,16 @@ class PageData:
     def _notes(self, kernels: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The decisions, each once, at the node that has most of the work of what it is about."""
         names = list(self.number)
-        work: dict[int, float] = {}
-        for row in kernels:
-            for k, share in row["shares"]:
-                work[k] = max(work.get(k, 0.0), share)
+        work: dict[str, dict[int, float]] = {"": {}}  # of the nodes in a kernel, and in all
+        for kernel in kernels:
+            work[kernel["name"]] = dict(kernel["shares"])
+            for k, share in kernel["shares"]:
+                work[""][k] = work[""].get(k, 0.0) + share * kernel.get("flops", 0)
+
+        def home(function: str, about: set[int]) -> int:
+            among = work.get(function, work[""])
+            return max(sorted(about), key=lambda k: among.get(k, 0.0), default=-1)
+
         rows: dict[tuple[str, ...], tuple[dict[str, str], set[int]]] = {}
         for note in _once(self.explored.trace.notes):
             kernel = str(note.facts.get("kernel") or "")
@@ -185,9 +191,12 @@ class PageData:
                 row["steps"] = str(self.explored.trace.schedules[note.subject])
             _, about = rows.setdefault(tuple(row.values()), (row, set()))
             about |= self.about.get(kernel) or self.about.get(note.subject) or set()
-        home = lambda about: max(sorted(about), key=lambda k: work.get(k, 0.0), default=-1)  # noqa: E731
         return [
-            {**row, "set": self.set_of(names[k] for k in about), "node": home(about)}
+            {
+                **row,
+                "set": self.set_of(names[k] for k in about),
+                "node": home(row["function"], about),
+            }
             for row, about in rows.values()
         ]
 

@@ -77,7 +77,7 @@ class Pair {
     const [old, now] = side ? [other, own] : [own, other];
     const most = Math.max(this.models[0].total, this.models[1].total);
     const part = Math.min(1, (8 * Math.abs(now - old)) / (most || 1));
-    const fill = mates.every((k) => k < 0) ? "var(--soft)" : part > 0.02 ? `color-mix(in srgb, var(--${now > old ? "bad" : "good"}) ${Math.round(10 + part * 40)}%, var(--pane))` : "";
+    const fill = mates.every((k) => k < 0) ? "var(--soft)" : part > 0.02 ? `color-mix(in srgb, var(--${now > old ? "bad" : "good"}) ${Math.round(8 + part * 30)}%, var(--pane))` : "";
     return { text: own ? micro(own) : "", fill };
   }
 
@@ -138,20 +138,18 @@ class Pair {
     const [old, now] = this.panes.map((pane, side) => (texts[side] < 0 ? [] : pane.plain(texts[side])));
     const gap = { t: "", n: "", set: 0, change: "gap" };
     const rows = [[], []];
+    const level = () => rows.forEach((some, side) => { while (some.length < rows[1 - side].length) some.push(gap); });
     let [i, j] = [0, 0];
     for (const part of Diff.diffArrays(old.map((line) => line.t), now.map((line) => line.t))) {
       const count = part.count ?? part.value.length;
       for (let k = 0; k < count; k++) {
         const [before, after] = [part.added ? null : old[i++], part.removed ? null : now[j++]];
-        if (before && after) { rows[0].push(before); rows[1].push(after); }
+        if (before && after) { level(); rows[0].push(before); rows[1].push(after); }
         else rows[before ? 0 : 1].push({ ...(before ?? after), change: before ? "del" : "add" });
       }
-      if (part.removed || (!part.added && !part.removed)) continue;
-      const [short, long] = rows[0].length < rows[1].length ? rows : [rows[1], rows[0]];
-      while (short.length < long.length) short.push(gap);
+      if (!part.removed) level(); // what was removed may be followed by what was added for it
     }
-    const [short, long] = rows[0].length < rows[1].length ? rows : [rows[1], rows[0]];
-    while (short.length < long.length) short.push(gap);
+    level();
     const none = kind === "relax" ? "no graph program" : "no kernel, or no such code, on this side";
     this.panes.forEach((pane, side) => pane.put(texts[side], rows[side], kind, this.kernel(side, this.kernels[row][side])?.name ?? "", none));
   }

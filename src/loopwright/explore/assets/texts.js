@@ -63,7 +63,7 @@ class TextPane {
     }
     const longest = this.rows.reduce((most, row) => Math.max(most, row.t.length), 0);
     this.body.style.height = `${this.rows.length * HEIGHT + 8}px`;
-    this.body.style.minWidth = `${Math.min(longest, 2000) * 7.3 + 80}px`;
+    this.body.style.minWidth = `max(100%, ${Math.min(longest, 2000) * 7.3 + 80}px)`;
     if (this.box.parentNode !== view) view.replaceChildren(this.box);
     this.box.scrollTop = 0;
     this.draw();
