@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import tarfile
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,15 +11,10 @@ import typer
 import loopwright as lw
 from loopwright.driver.cli import app
 from loopwright.explore.command import server
-from loopwright.explore.explored import Explored
-from loopwright.explore.page import page
-from tools.zoo import MODELS, RegistryError, fetch
 
-from .browser import Browser, missing
-from .models import large
+from .browser import check_with_axe
+from .conftest import DIGITS, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-DIGITS = str(ROOT / "src/loopwright/driver/data/digits.onnx")
 PICTURES = ROOT / "docs" / "pictures"
 
 SLOW = ("large", "minilm-l3", "centerface")
@@ -34,56 +25,6 @@ HITS = """
 const pane = page.panes[arguments[0]];
 return pane.rows.flatMap((row, k) => (pane.exact(row) || (pane.isHit(row) && !row.weak) ? [k] : []));
 """
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if lacks := missing():
-        pytest.skip(f"no {lacks}: `make browser` installs what this test needs")
-    made = Browser()
-    yield made
-    made.driver.quit()
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    """The page of a model, made once."""
-    made: dict[str, Path] = {}
-
-    def write(name: str) -> Path:
-        if name not in made:
-            model, feeds = _model(name)
-            path = tmp_path_factory.mktemp("pages") / f"{name}.html"
-            explored = Explored.compiled(model)
-            path.write_text(page(explored, feeds, title=name, number=2), encoding="utf-8")
-            made[name] = path
-        return made[name]
-
-    return write
-
-
-def _model(name):
-    rng = np.random.default_rng(0)
-    if name == "digits":
-        return DIGITS, {"image": rng.standard_normal((8, 1, 16, 16)).astype("float32")}
-    if name == "large":
-        return large(), {"x": rng.standard_normal((4, 16)).astype("float32")}
-    try:
-        model = fetch(name)
-    except RegistryError as error:
-        pytest.skip(f"{name}: {error}")
-    return model, MODELS[name].feeds()
-
-
-@pytest.fixture
-def shown(browser, written):
-    """A page, open and checked."""
-
-    def show(name: str, address: str = "") -> Browser:
-        browser.open(f"file://{written(name)}{address or '#view=panes'}")
-        return browser
-
-    return show
 
 
 @pytest.mark.no_roundtrip  # whole models
@@ -372,50 +313,6 @@ def test_axe_finds_no_fault_in_large_pages(shown, axe, theme, name):
     browser = shown(name)
     browser.run("page.pickNodes([page.model.nodes.findLastIndex((node) => !node.gone)])")
     check_with_axe(browser, axe, theme)
-
-
-# Boxes of the graph that its pane cuts: to axe they are whole, and beside the pane's buttons.
-CLIPPED = """
-const pane = document.querySelector("#graph .view").getBoundingClientRect();
-for (const box of document.querySelectorAll("#graph .nd")) {
-  const at = box.getBoundingClientRect();
-  if (at.top < pane.top || at.bottom > pane.bottom) box.style.visibility = "hidden";
-}
-"""
-
-
-def check_with_axe(browser, axe, theme, tab=""):
-    """axe-core's rules of WCAG 2.2, levels A and AA, on a page that shows everything."""
-    browser.run("page.theme(arguments[0])", theme)
-    browser.run(
-        "page.compare(); page.panes.asm.choose(page.panes.asm.rows.findIndex((r) => r.set))"
-    )
-    browser.run(CLIPPED)
-    # The width of a flame is a time; whatever is too narrow is a row of the table of nodes.
-    rules = {"target-size": {"enabled": tab != "flame"}}
-    faults = browser.driver.execute_async_script(
-        axe + "; const [rules, done] = arguments;"
-        "const runOnly = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];"
-        "axe.run(document, {runOnly, rules})"
-        ".then((found) => done(found.violations.map((v) => [v.id, v.help, v.nodes.length,"
-        " ...v.nodes.slice(0, 3).map((n) => n.html.slice(0, 90) + n.failureSummary)])))",
-        rules,
-    )
-    assert faults == []
-
-
-@pytest.fixture(scope="module")
-def axe(tmp_path_factory):
-    """The script of axe-core, from the npm registry."""
-    folder = tmp_path_factory.mktemp("axe")
-    command = ["npm", "pack", "--silent", "axe-core@4.14.1"]
-    if shutil.which("npm") is None or subprocess.run(command, cwd=folder, check=False).returncode:
-        pytest.skip("npm cannot fetch axe-core")
-    (packed,) = folder.glob("*.tgz")
-    with tarfile.open(packed) as files:
-        file = files.extractfile("package/axe.min.js")
-        assert file is not None
-        return file.read().decode()
 
 
 @pytest.mark.no_roundtrip
