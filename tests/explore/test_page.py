@@ -161,7 +161,7 @@ def test_flames(shown):
     first = [(path, width) for path, width, top in rows if top == rows[1][2]]
     assert {"/conv1", "/fc"} <= {path for path, _ in first}
     assert sum(width for _, width in first) == pytest.approx(100, abs=1.5)
-    browser.click(".fl[data-path='/fc']")
+    browser.run("document.querySelector(\".fl[data-path='/fc']\").click()")  # it may be narrow
     around = [path for path, width, _ in browser.run(widths) if width == 100]
     assert around[:2] == ["", "/fc"]
     names = browser.run("return [...page.state.nodes].map((k) => page.model.nodes[k].name)")
@@ -410,7 +410,7 @@ def test_the_ten_questions_by_clicks(shown):
     # 10. Where the time goes.
     browser.click("[data-tab='nodes']")
     spent = browser.run("return document.getElementById('nodes').innerText")
-    assert "µs" in spent and "Conv" in spent
+    assert "µs" in spent and "/conv2" in spent
     assert browser.errors() == []
 
 

@@ -93,7 +93,8 @@ for (const e of document.querySelectorAll('header button, .pane > .head > button
 for (const e of document.querySelectorAll('.pane > .head > button')) if (e.offsetParent && !inside(e, e.closest('.pane'))) out.push(['head', e.outerHTML.slice(0, 80)]);
 for (const e of document.querySelectorAll('td:not(:first-child), th:not(:first-child)'))
   if (e.offsetParent && (!inside(e, e.closest('.view')) || e.scrollWidth > e.clientWidth + 1)) out.push(['cell', e.innerText, e.closest('.pane').id]);
-for (const e of document.querySelectorAll('.fl > b')) if (e.offsetParent && e.scrollWidth > e.parentNode.clientWidth) out.push(['flame', e.innerText]);
+for (const e of document.querySelectorAll('.fl > b')) if (e.offsetParent && !inside(e, e.parentNode)) out.push(['flame', e.innerText]);
+for (const e of document.querySelectorAll('.cost a, .sheet li a')) if (e.offsetParent && !inside(e, e.closest('div, li'))) out.push(['link', e.innerText]);
 for (const e of document.querySelectorAll('.nd .nm')) if (e.getBBox().width > e.parentNode.querySelector('rect').getBBox().width) out.push(['box', e.textContent]);
 return out;
 """
@@ -103,7 +104,10 @@ return [...document.querySelectorAll('#' + arguments[0] + ' tbody tr:first-child
 
 
 @pytest.mark.parametrize("size", WIDTHS, ids=lambda size: str(size[0]))
-@pytest.mark.parametrize("name", ["digits", pytest.param("centerface", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name",
+    ["digits", *(pytest.param(n, marks=pytest.mark.slow) for n in ("centerface", "minilm-l3"))],
+)
 def test_nothing_is_cut_at_any_width(sized, name, size):
     browser = sized(name, "#view=overview", size)
     assert browser.run(OUTSIDE) == []

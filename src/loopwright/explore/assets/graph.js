@@ -42,8 +42,12 @@ class Graph {
   boxes() {
     const out = [];
     const { nodes } = this.model;
-    const hidden = (item) => item.node !== undefined && !this.constants && nodes[item.node].op === "Constant" && !this.nodes?.has(item.node);
-    const walk = (item) => (item.inner && this.open.has(item) ? item.inner.forEach(walk) : hidden(item) || out.push(item));
+    const aside = (k) => (nodes[k].op === "Constant" || nodes[k].gone?.[0] === "import") && !this.nodes?.has(k);
+    const walk = (item) => {
+      if (!this.constants && item.nodes.every(aside)) return;
+      if (item.inner && this.open.has(item)) item.inner.forEach(walk);
+      else out.push(item);
+    };
     walk(this.tree);
     return out;
   }

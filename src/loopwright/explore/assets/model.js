@@ -153,5 +153,11 @@ const themed = () => {
 };
 const byId = (id) => document.getElementById(id);
 const short = (name, most = 24) => (name.length > most ? "…" + name.slice(1 - most) : name);
+/** The last parts of a name that fit. */
+const tail = (name, most = 40) => {
+  const parts = name.split("/");
+  while (parts.length > 1 && parts.join("/").length + 2 > most) parts.shift();
+  return parts.length === name.split("/").length ? name : `…/${short(parts.join("/"), most)}`;
+};
 const bytes = (n) => (n >= 1 << 20 ? `${(n / (1 << 20)).toFixed(1)} MiB` : n >= 1024 ? `${(n / 1024).toFixed(1)} KiB` : `${n} B`);
 const micro = (us) => (us >= 1000 ? `${(us / 1000).toFixed(2)} ms` : `${us.toFixed(us < 10 ? 2 : 1)} µs`);

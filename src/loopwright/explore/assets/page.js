@@ -208,7 +208,7 @@ class Page {
 
   nodeChip(k, more = "") {
     const node = this.model.nodes[k];
-    const chip = this.chip(node.name, () => this.pickNodes([k]), `${node.op} ${node.name}`);
+    const chip = this.chip(tail(node.name), () => this.pickNodes([k]), `${node.op} ${node.name}`);
     chip.prepend(make("i", { class: "swatch", style: `background:${this.model.colour(k)}` }));
     if (more) chip.append(make("b", {}, more));
     return chip;
@@ -216,8 +216,7 @@ class Page {
 
   nodeLink(k) {
     const { name, op } = this.model.nodes[k];
-    return make("a", { class: "to", title: `${op} ${name}`, ...pressed(() => this.pickNodes([k])) },
-      make("i", { class: "swatch", style: `background:${this.model.colour(k)}` }), short(name, 44));
+    return make("a", { class: "to node", style: `--own:${this.model.colour(k)}`, title: `${op} ${name}`, ...pressed(() => this.pickNodes([k])) }, tail(name, 34));
   }
 
   /** The answers about a line of code: its loops, its calls, how many times it runs, how long. */

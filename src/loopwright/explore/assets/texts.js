@@ -129,7 +129,7 @@ class TextPane {
       const why = row.change !== "del" && this.why ? this.why(row) : "";
       shown.push(make("div", { class: classes.filter(Boolean).join(" "), style: `top:${k * HEIGHT}px`, "data-row": k,
         id: `${this.id}-${k}`, role: "option", "aria-setsize": this.rows.length, "aria-posinset": k + 1,
-        "aria-selected": String(Boolean(exact || k === this.at)) },
+        "aria-selected": String(Boolean(exact || k === this.at)), "aria-label": row.change === "gap" ? "no line" : null },
         make("i", { style: `--own:${this.model.stripe(row.set ?? 0)}`, class: row.weak ? "around" : null, title: this.names(row) }, row.change === "add" ? "+" : row.change === "del" ? "−" : String(row.n)),
         coloured(row.t, this.kind), why ? make("span", { class: "why", title: why, "aria-label": why }, "  ●") : null));
     }
