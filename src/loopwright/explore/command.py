@@ -25,7 +25,7 @@ def explore(
 ) -> None:
     """Write the page to `out`, by default MODEL.html in this folder, or serve it until interrupted.
     number: how many runs are timed, with the inputs that `feeds_of` returns for the executable;
-    against: what the model is compared with, as the one before: another model file, a page that was
+    against: the one before, with which the model is compared: another model file, a page that was
     written (.html), or a target."""
 
     def data(file: Path, target: str) -> dict[str, Any]:

@@ -77,7 +77,9 @@ class Where:
     def __str__(self) -> str:
         rows = [f"{self.kernel}:{self.line}: {self.text.strip()}"]
         if self.runs:
-            loops = f", in the loops of lines {', '.join(map(str, self.loops))}" if self.loops else ""
+            loops = (
+                f", in the loops of lines {', '.join(map(str, self.loops))}" if self.loops else ""
+            )
             rows.append(f"    runs: {self.runs:.10g} a call{loops}")
         rows.append(f"    model: {', '.join(self.nodes) or 'no node'}")
         rows.append(f"    Relax: {', '.join(self.bindings) or 'none'}")
@@ -208,7 +210,7 @@ class Explored:
         return {key: sum(work[key] for work in works) / len(works) for key in works[0]}
 
     def trips(self, kernel: str, sizes: Mapping[str, int]) -> dict[int, Trip]:
-        """Of each statement of a lowered kernel, by `id`: the loop around it, how often it runs in a
+        """Of each statement of a lowered kernel, by `id`: the loop around it, how many times it runs in a
         call, on the average of its calls, and how much it computes."""
         func, calls = self._function(kernel), self.calls(kernel, sizes)
         every = [trips_of(func, call) for call in calls]

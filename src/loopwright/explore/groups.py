@@ -27,8 +27,8 @@ class Group(NamedTuple):
 
 def grouped(nodes: Sequence[ModelNode], to: Sequence[Sequence[int]]) -> list[Group | int]:
     """The groups of a model. nodes: in the order of the file; to: the numbers of each node's readers."""
-    found = _Groups(nodes, to)
-    return [found.folded(part) for part in found.split(found.scopes())]
+    groups = _Groups(nodes, to)
+    return [groups.folded(part) for part in groups.split(groups.scopes())]
 
 
 def label_of(node: ModelNode) -> str:
@@ -76,21 +76,21 @@ class _Groups:
             others = [p for p in parts if isinstance(p, Group) or self.nodes[p].op != "Constant"]
             return [Group("constants", [*fixed]), *self.split(others)]
         crossings = self.crossings(parts)
-        found: list[Group | int] = []
+        parted: list[Group | int] = []
         for start, period, count in _repeats(symbols, crossings):
             if count == 1:
-                found += self.ranges(parts[start : start + period])
+                parted += self.ranges(parts[start : start + period])
                 continue
             ops = self.operators(parts[start : start + period])
             if period == 1:
-                found.append(Group(f"{count} × {ops}", parts[start : start + count]))
+                parted.append(Group(f"{count} × {ops}", parts[start : start + count]))
                 continue
             blocks: list[Group | int] = [
                 Group(f"{ops} {k + 1}/{count}", parts[start + k * period :][:period])
                 for k in range(count)
             ]
-            found.append(Group(f"{count} × {ops}", blocks))
-        return found
+            parted.append(Group(f"{count} × {ops}", blocks))
+        return parted
 
     def ranges(self, parts: list[Group | int]) -> list[Group | int]:
         """Parts in which nothing repeats; many of them as ranges by the names of their ends."""
@@ -104,7 +104,7 @@ class _Groups:
         return part.name if isinstance(part, Group) else label_of(self.nodes[part])
 
     def symbol(self, part: Group | int) -> str:
-        """What is equal in parts of equal structure: their operators."""
+        """The operators of a part, which are equal in parts of equal structure."""
         return " ".join(self.nodes[k].op for k in members(part))
 
     def operators(self, parts: list[Group | int]) -> str:

@@ -1,4 +1,4 @@
-"""The first screen of the page: what a model became and where its time goes, in sentences.
+"""The first screen of the page: the result of a compilation and the time that its parts take, in sentences.
 
 A sentence is a list of texts and of references, which the page makes links: {"node": number},
 {"kernel": name}, {"pass": name}.
@@ -59,11 +59,11 @@ def overview(
 ) -> dict[str, Any]:
     """The sentences: "run", "costly" (each with its node, time and share) and "decisions". nodes,
     kernels, memory: as the page has them."""
-    found = _Overview(explored, nodes, [k for k in kernels if not k["graph"]], run)
+    view = _Overview(explored, nodes, [k for k in kernels if not k["graph"]], run)
     return {
-        "run": found.run_sentences(),
-        "costly": found.costly(),
-        "decisions": [*found.decisions(), *_memory(memory)],
+        "run": view.run_sentences(),
+        "costly": view.costly(),
+        "decisions": [*view.decisions(), *_memory(memory)],
     }
 
 
@@ -101,13 +101,13 @@ class _Overview:
         """What was compiled, and how long it takes."""
         exe, run = self.explored.exe, self.run
         target = "" if exe is None else f" for {exe.target}"
-        gone = sum("gone" in node for node in self.nodes)
-        without = f"; {gone} nodes have no code of their own" if gone else ""
+        removed = sum("gone" in node for node in self.nodes)
+        without = f"; {removed} nodes have no code of their own" if removed else ""
         count = f"{len(self.nodes)} nodes became {_count(len(self.kernels), 'kernel')}{target}"
-        made: Sentence = [f"{count}{without}."]
+        became: Sentence = [f"{count}{without}."]
         if not self.total:
             what = "No run was timed, so nodes are compared by their operations"
-            return [made, [f"{what}: give inputs (exe.html(file, inputs), loopwright explore)."]]
+            return [became, [f"{what}: give inputs (exe.html(file, inputs), loopwright explore)."]]
         inputs = ", ".join(f"{n} {dtype}{list(shape)}" for n, dtype, shape in run.inputs)
         sizes = ", ".join(f"{name}={size}" for name, size in run.sizes.items())
         threads = _count(run.threads, "thread")
@@ -115,7 +115,7 @@ class _Overview:
         took: Sentence = [f"A run takes {micro(run.us)} with {threads}, {of}."]
         kernels = f"Its kernels, each measured alone, take {micro(self.total)} together."
         return [
-            made,
+            became,
             [f"Inputs: {inputs}{f' ({sizes})' if sizes else ''}."],
             [*took, " ", kernels],
         ]
@@ -165,7 +165,7 @@ class _Overview:
             above = "a product by numpy does here"
         else:
             limit, rate, peak, unit = "Memory", gbs, machine.gbs, "GB/s"
-            above = "memory gives: caches help"
+            above = "memory has: caches help"
         share = rate / peak
         reached = f"{share:.0%} of this machine's peak, {rate:.3g} of {peak:g} {unit}"
         if share > 1:
@@ -194,8 +194,10 @@ class _Overview:
         rows: list[Sentence] = []
         if direct:
             rows.append(["It is fused with ", *listed({"node": k} for k in direct), "."])
-        gone = [k for k, other in enumerate(self.nodes) if node in other.get("gone", ("", ()))[1]]
-        folded = [k for k in gone if self.nodes[k]["op"] != "Constant"]
+        removed = [
+            k for k, other in enumerate(self.nodes) if node in other.get("gone", ("", ()))[1]
+        ]
+        folded = [k for k in removed if self.nodes[k]["op"] != "Constant"]
         if folded:
             by = self.nodes[folded[0]]["gone"][0]
             rows.append([*listed({"node": k} for k in folded), " became a part of it, by ",
@@ -268,24 +270,24 @@ class _Overview:
                 kernels.setdefault((note.subject, winner), [])
         return [
             [
-                f"{op}{f' ({len(made)} times)' if len(made) > 1 else ''} is made by {winner or 'no rule'}."
+                f"{op}{f' ({len(names)} times)' if len(names) > 1 else ''} is made by {winner or 'no rule'}."
             ]
-            for (op, winner), made in kernels.items()
+            for (op, winner), names in kernels.items()
         ]
 
     def schedules(self) -> list[Sentence]:
         """The schedule rules, each with the kernels that it scheduled."""
-        names = {k["name"] for k in self.kernels}
+        own = {k["name"] for k in self.kernels}
         by: dict[str, list[str]] = {}
         for note in self.notes:
-            if note.kind == "schedule" and note.subject in names:
+            if note.kind == "schedule" and note.subject in own:
                 by.setdefault(str(note.facts["rule"]), []).append(note.subject)
         rows: list[Sentence] = []
-        for rule, made in sorted(by.items(), key=lambda item: -len(item[1])):
+        for rule, names in sorted(by.items(), key=lambda item: -len(item[1])):
             what = "stay as they were written" if rule == "none" else f"are scheduled by “{rule}”"
-            what = what if len(made) > 1 else what.replace("stay", "stays").replace("are", "is")
-            some = listed({"kernel": name} for name in made)
-            rows.append([f"{_count(len(made), 'kernel')} {what}: ", *some, "."])
+            what = what if len(names) > 1 else what.replace("stay", "stays").replace("are", "is")
+            some = listed({"kernel": name} for name in names)
+            rows.append([f"{_count(len(names), 'kernel')} {what}: ", *some, "."])
         return rows
 
 
@@ -298,17 +300,17 @@ def _near(node: int, own: set[int], nodes: Sequence[Mapping[str, Any]]) -> list[
             if other in own:
                 near[k].add(other)
                 near[other].add(k)
-    found, todo = {node}, [node]
+    reached, todo = {node}, [node]
     while todo:
-        for other in near[todo.pop()] - found:
-            found.add(other)
+        for other in near[todo.pop()] - reached:
+            reached.add(other)
             todo.append(other)
-    return sorted(found - {node})
+    return sorted(reached - {node})
 
 
 def _alive_readers(node: int, nodes: Sequence[Mapping[str, Any]]) -> list[int]:
     """The readers of a node; in the place of one that was removed, its readers."""
-    found: dict[int, None] = {}
+    reached: dict[int, None] = {}
     todo, seen = list(nodes[node]["to"]), {node}
     while todo:
         other = todo.pop()
@@ -318,8 +320,8 @@ def _alive_readers(node: int, nodes: Sequence[Mapping[str, Any]]) -> list[int]:
         if "gone" in nodes[other]:
             todo += nodes[other]["to"]
         else:
-            found[other] = None
-    return list(found)
+            reached[other] = None
+    return list(reached)
 
 
 def _settings() -> list[Sentence]:

@@ -32,8 +32,8 @@ def pair_page(before: Data, after: Data) -> str:
 def data_of_page(file: str | Path) -> dict[str, Any]:
     """The data of a page that was written to a file, by this or another version. Raises
     LoopwrightError for another file."""
-    found = _DATA.search(Path(file).read_text(encoding="utf-8", errors="replace"))
-    data = json.loads(gzip.decompress(base64.b64decode(found[1]))) if found else {}
+    match = _DATA.search(Path(file).read_text(encoding="utf-8", errors="replace"))
+    data = json.loads(gzip.decompress(base64.b64decode(match[1]))) if match else {}
     if not {"nodes", "kernels", "tree", "texts"} <= data.keys():
         hint = "a page of one model, by loopwright explore MODEL -o FILE.html, of this version or a later one"
         raise LoopwrightError(explain("this file is not a page of a model", got=file, instead=hint))
@@ -114,7 +114,7 @@ def _sentences(before: Data, after: Data, nodes: Pairs, kernels: Pairs) -> list[
 def _times(before: Data, after: Data) -> list[Sentence]:
     old, new = (data.get("us", 0.0) for data in (before, after))
     if not old or not new:
-        return [["There are no times of both: loopwright explore measures with --number above 0."]]
+        return [["Not both have times: loopwright explore measures with --number above 0."]]
     took = f"A run took {micro(old)} and takes {micro(new)}"
     if abs(new / old - 1) < _SAME:
         return [[f"{took}: no change beyond the noise of a measurement."]]
@@ -145,14 +145,14 @@ def _slower(before: Data, after: Data, kernels: Pairs) -> list[Sentence]:
         new = after["kernels"][b]["us"] if b >= 0 else 0.0
         if abs(new - old) > _SAME * max(before["us"], after["us"]) / 3:
             rows.append((new - old, k))
-    found: list[Sentence] = []
+    changes: list[Sentence] = []
     for sign, word in ((1, "Slower"), (-1, "Faster")):
         some = sorted((row for row in rows if row[0] * sign > 0), key=lambda row: -sign * row[0])
         parts: Sentence = [
             {"pair": k, "text": f" ({'+' if us > 0 else '−'}{micro(abs(us))})"} for us, k in some
         ]
-        found += [[f"{word}: ", *listed(parts, _SHOWN), "."]] if parts else []
-    return found
+        changes += [[f"{word}: ", *listed(parts, _SHOWN), "."]] if parts else []
+    return changes
 
 
 def _loops(before: Data, after: Data, kernels: Pairs) -> list[Sentence]:
@@ -198,5 +198,5 @@ def _passes(before: Data, after: Data) -> list[Sentence]:
 
 
 def _short(data: Data, other: Data) -> str:
-    """What tells two compilations of a model apart: the target, or the version."""
+    """The difference of two compilations of a model: the target, or the version."""
     return data["target"] if data["target"] != other["target"] else data["version"]

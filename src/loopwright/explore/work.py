@@ -89,22 +89,22 @@ def calls_of(mod: IRModule, sizes: Mapping[str, int]) -> dict[str, list[dict[str
                 if isinstance(func, PrimFunc):
                     infos = (args[1].struct_info, binding.var.struct_info) if args[1:] else ()
                     tensors = [t for info in infos for t in getattr(info, "fields", (info,))]
-                    found = _matched(func, tensors, sizes)
-                    calls.setdefault(args[0].name_hint, []).append(found)
+                    matched = _matched(func, tensors, sizes)
+                    calls.setdefault(args[0].name_hint, []).append(matched)
     return calls
 
 
 def _matched(func: PrimFunc, tensors: list[Any], sizes: Mapping[str, int]) -> dict[str, int]:
     """The sizes that a kernel's buffers have where its arguments are these tensors."""
-    found = dict(sizes)
+    matched = dict(sizes)
     buffers = [func.buffer_map[p] for p in func.params if p in func.buffer_map]
     for buffer, info in zip(buffers, tensors, strict=False):
         shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
         for own, dim in zip(buffer.shape, shape or (), strict=False):
             if isinstance(own, Var):
                 values = {v: const(sizes.get(v.name, 1), v.dtype) for v in nodes_of(dim, Var)}
-                found[own.name] = integer(dim, values) or 1
-    return found
+                matched[own.name] = integer(dim, values) or 1
+    return matched
 
 
 def _operations(statement: Any) -> int:
