@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from loopwright.explore.explored import Explored
-from loopwright.explore.page import page
+from loopwright.explore.page import page, page_data
+from loopwright.explore.pair import data_of_page, pair_page
 from tools.zoo import MODELS, RegistryError, fetch
 
 from .browser import Browser, missing
@@ -69,6 +70,18 @@ def shown(browser, written):
         return browser
 
     return show
+
+
+@pytest.fixture(scope="session")
+def two(written, tmp_path_factory):
+    """The page of digits for this CPU and for another one."""
+    model, feeds = model_of("digits")
+    after = page_data(
+        Explored.compiled(model, "llvm -mcpu=haswell"), feeds, title="digits", number=2
+    )
+    file = tmp_path_factory.mktemp("pairs") / "pair.html"
+    file.write_text(pair_page(data_of_page(written("digits")), after), encoding="utf-8")
+    return file
 
 
 @pytest.fixture(scope="session")

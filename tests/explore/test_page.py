@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -319,34 +320,50 @@ def test_axe_finds_no_fault_in_large_pages(shown, axe, theme, name):
 def test_pictures(shown, request):
     """With --update-golden, the pictures of the documents."""
     browser = shown("digits", "#kernel=fused_matmul_add&nodes=/fc/MatMul")
+    browser.resize(1280, 800)
     browser.run(
         "page.theme('light'); const {asm} = page.panes;"
         "const k = asm.rows.findIndex((r) => r.tir && !r.weak && /fmadd|mul/.test(r.t));"
-        "asm.choose(k); asm.box.scrollTop = k * 18 - 120; page.graph.fit()"
+        "page.jump('asm', k); page.graph.fit()"
     )
     pictured(browser, request, "explorer", "README.md")
     browser.run(
         "const k = page.model.passes.findIndex((p) => p.name === 'FuseTIR');"
-        "page.theme('dark'); page.set({tab: 'memory'}); page.toPass(k); page.compare()"
+        "page.theme('dark'); page.set({tab: 'memory', line: 0, code: ''}); page.compareAt(k)"
     )
     pictured(browser, request, "explorer-dark", "docs/explore.md")
 
 
 @pytest.mark.slow
 @pytest.mark.no_roundtrip
-def test_picture_of_a_real_model(shown, request):
-    browser = shown("centerface")
-    browser.run("page.theme('light'); page.set({tab: 'flame'})")
+def test_pictures_of_a_real_model(shown, request):
+    browser = shown("centerface", "#view=overview")
+    browser.resize(1280, 800)
+    browser.run("page.theme('light')")
+    pictured(browser, request, "explorer-centerface", "docs/explore.md")
+    browser.resize(400, 800)
+    browser.run("page.theme('dark'); page.set({view: 'asm'})")
     browser.click(f"#asm-{browser.run(FUSED)}")
     browser.run("page.panes.asm.box.scrollLeft = 0")
-    pictured(browser, request, "explorer-centerface", "docs/explore.md")
+    pictured(browser, request, "explorer-phone", "docs/explore.md")
+
+
+@pytest.mark.slow
+@pytest.mark.no_roundtrip
+def test_picture_of_a_pair(browser, two, request):
+    browser.resize(1280, 800)
+    browser.open(f"file://{two}")
+    browser.run("page.theme('light'); page.toRow(page.first()); scrollTo(0, 0)")
+    pictured(browser, request, "explorer-pair", "docs/explore.md")
 
 
 def pictured(browser, request, name, document):
     file = PICTURES / f"{name}.png"
+    time.sleep(0.3)  # colours change in steps
     if request.config.getoption("--update-golden"):
         browser.save(file)
-    assert file.stat().st_size > 20_000
+    browser.resize()
+    assert 20_000 < file.stat().st_size < 300_000
     assert f"pictures/{name}.png" in (ROOT / document).read_text(encoding="utf-8")
 
 

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loopwright.explore.explored import Explored
-from loopwright.explore.page import page_data
-from loopwright.explore.pair import data_of_page, pair_page
-
 from .browser import CLIPPED, faults
-from .conftest import model_of
 
 pytestmark = pytest.mark.no_roundtrip
 WIDTHS = [(1600, 1000), (1280, 800), (800, 1000), (400, 800)]
@@ -309,18 +304,6 @@ def test_decisions_are_at_their_node(sized):
 
 
 # ---------------------------------------------------------------- pairs
-
-
-@pytest.fixture(scope="module")
-def two(written, tmp_path_factory):
-    """The page of digits for this CPU and for another one."""
-    model, feeds = model_of("digits")
-    after = page_data(
-        Explored.compiled(model, "llvm -mcpu=haswell"), feeds, title="digits", number=2
-    )
-    file = tmp_path_factory.mktemp("pairs") / "pair.html"
-    file.write_text(pair_page(data_of_page(written("digits")), after), encoding="utf-8")
-    return file
 
 
 @pytest.mark.parametrize("size", WIDTHS, ids=lambda size: str(size[0]))

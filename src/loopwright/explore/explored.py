@@ -210,8 +210,7 @@ class Explored:
         return {key: sum(work[key] for work in works) / len(works) for key in works[0]}
 
     def trips(self, kernel: str, sizes: Mapping[str, int]) -> dict[int, Trip]:
-        """Of each statement of a lowered kernel, by `id`: the loop around it, how many times it runs in a
-        call, on the average of its calls, and how much it computes."""
+        """The trip of each statement of a lowered kernel, by `id`, on the average of its calls."""
         func, calls = self._function(kernel), self.calls(kernel, sizes)
         every = [trips_of(func, call) for call in calls]
         mean = lambda key, field: sum(getattr(t[key], field) for t in every) / len(every)  # noqa: E731

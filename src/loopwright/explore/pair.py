@@ -157,13 +157,18 @@ def _slower(before: Data, after: Data, kernels: Pairs) -> list[Sentence]:
 
 def _loops(before: Data, after: Data, kernels: Pairs) -> list[Sentence]:
     """Kernels whose lowered loops are equal, differ, or have no counterpart."""
-    both = [(k, a, b) for k, (a, b) in enumerate(kernels) if min(a, b) >= 0]
+    own = {
+        k: (a, b)
+        for k, (a, b) in enumerate(kernels)
+        if not (before["kernels"][a] if a >= 0 else after["kernels"][b])["graph"]
+    }
+    both = [(k, a, b) for k, (a, b) in own.items() if min(a, b) >= 0]
     differ = [k for k, a, b in both if _loops_of(before, a) != _loops_of(after, b)]
     what = f"{len(both)} kernels have a counterpart: {len(both) - len(differ)} with equal loops"
     others = [f", {len(differ)} with other ones: ", *listed({"pair": k} for k in differ)]
     rows: list[Sentence] = [[what, *(others if differ else []), "."]]
     for side, word in ((1, "before"), (0, "after")):
-        alone = [k for k, row in enumerate(kernels) if row[side] < 0]
+        alone = [k for k, row in own.items() if row[side] < 0]
         rows += [[f"Only {word}: ", *listed({"pair": k} for k in alone), "."]] if alone else []
     return rows
 

@@ -84,7 +84,7 @@ def calls_of(mod: IRModule, sizes: Mapping[str, int]) -> dict[str, list[dict[str
     for graph in mod.functions.values():
         for block in graph.body.blocks if isinstance(graph, Function) else ():
             for binding in block.bindings:
-                args = getattr(binding.value, "args", ())
+                args: Any = getattr(binding.value, "args", ())
                 func = mod.functions.get(args[0]) if args else None
                 if isinstance(func, PrimFunc):
                     infos = (args[1].struct_info, binding.var.struct_info) if args[1:] else ()
