@@ -15,6 +15,7 @@ from ..ir.trace import ModelNode
 MOST = 24  # parts of a group, before blocks are looked for in it
 _PERIOD, _TWICE = 100, 20  # parts of a block that repeats, and of one that only does so once
 _RANGE = 12  # parts of a range, where nothing repeats
+_FEWEST = 4  # parts that are worth a group
 HUES = 12
 
 
@@ -90,13 +91,13 @@ class _Groups:
                 for k in range(count)
             ]
             parted.append(Group(f"{count} × {ops}", blocks))
-        return parted
+        return self.ranges(parted) if len(parted) > 3 * MOST else parted
 
     def ranges(self, parts: list[Group | int]) -> list[Group | int]:
         """Parts in which nothing repeats; many of them as ranges by the names of their ends."""
         if len(parts) <= _RANGE:
             return parts
-        size = -(-len(parts) // -(-len(parts) // _RANGE))
+        size = -(-len(parts) // min(MOST, -(-len(parts) // _RANGE)))
         some = [parts[k : k + size] for k in range(0, len(parts), size)]
         return [Group(f"{self.name(p[0])} … {self.name(p[-1])}", p) for p in some]
 
@@ -155,7 +156,7 @@ def _repeats(symbols: list[str], crossings: list[int]) -> list[tuple[int, int, i
                 best = (count * period, start, period, count)
             run = 0
     covered, start, period, count = best
-    if not covered:
+    if covered < _FEWEST:
         return [(0, len(symbols), 1)] if symbols else []
     end = start + covered
     before = _repeats(symbols[:start], crossings[:start])
