@@ -89,8 +89,8 @@ class Charts {
     const put = (box, left, width) => {
       const cost = [micro(box.us), percent(box.us / this.flames.us)];
       const own = box.nodes.length === 1 ? this.model.colour(box.nodes[0]) : "var(--dim)";
-      const element = make("div", { class: `fl${box.kernel ? " leaf" : ""}`, title: `${box.path}\n${cost.join(" · ")}`, "aria-label": `${cost.join(" ")} ${box.name}`, "data-path": box.path,
-        style: `left:${left}%;width:${width}%;top:${depth * 25}px;--own:${own}`, ...pressed(() => this.pickFlame(box)) }, ...cost.map((part) => make("b", {}, part)), make("span", {}, box.name));
+      const element = make("div", { class: `fl${box.kernel ? " leaf" : ""}`, title: `${box.path}\n${cost.join(" · ")}`, "data-path": box.path,
+        style: `left:${left}%;width:${width}%;top:${depth * 25}px;--own:${own}`, ...pressed(() => this.pickFlame(box)) }, ...cost.map((part) => make("b", {}, `${part} `)), make("span", {}, box.name));
       shown.push(element);
     };
     for (;;) { // the boxes around it have the whole width
