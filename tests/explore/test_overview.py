@@ -13,7 +13,6 @@ from hypothesis import strategies as some
 
 import loopwright as lw
 from loopwright.base.errors import LoopwrightError
-from loopwright.explore import page as pages
 from loopwright.explore.explored import Explored
 from loopwright.explore.groups import HUES, MOST, Group, grouped, hues, members
 from loopwright.explore.machine import Machine
@@ -26,6 +25,7 @@ from loopwright.explore.pair import (
     pair_data,
     pair_page,
 )
+from loopwright.explore.template import html_of
 from loopwright.explore.work import trips_of
 from loopwright.ir.trace import ModelNode
 from loopwright.script import from_source
@@ -389,7 +389,7 @@ def test_kernels_belong_together_by_their_nodes():
 @pytest.mark.no_roundtrip
 def test_a_page_that_was_written_is_one_of_a_pair(digits, other, tmp_path):
     file = tmp_path / "old.html"
-    file.write_text(pages.html_of(digits), encoding="utf-8")
+    file.write_text(html_of(digits), encoding="utf-8")
     assert data_of_page(file) == json.loads(json.dumps(digits))
     text = pair_page(data_of_page(file), other)
     assert "<title>digits.onnx: " in text and "http://" not in text.split("<script")[0]
@@ -399,6 +399,16 @@ def test_a_page_that_was_written_is_one_of_a_pair(digits, other, tmp_path):
         wrong.touch()
         with pytest.raises(LoopwrightError, match="this file is not a page of a model"):
             data_of_page(wrong)
+
+
+@pytest.mark.no_roundtrip
+def test_an_executable_is_shown_against_another(tmp_path):
+    exe, old = lw.compile(DIGITS), tmp_path / "old.html"
+    single = lw.compile(DIGITS, "llvm -mcpu=haswell").html(old)
+    assert "new Page(" in single and "new Pair(" not in single
+    for before in (old, lw.compile(DIGITS, "llvm -mcpu=haswell")):
+        text = exe.html(tmp_path / "pair.html", against=before)
+        assert "new Pair(" in text and "-mcpu=haswell → llvm" in text.partition("</title>")[0]
 
 
 @pytest.mark.no_roundtrip

@@ -9,8 +9,9 @@ from typing import Any
 
 from ..driver.console import say
 from .explored import Explored
-from .page import html_of, page_data
+from .page import page_data
 from .pair import data_of_page, pair_page
+from .template import html_of
 
 
 def explore(

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import html
-import json
 import time
-from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,11 +16,8 @@ from .machine import machine
 from .notebook import notebook_executable, notebook_trace  # noqa: F401
 from .overview import Run
 from .page_data import PageData
-
-_STYLES = ("page.css",)
-_SCRIPTS = ("dagre.min.js", "diff.min.js", "model.js", "texts.js")
-_SCRIPTS += ("graph.js", "charts.js", "overview.js", "page.js")
-_LICENCES = ("dagre.LICENSE", "diff.LICENSE")
+from .pair import data_of_page, pair_page
+from .template import html_of
 
 
 def page_of_trace(trace: Trace, file: str | Path | None = None, title: str = "") -> str:
@@ -42,10 +33,19 @@ def page_of_executable(
     *,
     title: str = "",
     number: int = 10,
+    against: Executable | str | Path | None = None,
 ) -> str:
     """The page of an executable, as text and, where a file is given, written to it. With inputs by
-    name, kernels are timed in `number` runs."""
-    return _written(page(Explored.of(exe), inputs, title=title, number=number), file)
+    name, kernels are timed in `number` runs. against: one that was compiled before, or its page in a
+    file; the page then shows both."""
+    data = page_data(Explored.of(exe), inputs, title=title, number=number)
+    if against is None:
+        return _written(html_of(data), file)
+    if isinstance(against, (str, Path)):
+        before = data_of_page(against)
+    else:
+        before = page_data(Explored.of(against), inputs, title=title, number=number)
+    return _written(pair_page(before, data), file)
 
 
 def page(
@@ -61,27 +61,6 @@ def page_data(
     """The data of a page."""
     run = Run() if inputs is None else measured(explored.exe, inputs, number)
     return PageData(explored, run).data(title or "model")
-
-
-def html_of(
-    data: dict[str, Any], scripts: Sequence[str] = _SCRIPTS, body: str = "page.html"
-) -> str:
-    """A page of data, with these scripts and this body."""
-    packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)
-    assert __package__ is not None
-    asset = files(__package__) / "assets"
-    read = lambda name: (asset / name).read_text(encoding="utf-8")  # noqa: E731
-    parts = {
-        "TITLE": html.escape(data["title"]),
-        "STYLE": "\n".join(map(read, _STYLES)),
-        "LICENCES": "\n".join(map(read, _LICENCES)).replace("--", "- -"),
-        "DATA": base64.b64encode(packed).decode(),
-        "SCRIPT": "\n".join(map(read, scripts)).replace("</script", "<\\/script"),
-    }
-    text = read(body)
-    for name, value in parts.items():
-        text = text.replace(f"@{name}@", value, 1)
-    return text
 
 
 def measured(exe: Any, inputs: dict[str, Any], number: int) -> Run:

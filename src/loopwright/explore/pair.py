@@ -15,7 +15,7 @@ from typing import Any
 
 from ..base.errors import LoopwrightError, explain
 from .overview import Sentence, listed, micro
-from .page import html_of
+from .template import html_of
 
 _SCRIPTS = ("dagre.min.js", "diff.min.js", "model.js", "texts.js", "graph.js", "pair.js")
 _DATA = re.compile(r'<script id="data" type="application/octet-stream">([^<]*)</script>')
