@@ -7,10 +7,12 @@ import json
 import shutil
 import tempfile
 import time
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 FLAGS = [
     "--headless",
@@ -23,6 +25,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
     "--hide-scrollbars",
+    "--disable-lcd-text",  # smaller pictures
 ]
 
 
@@ -49,6 +52,11 @@ class Browser:
         service = Service(shutil.which("chromedriver"))
         self.driver = webdriver.Chrome(service=service, options=options)
         self.driver.set_script_timeout(60)
+
+    def resize(self, width: int = 1600, height: int = 1000) -> None:
+        """Give the window's inside a size in pixels, narrower than a window can be."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def open(self, address: str) -> float:
         """Load a page and wait until it is shown; seconds from its start, as it counts them."""
@@ -100,6 +108,39 @@ class Browser:
         return [a for a in addresses if not a.startswith(("file:", "data:", "about:", "blob:"))]
 
     def save(self, file: Path) -> None:
-        """A picture of the page."""
-        file.parent.mkdir(parents=True, exist_ok=True)
-        self.driver.save_screenshot(str(file))
+        """A picture of the page, of 256 colours."""
+        picture = Image.open(BytesIO(self.driver.get_screenshot_as_png())).convert("RGB")
+        picture.quantize(256, dither=Image.Dither.NONE).save(file, optimize=True)
+
+
+# Boxes of the graph that its pane cuts: to axe they are whole, and beside the pane's buttons.
+CLIPPED = """
+const pane = document.querySelector("#graph .view").getBoundingClientRect();
+for (const box of document.querySelectorAll("#graph .nd")) {
+  const at = box.getBoundingClientRect();
+  if (at.top < pane.top || at.bottom > pane.bottom) box.style.visibility = "hidden";
+}
+"""
+
+
+def check_with_axe(browser, axe, theme, tab=""):
+    """axe-core's rules of WCAG 2.2, levels A and AA, on a page that shows everything."""
+    browser.run("page.theme(arguments[0])", theme)
+    browser.run(
+        "page.compare(); page.panes.asm.choose(page.panes.asm.rows.findIndex((r) => r.set))"
+    )
+    browser.run(CLIPPED)
+    # The width of a flame is a time; whatever is too narrow is a row of the table of nodes.
+    assert faults(browser, axe, **{"target-size": {"enabled": tab != "flame"}}) == []
+
+
+def faults(browser, axe, **rules):
+    """What axe-core finds in the page as it is."""
+    return browser.driver.execute_async_script(
+        axe + "; const [rules, done] = arguments;"
+        "const runOnly = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];"
+        "axe.run(document, {runOnly, rules})"
+        ".then((found) => done(found.violations.map((v) => [v.id, v.help, v.nodes.length,"
+        " ...v.nodes.slice(0, 3).map((n) => n.html.slice(0, 90) + n.failureSummary)])))",
+        rules,
+    )

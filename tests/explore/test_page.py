@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import tarfile
 import threading
-from pathlib import Path
+import time
 
 import numpy as np
 import pytest
@@ -15,15 +12,10 @@ import typer
 import loopwright as lw
 from loopwright.driver.cli import app
 from loopwright.explore.command import server
-from loopwright.explore.explored import Explored
-from loopwright.explore.page import page
-from tools.zoo import MODELS, RegistryError, fetch
 
-from .browser import Browser, missing
-from .models import large
+from .browser import check_with_axe
+from .conftest import DIGITS, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-DIGITS = str(ROOT / "src/loopwright/driver/data/digits.onnx")
 PICTURES = ROOT / "docs" / "pictures"
 
 SLOW = ("large", "minilm-l3", "centerface")
@@ -34,56 +26,6 @@ HITS = """
 const pane = page.panes[arguments[0]];
 return pane.rows.flatMap((row, k) => (pane.exact(row) || (pane.isHit(row) && !row.weak) ? [k] : []));
 """
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if lacks := missing():
-        pytest.skip(f"no {lacks}: `make browser` installs what this test needs")
-    made = Browser()
-    yield made
-    made.driver.quit()
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    """The page of a model, made once."""
-    made: dict[str, Path] = {}
-
-    def write(name: str) -> Path:
-        if name not in made:
-            model, feeds = _model(name)
-            path = tmp_path_factory.mktemp("pages") / f"{name}.html"
-            explored = Explored.compiled(model)
-            path.write_text(page(explored, feeds, title=name, number=2), encoding="utf-8")
-            made[name] = path
-        return made[name]
-
-    return write
-
-
-def _model(name):
-    rng = np.random.default_rng(0)
-    if name == "digits":
-        return DIGITS, {"image": rng.standard_normal((8, 1, 16, 16)).astype("float32")}
-    if name == "large":
-        return large(), {"x": rng.standard_normal((4, 16)).astype("float32")}
-    try:
-        model = fetch(name)
-    except RegistryError as error:
-        pytest.skip(f"{name}: {error}")
-    return model, MODELS[name].feeds()
-
-
-@pytest.fixture
-def shown(browser, written):
-    """A page, open and checked."""
-
-    def show(name: str, address: str = "") -> Browser:
-        browser.open(f"file://{written(name)}{address}")
-        return browser
-
-    return show
 
 
 @pytest.mark.no_roundtrip  # whole models
@@ -220,7 +162,7 @@ def test_flames(shown):
     first = [(path, width) for path, width, top in rows if top == rows[1][2]]
     assert {"/conv1", "/fc"} <= {path for path, _ in first}
     assert sum(width for _, width in first) == pytest.approx(100, abs=1.5)
-    browser.click(".fl[data-path='/fc']")
+    browser.run("document.querySelector(\".fl[data-path='/fc']\").click()")  # it may be narrow
     around = [path for path, width, _ in browser.run(widths) if width == 100]
     assert around[:2] == ["", "/fc"]
     names = browser.run("return [...page.state.nodes].map((k) => page.model.nodes[k].name)")
@@ -374,82 +316,54 @@ def test_axe_finds_no_fault_in_large_pages(shown, axe, theme, name):
     check_with_axe(browser, axe, theme)
 
 
-# Boxes of the graph that its pane cuts: to axe they are whole, and beside the pane's buttons.
-CLIPPED = """
-const pane = document.querySelector("#graph .view").getBoundingClientRect();
-for (const box of document.querySelectorAll("#graph .nd")) {
-  const at = box.getBoundingClientRect();
-  if (at.top < pane.top || at.bottom > pane.bottom) box.style.visibility = "hidden";
-}
-"""
-
-
-def check_with_axe(browser, axe, theme, tab=""):
-    """axe-core's rules of WCAG 2.2, levels A and AA, on a page that shows everything."""
-    browser.run("page.theme(arguments[0])", theme)
-    browser.run(
-        "page.compare(); page.panes.asm.choose(page.panes.asm.rows.findIndex((r) => r.set))"
-    )
-    browser.run(CLIPPED)
-    # The width of a flame is a time; whatever is too narrow is a row of the table of nodes.
-    rules = {"target-size": {"enabled": tab != "flame"}}
-    faults = browser.driver.execute_async_script(
-        axe + "; const [rules, done] = arguments;"
-        "const runOnly = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];"
-        "axe.run(document, {runOnly, rules})"
-        ".then((found) => done(found.violations.map((v) => [v.id, v.help, v.nodes.length,"
-        " ...v.nodes.slice(0, 3).map((n) => n.html.slice(0, 90) + n.failureSummary)])))",
-        rules,
-    )
-    assert faults == []
-
-
-@pytest.fixture(scope="module")
-def axe(tmp_path_factory):
-    """The script of axe-core, from the npm registry."""
-    folder = tmp_path_factory.mktemp("axe")
-    command = ["npm", "pack", "--silent", "axe-core@4.14.1"]
-    if shutil.which("npm") is None or subprocess.run(command, cwd=folder, check=False).returncode:
-        pytest.skip("npm cannot fetch axe-core")
-    (packed,) = folder.glob("*.tgz")
-    with tarfile.open(packed) as files:
-        file = files.extractfile("package/axe.min.js")
-        assert file is not None
-        return file.read().decode()
-
-
 @pytest.mark.no_roundtrip
 def test_pictures(shown, request):
     """With --update-golden, the pictures of the documents."""
     browser = shown("digits", "#kernel=fused_matmul_add&nodes=/fc/MatMul")
+    browser.resize(1280, 800)
     browser.run(
         "page.theme('light'); const {asm} = page.panes;"
         "const k = asm.rows.findIndex((r) => r.tir && !r.weak && /fmadd|mul/.test(r.t));"
-        "asm.choose(k); asm.box.scrollTop = k * 18 - 120; page.graph.fit()"
+        "page.jump('asm', k); page.graph.fit()"
     )
     pictured(browser, request, "explorer", "README.md")
     browser.run(
         "const k = page.model.passes.findIndex((p) => p.name === 'FuseTIR');"
-        "page.theme('dark'); page.set({tab: 'memory'}); page.toPass(k); page.compare()"
+        "page.theme('dark'); page.set({tab: 'memory', line: 0, code: ''}); page.compareAt(k)"
     )
     pictured(browser, request, "explorer-dark", "docs/explore.md")
 
 
 @pytest.mark.slow
 @pytest.mark.no_roundtrip
-def test_picture_of_a_real_model(shown, request):
-    browser = shown("centerface")
-    browser.run("page.theme('light'); page.set({tab: 'flame'})")
+def test_pictures_of_a_real_model(shown, request):
+    browser = shown("centerface", "#view=overview")
+    browser.resize(1280, 800)
+    browser.run("page.theme('light')")
+    pictured(browser, request, "explorer-centerface", "docs/explore.md")
+    browser.resize(400, 800)
+    browser.run("page.theme('dark'); page.set({view: 'asm'})")
     browser.click(f"#asm-{browser.run(FUSED)}")
     browser.run("page.panes.asm.box.scrollLeft = 0")
-    pictured(browser, request, "explorer-centerface", "docs/explore.md")
+    pictured(browser, request, "explorer-phone", "docs/explore.md")
+
+
+@pytest.mark.slow
+@pytest.mark.no_roundtrip
+def test_picture_of_a_pair(browser, two, request):
+    browser.resize(1280, 800)
+    browser.open(f"file://{two}")
+    browser.run("page.theme('light'); page.toRow(page.first()); scrollTo(0, 0)")
+    pictured(browser, request, "explorer-pair", "docs/explore.md")
 
 
 def pictured(browser, request, name, document):
     file = PICTURES / f"{name}.png"
+    time.sleep(0.3)  # colours change in steps
     if request.config.getoption("--update-golden"):
         browser.save(file)
-    assert file.stat().st_size > 20_000
+    browser.resize()
+    assert 20_000 < file.stat().st_size < 300_000
     assert f"pictures/{name}.png" in (ROOT / document).read_text(encoding="utf-8")
 
 
@@ -513,7 +427,7 @@ def test_the_ten_questions_by_clicks(shown):
     # 10. Where the time goes.
     browser.click("[data-tab='nodes']")
     spent = browser.run("return document.getElementById('nodes').innerText")
-    assert "µs" in spent and "Conv" in spent
+    assert "µs" in spent and "/conv2" in spent
     assert browser.errors() == []
 
 

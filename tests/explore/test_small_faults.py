@@ -237,9 +237,10 @@ def test_what_is_served(monkeypatch, tmp_path):
     shown = []
     monkeypatch.setattr(
         command,
-        "page",
-        lambda e, inputs, title, number: shown.append((inputs, title, number)) or "é",
+        "page_data",
+        lambda e, inputs, title, number: shown.append((inputs, title, number)) or {},
     )
+    monkeypatch.setattr(command, "html_of", lambda data: "é")
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "deep" / "net.onnx"
     feeds = lambda exe: {"x": 1}  # noqa: E731

@@ -67,7 +67,7 @@ def test_memory_that_was_planned() -> None:
 def test_memory_that_was_not_planned() -> None:
     assert planned(graph("a = R.exp(x)", x=(8,)), {}) is None
     assert memory_of(SimpleNamespace(steps=[]), {}, len) is None  # type: ignore[arg-type]
-    none: Any = SimpleNamespace(steps=[])
+    none: Any = SimpleNamespace(unscheduled=None)
     assert Explored.work(none, "kernel", {}) == {}
 
 

@@ -318,11 +318,15 @@ class CompiledModel(Timed):
         *,
         title: str = "",
         number: int = 10,
+        against: Any = None,
     ) -> str:
         """One page, written to `file` if it is given, with the model's graph, all passes, machine code,
         memory plan and, with inputs by name, the times of kernels in `number` runs; a click
-        marks the origins of a line. It needs no network."""
-        return VIEWS.get().page_of_executable(self, file, inputs, title=title, number=number)
+        marks the origins of a line. It needs no network. against: an executable of before, or the
+        file of its page; both are shown side by side then."""
+        return VIEWS.get().page_of_executable(
+            self, file, inputs, title=title, number=number, against=against
+        )
 
     def _cannot(self, what: str) -> NoReturn:
         raise LoopwrightError(explain(f"{self.form} {what}", got=str(self.target)))

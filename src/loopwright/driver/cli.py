@@ -239,10 +239,13 @@ def explore(
     serve: Annotated[bool, typer.Option("--serve", help="Serve it on this machine only.")] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 0,
     number: Annotated[int, typer.Option(min=0, help="Runs that are timed; 0: none.")] = 10,
+    against: Annotated[
+        str, typer.Option(help="Show what changed since: a model, a page (.html), or a target.")
+    ] = "",
 ) -> None:
     """Write or serve one page that shows all of a model: graph, passes, loops, machine code, times."""
     VIEWS.get().explore(
-        model, build.target, out, serve, port, lambda e: inputs.of(e, model).arrays, number
+        model, build.target, out, serve, port, lambda e: inputs.of(e, model).arrays, number, against
     )
 
 

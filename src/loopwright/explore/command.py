@@ -9,7 +9,9 @@ from typing import Any
 
 from ..driver.console import say
 from .explored import Explored
-from .page import page
+from .page import page_data
+from .pair import data_of_page, pair_page
+from .template import html_of
 
 
 def explore(
@@ -20,12 +22,25 @@ def explore(
     port: int,
     feeds_of: Callable[[Any], dict[str, Any]],
     number: int,
+    against: str = "",
 ) -> None:
     """Write the page to `out`, by default MODEL.html in this folder, or serve it until interrupted.
-    number: how many runs are timed, with the inputs that `feeds_of` returns for the executable."""
-    explored = Explored.compiled(model, target)
-    inputs = feeds_of(explored.exe) if number and explored.exe.runs else None
-    text = page(explored, inputs, title=model.name, number=number)
+    number: how many runs are timed, with the inputs that `feeds_of` returns for the executable;
+    against: the one before, with which the model is compared: another model file, a page that was
+    written (.html), or a target."""
+
+    def data(file: Path, target: str) -> dict[str, Any]:
+        explored = Explored.compiled(file, target)
+        inputs = feeds_of(explored.exe) if number and explored.exe.runs else None
+        return page_data(explored, inputs, title=file.name, number=number)
+
+    other = Path(against)
+    if against and other.suffix == ".html":
+        before = data_of_page(other)
+    elif against:
+        before = data(other, target) if other.is_file() else data(model, against)
+    after = data(model, target)
+    text = pair_page(before, after) if against else html_of(after)
     if out is not None or not serve:
         out = out or Path(f"{model.stem}.html")
         out.parent.mkdir(parents=True, exist_ok=True)

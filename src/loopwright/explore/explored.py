@@ -22,7 +22,7 @@ from ..script.printer.lines import Lines, numbered
 from ..tir.function import PrimFunc
 from ..tir.signature import signature_of
 from .origins import Modules, Names, is_leaf, names_of, origins_of
-from .work import sizes_of_calls, weights_of, work_of
+from .work import Trip, calls_of, trips_of, work_of
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ class Origin:
 
 @dataclass(frozen=True)
 class Where:
-    """The origin of a line of a kernel's TensorIR."""
+    """The origin of a line of a kernel's TensorIR. loops: the lines of the loops around it, outermost
+    first; runs: how many times a call runs it, on the average."""
 
     kernel: str
     line: int
@@ -70,9 +71,16 @@ class Where:
     nodes: Names
     bindings: list[str]
     passes: list[str]
+    loops: list[int] = field(default_factory=list)
+    runs: float = 0.0
 
     def __str__(self) -> str:
         rows = [f"{self.kernel}:{self.line}: {self.text.strip()}"]
+        if self.runs:
+            loops = (
+                f", in the loops of lines {', '.join(map(str, self.loops))}" if self.loops else ""
+            )
+            rows.append(f"    runs: {self.runs:.10g} a call{loops}")
         rows.append(f"    model: {', '.join(self.nodes) or 'no node'}")
         rows.append(f"    Relax: {', '.join(self.bindings) or 'none'}")
         rows.append(f"    changed by: {', '.join(self.passes) or 'none'}")
@@ -92,7 +100,7 @@ class Explored:
         self._code: dict[str, Located] = {}
         self._lines: dict[int, tuple[Any, Lines, dict[int, Names]]] = {}
         self._leaves: dict[str, dict[str, list[int]]] = {}
-        self._passed: dict[tuple[tuple[str, int], ...], dict[str, list[dict[str, int]]]] = {}
+        self._calls: dict[tuple[tuple[str, int], ...], dict[str, list[dict[str, int]]]] = {}
 
     @staticmethod
     def of(exe: Executable) -> Explored:
@@ -180,43 +188,47 @@ class Explored:
             raise UnknownName(explain("no kernel of this name", got=kernel, instead=hint))
         return self.final[kernel]
 
+    @cached_property
+    def unscheduled(self) -> IRModule | None:
+        """The module with the loops of its kernels as they were defined, if they were scheduled."""
+        return next((r.before for r in self.steps if r.name == "ApplyDefaultSchedule"), None)
+
+    def calls(self, kernel: str, sizes: Mapping[str, int]) -> list[dict[str, int]]:
+        """The symbolic sizes of each call of a kernel where the model's are these."""
+        key = tuple(sorted(sizes.items()))
+        if key not in self._calls:
+            self._calls[key] = {} if self.unscheduled is None else calls_of(self.unscheduled, sizes)
+        return self._calls[key].get(kernel) or [dict(sizes)]
+
     def work(self, kernel: str, sizes: Mapping[str, int]) -> dict[str, float]:
-        """Operations and bytes of a call of a kernel with these symbolic sizes, as far as they are
-        known: "flops", "bytes"."""
-        for record in self.steps:
-            if record.name == "ApplyDefaultSchedule" and kernel in record.before:
-                func = record.before[kernel]
-                if not isinstance(func, PrimFunc):
-                    return {}
-                works = [work_of(func, at) for at in self._sizes_of_calls(kernel, sizes)]
-                return {key: sum(w[key] for w in works) / len(works) for key in works[0]}
-        return {}
+        """Operations and bytes of a call of a kernel with these symbolic sizes, on the average of its
+        calls, as far as they are known: "flops", "bytes"."""
+        func = None if self.unscheduled is None else self.unscheduled.get(kernel)
+        if not isinstance(func, PrimFunc):
+            return {}
+        works = [work_of(func, call) for call in self.calls(kernel, sizes)]
+        return {key: sum(work[key] for work in works) / len(works) for key in works[0]}
+
+    def trips(self, kernel: str, sizes: Mapping[str, int]) -> dict[int, Trip]:
+        """The trip of each statement of a lowered kernel, by `id`, on the average of its calls."""
+        func, calls = self._function(kernel), self.calls(kernel, sizes)
+        every = [trips_of(func, call) for call in calls]
+        mean = lambda key, field: sum(getattr(t[key], field) for t in every) / len(every)  # noqa: E731
+        return {
+            k: Trip(trip.loop, mean(k, "runs"), mean(k, "work")) for k, trip in every[0].items()
+        }
 
     def shares(self, kernel: str, sizes: Mapping[str, int]) -> dict[str, float]:
         """The part of a kernel's work that each node of the model has, by the loops: an estimate."""
         func = self._function(kernel)
         origins, whole = origins_of(func), names_of(func.span)
         shares: dict[str, float] = {}
-        for statement, weight in weights_of(func, self._sizes_of_calls(kernel, sizes)[0]).items():
+        for statement, trip in self.trips(kernel, sizes).items():
             among = [name for name in origins.get(statement) or whole if name in self.nodes]
-            for name in among:
-                shares[name] = shares.get(name, 0.0) + weight / len(among)
+            for name in among if trip.work else ():
+                shares[name] = shares.get(name, 0.0) + trip.work / len(among)
         count = sum(shares.values())
         return {name: part / count for name, part in shares.items()}
-
-    def _sizes_of_calls(self, kernel: str, sizes: Mapping[str, int]) -> list[dict[str, int]]:
-        """The symbolic sizes of a kernel in each of its calls, with these ones of the inputs."""
-        key = tuple(sorted(sizes.items()))
-        if key not in self._passed:
-            functions = {g.name_hint: f for g, f in self.final.functions.items()}
-            kernels = {name: functions[name] for name in self.kernels}
-            passed = self._passed[key] = {}
-            for graph in filter(self.is_graph, kernels):
-                for name, calls in sizes_of_calls(kernels[graph], kernels, sizes).items():
-                    passed.setdefault(name, []).extend(calls)
-        return self._passed[key].get(kernel) or [dict(sizes)]
-
-    # -- questions -----------------------------------------------------------------------------
 
     def origin(self, name: str) -> Origin:
         """The bindings, passes, kernels and lines that a node of the model became. Raises UnknownName."""
@@ -240,17 +252,26 @@ class Explored:
             into,
         )
 
-    def where(self, kernel: str, line: int) -> Where:
-        """The origin of a line (from 1) of a kernel's lowered TensorIR. Raises UnknownName for
-        another kernel, ValueError for another line."""
+    def where(self, kernel: str, line: int, sizes: Mapping[str, int] | None = None) -> Where:
+        """The origin of a line (from 1) of a kernel's lowered TensorIR; `sizes`: the symbolic sizes of
+        the model, 1 where they are not given. Raises UnknownName for another kernel, ValueError for
+        another line."""
         text, origins = self.lines(kernel, self._function(kernel))
         if not 1 <= line <= len(text.texts):
             what = f"{kernel} has {len(text.texts)} lines"
             raise ValueError(explain(what, got=line, instead=f"1 to {len(text.texts)}"))
         nodes = origins[line - 1] or names_of(self.final[kernel].span)
         among = set(nodes)
+        trips, numbers = self.trips(kernel, sizes or {}), text.numbers()
+        trip = trips.get(id(text.nodes[line - 1]))
+        loops, around = list[int](), trip.loop if trip else None
+        while around:
+            loops.insert(0, numbers.get(id(around), 0))
+            around = trips[id(around)].loop
+        passes = self._passes(among)
+        runs = trip.runs if trip else 0.0
         shown = text.texts[line - 1]
-        return Where(kernel, line, shown, nodes, self._bindings(among), self._passes(among))
+        return Where(kernel, line, shown, nodes, self._bindings(among), passes, loops, runs)
 
     def kernel_lines(self, kernel: str) -> Mapping[str, list[int]]:
         """The lines of leaf statements of a kernel's TensorIR by the node they came from."""

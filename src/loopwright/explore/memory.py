@@ -6,16 +6,15 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..arith import Analyzer
 from ..ir.dtype import DataType
-from ..ir.functor import post_order_visit
+from ..ir.functor import nodes_of, post_order_visit
 from ..ir.prim_expr import IntImm, PrimExpr, Var
-from ..ir.variables import substitute
 from ..relax.expr import Call, Expr, Function
 from ..relax.expr import Var as RelaxVar
 from ..tir.function import PrimFunc
 from .explored import Explored
 from .origins import names_of
+from .work import integer
 
 _STORAGE, _TENSOR = "relax.memory.alloc_storage", "relax.memory.alloc_tensor"
 
@@ -93,10 +92,5 @@ class _Plan:
         return math.prod(values)
 
     def number(self, dim: PrimExpr) -> int:
-        if isinstance(dim, IntImm):
-            return dim.value
-        symbols: list[Any] = []
-        post_order_visit(dim, lambda n: symbols.append(n) if isinstance(n, Var) else None)
-        fixed = {v: IntImm(v.dtype, self.sizes.get(v.name, 1)) for v in symbols}
-        value = Analyzer().simplify(substitute(dim, fixed))
-        return value.value if isinstance(value, IntImm) else 0
+        fixed = {v: IntImm(v.dtype, self.sizes.get(v.name, 1)) for v in nodes_of(dim, Var)}
+        return integer(dim, fixed) or 0

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import html
-import json
-from importlib.resources import files
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from ..codegen.llvm.executable import Executable
 from ..ir.trace import Trace
+from ..runtime.threads import num_threads
 from .explored import Explored
 from .machine import machine
 from .notebook import notebook_executable, notebook_trace  # noqa: F401
+from .overview import Run
 from .page_data import PageData
-from .timing import Timed, timed
-
-_STYLES = ("page.css",)
-_SCRIPTS = ("dagre.min.js", "diff.min.js", "model.js", "texts.js")
-_SCRIPTS += ("graph.js", "charts.js", "page.js")
-_LICENCES = ("dagre.LICENSE", "diff.LICENSE")
+from .pair import data_of_page, pair_page
+from .template import html_of
+from .timing import timed
 
 
 def page_of_trace(trace: Trace, file: str | Path | None = None, title: str = "") -> str:
@@ -37,35 +32,44 @@ def page_of_executable(
     *,
     title: str = "",
     number: int = 10,
+    against: Executable | str | Path | None = None,
 ) -> str:
     """The page of an executable, as text and, where a file is given, written to it. With inputs by
-    name, kernels are timed in `number` runs."""
-    return _written(page(Explored.of(exe), inputs, title=title, number=number), file)
+    name, kernels are timed in `number` runs. against: one that was compiled before, or its page in a
+    file; the page then shows both."""
+    data = page_data(Explored.of(exe), inputs, title=title, number=number)
+    if against is None:
+        return _written(html_of(data), file)
+    if isinstance(against, (str, Path)):
+        before = data_of_page(against)
+    else:
+        before = page_data(Explored.of(against), inputs, title=title, number=number)
+    return _written(pair_page(before, data), file)
 
 
 def page(
     explored: Explored, inputs: dict[str, Any] | None = None, *, title: str = "", number: int = 10
 ) -> str:
     """The page as HTML."""
-    times = Timed({}, {}, [], {}) if inputs is None else timed(explored.exe, inputs, number)
-    profile, sizes = times.medians(), dict(times.sizes)
+    return html_of(page_data(explored, inputs, title=title, number=number))
+
+
+def page_data(
+    explored: Explored, inputs: dict[str, Any] | None = None, *, title: str = "", number: int = 10
+) -> dict[str, Any]:
+    """The data of a page."""
+    run = Run() if inputs is None else measured(explored.exe, inputs, number)
+    return PageData(explored, run).data(title or "model")
+
+
+def measured(exe: Any, inputs: dict[str, Any], number: int) -> Run:
+    """A run with inputs by name: the times of its kernels, and of `number` whole runs."""
+    times = timed(exe, inputs, number)
+    profile = times.medians()
+    shapes = [(n, str(a.dtype), a.shape) for n, a in inputs.items() if hasattr(a, "dtype")]
     roof = machine() if profile else None
-    data = PageData(explored, profile, sizes, roof).data(title or "model")
-    packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)
-    assert __package__ is not None
-    asset = files(__package__) / "assets"
-    read = lambda name: (asset / name).read_text(encoding="utf-8")  # noqa: E731
-    parts = {
-        "TITLE": html.escape(data["title"]),
-        "STYLE": "\n".join(map(read, _STYLES)),
-        "LICENCES": "\n".join(map(read, _LICENCES)).replace("--", "- -"),
-        "DATA": base64.b64encode(packed).decode(),
-        "SCRIPT": "\n".join(map(read, _SCRIPTS)).replace("</script", "<\\/script"),
-    }
-    text = read("page.html")
-    for name, value in parts.items():
-        text = text.replace(f"@{name}@", value, 1)
-    return text
+    whole = median(times.calls) if times.calls else 0.0
+    return Run(profile, dict(times.sizes), shapes, whole, number, num_threads(), roof)
 
 
 def _written(text: str, file: str | Path | None) -> str:

@@ -11,30 +11,24 @@ from typing import Any
 from ..base import __version__
 from ..base.errors import LoopwrightError
 from ..ir.module import IRModule
-from ..ir.trace import PassRecord
+from ..ir.trace import Note, PassRecord
 from ..relax.expr import Function
+from ..script.printer.lines import Lines
 from ..tir.function import PrimFunc
 from .explored import Explored
-from .machine import Machine
+from .groups import Group, grouped, hues
 from .memory import memory_of
 from .origins import is_leaf, names_of
+from .overview import Run, overview
 
 _NOTE = 600  # letters of a decision
 
 
 class PageData:
-    """Collects the data. `profile`: microseconds and calls of each kernel by name, from a run;
-    `sizes`: the symbolic sizes of that run."""
+    """Collects the data of a model, with the times of a run."""
 
-    def __init__(
-        self,
-        explored: Explored,
-        profile: dict[str, tuple[float, int]] | None = None,
-        sizes: dict[str, int] | None = None,
-        machine: Machine | None = None,
-    ) -> None:
-        self.explored = explored
-        self.profile, self.sizes, self.machine = profile or {}, sizes or {}, machine
+    def __init__(self, explored: Explored, run: Run | None = None) -> None:
+        self.explored, self.run = explored, run or Run()
         self.number = {name: k for k, name in enumerate(explored.nodes)}
         self.sets: dict[tuple[int, ...], int] = {(): 0}
         self.texts: list[dict[str, Any]] = []
@@ -45,17 +39,23 @@ class PageData:
         """All of it."""
         passes = self._passes()
         kernels = [self._kernel(name) for name in self.explored.kernels]
+        nodes = self._nodes(kernels)
+        memory = memory_of(self.explored, self.run.sizes, self.set_of)
+        machine = self.run.machine
         return {
             "title": title,
             "version": __version__,
             "target": "" if self.explored.exe is None else str(self.explored.exe.target),
-            "nodes": self._nodes(kernels),
+            "nodes": nodes,
+            "tree": self._tree(nodes),
+            "overview": overview(self.explored, nodes, kernels, memory, self.run),
+            "us": round(self.run.us, 3),
             "passes": passes,
-            "notes": self._notes(),
+            "notes": self._notes(kernels),
             "kernels": kernels,
-            "memory": memory_of(self.explored, self.sizes, self.set_of),
-            "machine": None if self.machine is None else self.machine._asdict(),
-            "sizes": self.sizes,
+            "memory": memory,
+            "machine": None if machine is None else machine._asdict(),
+            "sizes": self.run.sizes,
             "texts": self.texts,
             "sets": [list(members) for members in self.sets],
         }
@@ -156,12 +156,30 @@ class PageData:
                 if remover:
                     row["gone"] = [remover, [self.number[n] for n in into if n in self.number]]
             rows.append(row)
+        together = [sets[k["set"]] for k in kernels if not k["graph"]]
+        together += [(k, reader) for k, row in enumerate(rows) for reader in row["to"]]
+        for row, hue in zip(rows, hues(len(rows), together), strict=True):
+            row["hue"] = hue
         return rows
 
-    def _notes(self) -> list[dict[str, Any]]:
+    def _tree(self, nodes: list[dict[str, Any]]) -> list[Group | int]:
+        return grouped(list(self.explored.nodes.values()), [row["to"] for row in nodes])
+
+    def _notes(self, kernels: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The decisions, each once, at the node that has most of the work of what it is about."""
         names = list(self.number)
+        work: dict[str, dict[int, float]] = {"": {}}  # of the nodes in a kernel, and in all
+        for kernel in kernels:
+            work[kernel["name"]] = dict(kernel["shares"])
+            for k, share in kernel["shares"]:
+                work[""][k] = work[""].get(k, 0.0) + share * kernel.get("flops", 0)
+
+        def home(function: str, about: set[int]) -> int:
+            among = work.get(function, work[""])
+            return max(sorted(about), key=lambda k: among.get(k, 0.0), default=-1)
+
         rows: dict[tuple[str, ...], tuple[dict[str, str], set[int]]] = {}
-        for note in self.explored.trace.notes:
+        for note in _once(self.explored.trace.notes):
             kernel = str(note.facts.get("kernel") or "")
             if not note.subject or note.kind == "import":
                 continue
@@ -174,7 +192,12 @@ class PageData:
             _, about = rows.setdefault(tuple(row.values()), (row, set()))
             about |= self.about.get(kernel) or self.about.get(note.subject) or set()
         return [
-            {**row, "set": self.set_of(names[k] for k in about)} for row, about in rows.values()
+            {
+                **row,
+                "set": self.set_of(names[k] for k in about),
+                "node": home(row["function"], about),
+            }
+            for row, about in rows.values()
         ]
 
     # -- kernels -------------------------------------------------------------------------------
@@ -182,7 +205,7 @@ class PageData:
     def _kernel(self, name: str) -> dict[str, Any]:
         func = self.explored.final[name]
         lines, origins = self.explored.lines(name, func)
-        us, calls = self.profile.get(name, (0.0, 0))
+        us, calls = self.run.profile.get(name, (0.0, 0))
         row: dict[str, Any] = {"name": name, "us": round(us, 3), "calls": calls, "shares": []}
         row["graph"] = self.explored.is_graph(name)
         row["tir"] = self._text(name, func)
@@ -190,7 +213,7 @@ class PageData:
         row["set"] = self.set_of(
             {name for names in leaves for name in names} or names_of(func.span)
         )
-        row.update(self.explored.work(name, self.sizes))
+        row.update(self.explored.work(name, self.run.sizes))
         try:
             code = self.explored.code(name)
         except LoopwrightError:
@@ -200,9 +223,37 @@ class PageData:
             sets = [of[n - 1] if n else 0 for n in part.lines]
             row[kind] = self._add(part.texts, sets, kind=kind, lines=part.lines, whole=row["set"])
         if not row["graph"]:
-            shares = self.explored.shares(name, self.sizes).items()
+            shares = self.explored.shares(name, self.run.sizes).items()
             row["shares"] = [(self.number[n], round(share, 6)) for n, share in shares]
+            row.update(self._trips(name, lines))
         return row
+
+    def _trips(self, name: str, lines: Lines) -> dict[str, list[float]]:
+        """Of each line of a lowered kernel: the line of the innermost loop around it, how many times a
+        call runs it, and its share of the kernel's work."""
+        trips, number = self.explored.trips(name, self.run.sizes), lines.numbers()
+        of = [trips.get(id(node)) for node in lines.nodes]
+        whole = sum(trip.work for trip in trips.values()) or 1.0
+        return {
+            "loops": [number.get(id(t.loop), 0) if t else 0 for t in of],
+            "runs": [round(t.runs, 1) if t else 0 for t in of],
+            "work": [round(t.work / whole, 5) if t else 0 for t in of],
+        }
+
+
+def _once(notes: Iterable[Note]) -> list[Note]:
+    """Decisions without what others say as well: a group of operators that were fused is one, with
+    the reason why it ends."""
+    groups: dict[tuple[str, ...], Note] = {}
+    rows: list[Note] = []
+    for note in notes:
+        members = tuple(note.facts.get("group") or ()) if note.kind == "fuse" else ()
+        if not members:
+            rows += [note] if note.kind != "group" else []
+        elif members not in groups or note.facts.get("reason"):
+            facts = {"group": list(members), "ends": note.facts.get("reason")}
+            groups[members] = Note("fuse", members[0], facts, note.passes)
+    return [*rows, *groups.values()]
 
 
 def _short(value: str | int | Sequence[str]) -> str:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ..arith import Analyzer
-from ..ir.functor import pre_order_visit
+from ..ir.functor import nodes_of, pre_order_visit
+from ..ir.module import IRModule
 from ..ir.op import Op
-from ..ir.prim_expr import Call, ConstExpr, IntImm, PrimExpr, Var
+from ..ir.prim_expr import ConstExpr, IntImm, PrimExpr, Var
 from ..ir.prim_op import const
 from ..ir.variables import substitute
+from ..relax.expr import Function
+from ..relax.struct_info import TensorStructInfo
 from ..tir import stmt as st
 from ..tir.analysis import estimate_tir_flops
 from ..tir.expr import BufferLoad
@@ -37,57 +41,70 @@ def work_of(func: PrimFunc, sizes: Mapping[str, int]) -> dict[str, float]:
         return {"bytes": moved}
 
 
-def sizes_of_calls(
-    graph: PrimFunc, kernels: Mapping[str, PrimFunc], sizes: Mapping[str, int]
-) -> dict[str, list[dict[str, int]]]:
-    """The sizes that a native graph function passes to each kernel, call by call: numbers that it
-    computes from its own ones."""
-    values: dict[Var, Any] = {
-        v: const(sizes[v.name], v.dtype) for v in graph.params if v.name in sizes
+@dataclass(frozen=True)
+class Trip:
+    """Where a statement is: the innermost loop around it, how many times it runs in a call, and that
+    count times its operations; 0 for a statement around others."""
+
+    loop: st.For | None
+    runs: float
+    work: float
+
+
+def trips_of(func: PrimFunc, sizes: Mapping[str, int]) -> dict[int, Trip]:
+    """The trip of each statement of a lowered kernel, by `id`, with these symbolic sizes. A loop that
+    only data bound counts once."""
+    trips: dict[int, Trip] = {}
+    todo: list[tuple[Any, st.For | None, float]] = [(func.body, None, 1.0)]
+    lets: dict[Var, PrimExpr] = {
+        v: const(sizes.get(v.name, 1), v.dtype) for v in func.params if not v.dtype.is_handle
     }
-    calls: list[Call] = []
-
-    def visit(node: Any) -> bool:
-        if isinstance(node, st.LetStmt):
-            value = Analyzer().simplify(substitute(node.value, values))
-            if isinstance(value, IntImm):
-                values[node.var] = value
-        elif isinstance(node, Call) and getattr(node.op, "name_hint", "") in kernels:
-            calls.append(node)
-        return True
-
-    pre_order_visit(graph.body, visit)
-    passed: dict[str, list[dict[str, int]]] = {}
-    for call in calls:
-        name = call.op.name_hint
-        pairs = zip(kernels[name].params, call.args, strict=False)
-        numbers = [(v.name, a) for v, a in pairs if not v.dtype.is_handle]
-        args = {n: Analyzer().simplify(substitute(a, values)) for n, a in numbers}
-        fixed = {n: a.value for n, a in args.items() if isinstance(a, IntImm)}
-        passed.setdefault(name, []).append({**sizes, **fixed})
-    return passed
-
-
-def weights_of(func: PrimFunc, sizes: Mapping[str, int]) -> dict[int, float]:
-    """The work of each leaf statement of a lowered kernel, by `id`: the trip count of the loops around
-    it, with these symbolic sizes, times its operations. A loop that only data bound counts once."""
-    weights: dict[int, float] = {}
-    todo: list[tuple[Any, float]] = [(func.body, 1.0)]
-    while todo:
-        node, times = todo.pop()
+    while todo:  # no recursion: native graph functions nest as deep as the model is long
+        node, loop, runs = todo.pop()
         parts = inner(node)
+        trips[id(node)] = Trip(loop, runs, 0.0 if parts else runs * _operations(node))
+        if isinstance(node, st.LetStmt):
+            lets[node.var] = substitute(node.value, lets)
         if isinstance(node, st.For):
-            factors = {
-                v: const(sizes.get(v.name, 1), v.dtype)
-                for v in func.params
-                if not v.dtype.is_handle
-            }
-            extent = Analyzer().simplify(substitute(node.extent, factors))
-            times *= getattr(extent, "value", 1)
-        todo += [(part, times) for part in parts]
-        if not parts:
-            weights[id(node)] = times * _operations(node)
-    return weights
+            loop, runs = node, runs * (integer(node.extent, lets) or 1)
+        todo += [(part, loop, runs) for part in reversed(parts)]
+    return trips
+
+
+def integer(expr: PrimExpr, values: Mapping[Var, PrimExpr]) -> int | None:
+    """An expression as a number, with these values of variables; None where they do not determine it."""
+    value = Analyzer().simplify(substitute(expr, values)) if values else expr
+    return int(value.value) if isinstance(value, IntImm) else None
+
+
+def calls_of(mod: IRModule, sizes: Mapping[str, int]) -> dict[str, list[dict[str, int]]]:
+    """The symbolic sizes of each call of a kernel in a module's graph functions, by kernel: those of
+    its buffers, from the shapes that its arguments and results have with these sizes."""
+    calls: dict[str, list[dict[str, int]]] = {}
+    for graph in mod.functions.values():
+        for block in graph.body.blocks if isinstance(graph, Function) else ():
+            for binding in block.bindings:
+                args: Any = getattr(binding.value, "args", ())
+                func = mod.functions.get(args[0]) if args else None
+                if isinstance(func, PrimFunc):
+                    infos = (args[1].struct_info, binding.var.struct_info) if args[1:] else ()
+                    tensors = [t for info in infos for t in getattr(info, "fields", (info,))]
+                    matched = _matched(func, tensors, sizes)
+                    calls.setdefault(args[0].name_hint, []).append(matched)
+    return calls
+
+
+def _matched(func: PrimFunc, tensors: list[Any], sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes that a kernel's buffers have where its arguments are these tensors."""
+    matched = dict(sizes)
+    buffers = [func.buffer_map[p] for p in func.params if p in func.buffer_map]
+    for buffer, info in zip(buffers, tensors, strict=False):
+        shape = info.get_shape() if isinstance(info, TensorStructInfo) else None
+        for own, dim in zip(buffer.shape, shape or (), strict=False):
+            if isinstance(own, Var):
+                values = {v: const(sizes.get(v.name, 1), v.dtype) for v in nodes_of(dim, Var)}
+                matched[own.name] = integer(dim, values) or 1
+    return matched
 
 
 def _operations(statement: Any) -> int:

@@ -1,14 +1,12 @@
 // Tables of times, flames, the roofline, the memory plan over time.
 
-const PALETTE = ["#5b8def", "#8e6bd8", "#35a98c", "#e0a13a", "#d9678a", "#5aa7c7", "#9aa84a", "#c0785a"];
-
 const NO_TIMES = "No times: give inputs, exe.html(file, inputs), or use loopwright explore.";
 
 class Charts {
   constructor(model, pickKernel, pickNodes, pickFlame) {
     Object.assign(this, { model, pickKernel, pickNodes, pickFlame });
     this.rows = [];
-    this.total = model.kernels.reduce((sum, k) => sum + k.us, 0);
+    this.total = model.total;
     this.times();
     this.nodeTimes();
     this.flames = this.grouped();
@@ -26,13 +24,20 @@ class Charts {
     return { gflops, gbs, roof };
   }
 
+  /** A table. Only the first column, a name, is cut where there is no room; the last ones are left out. */
   table(id, heads, rows) {
-    const body = make("tbody", {}, ...rows.map(({ cells, on, mark }) => {
-      const row = make("tr", { tabindex: 0, onclick: on, onkeydown: (event) => event.key === "Enter" && on() }, ...cells.map((cell) => make("td", {}, cell)));
+    const body = make("tbody", {}, ...rows.map(({ cells, name, nodes, on, mark }) => {
+      const dots = make("i", { class: "swatch", style: `background:${nodes}`, "aria-hidden": "true" });
+      const row = make("tr", { tabindex: 0, onclick: on, onkeydown: (event) => event.key === "Enter" && on() },
+        make("td", { title: name }, make("div", { class: "name" }, dots, make("span", {}, make("bdi", {}, name)))), ...cells.map((cell) => make("td", {}, cell)));
       this.rows.push({ element: row, mark });
       return row;
     }));
     byId(id).replaceChildren(make("table", {}, make("thead", {}, make("tr", {}, ...heads.map((h) => make("th", { scope: "col" }, h)))), body));
+  }
+
+  share(part) {
+    return make("span", { class: "share" }, make("span", { class: "bar", style: `width:${Math.round(part * 40)}px` }), percent(part));
   }
 
   none(id, text) {
@@ -43,46 +48,37 @@ class Charts {
     const kernels = this.model.kernels.filter((k) => !k.graph).sort((a, b) => b.us - a.us);
     const timed = this.total > 0;
     const number = (x) => (x ? (x < 10 ? x.toFixed(2) : x.toFixed(0)) : "");
-    const heads = timed ? ["kernel", "calls", "time", "share", "GFLOP/s", "GB/s", "of roof"] : ["kernel", "operations", "bytes"];
+    const heads = timed ? ["kernel", "time", "share", "of roof", "GFLOP/s", "GB/s", "calls"] : ["kernel", "operations", "bytes"];
     this.table("times", heads, kernels.map((k) => {
       const { gflops, gbs, roof } = this.rate(k);
-      const share = timed ? k.us / this.total : 0;
-      const bar = make("span", {}, make("span", { class: "bar", style: `width:${Math.round(share * 60)}px` }), ` ${(share * 100).toFixed(1)}%`);
-      const cells = timed ? [k.name, String(k.calls || ""), micro(k.us), bar, number(gflops), number(gbs), roof ? `${(roof * 100).toFixed(0)}%` : ""]
-        : [k.name, k.flops ? String(k.flops) : "", k.bytes ? bytes(k.bytes) : ""];
-      cells[0] = make("span", { title: k.name }, short(k.name, 22));
-      return { cells, on: () => this.pickKernel(k.name), mark: (state) => state.kernel === k.name };
+      const cells = timed ? [micro(k.us), this.share(k.us / this.total), roof ? `${(roof * 100).toFixed(0)}%` : "", number(gflops), number(gbs), String(k.calls || "")]
+        : [k.flops ? k.flops.toLocaleString("en") : "", k.bytes ? bytes(k.bytes) : ""];
+      return { cells, name: k.name, nodes: this.model.stripe(k.set), on: () => this.pickKernel(k.name), mark: (state) => state.kernel === k.name };
     }));
   }
 
   nodeTimes() {
     const rows = this.model.nodes.map((node, k) => ({ node, k })).filter(({ node }) => node.us > 0).sort((a, b) => b.node.us - a.node.us).slice(0, 300);
     if (!rows.length) return this.none("nodes", NO_TIMES);
-    this.table("nodes", ["node", "operator", "time", "share"], rows.map(({ node, k }) => {
-      const share = node.us / this.total;
-      const bar = make("span", {}, make("span", { class: "bar", style: `width:${Math.round(share * 60)}px` }), ` ${(share * 100).toFixed(1)}%`);
-      return { cells: [make("span", { title: node.name }, short(node.name, 30)), node.op, micro(node.us), bar], on: () => this.pickNodes([k]), mark: (state) => state.nodes.has(k) };
-    }));
+    this.table("nodes", ["node", "time", "share", "operator"], rows.map(({ node, k }) => ({
+      cells: [micro(node.us), this.share(node.us / this.total), node.op], name: node.name, nodes: this.model.colour(k),
+      on: () => this.pickNodes([k]), mark: (state) => state.nodes.has(k) })));
   }
 
-  /** The time as a tree: scopes of the model, its nodes, the kernels that do a node's work. */
+  /** The time as a tree: groups of the model, its nodes, the kernels that do a node's work. */
   grouped() {
-    const box = (name, path) => ({ name, path, us: 0, inner: new Map(), nodes: [] });
-    const root = box("run", "");
-    const add = (us, node, names, kernel) => {
-      let at = root;
-      const steps = [...names, kernel];
-      for (let k = 0; ; k++) {
-        at.us += us;
-        if (node !== undefined && at.nodes[at.nodes.length - 1] !== node) at.nodes.push(node);
-        if (k === steps.length) return (at.kernel = kernel);
-        if (!at.inner.has(steps[k])) at.inner.set(steps[k], box(steps[k], `${at.path}/${steps[k]}`));
-        at = at.inner.get(steps[k]);
-      }
+    const { nodes, root, kernels } = this.model;
+    const timed = (box) => {
+      const inner = box.node === undefined ? box.inner.map(timed)
+        : nodes[box.node].parts.map(([kernel, us]) => ({ name: kernel, path: `${box.path}/${kernel}`, us, inner: [], nodes: box.nodes, kernel }));
+      return { ...box, inner, us: inner.reduce((sum, one) => sum + one.us, 0) };
     };
-    this.model.nodes.forEach((node, k) => node.parts.forEach(([kernel, us]) => add(us, k, node.name.split("/").filter(Boolean), kernel)));
-    for (const kernel of this.model.kernels) if (kernel.us && !kernel.shares.length) add(kernel.us, undefined, [], kernel.name);
-    return root;
+    const whole = timed({ ...root, name: "run" });
+    for (const { name, us, shares } of kernels) if (us && !shares.length) {
+      whole.inner.push({ name, path: `/${name}`, us, inner: [], nodes: [], kernel: name });
+      whole.us += us;
+    }
+    return whole;
   }
 
   /** The boxes around one of the tree, and all within it that are wide enough to be seen. */
@@ -91,23 +87,21 @@ class Charts {
     const shown = [];
     let [at, depth] = [this.flames, 0];
     const put = (box, left, width) => {
-      const text = `${box.name} · ${micro(box.us)} · ${((100 * box.us) / this.flames.us).toFixed(1)}%`;
-      const on = () => this.pickFlame(box);
-      const element = make("div", { class: `fl${box.kernel ? " leaf" : ""}`, role: "button", tabindex: 0, title: `${box.path}\n${text}`, "data-path": box.path,
-        style: `left:${left}%;width:${width}%;top:${depth * 25}px;--hue:${PALETTE[[...box.name].reduce((sum, c) => sum + c.charCodeAt(0), 0) % PALETTE.length]}`,
-        onclick: on, onkeydown: (event) => event.key === "Enter" && on() }, width > 5 ? text : "");
-      if (width <= 5) element.setAttribute("aria-label", text);
+      const cost = [micro(box.us), percent(box.us / this.flames.us)];
+      const own = box.nodes.length === 1 ? this.model.colour(box.nodes[0]) : "var(--dim)";
+      const element = make("div", { class: `fl${box.kernel ? " leaf" : ""}`, title: `${box.path}\n${cost.join(" · ")}`, "data-path": box.path,
+        style: `left:${left}%;width:${width}%;top:${depth * 25}px;--own:${own}`, ...pressed(() => this.pickFlame(box)) }, ...cost.map((part) => make("b", {}, `${part} `)), make("span", {}, box.name));
       shown.push(element);
     };
     for (;;) { // the boxes around it have the whole width
-      const within = [...at.inner.values()].find((box) => path === box.path || path.startsWith(`${box.path}/`));
+      const within = at.inner.find((box) => path === box.path || path.startsWith(`${box.path}/`));
       if (!within) break;
       put(at, 0, 100);
       [at, depth] = [within, depth + 1];
     }
     for (let row = [[at, 0, 100]]; row.length; depth++) {
       row.forEach((part) => put(...part));
-      row = row.flatMap(([box, left, width]) => [...box.inner.values()].sort((a, b) => b.us - a.us).map((inner) => {
+      row = row.flatMap(([box, left, width]) => [...box.inner].sort((a, b) => b.us - a.us).map((inner) => {
         const part = [inner, left, (width * inner.us) / box.us];
         left += part[2];
         return part;
@@ -154,9 +148,9 @@ class Charts {
     const [w, h, left, foot] = [460, 240, 66, 30];
     const x = (step) => left + (step / plan.steps.length) * (w - left - 8);
     const y = (at) => 8 + (1 - at / plan.bytes) * (h - foot - 8);
-    const blocks = plan.tensors.map((t, k) => {
+    const blocks = plan.tensors.map((t) => {
       const block = make("rect", { class: "ms-block", x: x(t.first), width: Math.max(1.5, x(t.last + 1) - x(t.first)), y: y(t.offset + t.bytes), height: Math.max(1, y(t.offset) - y(t.offset + t.bytes)),
-        fill: PALETTE[k % PALETTE.length], tabindex: 0, role: "button", "aria-label": `${t.name}, ${bytes(t.bytes)}, from ${plan.steps[t.first]} to ${plan.steps[t.last] ?? "the end"}`,
+        style: `fill:${this.model.members[t.set].size ? this.model.colour([...this.model.members[t.set]][0]) : "var(--dim)"}`, tabindex: 0, role: "button", "aria-label": `${t.name}, ${bytes(t.bytes)}, from ${plan.steps[t.first]} to ${plan.steps[t.last] ?? "the end"}`,
         onclick: () => this.pickNodes([...this.model.members[t.set]]), onkeydown: (e) => e.key === "Enter" && this.pickNodes([...this.model.members[t.set]]) },
         make("title", {}, `${t.name}: ${bytes(t.bytes)} at ${t.offset}\nfrom ${plan.steps[t.first]} to ${plan.steps[t.last] ?? "the end"}`));
       this.rows.push({ element: block, mark: (state) => this.model.touches(t.set, state.nodes) });

@@ -1,13 +1,13 @@
-// The graph of the model's nodes: groups by the prefixes of their names, closed until asked for.
+// The graph of the model's nodes, in groups that are closed until asked for.
 
 const MOST = 90; // boxes that are drawn before groups are closed
 
 class Graph {
-  constructor(model, select) {
-    this.model = model;
-    this.select = select;
-    this.view = document.querySelector("#graph .view");
-    this.tree = this.grouped();
+  /** heat: the fill of a box's rectangle, and the second line of its text, from its nodes. */
+  constructor(model, select, view = document.querySelector("#graph .view"), heat = null) {
+    Object.assign(this, { model, select, view });
+    this.heat = heat ?? ((nodes) => this.byTime(nodes));
+    this.tree = model.root;
     this.open = new Set([this.tree]);
     this.grow();
     this.svg = make("svg", { role: "group", "aria-label": "Graph of the model; Tab moves between its boxes" });
@@ -15,44 +15,16 @@ class Graph {
     this.box = [0, 0, 100, 100];
     this.pan();
     this.layout();
-    this.fit();
+    new ResizeObserver(() => this.resized()).observe(this.view);
   }
 
-  /** The tree of groups; a level of too many is cut into ranges in order. */
-  grouped() {
-    const root = { name: "", path: "", inner: new Map(), nodes: [] };
-    this.model.nodes.forEach((node, k) => {
-      const parts = node.name.split("/").filter(Boolean);
-      let at = root;
-      for (const part of parts.slice(0, -1)) {
-        if (!at.inner.has(part)) at.inner.set(part, { name: part, path: `${at.path}/${part}`, inner: new Map(), nodes: [] });
-        at = at.inner.get(part);
-      }
-      at.inner.set(`${parts[parts.length - 1] ?? node.name}\0${k}`, { node: k });
-    });
-    const count = (item) => {
-      if (item.node !== undefined) return (item.nodes = [item.node]);
-      while (item.inner.size === 1 && [...item.inner.values()][0].inner) {
-        const only = [...item.inner.values()][0];
-        item.name = item.name ? `${item.name}/${only.name}` : only.name;
-        item.path = only.path;
-        item.inner = only.inner;
-      }
-      item.nodes = [...item.inner.values()].flatMap(count);
-      const parts = [...item.inner.values()];
-      if (parts.length > MOST) {
-        const size = Math.max(12, Math.ceil(parts.length / Math.ceil(Math.sqrt(parts.length))));
-        item.inner = new Map();
-        for (let k = 0; k < parts.length; k += size) {
-          const some = parts.slice(k, k + size);
-          const name = `${k + 1} … ${k + some.length}`;
-          item.inner.set(name, { name, path: `${item.path}/${name}`, inner: new Map(some.map((p, n) => [n, p])), nodes: some.flatMap((p) => p.nodes) });
-        }
-      }
-      return item.nodes;
-    };
-    count(root);
-    return root;
+  /** The scale stays when the pane gets another size; a pane that was not shown fits the graph. */
+  resized() {
+    const { clientWidth: w, clientHeight: h } = this.view;
+    const unit = this.box[2] / (this.width || w);
+    if (this.width && w) this.setBox(this.box[0], this.box[1], w * unit, h * unit);
+    else this.fit();
+    this.width = w;
   }
 
   /** Open groups, level by level, while the drawing stays small. */
@@ -60,7 +32,7 @@ class Graph {
     for (;;) {
       const boxes = this.boxes();
       const closed = boxes.filter((box) => box.inner);
-      const more = closed.reduce((sum, box) => sum + box.inner.size - 1, 0);
+      const more = closed.reduce((sum, box) => sum + box.inner.length - 1, 0);
       if (!closed.length || boxes.length + more > MOST) return;
       closed.forEach((box) => this.open.add(box));
     }
@@ -70,8 +42,12 @@ class Graph {
   boxes() {
     const out = [];
     const { nodes } = this.model;
-    const hidden = (item) => item.node !== undefined && !this.constants && nodes[item.node].op === "Constant" && !this.nodes?.has(item.node);
-    const walk = (item) => (item.inner && this.open.has(item) ? [...item.inner.values()].forEach(walk) : hidden(item) || out.push(item));
+    const aside = (k) => (nodes[k].op === "Constant" || nodes[k].gone?.[0] === "import") && !this.nodes?.has(k);
+    const walk = (item) => {
+      if (!this.constants && item.nodes.every(aside)) return;
+      if (item.inner && this.open.has(item)) item.inner.forEach(walk);
+      else out.push(item);
+    };
     walk(this.tree);
     return out;
   }
@@ -83,9 +59,10 @@ class Graph {
     const graph = new dagre.graphlib.Graph().setGraph({ rankdir: "TB", nodesep: 14, ranksep: 24, marginx: 12, marginy: 12 });
     graph.setDefaultEdgeLabel(() => ({}));
     boxes.forEach((box, k) => {
-      box.id = `b${k}`;
+      box.id = `${this.view.parentNode.id}-${k}`;
       const label = this.label(box);
-      if (this.spent(box)) label[1] += " · 9.99 ms";
+      const { text } = this.heat(box.nodes);
+      if (text) label[1] += ` · ${text}`;
       graph.setNode(box.id, { width: Math.max(70, Math.min(180, 7 * Math.max(label[0].length, label[1].length * 0.9) + 18)), height: 36 });
     });
     this.edges = new Set();
@@ -100,8 +77,12 @@ class Graph {
     this.draw(boxes, graph);
   }
 
-  spent(box) {
-    return box.nodes.reduce((sum, node) => sum + this.model.nodes[node].us, 0);
+  /** Boxes are warm by their part of the time. */
+  byTime(nodes) {
+    const us = nodes.reduce((sum, node) => sum + this.model.nodes[node].us, 0);
+    this.most ??= Math.max(...this.model.nodes.map((node) => node.us), 0);
+    const part = this.most ? Math.min(1, us / this.most) : 0;
+    return { text: us ? micro(us) : "", fill: part > 0.02 ? `color-mix(in srgb, var(--warm) ${Math.round(part * 60)}%, var(--pane))` : "" };
   }
 
   label(box) {
@@ -111,37 +92,37 @@ class Graph {
   }
 
   draw(boxes, graph) {
-    const most = Math.max(...this.model.nodes.map((node) => node.us), 0);
-    const arrow = make("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 6, markerHeight: 6, orient: "auto" },
+    const arrow = make("marker", { id: `arrow-${this.view.parentNode.id}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 6, markerHeight: 6, orient: "auto" },
       make("path", { d: "M0 0L8 4L0 8z", fill: "currentColor", opacity: 0.5 }));
     const edges = graph.edges().map(({ v, w }) => {
       const points = graph.edge(v, w).points;
       const path = points.map(({ x, y }, k) => `${k ? (k === 1 ? "C" : "") : "M"}${x} ${y}`);
       const d = points.length < 3 ? points.map(({ x, y }, k) => `${k ? "L" : "M"}${x} ${y}`).join("")
         : `M${points[0].x} ${points[0].y}` + points.slice(1).map(({ x, y }, k) => (k < points.length - 2 ? `Q${x} ${y} ${(x + points[k + 2].x) / 2} ${(y + points[k + 2].y) / 2}` : `L${x} ${y}`)).join("");
-      return make("path", { class: "ed", d, "marker-end": "url(#arrow)", "data-a": v, "data-b": w, "data-n": path.length });
+      return make("path", { class: "ed", d, "marker-end": `url(#arrow-${this.view.parentNode.id})`, "data-a": v, "data-b": w, "data-n": path.length });
     });
     this.parts = boxes.map((box) => {
       const { x, y, width, height } = graph.node(box.id);
-      const us = this.spent(box);
+      const { text, fill } = this.heat(box.nodes);
       const [head, below] = this.label(box);
-      const shown = [`${box.inner ? "▸ " : ""}${head}`, " ", below + (us ? ` · ${micro(us)}` : "")];
+      const shown = [`${box.inner ? "▸ " : ""}${head}`, " ", below + (text ? ` · ${text}` : "")];
       const gone = box.node !== undefined && this.model.nodes[box.node].gone;
       const name = box.node === undefined ? box.path : this.model.nodes[box.node].name;
-      const heat = most ? Math.min(1, us / most) : 0;
       const rect = make("rect", { x: x - width / 2, y: y - height / 2, width, height });
-      if (heat > 0.02) rect.style.fill = `color-mix(in srgb, #f0603a ${Math.round(heat * 60)}%, var(--pane))`;
+      rect.style.fill = fill;
+      const stripe = box.node === undefined ? null : make("path", { class: "own", d: `M${x - width / 2 + 4} ${y - height / 2 + 5}v${height - 10}`, style: `stroke:${this.model.colour(box.node)}` });
       return make("g", { class: `nd${box.inner ? " group" : ""}${gone ? " gone" : ""}`, tabindex: 0, role: "button", id: box.id,
         "aria-label": `${shown.join("")}: ${name}${gone ? `, removed by ${gone[0]}` : ""}${box.inner ? ", group, opens" : ""}`,
         onclick: (event) => this.press(box, event), onkeydown: (event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), this.press(box, event)) },
-        rect, make("title", {}, `${name}${us ? `\n${micro(us)}` : ""}${gone ? `\nremoved by ${gone[0]}` : ""}`),
+        rect, stripe, make("title", {}, `${name}${text ? `\n${text}` : ""}${gone ? `\nremoved by ${gone[0]}` : ""}`),
         make("text", { class: "op", x, y: y - 3, "text-anchor": "middle" }, shown[0]), shown[1],
         make("text", { class: "nm", x, y: y + 11, "text-anchor": "middle" }, shown[2]));
     });
     this.drawn = boxes;
     this.whole = [graph.graph().width || 100, graph.graph().height || 100];
     this.svg.replaceChildren(make("defs", {}, arrow), ...edges, ...this.parts);
-    byId("graph-note").textContent = `${this.model.nodes.length} nodes, ${boxes.length} boxes`;
+    const note = this.view.parentNode.querySelector(".note");
+    if (note) note.textContent = `${this.model.nodes.length} nodes, ${boxes.length} boxes`;
     if (this.nodes) this.mark(this.nodes);
   }
 
@@ -173,7 +154,7 @@ class Graph {
     let opened = false;
     for (const node of [...nodes].slice(0, 12)) {
       const path = [];
-      const find = (item) => item.node === node || (item.inner && item.nodes.includes(node) && (path.push(item), [...item.inner.values()].some(find)));
+      const find = (item) => item.node === node || (item.inner && item.nodes.includes(node) && (path.push(item), item.inner.some(find)));
       find(this.tree);
       for (const item of path) if (!this.open.has(item)) { this.open.add(item); opened = true; }
     }
@@ -196,8 +177,9 @@ class Graph {
 
   fit() {
     const { clientWidth: w, clientHeight: h } = this.view;
+    if (!w || !h) return; // not shown
     const [width, height] = this.whole;
-    const scale = Math.min(Math.max(w / width, 0.55), 1.15); // the width fits; a long graph is scrolled
+    const scale = Math.min(Math.max(w / width, 0.8), 1.15); // the width fits; a long graph is scrolled
     this.setBox((width - w / scale) / 2, height * scale < h ? (height - h / scale) / 2 : 0, w / scale, h / scale);
   }
 

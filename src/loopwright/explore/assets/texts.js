@@ -25,6 +25,7 @@ const coloured = (text, kind) => {
 
 class TextPane {
   constructor(id, model, select) {
+    this.id = id;
     this.pane = byId(id);
     this.kind = id;
     this.model = model;
@@ -48,18 +49,21 @@ class TextPane {
     this.pane.querySelector(".note").textContent = note;
     if (key === this.key_) return;
     this.key_ = key;
-    this.text = text;
-    this.at = -1;
+    this.put(text, text < 0 ? [] : base < 0 || base === text ? this.plain(text) : this.compared(base, text), this.kind, note, empty);
+  }
+
+  /** Show rows of a text of a kind. */
+  put(text, rows, kind, note, empty) {
+    Object.assign(this, { text, rows, kind, at: -1 });
+    this.pane.querySelector(".note").textContent = note;
     const view = this.pane.querySelector(".view");
     if (text < 0) {
-      this.rows = [];
       view.replaceChildren(make("div", { class: "empty" }, empty));
       return;
     }
-    this.rows = base < 0 || base === text ? this.plain(text) : this.compared(base, text);
     const longest = this.rows.reduce((most, row) => Math.max(most, row.t.length), 0);
     this.body.style.height = `${this.rows.length * HEIGHT + 8}px`;
-    this.body.style.minWidth = `${Math.min(longest, 2000) * 7.3 + 80}px`;
+    this.body.style.minWidth = `max(100%, ${Math.min(longest, 2000) * 7.3 + 80}px)`;
     if (this.box.parentNode !== view) view.replaceChildren(this.box);
     this.box.scrollTop = 0;
     this.draw();
@@ -124,14 +128,28 @@ class TextPane {
       const classes = ["ln", row.change, exact ? "exact" : this.isHit(row) ? (row.weak ? "weak" : "hit") : "", k === this.at ? "at" : ""];
       const why = row.change !== "del" && this.why ? this.why(row) : "";
       shown.push(make("div", { class: classes.filter(Boolean).join(" "), style: `top:${k * HEIGHT}px`, "data-row": k,
-        id: `${this.kind}-${k}`, role: "option", "aria-setsize": this.rows.length, "aria-posinset": k + 1,
-        "aria-selected": String(Boolean(exact || k === this.at)) },
-        make("i", {}, row.change === "add" ? "+" : row.change === "del" ? "−" : String(row.n)),
+        id: `${this.id}-${k}`, role: "option", "aria-setsize": this.rows.length, "aria-posinset": k + 1,
+        "aria-selected": String(Boolean(exact || k === this.at)), "aria-label": row.change === "gap" ? "no line" : null },
+        make("i", { style: `--own:${this.model.stripe(row.set ?? 0)}`, class: row.weak ? "around" : null, title: this.names(row) }, row.change === "add" ? "+" : row.change === "del" ? "−" : String(row.n)),
         coloured(row.t, this.kind), why ? make("span", { class: "why", title: why, "aria-label": why }, "  ●") : null));
     }
     this.body.replaceChildren(...shown);
-    if (this.at >= first && this.at < last) this.box.setAttribute("aria-activedescendant", `${this.kind}-${this.at}`);
+    if (this.at >= first && this.at < last) this.box.setAttribute("aria-activedescendant", `${this.id}-${this.at}`);
     else this.box.removeAttribute("aria-activedescendant"); // only the visible lines are in the document
+  }
+
+  /** The nodes that a line came from, in words. */
+  names(row) {
+    const nodes = [...this.model.members[row.set ?? 0]];
+    const more = nodes.length > 3 ? ` and ${nodes.length - 3} more` : "";
+    return nodes.length ? `${row.weak ? "around " : ""}${nodes.slice(0, 3).map((k) => this.model.nodes[k].name).join(", ")}${more}` : null;
+  }
+
+  /** Choose a line and show it. */
+  jump(k) {
+    this.choose(k);
+    this.box.scrollTop = Math.max(0, k * HEIGHT - this.box.clientHeight / 3);
+    this.draw();
   }
 
   choose(k) {
