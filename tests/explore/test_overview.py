@@ -424,3 +424,6 @@ def test_the_command_writes_a_pair(tmp_path):
         done = CliRunner().invoke(app, command)
         assert done.exit_code == 0, done.output
         assert "new Pair(data)" in out.read_text(encoding="utf-8")
+    for missing in ("none.onnx", "none.html"):
+        done = CliRunner().invoke(app, ["explore", DIGITS, "--against", missing])
+        assert done.exit_code == 1 and missing in done.output and "target" not in done.output
