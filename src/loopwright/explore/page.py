@@ -10,6 +10,7 @@ from typing import Any
 from ..base.errors import LoopwrightError
 from ..codegen.llvm.executable import Executable
 from ..ir.trace import Trace
+from ..runtime.profiler import Profile
 from ..runtime.threads import num_threads
 from .explored import Explored
 from .machine import machine
@@ -80,21 +81,34 @@ def measured(exe: Any, inputs: dict[str, Any], number: int) -> Run:
 def timed(
     exe: Any, inputs: dict[str, Any], number: int
 ) -> tuple[dict[str, tuple[float, int]], dict[str, int]]:
-    """Microseconds and calls of each kernel in a run, and the symbolic sizes of the inputs."""
+    """Microseconds and calls of each kernel in a run, the median of `number` runs, and the symbolic
+    sizes of the inputs."""
     args = [inputs[name] for name in exe.input_names()]
     exe["main"](*args)
     try:
-        entries = list(exe.profile(*args, number=number))
+        profile = exe.profile(*args, number=number)
     except LoopwrightError:
-        entries = []
+        profile = Profile()
     sizes: dict[str, int] = {
         dim: size
         for (_, _, dims), array in zip(exe.inputs(), args, strict=True)
         for dim, size in zip(dims, getattr(array, "shape", ()), strict=False)
         if isinstance(dim, str)
     }
-    times = {e.name: (e.total_us / number, round(e.calls / number)) for e in entries}
-    return times, sizes
+    samples: dict[str, list[float]] = {}
+    for name, us in profile.samples:
+        samples.setdefault(name, []).append(us)
+    calls = {entry.name: round(entry.calls / number) for entry in profile}
+    return {name: (_median(some, number), calls[name]) for name, some in samples.items()}, sizes
+
+
+def _median(samples: list[float], number: int) -> float:
+    """The median of the sums of a kernel's samples in each of some runs; their mean where runs have
+    different numbers of them."""
+    each, rest = divmod(len(samples), number)
+    if rest:
+        return sum(samples) / number
+    return median(sum(samples[k * each : (k + 1) * each]) for k in range(number))
 
 
 def _written(text: str, file: str | Path | None) -> str:
