@@ -17,6 +17,7 @@ from loopwright.explore.explored import Explored
 from loopwright.explore.groups import HUES, MOST, Group, grouped, hues, members
 from loopwright.explore.machine import Machine
 from loopwright.explore.overview import Run, listed, overview, plain
+from loopwright.explore.page import _median
 from loopwright.explore.page_data import PageData
 from loopwright.explore.pair import (
     data_of_page,
@@ -148,6 +149,12 @@ def test_nodes_that_were_removed_are_said_once():
     data = PageData(Explored.compiled(model(*nodes, weights=w))).data("m")
     said = texts(data, data["overview"]["decisions"])
     assert [s for s in said if "removed" in s] == ["The import removed 1 node: same."]
+
+
+def test_a_kernels_time_is_the_median_of_runs():
+    """One run of three was interrupted; runs of different numbers of calls have a mean."""
+    assert _median([1.0, 2.0, 900.0, 2.0, 1.0, 3.0], 3) == 4.0
+    assert _median([1.0, 2.0, 6.0], 2) == 4.5
 
 
 def test_references_in_a_list():
@@ -363,6 +370,8 @@ def test_what_changed_in_sentences(digits, other):
 def test_a_model_against_itself(digits):
     rows = said(pair_data(digits, digits))
     count = sum(not kernel["graph"] for kernel in digits["kernels"])
+    assert pair_data(digits, digits)["title"] == "digits.onnx, before and after"
+    assert pair_data(digits, {**digits, "title": "x"})["title"] == "digits.onnx → x"
     assert rows == [
         "A run took 120 µs and takes 120 µs: no change beyond the noise of a measurement.",
         f"{count} kernels have a counterpart: {count} with equal loops.",
@@ -424,3 +433,6 @@ def test_the_command_writes_a_pair(tmp_path):
         done = CliRunner().invoke(app, command)
         assert done.exit_code == 0, done.output
         assert "new Pair(data)" in out.read_text(encoding="utf-8")
+    for missing in ("none.onnx", "none.html"):
+        done = CliRunner().invoke(app, ["explore", DIGITS, "--against", missing])
+        assert done.exit_code == 1 and missing in done.output and "target" not in done.output

@@ -16,6 +16,7 @@ from loopwright.explore.explored import Explored
 from loopwright.explore.memory import memory_of
 from loopwright.explore.recording import recorded, sizes_of
 from loopwright.explore.running import Event
+from loopwright.runtime.profiler import Profile
 from loopwright.script import from_source
 
 from ..programs import graph, pointwise
@@ -135,7 +136,7 @@ def test_times_of_what_cannot_be_profiled() -> None:
         def profile(self, *args: Any) -> Any:
             if not self.profiles:
                 raise LoopwrightError("it cannot be profiled")
-            return [SimpleNamespace(name="exp", total_us=6.0, calls=4)]
+            return Profile([("exp", us) for us in (1.0, 2.0, 1.0, 2.0)])
 
     program, inputs = Program(), {"x": np.zeros((3, 4)), "k": 5}
     times = timing.timed(program, inputs, 2)

@@ -119,6 +119,11 @@ def test_nothing_is_cut_at_any_width(sized, name, size):
             "return [...document.querySelectorAll('.pane, .sheet')].filter((e) => e.offsetParent).map((e) => e.id)"
         )
         assert seen == [view]
+        button = browser.run(
+            "const [a, b] = [document.querySelector('#views [aria-pressed=true]'), document.getElementById('views')]"
+            ".map((e) => e.getBoundingClientRect()); return a.left >= b.left && a.right <= b.right + 1"
+        )
+        assert button
         wide = browser.run("return document.querySelector('.pane.big').offsetWidth / innerWidth")
         assert wide > (0.95 if size[0] <= 800 else 0.6)
     assert browser.errors() == []

@@ -38,7 +38,8 @@ def explore(
     if against and other.suffix == ".html":
         before = data_of_page(other)
     elif against:
-        before = data(other, target) if other.is_file() else data(model, against)
+        is_file = other.is_file() or (other.suffix and " " not in against)
+        before = data(other, target) if is_file else data(model, against)
     after = data(model, target)
     text = pair_page(before, after) if against else html_of(after)
     if out is not None or not serve:

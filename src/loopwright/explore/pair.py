@@ -45,9 +45,12 @@ def pair_data(before: Data, after: Data) -> dict[str, Any]:
     the other page, and what changed in sentences."""
     nodes = node_pairs(before["nodes"], after["nodes"])
     kernels = kernel_pairs(before, after, nodes)
-    title = f"{before['title']} → {after['title']}"
-    if before["title"] == after["title"]:
-        title = f"{before['title']}: {_short(before, after)} → {_short(after, before)}"
+    names = [before["title"], after["title"]]
+    keys = [key for key in ("title", "target", "version") if before[key] != after[key]]
+    title = f"{names[0]}, before and after"
+    if keys:
+        same = "" if keys[0] == "title" else f"{names[0]}: "
+        title = f"{same}{before[keys[0]]} → {after[keys[0]]}"
     sentences = _sentences(before, after, nodes, kernels)
     rows = {"nodes": nodes, "kernels": kernels, "sentences": sentences}
     return {"title": title, "before": before, "after": after, **rows}
@@ -200,8 +203,3 @@ def _passes(before: Data, after: Data) -> list[Sentence]:
         if alone := sorted(changed[one] - changed[other]):
             rows.append([*listed(alone, 6), f" changed something only {word}."])
     return rows
-
-
-def _short(data: Data, other: Data) -> str:
-    """The difference of two compilations of a model: the target, or the version."""
-    return data["target"] if data["target"] != other["target"] else data["version"]

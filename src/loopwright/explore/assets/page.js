@@ -129,6 +129,7 @@ class Page {
     document.body.dataset.chosen = String(this.state.nodes.size > 0 || this.state.line > 0);
     if (this.shown === view) return;
     this.shown = document.body.dataset.view = view;
+    document.querySelector(`#views [data-view=${view}]`).scrollIntoView({ block: "nearest", inline: "nearest" });
     byId("main").scrollTop = 0;
     for (const id of PANES) byId(id).classList.toggle("big", id === view);
     for (const text of Object.values(this.panes)) text.draw();
