@@ -54,6 +54,7 @@ SLOTS: dict[str, str] = {
     "runtime.graph_runtime": "tvm.graph_executor:GraphRuntime",
     "codegen.overriding": "driver.steps:overriding",
     "codegen.export_library": "codegen.llvm.library:export_library",
+    "codegen.pickling": "driver.pickling",
     "codegen.save_module": "codegen.llvm.llvm_files:save",
     "runtime.llvm_file": "codegen.llvm.llvm_files:load",
     "codegen.plan_of_module": "tir.memory_plan:plan_of_module",
