@@ -206,12 +206,12 @@ def load_module(path: str | Path, fmt: str = "", *, threads: int | None = None) 
 
 
 def _arrived(
-    data: np.ndarray, suffix: str, digest: bytes, needs: str, threads: int | None
-) -> Module:
-    """The library of a pickle."""
-    loaded, file = loaded_from(
-        data, suffix, digest, needs, lambda f: load_module(f, threads=threads)
-    )
+    data: np.ndarray, suffix: str, digest: bytes, needs: str, own: int | None,
+    threads: int | None = None,
+) -> Module:  # fmt: skip
+    """The library of a pickle. own, threads: the number of threads, and another one instead."""
+    count = own if threads is None else threads
+    loaded, file = loaded_from(data, suffix, digest, needs, lambda f: load_module(f, threads=count))
     loaded.file = file
     return loaded
 
