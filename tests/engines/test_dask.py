@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,14 @@ distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory) -> Iterator[Any]:
+@contextmanager
+def cluster(folder: Any) -> Iterator[Any]:
+    """A client of two workers, which listen on loopback alone."""
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "host": "127.0.0.1"}
-    folder = str(tmp_path_factory.mktemp("dask"))
+    more = {"dashboard_address": "127.0.0.1:0", "local_directory": str(folder)}
     with (
-        distributed.LocalCluster(**settings, dashboard_address=None, local_directory=folder) as c,
-        distributed.Client(c) as client,
+        distributed.LocalCluster(**settings, **more) as workers,
+        distributed.Client(workers) as client,
     ):
         yield client
 
@@ -43,20 +45,19 @@ def _pids(client: Any) -> list[int]:
 
 @pytest.mark.budget(120)
 @pytest.mark.parametrize("form", ["path", "executable"])
-def test_a_killed_worker_loses_nothing(client, path, form):
+def test_a_killed_worker_loses_nothing(path, form, tmp_path):
     slow = Slow(Predictor(path if form == "path" else mlp(), outputs=["id", "out"]))
     x, ids = rows(), np.arange(ROWS)
+    parts = [{"x": x[k : k + BATCH], "id": ids[k : k + BATCH]} for k in range(0, ROWS, BATCH)]
     for moment in range(MOMENTS):
-        client.wait_for_workers(2, timeout=60)
-        predict = client.scatter(slow, broadcast=True)
-        with killed(lambda: _pids(client), moment, 0.8) as dead:
-            parts = [{"x": x[k : k + BATCH], "id": ids[k : k + BATCH]} for k in range(0, ROWS, BATCH)]
-            futures = [client.submit(_call, predict, p, pure=False) for p in parts]
-            results = client.gather(futures)
+        with cluster(tmp_path / str(moment)) as client:
+            predict = client.scatter(slow, broadcast=True)
+            with killed(lambda: _pids(client), moment, 0.8) as dead:
+                futures = [client.submit(_call, predict, p, pure=False) for p in parts]
+                results = client.gather(futures)
         assert len(dead) == 1
-        check(
-            np.concatenate([r["id"] for r in results]), np.concatenate([r["out"] for r in results])
-        )
+        found = ([r[name] for r in results] for name in ("id", "out"))
+        check(*map(np.concatenate, found))
 
 
 def _call(predict: Any, part: Any) -> Any:
@@ -68,8 +69,12 @@ def _empty(predict: Any, part: Any) -> Any:
 
 
 @pytest.mark.budget(60)
-def test_a_batch_costs_little_more_than_an_empty_task(client, path):
-    client.wait_for_workers(2, timeout=60)
+def test_a_batch_costs_little_more_than_an_empty_task(path, tmp_path):
+    with cluster(tmp_path) as client:
+        _compare(client, path)
+
+
+def _compare(client, path):
     predict = client.scatter(Predictor(path), broadcast=True)
     part = batch(10)
 
