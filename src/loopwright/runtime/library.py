@@ -12,6 +12,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from ..base.late import Slot
 from ..base.trusted import unpack
 from .arguments import Converted
 from .c_compiler import compile_c, find_compiler, run_tool
+from .collective import communicator
 from .ffi import ffi
 from .library_file import LibraryFile, loaded_from
 from .module import Module, call_args, run_by_name
@@ -146,14 +148,17 @@ class LoadedLibrary(Module):
         /,
         *,
         function: str = "main",
+        comm: Any = None,
         **named: np.ndarray | Sequence[np.ndarray] | Mapping[str, np.ndarray],
     ) -> dict[str, Any]:
         """Run with inputs by name (a dict, keywords) or in order; outputs by name, written to the
-        arrays of `out`, if it is given (one, a list, or a dict by name).
+        arrays of `out`, if it is given (one, a list, or a dict by name). comm: the communicator of a model
+        of several workers, see `runtime.collective`.
 
         Raises ValueError naming the inputs that are missing or unknown.
         """
-        return run_by_name(self, function, feeds, named)
+        with nullcontext() if comm is None else communicator(comm):
+            return run_by_name(self, function, feeds, named)
 
 
 def _signature_of(lists: Mapping[str, Any]) -> Signature:
