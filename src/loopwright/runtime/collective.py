@@ -24,6 +24,7 @@ from ..base.errors import LoopwrightError, explain
 from .packed_func import register_func
 from .tensor import from_dlpack
 
+_PARTS = ("rank", "size", "allreduce", "broadcast", "allgather")
 OPS = ("sum", "prod", "min", "max", "avg")  # in the order of TVM's numbers
 
 
@@ -80,7 +81,7 @@ def communicator(comm: Any) -> Iterator[None]:
     that is not a communicator."""
     if hasattr(comm, "Allreduce"):
         comm = _OfMPI(comm)
-    missing = [n for n in ("rank", "size", *Alone.__dict__) if n[0] != "_" and not hasattr(comm, n)]
+    missing = [name for name in _PARTS if not hasattr(comm, name)]
     if missing:
         what = "a communicator has rank, size, allreduce, broadcast and allgather"
         raise TypeError(explain(what, got=f"{type(comm).__name__} without {', '.join(missing)}"))
