@@ -6,7 +6,7 @@ POST /predict {"x": [[...], ...]} answers {"out": [[...], ...]}; what does not f
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import Body, FastAPI, HTTPException
@@ -24,7 +24,7 @@ def inputs() -> list[str]:
 
 
 @app.post("/predict")
-def score(columns: dict[str, Any] = Body()) -> dict[str, Any]:
+def score(columns: Annotated[dict[str, Any], Body()]) -> dict[str, Any]:
     """The outputs of a batch, by name."""
     try:
         results = predict({name: np.asarray(column) for name, column in columns.items()})

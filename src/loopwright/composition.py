@@ -39,6 +39,7 @@ SLOTS: dict[str, str] = {
     "relay.graph": "tvm.relay.walk",
     "relay.text": "tvm.relay.text:text",
     "relax.measure": "driver.measure:measure",
+    "runtime.check_machine": "base.host:check_machine",
     "runtime.c_library": "codegen.c.model:load_entries",
     "runtime.export_program": "runtime.library:export_program",
     "runtime.operator": "relax.interpreter:run_operator",

@@ -51,7 +51,9 @@ def test_dicts_and_arrays():
 def test_what_does_not_fit(given, message):
     with pytest.raises(ValueError, match=message):
         Predictor(mlp())(given)
-    with pytest.raises(ValueError, match=r"outputs are out\s+got: score, which is no column"):
+    with pytest.raises(
+        ValueError, match=r"outputs are out\s+got: score, which the batch does not have"
+    ):
         Predictor(mlp(), outputs=["score"])({"x": batch(2)})
     with pytest.raises(ValueError, match=r"has 1 inputs\s+got: 2 arrays"):
         Predictor(mlp())(batch(1), batch(1))

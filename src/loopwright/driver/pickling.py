@@ -1,4 +1,4 @@
-"""Executables in pickles: what the disk cache stores of one, with its weights as arrays.
+"""Executables in pickles: the pieces that the disk cache stores of one, with its weights as arrays.
 
 Protocol 5 passes arrays out of band, so that an object store has them once for all processes of a
 machine; where they arrive aligned to 64 bytes, code reads them there. A pickle is native code: see
@@ -76,7 +76,7 @@ def arrived(
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise LoopwrightError(explain(what, got=str(error), instead=hint)) from None
     exe.needs, exe.plan, exe.border = facts["needs"], facts["plan"], facts["border"]
-    exe.graph_name = facts["graph_name"]
+    exe.graph_name, exe.target = facts["graph_name"], Target(exe._text)
     return exe
 
 
@@ -99,11 +99,6 @@ class Arrived(disk_cache.Restored):
     def memory_plan(self) -> Any:
         """The plan of the arenas it was compiled for; None without."""
         return self.plan
-
-    @property
-    def target(self) -> Target:  # type: ignore[override]
-        """The target it was compiled for."""
-        return Target(self._text)
 
     def profile(self, *args: Any, function: str = "main", number: int = 1, **named: Any) -> Profile:
         """Call a function and measure it as a whole."""

@@ -29,7 +29,7 @@ OPS = ("sum", "prod", "min", "max", "avg")  # in the order of TVM's numbers
 
 
 class Communicator(Protocol):
-    """What a communicator has; that of mpi4py is taken as it is."""
+    """The parts of a communicator; that of mpi4py is taken as it is."""
 
     rank: int
     size: int

@@ -1,4 +1,4 @@
-"""The files of loaded libraries, in pickles: their bytes, and what the machine needs to run them."""
+"""The files of loaded libraries, in pickles: their bytes, and the instruction sets that they need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import LoopwrightError, explain
-from ..base.host import check_machine
+from ..base.late import Slot
+
+# Looks at the processor by LLVM, which the runtime does without.
+CHECK_MACHINE: Slot[Callable[[str], None]] = Slot("runtime.check_machine")
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class LibraryFile:
         return LibraryFile(path.absolute(), suffix or path.suffix, _state(path), needs, stream)
 
     def pickled(self) -> tuple[np.ndarray, str, bytes, str]:
-        """The arguments of `loaded_from` but for `load`. Raises LoopwrightError for a file that is not
+        """The arguments of `loaded_from`, except `load`. Raises LoopwrightError for a file that is not
         the one that was loaded."""
         if not self.path.exists() or _state(self.path) != self.state:
             what = "a library is pickled with the bytes of its file"
@@ -51,7 +54,7 @@ def loaded_from(
     if _digest(np.ascontiguousarray(data)) != digest:
         what = "this pickle has no library that can be loaded here"
         raise LoopwrightError(explain(what, got="damaged bytes", instead="pickle it again"))
-    check_machine(needs)
+    CHECK_MACHINE.get()(needs)
     with tempfile.TemporaryDirectory(prefix="loopwright-") as folder:
         path = Path(folder, f"library{suffix}")
         data.tofile(path)

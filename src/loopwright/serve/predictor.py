@@ -24,7 +24,7 @@ from ..runtime.dtype import numpy_dtype
 from ..runtime.library import load_module
 from ..runtime.signature import Argument
 
-_MODELS = (".onnx", ".tflite")  # suffixes of what is compiled; other files are libraries
+_MODELS = (".onnx", ".tflite")  # suffixes of files to compile; others are libraries
 _LOADED: dict[tuple[str, int | None], Any] = {}  # by content and threads, for the whole process
 _LOCK = threading.Lock()
 
@@ -63,7 +63,7 @@ class Predictor:
             self._bind(self._loaded(load), outputs, function)
 
     def _loaded(self, load: Callable[[int | None], Any]) -> Any:
-        """The model of this key that the process has, or else what is loaded."""
+        """The model of this key that the process has, or else the one that `load` returns."""
         with _LOCK:
             key = self._key, self._threads
             return _LOADED[key] if key in _LOADED else _LOADED.setdefault(key, load(key[1]))
@@ -140,7 +140,9 @@ class Predictor:
         unknown = [n for n in self.outputs if n not in results and n not in columns]
         if unknown:
             what = f"the model's outputs are {', '.join(results)}"
-            raise ValueError(explain(what, got=f"{', '.join(unknown)}, which is no column, either"))
+            raise ValueError(
+                explain(what, got=f"{', '.join(unknown)}, which the batch does not have, either")
+            )
         return {n: results[n] if n in results else columns[n] for n in self.outputs}
 
     def _joined(self, columns: dict[str, Any]) -> dict[str, Any]:
@@ -238,7 +240,7 @@ def _array(argument: Argument, value: Any) -> np.ndarray:
 
 
 def _filled(array: np.ndarray, rows: int) -> np.ndarray:
-    """An array with as many rows: copies of the last one, or zeros."""
+    """An array of this number of rows: copies of the last one, or zeros, follow."""
     if len(array) == rows:
         return array
     if not len(array):

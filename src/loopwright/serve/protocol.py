@@ -62,7 +62,7 @@ def array_of(name: str, datatype: str, shape: Sequence[int], data: Any) -> np.nd
 def infer(
     predictor: Predictor, tensors: Mapping[str, np.ndarray], requested: Sequence[str] = ()
 ) -> dict[str, np.ndarray]:
-    """The outputs of a request, those requested. Raises ValueError saying what the model takes."""
+    """The outputs of a request, those requested. Raises ValueError with the inputs that the model takes."""
     inputs = {a.name: a for a in predictor.inputs}
     unknown = [name for name in tensors if name not in inputs]
     names = [r.name for r in predictor.results]
