@@ -43,6 +43,7 @@ SLOTS: dict[str, str] = {
     "runtime.c_library": "codegen.c.model:load_entries",
     "runtime.export_program": "runtime.library:export_program",
     "runtime.operator": "relax.interpreter:run_operator",
+    "serve.compile": "driver:compile",
     "script.building": "script.ir_builder.relax:BUILDING",
     "tir.block_flags": "tir.schedule.machinery.flags:block_flags",
     "tir.lower_thread_allreduce": "tir.transform.gpu.lower_thread_allreduce:LowerThreadAllreduce",

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import LoopwrightError, explain
-from ..driver import Executable, compile
+from ..base.late import Slot
 from ..runtime.dtype import numpy_dtype
 from ..runtime.library import load_module
 from ..runtime.signature import Argument
@@ -27,6 +27,9 @@ from ..runtime.signature import Argument
 _MODELS = (".onnx", ".tflite")  # suffixes of files to compile; others are libraries
 _LOADED: dict[tuple[str, int | None], Any] = {}  # by content and threads, for the whole process
 _LOCK = threading.Lock()
+COMPILE: Slot[Callable[..., Any]] = Slot(
+    "serve.compile"
+)  # a worker with a library runs without LLVM
 
 
 class Predictor:
@@ -190,7 +193,7 @@ def _of_file(path: Path) -> tuple[str, Callable[[int | None], Any]]:
         raise FileNotFoundError(f"no such model: {path}")
     state = path.stat()
     key = _digest_of_file(path.absolute(), state.st_mtime_ns, state.st_size)
-    load = compile if path.suffix in _MODELS else load_module
+    load = COMPILE.get() if path.suffix in _MODELS else load_module
     return key, lambda threads: load(path, threads=threads)
 
 
@@ -205,7 +208,8 @@ def _with_threads(model: Any, threads: int | None) -> Any:
     if not (hasattr(model, "run") and hasattr(model, "inputs")):
         what = "a predictor is made of a path or a compiled model"
         raise TypeError(explain(what, got=type(model).__name__, instead="loopwright.compile"))
-    if isinstance(model, Executable) and threads not in (None, model.program.threads):
+    own = getattr(getattr(model, "program", None), "threads", threads)
+    if threads not in (None, own):
         rebuild, args = model.__reduce__()
         return rebuild(*args, threads=threads)
     return model
