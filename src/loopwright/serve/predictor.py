@@ -219,7 +219,7 @@ def _pickled(model: Any) -> tuple[str, bytes, list[np.ndarray]]:
     """The key of a model's content, its pickle, and the arrays that this has out of band."""
     buffers: list[pickle.PickleBuffer] = []
     data = pickle.dumps(model, protocol=5, buffer_callback=buffers.append)
-    arrays = [np.frombuffer(b, np.uint8) for b in buffers]
+    arrays = [np.frombuffer(b.raw(), np.uint8) for b in buffers]
     digest = hashlib.blake2b(data)
     for array in arrays:
         digest.update(array.data)
@@ -237,7 +237,7 @@ def _array(argument: Argument, value: Any) -> np.ndarray:
     if array.dtype != kind and not np.can_cast(array.dtype, kind, "same_kind"):
         what = f"input `{argument.name}` takes {argument.dtype}"
         raise ValueError(explain(what, got=f"values of {array.dtype}", instead=str(argument)))
-    dims = argument.dims or ()
+    dims: tuple[Any, ...] = argument.dims or ()
     if array.ndim == len(dims) - 1 and dims[-1] == 1:
         array = array[..., None]
     return np.ascontiguousarray(array, kind).reshape(array.shape)
