@@ -32,7 +32,7 @@ def load(path: Path) -> Any:
 
 
 def test_fastapi(folder, monkeypatch):
-    pytest.importorskip("fastapi")
+    pytest.importorskip("httpx")  # of its client
     client_of = pytest.importorskip("fastapi.testclient", exc_type=ImportError)
     monkeypatch.setenv("MODEL", str(folder / "1" / "model.so"))
     client, x = client_of.TestClient(load(EXAMPLES / "fastapi_app.py").app), batch(3)

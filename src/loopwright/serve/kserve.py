@@ -3,6 +3,8 @@
 python -m loopwright.serve.kserve --model_name mlp --path model.so
 """
 
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 import argparse

@@ -4,6 +4,8 @@
  "parameters": {"uri": "./model.so", "extra": {"threads": 1}}}
 """
 
+# pyright: reportMissingImports=false
+
 from __future__ import annotations
 
 import asyncio
