@@ -16,6 +16,7 @@ import pytest
 import loopwright as lw
 from loopwright.base import host
 from loopwright.base.errors import LoopwrightError
+from loopwright.ir.prim_expr import Var
 from loopwright.runtime import load_module
 from loopwright.runtime.library import LoadedLibrary
 
@@ -144,3 +145,10 @@ def test_what_cannot_be_pickled(tmp_path):
     path.unlink()
     with pytest.raises(LoopwrightError, match="was removed or written since it was loaded"):
         pickle.dumps(loaded)
+
+
+def test_pointers_keep_their_types():
+    """The variables of a C model's loops, which arrive with it."""
+    pointer = Var("p", "handle", type_annotation=("float32", "global"))
+    for twin in (pickle.loads(pickle.dumps(pointer)), copy.deepcopy(pointer)):
+        assert twin.type_annotation == ("float32", "global") and twin.name == "p"

@@ -111,10 +111,6 @@ class LoadedLibrary(Module):
             raise LoopwrightError(explain(what, got="one without", instead="load_module of a file"))
         return _arrived, (*self.file.pickled(), self.threads)
 
-    def __deepcopy__(self, memo: Any) -> Any:
-        rebuild, args = self.__reduce__()
-        return rebuild(*args)
-
     def inputs(self, name: str = "main") -> list[tuple[str, str, tuple[int | str, ...]]]:
         """(name, dtype, shape) of each input; symbolic dimensions are given by name."""
         return [p.described() for p in self.signature(name).params]

@@ -349,10 +349,6 @@ class CLibrary:
             self.tensors,
         )
 
-    def __deepcopy__(self, memo: Any) -> CLibrary:
-        rebuild, args = self.__reduce__()
-        return rebuild(*args)
-
     def __getitem__(self, name: str) -> CFunction:
         entry = self.files.entries.get(name)
         if entry is None:
