@@ -119,10 +119,11 @@ def test_a_batch_costs_little_more_than_an_empty_call(path):
             ray.get(method.remote(part))
         return (time.perf_counter() - begin) / 300
 
-    times = {name: [seconds(getattr(actor, name)) for _ in range(5)] for name in ("call", "empty")}
-    more = min(times["call"]) - min(times["empty"])
-    print(f"ms a batch: {min(times['call']) * 1e3:.3f}, empty {min(times['empty']) * 1e3:.3f}")
-    assert more < 0.5e-3  # 0.1 ms where nothing else runs
+    # In turn, since other load comes and goes.
+    rounds = [(seconds(actor.call), seconds(actor.empty)) for _ in range(5)]
+    call, empty = (min(times) * 1e3 for times in zip(*rounds, strict=True))
+    print(f"ms a batch: {call:.3f}, empty {empty:.3f}")
+    assert call < 2 * empty + 0.1  # call - empty < 0.1 where nothing else runs
 
 
 @pytest.mark.budget(60)
