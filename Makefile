@@ -1,5 +1,5 @@
 # Each target sets up what it needs in .venv; a fresh machine needs only make and Python 3.11 or newer.
-.PHONY: demo test docs docs-serve release test-slow test-references test-torch test-oldest test-wheel slice replay coverage constraints fuzz mutants conformance bench bench-peers lint format setup browser clean
+.PHONY: demo test docs docs-serve release test-slow test-references test-torch test-engines test-oldest test-wheel slice replay coverage constraints fuzz mutants conformance bench bench-peers lint format setup browser clean
 .DELETE_ON_ERROR:
 
 VENV   := .venv
@@ -16,6 +16,7 @@ REFERENCES := .references/.setup
 OLDEST := .oldest/.setup
 DOCS := .docs/.setup
 TORCH := .torch/.setup
+ENGINES := .engines/ray/.setup .engines/serve/.setup .engines/kserve/.setup
 TORCH_TESTS := tests/frontend/torch tests/frontend/nn tests/codegen/test_abi.py tests/runtime/test_tensor.py
 PEERS_PY := PYTHONPATH=src .peers/bin/python
 RESULTS := benchmarks/results
@@ -49,6 +50,11 @@ test-references: $(REFERENCES)
 # What needs torch, in an environment of its own; elsewhere these tests skip.
 test-torch: $(TORCH)
 	@$(PYTEST:$(PY)=.torch/bin/python) $(or $(ARGS),$(TORCH_TESTS))
+
+# Ray and MPI with two ranks, MLServer, KServe, in environments of their own, since engines pin versions; elsewhere
+# these tests skip. All listen on loopback alone. MOMENTS: how many workers are killed.
+test-engines: $(ENGINES)
+	@for engine in $(^D); do $(PYTEST:$(PY)=$$engine/bin/python) $(or $(ARGS),tests/engines tests/serve tests/house/test_readme.py -k "(not test_readme or scale) and not test_zoo and not test_memory") || exit 1; done
 
 # One of the slow checks, by a number: .ci/run takes the commit's, so each has its turn.
 slice: $(SETUP)
@@ -170,6 +176,14 @@ $(DOCS): pyproject.toml | $(PY)
 	@echo "setting up .docs"
 	@"$(PYTHON)" -m venv .docs
 	@.docs/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[onnx,tflite,llm,docs]'
+	@touch $@
+
+# mpich: a launcher of MPI in a wheel.
+.engines/ray/.setup: WITH := ,mpi]' mpich
+$(ENGINES): pyproject.toml | $(PY)
+	@echo "setting up $(@D)"
+	@"$(PYTHON)" -m venv $(@D)
+	@$(@D)/bin/python -m pip --disable-pip-version-check install --quiet --editable '.[dev,onnx,$(notdir $(@D))$(or $(WITH),]')
 	@touch $@
 
 # uv: pip has no way to ask for the oldest.

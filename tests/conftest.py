@@ -21,6 +21,7 @@ from loopwright.ir.module import ON_CREATE, IRModule
 from loopwright.ir.structural import assert_structural_equal
 from loopwright.ir.transform import AFTER_PASS, PassInfo
 from loopwright.relax.analysis import well_formed
+from loopwright.runtime.collective import COMMUNICATOR, Alone
 from loopwright.script import from_source
 from loopwright.tir.analysis import verify_well_formed
 from loopwright.tir.function import PrimFunc
@@ -28,6 +29,8 @@ from loopwright.tir.function import PrimFunc
 from .accounting import *  # noqa: F403 (hooks)
 from .drawing import seeded
 
+# Operators between workers run with one.
+COMMUNICATOR.set(Alone())
 GOLDEN = Path(__file__).parent / "golden"
 MODULES_PER_TEST = 20
 # Bounds on the time of round trips and of verifying: one test in SHARE, and characters of a test's

@@ -150,11 +150,10 @@ def test_what_is_not_kept():
     assert disk_cache._leaves([0, [1, [2]], []]) == [0, 1, 2] and disk_cache._leaves(3) == [3]
 
     def packed(**options):
-        made = {"libraries": [], "imports": [], "is_foreign": False, "constants": {}}
+        made = {"libraries": [], "imports": [], "constants": {}}
         return disk_cache.packed(SimpleNamespace(program=SimpleNamespace(**{**made, **options})))
 
     assert packed(libraries=["m"]) is None and packed(imports=["f"]) is None
-    assert packed(is_foreign=True) is None
     swapped = np.arange(3, dtype=">i4")
     assert packed(constants={"c": swapped}) is None
 

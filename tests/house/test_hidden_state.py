@@ -24,6 +24,7 @@ PER_PROCESS = {
     "backend/byoc/onednn.py": {"_LEFT"},  # layouts of the kernels that were made
     "base/plugins.py": {"_LOADED", "_TOLD"},  # groups whose entry points were loaded
     "base/registry.py": {"_ALL"},  # the registries
+    "serve/predictor.py": {"_LOADED"},  # models that predictors loaded
     "base/span.py": {"_SOURCES"},  # texts that spans show
     "codegen/llvm/jit.py": {"_immortal"},  # loaded code
     "codegen/llvm/intrinsics.py": {"_INTRINSICS"},  # names of numbers

@@ -29,6 +29,7 @@ PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").gl
 TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
 README = TEXTS["README.md"]
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
+EXTRA = re.compile(r"\b(torch|ray|mpi4py)\b")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -44,7 +45,7 @@ def run_page(page: str) -> None:
     names: dict[str, object] = {"__name__": "page"}
     for block in BLOCK.finditer(TEXTS[page]):
         code, shown = block.groups()
-        if "torch" in code and find_spec("torch") is None:  # an extra
+        if any(find_spec(name) is None for name in EXTRA.findall(code)):
             continue
         # Blank lines in front, so that an error names the line of the page.
         line = TEXTS[page].count("\n", 0, block.start(1))

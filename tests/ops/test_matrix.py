@@ -59,6 +59,7 @@ def test_sample(operator, case):
             ["relax.call_tir"],
             ["relax.call_tir_inplace"],
             ["relax.call_pure_packed"],
+            ["relax.call_dps_packed"],
             [],
         )  # []: is its argument
         assert left in lowest, f"not lowered: {left}"

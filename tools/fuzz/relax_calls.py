@@ -32,6 +32,9 @@ LEFT_OUT.add("nn.pack_channels")
 LEFT_OUT.add("nn.append_paged")  # overwrites its argument, which other nodes may read
 LEFT_OUT |= {f"linalg.{n}" for n in ("lu_factor", "cholesky", "solve_triangular", "qr_factor")}
 LEFT_OUT |= {f"linalg.{n}" for n in ("eigh", "svd", "reflect", "permutation", "check")}
+LEFT_OUT |= {
+    n.removeprefix("relax.") for n in OPERATORS if n.startswith("relax.ccl.")
+}  # need others
 ANY = [*NUMBERS, "bool", "uint8", "int8"]
 # The dtypes of operators that take others than floats.
 _ROWS: dict[str, list[str]] = {
@@ -45,7 +48,6 @@ _ROWS: dict[str, list[str]] = {
     "flip repeat flatten tril triu zeros_like ones_like": ANY,
     "meshgrid outer": NUMBERS,
     "eye_like": ANY,
-    "ccl.allreduce ccl.allgather ccl.broadcast_from_worker0 ccl.scatter_from_worker0": ANY,
     "variance std mean": ["float32", "float32", "float64", "float16"],
 }
 TAKES = {name: dtypes for names, dtypes in _ROWS.items() for name in names.split()}
@@ -60,15 +62,13 @@ VALUES: dict[str, list[Any]] = {
     "repeat.repeats": [1, 2, 3],
     "k": [-3, -2, -1, 0, 1, 2, 9],
     **{f"{n}.dtype": [*NUMBERS, "bool"] for n in ("zeros_like", "ones_like", "eye", "eye_like")},
-    "ccl.allgather.num_workers": [1],
-    "ccl.scatter_from_worker0.num_workers": [1],
 }
 # Steps of a result of floats: a rounding of what is before must not decide on which side it falls.
 STEPS = {"floor", "ceil", "round", "trunc", "sign", "floor_divide", "mod", "floor_mod"}
 # A pole is on one side.
 STEPS |= {n.removeprefix("relax.") for n in OPERATORS if n.startswith("relax.special.")}
 FILLED = {"max", "min", "argmax", "argmin"}  # nothing is the greatest of none
-RANKS = {"tril": (2, 4), "triu": (2, 4), "eye_like": (2, 2), "ccl.allgather": (1, 4)}
+RANKS = {"tril": (2, 4), "triu": (2, 4), "eye_like": (2, 2)}
 SHAPED = {"linalg.det", "quantize_scale", "random.threefry_split", "ml.couple_pairs"}
 SHAPED |= {"nn.pack_weight"}
 FIXED = {"grad.nll_loss_backward.reduction"}  # it decides the rank of the gradient that comes in

@@ -77,6 +77,12 @@ ARM: dict[str, Record] = {
     "apple-m1": _record(_DOT, 4, 128, 12288),
     "apple-m2": _record((*_DOT, "i8mm", "bf16"), 4, 128, 16384),
 }
+# Instructions of operating systems, which compiled loops never have. Virtual machines hide them.
+FOR_SYSTEMS = frozenset(
+    ["cldemote", "clflushopt", "clwb", "clzero", "enqcmd", "fsgsbase", "hreset", "invpcid"]
+    + ["mwaitx", "pconfig", "pku", "ptwrite", "rdpid", "rdpru", "serialize", "sgx", "shstk"]
+    + ["tsxldtrk", "uintr", "waitpkg", "wbnoinvd", "xsavec", "xsaves"]
+)
 # By architecture: the CPUs with a record, and the record for all others.
 RECORDS = {"x86_64": X86, "aarch64": ARM}
 BASELINE = {"x86_64": X86["x86-64"], "aarch64": ARM["generic"]}
@@ -99,6 +105,11 @@ class Host:
     def lacks(self) -> frozenset[str]:
         """The features that LLVM knows of and the machine does not have."""
         return frozenset(f[1:] for f in self.flags.split(",") if f.startswith("-"))
+
+    @property
+    def needs(self) -> str:
+        """What code with all instruction sets of this machine needs, for `check_machine`."""
+        return "\n".join([native_arch(), *sorted(self.record.features - FOR_SYSTEMS)])
 
     @property
     def vendor(self) -> str:
@@ -153,6 +164,23 @@ def this_machine() -> Host:
     )
     record = Record(features, like.fma_per_cycle, _caches(like.caches))
     return Host(llvm.get_process_triple(), name, has.flatten(), record)
+
+
+def check_machine(needs: str) -> None:
+    """Raise LoopwrightError where code that needs an architecture and instruction sets, one a line, cannot
+    run on this machine; what it lacks is named. "" needs nothing that is known."""
+    if not needs:
+        return
+    arch, *features = needs.split("\n")
+    what = "this code was compiled for another machine"
+    if arch != native_arch():
+        raise LoopwrightError(explain(what, got=f"code for {arch} on {native_arch()}"))
+    missing = sorted(this_machine().lacks.intersection(features))
+    if missing:
+        hint = 'compile it for what all machines have: target="llvm -mcpu=x86-64-v3"'
+        raise LoopwrightError(
+            explain(what, got=f"a processor without {', '.join(missing)}", instead=hint)
+        )
 
 
 def _caches(sizes: tuple[int, int]) -> tuple[int, int]:

@@ -76,6 +76,9 @@ class Border:
     ) -> None:
         self.state, self.pairs, self.structure = state, pairs, structure
 
+    def __reduce__(self) -> Any:
+        return Border, (self.state, self.pairs, self.structure)
+
     def call(self, model: CompiledModel, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
         """Call the model's function. With tensors of torch among the arguments, results are tensors of
         torch, too, and of a model of torch with complex tensors, or without inputs, always."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Self
 from ..base.errors import CallError, LoopwrightError, explain
 from ..base.frames import hide_frames
 from ..base.late import VIEWS, Slot
+from ..runtime.collective import communicator
 from ..runtime.module import Timed, call_args, run_by_name
 from ..runtime.profiler import Profile
 from ..runtime.signature import Argument, Signature, few
@@ -198,15 +199,20 @@ class CompiledModel(Timed):
         /,
         *,
         function: str = "main",
+        comm: Any = None,
         **named: np.ndarray | Sequence[np.ndarray] | Mapping[str, np.ndarray],
     ) -> dict[str, Tensor]:
         """Run with inputs by name (a dict, keywords) or in order (a list); return outputs by name,
-        written to the arrays of `out`, if it is given (one, a list, or a dict by name).
+        written to the arrays of `out`, if it is given (one, a list, or a dict by name). comm: the
+        communicator of a model of several workers, see `runtime.collective`.
 
         Initializers of an ONNX model that are inputs, too, may be given by name: the first such run
         compiles the model once more, with these as inputs. Raises ValueError naming the inputs that
         are missing or unknown.
         """
+        if comm is not None:
+            with communicator(comm):
+                return self.run(feeds, function=function, **named)
         try:
             if self.border.state is not None and function == self.entry_name:
                 return self.border.run(self, self.border.state, feeds, named)

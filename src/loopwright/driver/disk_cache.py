@@ -240,7 +240,7 @@ def packed(
     weights: the numbers of constants without values, by the identities of their arrays.
     """
     program = exe.program
-    if program.libraries or program.imports or program.is_foreign:
+    if program.libraries or program.imports:
         return None
     data, code = _Pieces(), _Pieces()
     constants = []
@@ -271,7 +271,7 @@ def packed(
         "objects": objects,
         "entries": {name: exe.entries[name].plain().as_lists() for name in program.entries},
         "names": exe.names,
-        "target": str(program.target),
+        "target": exe._target_text(),
     }
     text = json.dumps(header).encode()
     return [struct.pack("<Q", len(text)), text, *code.parts], data.parts
@@ -298,10 +298,12 @@ def _checksum(parts: Iterable[Any]) -> int:
 
 
 def unpacked(
-    code: bytes, data: Any, again: Callable[[], Any], threads: int | None = None
-) -> Restored:
-    """The executable that `packed` wrote, loaded, with `threads` threads; its constants stay in `data`.
-    `again` recompiles it. Raises an exception of some kind for any other bytes."""
+    code: bytes, data: Any, again: Callable[[], Any], threads: int | None = None,
+    values: Sequence[np.ndarray] | None = None, kind: type | None = None,
+) -> Restored:  # fmt: skip
+    """The executable that `packed` wrote, loaded, with `threads` threads; its constants stay in `data`,
+    and those that were packed as weights in `values`, aligned bytes of each. `again` recompiles it.
+    kind: the class of the executable. Raises an exception of some kind for any other bytes."""
     (length,) = struct.unpack_from("<Q", code)
     header = json.loads(code[8 : 8 + length])
     start = 8 + length
@@ -311,7 +313,9 @@ def unpacked(
     constants: dict[str, Any] = {}
     weights: dict[int, Any] = {}
     for name, dtype, shape, offset, count in header["constants"]:
-        if offset < 0:
+        if offset < 0 and values is not None:
+            constants[name] = values[-1 - offset].view(_dtype(dtype)).reshape(shape)
+        elif offset < 0:
             constants[name] = weights[-1 - offset] = aligned_empty(tuple(shape), _dtype(dtype))
         else:
             constants[name] = room[offset : offset + count].view(_dtype(dtype)).reshape(shape)
@@ -322,7 +326,7 @@ def unpacked(
     if not (objects and entries and texts and all(map(is_sound, objects.values()))):
         raise ValueError("the entry is not an executable")
     program = RestoredProgram(objects, constants, list(entries), again, threads)
-    restored = Restored(program, entries, names, str(header["target"]), again)
+    restored: Any = (kind or Restored)(program, entries, names, str(header["target"]), again)
     restored.weights = weights
     if header["machine"] != []:
         offset, count, described, parts = header["machine"]
@@ -470,7 +474,8 @@ def find(
 
 def keep(entry: CacheEntry, exe: Executable) -> None:
     """Keep an executable for other processes, unless something has changed since `entry_for`."""
-    pieces = None if is_customised() or not entry.unchanged() else packed(exe)
+    own = not is_customised() and entry.unchanged() and not exe.program.is_foreign
+    pieces = packed(exe) if own else None
     if pieces is not None:
         code, data = pieces
         if default_cache("constants").put_data(entry.key, *data):

@@ -41,6 +41,9 @@ class PointerType(tuple[str, str]):
         element = element_type.dtype if isinstance(element_type, PrimType) else element_type
         return super().__new__(cls, (element, as_text("a storage scope", storage_scope)))
 
+    def __getnewargs__(self) -> tuple[str, str]:
+        return self[0], self[1]
+
     @property
     def element_type(self) -> Any:
         """The type that it points to."""

@@ -1,53 +1,44 @@
-"""Operators between workers. A program runs in one process, so there is one worker: a gathered or
-scattered tensor is the tensor itself, and more workers are an error at run time."""
+"""Operators between the workers that run one model: each runs it in a process of its own, with a
+communicator that its caller brings (`runtime.collective`)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from ..base.errors import LoopwrightError, explain
+from ..base.errors import explain
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import floordiv, multiply
+from ..relax.block_builder import BlockBuilder
+from ..relax.expr import Call, Expr, PrimValue
+from ..relax.op import call_dps_packed
 from ..relax.struct_info import TensorStructInfo
-from .common import compute, normalize_axis
-from .core import case, op
+from ..runtime import collective
+from .common import normalize_axis
+from .core import Operator, case, op
 from .extents import simplify
 from .params import Tensor
 
 
-def _same(x: Any, name: str) -> Any:
-    return compute(x.shape, lambda *i: x(*i), name, axes="i")
-
-
-def _one_worker(name: str, workers: int) -> None:
-    if workers != 1:
-        what = f"{name} runs in one process"
-        raise LoopwrightError(explain(what, got=f"{workers} workers", instead="num_workers=1"))
-
-
-@op("relax.ccl.allreduce", choices={"op_type": ("sum", "prod", "min", "max", "avg")})
+@op("relax.ccl.allreduce", body=False, choices={"op_type": collective.OPS})
 def allreduce(x: Tensor, op_type: str = "sum", in_group: bool = True):
     """The sum of all workers' tensors (op_type: "sum", "prod", "min", "max", "avg")."""
-    return _same(x, "allreduce")
 
 
-@op("relax.ccl.broadcast_from_worker0")
+@op("relax.ccl.broadcast_from_worker0", body=False)
 def broadcast_from_worker0(x: Tensor):
     """The first worker's tensor."""
-    return _same(x, "broadcast_from_worker0")
 
 
 allreduce.infer(lambda x, op_type, in_group: x)
 broadcast_from_worker0.infer(lambda x: x)
-allreduce.numpy(lambda x, op_type="sum", in_group=True: x)
-broadcast_from_worker0.numpy(lambda x: x)
+allreduce.numpy(lambda x, op_type="sum", in_group=True: collective.allreduce(x, op_type))
+broadcast_from_worker0.numpy(lambda x: collective.broadcast(x))
 
 
-@op("relax.ccl.allgather")
+@op("relax.ccl.allgather", body=False)
 def allgather(x: Tensor, num_workers: int, in_group: bool = True):
     """All workers' tensors, joined along the first axis."""
-    _one_worker("allgather", num_workers)
-    return _same(x, "allgather")
 
 
 @allgather.infer
@@ -60,15 +51,12 @@ def _(x: TensorStructInfo, num_workers, in_group=True):
 
 @allgather.numpy
 def _(x, num_workers, in_group=True):
-    _one_worker("allgather", num_workers)
-    return x
+    return collective.allgather(x, num_workers)
 
 
-@op("relax.ccl.scatter_from_worker0")
+@op("relax.ccl.scatter_from_worker0", body=False)
 def scatter_from_worker0(x: Tensor, num_workers: int, axis: int = 0):
     """This worker's part of the first one's tensor, which is cut along `axis`."""
-    _one_worker("scatter_from_worker0", num_workers)
-    return _same(x, "scatter_from_worker0")
 
 
 @scatter_from_worker0.infer
@@ -87,9 +75,25 @@ def _(x: TensorStructInfo, num_workers, axis=0):
 
 @scatter_from_worker0.numpy
 def _(x, num_workers, axis=0):
-    _one_worker("scatter_from_worker0", num_workers)
-    return x
+    return collective.scatter(x, num_workers, axis)
 
+
+def _packed(operator: Operator, options: Callable[[Any], list[int]]) -> None:
+    """Lower an operator to the runtime's function of its name, with options after the tensor."""
+
+    def legalize(bb: BlockBuilder, call: Call) -> Expr:
+        name = operator.name.rpartition(".")[2]
+        args = [call.args[0], *map(PrimValue, options(call.attrs))]
+        return call_dps_packed(f"runtime.disco.{name}", args, call.struct_info)
+
+    operator.legalize(legalize)
+    operator.op.set_attr("folds", False)  # other workers have other values
+
+
+_packed(allreduce, lambda attrs: [collective.OPS.index(attrs.op_type), int(attrs.in_group)])
+_packed(broadcast_from_worker0, lambda attrs: [0])
+_packed(allgather, lambda attrs: [int(attrs.in_group)])
+_packed(scatter_from_worker0, lambda attrs: [attrs.axis])
 
 allreduce.samples(case((2, 3)), case(("n", 3), op_type="max"))
 broadcast_from_worker0.samples(case((2, 3)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from loopwright.runtime import by_numpy as _by_numpy
 from loopwright.runtime.arena import Arena
+from loopwright.runtime.collective import communicator
 from loopwright.runtime.device import Device, cpu, cuda, device, gpu, metal, opencl, rocm, vulkan
 from loopwright.runtime.extern import ExternLibrary
 from loopwright.runtime.library import load_module, system_lib
@@ -43,6 +44,7 @@ __all__ = [
     "Tensor",
     "VirtualMachine",
     "array",
+    "communicator",
     "convert",
     "cpu",
     "cuda",

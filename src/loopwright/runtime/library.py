@@ -12,6 +12,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,9 @@ from ..base.late import Slot
 from ..base.trusted import unpack
 from .arguments import Converted
 from .c_compiler import compile_c, find_compiler, run_tool
+from .collective import communicator
 from .ffi import ffi
+from .library_file import LibraryFile, loaded_from
 from .module import Module, call_args, run_by_name
 from .native import NativeFunction, nested
 from .profiler import Profile
@@ -39,6 +42,7 @@ EXPORTS_SYMBOL = "lw_exports"
 C_ENTRIES_SYMBOL = "lw_c_entries"  # JSON: the functions of a library of C, called with its structs
 BYTECODE_SYMBOL = "lw_bytecode"  # in base 85: a program of the virtual machine
 METADATA_SYMBOL = "lw_metadata"  # JSON: the inputs and outputs of each function
+NEEDS_SYMBOL = "lw_needs"  # the architecture and the instruction sets of its code, one a line
 THREADS_SYMBOL = "lw_threads"  # an int32: how many threads the model was compiled with
 ENTRY_PREFIX = "__tvm_ffi_"
 # A library of C is called by the code that wrote it.
@@ -54,8 +58,11 @@ _TEXTS = ("as_text", "as_python", "stats")  # a program's texts about itself
 
 
 class LoadedLibrary(Module):
-    """The functions of an exported library, and its metadata of them by name."""
+    """The functions of an exported library, and its metadata of them by name. It is pickled with the
+    bytes of its file, which protocol 5 passes out of band."""
 
+    file: LibraryFile | None = None
+    threads: int | None = None  # as `load_module` got them
     signatures: Mapping[str, Signature] = MappingProxyType({})
     machine: Machine | None = None
     graph_name = "default"  # the name of the graph executor of `main`
@@ -98,6 +105,12 @@ class LoadedLibrary(Module):
             profile.add(function, (time.perf_counter() - begin) * 1e6)
         return profile
 
+    def __reduce__(self) -> Any:
+        if self.file is None:
+            what = "a library is pickled with the bytes of its file"
+            raise LoopwrightError(explain(what, got="one without", instead="load_module of a file"))
+        return _arrived, (*self.file.pickled(), self.threads)
+
     def inputs(self, name: str = "main") -> list[tuple[str, str, tuple[int | str, ...]]]:
         """(name, dtype, shape) of each input; symbolic dimensions are given by name."""
         return [p.described() for p in self.signature(name).params]
@@ -131,14 +144,17 @@ class LoadedLibrary(Module):
         /,
         *,
         function: str = "main",
+        comm: Any = None,
         **named: np.ndarray | Sequence[np.ndarray] | Mapping[str, np.ndarray],
     ) -> dict[str, Any]:
         """Run with inputs by name (a dict, keywords) or in order; outputs by name, written to the
-        arrays of `out`, if it is given (one, a list, or a dict by name).
+        arrays of `out`, if it is given (one, a list, or a dict by name). comm: the communicator of a model
+        of several workers, see `runtime.collective`.
 
         Raises ValueError naming the inputs that are missing or unknown.
         """
-        return run_by_name(self, function, feeds, named)
+        with nullcontext() if comm is None else communicator(comm):
+            return run_by_name(self, function, feeds, named)
 
 
 def _signature_of(lists: Mapping[str, Any]) -> Signature:
@@ -182,9 +198,29 @@ def load_module(path: str | Path, fmt: str = "", *, threads: int | None = None) 
     file = Path(path)
     if not file.is_file():
         raise FileNotFoundError(f"no such library: {file}")
+    loaded = _loaded(file, threads)
+    if isinstance(loaded, LoadedLibrary):
+        needs = getattr(loaded._keep_alive, NEEDS_SYMBOL, None)
+        needs = "" if needs is None else _text_at(loaded._keep_alive, NEEDS_SYMBOL).decode()
+        loaded.file, loaded.threads = LibraryFile.of(file, needs=needs), threads
+    return loaded
+
+
+def _arrived(
+    data: np.ndarray, suffix: str, digest: bytes, needs: str, own: int | None,
+    threads: int | None = None,
+) -> Module:  # fmt: skip
+    """The library of a pickle. own, threads: the number of threads, and another one instead."""
+    count = own if threads is None else threads
+    loaded, file = loaded_from(data, suffix, digest, needs, lambda f: load_module(f, threads=count))
+    loaded.file = file
+    return loaded
+
+
+def _loaded(file: Path, threads: int | None) -> Module:
     if file.suffix == ".tar":
         with tempfile.TemporaryDirectory() as folder:
-            return load_module(_linked(file, Path(folder)), threads=threads)
+            return _loaded(_linked(file, Path(folder)), threads)
     if file.suffix in (".ll", ".bc"):
         return LLVM_FILE.get()(file)
     _check_whole(file)

@@ -16,6 +16,8 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ from ...runtime.c_compiler import compile_c, find_compiler, run_tool
 from ...runtime.dtype import elements_per_byte, numpy_dtype
 from ...runtime.extern import ExternLibrary
 from ...runtime.library import C_ENTRIES_SYMBOL, c_text
+from ...runtime.library_file import LibraryFile, loaded_from
 from ...runtime.signature import Signature
 from ...runtime.tensor import PackedTensor, Tensor, as_array, tensor
 from ..compiled import CompiledModel
@@ -137,7 +140,8 @@ class CModel(CompiledModel):
         `clang`, called with `C_FLAGS` and `flags`, by default -O3 and all that the host's
         CPU has. Raises LoopwrightError with its output.
         """
-        flags = ("-O3", host().c_flag) if flags is None else flags
+        flags = ("-O3", host().c_flag) if flags is None else (*flags,)
+        needs = host().needs if host().c_flag in flags else ""
         where = (
             Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="loopwright-c-"))
         )
@@ -146,7 +150,7 @@ class CModel(CompiledModel):
         more = self._linked()
         own = [str(p) for p in written if p.suffix == ".c"]
         compile_c(own, out, [*_flags(name), *flags, "-fPIC", "-shared"], more, compiler)
-        return CLibrary(out, self.render(name, weights, **options))
+        return CLibrary(out, self.render(name, weights, **options), needs=needs)
 
     def _linked(self) -> list[str]:
         """Linker inputs: external libraries that are not compiled in, and the math library."""
@@ -163,7 +167,8 @@ class CModel(CompiledModel):
             return lambda: list(self.files.entries)
         if self._library is None:
             built = self.build()
-            self._library = CLibrary(built.path, built.files, tensors=True)
+            needs = built.file.needs if built.file else ""
+            self._library = CLibrary(built.path, built.files, tensors=True, needs=needs)
         return self._library[name]
 
     def uncompiled(self) -> CModel:
@@ -265,11 +270,14 @@ def _copied(library: ExternLibrary, folder: Path) -> list[Path]:
 
 def _entries_text(files: CFiles) -> str:
     """C text of the symbol by which `load_module` knows a library of C: its entries as JSON."""
+    return c_text(C_ENTRIES_SYMBOL, _entries_json(files).encode())
+
+
+def _entries_json(files: CFiles) -> str:
     entries = [
         {**vars(e), **{k: _plain(getattr(e, k)) for k in _LISTS}} for e in files.entries.values()
     ]
-    text = save_json(Attrs("loopwright.c_entries", {"prefix": files.prefix, "entries": entries}))
-    return c_text(C_ENTRIES_SYMBOL, text.encode())
+    return save_json(Attrs("loopwright.c_entries", {"prefix": files.prefix, "entries": entries}))
 
 
 _LISTS = {"inputs": Field, "outputs": Field, "order": Field, "areas": Area}
@@ -281,6 +289,22 @@ def _plain(items: Sequence[Any]) -> list[dict[str, Any]]:
 
 def load_entries(path: Path, text: str) -> CLibrary:
     """The functions of a C library that contains the list of its entries."""
+    return CLibrary(path, _files_of(text), tensors=True)
+
+
+def _arrived(
+    data: np.ndarray, suffix: str, digest: bytes, needs: str, text: str, weights: np.ndarray,
+    tensors: bool,
+) -> CLibrary:  # fmt: skip
+    """The library of a pickle."""
+    files = replace(_files_of(text), weights=weights)
+    load = partial(CLibrary, files=files, tensors=tensors, needs=needs)
+    library, library.file = loaded_from(data, suffix, digest, needs, load)
+    return library
+
+
+def _files_of(text: str) -> CFiles:
+    """The files of a library, of which only the entries are known."""
     attrs = load_json(text)
     entries = {}
     for entry in attrs["entries"]:
@@ -288,8 +312,7 @@ def load_entries(path: Path, text: str) -> CLibrary:
         sizes = {k: tuple(entry[k]) for k in ("symbols", "fields")}
         loaded = Entry(**{**entry, **lists, **sizes})
         entries[loaded.name] = loaded
-    files = CFiles(attrs["prefix"], "", "", "", b"", entries, {})
-    return CLibrary(path, files, tensors=True)
+    return CFiles(attrs["prefix"], "", "", "", b"", entries, {})
 
 
 # ---------------------------------------------------------------------- calls from Python
@@ -300,15 +323,31 @@ class CLibrary:
 
     Inputs are arrays, or what `runtime.arguments` makes arrays of; results are new arrays, or those
     of `out=`. A kernel without results takes the arrays that it writes as arguments, in the order of
-    its parameters. tensors: results are tensors, as those of other models.
+    its parameters. tensors: results are tensors, as those of other models. needs: see `check_machine`.
+    It is pickled with the bytes of its library and its weights, as arrays.
     """
 
-    def __init__(self, path: str | Path, files: CFiles, *, tensors: bool = False) -> None:
+    def __init__(
+        self, path: str | Path, files: CFiles, *, tensors: bool = False, needs: str = ""
+    ) -> None:
         self.path, self.files, self.tensors = Path(path), files, tensors
+        self.file: LibraryFile | None = LibraryFile.of(self.path, needs=needs)
         self.library = ctypes.CDLL(str(path))
         weights = np.frombuffer(files.weights, np.uint8)
         self.weights = _aligned(weights.size)
         self.weights[:] = weights
+
+    def __reduce__(self) -> Any:
+        if self.file is None:
+            raise LoopwrightError(
+                "a C library is pickled with the bytes of its file, which is missing"
+            )
+        return _arrived, (
+            *self.file.pickled(),
+            _entries_json(self.files),
+            self.weights,
+            self.tensors,
+        )
 
     def __getitem__(self, name: str) -> CFunction:
         entry = self.files.entries.get(name)
@@ -391,7 +430,7 @@ class CFunction:
         outputs = _struct([*map(_c_field, entry.outputs)], values, out)
         areas = [_aligned(a.bytes, a.alignment) for a in entry.areas]
         extra = [a.ctypes.data for a in areas]
-        if self.library.files.weights:
+        if self.library.weights.size:
             extra.append(self.library.weights.ctypes.data)
         pointers = [ctypes.c_void_p(p) for p in extra]
         code = self.native(ctypes.byref(inputs), ctypes.byref(outputs), *pointers)

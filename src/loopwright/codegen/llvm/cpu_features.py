@@ -9,16 +9,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from ...base.host import this_machine
+from ...base.host import FOR_SYSTEMS, this_machine
 from .compiler import CompileError
 from .machine import known_names, run_apart
-
-# Instructions of operating systems, which compiled loops never have. Virtual machines hide them.
-FOR_SYSTEMS = frozenset(
-    ["cldemote", "clflushopt", "clwb", "clzero", "enqcmd", "fsgsbase", "hreset", "invpcid"]
-    + ["mwaitx", "pconfig", "pku", "ptwrite", "rdpid", "rdpru", "serialize", "sgx", "shstk"]
-    + ["tsxldtrk", "uintr", "waitpkg", "wbnoinvd", "xsavec", "xsaves"]
-)
 
 # LLVM ends the process for features that cannot be together: then the halves are queried separately.
 _QUERY = """
@@ -68,9 +61,14 @@ def features_of(triple: str, cpu: str, features: str) -> frozenset[str]:
     return frozenset(done.stdout.split())
 
 
-def missing_features(triple: str, cpu: str, features: str) -> frozenset[str]:
-    """The instruction sets that code for a machine of this architecture takes and this one lacks."""
+def required_features(triple: str, cpu: str, features: str) -> frozenset[str]:
+    """The instruction sets that code for a machine of this architecture takes."""
     here = this_machine()
     if cpu in ("", here.name) and features in ("", here.flags):
-        return frozenset()
-    return (features_of(triple, cpu, features) - FOR_SYSTEMS) & here.lacks
+        return here.record.features - FOR_SYSTEMS
+    return features_of(triple, cpu, features) - FOR_SYSTEMS
+
+
+def missing_features(triple: str, cpu: str, features: str) -> frozenset[str]:
+    """The instruction sets that code for a machine of this architecture takes and this one lacks."""
+    return required_features(triple, cpu, features) & this_machine().lacks

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 TIMED_FUNCTION: Slot[type[TimedFunction]] = Slot("codegen.timed_function")
 SAVE_MODULE: Slot[Callable[..., None]] = Slot("codegen.save_module")
 EXPORT_LIBRARY: Slot[Callable[..., Any]] = Slot("codegen.export_library")
+PICKLING: Slot[Any] = Slot("codegen.pickling")
 
 
 class Executable(CompiledModel):
@@ -141,6 +142,15 @@ class Executable(CompiledModel):
             path.write_text(self.get_source("asm"), encoding="utf-8")
         else:
             self.export_library(path, header=False, loadable=True)
+
+    def __reduce__(self) -> Any:
+        """Its objects and signatures, and its weights as arrays, which protocol 5 passes out of band.
+        What arrives has no module or text. Raises LoopwrightError for code that calls functions of others."""
+        return PICKLING.get().reduced(self)
+
+    def __deepcopy__(self, memo: Any) -> Executable:
+        """The same code on the same weights, with buffers of its own."""
+        return PICKLING.get().copied(self)
 
     # -- inspection ----------------------------------------------------------------------------
 

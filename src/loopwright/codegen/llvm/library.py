@@ -24,13 +24,13 @@ from typing import Any
 
 from ...base.errors import LoopwrightError, explain
 from ...base.progress import step
-from ...runtime.library import BYTECODE_SYMBOL, METADATA_SYMBOL, THREADS_SYMBOL
+from ...runtime.library import BYTECODE_SYMBOL, METADATA_SYMBOL, NEEDS_SYMBOL, THREADS_SYMBOL
 from ...runtime.vm.saved import to_bytes
 from ..lowered import refuse_machine
 from . import export
 from .executable import Executable
 from .machine import resolve
-from .program import ENTRY_PREFIX, compile_options
+from .program import ENTRY_PREFIX, compile_options, needs_of
 from .types import symbol
 
 _SHARED = (".so", ".dylib", ".dll")
@@ -152,6 +152,7 @@ def public_text(exe: Executable, prefix: str, shared: bool, listed: bool = True)
     entries = {name: f"{prefix}.{ENTRY_PREFIX}{name}" for name in program.entries}
     public += export.exports_text(entries, listed=listed)
     public += export.public_string(METADATA_SYMBOL, json.dumps(metadata_of(exe)))
+    public += export.public_string(NEEDS_SYMBOL, needs_of(program.target))
     if program.threads is not None:
         public += f"@{THREADS_SYMBOL} = weak constant i32 {program.threads}\n"
     if exe.machine_runner is not None:

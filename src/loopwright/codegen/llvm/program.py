@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...base.errors import LoopwrightError, explain
-from ...base.host import host
+from ...base.host import host, native_arch
 from ...runtime.extern import ExternLibrary
 from ...runtime.native import NativeFunction
 from ...runtime.packed_func import register_func, remove_global_func
 from ...runtime.signature import few
 from . import jit, support
 from .abi import IMPORT_PREFIX
-from .cpu_features import missing_features
+from .cpu_features import missing_features, required_features
 from .machine import resolve
 
 if TYPE_CHECKING:
@@ -138,6 +138,15 @@ class _Import:
 
     def __del__(self) -> None:
         remove_global_func(self.name)
+
+
+def needs_of(target: Target) -> str:
+    """The architecture of a target and the instruction sets that its code takes, one a line; of another
+    architecture than this machine's, that alone."""
+    triple, cpu, features = resolve(*compile_options(target))
+    arch = {"amd64": "x86_64", "arm64": "aarch64"}.get(a := triple.partition("-")[0], a)
+    sets = required_features(triple, cpu, features) if arch == native_arch() else ()
+    return "\n".join([arch, *sorted(sets)])
 
 
 def compile_options(target: Target) -> tuple[str | None, str | None, str | None]:

@@ -21,5 +21,6 @@ from .exporter import Exporter, add_extern
 from .kernel_op import ExternModule
 from .modules import *
 from .op import *
+from .sharding import ShardSingleDim, shard_params
 from .subroutine import SubroutineMixin
 from .visitor import Mutator

@@ -250,6 +250,7 @@ class Parameter(Tensor):
     def __init__(self, shape: Iterable[Any], dtype: str | None = None) -> None:
         self._dims = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
         self._data: RuntimeTensor | None = None
+        self.attrs: dict[str, Any] = {}
         self._set_dtype(_default_dtype if dtype is None else dtype)
 
     def _set_dtype(self, dtype: str) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from ... import relax
+from ...base.errors import explain
 from ...base.late import own_names
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...relax import BlockBuilder
@@ -15,6 +16,7 @@ from .core import Effect, Module, ModuleList, Parameter, Tensor, get_default_dty
 from .effects import CACHE_APPEND, CACHE_CREATE, CACHE_VIEW
 from .effects import IOEffect as IOEffect
 from .exporter import Exporter
+from .sharding import mark, split_features
 
 
 class ReLU(Module):
@@ -51,7 +53,11 @@ class Identity(Module):
 
 class Linear(Module):
     """x @ weight^T + bias, weight [out_features, in_features]. Features may be names of symbolic
-    dimensions."""
+    dimensions.
+
+    shard: "column" for the layer of which each of `tensor_parallel_shards` workers has a part of the output's
+        features, "row" for a part of the input's, whose results are added up over the workers.
+    """
 
     def __init__(
         self,
@@ -60,18 +66,33 @@ class Linear(Module):
         bias: bool = True,
         dtype: str | None = None,
         out_dtype: str | None = None,
+        shard: Literal["column", "row"] | None = None,
+        tensor_parallel_shards: int = 1,
     ) -> None:
+        if shard == "column":
+            out_features = split_features(out_features, tensor_parallel_shards, "out_features")
+        elif shard == "row":
+            in_features = split_features(in_features, tensor_parallel_shards, "in_features")
+        elif shard is not None or tensor_parallel_shards != 1:
+            what = "a layer of several workers is cut by columns or rows"
+            raise ValueError(explain(what, got=repr(shard), instead='shard="column" or "row"'))
         self.in_features = in_features
         self.out_features = out_features
         self.out_dtype = out_dtype
         self.weight = Parameter((out_features, in_features), dtype)
         kind = dtype if out_dtype is None else out_dtype
         self.bias = Parameter((out_features,), kind) if bias else None
+        self.reduced = shard == "row" and tensor_parallel_shards > 1
+        if tensor_parallel_shards > 1:
+            mark(self.weight, "weight", 0 if shard == "column" else 1)
+            if self.bias is not None and shard == "column":
+                mark(self.bias, "bias", 0)
 
     def forward(self, x: Tensor) -> Tensor:
         """x [..., in_features] to [..., out_features]."""
         # The transpose is worked out ahead of time where the weight is a constant.
         out = op.matmul(x, op.permute_dims(self.weight), out_dtype=self.out_dtype)
+        out = op.ccl_allreduce(out) if self.reduced else out
         return out if self.bias is None else out + self.bias
 
     def to(self, dtype: str | None = None) -> Linear:

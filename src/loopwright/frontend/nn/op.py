@@ -315,6 +315,26 @@ def arange(
     return wrap_nested(_op.arange(first, last, step, dtype), name)
 
 
+# ---------------------------------------------------------------- between workers
+
+
+def ccl_allreduce(
+    x: Tensor, op_type: str = "sum", in_group: bool = True, name: str = "ccl_allreduce"
+) -> Tensor:
+    """The sum of all workers' tensors, or their "prod", "min", "max" or "avg"."""
+    return wrap_nested(_op.ccl.allreduce(x._expr, op_type, in_group), name)
+
+
+def ccl_allgather(x: Tensor, num_workers: int, name: str = "ccl_allgather") -> Tensor:
+    """All workers' tensors, joined along the first axis."""
+    return wrap_nested(_op.ccl.allgather(x._expr, num_workers), name)
+
+
+def ccl_broadcast_from_worker0(x: Tensor, name: str = "broadcast_from_worker") -> Tensor:
+    """The first worker's tensor."""
+    return wrap_nested(_op.ccl.broadcast_from_worker0(x._expr), name)
+
+
 _TENSOR_METHODS = (
     "add subtract multiply divide matmul negative less less_equal greater greater_equal astype "
     "maximum minimum reshape permute_dims repeat"
