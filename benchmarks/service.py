@@ -13,9 +13,9 @@ import json
 import multiprocessing
 import resource
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def chosen(name: str) -> Case:
     if name != "digits":
         return load(name)
     with np.load(BUNDLED.with_suffix(".npz")) as feeds:
-        return Case(name, BUNDLED, dict(feeds))
+        return Case(name, BUNDLED, {"image": feeds["image"]})
 
 
 def opened(engine: str, path: str, threads: int) -> Call:
@@ -75,16 +75,9 @@ def in_threads(
     call: Call, sent: Sequence[dict[str, np.ndarray]], count: int
 ) -> list[tuple[int, float]]:
     """The calls of some threads that share the executable."""
-    done: list[tuple[int, float]] = []
     end = time.perf_counter() + SECONDS
-    clients = [
-        threading.Thread(target=lambda: done.extend(client(call, sent, end))) for _ in range(count)
-    ]
-    for thread in clients:
-        thread.start()
-    for thread in clients:
-        thread.join()
-    return done
+    with ThreadPoolExecutor(count) as pool:
+        return list(chain(*pool.map(lambda _: client(call, sent, end), range(count))))
 
 
 def in_tasks(

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..base.errors import LoopwrightError, explain
 from ..base.plugins import load_group, taker
-from ..base.registry import Registry, origin_of
+from ..base.registry import Registry, is_own, origin_of
 from ..ir.module import IRModule
 
 GROUP = "loopwright.frontends"
@@ -27,9 +27,11 @@ def register_importer(name: str, convert: Import) -> Import:
 
 
 def importers() -> Iterator[Import]:
-    """All of them, the newest first: ONNX's, which takes any file, comes last."""
+    """All of them, the newest first, those of other packages before our own, whenever the compiler is
+    imported: ONNX's, which takes any file, comes last."""
     load_group(GROUP)
-    yield from reversed(list(IMPORTERS.values()))
+    newest = reversed(list(IMPORTERS.entries()))
+    yield from (entry.value for entry in sorted(newest, key=lambda entry: is_own(entry.origin)))
 
 
 @taker(GROUP)
