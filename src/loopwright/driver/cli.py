@@ -328,7 +328,7 @@ def compile_to(
         say(f"{path}: {path.stat().st_size} bytes\n{path.with_suffix('.h')}")
         return
     chosen = {} if weights is Weights.arrays else {"weights": weights.value}
-    for path in compiled.write(out, c_name(model.stem), **chosen):
+    for path in compiled.write(out, c_name(model.stem), project=True, **chosen):
         say(f"{path}: {path.stat().st_size} bytes")
     if compiled.memory_plan is not None:
         say("\n".join(compiled.memory_plan.report().splitlines()[:3]))
