@@ -34,8 +34,8 @@ from ...runtime.tensor import PackedTensor, Tensor, as_array, tensor
 from ..compiled import CompiledModel
 from ..lowered import Lowered
 from ..objects import write_archive
-from .program import ARRAYS, Area, CFiles, Entry, Field, ProgramText
-from .project import copied, size_of, write_project
+from .program import ARRAYS, Area, CFiles, Entry, Field, ProgramText, stack_bytes_for
+from .project import compiler_of, copied, size_of, write_project
 from .types import identifier
 
 C_FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
@@ -66,6 +66,7 @@ class CModel(CompiledModel):
 
         stack_bytes: larger arrays of a kernel are placed in the workspace.
         """
+        options = {"stack_bytes": stack_bytes_for(self.target), **options}
         functions = {g.name_hint: f for g, f in self.lowered.functions.items()}
         text = ProgramText(
             identifier(name), functions, libraries=self.libraries, weights=weights, **options
@@ -129,6 +130,11 @@ class CModel(CompiledModel):
         if project:
             paths += write_project(files, folder, self.target, self.libraries)
         return paths
+
+    def compiler_command(self) -> list[str]:
+        """The C compiler for the target, and its flags for the processor."""
+        compiler, flags = compiler_of(self.target)
+        return [compiler, *flags]
 
     def build(
         self, folder: str | Path | None = None, *, name: str = "model", weights: str = ARRAYS,

@@ -22,6 +22,7 @@ from ...base.names import free_name
 from ...ir.dtype import DataType
 from ...ir.expr import GlobalVar
 from ...ir.prim_expr import Call, PrimExpr, StringImm, Var
+from ...ir.target import Target
 from ...runtime.dtype import elements_per_byte
 from ...runtime.extern import EXTERNAL_MODS, CType, ExternLibrary
 from ...runtime.signature import Argument, Signature
@@ -48,6 +49,12 @@ STACK_BYTES = 1024  # larger arrays of kernels come from the workspace
 ARRAYS, BINARY = "arrays", "binary"
 # Functions of string.h that write through their first argument only.
 _WRITES_FIRST = ("memcpy", "memmove", "memset")
+
+
+def stack_bytes_for(target: Target | None) -> int:
+    """The most bytes of a kernel's array on the stack: at least those of all vector registers."""
+    registers = 0 if target is None else target.num_vector_registers * target.vector_bits // 8
+    return max(STACK_BYTES, registers)
 
 
 @dataclass(frozen=True)
