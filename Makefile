@@ -1,5 +1,5 @@
 # Each target sets up what it needs in .venv; a fresh machine needs only make and Python 3.11 or newer.
-.PHONY: demo test docs docs-serve release test-slow test-references test-torch test-engines test-oldest test-wheel slice replay coverage constraints fuzz mutants conformance bench bench-peers lint format setup browser clean
+.PHONY: demo test docs docs-serve release test-slow test-references test-torch test-engines test-oldest test-wheel slice replay coverage constraints fuzz mutants conformance bench bench-peers lint format setup browser device-tools clean
 .DELETE_ON_ERROR:
 
 VENV   := .venv
@@ -141,6 +141,10 @@ setup: $(SETUP)
 browser: $(SETUP)
 	@apt-get install -y chromium chromium-driver
 	@$(PIP) selenium
+
+# What the tests of C for devices need: compilers for Cortex-M and aarch64, and qemu (Debian, as root).
+device-tools:
+	@apt-get install -y cmake gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache

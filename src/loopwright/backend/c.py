@@ -14,7 +14,7 @@ from typing import Any
 from ..base.errors import LoopwrightError, explain
 from ..codegen.c.functions import NATIVE
 from ..codegen.c.model import CModel
-from ..codegen.c.program import STACK_BYTES, WORKSPACE
+from ..codegen.c.program import WORKSPACE, stack_bytes_for
 from ..codegen.lowered import Lowered, refuse_machine
 from ..ir.target import Target
 from ..ir.transform import Pass, Sequential
@@ -68,7 +68,8 @@ def loop_pipeline(target: Target | None = None, arenas: Sequence[Arena | str] = 
         if "constant" in arena.kinds:
             what = f"arena {arena.name} takes constants, which are const arrays in C"
             raise LoopwrightError(explain(what, instead='use kinds=("tensor", "scratch")'))
-    planned = tt.PlanUnifiedMemory(arenas=tuple(arenas) or DEFAULT, stack_bytes=STACK_BYTES)
+    stack_bytes = stack_bytes_for(target)
+    planned = tt.PlanUnifiedMemory(arenas=tuple(arenas) or DEFAULT, stack_bytes=stack_bytes)
     return Sequential(
         [
             tt.VerifyParallel(),

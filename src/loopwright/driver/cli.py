@@ -219,7 +219,7 @@ def compile_to(
     compiled = compile(_fixed(model, dims, shape or []), build.target, options=options)
     if as_folder:
         chosen = {} if weights is Weights.arrays else {"weights": weights.value}
-        files = list(compiled.write(out, c_name(model.stem), **chosen))
+        files = list(compiled.write(out, c_name(model.stem), project=True, **chosen))
     else:
         path = compiled.export_library(out)
         files = [path, path.with_suffix(".h")]

@@ -104,6 +104,16 @@ def _read_type(text: str, whole: str, named: bool) -> CType:
     raise ValueError(explain(what, got=text.strip(), instead=hint))
 
 
+def _include(header: str | Path) -> str:
+    """The line that includes a header."""
+    text = str(header).strip()
+    if text.startswith("#"):
+        return text
+    if text[:1] in ("<", '"'):
+        return f"#include {text}"
+    return f'#include "{Path(text).name if Path(text).is_file() else text}"'
+
+
 class ExternLibrary:
     """C functions that kernels call.
 
@@ -111,25 +121,32 @@ class ExternLibrary:
     prototypes: C declarations of the functions.
     library: the shared library that has them (a path, or a name for the system's loader).
     sources: C files that define them; compiled by the system's C compiler where they are needed.
-    headers: lines such as '#include "toy.h"' for C code that calls them, instead of prototypes.
+    headers: what C code that calls them includes, instead of declaring the prototypes: a file's path or name
+        ("toy.h", "<toy.h>"), or the whole line '#include "toy.h"'.
     include_dirs: where the headers and the sources' includes are.
+    flags: the compiler's for the sources, behind -O2 ("-mcpu=cortex-m7"); those for generated code are not used.
     link: flags for the linker.
     addresses: functions of this process, by name; such a library cannot be exported.
     """
 
     def __init__(
         self, name: str, prototypes: Iterable[str], *, library: str | Path | None = None,
-        sources: Iterable[str | Path] = (), headers: Iterable[str] = (),
-        include_dirs: Iterable[str | Path] = (), link: Iterable[str] = (),
-        addresses: Mapping[str, int] | None = None,
+        sources: Iterable[str | Path] = (), headers: Iterable[str | Path] = (),
+        include_dirs: Iterable[str | Path] = (), flags: Iterable[str] = (),
+        link: Iterable[str] = (), addresses: Mapping[str, int] | None = None,
     ) -> None:  # fmt: skip
         self.name = name
         parsed = [Prototype.parse(text) for text in prototypes]
         self.prototypes = {p.name: p for p in parsed}
         self.library = library
         self.sources = tuple(Path(s) for s in sources)
-        self.headers = tuple(headers)
-        self.include_dirs = tuple(Path(d) for d in include_dirs)
+        headers = list(headers)
+        named = [Path(h) for h in headers if Path(h).is_file()]
+        self.headers = tuple(map(_include, headers))
+        self.include_dirs = tuple(
+            dict.fromkeys([*map(Path, include_dirs), *(h.parent for h in named)])
+        )
+        self.flags = tuple(flags)
         self.link = tuple(link)
         self.addresses = dict(addresses or {})
         self._loaded: Any = None
@@ -212,7 +229,8 @@ class ExternLibrary:
         self._check_sources()
         includes = [f"-I{d}" for d in self.include_dirs]
         try:
-            compile_c([*sources], out, ["-O2", "-fPIC", *flags, *includes], [*more], compiler)
+            flags = ["-O2", "-fPIC", *self.flags, *flags, *includes]
+            compile_c([*sources], out, flags, [*more], compiler)
         except LoopwrightError as err:
             what = f"could not compile the sources of external library {self.name}"
             raise LoopwrightError(explain(what, got=str(err))) from None
@@ -231,5 +249,5 @@ class ExternLibrary:
             hasher.update(p.text.encode())
         for source in self.sources:
             hasher.update(source.read_bytes())
-        hasher.update(str(self.library).encode())
+        hasher.update(str((self.library, self.flags)).encode())
         return hasher.hexdigest()

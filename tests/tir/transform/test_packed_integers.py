@@ -92,6 +92,14 @@ def test_lanes_that_a_mask_leaves_out_stay(begin: int, test: str) -> None:
     packed(f"B.vstore([T.Ramp({begin}, 1, 8)], A[T.Ramp(0, 1, 8)], predicate={test})")
 
 
+@pytest.mark.parametrize("begin", [0, 1, 2])
+def test_masked_loads(begin: int) -> None:
+    """Also of lanes that begin with a byte: each has the byte of its own."""
+    test = "T.Ramp(0, 1, 8) < T.Broadcast(5, 8)"
+    loaded = f"A.vload([T.Ramp({begin}, 1, 8)], predicate={test})"
+    packed(f"B.vstore([T.Ramp(0, 1, 8)], {loaded}, predicate={test})")
+
+
 def test_vectors_and_strides_are_refused() -> None:
     for buffer, said in (
         ('A: T.Buffer((8,), "int4x2")', "buffer A holds vectors of integers below 8 bits"),

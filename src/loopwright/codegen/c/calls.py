@@ -12,7 +12,7 @@ from ..context import CALLS as COMMON
 from ..context import called_name, not_of_type
 from .expr import element, if_then_else
 from .function_text import FunctionText
-from .functions import by_function, definition, same_bits, wrapped
+from .functions import by_function, definition, rint, same_bits, wrapped
 from .scalar_code import NAMES, elementary
 from .types import MATH_H, c_type, memory_type, unsigned
 
@@ -33,6 +33,8 @@ def math(ctx: FunctionText, node: Call) -> str:
         return not_of_type(ctx, node)
     if name in NAMES and dtype.base == "float32":
         called = elementary(ctx.module, name)
+    elif name in ("round", "rint", "nearbyint") and dtype.base == "float32":
+        called = rint(ctx.module)
     else:
         called = "rint" if name == "round" else name  # ties to even
         called += "" if dtype.base == "float64" else "f"

@@ -31,6 +31,7 @@ from .calls import CALLS, INSTEAD, SILENT, argument, bad_index_message, const_of
 from .expr import EXPRESSIONS, element
 from .function_text import RETURN_BAD, RETURN_OK, FunctionText, Program
 from .functions import NATIVE
+from .instructions import is_dot, store_dot
 from .ranges import NARROW_LIMIT
 from .types import bare, c_type, memory_type
 
@@ -129,6 +130,9 @@ def constness(ctx: FunctionText, value: PrimExpr) -> str:
 
 
 def store(ctx: FunctionText, node: st.BufferStore) -> None:
+    if is_dot(node.value):
+        store_dot(ctx, node)
+        return
     target = element(ctx, node.buffer, node.indices)
     value = ctx.bare(node.value)
     if node.buffer.dtype.is_bool:

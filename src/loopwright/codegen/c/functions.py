@@ -137,6 +137,21 @@ def multiply_add(module: Program, dtype: str) -> str:
     return name
 
 
+def rint(module: Program) -> str:
+    """The name of the helper that rounds a float, ties to even: without a library where no instruction does it."""
+    lines = ["#if defined(__SSE4_1__) || defined(__aarch64__) || (FLT_EVAL_METHOD != 0)"]
+    lines += [
+        "return rintf(x);",
+        "#else",
+        "const float most = 8388608.0f; /* from there all are whole */",
+    ]
+    lines += ["const float up = copysignf(most, x);"]
+    lines += ["return fabsf(x) < most ? copysignf((x + up) - up, x) : x;", "#endif"]
+    text = definition("float", "lw_rint_float", "float x", *lines).replace("  #", "#")
+    module.helpers.setdefault("lw_rint_float", f"#include <float.h>\n\n{text}")
+    return "lw_rint_float"
+
+
 def definition(result: str, name: str, params: str, *lines: str) -> str:
     """The text of a small function."""
     body = "\n".join(f"  {line}" for line in lines)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 import ctypes
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,18 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from ...arith import Analyzer
 from ...base.errors import LoopwrightError, UnknownName, explain
 from ...base.host import host
 from ...ir.expr import Attrs
-from ...ir.prim_expr import IntImm, Var
-from ...ir.prim_op import const
+from ...ir.prim_expr import Var
 from ...ir.serialize import load_json, save_json
-from ...ir.variables import substitute
 from ...runtime.arguments import Converted, placed
 from ...runtime.c_compiler import compile_c, find_compiler, run_tool
 from ...runtime.dtype import elements_per_byte, numpy_dtype
-from ...runtime.extern import ExternLibrary
 from ...runtime.library import C_ENTRIES_SYMBOL, c_text
 from ...runtime.library_file import LibraryFile, loaded_from
 from ...runtime.signature import Signature
@@ -42,7 +37,8 @@ from ...runtime.tensor import PackedTensor, Tensor, as_array, tensor
 from ..compiled import CompiledModel
 from ..lowered import Lowered
 from ..objects import write_archive
-from .program import ARRAYS, Area, CFiles, Entry, Field, ProgramText
+from .program import ARRAYS, Area, CFiles, Entry, Field, ProgramText, stack_bytes_for
+from .project import compiler_of, copied, size_of, write_project
 from .types import identifier
 
 C_FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
@@ -73,6 +69,7 @@ class CModel(CompiledModel):
 
         stack_bytes: larger arrays of a kernel are placed in the workspace.
         """
+        options = {"stack_bytes": stack_bytes_for(self.target), **options}
         functions = {g.name_hint: f for g, f in self.lowered.functions.items()}
         text = ProgramText(
             identifier(name), functions, libraries=self.libraries, weights=weights, **options
@@ -110,12 +107,17 @@ class CModel(CompiledModel):
         return sum(a.bytes for a in self.files.areas.values())
 
     def write(
-        self, folder: str | Path, name: str = "model", weights: str = ARRAYS, **options: Any
-    ) -> list[Path]:
+        self, folder: str | Path, name: str = "model", weights: str = ARRAYS, *,
+        project: bool = False, **options: Any,
+    ) -> list[Path]:  # fmt: skip
         """Write the files into a folder, created if missing; return their paths.
 
         The sources of external libraries and the headers they include are copied into the same folder.
-        Raises LoopwrightError for a library with neither sources nor a shared library.
+        project: also `main.c`, which reads inputs from its standard input and writes the outputs,
+        `CMakeLists.txt`, and `README.md` with the flags that matter and the flash, RAM and stack of
+        the model, measured by the target's compiler where that is installed.
+        Raises LoopwrightError for a library with neither sources nor a shared library, a header that is
+        not found, and for two files of one name.
         """
         files, folder = self.render(name, weights, **options), Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -127,8 +129,15 @@ class CModel(CompiledModel):
             paths.append(folder / f"{files.prefix}.weights")
             paths[-1].write_bytes(files.weights)
         for library in self.libraries:
-            paths += _copied(library, folder)
+            paths += copied(library, folder, paths)
+        if project:
+            paths += write_project(files, folder, self.target, self.libraries)
         return paths
+
+    def compiler_command(self) -> list[str]:
+        """The C compiler for the target, and its flags for the processor."""
+        compiler, flags = compiler_of(self.target)
+        return [compiler, *flags]
 
     def build(
         self, folder: str | Path | None = None, *, name: str = "model", weights: str = ARRAYS,
@@ -145,12 +154,30 @@ class CModel(CompiledModel):
         where = (
             Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="loopwright-c-"))
         )
-        written = self.write(where, name, weights, **options)
+        own = self._sources(where, name, weights, **options)
         out = where / f"lib{identifier(name)}.so"
-        more = self._linked()
-        own = [str(p) for p in written if p.suffix == ".c"]
-        compile_c(own, out, [*_flags(name), *flags, "-fPIC", "-shared"], more, compiler)
+        more = [*self._objects(where, compiler), *self._linked()]
+        compile_c(own, out, [*self._flags(name), *flags, "-fPIC", "-shared"], more, compiler)
         return CLibrary(out, self.render(name, weights, **options), needs=needs)
+
+    def _sources(self, folder: Path, name: str, *args: Any, **options: Any) -> list[str]:
+        """The generated sources, written into a folder with all that they include."""
+        self.write(folder, name, *args, **options)
+        own = _texts(self.render(name, *args, **options))
+        return [str(folder / label) for label in own if label.endswith(".c")]
+
+    def _objects(self, folder: Path, compiler: str | None) -> list[str]:
+        """The sources of external libraries, compiled with their own flags, in a folder."""
+        objects = [o for lib in self.libraries if lib.sources for o in lib.objects(compiler)]
+        paths = [folder / f"external{k}.o" for k in range(len(objects))]
+        for path, data in zip(paths, objects, strict=True):
+            path.write_bytes(data)
+        return [str(path) for path in paths]
+
+    def _flags(self, name: str) -> list[str]:
+        """The flags that a model of that name is compiled with: it keeps the message of an error."""
+        includes = [f"-I{folder}" for library in self.libraries for folder in library.include_dirs]
+        return [*C_FLAGS, f"-D{identifier(name).upper()}_LAST_ERROR=1024", *includes]
 
     def _linked(self) -> list[str]:
         """Linker inputs: external libraries that are not compiled in, and the math library."""
@@ -198,23 +225,22 @@ class CModel(CompiledModel):
             raise LoopwrightError(explain(what, got=path.name, instead="one of .so, .a, .o"))
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=workspace_dir) as folder:
-            written = self.write(folder, name)
-            sources = [str(p) for p in written if p.suffix == ".c"]
+            sources = self._sources(Path(folder), name)
+            objects = self._objects(Path(folder), compiler)
             shutil.copy(Path(folder, f"{name}.h"), path.with_suffix(".h"))
             if shared:
                 sources.append(str(Path(folder, f"{name}_entries.c")))
                 Path(sources[-1]).write_text(_entries_text(self.render(name)), encoding="utf-8")
             if shared and fcompile is None:
-                more = self._linked()
+                more = [*objects, *self._linked()]
                 compile_c(
-                    sources, path, [*_flags(name), *flags, "-fPIC", "-shared"], more, compiler
+                    sources, path, [*self._flags(name), *flags, "-fPIC", "-shared"], more, compiler
                 )
                 return path
-            objects = []
             for source in sources:
                 objects.append(str(Path(source).with_suffix(".o")))
                 compile_c(
-                    [source], objects[-1], [*_flags(name), *flags, "-fPIC", "-c"], (), compiler
+                    [source], objects[-1], [*self._flags(name), *flags, "-fPIC", "-c"], (), compiler
                 )
             if fcompile is not None:
                 fcompile(str(path), objects, **options)
@@ -225,44 +251,11 @@ class CModel(CompiledModel):
         return path
 
 
-def _flags(name: str) -> list[str]:
-    """The flags that a model of that name is compiled with: it keeps the message of an error."""
-    return [*C_FLAGS, f"-D{identifier(name).upper()}_LAST_ERROR=1024"]
-
-
 def _texts(files: CFiles) -> dict[str, str]:
     texts = {f"{files.prefix}.c": files.source, f"{files.prefix}.h": files.header}
     if files.weights_source:
         texts[f"{files.prefix}_weights.c"] = files.weights_source
     return texts
-
-
-def _copied(library: ExternLibrary, folder: Path) -> list[Path]:
-    """Copy a library's sources and the headers that they and the model include."""
-    if not library.sources and library.library is None:
-        what = f"external library {library.name} has no C sources to write"
-        hint = "give its sources= (or library=, to link with)"
-        raise LoopwrightError(explain(what, instead=hint))
-    folders = [*library.include_dirs, *(s.parent for s in library.sources)]
-    todo = [(s, s.name) for s in library.sources]
-    names = re.findall(r'"([^"]+)"', "\n".join(library.headers))
-    copies: dict[str, Path] = {}
-    while todo or names:
-        if not todo:
-            name = names.pop()
-            header = next((d / name for d in folders if (d / name).is_file()), None)
-            if header is None or name in copies:
-                continue
-            todo.append((header, name))
-        source, name = todo.pop()
-        if name in copies:
-            continue
-        text = source.read_text(encoding="utf-8")
-        copies[name] = folder / name
-        copies[name].parent.mkdir(parents=True, exist_ok=True)
-        copies[name].write_text(text, encoding="utf-8")
-        names += re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M)
-    return list(copies.values())
 
 
 # ---------------------------------------------------------------------- metadata inside a library
@@ -409,7 +402,7 @@ class CFunction:
         _check(fields, args, extents, entry)
         results = []
         for arg in entry.outputs if entry.returns else ():
-            shape = [_known(d, extents) for d in arg.dims or ()]
+            shape = [size_of(d, extents) for d in arg.dims or ()]
             values[f"out.{arg.field}"] = result = _empty(shape, arg.dtype)
             results.append((result, shape, arg))
         for field, var in zip(entry.fields, entry.symbols, strict=True):
@@ -509,16 +502,6 @@ def _check(
         if arg.dims is None:
             continue
         for k, (dim, size) in enumerate(zip(arg.dims, np.shape(value), strict=True)):
-            if _known(dim, extents) != size:
-                what = f"{entry.name}: axis {k} of {arg.name} must be {_known(dim, extents)}"
+            if size_of(dim, extents) != size:
+                what = f"{entry.name}: axis {k} of {arg.name} must be {size_of(dim, extents)}"
                 raise ValueError(explain(what, got=size))
-
-
-def _known(dim: Any, extents: Mapping[Var, int]) -> int:
-    """The value of a dimension."""
-    if isinstance(dim, int):
-        return dim
-    if not isinstance(dim, IntImm):
-        table = {v: const(n, v.dtype) for v, n in extents.items()}
-        dim = Analyzer().simplify(substitute(dim, table))
-    return int(dim.value)

@@ -22,6 +22,7 @@ from ...base.names import free_name
 from ...ir.dtype import DataType
 from ...ir.expr import GlobalVar
 from ...ir.prim_expr import Call, PrimExpr, StringImm, Var
+from ...ir.target import Target
 from ...runtime.dtype import elements_per_byte
 from ...runtime.extern import EXTERNAL_MODS, CType, ExternLibrary
 from ...runtime.signature import Argument, Signature
@@ -48,6 +49,12 @@ STACK_BYTES = 1024  # larger arrays of kernels come from the workspace
 ARRAYS, BINARY = "arrays", "binary"
 # Functions of string.h that write through their first argument only.
 _WRITES_FIRST = ("memcpy", "memmove", "memset")
+
+
+def stack_bytes_for(target: Target | None) -> int:
+    """The most bytes of a kernel's array on the stack: at least those of all vector registers."""
+    registers = 0 if target is None else target.num_vector_registers * target.vector_bits // 8
+    return max(STACK_BYTES, registers)
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,8 @@ class CFiles:
     entries: dict[str, Entry] = field(repr=False)
     areas: dict[str, Area]  # the largest area of each name
     kernels: dict[str, str] = field(default_factory=dict, repr=False)
+    bounds: dict[str, int] = field(default_factory=dict)  # of symbolic sizes, by name
+    constant_bytes: int = 0
 
 
 class ProgramText:
@@ -127,6 +136,7 @@ class ProgramText:
         self.written: dict[str, set[Var]] = {}
         self.constants: dict[int, tuple[str, str]] = {}
         self.data = bytearray()
+        self.constant_bytes = 0
         self.declared: list[str] = []
         self.arrays: list[str] = []
         self.alive: list[Any] = []  # references, so that no two constants have one id
@@ -228,6 +238,7 @@ class ProgramText:
         packed = isinstance(data, PackedTensor)
         kind = "uint8_t" if packed else memory_type(dtype)
         array = data.bytes() if packed else np.ascontiguousarray(data.view())
+        self.constant_bytes += array.nbytes
         if self.binary:
             at = rounded(len(self.data))
             self.data.extend(bytes(at - len(self.data)))
@@ -262,6 +273,8 @@ class ProgramText:
             written,
             areas,
             {e.symbol: e.text() for e in self.order},
+            self.bounds,
+            self.constant_bytes,
         )
 
     def _entry(self, name: str, spec: Signature, names: Mapping[str, Any]) -> Entry:
@@ -381,7 +394,7 @@ class ProgramText:
             elif tensors:
                 arg = tensors.pop(0)
                 text = f"{'inputs' if arg in entry.inputs else 'outputs'}->{arg.field}"
-                same = kind.removeprefix("const ") == f"{_in_struct(arg.dtype)}*"
+                same = kind.removeprefix("const ") == f"{in_struct(arg.dtype)}*"
                 args.append(text if same else f"({kind}){text}")
             else:
                 args.append(areas.pop(0))
@@ -451,12 +464,7 @@ class ProgramText:
         m, p = self.macro, self.prefix
         parts = [f'#include "{p}.h"', "#include <math.h>", "#include <stdbool.h>"]
         parts += ["#include <stddef.h>", "#include <string.h>"]
-        included = [
-            h if h.startswith("#") else f"#include {h}"
-            for lib in self.libraries
-            for h in lib.headers
-        ]
-        parts += list(dict.fromkeys(included))
+        parts += list(dict.fromkeys(h for lib in self.libraries for h in lib.headers))
         text = "\n".join([*HOW_TO_COMPILE, "", *parts]) + "\n\n"
         text += ERRORS.format(m=m, p=p) + ALIGNED.format(m=m)
         text += f"{NOINLINE.format(m=m)}{LOOPS.format(m=m)}\n"
@@ -510,12 +518,12 @@ def _field(arg: Field, const: str) -> str:
         dtype = DataType(arg.dtype)
         return f"{memory_type(dtype)} {arg.field}; /* {arg.dtype} */"
     shape = ", ".join(map(str, arg.shape()))
-    kind = _in_struct(arg.dtype)
+    kind = in_struct(arg.dtype)
     label = "" if arg.name == arg.field else f" {_comment(arg.name)}"
     return f"{const}{kind}* {arg.field}; /* {arg.dtype}[{shape}]{label} */"
 
 
-def _in_struct(dtype: str) -> str:
+def in_struct(dtype: str) -> str:
     """The element type of a struct's pointer to a tensor."""
     return "uint8_t" if elements_per_byte(dtype) > 1 else memory_type(DataType(dtype))
 

@@ -6,7 +6,7 @@ import ctypes
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...base.errors import LoopwrightError, explain
 from ...base.host import host, native_arch
@@ -88,7 +88,8 @@ class NativeProgram:
         when they are called."""
         if self.is_foreign:
             triple = compile_options(self.target)[0] or ""
-            return {e: _Elsewhere(e, triple, self) for e in self.entries}  # type: ignore[misc]
+            self.functions = {e: Elsewhere(e, triple, self) for e in self.entries}  # type: ignore[misc]
+            return self.functions
         if self.library is None:
             symbols = dict(support.symbols(self.threads))
             for name, data in self.constants.items():
@@ -106,15 +107,21 @@ class NativeProgram:
 
 
 @dataclass
-class _Elsewhere:
-    """A function compiled for another machine."""
+class Elsewhere:
+    """A function compiled for another machine.
+
+    simulator: runs one, with the arguments and options of its call; None: calls raise.
+    """
 
     name: str
     triple: str
     program: NativeProgram
     signature: Any = None
+    simulator: ClassVar[Callable[..., Any] | None] = None
 
-    def __call__(self, *args: np.ndarray | None, **options: bool) -> Any:
+    def __call__(self, *args: np.ndarray | None, **options: Any) -> Any:
+        if Elsewhere.simulator is not None:
+            return Elsewhere.simulator(self, *args, **options)
         compiled_for, this_machine = self.triple, jit.host_triple()
         if not self.triple or self.triple.split("-")[0] == this_machine.split("-")[0]:
             missing = ", ".join(sorted(self.program.missing_features))

@@ -64,11 +64,18 @@ def _adjacent(a: np.ndarray, b: np.ndarray) -> Any:
     return both.reshape(-1, 2).sum(axis=1, dtype="int32")
 
 
+def _in_c(record: str, acc: np.ndarray, a: np.ndarray, b: np.ndarray) -> Any:
+    """acc + the dot products of A and the rows of B: `tir.tensor_intrin.c_text`."""
+    rows = np.asarray(b).astype("int64").reshape(len(acc), -1)
+    return (np.asarray(acc, "int64") + rows @ np.asarray(a).astype("int64")).astype("int32")
+
+
 MACHINE: dict[str, Callable[..., Any]] = {
     "llvm.x86.avx512.vpdpbusd.128": _fours("uint8", "int8"),
     "llvm.x86.avx512.vpdpbusd.256": _fours("uint8", "int8"),
     "llvm.x86.avx512.vpdpbusd.512": _fours("uint8", "int8"),
     **{f"llvm.x86.avx512.vpdpwssd.{n}": _pairs_of_words_added for n in (128, 256, 512)},
+    "c.dot": _in_c,
     "llvm.x86.sse2.pmadd.wd": _pairs_of_words,
     "llvm.x86.avx2.pmadd.wd": _pairs_of_words,
     "llvm.x86.ssse3.pmadd.ub.sw.128": _pairs_of_bytes,

@@ -10,8 +10,10 @@ from ...ir.prim_op import add
 from ..buffer import Buffer
 from ..op import call_llvm_pure_intrin, reinterpret
 from ..stmt import Stmt
+from .c_text import SIMD32
+from .c_text import neon as in_c
 from .dot import Dot, lanes, left_of, rows_of, size, store
-from .instructions import SEVEN_BITS, register_dots
+from .instructions import SEVEN_BITS, register_dots, register_in_c
 
 ARM_DOT_4x4_i8_NEON_INTRIN = "dot_4x4_i8i8s32_neon"
 ARM_DOT_4x4_i8_SDOT_INTRIN = "dot_4x4_i8i8s32_sdot"
@@ -64,11 +66,37 @@ SPECS: dict[str, Dot] = {
 for _name, _spec in list(SPECS.items()):
     if (_spec.a, _spec.b) == ("int8", "int8"):
         SPECS[f"{_name}_of_seven_bits"] = replace(_spec, b="uint8")
+# As C: x is A in each lane, y the rows of B, z the sums.
+_S8, _U8 = "vreinterpretq_s8_s32({})".format, "vreinterpretq_u8_s32({})".format
+_HALVES = [
+    f"vpaddlq_s16(vmull_s8(vget_{half}_s8({_S8('x')}), vget_{half}_s8({_S8('y')})))"
+    for half in ("low", "high")
+]
+_SDOT = in_c("defined(__ARM_FEATURE_DOTPROD)", f"vdotq_s32(z, {_S8('x')}, {_S8('y')})")
+_UDOT = in_c(
+    "defined(__ARM_FEATURE_DOTPROD)",
+    f"vreinterpretq_s32_u32(vdotq_u32(vreinterpretq_u32_s32(z), {_U8('x')}, {_U8('y')}))",
+)
+_I8MM = "defined(__ARM_FEATURE_MATMUL_INT8)"
+_TEXTS = {
+    ARM_DOT_4x4_i8_NEON_INTRIN: in_c(
+        "defined(__ARM_NEON) && defined(__aarch64__)",
+        f"vaddq_s32(z, vpaddq_s32({', '.join(_HALVES)}))",
+    ),
+    ARM_DOT_4x4_i8_SDOT_INTRIN: _SDOT,
+    ARM_DOT_4x4_u8_HDOT_INTRIN: _UDOT,
+    ARM_DOT_4x4_u8i8_USDOT: in_c(_I8MM, f"vusdotq_s32(z, {_U8('x')}, {_S8('y')})"),
+    "dot_4x4_i8u8s32_usdot": in_c(_I8MM, f"vusdotq_s32(z, {_U8('y')}, {_S8('x')})"),
+}
 _FEATURES = {"usdot": "i8mm", "bfdot": "bf16"}
 for _name, _spec in SPECS.items():
+    text = _TEXTS.get(_name.removesuffix("_of_seven_bits"))
     facts = [SEVEN_BITS] if _name.endswith("_of_seven_bits") else []
     if _spec.update is _neon:
-        register_dots(_name, _spec, features=["neon"], requires=facts, cost=6)
+        register_dots(_name, _spec, features=["neon"], requires=facts, cost=6, c=text)
     else:
         feature = next((f for end, f in _FEATURES.items() if _name.endswith(end)), "dotprod")
-        register_dots(_name, _spec, features=[feature], requires=facts)
+        register_dots(_name, _spec, features=[feature], requires=facts, c=text)
+for _a, _b in (("uint8", "int8"), ("int8", "int8"), ("int8", "uint8")):
+    _spec = Dot(4, _a, _b, "int32", _neon)
+    register_in_c(f"dot_4x4_{_a}_{_b}_simd32", _spec, SIMD32, features=["dsp"], cost=8)

@@ -8,6 +8,7 @@ from ..buffer import Buffer
 from ..expr import BufferLoad
 from ..stmt import BufferStore, Stmt
 from .dot import Dot, register
+from .instructions import register_in_c
 
 DP4A_S8S8S32_INTRIN = "dp4a_s8s8s32"
 DP4A_U8S8S32_INTRIN = "dp4a_u8s8s32"
@@ -31,3 +32,9 @@ SPECS: dict[str, Dot] = {
 }
 for _name, _spec in SPECS.items():
     register(_name, _spec)
+
+# What plain loops of C compute, of any processor.
+for _a, _b in (("uint8", "int8"), ("int8", "int8"), ("int8", "uint8")):
+    for _lanes in (4, 8, 16):
+        _name = f"dot_{_lanes}x4_{_a}_{_b}"
+        register_in_c(_name, Dot(_lanes, _a, _b, "int32", _dp4a), None, cost=16)

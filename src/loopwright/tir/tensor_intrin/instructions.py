@@ -21,6 +21,7 @@ from ...ir.rule_table import RuleTable
 from ...ir.structural import structural_equal
 from ...ir.target import Target
 from ..function import INTRINSICS, TensorIntrin
+from .c_text import CText, in_c
 from .dot import Dot, dot, register
 
 FACTS = "operand_facts"
@@ -38,6 +39,7 @@ class Instruction:
     cost: float
     registers: int
     spec: Dot | None  # None: see its description
+    text: CText | None = None  # of target "c"; None: plain loops
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ INSTRUCTIONS: RuleTable[Instruction] = RuleTable("instruction", lambda row: row.
 def register_instruction(
     intrin: str, target: str = "llvm", *, features: Collection[str] = (),
     requires: Collection[str] = (), cost: float = 1, registers: int = 3, origin: str | None = None,
-    spec: Dot | None = None,
+    spec: Dot | None = None, text: CText | None = None,
 ) -> None:  # fmt: skip
     """Let the rules for a target use a registered tensor intrinsic.
 
@@ -66,26 +68,50 @@ def register_instruction(
     cost: about how many instructions it is; of those that fit, rules take the cheapest, of equal ones the last
     registered. registers: vector registers of a step without its sums, which rules leave free (the default: a copy of A, two
     vectors of B). origin: see `base.registry`. spec: the dot product that the intrinsic computes; without it, read off its
-    description. Raises ValueError for an unknown intrinsic.
+    description. text: its C. Raises ValueError for an unknown intrinsic.
     """
     if intrin not in INTRINSICS:
         TensorIntrin.get(intrin)  # raises, with the similar names
-    row = Instruction(intrin, frozenset(features), frozenset(requires), cost, registers, spec)
+    row = Instruction(intrin, frozenset(features), frozenset(requires), cost, registers, spec, text)
     INSTRUCTIONS.add(row, target, name=intrin, origin=origin)
 
 
-def register_dot(name: str, spec: Dot, **record: Any) -> None:
-    """Register a dot product as a tensor intrinsic, built on first use, and as an instruction; record: what
-    `register_instruction` takes."""
+def register_dot(name: str, spec: Dot, *, c: CText | None = None, **record: Any) -> None:
+    """Register a dot product as a tensor intrinsic, built on first use, and as an instruction; c: its C, for which it
+    is one of the target `c`, too; record: what `register_instruction` takes."""
     register(name, spec)
     origin = origin_of(spec.update.func if isinstance(spec.update, partial) else spec.update)
     register_instruction(name, origin=origin, spec=spec, **record)
+    if c is not None:
+        register_in_c(name, spec, c, origin=origin, **record)
 
 
-def register_dots(name: str, spec: Dot, **record: Any) -> None:
+def register_in_c(name: str, spec: Dot, text: CText | None, **record: Any) -> None:
+    """Register a dot product for the target `c`; text: None for plain loops."""
+    register(f"c.{name}", in_c(name, spec))
+    register_instruction(f"c.{name}", "c", spec=spec, text=text, **record)
+
+
+def texts_of(name: str) -> tuple[Dot, list[CText]]:
+    """A dot product of the target `c`, and the texts of all that compute the same under no more conditions, the cheapest
+    first."""
+    rows = [c.rule for c in INSTRUCTIONS.at("c")]
+    own = next(row for row in rows if row.intrin == f"c.{name}")
+    assert own.spec is not None
+    same = [r for r in rows if r.spec and key_of(r.spec) == key_of(own.spec) and r.text]
+    same = [r for r in same if r.requires <= own.requires]
+    return own.spec, [r.text for r in sorted(same, key=lambda r: r.cost) if r.text]
+
+
+def key_of(spec: Dot) -> tuple[object, ...]:
+    """The types and sizes that a dot product is of."""
+    return spec.a, spec.b, spec.c, spec.lanes, spec.depth, spec.each
+
+
+def register_dots(name: str, spec: Dot, *, c: CText | None = None, **record: Any) -> None:
     """Register a dot product as `register_dot` does, and with an A of its own for each lane: NAME_each. Its update
     reads A by `dot.left_of`."""
-    register_dot(name, spec, **record)
+    register_dot(name, spec, c=c, **record)
     register_dot(f"{name}_each", replace(spec, each=True), **record)
 
 

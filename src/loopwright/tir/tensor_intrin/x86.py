@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from ..buffer import Buffer
 from ..function import PrimFunc, TensorIntrin
 from ..op import bitwise_and, call_llvm_pure_intrin, reinterpret
 from ..stmt import Stmt
+from .c_text import x86 as in_c
 from .dot import Dot, Update, lanes, left_of, rows_of, size, store
 from .instructions import PAIRS_FIT, register_dots
 
@@ -98,8 +100,55 @@ def _of_words(a: Buffer, b: Buffer, c: Buffer) -> Stmt:
 
 
 _VNNI = partial(_whole, "llvm.x86.avx512.vpdpbusd")
+_AVXVNNI = partial(_whole, "llvm.x86.avx512.vpdpbusd")
 _WORDS = partial(_whole, "llvm.x86.avx512.vpdpwssd")
 _BFLOAT16 = partial(_whole, "llvm.x86.avx512bf16.dpbf16ps")
+
+
+# The same in C: the sums z + x y, where x is A in each lane and y the rows of B; mm: the prefix of intrinsics.
+
+
+def _unsigned_first(dot: Dot) -> tuple[str, str]:
+    return ("y", "x") if dot.b == "uint8" else ("x", "y")
+
+
+def _whole_in_c(name: str, mm: str, dot: Dot) -> str:
+    return f"{mm}_{name}(z, {', '.join(_unsigned_first(dot))})"
+
+
+def _of_words_in_c(mm: str, dot: Dot, *pairs: str) -> str:
+    total = "z"
+    for pair in pairs or ("x, y",):
+        total = f"{mm}_add_epi32({total}, {mm}_madd_epi16({pair}))"
+    return total
+
+
+def _pairs_in_c(mm: str, dot: Dot) -> str:
+    u, s = _unsigned_first(dot)
+    if dot.a == dot.b:
+        u, s = f"{mm}_abs_epi8(x)", f"{mm}_sign_epi8(y, x)"
+    return _of_words_in_c(mm, dot, f"{mm}_maddubs_epi16({u}, {s}), {mm}_set1_epi16(1)")
+
+
+def _words_in_c(mm: str, dot: Dot) -> str:
+    halves = [
+        [f"{mm}_and_si{32 * dot.lanes}({v}, {mm}_set1_epi16(255))", f"{mm}_srli_epi16({v}, 8)"]
+        if dtype == "uint8"
+        else [f"{mm}_srai_epi16({mm}_slli_epi16({v}, 8), 8)", f"{mm}_srai_epi16({v}, 8)"]
+        for v, dtype in (("x", dot.a), ("y", dot.b))
+    ]
+    return _of_words_in_c(mm, dot, *map(", ".join, zip(*halves, strict=True)))
+
+
+_IN_C: dict[Update, Callable[[str, Dot], str]] = {
+    _VNNI: partial(_whole_in_c, "dpbusd_epi32"),
+    _AVXVNNI: partial(_whole_in_c, "dpbusd_avx_epi32"),
+    _WORDS: partial(_whole_in_c, "dpwssd_epi32"),
+    _pairs: _pairs_in_c,
+    _signed_pairs: _pairs_in_c,
+    _words: _words_in_c,
+    _of_words: _of_words_in_c,
+}
 
 
 def _bytes(lanes: int, update: Update, a: str = "uint8") -> Dot:
@@ -120,7 +169,7 @@ _IN_WORDS: dict[str, Any] = {"cost": 4.5, "registers": 8}
 _RECORDS: dict[str, tuple[Dot, dict[str, Any]]] = {
     VNNI_DOT_16x4_INTRIN: (_bytes(16, _VNNI), {"features": ["avx512vnni"]}),
     "dot_8x4_vnni": (_bytes(8, _VNNI), {"features": ["avx512vnni", "avx512vl"]}),
-    "dot_8x4_avxvnni": (_bytes(8, _VNNI), {"features": ["avxvnni"]}),
+    "dot_8x4_avxvnni": (_bytes(8, _AVXVNNI), {"features": ["avxvnni"]}),
     AVX512_DOT_16x4_INTRIN: (_bytes(16, _pairs), {"features": ["avx512bw"], **_IN_PAIRS}),
     "dot_8x4_avx2": (_bytes(8, _pairs), {"features": ["avx2"], **_IN_PAIRS}),
     "dot_8x4_i8i8s32_avx2": (
@@ -147,7 +196,9 @@ _RECORDS |= {  # and with unsigned bytes on the right: weights of few bits
 }
 SPECS = {name: spec for name, (spec, _) in _RECORDS.items()}
 for _name, (_spec, _record) in _RECORDS.items():
-    register_dots(_name, _spec, **_record)
+    _value = _IN_C.get(_spec.update)
+    _text = None if _value is None else in_c(_record["features"], _value)
+    register_dots(_name, _spec, c=_text, **_record)
 
 
 def __getattr__(name: str) -> PrimFunc:

@@ -127,11 +127,11 @@ class _Products(SweepingRewriter):
             return call
         return self.matmul(call) if is_product else self.conv(call)
 
-    def kind(self, weights: np.ndarray, dtypes: tuple[str, ...] = _BYTES) -> tuple[str, bool]:
-        """The dtype of data that takes the fewest instructions with weights (..., inputs), and whether pairs of their
-        products fit 16 bits."""
+    def kind(self, weights: np.ndarray, own: str, only: bool = False) -> tuple[str, bool]:
+        """The dtype of data that takes the fewest instructions with weights (..., inputs), of equal ones their own, and
+        whether pairs of their products fit 16 bits."""
         options = []
-        for data in dtypes:
+        for data in (own, *(d for d in _BYTES if d != own and not only)):
             fits = _pairs_fit(weights, data)
             dot = _dot(self.target, data, fits)
             if dot is not None:
@@ -257,7 +257,7 @@ class _Products(SweepingRewriter):
         matrix = weight.with_ones(1)
         depth = len(matrix)
         matrix = _padded(matrix, [-depth % 4, 0])
-        kind, narrow = self.kind(matrix.T)
+        kind, narrow = self.kind(matrix.T, str(operand.data.struct_info.dtype))
         activation = self.activation(operand, kind)
         if activation is None:
             return call
@@ -291,7 +291,7 @@ class _Products(SweepingRewriter):
         rows = np.moveaxis(_padded(values, more), along, -1)
         own = str(operand.data.struct_info.dtype)
         by_tiles = self.takes_tiles(call, values, own, rows)
-        kind, narrow = self.kind(rows, (own,) if by_tiles else _BYTES)
+        kind, narrow = self.kind(rows, own, by_tiles)
         activation = self.activation(operand, kind)
         if activation is None or (len(values) * _FEW < self.lanes and not depthwise):
             return call
@@ -312,7 +312,7 @@ class _Products(SweepingRewriter):
             return False
         if _dot(self.target, own) is None:
             return False
-        form = byte_form(self.target, values, own, self.kind(rows, (own,))[1])
+        form = byte_form(self.target, values, own, self.kind(rows, own, True)[1])
         outputs, inputs, *_ = values.shape
         return form is not None and form.best(sizes[0] or 1, inputs, outputs, sizes[2:])[1] <= 1
 

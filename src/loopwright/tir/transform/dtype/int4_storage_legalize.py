@@ -188,7 +188,7 @@ class _Packer(Simplifying):
                 po.cast(dtype.with_lanes(count), _shifted(var, k * dtype.bits)) for k in range(per)
             ]
             order = [k % per * count + k // per for k in range(dtype.lanes)]
-            loaded = BufferLoad(buffer, [self.byte_of(index, per)], span=node.span)
+            loaded = BufferLoad(buffer, [self.bytes_at(index, per)], span=node.span)
             return pe.Let(var, loaded, pe.Shuffle(parts, order))
         loaded = BufferLoad(buffer, [self.byte_of(index, per)], predicate, span=node.span)
         return po.cast(dtype, _shifted(loaded, self.bit_of(index, dtype)))
@@ -203,10 +203,13 @@ class _Packer(Simplifying):
         remainder = self.ana.simplify(po.floormod(index, po.const(per, index.dtype)))
         return remainder.value if isinstance(remainder, IntImm) else None
 
+    def bytes_at(self, index: Any, per: int) -> PrimExpr:
+        """The bytes of a dense vector, each once."""
+        first = self.byte_of(index.base, per)
+        return first if index.lanes == per else Ramp(first, 1, index.lanes // per)
+
     def byte_of(self, index: PrimExpr, per: int) -> PrimExpr:
-        if isinstance(index, Ramp) and self.whole_bytes(index, per):
-            first = self.byte_of(index.base, per)
-            return first if index.lanes == per else Ramp(first, 1, index.lanes // per)
+        """The byte of each element."""
         byte = po.floordiv(index, po.const(per, index.dtype))
         return self.ana.simplify(byte) if index.dtype.lanes == 1 else byte
 
@@ -240,7 +243,7 @@ class _Packer(Simplifying):
                 part = _bits(po.cast(BYTE.with_lanes(len(lanes)), pe.Shuffle([var], lanes)), dtype)
                 part = part if k == 0 else po.shift_left(part, po.const(k * dtype.bits, part.dtype))
                 packed = part if packed is None else po.bitwise_or(packed, part)
-            at = self.byte_of(index, per)
+            at = self.bytes_at(index, per)
             return st.BufferStore(buffer, pe.Let(var, value, packed), [at], span=node.span)
         self.note_store(node, index)
         if dtype.lanes == 1:
