@@ -72,10 +72,16 @@ def tried(python: str, package: Path, version: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--python", action="append", help="by default each of 3.11 to 3.14 on PATH")
-    pythons = parser.parse_args().python or [p for v in VERSIONS if (p := shutil.which(f"python{v}"))]
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    pythons = parser.parse_args().python or [
+        p for v in VERSIONS if (p := shutil.which(f"python{v}"))
+    ]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "version"
+    ]
     if f"\n## {version} " not in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"):
-        raise SystemExit(f"CHANGELOG.md has no section of {version}; instead: ## {version} - YEAR-MONTH-DAY")
+        raise SystemExit(
+            f"CHANGELOG.md has no section of {version}; instead: ## {version} - YEAR-MONTH-DAY"
+        )
     shutil.rmtree(DIST, ignore_errors=True)
     with tempfile.TemporaryDirectory() as again:
         first, second = build(DIST), build(Path(again))

@@ -34,7 +34,7 @@ def report(
         "report.zip"
     ),
 ) -> Report:
-    """Write what a report of an error needs: the model's structure, with random weights in place of its
+    """Write a file for a report of an error: the model's structure, with random weights in place of its
     own, the versions and the machine, the passes that ran, the error. Names and small tensors stay:
     look at the file before you send it. For such a file: compile and run it again, and compare."""
     if zipfile.is_zipfile(model):
@@ -53,7 +53,7 @@ def report(
 
 
 def _again(path: Path, build: Build) -> Report:
-    """The outcome of a bundle here beside the one in it."""
+    """The outcome of a bundle here, compared with the one in it."""
     with zipfile.ZipFile(path) as bundle:
         try:
             facts = json.loads(_read(bundle, _FACTS))
@@ -87,7 +87,7 @@ def _outcome(bare: Any, build: Build) -> tuple[dict[str, str], str]:
             said = "no error: " + ", ".join(
                 f"{k} {v.dtype}{list(v.shape)}" for k, v in results.items()
             )
-        except Exception as error:  # it is what is reported
+        except Exception as error:  # the report says it
             said, stream = f"{type(error).__name__}: {error}", io.StringIO()
             traceback.print_exception(error, file=stream)
             frames = stream.getvalue()

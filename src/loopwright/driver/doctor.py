@@ -39,20 +39,20 @@ def doctor() -> Report:
 
     The exit status is 1 where Loopwright
     itself lacks something."""
-    found = sections()
+    rows_of = sections()
     lines = []
-    for title, rows in found.items():
+    for title, rows in rows_of.items():
         lines += [f"{title}:", *(f"  {name:<16}{text}" for name, text in rows.items())]
     broken = {
         name: text for name, text in _extras() if name == "loopwright" and text != "installed"
     }
-    return Report({**found, "ok": not broken}, "\n".join(lines), status=int(bool(broken)))
+    return Report({**rows_of, "ok": not broken}, "\n".join(lines), status=int(bool(broken)))
 
 
 def sections() -> dict[str, dict[str, str]]:
-    """What the machine, the packages and the environment are."""
-    found = {"machine": _machine(), "versions": _versions(), "extras": dict(_extras())}
-    return found | {
+    """The machine, the packages and the environment, by title and name."""
+    first = {"machine": _machine(), "versions": _versions(), "extras": dict(_extras())}
+    return first | {
         "back ends": dict(_back_ends()),
         "tools": _tools(),
         "environment": _environment(),

@@ -37,9 +37,9 @@ def without_values(proto: Any) -> Any:
         stays = few and tensor.data_type != STRING
         if stays and not tensor.external_data:
             continue
-        kept = type(tensor)(name=tensor.name, data_type=tensor.data_type, doc_string=_MARK)
-        kept.dims.extend(tensor.dims)
-        tensor.CopyFrom(kept)
+        empty = type(tensor)(name=tensor.name, data_type=tensor.data_type, doc_string=_MARK)
+        empty.dims.extend(tensor.dims)
+        tensor.CopyFrom(empty)
     return bare
 
 
