@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 
 import loopwright as lw
-from loopwright.driver.demo import BUNDLED
 from loopwright.frontend.onnx import from_path_or_proto
 from loopwright.relax.transform import BindSymbolicVars
+
+BUNDLED = Path(lw.__file__).parent / "driver/data/digits.onnx"
 
 MAIN = """#include <stdio.h>
 #include "digits.h"

@@ -12,10 +12,9 @@ import numpy as np
 import loopwright as lw
 from loopwright import relax, tir
 from loopwright.backend import cpu
-from loopwright.driver import demo
 from loopwright.relax.expr_functor import PyExprMutator, mutator
 
-DATA = Path(demo.__file__).parent / "data"
+DATA = Path(lw.__file__).parent / "driver/data"
 
 
 @mutator

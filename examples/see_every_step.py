@@ -10,9 +10,8 @@ import itertools
 from pathlib import Path
 
 import loopwright as lw
-from loopwright.driver import demo
 
-MODEL = Path(demo.__file__).parent / "data" / "digits.onnx"
+MODEL = Path(lw.__file__).parent / "driver/data/digits.onnx"
 
 
 def head(text: str, lines: int = 12) -> str:

@@ -33,6 +33,7 @@ def cpu(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("rows", "dtype"), [("n", "int8"), (5, "uint8")])
 def test_products_of_bytes(cpu: str, rows: Any, dtype: str) -> None:
     """Where the processor has no instruction for unsigned by signed bytes they are plain loops."""
@@ -45,6 +46,7 @@ def test_products_of_bytes(cpu: str, rows: Any, dtype: str) -> None:
     assert used == USED[dtype][cpu]
 
 
+@pytest.mark.sample(3)
 def test_a_quantized_network(cpu: str) -> None:
     seed = next(
         s for s in range(50) if any(n[0] == "QuantizeLinear" for n in networks.make(s).nodes)
@@ -54,6 +56,7 @@ def test_a_quantized_network(cpu: str) -> None:
     assert outcome.kind == "right", outcome.message
 
 
+@pytest.mark.sample(3)
 def test_floats_vectors_and_sizes(cpu: str) -> None:
     """Elementary functions in vectors, a reduction, a scalar result and a size of the run."""
 

@@ -87,6 +87,7 @@ def names_of(wide: bool) -> list[str]:
     return [n for n, row in ROWS.items() if (row.spec.lanes > 4) == wide]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("cpu", X86)
 def test_on_x86(cpu: str, tmp_path: Path) -> None:
     """Each function has the intrinsics of all that compute the same, so that any processor is of use."""
@@ -99,6 +100,7 @@ def test_on_x86(cpu: str, tmp_path: Path) -> None:
     run(tmp_path / "check")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("arch", ARM)
 def test_on_aarch64(arch: str, tmp_path: Path) -> None:
     source = tmp_path / "check.c"

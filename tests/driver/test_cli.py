@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
@@ -168,6 +170,7 @@ def test_bench_offloads_to_back_ends_that_are_installed() -> None:
     assert "median of 3 calls" in call("bench", MODEL, "--runs", "3", "--backend", "onednn")
 
 
+@pytest.mark.budget(8)
 def test_compare_with_another_engine_file_and_target(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     quick = ["compare", MODEL, "--dims", "3", "--seconds", "0.01"]

@@ -150,6 +150,7 @@ def test_ctrl_c_ends_what_runs(what, tmp_path):
     )
 
 
+@pytest.mark.budget(6)
 def test_ctrl_c_ends_a_command_and_leaves_nothing_broken(tmp_path):
     cache = tmp_path / "cache"
     cache.mkdir(mode=0o700)

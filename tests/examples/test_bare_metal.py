@@ -56,6 +56,7 @@ def models(example: ModuleType) -> dict[str, tuple[Any, np.ndarray, np.ndarray]]
     return cases
 
 
+@pytest.mark.sample(3)
 @pytest.mark.budget(15)
 @pytest.mark.parametrize("board", ["mps2-an385", "mps2-an500", "mps3-an547"])
 @pytest.mark.parametrize("kind", ["float32", "int8"])

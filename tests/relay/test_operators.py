@@ -460,7 +460,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_operator(row: Row) -> None:
     params = sorted(free_vars(row.body), key=lambda p: p.name_hint)

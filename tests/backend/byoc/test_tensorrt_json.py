@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ from ...drawing import drawn
 # A module that carries functions of this process has no text that says all of it.
 pytestmark = pytest.mark.no_roundtrip
 
-DIGITS = Path(demo.__file__).parent / "data" / "digits.onnx"
+DIGITS = demo.BUNDLED
 
 
 def numbers(rng, *shape):

@@ -58,7 +58,7 @@ def test_sides_that_differ_at_run_time_are_refused():
     close([y.numpy()], [floats(2, 3) * 2])
     with pytest.raises(ValueError) as caught:
         executable.run({"a": floats(2, 3), "b": floats(5, 3)})
-    assert str(caught.value) == (
+    assert str(caught.value).partition("\n")[0] == (
         "main: another extent than expected at onnx:sum (m against n or 1); "
         "give inputs whose shapes agree"
     )
@@ -79,7 +79,7 @@ def test_a_reflection_that_is_wider_than_the_axis(widths):
     least = max(widths) + 1
     (y,) = executable.run(floats(least, 2)).values()
     np.testing.assert_array_equal(y.numpy(), np.pad(floats(least, 2), [widths, (0, 0)], "reflect"))
-    with pytest.raises(ValueError, match=f"must be at least {least} at onnx:node$"):
+    with pytest.raises(ValueError, match=f"must be at least {least} at onnx:node\n"):
         executable.run(feeds)
 
 

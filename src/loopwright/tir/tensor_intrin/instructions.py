@@ -80,16 +80,19 @@ def register_dot(name: str, spec: Dot, *, c: CText | None = None, **record: Any)
     """Register a dot product as a tensor intrinsic, built on first use, and as an instruction; c: its C, for which it
     is one of the target `c`, too; record: what `register_instruction` takes."""
     register(name, spec)
-    origin = origin_of(spec.update.func if isinstance(spec.update, partial) else spec.update)
-    register_instruction(name, origin=origin, spec=spec, **record)
+    register_instruction(name, origin=_origin(spec), spec=spec, **record)
     if c is not None:
-        register_in_c(name, spec, c, origin=origin, **record)
+        register_in_c(name, spec, c, **record)
 
 
 def register_in_c(name: str, spec: Dot, text: CText | None, **record: Any) -> None:
     """Register a dot product for the target `c`; text: None for plain loops."""
     register(f"c.{name}", in_c(name, spec))
-    register_instruction(f"c.{name}", "c", spec=spec, text=text, **record)
+    register_instruction(f"c.{name}", "c", origin=_origin(spec), spec=spec, text=text, **record)
+
+
+def _origin(spec: Dot) -> str:
+    return origin_of(spec.update.func if isinstance(spec.update, partial) else spec.update)
 
 
 def texts_of(name: str) -> tuple[Dot, list[CText]]:
