@@ -164,8 +164,8 @@ def run(
             more = "more of it is written by -o FILE" if rows else "nothing"
             lines.append(f"{output}: {more}")
     result = {"conditions": conditions.data(), "outputs": data}
-    shown = {"text" if out is None else "said": "\n".join(lines)}
-    return Report(result, notes=conditions.lines(), **shown)
+    text, said = ("\n".join(lines), "") if out is None else ("", "\n".join(lines))
+    return Report(result, text, conditions.lines(), said)
 
 
 @command(app)

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ def _reference(model: Any, threads: int | None, outputs: Sequence[str] | None) -
 
 def _openvino(model: Any, threads: int | None, outputs: Sequence[str] | None) -> Peer:
     with _needed("openvino"):
-        import openvino
+        openvino = import_module("openvino")
     # By default it computes in bfloat16 where the CPU has it, and differs from everything.
     config = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
     config |= {"INFERENCE_NUM_THREADS": threads} if threads else {}
@@ -151,7 +152,7 @@ def _openvino(model: Any, threads: int | None, outputs: Sequence[str] | None) ->
 
 def _torch(model: Any, threads: int | None, outputs: Sequence[str] | None) -> Peer:
     with _needed("torch"):
-        import torch
+        torch = import_module("torch")
     if isinstance(model, (str, os.PathLike)) and str(model).endswith(".pt2"):
         model = torch.export.load(os.fspath(model))
     if not is_program(model):

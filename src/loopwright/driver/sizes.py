@@ -136,8 +136,8 @@ def fixed(shape: Iterable[int | str], sizes: Mapping[str, int]) -> list[int]:
 def _value(node: ast.expr, sizes: Mapping[str, int]) -> int:
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         return _OPERATORS[type(node.op)](_value(node.left, sizes), _value(node.right, sizes))
-    if isinstance(node, ast.Constant):
-        return int(node.value)
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
     if isinstance(node, ast.Name) and node.id in sizes:
         return sizes[node.id]
     what = "this size is not computed from others"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from ...arith import Analyzer
 from ...base.errors import LoopwrightError, explain
 from ...ir import prim_expr as pe
@@ -43,7 +45,7 @@ def _pointer(ctx: FunctionText, load: BufferLoad) -> str:
 
 def _check_adjacent(rows: pe.Shuffle) -> None:
     """Raise LoopwrightError for rows that are not one behind the other."""
-    first, *others = rows.vectors
+    first, *others = cast("tuple[BufferLoad, ...]", rows.vectors)
     size, simplify = first.dtype.lanes, Analyzer().simplify
     for k, row in enumerate(others, 1):
         step = simplify(subtract(_first(row), _first(first)))

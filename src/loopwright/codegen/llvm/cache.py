@@ -180,8 +180,9 @@ class ObjectCache:
     def _entries(self) -> Iterator[os.DirEntry[str]]:
         """The files of this cache, and no others that are in its folder. Each process that writes looks
         through tens of thousands: pathlib takes ten times as long."""
-        for kind in _KINDS if self.root is not None else ():
-            for part in _listed(self.root / kind):
+        root = self.root
+        for folder in () if root is None else (root / kind for kind in _KINDS):
+            for part in _listed(folder):
                 files = _listed(part.path) if len(part.name) == 2 else ()
                 yield from (f for f in files if _ENTRY.fullmatch(f"{part.name}/{f.name}"))
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ...ir.prim_expr import Shuffle
+from ...ir.prim_expr import Shuffle, StringImm
 from ..buffer import Buffer
 from ..op import call_pure_extern
 from ..stmt import Stmt
@@ -43,7 +43,7 @@ def in_c(record: str, dot: Dot) -> Dot:
         rows = [lanes(b, n) for n in range(dot.lanes)]
         right = Shuffle(rows, list(range(dot.lanes * dot.depth)))
         kind = str(c.dtype.with_lanes(dot.lanes))
-        args = record, lanes(c), lanes(a), right
+        args = StringImm(record), lanes(c), lanes(a), right
         return store(c, call_pure_extern(kind, FUNCTION, *args))
 
     return replace(dot, update=update)
