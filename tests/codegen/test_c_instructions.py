@@ -137,6 +137,7 @@ TARGETS = ["c -mcpu=cascadelake", "c -mcpu=haswell", "c -mcpu=cortex-m7", "c -mc
            "c -mtriple=aarch64-linux-gnu -mattr=+neon,+dotprod,+i8mm"]  # fmt: skip
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_kernels_call_them(target: str, dtype: str) -> None:

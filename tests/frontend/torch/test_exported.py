@@ -407,6 +407,7 @@ def test_views_of_one_memory() -> None:
     close(lw.compile(export(model, (x,)))(x), model(x))
 
 
+@pytest.mark.budget(12)
 def test_control_flow() -> None:
     from torch._higher_order_ops.map import map as each
     from torch._higher_order_ops.scan import scan

@@ -19,6 +19,7 @@ print(report())
 """
 
 
+@pytest.mark.budget(12)
 @pytest.mark.skipif(
     torch.__version__ < (2, 14), reason="before 2.14 torch's backend is that of Relay"
 )
