@@ -33,6 +33,7 @@ REFERENCE = {
     "tir": ("Loops: tir", ["loopwright.tir", "loopwright.tir.transform"]),
     "ir": ("Modules, passes, targets: ir", ["loopwright.ir.module", "loopwright.ir.transform", "loopwright.ir.target"]),
     "sched": ("Schedule rules: sched", ["loopwright.sched"]),
+    "serve": ("Engines: serve", ["loopwright.serve"]),
     "runtime": ("Tensors and devices: runtime", ["loopwright.runtime"]),
 }  # fmt: skip
 # What an operator's parameter takes, by the word in its definition.
@@ -198,7 +199,7 @@ def operators_page() -> str:
         "text of TVMScript follow. `R.NAME` in TVMScript is `relax.op.NAME`.\n",
     ]
     groups: dict[str, list[Operator]] = {}
-    for _, operator in sorted(OPERATORS.items()):
+    for operator in sorted(OPERATORS.values(), key=lambda operator: operator.name):
         if hasattr(operator, "builder"):
             short = operator.name.removeprefix("relax.")
             groups.setdefault(short.rpartition(".")[0], []).append(operator)

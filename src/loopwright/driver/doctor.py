@@ -37,8 +37,7 @@ _CGROUP = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 def doctor() -> Report:
     """Report this machine's CPU, memory and threads, versions, and how to get missing parts.
 
-    The exit status is 1 where Loopwright
-    itself lacks something."""
+    The exit status is 1 where Loopwright itself lacks something."""
     rows_of = sections()
     lines = []
     for title, rows in rows_of.items():
