@@ -33,9 +33,10 @@ from .c_programs import C_FLAGS, run, tool
 pytestmark = pytest.mark.no_roundtrip
 ROWS = {c.rule.intrin.removeprefix("c."): c.rule for c in INSTRUCTIONS.at("c")}
 CASES = 5  # of random operands
-X86 = {"plain": ["-DM_PLAIN"], "haswell": [], "skylake-avx512": [], "cascadelake": []}
+X86 = {"plain": ["-DM_PLAIN"], "x86-64": [], "haswell": [], "skylake-avx512": [], "cascadelake": []}
 NEEDS = {
     "plain": (),
+    "x86-64": (),
     "haswell": ("avx2",),
     "skylake-avx512": ("avx512bw",),
     "cascadelake": ("avx512vnni",),
@@ -98,6 +99,8 @@ def test_on_x86(cpu: str, tmp_path: Path) -> None:
     flags = X86[cpu] or [f"-march={cpu}"]
     run(tool("gcc"), *C_FLAGS, "-O2", *flags, source, "-o", tmp_path / "check")
     run(tmp_path / "check")
+    if cpu == "x86-64":
+        assert "pmaddwd" in run("objdump", "-d", tmp_path / "check")
 
 
 @pytest.mark.sample(3)

@@ -1,4 +1,7 @@
-"""Models of several workers, as `mpirun -n 2 python -m mpi4py -m tests.engines.sharded WHAT` runs one."""
+"""Models of several workers, as `mpirun -n 2 python -m mpi4py -m tests.engines.sharded WHAT` runs one.
+
+TIMES=1 prints the time of one process of two threads, too; SIZES=2048,5632,32 makes a block of a llama's size.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ import loopwright as lw
 from loopwright import relax
 from loopwright.frontend import nn
 
-SIZE, HIDDEN, HEADS, LENGTH = 256, 704, 8, 64
+SIZE, HIDDEN, HEADS = map(int, os.environ.get("SIZES", "256,704,8").split(","))
+LENGTH = 64
 
 
 class MLP(nn.Module):

@@ -145,8 +145,8 @@ def rint(module: Program) -> str:
         "#else",
         "const float most = 8388608.0f; /* from there all are whole */",
     ]
-    lines += ["const float up = copysignf(most, x);"]
-    lines += ["return fabsf(x) < most ? copysignf((x + up) - up, x) : x;", "#endif"]
+    lines += ["const float up = copysignf(fabsf(x) < most ? most : 0.0f, x);"]
+    lines += ["return copysignf((x + up) - up, x);", "#endif"]
     text = definition("float", "lw_rint_float", "float x", *lines).replace("  #", "#")
     module.helpers.setdefault("lw_rint_float", f"#include <float.h>\n\n{text}")
     return "lw_rint_float"

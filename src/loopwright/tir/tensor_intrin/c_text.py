@@ -49,15 +49,23 @@ def in_c(record: str, dot: Dot) -> Dot:
     return replace(dot, update=update)
 
 
-def x86(features: Sequence[str], value: Callable[[str, Dot], str]) -> CText:
-    """Intrinsics of x86, with LLVM's features. value(prefix, dot): the C of the sums z + x y; x: A in each lane; y: the rows of B."""
+def x86(features: Sequence[str], value: Callable[[str, Dot], str], bits: int = 0) -> CText:
+    """Intrinsics of x86, with LLVM's features. value(prefix, dot): the C of the sums z + x y; x: A in each lane; y: the rows of B.
+    bits: of a vector; 0: of all lanes."""
 
     def lines(dot: Dot) -> list[str]:
-        bits = 32 * dot.lanes
-        mm, kind, to = f"_mm{bits}", f"si{bits}", "" if bits == 512 else f"__m{bits}i*"
-        y, z = (f"{mm}_loadu_{kind}({to and f'(const {to})'}{p})" for p in "bc")
-        stored = f"{mm}_storeu_{kind}({to and f'({to})'}c, {value(mm, dot)});"
-        return [*_loaded(f"__m{bits}i", f"{mm}_set1_epi32(word)", y, z), stored]
+        width = bits or 32 * dot.lanes
+        mm, kind, to = f"_mm{width if width > 128 else ''}", f"si{width}", f"__m{width}i*"
+        to, of = ("", "") if width == 512 else (f"({to})", f"(const {to})")
+        y, z = (f"{mm}_loadu_{kind}({of}{p})" for p in "bc")
+        word, read, vectors = _loaded(f"__m{width}i", f"{mm}_set1_epi32(word)", y, z)
+        body = [vectors, f"{mm}_storeu_{kind}({to}c, {value(mm, dot)});"]
+        count = 32 * dot.lanes // width
+        if count > 1:
+            step = f"b += {dot.depth * width // 32}, c += {width // 32}"
+            inner = (f"  {line}" for line in body)
+            body = [f"for (int32_t i = 0; i < {count}; ++i, {step}) {{", *inner, "}"]
+        return [word, read, *body]
 
     conditions = (f"defined(__{feature.upper()}__)" for feature in features)
     return CText(" && ".join(conditions), "immintrin.h", lines)

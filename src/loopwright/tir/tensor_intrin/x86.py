@@ -15,7 +15,7 @@ from ..op import bitwise_and, call_llvm_pure_intrin, reinterpret
 from ..stmt import Stmt
 from .c_text import x86 as in_c
 from .dot import Dot, Update, lanes, left_of, rows_of, size, store
-from .instructions import PAIRS_FIT, register_dots
+from .instructions import PAIRS_FIT, register_dots, register_in_c
 
 VNNI_DOT_16x4_INTRIN = "dot_16x4_vnni"
 AVX512_DOT_16x4_INTRIN = "dot_16x4_avx512"
@@ -132,7 +132,7 @@ def _pairs_in_c(mm: str, dot: Dot) -> str:
 
 def _words_in_c(mm: str, dot: Dot) -> str:
     halves = [
-        [f"{mm}_and_si{32 * dot.lanes}({v}, {mm}_set1_epi16(255))", f"{mm}_srli_epi16({v}, 8)"]
+        [f"{mm}_and_si{mm[3:] or 128}({v}, {mm}_set1_epi16(255))", f"{mm}_srli_epi16({v}, 8)"]
         if dtype == "uint8"
         else [f"{mm}_srai_epi16({mm}_slli_epi16({v}, 8), 8)", f"{mm}_srai_epi16({v}, 8)"]
         for v, dtype in (("x", dot.a), ("y", dot.b))
@@ -199,6 +199,13 @@ for _name, (_spec, _record) in _RECORDS.items():
     _value = _IN_C.get(_spec.update)
     _text = None if _value is None else in_c(_record["features"], _value)
     register_dots(_name, _spec, c=_text, **_record)
+# Each x86-64 multiplies words; in C alone, for compilers without -march.
+for _name, (_spec, _record) in _RECORDS.items():
+    if _spec.update in (_words, _of_words):
+        _text = in_c(["sse2"], _IN_C[_spec.update], bits=128)
+        _cost = _record["cost"] * _spec.lanes / 4
+        _own = _name.replace("_avx512", "").replace("_avx2", "")
+        register_in_c(f"{_own}_sse2", _spec, _text, features=["sse2"], cost=_cost)
 
 
 def __getattr__(name: str) -> PrimFunc:
