@@ -17,6 +17,8 @@ from types import ModuleType
 from typing import Any
 
 from loopwright.ops.core import OPERATORS, Operator
+from tools.gallery import EXAMPLES
+from tools.gallery import source as example_source
 
 ROOT = Path(__file__).parent.parent
 URLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
@@ -35,20 +37,6 @@ REFERENCE = {
     "serve": ("Engines: serve", ["loopwright.serve"]),
     "runtime": ("Tensors and devices: runtime", ["loopwright.runtime"]),
 }  # fmt: skip
-EXAMPLES = {
-    "see_every_step": "Every step of a compile",
-    "own_pass": "A pass of one's own, of graphs and of loops",
-    "own_legalization": "An operator lowered in another way",
-    "own_schedule_rule": "A rule that schedules kernels",
-    "own_onnx_operator": "A converter for an ONNX operator",
-    "nn_module": "A model in Python",
-    "c_export": "A model as C source",
-    "seed1_own_kernel": "A kernel written in TensorIR for an operator",
-    "seed3_legalization_per_target": "A device with lowerings of its own",
-    "seed4_c_codegen": "A code generator for parts of a graph",
-    "seed0_relay_to_tir": "From Relay to TensorIR",
-    "tutorial_relax": "TVM's tutorial on transforming Relax",
-}
 
 
 def anchor(name: str) -> str:
@@ -172,11 +160,17 @@ def operators_page() -> str:
 
 
 def gallery_page() -> str:
-    text = ["# Gallery\n", "Programs of `examples/`, all of which run in the tests.\n"]
+    text = [
+        "# Gallery\n",
+        "Programs of `examples/`, which run in the tests. A picture shows what the program compiles: its first graph, the graph as "
+        "kernels, and the loops of one of these.\n",
+    ]
     for stem, title in EXAMPLES.items():
-        code = (ROOT / f"examples/{stem}.py").read_text(encoding="utf-8")
-        docstring = inspect.cleandoc(re.match(r'"""(.*?)"""', code, re.DOTALL).group(1))  # type: ignore[union-attr]
-        text += [f"## {title}\n", prose(docstring) + "\n"]
+        docstring, code = example_source(stem)
+        about = prose(re.sub(r"\n*python examples/.*", "", docstring))
+        alt = f"{title}: the graph, its kernels, the loops of one"
+        text += [f"## {title}\n", f"{about}\n", f"![{alt}](pictures/gallery/{stem}.svg)\n"]
+        text += [f'[Download the notebook](gallery/{stem}.ipynb){{ download="{stem}.ipynb" }}\n']
         text += [f'??? example "examples/{stem}.py"\n', "    ```python"]
         text += ["    " + line for line in code.splitlines()] + ["    ```\n"]
     return "\n".join(text)

@@ -11,6 +11,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from tools.gallery import EXAMPLES, notebook
 from tools.reference import ROOT, SOURCE, pages
 
 # Pages of the repository's root, by their names in the site.
@@ -24,6 +25,7 @@ OUTSIDE = {
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     made = pages()
     made |= {name: (ROOT / path).read_text(encoding="utf-8") for name, path in OUTSIDE.items()}
+    made |= {f"gallery/{stem}.ipynb": notebook(stem) for stem in EXAMPLES}
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
     return files
