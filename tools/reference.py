@@ -104,9 +104,10 @@ def entry(name: str, thing: Any, level: int = 3) -> Iterator[str]:
     yield f"{'#' * level} `{name}` {{#{anchor(name)}}}\n"
     if callable(thing):
         yield f"```python\n{name.rpartition('.')[2]}{signature(thing)}\n```\n"
-        yield from definition(getattr(getattr(thing, "operator", None), "body", thing))
     own = not isinstance(thing, type) and not callable(thing)
     yield (f"`{thing!r:.200}`" if own else prose(inspect.getdoc(thing) or "")) + "\n"
+    if callable(thing):
+        yield from definition(getattr(getattr(thing, "operator", None), "body", thing))
     if isinstance(thing, type):
         for key in sorted(vars(thing)):
             function = getattr(thing, key, None)
@@ -161,7 +162,7 @@ def operators_page() -> str:
 
 def gallery_page() -> str:
     text = [
-        "# Gallery\n",
+        "---\nhide: [navigation]\n---\n\n# Gallery\n",
         "Programs of `examples/`, which run in the tests. A picture shows what the program compiles: its first graph, the graph as "
         "kernels, and the loops of one of these.\n",
     ]
