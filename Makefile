@@ -62,7 +62,7 @@ slice: $(SETUP)
 
 # The site, in build/site: pages of docs/, and a reference made from the package. Broken links fail.
 docs: $(DOCS)
-	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=src:. .docs/bin/python -m mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=src:. .docs/bin/python -m mkdocs build
 
 docs-serve: $(DOCS)
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=src:. .docs/bin/python -m mkdocs serve --dev-addr 127.0.0.1:8000

@@ -7,8 +7,9 @@ same call with another dtype, rank, extent or value.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from textwrap import indent
+from textwrap import fill, indent
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,9 +85,17 @@ def call(
 def example(operator: Operator) -> str:
     """The call of the sample as a function in TVMScript, with the inferred type."""
     case = sample(operator)
-    return (
-        "" if case is None else call(operator, case, {}, {}).script().partition("\n\n")[2].strip()
-    )
+    text = "" if case is None else call(operator, case, {}, {}).script().partition("\n\n")[2]
+    return "\n".join(map(_wrapped, text.strip().splitlines()))
+
+
+def _wrapped(line: str) -> str:
+    """A line of a program, broken inside of parentheses."""
+    head, arrow, result = line.partition(" -> ")
+    more = line[: len(line) - len(line.lstrip())] + " " * 8
+    head = head.replace("return ", "return\0")
+    filled = fill(head, 92, subsequent_indent=more, break_long_words=False, break_on_hyphens=False)
+    return f"{filled}{arrow}{result}".replace("\0", " ")
 
 
 def describe(operator: Operator) -> str:
