@@ -90,10 +90,10 @@ def example(operator: Operator) -> str:
 
 
 def _wrapped(line: str) -> str:
-    """A line of a program, broken inside of parentheses."""
+    """A line of a program, broken in front of parameters."""
     head, arrow, result = line.partition(" -> ")
     more = line[: len(line) - len(line.lstrip())] + " " * 8
-    head = head.replace("return ", "return\0")
+    head = re.sub(r" (?!(?!dtype=)\w+[:=])", "\0", head)  # spaces that stay
     filled = fill(head, 92, subsequent_indent=more, break_long_words=False, break_on_hyphens=False)
     return f"{filled}{arrow}{result}".replace("\0", " ")
 
