@@ -21,8 +21,10 @@ def add_examples(namespace: Mapping[str, object], setup: str, lines: str) -> Non
     which is behind "  # " in the line. Raises KeyError for a name that is not in the namespace."""
     statements = [s.strip() for s in setup.split(";") if s.strip()]
     for line in filter(None, map(str.strip, lines.splitlines())):
-        name, expression, result = re.fullmatch(r"(?:(\w+): )?(.*?)(?:  # (.*))?", line).groups()
-        name = name or expression.partition("(")[0].rpartition(".")[2]
+        call, _, result = line.partition("  # ")
+        name, colon, expression = call.partition(": ")
+        if not colon or not name.isidentifier():
+            name, expression = call.partition("(")[0].rpartition(".")[2], call
         used: list[str] = []
         for statement in reversed(statements):  # a statement may use an earlier one
             target = statement.partition(" = ")[0].replace(", ", "|")
@@ -31,4 +33,4 @@ def add_examples(namespace: Mapping[str, object], setup: str, lines: str) -> Non
         value = namespace[name]
         code = "\n".join(f">>> {text}" for text in [*used, expression])
         doc = inspect.cleandoc(value.__doc__ or "")
-        value.__doc__ = f"{doc}\n\n{code}\n{result or ''}".rstrip()
+        value.__doc__ = f"{doc}\n\n{code}\n{result}".rstrip()
