@@ -30,8 +30,8 @@ def relax_dynamo(pipeline: Callable[[IRModule], IRModule] | None = None) -> Call
 
 
 def dynamo_capture_subgraphs(model: Any, *params: Any, **kwargs: Any) -> IRModule:
-    """The graphs that dynamo captures of a call of a model or a function, as functions `subgraph_0`,
-    `subgraph_1`, ... keep_params_as_input=True makes parameters inputs; other keywords are the model's.
+    """The graphs that dynamo captures of a call of a model or a function of `params`, as functions `subgraph_0`,
+    `subgraph_1`, ... In kwargs keep_params_as_input=True makes parameters inputs; other keywords are the model's.
 
     >>> import torch
     >>> net = torch.nn.Linear(4, 2).eval()
