@@ -1,5 +1,5 @@
 # Each target sets up what it needs in .venv; a fresh machine needs only make and Python 3.11 or newer.
-.PHONY: demo test docs docs-serve release test-slow test-references test-torch test-engines test-oldest test-wheel slice replay coverage constraints fuzz mutants conformance bench bench-peers lint format setup browser device-tools clean
+.PHONY: demo test docs docs-serve docs-check docs-deploy release test-slow test-references test-torch test-engines test-oldest test-wheel slice replay coverage constraints fuzz mutants conformance bench bench-peers lint format setup browser device-tools clean
 .DELETE_ON_ERROR:
 
 VENV   := .venv
@@ -62,10 +62,18 @@ slice: $(SETUP)
 
 # The site, in build/site: pages of docs/, and a reference made from the package. Broken links fail.
 docs: $(DOCS)
-	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=src:. .docs/bin/python -m mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=src:. .docs/bin/python -m mkdocs build
 
 docs-serve: $(DOCS)
 	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=src:. .docs/bin/python -m mkdocs serve --dev-addr 127.0.0.1:8000
+
+# The site in headless Chromium: contrast, texts of pictures, headings, widths, links, errors of the console.
+docs-check: docs
+	@.docs/bin/python -m tools.check_site
+
+# The site of a version into the branch gh-pages, beside those of other versions; push it afterwards.
+docs-deploy: $(DOCS)
+	@PYTHONPATH=src:. .docs/bin/mike deploy --update-aliases "$(or $(VERSION),$(error VERSION=0.2 make docs-deploy))" latest
 
 # Wheel and sdist, built twice and tried outside of the checkout on each Python.
 release: $(SETUP) test lint

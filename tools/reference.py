@@ -6,6 +6,7 @@ schedule primitives and TVMScript's names are entries of registries, which no so
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import re
@@ -15,9 +16,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from loopwright.ops.core import OPERATORS, Case, Operator
-from loopwright.relax.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
-from tests.ops.matrix import make
+from loopwright.ops.core import OPERATORS, Operator
+from tools.gallery import EXAMPLES
+from tools.gallery import source as example_source
 
 ROOT = Path(__file__).parent.parent
 URLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
@@ -36,29 +37,6 @@ REFERENCE = {
     "serve": ("Engines: serve", ["loopwright.serve"]),
     "runtime": ("Tensors and devices: runtime", ["loopwright.runtime"]),
 }  # fmt: skip
-# What an operator's parameter takes, by the word in its definition.
-KINDS = {
-    "Tensor": "a tensor", "Scalar": "a tensor or a number", "Operand": "a tensor or a number",
-    "Value": "a tensor or a number", "Tensors": "a tuple of tensors", "Shape": "a shape",
-    "Prim": "an integer, may be symbolic", "Prims": "integers, may be symbolic", "Callee": "a function",
-    "DType": "a dtype", "Axis": "an axis", "Axes": "an axis, axes, or None for all",
-    "Ints": "an integer or several", "Sections": "a number of parts, or where they begin",
-    "int": "an integer", "float": "a number", "bool": "True or False", "str": "a text",
-}  # fmt: skip
-EXAMPLES = {
-    "see_every_step": "Every step of a compile",
-    "own_pass": "A pass of one's own, of graphs and of loops",
-    "own_legalization": "An operator lowered in another way",
-    "own_schedule_rule": "A rule that schedules kernels",
-    "own_onnx_operator": "A converter for an ONNX operator",
-    "nn_module": "A model in Python",
-    "c_export": "A model as C source",
-    "seed1_own_kernel": "A kernel written in TensorIR for an operator",
-    "seed3_legalization_per_target": "A device with lowerings of its own",
-    "seed4_c_codegen": "A code generator for parts of a graph",
-    "seed0_relay_to_tir": "From Relay to TensorIR",
-    "tutorial_relax": "TVM's tutorial on transforming Relax",
-}
 
 
 def anchor(name: str) -> str:
@@ -66,11 +44,21 @@ def anchor(name: str) -> str:
 
 
 def prose(text: str) -> str:
-    """A docstring as Markdown: what looks like HTML outside of code is text."""
-    lines = inspect.cleandoc(text).splitlines()
-    return "\n".join(
-        line if line.startswith("    ") else line.replace("<", "&lt;") for line in lines
-    )
+    """A docstring as Markdown: parameters and errors are lists, examples code, "<" is text."""
+    made, before = [], ""
+    for block in re.split(r"\n(?=\n|>>> )", inspect.cleandoc(text)):
+        if block.lstrip("\n").startswith(">>> "):
+            same = before.startswith(">>> ") and not block.startswith("\n")
+            made[-1:] = [made[-1].removesuffix("\n```")] if same else [*made[-1:], "\n```python"]
+            made.append(block.lstrip("\n") + "\n```")
+        else:
+            for line in block.splitlines():
+                line = re.sub(r"^((?:[a-z_]\w*(?:, )?)+): ", r"\n- `\1`: ", line)
+                line = re.sub(r"^Raises (\w+) for", r"\n- Raises `\1` for", line)
+                code = line.startswith("    ")
+                made.append(line if code else re.sub("::$", ":", line).replace("<", "&lt;"))
+        before = block.lstrip("\n")
+    return re.sub(r"(?m)(^- .*)\n\n(?=- )", r"\1\n", "\n".join(made))
 
 
 class Words(str):
@@ -101,16 +89,25 @@ def signature(thing: Any) -> str:
     return "(\n" + "".join(f"    {p},\n" for p in params).replace("loopwright.", "") + end
 
 
+def definition(thing: Any) -> Iterator[str]:
+    """A link to the source."""
+    with contextlib.suppress(TypeError, OSError):
+        thing = inspect.unwrap(thing)
+        path = Path(inspect.getsourcefile(thing) or "")
+        if ROOT in path.parents:
+            line = inspect.getsourcelines(thing)[1]
+            yield f"[source]({SOURCE}/{path.relative_to(ROOT)}#L{line})\n"
+
+
 def entry(name: str, thing: Any, level: int = 3) -> Iterator[str]:
     """The description of a function, a class with its methods, or a value."""
     yield f"{'#' * level} `{name}` {{#{anchor(name)}}}\n"
-    if isinstance(thing, Operator) or hasattr(thing, "operator"):
-        yield from operator_entry(getattr(thing, "operator", thing))
-        return
     if callable(thing):
         yield f"```python\n{name.rpartition('.')[2]}{signature(thing)}\n```\n"
     own = not isinstance(thing, type) and not callable(thing)
     yield (f"`{thing!r:.200}`" if own else prose(inspect.getdoc(thing) or "")) + "\n"
+    if callable(thing):
+        yield from definition(getattr(getattr(thing, "operator", None), "body", thing))
     if isinstance(thing, type):
         for key in sorted(vars(thing)):
             function = getattr(thing, key, None)
@@ -119,56 +116,9 @@ def entry(name: str, thing: Any, level: int = 3) -> Iterator[str]:
                 yield ":   " + prose(inspect.getdoc(function) or "").replace("\n", "\n    ") + "\n"
 
 
-def typed(info: StructInfo) -> str:
-    """`float32[n, 3]`, for a struct info."""
-    if isinstance(info, TupleStructInfo):
-        return f"({', '.join(map(typed, info.fields))})"
-    dims = info.get_shape() if isinstance(info, TensorStructInfo) else None
-    if dims is None:
-        return str(info).removeprefix("R.")
-    return f"{info.dtype}[{', '.join(str(getattr(d, 'value', d)) for d in dims)}]"
-
-
-def example(operator: Operator, case: Case) -> str:
-    """A call of the test matrix: from which types, with which attributes, to which type."""
-    call = make(operator, case).call
-    given = [typed(arg.struct_info) for arg in call.args]
-    attrs = [f"{k}={v!r}" for k, v in case.attrs.items()]
-    return f"{operator.name.rpartition('.')[2]}({', '.join([*given, *attrs])}) -> {typed(call.struct_info)}"
-
-
-def operator_entry(operator: Operator) -> Iterator[str]:
-    """All that the definition of an operator says."""
-    short = operator.name.removeprefix("relax.")
-    yield f"```python\nrelax.op.{short}{signature(operator.builder)}\n```\n"
-    yield prose(operator.__doc__ or "") + "\n"
-    rows = []
-    for p in operator.params:
-        kind = KINDS.get(p.annotation, p.annotation)
-        allowed = operator.choices.get(p.name)
-        kind = f"one of {', '.join(map(repr, allowed))}" if allowed else kind
-        default = f", default `{p.default!r}`" if p.optional else ""
-        rows.append(f"- `{p.name}`: {kind}{default}")
-    yield "\n".join(rows) + "\n"
-    has = operator.op.has_attr
-    facts = {
-        "gradient": "FPrimalGradient",
-        "numpy reference": "FNumpy",
-        "layouts": "FRelaxInferLayout",
-    }
-    has_facts = [fact for fact, key in facts.items() if has(key)]
-    file, line = inspect.getsourcefile(operator.body), operator.body.__code__.co_firstlineno
-    if file and ROOT in Path(file).parents:
-        path = Path(file).relative_to(ROOT)
-        has_facts.append(f"[definition]({SOURCE}/{path}#L{line})")
-    yield "Has: " + ", ".join(has_facts) + ".\n" if has_facts else ""
-    lines = "\n".join(example(operator, case) for case in operator.cases[:2])
-    yield f"```text\n{lines}\n```\n" if lines else ""
-
-
 def public(module: ModuleType) -> Iterator[tuple[str, Any]]:
     """The public names of a module that are ours."""
-    for name in sorted(dir(module)):
+    for name in sorted(getattr(module, "__all__", dir(module))):
         thing = getattr(module, name, None)
         home = getattr(thing, "__module__", None) or ""
         described = callable(thing) and str(home).startswith("loopwright")
@@ -206,16 +156,22 @@ def operators_page() -> str:
     for group, operators in sorted(groups.items()):
         text.append(f"## relax.op{'.' + group if group else ''}\n")
         for operator in operators:
-            text += entry(operator.name.removeprefix("relax."), operator)
+            text += entry(f"relax.op.{operator.name.removeprefix('relax.')}", operator.builder)
     return "\n".join(text)
 
 
 def gallery_page() -> str:
-    text = ["# Gallery\n", "Programs of `examples/`, all of which run in the tests.\n"]
+    text = [
+        "---\nhide: [navigation]\n---\n\n# Gallery\n",
+        "Programs of `examples/`, which run in the tests. A picture shows what the program compiles: its first graph, the graph as "
+        "kernels, and the loops of one of these.\n",
+    ]
     for stem, title in EXAMPLES.items():
-        code = (ROOT / f"examples/{stem}.py").read_text(encoding="utf-8")
-        docstring = inspect.cleandoc(re.match(r'"""(.*?)"""', code, re.DOTALL).group(1))  # type: ignore[union-attr]
-        text += [f"## {title}\n", prose(docstring) + "\n"]
+        docstring, code = example_source(stem)
+        about = prose(re.sub(r"\n*python examples/.*", "", docstring))
+        alt = f"{title}: the graph, its kernels, the loops of one"
+        text += [f"## {title}\n", f"{about}\n", f"![{alt}](pictures/gallery/{stem}.svg)\n"]
+        text += [f'[Download the notebook](gallery/{stem}.ipynb){{ download="{stem}.ipynb" }}\n']
         text += [f'??? example "examples/{stem}.py"\n', "    ```python"]
         text += ["    " + line for line in code.splitlines()] + ["    ```\n"]
     return "\n".join(text)

@@ -11,6 +11,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from tools.gallery import EXAMPLES, notebook
 from tools.reference import ROOT, SOURCE, pages
 
 # Pages of the repository's root, by their names in the site.
@@ -19,11 +20,13 @@ OUTSIDE = {
     "contributing.md": "CONTRIBUTING.md",
     "security.md": "SECURITY.md",
 }
+ROOT_PAGES = {path: name for name, path in OUTSIDE.items()}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     made = pages()
     made |= {name: (ROOT / path).read_text(encoding="utf-8") for name, path in OUTSIDE.items()}
+    made |= {f"gallery/{stem}.ipynb": notebook(stem) for stem in EXAMPLES}
     for name, text in made.items():
         files.append(File.generated(config, name, content=text))
     return files
@@ -35,8 +38,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     def linked(match: re.Match[str]) -> str:
         path = match.group(1)
-        name = path.removeprefix("docs/")
-        if path.startswith("docs/") and (file := files.get_file_from_path(name)) is not None:
+        name = ROOT_PAGES.get(path) or path.removeprefix("docs/")
+        if (name != path) and (file := files.get_file_from_path(name)) is not None:
             title = file.content_string.partition("\n")[0].removeprefix("# ").partition(":")[0]
             return f"[{title}]({up}{name})"
         return f"[{match.group()}]({SOURCE}/{path})" if (ROOT / path).exists() else match.group()
@@ -48,6 +51,6 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             r"\]\(\.\./((?:src|tests|examples|benchmarks|tools)/)", rf"]({SOURCE}/\1", parts[i]
         )
         text = re.sub(r"\]\(docs/", "](", text)
-        where = r"(?<!\[)`((?:docs|examples|tests|benchmarks|src|tools)/[\w./-]*\w)`"
+        where = rf"(?<!\[)`((?:docs|examples|tests|benchmarks|src|tools)/[\w./-]*\w|{'|'.join(ROOT_PAGES)})`"
         parts[i] = re.sub(where, linked, text)
     return "".join(parts)

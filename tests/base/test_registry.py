@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from loopwright.base import errors
-from loopwright.base.registry import Registry, customised, registering, registries
+from loopwright.base.registry import Registry, customised, origin_of, registering, registries
 
 
 @pytest.fixture
@@ -114,3 +114,12 @@ def test_snapshot(colours):
         raise KeyError
     assert dict(colours) == {"red": 1, "blue": 4} and not colours.is_customised
     assert colours.revision == 5  # never a number that a cache has seen with other entries
+
+
+def test_a_function_without_a_module_has_no_origin():
+    """As doctest makes them."""
+
+    def convert(model: object) -> None: ...
+
+    convert.__module__ = None
+    assert origin_of(convert) == ""

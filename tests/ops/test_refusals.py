@@ -50,6 +50,9 @@ REFUSED = {
     "axes must name every axis once\n  got: [0, 2, 1] for rank 4": lambda: op.permute_dims(
         relax.Var("x", TensorStructInfo(relax.Var("s", relax.ShapeStructInfo(ndim=4)))), [0, 2, 1]
     ),
+    "relax.nn.pad: the ranks or shapes of the operands do not fit\n  got: ": lambda: op.nn.pad(
+        tensor(2, 3), [1, 1]
+    ),
     "a dimension is at least -1": lambda: op.reshape(tensor(2, 3), (-2, -3)),
     "unknown mode\n  got: 'clamp'\n  instead: did you mean clip?": lambda: op.take(
         tensor(3), tensor(2, dtype="int32"), mode="clamp"

@@ -9,7 +9,12 @@ from .span import Span
 
 
 class LoopwrightError(RuntimeError):
-    """Base of the errors that are not a plain ValueError or TypeError of the user's call."""
+    """Base of the errors that are not a plain ValueError or TypeError of the user's call.
+
+    >>> lw.compile("model.onnx", target="cuda")
+    Traceback (most recent call last):
+    LoopwrightError: ...
+    """
 
 
 TVMError = LoopwrightError
@@ -34,6 +39,11 @@ class DiagnosticError(LoopwrightError):
     """A located error in a user's program: the text shows the source line with carets.
 
     span: the place; what: the text without it.
+
+    >>> from loopwright.script import from_source
+    >>> from_source("@T.prim_func\\ndef f():\\n    x = unknown")
+    Traceback (most recent call last):
+    DiagnosticError: ...
     """
 
     def __init__(self, text: str, span: Span | None = None) -> None:
@@ -48,7 +58,12 @@ class DiagnosticError(LoopwrightError):
 
 class CallError(LoopwrightError):
     """A call of an operator, or of a compiled function, with arguments that it does not take; it is a
-    ValueError or a TypeError as well."""
+    ValueError or a TypeError as well.
+
+    >>> relax.op.add(1, "x")
+    Traceback (most recent call last):
+    CallTypeError: ...
+    """
 
 
 class CallValueError(CallError, ValueError):

@@ -186,7 +186,7 @@ def being_imported(module: str) -> bool:
 
 def origin_of(value: object) -> str:
     """Who registers a value now: the module of a function or class, or the plug-in being loaded."""
-    module = value.__module__ if isinstance(value, (FunctionType, type)) else ""
+    module = (value.__module__ or "") if isinstance(value, (FunctionType, type)) else ""
     if is_own(module) and being_imported(module):
         return module  # also while a plug-in that needs the module is loaded
     loading = _LOADING.get()

@@ -40,6 +40,9 @@ class Span:
     the name of a model's node ("onnx:/fc1/Gemm") with line 0.
 
     Columns: `column` is the first character, `end_column` one past the last.
+
+    >>> lw.Span("model.py", 3, 3, 5, 9).line
+    3
     """
 
     __slots__ = ("column", "end_column", "end_line", "line", "source")

@@ -48,6 +48,12 @@ def compile(model: Any, target: Any = None, **keywords: Unpack[Keywords]) -> Com
     from there the next time (see `driver.disk_cache`); `LOOPWRIGHT_CACHE=0` disables this.
 
     Raises LoopwrightError for a target without a code generator, and the errors of passes.
+
+    >>> exe = lw.compile("model.onnx", threads=1)
+    >>> exe.inputs()
+    [('image', 'float32', ('n', 1, 16, 16))]
+    >>> exe.run({"image": np.zeros((3, 1, 16, 16), "float32")})["probability"].shape
+    (3, 10)
     """
     options = CompileOptions.of(keywords)
 

@@ -21,12 +21,23 @@ def _is_te_schedule(model: object) -> bool:
 
 
 def build(model: Any, *args: str | list[DataProducer], **options: Any) -> Any:
-    """`compile(model, target, ...)`; for a schedule `te.build(s, args, target, name)`."""
+    """`compile(model, target, ...)`; for a schedule `te.build(s, args, target, name)`. options: of these.
+
+    >>> B = te.compute((3,), lambda i: i + 1, "B")
+    >>> lw.build(te.create_prim_func([B]))
+    <Executable for llvm ...: main(B int32[3])>
+    """
     make = TE_SCHEDULES.get().build if _is_te_schedule(model) else compile
     return make(model, *args, **options)
 
 
 def lower(model: Any, *args: Target | str | Sequence[DataProducer], **options: Any) -> Any:
-    """`driver.lower(model, target, ...)`; for a schedule `te.lower(s, args, name, simple_mode)`."""
+    """`driver.lower(model, target, ...)`; for a schedule `te.lower(s, args, name, simple_mode)`. options: of these.
+
+    >>> B = te.compute((3,), lambda i: i + 1, "B")
+    >>> trace = lw.lower(te.create_prim_func([B]))
+    >>> trace["ApplyDefaultSchedule"].after["main"].params
+    (...B...,)
+    """
     make = TE_SCHEDULES.get().lower if _is_te_schedule(model) else LOWER.get()
     return make(model, *args, **options)

@@ -146,6 +146,10 @@ def bisect(
     keywords: as for `compile`: pipelines with passes of your own, params...
 
     Raises LoopwrightError for an unknown `against`, a kernel, and a model that it cannot run.
+
+    >>> mod, _ = nn.ReLU().export_tvm({"forward": {"x": nn.spec.Tensor([2, 4], "float32")}})
+    >>> bool(lw.bisect(lw.IRModule({"main": mod["forward"].with_attr("global_symbol", "main")})))
+    False
     """
     if isinstance(against, str) and against not in PEERS:
         what = "unknown judge of the numbers"

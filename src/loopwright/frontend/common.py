@@ -21,6 +21,12 @@ def detach_params(mod: IRModule) -> tuple[IRModule, dict[str, list[Tensor]]]:
     """(the module without the functions' "params" attributes, {function name: those params}).
 
     Importers leave the weights there with the option to keep them as inputs.
+
+    >>> from loopwright.frontend import detach_params, onnx
+    >>> path = "model.onnx"
+    >>> mod, params = detach_params(onnx.from_onnx(path, keep_params_in_input=True))
+    >>> len(params["main"])
+    4
     """
     params: dict[str, list[Tensor]] = {}
     functions: dict[Any, Any] = {}

@@ -21,7 +21,14 @@ IMPORTERS: Registry[str, Import] = Registry("importer", compiles=True)
 
 def register_importer(name: str, convert: Import) -> Import:
     """Let `compile` take models of another kind: `convert` returns the module of a model, None for a model
-    that is not of that kind. Raises LoopwrightError if the name is taken."""
+    that is not of that kind. Raises LoopwrightError if the name is taken.
+
+    >>> from loopwright.frontend import register_importer
+    >>> def convert(model):
+    ...     return None if not isinstance(model, set) else lw.IRModule({})
+    >>> register_importer("sets", convert) is convert
+    True
+    """
     IMPORTERS.register(name, convert, origin=origin_of(convert))
     return convert
 

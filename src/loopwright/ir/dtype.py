@@ -75,6 +75,10 @@ class DataType(str):
     bool, handle, complex, custom. Complex numbers are moved, not computed with. `void` is handle
     with 0 bits. Where `is_scalable`, a vector has `lanes` times vscale lanes, a factor known at run
     time: "float32xvscalex4".
+
+    >>> kind = lw.DataType("int8x16")
+    >>> kind.code, kind.bits, kind.lanes
+    ('int', 8, 16)
     """
 
     __slots__ = (

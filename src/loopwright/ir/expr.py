@@ -38,7 +38,11 @@ class RelaxExpr(BaseExpr):
 
 
 class GlobalVar(RelaxExpr):
-    """The name of a function in a module. Two are the same when their names are."""
+    """The name of a function in a module. Two are the same when their names are.
+
+    >>> lw.GlobalVar("main") == lw.GlobalVar("main")
+    True
+    """
 
     name_hint: str
 

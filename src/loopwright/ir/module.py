@@ -58,7 +58,12 @@ class IRModule(Node):
     """A program: `functions` maps a `GlobalVar` to its function, in order of addition.
 
     Keys of the constructor may be names. `mod["main"]` looks a function up,
-    `mod["main"] = f` sets it in place.
+    `mod["main"] = f` sets it in place. Raises ValueError for two functions of one name.
+
+    >>> A = te.placeholder((4,), name="A")
+    >>> f = te.create_prim_func([A, te.compute((4,), lambda i: A[i] + 1.0, "B")])
+    >>> lw.IRModule({"add_one": f}).get_global_vars()
+    [I.GlobalVar("add_one")]
     """
 
     __slots__ = ("__name__",)  # of the class that it was read from

@@ -48,7 +48,11 @@ _EFFECTS = ("annotation", "pure", "read", "opaque", "annotation", "annotation", 
 
 
 class Op(BaseExpr):
-    """An operator, unique by name: `Op.get("relax.add")`. Compared by identity."""
+    """An operator, unique by name. Compared by identity.
+
+    >>> lw.Op.get("relax.nn.relu").has_attr("FNumpy")
+    True
+    """
 
     name: str
     bound_by_identity: ClassVar[bool] = False

@@ -132,6 +132,13 @@ class Target(Node):
     """The machine to compile for: a kind, keys in order of preference, options, and the host.
 
     Options are attributes of `attrs` (`target.attrs["mcpu"]`) under their own name ("num-cores").
+
+    >>> target = lw.Target("llvm -mcpu=haswell -num-cores=4")
+    >>> target.kind.name, target.attrs["mcpu"]
+    ('llvm', 'haswell')
+    >>> with target:
+    ...     lw.Target.current() == target
+    True
     """
 
     kind_name: str

@@ -278,7 +278,13 @@ class Trace:
 
 @contextmanager
 def trace() -> Iterator[Trace]:
-    """Record every pass that runs inside."""
+    """Record every pass that runs inside.
+
+    >>> with lw.trace() as recorded:
+    ...     mod = relax.transform.DeadCodeElimination()(lw.IRModule({}))
+    >>> [step.name for step in recorded]
+    ['DeadCodeElimination']
+    """
     recorded = Trace()
     token = _ACTIVE.set(recorded)
     try:

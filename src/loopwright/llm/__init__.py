@@ -1,7 +1,7 @@
 """Models of language on CPUs: a GGUF file, or a folder of Hugging Face's, to tokens.
 
 from loopwright import llm
-model = llm.load("model.gguf")
+model = llm.load("tiny-llama")
 print(model.generate("Once upon a time", max_new_tokens=50))
 """
 

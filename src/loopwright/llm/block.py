@@ -35,9 +35,13 @@ Part = tuple[Expr, int]  # a tensor (n, heads, channels) and the first of its he
 
 
 class Options(NamedTuple):
-    """context: the most tokens of all sequences together; longrope scales positions by it. exact: products of
-    quantized weights do not round their other side to bytes. pages: the dtype of keys and values, "float32" or
-    "float16"."""
+    """How a decoder is compiled. context: the most tokens of all sequences together; longrope scales positions
+    by it. exact: products of quantized weights do not round their other side to bytes. pages: the dtype of keys
+    and values, "float32" or "float16".
+
+    >>> llm.Options(context=4096, pages="float16").exact
+    False
+    """
 
     context: int
     exact: bool = False

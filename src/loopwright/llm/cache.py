@@ -14,7 +14,11 @@ PAGE = 16  # tokens
 
 
 class State:
-    """A sequence: its tokens, the pages with their keys and values, and the logits of the token behind the last."""
+    """A sequence: its tokens, the pages with their keys and values, and the logits of the token behind the last.
+
+    >>> len(llm.State(pages=[0], ids=[1, 5, 9]))
+    3
+    """
 
     def __init__(self, pages: list[int], ids: list[int], logits: Any = None) -> None:
         self.pages, self.ids, self.logits = pages, ids, logits

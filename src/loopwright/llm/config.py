@@ -61,6 +61,10 @@ class Config:
     width: of embeddings; hidden, expert_hidden: of the gated part of a layer and of an expert. scale: of
     attention's scores.
     attention_cap, logit_cap: c of c * tanh(x / c), 0: none. epsilon: of norms.
+
+    >>> config = llm.read("tiny-llama").config
+    >>> config.heads, config.width
+    (4, 64)
     """
 
     family: Family

@@ -1,6 +1,6 @@
 """Models of language: load one, then generate text, or take single steps.
 
-model = llm.load("model.gguf")
+model = llm.load("tiny-llama")
 for piece in model.generate("Once upon a time", max_new_tokens=50, stream=True): ...
 sequence = model.prefill([1, 15043])              # sequence.logits: of the token behind
 twin = model.fork(sequence)                       # shares its pages
@@ -36,6 +36,10 @@ class Model:
     """A decoder with its weights, its cache and its compiled steps; see the module. threads: see `compile`.
 
     A sequence's pages are free again when it is not referenced any more. Raises ValueError for invalid options.
+
+    >>> model = llm.load("tiny-llama", context=64, threads=1)
+    >>> len(model.generate([1, 5, 9], max_new_tokens=4))
+    4
     """
 
     def __init__(
@@ -269,7 +273,12 @@ def _until(texts: Iterable[str], stops: list[str]) -> Iterator[str]:
 
 
 class Checkpoint(NamedTuple):
-    """The contents of a model's files."""
+    """The contents of a model's files.
+
+    >>> checkpoint = llm.read("tiny-llama")
+    >>> checkpoint.config.layers, checkpoint.tokens
+    (2, None)
+    """
 
     config: Config
     weights: Weights
@@ -289,6 +298,9 @@ def read(path: Path | str) -> Checkpoint:
     """Read a GGUF file, or a folder of Hugging Face's with config.json and safetensors.
 
     Raises LoopwrightError for a file that is broken or of a model that is not supported, and OSError.
+
+    >>> llm.read("tiny-llama").config.layers
+    2
     """
     path = Path(path)
     if path.is_dir():
@@ -311,7 +323,11 @@ def load(
     """A compiled model of the files that `read` reads.
 
     context: the most tokens of all sequences together, by default 4096 or the model's own. threads: see `compile`.
-    options: exact, pages; see `Options`.
+    options: exact, pages; see `Options`. Raises as `read`, and ValueError for invalid options.
+
+    >>> llm.load("tiny-llama", context=64, pages="bytes")
+    Traceback (most recent call last):
+    ValueError: ...
     """
     checkpoint = read(path)
     context = min(checkpoint.config.context, 4096) if context is None else context

@@ -24,11 +24,14 @@ _FEW = 256  # tokens that a nucleus usually has at most
 
 @dataclass(frozen=True)
 class Sampling:
-    """temperature: 0 takes the most probable token. top_k: only the k most probable, 0: all; top_p: of these
+    """How the next token is drawn. temperature: 0 takes the most probable token. top_k: only the k most probable, 0: all; top_p: of these
     the fewest whose chances sum to p; min_p: of these the ones with at least p times the greatest chance.
     repetition_penalty: logits of tokens that the sequence has are divided by it (negative ones: multiplied).
 
     The numbers have the meanings of Hugging Face's `generate`. Raises ValueError for numbers out of range.
+
+    >>> llm.Sampling(temperature=0.8, top_p=0.95, seed=1).top_k
+    0
     """
 
     temperature: float = 0.0

@@ -40,6 +40,7 @@ the test matrix, from which the fuzzer draws random calls. `@op(..., mixed=...)`
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -60,6 +61,7 @@ from ..relax.op import register_view as register_relax_view
 from ..relax.struct_info import ShapeStructInfo, StructInfo, TensorStructInfo
 from ..script.relax import register_view as register_script_view
 from ..te.tensor import Operators
+from .describe import describe
 from .extents import open_pairs
 from .gradient import Rule, gradient_of
 from .inference import (
@@ -80,6 +82,8 @@ ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, FUSABLE, TUPLE, OPAQUE = 0, 1, 2, 
 # The policies of ToMixedPrecision for an operator, as they are numbered: "always" computes in the
 # short dtype, "follow" if all its arguments have it, "never" in the original one.
 MIXED = {"always": 0, "follow": 1, "never": 2}
+# Messages of Python itself about a sequence of another length.
+_PYTHONS = re.compile(r"zip\(\) argument|(too many|not enough) values to unpack")
 OPERATORS: Registry[str, Operator] = Registry("operator definition")
 
 
@@ -139,8 +143,7 @@ class Operator:
             self.op.set_attr("TOpPattern", kind)
         if has_body:
             self.op.set_attr("FLegalize", self._legalize)
-        builder = self._make_builder()
-        self.builder = builder
+        builder = self.builder = Builder(self)
         if view:
             short = name.removeprefix("relax.")
             register_relax_view(short, builder)
@@ -210,24 +213,6 @@ class Operator:
         self.cases.extend(cases)
 
     # -- the call ------------------------------------------------------------------------------
-
-    def _make_builder(self) -> Callable[..., Call]:
-        signature, operator = self.signature, self
-
-        def builder(*args: Any, **kwargs: Any) -> Call:
-            try:
-                bound = signature.bind(*args, **kwargs)
-            except TypeError as err:
-                what = f"{operator.name}: {err}"
-                raise TypeError(explain(what, instead=f"it takes {signature}")) from None
-            bound.apply_defaults()
-            return operator.make_call(dict(bound.arguments))
-
-        builder.__name__ = builder.__qualname__ = self.name.rsplit(".", 1)[-1]
-        builder.__doc__ = self.__doc__
-        builder.__signature__ = signature
-        builder.operator = self
-        return builder
 
     def make_call(self, arguments: dict[str, Any]) -> Call:
         """The call with all arguments given by name."""
@@ -301,6 +286,8 @@ class Operator:
                 raise call_error(err) from err
             got = ", ".join(str(info_of(a)) for a in call.args)
             text = f"{self.name}: {err if expected else f'{type(err).__name__}: {err}'}"
+            if _PYTHONS.match(str(err)):  # of a body that takes a shape apart
+                text = f"{self.name}: the ranks or shapes of the operands do not fit"
             numeric = "ufunc" in text or "must be real number" in text  # of numpy, of math
             hint = (
                 "elements are symbolic: use functions of tir, such as tir.exp" if numeric else None
@@ -336,6 +323,32 @@ class Operator:
                 return fn(*args, **attrs)
 
         return entry
+
+
+class Builder:
+    """`relax.op.NAME`: builds a call of an operator. Its docstring is composed when it is read."""
+
+    def __init__(self, operator: Operator) -> None:
+        self.operator = operator
+        self.__name__ = self.__qualname__ = operator.name.rsplit(".", 1)[-1]
+        self.__signature__ = operator.signature
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Call:
+        operator = self.operator
+        try:
+            bound = operator.signature.bind(*args, **kwargs)
+        except TypeError as err:
+            what = f"{operator.name}: {err}"
+            raise TypeError(explain(what, instead=f"it takes {operator.signature}")) from None
+        bound.apply_defaults()
+        return operator.make_call(dict(bound.arguments))
+
+    def __get__(self, instance: object, owner: type | None = None) -> Builder:
+        return self  # `help` and `inspect` take an object with this method for a routine
+
+    @property
+    def __doc__(self) -> str:
+        return describe(self.operator)
 
 
 def _with_out_dtype(call: Call, dtype: str) -> Call:

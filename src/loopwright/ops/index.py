@@ -331,7 +331,12 @@ multinomial_from_uniform.samples(
 
 
 def masked_fill(x: relax.Expr, mask: relax.Expr, value: float) -> relax.Expr:
-    """x with `value` (a number) where `mask` holds."""
+    """x with `value` (a number) where `mask` (bool, of a shape that broadcasts to x's) holds.
+
+    >>> x, mask = (relax.Var(n, R.Tensor((2, 3), t)) for n, t in [("x", "float32"), ("mask", "bool")])
+    >>> relax.op.masked_fill(x, mask, 0.0)
+    R.where(mask, R.full_like(x, R.const(0.0, "float32"), dtype="void"), x)
+    """
     return R.where(mask, R.full_like(x, relax.const(value, str(x.struct_info.dtype))), x)
 
 

@@ -268,8 +268,15 @@ outer.grad(lambda cx, x1, x2: [R.matmul(cx.grad, x2), R.matmul(x1, cx.grad)])
 outer.samples(case((3,), (4,)), case(("n",), (2,)))
 
 
-def linear(data: Expr, weight: Expr, bias: Expr | None = None, out_dtype: Any = None) -> Any:
-    """data @ weight^T, plus `bias` if it is given."""
+def linear(
+    data: Expr, weight: Expr, bias: Expr | None = None, out_dtype: str | None = None
+) -> Expr:
+    """data @ weight^T, plus `bias` if it is given: (..., k) by (n, k) is (..., n).
+
+    >>> x, weight = (relax.Var(n, R.Tensor(s, "float32")) for n, s in [("x", (2, 3)), ("w", (4, 3))])
+    >>> relax.op.linear(x, weight)
+    R.matmul(x, R.permute_dims(w, axes=None), out_dtype="void")
+    """
     result = R.matmul(data, R.permute_dims(weight), out_dtype)
     return result if bias is None else R.add(result, bias)
 

@@ -71,6 +71,9 @@ class Arena:
     only: patterns of the names of tensors placed in it, as of files ("conv*").
 
     Raises ValueError for any other value.
+
+    >>> lw.Arena("SRAM", limit="256KiB", alignment=64).limit
+    262144
     """
 
     name: str

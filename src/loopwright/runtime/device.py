@@ -23,7 +23,11 @@ _OF_GPUS = {
 
 
 class Device:
-    """A device, by DLPack type code and number. Compares and hashes by both."""
+    """A device, by DLPack type code and number. Compares and hashes by both.
+
+    >>> lw.Device("cpu", 0) == lw.cpu()
+    True
+    """
 
     __slots__ = ("index", "type_code")
 
@@ -118,7 +122,11 @@ def _type_code(device_type: int | str) -> int:
 
 
 def device(dev_type: str | int | Device = "cpu", dev_id: int | None = None) -> Device:
-    """A device from `"cpu"`, `"cuda:1"`, a DLPack type code, or a device."""
+    """A device from `"cpu"`, `"cuda:1"`, a DLPack type code, or a device. Raises ValueError for others.
+
+    >>> lw.device("cuda:1").index
+    1
+    """
     if isinstance(dev_type, Device):
         return dev_type
     if isinstance(dev_type, str) and ":" in dev_type:
@@ -135,7 +143,7 @@ def _of_kind(kind: str, doc: str) -> Callable[..., Device]:
     def make(dev_id: int = 0) -> Device:
         return Device(kind, dev_id)
 
-    return named(make, kind, doc)
+    return named(make, kind, f"{doc}\n\n>>> lw.{kind}(0).type\n'{kind}'")
 
 
 cpu = _of_kind("cpu", "The CPU.")

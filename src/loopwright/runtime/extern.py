@@ -127,6 +127,9 @@ class ExternLibrary:
     flags: the compiler's for the sources, behind -O2 ("-mcpu=cortex-m7"); those for generated code are not used.
     link: flags for the linker.
     addresses: functions of this process, by name; such a library cannot be exported.
+
+    >>> lw.ExternLibrary("libm", ["double cbrt(double x)"], library="libm.so.6").name
+    'libm'
     """
 
     def __init__(

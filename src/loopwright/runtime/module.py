@@ -144,7 +144,11 @@ class Timed:
 
 
 class Module(Timed):
-    """Functions by name: `mod["main"](x)`. The library they are in lives as long as the module."""
+    """Functions by name: `mod["main"](x)`. The library they are in lives as long as the module.
+
+    >>> lw.Module({"twice": lambda x: 2 * x})["twice"](3)
+    6
+    """
 
     is_binary_serializable = False
     is_runnable = True

@@ -61,7 +61,14 @@ def register_func(
 ) -> Any:
     """Put a function in the table, directly or as a decorator; returns the function unchanged.
 
-    Raises ValueError when the name is taken and `override` is false.
+    func_name: its name, or the function itself, registered under its own name. Raises TypeError for another
+    value, ValueError when the name is taken and `override` is false.
+
+    >>> @lw.register_global_func("my.double", override=True)
+    ... def double(x):
+    ...     return 2 * x
+    >>> lw.get_global_func("my.double")(4)
+    8
     """
     if callable(func_name):
         return register_func(func_name.__name__, func_name, override)
@@ -89,6 +96,8 @@ def get_global_func(name: str, allow_missing: bool = False) -> Any:
     """The function registered under `name`, from this table, then tvm-ffi's.
 
     Raises ValueError when it is missing, or returns None if `allow_missing`.
+
+    >>> lw.get_global_func("my.unknown", allow_missing=True)
     """
     func = FUNCTIONS.get(name)
     if func is not None:

@@ -37,7 +37,12 @@ _CPU = cpu()
 
 
 class Tensor:
-    """An n-dimensional array in CPU memory. Make one with `tensor`, `empty` or `from_dlpack`."""
+    """An n-dimensional array in CPU memory. Make one with `tensor`, `empty` or `from_dlpack`.
+
+    >>> x = lw.runtime.tensor(np.ones((2, 3), "float32"))
+    >>> x.shape, x.dtype, float(x.numpy().sum())
+    ((2, 3), 'float32', 6.0)
+    """
 
     __slots__ = ("__weakref__", "_array", "_ffi")
 

@@ -50,6 +50,10 @@ class Predictor:
 
     Raises ValueError for missing columns, other dtypes and shapes, and LoopwrightError for a model whose
     calls write buffers.
+
+    >>> from loopwright.serve import Predictor
+    >>> Predictor("model.onnx")({"image": np.zeros((3, 1, 16, 16), "float32")})["probability"].shape
+    (3, 10)
     """
 
     def __init__(

@@ -150,7 +150,9 @@ def extern(
     """Tensors computed by statements: `fcompute(ins, outs)` is given the buffers of the inputs and
     results and returns a statement, or an expression to evaluate.
 
-    shape: one shape, or a list of shapes for several results (then a list of tensors is returned).
+    shape: one shape, or a list of shapes for several results (then a list of tensors is returned). Raises
+    ValueError without a dtype and inputs, and for buffers and a body that do not fit, RuntimeError for another number
+    of buffers than inputs.
     """
     shapes, single = _extern_shapes(shape)
     if not inputs and dtype is None and out_buffers is None:
@@ -248,6 +250,8 @@ def extern_primfunc(input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwarg
 
     Its symbolic shapes are bound by the input tensors. The body, including blocks, is used
     unchanged, on the function's own buffers where these have no symbolic shapes.
+
+    kwargs: as for `extern`.
     """
     buffers = primfunc.buffers
     ins, outs = _roles(primfunc, buffers, len(input_tensors))
@@ -340,7 +344,8 @@ def reduce_axis(
 def thread_axis(
     dom: Any = None, tag: str = "", name: str = "", span: Span | None = None
 ) -> IterVar:
-    """An axis over the threads named by `tag` ("threadIdx.x")."""
+    """An axis over the threads named by `tag` ("threadIdx.x"), of the extent or range `dom` (None: any).
+    Raises ValueError without a tag."""
     if isinstance(dom, str):
         dom, tag = None, dom
     if not tag:

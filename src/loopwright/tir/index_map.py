@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
 
 class IndexMap(Node):
-    """(i, j, ...) -> final_indices, in terms of `initial_indices`.
-
-    >>> IndexMap.from_func(lambda n, c, h, w: [n, c // 16, h, w, c % 16])
-    """
+    """(i, j, ...) -> final_indices, in terms of `initial_indices`."""
 
     AXIS_SEPARATOR: ClassVar[str] = "axis_separator"
     opens_scope: ClassVar[bool] = True

@@ -275,7 +275,13 @@ def _make_unary(name: str, builder: Callable[..., PrimExpr]) -> Callable[..., Pr
     def build(x: PrimExpr, span: Span | None = None) -> PrimExpr:
         return builder(name, x, span)
 
-    return _named(build, name, f"The intrinsic tir.{name} of x, element by element.")
+    kind = "in float32" if builder is _float_unary else "itself"
+    doc = f"""The intrinsic `{name}` of a float or a vector of floats, in its dtype; of an integer {kind}.
+
+    >>> tir.{name}(tir.Var("x", "float32"))
+    T.{name}(x)
+    """
+    return _named(build, name, doc)
 
 
 for _name in _FLOAT_UNARY:
@@ -417,7 +423,8 @@ def checked_index(index: ScalarLike, extent: ScalarLike, span: Span | None = Non
 
 
 def if_then_else(cond: ScalarLike, t: ScalarLike, f: ScalarLike, span: Any = None) -> PrimExpr:
-    """`t` if `cond` holds, else `f`; only the chosen operand is evaluated."""
+    """`t` if `cond` holds, else `f`; only the chosen operand is evaluated. Raises TypeError unless `cond` is a
+    bool."""
     t, f = match_types(t, f)
     cond = convert(cond)
     if not cond.dtype.is_bool:

@@ -61,8 +61,6 @@ def comm_reducer(
     Both take and return tuples if several values are reduced together (argmax). The result
     `reducer(expr, axis, where=None, init=None)` builds `Reduce` nodes; called with plain values
     (`reducer(a, b)`) it combines them directly.
-
-    >>> xor = comm_reducer(lambda a, b: a ^ b, lambda t: const(0, t), name="xor")
     """
 
     def combine(
@@ -105,7 +103,7 @@ def comm_reducer(
         values = [expr, axis, *(v for v in (where, init) if v is not None), *args]
         return _fold(fcombine, values)
 
-    doc = f"{name} of `expr` over `axis` where `where` holds, from `init` on."
+    doc = f"{name} of `expr` over `axis` where `where` holds, from `init` on; of scalars without axes: `{name}(a, b, *args)`."
     return named(reducer, name, doc)
 
 

@@ -89,7 +89,12 @@ class Walk(Protocol):
 
 
 class Context:
-    """The state of an import."""
+    """The state of an import, the first argument of a converter. `builder` is the block builder.
+
+    >>> from loopwright.frontend.onnx import Context
+    >>> Context(relax.BlockBuilder()).builder
+    <loopwright.relax.block_builder.BlockBuilder object at ...>
+    """
 
     def __init__(self, builder: BlockBuilder) -> None:
         self.builder = builder

@@ -31,7 +31,13 @@ class UnknownRankError(ValueError):
 
 
 class Value:
-    """A tensor of the model: an expression, known elements, or both."""
+    """A tensor of the model: an expression, known elements, or both. Converters get their inputs as these.
+
+    >>> from loopwright.frontend.onnx import Context, Value
+    >>> x = Value(Context(relax.BlockBuilder()), relax.const(np.ones((2, 3), "float32")))
+    >>> x.dtype, x.ndim
+    ('float32', 2)
+    """
 
     __slots__ = ("_context", "_elements", "_expr", "_kind", "_searched")
 

@@ -109,7 +109,7 @@ class Scope:
 def wrap_nested(expr: Expr, name: str) -> Any:
     """Bind an expression under `name` and wrap it: a tensor as Tensor, a tuple as a tuple of them.
 
-    Outside an export it is normalized and stays unbound.
+    Outside an export it is normalized and stays unbound. Raises TypeError for any other expression.
     """
     builder = BlockBuilder.current()
     if builder is None:
@@ -137,7 +137,8 @@ def _operator(name: str, swapped: bool = False) -> Callable[[Any, Any], Tensor]:
 
 
 class Tensor:
-    """A tensor in the graph. Python's operators build nn operators on it."""
+    """A tensor in the graph. Python's operators build nn operators on it. Raises TypeError for an expression
+    that is not a tensor."""
 
     # op.py, in a layer above this file, fills these in: operator name -> function.
     _build: ClassVar[dict[str, Any]] = {}
@@ -346,14 +347,15 @@ class Effect:
 class Module:
     """Base of models and their parts.
 
-        class MLP(nn.Module):
-            def __init__(self):
-                self.fc = nn.Linear(784, 10)
-
-            def forward(self, x: nn.Tensor):
-                return nn.op.relu(self.fc(x))
-
-        mod, params = MLP().export_tvm({"forward": {"x": nn.spec.Tensor(("n", 784), "float32")}})
+    >>> class MLP(nn.Module):
+    ...     def __init__(self):
+    ...         self.fc = nn.Linear(784, 10)
+    ...     def forward(self, x):
+    ...         return nn.op.relu(self.fc(x))
+    >>> spec = {"forward": {"x": nn.spec.Tensor(("n", 784), "float32")}}
+    >>> mod, params = MLP().export_tvm(spec)
+    >>> mod["forward"].ret_struct_info
+    R.Tensor((n, 10), dtype="float32")
 
     With `define_subroutine = True` in a class, each use of it in an export becomes a call of a
     private function instead of its body.

@@ -28,7 +28,11 @@ COMPILE: Slot[Callable[..., Any]] = Slot("frontend.compile")
 
 
 class Exporter:
-    """Builds the functions of one module. `debug`: pass an effect through for printing."""
+    """Builds the functions of one module. `debug`: pass an effect through for printing.
+
+    >>> type(nn.Exporter(debug=True).io_effect).__name__
+    'IOEffect'
+    """
 
     _stack: ClassVar[list[Exporter]] = []
 
@@ -213,7 +217,19 @@ def export(
 
 
 def add_extern(mod: Any) -> None:
-    """Let an external module come along with the module that is being exported."""
+    """Let an external module come along with the module that is being exported.
+
+    >>> class Net(nn.Module):
+    ...     def __init__(self):
+    ...         self.library = nn.ExternModule({"scale": lambda x: x})
+    ...     def forward(self, x):
+    ...         nn.add_extern(self.library)
+    ...         return self.library["scale"](x)
+    >>> spec = {"forward": {"x": nn.spec.Tensor([2, 4], "float32")}}
+    >>> mod, params, external = Net().export_tvm(spec, allow_extern=True)
+    >>> len(external)
+    1
+    """
     Exporter.current().add_external_module(mod)
 
 

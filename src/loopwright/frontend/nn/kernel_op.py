@@ -30,7 +30,15 @@ def tensor_expr_op(
     *,
     attrs: dict[str, Any] | None = None,
 ) -> Any:
-    """A kernel given as a tensor expression function of the arguments."""
+    """A kernel given as a tensor expression function of the arguments.
+
+    >>> class Net(nn.Module):
+    ...     def forward(self, x):
+    ...         return op.tensor_expr_op(lambda x: te.compute(x.shape, lambda i: x[i] * 2.0), "double", [x])
+    >>> spec = {"forward": {"x": nn.spec.Tensor([4], "float32")}}
+    >>> Net().export_tvm(spec)[0]["forward"].ret_struct_info
+    R.Tensor((4,), dtype="float32")
+    """
     builder = Exporter.current().builder
     call = builder.call_te(
         tensor_expr_func,
@@ -61,7 +69,17 @@ def tensor_ir_op(
     out: Tensor | Sequence[Tensor],
 ) -> Any:
     """A kernel given as a PrimFunc in destination-passing style; `out` describes its results by
-    placeholders. tir.Vars among the arguments come last."""
+    placeholders. tir.Vars among the arguments come last.
+
+    >>> A = te.placeholder((4,), name="A")
+    >>> kernel = te.create_prim_func([A, te.compute((4,), lambda i: A[i] + 1.0, "B")])
+    >>> class Net(nn.Module):
+    ...     def forward(self, x):
+    ...         return op.tensor_ir_op(kernel, "add_one", [x], nn.Tensor.placeholder([4], "float32"))
+    >>> spec = {"forward": {"x": nn.spec.Tensor([4], "float32")}}
+    >>> Net().export_tvm(spec)[0]["forward"].ret_struct_info
+    R.Tensor((4,), dtype="float32")
+    """
     builder = Exporter.current().builder
     tensors, symbols = _split_args(args)
     gvar = builder.add_func(func, name_hint)
@@ -76,7 +94,19 @@ def tensor_ir_inplace_op(
     inplace_indices: int | list[int],
     out: Sequence[Tensor],
 ) -> Any:
-    """`tensor_ir_op` that writes output i over argument `inplace_indices[i]`."""
+    """`tensor_ir_op` that writes output i over argument `inplace_indices[i]`.
+
+    >>> @T.prim_func(private=True)
+    ... def double(A: T.Buffer((4,), "float32")):
+    ...     for i in range(4):
+    ...         A[i] = A[i] * T.float32(2.0)
+    >>> class Net(nn.Module):
+    ...     def forward(self, x):
+    ...         return op.tensor_ir_inplace_op(double, "double", [x], [0], [x])
+    >>> spec = {"forward": {"x": nn.spec.Tensor([4], "float32")}}
+    >>> Net().export_tvm(spec)[0]["forward"].ret_struct_info
+    R.Tensor((4,), dtype="float32")
+    """
     builder = Exporter.current().builder
     tensors, symbols = _split_args(args)
     gvar = builder.add_func(func, name_hint)
@@ -87,7 +117,12 @@ def tensor_ir_inplace_op(
 
 def extern(name: str, args: Sequence[Any], out: Tensor | ShapeStructInfo) -> Any:
     """Call a function by name in destination-passing style; `out` describes its results by
-    placeholders. Python's floats are passed as float64."""
+    placeholders. Python's floats are passed as float64.
+
+    >>> x = nn.Tensor.placeholder([2, 4], "float32")
+    >>> op.extern("my_function", [x, 0.5], out=x)
+    Tensor([2, 4], "float32")
+    """
     operands = [
         FloatImm("float64", a) if isinstance(a, float) else getattr(a, "_expr", a) for a in args
     ]
@@ -101,6 +136,10 @@ class ExternModule:
     library: where the functions are defined; a class of its own may load it in `load`.
 
     Pass it to `add_extern`, so that the export returns it for `AttachExternModules`.
+
+    >>> x = nn.Tensor.placeholder([2, 4], "float32")
+    >>> nn.ExternModule({"scale": lambda x, factor: x})["scale"](x, 0.5)
+    Tensor([2, 4], "float32")
     """
 
     def __init__(
@@ -128,7 +167,16 @@ class ExternModule:
 
 def debug_func(name: str, *args: Any, _line_info: str | None = None) -> None:
     """Call the runtime function `name(line, *args)` at this place. Raises RuntimeError unless the
-    module is exported with debug=True."""
+    module is exported with debug=True.
+
+    >>> class Net(nn.Module):
+    ...     def forward(self, x):
+    ...         op.debug_func("my_function", x, 3)
+    ...         return x
+    >>> spec = {"forward": {"x": nn.spec.Tensor([4], "float32")}}
+    >>> sorted(g.name_hint for g in Net().export_tvm(spec, debug=True)[0].functions)
+    ['_initialize_effect', 'forward']
+    """
     exporter = Exporter.current()
     if exporter.io_effect is None:
         what = f"{name} needs the effect that debugging passes through"
@@ -139,7 +187,16 @@ def debug_func(name: str, *args: Any, _line_info: str | None = None) -> None:
 
 
 def print_(tensor: Tensor) -> None:
-    """Print a tensor at run time, with the line of this call."""
+    """Print a tensor at run time, with the line of this call: see `debug_func`.
+
+    >>> class Net(nn.Module):
+    ...     def forward(self, x):
+    ...         op.print_(x)
+    ...         return x
+    >>> spec = {"forward": {"x": nn.spec.Tensor([4], "float32")}}
+    >>> "debug_print" in Net().export_tvm(spec, debug=True)[0].script()
+    True
+    """
     debug_func("vm.builtin.debug_print", tensor, _line_info=_caller_line())
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ... import relax
 from ...base.errors import explain
+from ...base.examples import add_examples
 from ...ir.dtype import numpy_dtype
 from ...relax import BlockBuilder
 from ...relax import op as _op
@@ -132,7 +133,15 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     name: str = "scaled_dot_product_attention",
 ) -> Tensor:
-    """softmax(query @ key^T * scale + mask) @ value, on [batch, length, heads, size]."""
+    """softmax(query @ key^T * scale + mask) @ value, on [batch, length, heads, size].
+
+    >>> class Net(nn.Module):
+    ...     def forward(self, q, k):
+    ...         return op.scaled_dot_product_attention(q, k, k, is_causal=True)
+    >>> x = nn.spec.Tensor([1, 5, 2, 4], "float32")
+    >>> Net().export_tvm({"forward": {"q": x, "k": x}})[0]["forward"].ret_struct_info
+    R.Tensor((1, 5, 2, 4), dtype="float32")
+    """
     mask = None if attn_mask is None else attn_mask._expr
     out = _op.nn.attention(
         query._expr,
@@ -155,7 +164,12 @@ def get_timestep_embedding(
     name: str = "get_timestep_embedding",
 ) -> Tensor:
     """Sines and cosines of the timesteps x [n] at falling frequencies: [n, embedding_dim]
-    (Ho, Jain, Abbeel: Denoising Diffusion Probabilistic Models, 2020)."""
+    (Ho, Jain, Abbeel: Denoising Diffusion Probabilistic Models, 2020).
+
+    >>> x = {"x": nn.spec.Tensor([3], "float32")}
+    >>> nn.Timesteps(8).export_tvm({"forward": {**x}})[0]["forward"].ret_struct_info
+    R.Tensor((3, 8), dtype="float32")
+    """
     half = embedding_dim // 2
     steps = _op.multiply(
         relax.const(-math.log(max_period), "float32"), _op.arange(0, half, 1, "float32")
@@ -208,3 +222,19 @@ def interpolate(
         "coordinate_transformation_mode": "asymmetric" if "nearest" in method else coordinates,
     }
     return wrap_nested(_op.image.resize2d(x._expr, size, **options), name)
+
+
+add_examples(
+    globals(),
+    't = nn.Tensor.placeholder; x = t([2, 4], "float32")',
+    """
+    op.conv1d(t([1, 4, 8], "float32"), t([6, 4, 3], "float32"), padding=1)  # Tensor([1, 6, 8], "float32")
+    op.conv1d_transpose(t([1, 4, 8], "float32"), t([4, 6, 3], "float32"))  # Tensor([1, 6, 10], "float32")
+    op.conv2d(t([1, 4, 8, 8], "float32"), t([6, 4, 3, 3], "float32"), stride=2, padding=1)  # Tensor([1, 6, 4, 4], "float32")
+    op.conv3d(t([1, 4, 5, 5, 5], "float32"), t([6, 4, 3, 3, 3], "float32"))  # Tensor([1, 6, 3, 3, 3], "float32")
+    op.group_norm(t([1, 4, 8, 8], "float32"), 2, t([4], "float32"), t([4], "float32"))  # Tensor([1, 4, 8, 8], "float32")
+    op.interpolate(t([1, 4, 8, 8], "float32"), scale_factor=[2, 2], mode="bilinear")  # Tensor([1, 4, 16, 16], "float32")
+    op.layer_norm(x, 4, t([4], "float32"), t([4], "float32"))  # Tensor([2, 4], "float32")
+    op.rms_norm(x, t([4], "float32"), axes=-1)  # Tensor([2, 4], "float32")
+    """,
+)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from ... import relax
 from ...base.errors import explain
+from ...base.examples import add_examples
 from ...base.late import own_names
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...relax import BlockBuilder
@@ -57,6 +58,8 @@ class Linear(Module):
 
     shard: "column" for the layer of which each of `tensor_parallel_shards` workers has a part of the output's
         features, "row" for a part of the input's, whose results are added up over the workers.
+
+    Raises ValueError for another `shard`, and features that cannot be cut into equal parts.
     """
 
     def __init__(
@@ -424,3 +427,27 @@ class Attention(Module):
 
 
 __all__ = own_names(globals())
+
+add_examples(
+    globals(),
+    't = nn.Tensor.placeholder; x = t([2, 4], "float32")',
+    """
+    nn.Attention(query_dim=4, heads=2, dim_head=8).to_q.weight  # Tensor([16, 4], "float32")
+    nn.Conv1D(4, 6, 3).weight  # Tensor([6, 4, 3], "float32")
+    nn.Conv2D(4, 6, 3, padding=1).weight  # Tensor([6, 4, 3, 3], "float32")
+    nn.Conv3D(4, 6, 3).weight  # Tensor([6, 4, 3, 3, 3], "float32")
+    nn.ConvTranspose1D(4, 6, 3).weight  # Tensor([4, 6, 3], "float32")
+    nn.Embedding(100, 8).weight  # Tensor([100, 8], "float32")
+    nn.GELU()(x)  # Tensor([2, 4], "float32")
+    nn.GroupNorm(2, 4).weight  # Tensor([4], "float32")
+    nn.Identity()(x)  # Tensor([2, 4], "float32")
+    nn.KVCache(16, [2, 4]).unit_shape  # [2, 4]
+    nn.LayerNorm(4)(x)  # Tensor([2, 4], "float32")
+    nn.Linear(4, 8).weight  # Tensor([8, 4], "float32")
+    nn.RMSNorm(4, axes=-1).weight  # Tensor([4], "float32")
+    nn.ReLU()(x)  # Tensor([2, 4], "float32")
+    nn.SiLU()(x)  # Tensor([2, 4], "float32")
+    nn.TimestepEmbedding(4, 8).linear_1.weight  # Tensor([8, 4], "float32")
+    nn.Timesteps(8).num_channels  # 8
+    """,
+)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ... import relax
 from ...base.errors import explain
+from ...base.examples import add_examples
 from ...base.names import named as _named
 from ...ir.prim_expr import IntImm, PrimExpr
 from ...ir.prim_op import convert
@@ -115,7 +116,7 @@ silu = _unary(_op.nn.silu, "silu", "x * sigmoid(x)")
 
 def gelu(x: Tensor, approximate: str | None = None, name: str = "gelu") -> Tensor:
     """x times the normal distribution's cumulative function; `approximate="tanh"` for Hendrycks
-    and Gimpel's approximation."""
+    and Gimpel's approximation. Raises ValueError for another."""
     if approximate not in (None, "none", "tanh"):
         hint = 'use "tanh" or None'
         raise ValueError(explain("gelu: unknown approximate", got=repr(approximate), instead=hint))
@@ -340,6 +341,71 @@ _TENSOR_METHODS = (
     "maximum minimum reshape permute_dims repeat"
 )
 Tensor._build.update({n: getattr(sys.modules[__name__], n) for n in _TENSOR_METHODS.split()})
+
+add_examples(
+    globals(),
+    't = nn.Tensor.placeholder; x = t([2, 4], "float32")',
+    """
+    op.add(x, 1)  # Tensor([2, 4], "float32")
+    op.subtract(1, x)  # Tensor([2, 4], "float32")
+    op.multiply(x, x)  # Tensor([2, 4], "float32")
+    op.divide(x, 2.0)  # Tensor([2, 4], "float32")
+    op.less(x, 0)  # Tensor([2, 4], "bool")
+    op.less_equal(x, 0)  # Tensor([2, 4], "bool")
+    op.greater(x, 0)  # Tensor([2, 4], "bool")
+    op.greater_equal(x, 0)  # Tensor([2, 4], "bool")
+    op.equal(x, 0)  # Tensor([2, 4], "bool")
+    op.not_equal(x, 0)  # Tensor([2, 4], "bool")
+    op.maximum(x, 0)  # Tensor([2, 4], "float32")
+    op.minimum(x, x)  # Tensor([2, 4], "float32")
+    op.where(t([2, 1], "bool"), x, 0)  # Tensor([2, 4], "float32")
+    op.matmul(x, t([3, 4, 5], "float32"))  # Tensor([3, 2, 5], "float32")
+    op.negative(x)  # Tensor([2, 4], "float32")
+    op.square(x)  # Tensor([2, 4], "float32")
+    op.sqrt(x)  # Tensor([2, 4], "float32")
+    op.exp(x)  # Tensor([2, 4], "float32")
+    op.log(x)  # Tensor([2, 4], "float32")
+    op.floor(x)  # Tensor([2, 4], "float32")
+    op.tanh(x)  # Tensor([2, 4], "float32")
+    op.sigmoid(x)  # Tensor([2, 4], "float32")
+    op.relu(x)  # Tensor([2, 4], "float32")
+    op.relu6(x)  # Tensor([2, 4], "float32")
+    op.silu(x)  # Tensor([2, 4], "float32")
+    op.gelu(x, approximate="tanh")  # Tensor([2, 4], "float32")
+    op.softmax(x, axis=-1)  # Tensor([2, 4], "float32")
+    op.softplus(x)  # Tensor([2, 4], "float32")
+    op.prelu(x, t([4], "float32"))  # Tensor([2, 4], "float32")
+    op.sum(x, axis=1)  # Tensor([2], "float32")
+    op.max(x, axis=0, keepdims=True)  # Tensor([1, 4], "float32")
+    op.min(x)  # Tensor([], "float32")
+    op.cumsum(x, axis=1)  # Tensor([2, 4], "float32")
+    op.sort(x, descending=True)  # Tensor([2, 4], "float32")
+    op.argsort(x)  # Tensor([2, 4], "int32")
+    op.topk(x, k=2)  # (Tensor([2, 2], "float32"), Tensor([2, 2], "int32"))
+    op.unsqueeze(x, 0)  # Tensor([1, 2, 4], "float32")
+    op.squeeze(t([2, 1, 4], "float32"), 1)  # Tensor([2, 4], "float32")
+    op.concat([x, x], dim=1)  # Tensor([2, 8], "float32")
+    op.split(x, 2, axis=1)  # (Tensor([2, 2], "float32"), Tensor([2, 2], "float32"))
+    op.chunk(x, 2)  # (Tensor([1, 4], "float32"), Tensor([1, 4], "float32"))
+    op.broadcast_to(x, [3, 2, 4])  # Tensor([3, 2, 4], "float32")
+    op.permute_dims(x, [1, 0])  # Tensor([4, 2], "float32")
+    op.permute(x, [1, 0])  # Tensor([4, 2], "float32")
+    op.reshape(x, [-1])  # Tensor([8], "float32")
+    op.repeat(x, 2, axis=0)  # Tensor([4, 4], "float32")
+    op.take(x, t([3], "int32"), axis=1)  # Tensor([2, 3], "float32")
+    op.astype(x, "float16")  # Tensor([2, 4], "float16")
+    op.triu(x)  # Tensor([2, 4], "float32")
+    op.pad(x, [0, 0, 1, 1])  # Tensor([2, 6], "float32")
+    op.full([2, 3], 1.5)  # Tensor([2, 3], "float32")
+    op.zeros([2, 3], "int32")  # Tensor([2, 3], "int32")
+    op.ones([2])  # Tensor([2], "float32")
+    op.empty([2, 3])  # Tensor([2, 3], "float32")
+    op.arange(0, 10, 2)  # Tensor([5], "float32")
+    op.ccl_allreduce(x, "max")  # Tensor([2, 4], "float32")
+    op.ccl_allgather(x, num_workers=2)  # Tensor([4, 4], "float32")
+    op.ccl_broadcast_from_worker0(x)  # Tensor([2, 4], "float32")
+    """,
+)
 
 _FILES = tuple(f"{__package__}.{name}" for name in ("op", "kernel_op", "layer_op"))
 __all__ = [

@@ -25,7 +25,11 @@ STRATEGY = "shard_strategy"  # the key of a parameter's attributes, as MLC has i
 @dataclass(frozen=True)
 class ShardSingleDim:
     """A parameter is cut along one dimension; with `segs`, each of the segments that it is joined of, such as
-    those of queries, keys and values."""
+    those of queries, keys and values.
+
+    >>> nn.ShardSingleDim("rows", dim=0).part(np.arange(8), rank=1, shards=2)
+    array([4, 5, 6, 7])
+    """
 
     name: str
     dim: int
@@ -50,7 +54,12 @@ def mark(parameter: Parameter, name: str, dim: int) -> Parameter:
 
 def shard_params(module: Module, params: Mapping[str, Any], rank: int) -> dict[str, np.ndarray]:
     """The weights of one worker, of those of the whole model by path. Parameters without a strategy are
-    every worker's. Raises KeyError for a missing one, ValueError for another shape."""
+    every worker's. Raises KeyError for a missing one, ValueError for another shape.
+
+    >>> layer = nn.Linear(4, 8, bias=False, shard="column", tensor_parallel_shards=2)
+    >>> nn.shard_params(layer, {"weight": np.ones((8, 4), "float32")}, rank=0)["weight"].shape
+    (4, 4)
+    """
     result = {}
     for path, parameter in module.named_parameters():
         array, strategy = np.asarray(params[path]), parameter.attrs.get(STRATEGY)

@@ -19,7 +19,11 @@ from .exporter import Exporter, returned
 
 
 class SubroutineMixin:
-    """TVM's base class of modules with `define_subroutine`, which `core.Module` implements itself."""
+    """TVM's base class of modules with `define_subroutine`, which `core.Module` implements itself.
+
+    >>> nn.SubroutineMixin.define_subroutine
+    False
+    """
 
     define_subroutine = False
 

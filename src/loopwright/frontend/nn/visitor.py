@@ -12,11 +12,12 @@ class Mutator:
 
     Names are paths from the module that was visited first, like "layers.0.weight".
 
-    class Quantize(nn.Mutator):
-        def visit_module(self, name, node):
-            if isinstance(node, nn.Linear):
-                return QuantizedLinear.from_linear(node)
-            return self.visit(name, node)
+    >>> class Smooth(nn.Mutator):
+    ...     def visit_module(self, name, node):
+    ...         return nn.SiLU() if isinstance(node, nn.ReLU) else self.visit(name, node)
+    >>> net = Smooth().visit("", nn.ModuleList([nn.Linear(4, 8), nn.ReLU()]))
+    >>> type(net[1]).__name__
+    'SiLU'
     """
 
     def visit_module(self, name: str, node: Module) -> Any:

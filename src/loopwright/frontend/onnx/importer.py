@@ -62,6 +62,11 @@ def from_onnx(
     Raises LoopwrightError for an invalid model, for operators without a converter (all of them in
     one message), for nodes that cannot be converted, naming the node, and BudgetError for a model
     that needs more work than a file of its size may (see `base.budget`).
+
+    >>> from loopwright.frontend.onnx import from_onnx
+    >>> mod = from_onnx("model.onnx", shape_dict={"image": [10, 1, 16, 16]})
+    >>> mod["main"].ret_struct_info
+    R.Tensor((10, 10), dtype="float32")
     """
     options = Options(
         dict(shape_dict or {}),
@@ -115,7 +120,13 @@ def _ranked(
 
 def from_path_or_proto(model: object) -> IRModule | None:
     """`from_onnx` for what looks like an ONNX model (a path, a ModelProto), else None. The module is for
-    one compilation: its large weights are read from the file when they are used."""
+    one compilation: its large weights are read from the file when they are used.
+
+    >>> from loopwright.frontend.onnx import from_path_or_proto
+    >>> from_path_or_proto("model.onnx")["main"].params
+    (image,)
+    >>> from_path_or_proto(3)
+    """
     if isinstance(model, (str, os.PathLike)):
         is_file = Path(model).suffix == ".onnx" or Path(model).exists()
         return _imported(model, Options(in_file=True)) if is_file else None

@@ -42,7 +42,14 @@ def domain_name(domain: str | bytes) -> str:
 
 @dataclass(eq=False)
 class Node(base.Node):
-    """An operator of an ONNX graph; `source` is its NodeProto."""
+    """An operator of an ONNX graph; `source` is its NodeProto. A converter reads attributes by their kind.
+
+    >>> from loopwright.frontend import onnx
+    >>> def scaled(cx, node, x):
+    ...     return relax.op.multiply(x.expr, relax.const(node.real("scale", 1.0), "float32"))
+    >>> onnx.register_converter("Scaled", 1, scaled, domain="my.domain") is scaled
+    True
+    """
 
     dialect: ClassVar[str] = "onnx"
 

@@ -23,7 +23,18 @@ def register_converter(
     to: str | None = None,
     attributes: Mapping[str, str] | None = None,
 ) -> Converter:
-    """`graph.registry.register_converter`; "" and "ai.onnx" are the standard domain."""
+    """Set how an operator is imported: convert(cx, node, *inputs) returns a graph expression, a `Value` or
+    several. cx: the `Context`; node: the `Node`, with the attributes; inputs: `Value`s, None where omitted.
+
+    since: the first version of the operator set that it is for. domain: "" and "ai.onnx" are the standard one.
+    to, attributes: instead of `convert`, the graph operator that it is, and its parameters by attribute.
+
+    >>> from loopwright.frontend import onnx
+    >>> def swish(cx, node, x):
+    ...     return relax.op.multiply(x.expr, relax.op.sigmoid(x.expr))
+    >>> onnx.register_converter("Swish", 1, swish, domain="my.domain") is swish
+    True
+    """
     domain = domain_name(domain)
     return registry.register_converter(
         op_type, since, convert, domain=domain, to=to, attributes=attributes
@@ -31,7 +42,15 @@ def register_converter(
 
 
 def converter(op_type: str, since: int = 1, domain: str = "") -> Callable[[Converter], Converter]:
-    """`register_converter` as a decorator."""
+    """`register_converter` as a decorator.
+
+    >>> from loopwright.frontend import onnx
+    >>> @onnx.converter("Double", domain="my.domain")
+    ... def double(cx, node, x):
+    ...     return relax.op.add(x.expr, x.expr)
+    >>> onnx.supported_operators("my.domain")["Double"]
+    [1]
+    """
     return lambda convert: register_converter(op_type, since, convert, domain)
 
 
@@ -41,5 +60,10 @@ def define(op_type: str, convert: Converter, since: int = 1, domain: str = "") -
 
 
 def supported_operators(domain: str = "") -> dict[str, list[int]]:
-    """{operator: the versions from which its converters hold}."""
+    """{operator: the versions from which its converters hold}.
+
+    >>> from loopwright.frontend import onnx
+    >>> onnx.supported_operators()["Softmax"]
+    [1, 13]
+    """
     return registry.supported_operators(domain_name(domain))

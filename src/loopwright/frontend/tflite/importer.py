@@ -41,6 +41,11 @@ def from_tflite(
     Raises LoopwrightError for an invalid model, for operators without a converter (all of them in
     one message), for nodes that cannot be converted, naming the node, and BudgetError for a model
     that needs more work than a file of its size may (see `base.budget`).
+
+    >>> from loopwright.frontend.tflite import from_tflite
+    >>> from_tflite(b"no model")
+    Traceback (most recent call last):
+    LoopwrightError: ...
     """
     with budget.started():
         data = load(model)
@@ -55,14 +60,23 @@ def from_tflite(
 
 
 def from_path(model: object) -> IRModule | None:
-    """`from_tflite` for what looks like a path of a TFLite model, else None."""
+    """`from_tflite` for what looks like a path of a TFLite model, else None.
+
+    >>> from loopwright.frontend.tflite import from_path
+    >>> from_path("model.onnx")
+    """
     if isinstance(model, (str, os.PathLike)) and Path(model).suffix == ".tflite":
         return from_tflite(model)
     return None
 
 
 def supported_operators() -> list[str]:
-    """The operators with a converter."""
+    """The operators with a converter, by their names in TFLite.
+
+    >>> from loopwright.frontend import tflite
+    >>> "CONV_2D" in tflite.supported_operators()
+    True
+    """
     return list(registry.supported_operators(DOMAIN))
 
 

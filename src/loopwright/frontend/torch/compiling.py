@@ -56,6 +56,12 @@ def backend(
     parameters have at the first call are constants, as with inductor's freezing.
 
     Raises ValueError for another option.
+
+    >>> import torch
+    >>> net = torch.nn.Linear(4, 2).eval()
+    >>> run = torch.compile(net, backend="loopwright")
+    >>> run(torch.ones(3, 4)).shape
+    torch.Size([3, 2])
     """
     unknown = [name for name in options if name != "freeze"]
     if unknown:

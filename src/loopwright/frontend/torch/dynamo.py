@@ -14,7 +14,14 @@ from .importer import Form, in_form
 
 
 def relax_dynamo(pipeline: Callable[[IRModule], IRModule] | None = None) -> Callable[..., Any]:
-    """A backend of `torch.compile`. pipeline: passes that run on each module before it is compiled."""
+    """A backend of `torch.compile`. pipeline: passes that run on each module before it is compiled.
+
+    >>> import torch
+    >>> net = torch.nn.Linear(4, 2).eval()
+    >>> run = torch.compile(net, backend=lw.frontend.torch.relax_dynamo())
+    >>> run(torch.ones(3, 4)).shape
+    torch.Size([3, 2])
+    """
 
     def compiler(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         return backend(gm, example_inputs, pipeline=pipeline)
@@ -23,8 +30,15 @@ def relax_dynamo(pipeline: Callable[[IRModule], IRModule] | None = None) -> Call
 
 
 def dynamo_capture_subgraphs(model: Any, *params: Any, **kwargs: Any) -> IRModule:
-    """The graphs that dynamo captures of a call of a model or a function, as functions `subgraph_0`,
-    `subgraph_1`, ... keep_params_as_input=True makes parameters inputs; other keywords are the model's."""
+    """The graphs that dynamo captures of a call of a model or a function of `params`, as functions `subgraph_0`,
+    `subgraph_1`, ... In kwargs keep_params_as_input=True makes parameters inputs; other keywords are the model's.
+
+    >>> import torch
+    >>> net = torch.nn.Linear(4, 2).eval()
+    >>> mod = lw.frontend.torch.dynamo_capture_subgraphs(net, torch.ones(3, 4))
+    >>> mod["subgraph_0"].ret_struct_info
+    R.Tensor((3, 2), dtype="float32")
+    """
     keep = kwargs.pop("keep_params_as_input", False)
     mods: list[IRModule] = []
 

@@ -31,6 +31,12 @@ def from_fx(
     differs: a result that is not a tuple is returned as it is.
 
     Raises LoopwrightError for custom_convert_map, whose converters are registered for ATen's overloads instead.
+
+    >>> import torch
+    >>> net = torch.nn.Linear(4, 2).eval()
+    >>> mod = lw.frontend.torch.from_fx(torch.fx.symbolic_trace(net), [((3, 4), "float32")])
+    >>> mod["main"].ret_struct_info
+    R.Tensor((3, 2), dtype="float32")
     """
     if custom_convert_map:
         hint = 'register_converter("aten.name.default", convert=f, domain="torch") of frontend.graph.registry'

@@ -77,6 +77,13 @@ def from_exported_program(
 
     Raises LoopwrightError for operators without a converter (all of them in one message) and for those
     that cannot be converted, naming the module and the Python line.
+
+    >>> import torch
+    >>> net = torch.nn.Linear(4, 2).eval()
+    >>> program = torch.export.export(net, (torch.ones(3, 4),))
+    >>> mod = lw.frontend.torch.from_exported_program(program, unwrap_unit_return_tuple=True)
+    >>> mod["main"].ret_struct_info
+    R.Tensor((3, 2), dtype="float32")
     """
     form = Form(not unwrap_unit_return_tuple, not no_bind_return_tuple)
     return in_form(exported_program, form, keep_params_as_input)

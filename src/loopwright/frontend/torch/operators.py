@@ -31,6 +31,12 @@ def custom_op(name: str, exe: CompiledModel) -> Any:
     It takes the inputs of `main` in order and has no gradient; `register_autograd` of the result adds one.
 
     Raises LoopwrightError for an executable without results.
+
+    >>> import torch
+    >>> net = torch.nn.Linear(4, 2).eval()
+    >>> exe = lw.compile(net, args=(torch.ones(3, 4),))
+    >>> lw.frontend.torch.custom_op("mine::linear", exe)(torch.ones(3, 4)).shape
+    torch.Size([3, 2])
     """
     signature = exe.signature("main")
     if not signature.results:

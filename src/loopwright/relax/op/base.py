@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import explain
+from ...base.examples import add_examples
 from ...ir.expr import Attrs, GlobalVar
 from ...ir.module import VDevice
 from ...ir.op import Op, register_op, register_op_attr
@@ -163,7 +164,7 @@ def call_tir_with_grad(
     te_grad_kwargs: dict[str, Any] | None = None,
     tir_vars: Sequence[PrimExpr] | None = None,
 ) -> rx.Call:
-    """`call_tir` whose gradient is the te function registered as `te_grad_name`."""
+    """`call_tir` whose gradient is the te function registered as `te_grad_name`. out_sinfo: as for `call_tir`."""
     values = {"te_grad_name": te_grad_name, "te_grad_kwargs": dict(te_grad_kwargs or {})}
     attrs = Attrs("relax.call_tir_with_grad", values)
     infos = [_out_sinfo(out_sinfo)]
@@ -178,7 +179,7 @@ def call_tir_inplace(
     out_sinfo: Any,
     tir_vars: rx.Expr | Sequence[PrimExpr] | None = None,
 ) -> rx.Call:
-    """`call_tir` that writes output i over argument `inplace_indices[i]` (-1: allocate it).
+    """`call_tir` that writes output i, of `out_sinfo[i]`, over argument `inplace_indices[i]` (-1: allocate it).
 
     Raises ValueError if an index is out of range, duplicated, or of another shape or dtype.
     """
@@ -209,7 +210,8 @@ def _check_inplace(indices: list[int], args: rx.Tuple, outs: tuple[si.StructInfo
 
 @view_as("call_dps_packed")
 def call_dps_packed(func: rx.Expr | str, args: rx.Expr | Sequence[Any], out_sinfo: Any) -> rx.Call:
-    """Call an external function (by name) in destination-passing style."""
+    """Call an external function (by name) in destination-passing style. out_sinfo: the struct info of its result,
+    which is allocated for it; a list for several."""
     return rx.Call(
         CALL_DPS_PACKED, [_callee(func), argument_tuple(args)], None, [_out_sinfo(out_sinfo)]
     )
@@ -248,7 +250,7 @@ def call_packed(
 
 @view_as("call_pure_packed")
 def call_pure_packed(func: rx.Var | str, *args: rx.Expr | float, sinfo_args: Any) -> rx.Call:
-    """Call an external function that is known to have no side effect."""
+    """Call an external function that is known to have no side effect. sinfo_args: the struct info of its result."""
     return rx.Call(CALL_PURE_PACKED, [_callee(func), *args], None, _sinfo_args(sinfo_args))
 
 
@@ -256,7 +258,8 @@ def call_pure_packed(func: rx.Var | str, *args: rx.Expr | float, sinfo_args: Any
 def call_inplace_packed(
     func: str, *args: rx.Expr, inplace_indices: int | Sequence[int], sinfo_args: Any
 ) -> rx.Call:
-    """Call an external function whose only effect is on arguments that are not used later."""
+    """Call an external function whose only effect is on arguments that are not used later. inplace_indices: of the
+    argument that each result is written over; sinfo_args: the struct info of the results."""
     indices = [inplace_indices] if isinstance(inplace_indices, int) else list(inplace_indices)
     attrs = Attrs("relax.call_inplace_packed", {"inplace_indices": [int(i) for i in indices]})
     return rx.Call(CALL_INPLACE_PACKED, [_callee(func), *args], attrs, _sinfo_args(sinfo_args))
@@ -290,7 +293,7 @@ def invoke_closure(
 
 @view_as("invoke_pure_closure")
 def invoke_pure_closure(closure: rx.Expr, args: Sequence[rx.Expr], sinfo_args: Any) -> rx.Call:
-    """Call a closure that is known to have no side effect."""
+    """Call a closure that is known to have no side effect. sinfo_args: the struct info of its result."""
     return rx.Call(
         INVOKE_PURE_CLOSURE, [closure, argument_tuple(args)], None, _sinfo_args(sinfo_args)
     )
@@ -451,6 +454,39 @@ def register_gradient(
     """Set an operator's gradient: (orig_var, orig_call, output_grad, ctx) -> list."""
     return register_op_attr(op_name, "FPrimalGradient", fgradient, level)
 
+
+add_examples(
+    globals(),
+    """
+    x = relax.Var("x", R.Tensor((2, 3), "float32"));
+    f = lw.GlobalVar("f");
+    s = relax.Var("s", R.Shape([2, 3]));
+    out = R.Tensor((2, 3), "float32");
+    closure = relax.Var("closure", R.Object())
+    """,
+    """
+    call_tir: relax.op.call_tir(f, [x], out)  # R.call_tir(f, (x,), out_sinfo=R.Tensor((2, 3), dtype="float32"))
+    call_tir_inplace: relax.op.call_tir_inplace(f, [x], [0], out)  # R.call_tir_inplace(f, (x,), out_sinfo=R.Tensor((2, 3), dtype="float32"), inplace_indices=[0])
+    call_tir_with_grad: relax.op.call_tir_with_grad(f, [x], out, te_grad_name="f_grad")  # R.call_tir_with_grad(f, (x,), out_sinfo=R.Tensor((2, 3), dtype="float32"), te_grad_name="f_grad")
+    call_dps_packed: relax.op.call_dps_packed("my_function", [x], out)  # R.call_dps_packed("my_function", (x,), out_sinfo=R.Tensor((2, 3), dtype="float32"))
+    call_packed: relax.op.call_packed("my_function", x, sinfo_args=out)  # R.call_packed("my_function", x, sinfo_args=(R.Tensor((2, 3), dtype="float32"),))
+    call_pure_packed: relax.op.call_pure_packed("my_function", x, sinfo_args=out)  # R.call_pure_packed("my_function", x, sinfo_args=(R.Tensor((2, 3), dtype="float32"),))
+    call_inplace_packed: relax.op.call_inplace_packed("my_function", x, inplace_indices=0, sinfo_args=out)  # R.call_inplace_packed("my_function", x, inplace_indices=[0], sinfo_args=(R.Tensor((2, 3), dtype="float32"),))
+    call_builtin_with_ctx: relax.op.call_builtin_with_ctx("vm.builtin.alloc_tensor", [x], sinfo_args=out)  # R.call_builtin_with_ctx("vm.builtin.alloc_tensor", (x,), sinfo_args=(R.Tensor((2, 3), dtype="float32"),))
+    relax.op.make_closure(f, [x])  # R.make_closure(f, (x,))
+    relax.op.invoke_closure(closure, [x], out)  # R.invoke_closure(closure, (x,), sinfo_args=(R.Tensor((2, 3), dtype="float32"),))
+    relax.op.invoke_pure_closure(closure, [x], out)  # R.invoke_pure_closure(closure, (x,), sinfo_args=(R.Tensor((2, 3), dtype="float32"),))
+    relax.op.null_value()  # R.null_value()
+    relax.op.shape_of(x)  # R.shape_of(x)
+    relax.op.tensor_to_shape(relax.Var("d", R.Tensor((2,), "int64")))  # R.tensor_to_shape(d)
+    relax.op.shape_to_tensor(s)  # R.shape_to_tensor(s)
+    relax_print: relax.op.print(x, format="x is {}")  # R.print(x, format=R.str("x is {}"))
+    relax.op.assert_op(relax.const(True), format="it does not hold")  # R.assert_op(R.const(True, "bool"), format=R.str("it does not hold"))
+    relax.op.to_vdevice(x, lw.ir.module.VDevice("llvm"))  # R.to_vdevice(x, dst_vdevice="llvm:-1")
+    relax.op.hint_on_device(x, lw.cpu())  # R.hint_on_device(x, R.device(1, 0))
+    register_gradient: callable(relax.op.register_gradient("relax.my_op", lambda orig_var, orig_call, grad, ctx: [grad]))  # True
+    """,
+)
 
 __all__ = [
     "assert_op",

@@ -11,6 +11,8 @@ import numpy as np
 
 from ...arith import Analyzer
 from ...base.errors import explain
+from ...base.examples import add_examples
+from ...base.names import named
 from ...ir.dtype import DataType, numpy_dtype
 from ...ir.expr import GlobalVar
 from ...ir.op import Op
@@ -333,11 +335,17 @@ def _field(name: str, dtype: str, compute: Compute, numpy: Callable[..., Any]) -
     op.set_attr("FNormalize", normalize, origin=__name__)
     op.set_attr("FCallPacked", f"vm.builtin.{name}", origin=__name__)
 
-    def build(tensor: Expr, *axis: Any) -> Call:
+    def build(tensor: Expr, *axis: Expr | int) -> Call:
         return Call(op, [tensor, *map(as_expr, axis)])
 
-    build.__name__ = name
-    Expr._build[f"inspect.{name}"] = view_as(f"inspect.{name}")(build)
+    more, shown = (", 1", ", R.prim_value(1)") if by_axis else ("", "")
+    doc = f"""A field of a tensor at run time, a scalar of {dtype}{": that of an axis" if by_axis else ""}.
+
+    >>> x = relax.Var("x", R.Tensor((2, 3), "float32"))
+    >>> relax.op.inspect.{name}(x{more})
+    R.inspect.{name}(x{shown})
+    """
+    Expr._build[f"inspect.{name}"] = view_as(f"inspect.{name}")(named(build, name, doc))
 
 
 def _of_dtype(part: int) -> Compute:
@@ -371,3 +379,27 @@ _field("tensor_shape_i", "int64", _dimension, lambda x, axis: x.shape[int(axis)]
 _field("tensor_stride_i", "int64", _stride, lambda x, axis: x.strides[int(axis)] // x.itemsize)
 _field("tensor_byte_offset", "uint64", _offset, lambda x: 0)
 _field("tensor_elem_offset", "uint64", _offset, lambda x: 0)
+
+add_examples(
+    globals(),
+    """
+    x = relax.Var("x", R.Tensor((2, 3), "float32"));
+    f = lw.GlobalVar("f");
+    s = relax.Var("s", R.Shape([2, 3]));
+    m = relax.Var("m", R.Object())
+    """,
+    """
+    builtin_alloc_tensor: relax.op.builtin.alloc_tensor([2, 3], "float32")  # R.builtin.alloc_tensor(R.shape([2, 3]), R.dtype("float32"), R.prim_value(0), R.str("global"))
+    stop_lift_params: relax.op.builtin.stop_lift_params(x)  # R.builtin.stop_lift_params(x)
+    memory_alloc_storage: relax.op.memory.alloc_storage([24], 0, "global", "uint8")  # R.memory.alloc_storage(R.shape([24]), R.prim_value(0), R.str("global"), R.dtype("uint8"))
+    memory_alloc_tensor: relax.op.memory.alloc_tensor(m, 0, [2, 3], "float32")  # R.memory.alloc_tensor(m, R.prim_value(0), R.shape([2, 3]), R.dtype("float32"))
+    memory_kill_storage: relax.op.memory.kill_storage(m)  # R.memory.kill_storage(m)
+    memory_kill_tensor: relax.op.memory.kill_tensor(x)  # R.memory.kill_tensor(x)
+    vm_alloc_storage: relax.op.vm.alloc_storage([2, 3], 0, "float32")  # R.vm.alloc_storage(R.shape([2, 3]), R.prim_value(0), R.dtype("float32"), R.str("global"))
+    vm_alloc_tensor: relax.op.vm.alloc_tensor(m, 0, [2, 3], "float32")  # R.vm.alloc_tensor(m, R.prim_value(0), R.shape([2, 3]), R.dtype("float32"))
+    vm_kill_object: relax.op.vm.kill_object(m)  # R.vm.kill_object(m)
+    vm_call_tir_dyn: relax.op.vm.call_tir_dyn(f, [x, s])  # R.vm.call_tir_dyn(f, (x, s))
+    view: relax.op.memory.view(x, [6])  # R.memory.view(x, R.shape([6]), R.tuple(), R.tuple())
+    ensure_zero_offset: relax.op.memory.ensure_zero_offset(x)  # R.memory.ensure_zero_offset(x)
+    """,
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...base.examples import add_examples
 from .machinery import ScheduleBase
 from .machinery.errors import ScheduleError as ScheduleError
 from .machinery.random_variables import BlockRV as BlockRV
@@ -146,3 +147,31 @@ class Schedule(ScheduleBase):
     split_few_rows = split_few_rows
     unsafe_ignore_nan = unsafe_ignore_nan
     unsafe_reuse_buffer = unsafe_reuse_buffer
+
+
+add_examples(
+    vars(Schedule),
+    """
+    A = te.placeholder((8, 6), name="A");
+    B = te.compute((8, 6), lambda i, j: A[i, j] * 2.0, "B");
+    C = te.compute((8, 6), lambda i, j: B[i, j] + 1.0, "C");
+    sch = tir.Schedule(te.create_prim_func([A, C]), seed=0);
+    i, j = sch.get_loops("B")
+    """,
+    """
+    get_block: sch.get(sch.get_block("B")).name_hint  # 'B'
+    get_loops: [sch.get(loop).extent for loop in sch.get_loops("B")]  # [8, 6]
+    get_child_blocks: [sch.get(b).name_hint for b in sch.get_child_blocks(i)]  # ['B']
+    get_producers: [sch.get(b).name_hint for b in sch.get_producers("C")]  # ['B']
+    get_consumers: [sch.get(b).name_hint for b in sch.get_consumers("B")]  # ['C']
+    get_output_blocks: [sch.get(b).name_hint for b in sch.get_output_blocks("root")]  # ['C']
+    sample_categorical: sch.get(sch.sample_categorical([16, 32], [0.0, 1.0]))  # 32
+    sample_perfect_tile: [sch.get(n) for n in sch.sample_perfect_tile(i, 2, decision=[4, 2])]  # [4, 2]
+    sample_partitioned_tile: [sch.get(n) for n in sch.sample_partitioned_tile(i, 2, 1, 2, decision=[4, 2])]  # [4, 2]
+    sample_compute_location: sch.get(sch.sample_compute_location("B", decision=0)).loop_var  # i
+    sch.can_decompose_padding("B", i)  # False
+    sch.decide("rows", [4, 6, 8], 6)
+    sch.enter_postproc()
+    blockize: sch.get(sch.blockize(j)).name_hint  # 'B_o'
+    """,
+)

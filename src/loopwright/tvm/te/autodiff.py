@@ -309,6 +309,11 @@ def gradient(
     gradient has the leading axes of `head` and those of its input; it is 0 where the output does
     not depend on the input. Raises ValueError for expressions without a known derivative, and for
     operations that are not a `te.compute`.
+
+    >>> x = te.placeholder((4,), name="x")
+    >>> y = te.compute((4,), lambda i: x[i] * x[i], "y")
+    >>> te.gradient(y, x)
+    [Tensor(shape=[4, 4], op.name=...)]
     """
     listed = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     head = _identity(output) if head is None else head

@@ -22,6 +22,12 @@ class ScanOp(Operation):
 
     `scan_axis` ranges over the rows after the first; `chain` are the operations that read the
     state, in order; they run row by row.
+
+    >>> state = te.placeholder((4, 8))
+    >>> first = te.compute((1, 8), lambda _, i: 1.0)
+    >>> step = te.compute((4, 8), lambda t, i: state[t - 1, i] * 2.0)
+    >>> te.scan(first, step, state).op.scan_axis.dom
+    I.Range(1, 4)
     """
 
     __slots__ = ("chain", "init", "inputs", "scan_axis", "spatial_axis_",
@@ -165,10 +171,12 @@ def scan(
     `init` has the first rows, `update` computes row t from `state_placeholder[t - 1, ...]`, which
     is the result. Lists define several results together. The running sum of the rows of X:
 
-        state = te.placeholder((m, n))
-        first = te.compute((1, n), lambda _, i: X[0, i])
-        step = te.compute((m, n), lambda t, i: state[t - 1, i] + X[t, i])
-        total = te.scan(first, step, state, inputs=[X])
+    >>> m, n = te.var("m"), te.var("n")
+    >>> X, state = te.placeholder((m, n), name="X"), te.placeholder((m, n))
+    >>> first = te.compute((1, n), lambda _, i: X[0, i])
+    >>> step = te.compute((m, n), lambda t, i: state[t - 1, i] + X[t, i])
+    >>> te.scan(first, step, state, inputs=[X])
+    Tensor(shape=[m, n], op.name=scan)
 
     Raises ValueError if an init, update or state does not fit the others.
     """

@@ -56,7 +56,16 @@ from .stage import INLINED, SCAN_UPDATE, SCOPE, Stage, Stages
 
 class Schedule(Stages):
     """Stages of the operations behind some tensors; `s[C]` is the stage of a tensor or operation
-    C. `stages` has all of them, each after its inputs; `groups` those of `create_group`."""
+    C. `stages` has all of them, each after its inputs; `groups` those of `create_group`.
+
+    >>> A = te.placeholder((4, 8), "float32", "A")
+    >>> B = te.compute((4, 8), lambda i, j: A[i, j] + 1.0, "B")
+    >>> s = te.create_schedule(B.op)
+    >>> outer, inner = s[B].split(s[B].op.axis[1], factor=4)
+    >>> s[B].vectorize(inner)
+    >>> s.stages
+    [stage(A), stage(B)]
+    """
 
     def __init__(self, ops: Sequence[Operation]) -> None:
         super().__init__(list(ops))
@@ -192,7 +201,12 @@ def _successor(stage: Stage, axis: IterVar) -> IterVar:
 
 
 def create_schedule(ops: Operation | list[Operation | int]) -> Schedule:
-    """A schedule of operations (or tensors) and all their inputs."""
+    """A schedule of operations (or tensors) and all their inputs. Raises TypeError for others.
+
+    >>> B = te.compute((4, 8), lambda i, j: i + j, "B")
+    >>> te.create_schedule(B.op)[B]
+    stage(B)
+    """
     items = _list(ops)
     for item in items:
         if not isinstance(item, (Operation, Tensor)):
@@ -270,6 +284,10 @@ def lower(
 
     The function has plain loops over flat memory; with `simple_mode`, to read, tensors keep their
     dimensions. Raises ValueError for stages that are computed where their consumers are not.
+
+    >>> B = te.compute((3,), lambda i: i * i, "B")
+    >>> te.lower(te.create_schedule(B.op), [B])["main"].body
+    for i in range(3): ...
     """
     mod = schedule_to_module(s, args, name, binds)
     for step in (*_TO_LOOPS, *(() if simple_mode else _TO_FLAT)):
@@ -298,7 +316,14 @@ def build(
     s: Schedule, args: Sequence[Any], target: Any = None, name: str = "main", binds: Any = None
 ) -> Any:
     """Compile a scheduled computation; `f[name](*arrays)` runs it. One whose stages have no steps
-    is scheduled by the target's rules."""
+    is scheduled by the target's rules. binds: as for `lower`, buffers of tensors.
+
+    >>> B = te.compute((3,), lambda i: i * i, "B")
+    >>> f = te.build(te.create_schedule(B.op), [B], name="squares")
+    >>> out = lw.runtime.empty((3,), "int32")
+    >>> f["squares"](out); out.numpy()
+    array([0, 1, 4], dtype=int32)
+    """
     classes = (PlaceholderOp, ComputeOp, ExternOp, ScanOp)
     free = all(isinstance(stage.op, classes) and not stage.is_scheduled for stage in s.stages)
     if free and all(group.attach_type == SCAN_UPDATE for group in s.groups):

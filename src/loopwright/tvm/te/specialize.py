@@ -15,8 +15,11 @@ from ...ir.prim_op import convert
 class SpecializedCondition(Node):
     """The conjunction of `clauses`; as a context, a condition of the implementations added in it:
 
-    with te.SpecializedCondition(n > 16):
-        strategy.add_implementation(...)
+    Raises TypeError for a condition that is not a bool.
+
+    >>> with te.SpecializedCondition(te.var("n") > 16):
+    ...     te.SpecializedCondition.current().clauses
+    (n > 16,)
     """
 
     clauses: tuple[PrimExpr, ...]

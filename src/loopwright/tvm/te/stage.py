@@ -101,6 +101,12 @@ class Stage:
     `op` is the operation as currently computed; `origin_op` is the original one, from which
     `cache_write` and `rfactor` have split off parts. `relations` record how the loops came from the
     axes, `iter_var_attrs` how they run. A stage of a group has no operation of its own.
+
+    >>> B = te.compute((4, 8), lambda i, j: i + j, "B")
+    >>> s = te.create_schedule(B.op)
+    >>> outer, inner = s[B].split(s[B].op.axis[1], factor=4)
+    >>> [axis.var.name for axis in s[B].leaf_iter_vars]
+    ['i', 'j_outer', 'j_inner']
     """
 
     def __init__(self, op: Operation, schedule: Stages, name: str = "") -> None:

@@ -11,7 +11,11 @@ from ...te.tensor import Operation
 
 
 class TagScope:
-    """`with te.tag_scope("conv"): ...` tags the operations created inside; also a decorator."""
+    """A context, or decorator, that tags the operations created inside: see `te.tag_scope`.
+
+    >>> te.TagScope("conv").tag
+    'conv'
+    """
 
     _open: ClassVar[TagScope | None] = None
 
@@ -44,5 +48,10 @@ class TagScope:
 
 
 def tag_scope(tag: str) -> TagScope:
-    """A scope that tags the operations created within it."""
+    """A scope that tags the operations created within it.
+
+    >>> with te.tag_scope("conv"):
+    ...     te.compute((4,), lambda i: i).op.tag
+    'conv'
+    """
     return TagScope(tag)

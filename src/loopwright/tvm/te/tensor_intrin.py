@@ -15,7 +15,15 @@ from .tensor_compute import TensorIntrinCall, call_intrin
 
 class TensorIntrin:
     """A computation `op` and its implementation: `body` computes all of it; for a reduction,
-    `reset` sets the result to the identity and `update` accumulates one part of the reduction."""
+    `reset` sets the result to the identity and `update` accumulates one part of the reduction.
+
+    >>> x = te.placeholder((8,), "float32", "x")
+    >>> y = te.compute((8,), lambda i: x[i] * 2.0, "y")
+    >>> def body(ins, outs):
+    ...     return tir.call_packed("double", ins[0].access_ptr("r"), outs[0].access_ptr("w"))
+    >>> te.decl_tensor_intrin(y.op, body, name="double").name
+    'double'
+    """
 
     def __init__(
         self,
@@ -56,6 +64,13 @@ def decl_tensor_intrin(
     `default_buffer_params` (`decl_buffer`'s).
 
     Raises ValueError for another kind of operation.
+
+    >>> x = te.placeholder((8,), "float32", "x")
+    >>> y = te.compute((8,), lambda i: x[i] * 2.0, "y")
+    >>> def body(ins, outs):
+    ...     return tir.call_packed("double", ins[0].access_ptr("r"), outs[0].access_ptr("w"))
+    >>> te.decl_tensor_intrin(y.op, body, name="double").op
+    ComputeOp(y)
     """
     if not isinstance(op, ComputeOp) or op.num_outputs != 1:
         what = "decl_tensor_intrin describes a compute of one result"

@@ -108,6 +108,10 @@ def register_legalize(
     Without `legal_func` and `tir`, a decorator. If two kernels of one priority fit a call, a
     warning is logged when the call is legalized. Raises TypeError for a rule that is not callable,
     ValueError for an unknown operator "relax.NAME".
+
+    >>> @lw.register_legalize("relax.negative", target="llvm")
+    ... def negative(bb, call):
+    ...     return bb.call_te(lambda x: te.compute(x.shape, lambda *i: 0 - x(*i)), call.args[0])
     """
     origin = origin_of(tir if tir is not None else legal_func)
     if tir is not None:

@@ -11,6 +11,8 @@ from ..machinery import BlockArg, LoopRV, ScheduleBase, ScheduleError, primitive
 def add_unit_loop(sch: ScheduleBase, block_or_loop: BlockArg | LoopRV) -> LoopRV:
     """Put a loop of one iteration around a block or loop.
 
+    Raises ScheduleError for the root block.
+
     Before (-) and after (+) ``sch.add_unit_loop("B")``,
     with ``A: T.Buffer((), "float32"), B: T.Buffer((), "float32")``::
 

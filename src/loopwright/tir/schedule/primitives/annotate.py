@@ -20,6 +20,8 @@ def annotate(
 ) -> None:
     """Annotate a block or loop with `ann_key: ann_val`.
 
+    Raises ScheduleError where it has an annotation of this key.
+
     Before (-) and after (+) ``sch.annotate(sch.get_block("B"), "key", 1)``,
     with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
@@ -46,6 +48,8 @@ def annotate(
 @primitive("Unannotate", inputs="block_or_loop", attrs="ann_key")
 def unannotate(sch: ScheduleBase, block_or_loop: BlockArg | LoopRV, ann_key: str) -> None:
     """Remove the annotation `ann_key` from a block or loop.
+
+    Raises ScheduleError where the annotation is missing.
 
     Before (-) and after (+) ``sch.unannotate(sch.get_loops("B")[0], "key")``,
     with ``A: T.Buffer(8), B: T.Buffer(8)``::
@@ -97,6 +101,9 @@ def annotate_buffer_access(
 
     `gen_new_ranges(*axes)` returns for each dimension an index, or a pair (begin, end). The block
     notes which of its regions are declared.
+
+    Raises ScheduleError for a `buf_type` other than "read" and "write", and for another number
+    of ranges than the buffer has dimensions.
 
     Before (-) and after (+) ``sch.annotate_buffer_access("B", 0, "read", lambda v: [(v, v + 3)])``,
     with ``A: T.Buffer(10), B: T.Buffer(8)``::

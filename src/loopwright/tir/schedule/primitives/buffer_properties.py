@@ -26,6 +26,8 @@ def set_axis_separator(
 ) -> None:
     """Set the dimensions between which a buffer is not flattened.
 
+    Raises ScheduleError for separators that are not ascending and between dimensions.
+
     Before (-) and after (+)
     ``sch.set_axis_separator("B", ("write", 0), [1])``,
     with ``A: T.Buffer((8, 8)), B: T.Buffer((8, 8))`` that become
@@ -138,6 +140,9 @@ def unsafe_hide_buffer_access(
     sch: ScheduleBase, block: BlockArg, buf_type: str, buf_index_array: list[int]
 ) -> None:
     """Leave accesses out of the regions that a block declares. Unsafe: later steps do not see them.
+
+    Raises ScheduleError for a `buf_type` other than "read" and "write", and an index that
+    the block does not have.
 
     Before (-) and after (+) ``sch.unsafe_hide_buffer_access("B", "read", [0])``,
     with ``A: T.Buffer(8), B: T.Buffer(8)``::

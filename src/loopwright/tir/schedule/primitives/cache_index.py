@@ -25,6 +25,8 @@ def cache_index(
 
     Returns the blocks that compute them.
 
+    Raises ScheduleError for a block under a condition.
+
     Before (-) and after (+) ``sch.cache_index("B", "global")``,
     with ``A: T.Buffer(4), B: T.Buffer(8)``::
 

@@ -30,6 +30,8 @@ def cache_inplace(
 
     Returns the two copying blocks.
 
+    Raises ScheduleError when the block does not write the buffer.
+
     Before (-) and after (+) ``sch.cache_inplace("A", 0, "local")``, with ``A: T.Buffer(8)``::
 
         + A_local = T.alloc_buffer(8, scope="local")

@@ -43,6 +43,8 @@ def cache_read(
     has the shape of the copied region. At most one block of the scope writes the buffer. Returns
     the copying block.
 
+    Raises ScheduleError when the consumers share no loop below the writer.
+
     Before (-) and after (+) ``sch.cache_read("B", 0, "local")``,
     with ``A: T.Buffer(8), B: T.Buffer(8)``::
 
@@ -97,6 +99,8 @@ def cache_write(
 
     `consumer_blocks` read the new buffer, other readers the old one. No other block of the scope
     writes the buffer. Returns the copying block.
+
+    Raises ScheduleError when the block updates the buffer in place.
 
     Before (-) and after (+) ``sch.cache_write("B", 0, "local")``,
     with ``A: T.Buffer(8), B: T.Buffer(8)``::

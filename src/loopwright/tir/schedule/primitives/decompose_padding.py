@@ -46,6 +46,9 @@ def decompose_padding(sch: ScheduleBase, block: BlockArg, loop: LoopRV) -> Block
 
     Returns the block that writes the constant.
 
+    Raises ScheduleError when the loop is not around the block, and for a block that is not a
+    constant padding.
+
     Before (-) and after (+) ``sch.decompose_padding("B", sch.get_loops("B")[0])``,
     with ``A: T.Buffer(8), B: T.Buffer(10)``::
 

@@ -69,7 +69,8 @@ def unroll(sch: ScheduleBase, loop: LoopRV) -> None:
 def bind(sch: ScheduleBase, loop: LoopRV, thread_axis: str | IterVar) -> None:
     """Bind the iterations of a loop to threads: "blockIdx.x", "threadIdx.x", "vthread.x" ...
 
-    A reduction axis may be driven by a threadIdx loop. Raises as `parallel` does otherwise.
+    A reduction axis may be driven by a threadIdx loop. Raises ScheduleError for an unknown thread axis,
+    and otherwise as `parallel` does.
 
     Before (-) and after (+)
     ``i, j = sch.get_loops("B"); sch.bind(i, "blockIdx.x"); sch.bind(j, "threadIdx.x")``,

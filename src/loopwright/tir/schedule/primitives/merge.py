@@ -26,6 +26,8 @@ def merge(sch: ScheduleBase, *loops: LoopRV) -> LoopRV:
     The loops, and those around them up to the statement that holds all of them, are directly
     inside each other, of equal extents, and start at 0. Returns the merged loop of `loops`.
 
+    Raises ScheduleError for less than two loops, and for loops that do not fit each other.
+
     Before (-) and after (+) ``sch.merge(sch.get_loops("B")[0], sch.get_loops("C")[0])``,
     with ``A: T.Buffer(8), B: T.Buffer(8), C: T.Buffer((8, 4))``::
 

@@ -67,6 +67,9 @@ def pad_rows(sch: ScheduleBase, *blocks: BlockRV, factor: Positive, fill: float)
     The first block stores `fill` beyond the end; the others compute what follows from it, along their
     last axis or a reduction over it, and must not make an output of the function longer.
 
+    Raises ScheduleError for a block without axes or with several stores, and where an output of the
+    function would become longer.
+
     Before (-) and after (+)
     ``sch.pad_rows(sch.get_block("X"), sch.get_block("M"), factor=8, fill=0.0)``,
     with ``A: T.Buffer((4, 13)), M: T.Buffer(4)``::

@@ -28,6 +28,8 @@ def pad_einsum(sch: ScheduleBase, block: BlockArg, padding: list[int]) -> None:
     The block must be a sum of products of elements indexed by single axes, under a loop for each
     axis. Operands are copied to padded buffers, the result is copied out of one.
 
+    Raises ScheduleError for a block that is not such a sum, and another number of paddings than axes.
+
     Before (-) and after (+) ``sch.pad_einsum("B", [4, 1])``,
     with ``A: T.Buffer((5, 6)), B: T.Buffer(5)``::
 

@@ -42,6 +42,9 @@ def prefetch(
     fetched, if `condition`, of the same variables, holds. The elements need not exist. locality: from
     0, not to be kept in a cache, to 3, in all of them.
 
+    Raises ScheduleError when the block is not in the loop, and for another number of indices than the
+    buffer has dimensions.
+
     Before (-) and after (+) ``sch.prefetch("B", sch.get_loops("B")[0], 0,
     lambda i, line: (i + 1, line * 16), lines=2)``,
     with ``A: T.Buffer((8, 32)), B: T.Buffer((8, 32))``::

@@ -9,6 +9,8 @@ from ..machinery import BlockArg, ScheduleBase, ScheduleError, primitive
 def reorder_block_iter_var(sch: ScheduleBase, block: BlockArg, new_order: list[int]) -> None:
     """Put the axes of a block in another order: `new_order[n]` is the axis that comes n-th.
 
+    Raises ScheduleError for an order that is not a permutation of the axes.
+
     Before (-) and after (+) ``sch.reorder_block_iter_var("B", [1, 0])``,
     with ``A: T.Buffer((8, 4)), B: T.Buffer((8, 4))``::
 

@@ -32,7 +32,11 @@ def decide(sch: ScheduleBase, name: str, candidates: list[int], decision: int) -
 def sample_categorical(
     sch: ScheduleBase, candidates: list[int], probs: list[float], decision: int | None = None
 ) -> ExprRV:
-    """One of `candidates`, chosen with the given probabilities; `decision` is an index."""
+    """One of `candidates`, chosen with the given probabilities; `decision` is an index.
+
+    Raises ScheduleError for lists of different lengths, for probabilities below 0 or all 0,
+    and for a decision out of range.
+    """
     if len(candidates) != len(probs) or not candidates:
         got = f"{len(candidates)} candidates, {len(probs)} probabilities"
         what, hint = "each candidate needs a probability", "lists of the same length"
@@ -90,7 +94,10 @@ def sample_partitioned_tile(
     decision: list[int] | None = None,
 ) -> list[ExprRV]:
     """n factors whose product is the loop's extent; those from `partition_pos` on have a product
-    that is a multiple of `innerpart_factor` (where the extent allows it)."""
+    that is a multiple of `innerpart_factor` (where the extent allows it).
+
+    Raises ScheduleError for a position or a decision that does not fit n factors.
+    """
     extent = sch.loop(loop).stmt.extent
     if not isinstance(extent, IntImm):
         raise ScheduleError(
@@ -122,7 +129,10 @@ def sample_compute_location(
     sch: ScheduleBase, block: BlockArg, decision: int | None = None
 ) -> LoopRV:
     """A loop around the block's consumers to compute it at. The decision is its position; -1:
-    inline it, -2: leave it where it is."""
+    inline it, -2: leave it where it is.
+
+    Raises ScheduleError for a decision that is not a loop around all consumers.
+    """
     ref = sch.block(block)
     loops = locations(sch, ref)
     if decision is None:

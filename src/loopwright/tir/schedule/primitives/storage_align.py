@@ -14,6 +14,8 @@ def storage_align(
 ) -> None:
     """Make the stride of dimension `axis` of a buffer that a block writes k * factor + offset.
 
+    Raises ScheduleError for a dimension that the buffer does not have, and a factor below 1.
+
     Before (-) and after (+) ``sch.storage_align("B", 0, axis=1, factor=16, offset=1)``,
     with ``A: T.Buffer((4, 8, 8))``::
 

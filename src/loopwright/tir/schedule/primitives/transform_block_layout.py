@@ -29,6 +29,9 @@ def transform_block_layout(
     The map must be one to one (splits, fusions, permutations), and the block have one loop for
     each axis.
 
+    Raises ScheduleError for a map that is not one to one, for axes that do not begin at 0 or
+    run in a fixed order, and for a new axis that is spatial and reduction at once.
+
     Before (-) and after (+) ``sch.transform_block_layout("B", lambda i, j: (i * 4 + j,))``,
     with ``A: T.Buffer((8, 4)), B: T.Buffer((8, 4))``::
 

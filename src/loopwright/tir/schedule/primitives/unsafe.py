@@ -18,6 +18,8 @@ def unsafe_ignore_nan(sch: ScheduleBase, block: BlockArg) -> None:
 
     For results that are NaN anyway where an element is: those of a softmax, whose sum has it.
 
+    Raises ScheduleError for a block that does not fold maxima or minima.
+
     Before (-) and after (+) ``sch.unsafe_ignore_nan("M")``,
     with ``A: T.Buffer((4, 8)), M: T.Buffer(4)``::
 
@@ -51,6 +53,8 @@ def unsafe_reuse_buffer(sch: ScheduleBase, block: BlockArg, other: BlockArg) -> 
     """Let a block write into the buffer that another block writes, instead of one of its own.
 
     For values of which each is read for the last time where the other block stores in its position.
+
+    Raises ScheduleError for buffers of different dtypes or shapes.
 
     Before (-) and after (+) ``sch.unsafe_reuse_buffer("E", sch.get_block("B"))``,
     with ``A: T.Buffer(8), B: T.Buffer(8)``::
