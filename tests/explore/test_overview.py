@@ -111,7 +111,7 @@ def test_a_bound_is_what_the_machine_has_less_of():
     )
     assert bounds(100.0, 1e6, 5e5)[0].startswith("Memory bounds its kernel k: it reaches 50% of")
     assert "more than the 10 that memory has: caches help" in bounds(100.0, 1e6, 5e6)[0]
-    assert "more than the 100 that a product by numpy does here" in bounds(1.0, 5e5, 1e3)[0]
+    assert "more than the 100 that multiply-adds of float32 do here" in bounds(1.0, 5e5, 1e3)[0]
     assert bounds(5.0, 1e3, 1e3)[1].startswith("A call takes only 5 µs")
     assert bounds(5.0, 0, 1e3) == [
         "Data bounds the loops of its kernel k, so its rate is not known."

@@ -11,6 +11,7 @@ import typer
 
 from ..base.errors import LoopwrightError, explain
 from ..base.late import VIEWS, Slot
+from ..runtime.threads import num_threads
 from .commands import Build, app, from_pipe, numbers
 from .conditions import Conditions
 from .console import command
@@ -19,7 +20,7 @@ from .report import Report, figure, plot, table
 from .timing import Times, in_turns
 
 LANGUAGE: Slot[Any] = Slot("driver.llm")  # chat and bench of models of language
-_KERNELS, _PROFILED = 12, 20  # rows of the table, runs that their medians are of
+_PROFILED = 20  # runs that the medians of kernels are of
 BenchModel = Annotated[
     Path,
     typer.Argument(
@@ -65,16 +66,17 @@ class Case:
     def call(self) -> Callable[[], Any]:
         """A call of the model. The first one is made here: it says which sizes are refused."""
         run, arrays = self.exe.run, self.feeds.arrays
-        with self.feeds.explained():
+        with self.feeds.explained(run):
             run(arrays)
         return lambda: run(arrays)
 
     def row(self) -> dict[str, Any]:
         """The figures."""
         assert self.times is not None
-        items = self.batch or 1
+        batch = self.batch or self.feeds.batch
+        items = batch or 1
         figures = {**self.times.data(items), "ms_per_item": self.times.median / items}
-        return {"threads": self.threads, "batch": self.batch or None, **figures}
+        return {"threads": self.threads or num_threads(), "batch": batch or None, **figures}
 
 
 @command(app)
@@ -85,6 +87,9 @@ def bench(
     how: How,
     threads: Annotated[str, typer.Option("--threads", help="How many: 2, or 1,2,4.")] = "",
     batch: Annotated[str, typer.Option("--batch", help="Sizes of batches: 1,8,32.")] = "",
+    top: Annotated[
+        int, typer.Option("--top", min=0, help="How many kernels to print; 0: all.")
+    ] = 12,
     nodes: Annotated[
         bool, typer.Option("--nodes", help="Print nodes of the model instead of kernels.")
     ] = False,
@@ -112,7 +117,7 @@ def bench(
     ]
     measured = in_turns([case.call() for case in cases], how.seconds, how.warmup, how.runs)
     cases = [replace(case, times=times) for case, times in zip(cases, measured, strict=True)]
-    conditions = Conditions.of(model, cases[0].feeds, build.target, threads, str(how))
+    conditions = Conditions.of(model, cases[0].feeds, build.text, threads, str(how))
     data: dict[str, Any] = {"conditions": conditions.data(), "times": [c.row() for c in cases]}
     text = _table(cases)
     if len(cases) > 1:
@@ -123,10 +128,11 @@ def bench(
         rates = {case.name: case.row()["per_second"] for case in cases}
         return Report(data, f"{text}\n\n{plot(rates, 'a second')}", conditions.lines())
     (case,) = cases
-    costs = VIEWS.get().costs_of(case.exe, case.feeds.arrays, _PROFILED)
+    costs = VIEWS.get().costs_of(case.exe, case.feeds.arrays, _PROFILED, max(how.seconds, 1.0))
     if save is not None:
         costs.save(save)
-    shown = costs.compare(old, _KERNELS, nodes) if old else costs.table(_KERNELS, nodes)
+    limit = top or None
+    shown = costs.compare(old, limit, nodes) if old else costs.table(limit, nodes)
     return Report({**data, "costs": costs.data()}, f"{text}\n\n{shown}", conditions.lines())
 
 

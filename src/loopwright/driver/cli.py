@@ -144,9 +144,9 @@ def run(
         _check_writable(out)
     exe = build.compiled(model, threads)
     feeds = inputs.of(exe, model, overriding=True)
-    with feeds.explained():
+    with feeds.explained(exe.run):
         results = exe.run(feeds.arrays)
-    conditions = Conditions.of(model, feeds, build.target, threads)
+    conditions = Conditions.of(model, feeds, build.text, threads)
     if out is not None:
         save(out, results)
     if out == PIPE:

@@ -65,6 +65,12 @@ class Build:
         typer.Option("--backend", help="Offload to it where that pays: onednn; several."),
     ] = None
 
+    @property
+    def text(self) -> str:
+        """The options as they were written."""
+        chosen = (("--decide", self.decide), ("--backend", self.backend))
+        return " ".join([self.target, *(f"{o} {v}" for o, values in chosen for v in values or ())])
+
     def options(self, **more: Any) -> CompileOptions:
         """The options of `compile`. Raises LoopwrightError for a back end that cannot be used here."""
         for name in self.backend or ():

@@ -64,14 +64,14 @@ def check(
         resolved(ports_of(mod), inputs.shape or (), inputs.dims)
     exe = build.compiled(mod, threads)
     feeds = inputs.of(exe, model)
-    with feeds.explained():
+    with feeds.explained(exe.run):
         got = exe.run(feeds.arrays)
     args = [feeds.arrays[name] for name in exe.input_names()]
     expected = exe.signature("main").leaves(Interpreter(mod)["main"](*args))
     away = {n: apart(g, want) for (n, g), want in zip(got.items(), expected, strict=True)}
     lines += [f"{name}: greatest relative difference {error:.1e}" for name, error in away.items()]
     ok = max(away.values(), default=0.0) <= tolerance
-    conditions = Conditions.of(model, feeds, build.target, threads)
+    conditions = Conditions.of(model, feeds, build.text, threads)
     data |= {"conditions": conditions.data(), "differences": away, "tolerance": tolerance}
     return Report({**data, "ok": ok}, "\n".join(lines), conditions.lines(), status=int(not ok))
 
@@ -141,11 +141,11 @@ def compare(
     exe = build.compiled(model, threads)
     feeds = inputs.of(exe, model)
     other = _other(against, model, build, threads, feeds)
-    with feeds.explained():
+    with feeds.explained(exe.run):
         got, want = exe.run(feeds.arrays), other(feeds.arrays)
     pairs = [pair.data() for pair in _pairs(got, want)]
     ok = all(pair["relative"] <= tolerance for pair in pairs)
-    conditions = Conditions.of(model, feeds, build.target, threads, f"{seconds:g} s each, in turns")
+    conditions = Conditions.of(model, feeds, build.text, threads, f"{seconds:g} s each, in turns")
     data = {"conditions": conditions.data(), "against": [other.name, other.version]}
     lines = [_numbers(pairs, tolerance)]
     if seconds and other.times:
@@ -235,7 +235,7 @@ def _times(times: Mapping[str, Times], versions: tuple[str, str]) -> str:
     own, other = times.values()
     change = ratio(own.medians, other.medians)
     unsure = "" if change.is_change else ", which may be by chance: measure for longer (--seconds)"
-    ending = f"loopwright's median by {[*times][1]}'s: {change.text()}{unsure}"
+    ending = f"loopwright takes {change.text()} of the time of {[*times][1]}{unsure}"
     return f"{table(heads, rows, 2)}\n{ending}"
 
 

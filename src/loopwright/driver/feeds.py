@@ -7,9 +7,10 @@ import contextlib
 import io
 import json
 import sys
+import time
 import zipfile
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, takewhile
 from pathlib import Path
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 _OBJECT = "object"  # the dtype that sequences and maps are described by
 PIPE = Path("-")
+# Sizes that models take where they refuse others: of images, of windows of sound, of lengths.
+_SIZES = (32, 48, 64, 96, 112, 128, 160, 192, 256, 320, 384, 512, 640, 1024)
+_SEARCH_SECONDS = 5.0
 Dims = Annotated[
     str,
     typer.Option("--dims", "--size", help="Symbolic sizes: n=1,height=32, or one number for all."),
@@ -63,7 +67,7 @@ class Inputs:
         if self.feeds is not None:
             dtypes = {name: dtype for name, dtype, _ in ports}
             arrays = _load(self.feeds, dtypes, exe.overridable_names(), overriding)
-            return Feeds(arrays, {}, ports, f"from {self.feeds}")
+            return Feeds(arrays, {}, ports, dict.fromkeys(arrays, f"from {self.feeds}"))
         path = model if isinstance(model, (str, Path)) else None
         sizes = resolved(ports, self.shape or (), self.dims, path)
         if batch:
@@ -73,24 +77,35 @@ class Inputs:
                 hint = suggest("", sizes, "it has:") if sizes else "all of its sizes are fixed"
                 raise LoopwrightError(explain(what, got=f"--batch {batch}", instead=hint))
             sizes |= dict.fromkeys(axes, Size(batch, "--batch"))
-        values = {name: size.value for name, size in sizes.items()}
         fills = dict(_filled(text, [name for name, *_ in ports]) for text in self.fill or ())
+        return self._random(ports, sizes, fills)
+
+    def _random(
+        self, ports: Sequence[Described], sizes: Mapping[str, Size], fills: Mapping[str, float]
+    ) -> Feeds:
+        """Inputs of these sizes: those that are one number everywhere, the others at random."""
+        values = {name: size.value for name, size in sizes.items()}
         rng = np.random.default_rng(self.seed)
-        arrays = {}
+        arrays, sources = dict[str, Any](), dict[str, str]()
         for name, dtype, shape in ports:
             if dtype == _OBJECT:
                 what = f"the input {name} is a sequence or a map, which is not made at random"
                 raise LoopwrightError(explain(what, instead=f"--feeds FILE.npz with {name}.0, ..."))
-            random = rng.standard_normal(fixed(shape, values))
+            random, kind = rng.standard_normal(fixed(shape, values)), "random"
             if name in fills:
                 random = np.full_like(random, fills[name])
             elif dtype in ("int8", "uint8"):
                 random = random * 64 + 128 * (dtype == "uint8")
-            elif dtype.startswith(("int", "uint", "bool")):  # indices and masks: 0 or 1
-                random = random > 0
+            elif dtype.startswith(("int", "uint", "bool")):  # indices and masks
+                random, kind = random > 0, "0 or 1 at random"
             with np.errstate(invalid="ignore"):
                 arrays[name] = np.asarray(random, numpy_dtype(dtype))
-        return Feeds(arrays, sizes, ports, f"random, seed {self.seed}")
+            sources[name] = "--fill" if name in fills else f"{kind}, seed {self.seed}"
+
+        def others(changed: Mapping[str, Size]) -> dict[str, Any]:
+            return self._random(ports, {**sizes, **changed}, fills).arrays
+
+        return Feeds(arrays, dict(sizes), ports, sources, others)
 
 
 @dataclass(frozen=True)
@@ -100,31 +115,62 @@ class Feeds:
     arrays: dict[str, Any]
     sizes: dict[str, Size]
     ports: Sequence[Described]
-    source: str
+    sources: Mapping[str, str]
+    others: Callable[[Mapping[str, Size]], dict[str, Any]] | None = None  # of other sizes
+
+    @property
+    def batch(self) -> int:
+        """The open size of the batch; 0 where there is none, or inputs have different ones."""
+        kinds = open_sizes(self.ports)
+        found = {size.value for name, size in self.sizes.items() if kinds[name] == BATCH}
+        return found.pop() if len(found) == 1 else 0
 
     def lines(self) -> Iterator[str]:
         """A line for each input, and one of the sizes that were open."""
         for name, array in self.arrays.items():
             shown = f"{array.dtype}{list(array.shape)}" if hasattr(array, "dtype") else "a sequence"
-            yield f"{name} {shown}, {self.source}"
+            value = f" = {array.item()}" if getattr(array, "size", 0) == 1 else ""
+            yield f"{name} {shown}{value}, {self.sources[name]}"
         if self.sizes:
             yield f"open sizes: {', '.join(f'{n}={size}' for n, size in self.sizes.items())}"
 
     @contextlib.contextmanager
-    def explained(self) -> Iterator[None]:
-        """Within it, an error of a run says which sizes were not given, and the options for them."""
+    def explained(self, run: Callable[[dict[str, Any]], object]) -> Iterator[None]:
+        """Within it, an error of a run says which sizes were open, and ones that the model takes: those
+        of a few calls of `run`."""
         try:
             yield
         except (LoopwrightError, ValueError) as error:
-            assumed = [f"{n}={size}" for n, size in self.sizes.items() if size.is_default]
-            if not assumed:
+            good = self._taken(run)
+            if not good and not any(size.is_default for size in self.sizes.values()):
                 raise
-            shapes = {n: getattr(self.arrays[n], "shape", ()) for n, *_ in self.ports}
-            name = next(n for n, _, shape in self.ports if {*shape} & {*self.sizes})
-            what = f"the model refuses sizes that were not given\n{error}"
-            hint = f"--shape {name}={','.join(map(str, shapes[name]))} with the sizes that it takes"
-            text = explain(what, got=", ".join(assumed), instead=hint)
+            values = {n: size.value for n, size in self.sizes.items()}
+            values |= {n: sizes[0] for n, sizes in good.items()}
+            name, shape = next((n, s) for n, _, s in self.ports if {*s} & {*(good or values)})
+            hint = f"--shape {name}={','.join(map(str, fixed(shape, values)))}"
+            those = "; ".join(f"{n}={' or '.join(map(str, sizes))}" for n, sizes in good.items())
+            hint += f", as it takes {those}" if good else " with the sizes that it takes"
+            given = ", ".join(f"{n}={size}" for n, size in self.sizes.items())
+            text = explain(f"the model refuses these sizes\n{error}", got=given, instead=hint)
             raise LoopwrightError(text) from error
+
+    def _taken(self, run: Callable[[dict[str, Any]], object]) -> dict[str, list[int]]:
+        """Other values of one open size that the model takes, those that were not given first. Any batch
+        is as good as another."""
+        end, others = time.monotonic() + _SEARCH_SECONDS, self.others
+        kinds = open_sizes(self.ports)
+        names = [name for name in self.sizes if kinds[name] != BATCH]
+        for name in sorted(names, key=lambda n: not self.sizes[n].is_default):
+            good = []
+            for value in _SIZES if others is not None else ():
+                if time.monotonic() > end:
+                    break
+                with contextlib.suppress(LoopwrightError, ValueError):
+                    run(others({name: Size(value, "tried")}))
+                    good.append(value)
+            if good:
+                return {name: good}
+        return {}
 
 
 def _filled(text: str, names: Iterable[str]) -> tuple[str, float]:

@@ -162,7 +162,7 @@ class _Overview:
         gflops, gbs = flops / us / 1e3, size / us / 1e3
         if each >= knee:
             limit, rate, peak, unit = "Arithmetic", gflops, machine.gflops, "GFLOP/s"
-            above = "a product by numpy does here"
+            above = "multiply-adds of float32 do here"
         else:
             limit, rate, peak, unit = "Memory", gbs, machine.gbs, "GB/s"
             above = "memory has: caches help"

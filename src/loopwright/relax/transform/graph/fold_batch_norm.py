@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from ....base.span import merge_spans
 from ....ir.functor import pre_order_visit
 from ....ir.node import Node
 from ....ir.transform import IRModule, ModulePass, PassContext
@@ -93,7 +94,7 @@ class _Folder(SweepingRewriter):
         if conv is not None:
             weight = conv.args[1].data.numpy()
             folded = self.rounded(weight * scale.reshape(-1, 1, 1, 1), weight.dtype)
-            data = conv.replace(args=(conv.args[0], folded))
+            data = self.both(conv.replace(args=(conv.args[0], folded)), data)
         else:
             data = relax_op.multiply(data, self.per_channel(scale, data, norm))
         return relax_op.add(data, self.per_channel(shift, norm.args[0], norm))
@@ -127,7 +128,7 @@ class _Folder(SweepingRewriter):
             weight = run(relax_op.astype, conv.args[1], "float64")
             factor = run(relax_op.reshape, scale, (-1, 1, 1, 1))
             folded = rounded(run(relax_op.multiply, weight, factor))
-            data = conv.replace(args=(conv.args[0], folded))
+            data = self.both(conv.replace(args=(conv.args[0], folded)), data)
         else:
             data = relax_op.multiply(data, rounded(run(relax_op.reshape, scale, shape)))
         return relax_op.add(data, rounded(run(relax_op.reshape, shift, shape)))
@@ -142,6 +143,10 @@ class _Folder(SweepingRewriter):
         weight = conv.args[1]
         constant = isinstance(weight, Constant) and weight.is_weight == norm.args[4].is_weight
         return conv if plain and constant and norm.attrs.axis in (1, -3) else None
+
+    def both(self, conv: Call, data: Expr) -> Call:
+        """The convolution, as one of two nodes: that of `data`, and the batch norm."""
+        return conv.with_span(merge_spans(data.span, self.builder.span))
 
     def per_channel(self, values: np.ndarray, data: Expr, norm: Call) -> Any:
         rank = data.struct_info.ndim
