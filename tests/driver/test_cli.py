@@ -175,9 +175,14 @@ def test_bench_prints_as_many_kernels_as_asked() -> None:
     command = ["bench", MODEL, "--seconds", "0", "--batch", "3"]
     few, all_of_them = (call(*command, "--top", n) for n in ("1", "0"))
     assert re.search(r"total .* us in (\d+) kernels; 1 are shown", few)
+    shown = CliRunner().invoke(app, [*command, "--json"])
+    (row,) = json.loads(shown.stdout)["times"]
+    assert 0 < row["min_ms"] <= row["mean_ms"] <= row["max_ms"]
     assert "softmax" in all_of_them and "are shown" not in all_of_them
-    row = few.splitlines()[4].split()
-    assert row[1] == "3" and row[0].isdecimal(), "the number of threads, and the batch"
+    threads, batch, *_ = few.splitlines()[4].split()
+    assert batch == "3" and threads.isdecimal()
+    noted = CliRunner().invoke(app, [*command, "--top", "1"]).stderr
+    assert re.search(r"ready   after .* s of loading or compiling; a first call: .* ms", noted)
 
 
 PLUGIN = """
@@ -348,7 +353,7 @@ def test_a_model_that_refuses_its_sizes_gets_ones_that_it_takes(
     assert "y: float32 (10, 2)" in call("run", str(model), "--shape", "x=2,5,48")
 
 
-def test_the_source_of_each_input_is_said(tmp_path: Path) -> None:
+def test_the_source_of_each_input_is_said(tmp_path: Path, refuse: Refuse) -> None:
     ports = [
         helper.make_tensor_value_info("x", TensorProto.FLOAT, [2]),
         helper.make_tensor_value_info("rate", TensorProto.INT64, []),
@@ -366,6 +371,11 @@ def test_the_source_of_each_input_is_said(tmp_path: Path) -> None:
     assert re.search(r"rate int64\[\] = [01], 0 or 1 at random, seed 0", drawn)
     filled = CliRunner().invoke(app, ["run", str(model), "--fill", "rate=16000"]).stderr
     assert "rate int64[] = 16000, --fill" in filled and "x float32[2], random" in filled
+    ranges = ["--fill", "rate=5:7", "--fill", "x=2:3", "--json"]
+    shown = CliRunner().invoke(app, ["run", str(model), *ranges])
+    y = np.array(json.loads(shown.stdout)["outputs"]["y"]["values"])
+    assert (y >= 10).all() and (y < 21).all() and y[0] != y[1]
+    assert "rate=a" in refuse("run", model, "--fill", "rate=a")
 
 
 def test_every_command_on_a_model_takes_sizes() -> None:

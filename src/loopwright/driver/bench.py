@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -111,29 +112,36 @@ def bench(
         lines = list(LANGUAGE.get().bench(model, lengths, counts[0]))
         return Report({"model": str(model), "lines": lines}, "\n".join(lines))
     old = None if compare is None else VIEWS.get().Costs.load(compare)
+    begin = time.perf_counter()
     compiled = [(n, build.compiled(model, n)) for n in counts]
+    ready = time.perf_counter() - begin
     cases = [
         Case(n, b, exe, inputs.of(exe, model, batch=b)) for n, exe in compiled for b in batches
     ]
-    measured = in_turns([case.call() for case in cases], how.seconds, how.warmup, how.runs)
+    begin = time.perf_counter()
+    calls = [case.call() for case in cases]
+    first = (time.perf_counter() - begin) / len(cases)
+    measured = in_turns(calls, how.seconds, how.warmup, how.runs)
     cases = [replace(case, times=times) for case, times in zip(cases, measured, strict=True)]
     conditions = Conditions.of(model, cases[0].feeds, build.text, threads, str(how))
     data: dict[str, Any] = {"conditions": conditions.data(), "times": [c.row() for c in cases]}
-    text = _table(cases)
+    data |= {"ready_s": ready, "first_call_ms": 1e3 * first}
+    notes = f"ready   after {ready:.2f} s of loading or compiling; a first call: {figure(1e3 * first)} ms"
+    notes, text = f"{conditions.lines()}\n{notes}", _table(cases)
     if len(cases) > 1:
         if old is not None or save is not None:
             what, got = "a run is saved and compared on its own", f"{len(cases)} variants"
             hint = "one number of threads and one batch"
             raise LoopwrightError(explain(what, got=got, instead=hint))
         rates = {case.name: case.row()["per_second"] for case in cases}
-        return Report(data, f"{text}\n\n{plot(rates, 'a second')}", conditions.lines())
+        return Report(data, f"{text}\n\n{plot(rates, 'a second')}", notes)
     (case,) = cases
     costs = VIEWS.get().costs_of(case.exe, case.feeds.arrays, _PROFILED, max(how.seconds, 1.0))
     if save is not None:
         costs.save(save)
     limit = top or None
     shown = costs.compare(old, limit, nodes) if old else costs.table(limit, nodes)
-    return Report({**data, "costs": costs.data()}, f"{text}\n\n{shown}", conditions.lines())
+    return Report({**data, "costs": costs.data()}, f"{text}\n\n{shown}", notes)
 
 
 def _table(cases: list[Case]) -> str:

@@ -32,6 +32,7 @@ PIPE = Path("-")
 # Sizes that models take where they refuse others: of images, of windows of sound, of lengths.
 _SIZES = (32, 48, 64, 96, 112, 128, 160, 192, 256, 320, 384, 512, 640, 1024)
 _SEARCH_SECONDS = 5.0
+Range = tuple[float, float]
 Dims = Annotated[
     str,
     typer.Option("--dims", "--size", help="Symbolic sizes: n=1,height=32, or one number for all."),
@@ -52,7 +53,7 @@ class Inputs:
     dims: Dims = ""
     fill: Annotated[
         list[str] | None,
-        typer.Option("--fill", help="An input that is one number everywhere: mask=1; several."),
+        typer.Option("--fill", help="An input's value, mask=1, or range, ids=0:30000; several."),
     ] = None
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of random inputs.")] = 0
 
@@ -81,9 +82,9 @@ class Inputs:
         return self._random(ports, sizes, fills)
 
     def _random(
-        self, ports: Sequence[Described], sizes: Mapping[str, Size], fills: Mapping[str, float]
+        self, ports: Sequence[Described], sizes: Mapping[str, Size], fills: Mapping[str, Range]
     ) -> Feeds:
-        """Inputs of these sizes: those that are one number everywhere, the others at random."""
+        """Inputs of these sizes, at random: in the ranges that `--fill` says, else by their dtypes."""
         values = {name: size.value for name, size in sizes.items()}
         rng = np.random.default_rng(self.seed)
         arrays, sources = dict[str, Any](), dict[str, str]()
@@ -93,14 +94,17 @@ class Inputs:
                 raise LoopwrightError(explain(what, instead=f"--feeds FILE.npz with {name}.0, ..."))
             random, kind = rng.standard_normal(fixed(shape, values)), "random"
             if name in fills:
-                random = np.full_like(random, fills[name])
+                low, high = fills[name]
+                random = rng.uniform(low, high, random.shape)
             elif dtype in ("int8", "uint8"):
                 random = random * 64 + 128 * (dtype == "uint8")
             elif dtype.startswith(("int", "uint", "bool")):  # indices and masks
                 random, kind = random > 0, "0 or 1 at random"
             with np.errstate(invalid="ignore"):
                 arrays[name] = np.asarray(random, numpy_dtype(dtype))
-            sources[name] = "--fill" if name in fills else f"{kind}, seed {self.seed}"
+            kind = "--fill" if name in fills else kind
+            drawn = name not in fills or len({*fills[name]}) > 1
+            sources[name] = f"{kind}, seed {self.seed}" if drawn else kind
 
         def others(changed: Mapping[str, Size]) -> dict[str, Any]:
             return self._random(ports, {**sizes, **changed}, fills).arrays
@@ -120,10 +124,10 @@ class Feeds:
 
     @property
     def batch(self) -> int:
-        """The open size of the batch; 0 where there is none, or inputs have different ones."""
+        """The open size of the batch; 0 where no axis has one, or inputs have different ones."""
         kinds = open_sizes(self.ports)
-        found = {size.value for name, size in self.sizes.items() if kinds[name] == BATCH}
-        return found.pop() if len(found) == 1 else 0
+        batches = {size.value for name, size in self.sizes.items() if kinds[name] == BATCH}
+        return batches.pop() if len(batches) == 1 else 0
 
     def lines(self) -> Iterator[str]:
         """A line for each input, and one of the sizes that were open."""
@@ -150,8 +154,8 @@ class Feeds:
             hint = f"--shape {name}={','.join(map(str, fixed(shape, values)))}"
             those = "; ".join(f"{n}={' or '.join(map(str, sizes))}" for n, sizes in good.items())
             hint += f", as it takes {those}" if good else " with the sizes that it takes"
-            given = ", ".join(f"{n}={size}" for n, size in self.sizes.items())
-            text = explain(f"the model refuses these sizes\n{error}", got=given, instead=hint)
+            got = ", ".join(f"{n}={size}" for n, size in self.sizes.items())
+            text = explain(f"the model refuses these sizes\n{error}", got=got, instead=hint)
             raise LoopwrightError(text) from error
 
     def _taken(self, run: Callable[[dict[str, Any]], object]) -> dict[str, list[int]]:
@@ -173,14 +177,18 @@ class Feeds:
         return {}
 
 
-def _filled(text: str, names: Iterable[str]) -> tuple[str, float]:
-    """The input and the number of a text such as mask=1."""
-    name, _, number = text.rpartition("=")
+def _filled(text: str, names: Iterable[str]) -> tuple[str, Range]:
+    """The input and the range of a text such as mask=1 or ids=0:30000, whose end is not in it."""
+    name, _, numbers = text.rpartition("=")
+    low, _, high = numbers.partition(":")
     try:
-        return find_input(name, names), float(number)
+        return find_input(name, names), (float(low), float(high or low))
     except ValueError:
-        what = "an input is filled with a number"
-        raise LoopwrightError(explain(what, got=text, instead="--fill mask=1")) from None
+        what, hint = (
+            "an input is filled with a number, or from a range",
+            "--fill mask=1 or ids=0:30000",
+        )
+        raise LoopwrightError(explain(what, got=text, instead=hint)) from None
 
 
 def _load(

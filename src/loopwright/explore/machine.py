@@ -53,7 +53,7 @@ class Machine(NamedTuple):
 
 
 def machine(threads: int | None = None) -> Machine:
-    """This machine's roof for a number of threads; None: as many as compiled code uses. The first call
+    """This machine's roof for a number of threads; None: that of compiled code. The first call
     takes about half a second."""
     return _measured(threads or num_threads())
 

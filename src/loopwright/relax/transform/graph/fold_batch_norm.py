@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 
-from ....base.span import merge_spans
 from ....ir.functor import pre_order_visit
 from ....ir.node import Node
 from ....ir.transform import IRModule, ModulePass, PassContext
@@ -94,7 +93,7 @@ class _Folder(SweepingRewriter):
         if conv is not None:
             weight = conv.args[1].data.numpy()
             folded = self.rounded(weight * scale.reshape(-1, 1, 1, 1), weight.dtype)
-            data = self.both(conv.replace(args=(conv.args[0], folded)), data)
+            data = _scaled(conv, data, folded)
         else:
             data = relax_op.multiply(data, self.per_channel(scale, data, norm))
         return relax_op.add(data, self.per_channel(shift, norm.args[0], norm))
@@ -128,7 +127,7 @@ class _Folder(SweepingRewriter):
             weight = run(relax_op.astype, conv.args[1], "float64")
             factor = run(relax_op.reshape, scale, (-1, 1, 1, 1))
             folded = rounded(run(relax_op.multiply, weight, factor))
-            data = self.both(conv.replace(args=(conv.args[0], folded)), data)
+            data = _scaled(conv, data, folded)
         else:
             data = relax_op.multiply(data, rounded(run(relax_op.reshape, scale, shape)))
         return relax_op.add(data, rounded(run(relax_op.reshape, shift, shape)))
@@ -144,10 +143,6 @@ class _Folder(SweepingRewriter):
         constant = isinstance(weight, Constant) and weight.is_weight == norm.args[4].is_weight
         return conv if plain and constant and norm.attrs.axis in (1, -3) else None
 
-    def both(self, conv: Call, data: Expr) -> Call:
-        """The convolution, as one of two nodes: that of `data`, and the batch norm."""
-        return conv.with_span(merge_spans(data.span, self.builder.span))
-
     def per_channel(self, values: np.ndarray, data: Expr, norm: Call) -> Any:
         rank = data.struct_info.ndim
         shape = [1] * rank
@@ -159,6 +154,12 @@ class _Folder(SweepingRewriter):
         if self.wide and str(dtype) in ("float16", "bfloat16"):
             return relax_op.astype(const(values.astype(np.float32)), str(dtype))
         return const(values.astype(dtype))
+
+
+def _scaled(conv: Call, data: Expr, weight: Expr) -> Call:
+    """The convolution `data` with another weight. It stays the convolution's node: what is left of the
+    batch norm's is the addition."""
+    return conv.replace(args=(conv.args[0], weight)).with_span(conv.span or data.span)
 
 
 def _affine(norm: Call) -> tuple[np.ndarray, np.ndarray]:
