@@ -257,6 +257,12 @@ def test_check_is_for_programs_too() -> None:
     assert failed.exit_code == 1 and "does not exist" in json.loads(failed.stdout)["error"]
 
 
+def test_a_back_end_that_only_describes_is_not_run(refuse: Refuse) -> None:
+    assert "describes regions; to run, tensorrt(runner=...)" in call("doctor")
+    shown = refuse("run", MODEL, "--backend", "tensorrt")
+    assert "got: tensorrt" in shown and "instead: tensorrt(runner=...) in Python" in shown
+
+
 def test_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
     text, data = call("doctor"), json.loads(call("doctor", "--json"))
     assert "caches" in text and data["versions"]["numpy"] == np.__version__ and data["ok"]
@@ -316,7 +322,7 @@ def test_a_model_that_refuses_its_sizes_names_the_option(tmp_path: Path, refuse:
     model = tmp_path / "model.onnx"
     onnx.save(helper.make_model(graph, ir_version=10), model)
     shown = refuse("run", model)
-    assert "the model refuses these sizes" in shown
+    assert "the model refuses this, where not all sizes were given" in shown
     assert "h=224 (default of image axes)" in shown and "instead: --shape x=1,1,224,224" in shown
     assert "y: float32 (5, 2)" in call("run", str(model), "--shape", "x=5,1,3,4")
 

@@ -90,6 +90,10 @@ class Build:
             what = f"{result.form} is not run from here"
             hint = f"loopwright compile MODEL -o FOLDER --target {self.target}"
             raise LoopwrightError(explain(what, got=self.target, instead=hint))
+        for name in self.backend or ():
+            if needs := get_backend(name).needs:
+                what = "this back end describes what it takes, and does not run it here"
+                raise LoopwrightError(explain(what, got=name, instead=needs))
 
 
 def decisions(texts: Iterable[str] | None) -> dict[str, dict[str, int]]:

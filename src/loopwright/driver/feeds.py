@@ -155,7 +155,8 @@ class Feeds:
             those = "; ".join(f"{n}={' or '.join(map(str, sizes))}" for n, sizes in good.items())
             hint += f", as it takes {those}" if good else " with the sizes that it takes"
             got = ", ".join(f"{n}={size}" for n, size in self.sizes.items())
-            text = explain(f"the model refuses these sizes\n{error}", got=got, instead=hint)
+            what = "these sizes" if good else "this, where not all sizes were given"
+            text = explain(f"the model refuses {what}\n{error}", got=got, instead=hint)
             raise LoopwrightError(text) from error
 
     def _taken(self, run: Callable[[dict[str, Any]], object]) -> dict[str, list[int]]:
