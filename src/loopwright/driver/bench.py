@@ -12,6 +12,7 @@ import typer
 
 from ..base.errors import LoopwrightError, explain
 from ..base.late import VIEWS, Slot
+from ..codegen.compiled import CompiledModel
 from ..runtime.threads import num_threads
 from .commands import Build, app, from_pipe, numbers
 from .conditions import Conditions
@@ -54,7 +55,7 @@ class Case:
 
     threads: int | None
     batch: int
-    exe: Any
+    exe: CompiledModel
     feeds: Feeds
     times: Times | None = None
 
@@ -64,7 +65,7 @@ class Case:
         parts = {"threads": self.threads, "batch": self.batch}
         return ", ".join(f"{name} {n}" for name, n in parts.items() if n)
 
-    def call(self) -> Callable[[], Any]:
+    def call(self) -> Callable[[], object]:
         """A call of the model. The first one is made here: it says which sizes are refused."""
         run, arrays = self.exe.run, self.feeds.arrays
         with self.feeds.explained(run):

@@ -21,7 +21,7 @@ from .commands import Build, Model, Threads, Tolerance, app, ports_of
 from .conditions import Conditions
 from .console import command
 from .differences import apart, difference, errors, flat
-from .feeds import Feeds, Inputs
+from .feeds import Arrays, Feed, Feeds, Inputs
 from .front import compile
 from .peers import PEERS, Peer, open_peer
 from .report import Report, figure, table
@@ -183,11 +183,12 @@ def _other(text: str, model: Path, build: Build, threads: int | None, feeds: Fee
         return Peer(text, __version__, compile(model, text, threads=threads).run)
     sizes = {name: size.value for name, size in feeds.sizes.items()}  # C has fixed sizes
     mod = as_module(model)
-    compiled: Any = compile(BindSymbolicVars(sizes)(mod) if sizes else mod, text)
-    return Peer(text, __version__, compiled.run)
+    return Peer(
+        text, __version__, compile(BindSymbolicVars(sizes)(mod) if sizes else mod, text).run
+    )
 
 
-def _renamed(feeds: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+def _renamed(feeds: Mapping[str, Feed], names: list[str]) -> Arrays:
     """The inputs of another file: by name where it has the same names, else in order."""
     if set(names) == set(feeds):
         return dict(feeds)
@@ -197,7 +198,7 @@ def _renamed(feeds: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
     return dict(zip(names, feeds.values(), strict=True))
 
 
-def _pairs(got: Mapping[str, Any], want: Mapping[str, Any]) -> Iterator[Pair]:
+def _pairs(got: Mapping[str, object], want: Mapping[str, object]) -> Iterator[Pair]:
     """The outputs of both sides: by name where the names are the same, else in order."""
     if set(got) == set(want):
         want = {name: want[name] for name in got}

@@ -33,6 +33,8 @@ PIPE = Path("-")
 _SIZES = (32, 48, 64, 96, 112, 128, 160, 192, 256, 320, 384, 512, 640, 1024)
 _SEARCH_SECONDS = 5.0
 Range = tuple[float, float]
+Feed = np.ndarray | list[np.ndarray]  # an input: a tensor, or a sequence of them
+Arrays = dict[str, Feed]
 Dims = Annotated[
     str,
     typer.Option("--dims", "--size", help="Symbolic sizes: n=1,height=32, or one number for all."),
@@ -68,7 +70,8 @@ class Inputs:
         if self.feeds is not None:
             dtypes = {name: dtype for name, dtype, _ in ports}
             arrays = _load(self.feeds, dtypes, exe.overridable_names(), overriding)
-            return Feeds(arrays, {}, ports, dict.fromkeys(arrays, f"from {self.feeds}"))
+            sources = dict.fromkeys(arrays, f"from {self.feeds}")
+            return Feeds(arrays, {}, ports, sources, lambda _: arrays)
         path = model if isinstance(model, (str, Path)) else None
         sizes = resolved(ports, self.shape or (), self.dims, path)
         if batch:
@@ -87,7 +90,7 @@ class Inputs:
         """Inputs of these sizes, at random: in the ranges that `--fill` says, else by their dtypes."""
         values = {name: size.value for name, size in sizes.items()}
         rng = np.random.default_rng(self.seed)
-        arrays, sources = dict[str, Any](), dict[str, str]()
+        arrays, sources = dict[str, Feed](), dict[str, str]()
         for name, dtype, shape in ports:
             if dtype == _OBJECT:
                 what = f"the input {name} is a sequence or a map, which is not made at random"
@@ -106,7 +109,7 @@ class Inputs:
             drawn = name not in fills or len({*fills[name]}) > 1
             sources[name] = f"{kind}, seed {self.seed}" if drawn else kind
 
-        def others(changed: Mapping[str, Size]) -> dict[str, Any]:
+        def others(changed: Mapping[str, Size]) -> Arrays:
             return self._random(ports, {**sizes, **changed}, fills).arrays
 
         return Feeds(arrays, dict(sizes), ports, sources, others)
@@ -116,11 +119,11 @@ class Inputs:
 class Feeds:
     """Inputs by name, the sizes that were open, and the source of the values."""
 
-    arrays: dict[str, Any]
+    arrays: Arrays
     sizes: dict[str, Size]
     ports: Sequence[Described]
     sources: Mapping[str, str]
-    others: Callable[[Mapping[str, Size]], dict[str, Any]] | None = None  # of other sizes
+    others: Callable[[Mapping[str, Size]], Arrays]  # of other sizes
 
     @property
     def batch(self) -> int:
@@ -139,7 +142,7 @@ class Feeds:
             yield f"open sizes: {', '.join(f'{n}={size}' for n, size in self.sizes.items())}"
 
     @contextlib.contextmanager
-    def explained(self, run: Callable[[dict[str, Any]], object]) -> Iterator[None]:
+    def explained(self, run: Callable[[Arrays], object]) -> Iterator[None]:
         """Within it, an error of a run says which sizes were open, and ones that the model takes: those
         of a few calls of `run`."""
         try:
@@ -159,19 +162,18 @@ class Feeds:
             text = explain(f"the model refuses {what}\n{error}", got=got, instead=hint)
             raise LoopwrightError(text) from error
 
-    def _taken(self, run: Callable[[dict[str, Any]], object]) -> dict[str, list[int]]:
+    def _taken(self, run: Callable[[Arrays], object]) -> dict[str, list[int]]:
         """Other values of one open size that the model takes, those that were not given first. Any batch
         is as good as another."""
-        end, others = time.monotonic() + _SEARCH_SECONDS, self.others
-        kinds = open_sizes(self.ports)
+        end, kinds = time.monotonic() + _SEARCH_SECONDS, open_sizes(self.ports)
         names = [name for name in self.sizes if kinds[name] != BATCH]
         for name in sorted(names, key=lambda n: not self.sizes[n].is_default):
             good = []
-            for value in _SIZES if others is not None else ():
+            for value in _SIZES:
                 if time.monotonic() > end:
                     break
                 with contextlib.suppress(LoopwrightError, ValueError):
-                    run(others({name: Size(value, "tried")}))
+                    run(self.others({name: Size(value, "tried")}))
                     good.append(value)
             if good:
                 return {name: good}
@@ -194,7 +196,7 @@ def _filled(text: str, names: Iterable[str]) -> tuple[str, Range]:
 
 def _load(
     path: Path, dtypes: Mapping[str, str], initializers: Collection[str], overriding: bool
-) -> dict[str, Any]:
+) -> Arrays:
     """The inputs that a .npz or .json file has, as `save` writes them; that of a .npy file where
     there is one input."""
     what = f"{path}: inputs come from a .npz file with an array for each, or from JSON"
