@@ -26,7 +26,7 @@ Pairs = list[tuple[int, int]]
 
 def pair_page(before: Data, after: Data) -> str:
     """The page of two pages' data, as HTML."""
-    return html_of(pair_data(before, after), _SCRIPTS, "pair.html")
+    return html_of(pair_data(before, after), _SCRIPTS, "pair")
 
 
 def data_of_page(file: str | Path) -> dict[str, Any]:
