@@ -348,6 +348,14 @@ def said(data: Any) -> list[str]:
     return ["".join(map(name, sentence)) for sentence in data["sentences"]]
 
 
+@pytest.mark.parametrize("more, slower", [(0.2, False), (0.4, True)])
+@pytest.mark.no_roundtrip
+def test_less_than_a_clocks_reading_is_no_change(digits, more, slower):
+    before, after = ({**digits, "us": 4.0} for _ in range(2))
+    after["kernels"] = [{**k, "us": k["us"] + more} for k in digits["kernels"]]
+    assert any("Slower" in row for row in said(pair_data(before, after))) == slower
+
+
 @pytest.mark.no_roundtrip
 def test_what_changed_in_sentences(digits, other):
     data = pair_data(digits, other)

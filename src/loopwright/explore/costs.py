@@ -16,12 +16,11 @@ from ..driver.report import table
 from ..driver.timing import ratio
 from .explored import Explored
 from .machine import Machine, machine
-from .timing import timed
+from .timing import CLOCK_US, timed
 
 _HEADS = ("calls", "us", "share", "GFLOP/s", "GB/s", "of roof")
-# Runs of different times see different machines (clocks, other work): a ratio below is not a change,
-# nor is a difference of less than the clock's own reading.
-_LEAST, _CLOCK_US = 0.05, 0.3
+# Runs of different times see different machines (clocks, other work): a ratio below is not a change.
+_LEAST = 0.05
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ def _change(new: Cost | None, old: Cost | None) -> str:
     """The ratio of two times, if it is a change."""
     if new is None or old is None:
         return "only now" if old is None else "only before"
-    if abs(new.us - old.us) < _CLOCK_US * max(new.calls, 1):
+    if abs(new.us - old.us) < CLOCK_US * max(new.calls, 1):
         return "no change"
     return str(ratio(new.runs, old.runs, _LEAST)) if new.runs and old.runs else "one run: unknown"
 

@@ -16,9 +16,7 @@ _SCRIPTS += ("graph.js", "charts.js", "overview.js", "page.js")
 _LICENCES = ("dagre.LICENSE", "diff.LICENSE")
 
 
-def html_of(
-    data: dict[str, Any], scripts: Sequence[str] = _SCRIPTS, kind: str = "page"
-) -> str:
+def html_of(data: dict[str, Any], scripts: Sequence[str] = _SCRIPTS, kind: str = "page") -> str:
     """A page of data, with these scripts and the body of this kind."""
     packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)
     assert __package__ is not None

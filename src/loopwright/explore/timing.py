@@ -12,6 +12,7 @@ import numpy as np
 
 from ..base.errors import LoopwrightError
 
+CLOCK_US = 0.3  # of reading a clock: a smaller difference of kernels is not a change
 _LEAST = 3  # runs: a median of fewer is one of them
 
 
