@@ -157,8 +157,8 @@ class _Folder(SweepingRewriter):
 
 
 def _scaled(conv: Call, data: Expr, weight: Expr) -> Call:
-    """The convolution `data` with another weight. It stays the convolution's node: what is left of the
-    batch norm's is the addition."""
+    """The convolution `data` with another weight. It stays the convolution's node; the batch norm's is the
+    addition."""
     return conv.replace(args=(conv.args[0], weight)).with_span(conv.span or data.span)
 
 
