@@ -95,7 +95,7 @@ class Costs:
             elif least > 1.1 * self.us:
                 yield f"  more: {least - self.us:.1f} us are not in kernels (the call itself, memory)"
             elif call > 1.1 * self.us:
-                yield "  more: other work here interrupts calls; the fastest is near the kernels' sum"
+                yield "  more: other work here interrupts calls; the fastest takes hardly longer than the kernels"
         most = self.machine
         yield f"the roof: {most.gflops} GFLOP/s of float32 multiply-adds, {most.gbs} GB/s from memory"
         if any(cost.gflops > most.gflops for cost in rows):
