@@ -156,7 +156,7 @@ def main() -> None:
     machine = describe()
     print(f"{machine['processor']}, {machine['cores']} cores, load {machine['load']:.1f}")
     threads.set_num_threads(1)
-    peak = Peak(target)
+    peak = Peak()
     flops = peak.operations / min(peak.turn(peak.call) for _ in range(5))
     print(f"1 thread: {flops / 1e9:.0f} GF/s peak")
     print(f"{heads} x {n} x {size}: floor of the products {operations / flops * 1e3:.2f} ms\n")
@@ -186,7 +186,7 @@ def main() -> None:
     line("(separate kernels)", "", lambda: apart(q, k, v).numpy())
     if most > 1:
         threads.set_num_threads(most)
-        peak = Peak(target)
+        peak = Peak()
         by_hand(f"parallel, {most} threads", sch)
     if options.show:
         print(f"\n{sch.mod.script()}\n{sch.trace}")

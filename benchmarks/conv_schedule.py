@@ -197,7 +197,7 @@ def table(made: Iterator[Any], data: Any, target: lw.Target, options: argparse.N
         threads.set_num_threads(count)
         if x.ndim == 1:
             print(f"(threads: {count}; reading the weights: {reading(w, target) * 1e3:.2f} ms)")
-        return Peak(target)
+        return Peak()
 
     def line(name: str, sch: tir.Schedule, peak: Peak) -> None:
         func = sch.mod["main"]

@@ -20,32 +20,14 @@ from typing import Any
 import numpy as np
 
 import loopwright as lw
+from loopwright.explore.machine import machine
 from loopwright.ir.functor import Visitor
 from loopwright.ir.prim_expr import BinaryOpExpr, Call, CmpExpr, PrimExpr, Var
 from loopwright.relax.interpreter import Interpreter, evaluate_scalar
 from loopwright.runtime import threads
-from loopwright.script import from_source
 from loopwright.tir import Block, BufferStore, For, PrimFunc
 
 from .models import load, names
-
-PEAK = """
-@T.prim_func
-def peak(a: T.Buffer(({lanes},), "float32"), out: T.Buffer(({tasks}, {all}), "float32")):
-    for task in T.parallel({tasks}):
-        acc = T.decl_buffer(({all},), "float32", scope="local")
-        for v in T.unroll({vectors}):
-            for j in T.vectorized({lanes}):
-                acc[v * {lanes} + j] = out[task, v * {lanes} + j]
-        for k in range({turns}):
-            for v in T.unroll({vectors}):
-                for j in T.vectorized({lanes}):
-                    acc[v * {lanes} + j] = acc[v * {lanes} + j] * a[j] + a[j]
-        for v in T.unroll({vectors}):
-            for j in T.vectorized({lanes}):
-                out[task, v * {lanes} + j] = acc[v * {lanes} + j]
-"""
-TURNS, VECTORS = 1 << 18, 16
 
 
 def seconds(call: Callable[[], Any], least: int = 5, length: float = 0.05) -> float:
@@ -58,43 +40,6 @@ def seconds(call: Callable[[], Any], least: int = 5, length: float = 0.05) -> fl
         best = min(best, time.perf_counter() - start)
         count += 1
     return best
-
-
-def peak_kernel(target: lw.Target, turns: int = TURNS) -> tuple[Callable[[], None], int]:
-    """A call of multiply-adds on vectors that stay in registers, on each thread, and how many
-    operations (two each) it does."""
-    lanes, tasks = target.vector_lanes(lw.DataType("float32")), threads.num_threads()
-    size = VECTORS * lanes
-    text = PEAK.format(lanes=lanes, tasks=tasks, vectors=VECTORS, turns=turns, all=size)
-    run = lw.compile(from_source(text), target)["peak"]
-    a = np.full(lanes, 0.5, np.float32)
-    # Of chains that began with equal values the compiler would keep one.
-    out = np.random.default_rng(0).random((tasks, size), np.float32)
-    run(a, out)
-    assert np.allclose(out, 1), "the recurrence x = x / 2 + 1 / 2 comes to 1"
-    return lambda: run(a, out), 2 * turns * size * tasks
-
-
-def peak_flops(target: lw.Target) -> float:
-    """Operations of `peak_kernel` per second."""
-    call, operations = peak_kernel(target)
-    return operations / seconds(call)
-
-
-def bandwidth(target: lw.Target) -> float:
-    """Bytes read and written per second by an elementwise kernel far larger than the caches."""
-    size = 1 << 24
-    text = f"""
-@T.prim_func
-def add(a: T.Buffer(({size},), "float32"), b: T.Buffer(({size},), "float32")):
-    for i in range({size}):
-        with T.block("add"):
-            vi = T.axis.spatial({size}, i)
-            b[vi] = a[vi] + T.float32(1)
-"""
-    run = lw.compile(from_source(text), target)["add"]
-    a, b = np.zeros(size, np.float32), np.empty(size, np.float32)
-    return 2 * a.nbytes / seconds(lambda: run(a, b))
 
 
 class _Counter(Visitor):
@@ -204,8 +149,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=1, help="value of a file's symbolic sizes")
     options = parser.parse_args()
     threads.set_num_threads(options.threads)
-    target = lw.Target("llvm -mcpu=native")
-    flops, rate = peak_flops(target), bandwidth(target)
+    flops, rate = (figure * 1e9 for figure in machine())
     print(f"{options.threads} threads: {flops / 1e9:.0f} GF/s peak, {rate / 1e9:.1f} GB/s\n")
     if Path(options.model).exists():
         path, feeds = Path(options.model), _feeds(options.model, options.size)

@@ -23,10 +23,10 @@ import numpy as np
 
 import loopwright as lw
 from loopwright import tir
+from loopwright.explore.machine import machine, peak
 from loopwright.runtime import threads
 from loopwright.script import tir as T
 
-from .kernels import bandwidth, peak_kernel
 from .machine import describe
 
 TURNS = 1 << 23  # of the peak's kernel: about 20 ms
@@ -107,8 +107,8 @@ def compiled(func: tir.PrimFunc, target: lw.Target) -> Callable[..., None]:
 class Peak:
     """The kernel of nothing but multiply-adds, which takes turns with what is measured."""
 
-    def __init__(self, target: lw.Target) -> None:
-        self.call, self.operations = peak_kernel(target, TURNS)
+    def __init__(self) -> None:
+        self.call, self.operations = peak(threads.num_threads(), TURNS)
         self.clock = time.thread_time if threads.num_threads() == 1 else time.perf_counter
 
     def turn(self, call: Callable[[], object], times: int = 1) -> float:
@@ -176,12 +176,11 @@ def main() -> None:
     options = parser.parse_args()
     n, most = options.size, threads.num_threads()
     target = lw.Target("llvm -mcpu=native")
-    machine = describe()
-    print(f"{machine['processor']}, {machine['cores']} cores, load {machine['load']:.1f}")
+    here = describe()
+    print(f"{here['processor']}, {here['cores']} cores, load {here['load']:.1f}")
     threads.set_num_threads(1)
-    peak = Peak(target)
-    flops = peak.operations / min(peak.turn(peak.call) for _ in range(5))
-    rate = bandwidth(target)
+    beside = Peak()
+    flops, rate = (figure * 1e9 for figure in machine())
     floor = max(2 * n**3 / flops, 3 * 4 * n * n / rate)
     print(f"1 thread: {flops / 1e9:.0f} GF/s peak, {rate / 1e9:.0f} GB/s")
     print(f"{n} x {n} x {n}: floor {floor * 1e3:.2f} ms\n")
@@ -191,7 +190,7 @@ def main() -> None:
     def line(name: str, calls: object, run: Callable[..., None], length: float) -> None:
         run(a, b, c)
         np.testing.assert_allclose(c, right, rtol=1e-4)
-        peak.line(name, calls, lambda: run(a, b, c), 2 * n**3, length)
+        beside.line(name, calls, lambda: run(a, b, c), 2 * n**3, length)
 
     print(HEADER)
     for name, sch in stages(matmul(n), options.rows, options.width):
@@ -199,7 +198,7 @@ def main() -> None:
     line("(the default schedule)", "", lw.compile(matmul(n), target)["main"], options.seconds)
     if most > 1:
         threads.set_num_threads(most)
-        peak = Peak(target)
+        beside = Peak()
         last = compiled(sch.mod["main"], target)
         line(f"parallel, {most} threads", steps(sch), last, options.seconds)
     if options.show:

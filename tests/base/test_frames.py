@@ -57,6 +57,23 @@ def test_a_pass_of_a_user(user):
     assert len(frames_of(compile_it)) > 10
 
 
+def test_an_operator_of_a_user_in_a_script():
+    """The decorator of a script is a boundary, too; between are frames of contextlib."""
+    text = lw.script.relax
+
+    def script():
+        @text.function
+        def main(x: text.Tensor((3, 8), "float32")):
+            return text.add(x)
+
+        return main
+
+    shown = frames_of(script)
+    assert shown == ["script"], shown
+    with full_tracebacks():
+        assert len(frames_of(script)) > 3
+
+
 def test_wrong_feeds():
     exe = lw.compile(demo.BUNDLED)
     x = np.zeros((1, 1, 16, 16), "float32")

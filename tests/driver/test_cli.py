@@ -171,6 +171,64 @@ def test_bench_offloads_to_back_ends_that_are_installed() -> None:
     assert "median of 3 calls" in call("bench", MODEL, "--runs", "3", "--backend", "onednn")
 
 
+def test_bench_prints_as_many_kernels_as_asked() -> None:
+    command = ["bench", MODEL, "--seconds", "0", "--batch", "3"]
+    few, all_of_them = (call(*command, "--top", n) for n in ("1", "0"))
+    assert re.search(r"total .* us in (\d+) kernels; 1 are shown", few)
+    shown = CliRunner().invoke(app, [*command, "--json"])
+    (row,) = json.loads(shown.stdout)["times"]
+    assert 0 < row["min_ms"] <= row["mean_ms"] <= row["max_ms"]
+    assert "softmax" in all_of_them and "are shown" not in all_of_them
+    threads, batch, *_ = few.splitlines()[4].split()
+    assert batch == "3" and threads.isdecimal()
+    noted = CliRunner().invoke(app, [*command, "--top", "1"]).stderr
+    assert re.search(r"ready   after .* s of loading or compiling; a first call: .* ms", noted)
+
+
+PLUGIN = """
+from loopwright import te
+from loopwright.frontend.onnx import register_converter
+from loopwright.ops import Tensor, op
+
+@op("test_cli.twice")
+def twice(x: Tensor, times: float = 2.0):
+    return te.compute(x.shape, lambda *i: x(*i) * times, "twice")
+
+register_converter("Twice", domain="test.cli", to="test_cli.twice")
+"""
+
+
+def test_a_file_of_python_is_a_plugin(tmp_path: Path, refuse: Refuse) -> None:
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in "xy")
+    graph = helper.make_graph(
+        [helper.make_node("Twice", ["x"], ["y"], domain="test.cli")], "g", [x], [y]
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("test.cli", 1)]
+    model, feeds, plugin = (str(tmp_path / f) for f in ("model.onnx", "x.npz", "of_test_cli.py"))
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), model)
+    np.savez(feeds, x=np.array([1, 3], "float32"))
+    assert "--plugin FILE.py" in refuse("run", model)
+    Path(plugin).write_text(PLUGIN, encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "loopwright",
+        "run",
+        model,
+        "--feeds",
+        feeds,
+        "--plugin",
+        plugin,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "[2. 6.]" in done.stdout, "in a process of its own: registrations stay"
+    Path(plugin).write_text("x = 1\nx.y = 2\n", encoding="utf-8")
+    shown = refuse("run", model, "--plugin", plugin)
+    assert f"{plugin}:2: the plug-in cannot be used" in shown and "AttributeError: 'int'" in shown
+    assert "instead: --plugin FILE.py" in refuse("run", model, "--plugin", feeds)
+    assert "No such file" in refuse("run", model, "--plugin", tmp_path / "none.py")
+
+
 @pytest.mark.budget(8)
 def test_compare_with_another_engine_file_and_target(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
@@ -178,7 +236,7 @@ def test_compare_with_another_engine_file_and_target(tmp_path: Path) -> None:
     for against in ("onnxruntime", "interpreter", MODEL, "llvm -mcpu=x86-64", "c"):
         text = call(*quick, "--against", against)
         assert text.split("\n")[2].split()[:2] == ["probability", "float32[3,10]"], against
-        assert ("loopwright's median by " in text) == (against != "interpreter")
+        assert ("loopwright takes " in text) == (against != "interpreter")
     data = json.loads(call(*quick, "--against", "onnxruntime", "--json"))
     assert data["ok"] and data["outputs"][0]["relative"] < 1e-5 and len(data["times"]) == 2
     wrong = onnx.load(MODEL)
@@ -197,6 +255,12 @@ def test_check_is_for_programs_too() -> None:
     assert data["ok"] and data["missing"] == [] and data["differences"]["probability"] < 1e-5
     failed = CliRunner().invoke(app, ["check", "none.onnx", "--json"])
     assert failed.exit_code == 1 and "does not exist" in json.loads(failed.stdout)["error"]
+
+
+def test_a_back_end_that_only_describes_is_not_run(refuse: Refuse) -> None:
+    assert "describes regions; to run, tensorrt(runner=...)" in call("doctor")
+    shown = refuse("run", MODEL, "--backend", "tensorrt")
+    assert "got: tensorrt" in shown and "instead: tensorrt(runner=...) in Python" in shown
 
 
 def test_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,9 +322,66 @@ def test_a_model_that_refuses_its_sizes_names_the_option(tmp_path: Path, refuse:
     model = tmp_path / "model.onnx"
     onnx.save(helper.make_model(graph, ir_version=10), model)
     shown = refuse("run", model)
-    assert "the model refuses sizes that were not given" in shown
+    assert "the model refuses this, where not all sizes were given" in shown
     assert "h=224 (default of image axes)" in shown and "instead: --shape x=1,1,224,224" in shown
     assert "y: float32 (5, 2)" in call("run", str(model), "--shape", "x=5,1,3,4")
+
+
+def of_rows(path: Path, rows: int) -> Path:
+    """A model whose product takes images of so many rows, and any width."""
+    kind = TensorProto.FLOAT
+    ports = [helper.make_tensor_value_info("x", kind, ["n", "w", "h"])]
+    outs = [helper.make_tensor_value_info("y", kind, None)]
+    weight = onnx.numpy_helper.from_array(np.ones((rows, 2), "float32"), "m")
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "two"], ["h"]),
+        helper.make_node("Concat", ["least", "h"], ["flat"], axis=0),
+        helper.make_node("Reshape", ["x", "flat"], ["f"]),
+        helper.make_node("MatMul", ["f", "m"], ["y"]),
+    ]
+    two = onnx.numpy_helper.from_array(np.array([2]), "two")
+    least = onnx.numpy_helper.from_array(np.array([-1]), "least")
+    graph = helper.make_graph(nodes, "g", ports, outs, [weight, two, least])
+    onnx.save(helper.make_model(graph, ir_version=10), path)
+    return path
+
+
+def test_a_model_that_refuses_its_sizes_gets_ones_that_it_takes(
+    tmp_path: Path, refuse: Refuse
+) -> None:
+    model = of_rows(tmp_path / "model.onnx", 48)
+    shown = refuse("run", model)
+    assert "h=224 (default of image axes)" in shown
+    assert "instead: --shape x=1,224,48, as it takes h=48" in shown
+    shown = refuse("run", model, "--shape", "x=2,5,7")
+    assert "h=7 (--shape)" in shown and "instead: --shape x=2,5,48" in shown
+    assert "y: float32 (10, 2)" in call("run", str(model), "--shape", "x=2,5,48")
+
+
+def test_the_source_of_each_input_is_said(tmp_path: Path, refuse: Refuse) -> None:
+    ports = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [2]),
+        helper.make_tensor_value_info("rate", TensorProto.INT64, []),
+    ]
+    outs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    nodes = [
+        helper.make_node("Cast", ["rate"], ["r"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["x", "r"], ["y"]),
+    ]
+    model = tmp_path / "model.onnx"
+    graph = helper.make_graph(nodes, "g", ports, outs)
+    onnx.save(helper.make_model(graph, ir_version=10), model)
+    drawn = CliRunner().invoke(app, ["run", str(model)]).stderr
+    assert "x float32[2], random, seed 0" in drawn
+    assert re.search(r"rate int64\[\] = [01], 0 or 1 at random, seed 0", drawn)
+    filled = CliRunner().invoke(app, ["run", str(model), "--fill", "rate=16000"]).stderr
+    assert "rate int64[] = 16000, --fill" in filled and "x float32[2], random" in filled
+    ranges = ["--fill", "rate=5:7", "--fill", "x=2:3", "--json"]
+    shown = CliRunner().invoke(app, ["run", str(model), *ranges])
+    y = np.array(json.loads(shown.stdout)["outputs"]["y"]["values"])
+    assert (y >= 10).all() and (y < 21).all() and y[0] != y[1]
+    assert "rate=a" in refuse("run", model, "--fill", "rate=a")
 
 
 def test_every_command_on_a_model_takes_sizes() -> None:

@@ -118,7 +118,7 @@ def test_inputs(tmp_path: Path):
     assert (again["x"] != arrays(both, dims="3", seed=1)["x"]).all()
     filled = arrays(both, dims="3", fill=["k=7", "x=-1"])
     assert filled["k"] == 7 and (filled["x"] == -1).all()
-    with pytest.raises(LoopwrightError, match="filled with a number\\n  got: k=b"):
+    with pytest.raises(LoopwrightError, match="or from a range\\n  got: k=b"):
         arrays(both, fill=["k=b"])
     one, many, other = (tmp_path / n for n in ("a.npy", "b.npz", "c.npz"))
     np.save(one, np.ones(3))
@@ -329,7 +329,8 @@ def test_times_take_turns():
     times = in_turns([lambda: order.append("a"), lambda: order.append("b")], 0, runs=5)
     assert [t.calls for t in times] == [5, 5] and order[-10:] == ["a"] * 5 + ["b"] * 5
     assert Times(((1.0, 3.0), (2.0,))).data(4) == {
-        "calls": 3, "p50_ms": 2.0, "p90_ms": 2.8, "p99_ms": 2.98, "per_second": 2000.0
+        "calls": 3, "p50_ms": 2.0, "p90_ms": 2.8, "p99_ms": 2.98, "min_ms": 1.0, "mean_ms": 2.0,
+            "max_ms": 3.0, "per_second": 2000.0
     }  # fmt: skip
 
 

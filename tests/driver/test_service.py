@@ -131,6 +131,15 @@ while True:
 INTERRUPTED = {
     "compile": ("", "lw.transform.Sequential([lw.relax.transform.LegalizeOps()])(lw.lower({0!r})[0].before)"),
     "run": ("call = lw.compile({0!r})['main']; x = np.zeros((64, 1, 16, 16), 'float32')", "call(x)"),
+    "a long call in a thread": (
+        """import threading
+from loopwright.script import from_source
+text = '@T.prim_func\\ndef f(a: T.Buffer((1,), "float32")):\\n    for k in range(1 << 40):\\n'
+call = lw.compile(from_source(text + '        a[0] = a[0] * T.float32(0.5) + T.float32(1)'))["f"]
+done, a = threading.Event(), np.ones(1, "float32")
+threading.Thread(target=lambda: (call(a), done.set()), daemon=True).start()""",
+        "sys.exit(done.wait(600))",  # a call that ended is no test
+    ),
 }  # fmt: skip
 
 

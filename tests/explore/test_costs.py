@@ -8,8 +8,8 @@ import pytest
 import loopwright as lw
 from loopwright import relax, tir
 from loopwright.base.errors import LoopwrightError
-from loopwright.explore.costs import Cost, Costs
-from loopwright.explore.machine import Machine
+from loopwright.explore.costs import Cost, Costs, costs_of
+from loopwright.explore.machine import Machine, machine, peak, reading
 
 DIGITS = "src/loopwright/driver/data/digits.onnx"
 
@@ -103,8 +103,52 @@ def test_another_file(tmp_path):
 def test_rates_above_the_roof_are_explained():
     costs = [Cost("f", 1, 1.0, flops=2e5, bytes=1e5)]
     text = Costs(costs, [], Machine(100.0, 10.0), [0.01]).table()
-    assert "more GFLOP/s: numpy" in text and "more GB/s: the roof is memory's" in text
-    assert "a call takes 10.0 us (median)" in text and "9.0 us are not in kernels" in text
+    assert "more GFLOP/s: they do less" in text and "more GB/s: the data of these" in text
+    assert "a call takes 10.0 us (median; the fastest 10.0)" in text
+    assert "9.0 us are not in kernels" in text
+
+
+@pytest.mark.parametrize(
+    "calls, said",
+    [
+        ([0.1, 0.01, 0.1], "more: other work here interrupts calls"),
+        ([0.1, 0.05, 0.1], "more: 40.0 us are not in kernels"),
+        ([0.001], "less: the clocks around kernels"),
+        ([0.01], "the fastest 10.0), measured in turns with the kernels\nthe roof"),
+    ],
+)
+def test_a_call_and_its_kernels_differ_for_a_reason(calls, said):
+    assert said in Costs([Cost("f", 1, 10.0)], [], Machine(1.0, 1.0), calls).table()
+
+
+@pytest.mark.budget(6)
+@pytest.mark.no_roundtrip
+def test_the_machine_is_measured_by_kernels_of_our_own():
+    one = machine(1)
+    assert one == machine(1) and 1 < one.gflops < 1000 and 0.5 < one.gbs < 1000
+    calls = {"peak": peak(1, 64), "reading": reading(1)}
+    for name, (run, amount) in calls.items():
+        run()
+        assert amount > 0, name
+    assert calls["peak"][1] % (2 * 64) == 0 and calls["reading"][1] <= 1 << 22
+
+
+def test_kernels_are_timed_for_a_while(digits):
+    images = {"image": np.ones((4, 1, 16, 16), "float32")}
+    assert len(lw.compile(DIGITS).costs(images, 3).calls) == 3
+    few = costs_of(lw.compile(DIGITS), images, 1000, 0.0)
+    assert len(few.calls) == 3 and all(len(cost.runs) == 3 for cost in few.kernels)
+
+
+@pytest.mark.no_roundtrip
+def test_a_lookup_moves_the_rows_that_it_reads():
+    x = relax.Var("x", relax.TensorStructInfo((5,), "int64"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        table = relax.const(np.ones((1000, 8), "float32"))
+        builder.emit_func_output(builder.emit(relax.op.take(table, x, axis=0)))
+    (cost,) = lw.compile(builder.get()).costs({"x": np.arange(5)}, 1).kernels
+    assert cost.bytes == 5 * 8 * 4 * 2 + 5 * 8
 
 
 @pytest.mark.no_roundtrip

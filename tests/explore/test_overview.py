@@ -111,7 +111,7 @@ def test_a_bound_is_what_the_machine_has_less_of():
     )
     assert bounds(100.0, 1e6, 5e5)[0].startswith("Memory bounds its kernel k: it reaches 50% of")
     assert "more than the 10 that memory has: caches help" in bounds(100.0, 1e6, 5e6)[0]
-    assert "more than the 100 that a product by numpy does here" in bounds(1.0, 5e5, 1e3)[0]
+    assert "more than the 100 that multiply-adds of float32 do here" in bounds(1.0, 5e5, 1e3)[0]
     assert bounds(5.0, 1e3, 1e3)[1].startswith("A call takes only 5 µs")
     assert bounds(5.0, 0, 1e3) == [
         "Data bounds the loops of its kernel k, so its rate is not known."
@@ -346,6 +346,14 @@ def said(data: Any) -> list[str]:
         return side["kernels"][max(a, b) if a < 0 else a]["name"] + part.get("text", "")
 
     return ["".join(map(name, sentence)) for sentence in data["sentences"]]
+
+
+@pytest.mark.parametrize("more, slower", [(0.2, False), (0.4, True)])
+@pytest.mark.no_roundtrip
+def test_less_than_a_clocks_reading_is_no_change(digits, more, slower):
+    before, after = ({**digits, "us": 4.0} for _ in range(2))
+    after["kernels"] = [{**k, "us": k["us"] + more} for k in digits["kernels"]]
+    assert any("Slower" in row for row in said(pair_data(before, after))) == slower
 
 
 @pytest.mark.no_roundtrip

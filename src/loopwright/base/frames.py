@@ -7,10 +7,10 @@ they are the report of it. LOOPWRIGHT_TRACEBACK=full keeps all frames.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
@@ -40,7 +40,7 @@ def boundary(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-@contextmanager
+@contextlib.contextmanager
 def full_tracebacks() -> Iterator[None]:
     """A context in which all frames stay, as with LOOPWRIGHT_TRACEBACK=full."""
     token = _FULL.set(True)
@@ -75,6 +75,8 @@ def _frames(trace: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _is_own(frame: TracebackType) -> bool:
-    """Whether a frame is of this package, or of the library that calls native code for it."""
+    """Whether a frame is of this package, of the library that calls native code for it, or of the context
+    managers between."""
     name = frame.tb_frame.f_code.co_filename
-    return name.startswith((_PACKAGE, "<loopwright")) or "tvm_ffi" in name
+    between = "tvm_ffi" in name or name == contextlib.__file__
+    return name.startswith((_PACKAGE, "<loopwright")) or between

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,8 @@ import typer
 
 from ..base.errors import LoopwrightError, explain
 from ..base.late import VIEWS, Slot
+from ..codegen.compiled import CompiledModel
+from ..runtime.threads import num_threads
 from .commands import Build, app, from_pipe, numbers
 from .conditions import Conditions
 from .console import command
@@ -19,7 +22,7 @@ from .report import Report, figure, plot, table
 from .timing import Times, in_turns
 
 LANGUAGE: Slot[Any] = Slot("driver.llm")  # chat and bench of models of language
-_KERNELS, _PROFILED = 12, 20  # rows of the table, runs that their medians are of
+_PROFILED = 20  # runs that the medians of kernels are of
 BenchModel = Annotated[
     Path,
     typer.Argument(
@@ -52,7 +55,7 @@ class Case:
 
     threads: int | None
     batch: int
-    exe: Any
+    exe: CompiledModel
     feeds: Feeds
     times: Times | None = None
 
@@ -62,19 +65,20 @@ class Case:
         parts = {"threads": self.threads, "batch": self.batch}
         return ", ".join(f"{name} {n}" for name, n in parts.items() if n)
 
-    def call(self) -> Callable[[], Any]:
+    def call(self) -> Callable[[], object]:
         """A call of the model. The first one is made here: it says which sizes are refused."""
         run, arrays = self.exe.run, self.feeds.arrays
-        with self.feeds.explained():
+        with self.feeds.explained(run):
             run(arrays)
         return lambda: run(arrays)
 
     def row(self) -> dict[str, Any]:
         """The figures."""
         assert self.times is not None
-        items = self.batch or 1
+        batch = self.batch or self.feeds.batch
+        items = batch or 1
         figures = {**self.times.data(items), "ms_per_item": self.times.median / items}
-        return {"threads": self.threads, "batch": self.batch or None, **figures}
+        return {"threads": self.threads or num_threads(), "batch": batch or None, **figures}
 
 
 @command(app)
@@ -85,6 +89,9 @@ def bench(
     how: How,
     threads: Annotated[str, typer.Option("--threads", help="How many: 2, or 1,2,4.")] = "",
     batch: Annotated[str, typer.Option("--batch", help="Sizes of batches: 1,8,32.")] = "",
+    top: Annotated[
+        int, typer.Option("--top", min=0, help="How many kernels to print; 0: all.")
+    ] = 12,
     nodes: Annotated[
         bool, typer.Option("--nodes", help="Print nodes of the model instead of kernels.")
     ] = False,
@@ -106,28 +113,36 @@ def bench(
         lines = list(LANGUAGE.get().bench(model, lengths, counts[0]))
         return Report({"model": str(model), "lines": lines}, "\n".join(lines))
     old = None if compare is None else VIEWS.get().Costs.load(compare)
+    begin = time.perf_counter()
     compiled = [(n, build.compiled(model, n)) for n in counts]
+    ready = time.perf_counter() - begin
     cases = [
         Case(n, b, exe, inputs.of(exe, model, batch=b)) for n, exe in compiled for b in batches
     ]
-    measured = in_turns([case.call() for case in cases], how.seconds, how.warmup, how.runs)
+    begin = time.perf_counter()
+    calls = [case.call() for case in cases]
+    first = (time.perf_counter() - begin) / len(cases)
+    measured = in_turns(calls, how.seconds, how.warmup, how.runs)
     cases = [replace(case, times=times) for case, times in zip(cases, measured, strict=True)]
-    conditions = Conditions.of(model, cases[0].feeds, build.target, threads, str(how))
+    conditions = Conditions.of(model, cases[0].feeds, build.text, threads, str(how))
     data: dict[str, Any] = {"conditions": conditions.data(), "times": [c.row() for c in cases]}
-    text = _table(cases)
+    data |= {"ready_s": ready, "first_call_ms": 1e3 * first}
+    notes = f"ready   after {ready:.2f} s of loading or compiling; a first call: {figure(1e3 * first)} ms"
+    notes, text = f"{conditions.lines()}\n{notes}", _table(cases)
     if len(cases) > 1:
         if old is not None or save is not None:
             what, got = "a run is saved and compared on its own", f"{len(cases)} variants"
             hint = "one number of threads and one batch"
             raise LoopwrightError(explain(what, got=got, instead=hint))
         rates = {case.name: case.row()["per_second"] for case in cases}
-        return Report(data, f"{text}\n\n{plot(rates, 'a second')}", conditions.lines())
+        return Report(data, f"{text}\n\n{plot(rates, 'a second')}", notes)
     (case,) = cases
-    costs = VIEWS.get().costs_of(case.exe, case.feeds.arrays, _PROFILED)
+    costs = VIEWS.get().costs_of(case.exe, case.feeds.arrays, _PROFILED, max(how.seconds, 1.0))
     if save is not None:
         costs.save(save)
-    shown = costs.compare(old, _KERNELS, nodes) if old else costs.table(_KERNELS, nodes)
-    return Report({**data, "costs": costs.data()}, f"{text}\n\n{shown}", conditions.lines())
+    limit = top or None
+    shown = costs.compare(old, limit, nodes) if old else costs.table(limit, nodes)
+    return Report({**data, "costs": costs.data()}, f"{text}\n\n{shown}", notes)
 
 
 def _table(cases: list[Case]) -> str:

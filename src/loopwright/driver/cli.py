@@ -19,7 +19,7 @@ from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from platform import python_version
-from typing import Annotated, Any
+from typing import Annotated
 
 import llvmlite
 import numpy as np
@@ -35,6 +35,7 @@ from ..base.late import VIEWS
 from ..base.plugins import plugins
 from ..codegen.llvm.library import c_name
 from ..ir import trace as tracing
+from ..ir.module import IRModule
 from ..relax.byoc import get_backend
 from ..relax.transform import BindSymbolicVars
 from ..runtime.arena import Arena
@@ -144,9 +145,9 @@ def run(
         _check_writable(out)
     exe = build.compiled(model, threads)
     feeds = inputs.of(exe, model, overriding=True)
-    with feeds.explained():
+    with feeds.explained(exe.run):
         results = exe.run(feeds.arrays)
-    conditions = Conditions.of(model, feeds, build.target, threads)
+    conditions = Conditions.of(model, feeds, build.text, threads)
     if out is not None:
         save(out, results)
     if out == PIPE:
@@ -277,7 +278,7 @@ def _lines() -> Iterator[str]:
             return
 
 
-def _fixed(model: Path, dims: str, shapes: list[str] | None = None) -> Any:
+def _fixed(model: Path, dims: str, shapes: list[str] | None = None) -> Path | IRModule:
     """The model with these symbolic sizes, or upper bounds of them (n<=8): its module, or the path if
     there are none."""
     if not dims and not shapes:

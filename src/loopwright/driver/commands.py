@@ -10,18 +10,21 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Unpack
 
 import typer
 
 from ..backend.base import backend_of
 from ..base.errors import LoopwrightError, UnknownName, explain, suggest
+from ..codegen.compiled import CompiledModel
+from ..ir.module import IRModule
 from ..relax.analysis import defined_symbolic_vars
 from ..relax.byoc import get_backend
 from ..relax.expr import Function
 from .feeds import PIPE
 from .front import DEFAULT_TARGET, compile
-from .options import CompileOptions
+from .options import CompileOptions, Keywords
+from .sizes import Described
 from .steps import as_target
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -65,14 +68,20 @@ class Build:
         typer.Option("--backend", help="Offload to it where that pays: onednn; several."),
     ] = None
 
-    def options(self, **more: Any) -> CompileOptions:
+    @property
+    def text(self) -> str:
+        """The options as they were written."""
+        chosen = (("--decide", self.decide), ("--backend", self.backend))
+        return " ".join([self.target, *(f"{o} {v}" for o, values in chosen for v in values or ())])
+
+    def options(self, **more: Unpack[Keywords]) -> CompileOptions:
         """The options of `compile`. Raises LoopwrightError for a back end that cannot be used here."""
         for name in self.backend or ():
             get_backend(name).check_usable()
         backends = tuple(self.backend or ())
         return CompileOptions(decisions=decisions(self.decide), backends=backends, **more)
 
-    def compiled(self, model: Any, threads: int | None = None) -> Any:
+    def compiled(self, model: object, threads: int | None = None) -> CompiledModel:
         """A compiled model that runs here. Raises LoopwrightError if the target's cannot."""
         self.check_runs()
         return compile(model, self.target, options=self.options(threads=threads))
@@ -84,6 +93,10 @@ class Build:
             what = f"{result.form} is not run from here"
             hint = f"loopwright compile MODEL -o FOLDER --target {self.target}"
             raise LoopwrightError(explain(what, got=self.target, instead=hint))
+        for name in self.backend or ():
+            if needs := get_backend(name).needs:
+                what = "this back end describes what it takes, and does not run it here"
+                raise LoopwrightError(explain(what, got=name, instead=needs))
 
 
 def decisions(texts: Iterable[str] | None) -> dict[str, dict[str, int]]:
@@ -109,9 +122,9 @@ def numbers(text: str, option: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def ports_of(mod: Any) -> list[tuple[str, str, list[Any]]]:
+def ports_of(mod: IRModule) -> list[Described]:
     """The inputs of `main`: name, dtype, shape, whose symbolic sizes are names."""
-    main = mod.functions.get(next((g for g in mod.functions if g.name_hint == "main"), None))
+    main = next((f for g, f in mod.functions.items() if g.name_hint == "main"), None)
     if not isinstance(main, Function):
         return []
     shapes = [getattr(p.struct_info, "get_shape", lambda: None)() or () for p in main.params]
@@ -125,7 +138,7 @@ def ports_of(mod: Any) -> list[tuple[str, str, list[Any]]]:
     ]
 
 
-def symbols_of(mod: Any) -> list[str]:
+def symbols_of(mod: IRModule) -> list[str]:
     """The symbolic sizes of a module's graphs."""
     graphs = (func for func in mod.functions.values() if isinstance(func, Function))
     return [var.name for graph in graphs for var in defined_symbolic_vars(graph)]

@@ -21,7 +21,7 @@ from .commands import Build, Model, Threads, Tolerance, app, ports_of
 from .conditions import Conditions
 from .console import command
 from .differences import apart, difference, errors, flat
-from .feeds import Feeds, Inputs
+from .feeds import Arrays, Feed, Feeds, Inputs
 from .front import compile
 from .peers import PEERS, Peer, open_peer
 from .report import Report, figure, table
@@ -64,14 +64,14 @@ def check(
         resolved(ports_of(mod), inputs.shape or (), inputs.dims)
     exe = build.compiled(mod, threads)
     feeds = inputs.of(exe, model)
-    with feeds.explained():
+    with feeds.explained(exe.run):
         got = exe.run(feeds.arrays)
     args = [feeds.arrays[name] for name in exe.input_names()]
     expected = exe.signature("main").leaves(Interpreter(mod)["main"](*args))
     away = {n: apart(g, want) for (n, g), want in zip(got.items(), expected, strict=True)}
     lines += [f"{name}: greatest relative difference {error:.1e}" for name, error in away.items()]
     ok = max(away.values(), default=0.0) <= tolerance
-    conditions = Conditions.of(model, feeds, build.target, threads)
+    conditions = Conditions.of(model, feeds, build.text, threads)
     data |= {"conditions": conditions.data(), "differences": away, "tolerance": tolerance}
     return Report({**data, "ok": ok}, "\n".join(lines), conditions.lines(), status=int(not ok))
 
@@ -141,11 +141,11 @@ def compare(
     exe = build.compiled(model, threads)
     feeds = inputs.of(exe, model)
     other = _other(against, model, build, threads, feeds)
-    with feeds.explained():
+    with feeds.explained(exe.run):
         got, want = exe.run(feeds.arrays), other(feeds.arrays)
     pairs = [pair.data() for pair in _pairs(got, want)]
     ok = all(pair["relative"] <= tolerance for pair in pairs)
-    conditions = Conditions.of(model, feeds, build.target, threads, f"{seconds:g} s each, in turns")
+    conditions = Conditions.of(model, feeds, build.text, threads, f"{seconds:g} s each, in turns")
     data = {"conditions": conditions.data(), "against": [other.name, other.version]}
     lines = [_numbers(pairs, tolerance)]
     if seconds and other.times:
@@ -183,11 +183,12 @@ def _other(text: str, model: Path, build: Build, threads: int | None, feeds: Fee
         return Peer(text, __version__, compile(model, text, threads=threads).run)
     sizes = {name: size.value for name, size in feeds.sizes.items()}  # C has fixed sizes
     mod = as_module(model)
-    compiled: Any = compile(BindSymbolicVars(sizes)(mod) if sizes else mod, text)
-    return Peer(text, __version__, compiled.run)
+    return Peer(
+        text, __version__, compile(BindSymbolicVars(sizes)(mod) if sizes else mod, text).run
+    )
 
 
-def _renamed(feeds: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+def _renamed(feeds: Mapping[str, Feed], names: list[str]) -> Arrays:
     """The inputs of another file: by name where it has the same names, else in order."""
     if set(names) == set(feeds):
         return dict(feeds)
@@ -197,7 +198,7 @@ def _renamed(feeds: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
     return dict(zip(names, feeds.values(), strict=True))
 
 
-def _pairs(got: Mapping[str, Any], want: Mapping[str, Any]) -> Iterator[Pair]:
+def _pairs(got: Mapping[str, object], want: Mapping[str, object]) -> Iterator[Pair]:
     """The outputs of both sides: by name where the names are the same, else in order."""
     if set(got) == set(want):
         want = {name: want[name] for name in got}
@@ -235,7 +236,7 @@ def _times(times: Mapping[str, Times], versions: tuple[str, str]) -> str:
     own, other = times.values()
     change = ratio(own.medians, other.medians)
     unsure = "" if change.is_change else ", which may be by chance: measure for longer (--seconds)"
-    ending = f"loopwright's median by {[*times][1]}'s: {change.text()}{unsure}"
+    ending = f"loopwright takes {change.text()} of the time of {[*times][1]}{unsure}"
     return f"{table(heads, rows, 2)}\n{ending}"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ..base import __version__
 from ..base.host import host
 from ..runtime.threads import num_threads
+from .feeds import Feeds
 
 _BUSY = 0.5  # of a CPU, by other work: then times vary
 
@@ -24,8 +25,10 @@ class Conditions:
     timing: str = ""
 
     @staticmethod
-    def of(model: object, feeds: Any, target: str, threads: object, timing: str = "") -> Conditions:
-        """The conditions of a run on `feeds` (a `feeds.Feeds`)."""
+    def of(
+        model: object, feeds: Feeds, target: str, threads: int | str | None, timing: str = ""
+    ) -> Conditions:
+        """The conditions of a run on `feeds`."""
         shown = str(num_threads() if threads in (None, "") else threads)
         return Conditions(str(model), tuple(feeds.lines()), target, shown, timing)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
 import inspect
 import pydoc
 import shutil
@@ -12,18 +13,16 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from ..base.errors import InternalError, LoopwrightError
+from ..base.errors import InternalError, LoopwrightError, explain
 from ..base.frames import full_tracebacks
 from ..codegen.llvm.compiler import CompileError
 from .progress import watched
 from .report import Report
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 F = TypeVar("F", bound=Callable[..., Report | None])
 
@@ -52,6 +51,15 @@ SHARED: dict[str, tuple[Any, Any]] = {
         Annotated[bool, typer.Option("--json", help="Print the result as JSON.")],
         False,
     ),
+    "plugin": (
+        Annotated[
+            list[Path] | None,
+            typer.Option(
+                "--plugin", help="A Python file that registers operators, rules, ...; several."
+            ),
+        ],
+        None,
+    ),
 }
 _QUIET: ContextVar[bool] = ContextVar("whether a command prints results only", default=False)
 
@@ -73,11 +81,14 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
             verbose: bool,
             traceback: bool,
             json: bool,
+            plugin: list[Path] | None,
             **arguments: Path | str | float | None,
         ) -> None:
             _QUIET.set(quiet or json)
             try:
                 with watched(quiet, verbose), full_tracebacks() if traceback else nullcontext():
+                    for file in plugin or ():
+                        _load(file)
                     for key, group in groups.items():
                         names = [field.name for field in fields(group)]
                         arguments[key] = group(**{n: arguments.pop(n) for n in names})
@@ -99,6 +110,26 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[F], F]:
         return function
 
     return add
+
+
+def _load(file: Path) -> None:
+    """Import a file by its path. Raises LoopwrightError, with the line, where it fails."""
+    spec = importlib.util.spec_from_file_location(file.stem, file.resolve())
+    if spec is None or spec.loader is None:
+        what = "a file of Python is needed"
+        raise LoopwrightError(explain(what, got=str(file), instead="--plugin FILE.py"))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(file.stem, module)  # where annotations are looked up
+    try:
+        spec.loader.exec_module(module)
+    except (LoopwrightError, OSError):
+        raise
+    except Exception as error:
+        lines = [at.lineno for at in frames.extract_tb(error.__traceback__)
+                 if at.filename == str(file.resolve())]  # fmt: skip
+        at = f"{file}:{lines[-1]}" if lines else str(file)
+        got = f"{type(error).__name__}: {error}"
+        raise LoopwrightError(explain(f"{at}: the plug-in cannot be used", got=got)) from error
 
 
 def unwrapped(doc: str | None) -> str:

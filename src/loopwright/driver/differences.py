@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ..runtime.tensor import Tensor
 
 
-def flat(value: Any) -> list[np.ndarray]:
+def flat(value: object) -> list[np.ndarray]:
     """The arrays of a result, whatever tuples and maps they are in."""
     if isinstance(value, Mapping):
         value = list(value.values())

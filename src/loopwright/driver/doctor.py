@@ -133,8 +133,10 @@ def _back_ends() -> Iterator[tuple[str, str]]:
     for plugin in plugins():
         if plugin.group == "loopwright.backends":
             for name in plugin.brings or (plugin.name,):
-                why = plugin.error or get_backend(name).why_not()
-                yield name, why or f"usable (--backend {name})"
+                backend = None if plugin.error else get_backend(name)
+                why = plugin.error if backend is None else backend.why_not()
+                needs = backend and backend.needs and f"describes regions; to run, {backend.needs}"
+                yield name, why or needs or f"usable (--backend {name})"
 
 
 def _tools() -> dict[str, str]:

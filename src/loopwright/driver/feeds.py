@@ -7,9 +7,10 @@ import contextlib
 import io
 import json
 import sys
+import time
 import zipfile
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, takewhile
 from pathlib import Path
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 
 _OBJECT = "object"  # the dtype that sequences and maps are described by
 PIPE = Path("-")
+# Sizes that models take where they refuse others: of images, of windows of sound, of lengths.
+_SIZES = (32, 48, 64, 96, 112, 128, 160, 192, 256, 320, 384, 512, 640, 1024)
+_SEARCH_SECONDS = 5.0
+Range = tuple[float, float]
+Feed = np.ndarray | list[np.ndarray]  # an input: a tensor, or a sequence of them
+Arrays = dict[str, Feed]
 Dims = Annotated[
     str,
     typer.Option("--dims", "--size", help="Symbolic sizes: n=1,height=32, or one number for all."),
@@ -48,7 +55,7 @@ class Inputs:
     dims: Dims = ""
     fill: Annotated[
         list[str] | None,
-        typer.Option("--fill", help="An input that is one number everywhere: mask=1; several."),
+        typer.Option("--fill", help="An input's value, mask=1, or range, ids=0:30000; several."),
     ] = None
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of random inputs.")] = 0
 
@@ -63,7 +70,8 @@ class Inputs:
         if self.feeds is not None:
             dtypes = {name: dtype for name, dtype, _ in ports}
             arrays = _load(self.feeds, dtypes, exe.overridable_names(), overriding)
-            return Feeds(arrays, {}, ports, f"from {self.feeds}")
+            sources = dict.fromkeys(arrays, f"from {self.feeds}")
+            return Feeds(arrays, {}, ports, sources, lambda _: arrays)
         path = model if isinstance(model, (str, Path)) else None
         sizes = resolved(ports, self.shape or (), self.dims, path)
         if batch:
@@ -73,73 +81,122 @@ class Inputs:
                 hint = suggest("", sizes, "it has:") if sizes else "all of its sizes are fixed"
                 raise LoopwrightError(explain(what, got=f"--batch {batch}", instead=hint))
             sizes |= dict.fromkeys(axes, Size(batch, "--batch"))
-        values = {name: size.value for name, size in sizes.items()}
         fills = dict(_filled(text, [name for name, *_ in ports]) for text in self.fill or ())
+        return self._random(ports, sizes, fills)
+
+    def _random(
+        self, ports: Sequence[Described], sizes: Mapping[str, Size], fills: Mapping[str, Range]
+    ) -> Feeds:
+        """Inputs of these sizes, at random: in the ranges that `--fill` says, else by their dtypes."""
+        values = {name: size.value for name, size in sizes.items()}
         rng = np.random.default_rng(self.seed)
-        arrays = {}
+        arrays, sources = dict[str, Feed](), dict[str, str]()
         for name, dtype, shape in ports:
             if dtype == _OBJECT:
                 what = f"the input {name} is a sequence or a map, which is not made at random"
                 raise LoopwrightError(explain(what, instead=f"--feeds FILE.npz with {name}.0, ..."))
-            random = rng.standard_normal(fixed(shape, values))
+            random, kind = rng.standard_normal(fixed(shape, values)), "random"
             if name in fills:
-                random = np.full_like(random, fills[name])
+                low, high = fills[name]
+                random = rng.uniform(low, high, random.shape)
             elif dtype in ("int8", "uint8"):
                 random = random * 64 + 128 * (dtype == "uint8")
-            elif dtype.startswith(("int", "uint", "bool")):  # indices and masks: 0 or 1
-                random = random > 0
+            elif dtype.startswith(("int", "uint", "bool")):  # indices and masks
+                random, kind = random > 0, "0 or 1 at random"
             with np.errstate(invalid="ignore"):
                 arrays[name] = np.asarray(random, numpy_dtype(dtype))
-        return Feeds(arrays, sizes, ports, f"random, seed {self.seed}")
+            kind = "--fill" if name in fills else kind
+            drawn = name not in fills or len({*fills[name]}) > 1
+            sources[name] = f"{kind}, seed {self.seed}" if drawn else kind
+
+        def others(changed: Mapping[str, Size]) -> Arrays:
+            return self._random(ports, {**sizes, **changed}, fills).arrays
+
+        return Feeds(arrays, dict(sizes), ports, sources, others)
 
 
 @dataclass(frozen=True)
 class Feeds:
     """Inputs by name, the sizes that were open, and the source of the values."""
 
-    arrays: dict[str, Any]
+    arrays: Arrays
     sizes: dict[str, Size]
     ports: Sequence[Described]
-    source: str
+    sources: Mapping[str, str]
+    others: Callable[[Mapping[str, Size]], Arrays]  # of other sizes
+
+    @property
+    def batch(self) -> int:
+        """The open size of the batch; 0 where no axis has one, or inputs have different ones."""
+        kinds = open_sizes(self.ports)
+        batches = {size.value for name, size in self.sizes.items() if kinds[name] == BATCH}
+        return batches.pop() if len(batches) == 1 else 0
 
     def lines(self) -> Iterator[str]:
         """A line for each input, and one of the sizes that were open."""
         for name, array in self.arrays.items():
             shown = f"{array.dtype}{list(array.shape)}" if hasattr(array, "dtype") else "a sequence"
-            yield f"{name} {shown}, {self.source}"
+            value = f" = {array.item()}" if getattr(array, "size", 0) == 1 else ""
+            yield f"{name} {shown}{value}, {self.sources[name]}"
         if self.sizes:
             yield f"open sizes: {', '.join(f'{n}={size}' for n, size in self.sizes.items())}"
 
     @contextlib.contextmanager
-    def explained(self) -> Iterator[None]:
-        """Within it, an error of a run says which sizes were not given, and the options for them."""
+    def explained(self, run: Callable[[Arrays], object]) -> Iterator[None]:
+        """Within it, an error of a run says which sizes were open, and ones that the model takes: those
+        of a few calls of `run`."""
         try:
             yield
         except (LoopwrightError, ValueError) as error:
-            assumed = [f"{n}={size}" for n, size in self.sizes.items() if size.is_default]
-            if not assumed:
+            good = self._taken(run)
+            if not good and not any(size.is_default for size in self.sizes.values()):
                 raise
-            shapes = {n: getattr(self.arrays[n], "shape", ()) for n, *_ in self.ports}
-            name = next(n for n, _, shape in self.ports if {*shape} & {*self.sizes})
-            what = f"the model refuses sizes that were not given\n{error}"
-            hint = f"--shape {name}={','.join(map(str, shapes[name]))} with the sizes that it takes"
-            text = explain(what, got=", ".join(assumed), instead=hint)
+            values = {n: size.value for n, size in self.sizes.items()}
+            values |= {n: sizes[0] for n, sizes in good.items()}
+            name, shape = next((n, s) for n, _, s in self.ports if {*s} & {*(good or values)})
+            hint = f"--shape {name}={','.join(map(str, fixed(shape, values)))}"
+            those = "; ".join(f"{n}={' or '.join(map(str, sizes))}" for n, sizes in good.items())
+            hint += f", as it takes {those}" if good else " with the sizes that it takes"
+            got = ", ".join(f"{n}={size}" for n, size in self.sizes.items())
+            what = "these sizes" if good else "this, where not all sizes were given"
+            text = explain(f"the model refuses {what}\n{error}", got=got, instead=hint)
             raise LoopwrightError(text) from error
 
+    def _taken(self, run: Callable[[Arrays], object]) -> dict[str, list[int]]:
+        """Other values of one open size that the model takes, those that were not given first. Any batch
+        is as good as another."""
+        end, kinds = time.monotonic() + _SEARCH_SECONDS, open_sizes(self.ports)
+        names = [name for name in self.sizes if kinds[name] != BATCH]
+        for name in sorted(names, key=lambda n: not self.sizes[n].is_default):
+            good = []
+            for value in _SIZES:
+                if time.monotonic() > end:
+                    break
+                with contextlib.suppress(LoopwrightError, ValueError):
+                    run(self.others({name: Size(value, "tried")}))
+                    good.append(value)
+            if good:
+                return {name: good}
+        return {}
 
-def _filled(text: str, names: Iterable[str]) -> tuple[str, float]:
-    """The input and the number of a text such as mask=1."""
-    name, _, number = text.rpartition("=")
+
+def _filled(text: str, names: Iterable[str]) -> tuple[str, Range]:
+    """The input and the range of a text such as mask=1 or ids=0:30000, whose end is not in it."""
+    name, _, numbers = text.rpartition("=")
+    low, _, high = numbers.partition(":")
     try:
-        return find_input(name, names), float(number)
+        return find_input(name, names), (float(low), float(high or low))
     except ValueError:
-        what = "an input is filled with a number"
-        raise LoopwrightError(explain(what, got=text, instead="--fill mask=1")) from None
+        what, hint = (
+            "an input is filled with a number, or from a range",
+            "--fill mask=1 or ids=0:30000",
+        )
+        raise LoopwrightError(explain(what, got=text, instead=hint)) from None
 
 
 def _load(
     path: Path, dtypes: Mapping[str, str], initializers: Collection[str], overriding: bool
-) -> dict[str, Any]:
+) -> Arrays:
     """The inputs that a .npz or .json file has, as `save` writes them; that of a .npy file where
     there is one input."""
     what = f"{path}: inputs come from a .npz file with an array for each, or from JSON"

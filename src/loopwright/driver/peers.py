@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,9 +21,13 @@ from ..base.errors import LoopwrightError, UnknownName, explain, suggest
 from ..frontend.torch.models import EAGER, is_program
 from ..relax.interpreter import Interpreter
 from .differences import flat
+from .feeds import Feed
 from .steps import as_module
 
-Outputs = dict[str, Any]
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+Outputs = dict[str, Any]  # an engine's own arrays, and sequences and maps of them
 
 
 @dataclass(frozen=True)
@@ -33,16 +37,16 @@ class Peer:
 
     name: str
     version: str
-    run: Callable[[Mapping[str, Any]], Outputs]
+    run: Callable[[Mapping[str, Feed]], Outputs]
     times: bool = True
 
-    def __call__(self, feeds: Mapping[str, Any]) -> Outputs:
+    def __call__(self, feeds: Mapping[str, Feed]) -> Outputs:
         with _named(self.name):
             return self.run(feeds)
 
 
 def open_peer(
-    name: str, model: Any, threads: int | None = None, outputs: Sequence[str] | None = None
+    name: str, model: object, threads: int | None = None, outputs: Sequence[str] | None = None
 ) -> Peer:
     """A model in an evaluator of `PEERS`. outputs: values to return, of nodes too; None for the
     model's outputs. Raises LoopwrightError for an unknown evaluator, one that is not installed, and a
@@ -78,7 +82,7 @@ def _needed(name: str) -> Iterator[None]:
         raise LoopwrightError(explain(what, instead=f"{hint}, or against interpreter")) from error
 
 
-def as_proto(model: object) -> Any:
+def as_proto(model: object) -> ModelProto:
     """A model as ONNX."""
     import onnx
 
@@ -91,7 +95,7 @@ def as_proto(model: object) -> Any:
     return model
 
 
-def _onnxruntime(model: Any, threads: int | None, outputs: Sequence[str] | None) -> Peer:
+def _onnxruntime(model: object, threads: int | None, outputs: Sequence[str] | None) -> Peer:
     with _needed("onnxruntime"):
         import onnxruntime
     source: Any = os.fspath(model) if isinstance(model, (str, os.PathLike)) else None
@@ -104,14 +108,14 @@ def _onnxruntime(model: Any, threads: int | None, outputs: Sequence[str] | None)
     names = [value.name for value in session.get_outputs()]
     inputs = {value.name for value in session.get_inputs()}
 
-    def run(feeds: Mapping[str, Any]) -> Outputs:
+    def run(feeds: Mapping[str, Feed]) -> Outputs:
         values = session.run(names, {n: v for n, v in feeds.items() if n in inputs})
         return dict(zip(names, values, strict=True))
 
     return Peer("onnxruntime", onnxruntime.__version__, run)
 
 
-def _with_outputs(model: Any, names: Sequence[str]) -> Any:
+def _with_outputs(model: ModelProto, names: Sequence[str]) -> ModelProto:
     """The model with more values among its outputs."""
     import onnx
 
@@ -123,12 +127,12 @@ def _with_outputs(model: Any, names: Sequence[str]) -> Any:
     return copy
 
 
-def _reference(model: Any, threads: int | None, outputs: Sequence[str] | None) -> Peer:
+def _reference(model: object, threads: int | None, outputs: Sequence[str] | None) -> Peer:
     import onnx.reference
 
     session: Any = onnx.reference.ReferenceEvaluator(as_proto(model))
 
-    def run(feeds: Mapping[str, Any]) -> Outputs:
+    def run(feeds: Mapping[str, Feed]) -> Outputs:
         if outputs is not None:
             return session.run(None, dict(feeds), intermediate=True)
         return dict(zip(session.output_names, session.run(None, dict(feeds)), strict=True))
@@ -136,21 +140,23 @@ def _reference(model: Any, threads: int | None, outputs: Sequence[str] | None) -
     return Peer("reference", onnx.__version__, run, times=False)
 
 
-def _openvino(model: Any, threads: int | None, outputs: Sequence[str] | None) -> Peer:
+def _openvino(model: object, threads: int | None, outputs: Sequence[str] | None) -> Peer:
     with _needed("openvino"):
         openvino = import_module("openvino")
     # By default it computes in bfloat16 where the CPU has it, and differs from everything.
     config = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
     config |= {"INFERENCE_NUM_THREADS": threads} if threads else {}
-    compiled = openvino.Core().compile_model(os.fspath(model), "CPU", config)
+    compiled = openvino.Core().compile_model(
+        os.fspath(model) if isinstance(model, (str, os.PathLike)) else model, "CPU", config
+    )
 
-    def run(feeds: Mapping[str, Any]) -> Outputs:
+    def run(feeds: Mapping[str, Feed]) -> Outputs:
         return {next(iter(p.names), ""): v for p, v in compiled(dict(feeds)).items()}
 
     return Peer("openvino", openvino.__version__.split("-")[0], run)
 
 
-def _torch(model: Any, threads: int | None, outputs: Sequence[str] | None) -> Peer:
+def _torch(model: object, threads: int | None, outputs: Sequence[str] | None) -> Peer:
     with _needed("torch"):
         torch = import_module("torch")
     if isinstance(model, (str, os.PathLike)) and str(model).endswith(".pt2"):
@@ -161,7 +167,7 @@ def _torch(model: Any, threads: int | None, outputs: Sequence[str] | None) -> Pe
     torch.set_num_threads(threads or torch.get_num_threads())
     module = model.module()
 
-    def run(feeds: Mapping[str, Any]) -> Outputs:
+    def run(feeds: Mapping[str, Feed]) -> Outputs:
         values = [torch.from_numpy(np.ascontiguousarray(v)) for v in feeds.values()]
         with torch.no_grad():
             leaves = torch.utils._pytree.tree_leaves(module(*values))
@@ -170,23 +176,23 @@ def _torch(model: Any, threads: int | None, outputs: Sequence[str] | None) -> Pe
     return Peer("torch", torch.__version__, run)
 
 
-def _eager(model: Any, threads: int | None, outputs: Sequence[str] | None) -> Peer:
+def _eager(model: object, threads: int | None, outputs: Sequence[str] | None) -> Peer:
     if not is_program(model):
         what, hint = "only models of torch run in eager", 'against="interpreter"'
         raise LoopwrightError(explain(what, got=type(model).__name__, instead=hint))
     return Peer("eager", "", lambda feeds: EAGER.get()(model, dict(feeds), outputs), times=False)
 
 
-def _interpreter(model: Any, threads: int | None, outputs: Sequence[str] | None) -> Peer:
+def _interpreter(model: object, threads: int | None, outputs: Sequence[str] | None) -> Peer:
     main = Interpreter(as_module(model))["main"]
 
-    def run(feeds: Mapping[str, Any]) -> Outputs:
+    def run(feeds: Mapping[str, Feed]) -> Outputs:
         return {f"output {k}": v for k, v in enumerate(flat(main(*feeds.values())))}
 
     return Peer("interpreter", np.__version__, run, times=False)
 
 
-PEERS: dict[str, Callable[[Any, int | None, Sequence[str] | None], Peer]] = {
+PEERS: dict[str, Callable[[object, int | None, Sequence[str] | None], Peer]] = {
     "onnxruntime": _onnxruntime,
     "openvino": _openvino,
     "torch": _torch,

@@ -1,7 +1,8 @@
 """Sizes of inputs that a model leaves open, and the source of each.
 
-In this order: `--shape image=1,3,224,224`, `--dims height=224`, the model file's own metadata, else the
-typical size of this kind of axis (`frontend.common.typical_sizes`: batch 1, image 224, sequence 128).
+In this order: `--shape image=1,3,224,224`, `--dims height=224`, the model file's own metadata (of TFLite
+the shapes next to its signatures), else the typical size of this kind of axis
+(`frontend.common.typical_sizes`: batch 1, image 224, sequence 128).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ..base.errors import LoopwrightError, UnknownName, explain, suggest
 from ..base.names import as_identifier
 from ..frontend.common import typical_sizes
 from ..frontend.onnx.stored_sizes import stored_sizes
+from ..frontend.tflite.reader import stated_shapes
 
 Described = tuple[str, str, Sequence[Any]]  # an input: name, dtype, shape
 BATCH = "batch"
@@ -118,12 +120,29 @@ def resolved(
         for name, value in values.items():
             sizes.setdefault(name, Size(value, source))
     if model is not None and kinds.keys() - sizes.keys():
-        for name, value in stored_sizes(Path(model), kinds).items():
-            sizes.setdefault(name, Size(value, "the file's metadata"))
+        sizes = {**_stored(Path(model), inputs, kinds), **sizes}
     typical = dict(typical_sizes(inputs).values())
     for name, kind in kinds.items():
         sizes.setdefault(name, Size(typical[kind], f"default of {kind} axes", True))
     return {name: sizes[name] for name in kinds}
+
+
+def _stored(path: Path, inputs: Sequence[Described], kinds: Mapping[str, str]) -> dict[str, Size]:
+    """The sizes that a model file has numbers for. TFLite's converters write 1 for any size without a
+    number, so only a batch may be of one."""
+    if path.suffix != ".tflite":
+        stored = stored_sizes(path, kinds).items()
+        return {name: Size(value, "the file's metadata") for name, value in stored}
+    pairs = (
+        pair
+        for (*_, shape), stated in zip(inputs, stated_shapes(path), strict=False)
+        for pair in zip(shape, stated, strict=False)
+    )
+    return {
+        dim: Size(number, "the file's shape")
+        for dim, number in pairs
+        if dim in kinds and number > (kinds[dim] != BATCH)
+    }
 
 
 def fixed(shape: Iterable[int | str], sizes: Mapping[str, int]) -> list[int]:

@@ -43,6 +43,8 @@ class Times:
     def data(self, items: int = 1) -> dict[str, float]:
         """The figures as a dict."""
         parts = {f"p{part}_ms": self.percentile(part) for part in (50, 90, 99)}
+        times = np.concatenate(self.bursts)
+        parts |= {f"{f.__name__}_ms": float(f(times)) for f in (np.min, np.mean, np.max)}
         return {"calls": self.calls, **parts, "per_second": self.throughput(items)}
 
 

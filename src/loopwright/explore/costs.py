@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,12 +16,11 @@ from ..driver.report import table
 from ..driver.timing import ratio
 from .explored import Explored
 from .machine import Machine, machine
-from .timing import timed
+from .timing import CLOCK_US, timed
 
 _HEADS = ("calls", "us", "share", "GFLOP/s", "GB/s", "of roof")
-# Runs of different times see different machines (clocks, other work): a ratio below is not a change,
-# nor is a difference of less than the clock's own reading.
-_LEAST, _CLOCK_US = 0.05, 0.3
+# Runs of different times see different machines (clocks, other work): a ratio below is not a change.
+_LEAST = 0.05
 
 
 @dataclass(frozen=True)
@@ -83,21 +83,25 @@ class Costs:
 
     def _ending(self, limit: int | None) -> Iterable[str]:
         """The sum of the kernels next to the time of a call, the roof, and what exceeds it."""
-        yield f"total {self.us:.1f} us in kernels"
+        count, rows = len(self.kernels), self.kernels[:limit]
+        shown = f"; {limit} are shown (--top)" if limit is not None and limit < count else ""
+        yield f"total {self.us:.1f} us in {count} kernel{'' if count == 1 else 's'}{shown}"
         if self.calls:
-            call = statistics.median(self.calls) * 1e3
-            yield f"a call takes {call:.1f} us (median), measured in turns with the kernels"
+            call, least = (1e3 * f(self.calls) for f in (statistics.median, min))
+            of = f"median; the fastest {least:.1f}"
+            yield f"a call takes {call:.1f} us ({of}), measured in turns with the kernels"
             if self.us > 1.1 * call:
                 yield "  less: the clocks around kernels, and other work here, cost the rest"
+            elif least > 1.1 * self.us:
+                yield f"  more: {least - self.us:.1f} us are not in kernels (the call itself, memory)"
             elif call > 1.1 * self.us:
-                yield f"  more: {call - self.us:.1f} us are not in kernels (the call itself, memory)"
+                yield "  more: other work here interrupts calls; the fastest takes hardly longer than the kernels"
         most = self.machine
-        yield f"the roof: {most.gflops} GFLOP/s, {most.gbs} GB/s, as numpy has them"
-        rows = self.kernels[:limit]
+        yield f"the roof: {most.gflops} GFLOP/s of float32 multiply-adds, {most.gbs} GB/s from memory"
         if any(cost.gflops > most.gflops for cost in rows):
-            yield "  more GFLOP/s: numpy's matrix product is slower than these kernels here"
+            yield "  more GFLOP/s: they do less than is counted (Winograd), or in shorter numbers"
         if any(cost.gbs > most.gbs for cost in rows):
-            yield "  more GB/s: the roof is memory's; the data of these kernels stays in the caches"
+            yield "  more GB/s: the data of these kernels stays in the caches"
 
     def compare(self, old: Costs, limit: int | None = None, nodes: bool = False) -> str:
         """What changed since another run, as text: the largest differences first. "no change" where
@@ -166,15 +170,18 @@ def _change(new: Cost | None, old: Cost | None) -> str:
     """The ratio of two times, if it is a change."""
     if new is None or old is None:
         return "only now" if old is None else "only before"
-    if abs(new.us - old.us) < _CLOCK_US * max(new.calls, 1):
+    if abs(new.us - old.us) < CLOCK_US * max(new.calls, 1):
         return "no change"
     return str(ratio(new.runs, old.runs, _LEAST)) if new.runs and old.runs else "one run: unknown"
 
 
-def costs_of(exe: Executable, inputs: Mapping[str, Any], number: int = 10) -> Costs:
-    """The costs of a run with inputs by name: medians of `number` runs."""
+def costs_of(
+    exe: Executable, inputs: Mapping[str, Any], number: int = 10, seconds: float = math.inf
+) -> Costs:
+    """The costs of a run with inputs by name: medians of `number` runs, or of those that begin within
+    `seconds`, but three."""
     explored = Explored.of(exe)
-    times = timed(exe, dict(inputs), number)
+    times = timed(exe, dict(inputs), number, seconds)
     kernels, parts = [], dict[str, list[Cost]]()
     for name, (us, calls) in times.medians().items():
         seen, runs = name in explored.kernels, [round(us, 3) for us in times.runs[name]]
@@ -198,4 +205,5 @@ def costs_of(exe: Executable, inputs: Mapping[str, Any], number: int = 10) -> Co
         for name, costs in parts.items()
     ]
     ordered = (sorted(part, key=lambda cost: -cost.us) for part in (kernels, rows))
-    return Costs(*ordered, machine(), [us / 1e3 for us in times.calls])
+    roof = machine(exe.program.threads)
+    return Costs(*ordered, roof, [us / 1e3 for us in times.calls])

@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from ..base.config import ENVIRONMENT
@@ -29,11 +30,8 @@ _WORDS = {
     "a comm reduce use": "a reduction",
     "a comm reduce": "a reduction",
 }
-_COSTLY, _SHOWN, _SHORT = (
-    3,
-    3,
-    20.0,
-)  # nodes; references of a sentence; microseconds of a short call
+_COSTLY, _SHOWN = 3, 3  # nodes; references of a sentence
+_SHORT = 20.0  # microseconds of a short call
 
 
 @dataclass(frozen=True)
@@ -162,7 +160,7 @@ class _Overview:
         gflops, gbs = flops / us / 1e3, size / us / 1e3
         if each >= knee:
             limit, rate, peak, unit = "Arithmetic", gflops, machine.gflops, "GFLOP/s"
-            above = "a product by numpy does here"
+            above = "multiply-adds of float32 do here"
         else:
             limit, rate, peak, unit = "Memory", gbs, machine.gbs, "GB/s"
             above = "memory has: caches help"
@@ -179,12 +177,10 @@ class _Overview:
 
     def schedule(self, kernel: Mapping[str, Any]) -> list[Sentence]:
         """The rule that scheduled a kernel, and its reasons."""
-        for note in self.notes:
-            if note.kind == "schedule" and note.subject == kernel["name"]:
-                reasons = "; ".join(map(str, note.facts.get("reasons") or ()))
-                return [
-                    [f"Scheduled by “{note.facts['rule']}”{': ' + reasons if reasons else ''}."]
-                ]
+        own = (n for n in self.notes if n.kind == "schedule" and n.subject == kernel["name"])
+        for note in own:
+            reasons = "; ".join(map(str, note.facts.get("reasons") or ()))
+            return [[f"Scheduled by “{note.facts['rule']}”{': ' + reasons if reasons else ''}."]]
         return []
 
     def fusion(self, node: int, kernel: Mapping[str, Any]) -> list[Sentence]:
@@ -213,12 +209,8 @@ class _Overview:
     def reason(self, kernel: str) -> str:
         """Why the group of a kernel ends where it does."""
         members = self.groups.get(kernel) or [kernel]
-        reasons = [
-            str(n.facts["reason"])
-            for n in self.notes
-            if n.kind == "fuse" and n.subject == members[-1] and n.facts.get("reason")
-        ]
-        text = reasons[0] if reasons else ""
+        fused = (n.facts for n in self.notes if n.kind == "fuse" and n.subject == members[-1])
+        text = next((str(facts["reason"]) for facts in fused if facts.get("reason")), "")
         for term, words in _WORDS.items():
             text = text.replace(term, words)
         return text
@@ -232,11 +224,8 @@ class _Overview:
 
     def graph(self) -> list[Sentence]:
         """The passes that changed the graph before there were loops, and the nodes they removed."""
-        names = []
-        for record in self.explored.steps:
-            if record.name == "LegalizeOps":
-                break
-            names += [record.name] if record.changed else []
+        steps = takewhile(lambda step: step.name != "LegalizeOps", self.explored.steps)
+        names = [step.name for step in steps if step.changed]
         removed = Counter(node["gone"][0] for node in self.nodes if "gone" in node)
         rows: list[Sentence] = []
         if names := list(dict.fromkeys(names)):
@@ -268,12 +257,8 @@ class _Overview:
                 kernels.setdefault((note.subject, winner), []).append(str(note.facts.get("kernel")))
             elif note.kind == "codegen" and winner:
                 kernels.setdefault((note.subject, winner), [])
-        return [
-            [
-                f"{op}{f' ({len(names)} times)' if len(names) > 1 else ''} is made by {winner or 'no rule'}."
-            ]
-            for (op, winner), names in kernels.items()
-        ]
+        times = {key: f" ({len(n)} times)" if len(n) > 1 else "" for key, n in kernels.items()}
+        return [[f"{op}{n} is made by {by or 'no rule'}."] for (op, by), n in times.items()]
 
     def schedules(self) -> list[Sentence]:
         """The schedule rules, each with the kernels that it scheduled."""
@@ -310,7 +295,7 @@ def _near(node: int, own: set[int], nodes: Sequence[Mapping[str, Any]]) -> list[
 
 def _alive_readers(node: int, nodes: Sequence[Mapping[str, Any]]) -> list[int]:
     """The readers of a node; in the place of one that was removed, its readers."""
-    reached: dict[int, None] = {}
+    reached: list[int] = []
     todo, seen = list(nodes[node]["to"]), {node}
     while todo:
         other = todo.pop()
@@ -320,8 +305,8 @@ def _alive_readers(node: int, nodes: Sequence[Mapping[str, Any]]) -> list[int]:
         if "gone" in nodes[other]:
             todo += nodes[other]["to"]
         else:
-            reached[other] = None
-    return list(reached)
+            reached.append(other)
+    return reached
 
 
 def _settings() -> list[Sentence]:
@@ -339,9 +324,8 @@ def _memory(plan: Mapping[str, Any] | None) -> list[Sentence]:
         return []
     alone = sum(tensor["bytes"] for tensor in plan["tensors"])
     count = _count(len(plan["tensors"]), "tensor")
-    return [
-        [f"{count} share {size_of(plan['bytes'])}; {size_of(alone)} if each had its own memory."]
-    ]
+    each = f"{size_of(alone)} if each had its own memory"
+    return [[f"{count} share {size_of(plan['bytes'])}; {each}."]]
 
 
 def listed(references: Iterable[Any], most: int = _SHOWN) -> Sentence:

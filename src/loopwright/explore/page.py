@@ -67,7 +67,7 @@ def measured(exe: Any, inputs: dict[str, Any], number: int) -> Run:
     times = timed(exe, inputs, number)
     profile = times.medians()
     shapes = [(n, str(a.dtype), a.shape) for n, a in inputs.items() if hasattr(a, "dtype")]
-    roof = machine() if profile else None
+    roof = machine(exe.program.threads) if profile else None
     whole = median(times.calls) if times.calls else 0.0
     return Run(profile, dict(times.sizes), shapes, whole, number, num_threads(), roof)
 

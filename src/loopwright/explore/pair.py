@@ -16,6 +16,7 @@ from typing import Any
 from ..base.errors import LoopwrightError, explain
 from .overview import Sentence, listed, micro
 from .template import html_of
+from .timing import CLOCK_US
 
 _SCRIPTS = ("dagre.min.js", "diff.min.js", "model.js", "texts.js", "graph.js", "pair.js")
 _DATA = re.compile(r'<script id="data" type="application/octet-stream">([^<]*)</script>')
@@ -26,7 +27,7 @@ Pairs = list[tuple[int, int]]
 
 def pair_page(before: Data, after: Data) -> str:
     """The page of two pages' data, as HTML."""
-    return html_of(pair_data(before, after), _SCRIPTS, "pair.html")
+    return html_of(pair_data(before, after), _SCRIPTS, "pair")
 
 
 def data_of_page(file: str | Path) -> dict[str, Any]:
@@ -146,7 +147,7 @@ def _slower(before: Data, after: Data, kernels: Pairs) -> list[Sentence]:
     for k, (a, b) in enumerate(kernels):
         old = before["kernels"][a]["us"] if a >= 0 else 0.0
         new = after["kernels"][b]["us"] if b >= 0 else 0.0
-        if abs(new - old) > _SAME * max(before["us"], after["us"]) / 3:
+        if abs(new - old) > max(_SAME * max(before["us"], after["us"]) / 3, CLOCK_US):
             rows.append((new - old, k))
     changes: list[Sentence] = []
     for sign, word in ((1, "Slower"), (-1, "Faster")):

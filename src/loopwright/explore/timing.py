@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import LoopwrightError
+
+CLOCK_US = 0.3  # of reading a clock: a smaller difference of kernels is not a change
+_LEAST = 3  # runs: a median of fewer is one of them
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,8 @@ class Timed:
         return {n: (float(np.median(us)), self.counts[n]) for n, us in self.runs.items()}
 
 
-def timed(exe: Any, inputs: Mapping[str, Any], number: int) -> Timed:
-    """Times with inputs by name. A run, which reads a clock around each kernel, and a call without
+def timed(exe: Any, inputs: Mapping[str, Any], number: int, seconds: float = math.inf) -> Timed:
+    """Times of `number` runs with inputs by name, of three after `seconds`. A run, which reads a clock around each kernel, and a call without
     clocks take turns, so that both see the same machine."""
     args = [inputs[name] for name in exe.input_names()]
     main = exe["main"]
@@ -39,7 +43,10 @@ def timed(exe: Any, inputs: Mapping[str, Any], number: int) -> Timed:
         clocks = True
     except LoopwrightError:
         clocks = False
-    for _ in range(number):
+    end = time.perf_counter() + seconds
+    for k in range(number):
+        if k >= _LEAST and time.perf_counter() > end:
+            break
         for entry in exe.profile(*args) if clocks else ():
             runs.setdefault(entry.name, []).append(entry.total_us)
             counts[entry.name] = entry.calls

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,22 +23,28 @@ from ..tir.function import PrimFunc
 from ..tir.transform.lower.unpack_signatures import symbolic_dims
 from .origins import inner
 
+# The fields of statements that have expressions.
+_EXPRESSIONS = ("value", "indices", "condition", "predicate", "iter_values")
+
 
 def work_of(func: PrimFunc, sizes: Mapping[str, int]) -> dict[str, float]:
     """ "flops" and "bytes" of a call of a kernel that is not lowered yet, with these symbolic sizes (1
     where they are not given), as far as the loops determine them."""
     bindings = {v: const(sizes.get(v.name, 1), v.dtype) for v in symbolic_dims(func)}
     fixed = substitute(func, bindings) if bindings else func
-    moved = 0
+    try:
+        flops = {"flops": float(estimate_tir_flops(fixed.body))}
+    except ValueError:  # loops whose extent depends on data have no rate
+        flops = {}
+    moved, times = 0, _accesses(fixed) if flops else {}
     for buffer in fixed.buffer_map.values():
         extents: list[Any] = [getattr(d, "value", None) for d in buffer.shape]
         if None in extents:
             return {}
-        moved += math.prod(extents) * buffer.dtype.bits * buffer.dtype.lanes // 8
-    try:
-        return {"flops": float(estimate_tir_flops(fixed.body)), "bytes": moved}
-    except ValueError:  # loops whose extent depends on data have no rate
-        return {"bytes": moved}
+        # A lookup in a table reads rows of it, not the table.
+        elements = min(math.prod(extents), times.get(buffer.data, math.inf))
+        moved += int(elements) * buffer.dtype.bits * buffer.dtype.lanes // 8
+    return {**flops, "bytes": moved}
 
 
 @dataclass(frozen=True)
@@ -54,21 +60,44 @@ class Trip:
 def trips_of(func: PrimFunc, sizes: Mapping[str, int]) -> dict[int, Trip]:
     """The trip of each statement of a lowered kernel, by `id`, with these symbolic sizes. A loop that
     only data bound counts once."""
-    trips: dict[int, Trip] = {}
+    return {
+        id(node): Trip(loop, runs, 0.0 if inner(node) else runs * _operations(node))
+        for node, loop, runs in _statements(func, sizes)
+    }
+
+
+def _statements(
+    func: PrimFunc, sizes: Mapping[str, int]
+) -> Iterator[tuple[st.Stmt, st.For | None, float]]:
+    """Each statement, the innermost loop around it, and how many times it runs in a call."""
     todo: list[tuple[Any, st.For | None, float]] = [(func.body, None, 1.0)]
     lets: dict[Var, PrimExpr] = {
         v: const(sizes.get(v.name, 1), v.dtype) for v in func.params if not v.dtype.is_handle
     }
     while todo:  # no recursion: native graph functions nest as deep as the model is long
         node, loop, runs = todo.pop()
-        parts = inner(node)
-        trips[id(node)] = Trip(loop, runs, 0.0 if parts else runs * _operations(node))
+        yield node, loop, runs
         if isinstance(node, st.LetStmt):
             lets[node.var] = substitute(node.value, lets)
         if isinstance(node, st.For):
             loop, runs = node, runs * (integer(node.extent, lets) or 1)
-        todo += [(part, loop, runs) for part in reversed(parts)]
-    return trips
+        todo += [(part, loop, runs) for part in reversed(inner(node))]
+
+
+def _accesses(func: PrimFunc) -> dict[Var, float]:
+    """How many elements a call loads from and stores to each buffer; nothing where other calls get
+    buffers, too."""
+    times: dict[Var, float] = {}
+    for node, _, runs in _statements(func, {}):
+        if isinstance(node, (st.Evaluate, st.While)):
+            return {}
+        own = [getattr(node, name, None) for name in _EXPRESSIONS]
+        parts = [part for part in own if part is not None]
+        loads = [load.buffer for part in parts for load in nodes_of(part, BufferLoad)]
+        stored = [node.buffer] if isinstance(node, st.BufferStore) else []
+        for buffer in (*loads, *stored):
+            times[buffer.data] = times.get(buffer.data, 0.0) + runs
+    return times
 
 
 def integer(expr: PrimExpr, values: Mapping[Var, PrimExpr]) -> int | None:

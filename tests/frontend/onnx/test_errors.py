@@ -58,6 +58,7 @@ def test_unknown_operators_are_told_all_at_once():
         "and 2 more\n"
         "  instead: write converters for them and make them known: "
         'register_converter("Frob", 1, convert) of loopwright.frontend.onnx'
+        "; for the command line in a file: --plugin FILE.py"
     )
 
 
@@ -71,6 +72,7 @@ def test_one_unknown_operator():
         "    Fancy (domain com.acme, opset 1) x1: onnx:Fancy:y\n"
         "  instead: write converters for them and make them known: "
         'register_converter("Fancy", 1, convert, domain="com.acme") of loopwright.frontend.onnx'
+        "; for the command line in a file: --plugin FILE.py"
     )
 
 

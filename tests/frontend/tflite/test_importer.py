@@ -14,6 +14,7 @@ import tflite
 import loopwright as lw
 from loopwright import relay
 from loopwright.base.errors import LoopwrightError
+from loopwright.driver.sizes import resolved
 from loopwright.frontend.graph.registry import CONVERTERS
 from loopwright.frontend.onnx import register_converter
 from loopwright.frontend.tflite import from_tflite
@@ -265,3 +266,22 @@ def test_batches_that_only_the_run_compares(rng):
         compare([np.asarray(exe(a, b))], [a + b])
     with pytest.raises(ValueError, match="another extent than expected"):
         exe(real(rng, 2, 3), real(rng, 3, 3))
+
+
+def test_sizes_that_a_file_states_are_the_default(tmp_path):
+    """Beside a signature that leaves them open; a 1 may stand for any size but a batch."""
+    graph, signature = Graph(), (-1, -1, -1, 3)
+    x = graph.input((1, 1, 48, 3), signature=signature)
+    graph.outputs = [graph.op("RELU", [x], {"shape": (1, 1, 48, 3), "signature": signature})]
+    path = tmp_path / "model.tflite"
+    path.write_bytes(model(graph))
+    exe = lw.compile(str(path))
+    sizes = resolved(exe.inputs(), model=path)
+    assert [str(size) for size in sizes.values()] == [
+        "1 (the file's shape)",
+        "224 (default of image axes)",
+        "48 (the file's shape)",
+    ]
+    (name,) = exe.input_names()
+    given = resolved(exe.inputs(), [f"{name}=2,5,7,3"], model=path)
+    assert [size.value for size in given.values()] == [2, 5, 7]

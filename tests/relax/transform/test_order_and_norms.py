@@ -232,3 +232,5 @@ def test_a_norm_of_a_convolution():
         assert calls == ["relax.nn.conv2d", "relax.add"]
         want, got = (Interpreter(m)["main"](x).numpy() for m in (mod, after))
         np.testing.assert_allclose(got, want, 1e-4, 1e-5)
+        places = [[b.span for b in m["main"].body.blocks[0].bindings] for m in (mod, after)]
+        assert places[1] == [places[0][0], places[0][-1]], "a node each: the product, the sum"

@@ -228,8 +228,9 @@ def allocate(ctx: FunctionText, node: st.Allocate) -> None:
             shown = re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(extent))
             what = f"the size of {var.name} in {ctx.symbol} depends on {shown}"
             hint = (
-                "C code has one static workspace: give symbolic sizes an upper bound (the graph"
-                ' function\'s attribute "tir_var_upper_bound") or numbers (BindSymbolicVars, --dims)'
+                "C code has one static workspace: give symbolic sizes numbers (--dims n=1, BindSymbolicVars)"
+                " or an upper bound (--dims 'n<=8', the graph function's attribute"
+                ' "tir_var_upper_bound")'
             )
             raise LoopwrightError(explain(what, instead=hint, span=ctx.func.span))
         count *= max(most, 0)

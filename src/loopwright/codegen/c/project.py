@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
 
 from ...arith import Analyzer
 from ...base.errors import LoopwrightError, explain
@@ -198,21 +197,20 @@ def _main(files: CFiles, entry: Entry) -> str:
     """A program that reads the inputs, one behind the other, and writes the outputs."""
     p, m, sizes = files.prefix, files.prefix.upper(), _sizes(entry, files.bounds)
     arrays, reads, writes = [], [], []
-    for side, fields in (("inputs", entry.inputs), ("outputs", entry.outputs)):
+    for side, fields, moves, call, status in (
+        ("inputs", entry.inputs, reads, "fread({}, 1, stdin)", 1),
+        ("outputs", entry.outputs, writes, "fwrite({}, 1, stdout)", 3),
+    ):
         for arg in fields:
-            own = f"{side}.{arg.field}"
-            if arg.dims is None:
-                reads.append(f"  if (fread(&{own}, sizeof {own}, 1, stdin) != 1) return 1;")
-                continue
-            name, count = f"{side}_{arg.field}", max(_count(arg, sizes), 1)
-            arrays.append(f"static {in_struct(arg.dtype)} {name}[{count}];")
-            reads.append(f"  {own} = {name};")
-            call = "fread" if side == "inputs" else "fwrite"
-            line = f"  if ({call}({name}, sizeof {name}, 1, {{}}) != 1) return {{}};"
-            if side == "inputs":
-                reads.append(line.format("stdin", 1))
-            else:
-                writes.append(line.format("stdout", 3))
+            own, name = f"{side}.{arg.field}", f"{side}_{arg.field}"
+            what = f"&{own}, sizeof {own}"
+            if arg.dims is not None:
+                arrays.append(
+                    f"static {in_struct(arg.dtype)} {name}[{max(_count(arg, sizes), 1)}];"
+                )
+                reads.append(f"  {own} = {name};")
+                what = f"{name}, sizeof {name}"
+            moves.append(f"  if ({call.format(what)} != 1) return {status};")
     reads += [f"  inputs.{f} = {n};" for f, n in zip(entry.fields, sizes.values(), strict=True)]
     args = ["&inputs", "&outputs", *("NULL" for _ in entry.areas)]
     if files.weights:
@@ -292,21 +290,14 @@ def _readme(
         side: sum(_count(a, sizes) * _bytes(a) for a in args if a.dims is not None)
         for side, args in (("inputs", entry.inputs), ("outputs", entry.outputs))
     }
-    rows: list[tuple[str, Any, str]] = [
-        ("flash: code", figures.code, f"{p}.o, with its constants"),
-        (
-            "flash: weights",
-            files.constant_bytes,
-            f"{p}.weights" if files.weights else f"{p}_weights.o",
-        ),
-        *(
-            (f"RAM: {a.name}", a.bytes, f"the caller's, or a static array of {p}.c")
-            for a in files.areas.values()
-        ),
-        *((f"RAM: {side}", size, "the caller's") for side, size in io.items()),
-        ("RAM: stack", figures.stack, f"of `{entry.symbol}_run`, at most"),
-    ]
-    table = "\n".join(f"| {what} | {size} | {note} |" for what, size, note in rows)
+    weights = f"{p}.weights" if files.weights else f"{p}_weights.o"
+    rows = [f"| flash: code | {figures.code} | {p}.o, with its constants |"]
+    rows.append(f"| flash: weights | {files.constant_bytes} | {weights} |")
+    static = f"the caller's, or a static array of {p}.c"
+    rows += [f"| RAM: {area.name} | {area.bytes} | {static} |" for area in files.areas.values()]
+    rows += [f"| RAM: {side} | {size} | the caller's |" for side, size in io.items()]
+    rows.append(f"| RAM: stack | {figures.stack} | of `{entry.symbol}_run`, at most |")
+    table = "\n".join(rows)
     outside = " Functions from outside are not counted." if libraries else ""
     return f"""# {p}
 

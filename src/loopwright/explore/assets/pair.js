@@ -53,7 +53,7 @@ class Pair {
   ratio(old, now) {
     if (!old || !now) return make("span", { class: "dim" }, old ? "only before" : now ? "only after" : "");
     const part = now / old - 1;
-    const same = Math.abs(part) < 0.03;
+    const same = Math.abs(part) < 0.03 || Math.abs(now - old) < 0.3; // microseconds: a clock's reading
     return make("span", { class: same ? "dim" : part > 0 ? "worse" : "better" }, same ? "same" : part >= 1 ? `× ${(now / old).toFixed(1)}` : `${part > 0 ? "+" : "−"}${percent(Math.abs(part))}`);
   }
 

@@ -33,6 +33,7 @@ from .values import UnknownRankError, Value
 
 Branch = Callable[[], list[Value]]
 T = TypeVar("T")
+_OPTION = "for the command line in a file: --plugin FILE.py"
 
 
 @dataclass
@@ -173,7 +174,7 @@ class GraphWalk:
             lines += [f"      {reason}"] if reason else []
         what = "operators of this model have no converter"
         hint = f"write converters for them and make them known: {missing[min(missing)][0].registration}"
-        hint = "; ".join(filter(None, (hint, broken("loopwright.ops"))))
+        hint = "; ".join(filter(None, (hint, _OPTION, broken("loopwright.ops"))))
         raise LoopwrightError(explain(what, got="\n".join(lines), instead=hint))
 
     def nodes(

@@ -201,6 +201,15 @@ def read(data: memoryview) -> list[TFLiteModel]:
         raise LoopwrightError(explain(what, got=got, instead=hint)) from error
 
 
+def stated_shapes(model: object) -> list[tuple[int, ...]]:
+    """The shape that a file states of each input, also where its signature leaves sizes open: that of
+    the run it was converted with, or 1 for a size without a number."""
+    reader = _Reader(load(model))
+    graph = reader.model.Subgraphs(0)
+    numbers = (k for k in reader.integers(graph, "Inputs") if k >= 0)
+    return [tuple(reader.integers(graph.Tensors(k), "Shape")) for k in numbers]
+
+
 def _integers(table: Any, name: str) -> list[int]:
     """A vector of integers; [] where it is missing."""
     return [int(v) for v in _array(table, name)]

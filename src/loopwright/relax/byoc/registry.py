@@ -45,6 +45,7 @@ class Backend:
     available: why it cannot be used here; "" if it can.
     bind_constants: whether weights are part of the regions' functions.
     options: defaults of the options that `codegen` and `lower` get.
+    needs: what its regions need to run, where `codegen` only describes them.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Backend:
     available: Callable[[], str] | None = None
     bind_constants: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
+    needs: str = ""
 
     def fusion_patterns(self) -> list[FusionPattern]:
         """Its patterns. Raises LoopwrightError if one has another back end's name."""

@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any, Generic, Self, TypeVar, overload
 
 from ...base.errors import DiagnosticError, explain
+from ...base.frames import hide_frames
 from ...base.registry import PACKAGE, Registry
 from ...ir.module import IRModule
 from ...ir.serialize import load_json
@@ -51,10 +52,14 @@ class Decorator(Generic[Result]):
         if unknown:
             what = f"{type(self).__name__} has no option {sorted(unknown)}"
             raise TypeError(explain(what, instead=f"use one of {sorted(self.defaults)}"))
-        if options:
-            decorator = type(self)(**{**self.options, **options})
-            return decorator if func is None else decorator._apply(func, sys._getframe(1))
-        return self if func is None else self._apply(func, sys._getframe(1))
+        decorator = type(self)(**{**self.options, **options}) if options else self
+        if func is None:
+            return decorator
+        try:
+            return decorator._apply(func, sys._getframe(1))
+        except Exception as error:
+            hide_frames(error)
+            raise
 
     def _apply(self, func: Any, frame: FrameType) -> Any:
         raise NotImplementedError

@@ -533,7 +533,7 @@ def _runnable(network: Network, options: Mapping[str, Any]) -> Callable[..., Non
     return call
 
 
-BACKEND = Backend(NAME, patterns, codegen=codegen)
+BACKEND = Backend(NAME, patterns, codegen=codegen, needs="tensorrt(runner=...) in Python")
 
 
 def backend() -> Backend:

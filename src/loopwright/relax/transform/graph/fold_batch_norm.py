@@ -93,7 +93,7 @@ class _Folder(SweepingRewriter):
         if conv is not None:
             weight = conv.args[1].data.numpy()
             folded = self.rounded(weight * scale.reshape(-1, 1, 1, 1), weight.dtype)
-            data = conv.replace(args=(conv.args[0], folded))
+            data = _scaled(conv, data, folded)
         else:
             data = relax_op.multiply(data, self.per_channel(scale, data, norm))
         return relax_op.add(data, self.per_channel(shift, norm.args[0], norm))
@@ -127,7 +127,7 @@ class _Folder(SweepingRewriter):
             weight = run(relax_op.astype, conv.args[1], "float64")
             factor = run(relax_op.reshape, scale, (-1, 1, 1, 1))
             folded = rounded(run(relax_op.multiply, weight, factor))
-            data = conv.replace(args=(conv.args[0], folded))
+            data = _scaled(conv, data, folded)
         else:
             data = relax_op.multiply(data, rounded(run(relax_op.reshape, scale, shape)))
         return relax_op.add(data, rounded(run(relax_op.reshape, shift, shape)))
@@ -154,6 +154,12 @@ class _Folder(SweepingRewriter):
         if self.wide and str(dtype) in ("float16", "bfloat16"):
             return relax_op.astype(const(values.astype(np.float32)), str(dtype))
         return const(values.astype(dtype))
+
+
+def _scaled(conv: Call, data: Expr, weight: Expr) -> Call:
+    """The convolution `data` with another weight. It stays the convolution's node; the batch norm's is the
+    addition."""
+    return conv.replace(args=(conv.args[0], weight)).with_span(conv.span or data.span)
 
 
 def _affine(norm: Call) -> tuple[np.ndarray, np.ndarray]:
