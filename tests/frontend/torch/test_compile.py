@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import loopwright as lw
 from loopwright.frontend.torch import dynamo_capture_subgraphs, from_fx, relax_dynamo, report
 
 T = torch.Tensor
@@ -421,6 +422,39 @@ def test_from_fx() -> None:
         from_fx(
             torch.fx.symbolic_trace(net), [((2, 4), "float32")], custom_convert_map={"relu": id}
         )
+
+
+def traced(function: Callable[..., Any], *kinds: str) -> str:
+    """The main function that from_fx makes of vectors of three elements."""
+    model = torch.fx.symbolic_trace(function)
+    return str(from_fx(model, [((3,), kind) for kind in kinds])["main"].script())
+
+
+def test_from_fx_takes_what_tvm_takes() -> None:
+    """Methods that tensors of torch do not have, casts without effect, numbers, positions of int32."""
+    for cast in (
+        lambda x: x.astype(torch.float32),
+        lambda x: x.type(x.getattr("dtype")),
+        lambda x: x.float(),
+    ):
+        assert 'R.astype(x, dtype="float32")' in traced(cast, "float32")
+    assert "astype" not in traced(lambda x: x.to("cpu"), "float32")
+    assert 'lv: R.Tensor((), dtype="int32") = R.const(3, "int32")' in traced(
+        lambda x: torch.ops.aten.sym_size.int(x, 0), "float32"
+    )
+    taken = traced(lambda x, at: torch.take(x, at), "float32", "int32")
+    assert 'at: R.Tensor((3,), dtype="int32")' in taken and "R.take" in taken
+    with pytest.raises(RuntimeError, match="long"):
+        traced(lambda x, at: torch.take(x, at), "float32", "float32")
+
+
+def test_positions_of_int32_are_followed() -> None:
+    model = torch.fx.symbolic_trace(lambda x, at: (torch.gather(x, 0, at), at))
+    exe = lw.compile(from_fx(model, [((3,), "float32"), ((2,), "int32")]))
+    x, at = torch.arange(3.0), torch.tensor([2, 0], dtype=torch.int32)
+    moved, same = exe(x, at)
+    torch.testing.assert_close(moved, torch.tensor([2.0, 0.0]))
+    assert same.tolist() == [2, 0]
 
 
 def test_dynamo_capture_subgraphs() -> None:

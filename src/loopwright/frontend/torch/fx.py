@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -10,7 +11,11 @@ from torch import fx
 
 from ...base.errors import LoopwrightError, explain
 from ...ir.module import IRModule
+from .dtypes import dtype_of
 from .importer import Form, in_form
+
+# Methods of v0.21's table that torch's tensors do not have.
+_METHODS: dict[str, Callable[..., Any]] = {"astype": torch.Tensor.to, "getattr": getattr}
 
 InputInfo = Sequence[tuple[Sequence[int], str | torch.dtype]]
 
@@ -48,6 +53,29 @@ def from_fx(
         torch.zeros(tuple(shape), dtype=getattr(torch, dtype) if isinstance(dtype, str) else dtype)
         for shape, dtype in input_info
     )
+    model = _of_functions(model)
+    try:
+        program = torch.export.export(model, inputs)
+    except RuntimeError:
+        # Positions of int32, which TVM takes, are long ones in a program of torch.
+        long = tuple(x.long() if x.dtype is torch.int32 else x for x in inputs)
+        if all(a is b for a, b in zip(inputs, long, strict=True)):
+            raise
+        program = torch.export.export(model, long)
     single = not isinstance(model.graph.output_node().args[0], (list, tuple, dict))
-    form = Form(not (unwrap_unit_return_tuple or single), not no_bind_return_tuple, of_one=single)
-    return in_form(torch.export.export(model, inputs), form, keep_params_as_input)
+    form = Form(
+        not (unwrap_unit_return_tuple or single),
+        not no_bind_return_tuple,
+        of_one=single,
+        dtypes=[dtype_of(x.dtype) for x in inputs],
+    )
+    return in_form(program, form, keep_params_as_input)
+
+
+def _of_functions(model: fx.GraphModule) -> fx.GraphModule:
+    """A graph without the methods of `_METHODS`."""
+    graph = deepcopy(model.graph)
+    for node in graph.nodes:
+        if node.op == "call_method" and node.target in _METHODS:
+            node.op, node.target = "call_function", _METHODS[node.target]
+    return fx.GraphModule(model, graph)

@@ -92,7 +92,7 @@ def from_exported_program(
 def in_form(program: ExportedProgram, form: Form, keep_params: bool) -> IRModule:
     """The module of a program in TVM's form."""
     whole = undecomposed(program.graph)
-    program = decomposed(with_casts(program) if form.of_one is None else program, whole)
+    program = decomposed(with_casts(program, form.of_one is None), whole)
     return _module(program, Options(keep_params=keep_params), replace(form, whole=whole))
 
 
@@ -182,11 +182,13 @@ def _complex(values: Sequence[Any]) -> list[int]:
 class Form:
     """TVM's form of a function: which rows of `WHOLE` hold, and how results are returned. one_in_tuple: a
     single one, too, is in a tuple; bound: the tuple is bound to a variable. of_one: for graphs of torch.fx, whether
-    the result is one value, be it a tuple or a shape; their parameters are in the order of their names."""
+    the result is one value, be it a tuple or a shape; their parameters are in the order of their names. dtypes:
+    those of the inputs, where they are not the program's."""
 
     one_in_tuple: bool = True
     bound: bool = True
     of_one: bool | None = None
+    dtypes: Sequence[str] = ()
     whole: Collection[str] = ()
 
 
@@ -271,6 +273,8 @@ class TorchImporter(Importer):
         computed_only: bool = False,
     ) -> None:
         ports = [_port(n) for n in inputs if isinstance(n.meta.get("val"), torch.Tensor)]
+        if form is not None and form.dtypes:
+            ports = [replace(p, dtype=d) for p, d in zip(ports, form.dtypes, strict=True)]
         super().__init__(read(graph, ports, constants), options)
         self.graph, self.form, self.context.splits = graph, form, computed_only
         self.results: list[Any] = [
@@ -317,7 +321,11 @@ class TorchImporter(Importer):
 
     def _literal(self, value: bool | int | float) -> Value:
         kinds = {bool: "bool", int: "int64" if self.form is None else "int32", float: "float64"}
-        return self.context.tensor(value, kinds[type(value)])
+        constant = self.context.tensor(value, kinds[type(value)])
+        # v0.21 binds a number that is a result
+        return (
+            constant if self.form is None else Value(self.context, self.builder.emit(constant.expr))
+        )
 
     def _size(self, node: fx.Node) -> Value:
         value = node.meta.get("val")

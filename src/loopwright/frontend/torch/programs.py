@@ -48,16 +48,18 @@ def decomposed(program: ExportedProgram, more: Iterable[str] = ()) -> ExportedPr
     return program.run_decompositions(decompositions(more))
 
 
-def with_casts(program: ExportedProgram) -> ExportedProgram:
+def with_casts(program: ExportedProgram, moves: bool) -> ExportedProgram:
     """A program whose casts are operators where a tensor has the type already, too. Of one that writes tensors in
-    place nothing changes, since a tensor and its cast may be the same memory."""
+    place nothing changes, since a tensor and its cast may be the same memory. moves: a tensor that is moved to
+    a device is cast, too."""
+    casts = ["aten.to.dtype", *["aten.to.dtype_layout"] * moves]
     schemas = [getattr(n.target, "_schema", None) for n in program.graph.nodes]
     if any(schema is not None and schema.is_mutable for schema in schemas):
         return program
     program, module = copy(program), fx.GraphModule(program.graph_module, copied(program.graph))
     program._graph_module = module
     for node in module.graph.nodes:
-        if str(node.target) in ("aten.to.dtype", "aten.to.dtype_layout"):
+        if str(node.target) in casts:
             node.kwargs = {"dtype": node.meta["val"].dtype}
             node.target, node.args = torch.ops.aten._to_copy.default, node.args[:1]
     return program
