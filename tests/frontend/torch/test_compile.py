@@ -442,6 +442,9 @@ def test_from_fx_takes_what_tvm_takes() -> None:
     assert 'lv: R.Tensor((), dtype="int32") = R.const(3, "int32")' in traced(
         lambda x: torch.ops.aten.sym_size.int(x, 0), "float32"
     )
+    assert 'gv: R.Tensor((), dtype="int32") = R.const(3, "int32")' in traced(
+        lambda x: torch.numel(x), "float32"
+    )
     taken = traced(lambda x, at: torch.take(x, at), "float32", "int32")
     assert 'at: R.Tensor((3,), dtype="int32")' in taken and "R.take" in taken
     with pytest.raises(RuntimeError, match="long"):

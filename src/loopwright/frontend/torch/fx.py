@@ -62,12 +62,14 @@ def from_fx(
         if all(a is b for a, b in zip(inputs, long, strict=True)):
             raise
         program = torch.export.export(model, long)
-    single = not isinstance(model.graph.output_node().args[0], (list, tuple, dict))
+    result = model.graph.output_node().args[0]
+    single = not isinstance(result, (list, tuple, dict))
     form = Form(
         not (unwrap_unit_return_tuple or single),
         not no_bind_return_tuple,
         of_one=single,
         dtypes=[dtype_of(x.dtype) for x in inputs],
+        size=isinstance(result, fx.Node) and str(result.target) == "aten.sym_size.int",
     )
     return in_form(program, form, keep_params_as_input)
 

@@ -183,12 +183,14 @@ class Form:
     """TVM's form of a function: which rows of `WHOLE` hold, and how results are returned. one_in_tuple: a
     single one, too, is in a tuple; bound: the tuple is bound to a variable. of_one: for graphs of torch.fx, whether
     the result is one value, be it a tuple or a shape; their parameters are in the order of their names. dtypes:
-    those of the inputs, where they are not the program's."""
+    those of the inputs, where they are not the program's. size: the result is that of sym_size, a number which v0.21
+    binds to a variable, other than those of other functions."""
 
     one_in_tuple: bool = True
     bound: bool = True
     of_one: bool | None = None
     dtypes: Sequence[str] = ()
+    size: bool = False
     whole: Collection[str] = ()
 
 
@@ -321,11 +323,9 @@ class TorchImporter(Importer):
 
     def _literal(self, value: bool | int | float) -> Value:
         kinds = {bool: "bool", int: "int64" if self.form is None else "int32", float: "float64"}
-        constant = self.context.tensor(value, kinds[type(value)])
-        # v0.21 binds a number that is a result
-        return (
-            constant if self.form is None else Value(self.context, self.builder.emit(constant.expr))
-        )
+        number = self.context.tensor(value, kinds[type(value)])
+        bound = self.form is not None and self.form.size
+        return Value(self.context, self.builder.emit(number.expr)) if bound else number
 
     def _size(self, node: fx.Node) -> Value:
         value = node.meta.get("val")
