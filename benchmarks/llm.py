@@ -7,6 +7,7 @@ on the compiler's flags:
 
     python -m venv .llama && CMAKE_ARGS=-DGGML_NATIVE=ON .llama/bin/pip install --no-binary :all: llama-cpp-python
 
+A path of a model.onnx that onnxruntime-genai's builder made from such a model is measured beside onnxruntime.
 The last column is the share of a step in which this machine's memory delivers the weights.
 """
 

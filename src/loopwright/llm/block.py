@@ -19,9 +19,10 @@ from ..driver.options import Described
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
 from ..ir.prim_expr import PrimExpr
+from ..ir.structural import structural_equal
 from ..relax import const, op
 from ..relax.block_builder import BlockBuilder
-from ..relax.expr import Call, Expr, Var
+from ..relax.expr import Call, Expr, TupleGetItem, Var
 from ..relax.struct_info import TensorStructInfo
 from .cache import PAGE
 from .config import Config
@@ -134,7 +135,7 @@ class _Function:
                 x = self.emit(op.add(self.x, self.norm(y, layer.post_attention_norm)))
                 y = self.norm(x, layer.ffn_norm)
                 if layer.router is None:
-                    y = self.gated(y, layer.up[0], layer.down[0])
+                    y = self.gated(y, layer)
                 else:
                     y = self.mixture(y, layer)
                 out = op.add(x, self.norm(y, layer.post_ffw_norm))
@@ -161,23 +162,27 @@ class _Function:
             return x
         return self.emit(op.nn.rms_norm(x, self.of(weight), -1, self.config.epsilon))
 
-    def pieces(self, x: Expr, pieces: Product) -> list[Expr]:
-        """The results of a product, one for each format. The only function that the form of weights matters to."""
+    def pieces(self, x: Expr, pieces: Product, chosen: Expr | None = None) -> list[Expr]:
+        """The results of a product, one for each format. The only function that the form of weights matters to.
+        chosen: experts (n, k); each row is for k of them, or is one of n * k."""
         results = []
         for piece in pieces:
             parts = [self.of(array) for array in piece.arrays]
-            if piece.format == "f32":
+            if piece.format not in PLAIN:
+                args = self.emit, x, parts, piece.format, piece.columns, not self.exact
+                experts = () if chosen is None else (chosen, self.config.experts)
+                y = self.emit(product(*args, *experts))
+            elif chosen is not None:
+                y = self.te("matmul_chosen", _chosen, x, *parts, chosen)
+            elif piece.format == "f32":
                 y = self.emit(op.matmul(x, parts[0]))
-            elif piece.format in PLAIN:
-                y = self.te("matmul", _widened, x, *parts)
             else:
-                args = self.emit, x, parts, piece.format, piece.columns
-                y = self.emit(product(*args, in_bytes=not self.exact))
+                y = self.te("matmul", _widened, x, *parts)
             results.append(y if piece.bias is None else self.emit(op.add(y, self.of(piece.bias))))
         return results
 
-    def product(self, x: Expr, product: Product) -> Expr:
-        results = self.pieces(x, product)
+    def product(self, x: Expr, product: Product, chosen: Expr | None = None) -> Expr:
+        results = self.pieces(x, product, chosen)
         return results[0] if len(results) == 1 else self.emit(op.concat(results, axis=1))
 
     def capped(self, x: Expr, cap: float) -> Expr:
@@ -249,9 +254,9 @@ class _Function:
 
     # -- the gated part -----------------------------------------------------------------------
 
-    def gated(self, x: Expr, up: Product, down: Product) -> Expr:
-        """down(act(gate(x)) * up(x))."""
-        hidden, activation = sum(p.columns for p in up) // 2, self.config.family.activation
+    def gated(self, x: Expr, layer: Layer, chosen: Expr | None = None) -> Expr:
+        """down(act(gate(x)) * up(x)). chosen: see `pieces`."""
+        hidden, activation = sum(p.columns for p in layer.up) // 2, self.config.family.activation
 
         def gate(*parts: te.Tensor) -> te.Tensor:
             def value(i: PrimExpr, c: PrimExpr) -> PrimExpr:
@@ -264,18 +269,19 @@ class _Function:
 
             return te.compute((parts[0].shape[0], hidden), value)
 
-        return self.product(self.te("gate", gate, *self.pieces(x, up)), down)
+        y = self.te("gate", gate, *self.pieces(x, layer.up, chosen))
+        return self.product(y, layer.down, chosen)
 
     def mixture(self, x: Expr, layer: Layer) -> Expr:
-        """The sum of the experts that a row chooses, by their chances. All are computed."""
+        """The sum of the experts that a row chooses, by their chances. Only their weights are read."""
         assert layer.router is not None
         used, normalized = self.config.experts_used, self.config.normalized
         chances = self.emit(op.nn.softmax(self.product(x, layer.router), -1))
 
-        def choose(p: te.Tensor) -> te.Tensor:
-            """Chances of the greatest, of equal ones the first; 0 for others."""
+        def choose(p: te.Tensor) -> list[te.Tensor]:
+            """The numbers of the greatest chances, of equal ones the first; and these chances."""
             rows, experts = p.shape
-            other = te.reduce_axis((0, experts))
+            other, e, f = (te.reduce_axis((0, experts)) for _ in range(3))
 
             def before(i: PrimExpr, e: PrimExpr) -> PrimExpr:
                 first = tir.all(p[i, other] == p[i, e], other < e)
@@ -283,20 +289,36 @@ class _Function:
                 return te.sum(greater.astype("int32"), axis=other)
 
             rank = te.compute((rows, experts), before)
-            return te.compute(
-                (rows, experts), lambda i, e: tir.if_then_else(rank[i, e] < used, p[i, e], 0.0)
-            )
+            pick = lambda i, e, s, x: tir.Select(rank[i, e] == s, x, tir.const(0, x.dtype))  # noqa: E731
+            number = lambda i, s: te.sum(pick(i, e, s, e.var.astype("int32")), axis=e)  # noqa: E731
+            chance = lambda i, s: te.sum(pick(i, f, s, p[i, f]), axis=f)  # noqa: E731
+            return [te.compute((rows, used), value) for value in (number, chance)]
 
-        chosen = self.te("choose", choose, chances)
+        picked = self.te("choose", choose, chances)
+        chosen, share = (self.emit(TupleGetItem(picked, k)) for k in range(2))
         if normalized:
-            chosen = self.emit(op.divide(chosen, self.emit(op.sum(chosen, -1, keepdims=True))))
-        total: Expr | None = None
-        for e, (up, down) in enumerate(zip(layer.up, layer.down, strict=True)):
-            share = self.emit(op.strided_slice(chosen, [1], [e], [e + 1]))
-            part = self.emit(op.multiply(self.gated(x, up, down), share))
-            total = part if total is None else self.emit(op.add(total, part))
-        assert total is not None
-        return total
+            share = self.emit(op.divide(share, self.emit(op.sum(share, -1, keepdims=True))))
+
+        def mixed(parts: te.Tensor, share: te.Tensor) -> te.Tensor:
+            s = te.reduce_axis((0, used))
+            value = lambda i, c: te.sum(parts[i * used + s, c] * share[i, s], axis=s)  # noqa: E731
+            return te.compute((share.shape[0], parts.shape[1]), value)
+
+        return self.te("mixed", mixed, self.gated(x, layer, chosen), share)
+
+
+def _chosen(x: te.Tensor, weight: te.Tensor, chosen: te.Tensor) -> te.Tensor:
+    """Rows by the matrices that they choose, see `_Function.pieces`."""
+    n, used = chosen.shape
+    each = 1 if structural_equal(x.shape[0], n * used) else used
+    k = te.reduce_axis((0, weight.shape[1]))
+
+    def value(i: PrimExpr, j: PrimExpr) -> PrimExpr:
+        which = chosen[tir.floordiv(i, used), tir.floormod(i, used)]
+        own = weight[which, k, j].astype("float32")
+        return te.sum(x[tir.floordiv(i, each), k] * own, axis=k)
+
+    return te.compute((n * used, weight.shape[2]), value)
 
 
 def _widened(x: te.Tensor, weight: te.Tensor) -> te.Tensor:

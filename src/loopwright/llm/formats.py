@@ -172,10 +172,11 @@ def part_infos(name: str, columns: int, depth: int) -> list[tuple[tuple[int, ...
 
 def product(
     emit: Callable[[Expr], Expr], x: Expr, parts: Sequence[Expr], name: str, columns: int,
-    in_bytes: bool = True,
+    in_bytes: bool = True, chosen: Expr | None = None, matrices: int = 1,
 ) -> Expr:  # fmt: skip
     """x, float32 (rows, depth), by packed weights: float32 (rows, columns). emit: binds an expression to a variable.
-    in_bytes: each block of x is rounded to 127 steps of its largest magnitude, as ggml does."""
+    in_bytes: each block of x is rounded to 127 steps of its largest magnitude, as ggml does. chosen, matrices: see
+    `matmul_packed`."""
     form = format_of(name)
     cuts = [len(form.bits), len(form.bits) + 1 + (form.steps > 1)]
     weight = [
@@ -190,8 +191,9 @@ def product(
         data = [x, emit(op.sum(blocks, axis=2))]
     else:
         data = [x]
-    out = op.nn.matmul_packed(Tuple(data), *weight, form.bits, form.block, form.zero)
-    flat = emit(op.reshape(emit(out), (rows, -1)))
+    scaling = form.bits, form.block, form.zero
+    out = emit(op.nn.matmul_packed(Tuple(data), *weight, chosen, *scaling, matrices))
+    flat = emit(op.reshape(out, (out.struct_info.shape[0], -1)))
     if columns % WIDE:
         flat = emit(op.strided_slice(flat, axes=[1], begin=[0], end=[columns]))
     return flat

@@ -97,7 +97,7 @@ def product(cx: Context, a: Value, weight: Weight, in_bytes: bool = False) -> Va
         sums = o.ReduceSum(o.Reshape(flat, [-1, blocks, size]), [2], keepdims=0)
         data = [flat.expr, sums.expr] if zero or scales[1] else [flat.expr]
     parts = map(Tuple, (data, planes, *scales))
-    out = cx.emit(op.nn.matmul_packed(*parts, (weight.bits,), size, zero))
+    out = cx.emit(op.nn.matmul_packed(*parts, None, (weight.bits,), size, zero))
     out = cx.value(op.reshape(out, ShapeExpr([flat.shape[0], -(-columns // WIDE) * WIDE])))
     if columns % WIDE:
         out = o.Slice(out, [0], [columns], [1])
