@@ -37,12 +37,18 @@ Part = tuple[Expr, int]  # a tensor (n, heads, channels) and the first of its he
 
 class Options(NamedTuple):
     """context: the most tokens of all sequences together; longrope scales positions by it. exact: products of
-    quantized weights do not round their other side to bytes. pages: the dtype of keys and values, "float32" or
-    "float16"."""
+    quantized weights do not round their other side to bytes. pages: the dtype of keys and values, "float32",
+    "float16", or "int8" with a scale for each head of a token."""
 
     context: int
     exact: bool = False
     pages: str = "float32"
+
+    def shapes(self, config: Config, count: Any) -> list[tuple[tuple[Any, ...], str]]:
+        """Shapes and dtypes of a layer's pages, and of their scales."""
+        heads = (count, 2, config.kv_heads, PAGE)
+        scales = [(heads, "float32")] if self.pages == "int8" else []
+        return [((*heads, config.head_dim), self.pages), *scales]
 
 
 def build_steps(
@@ -99,8 +105,7 @@ class _Function:
         self.x = Var("x", TensorStructInfo((self.n, config.width), "float32"))
         self.ints = [Var(k, TensorStructInfo((size,), "int32")) for k, size in ints.items()]
         self.positions, self.rows, *self.tables = self.ints
-        shape = (pages, 2, config.kv_heads, PAGE, config.head_dim)
-        self.pages_info = TensorStructInfo(shape, options.pages)
+        self.pages_infos = [TensorStructInfo(*form) for form in options.shapes(config, pages)]
         self.params = {
             id(array): Var(f"w{k}", TensorStructInfo(array.shape, str(array.dtype)))
             for k, array in enumerate(arrays)
@@ -111,13 +116,14 @@ class _Function:
         calls: Sequence[GlobalVar],
     ) -> None:  # fmt: skip
         """The step, which calls a function for each layer. ropes: frequencies and factors."""
-        pages = [Var(f"pages{k}", self.pages_info) for k in range(len(calls))]
-        with self.builder.function(name, [self.x, *self.ints, *pages, *self.params.values()]):
+        pages = [self.pages_of(k) for k in range(len(calls))]
+        caches = [part for parts in pages for part in parts]
+        with self.builder.function(name, [self.x, *self.ints, *caches, *self.params.values()]):
             with self.builder.dataflow():
                 x, angles = self.x, {key: self.angles(*rope) for key, rope in ropes.items()}
                 for k, (layer, call) in enumerate(zip(weights.layers, calls, strict=True)):
                     own = angles[id(self.rope(self.config.windows[k]))]
-                    args = [x, *own, *self.tables, pages[k], *map(self.of, arrays_of(layer))]
+                    args = [x, *own, *self.tables, *pages[k], *map(self.of, arrays_of(layer))]
                     x = self.emit(Call(call, args))
                 x = self.emit(op.take(x, self.rows, axis=0))
                 logits = self.product(self.norm(x, weights.norm), weights.head)
@@ -127,8 +133,8 @@ class _Function:
     def emit_layer(self, name: str, layer: Layer, window: int) -> GlobalVar:
         """A decoder block."""
         info = TensorStructInfo((self.n, self.rope(window).rotary // 2), "float32")
-        pages, angles = Var("pages", self.pages_info), (Var("cos", info), Var("sin", info))
-        inputs = [self.x, *angles, *self.tables, pages, *self.params.values()]
+        pages, angles = self.pages_of(), (Var("cos", info), Var("sin", info))
+        inputs = [self.x, *angles, *self.tables, *pages, *self.params.values()]
         with self.builder.function(name, inputs, private=True):
             with self.builder.dataflow():
                 y = self.attention(self.norm(self.x, layer.attn_norm), layer, window, pages, angles)
@@ -141,6 +147,11 @@ class _Function:
                 out = op.add(x, self.norm(y, layer.post_ffw_norm))
                 out = self.builder.emit_output(out)
             return self.builder.emit_func_output(out)
+
+    def pages_of(self, layer: int | str = "") -> list[Var]:
+        """A layer's pages, and their scales if they have."""
+        names = (f"pages{layer}", f"scales{layer}")
+        return [Var(name, info) for name, info in zip(names, self.pages_infos, strict=False)]
 
     def rope(self, window: int) -> Rope:
         return self.config.local_rope if window else self.config.rope
@@ -234,7 +245,9 @@ class _Function:
 
         return self.te("rotate", rotated, x, *(angles or ()))
 
-    def attention(self, x: Expr, layer: Layer, window: int, pages: Var, angles: Angles) -> Expr:
+    def attention(
+        self, x: Expr, layer: Layer, window: int, pages: list[Var], angles: Angles
+    ) -> Expr:
         c, (seqstart, *tables, slots) = self.config, self.tables
         parts: list[Part] = []
         for piece, y in zip(layer.qkv, self.pieces(x, layer.qkv), strict=True):
@@ -244,9 +257,10 @@ class _Function:
         queries = self.heads(parts[0], c.heads, layer.q_norm, angles)
         keys = self.heads(parts[c.heads], c.kv_heads, layer.k_norm, angles)
         values = self.heads(parts[c.heads + c.kv_heads], c.kv_heads, None, None)
-        updated = self.emit(op.nn.append_paged(pages, keys, values, slots))
+        new = self.emit(op.nn.append_paged(pages[0], keys, values, slots, *pages[1:]))
+        updated = [self.emit(TupleGetItem(new, k)) for k in range(2)] if pages[1:] else [new]
         out = op.nn.attention_paged(
-            queries, seqstart, updated, *tables, scale=c.scale,
+            queries, seqstart, updated[0], *tables, *updated[1:], scale=c.scale,
             window_size=window or None, softcap=c.attention_cap or None,
         )  # fmt: skip
         flat = op.reshape(self.emit(out), (self.n, c.heads * c.head_dim))
