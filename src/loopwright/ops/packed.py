@@ -67,24 +67,26 @@ def pack(columns: Columns, bits: Sequence[int]) -> tuple[list[np.ndarray], ...]:
 
     bits: of the planes, from the low ones on."""
     starts = accumulate(bits, initial=0)
-    planes = [_plane(columns.numbers >> np.uint8(start), b) for start, b in zip(starts, bits)]
+    planes = [_plane(columns.numbers, start, b) for start, b in zip(starts, bits)]
     scale, least = (columns.scale, columns.step), (columns.least, columns.least_step)
     return planes, *([_panels(p) for p in part if p is not None] for part in (scale, least))
 
 
 def _panels(part: np.ndarray) -> np.ndarray:
     """(columns, n) as (panels, n, 64)."""
-    whole = np.pad(part, [(0, -len(part) % WIDE), (0, 0)])
-    return np.ascontiguousarray(whole.reshape(-1, WIDE, part.shape[1]).swapaxes(1, 2))
+    if len(part) % WIDE:
+        part = np.pad(part, [(0, -len(part) % WIDE), (0, 0)])
+    return np.ascontiguousarray(part.reshape(-1, WIDE, part.shape[1]).swapaxes(1, 2))
 
 
-def _plane(numbers: np.ndarray, bits: int) -> np.ndarray:
-    """The low bits of numbers (columns, depth) as uint8 (panels, depth / rows of a byte, 64, 4)."""
-    parts = numbers.reshape(len(numbers), -1, 8 // bits, FOUR)
-    fours, mask = np.zeros(parts[:, :, 0].shape, np.uint8), np.uint8((1 << bits) - 1)
+def _plane(numbers: np.ndarray, start: int, bits: int) -> np.ndarray:
+    """The bits from `start` on of numbers (columns, depth) as uint8 (panels, depth / rows of a byte, 64, 4)."""
+    words = np.ascontiguousarray(numbers).view(np.uint32)  # four rows of a column move together
+    words = words.reshape(len(numbers), -1, 8 // bits)
+    mask, fours = np.uint32(((1 << bits) - 1) * 0x01010101), np.zeros(words.shape[:2], np.uint32)
     for k in range(8 // bits):
-        fours |= (parts[:, :, k] & mask) << np.uint8(k * bits)
-    panels = _panels(fours.view(np.uint32)[..., 0])  # four rows of a column move together
+        fours |= (words[:, :, k] >> np.uint32(start) & mask) << np.uint32(k * bits)
+    panels = _panels(fours)
     return panels.view(np.uint8).reshape(*panels.shape, FOUR)
 
 
