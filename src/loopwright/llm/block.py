@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import te, tir
+from ..base import budget
 from ..driver.options import Described
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
@@ -73,6 +74,7 @@ def _steps(
     arrays: Sequence[np.ndarray], options: Options,
 ) -> IRModule:  # fmt: skip
     builder = BlockBuilder()
+    budget.allow(nodes=len(arrays))  # each is in the file
     for name in ("decode", "prefill"):
         inputs = builder, config, options, name == "decode"
         kinds: dict[tuple[str, int], GlobalVar] = {}
