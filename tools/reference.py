@@ -50,6 +50,7 @@ EXAMPLES = {
     "own_pass": "A pass of one's own, of graphs and of loops",
     "own_legalization": "An operator lowered in another way",
     "own_schedule_rule": "A rule that schedules kernels",
+    "onnx_decoder": "A language model's ONNX export, its caches written in place",
     "own_onnx_operator": "A converter for an ONNX operator",
     "nn_module": "A model in Python",
     "c_export": "A model as C source",

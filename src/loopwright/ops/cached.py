@@ -1,6 +1,6 @@
 """Attention to a cache of keys and values in one tensor each, what appends to it, and positions by rotation.
 
-A cache is [batch, groups, length, size]; what is not in it yet is [batch, rows, heads, size].
+A cache is [batch, groups, length, size], new elements are [batch, rows, heads, size].
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .statements import in_vectors, long, written
 
 @op("relax.nn.rotary_embedding")
 def rotary_embedding(data: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False):
-    """The first elements of heads [batch, length, heads, size] as pairs, turned by the angles whose cosines and
+    """The first elements of heads [batch, length, heads, size] as pairs, rotated by the angles whose cosines and
     sines are [batch or 1, length, pairs]: pairs of neighbours if `interleaved`, else of elements `pairs` apart.
     Elements behind them stay. Source: Su et al., "RoFormer", 2021."""
     batch, length, _, size = extents_of(data, "data", None, None, None, None)
     many, _, half = extents_of(cos, "cos", None, length, None)
     extents_of(sin, "sin", many, length, half)
-    turned, own_row = simplify(half * 2), dims_equal(many, batch)
-    if (least := int_value(turned)) and (most := int_value(size)) and least > most:
+    rotated, own_row = simplify(half * 2), dims_equal(many, batch)
+    if (least := int_value(rotated)) and (most := int_value(size)) and least > most:
         raise ValueError(explain(f"heads have {size} elements", got=f"{half} pairs"))
 
     def value(b, i, h, c):
@@ -44,7 +44,7 @@ def rotary_embedding(data: Tensor, cos: Tensor, sin: Tensor, interleaved: bool =
         other = tir.if_then_else(first, sign, data(b, i, h, c - step))
         row = (b if own_row else tir.min(b, many - 1), i, at)
         new = own * cast(data.dtype, cos(*row)) + other * cast(data.dtype, sin(*row))
-        return new if dims_equal(turned, size) else tir.if_then_else(c < turned, new, own)
+        return new if dims_equal(rotated, size) else tir.if_then_else(c < rotated, new, own)
 
     return compute(data.shape, value, "rotary_embedding", tag="injective")
 
@@ -134,7 +134,7 @@ def attention_cached(
     check_multiple(heads, groups, "the number of heads")
     wide = accumulator(queries.dtype)
 
-    def write(ib, q, k, v, known, out):
+    def write(ib, q, k, v, lengths_of, out):
         def at(row):
             return floordiv(row, count), floormod(row, count)
 
@@ -153,7 +153,7 @@ def attention_cached(
             Attention(
                 *(heads, groups, size, width, wide, factor_of(scale, size, wide)),
                 *(batch, simplify(batch * count), lambda n: (n * count, (n + 1) * count)),
-                count=lambda n: tir.checked_index(cast("int64", known[n]), other + 1),
+                count=lambda n: tir.checked_index(cast("int64", lengths_of[n]), other + 1),
                 query=lambda row, h, i: q[(*at(row), h, i)],
                 locate=lambda n, key: [n, key],
                 key=lambda location, g, i: cast(wide, k[location[0], g, location[1], i]),

@@ -25,7 +25,7 @@ from ..ir.prim_op import cast, const
 from ..tir.tensor_intrin.instructions import FACTS, PAIRS_FIT, SEVEN_BITS
 from .common import NO_INLINE, compute
 from .core import case, op
-from .extents import check_multiple, dims_equal, extents_of, simplify
+from .extents import check_multiple, differ, dims_equal, extents_of, simplify
 from .params import Ints, Tensor, Tensors
 
 WIDE = 64  # columns of a panel
@@ -141,7 +141,7 @@ def matmul_packed(
 
     chosen: integers (n, k), where the weight is several `matrices` of equally many panels, one after another: row i
     of n * k is by matrix chosen[i // k, i % k] (an index out of range is clamped), and only these are read; data has
-    as many rows, or n.
+    n * k rows, or n.
     """
     own, factor, sums = _data(data, bool(zero or least))
     total, blocks, _ = extents_of(scale[0], "scale", None, None, WIDE)
@@ -154,26 +154,12 @@ def matmul_packed(
         extents_of(part, "the factor and the sums of data", rows, blocks)
     for part in (scale, least):
         _check_scales(part, total, blocks)
-    if matrices < 1 or (matrices > 1 and chosen is None):
-        raise ValueError(explain("several matrices are chosen from", got=f"{matrices} matrices"))
-    check_multiple(total, matrices, "the number of panels")
-    panels, share = simplify(total // matrices), const(1, "int64")
-    if chosen is not None:
-        each, many = extents_of(chosen, "chosen", None, None)
-        share = share if dims_equal(rows, each * many) else many
-        rows = extents_of(own, "data", simplify(each * many // share), None)[0] * share
-
-    def place(i, p):
-        """The panel of a row's weight."""
-        if chosen is None:
-            return p
-        which = cast("int64", chosen(i // many, i % many))
-        return tir.max(tir.min(which, matrices - 1), 0) * panels + p
-
+    panels, share, panel_of = _matrices(chosen, matrices, total, rows)
+    rows = simplify(rows * share)
     in_bytes = factor is not None
     wide = "int32" if in_bytes else "float32"
     apart = [] if chosen is None else [rows]  # each row has numbers of its own
-    numbers = _numbers(planes, bits, [*apart, panels, simplify(depth // FOUR)], in_bytes, place)
+    numbers = _numbers(planes, bits, [*apart, panels, simplify(depth // FOUR)], in_bytes, panel_of)
     axes = {"w": const(block // FOUR, "int64"), "t": const(FOUR, "int64"), "b": blocks}
     w, t, b = (te.reduce_axis((const(0, "int64"), n), name=name) for name, n in axes.items())
 
@@ -189,7 +175,7 @@ def matmul_packed(
     in_steps = least and len(least) == 1 and least[0].dtype.is_integer
 
     def whole(i, p, c):
-        value, row, at = products(i, b, p, c), i // share, place(i, p)
+        value, row, at = products(i, b, p, c), i // share, panel_of(i, p)
         if zero:
             value = value - sums(row, b) * const(zero, wide)
         if in_steps:
@@ -207,17 +193,39 @@ def matmul_packed(
     return compute([rows, panels, WIDE], whole, "matmul_packed", attrs=attrs)
 
 
+def _matrices(
+    chosen: Any, count: int, panels: PrimExpr, rows: PrimExpr
+) -> tuple[PrimExpr, PrimExpr, Callable[[Any, Any], Any]]:
+    """The panels of a matrix, how many results each row of data has, and the panel of a row's own matrix."""
+    if count < 1 or (count > 1 and chosen is None):
+        raise ValueError(explain("several matrices are chosen from", got=f"{count} matrices"))
+    check_multiple(panels, count, "the number of panels")
+    each, one = simplify(panels // count), const(1, "int64")
+    if chosen is None:
+        return each, one, lambda i, p: p
+    n, many = extents_of(chosen, "chosen", None, None)
+    share = one if dims_equal(rows, n * many) else many
+    if differ(simplify(rows * share), n * many):
+        raise ValueError(explain(f"data has {rows} rows", got=f"{n} x {many} chosen matrices"))
+
+    def panel_of(i, p):
+        which = cast("int64", chosen(i // many, i % many))
+        return tir.max(tir.min(which, count - 1), 0) * each + p
+
+    return each, share, panel_of
+
+
 def _numbers(
     planes: Sequence[Any], bits: Sequence[int], dims: list[Any], in_bytes: bool,
-    place: Callable[[Any, Any], Any],
+    panel_of: Callable[[Any, Any], Any],
 ) -> Any:  # fmt: skip
     """The numbers of a weight, in fours of rows: bytes of a column side by side, for an instruction, or floats of
     adjacent columns, for vectors. dims: panels, and fours of rows; before them rows of results, where each has its
-    own. place: see `matmul_packed`."""
+    own. panel_of: see `matmul_packed`."""
 
     def number(*at):
         *row, p, four, c, t = at
-        value, panel = None, place(row[0] if row else None, p)
+        value, panel = None, panel_of(row[0] if row else None, p)
         for plane, size, low in zip(planes, bits, accumulate(bits, initial=0)):
             per = 8 // size
             part = plane(panel, four // per, c, t)

@@ -39,7 +39,9 @@ class Argument:
 
     def plain(self) -> Argument:
         """The same with numbers and texts as dimensions."""
-        return self if self.dims is None else replace(self, dims=self.shape())
+        return (
+            self if self.dims is None else Argument(self.name, self.dtype, self.shape(), self.over)
+        )
 
     def shape(self) -> tuple[int | str, ...]:
         """The dimensions as numbers and texts such as "n * 2"; () for a scalar."""
