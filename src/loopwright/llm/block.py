@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ from ..relax.expr import Call, Expr, TupleGetItem, Var
 from ..relax.struct_info import TensorStructInfo
 from .cache import PAGE
 from .config import Config
-from .formats import product
+from .formats import flattened, product
 from .rope import Rope
 from .stored import PLAIN
 from .weights import Layer, Norm, Product, Weights, arrays_of, form_of
@@ -181,16 +182,14 @@ class _Function:
         results = []
         for piece in pieces:
             parts = [self.of(array) for array in piece.arrays]
-            if piece.format not in PLAIN:
-                args = self.emit, x, parts, piece.format, piece.columns, not self.exact
-                experts = () if chosen is None else (chosen, self.config.experts)
-                y = self.emit(product(*args, *experts))
-            elif chosen is not None:
-                y = self.te("matmul_chosen", _chosen, x, *parts, chosen)
-            elif piece.format == "f32":
-                y = self.emit(op.matmul(x, parts[0]))
+            experts = [] if chosen is None else [chosen]
+            if piece.format in PLAIN:
+                y = self.te("matmul", partial(_product, self.config.experts), x, *parts, *experts)
+                y = flattened(self.emit, y, piece.columns)
             else:
-                y = self.te("matmul", _widened, x, *parts)
+                args = self.emit, x, parts, piece.format, piece.columns, not self.exact
+                matrices = 1 if chosen is None else self.config.experts
+                y = self.emit(product(*args, chosen, matrices))
             results.append(y if piece.bias is None else self.emit(op.add(y, self.of(piece.bias))))
         return results
 
@@ -323,22 +322,22 @@ class _Function:
         return self.te("mixed", mixed, self.gated(x, layer, chosen), share)
 
 
-def _chosen(x: te.Tensor, weight: te.Tensor, chosen: te.Tensor) -> te.Tensor:
-    """Rows by the matrices that they choose, see `_Function.pieces`."""
-    n, used = chosen.shape
-    each = 1 if structural_equal(x.shape[0], n * used) else used
-    k = te.reduce_axis((0, weight.shape[1]))
+def _product(
+    experts: int, x: te.Tensor, weight: te.Tensor, chosen: te.Tensor | None = None
+) -> te.Tensor:
+    """x by plain weights in panels, which are not copied as float32. chosen: see `_Function.pieces`; then the
+    panels are those of the experts, one after another."""
+    k, rows, panels = te.reduce_axis((0, weight.shape[1])), x.shape[0], weight.shape[0]
+    if chosen is not None:
+        n, used = chosen.shape
+        each = 1 if structural_equal(rows, n * used) else used
+        rows, panels = n * used, panels // experts
 
-    def value(i: PrimExpr, j: PrimExpr) -> PrimExpr:
-        which = chosen[tir.floordiv(i, used), tir.floormod(i, used)]
-        own = weight[which, k, j].astype("float32")
-        return te.sum(x[tir.floordiv(i, each), k] * own, axis=k)
+    def value(i: PrimExpr, p: PrimExpr, c: PrimExpr) -> PrimExpr:
+        row = i
+        if chosen is not None:
+            which, row = chosen[tir.floordiv(i, used), tir.floormod(i, used)], tir.floordiv(i, each)
+            p = which * panels + p
+        return te.sum(x[row, k] * weight[p, k, c].astype("float32"), axis=k)
 
-    return te.compute((n * used, weight.shape[2]), value)
-
-
-def _widened(x: te.Tensor, weight: te.Tensor) -> te.Tensor:
-    """x by a weight of 16 bits, which is not copied as float32."""
-    k = te.reduce_axis((0, weight.shape[0]))
-    shape = (x.shape[0], weight.shape[1])
-    return te.compute(shape, lambda i, j: te.sum(x[i, k] * weight[k, j].astype("float32"), axis=k))
+    return te.compute((rows, panels, weight.shape[2]), value)

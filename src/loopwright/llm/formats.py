@@ -197,7 +197,12 @@ def product(
         data = [x]
     scaling = form.bits, form.block, form.zero
     out = emit(op.nn.matmul_packed(Tuple(data), *weight, chosen, *scaling, matrices))
-    flat = emit(op.reshape(out, (out.struct_info.shape[0], -1)))
+    return flattened(emit, out, columns)
+
+
+def flattened(emit: Callable[[Expr], Expr], panels: Expr, columns: int) -> Expr:
+    """Results in panels (rows, panels, 64) as (rows, columns)."""
+    flat = emit(op.reshape(panels, (panels.struct_info.shape[0], -1)))
     if columns % WIDE:
         flat = emit(op.strided_slice(flat, axes=[1], begin=[0], end=[columns]))
     return flat

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import LoopwrightError, explain
+from ..ops.packed import in_panels
 from ..runtime.tensor import aligned
 from .config import Config, pairs_first
 from .formats import Columns, pack
@@ -19,8 +20,8 @@ Norm = np.ndarray | None
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Some columns of a product, of one format. arrays: as its kernel reads them; plain ones are
-    (depth, columns)."""
+    """Some columns of a product, of one format. arrays: as its kernel reads them, in panels of 64 columns; plain ones
+    are (panels, depth, 64)."""
 
     format: str
     columns: int
@@ -90,7 +91,7 @@ def _piece(parts: Sequence[Stored], biases: Sequence[np.ndarray]) -> Piece:
     """Tensors of one format as one product."""
     form, bias = parts[0].format, aligned(np.concatenate(biases)) if biases else None
     if form in PLAIN:
-        arrays = [np.concatenate([part.plain() for part in parts]).T]
+        arrays = [in_panels(np.concatenate([part.plain() for part in parts]))]
     else:
         arrays = pack(form, _joined([part.raw for part in parts]))
     parts[0].file.release()
@@ -104,9 +105,9 @@ def _stacked(products: list[Product]) -> Product:
         if len({(p.format, p.columns, p.bias is None) for p in (first, *others)}) > 1 or first.bias:
             what = "the weights of experts must be of one format, without a bias"
             raise LoopwrightError(explain(what, got=", ".join(p.format for p in (first, *others))))
-        join = np.stack if first.format in PLAIN else np.concatenate
         arrays = zip(*(p.arrays for p in (first, *others)), strict=True)
-        pieces.append(replace(first, arrays=[aligned(join(parts)) for parts in arrays]))
+        joined = [aligned(np.concatenate(parts)) for parts in arrays]
+        pieces.append(replace(first, arrays=joined))
     return pieces
 
 

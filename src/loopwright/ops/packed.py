@@ -69,10 +69,10 @@ def pack(columns: Columns, bits: Sequence[int]) -> tuple[list[np.ndarray], ...]:
     starts = accumulate(bits, initial=0)
     planes = [_plane(columns.numbers, start, b) for start, b in zip(starts, bits)]
     scale, least = (columns.scale, columns.step), (columns.least, columns.least_step)
-    return planes, *([_panels(p) for p in part if p is not None] for part in (scale, least))
+    return planes, *([in_panels(p) for p in part if p is not None] for part in (scale, least))
 
 
-def _panels(part: np.ndarray) -> np.ndarray:
+def in_panels(part: np.ndarray) -> np.ndarray:
     """(columns, n) as (panels, n, 64)."""
     if len(part) % WIDE:
         part = np.pad(part, [(0, -len(part) % WIDE), (0, 0)])
@@ -86,7 +86,7 @@ def _plane(numbers: np.ndarray, start: int, bits: int) -> np.ndarray:
     mask, fours = np.uint32(((1 << bits) - 1) * 0x01010101), np.zeros(words.shape[:2], np.uint32)
     for k in range(8 // bits):
         fours |= (words[:, :, k] >> np.uint32(start) & mask) << np.uint32(k * bits)
-    panels = _panels(fours)
+    panels = in_panels(fours)
     return panels.view(np.uint8).reshape(*panels.shape, FOUR)
 
 
