@@ -7,7 +7,8 @@ on the compiler's flags:
 
     python -m venv .llama && CMAKE_ARGS=-DGGML_NATIVE=ON .llama/bin/pip install --no-binary :all: llama-cpp-python
 
-The last column is the share of a step in which this machine's memory delivers the weights.
+A FORMAT that is a path of a model.onnx, made by onnxruntime-genai's builder from such a model, is measured beside
+onnxruntime with shared caches. The last column is the share of a step in which this machine's memory delivers the weights.
 """
 
 from __future__ import annotations
@@ -99,22 +100,22 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.5, help="length of a burst")
     parser.add_argument("--peer", default=str(ROOT / ".llama" / "bin" / "python"))
     options = parser.parse_args()
-    engines = {"loopwright": sys.executable}
-    if os.path.exists(options.peer):
-        engines[PEER] = options.peer
     measured: dict[str, dict[str, Result]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for form in options.formats:
-            path = Path(folder, f"{form}.gguf")
-            write(path, form)
-            for case in cases(path, form):
-                chosen = {
-                    e: p
-                    for e, p in engines.items()
-                    if e == "loopwright" or "batch" not in case.name
-                }
+            path, peer, python = Path(form), "onnxruntime", sys.executable
+            if path.suffix != ".onnx":
+                path, peer, python = Path(folder, f"{form}.gguf"), PEER, options.peer
+                write(path, form)
+            is_onnx = path.suffix == ".onnx"
+            for case in cases(path, path.stem):
+                engines = {"loopwright": sys.executable}
+                if "batch" in case.name and is_onnx:
+                    continue
+                if os.path.exists(python) and "batch" not in case.name:
+                    engines[peer] = python
                 results, failures = measure(
-                    case, chosen, options.threads, options.rounds, options.seconds, PEER
+                    case, engines, options.threads, options.rounds, options.seconds, peer
                 )
                 measured[case.name] = results
                 for engine, why in failures.items():
@@ -122,10 +123,12 @@ def main() -> None:
                 for engine, result in results.items():
                     read = path.stat().st_size * (1 - EMBEDDING)
                     floor = read / machine().gbs / 1e6 / result.median_ms
-                    share = "" if "prefill" in case.name else f", {floor:.0%} of memory's speed"
+                    plain = is_onnx or "prefill" in case.name
+                    share = "" if plain else f", {floor:.0%} of memory's speed"
                     first = f"first result after {result.first_result_s:.1f} s"
                     print(f"{case.name:22} {engine:12} {result.median_ms:8.2f} ms{share}; {first}")
-            path.unlink()
+            if not is_onnx:
+                path.unlink()
     print(f"\n{table(measured, PEER)}")
 
 

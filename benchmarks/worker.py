@@ -16,6 +16,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -32,6 +33,11 @@ def loopwright(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
 
     if path.endswith(".gguf"):
         return _language_model(name, path, feeds, threads)
+    if "ids" in feeds:
+        model = loopwright.compile(path, threads=threads)
+        names = [model.names[f"{part}_names"] for part in ("input", "output")]
+        run = lambda values, results: model.run(values, out=results)  # noqa: E731
+        return loopwright.__version__, *_exported(name, path, feeds, *names, run)
     with loopwright.transform.PassContext(config={"relax.matmul_precision": PRECISION}):
         executable = loopwright.compile(path)
 
@@ -66,6 +72,30 @@ def _language_model(name: str, path: str, feeds: Feeds, threads: int) -> Prepare
 
     call = prefill if "prefill" in name else step
     return loopwright.__version__, call, lambda: [model.decode(model.prefill(ids), ids[0])]
+
+
+def _exported(
+    name: str, path: str, feeds: Feeds, inputs: list[str], outputs: list[str],
+    run: Callable[[Feeds, Feeds], object],
+) -> tuple[Call, Outputs]:  # fmt: skip
+    """The steps of `_language_model` by a model of onnxruntime-genai's builder, whose inputs are tokens, a mask and
+    caches, its outputs logits and the same caches with new elements; both share memory."""
+    ids = feeds["ids"][None]
+    model = json.loads(Path(path).with_name("genai_config.json").read_text())["model"]
+    sizes = model["decoder"]
+    shape = 1, sizes["num_key_value_heads"], ids.size + 64, sizes["head_size"]
+    caches = {n: np.zeros(shape, np.float32) for n in inputs[2:]}
+    after = {o: caches[i] for o, i in zip(outputs[1:], inputs[2:], strict=True)}
+
+    def step(tokens: np.ndarray, start: int) -> np.ndarray:
+        mask = np.ones((1, start + tokens.size), np.int64)
+        logits = np.empty((1, tokens.size, model["vocab_size"]), np.float32)
+        run(dict(zip(inputs, (tokens, mask), strict=False)) | caches, {outputs[0]: logits, **after})
+        return logits[0, -1:]
+
+    one = lambda: step(ids[:, :1], ids.size)  # noqa: E731
+    step(ids, 0)
+    return (lambda: step(ids, 0)) if "prefill" in name else one, lambda: [one()]
 
 
 def llama_cpp(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
@@ -119,6 +149,18 @@ def onnxruntime(name: str, path: str, feeds: Feeds, threads: int) -> Prepared:
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    if "ids" in feeds:
+
+        def run(values: Feeds, results: Feeds) -> None:
+            binding = session.io_binding()
+            for bind, arrays in ((binding.bind_input, values), (binding.bind_output, results)):
+                for key, a in arrays.items():
+                    bind(key, "cpu", 0, a.dtype, a.shape, a.ctypes.data)
+            session.run_with_iobinding(binding)
+
+        ports = session.get_inputs()
+        names = [p.name for p in ports], [p.name for p in session.get_outputs()]
+        return onnxruntime.__version__, *_exported(name, path, feeds, *names, run)
 
     def call() -> object:
         return session.run(None, feeds)

@@ -61,6 +61,7 @@ EXAMPLES = {
         "n = 5: 0.024 beside numpy's tanh",
     ],
     "own_schedule_rule": ["rule: four vectors at a time", "in T.unroll(", "right: True"],
+    "onnx_decoder": ["3 29 24 26 15 6 32 15 17 5"],
     "own_onnx_operator": ["before: operators of this model have no converter", "after: right True"],
     "toy_dialect": ['lv1: R.Tensor((n, 3), dtype="float32") = R.nn.relu(lv)', "right: True"],
     "seed4_c_codegen": [

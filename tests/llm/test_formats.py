@@ -15,10 +15,11 @@ from .models import config, evaluate, random_weights, write_folder, write_gguf
 IDS = [3, 40, 77, 21, 8, 8, 60]
 
 
-def _model(path, forms, **other):
+def _model(path, forms, family="llama", **other):
     """A model with matrices in formats by part of their name, and its weights dequantized."""
     gguf = pytest.importorskip("gguf")
-    c = config("llama", intermediate_size=128, **other)
+    other |= {"norm_topk_prob": True} if family == "qwen3_moe" else {}  # which a GGUF file means
+    c = config(family, intermediate_size=128, **other)
     weights = random_weights(c)
     write_gguf(path, c, weights, forms)
     for name, value in weights.items():
@@ -31,17 +32,19 @@ def _model(path, forms, **other):
 @pytest.mark.budget(12)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize(
-    "forms",
+    ("family", "forms"),
     [
-        {"": "Q4_0"},
-        {"v_proj": "Q8_0", "": "Q5_1"},
-        {"up": "F32", "down": "F16", "": "BF16"},
+        ("llama", {"": "Q4_0"}),
+        ("llama", {"v_proj": "Q8_0", "": "Q5_1"}),
+        ("llama", {"up": "F32", "down": "F16", "": "BF16"}),
+        ("mixtral", {"": "Q4_1"}),
+        ("qwen3_moe", {"up": "Q8_0", "down": "BF16", "": "Q4_0"}),
     ],
     ids=str,
 )
-def test_formats(forms, tmp_path):
+def test_formats(family, forms, tmp_path):
     path = tmp_path / "m.gguf"
-    c, weights = _model(path, forms)
+    c, weights = _model(path, forms, family)
     expected = evaluate(c, weights, IDS)
     for exact, most in ((True, 1e-5), (False, 3e-2)):
         model = llm.load(path, context=64, exact=exact)
@@ -147,7 +150,7 @@ def test_blocks(name):
     x = rng.standard_normal((3, 512)).astype(np.float32)
     sums = x.reshape(3, -1, form.block).sum(2)
     product = OPERATORS["relax.nn.matmul_packed"].op.get_attr("FNumpy")
-    rest = parts[cut : cut + count], parts[cut + count :], form.bits, form.block, form.zero
+    rest = parts[cut : cut + count], parts[cut + count :], None, form.bits, form.block, form.zero
     got = product([x, sums], parts[:cut], *rest).reshape(3, -1)
     np.testing.assert_allclose(got[:, :70], x @ meant.T, rtol=1e-4, atol=1e-4 * np.abs(meant).max())
 

@@ -189,7 +189,7 @@ def _packed(rng: random.Random) -> Case:
     def build(bb: Any, x: Any) -> Any:
         short = bb.emit(op.nn.quantize_blocks(x, block))
         data = [bb.emit(relax.TupleGetItem(short, n)) for n in range(3)]
-        return op.nn.relu(bb.emit(op.nn.matmul_packed(data, *parts, bits, block, 3)))
+        return op.nn.relu(bb.emit(op.nn.matmul_packed(data, *parts, None, bits, block, 3)))
 
     return module("packed", [(rows, 256)], build, rng)
 

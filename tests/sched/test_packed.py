@@ -55,6 +55,20 @@ def test_products_of_floats(rows):
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("data", [True, False])
+def test_rows_choose_among_matrices(data):
+    """Each has numbers of its own, in the rule's tile."""
+    options = {"data": data, "chosen": [[2, 0], [1, 2]], "matrices": 3}
+    given = packed._sample(2, 64, 192, (4,), 32, 8, **options)
+    sample = make(OPERATORS["relax.nn.matmul_packed"], given)
+    with Target(X86 + "cascadelake"):
+        scheduled = ApplyDefaultSchedule()(LegalizeOps()(sample.module))
+    text = scheduled.script()
+    assert "products_init" in text and ("vpdpbusd" in text) == data
+    got, expected = Interpreter(scheduled)["main"](*sample.inputs).numpy(), sample.expected()
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
 def test_few_rows_of_a_batch():
     """The rows of a product may be the batch: then a loop over one row is around the tile."""
     weight, n = relax.const(np.ones((64, 96), np.float32)), tir.Var("n", "int64")

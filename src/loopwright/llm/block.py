@@ -10,22 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import te, tir
+from ..base import budget
 from ..driver.options import Described
 from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
 from ..ir.prim_expr import PrimExpr
+from ..ir.structural import structural_equal
 from ..relax import const, op
 from ..relax.block_builder import BlockBuilder
-from ..relax.expr import Call, Expr, Var
+from ..relax.expr import Call, Expr, TupleGetItem, Var
 from ..relax.struct_info import TensorStructInfo
 from .cache import PAGE
 from .config import Config
-from .formats import product
+from .formats import flattened, product
 from .rope import Rope
 from .stored import PLAIN
 from .weights import Layer, Norm, Product, Weights, arrays_of, form_of
@@ -37,7 +40,7 @@ Part = tuple[Expr, int]  # a tensor (n, heads, channels) and the first of its he
 class Options(NamedTuple):
     """How a decoder is compiled. context: the most tokens of all sequences together; longrope scales positions
     by it. exact: products of quantized weights do not round their other side to bytes. pages: the dtype of keys
-    and values, "float32" or "float16".
+    and values, "float32", "float16", or "int8" with a scale for each head of a token.
 
     >>> llm.Options(context=4096, pages="float16").exact
     False
@@ -46,6 +49,12 @@ class Options(NamedTuple):
     context: int
     exact: bool = False
     pages: str = "float32"
+
+    def shapes(self, config: Config, count: Any) -> list[tuple[tuple[Any, ...], str]]:
+        """Shapes and dtypes of a layer's pages, and of their scales."""
+        heads = (count, 2, config.kv_heads, PAGE)
+        scales = [(heads, "float32")] if self.pages == "int8" else []
+        return [((*heads, config.head_dim), self.pages), *scales]
 
 
 def build_steps(
@@ -70,6 +79,7 @@ def _steps(
     arrays: Sequence[np.ndarray], options: Options,
 ) -> IRModule:  # fmt: skip
     builder = BlockBuilder()
+    budget.allow(nodes=len(arrays))  # each is in the file
     for name in ("decode", "prefill"):
         inputs = builder, config, options, name == "decode"
         kinds: dict[tuple[str, int], GlobalVar] = {}
@@ -102,8 +112,7 @@ class _Function:
         self.x = Var("x", TensorStructInfo((self.n, config.width), "float32"))
         self.ints = [Var(k, TensorStructInfo((size,), "int32")) for k, size in ints.items()]
         self.positions, self.rows, *self.tables = self.ints
-        shape = (pages, 2, config.kv_heads, PAGE, config.head_dim)
-        self.pages_info = TensorStructInfo(shape, options.pages)
+        self.pages_infos = [TensorStructInfo(*form) for form in options.shapes(config, pages)]
         self.params = {
             id(array): Var(f"w{k}", TensorStructInfo(array.shape, str(array.dtype)))
             for k, array in enumerate(arrays)
@@ -114,13 +123,14 @@ class _Function:
         calls: Sequence[GlobalVar],
     ) -> None:  # fmt: skip
         """The step, which calls a function for each layer. ropes: frequencies and factors."""
-        pages = [Var(f"pages{k}", self.pages_info) for k in range(len(calls))]
-        with self.builder.function(name, [self.x, *self.ints, *pages, *self.params.values()]):
+        pages = [self.pages_of(k) for k in range(len(calls))]
+        caches = [part for parts in pages for part in parts]
+        with self.builder.function(name, [self.x, *self.ints, *caches, *self.params.values()]):
             with self.builder.dataflow():
                 x, angles = self.x, {key: self.angles(*rope) for key, rope in ropes.items()}
                 for k, (layer, call) in enumerate(zip(weights.layers, calls, strict=True)):
                     own = angles[id(self.rope(self.config.windows[k]))]
-                    args = [x, *own, *self.tables, pages[k], *map(self.of, arrays_of(layer))]
+                    args = [x, *own, *self.tables, *pages[k], *map(self.of, arrays_of(layer))]
                     x = self.emit(Call(call, args))
                 x = self.emit(op.take(x, self.rows, axis=0))
                 logits = self.product(self.norm(x, weights.norm), weights.head)
@@ -130,20 +140,25 @@ class _Function:
     def emit_layer(self, name: str, layer: Layer, window: int) -> GlobalVar:
         """A decoder block."""
         info = TensorStructInfo((self.n, self.rope(window).rotary // 2), "float32")
-        pages, angles = Var("pages", self.pages_info), (Var("cos", info), Var("sin", info))
-        inputs = [self.x, *angles, *self.tables, pages, *self.params.values()]
+        pages, angles = self.pages_of(), (Var("cos", info), Var("sin", info))
+        inputs = [self.x, *angles, *self.tables, *pages, *self.params.values()]
         with self.builder.function(name, inputs, private=True):
             with self.builder.dataflow():
                 y = self.attention(self.norm(self.x, layer.attn_norm), layer, window, pages, angles)
                 x = self.emit(op.add(self.x, self.norm(y, layer.post_attention_norm)))
                 y = self.norm(x, layer.ffn_norm)
                 if layer.router is None:
-                    y = self.gated(y, layer.up[0], layer.down[0])
+                    y = self.gated(y, layer)
                 else:
                     y = self.mixture(y, layer)
                 out = op.add(x, self.norm(y, layer.post_ffw_norm))
                 out = self.builder.emit_output(out)
             return self.builder.emit_func_output(out)
+
+    def pages_of(self, layer: int | str = "") -> list[Var]:
+        """A layer's pages, and their scales if they have."""
+        names = (f"pages{layer}", f"scales{layer}")
+        return [Var(name, info) for name, info in zip(names, self.pages_infos, strict=False)]
 
     def rope(self, window: int) -> Rope:
         return self.config.local_rope if window else self.config.rope
@@ -165,23 +180,25 @@ class _Function:
             return x
         return self.emit(op.nn.rms_norm(x, self.of(weight), -1, self.config.epsilon))
 
-    def pieces(self, x: Expr, pieces: Product) -> list[Expr]:
-        """The results of a product, one for each format. The only function that the form of weights matters to."""
+    def pieces(self, x: Expr, pieces: Product, chosen: Expr | None = None) -> list[Expr]:
+        """The results of a product, one for each format. The only function that the form of weights matters to.
+        chosen: experts (n, k); each row is for k of them, or is one of n * k."""
         results = []
         for piece in pieces:
             parts = [self.of(array) for array in piece.arrays]
-            if piece.format == "f32":
-                y = self.emit(op.matmul(x, parts[0]))
-            elif piece.format in PLAIN:
-                y = self.te("matmul", _widened, x, *parts)
+            experts = [] if chosen is None else [chosen]
+            if piece.format in PLAIN:
+                y = self.te("matmul", partial(_product, self.config.experts), x, *parts, *experts)
+                y = flattened(self.emit, y, piece.columns)
             else:
-                args = self.emit, x, parts, piece.format, piece.columns
-                y = self.emit(product(*args, in_bytes=not self.exact))
+                args = self.emit, x, parts, piece.format, piece.columns, not self.exact
+                matrices = 1 if chosen is None else self.config.experts
+                y = self.emit(product(*args, chosen, matrices))
             results.append(y if piece.bias is None else self.emit(op.add(y, self.of(piece.bias))))
         return results
 
-    def product(self, x: Expr, product: Product) -> Expr:
-        results = self.pieces(x, product)
+    def product(self, x: Expr, product: Product, chosen: Expr | None = None) -> Expr:
+        results = self.pieces(x, product, chosen)
         return results[0] if len(results) == 1 else self.emit(op.concat(results, axis=1))
 
     def capped(self, x: Expr, cap: float) -> Expr:
@@ -233,7 +250,9 @@ class _Function:
 
         return self.te("rotate", rotated, x, *(angles or ()))
 
-    def attention(self, x: Expr, layer: Layer, window: int, pages: Var, angles: Angles) -> Expr:
+    def attention(
+        self, x: Expr, layer: Layer, window: int, pages: list[Var], angles: Angles
+    ) -> Expr:
         c, (seqstart, *tables, slots) = self.config, self.tables
         parts: list[Part] = []
         for piece, y in zip(layer.qkv, self.pieces(x, layer.qkv), strict=True):
@@ -243,9 +262,10 @@ class _Function:
         queries = self.heads(parts[0], c.heads, layer.q_norm, angles)
         keys = self.heads(parts[c.heads], c.kv_heads, layer.k_norm, angles)
         values = self.heads(parts[c.heads + c.kv_heads], c.kv_heads, None, None)
-        updated = self.emit(op.nn.append_paged(pages, keys, values, slots))
+        new = self.emit(op.nn.append_paged(pages[0], keys, values, slots, *pages[1:]))
+        updated = [self.emit(TupleGetItem(new, k)) for k in range(2)] if pages[1:] else [new]
         out = op.nn.attention_paged(
-            queries, seqstart, updated, *tables, scale=c.scale,
+            queries, seqstart, updated[0], *tables, *updated[1:], scale=c.scale,
             window_size=window or None, softcap=c.attention_cap or None,
         )  # fmt: skip
         flat = op.reshape(self.emit(out), (self.n, c.heads * c.head_dim))
@@ -253,9 +273,9 @@ class _Function:
 
     # -- the gated part -----------------------------------------------------------------------
 
-    def gated(self, x: Expr, up: Product, down: Product) -> Expr:
-        """down(act(gate(x)) * up(x))."""
-        hidden, activation = sum(p.columns for p in up) // 2, self.config.family.activation
+    def gated(self, x: Expr, layer: Layer, chosen: Expr | None = None) -> Expr:
+        """down(act(gate(x)) * up(x)). chosen: see `pieces`."""
+        hidden, activation = sum(p.columns for p in layer.up) // 2, self.config.family.activation
 
         def gate(*parts: te.Tensor) -> te.Tensor:
             def value(i: PrimExpr, c: PrimExpr) -> PrimExpr:
@@ -268,18 +288,19 @@ class _Function:
 
             return te.compute((parts[0].shape[0], hidden), value)
 
-        return self.product(self.te("gate", gate, *self.pieces(x, up)), down)
+        y = self.te("gate", gate, *self.pieces(x, layer.up, chosen))
+        return self.product(y, layer.down, chosen)
 
     def mixture(self, x: Expr, layer: Layer) -> Expr:
-        """The sum of the experts that a row chooses, by their chances. All are computed."""
+        """The sum of the experts that a row chooses, by their chances. Only their weights are read."""
         assert layer.router is not None
         used, normalized = self.config.experts_used, self.config.normalized
         chances = self.emit(op.nn.softmax(self.product(x, layer.router), -1))
 
-        def choose(p: te.Tensor) -> te.Tensor:
-            """Chances of the greatest, of equal ones the first; 0 for others."""
+        def choose(p: te.Tensor) -> list[te.Tensor]:
+            """The numbers of the greatest chances, of equal ones the first; and these chances."""
             rows, experts = p.shape
-            other = te.reduce_axis((0, experts))
+            other, e, f = (te.reduce_axis((0, experts)) for _ in range(3))
 
             def before(i: PrimExpr, e: PrimExpr) -> PrimExpr:
                 first = tir.all(p[i, other] == p[i, e], other < e)
@@ -287,24 +308,40 @@ class _Function:
                 return te.sum(greater.astype("int32"), axis=other)
 
             rank = te.compute((rows, experts), before)
-            return te.compute(
-                (rows, experts), lambda i, e: tir.if_then_else(rank[i, e] < used, p[i, e], 0.0)
-            )
+            pick = lambda i, e, s, x: tir.Select(rank[i, e] == s, x, tir.const(0, x.dtype))  # noqa: E731
+            number = lambda i, s: te.sum(pick(i, e, s, e.var.astype("int32")), axis=e)  # noqa: E731
+            chance = lambda i, s: te.sum(pick(i, f, s, p[i, f]), axis=f)  # noqa: E731
+            return [te.compute((rows, used), value) for value in (number, chance)]
 
-        chosen = self.te("choose", choose, chances)
+        picked = self.te("choose", choose, chances)
+        chosen, share = (self.emit(TupleGetItem(picked, k)) for k in range(2))
         if normalized:
-            chosen = self.emit(op.divide(chosen, self.emit(op.sum(chosen, -1, keepdims=True))))
-        total: Expr | None = None
-        for e, (up, down) in enumerate(zip(layer.up, layer.down, strict=True)):
-            share = self.emit(op.strided_slice(chosen, [1], [e], [e + 1]))
-            part = self.emit(op.multiply(self.gated(x, up, down), share))
-            total = part if total is None else self.emit(op.add(total, part))
-        assert total is not None
-        return total
+            share = self.emit(op.divide(share, self.emit(op.sum(share, -1, keepdims=True))))
+
+        def mixed(parts: te.Tensor, share: te.Tensor) -> te.Tensor:
+            s = te.reduce_axis((0, used))
+            value = lambda i, c: te.sum(parts[i * used + s, c] * share[i, s], axis=s)  # noqa: E731
+            return te.compute((share.shape[0], parts.shape[1]), value)
+
+        return self.te("mixed", mixed, self.gated(x, layer, chosen), share)
 
 
-def _widened(x: te.Tensor, weight: te.Tensor) -> te.Tensor:
-    """x by a weight of 16 bits, which is not copied as float32."""
-    k = te.reduce_axis((0, weight.shape[0]))
-    shape = (x.shape[0], weight.shape[1])
-    return te.compute(shape, lambda i, j: te.sum(x[i, k] * weight[k, j].astype("float32"), axis=k))
+def _product(
+    experts: int, x: te.Tensor, weight: te.Tensor, chosen: te.Tensor | None = None
+) -> te.Tensor:
+    """x by plain weights in panels, which are not copied as float32. chosen: see `_Function.pieces`; then the
+    panels are those of the experts, one after another."""
+    k, rows, panels = te.reduce_axis((0, weight.shape[1])), x.shape[0], weight.shape[0]
+    if chosen is not None:
+        n, used = chosen.shape
+        each = 1 if structural_equal(rows, n * used) else used
+        rows, panels = n * used, panels // experts
+
+    def value(i: PrimExpr, p: PrimExpr, c: PrimExpr) -> PrimExpr:
+        row = i
+        if chosen is not None:
+            which, row = chosen[tir.floordiv(i, used), tir.floormod(i, used)], tir.floordiv(i, each)
+            p = which * panels + p
+        return te.sum(x[row, k] * weight[p, k, c].astype("float32"), axis=k)
+
+    return te.compute((rows, panels, weight.shape[2]), value)

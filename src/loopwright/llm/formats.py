@@ -50,14 +50,18 @@ class Format:
 
 def _half(raw: np.ndarray, at: int) -> np.ndarray:
     """The float16 at a byte of each group."""
-    return np.ascontiguousarray(raw[..., at : at + 2]).view("<f2")[..., 0]
+    return np.ascontiguousarray(raw[..., at : at + 2].view("<f2")[..., 0])
 
 
 def _bits(raw: np.ndarray, bits: int, width: int) -> np.ndarray:
     """The numbers in runs of `width` bytes, first the lowest bits of all, then the next ones: (columns, numbers)."""
-    runs = raw.reshape(len(raw), -1, 1, width)
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)[:, None]
-    return (runs >> shifts & np.uint8((1 << bits) - 1)).reshape(len(raw), -1)
+    run = np.dtype(f"V{width}")  # numpy copies these at once
+    runs = np.ascontiguousarray(raw.view(run)).reshape(len(raw), -1)
+    mask = np.uint64(((1 << bits) - 1) * 0x0101010101010101)
+    numbers = np.empty((*runs.shape, 8 // bits), run)
+    for k in range(8 // bits):
+        numbers[..., k] = (runs.view(np.uint64) >> np.uint64(k * bits) & mask).view(run)
+    return numbers.view(np.uint8).reshape(len(raw), -1)
 
 
 def _of_32(fifth: bool, least: bool, raw: np.ndarray) -> Columns:
@@ -72,7 +76,7 @@ def _of_32(fifth: bool, least: bool, raw: np.ndarray) -> Columns:
 
 def _q8_0(raw: np.ndarray) -> Columns:
     """d, then 32 signed numbers."""
-    return Columns((raw[..., 2:] ^ np.uint8(128)).reshape(len(raw), -1), _half(raw, 0))
+    return Columns(_bits(raw[..., 2:], 8, 32) ^ np.uint8(128), _half(raw, 0))
 
 
 def _of_256(fifth: bool, raw: np.ndarray) -> Columns:
@@ -172,10 +176,11 @@ def part_infos(name: str, columns: int, depth: int) -> list[tuple[tuple[int, ...
 
 def product(
     emit: Callable[[Expr], Expr], x: Expr, parts: Sequence[Expr], name: str, columns: int,
-    in_bytes: bool = True,
+    in_bytes: bool = True, chosen: Expr | None = None, matrices: int = 1,
 ) -> Expr:  # fmt: skip
     """x, float32 (rows, depth), by packed weights: float32 (rows, columns). emit: binds an expression to a variable.
-    in_bytes: each block of x is rounded to 127 steps of its largest magnitude, as ggml does."""
+    in_bytes: each block of x is rounded to 127 steps of its largest magnitude, as ggml does. chosen, matrices: see
+    `matmul_packed`."""
     form = format_of(name)
     cuts = [len(form.bits), len(form.bits) + 1 + (form.steps > 1)]
     weight = [
@@ -190,8 +195,14 @@ def product(
         data = [x, emit(op.sum(blocks, axis=2))]
     else:
         data = [x]
-    out = op.nn.matmul_packed(Tuple(data), *weight, form.bits, form.block, form.zero)
-    flat = emit(op.reshape(emit(out), (rows, -1)))
+    scaling = form.bits, form.block, form.zero
+    out = emit(op.nn.matmul_packed(Tuple(data), *weight, chosen, *scaling, matrices))
+    return flattened(emit, out, columns)
+
+
+def flattened(emit: Callable[[Expr], Expr], panels: Expr, columns: int) -> Expr:
+    """Results in panels (rows, panels, 64) as (rows, columns)."""
+    flat = emit(op.reshape(panels, (panels.struct_info.shape[0], -1)))
     if columns % WIDE:
         flat = emit(op.strided_slice(flat, axes=[1], begin=[0], end=[columns]))
     return flat

@@ -45,8 +45,8 @@ class Model:
     def __init__(
         self, checkpoint: Checkpoint, options: Options, threads: int | None = None
     ) -> None:
-        if options.context < 1 or options.pages not in ("float32", "float16"):
-            what = "context is a number of tokens, and pages float32 or float16"
+        if options.context < 1 or options.pages not in ("float32", "float16", "int8"):
+            what = "context is a number of tokens, and pages float32, float16 or int8"
             raise ValueError(explain(what, got=options))
         config, weights = checkpoint.config, checkpoint.weights
         self.config, self.tokens = config, checkpoint.tokens
@@ -55,8 +55,8 @@ class Model:
         module, arrays = build_steps(config, weights, options)
         self.executable = compile(module, threads=threads)
         count = -(-options.context // PAGE) + 1
-        shape = (count, 2, config.kv_heads, PAGE, config.head_dim)
-        self.cache = [aligned_zeros(shape, np.dtype(options.pages)) for _ in range(config.layers)]
+        forms = options.shapes(config, count) * config.layers
+        self.cache = [aligned_zeros(shape, np.dtype(dtype)) for shape, dtype in forms]
         self.pages = Pages(count)
         self.bound = [Tensor(array) for array in (*self.cache, *arrays)]
 
@@ -118,8 +118,8 @@ class Model:
         """Make the page that the next token is written to the sequence's own."""
         if len(state) % PAGE and self.pages.is_shared(state.pages[-1]):
             (own,) = self.pages.take(1)
-            for layer in self.cache:
-                layer[own] = layer[state.pages[-1]]
+            for part in self.cache:
+                part[own] = part[state.pages[-1]]
             self.pages.drop(state.pages, len(state.pages) - 1)
             state.pages.append(own)
 

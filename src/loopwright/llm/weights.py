@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from ..base.errors import LoopwrightError, explain
+from ..ops.packed import in_panels
 from ..runtime.tensor import aligned
 from .config import Config, pairs_first
 from .formats import Columns, pack
@@ -19,8 +20,8 @@ Norm = np.ndarray | None
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Some columns of a product, of one format. arrays: as its kernel reads them; plain ones are
-    (depth, columns)."""
+    """Some columns of a product, of one format. arrays: as its kernel reads them, in panels of 64 columns; plain ones
+    are (panels, depth, 64)."""
 
     format: str
     columns: int
@@ -33,8 +34,8 @@ Product = list[Piece]  # one after another: their columns follow each other
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """The weights of a decoder block. up: gates, then what they multiply; up, down: of each expert, else one.
-    router: scores of experts."""
+    """The weights of a decoder block. up: gates, then what they multiply. router: scores of experts; up and down
+    are their matrices, one after another, then."""
 
     attn_norm: Norm
     qkv: Product
@@ -44,8 +45,8 @@ class Layer:
     post_attention_norm: Norm
     ffn_norm: Norm
     router: Product | None
-    up: list[Product]
-    down: list[Product]
+    up: Product
+    down: Product
     post_ffw_norm: Norm
 
 
@@ -90,11 +91,24 @@ def _piece(parts: Sequence[Stored], biases: Sequence[np.ndarray]) -> Piece:
     """Tensors of one format as one product."""
     form, bias = parts[0].format, aligned(np.concatenate(biases)) if biases else None
     if form in PLAIN:
-        arrays = [np.concatenate([part.plain() for part in parts]).T]
+        arrays = [in_panels(np.concatenate([part.plain() for part in parts]))]
     else:
         arrays = pack(form, _joined([part.raw for part in parts]))
     parts[0].file.release()
     return Piece(form, sum(p.rows for p in parts), [aligned(a) for a in arrays], bias)
+
+
+def _stacked(products: list[Product]) -> Product:
+    """The matrices of experts as one product. Raises LoopwrightError where they are of different formats."""
+    pieces = []
+    for first, *others in zip(*products, strict=False):
+        if len({(p.format, p.columns, p.bias is None) for p in (first, *others)}) > 1 or first.bias:
+            what = "the weights of experts must be of one format, without a bias"
+            raise LoopwrightError(explain(what, got=", ".join(p.format for p in (first, *others))))
+        arrays = zip(*(p.arrays for p in (first, *others)), strict=True)
+        joined = [aligned(np.concatenate(parts)) for parts in arrays]
+        pieces.append(replace(first, arrays=joined))
+    return pieces
 
 
 def _joined(raws: list[Any]) -> Any:
@@ -174,8 +188,8 @@ class _Assembly:
             post_attention_norm=self.norm(f"{prefix}post_attention_norm"),
             ffn_norm=self.norm(f"{prefix}ffn_norm", needed=True),
             router=self.product({"ffn_gate_inp": c.experts}, width, prefix) if mixed else None,
-            up=ups,
-            down=downs,
+            up=_stacked(ups) if mixed else ups[0],
+            down=_stacked(downs) if mixed else downs[0],
             post_ffw_norm=self.norm(f"{prefix}post_ffw_norm"),
         )
 

@@ -19,6 +19,7 @@ with registering(__name__):
         backward,
         binary,
         byte_conv,
+        cached,
         ccl,
         conv,
         conv_transpose,

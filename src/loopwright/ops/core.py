@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +61,7 @@ from ..relax.op import register_view as register_relax_view
 from ..relax.struct_info import ShapeStructInfo, StructInfo, TensorStructInfo
 from ..script.relax import register_view as register_script_view
 from ..te.tensor import Operators
+from ..tir.analysis.in_place import MAY_ALIAS
 from .describe import describe
 from .extents import open_pairs
 from .gradient import Rule, gradient_of
@@ -113,9 +114,12 @@ class Operator:
         self, name: str, body: Callable[..., Any], kind: int | None, pure: bool, view: bool,
         has_body: bool, mixed: str, alone: bool = False,
         choices: Mapping[str, Iterable[str | None]] | None = None,
+        may_alias: Sequence[tuple[int, int]] = (),
     ) -> None:  # fmt: skip
         self.name = name
-        self.alone = alone
+        self.marks: dict[str, Any] = {"op_pattern": OPAQUE} if alone else {}
+        if may_alias:
+            self.marks |= {MAY_ALIAS: [list(pair) for pair in may_alias], "tir.noalias": False}
         self.choices = {key: tuple(allowed) for key, allowed in (choices or {}).items()}
         self.body = body
         self.te_name = body.__name__
@@ -308,8 +312,7 @@ class Operator:
     def _legalize(self, bb: BlockBuilder, call: Call) -> Any:
         args, attrs = self.args_of(call), self.attrs_of(call)
         with named_errors(lambda: f"the body of {self.name}", self.body, lambda: call.span):
-            marks = {"op_pattern": OPAQUE} if self.alone else {}
-            params = self.graph_params
+            params, marks = self.graph_params, self.marks
             return lower_by_body(bb, call, self.body, params, args, attrs, self.te_name, marks)
 
     def _numpy_entry(self, fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -363,12 +366,14 @@ def op(
     name: str, *, kind: int | None = None, pure: bool = True, view: bool = True, body: bool = True,
     mixed: str = "never", alone: bool = False,
     choices: Mapping[str, Iterable[str | None]] | None = None,
+    may_alias: Sequence[tuple[int, int]] = (),
 ) -> Callable[[Callable[..., Any]], Operator]:  # fmt: skip
     """Define the operator `name` by a function: see the module's docstring.
 
     kind: its fusion kind; by default derived from its loops.
     alone: whether its kernel is never fused with others.
     choices: the values that an attribute can have; the builder raises ValueError for another.
+    may_alias: pairs (written, read) of the kernel's parameters, by number, whose memory may be the same.
     pure: whether a call has no side effect.
     view: whether it appears in `relax.op` and `R`.
     body: False if the function's body is `...` and hooks define the operator.
@@ -380,7 +385,7 @@ def op(
             what = f"operator {name} is defined twice"
             hint = "an operator has one definition; use relax.register_legalize for another kernel"
             raise LoopwrightError(explain(what, got=fn.__module__, instead=hint))
-        operator = Operator(name, fn, kind, pure, view, body, mixed, alone, choices)
+        operator = Operator(name, fn, kind, pure, view, body, mixed, alone, choices, may_alias)
         OPERATORS.register(name, operator, origin=origin_of(fn))
         return operator
 

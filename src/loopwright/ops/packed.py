@@ -11,7 +11,7 @@ instruction, and in the bits above them the next four; the scales of a block fol
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -25,7 +25,7 @@ from ..ir.prim_op import cast, const
 from ..tir.tensor_intrin.instructions import FACTS, PAIRS_FIT, SEVEN_BITS
 from .common import NO_INLINE, compute
 from .core import case, op
-from .extents import check_multiple, extents_of, simplify
+from .extents import check_multiple, differ, dims_equal, extents_of, simplify
 from .params import Ints, Tensor, Tensors
 
 WIDE = 64  # columns of a panel
@@ -67,24 +67,26 @@ def pack(columns: Columns, bits: Sequence[int]) -> tuple[list[np.ndarray], ...]:
 
     bits: of the planes, from the low ones on."""
     starts = accumulate(bits, initial=0)
-    planes = [_plane(columns.numbers >> np.uint8(start), b) for start, b in zip(starts, bits)]
+    planes = [_plane(columns.numbers, start, b) for start, b in zip(starts, bits)]
     scale, least = (columns.scale, columns.step), (columns.least, columns.least_step)
-    return planes, *([_panels(p) for p in part if p is not None] for part in (scale, least))
+    return planes, *([in_panels(p) for p in part if p is not None] for part in (scale, least))
 
 
-def _panels(part: np.ndarray) -> np.ndarray:
+def in_panels(part: np.ndarray) -> np.ndarray:
     """(columns, n) as (panels, n, 64)."""
-    whole = np.pad(part, [(0, -len(part) % WIDE), (0, 0)])
-    return np.ascontiguousarray(whole.reshape(-1, WIDE, part.shape[1]).swapaxes(1, 2))
+    if len(part) % WIDE:
+        part = np.pad(part, [(0, -len(part) % WIDE), (0, 0)])
+    return np.ascontiguousarray(part.reshape(-1, WIDE, part.shape[1]).swapaxes(1, 2))
 
 
-def _plane(numbers: np.ndarray, bits: int) -> np.ndarray:
-    """The low bits of numbers (columns, depth) as uint8 (panels, depth / rows of a byte, 64, 4)."""
-    parts = numbers.reshape(len(numbers), -1, 8 // bits, FOUR)
-    fours, mask = np.zeros(parts[:, :, 0].shape, np.uint8), np.uint8((1 << bits) - 1)
+def _plane(numbers: np.ndarray, start: int, bits: int) -> np.ndarray:
+    """The bits from `start` on of numbers (columns, depth) as uint8 (panels, depth / rows of a byte, 64, 4)."""
+    words = np.ascontiguousarray(numbers).view(np.uint32)  # four rows of a column move together
+    words = words.reshape(len(numbers), -1, 8 // bits)
+    mask, fours = np.uint32(((1 << bits) - 1) * 0x01010101), np.zeros(words.shape[:2], np.uint32)
     for k in range(8 // bits):
-        fours |= (parts[:, :, k] & mask) << np.uint8(k * bits)
-    panels = _panels(fours.view(np.uint32)[..., 0])  # four rows of a column move together
+        fours |= (words[:, :, k] >> np.uint32(start) & mask) << np.uint32(k * bits)
+    panels = in_panels(fours)
     return panels.view(np.uint8).reshape(*panels.shape, FOUR)
 
 
@@ -126,8 +128,9 @@ quantize_blocks.samples(case((3, 64), block=32), case(("n", 32), block=16))
 
 @op("relax.nn.matmul_packed")
 def matmul_packed(
-    data: Tensors, planes: Tensors, scale: Tensors, least: Tensors = (), bits: Ints = (4,),
-    block: int = 32, zero: int = 0,
+    data: Tensors, planes: Tensors, scale: Tensors, least: Tensors = (),
+    chosen: Tensor | None = None, bits: Ints = (4,), block: int = 32, zero: int = 0,
+    matrices: int = 1,
 ):  # fmt: skip
     """Rows by packed weights, float32 (rows, panels, 64): see `pack`.
 
@@ -135,29 +138,36 @@ def matmul_packed(
     value, floats come with their sums of blocks, (rows, depth / block). planes: uint8 (panels, depth / (4 * 8 /
     bits), 64, 4), of these bits each. scale and least: floats (panels, depth / block, 64), or short numbers and
     their steps, (panels, groups, 64), each of equally many blocks; a least value of short numbers alone counts in scales.
+
+    chosen: integers (n, k), where the weight is several `matrices` of equally many panels, one after another: row i
+    of n * k is by matrix chosen[i // k, i % k] (an index out of range is clamped), and only these are read; data has
+    n * k rows, or n.
     """
     own, factor, sums = _data(data, bool(zero or least))
-    panels, blocks, _ = extents_of(scale[0], "scale", None, None, WIDE)
+    total, blocks, _ = extents_of(scale[0], "scale", None, None, WIDE)
     depth = simplify(blocks * block)
-    _check(planes, [int(b) for b in bits], block, panels, depth)
+    _check(planes, [int(b) for b in bits], block, total, depth)
     rows, _ = extents_of(own, "data", None, depth)
     if factor is not None and block > MOST:
         raise ValueError(explain(f"a block of bytes has at most {MOST} rows", got=block))
     for part in (part for part in (factor, sums) if part is not None):
         extents_of(part, "the factor and the sums of data", rows, blocks)
     for part in (scale, least):
-        _check_scales(part, panels, blocks)
+        _check_scales(part, total, blocks)
+    panels, share, panel_of = _matrices(chosen, matrices, total, rows)
+    rows = simplify(rows * share)
     in_bytes = factor is not None
     wide = "int32" if in_bytes else "float32"
-
-    numbers = _numbers(planes, bits, [panels, simplify(depth // FOUR)], in_bytes)
+    apart = [] if chosen is None else [rows]  # each row has numbers of its own
+    numbers = _numbers(planes, bits, [*apart, panels, simplify(depth // FOUR)], in_bytes, panel_of)
     axes = {"w": const(block // FOUR, "int64"), "t": const(FOUR, "int64"), "b": blocks}
     w, t, b = (te.reduce_axis((const(0, "int64"), n), name=name) for name, n in axes.items())
 
     def term(i, g, p, c):
         four = g * (block // FOUR) + w
-        x, at = own(i, four * FOUR + t), (c, t) if in_bytes else (t, c)
-        return te.sum(cast(wide, x) * cast(wide, numbers(p, four, *at)), axis=[w, t])
+        x, at = own(i // share, four * FOUR + t), (c, t) if in_bytes else (t, c)
+        at = (*[i][: len(apart)], p, four, *at)
+        return te.sum(cast(wide, x) * cast(wide, numbers(*at)), axis=[w, t])
 
     facts = {FACTS: [PAIRS_FIT, SEVEN_BITS]} if sum(bits) < 8 else {}
     products = compute([rows, blocks, panels, WIDE], term, "products", attrs=facts)
@@ -165,32 +175,60 @@ def matmul_packed(
     in_steps = least and len(least) == 1 and least[0].dtype.is_integer
 
     def whole(i, p, c):
-        value = products(i, b, p, c)
+        value, row, at = products(i, b, p, c), i // share, panel_of(i, p)
         if zero:
-            value = value - sums(i, b) * const(zero, wide)
+            value = value - sums(row, b) * const(zero, wide)
         if in_steps:
-            value = value + sums(i, b) * cast(wide, least[0](p, b, c))
-        value = cast("float32", value) * _real(scale, blocks, b, p, c)
-        more = None if not least or in_steps else cast("float32", sums(i, b))
+            value = value + sums(row, b) * cast(wide, least[0](at, b, c))
+        value = cast("float32", value) * _real(scale, blocks, b, at, c)
+        more = None if not least or in_steps else cast("float32", sums(row, b))
         if factor is not None:
-            value = value * factor(i, b)
-            more = None if more is None else more * factor(i, b)
+            value = value * factor(row, b)
+            more = None if more is None else more * factor(row, b)
         if more is not None:
-            value = value + more * _real(least, blocks, b, p, c)
+            value = value + more * _real(least, blocks, b, at, c)
         return te.sum(value, axis=b)
 
-    return compute([rows, panels, WIDE], whole, "matmul_packed", attrs={PARTS: True})
+    attrs = {PARTS: "apart" if apart else "shared"}
+    return compute([rows, panels, WIDE], whole, "matmul_packed", attrs=attrs)
 
 
-def _numbers(planes: Sequence[Any], bits: Sequence[int], dims: list[Any], in_bytes: bool) -> Any:
+def _matrices(
+    chosen: Any, count: int, panels: PrimExpr, rows: PrimExpr
+) -> tuple[PrimExpr, PrimExpr, Callable[[Any, Any], Any]]:
+    """The panels of a matrix, how many results each row of data has, and the panel of a row's own matrix."""
+    if count < 1 or (count > 1 and chosen is None):
+        raise ValueError(explain("several matrices are chosen from", got=f"{count} matrices"))
+    check_multiple(panels, count, "the number of panels")
+    each, one = simplify(panels // count), const(1, "int64")
+    if chosen is None:
+        return each, one, lambda i, p: p
+    n, many = extents_of(chosen, "chosen", None, None)
+    share = one if dims_equal(rows, n * many) else many
+    if differ(simplify(rows * share), n * many):
+        raise ValueError(explain(f"data has {rows} rows", got=f"{n} x {many} chosen matrices"))
+
+    def panel_of(i, p):
+        which = cast("int64", chosen(i // many, i % many))
+        return tir.max(tir.min(which, count - 1), 0) * each + p
+
+    return each, share, panel_of
+
+
+def _numbers(
+    planes: Sequence[Any], bits: Sequence[int], dims: list[Any], in_bytes: bool,
+    panel_of: Callable[[Any, Any], Any],
+) -> Any:  # fmt: skip
     """The numbers of a weight, in fours of rows: bytes of a column side by side, for an instruction, or floats of
-    adjacent columns, for vectors. dims: panels, and fours of rows."""
+    adjacent columns, for vectors. dims: panels, and fours of rows; before them rows of results, where each has its
+    own. panel_of: see `matmul_packed`."""
 
-    def number(p, four, c, t):
-        value: Any = None
+    def number(*at):
+        *row, p, four, c, t = at
+        value, panel = None, panel_of(row[0] if row else None, p)
         for plane, size, low in zip(planes, bits, accumulate(bits, initial=0)):
             per = 8 // size
-            part = plane(p, four // per, c, t)
+            part = plane(panel, four // per, c, t)
             if per > 1:
                 part = tir.shift_right(part, cast("uint8", four % per * size))
                 part = part & const((1 << size) - 1, "uint8")
@@ -198,8 +236,9 @@ def _numbers(planes: Sequence[Any], bits: Sequence[int], dims: list[Any], in_byt
             value = part if value is None else value | part
         return value
 
-    def as_float(p, four, t, c):
-        return cast("float32", number(p, four, c, t))
+    def as_float(*at):
+        *of, t, c = at
+        return cast("float32", number(*of, c, t))
 
     shape, cell = ([WIDE, FOUR], number) if in_bytes else ([FOUR, WIDE], as_float)
     return compute([*dims, *shape], cell, "numbers", attrs={NO_INLINE: True})
@@ -253,7 +292,7 @@ def _check_scales(parts: Sequence[Any], panels: PrimExpr, blocks: PrimExpr) -> N
 
 
 @matmul_packed.numpy
-def _(data, planes, scale, least, bits, block, zero):
+def _(data, planes, scale, least, chosen=None, bits=(4,), block=32, zero=0, matrices=1):
     value = 0
     for plane, own, low in zip(planes, bits, accumulate(bits, initial=0)):
         shifts = np.arange(0, 8, own, dtype=np.uint8)[:, None, None]
@@ -263,12 +302,17 @@ def _(data, planes, scale, least, bits, block, zero):
     scale, least = ([*map(flat, part), None, None][:2] for part in (scale, least))
     weights = Columns(flat(value), scale[0], least[0], scale[1], least[1]).dequantized(zero)
     rows = data[0] if len(data) < 3 else data[0] * np.repeat(data[1], block, 1)
+    if chosen is not None:
+        rows = np.repeat(rows, chosen.size // len(rows), 0)[:, None]
+        weights = weights.reshape(matrices, -1, weights.shape[1])
+        weights = weights[chosen.clip(0, matrices - 1).ravel()].swapaxes(1, 2)
+        return (rows @ weights).reshape(len(rows), -1, WIDE)
     return (rows @ weights.T).reshape(len(rows), len(weights) // WIDE, WIDE)
 
 
 def _sample(
     rows: int, depth: int, columns: int, bits: tuple[int, ...], block: int, zero: int = 0,
-    least: bool = False, groups: int = 0, data: bool = False,
+    least: bool = False, groups: int = 0, data: bool = False, chosen: Any = None, matrices: int = 1,
 ) -> Any:  # fmt: skip
     """groups: of scales with a step, or 0; data: in bytes."""
     rng = np.random.default_rng((depth, columns, block))
@@ -282,7 +326,11 @@ def _sample(
     rows_of = rng.uniform(-2, 2, (rows, depth)).astype(np.float32)
     sums = rows_of.reshape(rows, -1, block).sum(2)
     operands = _quantized(rows_of, block) if data else [rows_of, sums][: 1 + bool(zero or least)]
-    return case(list(operands), planes, *scales, bits=bits, block=block, zero=zero)
+    which = [] if chosen is None else [np.array(chosen, np.int32)]
+    options = {"matrices": matrices} if which else {}
+    return case(
+        list(operands), planes, *scales, *which, bits=bits, block=block, zero=zero, **options
+    )
 
 
 matmul_packed.samples(
@@ -292,4 +340,7 @@ matmul_packed.samples(
     _sample(2, 64, 64, (4, 2), 16, 32, groups=2, data=True),
     _sample(9, 64, 64, (8,), 32, 128, data=True),
     _sample(2, 32, 64, (2,), 32, 0, True),
+    _sample(2, 64, 192, (4,), 32, 8, data=True, chosen=[[2, 0], [1, 2]], matrices=3),
+    _sample(4, 64, 128, (8,), 32, 128, data=True, chosen=[[1, 0], [1, 1]], matrices=2),
+    _sample(1, 64, 128, (4,), 32, 8, chosen=[[1, 5]], matrices=2),
 )

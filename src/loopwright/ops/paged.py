@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from .. import relax, tir
-from ..ir.prim_op import cast, floordiv, floormod
+from ..base.errors import explain
+from ..ir.prim_op import cast, const, floordiv, floormod
 from ..relax.expr import Constant
 from ..tir.ir_builder import BufferVar, IRBuilder
 from .attention import MASKS, attended, check_masks
@@ -124,33 +125,47 @@ def _(
 
 
 @op("relax.nn.append_paged")
-def append_paged(pages: Tensor, keys: Tensor, values: Tensor, slots: Tensor):
+def append_paged(
+    pages: Tensor, keys: Tensor, values: Tensor, slots: Tensor, scales: Tensor | None = None
+):
     """The pages with keys and values [n, groups, size] written to their slots [n]: the argument itself.
 
     pages [pages, 2, groups, size of a page, size]; slot s is token s % (size of a page) of page s // (size of
     a page). No copy is made (except of a constant): after the call, use its result and no longer the argument. A
-    function that is given pages need not return them: its caller has them, and a result is copied. Fails
-    with an IndexError where a slot is invalid.
+    function that is given pages need not return them: its caller has them, and a result is copied. scales [pages,
+    2, groups, size of a page], for pages of int8, which are rounded to 127 steps of a row's largest magnitude: they
+    are written, too, and results are both. Fails with an IndexError where a slot is invalid.
     """
-    _, _, groups, _, size = extents_of(pages, "pages", None, 2, None, None, None)
+    count, _, groups, page, size = extents_of(pages, "pages", None, 2, None, None, None)
     (n,) = extents_of(slots, "slots", None)
     for name, new in (("keys", keys), ("values", values)):
         extents_of(new, name, n, groups, size)
+    if (scales is not None) != (pages.dtype == "int8"):
+        raise TypeError(
+            explain("pages of int8 have scales, others have none", got=str(pages.dtype))
+        )
+    if scales is not None:
+        extents_of(scales, "scales", count, 2, groups, page)
+    results = [t for t in (pages, scales) if t is not None]
 
-    def write(ib, old, k, v, at, out):
-        dims = out.asobject().shape
-        with rows(ib, product(dims[:-1]), "row") as row:
-            for i in in_vectors(ib, size):
-                where = row * size + i
-                out[where] = old[where]
-        _append(ib, out, k, v, at)
+    def write(ib, old, k, v, at, *others):
+        outs = others[len(results) - 1 :]
+        for before, out in zip((old, *others), outs):
+            dims = out.asobject().shape
+            with rows(ib, product(dims[:-1]), "row") as row:
+                for i in in_vectors(ib, dims[-1]):
+                    out[row * dims[-1] + i] = before[row * dims[-1] + i]
+        _append(ib, outs[0], k, v, at, *outs[1:])
 
-    return written([pages.shape], [pages, keys, values, slots], write, pages.dtype, "append_paged")
+    inputs, kinds = [pages, keys, values, slots, *results[1:]], [t.dtype for t in results]
+    out = written([t.shape for t in results], inputs, write, kinds, "append_paged")
+    return out if scales is None else list(out)
 
 
 def _append(
-    ib: IRBuilder, pages: BufferVar, keys: BufferVar, values: BufferVar, slots: BufferVar
-) -> None:
+    ib: IRBuilder, pages: BufferVar, keys: BufferVar, values: BufferVar, slots: BufferVar,
+    scales: BufferVar | None = None,
+) -> None:  # fmt: skip
     """Write keys and values to their slots."""
     count, _, groups, size, width = pages.asobject().shape
     (n,) = slots.asobject().shape
@@ -159,20 +174,40 @@ def _append(
         page, token = ib.let("page", floordiv(slot, size)), ib.let("token", floormod(slot, size))
         for which, new in enumerate((keys, values)):
             with rows(ib, groups, "g") as g:
+                at, factor = (page, which, g, token), None
+                if scales is not None:
+                    most = ib.allocate(scales.dtype, [1], "most", scope="local")
+                    most[0] = const(0, scales.dtype)
+                    with rows(ib, width, "i") as i:
+                        most[0] = tir.max(most[0], tir.abs(cast(scales.dtype, new[row, g, i])))
+                    scales[at] = most[0] * const(1 / 127, scales.dtype)
+                    least = const(1e-30, scales.dtype)
+                    factor = ib.let("factor", const(127, scales.dtype) / tir.max(most[0], least))
                 for i in in_vectors(ib, width):
-                    pages[page, which, g, token, i] = cast(pages.dtype, new[row, g, i])
+                    value = new[row, g, i]
+                    if factor is not None:
+                        value = tir.nearbyint(cast(factor.dtype, value) * factor)
+                    pages[(*at, i)] = cast(pages.dtype, value)
 
 
 @append_paged.numpy
-def _(pages, keys, values, slots):
+def _(pages, keys, values, slots, scales=None):
     out = pages.copy()
     page, token = np.divmod(slots, pages.shape[3])
+    if scales is not None:
+        factors = scales.copy()
+        both = np.stack([keys, values], 1)
+        most = np.abs(both).max(-1, initial=0)
+        factors[page, :, :, token] = most * np.float32(1 / 127)
+        both = np.rint(both * (np.float32(127) / np.maximum(most, np.float32(1e-30)))[..., None])
+        out[page, :, :, token] = both.astype(np.int8)
+        return out, factors
     out[page, 0, :, token], out[page, 1, :, token] = keys, values
     return out
 
 
 def append_kernel(*buffers: tir.Buffer) -> tir.PrimFunc:
-    """A kernel that writes to pages: (pages, keys, values, slots)."""
+    """A kernel that writes to pages: (pages, keys, values, slots), and for int8 scales."""
     return prim_func(list(buffers), _append)
 
 
@@ -181,15 +216,17 @@ def _(bb, call):
     infos = [arg.struct_info for arg in call.args]
     if any(info.get_shape() is None for info in infos):
         return call
-    if isinstance(call.args[0], Constant):  # stays as it is
+    if any(
+        isinstance(part, Constant) for part in (call.args[0], *call.args[4:])
+    ):  # stay as they are
         return append_paged._legalize(bb, call)
-    names = ("pages", "keys", "values", "slots")
+    names = ("pages", "keys", "values", "slots", "scales")[: len(infos)]
     buffers = [
         tir.decl_buffer(info.get_shape(), info.dtype, name)
         for name, info in zip(names, infos, strict=True)
     ]
     kernel = bb.add_func(append_kernel(*buffers), "append_paged")
-    return relax.op.call_tir_inplace(kernel, call.args, [0], call.struct_info)
+    return relax.op.call_tir_inplace(kernel, call.args, [0, 4][: len(infos) - 3], call.struct_info)
 
 
 _PAGES = (5, 2, 2, 3, 4)
@@ -210,4 +247,10 @@ attention_paged.samples(
         scale=0.25,
     ),
 )
-append_paged.samples(case(_PAGES, (3, 2, 4), (3, 2, 4), np.array([14, 3, 7], np.int32)))
+append_paged.samples(
+    case(_PAGES, (3, 2, 4), (3, 2, 4), np.array([14, 3, 7], np.int32)),
+    case(
+        *(np.ones(_PAGES, np.int8), (3, 2, 4), (3, 2, 4), np.array([14, 3, 7], np.int32)),
+        np.ones(_PAGES[:4], np.float32),
+    ),
+)

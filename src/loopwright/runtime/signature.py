@@ -24,12 +24,13 @@ class Argument:
     """An argument or result of a function; a scalar where `dims` is absent (None).
 
     A dimension is a number or an expression of the signature's symbols; where it is stored or shown,
-    the expression's text.
+    the expression's text. over: of a result the parameter whose memory may be its own, by number.
     """
 
     name: str
     dtype: str
     dims: tuple[Any, ...] | None = None
+    over: int = -1
 
     @property
     def is_tensor(self) -> bool:
@@ -38,7 +39,9 @@ class Argument:
 
     def plain(self) -> Argument:
         """The same with numbers and texts as dimensions."""
-        return self if self.dims is None else Argument(self.name, self.dtype, self.shape())
+        return (
+            self if self.dims is None else Argument(self.name, self.dtype, self.shape(), self.over)
+        )
 
     def shape(self) -> tuple[int | str, ...]:
         """The dimensions as numbers and texts such as "n * 2"; () for a scalar."""
@@ -93,7 +96,8 @@ class Signature:
         return f"{function}({few(self.params, most)}){results}"
 
     def as_lists(self) -> dict[str, Any]:
-        """The fields as lists: of an argument [name, dtype], and dimensions where it is a tensor."""
+        """The fields as lists: of an argument [name, dtype], dimensions where it is a tensor, and `over` where it
+        is set."""
         lists: dict[str, Any] = {
             "params": [_as_list(p) for p in self.params],
             "results": [_as_list(r) for r in self.results],
@@ -105,7 +109,7 @@ class Signature:
     def from_lists(lists: Any) -> Signature:
         """The signature for which `as_lists` returns these lists."""
         params, results = (
-            tuple(Argument(*a[:2], *(tuple(d) for d in a[2:])) for a in lists[kind])
+            tuple(Argument(*a[:2], *(tuple(d) for d in a[2:3]), *a[3:]) for a in lists[kind])
             for kind in ("params", "results")
         )
         return Signature(params, results, tuple(lists["symbols"]), lists.get("tree"))
@@ -136,4 +140,5 @@ def number(dim: object) -> Any:
 
 def _as_list(argument: Argument) -> list[Any]:
     dims = [] if argument.dims is None else [[number(d) for d in argument.dims]]
-    return [argument.name, argument.dtype, *dims]
+    over = [argument.over] if argument.over >= 0 else []
+    return [argument.name, argument.dtype, *dims, *over]

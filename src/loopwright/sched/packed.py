@@ -58,7 +58,8 @@ def packed(func: PrimFunc, target: Target) -> Schedule | None:
     lanes, wide = target.vector_lanes("float32"), target.num_vector_registers >= 32
     vectors = decide(sch, "vectors", (1, 2, 4), 4 if wide else 2)
     many = constant(total.spatial[0].dom.extent)
-    rows = 1 if many == 1 else decide(sch, "rows", (1, 2, 4, 6, 8), 4 if wide else 2)
+    apart = blocks[at].block.annotations[PARTS] == "apart"
+    rows = 1 if many == 1 or apart else decide(sch, "rows", (1, 2, 4, 6, 8), 4 if wide else 2)
     i, panel, columns = sch.get_loops(last)
     i, row = sch.split(i, [None, rows])
     strip, vector, lane = sch.split(columns, [None, vectors, lanes])

@@ -401,6 +401,26 @@ def test_weights_of_four_bits_that_are_not_turned():
     np.testing.assert_array_equal(parts[0].T, parts[1])
 
 
+def test_a_cache_is_written_in_place():
+    """Where a result is the past's own memory; other memory that overlaps is refused."""
+    op_type, given, options = grouped(past=8, last=(4, 6, 2), total=7, rows=2, rotary=True)
+    options = {n: v for n, v in options.items() if n != "symbolic"} | {"domain": DOMAIN}
+    model, feeds = operator(op_type, *given, fed=6, **options)
+    exe = loopwright.compile(model)
+    assert not exe.machine
+    expected = {name: value.numpy() for name, value in exe.run(feeds).items()}
+    keys, values = (feeds[name] for name in ("x3", "x4"))
+    before, out = keys.copy(), np.empty_like(expected["y0"])
+    with pytest.raises(ValueError, match="`out1` shares memory with argument 4"):
+        exe.run(feeds, out={"y0": out, "y1": values, "y2": keys})
+    np.testing.assert_array_equal(keys, before)
+    exe.run(feeds, out={"y0": out, "y1": keys, "y2": values})
+    for got, name in ((out, "y0"), (keys, "y1"), (values, "y2")):
+        np.testing.assert_array_equal(got, expected[name])
+    changed = (keys != before).any(axis=(1, 3))
+    np.testing.assert_array_equal(np.argwhere(changed)[:, 1], [3, 4, 5, 6, 1, 2])
+
+
 @pytest.mark.parametrize("past", [None, 4])
 def test_a_number_of_keys_beyond_all_keys_is_refused(past):
     """As a weight where it is imported, as an input where it runs."""

@@ -290,7 +290,7 @@ class ProgramText:
                 k += 1
                 name = f"{base}_{k}"
             used.add(name)
-            return Field(label, item.dtype, item.dims, name)
+            return Field(label, item.dtype, item.dims, field=name)
 
         def labels(key: str, items: Sequence[Any]) -> list[str]:
             chosen = names.get(key)

@@ -207,7 +207,7 @@ class Entry:
     def read_results(self) -> None:
         for i, result in enumerate(self.results):
             args = f"ptr %args, i32 {len(self.params) + 1 + i}, ptr @{self.name}.r{i}, ptr %vars"
-            self.emit(f"%tr{i} = call ptr @lw_out_tensor({args})")
+            self.emit(f"%tr{i} = call ptr @lw_out_tensor({args}, i32 {result.over})")
             self.emit_store(self.data_of(f"r{i}"), f"%to{i}")
             if any(map(_derived, result.dims or ())):
                 self.emit(f"%xp{i} = getelementptr i8, ptr %tr{i}, i64 24")

@@ -270,6 +270,9 @@ class ExprTranslator:
         return f"({names[0]} if {test}{nan} else {names[1]})", False
 
     def compare(self, node: pe.CmpExpr) -> tuple[str, bool]:
+        if node.a.dtype.is_handle:
+            where = (f"{self.helper(meaning.address)}({self.value(x)})" for x in (node.a, node.b))
+            return f" {INFIX[type(node)]} ".join(where).join("()"), False
         return f"({self.scalar(node.a)} {INFIX[type(node)]} {self.scalar(node.b)})", False
 
     def both(self, node: pe.BinaryOpExpr) -> tuple[str, bool]:

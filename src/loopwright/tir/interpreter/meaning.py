@@ -326,6 +326,11 @@ def byte_offset(array: np.ndarray, offset: int) -> np.ndarray:
     return array if offset == 0 else view_bytes(array, "uint8")[offset:]
 
 
+def address(array: np.ndarray | None) -> int:
+    """Where memory is; of no memory 0."""
+    return 0 if array is None else array.ctypes.data
+
+
 _VIEWED = set("fdbBhHiIlLqQ?")
 
 

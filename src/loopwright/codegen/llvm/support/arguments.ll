@@ -7,9 +7,9 @@
 ;   ptr @lw_arg_tensor(ptr arg, ptr desc, ptr vars)
 ;       The DLTensor of a tensor: DLTensor* (type 7) or a tensor object (type 70), whose DLTensor is
 ;       24 bytes in. Checks device, ndim, dtype, shape, and that strides are row-major.
-;   ptr @lw_out_tensor(ptr args, i32 k, ptr desc, ptr vars)
+;   ptr @lw_out_tensor(ptr args, i32 k, ptr desc, ptr vars, i32 over)
 ;       The DLTensor of argument k, memory for a result: checked like a parameter, and that it shares
-;       none with the arguments before it.
+;       none with the arguments before it, unless it is the memory of argument `over`.
 ;   ptr @lw_arg_shape(ptr arg, ptr desc, ptr vars)
 ;       The cell { ptr data, i64 size } of a shape (type 69), its sizes checked like a tensor's.
 ;   ptr @lw_arg_tuple(ptr arg, ptr desc)
@@ -268,7 +268,7 @@ exit:
   ret { i64, i64 } %r1
 }
 
-define ptr @lw_out_tensor(ptr %args, i32 %k, ptr %desc, ptr %vars) {
+define ptr @lw_out_tensor(ptr %args, i32 %k, ptr %desc, ptr %vars, i32 %over) {
 entry:
   %arg = getelementptr [2 x i64], ptr %args, i32 %k
   %t = call ptr @lw_arg_tensor(ptr %arg, ptr %desc, ptr %vars)
@@ -305,7 +305,13 @@ compare:
   %after = icmp ult i64 %ubegin, %end
   %both = and i1 %some, %usome
   %cross = and i1 %before, %after
-  %shared = and i1 %both, %cross
+  %crossed = and i1 %both, %cross
+  %named = icmp eq i32 %i, %over
+  %from = icmp eq i64 %begin, %ubegin
+  %to = icmp eq i64 %end, %uend
+  %equal = and i1 %from, %to
+  %allowed = and i1 %named, %equal
+  %shared = select i1 %allowed, i1 false, i1 %crossed
   br i1 %shared, label %bad, label %next
 next:
   %i1 = add i32 %i, 1

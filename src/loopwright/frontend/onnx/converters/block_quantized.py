@@ -44,14 +44,18 @@ class Weight:
     size: int
     rows: int
 
-    def columns(self) -> Columns:
-        """Its columns, with whole zeros as numbers of their scales."""
+    def columns(self) -> tuple[Columns, int]:
+        """Its columns, and the zero of all of them; different ones are least values, whole ones as numbers of
+        their scales."""
         shifts = np.arange(0, 8, self.bits, dtype=np.uint8)
         numbers = self.numbers[:, :, None] >> shifts & np.uint8((1 << self.bits) - 1)
+        numbers, zeros = numbers.reshape(len(numbers), -1), np.unique(self.zero)
+        if len(zeros) == 1 and zeros[0] == int(zeros[0]):
+            return Columns(numbers, self.scale), int(zeros[0])
         least = (-self.zero.astype(np.int16)).astype(np.int16)
         if not np.array_equal(-least, self.zero):
             least = (-self.zero * self.scale).astype(np.float32)
-        return Columns(numbers.reshape(len(numbers), -1), self.scale, least)
+        return Columns(numbers, self.scale, least), 0
 
 
 def dequantized(x: Value, scale: Value, zero: Value | None, axis: int, block: int) -> Weight | None:
@@ -81,7 +85,8 @@ def product(cx: Context, a: Value, weight: Weight, in_bytes: bool = False) -> Va
     magnitude."""
     o, rows, size = cx.onnx, weight.rows, weight.size
     columns, blocks = weight.scale.shape
-    planes, *scales = ([*map(cx.constant, part)] for part in pack(weight.columns(), (weight.bits,)))
+    whole, zero = weight.columns()
+    planes, *scales = ([*map(cx.constant, part)] for part in pack(whole, (weight.bits,)))
     flat = o.Reshape(a, [-1, rows])
     if rows % size:
         flat = o.Pad(flat, np.array([0, 0, 0, blocks * size - rows]))
@@ -90,9 +95,9 @@ def product(cx: Context, a: Value, weight: Weight, in_bytes: bool = False) -> Va
         data: list[Expr] = [cx.emit(TupleGetItem(short, n)) for n in range(3)]
     else:
         sums = o.ReduceSum(o.Reshape(flat, [-1, blocks, size]), [2], keepdims=0)
-        data = [flat.expr, sums.expr]
+        data = [flat.expr, sums.expr] if zero or scales[1] else [flat.expr]
     parts = map(Tuple, (data, planes, *scales))
-    out = cx.emit(op.nn.matmul_packed(*parts, (weight.bits,), size))
+    out = cx.emit(op.nn.matmul_packed(*parts, None, (weight.bits,), size, zero))
     out = cx.value(op.reshape(out, ShapeExpr([flat.shape[0], -(-columns // WIDE) * WIDE])))
     if columns % WIDE:
         out = o.Slice(out, [0], [columns], [1])

@@ -14,7 +14,7 @@ from ....base.errors import explain
 from ....ir.prim_expr import PrimExpr
 from ....ir.prim_op import maximum
 from ....relax import op
-from ....relax.expr import ShapeExpr
+from ....relax.expr import PrimValue, ShapeExpr
 from ...graph.values import Value, in_type, literal
 from ..context import OnnxContext as Context
 from ..reader import Node
@@ -185,33 +185,14 @@ def multi_head_attention(
 
 
 def _rotated(cx: Context, x: Value, positions: Value, cos: Value, sin: Value, mixed: bool) -> Value:
-    """x (as inside) rotated by the angles of its positions (batch, length): pairs of the first elements
-    of a head, neighbours if `mixed`, else half of them apart."""
-    o, half = cx.onnx, literal(cos.shape[1])
-    c, s = (o.Unsqueeze(o.Gather(table, positions), [2]) for table in (cos, sin))
-    return rotated_by(cx, x, c, s, half, mixed)
+    """x (as inside) rotated by the angles of its positions (batch, length)."""
+    return rotated_by(cx, x, *(cx.onnx.Gather(table, positions) for table in (cos, sin)), mixed)
 
 
-def rotated_by(cx: Context, x: Value, c: Value, s: Value, half: int, mixed: bool) -> Value:
-    """`_rotated` by the cosines and sines of the angles (batch, length, 1, half)."""
-    o, size = cx.onnx, literal(x.shape[3])
-    if not (isinstance(half, int) and isinstance(size, int)):
-        raise ValueError(explain("the size of a head must be known", got=str(x.info)))
-    upper = o.Slice(x, [0], [2 * half], [3])
-    if mixed:
-        pairs = _shaped(cx, upper, *x.shape[:3], half, 2)
-        left, right = (o.Gather(pairs, np.asarray(n), axis=4) for n in (0, 1))
-    else:
-        left, right = o.Split(upper, axis=3, num_outputs=2, outputs=2)
-    parts = o.Sub(o.Mul(left, c), o.Mul(right, s)), o.Add(o.Mul(right, c), o.Mul(left, s))
-    if mixed:
-        stacked = o.Concat(*(o.Unsqueeze(p, [4]) for p in parts), axis=4)
-        out = _shaped(cx, stacked, *x.shape[:3], 2 * half)
-    else:
-        out = o.Concat(*parts, axis=3)
-    if size == 2 * half:
-        return out
-    return o.Concat(out, o.Slice(x, [2 * half], [size], [3]), axis=3)
+def rotated_by(cx: Context, x: Value, c: Value, s: Value, mixed: bool) -> Value:
+    """x rotated by angles (batch or 1, length, half)."""
+    x, c, s = cx.aligned([x, c, s], [(1, 1, 1), (None, 0, 0), (None, 2, 2)])
+    return cx.value(op.nn.rotary_embedding(x.expr, c.expr, s.expr, mixed))
 
 
 @converter("RotaryEmbedding", 1, DOMAIN)
@@ -307,24 +288,23 @@ def group_query_attention(
         parts = o.Split(query, sizes, axis=2, outputs=3)
     else:
         parts = query, key, value
-    q, k, v = (_heads(cx, t, n) for t, n in zip(parts, (count, groups, groups), strict=True))
-    rows = q.shape[1]
-    past = None if past_key is None or past_value is None else (past_key, past_value)
-    length, cached = rows, rows
-    if past is not None:
-        cached = past[0].shape[2]
+    new = [_heads(cx, t, n) for t, n in zip(parts, (count, groups, groups), strict=True)]
+    past = [] if past_key is None or past_value is None else [past_key, past_value]
+    axes = [(0,) * 6, (1, 1, 1, *[None] * 3), (None, 2, 2, None, 1, 1)]  # batch, rows, groups
+    axes += [(3, 3, 3, None, 3, 3), *([(*[None] * 4, 2, 2)] if past else [])]  # size, cached
+    q, k, v, last, *past = cx.aligned([*new, last, *past], [g[: 4 + len(past)] for g in axes])
+    rows, length = q.shape[1], q.shape[1]
+    if past:
         length = cx.integers(total, "total_sequence_length", dims=True)[0]
-        length = cx.simplify(maximum(length, cached)) if not isinstance(length, int) else length
-        if isinstance(length, int):
-            capacity = literal(cached)
-            length = max(length, capacity) if isinstance(capacity, int) else maximum(length, cached)
-    at = counted(cx, length)
-    last = o.Cast(last, to=_INT64)  # which is a key's place: others are refused
-    last = o.Where(o.Less(last, np.int64(0)), o.Sub(last, _whole(cx, length)), last)
-    last = o.Gather(at, last)
-    before = o.Max(o.Sub(o.Add(last, 1), _whole(cx, rows)), np.int64(0))
-    before = o.Unsqueeze(before, [1])  # (batch, 1): the number of cached keys
-    where = o.Add(before, counted(cx, rows))  # (batch, rows)
+        length = cx.simplify(maximum(length, past[0].shape[2]))
+    at, last = counted(cx, length), o.Cast(last, to=_INT64)
+    outside = cx.value(op.subtract(last.expr, PrimValue(length)))  # where negative ones are
+    last = o.Gather(at, o.Where(o.Less(last, np.int64(0)), outside, last))  # which refuses others
+    ends = o.Add(last, np.int64(1))
+    before = o.Max(
+        cx.value(op.subtract(ends.expr, PrimValue(rows))), np.int64(0)
+    )  # the number of cached keys
+    where = o.Add(o.Unsqueeze(before, [1]), counted(cx, rows))  # (batch, rows)
     if node.flag("do_rotary"):
         if cos is None or sin is None:
             raise ValueError(explain("inputs cos_cache and sin_cache are missing"))
@@ -333,18 +313,21 @@ def group_query_attention(
         q, k = (_rotated(cx, t, own, cos, sin, mixed) for t in (q, k))
     else:
         node.skip("rotary_interleaved")
-    if past is not None:
-        number, old = o.Sub(at, before), o.Min(at, o.Sub(_whole(cx, cached), np.int64(1)))
-        new = o.And(o.GreaterOrEqual(number, np.int64(0)), o.Less(number, _whole(cx, rows)))
-        source = o.Unsqueeze(o.Where(new, o.Add(number, _whole(cx, cached)), old), [2])
-        k, v = (
-            o.GatherND(o.Concat(_swapped(cx, old), own, axis=1), source, batch_dims=1)
-            for old, own in zip(past, (k, v), strict=True)
+    if past:
+        keys, values = (
+            cx.value(op.nn.append_cache(old.expr, new.expr, before.expr, length))
+            for old, new in zip(past, (k, v), strict=True)
         )
-    keys, values = _swapped(cx, k), _swapped(cx, v)
+    else:
+        keys, values = _swapped(cx, k), _swapped(cx, v)
+    if blocks is None and more is None:
+        operands = [v.expr for v in (q, keys, values, ends)]
+        limits = "BottomRight", window if window > 0 else None, softcap or None
+        scale = node.real("scale", 0.0) or None
+        out = cx.value(op.nn.attention_cached(*operands, scale, *limits))
+        return [_joined(cx, out), keys, values]
     own = o.Unsqueeze(where, [2])  # (batch, rows, 1)
-    end = o.Unsqueeze(last, [1, 2])  # rows beyond it are padding
-    seen = o.LessOrEqual(at, o.Min(own, end))
+    seen = o.LessOrEqual(at, o.Min(own, o.Unsqueeze(last, [1, 2])))
     if window > 0:
         seen = o.And(seen, o.Greater(at, o.Sub(own, window)))
     seen = o.Unsqueeze(seen, [1])
@@ -353,19 +336,14 @@ def group_query_attention(
     far = np.finfo(np.float16 if q.dtype == "float16" else np.float32).min
     bias = o.Where(seen, in_type(0, q.dtype), in_type(far, q.dtype))
     bias = bias if more is None else o.Add(bias, more)
-    if groups != count:
-        k, v = (cx.value(op.repeat(t.expr, count // groups, 2)) for t in (k, v))
+    k, v = _swapped(cx, keys), _swapped(cx, values)
     if not softcap:
         return [_attended(cx, q, k, v, bias, node, False), keys, values]
+    if groups != count:
+        k, v = (cx.value(op.repeat(t.expr, count // groups, 2)) for t in (k, v))
     scale = node.real("scale", 0.0) or literal(q.shape[3]) ** -0.5
     products = o.MatMul(_swapped(cx, q), o.Transpose(k, perm=[0, 2, 3, 1]))
     scores = o.Mul(o.Tanh(o.Mul(products, scale / softcap)), softcap)
     weights = o.Softmax(o.Add(scores, bias), axis=-1)
     out = o.MatMul(weights, _swapped(cx, v))
     return [_joined(cx, _swapped(cx, out)), keys, values]
-
-
-def _whole(cx: Context, extent: PrimExpr | int) -> Value:
-    """A dimension as a 0-d tensor."""
-    scalar = cx.from_elements([extent], "int64")
-    return cx.onnx.Squeeze(scalar, [0])

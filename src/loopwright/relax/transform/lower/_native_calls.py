@@ -17,6 +17,7 @@ from ....ir.structural import structural_equal
 from ....ir.variables import substitute
 from ....runtime.signature import Signature
 from ....tir import stmt as st
+from ....tir.analysis.in_place import declared
 from ....tir.function import PrimFunc
 from ....tir.signature import NATIVE_ENTRY
 from ....tir.transform.lower.unpack_signatures import symbolic_dims
@@ -38,6 +39,7 @@ class Calls:
     func: rx.Function
     free: list[rx.Var]
     state: Steps
+    aliases: dict[Any, Any]
     apart: bool
 
     def value(self, value: rx.Expr, var: rx.Var | None = None) -> Any:
@@ -96,6 +98,7 @@ class Calls:
             for have, want in zip(v.dims, buffer.shape, strict=True):
                 if isinstance(want, Var):
                     dims.setdefault(want, cast(want.dtype, have))
+        self.aliases.update((passed[written], passed[read]) for written, read in declared(func))
         extra = []
         for symbol in symbolic_dims(func):
             if symbol not in dims:

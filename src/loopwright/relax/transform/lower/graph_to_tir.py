@@ -36,7 +36,9 @@ shapes known only at run time) are left to the virtual machine, and the trace sa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -47,6 +49,7 @@ from ....base.span import merge_spans
 from ....ir import trace
 from ....ir.dtype import DataType
 from ....ir.expr import GlobalVar
+from ....ir.functor import nodes_of
 from ....ir.literals import is_zero
 from ....ir.op import Op
 from ....ir.prim_expr import Call as PrimCall
@@ -148,6 +151,7 @@ class _Converter(Calls):
         self.constants: dict[int, tuple[Any, Var]] = {}
         self.analyzer = Analyzer()
         self.outputs: dict[rx.Var, Var] = {}
+        self.aliases: dict[Any, Any] = {}  # pointers, and those that may be the same
         self.last_uses: dict[rx.Var, list[rx.Var]] = {}
         self.free: list[rx.Var] = []  # results of graph functions that nothing reads any more
         self.scope_vars: list[Var] = []
@@ -177,6 +181,7 @@ class _Converter(Calls):
                 self.free += self.last_uses.get(binding.var, ())
         self.copy_results(leaves, outs)
         results = [self.bound_spec(r) for r in results]
+        results = self.with_aliases(results, outs, params)
         body = self.sizes.checked(self.name, self.allocate(self.state.build()))
         body = within(self.name, self.limits, body)
         entry = Signature(tuple(specs), tuple(results), symbols, tree).as_lists()
@@ -185,6 +190,16 @@ class _Converter(Calls):
             if name in func.attrs:
                 attrs[name] = func.attrs[name]
         return PrimFunc([*params, *outs, *symbols], body, attrs=attrs, span=func.span)
+
+    def with_aliases(
+        self, results: list[Argument], outs: list[Var], params: list[Var]
+    ) -> list[Argument]:
+        """Results that a kernel may write over a parameter, which is used for nothing else."""
+        calls = nodes_of(self.state.build(), PrimCall)
+        uses = Counter(a for call in calls for a in call.args if isinstance(a, Var))
+        numbers = {p: k for k, p in enumerate(params) if uses[p] == 1}
+        over = [numbers.get(self.aliases.get(out), -1) for out in outs]
+        return [replace(r, over=k) for r, k in zip(results, over, strict=True)]
 
     def parameters(self) -> tuple[list[Var], list[Argument]]:
         """The native parameters and their sources. The entry checks extents against
@@ -282,7 +297,7 @@ class _Converter(Calls):
         dims = tuple(self.bound(d) for d in spec.dims or ())
         for d in dims:
             self.check_bound(d)
-        return Argument(spec.name, spec.dtype, dims)
+        return replace(spec, dims=dims)
 
     def claim_outputs(self, leaves: list[Any], outs: list[Var]) -> None:
         """Let the caller allocate a returned tensor, unless it is already claimed."""
