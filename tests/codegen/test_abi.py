@@ -209,7 +209,7 @@ define i32 @f(ptr %self, ptr %args, i32 %n, ptr %ret) {{
     f = function(text, "f")
     assert f(A, 2).numpy().tolist() == [2, 2, 2, 2] and seen == [Tensor]
     failing = PackedFunc(lambda x, y: 1 // 0)
-    with pytest.raises(ZeroDivisionError, match="integer division"):
+    with pytest.raises(ZeroDivisionError, match="division"):
         function(text.replace(str(packed.handle()), str(failing.handle())), "f")(A, 2)
 
 

@@ -1,3 +1,3 @@
 """Errors, source positions, knobs: the base of every other layer."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
