@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,6 +22,14 @@ from tools import demo
 
 MODEL = str(demo.BUNDLED)
 SIZES = (1, 8, 3, 32, 5, 2)
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """What a shell starts in the background ignores SIGINT, and so do the processes that it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="module")

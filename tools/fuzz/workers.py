@@ -71,7 +71,6 @@ class Pool:
 
     def run(self, items: Iterable[Any]) -> Iterator[tuple[Any, Outcome, float]]:
         """(item, its outcome, seconds), as they end."""
-        os.environ.update(ENVIRONMENT)
         left, count = deque(items), self.processes
         workers: list[_Worker] = []
         try:
@@ -175,6 +174,7 @@ def _serve(task: Task, pipe: Connection, other: Connection, log: Any, limits: Li
     """The life of a worker."""
     # It ends with the search: siblings keep the other end of its pipe open, so none is told.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.environ.update(ENVIRONMENT)
     other.close()
     faulthandler.disable()
     quiet = os.open(os.devnull, os.O_WRONLY)

@@ -15,7 +15,7 @@ from ..codegen.llvm.executable import Executable
 from ..driver.report import table
 from ..driver.timing import ratio
 from .explored import Explored
-from .machine import Machine, machine
+from .machine import Machine, roof_of
 from .timing import CLOCK_US, timed
 
 _HEADS = ("calls", "us", "share", "GFLOP/s", "GB/s", "of roof")
@@ -205,5 +205,5 @@ def costs_of(
         for name, costs in parts.items()
     ]
     ordered = (sorted(part, key=lambda cost: -cost.us) for part in (kernels, rows))
-    roof = machine(exe.program.threads)
+    roof = roof_of(exe)
     return Costs(*ordered, roof, [us / 1e3 for us in times.calls])

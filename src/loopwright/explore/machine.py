@@ -11,7 +11,7 @@ import itertools
 import time
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,6 +56,11 @@ def machine(threads: int | None = None) -> Machine:
     """This machine's roof for a number of threads; None: that of compiled code. The first call
     takes about half a second."""
     return _measured(threads or num_threads())
+
+
+def roof_of(exe: Any) -> Machine:
+    """The roof for the threads of a compiled model; that of another target need not have threads of its own."""
+    return machine(getattr(getattr(exe, "program", None), "threads", None))
 
 
 @cache

@@ -10,7 +10,7 @@ from ..codegen.llvm.executable import Executable
 from ..ir.trace import Trace
 from ..runtime.threads import num_threads
 from .explored import Explored
-from .machine import machine
+from .machine import roof_of
 from .notebook import notebook_executable, notebook_trace  # noqa: F401
 from .overview import Run
 from .page_data import PageData
@@ -67,7 +67,7 @@ def measured(exe: Any, inputs: dict[str, Any], number: int) -> Run:
     times = timed(exe, inputs, number)
     profile = times.medians()
     shapes = [(n, str(a.dtype), a.shape) for n, a in inputs.items() if hasattr(a, "dtype")]
-    roof = machine(exe.program.threads) if profile else None
+    roof = roof_of(exe) if profile else None
     whole = median(times.calls) if times.calls else 0.0
     return Run(profile, dict(times.sizes), shapes, whole, number, num_threads(), roof)
 

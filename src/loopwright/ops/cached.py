@@ -1,4 +1,4 @@
-"""Attention to a cache of keys and values in one tensor each, what appends to it, and positions by rotation.
+"""Attention to a cache of keys and values in one tensor each, and what appends to it.
 
 A cache is [batch, groups, length, size], new elements are [batch, rows, heads, size].
 """
@@ -8,61 +8,16 @@ from __future__ import annotations
 import numpy as np
 
 from .. import tir
-from ..base.errors import explain
-from ..ir.literals import int_value
-from ..ir.prim_expr import EQ, NE
+from ..ir.prim_expr import NE
 from ..ir.prim_op import cast, const, floordiv, floormod
 from .attention import MASKS, attended, check_masks
 from .attention_blocks import Attention, Seen, attend, factor_of
-from .common import accumulator, compute
+from .common import accumulator
 from .core import case, op
-from .extents import check_multiple, dims_equal, extents_of, simplify
+from .extents import check_multiple, extents_of, simplify
 from .overlap import rows
 from .params import Prim, Tensor
 from .statements import in_vectors, long, written
-
-
-@op("relax.nn.rotary_embedding")
-def rotary_embedding(data: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False):
-    """The first elements of heads [batch, length, heads, size] as pairs, rotated by the angles whose cosines and
-    sines are [batch or 1, length, pairs]: pairs of neighbours if `interleaved`, else of elements `pairs` apart.
-    Elements behind them stay. Source: Su et al., "RoFormer", 2021."""
-    batch, length, _, size = extents_of(data, "data", None, None, None, None)
-    many, _, half = extents_of(cos, "cos", None, length, None)
-    extents_of(sin, "sin", many, length, half)
-    rotated, own_row = simplify(half * 2), dims_equal(many, batch)
-    if (least := int_value(rotated)) and (most := int_value(size)) and least > most:
-        raise ValueError(explain(f"heads have {size} elements", got=f"{half} pairs"))
-
-    def value(b, i, h, c):
-        own = data(b, i, h, c)
-        at, first = floormod(c, half), c < half
-        step = half
-        if interleaved:
-            at, first, step = floordiv(c, 2), EQ(floormod(c, 2), 0), long(1)
-        sign = -data(b, i, h, c + step)
-        other = tir.if_then_else(first, sign, data(b, i, h, c - step))
-        row = (b if own_row else tir.min(b, many - 1), i, at)
-        new = own * cast(data.dtype, cos(*row)) + other * cast(data.dtype, sin(*row))
-        return new if dims_equal(rotated, size) else tir.if_then_else(c < rotated, new, own)
-
-    return compute(data.shape, value, "rotary_embedding", tag="injective")
-
-
-@rotary_embedding.numpy
-def _(data, cos, sin, interleaved=False):
-    half, out = cos.shape[2], data.copy()
-    pairs = (slice(0, 2 * half, 2), slice(1, 2 * half, 2))
-    left, right = pairs if interleaved else (slice(half), slice(half, 2 * half))
-    a, b, c, s = data[..., left], data[..., right], cos[:, :, None], sin[:, :, None]
-    out[..., left], out[..., right] = a * c - b * s, b * c + a * s
-    return out.astype(data.dtype)
-
-
-rotary_embedding.samples(
-    case((2, 3, 2, 6), (2, 3, 3), (2, 3, 3)),
-    case((2, "n", 2, 6), (1, "n", 2), (1, "n", 2), interleaved=True),
-)
 
 
 @op("relax.nn.append_cache", alone=True, may_alias=((3, 0),))
@@ -180,6 +135,8 @@ def _(queries, keys, values, lengths, causal_mask="BottomRight", **options):
         cache = (t[b : b + 1, :, :length].swapaxes(1, 2) for t in (keys, values))
         if length:
             out[b : b + 1] = attended(queries[b : b + 1], *cache, causal_mask=mask, **options)
+        if window := options.get("window_size"):
+            out[b, length + window - 1 :] = 0  # see no key
     return out
 
 
@@ -187,4 +144,5 @@ attention_cached.samples(
     case((2, 3, 4, 4), (2, 2, 7, 4), (2, 2, 7, 5), np.array([7, 2], np.int32)),
     case((2, 1, 2, 4), (2, 2, "n", 4), (2, 2, "n", 4), np.array([1, 0]), scale=0.5, softcap=2.0),
     case((1, 3, 2, 4), (1, 1, 6, 4), (1, 1, 6, 4), np.array([5]), window_size=2),
+    case((1, 6, 2, 4), (1, 1, 6, 4), (1, 1, 6, 4), np.array([2]), window_size=2),
 )

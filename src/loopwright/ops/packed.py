@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -225,16 +227,15 @@ def _numbers(
 
     def number(*at):
         *row, p, four, c, t = at
-        value, panel = None, panel_of(row[0] if row else None, p)
+        parts, panel = [], panel_of(row[0] if row else None, p)
         for plane, size, low in zip(planes, bits, accumulate(bits, initial=0)):
             per = 8 // size
             part = plane(panel, four // per, c, t)
             if per > 1:
                 part = tir.shift_right(part, cast("uint8", four % per * size))
                 part = part & const((1 << size) - 1, "uint8")
-            part = part if low == 0 else part << const(low, "uint8")
-            value = part if value is None else value | part
-        return value
+            parts.append(part if low == 0 else part << const(low, "uint8"))
+        return reduce(or_, parts)
 
     def as_float(*at):
         *of, t, c = at
@@ -327,7 +328,7 @@ def _sample(
     sums = rows_of.reshape(rows, -1, block).sum(2)
     operands = _quantized(rows_of, block) if data else [rows_of, sums][: 1 + bool(zero or least)]
     which = [] if chosen is None else [np.array(chosen, np.int32)]
-    options = {"matrices": matrices} if which else {}
+    options: dict[str, Any] = {"matrices": matrices} if which else {}
     return case(
         list(operands), planes, *scales, *which, bits=bits, block=block, zero=zero, **options
     )

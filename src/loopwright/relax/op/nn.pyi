@@ -65,7 +65,6 @@ def recurrence(gates: _TensorLike, weight: _TensorLike, lengths: _TensorLike, st
 def relu(data: _TensorLike) -> _Call: """max(x, 0)"""
 def relu6(data: _TensorLike) -> _Call: """x limited to [0, 6]."""
 def rms_norm(data: _TensorLike, weight: _TensorLike, axes: int | _Sequence[int] | None = -1, epsilon: float = 1e-05) -> _Call: """x / sqrt(mean(x * x) + epsilon) * weight, the mean over `axes`."""
-def rotary_embedding(data: _TensorLike, cos: _TensorLike, sin: _TensorLike, interleaved: bool = False) -> _Call: """The first elements of heads [batch, length, heads, size] as pairs, rotated by the angles whose cosines and sines are [batch or 1, length, pairs]: pairs of neighbours if `interleaved`, else of elements `pairs` apart. Elements behind them stay. Source: Su et al., "RoFormer", 2021."""
 def selu(data: _TensorLike) -> _Call: """x where positive, else alpha * (exp(x) - 1), both times a scale: self-normalizing."""
 def silu(data: _TensorLike) -> _Call: """x * sigmoid(x)"""
 def softmax(data: _TensorLike, axis: int | None = -1) -> _Call: """exp(x - max) / sum(exp(x - max)) over `axis`."""

@@ -33,7 +33,7 @@ def declared(func: PrimFunc) -> list[tuple[int, int]]:
 
     Raises LoopwrightError for a parameter that the function does not have.
     """
-    names = [p.name for p in func.params]
+    names = [getattr(func.buffer_map.get(p), "name", p.name) for p in func.params]
 
     def position(param: str | int) -> int:
         value = getattr(param, "value", param)

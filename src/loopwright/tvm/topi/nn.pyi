@@ -120,7 +120,6 @@ def recurrence(gates: Tensor, weight: Tensor, lengths: Tensor, states: _Sequence
 def relu(data: Tensor) -> _Any: """max(x, 0)"""
 def relu6(data: Tensor) -> _Any: """x limited to [0, 6]."""
 def rms_norm(data: Tensor, weight: Tensor, axes: int | _Sequence[int] | None = -1, epsilon: float = 1e-05) -> _Any: """x / sqrt(mean(x * x) + epsilon) * weight, the mean over `axes`."""
-def rotary_embedding(data: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False) -> _Any: """The first elements of heads [batch, length, heads, size] as pairs, rotated by the angles whose cosines and sines are [batch or 1, length, pairs]: pairs of neighbours if `interleaved`, else of elements `pairs` apart. Elements behind them stay. Source: Su et al., "RoFormer", 2021."""
 def scale_shift_nchw(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor: """Each channel times its scale plus its shift."""
 def scale_shift_nchwc(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor: """Each channel times its scale plus its shift."""
 def scale_shift_nhwc(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor: """Each channel times its scale plus its shift."""

@@ -185,14 +185,33 @@ def multi_head_attention(
 
 
 def _rotated(cx: Context, x: Value, positions: Value, cos: Value, sin: Value, mixed: bool) -> Value:
-    """x (as inside) rotated by the angles of its positions (batch, length)."""
-    return rotated_by(cx, x, *(cx.onnx.Gather(table, positions) for table in (cos, sin)), mixed)
+    """x (as inside) rotated by the angles of its positions (batch, length): pairs of the first elements
+    of a head, neighbours if `mixed`, else half of them apart."""
+    o, half = cx.onnx, literal(cos.shape[1])
+    c, s = (o.Unsqueeze(o.Gather(table, positions), [2]) for table in (cos, sin))
+    return rotated_by(cx, x, c, s, half, mixed)
 
 
-def rotated_by(cx: Context, x: Value, c: Value, s: Value, mixed: bool) -> Value:
-    """x rotated by angles (batch or 1, length, half)."""
-    x, c, s = cx.aligned([x, c, s], [(1, 1, 1), (None, 0, 0), (None, 2, 2)])
-    return cx.value(op.nn.rotary_embedding(x.expr, c.expr, s.expr, mixed))
+def rotated_by(cx: Context, x: Value, c: Value, s: Value, half: int, mixed: bool) -> Value:
+    """`_rotated` by the cosines and sines of the angles (batch, length, 1, half)."""
+    o, size = cx.onnx, literal(x.shape[3])
+    if not (isinstance(half, int) and isinstance(size, int)):
+        raise ValueError(explain("the size of a head must be known", got=str(x.info)))
+    upper = o.Slice(x, [0], [2 * half], [3])
+    if mixed:
+        pairs = _shaped(cx, upper, *x.shape[:3], half, 2)
+        left, right = (o.Gather(pairs, np.asarray(n), axis=4) for n in (0, 1))
+    else:
+        left, right = o.Split(upper, axis=3, num_outputs=2, outputs=2)
+    parts = o.Sub(o.Mul(left, c), o.Mul(right, s)), o.Add(o.Mul(right, c), o.Mul(left, s))
+    if mixed:
+        stacked = o.Concat(*(o.Unsqueeze(p, [4]) for p in parts), axis=4)
+        out = _shaped(cx, stacked, *x.shape[:3], 2 * half)
+    else:
+        out = o.Concat(*parts, axis=3)
+    if size == 2 * half:
+        return out
+    return o.Concat(out, o.Slice(x, [2 * half], [size], [3]), axis=3)
 
 
 @converter("RotaryEmbedding", 1, DOMAIN)
@@ -279,8 +298,8 @@ def group_query_attention(
     node.skip("kv_cache_bit_width", "k_quant_type", "v_quant_type", "qk_norm_epsilon")
     if last is None or total is None:
         raise ValueError(explain("inputs seqlens_k and total_sequence_length are missing"))
-    if last.ndim != 1:  # one number each, as onnxruntime reads them
-        last = o.Reshape(last, [-1])
+    # one number each, as onnxruntime reads them
+    flat: Value = last if last.ndim == 1 else o.Reshape(last, [-1])
     if key is None or value is None:  # side by side on the last axis
         wide = literal(query.shape[2])
         size = wide // (count + 2 * groups)
@@ -292,14 +311,14 @@ def group_query_attention(
     past = [] if past_key is None or past_value is None else [past_key, past_value]
     axes = [(0,) * 6, (1, 1, 1, *[None] * 3), (None, 2, 2, None, 1, 1)]  # batch, rows, groups
     axes += [(3, 3, 3, None, 3, 3), *([(*[None] * 4, 2, 2)] if past else [])]  # size, cached
-    q, k, v, last, *past = cx.aligned([*new, last, *past], [g[: 4 + len(past)] for g in axes])
+    q, k, v, last, *past = cx.aligned([*new, flat, *past], [g[: 4 + len(past)] for g in axes])
     rows, length = q.shape[1], q.shape[1]
     if past:
         length = cx.integers(total, "total_sequence_length", dims=True)[0]
         length = cx.simplify(maximum(length, past[0].shape[2]))
-    at, last = counted(cx, length), o.Cast(last, to=_INT64)
-    outside = cx.value(op.subtract(last.expr, PrimValue(length)))  # where negative ones are
-    last = o.Gather(at, o.Where(o.Less(last, np.int64(0)), outside, last))  # which refuses others
+    at, asked = counted(cx, length), cx.onnx.Cast(last, to=_INT64)
+    outside = cx.value(op.subtract(asked.expr, PrimValue(length)))  # where negative ones are
+    last = o.Gather(at, o.Where(o.Less(asked, np.int64(0)), outside, asked))  # which refuses others
     ends = o.Add(last, np.int64(1))
     before = o.Max(
         cx.value(op.subtract(ends.expr, PrimValue(rows))), np.int64(0)

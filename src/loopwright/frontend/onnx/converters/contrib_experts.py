@@ -265,9 +265,10 @@ def multimodal_rotary_embedding(
 
     def angles(table: Value) -> Value:
         time, row, column = (o.Gather(table, o.Gather(positions, np.array(k))) for k in range(3))
-        return o.Where(which == 1, row, o.Where(which == 2, column, time))
+        chosen = o.Where(which == 1, row, o.Where(which == 2, column, time))
+        return o.Unsqueeze(chosen, [2])
 
-    out = rotated_by(cx, inside, angles(cos), angles(sin), node.flag("interleaved"))
+    out = rotated_by(cx, inside, angles(cos), angles(sin), half, node.flag("interleaved"))
     out, scale = (_joined(cx, out) if flat else _swapped(cx, out)), node.real("scale", 1.0)
     return out if scale == 1.0 else o.Mul(out, scale)
 

@@ -197,7 +197,7 @@ class _Converter(Calls):
         """Results that a kernel may write over a parameter, which is used for nothing else."""
         calls = nodes_of(self.state.build(), PrimCall)
         uses = Counter(a for call in calls for a in call.args if isinstance(a, Var))
-        numbers = {p: k for k, p in enumerate(params) if uses[p] == 1}
+        numbers: dict[Any, int] = {p: k for k, p in enumerate(params) if uses[p] == 1}
         over = [numbers.get(self.aliases.get(out), -1) for out in outs]
         return [replace(r, over=k) for r, k in zip(results, over, strict=True)]
 
