@@ -112,13 +112,17 @@ def drawn(photo: Path, found: list[Face]) -> Path:
 
 # -- where the time is spent, and on what ---------------------------------------------------------
 
+PROFILED = 5  # runs, of which each kernel's fastest call counts
+
 
 def bars(exe: Executable, feeds: Feeds) -> str:
     """The kernels that take most of the time, as bars; the name of the slowest."""
-    entries = sorted(exe.profile(**feeds, number=5), key=lambda entry: -entry.min_us * entry.calls)
+    entries = sorted(
+        exe.profile(**feeds, number=PROFILED), key=lambda entry: -entry.min_us * entry.calls
+    )
     total = sum(entry.min_us * entry.calls for entry in entries)
     largest = entries[0].min_us * entries[0].calls / total
-    print(f"\nWhere {total / 1e3:.2f} ms are spent, on {threads.num_threads()} threads:")
+    print(f"\nWhere {total / PROFILED / 1e3:.2f} ms are spent, on {threads.num_threads()} threads:")
     for entry in entries[:5]:
         part = entry.min_us * entry.calls / total
         print(f"  {entry.name[:52]:<52} {part:6.1%} {'█' * round(part / largest * 36)}")

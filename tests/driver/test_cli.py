@@ -178,7 +178,7 @@ def test_bench_prints_as_many_kernels_as_asked() -> None:
     assert re.search(r"total .* us in (\d+) kernels; 1 are shown", few)
     shown = CliRunner().invoke(app, [*command, "--json"])
     (row,) = json.loads(shown.stdout)["times"]
-    assert 0 < row["min_ms"] <= row["max_ms"] and row["mean_ms"] > 0
+    assert 0 < row["min_ms"] <= row["mean_ms"] <= row["max_ms"]
     assert "softmax" in all_of_them and "are shown" not in all_of_them
     threads, batch, *_ = few.splitlines()[4].split()
     assert batch == "3" and threads.isdecimal()

@@ -145,6 +145,7 @@ def rint(module: Program) -> str:
         "#else",
         "const float most = 8388608.0f; /* from there all are whole */",
     ]
+    # No branch around the sum, which gcc would not make vectors of.
     lines += ["const float up = copysignf(fabsf(x) < most ? most : 0.0f, x);"]
     lines += ["return copysignf((x + up) - up, x);", "#endif"]
     text = definition("float", "lw_rint_float", "float x", *lines).replace("  #", "#")
