@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import glob
 import os
 import re
@@ -9,6 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.util import cache_from_source
+from pathlib import Path
 
 import pytest
 
@@ -94,6 +97,19 @@ def pytest_make_collect_report(collector: pytest.Collector) -> None:
                 raise
 
         collector.collect = required
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makemodule(module_path: Path) -> Iterator[pytest.Module]:
+    """On a fresh checkout workers translate a module one after another: the second finds its bytecode,
+    and that of what it imports."""
+    module = yield
+    if not any(Path(cache_from_source(module_path)).parent.glob(f"{module_path.stem}.*")):
+        with open(__file__) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with suppress(Exception):  # reported when it is collected
+                module.obj
+    return module
 
 
 def _missing(reason: str) -> bool:

@@ -25,6 +25,7 @@ SLOTS: dict[str, str] = {
     "base.views": "explore.views",
     "frontend.compile": "driver:compile",
     "frontend.graph_store": "driver.graph_store",
+    "frontend.tflite": "frontend.tflite",
     "frontend.torch_eager": "frontend.torch.eager:eager",
     "frontend.torch_program": "frontend.torch.importer:stateful",
     "frontend.nn_call_subroutine": "frontend.nn.subroutine:call_subroutine",

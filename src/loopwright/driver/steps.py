@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Unpack
 
 from ..backend.base import backend_of
@@ -15,6 +16,7 @@ from ..base import budget, progress
 from ..base.errors import LoopwrightError, explain
 from ..base.foreign import noted
 from ..base.frames import boundary
+from ..base.late import Slot
 from ..base.plugins import load_extensions
 from ..base.stack import roomy
 from ..codegen.compiled import CompiledModel
@@ -22,7 +24,6 @@ from ..codegen.llvm.jit import gc_paused
 from ..codegen.lowered import Lowered
 from ..frontend.importers import IMPORTERS, importers
 from ..frontend.onnx import from_onnx, from_path_or_proto
-from ..frontend.tflite import from_path
 from ..frontend.torch.models import exported, from_model
 from ..ir import trace as tracing
 from ..ir.expr import GlobalVar
@@ -36,8 +37,17 @@ from ..tir.signature import signature_of
 from .front import DEFAULT_TARGET, compile
 from .options import DEFAULTS, EXEC_MODES, CompileOptions, Described, Keywords
 
+TFLITE: Slot[ModuleType] = Slot("frontend.tflite")
+
+
+def from_tflite_path(model: object) -> IRModule | None:
+    """`from_tflite` for what looks like a path of a TFLite model, else None."""
+    is_path = isinstance(model, (str, os.PathLike)) and Path(model).suffix == ".tflite"
+    return TFLITE.get().from_tflite(model) if is_path else None
+
+
 IMPORTERS.register("onnx", from_path_or_proto, origin=__name__)
-IMPORTERS.register("tflite", from_path, origin=__name__)
+IMPORTERS.register("tflite", from_tflite_path, origin=__name__)
 IMPORTERS.register("torch", from_model, origin=__name__)
 
 

@@ -2,6 +2,5 @@
 are, with the domain "tflite" and the operator's name: `graph.registry.register_converter`."""
 
 from . import converters as converters
-from .importer import from_path as from_path
 from .importer import from_tflite as from_tflite
 from .importer import supported_operators as supported_operators

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ...base import budget
@@ -57,17 +55,6 @@ def from_tflite(
         budget.spend(nodes=count + PORT * ports)
         options = Options(dict(shape_dict or {}), dtype_dict or "float32")
         return SinkPermutes()(_Import(graphs, options).run())
-
-
-def from_path(model: object) -> IRModule | None:
-    """`from_tflite` for what looks like a path of a TFLite model, else None.
-
-    >>> from loopwright.frontend.tflite import from_path
-    >>> from_path("model.onnx")
-    """
-    if isinstance(model, (str, os.PathLike)) and Path(model).suffix == ".tflite":
-        return from_tflite(model)
-    return None
 
 
 def supported_operators() -> list[str]:
