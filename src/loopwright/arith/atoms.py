@@ -44,11 +44,12 @@ class Atom:
 class Atoms:
     """All atoms of an analyzer, by number and by key."""
 
-    __slots__ = ("all", "being_sought", "by_key", "opposites", "read")
+    __slots__ = ("all", "being_sought", "by_key", "divisions", "opposites", "read")
 
     def __init__(self) -> None:
         self.all: list[Atom] = []
         self.by_key: dict[Any, Atom] = {}
+        self.divisions: set[int] = set()  # the atoms of kind DIV and TRUNC
         self.opposites: list[tuple[int, int]] = []  # (min, max) of the same two polynomials
         self.being_sought: set[int] = set()  # opaque atoms about which something is being sought
         self.read: set[int] = set()  # the atoms that depend on what was read from memory
@@ -67,6 +68,8 @@ class Atoms:
             atom = Atom(len(self.all), kind, dtype, expr, data)
             self.all.append(atom)
             self.by_key[key] = atom
+            if kind in (DIV, TRUNC):
+                self.divisions.add(atom.number)
             if self.read and data is not None and any(map(self.is_data, data)):
                 self.read.add(atom.number)
         return {(atom.number,): 1}

@@ -14,8 +14,6 @@ from .context import Context, Pairing
 from .poly import ONE, Monomial, Poly
 from .proof import nonneg, quotients_of, single_quotient
 
-_DIVISIONS = (DIV, TRUNC)
-
 # ------------------------------------------------------------------ floor division
 
 
@@ -95,6 +93,8 @@ def _keep_remainders(ctx: Context, n: Poly, c: int, dtype: str) -> Poly | None:
 def without_remainders(ctx: Context, p: Poly) -> Poly | None:
     """p with quotients of remainders in parts, (x % 12) // 4 as x // 4 - 3 * (x // 12), where two
     quotients may meet then; None where nothing changes."""
+    if not ctx.atoms.divisions:
+        return None
     whole = p
     for m, f in p.items():
         for a in m:
@@ -335,8 +335,8 @@ def _without_common(n: Poly, d: Poly) -> tuple[Poly, Poly]:
 
 def _has_division(ctx: Context, p: Iterable[Monomial]) -> bool:
     """Whether some term of p is a multiple of a division."""
-    atoms = ctx.atoms.all
-    return any(atoms[a].kind in _DIVISIONS for m in p for a in m)
+    divisions = ctx.atoms.divisions
+    return bool(divisions) and not all(map(divisions.isdisjoint, p))
 
 
 def paired(ctx: Context, p: Poly) -> Pairing:
@@ -377,16 +377,16 @@ def _paired(ctx: Context, p: Poly) -> Pairing:
 
 def _numerator_size(ctx: Context, m: Monomial) -> int:
     atoms = ctx.atoms.all
-    return max((len(atoms[a].data[0]) for a in m if atoms[a].kind in _DIVISIONS), default=0)
+    return max((len(atoms[a].data[0]) for a in m if a in ctx.atoms.divisions), default=0)
 
 
 def _find_remainder(ctx: Context, p: Poly, m: Monomial) -> Any:
     f = p[m]
     for q in reversed(m):  # later atoms first: their divisors may hold the earlier ones
+        if q not in ctx.atoms.divisions:
+            continue
         atom = ctx.atoms.all[q]
         kind = atom.kind
-        if kind not in _DIVISIONS:
-            continue
         without = P.divides((q,), m)
         if without is None:
             continue

@@ -13,15 +13,10 @@ from ..ir.structural import structural_equal
 
 def stays(node: pe.PrimExpr) -> bool:
     """Whether an operation of floats is not fused with another."""
-    return _dequantizes(node) or _is_zero(node)
+    if isinstance(node, pe.Mul):
+        return _converted(node.a) or _converted(node.b)
+    return isinstance(node, pe.Sub) and structural_equal(node.a, node.b)
 
 
-def _is_zero(node: pe.PrimExpr) -> bool:
-    """Whether it is a difference of equal floats."""
-    return isinstance(node, pe.Sub) and node.dtype.is_float and structural_equal(node.a, node.b)
-
-
-def _dequantizes(node: pe.PrimExpr) -> bool:
-    """Whether it is a product of an integer and a float."""
-    sides = [x for x in (node.a, node.b) if isinstance(x, pe.Cast) and x.value.dtype.is_integer]
-    return isinstance(node, pe.Mul) and node.dtype.is_float and bool(sides)
+def _converted(factor: pe.PrimExpr) -> bool:
+    return isinstance(factor, pe.Cast) and factor.value.dtype.is_integer

@@ -59,7 +59,7 @@ def binary(ctx: FunctionText, node: pe.BinaryOpExpr) -> str:
     a, b = ctx.expr(node.a), ctx.expr(node.b)
     exact = " nsw" if ctx.mode == INDEX and dtype.is_int and kind in _WRAPPING else ""
     opcode = instruction(kind, dtype) + exact
-    if stays(node):
+    if dtype.is_float and stays(node):
         opcode = opcode.removesuffix(" contract")
     return ctx.op(opcode, dtype, a, b)
 
