@@ -309,9 +309,10 @@ def group_query_attention(
         parts = query, key, value
     new = [_heads(cx, t, n) for t, n in zip(parts, (count, groups, groups), strict=True)]
     past = [] if past_key is None or past_value is None else [past_key, past_value]
-    axes = [(0,) * 6, (1, 1, 1, *[None] * 3), (None, 2, 2, None, 1, 1)]  # batch, rows, groups
-    axes += [(3, 3, 3, None, 3, 3), *([(*[None] * 4, 2, 2)] if past else [])]  # size, cached
-    q, k, v, last, *past = cx.aligned([*new, flat, *past], [g[: 4 + len(past)] for g in axes])
+    # batch, rows, groups, size of a head, cached length; what stands for heads is no common extent
+    named = ["br-d", "brgd", "brgd", "b", *["bgcd"] * len(past)]
+    axes = [[x.find(n) if n in x else None for x in named] for n in "brgdc" if n in "".join(named)]
+    q, k, v, last, *past = cx.aligned([*new, flat, *past], axes)
     rows, length = q.shape[1], q.shape[1]
     if past:
         length = cx.integers(total, "total_sequence_length", dims=True)[0]
