@@ -59,6 +59,17 @@ def under_a_condition(
 
 
 @T.prim_func
+def bound_in_an_expression(
+    A: T.Buffer((8, 64), "float32"), S: T.Buffer((8,), "float32"), B: T.Buffer((8, 64), "float32")
+):
+    T.func_attr({"tir.noalias": True})
+    v = T.float32()
+    for i in range(8):
+        for j in range(64):
+            B[i, j] = T.Let(T.sqrt(v) / T.float32(3), where={v: A[i, j] + S[i]})
+
+
+@T.prim_func
 def may_overlap(
     A: T.Buffer((8, 64), "float32"), S: T.Buffer((8,), "float32"), B: T.Buffer((8, 64), "float32")
 ):
@@ -101,7 +112,9 @@ def test_each_number_stands_in_front_of_the_outermost_loop_that_keeps_it():
     assert bound[0] == "scale / S[i]"
 
 
-@pytest.mark.parametrize("func", [changed, under_a_condition, may_overlap, of_any_length])
+@pytest.mark.parametrize(
+    "func", [changed, under_a_condition, bound_in_an_expression, may_overlap, of_any_length]
+)
 def test_what_may_differ_or_may_not_be_computed_stays(func):
     assert _hoisted(func) is func
 

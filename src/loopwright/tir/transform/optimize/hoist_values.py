@@ -100,6 +100,8 @@ class _Hoist(StmtRewriter):
                 moved.append((var, node))
             self.vars[id(node)] = var
             return
+        if isinstance(node, pe.Let):
+            inside = (*inside, node.var)
         for part in node.args[:1] if is_call_to(node, "if_then_else") else node.children():
             if isinstance(part, pe.PrimExpr):
                 self._move(part, body, inside, moved)
