@@ -108,6 +108,8 @@ S = Shape((2, 3, 4))
         (("invoke_debug_func", 3, "test.builtins.none", "line"), "cannot find global function"),
         (("relax.run.stack", None, Shape((2, 3)), "int32"), []),
         (("relax.run.stack", [[None, ints(1, 2)], ints(3, 4)], Shape((2,)), "int64"), [[1, 2], [3, 4]]),
+        (("relax.run.stack", [[None, ints(1, 2)], ints(3)], Shape((2,)), "int64"), "the same shape"),
+        (("relax.run.stack", [[None, words("a")], words("b")], Shape((1,)), "object"), [["a"], ["b"]]),
         (("multinomial_from_uniform", ramp(2, 2), tensor(np.array([[0.5], [0.5]])), ints(1, 0)),
          [[0], [1]]),
     ],

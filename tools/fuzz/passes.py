@@ -78,6 +78,7 @@ TIR_ANYWHERE = [
     "UnrollLoop",
     "TransposeInRegisters",
     "HoistDivisions",
+    "HoistValues",
     "LowerIntrin",
 ]
 TIR_CHAIN = [
@@ -93,6 +94,7 @@ TIR_CHAIN = [
     "TransposeInRegisters",
     "LowerIntrin",
     "HoistDivisions",
+    "HoistValues",
     "UnrollLoop",
     "StorageRewrite",
     "RemoveNoOp",
@@ -103,6 +105,7 @@ OPTIONAL = {
     "LoopPartition",
     "TransposeInRegisters",
     "HoistDivisions",
+    "HoistValues",
     "UnrollLoop",
     "StorageRewrite",
 }

@@ -57,15 +57,10 @@ _LOG = (
     0.333333126, -0.250000096, 0.200021187, -0.166679956, 0.142195506, -0.12405592, 0.118881776,
     -0.116756388, 0.0674659193,
 )  # fmt: skip
-# erf(x)/x - 1 over x^2, |x| <= 0.93
-_ERF_SMALL = (
-    0.128379167, -0.376126337, 0.112836939, -0.0268592708, 0.0052006343, -0.000813743754,
-    8.3452248e-05,
-)  # fmt: skip
-# -log(erfc(t)) / t, 0.9 <= t <= 4
-_ERF_LARGE = (
-    1.12845379, 0.636156122, 0.104029564, -0.0210716489, 0.00165684834, 0.000583499042,
-    -0.000237831015, 3.7526581e-05, -2.36024621e-06,
+# -log(1 - erf(a)) / a - 1, 0 < a <= 3.93
+_ERF = (
+    0.128379166, 0.636619389, 0.102777869, -0.0191534869, -0.000158952840, 0.00166494645,
+    -0.000631397124, 0.000117168907, -9.19738341e-06,
 )  # fmt: skip
 # (sin(r)/r - 1) / z and (cos(r) - 1 + z/2) / z^2 over z = r^2, |r| <= pi/4
 _SIN = (-0.166666546, 0.0083321584, -0.000195149566)
@@ -226,11 +221,14 @@ def _sigmoid(c: Code, x: Value) -> Value:
 
 
 def _erf(c: Code, x: Value) -> Value:
-    a = x.abs().at_most(4.0)
-    small = c.fma(c.poly(a * a, _ERF_SMALL), a, a)
-    r, n, k = _reduce_exp(c, -(c.poly(a, _ERF_LARGE) * a))  # of -17 to 0: no overflow or underflow
-    large = 1.0 - _scale(_exp_of_reduced(c, r), n, k)
-    return (a < 0.925).choose(small, large).sign_of(x)
+    """1 - exp(-t) by exp(r) - 1: one formula for small and for large x, which loses nothing near 0."""
+    a = x.abs().at_most(3.93)  # of which the result is 1
+    t = c.fma(c.poly(a, _ERF), a, a)
+    n, k = _round(c, t, -math.log2(math.e))
+    r = c.fma(n, -math.log(2), -t)  # |n| <= 24: one float of log(2) is enough
+    power = _power(k)
+    p = c.fma(c.poly(r, _EXP), r * r, r)
+    return c.fma(power, p, power - 1.0).sign_of(x)
 
 
 _PI_2_A = 1.57079632673412561417  # pi/2: 33 bits, so that its products with k < 2^20 are exact

@@ -58,7 +58,8 @@ class Writer:
         self.builder, self.name, self.func, self.natives = builder, name, func, natives
         self.registers = len(func.params)
         self.values: dict[rx.Var, Operand] = {}
-        self.native_results: set[rx.Var] = set()  # of native functions, and their fields
+        # Of native functions, their fields, and checked parameters: they are as their types say.
+        self.as_typed: set[rx.Var] = set()
         # Where the checks of the parameters' kinds end, and where those of their sizes do.
         self.checked = self.matched = -1
 
@@ -134,9 +135,11 @@ class Writer:
         called = getattr(binding.value, "op", None)
         field = isinstance(binding.value, rx.TupleGetItem)
         if getattr(called, "global_symbol", "") in self.natives or (
-            field and binding.value.tuple_value in self.native_results
+            field and binding.value.tuple_value in self.as_typed
         ):
-            self.native_results.add(binding.var)
+            self.as_typed.add(binding.var)
+        if _callee(binding.value) == "check_tensor_info":
+            self.as_typed.update(a for a in binding.value.args[:1] if isinstance(a, rx.Var))
         alias = isinstance(binding.value, rx.Var) and value.kind == "r"
         self.values[binding.var] = self.copied(value) if alias else value
 
@@ -173,7 +176,7 @@ class Writer:
         """Write the test of a condition; returns its position."""
         self.after_checks("")
         cond = self.register(self.value(node.cond))
-        if node.cond in self.native_results and _is_bool(node.cond.struct_info):
+        if node.cond in self.as_typed and _is_bool(node.cond.struct_info):
             cond = self.emit("vm.builtin.read_bool", [cond])
         self.builder.emit_if(cond, 0)
         return len(self.builder.code) - 1
@@ -296,13 +299,18 @@ _CHECKS = {"check_": "check", "alloc_shape_heap": "check", "match_": "match"}
 def _check(value: rx.Expr) -> str:
     """ "check" for a check of a kind at a function's begin (or the making of the shape heap),
     "match" for one of sizes, else ""."""
+    if isinstance(value, rx.Call) and getattr(value.op, "name", "") == "relax.null_value":
+        return "check"
+    name = _callee(value)
+    return next((kind for start, kind in _CHECKS.items() if name.startswith(start)), "")
+
+
+def _callee(value: rx.Expr) -> str:
+    """The name of the builtin that a value calls, or ""."""
     symbol = value.op if isinstance(value, rx.Call) else None
     if isinstance(symbol, Op):
-        if symbol.name == "relax.null_value":
-            return "check"
         symbol = value.args[0] if value.args else None
-    name = getattr(symbol, "global_symbol", "").removeprefix("vm.builtin.")
-    return next((kind for start, kind in _CHECKS.items() if name.startswith(start)), "")
+    return getattr(symbol, "global_symbol", "").removeprefix("vm.builtin.")
 
 
 def _symbolic(param: rx.Var) -> bool:

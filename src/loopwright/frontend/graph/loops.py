@@ -1,12 +1,13 @@
 """Loops of unknown length: a function that calls itself as its last step.
 
-    def loop(i, condition, limit,  *state, *lists, *captured):
-        if i < limit and condition:
+    def loop(i, again, limit,  *state, *lists, *captured):
+        if again:
             ... the body ...
-            return loop(i + 1, condition, limit,  *state, *lists, *captured)
+            return loop(i + 1, i + 1 < limit and condition, limit,  *state, *lists, *captured)
         return (*state, *lists)
 
-The virtual machine turns the call into a jump. The part of a scan output that each iteration computes
+The virtual machine turns the call into a jump. Whether there is another iteration is computed at the end of
+the body, so that one native part has both. The part of a scan output that each iteration computes
 is collected in a list; the lists are stacked after the loop.
 """
 
@@ -69,10 +70,10 @@ class Loop:
             what = "the shapes of a Loop's state change in a way that has no common form"
             raise ValueError(explain(what, got=", ".join(map(str, infos))))
         cx.builder.update_func(attempt.gvar, copy_with_new_vars(attempt.func))
-        start: list[Any] = [rx.const(np.array(0, np.int64))]
-        start.append(rx.const(np.array(True)) if self.go is None else _scalar(cx, self.go))
-        if self.limit is not None:
-            start.append(_scalar(cx, self.limit))
+        first = rx.const(np.array(0, np.int64))
+        go = rx.const(np.array(True)) if self.go is None else _scalar(cx, self.go)
+        limit = [] if self.limit is None else [_scalar(cx, self.limit)]
+        start: list[Any] = [first, cx.emit(self.again(first, go, *limit)), *limit]
         empty = [cx.builder.emit(op.null_value()) for _ in attempt.items]
         args = [*start, *(v.expr for v in carried), *empty, *attempt.captured]
         result = cx.builder.emit(rx.Call(attempt.gvar, args))
@@ -131,20 +132,22 @@ class Loop:
         def inside() -> Any:
             with builder.dataflow():
                 outs.extend(map(self.shaped, self.body(feeds)))
-                new = [op.add(index, rx.const(np.array(1, np.int64))), _scalar(cx, outs[0])]
+                new_index = cx.emit(op.add(index, rx.const(np.array(1, np.int64))))
+                new = [new_index, self.again(new_index, _scalar(cx, outs[0]), *limit)]
                 new += [v.expr for v in outs[1 : 1 + len(state)]]
+                new = [
+                    Value(cx, cx.emit(n)).output for n in new
+                ]  # before a call ends the native part
                 for item, collected in zip(outs[1 + len(state) :], lists, strict=True):
+                    more = [collected, item.output]
                     info = ObjectStructInfo()
-                    new.append(
-                        op.call_pure_packed(
-                            "relax.run.append", collected, item.expr, sinfo_args=info
-                        )
-                    )
+                    new.append(op.call_pure_packed("relax.run.append", *more, sinfo_args=info))
                 following.extend(Value(cx, cx.emit(n)).output for n in new)
+
             return following[0]
 
         body = builder.branch(inside)
-        more = builder.branch(lambda: self.test(index, go, *limit))
+        more = builder.branch(lambda: go)
         params = [index, go, *limit, *state, *lists]
         bound = set(params)
         captured = [v for v in free_vars(body) if v not in bound]
@@ -179,12 +182,9 @@ class Loop:
             return value
         return self.cx.of_shape(value.expr, *[None] * info.ndim)
 
-    def test(self, index: rx.Var, go: rx.Var, limit: rx.Var | None = None) -> Any:
-        """Whether there is another iteration."""
-        if limit is None:
-            return go
-        before = self.cx.builder.emit(op.less(index, limit))
-        return self.cx.builder.emit(op.logical_and(before, go))
+    def again(self, index: rx.Expr, go: rx.Expr, limit: rx.Expr | None = None) -> rx.Expr:
+        """Whether iteration `index` takes place."""
+        return go if limit is None else op.logical_and(op.less(index, limit), go)
 
     def erased(self, info: object) -> Any:
         """The struct info of a part of the state that holds for any number of iterations."""

@@ -544,13 +544,22 @@ def append(before: Sequence[Any] | None, value: Any) -> tuple[Any, Any]:
 @builtin("relax.run.stack")
 def stack(items: Sequence[Any] | None, shape: ShapeTuple, dtype: str) -> Any:
     """The tensors of a list as one; shape and data type are those of one element where the list is empty."""
-    arrays = []
+    values = []
     while items is not None:
         items, value = items
-        arrays.append(view_of(value))
-    if not arrays:
+        values.append(value)
+    if not values:
         return arrive(np.zeros((0, *shape), numpy_dtype(dtype)))
-    return arrive(np.stack(arrays[::-1]))
+    kind, form = ffi().Tensor, values[0].shape
+    plain = all(type(v) is kind and v.shape == form and v.is_contiguous() for v in values)
+    if not plain or elements_per_byte(dtype) > 1:
+        return arrive(np.stack([view_of(v) for v in reversed(values)]))
+    out = np.empty((len(values), *form), numpy_dtype(dtype))
+    at, size = out.ctypes.data, out.nbytes // len(values)
+    for value in reversed(values):  # a fifth of the time of a numpy array for each
+        ctypes.memmove(at, value.data_ptr(), size)
+        at += size
+    return arrive(out)
 
 
 def as_function(

@@ -38,7 +38,16 @@ def unique(
 
 def nonzero(x: np.ndarray) -> np.ndarray:
     """Where x is not zero, [rank, count]; a scalar counts as a tensor of rank 1."""
-    return np.stack(np.nonzero(np.atleast_1d(x))).astype(np.int64)
+    x = np.atleast_1d(x)
+    rest = np.flatnonzero(x != 0)  # numpy is three times as fast with one axis as with two
+    out = np.empty((x.ndim, rest.size), np.int64)
+    for axis in range(x.ndim - 1, 0, -1):
+        above = rest // x.shape[axis]
+        np.multiply(above, -x.shape[axis], out=out[axis])
+        out[axis] += rest
+        rest = above
+    out[0] = rest
+    return out
 
 
 def dynamic_strided_slice(

@@ -80,6 +80,7 @@ from loopwright.tir.transform.lower.unroll_loop import UnrollLoop as UnrollLoop
 from loopwright.tir.transform.lower.vectorize_loop import VectorizeLoop as VectorizeLoop
 from loopwright.tir.transform.optimize.hoist_divisions import HoistDivisions as HoistDivisions
 from loopwright.tir.transform.optimize.hoist_if_then_else import HoistIfThenElse as HoistIfThenElse
+from loopwright.tir.transform.optimize.hoist_values import HoistValues as HoistValues
 from loopwright.tir.transform.optimize.loop_partition import LoopPartition as LoopPartition
 from loopwright.tir.transform.optimize.remove_no_op import RemoveNoOp as RemoveNoOp
 from loopwright.tir.transform.optimize.simplify import Simplify as Simplify

@@ -52,6 +52,7 @@ from .lower.unroll_loop import UnrollLoop
 from .lower.vectorize_loop import VectorizeLoop
 from .optimize.hoist_divisions import HoistDivisions
 from .optimize.hoist_if_then_else import HoistIfThenElse
+from .optimize.hoist_values import HoistValues
 from .optimize.loop_partition import LoopPartition
 from .optimize.remove_no_op import RemoveNoOp
 from .optimize.simplify import Simplify
@@ -134,6 +135,7 @@ def lower_to_loops() -> Sequential:
             TransposeInRegisters(),
             LowerIntrin(),  # before unrolling, while there is less code
             HoistDivisions(),
+            HoistValues(),
             UnrollLoop(),
             AddedPasses(2),
             RemoveNoOp(),

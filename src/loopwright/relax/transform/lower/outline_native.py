@@ -40,7 +40,7 @@ a result of theirs is used. A function that is native as a whole remains unchang
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ....ir.expr import GlobalVar
@@ -98,6 +98,8 @@ class _Outliner:
             return block
         bindings: list[rx.Binding] = []
         run: list[rx.Binding] = []
+        others = [b for b in block.bindings if not (_is_kernel(b) or isinstance(b.value, rx.If))]
+        here = {v for b in others for v in used_vars(b.value)}
         inside: set[rx.Var] = set()
         for binding in block.bindings:
             if _is_native(binding, inside):
@@ -106,7 +108,7 @@ class _Outliner:
                 continue
             apart = inside.isdisjoint(used_vars(binding.value)) and _is_harmless(binding)
             if run and not apart:
-                now, run = self.parted(run, used_vars(binding.value))
+                now, run = self.parted(run, used_vars(binding.value), here)
                 bindings += self.outlined(now) if now else ()
                 inside = {b.var for b in run}
             bindings.append(self.branches(binding))
@@ -118,15 +120,18 @@ class _Outliner:
         return block if same else rx.BindingBlock(bindings, block.span)
 
     def parted(
-        self, run: list[rx.Binding], used: Iterable[rx.Var]
+        self, run: list[rx.Binding], used: Collection[rx.Var], here: set[rx.Var]
     ) -> tuple[list[rx.Binding], list[rx.Binding]]:
         """The bindings of a run that are due where some variables are used, and those that may wait
-        for their own use, as they read parameters only: their results need no memory until then."""
+        for their own use, as they read parameters only: their results need no memory until then.
+        Small ones that the same block uses (`here`) do not wait for a part of their own."""
         free: set[rx.Var] = set(self.persistent)
         for binding in run:
             if free.issuperset(used_vars(binding.value)):
                 free.add(binding.var)
         due = set(used)
+        if any(b.var in due for b in run):
+            due.update(b.var for b in run if b.var in here and _is_small(b.var.struct_info))
         for binding in reversed(run):
             if binding.var in due or binding.var not in free:
                 due.update((binding.var, *used_vars(binding.value)))
