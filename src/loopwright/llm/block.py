@@ -1,6 +1,6 @@
 """The step of a decoder as a Relax function: one block with switches, for all families.
 
-    step(x, positions, rows, seqstart, page_starts, page_ids, lengths, slots, pages..., weights...) -> logits
+    main(x, positions, rows, seqstart, page_starts, page_ids, lengths, slots, pages..., weights...) -> logits
 
 x [n, width]: embeddings of the tokens of all sequences, one after another; rows [r]: those whose logits are results
 [r, vocabulary]. Keys and values are written to the pages in place, see `relax.op.nn.append_paged`.
@@ -60,8 +60,7 @@ class Options(NamedTuple):
 def build_steps(
     config: Config, weights: Weights, options: Options
 ) -> tuple[Described, list[np.ndarray]]:
-    """A module with two steps: `decode` of one token, `prefill` of any number of tokens and sequences; and the
-    arrays of their weights, in the order of their parameters."""
+    """A module with a step, `main`, and the arrays of its weights, in the order of its parameters."""
     ropes = {
         id(rope): rope.frequencies(options.context) for rope in (config.rope, config.local_rope)
     }
@@ -70,46 +69,42 @@ def build_steps(
     forms = [form_of(part) for part in (*weights.layers, weights.norm, weights.head)]
     rotary = config.rope.rotary, config.local_rope.rotary
     own = replace(config, rope=None, local_rope=None)  # their frequencies are parameters
-    text = f"steps of {own}, {rotary}, {factors}, {forms}, {options[1:]}"
-    return Described(text, lambda: _steps(config, weights, ropes, arrays, options)), arrays
+    text = f"step of {own}, {rotary}, {factors}, {forms}, {options[1:]}"
+    return Described(text, lambda: _module(config, weights, ropes, arrays, options)), arrays
 
 
-def _steps(
+def _module(
     config: Config, weights: Weights, ropes: Mapping[int, tuple[np.ndarray, float]],
     arrays: Sequence[np.ndarray], options: Options,
 ) -> IRModule:  # fmt: skip
     builder = BlockBuilder()
     budget.allow(nodes=len(arrays))  # each is in the file
-    for name in ("decode", "prefill"):
-        inputs = builder, config, options, name == "decode"
-        kinds: dict[tuple[str, int], GlobalVar] = {}
-        calls = []
-        for layer, window in zip(weights.layers, config.windows, strict=True):
-            key = form_of(layer), window
-            if key not in kinds:
-                function = _Function(*inputs, list(arrays_of(layer)))
-                kinds[key] = function.emit_layer(f"{name}_layer", layer, window)
-            calls.append(kinds[key])
-        _Function(*inputs, arrays).emit_step(name, weights, ropes, calls)
+    kinds: dict[tuple[str, int], GlobalVar] = {}
+    calls = []
+    for layer, window in zip(weights.layers, config.windows, strict=True):
+        key = form_of(layer), window
+        if key not in kinds:
+            function = _Function(builder, config, options, list(arrays_of(layer)))
+            kinds[key] = function.emit_layer(layer, window)
+        calls.append(kinds[key])
+    _Function(builder, config, options, arrays).emit_step(weights, ropes, calls)
     return builder.finalize()
 
 
 class _Function:
-    """Emits a step or one of its layers. one: of one token of one sequence."""
+    """Emits a step or one of its layers."""
 
     def __init__(
-        self, builder: BlockBuilder, config: Config, options: Options, one: bool,
-        arrays: Sequence[np.ndarray],
-    ) -> None:  # fmt: skip
+        self, builder: BlockBuilder, config: Config, options: Options, arrays: Sequence[np.ndarray]
+    ) -> None:
         self.builder, self.config, self.exact = builder, config, options.exact
         n, b, p, r, pages = (tir.Var(name, "int64") for name in ("n", "b", "p", "r", "pages"))
-        self.n: Any = 1 if one else n
-        b, r = (1, 1) if one else (b, r)
+        self.n = n
         ints = {
-            "positions": self.n, "rows": r, "seqstart": b + 1, "page_starts": b + 1, "page_ids": p,
-            "lengths": b, "slots": self.n,
+            "positions": n, "rows": r, "seqstart": b + 1, "page_starts": b + 1, "page_ids": p,
+            "lengths": b, "slots": n,
         }  # fmt: skip
-        self.x = Var("x", TensorStructInfo((self.n, config.width), "float32"))
+        self.x = Var("x", TensorStructInfo((n, config.width), "float32"))
         self.ints = [Var(k, TensorStructInfo((size,), "int32")) for k, size in ints.items()]
         self.positions, self.rows, *self.tables = self.ints
         self.pages_infos = [TensorStructInfo(*form) for form in options.shapes(config, pages)]
@@ -119,13 +114,13 @@ class _Function:
         }
 
     def emit_step(
-        self, name: str, weights: Weights, ropes: Mapping[int, tuple[np.ndarray, float]],
+        self, weights: Weights, ropes: Mapping[int, tuple[np.ndarray, float]],
         calls: Sequence[GlobalVar],
     ) -> None:  # fmt: skip
         """The step, which calls a function for each layer. ropes: frequencies and factors."""
         pages = [self.pages_of(k) for k in range(len(calls))]
         caches = [part for parts in pages for part in parts]
-        with self.builder.function(name, [self.x, *self.ints, *caches, *self.params.values()]):
+        with self.builder.function("main", [self.x, *self.ints, *caches, *self.params.values()]):
             with self.builder.dataflow():
                 x, angles = self.x, {key: self.angles(*rope) for key, rope in ropes.items()}
                 for k, (layer, call) in enumerate(zip(weights.layers, calls, strict=True)):
@@ -137,12 +132,12 @@ class _Function:
                 out = self.builder.emit_output(self.capped(logits, self.config.logit_cap))
             self.builder.emit_func_output(out)
 
-    def emit_layer(self, name: str, layer: Layer, window: int) -> GlobalVar:
+    def emit_layer(self, layer: Layer, window: int) -> GlobalVar:
         """A decoder block."""
         info = TensorStructInfo((self.n, self.rope(window).rotary // 2), "float32")
         pages, angles = self.pages_of(), (Var("cos", info), Var("sin", info))
         inputs = [self.x, *angles, *self.tables, *pages, *self.params.values()]
-        with self.builder.function(name, inputs, private=True):
+        with self.builder.function("layer", inputs, private=True):
             with self.builder.dataflow():
                 y = self.attention(self.norm(self.x, layer.attn_norm), layer, window, pages, angles)
                 x = self.emit(op.add(self.x, self.norm(y, layer.post_attention_norm)))

@@ -1,6 +1,6 @@
 """How files store the weights of language models: a table of formats, and what `matmul_packed` reads of each.
 
-    parts = pack("q4_K", raw)              # raw: uint8 (columns, bytes of a column), as in the file
+    parts = pack("q4_K", [raw])            # raw: uint8 (columns, bytes of a column), as in the file
     product(x, parts, "q4_K", columns)     # an expression: x (rows, depth) by the matrix
 
 The layouts are those of GGUF (the blocks of ggml-common.h); "intB_N" are weights of B bits of which N rows share
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import accumulate
 
 import numpy as np
 
@@ -134,16 +135,19 @@ def columns_of(name: str, raw: np.ndarray) -> Columns:
     return form.unpack(raw.reshape(len(raw), -1, form.size))
 
 
-def pack(name: str, weights: np.ndarray | Columns) -> list[np.ndarray]:
-    """The arrays of a product, in the order of `part_infos`, of bytes as in the file, or of columns."""
+def pack(name: str, weights: Sequence[np.ndarray] | Columns) -> list[np.ndarray]:
+    """The arrays of a product, in the order of `part_infos`, of columns, or of bytes as in the file: of one tensor
+    behind another."""
     form = format_of(name)
     if isinstance(weights, Columns):
         return [array for part in pack_columns(weights, form.bits) for array in part]
-    columns, depth = len(weights), weights.shape[1] // form.size * form.group
+    depth = weights[0].shape[1] // form.size * form.group
+    *starts, columns = accumulate(map(len, weights), initial=0)
     parts = [aligned_empty(s, np.dtype(d)) for s, d in part_infos(name, columns, depth)]
 
     def piece(start: int) -> None:
-        some = columns_of(name, weights[start : start + step])
+        own = (w[max(start - s, 0) : max(start + step - s, 0)] for w, s in zip(weights, starts))
+        some = columns_of(name, np.concatenate(list(own)))
         arrays = (array for part in pack_columns(some, form.bits) for array in part)
         for whole, array in zip(parts, arrays, strict=True):
             whole[start // WIDE : start // WIDE + len(array)] = array

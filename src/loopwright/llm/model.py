@@ -33,7 +33,7 @@ CHUNK = 512  # tokens of a call of prefill, which bounds the memory of its inter
 
 
 class Model:
-    """A decoder with its weights, its cache and its compiled steps; see the module. threads: see `compile`.
+    """A decoder with its weights, its cache and its compiled step; see the module. threads: see `compile`.
 
     A sequence's pages are free again when it is not referenced any more. Raises ValueError for invalid options.
 
@@ -139,8 +139,7 @@ class Model:
     ) -> np.ndarray:
         """Append tokens to sequences, at least one to each; the logits of the last row of each sequence, or of
         every row. One native call."""
-        name, args = self.inputs(states, new, every)
-        logits = self.executable[name](*args).numpy()
+        logits = self.executable["main"](*self.inputs(states, new, every)).numpy()
         for state, ids in zip(states, new, strict=True):
             if len(state) % PAGE < len(ids):
                 self.pages.keep(state)
@@ -148,8 +147,8 @@ class Model:
 
     def inputs(
         self, states: Sequence[State], new: Sequence[list[int]], every: bool = False
-    ) -> tuple[str, list[Any]]:
-        """The step that appends tokens to sequences, and its arguments."""
+    ) -> list[Any]:
+        """The arguments of the step that appends tokens to sequences."""
         starts, counts = list(map(len, states)), list(map(len, new))
         for state, ids in zip(states, new, strict=True):
             self.reserve(state, len(ids))
@@ -164,8 +163,7 @@ class Model:
         rows = np.arange(ends[-1]) if every else ends[1:] - 1
         ints = positions, rows, ends, first, ids, np.array(list(map(len, states))), slots
         x = self.embedding.at(np.array([token for tokens in new for token in tokens])).values()
-        args = [x * self.factor, *(i.astype(np.int32) for i in ints), *self.bound]
-        return "decode" if len(slots) == 1 else "prefill", args
+        return [x * self.factor, *(i.astype(np.int32) for i in ints), *self.bound]
 
     def reserve(self, state: State, count: int) -> None:
         """Take the pages that a sequence needs for more tokens."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -93,7 +93,8 @@ def _piece(parts: Sequence[Stored], biases: Sequence[np.ndarray]) -> Piece:
     if form in PLAIN:
         arrays = [in_panels(np.concatenate([part.plain() for part in parts]))]
     else:
-        arrays = pack(form, _joined([part.raw for part in parts]))
+        raws = [part.raw for part in parts]
+        arrays = pack(form, _joined(raws) if callable(raws[0]) else raws)
     parts[0].file.release()
     return Piece(form, sum(p.rows for p in parts), [aligned(a) for a in arrays], bias)
 
@@ -111,10 +112,8 @@ def _stacked(products: list[Product]) -> Product:
     return pieces
 
 
-def _joined(raws: list[Any]) -> Any:
-    """The rows or columns of tensors as those of one."""
-    if not callable(raws[0]):
-        return np.concatenate(raws)
+def _joined(raws: list[Callable[[], Columns]]) -> Columns:
+    """The columns of tensors as those of one."""
     columns = [raw() for raw in raws]
     fields = zip(*((c.numbers, c.scale, c.least) for c in columns), strict=True)
     return Columns(*map(np.concatenate, fields))
