@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..ir.prim_op import greater, logical_and, not_equal
 from ..ir.target import Target
-from ..ops.packed import FOUR, PARTS
+from ..ops.packed import FOUR, PARTS, WIDE
 from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule
 from .analysis import BlockInfo, blocks_of, constant, elementwise_on
@@ -26,8 +27,10 @@ from .decisions import decide
 from .dots import dot_of, use_dot
 from .loops import parallel
 from .machine import RuleSchedule
+from .prefetch import prefetch_panels
 from .tiles import unroll_tile
 
+FEW = 3  # rows that are computed one by one, so that no tile is guarded: a third of the code less
 STEPS = 4  # of four rows that are unrolled, at most: then numbers of two bits share their bytes
 
 
@@ -70,7 +73,11 @@ def packed(func: PrimFunc, target: Target) -> Schedule | None:
     work = rows * vectors * lanes * depth * (constant(total.reduce[0].dom.extent) or 64)
     parallel(sch, [panel, strip], work // (sch.machine.fmas if many != 1 else sch.machine.reads))
     if many is None and rows > 1:
-        sch.split_few_rows(i, 0)
+        if vectors * lanes == WIDE:
+            count = total.spatial[0].dom.extent
+            twice = logical_and(greater(count, 1), not_equal(count, rows))
+            prefetch_panels(sch, sch.get_block(numbers.name), twice)
+        sch.split_few_rows(i, 0, FEW)
     return sch
 
 
