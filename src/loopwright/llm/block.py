@@ -1,8 +1,8 @@
 """The step of a decoder as a Relax function: one block with switches, for all families.
 
-    main(x, positions, rows, seqstart, page_starts, page_ids, lengths, slots, pages..., weights...) -> logits
+    main(ids, positions, rows, seqstart, page_starts, page_ids, lengths, slots, pages..., weights...) -> logits
 
-x [n, width]: embeddings of the tokens of all sequences, one after another; rows [r]: those whose logits are results
+ids [n]: the tokens of all sequences, one after another; rows [r]: those whose logits are results
 [r, vocabulary]. Keys and values are written to the pages in place, see `relax.op.nn.append_paged`.
 """
 
@@ -28,7 +28,7 @@ from ..relax.expr import Call, Expr, TupleGetItem, Var
 from ..relax.struct_info import TensorStructInfo
 from .cache import PAGE
 from .config import Config
-from .formats import flattened, product
+from .formats import columns_at, flattened, product
 from .rope import Rope
 from .stored import PLAIN
 from .weights import Layer, Norm, Product, Weights, arrays_of, form_of
@@ -66,7 +66,8 @@ def build_steps(
     }
     arrays = [frequencies for frequencies, _ in ropes.values()] + list(weights.arrays())
     factors = [factor for _, factor in ropes.values()]
-    forms = [form_of(part) for part in (*weights.layers, weights.norm, weights.head)]
+    forms = [form_of(p) for p in (*weights.layers, weights.norm, weights.head, weights.embedding)]
+    forms.append(f"tied: {weights.embedding is weights.head}")
     rotary = config.rope.rotary, config.local_rope.rotary
     own = replace(config, rope=None, local_rope=None)  # their frequencies are parameters
     text = f"step of {own}, {rotary}, {factors}, {forms}, {options[1:]}"
@@ -101,12 +102,12 @@ class _Function:
         n, b, p, r, pages = (tir.Var(name, "int64") for name in ("n", "b", "p", "r", "pages"))
         self.n = n
         ints = {
-            "positions": n, "rows": r, "seqstart": b + 1, "page_starts": b + 1, "page_ids": p,
+            "ids": n, "positions": n, "rows": r, "seqstart": b + 1, "page_starts": b + 1, "page_ids": p,
             "lengths": b, "slots": n,
         }  # fmt: skip
         self.x = Var("x", TensorStructInfo((n, config.width), "float32"))
         self.ints = [Var(k, TensorStructInfo((size,), "int32")) for k, size in ints.items()]
-        self.positions, self.rows, *self.tables = self.ints
+        self.ids, self.positions, self.rows, *self.tables = self.ints
         self.pages_infos = [TensorStructInfo(*form) for form in options.shapes(config, pages)]
         self.params = {
             id(array): Var(f"w{k}", TensorStructInfo(array.shape, str(array.dtype)))
@@ -120,9 +121,12 @@ class _Function:
         """The step, which calls a function for each layer. ropes: frequencies and factors."""
         pages = [self.pages_of(k) for k in range(len(calls))]
         caches = [part for parts in pages for part in parts]
-        with self.builder.function("main", [self.x, *self.ints, *caches, *self.params.values()]):
+        with self.builder.function("main", [*self.ints, *caches, *self.params.values()]):
             with self.builder.dataflow():
-                x, angles = self.x, {key: self.angles(*rope) for key, rope in ropes.items()}
+                x, angles = (
+                    self.embedded(weights.embedding),
+                    {key: self.angles(*rope) for key, rope in ropes.items()},
+                )
                 for k, (layer, call) in enumerate(zip(weights.layers, calls, strict=True)):
                     own = angles[id(self.rope(self.config.windows[k]))]
                     args = [x, *own, *self.tables, *pages[k], *map(self.of, arrays_of(layer))]
@@ -195,6 +199,18 @@ class _Function:
     def product(self, x: Expr, product: Product, chosen: Expr | None = None) -> Expr:
         results = self.pieces(x, product, chosen)
         return results[0] if len(results) == 1 else self.emit(op.concat(results, axis=1))
+
+    def embedded(self, embedding: Product) -> Expr:
+        """The embeddings of the tokens."""
+        (piece,) = embedding
+        parts = [self.of(array) for array in piece.arrays]
+        if piece.format in PLAIN:
+            x = self.te("embedded", _columns_at, self.ids, *parts)
+        else:
+            x = self.emit(columns_at(self.ids, parts, piece.format))
+        if not self.config.family.scaled:
+            return x
+        return self.emit(op.multiply(x, const(self.config.width**0.5, "float32")))
 
     def capped(self, x: Expr, cap: float) -> Expr:
         if not cap:
@@ -319,6 +335,17 @@ class _Function:
             return te.compute((share.shape[0], parts.shape[1]), value)
 
         return self.te("mixed", mixed, self.gated(x, layer, chosen), share)
+
+
+def _columns_at(ids: te.Tensor, weight: te.Tensor) -> te.Tensor:
+    """Columns of a plain weight in panels by their numbers, as rows."""
+    panels, depth, wide = weight.shape
+
+    def value(i: PrimExpr, k: PrimExpr) -> PrimExpr:
+        which = tir.max(tir.min(ids[i].astype("int64"), panels * wide - 1), 0)
+        return weight[which // wide, k, which % wide].astype("float32")
+
+    return te.compute((ids.shape[0], depth), value)
 
 
 def _product(

@@ -186,10 +186,6 @@ def product(
     in_bytes: each block of x is rounded to 127 steps of its largest magnitude, as ggml does. chosen, matrices: see
     `matmul_packed`."""
     form = format_of(name)
-    cuts = [len(form.bits), len(form.bits) + 1 + (form.steps > 1)]
-    weight = [
-        Tuple(list(p)) for p in (parts[: cuts[0]], parts[cuts[0] : cuts[1]], parts[cuts[1] :])
-    ]
     rows, depth = x.struct_info.get_shape()
     if in_bytes:
         short = emit(op.nn.quantize_blocks(x, form.block))
@@ -200,8 +196,20 @@ def product(
     else:
         data = [x]
     scaling = form.bits, form.block, form.zero
-    out = emit(op.nn.matmul_packed(Tuple(data), *weight, chosen, *scaling, matrices))
+    out = emit(op.nn.matmul_packed(Tuple(data), *_weight(form, parts), chosen, *scaling, matrices))
     return flattened(emit, out, columns)
+
+
+def _weight(form: Format, parts: Sequence[Expr]) -> list[Expr]:
+    """Planes, scales and least values."""
+    low, high = len(form.bits), len(form.bits) + 1 + (form.steps > 1)
+    return [Tuple(list(part)) for part in (parts[:low], parts[low:high], parts[high:])]
+
+
+def columns_at(ids: Expr, parts: Sequence[Expr], name: str) -> Expr:
+    """Columns of a matrix by their numbers (n): float32 (n, depth)."""
+    form = format_of(name)
+    return op.nn.take_packed(ids, *_weight(form, parts), form.bits, form.block, form.zero)
 
 
 def flattened(emit: Callable[[Expr], Expr], panels: Expr, columns: int) -> Expr:

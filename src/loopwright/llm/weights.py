@@ -52,16 +52,17 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """The weights of a decoder. embedding: rows as stored, read by token."""
+    """The weights of a decoder. embedding: a column for each token, perhaps the head itself."""
 
-    embedding: Stored
+    embedding: Product
     layers: list[Layer]
     norm: Norm
     head: Product
 
     def arrays(self) -> Iterator[np.ndarray]:
         """The parameters of a step, in order."""
-        return arrays_of([*self.layers, self.norm, self.head])
+        own = [] if self.embedding is self.head else [self.embedding]
+        return arrays_of([*own, *self.layers, self.norm, self.head])
 
 
 def arrays_of(value: Any) -> Iterator[np.ndarray]:
@@ -210,11 +211,10 @@ def assemble(
             named[name] = stored
     work = _Assembly(config, named, interleaved, offset)
     vocabulary, width = config.vocabulary, config.width
-    embedding = work.tensor("token_embd.weight", vocabulary, width)
-    head = "output" if "output.weight" in named else "token_embd"
+    embedding = work.product({"token_embd": vocabulary}, width)
     return Weights(
         embedding,
         [work.layer(k) for k in range(config.layers)],
         work.norm("output_norm", needed=True),
-        work.product({head: vocabulary}, width),
+        work.product({"output": vocabulary}, width) if "output.weight" in named else embedding,
     )
