@@ -22,6 +22,7 @@ from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
 from ..ir.prim_expr import PrimExpr
 from ..ir.structural import structural_equal
+from ..ops.packed import PLAIN_PARTS
 from ..relax import const, op
 from ..relax.block_builder import BlockBuilder
 from ..relax.expr import Call, Expr, TupleGetItem, Var
@@ -366,4 +367,5 @@ def _product(
             p = which * panels + p
         return te.sum(x[row, k] * weight[p, k, c].astype("float32"), axis=k)
 
-    return te.compute((rows, panels, weight.shape[2]), value)
+    attrs = {PLAIN_PARTS: "shared" if chosen is None else "apart"}
+    return te.compute((rows, panels, weight.shape[2]), value, "product", attrs=attrs)

@@ -27,12 +27,13 @@ from ..ir.prim_op import cast, const
 from ..tir.tensor_intrin.instructions import FACTS, PAIRS_FIT, SEVEN_BITS
 from .common import NO_INLINE, compute
 from .core import case, op
-from .extents import check_multiple, differ, dims_equal, extents_of, simplify
+from .extents import check_filled, check_multiple, differ, dims_equal, extents_of, simplify
 from .params import Ints, Tensor, Tensors
 
 WIDE = 64  # columns of a panel
 FOUR = 4  # rows whose numbers are adjacent
 MOST = 1 << 16  # rows of a block whose products of bytes int32 holds in all: 255 * 128 each
+PLAIN_PARTS = "product_by_panels"  # the same of weights in panels that are not packed
 PARTS = "packed_product"  # of the block that adds the sums of blocks up: the rule knows it by this
 
 
@@ -205,6 +206,7 @@ def take_packed(
     (count,) = extents_of(ids, "ids", None)
     total, blocks, _ = extents_of(scale[0], "scale", None, None, WIDE)
     depth = simplify(blocks * block)
+    check_filled("a weight whose columns are taken", total)
     _check(planes, [int(b) for b in bits], block, total, depth)
     for part in (scale, least):
         _check_scales(part, total, blocks)
@@ -327,6 +329,7 @@ def _check_scales(parts: Sequence[Any], panels: PrimExpr, blocks: PrimExpr) -> N
         extents_of(part, "a scale", panels, blocks, WIDE)
     for step in parts[1:]:
         _, groups, _ = extents_of(step, "the step of scales", panels, None, WIDE)
+        check_filled("the step of scales", groups)
         check_multiple(blocks, groups, "the number of scales")
 
 
