@@ -22,7 +22,7 @@ def tiny(tmp_path_factory):
 
 def test_steps_are_native(tiny):
     executable = tiny[2].executable
-    assert {"decode", "prefill"} <= set(executable.entries)
+    assert set(executable.entries) == {"main", "layer"}
     assert not executable.machine
 
 

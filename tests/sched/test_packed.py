@@ -45,6 +45,28 @@ def test_products_of_bytes(rows, bits, cpu):
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize(("cpu", "fetched"), [("cascadelake", True), ("haswell", False)])
+def test_panels_are_fetched_ahead(cpu, fetched):
+    """Where a tile is as wide as a panel, and several rows need it more than once."""
+    n = tir.Var("n", "int64")
+    forms = [((n, 64), "int8"), ((n, 2), "float32"), ((n, 2), "int32")]
+    forms += [((2, 8, 64, 4), "uint8"), ((2, 2, 64), "float16")]
+    infos = enumerate(relax.TensorStructInfo(*form) for form in forms)
+    params = [relax.Var(f"x{k}", info) for k, info in infos]
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        with builder.dataflow():
+            *data, plane, scale = params
+            weight = relax.Tuple([plane]), relax.Tuple([scale]), relax.Tuple([])
+            out = relax.op.nn.matmul_packed(relax.Tuple(data), *weight, bits=(4,), block=32, zero=8)
+            out = builder.emit_output(out)
+        builder.emit_func_output(out)
+    with Target(X86 + cpu):
+        text = ApplyDefaultSchedule()(LegalizeOps()(builder.finalize())).script()
+    assert ("T.prefetch" in text) == fetched
+    assert ("if n > T.int64(1) and n != T.int64(4)" in text) == fetched
+
+
 @pytest.mark.parametrize("rows", [1, 6])
 def test_products_of_floats(rows):
     sample = make(OPERATORS["relax.nn.matmul_packed"], packed._sample(rows, 64, 70, (4,), 32, 8))

@@ -1,8 +1,8 @@
 """The step of a decoder as a Relax function: one block with switches, for all families.
 
-    step(x, positions, rows, seqstart, page_starts, page_ids, lengths, slots, pages..., weights...) -> logits
+    main(ids, positions, rows, seqstart, page_starts, page_ids, lengths, slots, pages..., weights...) -> logits
 
-x [n, width]: embeddings of the tokens of all sequences, one after another; rows [r]: those whose logits are results
+ids [n]: the tokens of all sequences, one after another; rows [r]: those whose logits are results
 [r, vocabulary]. Keys and values are written to the pages in place, see `relax.op.nn.append_paged`.
 """
 
@@ -22,13 +22,14 @@ from ..ir.expr import GlobalVar
 from ..ir.module import IRModule
 from ..ir.prim_expr import PrimExpr
 from ..ir.structural import structural_equal
+from ..ops.packed import PLAIN_PARTS
 from ..relax import const, op
 from ..relax.block_builder import BlockBuilder
 from ..relax.expr import Call, Expr, TupleGetItem, Var
 from ..relax.struct_info import TensorStructInfo
 from .cache import PAGE
 from .config import Config
-from .formats import flattened, product
+from .formats import columns_at, flattened, product
 from .rope import Rope
 from .stored import PLAIN
 from .weights import Layer, Norm, Product, Weights, arrays_of, form_of
@@ -60,58 +61,54 @@ class Options(NamedTuple):
 def build_steps(
     config: Config, weights: Weights, options: Options
 ) -> tuple[Described, list[np.ndarray]]:
-    """A module with two steps: `decode` of one token, `prefill` of any number of tokens and sequences; and the
-    arrays of their weights, in the order of their parameters."""
+    """A module with a step, `main`, and the arrays of its weights, in the order of its parameters."""
     ropes = {
         id(rope): rope.frequencies(options.context) for rope in (config.rope, config.local_rope)
     }
     arrays = [frequencies for frequencies, _ in ropes.values()] + list(weights.arrays())
     factors = [factor for _, factor in ropes.values()]
-    forms = [form_of(part) for part in (*weights.layers, weights.norm, weights.head)]
+    forms = [form_of(p) for p in (*weights.layers, weights.norm, weights.head, weights.embedding)]
+    forms.append(f"tied: {weights.embedding is weights.head}")
     rotary = config.rope.rotary, config.local_rope.rotary
     own = replace(config, rope=None, local_rope=None)  # their frequencies are parameters
-    text = f"steps of {own}, {rotary}, {factors}, {forms}, {options[1:]}"
-    return Described(text, lambda: _steps(config, weights, ropes, arrays, options)), arrays
+    text = f"step of {own}, {rotary}, {factors}, {forms}, {options[1:]}"
+    return Described(text, lambda: _module(config, weights, ropes, arrays, options)), arrays
 
 
-def _steps(
+def _module(
     config: Config, weights: Weights, ropes: Mapping[int, tuple[np.ndarray, float]],
     arrays: Sequence[np.ndarray], options: Options,
 ) -> IRModule:  # fmt: skip
     builder = BlockBuilder()
     budget.allow(nodes=len(arrays))  # each is in the file
-    for name in ("decode", "prefill"):
-        inputs = builder, config, options, name == "decode"
-        kinds: dict[tuple[str, int], GlobalVar] = {}
-        calls = []
-        for layer, window in zip(weights.layers, config.windows, strict=True):
-            key = form_of(layer), window
-            if key not in kinds:
-                function = _Function(*inputs, list(arrays_of(layer)))
-                kinds[key] = function.emit_layer(f"{name}_layer", layer, window)
-            calls.append(kinds[key])
-        _Function(*inputs, arrays).emit_step(name, weights, ropes, calls)
+    kinds: dict[tuple[str, int], GlobalVar] = {}
+    calls = []
+    for layer, window in zip(weights.layers, config.windows, strict=True):
+        key = form_of(layer), window
+        if key not in kinds:
+            function = _Function(builder, config, options, list(arrays_of(layer)))
+            kinds[key] = function.emit_layer(layer, window)
+        calls.append(kinds[key])
+    _Function(builder, config, options, arrays).emit_step(weights, ropes, calls)
     return builder.finalize()
 
 
 class _Function:
-    """Emits a step or one of its layers. one: of one token of one sequence."""
+    """Emits a step or one of its layers."""
 
     def __init__(
-        self, builder: BlockBuilder, config: Config, options: Options, one: bool,
-        arrays: Sequence[np.ndarray],
-    ) -> None:  # fmt: skip
+        self, builder: BlockBuilder, config: Config, options: Options, arrays: Sequence[np.ndarray]
+    ) -> None:
         self.builder, self.config, self.exact = builder, config, options.exact
         n, b, p, r, pages = (tir.Var(name, "int64") for name in ("n", "b", "p", "r", "pages"))
-        self.n: Any = 1 if one else n
-        b, r = (1, 1) if one else (b, r)
+        self.n = n
         ints = {
-            "positions": self.n, "rows": r, "seqstart": b + 1, "page_starts": b + 1, "page_ids": p,
-            "lengths": b, "slots": self.n,
+            "ids": n, "positions": n, "rows": r, "seqstart": b + 1, "page_starts": b + 1, "page_ids": p,
+            "lengths": b, "slots": n,
         }  # fmt: skip
-        self.x = Var("x", TensorStructInfo((self.n, config.width), "float32"))
+        self.x = Var("x", TensorStructInfo((n, config.width), "float32"))
         self.ints = [Var(k, TensorStructInfo((size,), "int32")) for k, size in ints.items()]
-        self.positions, self.rows, *self.tables = self.ints
+        self.ids, self.positions, self.rows, *self.tables = self.ints
         self.pages_infos = [TensorStructInfo(*form) for form in options.shapes(config, pages)]
         self.params = {
             id(array): Var(f"w{k}", TensorStructInfo(array.shape, str(array.dtype)))
@@ -119,15 +116,18 @@ class _Function:
         }
 
     def emit_step(
-        self, name: str, weights: Weights, ropes: Mapping[int, tuple[np.ndarray, float]],
+        self, weights: Weights, ropes: Mapping[int, tuple[np.ndarray, float]],
         calls: Sequence[GlobalVar],
     ) -> None:  # fmt: skip
         """The step, which calls a function for each layer. ropes: frequencies and factors."""
         pages = [self.pages_of(k) for k in range(len(calls))]
         caches = [part for parts in pages for part in parts]
-        with self.builder.function(name, [self.x, *self.ints, *caches, *self.params.values()]):
+        with self.builder.function("main", [*self.ints, *caches, *self.params.values()]):
             with self.builder.dataflow():
-                x, angles = self.x, {key: self.angles(*rope) for key, rope in ropes.items()}
+                x, angles = (
+                    self.embedded(weights.embedding),
+                    {key: self.angles(*rope) for key, rope in ropes.items()},
+                )
                 for k, (layer, call) in enumerate(zip(weights.layers, calls, strict=True)):
                     own = angles[id(self.rope(self.config.windows[k]))]
                     args = [x, *own, *self.tables, *pages[k], *map(self.of, arrays_of(layer))]
@@ -137,12 +137,12 @@ class _Function:
                 out = self.builder.emit_output(self.capped(logits, self.config.logit_cap))
             self.builder.emit_func_output(out)
 
-    def emit_layer(self, name: str, layer: Layer, window: int) -> GlobalVar:
+    def emit_layer(self, layer: Layer, window: int) -> GlobalVar:
         """A decoder block."""
         info = TensorStructInfo((self.n, self.rope(window).rotary // 2), "float32")
         pages, angles = self.pages_of(), (Var("cos", info), Var("sin", info))
         inputs = [self.x, *angles, *self.tables, *pages, *self.params.values()]
-        with self.builder.function(name, inputs, private=True):
+        with self.builder.function("layer", inputs, private=True):
             with self.builder.dataflow():
                 y = self.attention(self.norm(self.x, layer.attn_norm), layer, window, pages, angles)
                 x = self.emit(op.add(self.x, self.norm(y, layer.post_attention_norm)))
@@ -200,6 +200,18 @@ class _Function:
     def product(self, x: Expr, product: Product, chosen: Expr | None = None) -> Expr:
         results = self.pieces(x, product, chosen)
         return results[0] if len(results) == 1 else self.emit(op.concat(results, axis=1))
+
+    def embedded(self, embedding: Product) -> Expr:
+        """The embeddings of the tokens."""
+        (piece,) = embedding
+        parts = [self.of(array) for array in piece.arrays]
+        if piece.format in PLAIN:
+            x = self.te("embedded", _columns_at, self.ids, *parts)
+        else:
+            x = self.emit(columns_at(self.ids, parts, piece.format))
+        if not self.config.family.scaled:
+            return x
+        return self.emit(op.multiply(x, const(self.config.width**0.5, "float32")))
 
     def capped(self, x: Expr, cap: float) -> Expr:
         if not cap:
@@ -326,6 +338,17 @@ class _Function:
         return self.te("mixed", mixed, self.gated(x, layer, chosen), share)
 
 
+def _columns_at(ids: te.Tensor, weight: te.Tensor) -> te.Tensor:
+    """Columns of a plain weight in panels by their numbers, as rows."""
+    panels, depth, wide = weight.shape
+
+    def value(i: PrimExpr, k: PrimExpr) -> PrimExpr:
+        which = tir.max(tir.min(ids[i].astype("int64"), panels * wide - 1), 0)
+        return weight[which // wide, k, which % wide].astype("float32")
+
+    return te.compute((ids.shape[0], depth), value)
+
+
 def _product(
     experts: int, x: te.Tensor, weight: te.Tensor, chosen: te.Tensor | None = None
 ) -> te.Tensor:
@@ -344,4 +367,5 @@ def _product(
             p = which * panels + p
         return te.sum(x[row, k] * weight[p, k, c].astype("float32"), axis=k)
 
-    return te.compute((rows, panels, weight.shape[2]), value)
+    attrs = {PLAIN_PARTS: "shared" if chosen is None else "apart"}
+    return te.compute((rows, panels, weight.shape[2]), value, "product", attrs=attrs)

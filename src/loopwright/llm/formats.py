@@ -1,6 +1,6 @@
 """How files store the weights of language models: a table of formats, and what `matmul_packed` reads of each.
 
-    parts = pack("q4_K", raw)              # raw: uint8 (columns, bytes of a column), as in the file
+    parts = pack("q4_K", [raw])            # raw: uint8 (columns, bytes of a column), as in the file
     product(x, parts, "q4_K", columns)     # an expression: x (rows, depth) by the matrix
 
 The layouts are those of GGUF (the blocks of ggml-common.h); "intB_N" are weights of B bits of which N rows share
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import accumulate
 
 import numpy as np
 
@@ -134,16 +135,19 @@ def columns_of(name: str, raw: np.ndarray) -> Columns:
     return form.unpack(raw.reshape(len(raw), -1, form.size))
 
 
-def pack(name: str, weights: np.ndarray | Columns) -> list[np.ndarray]:
-    """The arrays of a product, in the order of `part_infos`, of bytes as in the file, or of columns."""
+def pack(name: str, weights: Sequence[np.ndarray] | Columns) -> list[np.ndarray]:
+    """The arrays of a product, in the order of `part_infos`, of columns, or of bytes as in the file: of one tensor
+    behind another."""
     form = format_of(name)
     if isinstance(weights, Columns):
         return [array for part in pack_columns(weights, form.bits) for array in part]
-    columns, depth = len(weights), weights.shape[1] // form.size * form.group
+    depth = weights[0].shape[1] // form.size * form.group
+    *starts, columns = accumulate(map(len, weights), initial=0)
     parts = [aligned_empty(s, np.dtype(d)) for s, d in part_infos(name, columns, depth)]
 
     def piece(start: int) -> None:
-        some = columns_of(name, weights[start : start + step])
+        own = (w[max(start - s, 0) : max(start + step - s, 0)] for w, s in zip(weights, starts))
+        some = columns_of(name, np.concatenate(list(own)))
         arrays = (array for part in pack_columns(some, form.bits) for array in part)
         for whole, array in zip(parts, arrays, strict=True):
             whole[start // WIDE : start // WIDE + len(array)] = array
@@ -182,10 +186,6 @@ def product(
     in_bytes: each block of x is rounded to 127 steps of its largest magnitude, as ggml does. chosen, matrices: see
     `matmul_packed`."""
     form = format_of(name)
-    cuts = [len(form.bits), len(form.bits) + 1 + (form.steps > 1)]
-    weight = [
-        Tuple(list(p)) for p in (parts[: cuts[0]], parts[cuts[0] : cuts[1]], parts[cuts[1] :])
-    ]
     rows, depth = x.struct_info.get_shape()
     if in_bytes:
         short = emit(op.nn.quantize_blocks(x, form.block))
@@ -196,8 +196,20 @@ def product(
     else:
         data = [x]
     scaling = form.bits, form.block, form.zero
-    out = emit(op.nn.matmul_packed(Tuple(data), *weight, chosen, *scaling, matrices))
+    out = emit(op.nn.matmul_packed(Tuple(data), *_weight(form, parts), chosen, *scaling, matrices))
     return flattened(emit, out, columns)
+
+
+def _weight(form: Format, parts: Sequence[Expr]) -> list[Expr]:
+    """Planes, scales and least values."""
+    low, high = len(form.bits), len(form.bits) + 1 + (form.steps > 1)
+    return [Tuple(list(part)) for part in (parts[:low], parts[low:high], parts[high:])]
+
+
+def columns_at(ids: Expr, parts: Sequence[Expr], name: str) -> Expr:
+    """Columns of a matrix by their numbers (n): float32 (n, depth)."""
+    form = format_of(name)
+    return op.nn.take_packed(ids, *_weight(form, parts), form.bits, form.block, form.zero)
 
 
 def flattened(emit: Callable[[Expr], Expr], panels: Expr, columns: int) -> Expr:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ CHUNK = 512  # tokens of a call of prefill, which bounds the memory of its inter
 
 
 class Model:
-    """A decoder with its weights, its cache and its compiled steps; see the module. threads: see `compile`.
+    """A decoder with its weights, its cache and its compiled step; see the module. threads: see `compile`.
 
     A sequence's pages are free again when it is not referenced any more. Raises ValueError for invalid options.
 
@@ -50,8 +51,6 @@ class Model:
             raise ValueError(explain(what, got=options))
         config, weights = checkpoint.config, checkpoint.weights
         self.config, self.tokens = config, checkpoint.tokens
-        self.embedding = weights.embedding
-        self.factor = np.float32(config.width**0.5 if config.family.scaled else 1)
         module, arrays = build_steps(config, weights, options)
         self.executable = compile(module, threads=threads)
         count = -(-options.context // PAGE) + 1
@@ -139,8 +138,7 @@ class Model:
     ) -> np.ndarray:
         """Append tokens to sequences, at least one to each; the logits of the last row of each sequence, or of
         every row. One native call."""
-        name, args = self.inputs(states, new, every)
-        logits = self.executable[name](*args).numpy()
+        logits = self.executable["main"](*self.inputs(states, new, every)).numpy()
         for state, ids in zip(states, new, strict=True):
             if len(state) % PAGE < len(ids):
                 self.pages.keep(state)
@@ -148,24 +146,28 @@ class Model:
 
     def inputs(
         self, states: Sequence[State], new: Sequence[list[int]], every: bool = False
-    ) -> tuple[str, list[Any]]:
-        """The step that appends tokens to sequences, and its arguments."""
-        starts, counts = list(map(len, states)), list(map(len, new))
+    ) -> list[Any]:
+        """The arguments of the step that appends tokens to sequences."""
+        starts, counts = [*map(len, states)], [*map(len, new)]
         for state, ids in zip(states, new, strict=True):
             self.reserve(state, len(ids))
         for state, ids in zip(states, new, strict=True):
             state.ids += ids
-        positions = np.concatenate(
-            [np.arange(s, s + n) for s, n in zip(starts, counts, strict=True)]
+        runs = zip(states, starts, counts, strict=True)
+        rows = [(state, at) for state, start, n in runs for at in range(start, start + n)]
+        ends = [0, *accumulate(counts)]
+        # Lists: behind a step, whose weights fill the caches, a call of numpy takes 10 us.
+        ints = (
+            [token for tokens in new for token in tokens],
+            [at for _, at in rows],
+            range(ends[-1]) if every else [end - 1 for end in ends[1:]],
+            ends,
+            [0, *accumulate(len(state.pages) for state in states)],
+            [page for state in states for page in state.pages],
+            [*map(len, states)],
+            [state.pages[at // PAGE] * PAGE + at % PAGE for state, at in rows],
         )
-        ends, first = np.cumsum([0, *counts]), np.cumsum([0, *(len(s.pages) for s in states)])
-        ids = np.array([page for state in states for page in state.pages])
-        slots = ids[np.repeat(first[:-1], counts) + positions // PAGE] * PAGE + positions % PAGE
-        rows = np.arange(ends[-1]) if every else ends[1:] - 1
-        ints = positions, rows, ends, first, ids, np.array(list(map(len, states))), slots
-        x = self.embedding.at(np.array([token for tokens in new for token in tokens])).values()
-        args = [x * self.factor, *(i.astype(np.int32) for i in ints), *self.bound]
-        return "decode" if len(slots) == 1 else "prefill", args
+        return [*(np.array(i, np.int32) for i in ints), *self.bound]
 
     def reserve(self, state: State, count: int) -> None:
         """Take the pages that a sequence needs for more tokens."""

@@ -82,5 +82,5 @@ def _times(model: Model, ids: list[int]) -> tuple[float, float]:
 
 def _kernels(model: Model, ids: list[int]) -> str:
     """The times of the kernels of a decoding step behind some tokens."""
-    name, args = model.inputs([model.prefill(ids)], [[0]])
-    return model.executable.profile(*args, function=name, number=5).table(12)
+    args = model.inputs([model.prefill(ids)], [[0]])
+    return model.executable.profile(*args, number=5).table(12)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -52,16 +52,17 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """The weights of a decoder. embedding: rows as stored, read by token."""
+    """The weights of a decoder. embedding: a column for each token, perhaps the head itself."""
 
-    embedding: Stored
+    embedding: Product
     layers: list[Layer]
     norm: Norm
     head: Product
 
     def arrays(self) -> Iterator[np.ndarray]:
         """The parameters of a step, in order."""
-        return arrays_of([*self.layers, self.norm, self.head])
+        own = [] if self.embedding is self.head else [self.embedding]
+        return arrays_of([*own, *self.layers, self.norm, self.head])
 
 
 def arrays_of(value: Any) -> Iterator[np.ndarray]:
@@ -93,7 +94,8 @@ def _piece(parts: Sequence[Stored], biases: Sequence[np.ndarray]) -> Piece:
     if form in PLAIN:
         arrays = [in_panels(np.concatenate([part.plain() for part in parts]))]
     else:
-        arrays = pack(form, _joined([part.raw for part in parts]))
+        raws = [part.raw for part in parts]
+        arrays = pack(form, _joined(raws) if callable(raws[0]) else raws)
     parts[0].file.release()
     return Piece(form, sum(p.rows for p in parts), [aligned(a) for a in arrays], bias)
 
@@ -111,10 +113,8 @@ def _stacked(products: list[Product]) -> Product:
     return pieces
 
 
-def _joined(raws: list[Any]) -> Any:
-    """The rows or columns of tensors as those of one."""
-    if not callable(raws[0]):
-        return np.concatenate(raws)
+def _joined(raws: list[Callable[[], Columns]]) -> Columns:
+    """The columns of tensors as those of one."""
     columns = [raw() for raw in raws]
     fields = zip(*((c.numbers, c.scale, c.least) for c in columns), strict=True)
     return Columns(*map(np.concatenate, fields))
@@ -211,11 +211,10 @@ def assemble(
             named[name] = stored
     work = _Assembly(config, named, interleaved, offset)
     vocabulary, width = config.vocabulary, config.width
-    embedding = work.tensor("token_embd.weight", vocabulary, width)
-    head = "output" if "output.weight" in named else "token_embd"
+    embedding = work.product({"token_embd": vocabulary}, width)
     return Weights(
         embedding,
         [work.layer(k) for k in range(config.layers)],
         work.norm("output_norm", needed=True),
-        work.product({head: vocabulary}, width),
+        work.product({"output": vocabulary}, width) if "output.weight" in named else embedding,
     )

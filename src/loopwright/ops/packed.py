@@ -27,12 +27,13 @@ from ..ir.prim_op import cast, const
 from ..tir.tensor_intrin.instructions import FACTS, PAIRS_FIT, SEVEN_BITS
 from .common import NO_INLINE, compute
 from .core import case, op
-from .extents import check_multiple, differ, dims_equal, extents_of, simplify
+from .extents import check_filled, check_multiple, differ, dims_equal, extents_of, simplify
 from .params import Ints, Tensor, Tensors
 
 WIDE = 64  # columns of a panel
 FOUR = 4  # rows whose numbers are adjacent
 MOST = 1 << 16  # rows of a block whose products of bytes int32 holds in all: 255 * 128 each
+PLAIN_PARTS = "product_by_panels"  # the same of weights in panels that are not packed
 PARTS = "packed_product"  # of the block that adds the sums of blocks up: the rule knows it by this
 
 
@@ -174,7 +175,7 @@ def matmul_packed(
     facts = {FACTS: [PAIRS_FIT, SEVEN_BITS]} if sum(bits) < 8 else {}
     products = compute([rows, blocks, panels, WIDE], term, "products", attrs=facts)
 
-    in_steps = least and len(least) == 1 and least[0].dtype.is_integer
+    in_steps = _in_steps(least)
 
     def whole(i, p, c):
         value, row, at = products(i, b, p, c), i // share, panel_of(i, p)
@@ -193,6 +194,34 @@ def matmul_packed(
 
     attrs = {PARTS: "apart" if apart else "shared"}
     return compute([rows, panels, WIDE], whole, "matmul_packed", attrs=attrs)
+
+
+@op("relax.nn.take_packed")
+def take_packed(
+    ids: Tensor, planes: Tensors, scale: Tensors, least: Tensors = (), bits: Ints = (4,),
+    block: int = 32, zero: int = 0,
+):  # fmt: skip
+    """Columns of packed weights as rows, float32 (n, depth), by their numbers (n), which are clamped: the embeddings
+    of tokens. The others: see `matmul_packed`."""
+    (count,) = extents_of(ids, "ids", None)
+    total, blocks, _ = extents_of(scale[0], "scale", None, None, WIDE)
+    depth = simplify(blocks * block)
+    check_filled("a weight whose columns are taken", total)
+    _check(planes, [int(b) for b in bits], block, total, depth)
+    for part in (scale, least):
+        _check_scales(part, total, blocks)
+    in_steps = _in_steps(least)
+
+    def value(i, k):
+        which = tir.max(tir.min(cast("int64", ids(i)), total * WIDE - 1), 0)
+        panel, c, b = which // WIDE, which % WIDE, k // block
+        number = cast("int32", _number(planes, bits, panel, k // FOUR, c, k % FOUR)) - zero
+        if in_steps:
+            number = number + cast("int32", least[0](panel, b, c))
+        real = cast("float32", number) * _real(scale, blocks, b, panel, c)
+        return real + _real(least, blocks, b, panel, c) if least and not in_steps else real
+
+    return compute([count, depth], value, "take_packed")
 
 
 def _matrices(
@@ -227,15 +256,7 @@ def _numbers(
 
     def number(*at):
         *row, p, four, c, t = at
-        parts, panel = [], panel_of(row[0] if row else None, p)
-        for plane, size, low in zip(planes, bits, accumulate(bits, initial=0)):
-            per = 8 // size
-            part = plane(panel, four // per, c, t)
-            if per > 1:
-                part = tir.shift_right(part, cast("uint8", four % per * size))
-                part = part & const((1 << size) - 1, "uint8")
-            parts.append(part if low == 0 else part << const(low, "uint8"))
-        return reduce(or_, parts)
+        return _number(planes, bits, panel_of(row[0] if row else None, p), four, c, t)
 
     def as_float(*at):
         *of, t, c = at
@@ -243,6 +264,25 @@ def _numbers(
 
     shape, cell = ([WIDE, FOUR], number) if in_bytes else ([FOUR, WIDE], as_float)
     return compute([*dims, *shape], cell, "numbers", attrs={NO_INLINE: True})
+
+
+def _number(planes: Sequence[Any], bits: Sequence[int], *at: Any) -> PrimExpr:
+    """The number in a panel, at a four of rows, a column, and a row of the four."""
+    panel, four, c, t = at
+    parts = []
+    for plane, size, low in zip(planes, bits, accumulate(bits, initial=0)):
+        per = 8 // size
+        part = plane(panel, four // per, c, t)
+        if per > 1:
+            part = tir.shift_right(part, cast("uint8", four % per * size))
+            part = part & const((1 << size) - 1, "uint8")
+        parts.append(part if low == 0 else part << const(low, "uint8"))
+    return reduce(or_, parts)
+
+
+def _in_steps(least: Sequence[Any]) -> bool:
+    """Whether least values count in scales, not in steps of their own."""
+    return len(least) == 1 and least[0].dtype.is_integer
 
 
 def _real(part: Sequence[Any], blocks: PrimExpr, b: Any, p: Any, c: Any) -> PrimExpr:
@@ -289,19 +329,13 @@ def _check_scales(parts: Sequence[Any], panels: PrimExpr, blocks: PrimExpr) -> N
         extents_of(part, "a scale", panels, blocks, WIDE)
     for step in parts[1:]:
         _, groups, _ = extents_of(step, "the step of scales", panels, None, WIDE)
+        check_filled("the step of scales", groups)
         check_multiple(blocks, groups, "the number of scales")
 
 
 @matmul_packed.numpy
 def _(data, planes, scale, least, chosen=None, bits=(4,), block=32, zero=0, matrices=1):
-    value = 0
-    for plane, own, low in zip(planes, bits, accumulate(bits, initial=0)):
-        shifts = np.arange(0, 8, own, dtype=np.uint8)[:, None, None]
-        rows = plane.swapaxes(2, 3)[:, :, None] >> shifts & np.uint8((1 << own) - 1)
-        value = value | rows.reshape(len(plane), plane.shape[1] * 8 // own * FOUR, WIDE) << low
-    flat = lambda part: part.swapaxes(1, 2).reshape(len(part) * WIDE, part.shape[1])  # noqa: E731
-    scale, least = ([*map(flat, part), None, None][:2] for part in (scale, least))
-    weights = Columns(flat(value), scale[0], least[0], scale[1], least[1]).dequantized(zero)
+    weights = _dequantized(planes, scale, least, bits, zero)
     rows = data[0] if len(data) < 3 else data[0] * np.repeat(data[1], block, 1)
     if chosen is not None:
         rows = np.repeat(rows, chosen.size // len(rows), 0)[:, None]
@@ -309,6 +343,24 @@ def _(data, planes, scale, least, chosen=None, bits=(4,), block=32, zero=0, matr
         weights = weights[chosen.clip(0, matrices - 1).ravel()].swapaxes(1, 2)
         return (rows @ weights).reshape(len(rows), -1, WIDE)
     return (rows @ weights.T).reshape(len(rows), len(weights) // WIDE, WIDE)
+
+
+def _dequantized(planes, scale, least, bits, zero):
+    """The columns of packed weights, float32 (columns, depth)."""
+    value = 0
+    for plane, own, low in zip(planes, bits, accumulate(bits, initial=0)):
+        shifts = np.arange(0, 8, own, dtype=np.uint8)[:, None, None]
+        rows = plane.swapaxes(2, 3)[:, :, None] >> shifts & np.uint8((1 << own) - 1)
+        value = value | rows.reshape(len(plane), plane.shape[1] * 8 // own * FOUR, WIDE) << low
+    flat = lambda part: part.swapaxes(1, 2).reshape(len(part) * WIDE, part.shape[1])  # noqa: E731
+    scale, least = ([*map(flat, part), None, None][:2] for part in (scale, least))
+    return Columns(flat(value), scale[0], least[0], scale[1], least[1]).dequantized(zero)
+
+
+@take_packed.numpy
+def _(ids, planes, scale, least, bits=(4,), block=32, zero=0):
+    weights = _dequantized(planes, scale, least, bits, zero)
+    return weights[ids.clip(0, len(weights) - 1)]
 
 
 def _sample(
@@ -344,4 +396,14 @@ matmul_packed.samples(
     _sample(2, 64, 192, (4,), 32, 8, data=True, chosen=[[2, 0], [1, 2]], matrices=3),
     _sample(4, 64, 128, (8,), 32, 128, data=True, chosen=[[1, 0], [1, 1]], matrices=2),
     _sample(1, 64, 128, (4,), 32, 8, chosen=[[1, 5]], matrices=2),
+)
+_WEIGHTS = (
+    _sample(1, 64, 128, (4,), 32, 8),
+    _sample(1, 256, 64, (4, 1), 32, 0, True, 1),
+)
+take_packed.samples(
+    *(
+        case(np.array([3, 61, 0, 200], np.int32), *sample.args[1:4], **sample.attrs)
+        for sample in _WEIGHTS
+    )
 )

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..ir.prim_op import greater, logical_and, not_equal
 from ..ir.target import Target
-from ..ops.packed import FOUR, PARTS
+from ..ops.packed import FOUR, PARTS, PLAIN_PARTS, WIDE
 from ..tir.function import PrimFunc
 from ..tir.schedule import Schedule
 from .analysis import BlockInfo, blocks_of, constant, elementwise_on
@@ -26,21 +27,25 @@ from .decisions import decide
 from .dots import dot_of, use_dot
 from .loops import parallel
 from .machine import RuleSchedule
+from .prefetch import prefetch_panels
 from .tiles import unroll_tile
 
+FEW = 3  # rows that are computed one by one, so that no tile is guarded: a third of the code less
 STEPS = 4  # of four rows that are unrolled, at most: then numbers of two bits share their bytes
 
 
 @register_schedule_rule("packed", "cpu")
 def packed(func: PrimFunc, target: Target) -> Schedule | None:
-    """Kernels that unpack numbers, add up their products in blocks, and these with their scales; and what follows of
-    the results one by one."""
+    """Kernels that unpack numbers, add up their products in blocks, and these with their scales, or add up products
+    by plain weights in panels; and what follows of the results one by one."""
     blocks = blocks_of(func) or []
-    at = next((k for k, b in enumerate(blocks) if PARTS in b.block.annotations), None)
-    if at is None or at < 2:
+    names = PARTS, PLAIN_PARTS
+    at = next((k for k, b in enumerate(blocks) if b.block.annotations.keys() & names), None)
+    if at is None:
         return None
-    *before, numbers, products, total = blocks[: at + 1]
-    after = blocks[at + 1 :]
+    *before, total = blocks[: at + 1]
+    is_packed, after = PARTS in total.block.annotations, blocks[at + 1 :]
+    inner = [before.pop() for _ in range(2 if is_packed else 0)]
     reads = [total.writes[0], *(b.writes[0] for b in after)]
     if not all(elementwise_on(b, buffer) for b, buffer in zip(after, reads)):
         return None
@@ -58,20 +63,44 @@ def packed(func: PrimFunc, target: Target) -> Schedule | None:
     lanes, wide = target.vector_lanes("float32"), target.num_vector_registers >= 32
     vectors = decide(sch, "vectors", (1, 2, 4), 4 if wide else 2)
     many = constant(total.spatial[0].dom.extent)
-    apart = blocks[at].block.annotations[PARTS] == "apart"
-    rows = 1 if many == 1 or apart else decide(sch, "rows", (1, 2, 4, 6, 8), 4 if wide else 2)
+    best = 4 if wide or not is_packed else 2
+    is_one = many == 1 or "apart" in total.block.annotations.values()
+    rows = 1 if is_one else decide(sch, "rows", (1, 2, 4, 6, 8), best)
     i, panel, columns = sch.get_loops(last)
     i, row = sch.split(i, [None, rows])
     strip, vector, lane = sch.split(columns, [None, vectors, lanes])
     sch.reorder(panel, strip, i, row, vector, lane)
     unroll_tile(sch, [row, vector, lane])
-    _add_blocks(sch, sums, i, products, numbers, target)
-    depth = FOUR * (constant(products.reduce[0].dom.extent) or 8)
-    work = rows * vectors * lanes * depth * (constant(total.reduce[0].dom.extent) or 64)
+    work = rows * vectors * lanes * (constant(total.reduce[0].dom.extent) or 64)
+    if is_packed:
+        products, numbers = inner
+        work *= FOUR * (constant(products.reduce[0].dom.extent) or 8)
+        _add_blocks(sch, sums, i, products, numbers, target)
+    else:
+        _add_rows(sch, sums, i, lanes)
     parallel(sch, [panel, strip], work // (sch.machine.fmas if many != 1 else sch.machine.reads))
     if many is None and rows > 1:
-        sch.split_few_rows(i, 0)
+        if is_packed and vectors * lanes == WIDE:
+            count = total.spatial[0].dom.extent
+            twice = logical_and(greater(count, 1), not_equal(count, rows))
+            prefetch_panels(sch, sch.get_block(inner[1].name), twice)
+        sch.split_few_rows(i, 0, FEW)
     return sch
+
+
+def _add_rows(sch: RuleSchedule, sums: Any, tile: Any, lanes: int) -> None:
+    """Schedule the sums of a tile, a loop: for each row of the weights, whose vectors all rows of the tile use."""
+    sch.compute_at(sums, tile, preserve_unit_loops=True)
+    row, _, columns, k = list(sch.get_loops(sums))[3:]
+    vector, lane = sch.split(columns, [None, lanes])
+    steps = next(n for n in (STEPS, 2, 1) if (constant(sch.get(k).extent) or 1) % n == 0)
+    outer, step = sch.split(k, [None, steps])
+    sch.reorder(outer, step, row, vector, lane)
+    begin = sch.decompose_reduction(sums, outer)
+    for nest in (list(sch.get_loops(begin))[-3:], [row, vector, lane]):
+        unroll_tile(sch, nest)
+    sch.unroll(step)
+    sch.compute_full_tiles(begin, sums, clamp=True)
 
 
 def _add_blocks(

@@ -19,6 +19,7 @@ from ..arith import Analyzer
 from ..ir.prim_expr import IterVar, PrimExpr, Var
 from ..ir.prim_op import add, const, floordiv, floormod, minimum, multiply
 from ..ir.variables import substitute, uses_any, vars_in
+from ..ops.packed import FOUR, WIDE
 from ..tir import stmt as st
 from ..tir.buffer import Buffer
 from ..tir.expr import BufferLoad
@@ -68,6 +69,20 @@ def prefetch_strips(sch: RuleSchedule, block: Any, loop: Any, axis: int, rows: i
         part = [floordiv(part[0], inner[-1]), floormod(part[0], inner[-1])]
     place = [*batch, following, floordiv(offset, width), *part]
     node.prefetch(at, strips.buffer, place, locality=L2)
+
+
+def prefetch_panels(sch: RuleSchedule, numbers: Any, condition: PrimExpr) -> None:
+    """Let each tile of rows fetch the next panel of packed weights (see `ops.packed`), of which a block unpacks
+    numbers in loops over panels, tiles and blocks of rows. condition: where more than one pass reads a panel: memory
+    would wait in all but the first of them."""
+    node, columns = _Nest(sch, numbers), sch.machine.line // FOUR  # columns: of a line
+    panel, _, block = (loop.loop_var for loop in node.loops[:3])
+    blocks = constant(node.loops[2].extent)
+    for plane in (read.buffer for read in node.realize.block.reads):
+        if rows := (constant(plane.shape[1]) or 0) // (blocks or 1):
+            row, part = floordiv(node.line, WIDE // columns), floormod(node.line, WIDE // columns)
+            place = [panel + 1, block * rows + row, part * columns, 0]
+            node.prefetch(3, plane, place, rows * WIDE // columns, condition, locality=L2)
 
 
 def prefetch_operands(sch: RuleSchedule, block: Any, parts: int) -> None:

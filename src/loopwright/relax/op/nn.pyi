@@ -69,6 +69,7 @@ def selu(data: _TensorLike) -> _Call: """x where positive, else alpha * (exp(x) 
 def silu(data: _TensorLike) -> _Call: """x * sigmoid(x)"""
 def softmax(data: _TensorLike, axis: int | None = -1) -> _Call: """exp(x - max) / sum(exp(x - max)) over `axis`."""
 def softplus(data: _TensorLike, beta: float = 1.0, threshold: float = 20.0) -> _Call: """log(1 + exp(beta * x)) / beta; x itself if beta * x exceeds the threshold."""
+def take_packed(ids: _TensorLike, planes: _Expr | _Sequence[_Expr], scale: _Expr | _Sequence[_Expr], least: _Expr | _Sequence[_Expr] = (), bits: int | _Sequence[int] | None = (4,), block: int = 32, zero: int = 0) -> _Call: """Columns of packed weights as rows, float32 (n, depth), by their numbers (n), which are clamped: the embeddings of tokens. The others: see `matmul_packed`."""
 def unpack_channels(x: _TensorLike, channels: int) -> _Call: """The inverse of pack_channels: (n, blocks, ..., block) as (n, channels, ...)."""
 def winograd_join(products: _TensorLike, tile: int, sides: int | _Sequence[int] | None, block: int) -> _Call: """(m, m, n, tiles, tiles, channels) with m = tile + 2 as (n, blocks, rows, cols, block): A^T p A of each tile. sides: rows and cols. Products in int32 are of bytes."""
 def winograd_tiles(data: _TensorLike, zero: _TensorLike, tile: int, padding: int | _Sequence[int] | None) -> _Call: """(n, blocks, rows, cols, block) as (m, m, n, tiles, tiles, channels) with m = tile + 2: B^T d B of the tiles of pixels that overlap by 2, of bytes in int16. padding: pixels of `zero` at the top, left, bottom and right."""
