@@ -275,6 +275,8 @@ def convolution_backward(
     def cut(out: Term, like: Term) -> Term:
         """Without the windows that begin in what strides, dilations or output_padding leave over."""
         ends = [like.shape[a] for a in spatial]
+        if all(map(cx.equal, ends, out.shape[2:])):
+            return out
         return out.strided_slice(spatial, [0] * rank, ends, [1] * rank, True)
 
     if mask[0] and transposed:
