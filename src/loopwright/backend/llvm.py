@@ -79,7 +79,8 @@ def library_dispatch_passes(
 
 def legalize_passes(target: Target | None = None, blocked: bool = True) -> list[Pass]:
     """From operators to fused, scheduled loops. blocked: in layouts of blocks of channels."""
-    layouts = [rt.SplitTransposedConvolutions(), rt.BlockedLayout()] if blocked else []
+    products = [rt.SplitTransposedConvolutions(), rt.ConvolutionsAsProducts()]
+    layouts = [*products, rt.BlockedLayout()] if blocked else []
     return [
         rt.LambdaLift(),
         rt.NameRuntimeShapes(),

@@ -389,3 +389,37 @@ col2im.samples(
     case((2, 4, 9), [5, 6], [2, 2], **_WIDE),
     case((2, 4, "n"), ["n"], [2], **_LINE),
 )
+
+
+# A reshape fused with it would divide indices, element by element.
+@op("relax.image.im2col", alone=True)
+def im2col(data: Tensor, window: Shape, strides: Ints, dilation: Ints):
+    """The windows of an image (batch, channels, *size) as columns: (channels, *window, batch, *positions)."""
+    rank, (batch, channels, *size) = len(window), data.shape
+    counts = _window_counts(size, window, strides, [0] * 2 * rank, dilation)
+
+    def cell(*i):
+        (c, *taps), (n, *positions) = i[: rank + 1], i[rank + 1 :]
+        rows = zip(positions, strides, taps, dilation, strict=True)
+        return data(n, c, *(p * s + t * d for p, s, t, d in rows))
+
+    return compute((channels, *window, batch, *counts), cell, "im2col", axes="i")
+
+
+@im2col.numpy
+def _(data, window, strides, dilation):
+    rank, (batch, channels, *size) = len(window), data.shape
+    counts = _window_counts(size, window, strides, [0] * 2 * rank, dilation)
+    out = np.zeros((channels, *window, batch, *map(int, counts)), data.dtype)
+    for tap in np.ndindex(*window):
+        rows = zip(tap, dilation, out.shape[rank + 2 :], strides, strict=True)
+        part = data[(..., *(slice(t * d, t * d + n * s, s) for t, d, n, s in rows))]
+        out[(slice(None), *tap)] = part.swapaxes(0, 1)
+    return out
+
+
+im2col.samples(
+    case((1, 3, 4, 5), [2, 3], strides=[1, 1], dilation=[1, 1]),
+    case((2, 2, 5, 6), [2, 2], strides=[2, 1], dilation=[1, 2]),
+    case(("n", 2, 7), [3], strides=[1], dilation=[1]),
+)

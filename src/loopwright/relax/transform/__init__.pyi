@@ -32,6 +32,9 @@ from loopwright.relax.transform.graph.canonicalize import (
 from loopwright.relax.transform.graph.convert_to_dataflow import (
     ConvertToDataflow as ConvertToDataflow,
 )
+from loopwright.relax.transform.graph.convolutions_as_products import (
+    ConvolutionsAsProducts as ConvolutionsAsProducts,
+)
 from loopwright.relax.transform.graph.dead_code import DeadCodeElimination as DeadCodeElimination
 from loopwright.relax.transform.graph.drop_host_copies import DropHostCopies as DropHostCopies
 from loopwright.relax.transform.graph.eliminate_common_subexpr import (

@@ -12,10 +12,10 @@ import numpy as np
 from ....base.errors import explain
 from ....ir.prim_op import floordiv
 from ....relax import op
-from ....relax.expr import Expr, ShapeExpr
+from ....relax.expr import Expr, PrimValue, ShapeExpr
 from ...common import padded, same_padding, same_padding_transposed
 from ..context import Context
-from ..values import Value, literal
+from ..values import Value, literal, object_array
 from .table import function
 
 _CONV = {1: op.nn.conv1d, 2: op.nn.conv2d, 3: op.nn.conv3d}
@@ -221,6 +221,35 @@ def pooled(
             if not cx.equal(count, out.shape[2 + k]):
                 out = cx.value(op.strided_slice(out.expr, [2 + k], [0], [count], None, True))
     return out
+
+
+def greatest_at(
+    cx: Context, x: Value, window: Window, counts: Sequence[Any], columns: bool = False
+) -> Value:
+    """The index in its image, flattened, of the greatest element of each window, the first of equal ones: which element
+    of the window it is, then its index. counts: the results along each axis. columns: the first axis counts least."""
+    kernel, strides, pads, dilations, _ = window
+    rank, first = len(kernel), x.ndim - len(kernel)
+    axes, lead = [*range(first, x.ndim)], [0] * first
+    # The last window may reach beyond the padding.
+    after = [a + stride - 1 for a, stride in zip(pads[rank:], strides, strict=True)]
+    whole = cx.emit(padded(x.expr, lead + pads[:rank], lead + after, fill=least(x)))
+    parts = []
+    for tap in np.ndindex(*kernel):
+        begin = [t * d for t, d in zip(tap, dilations, strict=True)]
+        end = [b + (n - 1) * s + 1 for b, n, s in zip(begin, counts, strides, strict=True)]
+        parts.append(cx.emit(op.strided_slice(whole, axes, begin, end, strides, True)))
+    chosen = cx.emit(op.argmax(cx.emit(op.stack(parts, 0)), 0))
+    taps = np.array(list(np.ndindex(*kernel)), np.int64) * dilations
+    index: Any = cx.scalar(0, "int64")
+    for k, count in sorted(enumerate(counts), reverse=columns):
+        ends = [PrimValue(cx.simplify(n * count * strides[k] - pads[k])) for n in (0, 1)]
+        start = cx.emit(op.arange(ends[0], ends[1], strides[k]))
+        start = op.reshape(start, ShapeExpr([count if a == k else 1 for a in range(rank)]))
+        inner = op.take(cx.constant(np.ascontiguousarray(taps[:, k])), chosen)
+        extent = cx.from_elements(object_array([x.shape[first + k]], ()), "int64").expr
+        index = op.add(op.multiply(index, extent), op.add(start, inner))
+    return cx.value(index)
 
 
 def _greatest(cx: Context, x: Value, window: Window) -> Any:

@@ -6,12 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ....base.errors import explain
 from ....relax import op
 from ....relax.expr import PrimValue, ShapeExpr
-from ...common import padded
 from ...graph.context import in_float32
 from ...graph.operators import windows
 from ...graph.operators.windows import Window
@@ -39,36 +36,18 @@ def max_pool(cx: Context, node: Node, x: Value) -> Any:
     most = windows.pooled(cx, x, windows.MAX_POOL[x.ndim - 2], window, fill=windows.least(x))
     if len(node.outputs) < 2 or not node.outputs[1]:
         return [most]
-    return [most, _flat_indices(cx, x, most.shape[2:], window, bool(order))]
+    return [most, _flat_indices(cx, x, window, bool(order), most.shape[2:])]
 
 
 def _flat_indices(
-    cx: Context, x: Value, counts: Sequence[Any], window: Window, columns: bool
+    cx: Context, x: Value, window: Window, columns: bool, counts: Sequence[Any]
 ) -> Any:
-    """The index in all of x of the greatest element of each window, the first of equal ones: which
-    element of the window it is, then its index. columns: the first spatial axis counts least."""
-    kernel, strides, pads, dilations, _ = window
-    rank, axes = len(kernel), list(range(2, x.ndim))
-    after = [a + stride - 1 for a, stride in zip(pads[rank:], strides, strict=True)]
-    whole = cx.emit(padded(x.expr, [0, 0, *pads[:rank]], [0, 0, *after], fill=windows.least(x)))
-    parts = []
-    for tap in np.ndindex(*kernel):
-        begin = [t * d for t, d in zip(tap, dilations, strict=True)]
-        end = [b + (n - 1) * s + 1 for b, n, s in zip(begin, counts, strides, strict=True)]
-        part = op.strided_slice(whole, axes, begin, end, strides, assume_inbound=True)
-        parts.append(cx.emit(op.expand_dims(part, [0])))
-    chosen = cx.emit(op.argmax(op.concat(parts, 0), 0))
+    """The indices of the greatest elements in all of x."""
+    inner = windows.greatest_at(cx, x, window, counts, columns)
     images = op.arange(0, PrimValue(cx.simplify(x.shape[0] * x.shape[1])), 1, "int64")
-    index = op.reshape(cx.emit(images), ShapeExpr([*x.shape[:2], *[1] * rank]))
-    taps = np.array(list(np.ndindex(*kernel)), np.int64) * dilations
-    for k, count in sorted(enumerate(counts), reverse=columns):
-        ends = [PrimValue(cx.simplify(n * count * strides[k] - pads[k])) for n in (0, 1)]
-        first = cx.emit(op.arange(ends[0], ends[1], strides[k]))
-        first = op.reshape(first, ShapeExpr([count if a == k else 1 for a in range(rank)]))
-        inner = op.take(cx.constant(np.ascontiguousarray(taps[:, k])), chosen)
-        extent = cx.from_elements(object_array([x.shape[2 + k]], ()), "int64").expr
-        index = op.add(op.multiply(index, extent), op.add(first, inner))
-    return index
+    first = op.reshape(cx.emit(images), ShapeExpr([*x.shape[:2], *[1] * len(counts)]))
+    area = cx.from_elements(object_array([cx.product(x.shape[2:])], ()), "int64").expr
+    return op.add(op.multiply(first, area), inner.expr)
 
 
 @converter("AveragePool")

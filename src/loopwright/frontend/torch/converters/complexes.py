@@ -161,9 +161,7 @@ def prod(cx: Context, node: Node, x: Pair, dim: int, keepdim: bool) -> Pair:
     return total.each(lambda v: v.broadcast_to(shape) if keepdim else v.reshape(shape))
 
 
-@pairs("prod")
-def prod_of_all(cx: Context, node: Node, x: Pair) -> Pair:
-    return prod(cx, node, x.each(cx.flat), 0, False)
+pairs("prod")(lambda cx, node, x: prod(cx, node, x.each(cx.flat), 0, False))
 
 
 # ---------------------------------------------------------------- Fourier transforms

@@ -171,14 +171,6 @@ def clamp(cx: Context, node: Node, x: Term, low: Arg | None, high: Arg | None = 
     return out if high is None else out.minimum(high)
 
 
-@aten("threshold_backward")
-def threshold_backward(
-    cx: Context, node: Node, grad: Term, x: Term, threshold: Number
-) -> list[Term]:
-    """In the type of eager torch: that of fake tensors is the gradient's."""
-    return [cx.where(x <= threshold, 0, cx.tensor(grad, _common(node)))]
-
-
 @aten("fmax", "fmin")
 def without_nan(cx: Context, node: Node, a: Term, b: Term) -> Term:
     x, y = cx.tensors(node.dtype, a, b)
@@ -241,6 +233,9 @@ def nextafter(cx: Context, node: Node, a: Term, b: Term) -> Term:
 
 # The rest are formulas.
 rows({
+    # In the type of eager torch: that of fake tensors is the gradient's.
+    "threshold_backward": lambda cx, node, grad, x, threshold:
+        [cx.where(x <= threshold, 0, cx.tensor(grad, _common(node)))],
     "clone alias detach lift_fresh_copy lift_fresh contiguous": lambda cx, node, x: x,
     "_to_copy to.dtype type_as prims.convert_element_type.default _conj _conj_physical resolve_conj resolve_neg":
         lambda cx, node, x: cx.tensor(x, node.dtype),

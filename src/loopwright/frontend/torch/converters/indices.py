@@ -140,29 +140,10 @@ def _neutral(x: Term, how: str) -> Number:
     return int(getattr(np.iinfo(x.dtype.numpy()), "min" if least else "max"))
 
 
-@aten("index_reduce")
-def index_reduce(
-    cx: Context, node: Node, x: Term, dim: int, indices: Term, source: Term, reduce: str,
-    *, include_self: bool,
-) -> Term:  # fmt: skip
-    line = indices.expand_dims([k for k in range(source.ndim) if k != dim])
-    spread = line.broadcast_to(source.shape)
-    return scatter(cx, node, x, dim, spread, source, reduce, include_self=include_self)
-
-
-@aten("slice_scatter")
-def slice_scatter(
-    cx: Context, node: Node, x: Term, source: Term, dim: int, start: Size | None, end: Size | None,
-    step: Size,
-) -> Term:  # fmt: skip
-    begin, stop = within(start, x.shape[dim], 0), within(end, x.shape[dim], x.shape[dim])
-    return x.slice_scatter(cx.tensor(source, str(x.dtype)), begin, stop, step, dim)
-
-
 @aten("masked_select")
 def masked_select(cx: Context, node: Node, x: Term, mask: Term) -> Term:
-    both = cx.where(cx.tensor(mask, "bool"), x, x)  # which broadcasts
-    return index(cx, node, both, [cx.tensor(mask, "bool").broadcast_to(both.shape)])
+    both, flags = cx.broadcast_terms(x, cx.tensor(mask, "bool"))
+    return index(cx, node, both, [flags])
 
 
 @aten("bucketize.Tensor")
@@ -331,14 +312,16 @@ def repeat_interleave(cx: Context, node: Node, repeats: Term, *, output_size: Si
     return op.bucketize(cx.line(total), ends, False, True)
 
 
-@aten("tril_indices", "triu_indices")
-def triangle_indices(cx: Context, node: Node, rows: int, columns: int, offset: int) -> Term:
-    of = np.tril_indices if "tril" in node.op_type else np.triu_indices
-    return cx.value(cx.literal(np.stack(of(rows, offset, columns)).astype(node.dtype)))
-
-
 # The rest are formulas.
 rows({
+    "slice_scatter": lambda cx, node, x, source, dim, start, end, step: x.slice_scatter(
+        cx.tensor(source, str(x.dtype)), within(start, x.shape[dim], 0),
+        within(end, x.shape[dim], x.shape[dim]), step, dim),
+    "index_reduce": lambda cx, node, x, dim, indices, source, reduce, *, include_self: scatter(
+        cx, node, x, dim, indices.expand_dims([k for k in range(source.ndim) if k != dim]).broadcast_to(source.shape),
+        source, reduce, include_self=include_self),
+    "tril_indices triu_indices": lambda cx, node, rows, columns, offset: cx.value(cx.literal(np.stack(
+        getattr(np, node.op_type.split(".")[1])(rows, offset, columns)).astype(node.dtype))),
     "index_select": lambda cx, node, x, dim, indices: cx.ops.take(x, _line(cx, indices), axis=dim),
     "put": lambda cx, node, x, indices, source, accumulate:
         cx.flat(x).index_put([cx.flat(indices)], cx.flat(source), accumulate).reshape(x.shape),

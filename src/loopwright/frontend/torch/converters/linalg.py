@@ -35,15 +35,17 @@ def _batch(cx: Context, x: Term, lead: Sequence[Size]) -> Term:
     return cx.tensor(x, "float64").broadcast_to([*lead, *x.shape[-2:]])
 
 
-def _eye(cx: Context, lead: Sequence[Size], rows: Size, columns: Size) -> Term:
-    return _batch(cx, cx.value(op.eye(rows, columns, 0, "float64")), lead)
+def _eye(cx: Context, shape: Sequence[Size]) -> Term:
+    return _batch(cx, cx.value(op.eye(*shape[-2:], 0, "float64")), shape[:-2])
 
 
 # ---------------------------------------------------------------- elimination
 
 
-def _factor(cx: Context, x: Term) -> list[Term]:
+def _factor(cx: Context, x: Term, pivot: bool = True) -> list[Term]:
     """The factors L and U in one matrix, the exchanges of rows, and whether x is singular."""
+    if not pivot:
+        raise ValueError(explain("elimination without pivots"))
     return op.linalg.lu_factor(_wide(cx, x))
 
 
@@ -73,23 +75,6 @@ def _by_columns(node: Node, x: Term) -> Term:
     return _transposed(x) if node.source.args[0].meta["val"].is_contiguous() else x
 
 
-def _check_pivots(pivot: bool) -> None:
-    if not pivot:
-        raise ValueError(explain("elimination without pivots"))
-
-
-@aten("linalg_lu_factor_ex")
-def lu_factor_ex(cx: Context, node: Node, x: Term, *, pivot: bool) -> list[Term]:
-    _check_pivots(pivot)
-    return _factor(cx, x)
-
-
-@aten("linalg_lu")
-def linalg_lu(cx: Context, node: Node, x: Term, *, pivot: bool) -> Results:
-    _check_pivots(pivot)
-    return lu_unpack(cx, node, *_factor(cx, x)[:2], True, True)
-
-
 @aten("lu_unpack")
 def lu_unpack(
     cx: Context, node: Node, lu: Term, pivots: Term, data: bool, permutes: bool
@@ -97,19 +82,12 @@ def lu_unpack(
     (*lead, m, _), count, last = lu.shape, pivots.shape[-1], lu.ndim - 1
     p = lower = upper = cx.filled([0], 0, str(lu.dtype))
     if permutes:
-        p = _transposed(_rows(_eye(cx, lead, m, m), op.linalg.permutation(pivots, m)))
+        p = _transposed(_rows(_eye(cx, [*lead, m, m]), op.linalg.permutation(pivots, m)))
     if data:
         ones = cx.value(op.eye(m, count, 0, str(lu.dtype)))
         lower = cx.part(lu, last, 0, count).tril(-1) + ones
         upper = cx.part(lu, last - 1, 0, count).triu(0)
     return [p, lower, upper]
-
-
-@aten("linalg_lu_solve")
-def lu_solve(
-    cx: Context, node: Node, lu: Term, pivots: Term, b: Term, *, left: bool, adjoint: bool
-) -> Term:
-    return _solved(cx, _wide(cx, lu), pivots, b, cx.dims(node.value)[:-2], left, adjoint)
 
 
 @aten("_linalg_solve_ex")
@@ -125,8 +103,8 @@ def solve_ex(cx: Context, node: Node, x: Term, b: Term, *, left: bool) -> Result
 
 @aten("linalg_inv_ex")
 def inv_ex(cx: Context, node: Node, x: Term) -> Results:
-    (*lead, n, _), (lu, pivots, info) = x.shape, _factor(cx, x)
-    return [_solved(cx, lu, pivots, _eye(cx, lead, n, n), lead), info]
+    lu, pivots, info = _factor(cx, x)
+    return [_solved(cx, lu, pivots, _eye(cx, x.shape), x.shape[:-2]), info]
 
 
 @aten("_linalg_det", "_linalg_slogdet")
@@ -178,12 +156,6 @@ def _by_cholesky(cx: Context, b: Term, x: Term, lead: Sequence[Size], upper: boo
     return _triangle(cx, _transposed(lower), _triangle(cx, lower, b, lead, False), lead, True)
 
 
-@aten("cholesky_inverse")
-def cholesky_inverse(cx: Context, node: Node, x: Term, upper: bool) -> Term:
-    *lead, n, _ = x.shape
-    return _by_cholesky(cx, _eye(cx, lead, n, n), x, lead, upper)
-
-
 # ---------------------------------------------------------------- reflections
 
 
@@ -194,13 +166,7 @@ def qr(cx: Context, node: Node, x: Term, mode: str) -> Results:
     r = cx.part(packed, x.ndim - 2, 0, count).triu(0)
     if mode == "r":
         return [cx.filled([0], 0, "float64"), r]
-    return [op.linalg.reflect(packed, tau, _eye(cx, lead, m, count), False), r]
-
-
-@aten("linalg_householder_product")
-def householder_product(cx: Context, node: Node, x: Term, tau: Term) -> Term:
-    *lead, m, n = x.shape
-    return ormqr(cx, node, x, tau, _eye(cx, lead, m, n), True, False)
+    return [op.linalg.reflect(packed, tau, _eye(cx, [*lead, m, count]), False), r]
 
 
 @aten("ormqr")
@@ -303,6 +269,14 @@ def diagonal_scatter(
 
 # The rest are formulas.
 rows({
+    "linalg_lu_factor_ex": lambda cx, node, x, *, pivot: _factor(cx, x, pivot),
+    "linalg_lu": lambda cx, node, x, *, pivot: lu_unpack(cx, node, *_factor(cx, x, pivot)[:2], True, True),
+    "linalg_lu_solve": lambda cx, node, lu, pivots, b, *, left, adjoint:
+        _solved(cx, _wide(cx, lu), pivots, b, cx.dims(node.value)[:-2], left, adjoint),
+    "cholesky_inverse": lambda cx, node, x, upper:
+        _by_cholesky(cx, _eye(cx, x.shape), x, x.shape[:-2], upper),
+    "linalg_householder_product": lambda cx, node, x, tau:
+        ormqr(cx, node, x, tau, _eye(cx, x.shape), True, False),
     "linalg_solve_triangular": lambda cx, node, x, b, *, upper, left, unitriangular:
         _triangle(cx, x, b, cx.dims(node.value)[:-2], upper, left, unitriangular),
     "cholesky_solve": lambda cx, node, b, x, upper:

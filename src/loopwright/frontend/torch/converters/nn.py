@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ import numpy as np
 from ....base.errors import explain
 from ....ir.prim_expr import IntImm
 from ....relax.expr import ShapeExpr
-from ...graph.operators.windows import MAX_POOL, MEAN_POOL, Window, least, pooled
+from ...graph.operators.windows import MAX_POOL, Window, greatest_at, least, pooled
 from ...graph.registry import Converter
 from ..context import Number, Size, Term, op
 from ..context import TorchContext as Context
@@ -190,68 +189,10 @@ def max_pool(cx: Context, node: Node, x: Term, *window: Any) -> Term:
 @aten("max_pool2d_with_indices", "max_pool3d_with_indices")
 def max_pool_with_indices(cx: Context, node: Node, x: Term, *window: Any) -> list[Term | None]:
     """The maximum of each window, and its index in the image, flattened."""
+    best, rank = max_pool(cx, node, x, *window), rank_of(node)
     if not node.outputs[1]:
-        return [max_pool(cx, node, x, *window), None]
-    rank = rank_of(node)
-    size, strides, pads, dilations, _ = whole = window_of(rank, *window)
-    first, counts = x.ndim - rank, cx.dims(node.value[0])[-rank:]
-    stacked = _elements_of_windows(cx, x, whole, counts)
-    which = stacked.argmax(0, False)
-    at, rest = which * 0, math.prod(size)
-    for k in range(rank):
-        rest //= size[k]
-        start = cx.line(counts[k]) * strides[k] - pads[k]
-        start = start.reshape([counts[k] if j == first + k else 1 for j in range(x.ndim)])
-        at = at * x.shape[first + k] + ((which // rest) % size[k] * dilations[k] + start)
-    return [stacked.max([0], False), at]
-
-
-def _elements_of_windows(cx: Context, x: Term, window: Window, counts: list[Size]) -> Term:
-    """The elements at each offset of a window, for all windows, along a first axis."""
-    size, strides, pads, dilations, ceil = window
-    rank, first = len(size), x.ndim - len(size)
-    ends = [cx.simplify((n - 1) * s + 1) for n, s in zip(counts, strides, strict=True)]
-    # The last window of `ceil` may reach beyond the padding.
-    sides = [[p, p + (s - 1 if ceil else 0)] for p, s in zip(pads[:rank], strides, strict=True)]
-    flat = [w for side in sides for w in side]
-    if any(flat):
-        x = op.nn.pad(x, [0] * 2 * first + flat, "constant", least(x))
-    axes, parts = [*range(first, x.ndim)], []
-    for offset in itertools.product(*map(range, size)):
-        begin = [o * d for o, d in zip(offset, dilations, strict=True)]
-        stop = [b + e for b, e in zip(begin, ends, strict=True)]
-        parts.append(x.strided_slice(axes, begin, stop, strides, True))
-    return cx.stack(parts, 0)
-
-
-@aten("avg_pool1d", "avg_pool2d", "avg_pool3d")
-@batched
-def avg_pool(
-    cx: Context, node: Node, x: Term, kernel: Numbers, stride: Numbers, padding: Numbers, ceil_mode: bool,
-    count_include_pad: bool, divisor: int | None = None,
-) -> Term:  # fmt: skip
-    rank = rank_of(node)
-    window = window_of(rank, kernel, stride, padding, 1, ceil_mode)
-    if not divisor:
-        return cx.tensor(pooled(cx, x, MEAN_POOL[rank], window, count_include_pad))
-    # With zeros around, the sum is the mean times the size of the window.
-    plain = (window[0], window[1], [0] * 2 * rank, window[3], False)
-    whole, count = _grown(x, window), math.prod(window[0])
-    data = whole if x.dtype.is_float else cx.tensor(whole, "float64")
-    out = cx.tensor(pooled(cx, data, MEAN_POOL[rank], plain, True))
-    if x.dtype.is_float:
-        return out * (count / divisor)
-    return (out * float(count)).round().astype(node.dtype) / divisor
-
-
-def _grown(x: Term, window: Window) -> Term:
-    """An image with its padding, and zeros behind for windows that are not whole."""
-    kernel, strides, pads, _, ceil = window
-    rank, widths = len(kernel), []
-    for k in range(rank):
-        rest = int(x.shape[x.ndim - rank + k]) + 2 * pads[k] - kernel[k] if ceil else 0
-        widths += [pads[k], pads[k] + -rest % strides[k]]
-    return op.nn.pad(x, [0] * 2 * (x.ndim - rank) + widths) if any(widths) else x
+        return [best, None]
+    return [best, cx.tensor(greatest_at(cx, x, window_of(rank, *window), best.shape[-rank:]))]
 
 
 @aten("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_avg_pool1d")
@@ -275,6 +216,8 @@ def convolution_backward(
     def cut(out: Term, like: Term) -> Term:
         """Without the windows that begin in what strides, dilations or output_padding leave over."""
         ends = [like.shape[a] for a in spatial]
+        if all(map(cx.equal, ends, out.shape[2:])):
+            return out
         return out.strided_slice(spatial, [0] * rank, ends, [1] * rank, True)
 
     if mask[0] and transposed:

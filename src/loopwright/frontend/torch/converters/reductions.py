@@ -144,14 +144,6 @@ def variance(
     return out * (n / (n - correction).maximum(0))
 
 
-@aten("var_mean.correction")
-def var_mean(
-    cx: Context, node: Node, x: Term, dim: Dims, *, correction: Number | None, keepdim: bool
-) -> list[Term]:
-    mean = _reduced(cx, op.mean, x, _axes(dim), keepdim)
-    return [variance(cx, node, x, dim, correction=correction, keepdim=keepdim), mean]
-
-
 # ---------------------------------------------------------------- norms
 
 
@@ -296,19 +288,17 @@ def histc(cx: Context, node: Node, x: Term, bins: int, min: Number, max: Number)
     return cx.collected(bins, 0, at, cx.filled(line.shape, 1, dtype), "add")
 
 
-rows(
-    {
-        "cumsum": lambda cx, node, x, dim: cx.tensor(x, node.dtype).cumsum(dim, node.dtype),
-        "cumprod": lambda cx, node, x, dim: cx.tensor(x, node.dtype).cumprod(dim, node.dtype),
-        "_softmax softmax.int": lambda cx, node, x, dim: op.nn.softmax(
-            cx.tensor(x, node.dtype), dim
-        ),
-        "_log_softmax log_softmax.int": lambda cx, node, x, dim: op.nn.log_softmax(
-            cx.tensor(x, node.dtype), dim
-        ),
-        "logcumsumexp": lambda cx, node, x, dim: x.logcumsumexp(dim),
-        "kthvalue": lambda cx, node, x, k, dim, keepdim: _chosen(cx, x, dim, keepdim, k - 1),
-        "median nanmedian": lambda cx, node, x: median(cx, node, cx.flat(x), 0)[0],
-        "topk": lambda cx, node, x, k, dim, largest: op.topk(x, k, dim, "both", largest, "int64"),
-    }
-)
+# The rest are formulas.
+rows({
+    "var_mean.correction": lambda cx, node, x, dim, *, correction, keepdim: [
+        variance(cx, node, x, dim, correction=correction, keepdim=keepdim),
+        _reduced(cx, op.mean, x, _axes(dim), keepdim)],
+    "cumsum": lambda cx, node, x, dim: cx.tensor(x, node.dtype).cumsum(dim, node.dtype),
+    "cumprod": lambda cx, node, x, dim: cx.tensor(x, node.dtype).cumprod(dim, node.dtype),
+    "_softmax softmax.int": lambda cx, node, x, dim: op.nn.softmax(cx.tensor(x, node.dtype), dim),
+    "_log_softmax log_softmax.int": lambda cx, node, x, dim: op.nn.log_softmax(cx.tensor(x, node.dtype), dim),
+    "logcumsumexp": lambda cx, node, x, dim: x.logcumsumexp(dim),
+    "kthvalue": lambda cx, node, x, k, dim, keepdim: _chosen(cx, x, dim, keepdim, k - 1),
+    "median nanmedian": lambda cx, node, x: median(cx, node, cx.flat(x), 0)[0],
+    "topk": lambda cx, node, x, k, dim, largest: op.topk(x, k, dim, "both", largest, "int64"),
+})  # fmt: skip

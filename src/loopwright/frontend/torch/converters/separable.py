@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from ....base.errors import explain
+from ...graph.operators.windows import MEAN_POOL, Window, pooled
 from ...graph.values import literal
 from ..context import Size, Term, op
 from ..context import TorchContext as Context
 from ..model import TorchNode as Node
 from .images import NEAREST, smooth_style
-from .nn import Numbers, rank_of, window_of
+from .nn import Numbers, batched, rank_of, window_of
 from .shapes import nearest_within
 from .table import aten
 
@@ -26,23 +27,36 @@ Array = np.ndarray[Any, Any]
 Taps = Callable[[int, Size, Size], tuple[Term, Term]]
 
 
+def _gathered(cx: Context, node: Node, x: Term, rank: int, taps: Taps) -> Term:
+    """The sums along each of the last axes."""
+    first, dtype = x.ndim - rank, _sum_dtype(node)
+    x = cx.tensor(x, dtype)
+    for k, want in enumerate(cx.dims(node.value)[-rank:]):
+        at, weights = taps(k, x.shape[first + k], want)
+        x = (x.take(at, first + k) * _shares(x, weights, first + k)).sum([first + k + 1])
+    return cx.tensor(x, node.dtype)
+
+
 def _along_axes(cx: Context, node: Node, grad: Term, rank: int, taps: Taps) -> Term:
-    """The gradient added along each of the last axes where its elements are from, so that one that is not finite
-    stays among these."""
+    """The gradient of `_gathered`: added along each of the last axes where its elements are from, so that one that is
+    not finite stays among these."""
     first, dtype = grad.ndim - rank, _sum_dtype(node)
     grad = cx.tensor(grad, dtype)
-    for k, have in enumerate(cx.dims(node.value)[first:]):
-        axis = first + k
-        at, weights = taps(k, have, grad.shape[axis])
-        shares = weights.astype(dtype).expand_dims([*range(2, grad.ndim + 1 - axis)])
-        grads = grad.expand_dims([axis + 1]) * shares
+    for axis, have in enumerate(cx.dims(node.value)[first:], first):
+        at, weights = taps(axis - first, have, grad.shape[axis])
+        grads = grad.expand_dims([axis + 1]) * _shares(grad, weights, axis)
         zeros = cx.filled([*grad.shape[:axis], have, *grad.shape[axis + 1 :]], 0, dtype)
         grad = op.grad.take_backward(grads, zeros, at, axis)
     return cx.tensor(grad, node.dtype)
 
 
+def _shares(x: Term, weights: Term, axis: int) -> Term:
+    """Weights with a row for each element of an axis, about to multiply its taps."""
+    return weights.astype(str(x.dtype)).expand_dims([*range(2, x.ndim + 1 - axis)])
+
+
 def _sum_dtype(node: Node) -> str:
-    return "float64" if node.dtype == "float64" else "float32"
+    return "float32" if "float" in node.dtype and node.dtype != "float64" else "float64"
 
 
 @aten("upsample_nearest1d_backward", "upsample_nearest2d_backward", "upsample_nearest3d_backward",
@@ -82,17 +96,9 @@ def adaptive_avg_pool_backward(cx: Context, node: Node, grad: Term, x: Term) -> 
     return _along_axes(cx, node, grad, rank_of(node), taps)
 
 
-@aten("avg_pool2d_backward", "avg_pool3d_backward")
-def avg_pool_backward(
-    cx: Context, node: Node, grad: Term, x: Term, kernel: Numbers, stride: Numbers, padding: Numbers,
-    ceil_mode: bool, count_include_pad: bool, divisor: int | None,
-) -> Term:  # fmt: skip
-    rank = rank_of(node)
-    size, strides, pads, _, _ = window_of(rank, kernel, stride, padding, 1, ceil_mode)
-    if rank == 2 and not (ceil_mode or divisor) and (count_include_pad or not any(pads)):
-        pair = (v.reshape([1, cx.product(v.shape[:-2]), *v.shape[-2:]]) for v in (grad, x))
-        out = op.grad.avg_pool2d_backward(*pair, size, strides, pads, (1, 1), False, True)
-        return out.reshape(cx.shape(node.value))
+def _means(cx: Context, window: Window, count_include_pad: bool, divisor: int | None) -> Taps:
+    """The elements of a window, each with the same share; 1 with a divisor, by which all are divided later."""
+    size, strides, pads, _, _ = window
 
     def taps(k: int, have: Size, want: Size) -> tuple[Term, Term]:
         begin = (cx.line(want) * strides[k] - pads[k]).expand_dims([1])
@@ -103,7 +109,36 @@ def avg_pool_backward(
         share = 1.0 / (cx.filled([1, 1], 1, "float64") if divisor else count.astype("float64"))
         return inside, cx.where(at.equal(inside), share, 0.0)
 
-    grad = _along_axes(cx, node, grad, rank, taps)
+    return taps
+
+
+@aten("avg_pool1d", "avg_pool2d", "avg_pool3d")
+@batched
+def avg_pool(
+    cx: Context, node: Node, x: Term, kernel: Numbers, stride: Numbers, padding: Numbers, ceil_mode: bool,
+    count_include_pad: bool, divisor: int | None = None,
+) -> Term:  # fmt: skip
+    rank = rank_of(node)
+    window = window_of(rank, kernel, stride, padding, 1, ceil_mode)
+    if divisor:
+        return (
+            _gathered(cx, node, x, rank, _means(cx, window, count_include_pad, divisor)) / divisor
+        )
+    return cx.tensor(pooled(cx, x, MEAN_POOL[rank], window, count_include_pad))
+
+
+@aten("avg_pool2d_backward", "avg_pool3d_backward")
+def avg_pool_backward(
+    cx: Context, node: Node, grad: Term, x: Term, kernel: Numbers, stride: Numbers, padding: Numbers,
+    ceil_mode: bool, count_include_pad: bool, divisor: int | None,
+) -> Term:  # fmt: skip
+    rank = rank_of(node)
+    window = size, strides, pads, _, _ = window_of(rank, kernel, stride, padding, 1, ceil_mode)
+    if rank == 2 and not (ceil_mode or divisor) and (count_include_pad or not any(pads)):
+        pair = (v.reshape([1, cx.product(v.shape[:-2]), *v.shape[-2:]]) for v in (grad, x))
+        out = op.grad.avg_pool2d_backward(*pair, size, strides, pads, (1, 1), False, True)
+        return out.reshape(cx.shape(node.value))
+    grad = _along_axes(cx, node, grad, rank, _means(cx, window, count_include_pad, divisor))
     return grad / float(divisor) if divisor else grad
 
 
@@ -163,13 +198,7 @@ def upsample_smooth(
 ) -> Term:
     if not x.dtype.is_float:
         raise ValueError(explain("images of integers with antialiasing"))
-    taps, dtype = _smooth_taps(cx, node, corners, scales), _sum_dtype(node)
-    x = cx.tensor(x, dtype)
-    for axis, want in ((2, cx.dims(node.value)[2]), (3, cx.dims(node.value)[3])):
-        at, shares = taps(axis - 2, x.shape[axis], want)
-        shares = shares.astype(dtype).expand_dims([*range(2, x.ndim + 1 - axis)])
-        x = (x.take(at, axis) * shares).sum([axis + 1])
-    return cx.tensor(x, node.dtype)
+    return _gathered(cx, node, x, 2, _smooth_taps(cx, node, corners, scales))
 
 
 @aten("_upsample_bilinear2d_aa_backward", "_upsample_bicubic2d_aa_backward")

@@ -9,17 +9,11 @@ from typing import Any
 
 from ....ir.dtype import DataType
 from ....ir.prim_expr import IntImm, PrimExpr
-from ....relax.expr import Expr, ShapeExpr
+from ....relax.expr import ShapeExpr
 from ..context import Arg, Number, Size, Term, op
 from ..context import TorchContext as Context
 from ..model import TorchNode as Node
 from .table import aten, rows
-
-
-@aten("view", "view_copy", "_unsafe_view", "reshape", "flatten.using_ints", "squeeze", "squeeze.dim", "squeeze.dims",
-      "unsqueeze", "prims.collapse.default", "prims.split_dim.default", "prims.collapse_view.default")  # fmt: skip
-def view(cx: Context, node: Node, x: Term) -> Term:
-    return x.reshape(cx.shape(node.value))
 
 
 @aten("view.dtype")
@@ -111,20 +105,6 @@ def repeat(cx: Context, node: Node, x: Term, repeats: Sequence[Size]) -> Term:
     return cx.ops.tile(wide, cx.from_elements(counts, "int64"))
 
 
-@aten("roll")
-def roll(cx: Context, node: Node, x: Term, shifts: list[Size], dims: Sequence[int]) -> Term:
-    if not dims:
-        return roll(cx, node, cx.flat(x), shifts, [0]).reshape(x.shape)
-    for shift, axis in zip(shifts, dims, strict=True):
-        extent = x.shape[axis]
-        if not cx.equal(extent, 0):
-            at = cx.simplify(extent - shift % extent)
-            rotated = cx.concat([cx.part(x, axis, at, extent), cx.part(x, axis, 0, at)], axis)
-            same = cx.equal(rotated.shape[axis], extent)
-            x = rotated if same else cx.tensor(cx.with_dims(rotated, {axis: extent}))
-    return x
-
-
 def widths_of(ndim: int, pad: Sequence[Size]) -> list[list[Size]]:
     """The widths before and after each axis; torch counts from the last one."""
     sides: list[list[Size]] = [[0, 0] for _ in range(ndim)]
@@ -185,13 +165,6 @@ def full(cx: Context, node: Node, like: object, value: Arg) -> Term:
     return op.full(cx.shape(node.value), cx.tensor(value, node.dtype), node.dtype)
 
 
-@aten("empty.memory_format", "empty_permuted", "empty_strided", "empty_like", "new_empty",
-      "new_empty_strided", "zeros", "_efficientzerotensor", "zeros_like", "new_zeros")  # fmt: skip
-def zeros(cx: Context, node: Node) -> Expr:
-    """Memory that is not defined is zero."""
-    return op.zeros(cx.shape(node.value), node.dtype)
-
-
 @aten("arange.start_step", "arange.start")
 def arange(cx: Context, node: Node, start: Arg, end: Arg, step: Arg = 1) -> Term:
     dtype = node.dtype
@@ -203,6 +176,12 @@ def arange(cx: Context, node: Node, start: Arg, end: Arg, step: Arg = 1) -> Term
 
 # The rest are formulas.
 rows({
+    "view view_copy _unsafe_view reshape flatten.using_ints squeeze squeeze.dim squeeze.dims unsqueeze "
+    "prims.collapse.default prims.split_dim.default prims.collapse_view.default":
+        lambda cx, node, x: x.reshape(cx.shape(node.value)),
+    # Memory that is not defined is zero.
+    "empty.memory_format empty_permuted empty_strided empty_like new_empty new_empty_strided zeros "
+    "_efficientzerotensor zeros_like new_zeros": lambda cx, node: op.zeros(cx.shape(node.value), node.dtype),
     "expand expand_copy broadcast_to": lambda cx, node, x: x.broadcast_to(cx.shape(node.value)),
     "permute permute_copy": lambda cx, node, x, dims: x.permute_dims(dims),
     "t": lambda cx, node, x: x.permute_dims([*range(x.ndim)][::-1]),

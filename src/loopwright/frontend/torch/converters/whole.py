@@ -23,7 +23,7 @@ from ....relax import op as builders
 from ....relax.expr import Expr, PrimValue, ShapeExpr, Tuple
 from ...graph.registry import Converter
 from ..arguments import by_name
-from ..context import Arg, Number, Size, Term, op
+from ..context import Number, Size, Term, op
 from ..context import TorchContext as Context
 from ..model import TorchNode as Node
 from .shapes import widths_of
@@ -77,9 +77,12 @@ def _args(node: fx.Node) -> SimpleNamespace:
 
 @whole("addmm")
 def addmm(cx: Context, node: Node, base: Term, a: Term, b: Term, beta: Number, alpha: Number) -> Term:  # fmt: skip
-    out = op.matmul(a, b, node.dtype)
-    out = out if alpha == 1 else out * alpha
-    return out if beta == 0 else (base if beta == 1 else base * beta) + out
+    out = _times(op.matmul(a, b, node.dtype), alpha)
+    return out if beta == 0 else _times(base, beta) + out
+
+
+def _times(x: Term, factor: Number) -> Term:
+    return x if factor == 1 else x * factor
 
 
 def _is_batch(node: fx.Node) -> bool:
@@ -97,12 +100,6 @@ def convolution(
     named = {"strides": stride, "padding": padding, "out_dtype": node.dtype}
     out = build(x, weight, **dict(zip(names, more, strict=True)), **named)
     return out if bias is None else out + bias.reshape([1, -1, *[1] * rank])
-
-
-@whole("pad", only=lambda node: all(isinstance(w, int) and w >= 0 for w in _args(node).pad))
-def pad(cx: Context, node: Node, x: Term, widths: list[int], mode: str, value: Any) -> Term:
-    sides = [w for side in widths_of(x.ndim, widths) for w in side if isinstance(w, int)]
-    return op.nn.pad(x, sides, mode, float(value or 0))
 
 
 def _is_attention(node: fx.Node) -> bool:
@@ -159,35 +156,10 @@ def _affine(cx: Context, dims: Sequence[int], dtype: str, *values: Term | None) 
     return [cx.literal(p) if v is None else v for p, v in zip(plain, values, strict=True)]
 
 
-@whole("layer_norm")
-def layer_norm(
-    cx: Context, node: Node, x: Term, shape: list[int], weight: Term | None, bias: Term | None, eps: float
-) -> Term:  # fmt: skip
-    affine = _affine(cx, shape, node.dtype, weight, bias)
-    return op.nn.layer_norm(x, *affine, [*range(-len(shape), 0)], eps)
-
-
-@whole("instance_norm", only=lambda n: _args(n).running_mean is None and _args(n).use_input_stats)
-def instance_norm(
-    cx: Context, node: Node, x: Term, weight: Term | None, bias: Term | None, mean: None, var: None,
-    training: bool, momentum: float, eps: float,
-) -> Term:  # fmt: skip
-    affine = _affine(cx, node.value.shape[1:2], node.dtype, weight, bias)
-    return op.nn.instance_norm(x, *affine, 1, [*range(2, x.ndim)], eps)
-
-
 def _is_nll(node: fx.Node) -> bool:
     args = _args(node)
     classes = args.self.ndim == 2 and not args.target.is_floating_point()
     return classes and not args.label_smoothing
-
-
-@whole("cross_entropy_loss", only=_is_nll)
-def cross_entropy(
-    cx: Context, node: Node, preds: Term, target: Term, weight: Term | None, reduction: int, ignored: int
-) -> Term:  # fmt: skip
-    how = ("none", "mean", "sum")[reduction]
-    return op.nn.nll_loss(op.nn.log_softmax(preds), target, weight, how, ignored)
 
 
 @whole("linalg_vector_norm")
@@ -203,28 +175,11 @@ def vector_norm(cx: Context, node: Node, x: Term, order: Number, dim: Any, keepd
 # ---------------------------------------------------------------- elements
 
 
-@whole("rsub.Tensor", "rsub.Scalar")
-def rsub(cx: Context, node: Node, a: Arg, b: Arg, alpha: Number) -> Term:
-    x = cx.tensor(a, node.dtype)
-    return cx.tensor(b, node.dtype) - (x if alpha == 1 else x * alpha)
-
-
 @whole("copy")
 def copy(cx: Context, node: Node, x: Term, source: Term) -> Term:
     out = cx.tensor(source, node.dtype)
     same = x.ndim == out.ndim and all(map(cx.equal, x.shape, out.shape))
     return out if same else out.broadcast_to(cx.shape(node.value))
-
-
-@whole("div.Tensor_mode", "floor_divide")
-def floor_divide(cx: Context, node: Node, a: Arg, b: Arg, rounding_mode: str = "floor") -> Any:
-    return cx.tensor(a, node.dtype) // b if rounding_mode == "floor" else None
-
-
-@whole("masked_fill.Scalar")
-def masked_fill(cx: Context, node: Node, x: Term, mask: Term, value: Number) -> Term:
-    filler = cx.tensor(value, "int32" if isinstance(value, int) else "float32")
-    return op.where(*cx.broadcast_terms(mask, op.full_like(x, filler), x))
 
 
 # ---------------------------------------------------------------- shapes
@@ -265,13 +220,6 @@ def _with_positions(cx: Context, x: Term, dim: int, at: Term) -> list[Term]:
     return _tuple(cx, [x.gather_elements(at, dim), at])
 
 
-@whole("select.int")
-def select(cx: Context, node: Node, x: Term, dim: int, index: Size) -> Any:
-    if not isinstance(index, int) or index < 0:
-        return None
-    return op.take(x, cx.tensor(index, "int64"), dim)
-
-
 @whole("slice.Tensor")
 def slice_tensor(
     cx: Context, node: Node, x: Term, dim: int, start: Size | None, end: Size | None, step: Size
@@ -309,12 +257,6 @@ def embedding(cx: Context, node: Node, weight: Term, indices: Term) -> Term:
     return weight.take(at.reshape([-1]), 0).reshape(cx.shape(node.value))
 
 
-@whole("gather")
-def gather(cx: Context, node: Node, x: Term, dim: int, indices: Term) -> Any:
-    same = (cx.equal(x.shape[a], indices.shape[a]) for a in range(x.ndim) if a != dim % x.ndim)
-    return op.gather_elements(x, indices, dim) if all(same) else None
-
-
 def _line(cx: Context, x: Term) -> Term:
     return x if x.ndim == 1 else cx.flat(x)
 
@@ -346,12 +288,6 @@ def index_put(
 # ---------------------------------------------------------------- new tensors
 
 
-@whole("new_ones", "new_zeros", "ones")
-def filled(cx: Context, node: Node, *_: object) -> Term:
-    value = cx.tensor("ones" in node.op_type, node.dtype)
-    return op.full(cx.shape(node.value), value, node.dtype)
-
-
 @whole("linspace")
 def linspace(cx: Context, node: Node, start: float, end: float, steps: int) -> Expr:
     """Steps to half a step beyond the end, so that rounding does not leave it out."""
@@ -372,6 +308,20 @@ def _dtype(node: Node, x: Term) -> str | None:
 
 # The others are a formula.
 for _names, _convert in {
+    "rsub.Tensor rsub.Scalar": lambda cx, node, a, b, alpha:
+        cx.tensor(b, node.dtype) - _times(cx.tensor(a, node.dtype), alpha),
+    "div.Tensor_mode floor_divide": lambda cx, node, a, b, rounding_mode="floor":
+        cx.tensor(a, node.dtype) // b if rounding_mode == "floor" else None,
+    "masked_fill.Scalar": lambda cx, node, x, mask, value: op.where(*cx.broadcast_terms(
+        mask, op.full_like(x, cx.tensor(value, "int32" if isinstance(value, int) else "float32")), x)),
+    "select.int": lambda cx, node, x, dim, index:
+        op.take(x, cx.tensor(index, "int64"), dim) if isinstance(index, int) and index >= 0 else None,
+    "gather": lambda cx, node, x, dim, indices: op.gather_elements(x, indices, dim)
+        if all(cx.equal(x.shape[a], indices.shape[a]) for a in range(x.ndim) if a != dim % x.ndim) else None,
+    "new_ones new_zeros ones": lambda cx, node:
+        op.full(cx.shape(node.value), cx.tensor("ones" in node.op_type, node.dtype), node.dtype),
+    "layer_norm": lambda cx, node, x, shape, weight, bias, eps: op.nn.layer_norm(
+        x, *_affine(cx, shape, node.dtype, weight, bias), [*range(-len(shape), 0)], eps),
     "linear": lambda cx, node, x, weight, bias: op.linear(x, weight, bias, node.dtype),
     "mm bmm matmul": lambda cx, node, a, b: op.matmul(a, b, node.dtype),
     "hardtanh": lambda cx, node, x, low, high: op.clip(cx.tensor(x, node.dtype), _float(low), _float(high)),
@@ -402,6 +352,14 @@ for _names, _convert in {
 }.items():  # fmt: skip
     whole(*_names.split())(_convert)
 for _name, _only, _convert in (
+    ("pad", lambda n: all(isinstance(w, int) and w >= 0 for w in _args(n).pad),
+     lambda cx, node, x, widths, mode, value: op.nn.pad(
+         x, [w for side in widths_of(x.ndim, widths) for w in side], mode, float(value or 0))),
+    ("instance_norm", lambda n: _args(n).running_mean is None and _args(n).use_input_stats,
+     lambda cx, node, x, weight, bias, mean, var, training, momentum, eps: op.nn.instance_norm(
+         x, *_affine(cx, node.value.shape[1:2], node.dtype, weight, bias), 1, [*range(2, x.ndim)], eps)),
+    ("cross_entropy_loss", _is_nll, lambda cx, node, preds, target, weight, how, ignored: op.nn.nll_loss(
+        op.nn.log_softmax(preds), target, weight, ("none", "mean", "sum")[how], ignored)),
     ("pixel_shuffle", lambda n: _args(n).self.ndim == 4,
      lambda cx, node, x, factor: op.nn.pixel_shuffle(x, factor)),
     ("tile", lambda n: all(isinstance(r, int) for r in _args(n).dims),
