@@ -151,7 +151,7 @@ def _next_group(
     at: PrimExpr,
     read: Callable[[PrimExpr], PrimExpr],
     chosen: Callable[[PrimExpr], PrimExpr],
-    bounded: PrimExpr | bool,
+    bounded: PrimExpr,
     hit: Callable[[PrimExpr, PrimExpr], None],
 ) -> None:
     """`hit(value, index)` for the elements of the group at `at` if one of them is `chosen`, or until it is
@@ -223,8 +223,8 @@ def _first_of_groups(
     bound: BufferVar,
     descending: bool,
 ) -> bool:
-    """A bound that `count` elements or more do not sort after, where that pays: of twice many groups that sorts first in each, and of these the one at `count`. Of random elements 1.4
-    times `count` are left."""
+    """Write a bound that `count` elements or more do not sort after, where that pays: of twice as many groups the
+    elements that sort first, and of these the one at `count`. Of random elements 1.4 times `count` are left."""
     groups = -(-2 * count // _GROUP) * _GROUP
     length = size.value // groups if isinstance(size, IntImm) else 0
     if not 4 <= length <= 64:  # a row of 640 times `count` has had a bound as good soon enough

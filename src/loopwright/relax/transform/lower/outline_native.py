@@ -40,7 +40,7 @@ a result of theirs is used. A function that is native as a whole remains unchang
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ....ir.expr import GlobalVar
@@ -120,7 +120,7 @@ class _Outliner:
         return block if same else rx.BindingBlock(bindings, block.span)
 
     def parted(
-        self, run: list[rx.Binding], used: Collection[rx.Var], here: set[rx.Var]
+        self, run: list[rx.Binding], used: Iterable[rx.Var], here: set[rx.Var]
     ) -> tuple[list[rx.Binding], list[rx.Binding]]:
         """The bindings of a run that are due where some variables are used, and those that may wait
         for their own use, as they read parameters only: their results need no memory until then.
