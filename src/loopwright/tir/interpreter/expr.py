@@ -70,7 +70,7 @@ class ExprTranslator:
         self.opened: dict[tuple[Buffer, str], str] = {}
         self.analyzer = Analyzer()
         self.mask: str | None = None
-        self.height = 0  # of the text of the last value, and of those beside it, in operations
+        self.height = 0  # of the texts of the value so far, in operations
         self.early: list[str] | None = (
             None  # deep parts that are computed before the value around them
         )
@@ -152,13 +152,13 @@ class ExprTranslator:
             raise LoopwrightError(explain(what, got=type(expr).__name__, span=expr.span))
         if self.early is None:
             return self.in_steps(expr)
-        beside, self.height = self.height, 0
+        before, self.height = self.height, 0
         text, loose = rule(self, expr)
         if self.height >= DEEPEST and expr.dtype.is_float:
             name = self.fresh("t")
             self.early.append(f"({name} := {text})")
             text, self.height = name, 0
-        self.height = max(beside, self.height + 1)
+        self.height = max(before, self.height + 1)
         return text, loose
 
     def in_steps(self, expr: PrimExpr) -> tuple[str, bool]:
