@@ -671,3 +671,35 @@ def main(A: T.Buffer((4,), "int32")):
 """)
     run(func, [given := np.zeros(4, "int32")])
     np.testing.assert_array_equal(given, [0, 100, -56, 44])
+
+
+@pytest.mark.parametrize("kind", ["select", "let", "plain"])
+def test_expressions_deeper_than_python_reads(kind):
+    (x, y) = buffers(("x", (4,), "float32"), ("y", (4,), "float32"))
+    v = tir.Var("v", "float32")
+
+    def deep(value, at):
+        for k in range(150):
+            value = value * at + tir.const(k / 64, "float32")
+        return value
+
+    def body(i):
+        at = x[i]
+        if kind == "let":
+            return tir.BufferStore(y, tir.Let(v, deep(at, at), deep(v, at)), [i])
+        below = tir.const(2, "float32") if kind == "select" else deep(at, at)
+        return tir.BufferStore(y, tir.Select(at < 0.5, deep(at * 2.0, at), below), [i])
+
+    given = np.array([0.25, 0.5, 0.75, -0.5], "float32")
+    got = np.zeros(4, "float32")
+    run(tir.PrimFunc([x, y], loop(4, body)), [given, got])
+
+    def expected(value, at):
+        for k in range(150):
+            value = value * at + k / 64
+        return value
+
+    first = {"let": lambda a: expected(expected(a, a), a)}.get(kind, lambda a: expected(2 * a, a))
+    below = {"select": lambda a: 2.0, "plain": lambda a: expected(a, a)}.get(kind, first)
+    want = [first(float(a)) if a < 0.5 else below(float(a)) for a in given]
+    np.testing.assert_allclose(got, want, rtol=1e-4)

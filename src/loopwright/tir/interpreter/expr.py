@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ...base.span import Span
 
 NEVER = 1 << 30  # the depth of expressions that must not be hoisted
+DEEPEST = 24  # operations in each other; one writes up to four pairs of parentheses
 
 INFIX = {
     pe.Add: "+",
@@ -69,6 +70,10 @@ class ExprTranslator:
         self.opened: dict[tuple[Buffer, str], str] = {}
         self.analyzer = Analyzer()
         self.mask: str | None = None
+        self.height = 0  # of the texts of the value so far, in operations
+        self.early: list[str] | None = (
+            None  # deep parts that are computed before the value around them
+        )
 
     # -- names ---------------------------------------------------------------------------------
 
@@ -145,7 +150,26 @@ class ExprTranslator:
         if rule is None:
             what = "the interpreter cannot evaluate this"
             raise LoopwrightError(explain(what, got=type(expr).__name__, span=expr.span))
-        return rule(self, expr)
+        if self.early is None:
+            return self.in_steps(expr)
+        before, self.height = self.height, 0
+        text, loose = rule(self, expr)
+        if self.height >= DEEPEST and expr.dtype.is_float:
+            name = self.fresh("t")
+            self.early.append(f"({name} := {text})")
+            text, self.height = name, 0
+        self.height = max(before, self.height + 1)
+        return text, loose
+
+    def in_steps(self, expr: PrimExpr) -> tuple[str, bool]:
+        """As `raw`, after the deep parts of the value: Python reads 200 parentheses in each other at most.
+        For values that are computed as a whole or not at all."""
+        outer, self.early = self.early, []
+        text, loose = self.raw(expr)
+        if self.early:
+            text = f"({', '.join([*self.early, text])})[-1]"
+        self.early = outer
+        return text, loose
 
     def var(self, node: Var) -> tuple[str, bool]:
         text = self.vars.get(node)
@@ -277,14 +301,16 @@ class ExprTranslator:
 
     def both(self, node: pe.BinaryOpExpr) -> tuple[str, bool]:
         word = "and" if isinstance(node, pe.And) else "or"
-        return f"({self.scalar(node.a)} {word} {self.scalar(node.b)})", False
+        right, loose = self.in_steps(node.b)
+        right = self.wrap(right, node.b.dtype) if loose else right
+        return f"({self.scalar(node.a)} {word} {right})", False
 
     def negation(self, node: pe.Not) -> tuple[str, bool]:
         return f"(not {self.scalar(node.a)})", False
 
     def choice(self, cond: PrimExpr, yes: PrimExpr, no: PrimExpr) -> tuple[str, bool]:
-        t, loose_t = self.raw(yes)
-        f, loose_f = self.raw(no)
+        t, loose_t = self.in_steps(yes)
+        f, loose_f = self.in_steps(no)
         return f"({t} if {self.scalar(cond)} else {f})", loose_t or loose_f
 
     def select(self, node: pe.Select) -> tuple[str, bool]:
@@ -294,9 +320,12 @@ class ExprTranslator:
         name = self.fresh(node.var.name)
         value = self.value(node.value)
         self.vars[node.var] = (name, NEVER)
-        body, loose = (
-            self.raw(node.body) if node.dtype.lanes == 1 else (self.value(node.body), False)
-        )
+        if node.dtype.lanes == 1:
+            body, loose = self.in_steps(node.body)
+        else:
+            outer, self.early = self.early, None
+            body, loose = self.value(node.body), False
+            self.early = outer
         return f"(({name} := {value}), {body})[1]", loose
 
     def cast(self, node: pe.Cast) -> tuple[str, bool]:
