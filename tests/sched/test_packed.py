@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import loopwright as lw
 from loopwright import relax, tir
+from loopwright.ir.dtype import DataType
 from loopwright.ir.target import Target
+from loopwright.llm.block import _product
 from loopwright.ops import OPERATORS, packed
 from loopwright.relax.interpreter import Interpreter
-from loopwright.relax.transform import LegalizeOps
+from loopwright.relax.transform import AnnotateTIROpPattern, FuseOps, FuseTIR, LegalizeOps
 from loopwright.sched.apply import ApplyDefaultSchedule
 
 from ..ops.matrix import make
@@ -75,6 +79,30 @@ def test_products_of_floats(rows):
     assert "products_init" in scheduled.script()
     got, expected = Interpreter(scheduled)["main"](*sample.inputs).numpy(), sample.expected()
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("cpu", ["cascadelake", "haswell"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_plain_weights_in_panels(cpu, dtype):
+    """In the rule's tile, whose rows share vectors of weights; the last few rows one by one."""
+    n, builder = tir.Var("n", "int64"), relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo((n, 12), "float32"))
+    weight = relax.Var("weight", relax.TensorStructInfo((2, 12, 64), dtype))
+    with builder.function("main", [x, weight]):
+        out = builder.emit_te(partial(_product, 1), x, weight, primfunc_name_hint="product")
+        builder.emit_func_output(builder.emit(relax.op.nn.relu(out)))
+    with Target(X86 + cpu):
+        module = FuseTIR()(FuseOps()(AnnotateTIROpPattern()(LegalizeOps()(builder.finalize()))))
+        scheduled = ApplyDefaultSchedule()(module)
+    text = scheduled.script()
+    assert "product_init" in text and "if n - " in text
+    rng = np.random.default_rng(0)
+    weights = rng.uniform(-1, 1, (2, 12, 64)).astype(DataType(dtype).numpy())
+    for rows in (1, 3, 6):
+        given = rng.uniform(-1, 1, (rows, 12)).astype(np.float32)
+        got = Interpreter(scheduled)["main"](given, weights).numpy()
+        expected = np.einsum("nk,pkc->npc", given, weights.astype(np.float32)).clip(0)
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("data", [True, False])
