@@ -31,7 +31,7 @@ def test_the_parts_of_the_default_pipeline():
     assert whole.names() == cpu.graph_pipeline().names()
     assert relax.backend.cpu_generic.get_default_pipeline(LLVM).names() == whole.names()
     assert relax.get_default_pipeline(LLVM).names() == whole.names()
-    assert relax.pipeline.legalize_passes(LLVM)[12].name == "LegalizeOps"
+    assert "LegalizeOps" in [p.name for p in relax.pipeline.legalize_passes(LLVM)]
     x = np.linspace(-1, 1, 4, dtype="float32")
     exe = lw.compile(g.Skip, relax_pipeline=whole)
     np.testing.assert_allclose(exe["main"](x).numpy(), np.exp(x) + np.sin(np.exp(x)), rtol=1e-5)

@@ -9,6 +9,7 @@ from loopwright import tir
 from loopwright.arith import Analyzer
 from loopwright.ir.structural import structural_equal
 from loopwright.runtime import tensor
+from loopwright.script import tir as T
 from loopwright.tir import IndexMap
 
 NCHW16C = IndexMap.from_func(lambda n, c, h, w: [n, c // 16, h, w, c % 16])
@@ -233,3 +234,11 @@ def test_indices_beyond_the_old_ones_are_padding_or_refused():
         mapped.non_surjective_inverse([4, 4, 3])
     _, padded = mapped.non_surjective_inverse([4, 4, 4])
     assert not padded.value
+
+
+def test_conditions_are_printed_so_that_python_can_evaluate_them() -> None:
+    """The text of a schedule's trace runs as Python, where `and` of expressions has no meaning."""
+    index_map = tir.IndexMap.from_func(
+        lambda i: [tir.Select(tir.And(i > 1, tir.Not(tir.Or(i > 4, i < 0))), i, 0)]
+    )
+    assert structural_equal(eval(index_map.script().splitlines()[-1], {"T": T}), index_map)

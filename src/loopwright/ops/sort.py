@@ -223,7 +223,7 @@ def _first_of_groups(
     bound: BufferVar,
     descending: bool,
 ) -> bool:
-    """Write a bound that `count` elements or more do not sort after, where that pays: of twice as many groups the
+    """Write a bound that `count` elements or more do not sort after, where that pays: of 2 `count` groups the
     elements that sort first, and of these the one at `count`. Of random elements 1.4 times `count` are left."""
     groups = -(-2 * count // _GROUP) * _GROUP
     length = size.value // groups if isinstance(size, IntImm) else 0

@@ -5,9 +5,11 @@ import pytest
 
 from loopwright.base.errors import InternalError
 from loopwright.ir.module import IRModule
+from loopwright.ir.prim_expr import Let, Var
 from loopwright.ir.target import Target
 from loopwright.ir.transform import PassContext
 from loopwright.script import from_source
+from loopwright.tir import BufferStore, For, ForKind, PrimFunc, decl_buffer
 from loopwright.tir import transform as tt
 from loopwright.tir.interpreter import run
 
@@ -270,3 +272,18 @@ def test_an_index_that_all_lanes_choose_alike(native):
         np.testing.assert_array_equal(got, np.repeat(a, 4) if n == 1 else a)
     text = func.script()
     assert "T.if_then_else(n == 1, T.Broadcast(A[i * n], 4), A[i * n:i * n + 4])" in text
+
+
+def test_a_variable_that_is_bound_again_has_the_new_value():
+    """An expression with a binding that was inlined twice: of a vector, then of a scalar, and within another."""
+    v, x, j = Var("v", "float32"), decl_buffer((4,), "float32", "X"), Var("j", "int32")
+    y = decl_buffer((4,), "float32", "Y")
+    scalar, vector = (Let(v, x[i] + 1.0, v * v) for i in (0, j))
+    value = vector + scalar + Let(v, x[j], Let(v, x[3], v) + v)
+    loop = For(j, 0, 4, ForKind.VECTORIZED, BufferStore(y, value, [j]))
+    params = [Var("x", "handle"), Var("y", "handle")]
+    func = PrimFunc(params, loop, buffer_map=dict(zip(params, (x, y), strict=True)))
+    made = tt.VectorizeLoop()(IRModule({"main": func}))["main"]
+    data, got = np.arange(1, 5, dtype="float32"), np.zeros(4, "float32")
+    run(made, [data, got])
+    np.testing.assert_array_equal(got, (data + 1) ** 2 + 4 + 4 + data)

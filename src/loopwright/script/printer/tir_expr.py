@@ -160,12 +160,18 @@ def _function(p: Printer, node: pe.BinaryOpExpr) -> str:
     return f"{p.tir(name)}({p.expr(node.a)}, {p.expr(node.b)})"
 
 
+def _is_evaluated(p: Printer) -> bool:
+    """Whether Python evaluates the text, not the parser: an index map is a function, where `and` needs
+    a truth value."""
+    return bool(p.frames) and isinstance(p.frames[-1].node, IndexMap)
+
+
 @expr_of(pe.And, pe.Or)
 def _logical(p: Printer, node: pe.BinaryOpExpr) -> str:
     both = type(node) is pe.And
     a, b = p.expr(node.a), p.expr(node.b)
     literal = isinstance(node.a, pe.IntImm) or isinstance(node.b, pe.IntImm)
-    if literal or node.dtype.lanes > 1:
+    if literal or node.dtype.lanes > 1 or _is_evaluated(p):
         return f"{p.tir('And' if both else 'Or')}({a}, {b})"
     level = AND if both else OR
     sign = " and " if both else " or "
@@ -174,7 +180,7 @@ def _logical(p: Printer, node: pe.BinaryOpExpr) -> str:
 
 @expr_of(pe.Not)
 def _not(p: Printer, node: pe.Not) -> str:
-    if isinstance(node.a, pe.IntImm):
+    if isinstance(node.a, pe.IntImm) or _is_evaluated(p):
         return f"{p.tir('Not')}({p.expr(node.a)})"
     return loose(f"not {operand(p.expr(node.a), NOT)}", NOT)
 

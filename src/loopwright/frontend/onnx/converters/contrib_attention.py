@@ -309,7 +309,7 @@ def group_query_attention(
         parts = query, key, value
     new = [_heads(cx, t, n) for t, n in zip(parts, (count, groups, groups), strict=True)]
     past = [] if past_key is None or past_value is None else [past_key, past_value]
-    # batch, rows, groups, size of a head, cached length; what stands for heads is no common extent
+    # batch, rows, groups, size of a head, cached length
     named = ["br-d", "brgd", "brgd", "b", *["bgcd"] * len(past)]
     axes = [[x.find(n) if n in x else None for x in named] for n in "brgdc" if n in "".join(named)]
     q, k, v, last, *past = cx.aligned([*new, flat, *past], axes)

@@ -155,15 +155,19 @@ class VectorExprs(StmtRewriter):
         return node
 
     def visit_Let(self, node: pe.Let) -> Any:
-        value = self.visit(node.value)
+        value, saved = self.visit(node.value), dict(self.values)
         var = self.let_var(node.var, value)
         body = self.visit(node.body)
+        self.values = saved
         if var is node.var and value is node.value and body is node.body:
             return node
         return pe.Let._make(var, value, body, span=node.span)
 
     def let_var(self, var: Var, value: PrimExpr) -> Var:
+        """The variable of a binding. The same one may have been bound before to another value, as where an
+        expression was inlined twice."""
         if value.dtype.lanes == var.dtype.lanes:
+            self.values.pop(var, None)
             return var
         vector = Var(var.name, value.dtype)
         self.values[var] = vector

@@ -186,10 +186,9 @@ class _Vectorizer(VectorExprs):
 
     def visit_LetStmt(self, node: st.LetStmt) -> st.Stmt:
         value = self.visit(node.value)
-        if value is node.value:
-            return node.replace(body=self.statement(node.body))
         if value.dtype.lanes == 1:
-            return node.replace(value=value, body=self.statement(node.body))
+            var = self.let_var(node.var, value)
+            return node.replace(var=var, value=value, body=self.statement(node.body))
         if self.loads_scalar(value) and self.mask is not None:
             raise NotLanewise
         var = self.let_var(node.var, value)
