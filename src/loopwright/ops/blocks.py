@@ -87,7 +87,8 @@ def from_plain(array: np.ndarray, layout: str, plain: str) -> np.ndarray:
         pads.append((0, -size % block))
         axes += [p for p, _ in parts]
         shape += [f if f > 0 else -(-size // block) for _, f in parts]
-    split = np.pad(array, pads).reshape(shape)
+    padded = np.pad(array, pads) if any(after for _, after in pads) else array
+    split = padded.reshape(shape)
     return np.ascontiguousarray(split.transpose(np.argsort(axes)))
 
 

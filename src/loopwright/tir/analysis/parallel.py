@@ -105,6 +105,10 @@ def _race(loop: For, accesses: list[ElementAccess], walk: ElementAccesses) -> st
     if together(loop) == "vectorized":
         return _reordered(loop, shared)
     writes: dict[Var, FirstAccess] = {}
+    by_buffer: dict[Var, list[ElementAccess]] = {}
+    for access in shared:
+        by_buffer.setdefault(access.buffer.data, []).append(access)
+    shared = [p for group in by_buffer.values() if not _apart(loop, group) for p in group]
     for access in shared:
         if not access.is_write:
             continue
@@ -128,18 +132,17 @@ def _reordered(loop: For, in_program_order: list[ElementAccess]) -> str | None:
     """The text for an element two of whose accesses a vectorized loop swaps: the first in the order
     of iterations is later in the order of statements. Indices that do not depend on the loop do
     not matter: such a statement runs once for each iteration."""
-    var = loop.loop_var
     by_buffer: dict[Var, list[tuple[int, ElementAccess]]] = {}
     for n, access in enumerate(in_program_order):
         by_buffer.setdefault(access.buffer.data, []).append((n, access))
     for accesses in by_buffer.values():
-        if any(p.is_write and not any(uses_any(i, {var}) for i in p.indices) for _, p in accesses):
+        if any(
+            p.is_write and not any(uses_any(i, {loop.loop_var}) for i in p.indices)
+            for _, p in accesses
+        ):
             continue
-        first = accesses[0][1].indices
-        inside = {o.loop_var for _, p in accesses for o in p.loops[_depth(p, loop) + 1 :]}
-        if _plain(first, var) and not any(uses_any(i, inside) for i in first):
-            if all(structural_equal(p.indices, first) for _, p in accesses):
-                continue
+        if _apart(loop, [p for _, p in accesses]):
+            continue
         seen: dict[Any, list[tuple[int, int, ElementAccess, dict[Var, int]]]] = {}
         for n, access in accesses:
             for element, number, at in _elements(access, loop):
@@ -167,15 +170,28 @@ def _same_constant(access: ElementAccess, other: ElementAccess) -> bool:
     return isinstance(value, (IntImm, FloatImm)) and structural_equal(value, other.node.value)
 
 
-def _plain(indices: tuple[PrimExpr, ...], var: Var) -> bool:
-    """Whether each iteration has an index of its own."""
-    return any(uses_any(i, {var}) and _is_sum(i) for i in indices)
+def _apart(loop: For, accesses: list[ElementAccess]) -> bool:
+    """Whether some index of a buffer proves that iterations touch different elements: the same in all
+    accesses, and a sum in which the loop's variable is the only one that iterations change."""
+    buffer, first = accesses[0].buffer, accesses[0].indices
+    around = {outer.loop_var for outer in accesses[0].loops[: _depth(accesses[0], loop)]}
+    return all(p.buffer is buffer for p in accesses) and any(
+        _steps(index, loop.loop_var, around) == 1
+        and all(structural_equal(p.indices[n], index) for p in accesses)
+        for n, index in enumerate(first)
+    )
 
 
-def _is_sum(expr: PrimExpr) -> bool:
-    if isinstance(expr, (Add, Sub, Mul)):
-        return _is_sum(expr.a) and _is_sum(expr.b)
-    return isinstance(expr, (Var, IntImm))
+def _steps(expr: PrimExpr, var: Var, fixed: set[Var]) -> int:
+    """How many terms of a sum are `var`, or a multiple of it; more than one where the sum has others
+    than these, variables of `fixed` and numbers."""
+    if isinstance(expr, (Add, Sub)):
+        return _steps(expr.a, var, fixed) + _steps(expr.b, var, fixed)
+    if isinstance(expr, Mul) and isinstance(expr.b, IntImm) and expr.b.value:
+        return _steps(expr.a, var, fixed)
+    if isinstance(expr, Var):
+        return 1 if expr is var else 0 if expr in fixed else 2
+    return 0 if isinstance(expr, IntImm) else 2
 
 
 def _runs_after(
