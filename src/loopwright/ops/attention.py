@@ -35,7 +35,7 @@ from .statements import in_vectors, loops, written
 
 MASKS = (None, "TopLeft", "BottomRight")
 # From this number of queries on keys are transposed first, as the schedule rule `attention` needs them: 128
-# queries took 2,764 us before and 227 after; with one, nothing is gained (docs/performance.md).
+# queries took 2,764 us before and 227 after; with one, nothing is gained (docs/notebook.md).
 _MANY = 8
 
 

@@ -216,7 +216,7 @@ def moved_conv(call: Call, query: LayoutQuery) -> LayoutPlan | None:
 
 
 # With fewer output channels, vectors run along a row instead: 32 to 3 channels, 11 x 11, 41.4 to 8.8 ms
-# (docs/performance.md).
+# (docs/notebook.md).
 _FEW_RESULTS = 4
 _FEW_CHANNELS = 8  # with fewer input channels, the plain layout is read
 

@@ -14,7 +14,7 @@ from .loops import parallel_tiles
 from .machine import RuleSchedule
 
 # A padded image is copied if each element is read this often: the checks of a tile at the border then
-# cost more than the copy (resnet50's first layer: 2014 to 1827 us, docs/performance.md).
+# cost more than the copy (resnet50's first layer: 2014 to 1827 us, docs/notebook.md).
 LEAST_USES = 9
 LEAST_COPIED = 1 << 12  # elements: smaller images are read with checks
 # 64 bytes of a block of 16 channels in bytes; a depthwise layer of 32 x 112 x 112 took 92 us with one pixel, 78 with 4.

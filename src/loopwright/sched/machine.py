@@ -18,7 +18,7 @@ from ..tir.schedule import Schedule
 
 @dataclass(frozen=True)
 class Machine:
-    """Numbers that rules count with; the defaults were measured on Zen 3 to Zen 5 (docs/performance.md)."""
+    """Numbers that rules count with; the defaults were measured on Zen 3 to Zen 5 (docs/notebook.md)."""
 
     # The fewest elements of a task, about 3 us. Longer ones left small kernels to one thread, which then
     # read the other threads' part of an image from their caches.

@@ -28,7 +28,7 @@ UNROLLED_TAPS = 9  # largest window that is unrolled, in elements
 STEPS, UNROLLED_STEPS = 4, 64
 # The most products of vectors in a block of channels that is unrolled: on AVX2 the loop over 8
 # channels took 4 of its 19 instructions a channel (Zen 3: resnet50 1.78 to 1.05 of onnxruntime's
-# time, with other changes; docs/performance.md).
+# time, with other changes; docs/notebook.md).
 UNROLLED_PRODUCTS = 96
 MASKED_TERMS = 64  # of a tile with a condition for each lane: most that are unrolled
 LEAST_ROWS = 4  # fewer rows of two vectors leave multiply-adds waiting for each other

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..tir.expr import BufferLoad
 
 # Of the largest tile: its rows and columns fill 32 vector registers. 1024 x 1024 took 186 us instead
-# of 3079 with a load for each lane (docs/performance.md).
+# of 3079 with a load for each lane (docs/notebook.md).
 SIDE = 16
 # Of a vector: smaller tiles, as of blocks of 8 channels in bytes, are half of the largest at least.
 LEAST_BYTES = 8

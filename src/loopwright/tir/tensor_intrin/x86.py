@@ -164,7 +164,7 @@ def _int16(lanes: int, update: Update = _of_words) -> Dot:
 
 
 _IN_PAIRS: dict[str, Any] = {"requires": (PAIRS_FIT,), "cost": 3}
-# Two shifts of each side in registers, which a tile shares: costs as measured (docs/performance.md).
+# Two shifts of each side in registers, which a tile shares: costs as measured (docs/notebook.md).
 _IN_WORDS: dict[str, Any] = {"cost": 4.5, "registers": 8}
 _RECORDS: dict[str, tuple[Dot, dict[str, Any]]] = {
     VNNI_DOT_16x4_INTRIN: (_bytes(16, _VNNI), {"features": ["avx512vnni"]}),

@@ -49,7 +49,7 @@ from ..rewriting import SweepingRewriter
 SIZE = 3
 TILES = (2, 4)
 BITS = {2: 29, 4: 25}  # by tile: results of bytes must be less than 2**BITS, see `ops.winograd`
-# From the times of 64 to 512 channels, see "Winograd's algorithm on request" in docs/performance.md.
+# From the times of 64 to 512 channels, see "Winograd's algorithm on request" in docs/notebook.md.
 TRANSFORM = 12  # multiply-adds in the time of one element of a transformed tile
 READ = 1  # multiply-adds in the time in which a byte of a weight is read from memory
 
