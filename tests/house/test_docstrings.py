@@ -11,6 +11,7 @@ import doctest
 import importlib
 import inspect
 import pydoc
+import re
 import textwrap
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -168,6 +169,5 @@ def test_the_docstring_of_an_operator():
     )
     assert textwrap.indent(example(operator), "    ") in text
     assert "Raises TypeError for data of another dtype: operands of different dtypes." in text
-    assert "conv2d(data: 'Expr', weight: 'Expr'" in pydoc.plain(
-        pydoc.render_doc(relax.op.nn.conv2d)
-    )
+    shown = pydoc.plain(pydoc.render_doc(relax.op.nn.conv2d))  # a line or, since 3.13, several
+    assert "conv2d(data:'Expr',weight:'Expr'" in re.sub(r"\s", "", shown)

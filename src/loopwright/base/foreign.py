@@ -36,16 +36,11 @@ def named_errors(
         raise RuleError(explain(f"{name} failed", got=got, span=site)) from error
 
 
-@contextmanager
-def noted(what: str, function: Callable[..., Any] | None) -> Iterator[None]:
-    """A context in which `function` is called: its exception gets a note that names it as `what`,
-    unless the function is one of the package's own."""
-    try:
-        yield
-    except Exception as error:
-        if not _is_own_code(function):
-            error.add_note(f"in {what}")
-        raise
+def note(error: Exception, what: str, function: Callable[..., Any] | None) -> None:
+    """Add a note to an exception of `function` that names it as `what`, unless the function is one of
+    the package's own."""
+    if not _is_own_code(function):
+        error.add_note(f"in {what}")
 
 
 def _is_own_code(function: Any) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
@@ -52,16 +52,19 @@ def listener() -> Listener | None:
     return _listener.get()
 
 
-@contextmanager
 def step(
     kind: str, name: str, number: int = 0, total: int = 1, to: Listener | None = None
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Report to the listener, or `to`, the beginning of a step, and its end unless it fails."""
     heard = to or _listener.get()
-    if heard is None:
-        yield
-        return
-    event = Step(kind, name, number, total)
+    return _UNHEARD if heard is None else _reported(heard, Step(kind, name, number, total))
+
+
+_UNHEARD = nullcontext()
+
+
+@contextmanager
+def _reported(heard: Listener, event: Step) -> Iterator[None]:
     heard(event)
     start = time.perf_counter()
     yield

@@ -14,7 +14,7 @@ from ..backend.base import backend_of
 from ..backend.pipeline import get_pipeline
 from ..base import budget, progress
 from ..base.errors import LoopwrightError, explain
-from ..base.foreign import noted
+from ..base.foreign import note
 from ..base.frames import boundary
 from ..base.late import Slot
 from ..base.plugins import load_extensions
@@ -65,8 +65,11 @@ def compile_steps(
         start = time.perf_counter()
         lowered = _lowered(mod, target, options)
         before = time.perf_counter() - start - lowered.seconds
-        with noted(f"the code generator of target {record.kind}", record.emit):
+        try:
             compiled = record.emit(lowered)
+        except Exception as error:
+            note(error, f"the code generator of target {record.kind}", record.emit)
+            raise
         passed = before + lowered.seconds
         return compiled, {"passes": passed, "machine code": time.perf_counter() - start - passed}
 

@@ -169,6 +169,10 @@ class Rewriter(_Dispatching):
 _DEFAULTS = {Visitor.visit_default: 0, Rewriter.visit_default: 1}  # the walker that each calls
 
 
+class _Found(Exception):
+    """Ends the search of `any_node`."""
+
+
 class _FnVisitor(Visitor):
     """Calls a function on each object once. What visits a class's nodes is made of straight-line
     code, as in `_walkers_of`, around the walk."""
@@ -176,7 +180,7 @@ class _FnVisitor(Visitor):
     before: ClassVar[tuple[str, ...]] = ()  # the lines in front of the walk and behind it
     behind: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, fn: Callable[[Any], Any]) -> None:
+    def __init__(self, fn: Callable[[Any], Any] | None = None) -> None:
         self.fn = fn
         self.seen: set[int] = set()
 
@@ -200,6 +204,24 @@ class _PreOrder(_FnVisitor):
     before = (" if self.fn(node) is False: return",)
 
 
+class _Search(_FnVisitor):
+    before = (" if self.fn(node): raise self.end", " if isinstance(node, self.skip): return")
+
+    def __init__(self, test: Callable[[Any], Any], skip: type | tuple[type, ...]) -> None:
+        super().__init__(test)
+        self.skip = skip
+        self.end = _Found
+
+
+class _Collector(_FnVisitor):
+    behind = (" if isinstance(node, self.kinds): self.nodes.append(node)",)
+
+    def __init__(self, kinds: tuple[type[Node], ...]) -> None:
+        super().__init__()
+        self.kinds = kinds
+        self.nodes: list[Any] = []
+
+
 def post_order_visit(stmt: Any, fvisit: Callable[[Any], Any]) -> None:
     """Call `fvisit` on every node below and including `stmt`, a node of any kind, children first,
     each object once."""
@@ -208,9 +230,9 @@ def post_order_visit(stmt: Any, fvisit: Callable[[Any], Any]) -> None:
 
 def nodes_of(node: Any, *kinds: type[N]) -> list[N]:
     """The nodes of some classes below and including `node`, children first, each object once."""
-    nodes: list[N] = []
-    post_order_visit(node, lambda n: nodes.append(n) if isinstance(n, kinds) else None)
-    return nodes
+    collector = _Collector(kinds)
+    collector.visit(node)
+    return collector.nodes
 
 
 def pre_order_visit(stmt: Node, fvisit: Callable[[Any], Any]) -> None:
@@ -219,21 +241,12 @@ def pre_order_visit(stmt: Node, fvisit: Callable[[Any], Any]) -> None:
     _PreOrder(fvisit).visit(stmt)
 
 
-class _Found(Exception):
-    """Ends the search of `any_node`."""
-
-
 def any_node(node: Any, test: Callable[[Any], Any], skip: type | tuple[type, ...] = ()) -> bool:
     """Whether `test` holds for a node below and including `node`; nodes of the classes `skip`
     are tested, the nodes below them are not."""
 
-    def visit(n: Node) -> bool:
-        if test(n):
-            raise _Found
-        return not isinstance(n, skip)
-
     try:
-        pre_order_visit(node, visit)
+        _Search(test, skip).visit(node)
     except _Found:
         return True
     return False

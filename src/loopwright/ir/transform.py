@@ -21,12 +21,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, is_dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
 from ..base import budget, progress
 from ..base import config as knobs
 from ..base.errors import explain, suggest
-from ..base.foreign import noted
+from ..base.foreign import note
 from ..base.frames import boundary
 from ..base.late import public_names as _public_names
 from ..base.registry import Registry
@@ -76,6 +77,9 @@ def _unknown_pass(what: str, name: str, registered: Iterable[str]) -> str:
     return explain(what, got=name, instead=suggest(name, names) if names else None)
 
 
+_info = cache(PassInfo)
+
+
 @dataclass_transform(frozen_default=True)
 class Pass:
     """Base of passes. Subclasses have `run`, maybe `opt_level` and `required`. A user's pass has its
@@ -105,7 +109,7 @@ class Pass:
     def info(self) -> PassInfo:
         """Name, level and requirements."""
         name = self.name or type(self).__name__
-        return PassInfo(self.opt_level, name, tuple(self.required), self.traceable)
+        return _info(self.opt_level, name, tuple(self.required), self.traceable)
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
         """The new module; the same object when nothing changes."""
@@ -155,8 +159,11 @@ class Pass:
 
     def _checked_run(self, mod: IRModule, info: PassInfo, ctx: PassContext) -> IRModule:
         before = structural_hash(mod) if ctx.option("testing.immutable_module") else None
-        with noted(f"the pass {info.name!r}", self.user_code()):
+        try:
             result = self.run(mod, ctx)
+        except Exception as error:
+            note(error, f"the pass {info.name!r}", self.user_code())
+            raise
         if before is not None and structural_hash(mod) != before:
             what = f"pass {info.name!r} changed the module it was given"
             hint = "change a copy: mod.clone()"

@@ -56,7 +56,6 @@ _C_TYPES = {
 }
 
 
-@step("model", "export")
 def export_library(
     exe: Executable, file_name: str | Path, *, header: bool = True, loadable: bool = False,
     linker: Sequence[str] | None = None, fcompile: Callable[..., object] | None = None,
@@ -88,20 +87,21 @@ def export_library(
     shared = shared or loadable
     _check(exe, shared)
     prefix = c_name(path.name.split(".")[0])
-    objects, flags = _objects(exe, prefix, shared, listed)
-    triple = compile_options(exe.program.target)[0]
-    if fcompile is not None:
-        written = export.exported_by(fcompile, objects, path, options, workspace_dir)
-    elif path.suffix in _SHARED:
-        written = export.link_shared(objects, path, linker, flags, triple, workspace_dir)
-    elif path.suffix == ".a":
-        written = export.archive(objects, path)
-    elif path.suffix == ".tar":
-        written = _packed(objects, flags, path)
-    else:
-        written = export.link_relocatable(objects, path, triple)
-    if header:
-        path.with_suffix(".h").write_text(header_text(exe, prefix), encoding="utf-8")
+    with step("model", "export"):
+        objects, flags = _objects(exe, prefix, shared, listed)
+        triple = compile_options(exe.program.target)[0]
+        if fcompile is not None:
+            written = export.exported_by(fcompile, objects, path, options, workspace_dir)
+        elif path.suffix in _SHARED:
+            written = export.link_shared(objects, path, linker, flags, triple, workspace_dir)
+        elif path.suffix == ".a":
+            written = export.archive(objects, path)
+        elif path.suffix == ".tar":
+            written = _packed(objects, flags, path)
+        else:
+            written = export.link_relocatable(objects, path, triple)
+        if header:
+            path.with_suffix(".h").write_text(header_text(exe, prefix), encoding="utf-8")
     return written
 
 
