@@ -186,3 +186,9 @@ def test_sides():
     assert topi.nn.infer_pad(data, wide) == (1, 2)
     kernel, out = te.placeholder((1, 1, 2, 3)), te.placeholder((1, 1, 3, 4))
     assert topi.nn.infer_stride(wide, kernel, out) == (2, 2)
+
+
+def test_a_pool_is_one_reduction_for_schedules():
+    data = te.placeholder((1, 64, 16, 16), name="data")
+    pool = nn.pool2d(data, 3, 1, 1, 0, "max")
+    assert len(pool.op.reduce_axis) == 2 and list(pool.op.input_tensors) == [data]

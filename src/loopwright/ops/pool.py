@@ -138,7 +138,7 @@ def _pool(rank: int, average: bool) -> None:
         layout: str = f"NC{letters}",
         out_layout: str | None = None,
     ):
-        return _pool_expr(
+        return pooled(
             data, pool_size, strides, padding, dilation, ceil_mode, count_include_pad, layout,
             out_layout, average,
         )  # fmt: skip
@@ -195,15 +195,17 @@ def relaid(tensor: te.Tensor, plan: Layout, out_plan: Layout) -> te.Tensor:
     return compute(moved_dims(tensor.shape, plan, out_plan), cell, "relaid", tag="injective")
 
 
-def _pool_expr(
-    data, pool_size, strides, padding, dilation, ceil_mode, include, layout, out_layout, average
-):
+def pooled(
+    data, pool_size, strides, padding, dilation, ceil_mode, include, layout, out_layout, average,
+    lines=True,
+):  # fmt: skip
+    """te: the means or greatest values of windows; lines: those of small windows in two stages."""
     layout, out_plan = layout_of(layout), layout_of(out_layout or layout)
     windows = pool_windows(data.shape, layout, pool_size, strides, padding, dilation, ceil_mode)
     start = const(0, data.dtype) if average else infimum(data.dtype)
     shape = _out_shape(data.shape, layout, windows)
     names = [f"ax{k}" for k in range(len(shape))]
-    if not average and _in_lines(data, layout, windows):
+    if lines and not average and _in_lines(data, layout, windows):
         return relaid(_greatest_of_lines(data, layout, windows), layout, out_plan)
     source = _padded_input(data, layout, windows, start.value)
     spans = {

@@ -12,6 +12,7 @@ from ...ir.prim_expr import PrimExpr
 from ...ops import OPERATORS
 from ...ops.blocks import spatial
 from ...ops.conv import expand_per_axis
+from ...ops.pool import pooled
 from ...te.tensor import Tensor
 from ...tir import layout as layout_of
 from .padding import Ints, listed
@@ -31,16 +32,17 @@ def _pool(rank: int) -> Callable[..., Tensor]:
         data: Tensor, kernel: Ints, stride: Ints, dilation: Ints, padding: Ints, pool_type: str,
         ceil_mode: bool = False, layout: str = plain, count_include_pad: bool = True,
     ) -> Tensor:  # fmt: skip
-        operator = OPERATORS[f"relax.nn.{_check_type(pool_type)}_pool{rank}d"]
+        average = _check_type(pool_type) == "avg"
         per_axis = [
             expand_per_axis([get_const_int(v) for v in listed(values)], rank, name)
             for values, name in ((kernel, "kernel"), (stride, "stride"), (dilation, "dilation"))
         ]
         pads = [get_const_int(p) for p in listed(padding)]
         size, steps, dilations = per_axis
-        return operator(
-            data, size, steps, pads, dilations, ceil_mode, count_include_pad, layout, layout
-        )
+        return pooled(  # one reduction, which schedules tile or tensorize
+            data, size, steps, pads, dilations, ceil_mode, count_include_pad, layout, layout, average,
+            lines=False,
+        )  # fmt: skip
 
     pool.__name__ = pool.__qualname__ = f"pool{rank}d"
     pool.__doc__ = (
