@@ -343,6 +343,36 @@ def test_what_fills_up_a_block_is_not_read(rng):
     np.testing.assert_allclose(run(blocked, array)[0], run(mod, array)[0], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    "channels, results, groups, blocked_groups",
+    [
+        (16, 24, 2, 2),
+        (8, 8, 2, 2),
+        (8, 12, 4, 0),
+        (8, 16, 4, 2),
+        (8, 8, 4, 2),
+        (8, 8, 8, 8),
+        (4, 4, 2, 1),
+    ],
+)
+def test_groups_of_whole_blocks_are_blocked(rng, channels, results, groups, blocked_groups):
+    """Two groups that share a block of four become one, whose weight has zeros."""
+
+    def build(emit, x):
+        weight = const(rng, results, channels // groups, 3, 3)
+        return emit(R.nn.conv2d(x, weight, padding=1, groups=groups))
+
+    mod = graph(build, (2, channels, 6, 6))
+    blocked = BlockedLayout(block=4)(mod)
+    (call,) = calls(blocked, "nn.conv2d")
+    assert call.attrs.data_layout == ("NCHW4c" if blocked_groups else "NCHW")
+    assert call.attrs.groups == (blocked_groups or groups)
+    x = rng.normal(size=(2, channels, 6, 6)).astype("float32")
+    native = np.asarray(driver.compile(blocked)["main"](x))
+    for got in (run(blocked, x)[0], native):
+        np.testing.assert_allclose(got, run(mod, x)[0], rtol=1e-4, atol=1e-5)
+
+
 def test_few_results_have_vectors_along_rows(rng):
     """A block of channels would hold two results; across columns that are left out, none fit."""
     mod = graph(lambda emit, x: conv(rng, emit, conv(rng, emit, x, 8), 2), (1, 8, 6, 6))
