@@ -7,10 +7,15 @@ import pytest
 
 import loopwright as lw
 from loopwright import relax
+from loopwright.ir.functor import nodes_of
+from loopwright.ir.prim_expr import Call
 from loopwright.ir.prim_expr import Var as TirVar
 from loopwright.ops.sort import sorted_indices
 from loopwright.relax.interpreter import Interpreter
 from loopwright.relax.transform import LegalizeOps
+from loopwright.runtime.vm import dynamic_sizes
+from loopwright.tir import stmt as st
+from loopwright.tir.op import is_call_to
 
 
 def module(shape, dtype, build):
@@ -67,6 +72,11 @@ def test_sizes_that_only_the_values_decide():
     n = TirVar("n", "int64")
     places = lw.compile(module((2, n), "int64", relax.op.nonzero))
     np.testing.assert_array_equal(places["main"](x).numpy(), np.stack(np.nonzero(x)))
+    for shape in [(), (0, 4), (3, 8, 5), (4, 3, 8, 2)]:
+        of_shape = np.arange(np.prod(shape, dtype=int)).reshape(shape) % 3
+        np.testing.assert_array_equal(
+            dynamic_sizes.nonzero(of_shape), np.stack(np.nonzero(np.atleast_1d(of_shape)))
+        )
     found = lw.compile(
         module((2, n), "int64", lambda v: relax.op.unique(v, True, False, False, True))
     )
@@ -141,3 +151,22 @@ def test_running_sums_of_rows(axis, width, exclusive):
         want = np.roll(want, 1, axis)
         np.moveaxis(want, axis, 0)[:1] = 0
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("axis, together", [(0, False), (1, True)])
+def test_updates_of_rows_of_their_own_are_shared_among_threads(axis, together):
+    rng = np.random.default_rng(0)
+    data, spots = rng.normal(size=(40, 40)), rng.integers(-40, 40, (40, 90)[:: 1 if axis else -1])
+    changes = rng.normal(size=spots.shape)
+
+    def build(x):
+        return relax.op.scatter_elements(x, relax.const(spots), relax.const(changes), axis)
+
+    mod = module(data.shape, "float64", build)
+    (kernel,) = (f for g, f in LegalizeOps()(mod).functions.items() if g.name_hint != "main")
+    copy = next(n for n in nodes_of(kernel.body, st.For) if n.kind == st.ForKind.PARALLEL)
+    assert together == any(is_call_to(n, "checked_index") for n in nodes_of(copy, Call))
+    wanted = data.copy()
+    for at in np.ndindex(spots.shape):
+        wanted[(at[0], spots[at]) if axis else (spots[at], at[1])] = changes[at]
+    np.testing.assert_array_equal(lw.compile(mod)["main"](data).numpy(), wanted)

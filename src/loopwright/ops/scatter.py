@@ -39,6 +39,7 @@ from .extents import (
     check_filled,
     check_within,
     differ,
+    dims_equal,
     extents_of,
     shorter,
     simplify,
@@ -80,14 +81,16 @@ def _updated(
         *reads, result = pointers
         read = iter(reads)
         values = [next(read) if isinstance(t, te.Tensor) else t for t in others]
-        _copy(ib, old, result, list(data.shape))
+        own = _own_axes(update, values, dims, data.shape)
 
         def store(where, new):
             result[where] = _COMBINE[how](result[where], new)
 
         with ExitStack() as stack:
             *outer, last = dims or [long(1)]
-            at, along = loops(ib, stack, outer, parallel=False), tir.Var("along", "int64")
+            at, along = loops(ib, stack, outer[:own], parallel=True), tir.Var("along", "int64")
+            _copy(ib, old, result, list(data.shape), at)
+            at += loops(ib, stack, outer[own:], parallel=False)
             row = _row(update([*at, along][: len(dims)], values)[0], along)
             if row is None:
                 at += loops(ib, stack, dims[len(outer) :], parallel=False)
@@ -101,6 +104,18 @@ def _updated(
     return te.extern_primfunc(sources, prim_func([*buffers, out], write), name=name)
 
 
+def _own_axes(update: Callable[..., Any], values: list[Any], dims: list[Any], shape: Any) -> int:
+    """How many of the first axes are the same in updates and data, which threads share: updates of others
+    may meet in an element."""
+    at = [tir.Var(f"i{k}", "int64") for k in range(len(dims))]
+    own = 0
+    for where, index, *extents in zip(update(at, values)[0], at[:-1], dims, shape, strict=False):
+        if where is not index or not dims_equal(*extents):
+            break
+        own += 1
+    return own
+
+
 def _row(where: list[PrimExpr], along: PrimExpr) -> list[PrimExpr] | None:
     """The indices before the last one of an update, where they do not depend on the updates' last index
     `along`, and that is the last one: a slice is stored. None elsewhere."""
@@ -109,10 +124,11 @@ def _row(where: list[PrimExpr], along: PrimExpr) -> list[PrimExpr] | None:
     return where[:-1]
 
 
-def _copy(ib: IRBuilder, old: Any, new: Any, shape: list[Any]) -> None:
+def _copy(ib: IRBuilder, old: Any, new: Any, shape: list[Any], first: list[Any]) -> None:
+    """Copy what has the indices `first` on the first axes."""
     with ExitStack() as stack:
         *outer, last = shape or [long(1)]
-        at = loops(ib, stack, outer, parallel=True)
+        at = [*first, *loops(ib, stack, outer[len(first) :], parallel=not first)]
         for i in in_vectors(ib, last, parallel=not outer):
             element = (*at, i)[: len(shape)]
             new[element] = old[element]
