@@ -263,7 +263,7 @@ _MOST_MERGED = 2
 
 
 def _groups_of_blocks(weight: Constant, groups: int, size: int) -> tuple[Constant, int]:
-    """The weight of a convolution whose groups are whole blocks of channels, after neighbouring ones became one
+    """The weight of a convolution whose groups are whole blocks of channels, after adjacent ones became one
     where they are parts of a block, and their number; 0 where there are none."""
     count, per_group, *window = weight.data.shape
     results = count // groups
