@@ -81,7 +81,7 @@ def prefetch_panels(sch: RuleSchedule, numbers: Any, condition: PrimExpr) -> Non
     for plane in (read.buffer for read in node.realize.block.reads):
         if rows := (constant(plane.shape[1]) or 0) // (blocks or 1):
             row, part = floordiv(node.line, WIDE // columns), floormod(node.line, WIDE // columns)
-            place = [panel + 1, block * rows + row, part * columns, 0]
+            place = [panel + 1, block * rows + row, part * columns, const(0, node.line.dtype)]
             node.prefetch(3, plane, place, rows * WIDE // columns, condition, locality=L2)
 
 
