@@ -43,7 +43,7 @@ class BlockInfo:
     @property
     def own_loops(self) -> list[st.For] | None:
         """The loops of the spatial axes, then of the reduction; None unless each axis has one of its own over
-        its whole domain, and there are no others. A single point has none."""
+        its whole domain, without others. A single point has none."""
         axes = self.block.iter_vars
         if not self.loops and all(is_one(axis.dom.extent) for axis in axes):
             return []
