@@ -11,7 +11,17 @@ import onnx.parser
 import pytest
 
 from loopwright.codegen.llvm.export import library_modules
-from tools.fuzz import backends, files, instrumented, mutants, passes, rounding, sanitizers, texts
+from tools.fuzz import (
+    backends,
+    files,
+    instrumented,
+    kernels,
+    mutants,
+    passes,
+    rounding,
+    sanitizers,
+    texts,
+)
 from tools.fuzz.case import Case
 from tools.fuzz.hostile import CHANGES, HOSTILE
 from tools.fuzz.onnx_model import to_onnx
@@ -62,6 +72,10 @@ def test_more_texts():
 
 def test_some_orders_of_passes():
     assert bad(passes.run, [(seed, None) for seed in range(300, 330)]) == {}
+
+
+def test_some_kernels():
+    assert bad(kernels.judged, range(310600049, 310600064)) == {}
 
 
 def test_some_back_ends():

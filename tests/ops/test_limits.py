@@ -153,3 +153,13 @@ def test_means_of_bytes_do_not_wrap(pool):
     given = np.array([[[200, 200, 201, 1, 1, 4]]], np.uint8)
     made = Interpreter(LegalizeOps()(bb.get()))["main"](given).numpy()
     np.testing.assert_array_equal(made, np.array([[[200, 2]]], np.uint8))
+
+
+@pytest.mark.parametrize("name", ["divide", "floor_divide", "mod", "floor_mod"])
+def test_whole_numbers_by_the_literal_0_are_0(name):
+    x = tensor(3, dtype="int32")
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(getattr(op, name)(x, relax.const(0, "int32"))))
+    for level in (bb.get(), LegalizeOps()(bb.get())):
+        assert Interpreter(level)["main"](np.int32([-7, 0, 7])).numpy().tolist() == [0, 0, 0]

@@ -9,6 +9,8 @@ import loopwright as lw
 from loopwright import relax
 from loopwright.ops.paged import append_paged, attention_paged
 from loopwright.relax import op
+from loopwright.relax.interpreter import Interpreter
+from loopwright.relax.transform import LegalizeOps
 
 
 def compiled(function, *infos, **attrs):
@@ -106,14 +108,41 @@ def test_sizes_known_at_run_time_only(rng, any_size, asked, lengths):
 
 
 @pytest.mark.parametrize(
-    ("which", "at", "value"), [(4, 1, 99), (5, 0, 900), (3, 1, 77), (1, 1, 77), (5, 1, 42)]
+    ("which", "at", "value"),
+    [(4, 1, 99), (5, 0, 900), (3, 1, 77), (1, 1, 77), (5, 1, 42), (1, 2, -1), (3, 2, -1)],
 )
 def test_invalid_tables(rng, any_size, which, at, value):
-    """A page that is none, more tokens than pages, starts beyond the end, tokens of the next sequence."""
+    """A page that is none, more tokens than pages, starts beyond the end or below 0, tokens of the next
+    sequence."""
     given = list(drawn(rng, [1, 4], [40, 33], 4, 2, 32, 8, "float32"))
     given[which][at] = value
     with pytest.raises(IndexError, match=r"out of range"):
         any_size(*map(lw.runtime.tensor, given))
+
+
+ROWS, CACHE = (np.ones(shape, np.float32) for shape in ((1, 4, 1, 2), (1, 1, 4, 2)))
+MOST = np.int32(4)
+COUNTS = {
+    "append_cache": lambda n: (CACHE, ROWS[:, :1], np.int32([n]), 4),
+    "attention_cached": lambda n: (ROWS, CACHE, CACHE, np.int32([n])),
+    "attention_var_len": lambda n: (*[ROWS] * 3, np.int32([0, 4]), MOST, np.int32([0, n]), MOST),
+}
+
+
+@pytest.mark.parametrize("count", [-1, 5])
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_that_are_invalid_at_every_level(name, count):
+    """A count or a start below 0 does not count from the end."""
+    arguments = COUNTS[name](count)
+    arrays = [a for a in arguments if not isinstance(a, int)]
+    params = [relax.Var(f"x{n}", info) for n, info in enumerate(infos_of(*arrays))]
+    bb = relax.BlockBuilder()
+    with bb.function("main", params):
+        call = getattr(op.nn, name)(*params, *arguments[len(arrays) :])
+        bb.emit_func_output(bb.emit(call))
+    for level in (bb.get(), LegalizeOps()(bb.get())):
+        with pytest.raises(IndexError, match=f"index {count} is out of range"):
+            Interpreter(level)["main"](*arrays)
 
 
 def step(pages, keys, values, slots, queries, *tables):

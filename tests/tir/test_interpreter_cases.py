@@ -144,6 +144,24 @@ def test_a_product_and_a_sum_rounded_once() -> None:
     assert fma(2.0**27 + 1, 2.0**27 + 1, -(2.0**54)) == 2.0**28 + 1
 
 
+@pytest.mark.parametrize(
+    ("deciding", "value"),
+    [
+        ("T.Cast('int32', A[6] * {c} <= T.float32(4))", 1),
+        ("T.Cast('int32', T.ceil(A[6] * {c}))", 4),
+        ("T.Cast('int32', A[3] * T.float32(0.33333334) - T.float32(1e-9))", 1),
+        ("T.Cast('int32', T.Cast('float32', n + 22) * T.float32(1.3) - T.float32(0.5))", 32),
+        ("T.Cast('int32', T.isinf(A[7] * T.float32(1e38)))", 1),
+        ("T.Cast('int32', T.acos(A[6] * {c} * T.float32(0.25)))", 0),
+        ("T.Cast('int32', T.Cast('float64', A[6] * {c}) == T.float64(4))", 1),
+        ("T.Cast('int32', T.Let(x <= T.float32(4), where={{x: A[6] * {c}}}))", 1),
+    ],
+)
+def test_float32_is_rounded_before_it_decides(deciding: str, value: int) -> None:
+    deciding = deciding.format(c="T.float32(0.66666668)")  # times 6 it is above 4 in double
+    assert ran(of_text(f"x = T.float32()\nI[0] = {deciding}"))[1][0] == value
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int4"])
 def test_strides_of_a_packed_call(dtype: str) -> None:
     func = from_source(f"""

@@ -33,73 +33,42 @@ from .tolerance import arrays, differences, spread
 from .workers import Pool
 
 Say = Callable[[str], None]
-RELAX_ANYWHERE = [
-    "Normalize",
-    "CanonicalizeBindings",
-    "DeadCodeElimination",
-    "EliminateCommonSubexpr",
-    "FoldConstant",
-    "FoldBatchnormToConv2D",
-    "NameDimensions",
-    "LambdaLift",
-    "BlockedLayout",
-    "ConvertLayout",
-    "DropHostCopies",
-    "MergeLayoutChanges",
-    "SinkPermutes",
-    "RewriteDataflowReshape",
-    "AttachGlobalSymbol",
-]
-RELAX_CHAIN = [
-    "LegalizeOps",
-    "AnnotateTIROpPattern",
-    "FuseOps",
-    "FuseTIR",
-    "RewriteDataflowReshape",
-    "ToNonDataflow",
-    "RemovePurityChecking",
-    "CallTIRRewrite",
-    "StaticPlanBlockMemory",
-]
-TIR_ANYWHERE = [
-    "Simplify",
-    "ConvertSSA",
-    "RemoveNoOp",
-    "RenormalizeSplitPattern",
-    "CommonSubexprElimTIR",
-    "HoistIfThenElse",
-    "HoistExpression",
-    "RewriteUnsafeSelect",
-    "RemoveAssume",
-    "RemoveStoreUndef",
-    "NarrowDataType",
-    "LoopPartition",
-    "ConvertForLoopsToSerial",
-    "UnrollLoop",
-    "TransposeInRegisters",
-    "HoistDivisions",
-    "HoistValues",
-    "LowerIntrin",
-]
-TIR_CHAIN = [
-    "LowerInitBlock",
-    "PlanAndUpdateBufferAllocationLocation",
-    "ConvertBlocksToOpaque",
-    "LowerMatchBuffer",
-    "CompactBufferAllocation",
-    "LowerOpaqueBlock",
-    "FlattenBuffer",
-    "LoopPartition",
-    "VectorizeLoop",
-    "TransposeInRegisters",
-    "LowerIntrin",
-    "HoistDivisions",
-    "HoistValues",
-    "UnrollLoop",
-    "StorageRewrite",
-    "RemoveNoOp",
-]
+RELAX_ANYWHERE = """
+    Normalize CanonicalizeBindings DeadCodeElimination EliminateCommonSubexpr FoldConstant
+    FoldBatchnormToConv2D NameDimensions LambdaLift BlockedLayout ConvertLayout DropHostCopies
+    MergeLayoutChanges SinkPermutes RewriteDataflowReshape AttachGlobalSymbol
+    AdjustMatmulOrder CombineParallelMatmul ExpandMatmulOfSum DecomposeOpsForInference
+    ExpandTupleArguments FuseTransposeMatmul FuseAttention InlinePrivateFunctions
+    NormalizeGlobalVar OptimizeLayoutTransform RemoveRedundantReshape RemoveUnusedOutputs
+    RemoveUnusedParameters ReorderPermuteDimsAfterConcat ReorderTakeAfterMatmul SinkReshapes
+    TopologicalSort DataflowUseInplaceCalls ByteProducts ByteTails
+    ConvolutionsAsProducts SplitTransposedConvolutions WinogradConvolutions ComputePrimValue
+    MarkConstants NameRuntimeShapes SpecializePrimFuncBasedOnCallSite AllocateWorkspace
+    SplitLayoutRewritePreproc AttachAttrLayoutFreeBuffers LowerMatmulPrecision WidenFloats
+""".split()  # noqa: SIM905
+RELAX_CHAIN = """
+    ConvertToDataflow LegalizeOps AnnotateTIROpPattern FuseOps FuseTIR RewriteDataflowReshape ToNonDataflow
+    RemovePurityChecking CallTIRRewrite StaticPlanBlockMemory
+""".split()  # noqa: SIM905
+TIR_ANYWHERE = """
+    Simplify ConvertSSA RemoveNoOp RenormalizeSplitPattern CommonSubexprElimTIR
+    HoistIfThenElse HoistExpression RewriteUnsafeSelect RemoveAssume RemoveStoreUndef
+    NarrowDataType LoopPartition ConvertForLoopsToSerial UnrollLoop TransposeInRegisters
+    HoistDivisions HoistValues LowerIntrin SkipAssert ForceNarrowIndexToInt32
+    InlinePrivateFunctions BF16ComputeLegalize BF16StorageLegalize FP8ComputeLegalize
+    FP8StorageLegalize Int4StorageLegalize LowerScalarOps InjectDoubleBuffer
+    InjectSoftwarePipeline InjectVirtualThread PointerValueTypeRewrite
+    ReduceBranchingThroughOvercompute UnifyThreadBinding InstrumentBoundCheckers
+    LowerCustomDatatypes LowerCrossThreadReduction
+""".split()  # noqa: SIM905
+TIR_CHAIN = """
+    LowerInitBlock PlanAndUpdateBufferAllocationLocation ConvertBlocksToOpaque
+    LowerMatchBuffer CompactBufferAllocation LowerOpaqueBlock FlattenBuffer LoopPartition
+    VectorizeLoop TransposeInRegisters LowerIntrin HoistDivisions HoistValues UnrollLoop
+    StorageRewrite RemoveNoOp
+""".split()  # noqa: SIM905
 OPTIONAL = {
+    "ConvertToDataflow",
     "FuseOps",
     "FuseTIR",
     "LoopPartition",

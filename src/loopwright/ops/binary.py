@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from .. import tir
 from ..base.errors import explain
 from ..ir import prim_op
-from ..ir.prim_expr import PrimExpr
+from ..ir.prim_expr import IntImm, PrimExpr
 from ..relax import op as R
 from ..relax.expr import Call, Constant, Expr
 from ..relax.struct_info import TensorStructInfo
@@ -25,6 +26,11 @@ from .params import Tensor
 _INT = {"dtype": "int32", "low": 1, "high": 9}
 _BOOL = {"dtype": "bool"}
 _POSITIVE = {"low": 0.5, "high": 3.0}
+
+
+def _whole(divided: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
+    """A division of integers by any number: `prim_op` refuses the literal 0, whose result is 0."""
+    return lambda a, b: b if isinstance(b, IntImm) and not b.value else divided(a, b)
 
 
 def _trunc_mod(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -102,7 +108,7 @@ binary(
 )
 binary(
     "relax.divide",
-    prim_op.div,
+    _whole(prim_op.div),
     _divide,
     "x1 / x2; integers round toward zero, by 0 to 0.",
     sample=_POSITIVE,
@@ -111,7 +117,7 @@ binary(
 )
 binary(
     "relax.floor_divide",
-    prim_op.floordiv,
+    _whole(prim_op.floordiv),
     _floor_divide,
     "x1 / x2 rounded down; integers by 0: 0.",
     sample=_POSITIVE,
@@ -146,7 +152,7 @@ binary(
 )
 mod = binary(
     "relax.mod",
-    lambda a, b: tir.fmod(a, b) if a.dtype.is_float else prim_op.truncmod(a, b),
+    _whole(lambda a, b: tir.fmod(a, b) if a.dtype.is_float else prim_op.truncmod(a, b)),
     _trunc_mod,
     "Remainder with the sign of x1.",
     sample=_INT,
@@ -155,7 +161,7 @@ mod = binary(
 mod.samples(case((2, 3), (2, 3), low=0.5, high=3.0))
 floor_mod = binary(
     "relax.floor_mod",
-    _floor_mod,
+    _whole(_floor_mod),
     np.mod,
     "Remainder with the sign of x2.",
     sample=_INT,

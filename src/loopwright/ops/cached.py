@@ -17,7 +17,7 @@ from .core import case, op
 from .extents import check_multiple, extents_of, simplify
 from .overlap import rows
 from .params import Prim, Tensor
-from .statements import in_vectors, long, written
+from .statements import check_counts, count_in, in_vectors, long, written
 
 
 @op("relax.nn.append_cache", alone=True, may_alias=((3, 0),))
@@ -44,8 +44,7 @@ def append_cache(past: Tensor, new: Tensor, starts: Tensor, length: Prim):
                 for i in in_vectors(ib, size):
                     out[b, g, other + t, i] = const(0, out.dtype)
         with rows(ib, batch, "b") as b, rows(ib, count, "row") as row:
-            at = cast("int64", first[b]) + row
-            t = ib.let("t", tir.checked_index(at, length))
+            t = ib.let("t", count_in(cast("int64", first[b]) + row, length - 1))
             with rows(ib, groups, "g") as g:
                 for i in in_vectors(ib, size):
                     out[b, g, t, i] = fresh[b, row, g, i]
@@ -58,6 +57,7 @@ def append_cache(past: Tensor, new: Tensor, starts: Tensor, length: Prim):
 def _(past, new, starts, length):
     out = np.zeros((*past.shape[:2], int(length), past.shape[3]), past.dtype)
     out[:, :, : past.shape[2]] = past[:, :, : int(length)]
+    check_counts(starts + np.arange(new.shape[1])[:, None], int(length) - 1)
     for b, first in enumerate(starts):
         out[b, :, first : first + new.shape[1]] = new[b].swapaxes(0, 1)
     return out
@@ -108,7 +108,7 @@ def attention_cached(
             Attention(
                 *(heads, groups, size, width, wide, factor_of(scale, size, wide)),
                 *(batch, simplify(batch * count), lambda n: (n * count, (n + 1) * count)),
-                count=lambda n: tir.checked_index(cast("int64", lengths_of[n]), other + 1),
+                count=lambda n: count_in(lengths_of[n], other),
                 query=lambda row, h, i: q[(*at(row), h, i)],
                 locate=lambda n, key: [n, key],
                 key=lambda location, g, i: cast(wide, k[location[0], g, location[1], i]),
@@ -129,6 +129,7 @@ attention_cached.build(check_masks)
 @attention_cached.numpy
 def _(queries, keys, values, lengths, causal_mask="BottomRight", **options):
     out = np.zeros((*queries.shape[:3], values.shape[3]), queries.dtype)
+    check_counts(lengths, keys.shape[2])
     for b, length in enumerate(map(int, lengths)):
         short = causal_mask and queries.shape[1] >= length
         mask = "TopLeft" if short else causal_mask

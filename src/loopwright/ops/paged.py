@@ -20,7 +20,7 @@ from .core import case, op
 from .extents import check_multiple, extents_of
 from .overlap import rows
 from .params import Tensor
-from .statements import in_vectors, long, prim_func, written
+from .statements import check_counts, count_in, in_vectors, long, prim_func, written
 
 
 @op("relax.nn.attention_paged", alone=True, choices={"causal_mask": MASKS})
@@ -58,13 +58,12 @@ def attention_paged(
     def write(ib, q, first, cache, page_first, ids, tokens, *others):
         out = others[-1]
         factors = others[0] if len(others) > 1 else None
-        index = lambda of, i, extent: tir.checked_index(cast("int64", of[i]), extent)  # noqa: E731
-        start = lambda i: index(first, i, n + 1)  # noqa: E731
+        start = lambda i: count_in(first[i], n)  # noqa: E731
 
         def locate(sequence, key):
-            begin, end = (index(page_first, sequence + step, listed + 1) for step in (0, 1))
+            begin, end = (count_in(page_first[sequence + step], listed) for step in (0, 1))
             at = tir.checked_index(begin + floordiv(key, page), end)
-            return [index(ids, at, count), floormod(key, page)]
+            return [tir.checked_index(cast("int64", ids[at]), count), floormod(key, page)]
 
         def element(which):
             def value(location, group, i):
@@ -111,6 +110,8 @@ def _(
     queries, seqstart, pages, page_starts, page_ids, lengths, scales=None, softcap=None, **options
 ):
     out = np.zeros_like(queries)
+    check_counts(seqstart, len(queries))
+    check_counts(page_starts, len(page_ids))
     if scales is not None:
         pages = pages.astype(np.float32) * scales[..., None]
     for n, length in enumerate(lengths):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import tir
 from ..ir.prim_op import cast
 from .attention import MASKS, attended, check_masks
 from .attention_blocks import Attention, attend, factor_of, seen_by, zeros_outside
@@ -12,7 +11,7 @@ from .common import accumulator
 from .core import case, op
 from .extents import check_multiple, extents_of
 from .params import Tensor
-from .statements import written
+from .statements import check_counts, count_in, written
 
 
 @op("relax.nn.attention_var_len", alone=True, choices={"causal_mask": MASKS})
@@ -39,7 +38,7 @@ def attention_var_len(
 
     def write(ib, q, k, v, first_q, first_k, out):
         def start(of, n, count):
-            return tir.checked_index(cast("int64", of[n]), count + 1)
+            return count_in(of[n], count)
 
         def bounds(of, count):
             return lambda n: (start(of, n, count), start(of, n + 1, count))
@@ -82,6 +81,8 @@ def _(**arguments):
 def _(queries, keys, values, seqstart_q, max_seqlen_q, seqstart_k, max_seqlen_k, **options):
     out = np.zeros((*queries.shape[:3], values.shape[3]), queries.dtype)
     share = queries.shape[2] // max(keys.shape[2], 1)
+    check_counts(seqstart_q, queries.shape[1])
+    check_counts(seqstart_k, keys.shape[1])
     for n in range(len(seqstart_q) - 1):
         rows, columns = (slice(s[n], s[n + 1]) for s in (seqstart_q, seqstart_k))
         one = queries[:, rows], *(t[:, columns].repeat(share, axis=2) for t in (keys, values))

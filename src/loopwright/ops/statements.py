@@ -7,18 +7,34 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+import numpy as np
+
 from .. import te, tir
 from ..ir.dtype import DataType
 from ..ir.literals import int_value, is_one
-from ..ir.prim_expr import PrimExpr
-from ..ir.prim_op import const, floordiv, floormod
+from ..ir.prim_expr import PrimExpr, Select
+from ..ir.prim_op import cast, const, floordiv, floormod
 from ..tir.buffer import Buffer
+from ..tir.interpreter.meaning import index_from_data
 from ..tir.ir_builder import IRBuilder
 from .extents import simplify
 
 
 def long(value: int) -> PrimExpr:
     return const(value, "int64")
+
+
+def count_in(count: PrimExpr, most: PrimExpr) -> PrimExpr:
+    """A count or a start that comes from data, 0 to `most`; where it is another, the function fails with
+    an IndexError. (An index below 0 would count from the end.)"""
+    count = cast("int64", count)
+    return tir.checked_index(count, Select(count < 0, long(0), most + 1))
+
+
+def check_counts(counts: np.ndarray, most: int) -> None:
+    """`count_in` of arrays."""
+    for count in counts.ravel().tolist():
+        index_from_data(count, 0 if count < 0 else most + 1, "")
 
 
 def prim_func(buffers: list[tir.Buffer], write: Callable[..., None]) -> tir.PrimFunc:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from ..arith import detect_linear_equation
 from ..ir.functor import nodes_of
-from ..ir.literals import is_true
+from ..ir.literals import is_one, is_true
 from ..ir.prim_expr import Add, Call, IntImm, IterVar, Max, Min, Mul, PrimExpr, Var
+from ..ir.structural import structural_equal
 from ..ir.variables import uses_any
 from ..ops.common import EXACT_READS, NO_INLINE
 from ..tir import stmt as st
@@ -22,11 +23,12 @@ SPATIAL, REDUCE = IterVar.DataPar, IterVar.CommReduce
 
 @dataclass
 class BlockInfo:
-    """A block of a kernel, its loops (outermost first), and what it computes."""
+    """A block of a kernel, its loops (outermost first), the values of its axes, and what it computes."""
 
     name: str
     block: st.Block
     loops: list[st.For]
+    values: Sequence[PrimExpr] = ()
 
     @property
     def spatial(self) -> list[IterVar]:
@@ -37,6 +39,27 @@ class BlockInfo:
     def reduce(self) -> list[IterVar]:
         """The reduction axes in order."""
         return [v for v in self.block.iter_vars if v.iter_type == REDUCE]
+
+    @property
+    def own_loops(self) -> list[st.For] | None:
+        """The loops of the spatial axes, then of the reduction; None unless each axis has one of its own over
+        its whole domain, without others. A single point has none."""
+        axes = self.block.iter_vars
+        if not self.loops and all(is_one(axis.dom.extent) for axis in axes):
+            return []
+        values = {axis.var: value for axis, value in zip(axes, self.values, strict=True)}
+        order = [values[axis.var] for axis in (*self.spatial, *self.reduce)]
+        loops = [f for value in order for f in self.loops if f.loop_var is value]
+        if not len(axes) == len(order) == len(loops) == len(self.loops) == len({*map(id, loops)}):
+            return None
+        domains = [axis.dom for axis in (*self.spatial, *self.reduce)]
+        return loops if structural_equal([f.range for f in loops], domains) else None
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether its loops are `own_loops` in this order: rules count loops by axes."""
+        own = self.own_loops
+        return own is not None and all(a is b for a, b in zip(own, self.loops, strict=True))
 
     @property
     def is_spatial(self) -> bool:
@@ -63,7 +86,8 @@ class BlockInfo:
 
 
 def blocks_of(func: PrimFunc) -> list[BlockInfo] | None:
-    """The kernel's blocks in order; None unless it is a plain sequence of perfect nests."""
+    """The kernel's blocks in order; None unless it is a plain sequence of perfect nests, with ranges that
+    do not depend on each other: blocks that move run over all of their domains."""
     body = func.body
     if isinstance(body, st.BlockRealize) and not body.block.iter_vars:
         body = body.block.body
@@ -72,7 +96,7 @@ def blocks_of(func: PrimFunc) -> list[BlockInfo] | None:
     for part in parts:
         loops = []
         while isinstance(part, st.For):
-            if part.kind != st.ForKind.SERIAL:
+            if part.kind != st.ForKind.SERIAL or uses_any(part.range, {f.loop_var for f in loops}):
                 return None
             loops.append(part)
             part = part.body
@@ -80,7 +104,8 @@ def blocks_of(func: PrimFunc) -> list[BlockInfo] | None:
             return None
         if not is_true(part.predicate):
             return None
-        blocks.append(BlockInfo(part.block.name_hint, part.block, loops))
+        values = part.iter_values
+        blocks.append(BlockInfo(part.block.name_hint, part.block, loops, values))
     return blocks
 
 

@@ -115,6 +115,8 @@ def _stages_of(func: PrimFunc) -> _Stages | None:
     stages = split_stages(func, blocks, keep=lambda b: is_costly(b.block)) if blocks else None
     if not stages or len(stages) != len(_Stages._fields):
         return None
+    if not all(b.is_in_order for b in blocks or ()):
+        return None
     attention = _Stages(*stages)
     folds = (attention.scores, attention.maxima, attention.sums, attention.output)
     if attention.exponentials.reduction is not None or any(s.reduction is None for s in folds):

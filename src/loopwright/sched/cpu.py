@@ -74,7 +74,7 @@ def stages(func: PrimFunc, target: Target) -> Schedule | None:
     prepare_reductions(sch, target)
     blocks = blocks_of(sch.func)
     stages = split_stages(sch.func, blocks) if blocks else None
-    if stages is None:
+    if stages is None or not all(s.reduction is None or s.reduction.is_in_order for s in stages):
         return None
     reduce_in_parts(sch)
     transpose_narrow(sch, target)

@@ -52,11 +52,13 @@ def right_side(block: Block, reduction: BlockInfo) -> Buffer | None:
     result, or None."""
     if len(reduction.reduce) != 1 or not isinstance(block.body, BufferStore):
         return None
-    k, (*lead, _, j) = reduction.reduce[0].var, [None, *(v.var for v in reduction.spatial)]
+    axes = [v.var for v in reduction.spatial]
+    lead, ends = axes[:-2], [reduction.reduce[0].var, *axes[-1:]]
     loads = loads_in(block.body.value)
     for load in loads:
-        *batch, row, column = [None, *load.indices]
-        if row is k and column is j and all(x is y for x, y in zip(batch, lead, strict=False)):
+        batch, last = load.indices[:-2], load.indices[-2:]  # a scalar has neither
+        pairs = [*zip(batch, lead, strict=False), *zip(last, ends, strict=False)]
+        if len(last) == 2 and all(x is y for x, y in pairs):
             alone = sum(x.buffer is load.buffer for x in loads) == 1
             return load.buffer if alone else None
     return None

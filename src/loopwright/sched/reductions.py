@@ -1,4 +1,5 @@
-"""Reductions before they are scheduled: independent ones apart, adjacent axes as one.
+"""Reductions before they are scheduled: loops in the order of their axes, independent ones apart, adjacent
+axes as one.
 
 The mean of an image of 7 x 7 is a sum over 49 adjacent elements, which fill vectors; the 7 of a
 line do not. The sum and the sum of squares of a layer norm are two nests, each with vectors, that
@@ -18,12 +19,16 @@ from ..tir.schedule import Schedule
 from ..tir.schedule.primitives.fuse_reduction_axes import reduction_axes_in_order
 from ..tir.schedule.primitives.separate_reductions import independent_reductions
 from ..tir.stmt import Block
-from .analysis import blocks_in, constant, loads_in
+from .analysis import blocks_in, blocks_of, constant, loads_in
 
 
 def prepare_reductions(sch: Schedule, target: Target) -> None:
-    """Separate independent reductions, and fuse the last axes of those whose innermost is too short for
-    vectors."""
+    """Put loops of reductions in the order of their axes, separate independent reductions, and fuse the last
+    axes of those whose innermost is too short for vectors."""
+    for info in blocks_of(sch.func) or []:
+        if info.is_reduction and not info.is_in_order and (own := info.own_loops):
+            loops = dict(zip(map(id, info.loops), sch.get_loops(info.name), strict=True))
+            sch.reorder(*(loops[id(f)] for f in own))
     for block in blocks_in(sch.func):
         if independent_reductions(block):
             sch.separate_reductions(block.name_hint)

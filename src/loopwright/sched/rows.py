@@ -56,7 +56,12 @@ def rows(func: PrimFunc, target: Target) -> Schedule | None:
     blocks = blocks_of(func)
     stages = split_stages(func, blocks, keep=_is_kept) if blocks else None
     reductions = [s.reduction for s in stages or () if s.reduction is not None]
-    if not stages or len(stages) < 2 or not reductions:
+    if (
+        not stages
+        or len(stages) < 2
+        or not reductions
+        or not all(b.is_in_order for b in blocks or ())
+    ):
         return None
     if any(in_vectors(r, target) for r in reductions):
         return None

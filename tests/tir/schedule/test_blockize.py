@@ -126,3 +126,21 @@ def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer
     outer = sch.get(sch.blockize([sch.get_block("B"), sch.get_block("C")]))
     assert [b.name for b in (r.buffer for r in outer.writes)] == ["B", "C"]
     assert isinstance(outer.body, tir.SeqStmt)
+
+
+@pytest.mark.parametrize("loop", [0, 1])
+def test_the_init_of_opaque_axes(loop: int) -> None:
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((8, 4), "float32"), B: T.Buffer((8,), "float32")):
+    for i, j in T.grid(8, 4):
+        with T.block("B"):
+            v = T.axis.opaque(8, i)
+            k = T.axis.reduce(4, j)
+            with T.init():
+                B[v] = T.float32(0)
+            B[v] = B[v] + A[v, k]
+""")
+    sch = tir.Schedule(func, debug_mask="all")
+    sch.blockize(sch.get_loops("B")[loop])
+    check(sch, func)

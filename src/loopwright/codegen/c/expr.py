@@ -13,9 +13,9 @@ from ...base.errors import LoopwrightError, explain
 from ...ir import prim_expr as pe
 from ...ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, Var
 from ...tir.buffer import Buffer
+from ...tir.contraction import stays
 from ...tir.expr import BufferLoad
 from ..context import DATA, NARROW, call, flat_index
-from ..contraction import stays
 from .function_text import FunctionText
 from .functions import by_function, multiply_add, wrapped
 from .types import bare, c_type, is_odd, is_small, literal, memory_type, unsigned

@@ -4,7 +4,7 @@
 
 * integers wrap around; indices (in loads, stores and their `LetStmt`s) do not overflow;
 * comparisons with NaN are false, except `!=`;
-* a product and a sum may be fused into one rounding (`contract`; see `codegen.contraction`), nothing else
+* a product and a sum may be fused into one rounding (`contract`; see `tir.contraction`), nothing else
   is reordered;
 * `if_then_else` evaluates only the chosen operand, lane by lane (loads are masked). `Select`
   evaluates both unless its condition depends on indices and an operand loads: then as above.
@@ -18,9 +18,9 @@ from ...base.errors import LoopwrightError, explain
 from ...ir import prim_expr as pe
 from ...ir.dtype import DataType
 from ...ir.prim_expr import Broadcast, Call, FloatImm, IntImm, PrimExpr, Ramp, Var
+from ...tir.contraction import stays
 from ...tir.expr import BufferLoad
 from ..context import INDEX, call
-from ..contraction import stays
 from .choice import logical, select
 from .convert import cast
 from .function_text import FunctionText

@@ -128,8 +128,7 @@ class CallTranslator(VectorTranslator):
         if short in _ROUNDING and node.dtype.is_integer:
             return self.raw(node.args[0])  # already rounded
         if short in meaning.FLOAT:
-            args = [self.scalar(a) for a in node.args]
-            text = self.library(short, *args)
+            text = self.library(short, *(self.exact(a) for a in node.args))
             return self.low_precision(text, node.dtype), False
         return f"{self.helper(meaning.no_meaning)}({self.call_name(node)!r})", False
 
@@ -171,19 +170,19 @@ class CallTranslator(VectorTranslator):
         return f"{key}({self.scalar(node.args[0])})", False
 
     def tir_ldexp(self, node: Call) -> tuple[str, bool]:
-        x, e = (self.scalar(a) for a in node.args)
+        x, e = (self.exact(a) for a in node.args)
         return f"{self.helper(meaning.ldexp)}({x}, {e})", False
 
     def tir_nextafter(self, node: Call) -> tuple[str, bool]:
         key = f"_nextafter_{node.dtype}"
         self.names.setdefault(key, meaning.nextafter(node.dtype))
-        return f"{key}({self.scalar(node.args[0])}, {self.scalar(node.args[1])})", False
+        return f"{key}({self.exact(node.args[0])}, {self.exact(node.args[1])})", False
 
     def tir_reinterpret(self, node: Call) -> tuple[str, bool]:
         return self.reinterpret(node, self.value(node.args[0])), False
 
     def tir_pow(self, node: Call) -> tuple[str, bool]:
-        a, b = (self.scalar(x) for x in node.args)
+        a, b = (self.exact(x) for x in node.args)
         if node.dtype.is_integer:
             return f"{self.helper(meaning.int_pow)}({a}, {b}, {node.dtype.bits})", True
         return self.low_precision(self.library("pow", a, b), node.dtype), False

@@ -2,8 +2,10 @@
 
 A scalar is a Python bool, int or float; a vector is a numpy array. Signed 32 and 64 bit index
 arithmetic is assumed not to overflow; integers computed from data are wrapped to their type before
-any operation except +, -, *. Floats are computed in double
-precision and rounded when stored or cast (types below 32 bits: after each operation).
+any operation except +, -, *. Chains of +, -, * and / on floats are computed in double
+precision, as `contraction` allows; what uses their value rounds it first (types below 32 bits: after
+each operation), so that a comparison, a floor or the domain of a function decides as in compiled
+code.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from ...ir.dtype import DataType, numpy_dtype
 from ...ir.prim_expr import Call, FloatImm, IntImm, PrimExpr, Var
 from ...ir.structural import structural_equal
 from ..buffer import Buffer
+from ..contraction import stays
 from ..expr import BufferLoad
 from . import meaning
 
@@ -136,6 +139,16 @@ class ExprTranslator:
         text, loose = self.raw(expr)
         return self.wrap(text, expr.dtype) if loose else text
 
+    def exact(self, expr: PrimExpr) -> str:
+        """The source text of a scalar value, after a chain of float32 rounded to its type."""
+        text = self.scalar(expr)
+        rounded = isinstance(expr, (Var, FloatImm, BufferLoad, pe.Cast))
+        return (
+            text
+            if rounded or expr.dtype != "float32"
+            else self.rounded(text, expr.dtype, expr.dtype)
+        )
+
     def wrap(self, text: str, dtype: DataType) -> str:
         mask, half = (1 << dtype.bits) - 1, 1 << (dtype.bits - 1)
         if dtype.is_bool:
@@ -226,8 +239,8 @@ class ExprTranslator:
         for part in reversed(chain):
             other, also = self.raw(part.b)
             text, loose = f"{text} {INFIX[type(part)]} {other}", loose or also
-            if small:
-                text = self.low_precision(text, kind)
+            if small or (kind.is_float and stays(part)):
+                text = self.rounded(text, kind, kind)
         if kind.is_float:
             return f"({text})", False
         if kind.is_int and kind.bits >= 32:
@@ -239,7 +252,7 @@ class ExprTranslator:
         return self.depth_of(node) != NEVER
 
     def floor(self, node: pe.BinaryOpExpr) -> tuple[str, bool]:
-        a, b = self.scalar(node.a), self.scalar(node.b)
+        a, b = self.exact(node.a), self.exact(node.b)
         quotient = type(node) is pe.FloorDiv
         if node.dtype.is_float:
             fn = self.helper(meaning.divide if quotient else meaning.real_floor_mod)
@@ -269,7 +282,7 @@ class ExprTranslator:
         return f"{self.helper(meaning.trunc_div)}({a}, {b})", True
 
     def mod(self, node: pe.Mod) -> tuple[str, bool]:
-        a, b = self.scalar(node.a), self.scalar(node.b)
+        a, b = self.exact(node.a), self.exact(node.b)
         if node.dtype.is_float:
             return self.low_precision(self.library("fmod", a, b), node.dtype), False
         return f"{self.helper(meaning.trunc_mod)}({a}, {b})", False
@@ -297,7 +310,7 @@ class ExprTranslator:
         if node.a.dtype.is_handle:
             where = (f"{self.helper(meaning.address)}({self.value(x)})" for x in (node.a, node.b))
             return f" {INFIX[type(node)]} ".join(where).join("()"), False
-        return f"({self.scalar(node.a)} {INFIX[type(node)]} {self.scalar(node.b)})", False
+        return f"({self.exact(node.a)} {INFIX[type(node)]} {self.exact(node.b)})", False
 
     def both(self, node: pe.BinaryOpExpr) -> tuple[str, bool]:
         word = "and" if isinstance(node, pe.And) else "or"
@@ -335,9 +348,9 @@ class ExprTranslator:
         if new.is_handle or old.is_handle:
             return self.scalar(value), False
         if new.is_bool:
-            return f"({self.scalar(value)} != 0)", False
+            return f"({self.exact(value)} != 0)", False
         if new.is_float:
-            text = self.scalar(value)
+            text = self.exact(value)
             if old.is_float and old.bits <= new.bits and old.code == new.code:
                 return text, False
             return self.rounded(text, old, new), False
@@ -345,7 +358,7 @@ class ExprTranslator:
             convert = meaning.float_to_int(new.bits, new.is_int)
             key = f"_to_{new}"
             self.names.setdefault(key, convert)
-            return f"{key}({self.scalar(value)})", False
+            return f"{key}({self.exact(value)})", False
         if old.is_bool:
             return f"int({self.scalar(value)})", False
         text, loose = self.raw(value)
@@ -500,7 +513,7 @@ class ExprTranslator:
 
     def value(self, expr: PrimExpr) -> str:
         """The source text of a scalar or vector value."""
-        return self.scalar(expr) if expr.dtype.lanes == 1 else self.vector(expr)
+        return self.exact(expr) if expr.dtype.lanes == 1 else self.vector(expr)
 
     def kind(self, dtype: DataType) -> str:
         """A name for a numpy dtype."""

@@ -393,6 +393,8 @@ class StmtTranslator(CallTranslator):
                 name = self.fresh(param.name)
                 convert = "float" if param.dtype.is_float else "int"
                 convert = "bool" if param.dtype.is_bool else convert
+                if param.dtype == "float32":
+                    convert = self.helper(meaning.round32)
                 self.line(f"{name} = {convert}(_args[{number}])")
                 self.vars[param] = (name, 0)
         self.solve(shapes)

@@ -350,7 +350,7 @@ def _goes_on(node: Block, halves: list[Halves], once: bool = False) -> bool:
     """Whether the outer part of a reduction has more than one iteration; once: or just one."""
     return any(
         h.outer is not None
-        and a.iter_type != IterVar.DataPar
+        and a.iter_type == IterVar.CommReduce
         and (once or not is_one(h.outer.dom.extent))
         for a, h in zip(node.iter_vars, halves, strict=True)
     )
@@ -462,11 +462,12 @@ def _init_nest(
     writes: Sequence[BufferRegion],
     tests: list[PrimExpr],
 ) -> Stmt:
-    """The init of the outer block: a block over the inner spatial axes."""
+    """The init of the outer block: a block over the inner axes that do not reduce (rolling_buffer
+    leaves opaque ones)."""
     spatial: list[Any] = [
         h
         for a, h in zip(node.iter_vars, halves, strict=True)
-        if h.inner is not None and h.inner_value is not None and a.iter_type == IterVar.DataPar
+        if h.inner is not None and h.inner_value is not None and a.iter_type != IterVar.CommReduce
     ]
     values = [h.inner_value for h in spatial]
     used: set[Var] = set().union(*map(vars_in, values))

@@ -1,4 +1,5 @@
-"""Which products and sums of floats code may round once, together: the rule of LLVM's code and of C's.
+"""Which products and sums of floats code may round once, together: the rule of LLVM's code, of C's and of the
+interpreter.
 
 A product of a converted integer is rounded separately, since the last bit of dequantized numbers decides
 the next step; and so are the terms of a difference of equal ones: fused, a b - a b would be the rounding
