@@ -16,7 +16,7 @@ The stores must be next to each other in the program, without conditions, of val
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 from ....arith import Analyzer
@@ -27,6 +27,7 @@ from ....ir.prim_expr import Add, Broadcast, Cast, PrimExpr, Ramp, Shuffle, Sub
 from ....ir.prim_op import subtract
 from ....ir.structural import structural_equal
 from ... import stmt as st
+from ...analysis.effects import has_effect
 from ...stmt_functor import ExprKeeper
 from ..base import RewriterPass, StmtRewriter
 from ..optimize.remove_no_op import looks_at
@@ -43,8 +44,8 @@ class _Join(ExprKeeper, StmtRewriter):
         if not isinstance(new, st.SeqStmt) or not any(map(_place, new.seq)):
             return new
         stmts: list[st.Stmt] = []
-        for place, run in groupby(new.seq, _place):
-            stmts += run if place is None else self.joined(list(run))
+        for place, run in ((k, list(group)) for k, group in groupby(new.seq, _place)):
+            stmts += run if place is None else self.joined(run)
         return st.seq(*stmts)
 
     def joined(self, run: list[Any]) -> list[Any]:
@@ -53,9 +54,10 @@ class _Join(ExprKeeper, StmtRewriter):
         if len(run) == 1 or any(looks_at(s, s.buffer.data) for s in run):
             return run
         at = [int_value(self.ana.simplify(subtract(s.indices[0].base, first))) for s in run]
-        if None in at or len(set(at)) < len(at):
-            return run
-        left, stmts = dict(sorted(zip(at, run, strict=True))), []
+        if None in at or any(b - a < lanes for a, b in pairwise(sorted(at))):
+            return run  # at unknown distances, or the last one of some elements wins
+        left: dict[Any, Any] = dict(zip(at, run, strict=True))
+        stmts: list[Any] = []
         while left:
             start, count = min(left), MOST // (lanes * run[0].value.dtype.lane_bytes)
             while any(start + k * lanes not in left for k in range(count)):
@@ -71,11 +73,13 @@ def _place(stmt: st.Stmt) -> tuple[int, int] | None:
     """The memory and the bytes of a store of a few that were wider, else None."""
     if not isinstance(stmt, st.BufferStore) or stmt.predicate is not None:
         return None
+    if has_effect(stmt.value):
+        return None
     index, dtype = stmt.indices[0], stmt.value.dtype
     size = dtype.lanes * dtype.lane_bytes
     adjacent = len(stmt.indices) == 1 and isinstance(index, Ramp) and is_one(index.stride)
     fits = size < FEW and MOST % size == 0 and _is_narrow(stmt.value)
-    return (id(stmt.buffer.data), size) if adjacent and fits else None
+    return (id(stmt.buffer), size) if adjacent and fits else None
 
 
 def _is_narrow(node: Node) -> bool:
