@@ -9,13 +9,14 @@ import numpy as np
 from .. import te, tir
 from ..base.errors import explain
 from ..ir.dtype import DataType, numpy_dtype
+from ..ir.literals import is_zero
 from ..ir.prim_expr import IntImm
 from ..ir.prim_op import cast, const, max_value, min_value
 from ..relax.layout import LayoutPlan
 from ..relax.struct_info import TensorStructInfo
 from .common import compute, element, like, normalize_axis, reduce_over, shape_of
 from .core import case, op
-from .extents import differ, dims_equal, extents_of
+from .extents import differ, dims_equal, extents_of, simplify
 from .layout_rules import along
 from .params import Axis, DType, Tensor
 
@@ -319,6 +320,14 @@ def _layout(call, query):
     return LayoutPlan((layout, *others), (layout,), pixels="any")
 
 
+def _range_layout(call, query):
+    """In blocks, where the last one is whole."""
+    layout, shape = query.inputs[0], call.args[0].struct_info.get_shape()
+    whole = not query.block or is_zero(simplify(shape[1] % query.block))
+    return LayoutPlan((layout,), (None,)) if layout is not None and whole else None
+
+
+quantize_range.layout(_range_layout)
 for _operator in (quantize, dequantize, requantize):
     _operator.layout(_layout)
 byte_lookup.numpy(lambda data, table: table[data.astype(np.int64) - np.iinfo(data.dtype).min])

@@ -89,6 +89,7 @@ def split_terms(sch: Schedule, inner: list[Any], steps: list[Any], dot: DotProdu
     if dot.each and None not in extents and prod(e or 0 for e in extents) <= UNROLLED_ROWS:
         for loop in rows:  # of a window, whose pixels those of its neighbours share
             sch.unroll(loop)
+        sch.reorder(*inner[:-2], *rows)  # the least pixels at a time: all of a tile's were spilled
     outer, terms = sch.split(last, [None, dot.depth])
     if (constant(sch.get(outer).extent) or UNROLLED + 1) <= UNROLLED:
         sch.unroll(outer)

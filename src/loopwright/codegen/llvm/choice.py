@@ -140,6 +140,8 @@ def short_circuit(ctx: FunctionText, node: pe.And | pe.Or) -> str:
 
 def choice(ctx: FunctionText, cond: PrimExpr, yes: PrimExpr, no: PrimExpr, dtype: DataType) -> str:
     """`yes` if `cond` holds, else `no`; the other operand has no effect."""
+    if isinstance(cond, Broadcast) and _is_gather(yes):  # one branch, not one for each lane
+        return branching_choice(ctx, cond.value, yes, no, dtype)
     if cond.dtype.lanes > 1:
         return masked_choice(ctx, cond, yes, no, dtype)
     conditions, inner = _guards(cond, yes, no)
@@ -182,6 +184,11 @@ def masked_choice(
         arms.append(ctx.expr(value))
     ctx.mask = outer
     return ctx.choose(flag, arms[0], arms[1], dtype)
+
+
+def _is_gather(value: PrimExpr) -> bool:
+    """Whether a value is a vector of elements that are not adjacent."""
+    return isinstance(value, BufferLoad) and not is_dense(flat_index(value.buffer, value.indices))
 
 
 def can_redirect(load: BufferLoad) -> bool:

@@ -61,6 +61,7 @@ from loopwright.tir.transform.lower.inject_software_pipeline import (
 from loopwright.tir.transform.lower.inject_virtual_thread import (
     InjectVirtualThread as InjectVirtualThread,
 )
+from loopwright.tir.transform.lower.join_stores import JoinStores as JoinStores
 from loopwright.tir.transform.lower.lower_init_block import LowerInitBlock as LowerInitBlock
 from loopwright.tir.transform.lower.lower_intrin import LowerIntrin as LowerIntrin
 from loopwright.tir.transform.lower.lower_match_buffer import LowerMatchBuffer as LowerMatchBuffer

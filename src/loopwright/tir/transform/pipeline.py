@@ -40,6 +40,7 @@ from .lower.flatten_buffer import FlattenBuffer
 from .lower.inject_double_buffer import InjectDoubleBuffer
 from .lower.inject_software_pipeline import InjectSoftwarePipeline
 from .lower.inject_virtual_thread import InjectVirtualThread
+from .lower.join_stores import JoinStores
 from .lower.lower_init_block import LowerInitBlock
 from .lower.lower_intrin import LowerIntrin
 from .lower.lower_match_buffer import LowerMatchBuffer
@@ -137,6 +138,7 @@ def lower_to_loops() -> Sequential:
             HoistDivisions(),
             HoistValues(),
             UnrollLoop(),
+            JoinStores(),
             AddedPasses(2),
             RemoveNoOp(),
             AddedPasses(3),

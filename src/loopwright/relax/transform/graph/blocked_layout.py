@@ -22,7 +22,8 @@ Before (-) and after (+)::
 
 A convolution reads whole vectors of output channels when its tensors are laid out NCHW16c
 (NCW16c, NCDHW16c), with the vector length of the target at the end. Each operator's hook `layout` (`relax.layout`)
-returns whether and how it works on blocks: convolutions request them, other operators follow. The pass
+returns whether and how it works on blocks: convolutions request them, other operators follow; their results are in
+blocks, or plain (`relax.quantize_range`). The pass
 converts back (unpack_channels) where an operator needs the plain tensor, or where the user has
 registered a kernel that does not take blocks. The last block is padded with zeros; only operators
 that keep finite numbers finite see these, and weights multiply them by zero. FoldConstant packs
@@ -160,16 +161,18 @@ class _Blocker(LayoutRewriter):
     def restore(self, laid: _Blocked) -> Any:
         return relax_op.nn.unpack_channels(laid.full(self), laid.channels)
 
-    def laid_out(self, binding: VarBinding) -> _Blocked | None:
+    def laid_out(self, binding: VarBinding) -> _Blocked | Expr | None:
         call = binding.value
         if not isinstance(call, Call):
             return None
         hook, channels = self.hook(call), _channels(call.struct_info)
-        if hook is None or channels is None:
+        if hook is None:
             return None
         tensors = tensor_arguments(call)
         blocked = [self.laid.get(t) if isinstance(t, Var) else None for t in tensors]
-        layout = self.in_letters(call.struct_info.ndim)
+        if channels is None and not any(blocked):
+            return None
+        layout = None if channels is None else self.in_letters(call.struct_info.ndim)
         layouts = tuple(None if b is None else self.in_letters(2 + len(b.sides)) for b in blocked)
         plan = hook(call, LayoutQuery(layouts, block=self.size))
         target = self.target_of(call)
@@ -203,6 +206,8 @@ class _Blocker(LayoutRewriter):
             own = taker(call, target)
             if own is None or taker(self.builder.normalize(changed), target) != own:
                 return None
+        if channels is None:
+            return changed.with_span(call.span)
         var = self.builder.emit(changed.with_span(call.span), binding.var.name_hint)
         result = _Blocked(channels, var)
         if flat and lead is not None and not lead.is_row and not result.is_pixel:
