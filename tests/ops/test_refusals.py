@@ -115,6 +115,9 @@ REFUSED = {
     "of 1 or more\n  got: tile -1, window 3": lambda: op.nn.winograd_weight(
         tensor(5, 3, 3, 3), -1, 4
     ),
+    "products of this type\n  got: int64": lambda: op.nn.winograd_join(
+        tensor(4, 4, 1, 3, 3, 4, dtype="int64"), 2, [6, 6], 4
+    ),
     "last_row is not a column of 6\n  got: 6": lambda: op.nn.winograd_join(
         tensor(4, 4, 1, 3, 2, 8), tile=2, sides=[7, 4], block=4
     ),

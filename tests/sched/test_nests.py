@@ -64,3 +64,29 @@ def test_a_sum_whose_loops_are_no_axes(rng: np.random.Generator, name: str) -> N
     np.testing.assert_array_equal(got, want)
     scheduled = lw.lower(func)["ApplyDefaultSchedule"].after["main"].attrs.get("tir.is_scheduled")
     assert bool(scheduled) == (name == "terms first")
+
+
+def test_a_result_that_is_not_read() -> None:
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((6,), "float32"), C: T.Buffer((1,), "float32")):
+    S = T.alloc_buffer((1,))
+    B = T.alloc_buffer((1,))
+    for i, j in T.grid(1, 6):
+        with T.block("S"):
+            v, k = T.axis.remap("SR", [i, j])
+            with T.init():
+                S[v] = T.float32(0)
+            S[v] = S[v] + A[k]
+    for i in range(1):
+        with T.block("B"):
+            v = T.axis.spatial(1, i)
+            B[v] = S[v] * T.float32(2)
+    for i in range(1):
+        with T.block("C"):
+            v = T.axis.spatial(1, i)
+            C[v] = S[v] + S[v]
+""")
+    a, got = np.arange(6, dtype="float32"), np.zeros(1, "float32")
+    lw.compile(func)["main"](a, got)
+    assert got.tolist() == [30]

@@ -71,6 +71,9 @@ FILLED = {"max", "min", "argmax", "argmin"}  # nothing is the greatest of none
 RANKS = {"tril": (2, 4), "triu": (2, 4), "eye_like": (2, 2)}
 SHAPED = {"linalg.det", "quantize_scale", "random.threefry_split", "ml.couple_pairs"}
 SHAPED |= {"nn.pack_weight"}
+AS_THEY_ARE = {
+    "nn.matmul_packed"
+}  # takes the sums of its rows, which numpy's meaning adds up itself
 FIXED = {"grad.nll_loss_backward.reduction"}  # it decides the rank of the gradient that comes in
 # Annotations of attributes that have values of their own, or of samples.
 DERIVED = {"bool", "Axis", "Axes", "DType", "float", "str"}
@@ -91,7 +94,8 @@ def draw(g: RelaxBuilder, name: str) -> None:
     ):  # fmt: skip
         _of_one(g, name, operator)
     else:
-        varied(g, lambda share: _Varied(g, name, operator, share).add())
+        whole = name in AS_THEY_ARE
+        varied(g, lambda share: _Varied(g, name, operator, 0 if whole else share).add())
 
 
 @functools.cache

@@ -223,6 +223,9 @@ def _(data, zero, tile, padding):
 def winograd_join(products: Tensor, tile: int, sides: Ints, block: int):
     """(m, m, n, tiles, tiles, channels) with m = tile + 2 as (n, blocks, rows, cols, block): A^T p A of each tile.
     sides: rows and cols. Products in int32 are of bytes."""
+    if products.dtype.is_integer and products.dtype != "int32":
+        hint = "int32, which is divided modulo 2**32, or floats"
+        raise TypeError(explain("products of this type", got=products.dtype, instead=hint))
     m = tile + 2
     _, count, n, high, wide, channels = extents_of(products, "products", m, m, *[None] * 4)
     check_multiple(channels, block, "the channels")

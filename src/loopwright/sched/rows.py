@@ -67,7 +67,11 @@ def rows(func: PrimFunc, target: Target) -> Schedule | None:
         return None
     outputs = set(func.buffer_map.values())
     count = _common_axes(func, stages)
-    if outputs & {s.last.writes[0] for s in stages[:-1]} or not _many_rows(sch, stages, count):
+    results = [s.last.writes[0] for s in stages[:-1]]
+    read = {r.buffer for b in blocks or () for r in b.block.reads if r.buffer not in b.writes}
+    if outputs.intersection(results) or not read.issuperset(results):
+        return None
+    if not _many_rows(sch, stages, count):
         return None
     softmax = is_softmax_of_rows(stages)
     widths = widths_of(reductions, target)
