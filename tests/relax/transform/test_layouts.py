@@ -486,3 +486,25 @@ def test_the_places_of_operators_are_kept(rng):
 
     (made,) = calls(ConvertLayout(NHWC)(graph(build, (1, 4, 8, 8))), "nn.conv2d")
     assert made.attrs.data_layout == "NHWC" and str(made.span) == "onnx:/conv"
+
+
+@pytest.mark.parametrize(("channels", "unpacked"), [(8, 0), (6, 1)])
+def test_a_range_to_quantize_is_of_blocks_that_are_whole(rng, channels: int, unpacked: int) -> None:
+    def build(emit, x):
+        y = conv(rng, emit, x, channels)
+        ends = emit(R.quantize_range(y))
+        scale = emit(R.quantize_scale(ends))
+        zero = emit(R.quantize_zero_point(ends, scale))
+        return conv_of_bytes(emit, y, scale, zero)
+
+    def conv_of_bytes(emit, y, scale, zero):
+        whole = emit(R.dequantize(emit(R.quantize(y, scale, zero, out_dtype="uint8")), scale, zero))
+        return conv(rng, emit, whole, 4)
+
+    mod = graph(build, (1, 4, 6, 6))
+    blocked = BlockedLayout(block=4)(mod)
+    x = rng.normal(size=(1, 4, 6, 6)).astype("float32")
+    np.testing.assert_allclose(run(blocked, x)[0], run(mod, x)[0], rtol=1e-4, atol=1e-4)
+    (ends,) = calls(blocked, "quantize_range")
+    assert len(ends.args[0].struct_info.shape.values) == 5 - unpacked
+    assert len(calls(blocked, "nn.unpack_channels")) == 1 + unpacked  # the result, too

@@ -19,7 +19,9 @@ def main(A: T.Buffer((64,), "int32"), B: T.Buffer((64,), "uint8"), n: T.int32):
 """
 
 
-def lanes_of_stores(*starts: str, value: str = 'T.Cast("uint8x8", A[{0}:{0} + 8] - 3)') -> list[int]:
+def lanes_of_stores(
+    *starts: str, value: str = 'T.Cast("uint8x8", A[{0}:{0} + 8] - 3)'
+) -> list[int]:
     """The lanes of each store that is left of those of 8 bytes at these places; the numbers are what they were."""
     lines = [f"        B[{at}:{at} + 8] = {value.format(at)}\n" for at in starts]
     func = from_source(KERNEL + "".join(lines))
@@ -50,6 +52,9 @@ def test_those_of_adjacent_elements_are_joined(starts: list[str], expected: list
 
 
 def test_what_reads_the_memory_or_was_no_wider_is_kept() -> None:
-    assert lanes_of_stores("8", "0", value='T.Cast("uint8x8", T.Cast("int32x8", B[0:8]) + 1)') == [8, 8]
+    assert lanes_of_stores("8", "0", value='T.Cast("uint8x8", T.Cast("int32x8", B[0:8]) + 1)') == [
+        8,
+        8,
+    ]
     assert lanes_of_stores("0", "8", value="B[40:48]") == [8, 8]
     assert lanes_of_stores("0", "8", value='T.Cast("uint8x8", T.Broadcast(n, 8))') == [16]

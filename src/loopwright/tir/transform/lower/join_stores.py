@@ -28,9 +28,10 @@ from ....ir.prim_op import subtract
 from ....ir.structural import structural_equal
 from ... import stmt as st
 from ...analysis.effects import has_effect
+from ...buffer import Buffer
+from ...expr import BufferLoad
 from ...stmt_functor import ExprKeeper
 from ..base import RewriterPass, StmtRewriter
-from ..optimize.remove_no_op import looks_at
 
 FEW, MOST = 16, 32  # bytes of a store that is joined with others, and of them together
 
@@ -51,10 +52,11 @@ class _Join(ExprKeeper, StmtRewriter):
     def joined(self, run: list[Any]) -> list[Any]:
         """Stores of as many bytes each to one memory, those of adjacent elements joined."""
         lanes, first = run[0].value.dtype.lanes, run[0].indices[0].base
-        if len(run) == 1 or any(looks_at(s, s.buffer.data) for s in run):
+        if len(run) == 1 or any(any_node(s.value, lambda n, b=s.buffer: _reads(n, b)) for s in run):
             return run
-        at = [int_value(self.ana.simplify(subtract(s.indices[0].base, first))) for s in run]
-        if None in at or any(b - a < lanes for a, b in pairwise(sorted(at))):
+        known = (int_value(self.ana.simplify(subtract(s.indices[0].base, first))) for s in run)
+        at = [n for n in known if n is not None]
+        if len(at) < len(run) or any(b - a < lanes for a, b in pairwise(sorted(at))):
             return run  # at unknown distances, or the last one of some elements wins
         left: dict[Any, Any] = dict(zip(at, run, strict=True))
         stmts: list[Any] = []
@@ -80,6 +82,10 @@ def _place(stmt: st.Stmt) -> tuple[int, int] | None:
     adjacent = len(stmt.indices) == 1 and isinstance(index, Ramp) and is_one(index.stride)
     fits = size < FEW and MOST % size == 0 and _is_narrow(stmt.value)
     return (id(stmt.buffer), size) if adjacent and fits else None
+
+
+def _reads(node: Node, buffer: Buffer) -> bool:
+    return isinstance(node, BufferLoad) and node.buffer.data is buffer.data
 
 
 def _is_narrow(node: Node) -> bool:

@@ -17,7 +17,7 @@ under a condition stay: they may read beyond a buffer's end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ....ir import prim_expr as pe
@@ -43,6 +43,15 @@ def _is_slow(node: Any) -> bool:
     if type(node) is pe.Div:
         return node.dtype.is_float and node.dtype.lanes == 1
     return type(node) is pe.Call and node.dtype.lanes == 1 and node.op.name in _SLOW
+
+
+def _in_any_case(node: pe.PrimExpr) -> Sequence[Any]:
+    """The parts of an expression that are computed whatever the others are."""
+    if is_call_to(node, "if_then_else"):
+        return node.args[:1]
+    if isinstance(node, (pe.And, pe.Or)):
+        return (node.a,)
+    return (node.condition,) if isinstance(node, pe.Select) else list(node.children())
 
 
 def _computed(body: st.Stmt, inside: tuple[Any, ...]) -> Iterator[tuple[Any, tuple[Any, ...]]]:
@@ -102,7 +111,7 @@ class _Hoist(StmtRewriter):
             return
         if isinstance(node, pe.Let):
             inside = (*inside, node.var)
-        for part in node.args[:1] if is_call_to(node, "if_then_else") else node.children():
+        for part in _in_any_case(node):
             if isinstance(part, pe.PrimExpr):
                 self._move(part, body, inside, moved)
 
