@@ -168,7 +168,9 @@ def test_bench_has_percentiles_and_a_table_of_variants() -> None:
 def test_bench_offloads_to_back_ends_that_are_installed() -> None:
     if get_backend("onednn").why_not():
         pytest.skip("no oneDNN here")
-    assert "median of 3 calls" in call("bench", MODEL, "--runs", "3", "--warmup", "0", "--backend", "onednn")
+    assert "median of 3 calls" in call(
+        "bench", MODEL, "--runs", "3", "--warmup", "0", "--backend", "onednn"
+    )
 
 
 @pytest.mark.budget(8)
