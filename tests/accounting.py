@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import glob
 import os
 import re
 import time
@@ -18,6 +17,7 @@ import pytest
 LIMIT = 3.0  # seconds of processor time of a test without a mark, on the machine of REFERENCE
 REFERENCE = 0.023  # processor seconds of a million additions there: Zen 4, Python 3.11
 SLOWEST = 10
+TASKS = "/proc/self/task"
 TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 # A skip's reason says that one of LOOPWRIGHT_REQUIRE is missing: "needs X", "there is no X", "could not
 # import 'X'", "X is not installed"; models of the zoo say that the registry is out of reach.
@@ -32,9 +32,9 @@ def processor_seconds() -> float:
     """What this process and its children have used; of those that live, such as the compiler's workers,
     Linux tells."""
     total = sum(os.times()[:4])
-    for path in glob.glob("/proc/self/task/*/children"):
+    for thread in os.listdir(TASKS) if os.path.isdir(TASKS) else ():
         with suppress(OSError):  # a thread or a child that has just ended
-            for child in _text(path).split():
+            for child in _text(f"{TASKS}/{thread}/children").split():
                 fields = _text(f"/proc/{child}/stat").rpartition(")")[2].split()
                 total += sum(map(int, fields[11:15])) / TICKS
     return total

@@ -75,7 +75,7 @@ def pytest_collection_finish() -> None:
     """The garbage collector leaves the tests alone, and comes less often: compilers make many nodes."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20)
+    gc.set_threshold(500_000, 20)
 
 
 @pytest.fixture

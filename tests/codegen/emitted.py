@@ -19,19 +19,20 @@ LANES = 8
 VECTORIZED, PARALLEL = tir.ForKind.VECTORIZED, tir.ForKind.PARALLEL
 
 
-def program(functions):
-    """The native program of PrimFuncs by name, one kernel each."""
+def program(functions, together=False):
+    """The native program of PrimFuncs by name: a module of LLVM each, or one of all."""
     mod = functions if isinstance(functions, IRModule) else IRModule(functions)
     named = {g.name_hint: f for g, f in mod.functions.items()}
     lowered = default_tir_pipeline()(mod)
     kernels = {g.name_hint: f for g, f in lowered.functions.items()}
     entries = {name: kernel_entry(f) for name, f in named.items()}
-    return build_program(kernels, {}, entries, Target("llvm"), jobs=1)
+    modules = ({}, kernels) if together else (kernels, {})
+    return build_program(*modules, entries, Target("llvm"), jobs=1)
 
 
 def compiled(functions):
     """The loaded entries by name."""
-    return program(functions).load()
+    return program(functions, together=True).load()
 
 
 def both(func, arrays, mod=None):

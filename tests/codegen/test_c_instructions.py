@@ -64,7 +64,8 @@ def operands(name: str, rng: np.random.Generator) -> list[np.ndarray]:
 
 
 def program(names: list[str]) -> str:
-    """A C file whose `check` calls each function `CASES` times and returns which was wrong first, or 0."""
+    """A C file whose `check` calls each function `CASES` times and returns which was wrong first, or 0.
+    The arrays are in memory: a compiler does not compute with them."""
     module = SimpleNamespace(helpers={}, macro="M")
     body, rng = [], np.random.default_rng(0)
     for number, name in enumerate(names, 1):
@@ -74,8 +75,8 @@ def program(names: list[str]) -> str:
             sums = c + b.astype("int64").reshape(dot.lanes, dot.depth) @ a.astype("int64")
             values = [", ".join(map(str, v)) for v in (c, a, b, sums)]
             body.append(
-                f"  {{ int32_t c[] = {{{values[0]}}}; const {dot.a}_t a[] = {{{values[1]}}};\n"
-                f"    const {dot.b}_t b[] = {{{values[2]}}}; const int32_t r[] = {{{values[3]}}};\n"
+                f"  {{ static int32_t c[] = {{{values[0]}}}; static {dot.a}_t a[] = {{{values[1]}}};\n"
+                f"    static {dot.b}_t b[] = {{{values[2]}}}; static int32_t r[] = {{{values[3]}}};\n"
                 f"    {called}(c, a, b); if (memcmp(c, r, sizeof c) != 0) return {number}; }}"
             )
     head = "#include <stdint.h>\n#include <string.h>\n"

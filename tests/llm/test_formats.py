@@ -19,7 +19,7 @@ def _model(path, forms, family="llama", **other):
     """A model with matrices in formats by part of their name, and its weights dequantized."""
     gguf = pytest.importorskip("gguf")
     other |= {"norm_topk_prob": True} if family == "qwen3_moe" else {}  # which a GGUF file means
-    c = config(family, intermediate_size=128, **other)
+    c = config(family, intermediate_size=128, num_hidden_layers=1, **other)
     weights = random_weights(c)
     write_gguf(path, c, weights, forms)
     for name, value in weights.items():

@@ -35,15 +35,15 @@ def _call(*args, text=None):
 
 @pytest.mark.budget(6)
 def test_chat(folder):
-    answer = llm.load(folder, context=64).generate("the row", max_new_tokens=9)
     options = ("--max-new-tokens", 9, "--context", 64)
-    assert _call("chat", folder, "--prompt", "the row", *options).strip() == answer.strip()
+    answer = _call("chat", folder, "--prompt", "the row", *options)
     (folder / "chat_template.jinja").write_text(
         "{% for m in messages %}{{ m.content }}\n{% endfor %}"
     )
     first, second = "the row", "shapes"
     lines = _call("chat", folder, *options, text=f"{first}\n{second}\n")
     model = llm.load(folder, context=64)
+    assert answer.strip() == model.generate("the row", max_new_tokens=9).strip()
     messages = [{"role": "user", "content": first}]
     answers = [model.generate(messages, 9)]
     messages += [{"role": "assistant", "content": answers[0]}, {"role": "user", "content": second}]

@@ -22,7 +22,7 @@ from .conftest import relative_error
 
 pytestmark = pytest.mark.no_roundtrip  # whole models; their printing is tested on small modules
 
-BYTES, ROWS = 64, 16  # what shrunk magika reads, instead of 2048 bytes as 512 rows
+BYTES, ROWS = 32, 8  # what shrunk magika reads, instead of 2048 bytes as 512 rows
 SMALL = {
     "centerface": ((0, 255), (1, 3, 32, 32)),
     "ppocr-cls": ((-1, 1), (1, 3, 48, 16)),
@@ -31,7 +31,7 @@ SMALL = {
 
 
 def shrunk_magika(path: Path) -> onnx.ModelProto:
-    """The model for files of 64 bytes: dimensions are constants in it, and one norm has weights
+    """The model for files of 32 bytes: dimensions are constants in it, and one norm has weights
     for each row."""
     model = onnx.load(path)
     sizes = {2048: BYTES, 512: ROWS}

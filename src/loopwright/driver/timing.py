@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -55,14 +56,17 @@ def in_turns(
     runs: int | None = None,
 ) -> list[Times]:
     """The times of each function, in bursts that take turns for `seconds` a function; or of `runs`
-    calls. At least one call comes before."""
+    calls. At least one call comes before. Without `runs`, the warm-up takes at most `seconds`, and a burst
+    a third of them."""
+    short = math.inf if runs else seconds
+    warmup, burst = min(warmup, short), min(BURST, short / 3)
     sizes, bursts = list[int](), [list[tuple[float, ...]]() for _ in calls]
     for call in calls:
         call()
         once, end = _burst(call, 2), time.perf_counter() + warmup
         while time.perf_counter() < end:
             once += _burst(call, 1)
-        sizes.append(min(max(1, int(BURST * 1e3 / max(min(once), 1e-6))), runs or 1 << 20))
+        sizes.append(min(max(1, int(burst * 1e3 / max(min(once), 1e-6))), runs or 1 << 20))
     end = time.perf_counter() + seconds * len(calls)
     while True:
         for call, size, times in zip(calls, sizes, bursts, strict=True):

@@ -478,7 +478,8 @@ def __getattr__(name: str) -> Any:
 
 
 def _unknown(space: str, name: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(name, names)
+    # pytest and inspect look up such names in every object of a module.
+    close = [] if name.startswith("_") else difflib.get_close_matches(name, names)
     hint = f"did you mean {', '.join(f'{space}.{n}' for n in close)}?" if close else None
     return explain(f"{space} has no {name!r}", instead=hint)
 
