@@ -59,6 +59,18 @@ def under_a_condition(
 
 
 @T.prim_func
+def behind_another_condition(
+    A: T.Buffer((8, 64), "float32"), S: T.Buffer((5,), "float32"), B: T.Buffer((8, 64), "float32")
+):
+    T.func_attr({"tir.noalias": True})
+    for i in range(8):
+        for j in range(64):
+            if i < 5 and T.sqrt(S[i]) > A[i, j]:
+                B[i, j] = T.Select(i < 5, T.sqrt(S[i]) * A[i, j], T.float32(0))
+            B[i, j] = T.Cast("float32", i >= 5 or T.sqrt(S[i]) > A[i, j])
+
+
+@T.prim_func
 def bound_in_an_expression(
     A: T.Buffer((8, 64), "float32"), S: T.Buffer((8,), "float32"), B: T.Buffer((8, 64), "float32")
 ):
@@ -113,7 +125,11 @@ def test_each_number_stands_in_front_of_the_outermost_loop_that_keeps_it():
 
 
 @pytest.mark.parametrize(
-    "func", [changed, under_a_condition, bound_in_an_expression, may_overlap, of_any_length]
+    "func",
+    [
+        *(changed, under_a_condition, behind_another_condition, bound_in_an_expression),
+        *(may_overlap, of_any_length),
+    ],
 )
 def test_what_may_differ_or_may_not_be_computed_stays(func):
     assert _hoisted(func) is func
@@ -128,4 +144,5 @@ def test_the_numbers_are_the_same(func):
         b = np.zeros_like(a)
         run(one, [a.copy(), s.copy(), b])
         results.append(b)
-    np.testing.assert_array_equal(*results)
+    # The interpreter rounds what has a name, and not each step of a chain.
+    np.testing.assert_allclose(*results, rtol=3e-7)

@@ -42,20 +42,20 @@ class _Join(ExprKeeper, StmtRewriter):
 
     def visit_SeqStmt(self, node: st.SeqStmt) -> st.Stmt:
         new = super().visit_SeqStmt(node)
-        if not isinstance(new, st.SeqStmt) or not any(map(_place, new.seq)):
+        if not isinstance(new, st.SeqStmt) or not any(map(_target, new.seq)):
             return new
         stmts: list[st.Stmt] = []
-        for place, run in ((k, list(group)) for k, group in groupby(new.seq, _place)):
-            stmts += run if place is None else self.joined(run)
+        for key, run in ((k, list(group)) for k, group in groupby(new.seq, _target)):
+            stmts += run if key is None else self.joined(run)
         return st.seq(*stmts)
 
     def joined(self, run: list[Any]) -> list[Any]:
-        """Stores of as many bytes each to one memory, those of adjacent elements joined."""
+        """Stores of one size to one memory, those of adjacent elements joined."""
         lanes, first = run[0].value.dtype.lanes, run[0].indices[0].base
         if len(run) == 1 or any(any_node(s.value, lambda n, b=s.buffer: _reads(n, b)) for s in run):
             return run
-        known = (int_value(self.ana.simplify(subtract(s.indices[0].base, first))) for s in run)
-        at = [n for n in known if n is not None]
+        distances = (int_value(self.ana.simplify(subtract(s.indices[0].base, first))) for s in run)
+        at = [n for n in distances if n is not None]
         if len(at) < len(run) or any(b - a < lanes for a, b in pairwise(sorted(at))):
             return run  # at unknown distances, or the last one of some elements wins
         left: dict[Any, Any] = dict(zip(at, run, strict=True))
@@ -71,7 +71,7 @@ class _Join(ExprKeeper, StmtRewriter):
         return stmts
 
 
-def _place(stmt: st.Stmt) -> tuple[int, int] | None:
+def _target(stmt: st.Stmt) -> tuple[int, int] | None:
     """The memory and the bytes of a store of a few that were wider, else None."""
     if not isinstance(stmt, st.BufferStore) or stmt.predicate is not None:
         return None
