@@ -20,7 +20,7 @@ SLICES: dict[str, list[str]] = {
         for search in (
             *(("graphs", 400), ("integers", 100), ("shapes", 100), ("networks", 20)),
             *(("files", 300), ("texts", 300), ("passes", 100), ("schedules", 300)),
-            ("decisions", 100),
+            *(("decisions", 100), ("kernels", 300)),
         )
     ],
     "every case": ["SAMPLE=1 make test"],
