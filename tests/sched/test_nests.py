@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 import loopwright as lw
+from loopwright import te
+from loopwright.ir.functor import nodes_of
+from loopwright.sched import ApplyDefaultSchedule
 from loopwright.script import from_source
 from loopwright.tir.interpreter import run
+from loopwright.tir.stmt import For, ForKind
 
 LOOPS = {
     "a triangle": ("for i in range(8):\n    for k in range(T.min(i + 1, 9)):", "k"),
@@ -90,3 +94,19 @@ def main(A: T.Buffer((6,), "float32"), C: T.Buffer((1,), "float32")):
     a, got = np.arange(6, dtype="float32"), np.zeros(1, "float32")
     lw.compile(func)["main"](a, got)
     assert got.tolist() == [30]
+
+
+@pytest.mark.parametrize(
+    ("shape", "shared", "width"), [((4, 16, 8), False, 32), ((4, 16, 8), True, 8)]
+)
+def test_short_last_axes_fill_vectors_where_elements_are_adjacent(
+    shape: tuple[int, ...], shared: bool, width: int
+) -> None:
+    """Bytes in blocks of 8 channels; an operand of the last axis alone is not adjacent along two."""
+    a, b = te.placeholder(shape, "uint8", "A"), te.placeholder(shape[-1:], "uint8", "B")
+    out = te.compute(shape, lambda i, j, k: a[i, j, k] + (b[k] if shared else 1), name="out")
+    func = te.create_prim_func([a, b, out])
+    with lw.Target("llvm -mcpu=haswell"):
+        made = ApplyDefaultSchedule()(lw.IRModule({"main": func}))["main"]
+    vectors = [n for n in nodes_of(made.body, For) if n.kind == ForKind.VECTORIZED]
+    assert [n.extent.value for n in vectors] == [width]
