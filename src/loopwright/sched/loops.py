@@ -75,7 +75,7 @@ def lanes_of(sch: RuleSchedule, block: Any, target: Target, dtype: DataType) -> 
 
 
 def divides_by_sizes(block: Block) -> bool:
-    """Whether a block, besides dividing indices of its last axis by sizes that only the run tells, has nothing slow:
+    """Whether a block, besides dividing indices of its last axis by sizes of the run, has nothing slow:
     vectors have no such instruction, so they are as fast one by one, with a sixteenth of the code (a tile of two
     axes by counts of the run took LLVM 4 s)."""
     last = {axis.var for axis in block.iter_vars[-1:]}
@@ -98,7 +98,7 @@ def vectorize_last(
     sch: RuleSchedule, loops: list[Any], lanes: int, in_vectors: bool = True
 ) -> tuple[list[Any], int]:
     """Vectorize the last loop; the loops outside of the vectors, and the elements that one iteration
-    of them computes. in_vectors: False for serial loops of as many elements."""
+    of them computes. in_vectors: False for a serial loop instead."""
     *outer, inner = loops
     last = constant(sch.get(inner).extent)
     if last == 1:
