@@ -179,7 +179,7 @@ def _schedule_keys(sch: RuleSchedule, stages: _Stages, width: int, target: Targe
     keys = next(
         x.buffer
         for x in loads_in(store.value)
-        if x.buffer is not store.buffer and uses_any(x.indices[-1], (scores.spatial[-1].var,))
+        if x.buffer is not store.buffer and uses_any(x.indices[-1:], (scores.spatial[-1].var,))
     )
     packed = None
     for b in (b for stage in stages for b in stage.inlined):

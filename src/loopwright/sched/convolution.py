@@ -36,7 +36,7 @@ def is_padded_for_lanes(padding: BlockInfo, reduction: BlockInfo) -> bool:
     uses = 1
     for load in loads_in(reduction.store.value):
         if load.buffer is store.buffer:
-            if not uses_any(load.indices[-1], pixels):
+            if not uses_any(load.indices[-1:], pixels):
                 return False
             shared = [
                 i for i in load.indices if uses_any(i, pixels)

@@ -19,6 +19,7 @@ from .decisions import decide
 from .machine import RuleSchedule
 
 SPARE = 1.07  # the largest accepted ratio of computed to needed elements
+MANY_QUOTIENTS = 8
 SYMBOLIC_EXTENT = 32  # assumed extent of a symbolic image axis
 
 
@@ -75,9 +76,9 @@ def lanes_of(sch: RuleSchedule, block: Any, target: Target, dtype: DataType) -> 
 
 
 def divides_by_sizes(block: Block) -> bool:
-    """Whether a block, besides dividing indices of its last axis by sizes of the run, has nothing slow:
-    vectors have no such instruction, so they are as fast one by one, with a sixteenth of the code (a tile of two
-    axes by counts of the run took LLVM 4 s)."""
+    """Whether a block mostly divides indices of its last axis by sizes of the run: vectors have no such instruction,
+    a dozen are as fast one by one, with a sixteenth of the code (a tile of two axes by counts of the run took
+    LLVM 4 s; two such quotients in a transposition are twice as fast in a vector)."""
     last = {axis.var for axis in block.iter_vars[-1:]}
     loads = [x for x in loads_in(block.body) if any_node(x.indices, _divides)]
     ana = Analyzer()
@@ -86,8 +87,8 @@ def divides_by_sizes(block: Block) -> bool:
             ana.update(size, ConstIntBound(1, ConstIntBound.POS_INF), override=True)
         ana.bind(axis.var, axis.dom)
     offsets = [ana.simplify(n) for load in loads for n in load.buffer.offsets(load.indices)]
-    divides = any(any_node(n, lambda d: _divides(d) and uses_any(d.a, last)) for n in offsets)
-    return divides and not costly_calls(block)
+    quotients = nodes_of(offsets, FloorDiv, FloorMod)
+    return sum(_divides(q) and uses_any(q.a, last) for q in quotients) >= MANY_QUOTIENTS
 
 
 def _divides(node: Any) -> bool:

@@ -119,7 +119,7 @@ def _moved_along(reduction: BlockInfo) -> set[int]:
     moved: set[int] = set()
     for load in loads_in(store.value) if store is not None else ():
         assert store is not None
-        if load.buffer is not store.buffer and uses_any(load.indices[-1], (spatial[-1],)):
+        if load.buffer is not store.buffer and uses_any(load.indices[-1:], (spatial[-1],)):
             used = [k for k, v in enumerate(spatial[:-1]) if uses_any(tuple(load.indices), (v,))]
             moved.update(used)
     return moved
