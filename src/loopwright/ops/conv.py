@@ -231,8 +231,8 @@ def _in_blocks(call: Call, size: int, is_blocked: bool) -> LayoutPlan | None:
         return None
     kernel = weight.data.shape
     depthwise = attrs.groups > 1 and kernel[1] == 1 and kernel[0] == channels == attrs.groups
-    grouped, groups = attrs.groups > 1 and not depthwise, attrs.groups
-    if grouped:
+    groups = attrs.groups
+    if groups > 1 and not depthwise:
         weight, groups = _groups_of_blocks(weight, attrs.groups, size)
         if groups == 0:
             return None
@@ -413,15 +413,10 @@ def is_number(dim: object, value: int) -> bool:
 def _channel_axes(plan, in_block, out_block):
     zero = const(0, "int64")
     whole = plan.groups == 1
-    if in_block > 0 < out_block and plan.kernel.factor_of("I") > 0:
+    if not whole and in_block > 0 < out_block and plan.kernel.factor_of("I") > 0:
         results = simplify(floordiv(plan.out_channels, plan.groups))
-        whole = (
-            all(
-                is_number(simplify(floormod(n, block)), 0)
-                for n, block in ((plan.in_per_group, in_block), (results, out_block))
-            )
-            or whole
-        )
+        pairs = (plan.in_per_group, in_block), (results, out_block)
+        whole = all(is_number(simplify(floormod(n, block)), 0) for n, block in pairs)
     if in_block > 0 and whole:
         blocks = simplify(floordiv(plan.in_per_group, in_block))
         outer = te.reduce_axis((zero, blocks), name="rc")
